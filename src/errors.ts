@@ -1,0 +1,69 @@
+/**
+ * The one error of this program that is meant for people: a code that never changes, so that programs may
+ * match it; words that may; and, where there is one, a hint that says what to do. Anything else that is
+ * thrown is a bug and is left to crash.
+ */
+
+/** The codes of local-api §4, and those a start can end with. Programs match these; the words are free. */
+export type ErrorCode =
+  | 'malformed-json'
+  | 'malformed-multipart'
+  | 'malformed-request'
+  | 'unauthorized'
+  | 'not-local'
+  | 'not-found'
+  | 'method-not-allowed'
+  | 'timeout'
+  | 'too-large'
+  | 'headers-too-large'
+  | 'unsupported-media-type'
+  | 'conflict'
+  | 'invalid'
+  | 'queue-full'
+  | 'storage-full'
+  | 'storage-failed'
+  | 'storage-damaged'
+  | 'stopping'
+  | 'bad-config'
+  | 'already-running'
+  | 'unavailable'
+  | 'internal';
+
+/** One fault of one field: a JSON Pointer (or form field name), and what is allowed there. */
+export interface Fault {
+  pointer: string;
+  detail: string;
+}
+
+export class FieldpostError extends Error {
+  readonly code: ErrorCode;
+  /** What the operator or caller can do about it; empty when the message says it all. */
+  readonly hint: string;
+  /** The single faults of a validation, each at its field. */
+  readonly faults: readonly Fault[];
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    extra: { hint?: string; faults?: readonly Fault[]; cause?: unknown } = {},
+  ) {
+    super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
+    this.name = 'FieldpostError';
+    this.code = code;
+    this.hint = extra.hint ?? '';
+    this.faults = extra.faults ?? [];
+  }
+}
+
+/** The words of whatever was thrown, for a log line or a reason: never empty, never a stack. */
+export function wordsOf(thrown: unknown): string {
+  if (thrown instanceof AggregateError && thrown.message === '') return thrown.errors.map(wordsOf).join('; ');
+  if (thrown instanceof Error) return thrown.message === '' ? thrown.name : thrown.message;
+  return String(thrown);
+}
+
+/** Node's error code of a failed system call (`ENOSPC`, `ECONNREFUSED`), or an empty string. */
+export function systemCodeOf(thrown: unknown): string {
+  const code = (thrown as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : '';
+}

@@ -1,0 +1,81 @@
+/**
+ * Every maximum, interval and timeout that is not a setting, with its unit in its name, and the relations
+ * between them that must hold. Those a user may change are defaults in config.ts.
+ */
+import assert from 'node:assert';
+
+export const KIB = 1024;
+export const MIB = 1024 * KIB;
+export const SECOND_MS = 1000;
+export const MINUTE_MS = 60 * SECOND_MS;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
+
+// The local API (local-api §5).
+export const FORM_FIELD_BYTES_MAX = 256 * KIB;
+export const SUBJECT_CHARS_MAX = 998;
+export const APP_DATA_BYTES_MAX = 4 * KIB;
+export const HEADER_SECTION_BYTES_MAX = 16 * KIB;
+export const CONNECTIONS_MAX = 64;
+export const HEADERS_TIMEOUT_MS = 10 * SECOND_MS;
+export const REQUEST_TIMEOUT_MS = 5 * MINUTE_MS;
+/** A request whose body brings not one byte for this long is ended. */
+export const REQUEST_IDLE_MS = 30 * SECOND_MS;
+export const KEEP_ALIVE_MS = 60 * SECOND_MS;
+/** After a refusal the rest of the body is read and thrown away for this long, or this many bytes. */
+export const REFUSED_LINGER_MS = 2 * SECOND_MS;
+export const REFUSED_LINGER_BYTES = MIB;
+export const IDEMPOTENCY_KEY_CHARS_MAX = 255;
+export const IDEMPOTENCY_KEYS_MAX = 10_000;
+export const IDEMPOTENCY_AGE_MS = DAY_MS;
+export const LIST_LIMIT_DEFAULT = 100;
+export const LIST_LIMIT_MAX = 1000;
+/** What a client is told to wait for when the queue or the disk is full. */
+export const RETRY_AFTER_FULL_MS = 60 * SECOND_MS;
+
+// Addresses (RFC 5321 §4.5.3.1, RFC 3696 erratum 1690).
+export const LOCAL_PART_BYTES_MAX = 64;
+export const DOMAIN_BYTES_MAX = 255;
+export const ADDRESS_BYTES_MAX = 254;
+
+// The store (store.md).
+export const SEGMENT_BYTES = MIB;
+/** The end of every segment that only outcomes may use, so that what was delivered can always be recorded. */
+export const OUTCOME_RESERVE_BYTES = 64 * KIB;
+/** A lazy outcome waits for a sync at most this long, and at most so many of them wait together. */
+export const OUTCOME_SYNC_MS = SECOND_MS;
+export const OUTCOME_SYNC_COUNT = 32;
+export const CHECKPOINT_BYTES_MIN = MIB;
+export const CHECKPOINT_SNAPSHOT_FACTOR = 2;
+export const RELOCATE_BYTES_MIN = 8 * MIB;
+export const DAMAGED_BYTES_MAX = 8 * MIB;
+export const FREE_INODES_MIN = 100;
+/** How long the answer of a look at the free space may be used again. */
+export const SPACE_FRESH_MS = SECOND_MS;
+export const STORAGE_RETRY_MS = 30 * SECOND_MS;
+/** How often the store looks for content and keys that have served their time. */
+export const SWEEP_MS = HOUR_MS;
+/** Characters kept of a relay's reply. */
+export const REPLY_CHARS_MAX = 500;
+
+// Delivery (delivery.md).
+export const SESSION_IDLE_MS = 5 * SECOND_MS;
+export const FINAL_DOT_TIMEOUT_MS = 10 * MINUTE_MS;
+export const REPLY_BYTES_MAX = 64 * KIB;
+/** The back-off towards a relay starts anew only after it has been good for this long. */
+export const RELAY_GOOD_MS = MINUTE_MS;
+/** A stop waits at most this long for the message that is just being sent. */
+export const STOP_SENDING_MS = 10 * SECOND_MS;
+
+// The clock (delivery.md): a wall clock further than this from the build date is wrong.
+export const PLAUSIBLE_YEARS = 20;
+
+assert(OUTCOME_RESERVE_BYTES < SEGMENT_BYTES / 2, 'a segment is mostly for messages');
+assert(
+  OUTCOME_SYNC_COUNT * (REPLY_CHARS_MAX * 6 + KIB) > OUTCOME_RESERVE_BYTES / 2,
+  'the reserve is not idle',
+);
+assert(REQUEST_IDLE_MS > HEADERS_TIMEOUT_MS, 'a body may be slower than its headers');
+assert(REQUEST_TIMEOUT_MS > REQUEST_IDLE_MS, 'a whole request outlasts one pause');
+assert(SUBJECT_CHARS_MAX < FORM_FIELD_BYTES_MAX, 'a subject fits a form field');
+assert(CHECKPOINT_BYTES_MIN >= SEGMENT_BYTES, 'a checkpoint frees at least a segment');

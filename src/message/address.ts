@@ -1,0 +1,44 @@
+/**
+ * An email address as RFC 5321 and 6531 have it, without comments, display names or quoted local parts.
+ * Only parseAddress makes an Address, so whoever holds one knows that it carries no line break, no angle
+ * bracket and no blank into an SMTP command or a header.
+ */
+import { Buffer } from 'node:buffer';
+import { ADDRESS_BYTES_MAX, DOMAIN_BYTES_MAX, LOCAL_PART_BYTES_MAX } from '../limits.js';
+
+declare const parsed: unique symbol;
+export type Address = string & { readonly [parsed]: 'Address' };
+
+// RFC 5322 atext, and any character beyond ASCII that is not a separator or control (RFC 6531 §3.3).
+const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-]|[^\\p{ASCII}\\p{C}\\p{Z}]";
+const LOCAL_PART = new RegExp(`^(?:${ATOM})+(?:\\.(?:${ATOM})+)*$`, 'u');
+const LABEL =
+  /^(?:[A-Za-z0-9]|[^\p{ASCII}\p{C}\p{Z}])(?:(?:[A-Za-z0-9-]|[^\p{ASCII}\p{C}\p{Z}])*(?:[A-Za-z0-9]|[^\p{ASCII}\p{C}\p{Z}]))?$/u;
+const ADDRESS_LITERAL = /^\[(?:\d{1,3}(?:\.\d{1,3}){3}|IPv6:[0-9A-Fa-f:.]{2,45})\]$/;
+
+/** The address that `text` is, or null if it is not exactly one. The text is taken as it stands, not trimmed. */
+export function parseAddress(text: string): Address | null {
+  const at = text.lastIndexOf('@');
+  if (at < 1 || Buffer.byteLength(text) > ADDRESS_BYTES_MAX) return null;
+  const localPart = text.slice(0, at);
+  const domain = text.slice(at + 1);
+  if (Buffer.byteLength(localPart) > LOCAL_PART_BYTES_MAX || !LOCAL_PART.test(localPart)) return null;
+  return isDomain(domain) ? (text as Address) : null;
+}
+
+/** True for a host name of any script, or an address literal (RFC 5321 §4.1.3). */
+function isDomain(domain: string): boolean {
+  if (ADDRESS_LITERAL.test(domain)) return true;
+  if (Buffer.byteLength(domain) > DOMAIN_BYTES_MAX) return false;
+  return domain.split('.').every((label) => Buffer.byteLength(label) <= 63 && LABEL.test(label));
+}
+
+/** The part after the last `@`. */
+export function domainOf(address: Address): string {
+  return address.slice(address.lastIndexOf('@') + 1);
+}
+
+/** True if a relay must offer SMTPUTF8 before it can be given this address (RFC 6531). */
+export function needsSmtpUtf8(address: Address): boolean {
+  return /[^\p{ASCII}]/u.test(address);
+}

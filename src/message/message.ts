@@ -1,0 +1,71 @@
+/**
+ * What a message is, from the moment it is accepted. Values only: the store keeps them, the api shows them,
+ * delivery sends them.
+ */
+import type { Address } from './address.js';
+
+/** 1 email, 2 SMS, 3 phone, 4 push (local-api §1). */
+export type MessageType = 1 | 2 | 3 | 4;
+
+/** The states of store.md. Only `sending` is never on disk: after a crash it is `queued` again. */
+export type Status = 'queued' | 'sending' | 'deferred' | 'sent' | 'failed' | 'expired' | 'cancelled';
+
+/** The text of an email, line breaks already CRLF. It stays on disk until it is sent. */
+export interface Content {
+  readonly subject: string;
+  readonly plain: string;
+  readonly html: string;
+}
+
+/** A message as it was handed over and found good, before it has an id. */
+export interface Draft {
+  readonly type: MessageType;
+  readonly destination: Address;
+  readonly content: Content;
+  /** Names of the fields we do not know, told to the sender and to the log. */
+  readonly ignored: readonly string[];
+}
+
+/** A moment as both clocks saw it: the wall for people, the boot's own for ages (delivery.md, Clock). */
+export interface Stamp {
+  readonly wallMs: number;
+  /** The first eight hex digits of the kernel's boot id. */
+  readonly boot: string;
+  readonly bootMs: number;
+}
+
+/** The byte range of a message's content within a journal segment, and its CRC-32. */
+export interface Place {
+  readonly segment: number;
+  readonly offset: number;
+  readonly length: number;
+  readonly crc: number;
+}
+
+/** A message in the store: its envelope and progress, and where its content lies while it is kept. */
+export interface Message {
+  readonly id: string;
+  readonly type: MessageType;
+  readonly destination: Address;
+  readonly accepted: Stamp;
+  status: Status;
+  /** Attempts charged to the message itself; trouble of the relay is not among them. */
+  attempts: number;
+  lastReply: string | null;
+  /** When a deferred message is due, on the clock of the boot it was deferred in; null: now. */
+  due: Stamp | null;
+  /** Null once the content is gone. */
+  place: Place | null;
+}
+
+/** What became of an attempt, as delivery tells the store. `reply` is what the relay, or we, said. */
+export type Verdict =
+  | { readonly kind: 'sent'; readonly reply: string }
+  | { readonly kind: 'failed'; readonly reply: string }
+  | { readonly kind: 'expired'; readonly reply: string }
+  | { readonly kind: 'deferred'; readonly reply: string; readonly delayMs: number };
+
+/** True when nothing more will happen to the message by itself. */
+export function isFinal(status: Status): boolean {
+  return status === 'sent' || status === 'failed' || status === 'expired' || status === 'cancelled';
+}

@@ -1,0 +1,88 @@
+/**
+ * The store: what the api and delivery know of it. See store.md.
+ */
+import type { Content, Draft, Message, Status, Verdict } from '../message/message.js';
+
+/** An Idempotency-Key and the SHA-256 (hex) of the content it came with. */
+export interface KeyedContent {
+  readonly key: string;
+  readonly hash: string;
+}
+
+export interface Accepted {
+  /** One per draft, in order. */
+  readonly ids: readonly string[];
+  /** True when these are the ids of an earlier acceptance with the same key; nothing was queued. */
+  readonly replayed: boolean;
+}
+
+export interface QueueCounts {
+  queued: number;
+  sending: number;
+  deferred: number;
+  failed: number;
+  /** Of the oldest message not final; 0 if there is none. */
+  oldestAgeMs: number;
+  /** Bytes in the journal, spool and damaged/ together. */
+  bytes: number;
+  held: boolean;
+}
+
+export interface StorageState {
+  state: 'ok' | 'full' | 'failed';
+  /** A sentence a technician understands; null when ok. */
+  reason: string | null;
+  freeBytes: number;
+  /** Pieces of the store that recovery could not read. */
+  damaged: number;
+}
+
+export interface Page {
+  messages: Message[];
+  /** The id to ask on with as `after`; null at the end. */
+  next: string | null;
+}
+
+export interface Store {
+  /** Drawn at random when the store was created; 16 hex digits. */
+  readonly storeId: string;
+
+  /**
+   * Q2: resolves once the drafts and the key are together on stable storage; all or none.
+   * Throws queue-full, storage-full, storage-failed (outcome unknown), stopping; with a key also conflict
+   * (the first request with it is still under way) and invalid (it was used with other content).
+   */
+  accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted>;
+
+  get(id: string): Message | undefined;
+  /** Newest first. */
+  list(query: { status: Status | null; limit: number; after: string | null }): Page;
+  /** Throws not-found; conflict if the message is final or being sent. */
+  cancel(id: string): Promise<void>;
+  /** Makes it due now; a failed one is queued anew while its content is kept. Throws not-found, conflict. */
+  retry(id: string): Promise<void>;
+  /** Makes everything due now. */
+  flush(): Promise<void>;
+  hold(): Promise<void>;
+  release(): Promise<void>;
+
+  readonly held: boolean;
+  counts(): QueueCounts;
+  storage(): StorageState;
+
+  /** Messages never deferred (`queued` or `sending`), oldest first. Do not keep the iterator across an await. */
+  queued(): Iterable<Message>;
+  /** Messages with status `deferred` or, while being sent, `sending`; in the order of their deferral. */
+  deferred(): Iterable<Message>;
+  /** Marks a queued or deferred message as `sending` (Q3, only in memory) and keeps its content from being moved. */
+  take(id: string): void;
+  /** Ends a take with nothing charged and nothing written: the message is as it was before. */
+  giveBack(id: string): void;
+  /** Ends a take with an outcome (Q4…Q6): resolves when it is written, which is before it is synced. Rejects with storage-failed/storage-full if it cannot be written. */
+  settle(id: string, verdict: Verdict): Promise<void>;
+  /** Reads the content back. Throws storage-damaged if it is not what was accepted. */
+  content(message: Message): Promise<Content>;
+
+  /** Writes what is pending, checkpoints, and lets go of the directory. */
+  close(): Promise<void>;
+}

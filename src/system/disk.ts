@@ -1,0 +1,122 @@
+/**
+ * The file system, as little of it as the store needs, so that a faulty one can be faked honestly. Nothing
+ * here is on stable storage before the sync that its comment names.
+ */
+import { constants } from 'node:fs';
+import { access, mkdir, open, readdir, readFile, rename, rm, statfs } from 'node:fs/promises';
+import { systemCodeOf } from '../errors.js';
+
+export interface Disk {
+  /**
+   * Opens a file: `read` an existing one; `update` an existing one for reading and writing; `create` a new
+   * one, which must not exist, for both. The new name is kept once its directory is synced.
+   */
+  open(path: string, how: 'read' | 'update' | 'create'): Promise<DiskFile>;
+  /** The whole file, or null if there is none. */
+  readWhole(path: string): Promise<Buffer | null>;
+  /** The names in a directory, sorted; none if there is no such directory. */
+  list(directory: string): Promise<string[]>;
+  /** Makes the directory (mode 0700) and its parents where missing. Kept once its parent is synced. */
+  makeDirectory(path: string): Promise<void>;
+  /** Replaces `to`, if it is there. Kept once the directory is synced. */
+  rename(from: string, to: string): Promise<void>;
+  /** Removes the file; one that is not there is no error. Kept once the directory is synced. */
+  remove(path: string): Promise<void>;
+  /** Names created, renamed and removed in this directory before the call are on stable storage after it. */
+  syncDirectory(path: string): Promise<void>;
+  /** What an ordinary user may still write on the file system that holds `path`. */
+  space(path: string): Promise<Space>;
+}
+
+export interface DiskFile {
+  /** Reads `length` bytes from `offset`; fewer where the file ends before. */
+  read(offset: number, length: number): Promise<Buffer>;
+  /** Writes all of `bytes` at `offset`. After a rejection any part of them may have been written. */
+  write(bytes: Buffer, offset: number): Promise<void>;
+  /** fdatasync: what was written before the call is on stable storage after it. Never call it again after it failed. */
+  sync(): Promise<void>;
+  /** Bytes in the file. */
+  size(): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface Space {
+  freeBytes: number;
+  /** Infinity where the file system does not count them. */
+  freeInodes: number;
+}
+
+const FLAGS = {
+  read: constants.O_RDONLY,
+  update: constants.O_RDWR,
+  create: constants.O_RDWR | constants.O_CREAT | constants.O_EXCL,
+} as const;
+
+/** The real file system. Files are made with mode 0600. */
+export function systemDisk(): Disk {
+  return {
+    async open(path, how) {
+      const handle = await open(path, FLAGS[how], 0o600);
+      return {
+        async read(offset, length) {
+          const bytes = Buffer.allocUnsafe(length);
+          let filled = 0;
+          while (filled < length) {
+            const { bytesRead } = await handle.read(bytes, filled, length - filled, offset + filled);
+            if (bytesRead === 0) break;
+            filled += bytesRead;
+          }
+          return bytes.subarray(0, filled);
+        },
+        async write(bytes, offset) {
+          let done = 0;
+          while (done < bytes.length) {
+            const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, offset + done);
+            done += bytesWritten;
+          }
+        },
+        sync: () => handle.datasync(),
+        size: async () => (await handle.stat()).size,
+        close: () => handle.close(),
+      };
+    },
+    async readWhole(path) {
+      try {
+        return await readFile(path);
+      } catch (error) {
+        if (systemCodeOf(error) === 'ENOENT') return null;
+        throw error;
+      }
+    },
+    async list(directory) {
+      try {
+        return (await readdir(directory)).sort();
+      } catch (error) {
+        if (systemCodeOf(error) === 'ENOENT') return [];
+        throw error;
+      }
+    },
+    async makeDirectory(path) {
+      await mkdir(path, { recursive: true, mode: 0o700 });
+      await access(path, constants.W_OK);
+    },
+    rename,
+    remove: (path) => rm(path, { force: true }),
+    async syncDirectory(path) {
+      const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+      try {
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+    },
+    async space(path) {
+      const found = await statfs(path);
+      return {
+        freeBytes: found.bavail * found.bsize,
+        // btrfs and some overlays count no inodes and say 0 of 0.
+        freeInodes: found.files === 0 ? Number.POSITIVE_INFINITY : found.ffree,
+      };
+    },
+  };
+}

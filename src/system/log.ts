@@ -1,0 +1,52 @@
+/**
+ * One line per event on standard output, `key=value` fields after the event's words. Under journald a
+ * `<priority>` prefix tells the level, so that `journalctl -p warning` works.
+ */
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
+
+export interface Log {
+  debug(event: string, fields?: LogFields): void;
+  info(event: string, fields?: LogFields): void;
+  warn(event: string, fields?: LogFields): void;
+  error(event: string, fields?: LogFields): void;
+}
+
+const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error'];
+// syslog(3) priorities, as sd-daemon(3) reads them at the start of a line.
+const PRIORITY: Record<LogLevel, string> = { debug: '<7>', info: '<6>', warn: '<4>', error: '<3>' };
+
+/**
+ * A log that hands each whole line to `write`. Lines below `level` are not made. With `priorities` each line
+ * starts with its syslog priority, otherwise with the time and the level for a person to read.
+ */
+export function createLog(options: {
+  level: LogLevel;
+  priorities: boolean;
+  write: (line: string) => void;
+  wallMs: () => number;
+}): Log {
+  const from = LEVELS.indexOf(options.level);
+  const at =
+    (level: LogLevel) =>
+    (event: string, fields: LogFields = {}) => {
+      if (LEVELS.indexOf(level) < from) return;
+      const head = options.priorities
+        ? PRIORITY[level]
+        : `${new Date(options.wallMs()).toISOString()} ${level.padEnd(5)} `;
+      options.write(`${head}${event}${formatFields(fields)}\n`);
+    };
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+}
+
+/** ` key=value` for each field that is set; a value with blanks, quotes or controls is a JSON string. */
+function formatFields(fields: LogFields): string {
+  let text = '';
+  for (const [key, value] of Object.entries(fields)) {
+    if (value === undefined || value === null) continue;
+    const words = String(value);
+    text += ` ${key}=${/^[^\s"=\p{C}]+$/u.test(words) ? words : JSON.stringify(words)}`;
+  }
+  return text;
+}
