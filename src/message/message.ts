@@ -48,6 +48,8 @@ export interface Message {
   readonly type: MessageType;
   readonly destination: Address;
   readonly accepted: Stamp;
+  /** When a failed message was queued anew: its age counts from here. */
+  retried?: Stamp;
   status: Status;
   /** Attempts charged to the message itself; trouble of the relay is not among them. */
   attempts: number;

@@ -1,0 +1,27 @@
+/** CRC-32 (ISO 3309, as in zlib and PNG) of the journal's lines, contents and snapshots. */
+import zlib from 'node:zlib';
+
+/** The CRC-32 of `bytes`, unsigned. */
+export const crc32: (bytes: Uint8Array) => number =
+  // Node.js has its own from 20.15 and 22.2 on; the last 32-bit ARM builds are older.
+  typeof zlib.crc32 === 'function' ? (bytes) => zlib.crc32(bytes) : crc32ByTable;
+
+const TABLE = new Uint32Array(256).map((_, byte) => {
+  let rest = byte;
+  for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? 0xedb88320 ^ (rest >>> 1) : rest >>> 1;
+  return rest;
+});
+
+/** The same without zlib's help. Exported for the test that holds the two together. */
+export function crc32ByTable(bytes: Uint8Array): number {
+  let crc = 0xffffffff;
+  for (let i = 0; i < bytes.length; i++) {
+    crc = (TABLE[(crc ^ (bytes[i] as number)) & 0xff] as number) ^ (crc >>> 8);
+  }
+  return ~crc >>> 0;
+}
+
+/** Eight lower-case hex digits. */
+export function hex8(crc: number): string {
+  return crc.toString(16).padStart(8, '0');
+}

@@ -1,0 +1,97 @@
+/**
+ * One line of the journal, a record:
+ *
+ *     crc ' ' payload '\n'
+ *
+ * `crc` is the CRC-32 of the payload's bytes in eight hex digits. The payload is compact JSON, whose escapes
+ * keep line breaks out of it:
+ *
+ *     {"contents":[…],"synced":n,"events":[…]}
+ *     {"follows":{"segment":n,"upTo":n},"synced":0,"events":[]}       (the first line of a segment)
+ *
+ * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A
+ * record is valid if and only if the line is whole and its CRC matches; its events stand or fall together.
+ * Bytes of a segment not yet written are zeros, and no record contains a zero byte.
+ */
+import { Buffer } from 'node:buffer';
+import { crc32, hex8 } from './crc.js';
+import type { ContentSum, StoreEvent } from './event.js';
+
+/** Where the history that counts ends in the segment before; what is behind it there is void. */
+export interface Follows {
+  /** 0 for the very first segment. */
+  readonly segment: number;
+  readonly upTo: number;
+}
+
+export interface JournalRecord {
+  readonly events: readonly StoreEvent[];
+  /** The contents' JSON texts, in the order in which the events name them. */
+  readonly contents: readonly Buffer[];
+  readonly follows?: Follows;
+}
+
+/** A record read back: with it the offset that was known to be synced when it was written. */
+export interface ReadRecord extends JournalRecord {
+  readonly synced: number;
+}
+
+const CRC_CHARS = 8;
+const CONTENTS_HEAD = '{"contents":[';
+/** Where the first content of a line begins, from the line's start. */
+export const CONTENTS_OFFSET = CRC_CHARS + 1 + CONTENTS_HEAD.length;
+
+/** The line of a record, line feed included. `synced`: the offset of this segment known to be on the device. */
+export function encodeLine(record: JournalRecord, synced: number): Buffer {
+  const follows = record.follows === undefined ? '' : `"follows":${JSON.stringify(record.follows)},`;
+  const rest = `${follows}"synced":${synced},"events":${JSON.stringify(record.events)}}\n`;
+  const head = record.contents.length === 0 ? '{' : CONTENTS_HEAD;
+  let contentBytes = record.contents.length === 0 ? 0 : 1;
+  for (const content of record.contents) contentBytes += content.length + 1;
+  const line = Buffer.allocUnsafe(CRC_CHARS + 1 + head.length + contentBytes + Buffer.byteLength(rest));
+  let at = line.write(head, CRC_CHARS + 1, 'latin1') + CRC_CHARS + 1;
+  for (const content of record.contents) {
+    at += content.copy(line, at);
+    line[at++] = 0x2c; // ','
+  }
+  if (record.contents.length > 0) {
+    line[at - 1] = 0x5d; // ']' in place of the last comma
+    line[at++] = 0x2c;
+  }
+  line.write(rest, at, 'utf8');
+  line.write(hex8(crc32(line.subarray(CRC_CHARS + 1, line.length - 1))), 0, 'latin1');
+  line[CRC_CHARS] = 0x20;
+  return line;
+}
+
+/** The record of one line (with or without its line feed), or null if it is not valid. */
+export function decodeLine(line: Buffer): ReadRecord | null {
+  const end = line[line.length - 1] === 0x0a ? line.length - 1 : line.length;
+  if (end < CRC_CHARS + 2 || line[CRC_CHARS] !== 0x20) return null;
+  const payload = line.subarray(CRC_CHARS + 1, end);
+  if (line.toString('latin1', 0, CRC_CHARS) !== hex8(crc32(payload))) return null;
+  const parsed = JSON.parse(payload.toString()) as {
+    contents?: unknown[];
+    follows?: Follows;
+    synced: number;
+    events: StoreEvent[];
+  };
+  const contents: Buffer[] = [];
+  let at = CONTENTS_OFFSET;
+  for (const { length } of contentSums(parsed.events)) {
+    contents.push(line.subarray(at, at + length));
+    at += length + 1;
+  }
+  const { synced, events, follows } = parsed;
+  return follows === undefined ? { events, contents, synced } : { events, contents, synced, follows };
+}
+
+/** The contents that the events name, in order. */
+export function contentSums(events: readonly StoreEvent[]): ContentSum[] {
+  return events.flatMap((event) => (event.e === 'accepted' || event.e === 'relocated' ? event.messages : []));
+}
+
+/** A content's bytes with what an event says of it. */
+export function sumOf(content: Buffer): ContentSum {
+  return { length: content.length, crc: crc32(content) };
+}

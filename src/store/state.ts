@@ -1,0 +1,219 @@
+/**
+ * The state of the store, and the only function that changes it. Live use and replay call the same `apply`.
+ * lowdb's document is a plain form of it (document.ts).
+ */
+import assert from 'node:assert';
+import { IDEMPOTENCY_KEYS_MAX } from '../limits.js';
+import { isFinal, type Message, type Place, type Stamp } from '../message/message.js';
+import type { AcceptedMessage, ContentSum, Position, StoreEvent } from './event.js';
+
+/** An Idempotency-Key that led to an acceptance. */
+export interface KeyEntry {
+  readonly hash: string;
+  readonly ids: readonly string[];
+  readonly at: Stamp;
+}
+
+export interface State {
+  storeId: string;
+  /** The counter of the youngest id. */
+  counter: number;
+  held: boolean;
+  /** All that is known, in the order of acceptance. */
+  readonly messages: Map<string, Message>;
+  /** Never deferred, oldest first. */
+  readonly queued: Set<string>;
+  /** In the order of their deferral. */
+  readonly deferred: Set<string>;
+  /** Final ones, in the order in which they became so. */
+  readonly finished: Set<string>;
+  readonly keys: Map<string, KeyEntry>;
+  /** Bytes of content still needed, by the segment they lie in. */
+  readonly liveBytes: Map<number, number>;
+  /** How many finished messages stay readable. A setting, not part of the history. */
+  readonly historyMax: number;
+}
+
+export function emptyState(historyMax: number): State {
+  return {
+    storeId: '',
+    counter: 0,
+    held: false,
+    messages: new Map(),
+    queued: new Set(),
+    deferred: new Set(),
+    finished: new Set(),
+    keys: new Map(),
+    liveBytes: new Map(),
+    historyMax,
+  };
+}
+
+/** Applies the events of one record. `contentsAt` is where the record's first content begins. */
+export function apply(state: State, events: readonly StoreEvent[], contentsAt: Position): void {
+  let at = contentsAt.offset;
+  const nextPlace = ({ length, crc }: ContentSum): Place => {
+    const place = { segment: contentsAt.segment, offset: at, length, crc };
+    at += length + 1;
+    return place;
+  };
+  for (const event of events) applyOne(state, event, nextPlace);
+}
+
+function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) => Place): void {
+  switch (event.e) {
+    case 'created':
+      state.storeId = event.storeId;
+      return;
+    case 'accepted':
+      for (const accepted of event.messages) accept(state, accepted, event.at, nextPlace(accepted));
+      if (event.key !== undefined) {
+        rememberKey(state, event.key, {
+          hash: event.hash ?? '',
+          ids: event.messages.map(({ id }) => id),
+          at: event.at,
+        });
+      }
+      return;
+    case 'relocated':
+      for (const moved of event.messages) {
+        const place = nextPlace(moved);
+        const message = state.messages.get(moved.id);
+        if (message?.place) setPlace(state, message, place);
+      }
+      return;
+    case 'deferred':
+      return change(state, event.id, (message) => {
+        message.attempts = event.attempts;
+        message.lastReply = event.reply;
+        message.due = event.due;
+        requeue(state, message, 'deferred');
+      });
+    case 'sent':
+    case 'expired':
+    case 'failed':
+      return change(state, event.id, (message) => {
+        message.attempts = event.attempts;
+        message.lastReply = event.reply;
+        finish(state, message, event.e);
+      });
+    case 'cancelled':
+      return change(state, event.id, (message) => finish(state, message, 'cancelled'));
+    case 'retried':
+      return retry(state, event.id, event.at);
+    case 'flushed':
+      for (const id of state.deferred) {
+        const message = state.messages.get(id);
+        if (message) message.due = null;
+      }
+      return;
+    case 'held':
+      state.held = event.held;
+      return;
+    case 'dropped':
+      for (const id of event.ids) {
+        const message = state.messages.get(id);
+        if (message && isFinal(message.status)) setPlace(state, message, null);
+      }
+      return;
+  }
+}
+
+function accept(state: State, accepted: AcceptedMessage, at: Stamp, place: Place): void {
+  const known = state.messages.get(accepted.id);
+  if (known) {
+    // The same record once more, written anew after doubt: only its place is news.
+    if (known.place) setPlace(state, known, place);
+    return;
+  }
+  const { id, type, destination } = accepted;
+  const message: Message = {
+    id,
+    type,
+    destination,
+    accepted: at,
+    status: 'queued',
+    attempts: 0,
+    lastReply: null,
+    due: null,
+    place: null,
+  };
+  insert(state, message, place);
+}
+
+/** Puts a message into the state where its status belongs. Also for a document that is read back. */
+export function insert(state: State, message: Message, place: Place | null): void {
+  state.messages.set(message.id, message);
+  setPlace(state, message, place);
+  if (isFinal(message.status)) state.finished.add(message.id);
+  else if (message.status === 'deferred') state.deferred.add(message.id);
+  else state.queued.add(message.id);
+}
+
+/** Runs `how` on a message that is known and not final; anything else has been said before and is no news. */
+function change(state: State, id: string, how: (message: Message) => void): void {
+  const message = state.messages.get(id);
+  if (message && !isFinal(message.status)) how(message);
+}
+
+function requeue(state: State, message: Message, status: 'queued' | 'deferred'): void {
+  state.queued.delete(message.id);
+  state.deferred.delete(message.id);
+  state.finished.delete(message.id);
+  message.status = status;
+  state[status].add(message.id);
+}
+
+/** Q5, or Q6 for `failed`, whose content is kept for a retry. */
+function finish(state: State, message: Message, status: 'sent' | 'failed' | 'expired' | 'cancelled'): void {
+  message.status = status;
+  message.due = null;
+  if (status !== 'failed') setPlace(state, message, null);
+  state.queued.delete(message.id);
+  state.deferred.delete(message.id);
+  state.finished.add(message.id);
+  for (const oldest of state.finished) {
+    if (state.finished.size <= state.historyMax) break;
+    forget(state, oldest);
+  }
+}
+
+function forget(state: State, id: string): void {
+  const message = state.messages.get(id);
+  assert(message !== undefined && isFinal(message.status), 'only a finished message is forgotten');
+  setPlace(state, message, null);
+  state.messages.delete(id);
+  state.finished.delete(id);
+}
+
+function retry(state: State, id: string, at: Stamp): void {
+  const message = state.messages.get(id);
+  if (!message) return;
+  if (message.status === 'failed' && message.place) {
+    message.retried = at;
+    requeue(state, message, 'queued');
+  } else if (!isFinal(message.status)) {
+    message.due = null;
+  }
+}
+
+function rememberKey(state: State, key: string, entry: KeyEntry): void {
+  state.keys.delete(key);
+  state.keys.set(key, entry);
+  for (const oldest of state.keys.keys()) {
+    if (state.keys.size <= IDEMPOTENCY_KEYS_MAX) break;
+    state.keys.delete(oldest);
+  }
+}
+
+/** Moves, or with null gives up, a message's content, and keeps the count of live bytes per segment true. */
+function setPlace(state: State, message: Message, place: Place | null): void {
+  const count = (at: Place, sign: 1 | -1) => {
+    const bytes = (state.liveBytes.get(at.segment) ?? 0) + sign * at.length;
+    if (bytes === 0) state.liveBytes.delete(at.segment);
+    else state.liveBytes.set(at.segment, bytes);
+  };
+  if (message.place) count(message.place, -1);
+  if (place) count(place, 1);
+  message.place = place;
+}
