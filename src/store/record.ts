@@ -28,39 +28,66 @@ export interface JournalRecord {
   readonly events: readonly StoreEvent[];
   /** The contents' JSON texts, in the order in which the events name them. */
   readonly contents: readonly Buffer[];
-  readonly follows?: Follows;
 }
 
-/** A record read back: with it the offset that was known to be synced when it was written. */
+/** A record read back. */
 export interface ReadRecord extends JournalRecord {
+  /** The offset that was known to be synced when it was written. */
   readonly synced: number;
+  /** Only in the first of a segment. */
+  readonly follows?: Follows;
 }
 
 const CRC_CHARS = 8;
 const CONTENTS_HEAD = '{"contents":[';
 /** Where the first content of a line begins, from the line's start. */
 export const CONTENTS_OFFSET = CRC_CHARS + 1 + CONTENTS_HEAD.length;
+/** No first line of a segment is longer. */
+export const HEAD_BYTES_MAX = 128;
+
+/** A record with its events as text, made once however often it has to be written. */
+export interface SealedRecord extends JournalRecord {
+  readonly eventsText: string;
+  /** No line of this record is longer, wherever it is written. */
+  readonly bytesMax: number;
+}
+
+export function seal(record: JournalRecord): SealedRecord {
+  const eventsText = JSON.stringify(record.events);
+  let bytesMax = CONTENTS_OFFSET + 64 + Buffer.byteLength(eventsText);
+  for (const content of record.contents) bytesMax += content.length + 1;
+  return { events: record.events, contents: record.contents, eventsText, bytesMax };
+}
 
 /** The line of a record, line feed included. `synced`: the offset of this segment known to be on the device. */
-export function encodeLine(record: JournalRecord, synced: number): Buffer {
-  const follows = record.follows === undefined ? '' : `"follows":${JSON.stringify(record.follows)},`;
-  const rest = `${follows}"synced":${synced},"events":${JSON.stringify(record.events)}}\n`;
-  const head = record.contents.length === 0 ? '{' : CONTENTS_HEAD;
-  let contentBytes = record.contents.length === 0 ? 0 : 1;
-  for (const content of record.contents) contentBytes += content.length + 1;
-  const line = Buffer.allocUnsafe(CRC_CHARS + 1 + head.length + contentBytes + Buffer.byteLength(rest));
-  let at = line.write(head, CRC_CHARS + 1, 'latin1') + CRC_CHARS + 1;
-  for (const content of record.contents) {
+export function encodeLine({ contents, eventsText }: SealedRecord, synced: number): Buffer {
+  const rest = `"synced":${synced},"events":${eventsText}}\n`;
+  if (contents.length === 0) return sealLine(Buffer.from(`         {${rest}`));
+  let bytes = CONTENTS_OFFSET + contents.length + 1 + Buffer.byteLength(rest);
+  for (const content of contents) bytes += content.length;
+  const line = Buffer.allocUnsafe(bytes);
+  let at = CRC_CHARS + 1;
+  at += line.write(CONTENTS_HEAD, at, 'latin1');
+  for (const content of contents) {
     at += content.copy(line, at);
-    line[at++] = 0x2c; // ','
+    line[at++] = COMMA;
   }
-  if (record.contents.length > 0) {
-    line[at - 1] = 0x5d; // ']' in place of the last comma
-    line[at++] = 0x2c;
-  }
-  line.write(rest, at, 'utf8');
-  line.write(hex8(crc32(line.subarray(CRC_CHARS + 1, line.length - 1))), 0, 'latin1');
-  line[CRC_CHARS] = 0x20;
+  line[at - 1] = BRACKET;
+  line[at++] = COMMA;
+  line.write(rest, at);
+  return sealLine(line);
+}
+
+/** The first line of a segment. */
+export function encodeHead(follows: Follows): Buffer {
+  return sealLine(Buffer.from(`         {"follows":${JSON.stringify(follows)},"synced":0,"events":[]}\n`));
+}
+
+const COMMA = 0x2c;
+const BRACKET = 0x5d;
+
+function sealLine(line: Buffer): Buffer {
+  line.write(`${hex8(crc32(line.subarray(CRC_CHARS + 1, line.length - 1)))} `, 0, 'latin1');
   return line;
 }
 

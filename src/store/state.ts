@@ -83,24 +83,28 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
       }
       return;
     case 'deferred':
-      return change(state, event.id, (message) => {
+      change(state, event.id, (message) => {
         message.attempts = event.attempts;
         message.lastReply = event.reply;
         message.due = event.due;
         requeue(state, message, 'deferred');
       });
+      return;
     case 'sent':
     case 'expired':
     case 'failed':
-      return change(state, event.id, (message) => {
+      change(state, event.id, (message) => {
         message.attempts = event.attempts;
         message.lastReply = event.reply;
         finish(state, message, event.e);
       });
+      return;
     case 'cancelled':
-      return change(state, event.id, (message) => finish(state, message, 'cancelled'));
+      change(state, event.id, (message) => finish(state, message, 'cancelled'));
+      return;
     case 'retried':
-      return retry(state, event.id, event.at);
+      retry(state, event.id, event.at);
+      return;
     case 'flushed':
       for (const id of state.deferred) {
         const message = state.messages.get(id);

@@ -1,0 +1,329 @@
+/**
+ * The journal: records (record.ts) appended to segments (segments.ts).
+ *
+ * Group commit: what is handed over while a sync is under way goes together into the next write and sync.
+ * Never append after doubt: every start, write error and sync error goes on in a new segment, as does a full
+ * one. Its first record says how far the segment before counts, which is as far as it is proven to be on the
+ * device; what was written behind that is void there and written anew here. Only journaled-store.ts uses this.
+ */
+import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYTES } from '../limits.js';
+import type { Clock, Timer } from '../system/clock.js';
+import type { DiskFile } from '../system/disk.js';
+import type { Position } from './event.js';
+import {
+  CONTENTS_OFFSET,
+  encodeHead,
+  encodeLine,
+  type Follows,
+  HEAD_BYTES_MAX,
+  type JournalRecord,
+  type SealedRecord,
+  seal,
+} from './record.js';
+import type { Prepared, Segments } from './segments.js';
+
+/** How sure a record must be before it is applied: `synced`, or, for an outcome, only `written`. */
+export type Urgency = 'synced' | 'written';
+
+export interface JournalOptions {
+  readonly segments: Segments;
+  readonly clock: Clock;
+  /** How far the history of the last run counts. */
+  readonly follows: Follows;
+  /** Records behind that which are valid but not known to be on the device; applied already. */
+  readonly unproven: readonly JournalRecord[];
+  /** Called for each record, in order, once it is as sure as asked; again if it had to be written anew. */
+  readonly apply: (record: JournalRecord, contentsAt: Position) => void;
+  /** Called when the disk refuses to keep data, and with null when it does so again. */
+  readonly onTrouble: (trouble: FieldpostError | null) => void;
+}
+
+interface Waiter {
+  readonly resolve: () => void;
+  readonly reject: (error: FieldpostError) => void;
+}
+
+interface Entry extends Waiter {
+  readonly record: SealedRecord;
+  readonly urgency: Urgency;
+}
+
+/** The segment being written. `offset`: where the next record goes. */
+interface Current {
+  readonly segment: Prepared;
+  offset: number;
+}
+
+export class Journal {
+  readonly #options: JournalOptions;
+  #queue: Entry[] = [];
+  #current: Current | null = null;
+  /** The end of what is known to be on the device. */
+  #proven: Follows;
+  /** Written and applied behind that. */
+  #unproven: SealedRecord[];
+  #trouble: FieldpostError | null = null;
+  #running: Promise<void> | null = null;
+  #syncTimer: Timer | null = null;
+  #syncDue = false;
+  #syncWaiters: Waiter[] = [];
+  #appendedBytes = 0;
+
+  constructor(options: JournalOptions) {
+    this.#options = options;
+    this.#proven = options.follows;
+    this.#unproven = options.unproven.map(seal);
+  }
+
+  /** Bytes appended since the start. */
+  get appendedBytes(): number {
+    return this.#appendedBytes;
+  }
+
+  /** The end of what has been applied: a snapshot taken in the same synchronous step includes all before it. */
+  get position(): Position {
+    return this.#current
+      ? { segment: this.#current.segment.number, offset: this.#current.offset }
+      : { segment: this.#proven.segment, offset: this.#proven.upTo };
+  }
+
+  /**
+   * Resolves once the record is applied. Rejects, applied nowhere, with `storage-full` if no segment can be
+   * prepared for want of room, and with `storage-failed` if the disk refuses: then the outcome is unknown.
+   */
+  append(record: JournalRecord, urgency: Urgency): Promise<void> {
+    if (this.#trouble) return Promise.reject(this.#trouble);
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ record: seal(record), urgency, resolve, reject });
+      this.#wake();
+    });
+  }
+
+  /** Resolves once all that was applied before the call is on the device; rejects like append. */
+  sync(): Promise<void> {
+    if (this.#trouble) return Promise.reject(this.#trouble);
+    if (this.#unproven.length === 0) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      this.#syncWaiters.push({ resolve, reject });
+      this.#syncDue = true;
+      this.#wake();
+    });
+  }
+
+  /** After trouble, or a start that found unproven records: tries a new segment. Resolves also if that fails. */
+  async mend(): Promise<void> {
+    while (this.#running) await this.#running;
+    this.#running = this.#renew([]).finally(() => {
+      this.#running = null;
+    });
+    await this.#running;
+    if (this.#queue.length > 0) this.#wake();
+  }
+
+  /** Waits for what was handed over, and closes the current segment. */
+  async close(): Promise<void> {
+    while (this.#running) await this.#running;
+    this.#syncTimer?.stop();
+    await this.#leave();
+  }
+
+  #wake(): void {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = null;
+      if (this.#queue.length > 0 || this.#syncDue) this.#wake();
+    });
+  }
+
+  async #run(): Promise<void> {
+    // What the present turn of the event loop still hands over shares the first sync.
+    await Promise.resolve();
+    while (this.#queue.length > 0 || this.#syncDue) {
+      const trouble = this.#trouble;
+      if (trouble) {
+        this.#syncDue = false;
+        for (const entry of this.#queue.splice(0)) entry.reject(trouble);
+        return;
+      }
+      const group = this.#takeFitting();
+      if (group.length > 0 || this.#syncDue) await this.#commit(group);
+      else await this.#turnOver();
+    }
+  }
+
+  /** The entries at the head of the queue that fit the current segment. */
+  #takeFitting(): Entry[] {
+    if (!this.#current) return [];
+    let room = this.#current.segment.bytes - this.#current.offset;
+    let count = 0;
+    for (const { record, urgency } of this.#queue) {
+      room -= record.bytesMax;
+      if (room < (urgency === 'synced' ? OUTCOME_RESERVE_BYTES : 0)) break;
+      count++;
+    }
+    return this.#queue.splice(0, count);
+  }
+
+  async #commit(group: Entry[]): Promise<void> {
+    const current = this.#current;
+    const durable =
+      this.#syncDue ||
+      group.some(({ urgency }) => urgency === 'synced') ||
+      this.#unproven.length + group.length >= OUTCOME_SYNC_COUNT;
+    if (!current) return await this.#renew(group);
+    const records = group.map(({ record }) => record);
+    const { bytes, starts } = encodeAll(records, current.offset, this.#syncedIn(current));
+    try {
+      if (bytes.length > 0) await current.segment.file.write(bytes, current.offset);
+      if (durable) await current.segment.file.sync();
+    } catch {
+      // A failed sync is never repeated on the same file: the kernel may have dropped the pages and called
+      // them clean.
+      await this.#leave();
+      return await this.#renew(group);
+    }
+    current.offset += bytes.length;
+    this.#appendedBytes += bytes.length;
+    this.#unproven.push(...records);
+    if (durable) this.#prove(current);
+    else this.#syncLater();
+    this.#settle(group, records, current.segment.number, starts);
+  }
+
+  /** The head of the queue does not fit: goes on in a new segment. Without room for one, only the head fails. */
+  async #turnOver(): Promise<void> {
+    const count = this.#countForNewSegment();
+    let next: Prepared;
+    try {
+      next = await this.#options.segments.take(this.#bytesAnew(this.#queue.slice(0, count)));
+    } catch (error) {
+      const head = this.#queue.splice(0, count);
+      const trouble = asTrouble(error);
+      if (trouble.code === 'storage-failed') this.#setTrouble(trouble);
+      for (const entry of head) entry.reject(trouble);
+      return;
+    }
+    const group = this.#queue.splice(0, count);
+    await this.#leave();
+    if (!(await this.#begin(next, group).catch(() => false))) await this.#renew(group);
+  }
+
+  #countForNewSegment(): number {
+    let bytes = 0;
+    const fitting = this.#queue.findIndex(({ record }, i) => {
+      bytes += record.bytesMax;
+      return i > 0 && bytes > SEGMENT_BYTES / 2;
+    });
+    return fitting === -1 ? this.#queue.length : fitting;
+  }
+
+  /** Tries the group, and all that is unproven, in a new segment; if that fails too, this is trouble. */
+  async #renew(group: Entry[]): Promise<void> {
+    try {
+      await this.#begin(await this.#options.segments.take(this.#bytesAnew(group)), group);
+      if (this.#trouble) this.#setTrouble(null);
+    } catch (error) {
+      const trouble = asTrouble(error);
+      this.#setTrouble(trouble);
+      for (const entry of group) entry.reject(trouble);
+    }
+  }
+
+  /** Writes `follows`, all that is unproven and the group to a new segment, in one sync. Throws if it cannot. */
+  async #begin(segment: Prepared, group: Entry[]): Promise<true> {
+    const records = [...this.#unproven, ...group.map(({ record }) => record)];
+    const head = encodeHead(this.#proven);
+    const { bytes, starts } = encodeAll(records, head.length, 0);
+    try {
+      await segment.file.write(Buffer.concat([head, bytes]), 0);
+      await segment.file.sync();
+    } catch (error) {
+      await closeQuietly(segment.file);
+      throw error;
+    }
+    this.#current = { segment, offset: head.length + bytes.length };
+    this.#appendedBytes += this.#current.offset;
+    this.#prove(this.#current);
+    this.#settle(group, records, segment.number, starts);
+    this.#options.segments.prepareAhead();
+    return true;
+  }
+
+  #bytesAnew(group: readonly Entry[]): number {
+    const records = [...this.#unproven, ...group.map(({ record }) => record)];
+    return records.reduce((sum, { bytesMax }) => sum + bytesMax, HEAD_BYTES_MAX);
+  }
+
+  /** Applies the records in order, then answers the group. */
+  #settle(group: Entry[], records: SealedRecord[], segment: number, starts: readonly number[]): void {
+    records.forEach((record, i) => {
+      this.#options.apply(record, { segment, offset: (starts[i] ?? 0) + CONTENTS_OFFSET });
+    });
+    for (const entry of group) entry.resolve();
+  }
+
+  /** Closes the current segment for good. What is unproven in it does not count. */
+  async #leave(): Promise<void> {
+    const current = this.#current;
+    this.#current = null;
+    if (current) await closeQuietly(current.segment.file);
+  }
+
+  /** All that was written to the current segment is on the device. */
+  #prove(current: Current): void {
+    this.#proven = { segment: current.segment.number, upTo: current.offset };
+    this.#unproven = [];
+    this.#syncDue = false;
+    this.#syncTimer?.stop();
+    this.#syncTimer = null;
+    for (const waiter of this.#syncWaiters.splice(0)) waiter.resolve();
+  }
+
+  #syncedIn(current: Current): number {
+    return this.#proven.segment === current.segment.number ? this.#proven.upTo : 0;
+  }
+
+  #syncLater(): void {
+    this.#syncTimer ??= this.#options.clock.after(OUTCOME_SYNC_MS, () => {
+      this.#syncTimer = null;
+      this.#syncDue = true;
+      this.#wake();
+    });
+  }
+
+  #setTrouble(trouble: FieldpostError | null): void {
+    this.#trouble = trouble;
+    if (trouble) for (const waiter of this.#syncWaiters.splice(0)) waiter.reject(trouble);
+    this.#options.onTrouble(trouble);
+  }
+}
+
+function encodeAll(
+  records: readonly SealedRecord[],
+  from: number,
+  synced: number,
+): { bytes: Buffer; starts: number[] } {
+  const starts: number[] = [];
+  let at = from;
+  const lines = records.map((record) => {
+    const line = encodeLine(record, synced);
+    starts.push(at);
+    at += line.length;
+    return line;
+  });
+  return { bytes: lines.length === 1 ? (lines[0] as Buffer) : Buffer.concat(lines), starts };
+}
+
+function asTrouble(error: unknown): FieldpostError {
+  const code = systemCodeOf(error);
+  return code === 'ENOSPC' || code === 'EDQUOT'
+    ? new FieldpostError('storage-full', 'the disk is full', { cause: error })
+    : new FieldpostError('storage-failed', `the disk refuses to keep data: ${wordsOf(error)}`, {
+        cause: error,
+      });
+}
+
+async function closeQuietly(file: DiskFile): Promise<void> {
+  // Whatever close says, the file is not written to again.
+  await file.close().catch(() => undefined);
+}

@@ -1,0 +1,188 @@
+/**
+ * The journal's files, `journal/00000007.log`. A segment is filled with zeros ahead of use, so that an append
+ * changes no file size and its fdatasync is one data write. The journal writes them, recovery and the store
+ * read them.
+ */
+import { join } from 'node:path';
+import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../limits.js';
+import type { Disk, DiskFile } from '../system/disk.js';
+
+const NAME = /^(\d{8})\.log$/;
+const ZEROS = Buffer.alloc(SEGMENT_BYTES / 4);
+
+/** A segment of zeros that is, with its name, on stable storage. */
+export interface Prepared {
+  readonly number: number;
+  readonly file: DiskFile;
+  readonly bytes: number;
+}
+
+interface Reader {
+  readonly segment: number;
+  readonly file: Promise<DiskFile>;
+  users: number;
+}
+
+export class Segments {
+  readonly #disk: Disk;
+  readonly #directory: string;
+  readonly #sizes = new Map<number, number>();
+  /** Prepared by an earlier run and never written to, so that restarts do not wear the flash. */
+  #untouched: number | null = null;
+  #next: Promise<Prepared> | null = null;
+  /** The one last read from, kept open for the next read. */
+  #reader: Reader | null = null;
+  readonly #busyReaders = new Set<Reader>();
+
+  constructor(disk: Disk, directory: string) {
+    this.#disk = disk;
+    this.#directory = directory;
+  }
+
+  /** Makes the directory where it is missing, and learns what is in it. */
+  async open(): Promise<void> {
+    await this.#disk.makeDirectory(this.#directory);
+    for (const name of await this.#disk.list(this.#directory)) {
+      const number = NAME.exec(name)?.[1];
+      if (number !== undefined) this.#sizes.set(Number.parseInt(number, 10), 0);
+    }
+    for (const number of this.#sizes.keys()) {
+      const file = await this.#disk.open(this.path(number), 'read');
+      this.#sizes.set(number, await file.size());
+      await file.close();
+    }
+  }
+
+  /** The numbers of all segments there are, lowest first. */
+  get numbers(): number[] {
+    return [...this.#sizes.keys()].sort((a, b) => a - b);
+  }
+
+  /** Bytes on disk, the prepared segment included. */
+  get bytes(): number {
+    let sum = 0;
+    for (const bytes of this.#sizes.values()) sum += bytes;
+    return sum;
+  }
+
+  sizeOf(segment: number): number {
+    return this.#sizes.get(segment) ?? 0;
+  }
+
+  path(segment: number): string {
+    return join(this.#directory, `${String(segment).padStart(8, '0')}.log`);
+  }
+
+  /** Says that a segment holds only zeros and may be used as it is; one that is not whole is removed. */
+  async reuse(segment: number): Promise<void> {
+    if (this.#untouched === null && this.sizeOf(segment) === SEGMENT_BYTES) this.#untouched = segment;
+    else await this.remove(segment);
+  }
+
+  /** A segment with room for `neededBytes` and the reserve for outcomes. It is the caller's to close. */
+  async take(neededBytes: number): Promise<Prepared> {
+    const bytes = Math.max(SEGMENT_BYTES, neededBytes + OUTCOME_RESERVE_BYTES);
+    const ready = await this.#prepare(bytes);
+    this.#next = null;
+    if (ready.bytes >= bytes) return ready;
+    await ready.file.close();
+    await this.remove(ready.number);
+    return await this.#fill(bytes);
+  }
+
+  /** Prepares the next segment off the hot path. Whoever takes it hears of a failure, by trying again. */
+  prepareAhead(): void {
+    this.#prepare(SEGMENT_BYTES).catch(() => undefined);
+  }
+
+  /** Removes a segment that nothing needs any more; one that is just being read stays for another time. */
+  async remove(segment: number): Promise<void> {
+    for (const reader of this.#busyReaders) if (reader.segment === segment) return;
+    if (this.#reader?.segment === segment) await this.#retireReader();
+    await this.#disk.remove(this.path(segment));
+    this.#sizes.delete(segment);
+  }
+
+  /** Reads a byte range; shorter where the file ends. */
+  async read(segment: number, offset: number, length: number): Promise<Buffer> {
+    const reader = this.#readerOf(segment);
+    reader.users++;
+    this.#busyReaders.add(reader);
+    try {
+      return await (await reader.file).read(offset, length);
+    } finally {
+      reader.users--;
+      if (reader.users === 0) this.#busyReaders.delete(reader);
+      if (reader !== this.#reader) await closeUnused(reader);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#retireReader();
+    const next = await this.#next?.catch(() => null);
+    await next?.file.close();
+    this.#next = null;
+  }
+
+  #readerOf(segment: number): Reader {
+    if (this.#reader?.segment !== segment) {
+      void this.#retireReader();
+      this.#reader = { segment, file: this.#disk.open(this.path(segment), 'read'), users: 0 };
+    }
+    return this.#reader as Reader;
+  }
+
+  async #retireReader(): Promise<void> {
+    const reader = this.#reader;
+    this.#reader = null;
+    if (reader) await closeUnused(reader);
+  }
+
+  #prepare(bytes: number): Promise<Prepared> {
+    this.#next ??= this.#fill(bytes).catch((error) => {
+      this.#next = null;
+      throw error;
+    });
+    return this.#next;
+  }
+
+  async #fill(bytes: number): Promise<Prepared> {
+    const untouched = this.#untouched;
+    this.#untouched = null;
+    if (untouched !== null && bytes === SEGMENT_BYTES) {
+      const file = await this.#disk.open(this.path(untouched), 'update');
+      return await this.#settle({ number: untouched, file, bytes });
+    }
+    // Segments are used in the order of their numbers, so a smaller one could not follow this.
+    if (untouched !== null) await this.remove(untouched);
+    const number = Math.max(0, ...this.#sizes.keys()) + 1;
+    this.#sizes.set(number, bytes);
+    let file: DiskFile | null = null;
+    try {
+      file = await this.#disk.open(this.path(number), 'create');
+      for (let at = 0; at < bytes; at += ZEROS.length) {
+        await file.write(ZEROS.subarray(0, Math.min(ZEROS.length, bytes - at)), at);
+      }
+      return await this.#settle({ number, file, bytes });
+    } catch (error) {
+      await file?.close().catch(() => undefined);
+      // What cannot be removed now keeps its number and is swept at the next start.
+      await this.remove(number).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Both syncs, before anyone writes to it: an append must find size and name already on the device. */
+  async #settle(prepared: Prepared): Promise<Prepared> {
+    await prepared.file.sync();
+    await this.#disk.syncDirectory(this.#directory);
+    return prepared;
+  }
+}
+
+/** Closes a reader that nobody uses. One that could not be opened has told its user. */
+async function closeUnused(reader: Reader): Promise<void> {
+  if (reader.users > 0) return;
+  const file = await reader.file.catch(() => null);
+  await file?.close().catch(() => undefined);
+}
