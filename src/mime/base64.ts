@@ -1,0 +1,40 @@
+/**
+ * A file as base64 (RFC 2045 §6.8) while it is being read, for the attachments of letter.ts.
+ */
+import { Buffer } from 'node:buffer';
+
+const LINE_CHARS = 76;
+/** What a full line holds. */
+const LINE_BYTES = (LINE_CHARS / 4) * 3;
+
+/** How many octets `bytes` octets take as base64, the CRLF of every line included. */
+export function base64Octets(bytes: number): number {
+  return withBreaks(Math.ceil(bytes / 3) * 4);
+}
+
+/** The source in lines of 76 characters, each of them (the last, shorter one too) ended by CRLF. */
+export async function* base64Lines(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of source) {
+    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    const whole = bytes.length - (bytes.length % LINE_BYTES);
+    if (whole > 0) yield inLines(bytes.toString('base64', 0, whole));
+    rest = bytes.subarray(whole);
+  }
+  if (rest.length > 0) yield inLines(rest.toString('base64'));
+}
+
+function inLines(base64: string): Buffer {
+  const lines = Buffer.allocUnsafe(withBreaks(base64.length));
+  let at = 0;
+  for (let from = 0; from < base64.length; from += LINE_CHARS) {
+    at += lines.write(base64.slice(from, from + LINE_CHARS), at, 'latin1');
+    lines[at++] = 0x0d;
+    lines[at++] = 0x0a;
+  }
+  return lines;
+}
+
+function withBreaks(chars: number): number {
+  return chars + Math.ceil(chars / LINE_CHARS) * 2;
+}

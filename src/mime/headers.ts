@@ -1,0 +1,108 @@
+/**
+ * Header lines of a mail: the subject, the date and what describes an attachment. Used by letter.ts. What a
+ * user wrote stands in ASCII lines of at most 76 octets, and can never end a line or begin another header.
+ */
+import assert from 'node:assert';
+import { Buffer } from 'node:buffer';
+
+const LINE_OCTETS_MAX = 76;
+/** Octets of text in an encoded word: their base64 and the 12 octets around it fit a line, the first after `Subject: `. */
+const FIRST_WORD_OCTETS = 39;
+const WORD_OCTETS = 45;
+/** Of a file name as one parameter, quoted or percent-encoded, so that its line has room for what is around it. */
+const NAME_CHARS_MAX = 54;
+
+/** Visible ASCII with single blanks between words, which no parser changes when it unfolds a line. */
+const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
+const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
+
+/** `Name: value` as it stands. An address or an id has no place to be folded at, however long it is. */
+export function header(name: string, value: string): string {
+  assertOneLine(value);
+  return `${name}: ${value}\r\n`;
+}
+
+/** The moment as RFC 5322 §3.3 writes it, in UTC. */
+export function formatDate(wallMs: number): string {
+  return new Date(wallMs).toUTCString().replace('GMT', '+0000');
+}
+
+/** The Subject header: readable where it is plain ASCII that can be folded, otherwise encoded words (RFC 2047). */
+export function subjectHeader(subject: string): string {
+  assertOneLine(subject);
+  if (subject === '') return 'Subject:\r\n';
+  return `${foldPlain(subject) ?? foldEncoded(subject)}\r\n`;
+}
+
+/** Null if the text would not unfold to exactly itself, has a word too long for a line, or looks encoded already. */
+function foldPlain(subject: string): string | null {
+  if (!PLAIN.test(subject) || subject.includes('=?')) return null;
+  const [first, ...words] = subject.split(' ');
+  let line = `Subject: ${first}`;
+  const lines = [];
+  for (const word of words) {
+    if (line.length + 1 + word.length > LINE_OCTETS_MAX) {
+      lines.push(line);
+      line = '';
+    }
+    line += ` ${word}`;
+  }
+  lines.push(line);
+  return lines.every((folded) => folded.length <= LINE_OCTETS_MAX) ? lines.join('\r\n') : null;
+}
+
+function foldEncoded(subject: string): string {
+  const bytes = Buffer.from(subject);
+  const words = [];
+  let from = 0;
+  while (from < bytes.length) {
+    let to = Math.min(from + (from === 0 ? FIRST_WORD_OCTETS : WORD_OCTETS), bytes.length);
+    // Every word must be readable by itself (RFC 2047 §5): go back to where a character begins.
+    while (((bytes[to] ?? 0) & 0xc0) === 0x80) to--;
+    words.push(`=?UTF-8?B?${bytes.toString('base64', from, to)}?=`);
+    from = to;
+  }
+  return `Subject: ${words.join('\r\n ')}`;
+}
+
+/**
+ * The headers that describe an attachment of this name and media type. A name that is not plain is in `filename`
+ * as RFC 2231 has it, and in `name`, where older mail programs look, with what they could not read replaced.
+ * A type that is none, or says that the content is a mail or has parts (RFC 2046 forbids it base64), is told as
+ * `application/octet-stream`.
+ */
+export function attachmentHeaders(name: string, type: string): string {
+  assertOneLine(name);
+  const known =
+    MEDIA_TYPE.test(type) && type.length < LINE_OCTETS_MAX - 1 && !/^(?:message|multipart)\//i.test(type);
+  const fallback = name.replace(/[^ !#-[\]-~]/gu, '_').slice(-NAME_CHARS_MAX);
+  const plain = name === fallback && PLAIN.test(name) && !name.includes('=?');
+  return (
+    `Content-Type:\r\n ${known ? type : 'application/octet-stream'};\r\n name="${fallback}"\r\n` +
+    'Content-Transfer-Encoding: base64\r\n' +
+    `Content-Disposition: attachment;\r\n ${plain ? `filename="${name}"` : extendedName(name)}\r\n`
+  );
+}
+
+/** `filename*=UTF-8''…`, or as many numbered sections of it as the name needs (RFC 2231 §3, §4). */
+function extendedName(name: string): string {
+  const sections = [''];
+  for (const character of name) {
+    const octets = /[\w!#$&+.^`{|}~-]/.test(character) ? character : percentEncoded(character);
+    if ((sections.at(-1) as string).length + octets.length > NAME_CHARS_MAX) sections.push('');
+    sections[sections.length - 1] += octets;
+  }
+  if (sections.length === 1) return `filename*=UTF-8''${sections[0]}`;
+  return sections
+    .map((section, index) => `filename*${index}*=${index === 0 ? "UTF-8''" : ''}${section}`)
+    .join(';\r\n ');
+}
+
+function percentEncoded(character: string): string {
+  return Buffer.from(character).toString('hex').toUpperCase().replace(/../g, '%$&');
+}
+
+/** Whatever gets here was validated long before; a line break now is a bug, and must not become a header. */
+function assertOneLine(value: string): void {
+  assert(!/[\r\n\0]/.test(value), 'a header value has no line break and no NUL');
+}

@@ -1,0 +1,137 @@
+/**
+ * An email as it goes over the wire (RFC 5322, RFC 2045). Delivery renders a message anew at every attempt, and
+ * gets the same bytes each time. All lines end in CRLF, none begins with a dot, and only the addresses may hold
+ * anything beyond ASCII (RFC 6532).
+ */
+import { Buffer } from 'node:buffer';
+import { FieldpostError } from '../errors.js';
+import type { Address } from '../message/address.js';
+import type { Content } from '../message/message.js';
+import { base64Lines, base64Octets } from './base64.js';
+import { attachmentHeaders, formatDate, header, subjectHeader } from './headers.js';
+import { encodeQuotedPrintable } from './quoted-printable.js';
+
+export interface Letter {
+  readonly from: Address;
+  readonly to: Address;
+  readonly content: Content;
+  /** Without the angle brackets. */
+  readonly messageId: string;
+  /** The moment of acceptance; null leaves the header out, for the submission server to add. */
+  readonly dateMs: number | null;
+  readonly attachments: readonly Attachment[];
+}
+
+export interface Attachment {
+  readonly name: string;
+  /** Media type without parameters. */
+  readonly type: string;
+  /** Octets that `open` will give. */
+  readonly size: number;
+  open(): AsyncIterable<Buffer>;
+}
+
+export interface Rendered {
+  /** Exact octets of the message, before dots are stuffed and without the final dot. */
+  readonly size: number;
+  /** The whole message, or a stream to be read once where there are attachments, which are not held in memory. */
+  readonly bytes: Buffer | AsyncIterable<Buffer>;
+}
+
+// Neither can occur in a part: in quoted-printable `=_` is nothing, and base64 has no `-`. Neither begins the other.
+const MIXED = '=_mixed';
+const ALTERNATIVE = '=_alternative';
+
+/**
+ * Renders the letter. A stream of it throws storage-damaged, before its end, when an attachment has not the
+ * size that was told.
+ */
+export function render(letter: Letter): Rendered {
+  const headers = letterHeaders(letter);
+  const text = renderText(letter.content);
+  const { attachments } = letter;
+  if (attachments.length === 0) {
+    const bytes = join([headers, ...text, ending(text)]);
+    return { size: bytes.length, bytes };
+  }
+  const first = join([headers, multipart('mixed', MIXED), ...text]);
+  const heads = attachments.map(({ name, type }) =>
+    Buffer.from(`\r\n--${MIXED}\r\n${attachmentHeaders(name, type)}\r\n`),
+  );
+  const last = Buffer.from(`\r\n--${MIXED}--\r\n`);
+  const size = attachments.reduce((sum, attachment) => sum + base64Octets(attachment.size), 0);
+  return {
+    size: [first, ...heads, last].reduce((sum, bytes) => sum + bytes.length, size),
+    bytes: (async function* () {
+      yield first;
+      for (const [index, attachment] of attachments.entries()) {
+        yield heads[index] as Buffer;
+        yield* base64Lines(exactly(attachment));
+      }
+      yield last;
+    })(),
+  };
+}
+
+function letterHeaders(letter: Letter): string {
+  return (
+    header('From', `<${letter.from}>`) +
+    header('To', `<${letter.to}>`) +
+    subjectHeader(letter.content.subject) +
+    (letter.dateMs === null ? '' : header('Date', formatDate(letter.dateMs))) +
+    header('Message-ID', `<${letter.messageId}>`) +
+    header('MIME-Version', '1.0') +
+    header('Auto-Submitted', 'auto-generated')
+  );
+}
+
+/** The entity that carries the text: its headers and its body, up to where a boundary or the end may follow. */
+function renderText({ plain, html }: Content): (string | Buffer)[] {
+  if (html === '') return textPart('plain', plain);
+  if (plain === '') return textPart('html', html);
+  return [
+    multipart('alternative', ALTERNATIVE),
+    ...textPart('plain', plain),
+    `\r\n--${ALTERNATIVE}\r\n`,
+    ...textPart('html', html),
+    `\r\n--${ALTERNATIVE}--`,
+  ];
+}
+
+function textPart(subtype: 'plain' | 'html', text: string): [string, Buffer] {
+  return [
+    header('Content-Type', `text/${subtype}; charset=utf-8`) +
+      header('Content-Transfer-Encoding', 'quoted-printable') +
+      '\r\n',
+    encodeQuotedPrintable(text),
+  ];
+}
+
+/** The header of an entity with parts, up to the headers of the first. */
+function multipart(subtype: string, boundary: string): string {
+  return `Content-Type: multipart/${subtype}; boundary="${boundary}"\r\n\r\n--${boundary}\r\n`;
+}
+
+/** A mail ends with a line break. Where its text does not, it is a soft one, which is not part of the text. */
+function ending(text: readonly (string | Buffer)[]): string {
+  const body = text.at(-1) as string | Buffer;
+  if (typeof body === 'string') return '\r\n';
+  return body.length === 0 || body.at(-1) === 0x0a ? '' : '=\r\n';
+}
+
+/** The attachment's octets, as long as they are as many as it says: the size is already declared to the relay. */
+async function* exactly(attachment: Attachment): AsyncGenerator<Buffer, void, void> {
+  let read = 0;
+  for await (const chunk of attachment.open()) {
+    read += chunk.length;
+    if (read > attachment.size) break;
+    yield chunk;
+  }
+  if (read !== attachment.size) {
+    throw new FieldpostError('storage-damaged', `an attachment does not have its ${attachment.size} octets`);
+  }
+}
+
+function join(pieces: readonly (string | Buffer)[]): Buffer {
+  return Buffer.concat(pieces.map((piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece)));
+}

@@ -1,0 +1,79 @@
+/**
+ * Text as quoted-printable (RFC 2045 §6.7), for every text part that letter.ts renders. It passes over the
+ * text once, byte by byte with a table, because bodies are encoded at the rate at which a relay takes them.
+ */
+import { Buffer } from 'node:buffer';
+
+/** Of a line, without its CRLF (RFC 2045 §6.7 rule 5). */
+const LINE_OCTETS_MAX = 76;
+/** A soft break comes only where the next character, of at most 12 octets, does not fit any more. */
+const BROKEN_LINE_OCTETS_MIN = LINE_OCTETS_MAX - 12;
+
+const TAB = 0x09;
+const LF = 0x0a;
+const CR = 0x0d;
+const BLANK = 0x20;
+const DOT = 0x2e;
+const EQUALS = 0x3d;
+const UPPER_F = 0x46;
+
+const HEX = Buffer.from('0123456789ABCDEF');
+
+/** How many octets must still fit on the line before this byte is written; 1: it stands for itself. */
+const WIDTH = Uint8Array.from({ length: 256 }, (_, byte) => {
+  if (byte === TAB || (byte >= BLANK && byte <= 0x7e && byte !== EQUALS)) return 1;
+  // The first byte of a UTF-8 character asks for room for all of it: a character is not cut in two.
+  if (byte >= 0xf0) return 12;
+  if (byte >= 0xe0) return 9;
+  return byte >= 0xc0 ? 6 : 3;
+});
+
+/**
+ * The text, in UTF-8, as quoted-printable: lines of at most 76 octets that end in CRLF, all of them printable
+ * ASCII. Every line break of the text (CRLF, or a bare CR or LF) is a CRLF; if the text does not end in one, the
+ * last line is left open, with room for one more octet. No line begins with a dot, which would be an SMTP
+ * matter, nor with `From `, which would be an mbox matter.
+ */
+export function encodeQuotedPrintable(text: string): Buffer {
+  const bytes = Buffer.from(text);
+  const octetsMax = bytes.length * 3;
+  const out = Buffer.allocUnsafe(octetsMax + Math.ceil(octetsMax / BROKEN_LINE_OCTETS_MIN) * 3);
+  let at = 0;
+  let lineStart = 0;
+  for (let index = 0; index < bytes.length; index++) {
+    const byte = bytes[index] as number;
+    if (byte === CR || byte === LF) {
+      if (byte === CR && bytes[index + 1] === LF) index++;
+      out[at++] = CR;
+      out[at++] = LF;
+      lineStart = at;
+      continue;
+    }
+    // A blank or tab at the end of a line would be dropped on the way (rule 3).
+    const trailing = (byte === BLANK || byte === TAB) && endsLine(bytes[index + 1]);
+    const width = trailing ? 3 : (WIDTH[byte] as number);
+    if (at - lineStart + width >= LINE_OCTETS_MAX) {
+      out[at++] = EQUALS;
+      out[at++] = CR;
+      out[at++] = LF;
+      lineStart = at;
+    }
+    if (width === 1 && (at > lineStart || mayStartLine(bytes, index))) {
+      out[at++] = byte;
+    } else {
+      out[at++] = EQUALS;
+      out[at++] = HEX[byte >> 4] as number;
+      out[at++] = HEX[byte & 15] as number;
+    }
+  }
+  return out.subarray(0, at);
+}
+
+function endsLine(next: number | undefined): boolean {
+  return next === undefined || next === CR || next === LF;
+}
+
+function mayStartLine(bytes: Buffer, index: number): boolean {
+  if (bytes[index] === DOT) return false;
+  return bytes[index] !== UPPER_F || bytes.toString('latin1', index, index + 5) !== 'From ';
+}
