@@ -1,0 +1,91 @@
+/**
+ * What a relay says, and how far a conversation with it got. Pure: the session reads lines and asks here what
+ * they mean; outcome.ts judges what came out.
+ */
+import { REPLY_CHARS_MAX } from '../limits.js';
+
+/** Where in a conversation we are: `content` is the body on its way, `dot` the wait for the answer to it. */
+export type Phase =
+  | 'resolve'
+  | 'connect'
+  | 'tls'
+  | 'greeting'
+  | 'ehlo'
+  | 'starttls'
+  | 'auth'
+  | 'mail'
+  | 'rcpt'
+  | 'data'
+  | 'content'
+  | 'dot';
+
+export interface Reply {
+  readonly code: number;
+  /** RFC 3463, such as `5.7.1`; null where the relay gave none that agrees with its code. */
+  readonly enhanced: string | null;
+  /** All lines in one, without control characters, at most REPLY_CHARS_MAX; begins with the code. */
+  readonly text: string;
+}
+
+/** What went wrong where the relay gave no reply to judge by. */
+export interface Trouble {
+  readonly kind:
+    | 'lost'
+    | 'deadline'
+    | 'garbage'
+    | 'refused'
+    | 'unreachable'
+    | 'dns'
+    | 'certificate'
+    | 'certificate-not-yet-valid'
+    | 'tls'
+    | 'no-starttls'
+    | 'no-auth'
+    | 'no-smtputf8'
+    | 'too-large'
+    | 'source';
+  /** A sentence a technician understands. */
+  readonly words: string;
+}
+
+/** How far a conversation got: a reply, or trouble without one. */
+export type Ending =
+  | { readonly phase: Phase; readonly reply: Reply }
+  | { readonly phase: Phase; readonly trouble: Trouble };
+
+// RFC 5321 §4.2. A bare code without text is allowed there ("250\r\n").
+const LINE = /^([2-5]\d\d)(?:([ -])(.*))?$/s;
+const ENHANCED = /^([245])\.\d{1,3}\.\d{1,3}(?= |$)/;
+
+/** True for the last line of a reply, false for one that others follow, null for what is no reply line at all. */
+export function isLastLine(line: string): boolean | null {
+  const parts = LINE.exec(line);
+  return parts === null ? null : parts[2] !== '-';
+}
+
+/** The reply these lines are (without their line ends), or null if they are none. */
+export function parseReply(lines: readonly string[]): Reply | null {
+  let code = '';
+  let enhanced: string | null = null;
+  let words = '';
+  for (const line of lines) {
+    const [, lineCode, , text = ''] = LINE.exec(line) ?? [];
+    // Lines that disagree are no reply: we would have to guess which of them is meant.
+    if (lineCode === undefined || (code !== '' && lineCode !== code)) return null;
+    code = lineCode;
+    const found = ENHANCED.exec(text);
+    const agrees = found !== null && found[1] === lineCode[0];
+    // Relays repeat it on every line (RFC 2034); once is enough for a person.
+    words += ` ${agrees && enhanced === found[0] ? text.slice(found[0].length) : text}`;
+    if (agrees) enhanced ??= found[0];
+  }
+  return code === '' ? null : { code: Number(code), enhanced, text: plain(`${code}${words}`) };
+}
+
+/** What of `text` may be shown and kept: one line, no control characters, at most REPLY_CHARS_MAX. */
+export function plain(text: string): string {
+  const shown = text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
+  return shown.length <= REPLY_CHARS_MAX
+    ? shown
+    : shown.slice(0, REPLY_CHARS_MAX).replace(/[\uD800-\uDBFF]$/, '');
+}
