@@ -1,0 +1,98 @@
+/**
+ * A clock that stands still until a test moves it. Timers fire in the order of their times, and between two of
+ * them everything that can go on without time does. Used by every test in which time passes.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Clock, Timer } from '../../src/system/clock.js';
+
+/** A boot id that no other boot of a test has unless it says so. */
+const BOOT = 'b0070001';
+/** 2026-11-20T09:00:00Z. */
+const WALL_MS = Date.UTC(2026, 10, 20, 9);
+const TURNS_QUIET = 4;
+
+interface Waiting {
+  readonly atMs: number;
+  readonly wake: () => void;
+}
+
+export class FakeClock implements Clock {
+  readonly boot: string;
+  /** Timers that went off, to count what an idle daemon does. */
+  fired = 0;
+  #bootMs: number;
+  #wallMs: number;
+  // In the order they were set: of two for the same moment the first goes first.
+  readonly #waiting = new Set<Waiting>();
+
+  constructor({ boot = BOOT, bootMs = 60_000, wallMs = WALL_MS } = {}) {
+    this.boot = boot;
+    this.#bootMs = bootMs;
+    this.#wallMs = wallMs;
+  }
+
+  wallMs(): number {
+    return this.#wallMs;
+  }
+
+  bootMs(): number {
+    return this.#bootMs;
+  }
+
+  after(ms: number, wake: () => void): Timer {
+    const timer = { atMs: this.#bootMs + Math.max(0, ms), wake };
+    this.#waiting.add(timer);
+    return { stop: () => this.#waiting.delete(timer) };
+  }
+
+  /** Timers set and neither fired nor stopped. */
+  get pending(): number {
+    return this.#waiting.size;
+  }
+
+  /** How long until the next timer goes off; null if there is none. */
+  get nextInMs(): number | null {
+    const next = this.#next();
+    return next === null ? null : next.atMs - this.#bootMs;
+  }
+
+  /** Lets time pass; resolves when all that was due has happened and promises have settled. */
+  async advance(ms: number): Promise<void> {
+    const untilMs = this.#bootMs + ms;
+    await settled();
+    for (let next = this.#next(); next !== null && next.atMs <= untilMs; next = this.#next()) {
+      this.#moveTo(next.atMs);
+      this.#waiting.delete(next);
+      this.fired++;
+      next.wake();
+      await settled();
+    }
+    this.#moveTo(untilMs);
+  }
+
+  /** Moves the wall clock alone, as ntp or a dead battery does. */
+  leap(ms: number): void {
+    this.#wallMs += ms;
+  }
+
+  #next(): Waiting | null {
+    let next: Waiting | null = null;
+    for (const timer of this.#waiting) if (next === null || timer.atMs < next.atMs) next = timer;
+    return next;
+  }
+
+  #moveTo(bootMs: number): void {
+    // A timer set for the past goes off now; time never runs backwards.
+    const stepMs = Math.max(0, bootMs - this.#bootMs);
+    this.#bootMs += stepMs;
+    this.#wallMs += stepMs;
+  }
+}
+
+/**
+ * Resolves once all promises that depend on nothing but each other, and callbacks already queued, are done. What
+ * waits for a socket or a file must be awaited by its own event.
+ */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < TURNS_QUIET; turn++) await nextTurn();
+}
