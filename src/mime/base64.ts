@@ -19,7 +19,8 @@ export async function* base64Lines(source: AsyncIterable<Buffer>): AsyncGenerato
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     const whole = bytes.length - (bytes.length % LINE_BYTES);
     if (whole > 0) yield inLines(bytes.toString('base64', 0, whole));
-    rest = bytes.subarray(whole);
+    // A copy: the source may read its next chunk into the same memory.
+    rest = Buffer.from(bytes.subarray(whole));
   }
   if (rest.length > 0) yield inLines(rest.toString('base64'));
 }
