@@ -1,0 +1,181 @@
+/**
+ * From what a client posted to drafts (local-api §1): pure, and complete: every fault of every message is
+ * named, at its JSON Pointer, before anything is refused. The api hands the parsed JSON in.
+ */
+import { Buffer } from 'node:buffer';
+import { type Fault, FieldpostError } from '../errors.js';
+import { APP_DATA_BYTES_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
+import { parseAddress } from './address.js';
+import type { Draft, MessageType } from './message.js';
+
+type Fields = Readonly<Record<string, unknown>>;
+type Report = (field: string, detail: string) => void;
+
+const EMAIL_FIELDS = ['type', 'destination', 'subject', 'plain', 'html'];
+const SHORT_FIELDS = ['type', 'destination', 'message'];
+const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
+  1: new Set(EMAIL_FIELDS),
+  2: new Set(SHORT_FIELDS),
+  3: new Set(SHORT_FIELDS),
+  4: new Set([...SHORT_FIELDS, 'title', 'auto_open', 'app_data']),
+};
+const TYPE_NAMES: Readonly<Record<MessageType, string>> = { 1: 'email', 2: 'SMS', 3: 'phone', 4: 'push' };
+
+const E164 = /^\+[1-9]\d{0,14}$/;
+const PLACEHOLDER = /^[A-Z][A-Z0-9_]*$/;
+// JSON can spell half a surrogate pair (`\ud800`), which cannot be written as UTF-8.
+const LONE_SURROGATE = /\p{Surrogate}/u;
+const CONTROL = /\p{Control}/u;
+
+/**
+ * The drafts of a parsed JSON body. A field that is null counts as absent, as serialisers write it for
+ * "not set". Throws malformed-request (not a non-empty array), too-large (more than `maxBatch` messages),
+ * and invalid with all faults, those of the fields before those of types that nothing here can deliver.
+ */
+export function parseDrafts(body: unknown, limits: { readonly maxBatch: number }): Draft[] {
+  if (!Array.isArray(body) || body.length === 0) {
+    throw new FieldpostError('malformed-request', 'The body must be a JSON array of one or more messages', {
+      hint: 'put the message in brackets, like [{"type":1,"destination":"a@example.com","subject":"Hi"}]',
+    });
+  }
+  if (body.length > limits.maxBatch) {
+    throw new FieldpostError(
+      'too-large',
+      `${body.length} messages in one request are more than the limit of ${limits.maxBatch} (FIELDPOST_MAX_BATCH)`,
+      { hint: 'send them in several requests' },
+    );
+  }
+  const drafts: Draft[] = [];
+  const faults: Fault[] = [];
+  const undeliverable: Fault[] = [];
+  for (const [index, fields] of body.entries()) {
+    const report: Report = (field, detail) =>
+      faults.push({ pointer: field === '' ? `/${index}` : `/${index}/${field}`, detail });
+    const type = parseMessageType(fields, report);
+    if (type === 1) drafts.push(parseEmail(fields, report));
+    else if (type !== null) {
+      checkShortMessage(type, fields, report);
+      undeliverable.push({
+        pointer: `/${index}/type`,
+        detail: `${TYPE_NAMES[type]} messages go through a cloud, and none is configured (FIELDPOST_CLOUD)`,
+      });
+    }
+  }
+  faults.push(...undeliverable);
+  if (faults.length > 0) throw invalidMessage(faults);
+  return drafts;
+}
+
+/** The error that refuses a request for the faults of its fields. */
+export function invalidMessage(faults: readonly Fault[]): FieldpostError {
+  const count = faults.length === 1 ? 'One fault' : `${faults.length} faults`;
+  return new FieldpostError('invalid', `${count} found, nothing was queued; see errors`, { faults });
+}
+
+/** The type of a message, or null after reporting why it has none. */
+function parseMessageType(fields: unknown, report: Report): MessageType | null {
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
+    report('', 'must be an object, a message');
+    return null;
+  }
+  const { type, destination } = fields as Fields;
+  if (type === 1 || type === 2 || type === 3 || type === 4) return type;
+  report('type', 'must be the integer 1 (email), 2 (SMS), 3 (phone) or 4 (push)');
+  // What a good destination looks like depends on the type, but it is text in any case.
+  if (typeof destination !== 'string') report('destination', 'is required and must be a string');
+  return null;
+}
+
+/**
+ * The draft of an email. Faults go to `report`, at the field's name, or at '' for the message as a whole;
+ * the draft is good only if there were none.
+ */
+export function parseEmail(fields: Fields, report: Report): Draft {
+  const text = typeof fields.destination === 'string' ? fields.destination : null;
+  const destination = text === null ? null : parseAddress(text);
+  if (text === null) report('destination', 'is required and must be a string, one email address');
+  else if (destination === null)
+    report('destination', 'must be exactly one email address, like john@example.com');
+
+  const subject = textOf(fields, 'subject', report);
+  if (CONTROL.test(subject)) report('subject', 'must not contain line breaks or other control characters');
+  if (isLonger(subject, SUBJECT_CHARS_MAX)) {
+    report('subject', `must not be longer than ${SUBJECT_CHARS_MAX} characters`);
+  }
+  const plain = withCrlf(textOf(fields, 'plain', report));
+  const html = withCrlf(textOf(fields, 'html', report));
+  if (!isSet(fields.subject) && !isSet(fields.plain) && !isSet(fields.html)) {
+    report('', 'needs at least one of subject, plain and html to be non-empty');
+  }
+  return {
+    type: 1,
+    // A draft with a fault is never used, so the assertion does no harm.
+    destination: destination as NonNullable<typeof destination>,
+    content: { subject, plain, html },
+    ignored: unknownFields(fields, 1),
+  };
+}
+
+/** The rules for SMS, phone and push. */
+function checkShortMessage(type: 2 | 3 | 4, fields: Fields, report: Report): void {
+  const { destination, message, auto_open: autoOpen } = fields;
+  if (typeof destination !== 'string') report('destination', 'is required and must be a string');
+  else if (type !== 4 && !E164.test(destination)) {
+    report('destination', 'must be a phone number: +, then up to 15 digits, the first not 0');
+  } else if (type === 4 && !PLACEHOLDER.test(destination) && parseAddress(destination) === null) {
+    report('destination', 'must be one email address, or a placeholder in capitals like OWNER');
+  }
+  if (message === undefined || message === null || message === '') {
+    report('message', 'is required and must not be empty');
+  } else textOf(fields, 'message', report);
+  if (type !== 4) return;
+  textOf(fields, 'title', report);
+  if (autoOpen !== undefined && autoOpen !== null && typeof autoOpen !== 'boolean') {
+    report('auto_open', 'must be true or false');
+  }
+  if (jsonBytes(fields.app_data) > APP_DATA_BYTES_MAX) {
+    report('app_data', `must not be longer than ${APP_DATA_BYTES_MAX} bytes as JSON`);
+  }
+}
+
+/** An optional text: empty if absent, and after a report. */
+function textOf(fields: Fields, name: string, report: Report): string {
+  const value = fields[name];
+  if (value === undefined || value === null) return '';
+  if (typeof value !== 'string') {
+    report(name, 'must be a string');
+    return '';
+  }
+  if (LONE_SURROGATE.test(value)) report(name, 'contains half a surrogate pair, which is not a character');
+  return value;
+}
+
+/** True if the field says anything; a wrong kind of value has been reported as such. */
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== '';
+}
+
+/** True if the text has more characters (code points) than `limit`. */
+function isLonger(text: string, limit: number): boolean {
+  if (text.length <= limit) return false;
+  return text.length > 2 * limit || [...text].length > limit;
+}
+
+/** The text with every line break, be it CRLF, LF or CR, as CRLF. */
+function withCrlf(text: string): string {
+  return text.replace(/\r\n?|\n/g, '\r\n');
+}
+
+/** Bytes of the value as compact JSON; Infinity when it is nested too deeply to be written at all. */
+function jsonBytes(value: unknown): number {
+  if (value === undefined) return 0;
+  try {
+    return Buffer.byteLength(JSON.stringify(value));
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+function unknownFields(fields: Fields, type: MessageType): readonly string[] {
+  return Object.keys(fields).filter((name) => !KNOWN_FIELDS[type].has(name));
+}
