@@ -1,0 +1,120 @@
+/**
+ * What becomes of a message when a conversation with a relay has ended, and who is to blame: the table of
+ * delivery.md. Pure; the loop acts on it.
+ *
+ * Three rules stand behind the rows. Nothing fails because we are misconfigured: what a relay says about us is
+ * the relay's trouble and waits. Nothing is charged to a message for what the relay or the network did. And what
+ * might be the message's own doing moves that message out of the way of the others.
+ */
+import type { Ending, Phase, Reply, Trouble } from './reply.js';
+
+export interface Outcome {
+  readonly kind: 'sent' | 'failed' | 'deferred';
+  /**
+   * Whose trouble it is: `relay` charges the message nothing; `message` says that the relay is well; `both`
+   * cannot tell. Null when sent.
+   */
+  readonly blame: 'relay' | 'message' | 'both' | null;
+  /** For lastReply: what the relay said, or we. */
+  readonly reply: string;
+}
+
+const BEFORE_MAIL: readonly Phase[] = ['resolve', 'connect', 'tls', 'greeting', 'ehlo', 'starttls', 'auth'];
+/** RFC 3463 X.3.4 and RFC 5321 §4.2.3: the relay will never take a mail of this size. */
+const TOO_BIG = '5.3.4';
+/** RFC 6531 §3.5: an address beyond ASCII is not permitted. */
+const NON_ASCII_ADDRESS = '5.6.7';
+/** Replies to RCPT that speak of us, not of the recipient: authentication or encryption is wanted (RFC 4954 §6). */
+const ABOUT_US = [530, 535, 538];
+
+/** The one row of the table that the ending falls in. `smtpUtf8`: the envelope holds an address beyond ASCII. */
+export function outcomeOf(ending: Ending, smtpUtf8: boolean): Outcome {
+  if ('trouble' in ending) return afterTrouble(ending.phase, ending.trouble);
+  const { phase, reply } = ending;
+  const verdict = afterReply(phase, reply, smtpUtf8);
+  return { ...verdict, reply: reply.text };
+}
+
+function afterTrouble(phase: Phase, { kind, words }: Trouble): Outcome {
+  switch (kind) {
+    case 'too-large':
+    case 'no-smtputf8':
+      return { kind: 'failed', blame: 'message', reply: words };
+    case 'source':
+      return { kind: 'deferred', blame: 'message', reply: words };
+    case 'no-starttls':
+    case 'no-auth':
+      return { kind: 'deferred', blame: 'relay', reply: words };
+    default: {
+      const blame = BEFORE_MAIL.includes(phase) ? 'relay' : 'both';
+      // The relay may have taken it and died before it could say so.
+      const reply = phase === 'dot' ? `${words} (after the whole message: it may arrive twice)` : words;
+      return { kind: 'deferred', blame, reply };
+    }
+  }
+}
+
+type Judgement = Omit<Outcome, 'reply'>;
+const SENT: Judgement = { kind: 'sent', blame: null };
+const RELAY: Judgement = { kind: 'deferred', blame: 'relay' };
+const MESSAGE: Judgement = { kind: 'deferred', blame: 'message' };
+const BOTH: Judgement = { kind: 'deferred', blame: 'both' };
+const FAILED: Judgement = { kind: 'failed', blame: 'message' };
+
+function afterReply(phase: Phase, reply: Reply, smtpUtf8: boolean): Judgement {
+  const { code } = reply;
+  if (phase === 'dot' && isClass(reply, 2)) return SENT;
+  // 421: the relay closes the connection, whatever we had asked.
+  if (code === 421 || BEFORE_MAIL.includes(phase)) return RELAY;
+  // A success where it is none: neither side can go on, and we cannot tell whose fault it is.
+  if (!isClass(reply, 4) && !isClass(reply, 5)) return BOTH;
+  if (phase === 'mail') return afterMail(reply, smtpUtf8);
+  return phase === 'rcpt' ? afterRecipient(reply) : afterData(reply);
+}
+
+/** MAIL names our own address: a refusal speaks of us, unless of the size or the script of this one mail. */
+function afterMail({ code, enhanced }: Reply, smtpUtf8: boolean): Judgement {
+  if (code === 552 || enhanced === TOO_BIG) return FAILED;
+  return smtpUtf8 && (code === 553 || enhanced === NON_ASCII_ADDRESS) ? FAILED : RELAY;
+}
+
+function afterRecipient(reply: Reply): Judgement {
+  if (isClass(reply, 4)) return MESSAGE;
+  // "Relaying denied" is about us, also where a relay says it with a mailbox's code.
+  if (ABOUT_US.includes(reply.code) || reply.enhanced?.startsWith('5.7.')) return RELAY;
+  // 552: the mailbox is full, which passes (RFC 5321 §4.5.3.1.10).
+  return reply.code === 552 ? MESSAGE : FAILED;
+}
+
+function afterData(reply: Reply): Judgement {
+  const { code, enhanced } = reply;
+  // A mail too big for the system must not be uploaded again and again in the name of the system's trouble.
+  if (enhanced === TOO_BIG) return FAILED;
+  if (code === 452 || enhanced?.split('.')[1] === '3') return RELAY;
+  return isClass(reply, 4) ? MESSAGE : FAILED;
+}
+
+function isClass({ code }: Reply, digit: 2 | 4 | 5): boolean {
+  return Math.floor(code / 100) === digit;
+}
+
+const COMMANDS: Record<Phase, string> = {
+  resolve: 'the look-up of its name',
+  connect: 'the connection',
+  tls: 'TLS',
+  greeting: 'the connection',
+  ehlo: 'EHLO',
+  starttls: 'STARTTLS',
+  auth: 'our user name and password',
+  mail: 'our sender address',
+  rcpt: 'a recipient',
+  data: 'DATA',
+  content: 'a message',
+  dot: 'a message',
+};
+
+/** Why the relay counts as failing, in a sentence for the state and the log. */
+export function reasonOf(ending: Ending): string {
+  if ('trouble' in ending) return ending.trouble.words;
+  return `it answered ${COMMANDS[ending.phase]} with "${ending.reply.text}"`;
+}

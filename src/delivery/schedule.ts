@@ -1,0 +1,26 @@
+/** When delivery tries again: a message after its own trouble, a relay after its. Pure; no clock is read. */
+import assert from 'node:assert';
+
+// Messages deferred together shall not come back together.
+const SPREAD = 0.1;
+
+/**
+ * How long a message waits after trouble of its own: as long as it is old, but at least `minMs` and at most
+ * `maxMs`, ± 10 %. So the waits double, and the number of attempts grows only with the logarithm of the age.
+ * `random` is in [0, 1).
+ */
+export function retryDelayMs(ageMs: number, random: number, minMs: number, maxMs: number): number {
+  assert(random >= 0 && random < 1);
+  const waitMs = Math.min(Math.max(ageMs, minMs), maxMs);
+  return Math.round(waitMs * (1 + SPREAD * (2 * random - 1)));
+}
+
+/**
+ * How long to leave a relay alone after its `failures`th trouble in a row (from 1): full jitter below `minMs`
+ * doubling up to `maxMs`. Never nothing, so that no loop can spin on it. `random` is in [0, 1).
+ */
+export function backoffMs(failures: number, random: number, minMs: number, maxMs: number): number {
+  assert(failures >= 1 && random >= 0 && random < 1);
+  const ceilingMs = Math.min(minMs * 2 ** (failures - 1), maxMs);
+  return Math.ceil((1 - random) * ceilingMs);
+}

@@ -1,0 +1,160 @@
+import t from 'tap';
+import { outcomeOf, reasonOf } from '../../src/delivery/outcome.js';
+import type { Ending, Phase, Trouble } from '../../src/delivery/reply.js';
+
+const PHASES: Phase[] = [
+  ...(['resolve', 'connect', 'tls', 'greeting', 'ehlo', 'starttls', 'auth'] as const),
+  ...(['mail', 'rcpt', 'data', 'content', 'dot'] as const),
+];
+const KINDS: Trouble['kind'][] = [
+  ...(['lost', 'deadline', 'garbage', 'refused', 'unreachable', 'dns', 'certificate'] as const),
+  ...(['certificate-not-yet-valid', 'tls', 'no-starttls', 'no-auth', 'no-smtputf8'] as const),
+  ...(['too-large', 'source'] as const),
+];
+const DETAILS = [null, '0.0', '1.1', '2.2', '3.0', '3.1', '3.4', '5.3', '6.7', '7.0', '7.1', '7.25', '30.1'];
+
+interface Case {
+  phase: Phase;
+  code: number | null;
+  enhanced: string | null;
+  trouble: Trouble['kind'] | null;
+  utf8: boolean;
+}
+type Row = [name: string, applies: (c: Case) => boolean, becomes: string];
+
+const early = ({ phase }: Case) => PHASES.indexOf(phase) < PHASES.indexOf('mail');
+const during =
+  (...phases: Phase[]) =>
+  ({ phase }: Case) =>
+    phases.includes(phase);
+const from = (low: number, high: number) => (c: Case) => c.code !== null && c.code >= low && c.code <= high;
+const temporary = from(400, 499);
+const permanent = from(500, 599);
+const refused = from(400, 599);
+const mail = during('mail');
+const rcpt = during('rcpt');
+const late = during('data', 'content', 'dot');
+const closing = (c: Case) => c.code === 421;
+const tooBig = (c: Case) => c.enhanced === '5.3.4';
+const noSuchScript = (c: Case) => c.utf8 && (c.code === 553 || c.enhanced === '5.6.7');
+const system = (c: Case) => c.code === 452 || (/^.\.3\./.test(c.enhanced ?? '') && !tooBig(c));
+const aboutUs = (c: Case) =>
+  [530, 535, 538].includes(c.code ?? 0) || (permanent(c) && (c.enhanced ?? '').startsWith('5.7.'));
+const own = (c: Case) => c.trouble === 'too-large' || c.trouble === 'no-smtputf8';
+const unanswered = (c: Case) => c.trouble !== null && !own(c) && c.trouble !== 'source';
+const ours = (c: Case) => c.trouble === 'no-starttls' || c.trouble === 'no-auth';
+
+// The rows of delivery.md's table, said once more without looking at the code, and what the page leaves open.
+const ROWS: Row[] = [
+  ['before MAIL, any reply', (c) => early(c) && c.code !== null, 'deferred relay'],
+  ['before MAIL, no reply', (c) => early(c) && unanswered(c), 'deferred relay'],
+  ['421', (c) => !early(c) && closing(c), 'deferred relay'],
+  ['MAIL too large', (c) => mail(c) && refused(c) && (c.code === 552 || tooBig(c)), 'failed message'],
+  [
+    'MAIL non-ASCII',
+    (c) => mail(c) && refused(c) && noSuchScript(c) && c.code !== 552 && !tooBig(c),
+    'failed message',
+  ],
+  [
+    'MAIL other',
+    (c) => mail(c) && refused(c) && !closing(c) && c.code !== 552 && !tooBig(c) && !noSuchScript(c),
+    'deferred relay',
+  ],
+  ['RCPT 4xx', (c) => rcpt(c) && temporary(c) && !closing(c), 'deferred message'],
+  ['RCPT about us', (c) => rcpt(c) && permanent(c) && aboutUs(c), 'deferred relay'],
+  ['RCPT full', (c) => rcpt(c) && c.code === 552 && !aboutUs(c), 'deferred message'],
+  ['RCPT other 5xx', (c) => rcpt(c) && permanent(c) && c.code !== 552 && !aboutUs(c), 'failed message'],
+  ['content too big', (c) => late(c) && tooBig(c), 'failed message'],
+  ['content, system', (c) => late(c) && refused(c) && system(c) && !closing(c), 'deferred relay'],
+  ['content 4xx', (c) => late(c) && temporary(c) && !system(c) && !closing(c), 'deferred message'],
+  ['content 5xx', (c) => late(c) && permanent(c) && !system(c) && !tooBig(c), 'failed message'],
+  ['taken', (c) => during('dot')(c) && from(200, 299)(c), 'sent null'],
+  [
+    'success out of place',
+    (c) => !early(c) && from(200, 399)(c) && !(c.phase === 'dot' && from(200, 299)(c)),
+    'deferred both',
+  ],
+  ['will never fit', own, 'failed message'],
+  ['cannot be read', (c) => c.trouble === 'source', 'deferred message'],
+  ['not what we require', (c) => !early(c) && ours(c), 'deferred relay'],
+  ['lost after MAIL', (c) => !early(c) && unanswered(c) && !ours(c), 'deferred both'],
+];
+
+function* everyCase(): Generator<[Case, Ending]> {
+  for (const phase of PHASES) {
+    for (const utf8 of [false, true]) {
+      for (const kind of KINDS) {
+        const ending = { phase, trouble: { kind, words: `words of ${kind}` } };
+        yield [{ phase, code: null, enhanced: null, trouble: kind, utf8 }, ending];
+      }
+      for (let code = 200; code <= 599; code++) {
+        for (const detail of DETAILS) {
+          // parseReply gives no enhanced code that disagrees with the code's class.
+          const enhanced =
+            detail === null || (code >= 300 && code < 400) ? null : `${String(code)[0]}.${detail}`;
+          const ending = { phase, reply: { code, enhanced, text: `${code} words` } };
+          yield [{ phase, code, enhanced, trouble: null, utf8 }, ending];
+        }
+      }
+    }
+  }
+}
+
+t.test('every phase with every reply and every trouble falls in exactly one row', async (t) => {
+  const wrong: unknown[] = [];
+  const used = new Set<string>();
+  for (const [one, ending] of everyCase()) {
+    const rows = ROWS.filter(([, applies]) => applies(one));
+    const outcome = outcomeOf(ending, one.utf8);
+    if (rows.length !== 1 || `${outcome.kind} ${outcome.blame}` !== rows[0]?.[2]) {
+      wrong.push({ ...one, rows: rows.map(([name]) => name), outcome });
+    }
+    for (const [name] of rows) used.add(name);
+  }
+  t.same(wrong.slice(0, 5), []);
+  t.equal(used.size, ROWS.length, 'no row is idle');
+});
+
+t.test('what real relays say', async (t) => {
+  const after = (phase: Phase, text: string) => {
+    const [, code, enhanced = null] = /^(\d+) (?:(\d\.\d+\.\d+) )?/.exec(text) ?? [];
+    const { kind, blame } = outcomeOf({ phase, reply: { code: Number(code), enhanced, text } }, false);
+    return `${kind} ${blame}`;
+  };
+  t.equal(after('greeting', '554 5.7.1 Your address is listed'), 'deferred relay');
+  t.equal(after('auth', '535 5.7.8 Error: authentication failed'), 'deferred relay');
+  t.equal(after('mail', '553 5.7.1 Sender address rejected: not owned by user'), 'deferred relay');
+  t.equal(after('mail', '552 5.3.4 Message size exceeds fixed limit'), 'failed message');
+  t.equal(after('rcpt', '450 4.2.0 Recipient address rejected: Greylisted'), 'deferred message');
+  t.equal(after('rcpt', '454 4.7.1 Relay access denied'), 'deferred message');
+  t.equal(after('rcpt', '554 5.7.1 Relay access denied'), 'deferred relay');
+  t.equal(after('rcpt', '550 5.1.1 User unknown in virtual mailbox table'), 'failed message');
+  t.equal(after('rcpt', '552 5.2.2 The email account is over quota'), 'deferred message');
+  t.equal(after('data', '452 4.3.1 Insufficient system storage'), 'deferred relay');
+  t.equal(after('dot', '552-5.7.0 This message was blocked'), 'failed message');
+  t.equal(after('dot', '552 5.3.4 Message size exceeds fixed limit'), 'failed message');
+  t.equal(after('dot', '451 4.7.1 Try again later'), 'deferred message');
+  t.equal(after('dot', '421 4.7.0 Too many errors'), 'deferred relay');
+  t.equal(after('dot', '250 2.0.0 Ok: queued as 4F1C'), 'sent null');
+});
+
+t.test('the reply says what the relay said, or we, and that a mail may arrive twice', async (t) => {
+  const lost = (phase: Phase) =>
+    outcomeOf({ phase, trouble: { kind: 'lost', words: 'it hung up' } }, false).reply;
+  t.equal(
+    outcomeOf({ phase: 'dot', reply: { code: 250, enhanced: null, text: '250 ok' } }, false).reply,
+    '250 ok',
+  );
+  t.equal(lost('content'), 'it hung up');
+  t.match(lost('dot'), /^it hung up .*may arrive twice/);
+  t.match(
+    outcomeOf({ phase: 'dot', trouble: { kind: 'deadline', words: 'no answer' } }, false).reply,
+    /may arrive twice/,
+  );
+});
+
+t.test('a reason is a sentence that names what was refused', async (t) => {
+  const refusal: Ending = { phase: 'auth', reply: { code: 535, enhanced: '5.7.8', text: '535 5.7.8 bad' } };
+  t.equal(reasonOf(refusal), 'it answered our user name and password with "535 5.7.8 bad"');
+  t.equal(reasonOf({ phase: 'resolve', trouble: { kind: 'dns', words: 'no such host' } }), 'no such host');
+});
