@@ -1,0 +1,40 @@
+/** The real file system behind the `Disk` interface: the suite it shares with the fake, and what only it can show. */
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { systemDisk } from '../../src/system/disk.js';
+import { diskBehaviour } from '../support/disk-behaviour.js';
+
+async function temporary(t: Test): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'fieldpost-disk-'));
+  t.teardown(() => rm(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+t.test('it behaves as the faulty disk without faults', (t) =>
+  diskBehaviour(t, async (t) => ({ disk: systemDisk(), directory: await temporary(t) })),
+);
+
+t.test('what it makes is nobody else’s', async (t) => {
+  const directory = await temporary(t);
+  const disk = systemDisk();
+  const mask = process.umask(0o022);
+  t.teardown(() => process.umask(mask));
+  await disk.makeDirectory(join(directory, 'x/y'));
+  await (await disk.open(join(directory, 'x/a'), 'create')).close();
+  const modeOf = async (name: string) => (await stat(join(directory, name))).mode & 0o777;
+  t.equal(await modeOf('x'), 0o700);
+  t.equal(await modeOf('x/y'), 0o700);
+  t.equal(await modeOf('x/a'), 0o600);
+});
+
+t.test('large reads and writes are whole', async (t) => {
+  const path = join(await temporary(t), 'a');
+  const bytes = Buffer.alloc(5_000_001, 'abcdefg');
+  const file = await systemDisk().open(path, 'create');
+  await file.write(bytes, 3);
+  await file.sync();
+  t.ok((await file.read(3, bytes.length + 10)).equals(bytes));
+  await file.close();
+});
