@@ -48,6 +48,8 @@ export const OUTCOME_SYNC_COUNT = 32;
 export const CHECKPOINT_BYTES_MIN = MIB;
 export const CHECKPOINT_SNAPSHOT_FACTOR = 2;
 export const RELOCATE_BYTES_MIN = 8 * MIB;
+/** Content moved by one record of a relocation. */
+export const RELOCATE_RECORD_BYTES = 256 * KIB;
 export const DAMAGED_BYTES_MAX = 8 * MIB;
 export const FREE_INODES_MIN = 100;
 /** How long the answer of a look at the free space may be used again. */

@@ -50,6 +50,8 @@ export interface Message {
   readonly accepted: Stamp;
   /** When a failed message was queued anew: its age counts from here. */
   retried?: Stamp;
+  /** When it failed: its content is kept for a while from here on. */
+  failed?: Stamp;
   status: Status;
   /** Attempts charged to the message itself; trouble of the relay is not among them. */
   attempts: number;

@@ -24,7 +24,6 @@ export interface AcceptedMessage extends ContentSum {
 }
 
 export type StoreEvent =
-  | { readonly e: 'created'; readonly storeId: string }
   | {
       readonly e: 'accepted';
       readonly at: Stamp;

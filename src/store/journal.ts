@@ -29,11 +29,13 @@ export type Urgency = 'synced' | 'written';
 export interface JournalOptions {
   readonly segments: Segments;
   readonly clock: Clock;
+  /** Stands at the head of every segment, so that it survives the loss of both snapshots. */
+  readonly storeId: string;
   /** How far the history of the last run counts. */
   readonly follows: Follows;
   /** Records behind that which are valid but not known to be on the device; applied already. */
   readonly unproven: readonly JournalRecord[];
-  /** Called for each record, in order, once it is as sure as asked; again if it had to be written anew. */
+  /** Called for each record, in order, once it is as sure as asked; again, with contents, if it had to be written anew. */
   readonly apply: (record: JournalRecord, contentsAt: Position) => void;
   /** Called when the disk refuses to keep data, and with null when it does so again. */
   readonly onTrouble: (trouble: FieldpostError | null) => void;
@@ -232,7 +234,7 @@ export class Journal {
   /** Writes `follows`, all that is unproven and the group to a new segment, in one sync. Throws if it cannot. */
   async #begin(segment: Prepared, group: Entry[]): Promise<true> {
     const records = [...this.#unproven, ...group.map(({ record }) => record)];
-    const head = encodeHead(this.#proven);
+    const head = encodeHead({ store: this.#options.storeId, follows: this.#proven });
     const { bytes, starts } = encodeAll(records, head.length, 0);
     try {
       await segment.file.write(Buffer.concat([head, bytes]), 0);
@@ -244,7 +246,14 @@ export class Journal {
     this.#current = { segment, offset: head.length + bytes.length };
     this.#appendedBytes += this.#current.offset;
     this.#prove(this.#current);
-    this.#settle(group, records, segment.number, starts);
+    // What was unproven is applied already; only where its contents lie is news.
+    const news = records.map((record, i) => i >= records.length - group.length || record.contents.length > 0);
+    this.#settle(
+      group,
+      records.filter((_, i) => news[i]),
+      segment.number,
+      starts.filter((_, i) => news[i]),
+    );
     this.#options.segments.prepareAhead();
     return true;
   }

@@ -7,7 +7,7 @@
  * keep line breaks out of it:
  *
  *     {"contents":[…],"synced":n,"events":[…]}
- *     {"follows":{"segment":n,"upTo":n},"synced":0,"events":[]}       (the first line of a segment)
+ *     {"store":"…","follows":{"segment":n,"upTo":n},"synced":0,"events":[]}      (a segment's first line)
  *
  * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A
  * record is valid if and only if the line is whole and its CRC matches; its events stand or fall together.
@@ -35,7 +35,14 @@ export interface ReadRecord extends JournalRecord {
   /** The offset that was known to be synced when it was written. */
   readonly synced: number;
   /** Only in the first of a segment. */
-  readonly follows?: Follows;
+  readonly head?: SegmentHead;
+}
+
+/** What the first record of a segment says. */
+export interface SegmentHead {
+  /** The store id. */
+  readonly store: string;
+  readonly follows: Follows;
 }
 
 const CRC_CHARS = 8;
@@ -79,8 +86,9 @@ export function encodeLine({ contents, eventsText }: SealedRecord, synced: numbe
 }
 
 /** The first line of a segment. */
-export function encodeHead(follows: Follows): Buffer {
-  return sealLine(Buffer.from(`         {"follows":${JSON.stringify(follows)},"synced":0,"events":[]}\n`));
+export function encodeHead({ store, follows }: SegmentHead): Buffer {
+  const text = `"store":"${store}","follows":${JSON.stringify(follows)},"synced":0,"events":[]`;
+  return sealLine(Buffer.from(`         {${text}}\n`));
 }
 
 const COMMA = 0x2c;
@@ -99,6 +107,7 @@ export function decodeLine(line: Buffer): ReadRecord | null {
   if (line.toString('latin1', 0, CRC_CHARS) !== hex8(crc32(payload))) return null;
   const parsed = JSON.parse(payload.toString()) as {
     contents?: unknown[];
+    store?: string;
     follows?: Follows;
     synced: number;
     events: StoreEvent[];
@@ -109,8 +118,9 @@ export function decodeLine(line: Buffer): ReadRecord | null {
     contents.push(line.subarray(at, at + length));
     at += length + 1;
   }
-  const { synced, events, follows } = parsed;
-  return follows === undefined ? { events, contents, synced } : { events, contents, synced, follows };
+  const { synced, events, store, follows } = parsed;
+  if (store === undefined || follows === undefined) return { events, contents, synced };
+  return { events, contents, synced, head: { store, follows } };
 }
 
 /** The contents that the events name, in order. */

@@ -6,6 +6,7 @@ import assert from 'node:assert';
 import { IDEMPOTENCY_KEYS_MAX } from '../limits.js';
 import { isFinal, type Message, type Place, type Stamp } from '../message/message.js';
 import type { AcceptedMessage, ContentSum, Position, StoreEvent } from './event.js';
+import { counterOf } from './ids.js';
 
 /** An Idempotency-Key that led to an acceptance. */
 export interface KeyEntry {
@@ -15,6 +16,7 @@ export interface KeyEntry {
 }
 
 export interface State {
+  /** Empty until one was found or drawn. */
   storeId: string;
   /** The counter of the youngest id. */
   counter: number;
@@ -25,7 +27,9 @@ export interface State {
   readonly queued: Set<string>;
   /** In the order of their deferral. */
   readonly deferred: Set<string>;
-  /** Final ones, in the order in which they became so. */
+  /** Failed, with the content kept for a retry; oldest failure first. */
+  readonly kept: Set<string>;
+  /** Final and without content, in the order in which they became so. */
   readonly finished: Set<string>;
   readonly keys: Map<string, KeyEntry>;
   /** Bytes of content still needed, by the segment they lie in. */
@@ -42,6 +46,7 @@ export function emptyState(historyMax: number): State {
     messages: new Map(),
     queued: new Set(),
     deferred: new Set(),
+    kept: new Set(),
     finished: new Set(),
     keys: new Map(),
     liveBytes: new Map(),
@@ -62,9 +67,6 @@ export function apply(state: State, events: readonly StoreEvent[], contentsAt: P
 
 function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) => Place): void {
   switch (event.e) {
-    case 'created':
-      state.storeId = event.storeId;
-      return;
     case 'accepted':
       for (const accepted of event.messages) accept(state, accepted, event.at, nextPlace(accepted));
       if (event.key !== undefined) {
@@ -87,7 +89,8 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
         message.attempts = event.attempts;
         message.lastReply = event.reply;
         message.due = event.due;
-        requeue(state, message, 'deferred');
+        message.status = 'deferred';
+        settle(state, message, message.place);
       });
       return;
     case 'sent':
@@ -96,6 +99,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
       change(state, event.id, (message) => {
         message.attempts = event.attempts;
         message.lastReply = event.reply;
+        if (event.e === 'failed') message.failed = event.at;
         finish(state, message, event.e);
       });
       return;
@@ -117,7 +121,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
     case 'dropped':
       for (const id of event.ids) {
         const message = state.messages.get(id);
-        if (message && isFinal(message.status)) setPlace(state, message, null);
+        if (message && state.kept.has(id)) settle(state, message, null);
       }
       return;
   }
@@ -131,6 +135,7 @@ function accept(state: State, accepted: AcceptedMessage, at: Stamp, place: Place
     return;
   }
   const { id, type, destination } = accepted;
+  state.counter = Math.max(state.counter, counterOf(id));
   const message: Message = {
     id,
     type,
@@ -148,10 +153,7 @@ function accept(state: State, accepted: AcceptedMessage, at: Stamp, place: Place
 /** Puts a message into the state where its status belongs. Also for a document that is read back. */
 export function insert(state: State, message: Message, place: Place | null): void {
   state.messages.set(message.id, message);
-  setPlace(state, message, place);
-  if (isFinal(message.status)) state.finished.add(message.id);
-  else if (message.status === 'deferred') state.deferred.add(message.id);
-  else state.queued.add(message.id);
+  settle(state, message, place);
 }
 
 /** Runs `how` on a message that is known and not final; anything else has been said before and is no news. */
@@ -160,22 +162,21 @@ function change(state: State, id: string, how: (message: Message) => void): void
   if (message && !isFinal(message.status)) how(message);
 }
 
-function requeue(state: State, message: Message, status: 'queued' | 'deferred'): void {
-  state.queued.delete(message.id);
-  state.deferred.delete(message.id);
-  state.finished.delete(message.id);
-  message.status = status;
-  state[status].add(message.id);
-}
-
 /** Q5, or Q6 for `failed`, whose content is kept for a retry. */
 function finish(state: State, message: Message, status: 'sent' | 'failed' | 'expired' | 'cancelled'): void {
   message.status = status;
   message.due = null;
-  if (status !== 'failed') setPlace(state, message, null);
-  state.queued.delete(message.id);
-  state.deferred.delete(message.id);
-  state.finished.add(message.id);
+  settle(state, message, status === 'failed' ? message.place : null);
+}
+
+/** Enters the message, with its content at `place`, in the one set where its status belongs. */
+function settle(state: State, message: Message, place: Place | null): void {
+  setPlace(state, message, place);
+  for (const set of [state.queued, state.deferred, state.kept, state.finished]) set.delete(message.id);
+  if (message.status === 'deferred') state.deferred.add(message.id);
+  else if (!isFinal(message.status)) state.queued.add(message.id);
+  else if (place) state.kept.add(message.id);
+  else state.finished.add(message.id);
   for (const oldest of state.finished) {
     if (state.finished.size <= state.historyMax) break;
     forget(state, oldest);
@@ -185,7 +186,6 @@ function finish(state: State, message: Message, status: 'sent' | 'failed' | 'exp
 function forget(state: State, id: string): void {
   const message = state.messages.get(id);
   assert(message !== undefined && isFinal(message.status), 'only a finished message is forgotten');
-  setPlace(state, message, null);
   state.messages.delete(id);
   state.finished.delete(id);
 }
@@ -195,7 +195,8 @@ function retry(state: State, id: string, at: Stamp): void {
   if (!message) return;
   if (message.status === 'failed' && message.place) {
     message.retried = at;
-    requeue(state, message, 'queued');
+    message.status = 'queued';
+    settle(state, message, message.place);
   } else if (!isFinal(message.status)) {
     message.due = null;
   }

@@ -1,0 +1,85 @@
+/**
+ * What may still be taken in: the count of messages, the bytes in the state directory, and what must stay
+ * free on the disk for everybody else. Asked before anything is written. Used by journaled-store.ts.
+ */
+import { FieldpostError } from '../errors.js';
+import { FREE_INODES_MIN, MIB, SPACE_FRESH_MS } from '../limits.js';
+import type { Clock } from '../system/clock.js';
+import type { Disk, Space } from '../system/disk.js';
+
+export interface BudgetLimits {
+  readonly maxQueue: number;
+  readonly maxSpoolBytes: number;
+  readonly minFreeBytes: number;
+}
+
+export class Budget {
+  readonly #disk: Disk;
+  readonly #clock: Clock;
+  readonly #directory: string;
+  readonly #limits: BudgetLimits;
+  #space: Space = { freeBytes: Number.POSITIVE_INFINITY, freeInodes: Number.POSITIVE_INFINITY };
+  #lookedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(disk: Disk, clock: Clock, directory: string, limits: BudgetLimits) {
+    this.#disk = disk;
+    this.#clock = clock;
+    this.#directory = directory;
+    this.#limits = limits;
+  }
+
+  /** As of the last look. */
+  get freeBytes(): number {
+    return this.#space.freeBytes;
+  }
+
+  /** True if what is known of the free space is too old to decide by. */
+  get stale(): boolean {
+    return this.#clock.bootMs() - this.#lookedMs >= SPACE_FRESH_MS;
+  }
+
+  /** Looks at the free space. */
+  async look(): Promise<void> {
+    this.#space = await this.#disk.space(this.#directory);
+    this.#lookedMs = this.#clock.bootMs();
+  }
+
+  /** Why the disk takes nothing more, as a sentence, or null. */
+  get shortage(): string | null {
+    const { freeBytes, freeInodes } = this.#space;
+    if (freeBytes < this.#limits.minFreeBytes) {
+      return `the disk has ${inMib(freeBytes)} free; ${inMib(this.#limits.minFreeBytes)} must stay free (FIELDPOST_MIN_FREE)`;
+    }
+    if (freeInodes < FREE_INODES_MIN) {
+      return `the disk has ${freeInodes} inodes free; ${FREE_INODES_MIN} must stay free`;
+    }
+    return null;
+  }
+
+  /** Throws queue-full or storage-full unless `count` messages and `bytes` more than are `waiting` and `used` fit. */
+  check(asked: { count: number; bytes: number }, waiting: number, usedBytes: number): void {
+    const { maxQueue, maxSpoolBytes } = this.#limits;
+    if (waiting + asked.count > maxQueue) {
+      throw new FieldpostError(
+        'queue-full',
+        `the queue holds ${waiting} messages and takes at most ${maxQueue}`,
+        {
+          hint: 'wait for the link, or raise FIELDPOST_MAX_QUEUE',
+        },
+      );
+    }
+    if (usedBytes + asked.bytes > maxSpoolBytes) {
+      throw new FieldpostError(
+        'queue-full',
+        `the stored messages take ${inMib(usedBytes)} and may take at most ${inMib(maxSpoolBytes)}`,
+        { hint: 'wait for the link, or raise FIELDPOST_MAX_SPOOL' },
+      );
+    }
+    const shortage = this.shortage;
+    if (shortage) throw new FieldpostError('storage-full', shortage, { hint: 'free some space on the disk' });
+  }
+}
+
+function inMib(bytes: number): string {
+  return `${(bytes / MIB).toFixed(1)} MiB`;
+}

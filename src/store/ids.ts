@@ -1,0 +1,45 @@
+/**
+ * Message ids: a persisted counter in base 32, then 40 random bits. URL-safe, in the order of acceptance as
+ * plain text, and unique whatever the clock says and however often an image is cloned.
+ */
+
+// Crockford's alphabet: digits and letters in ASCII order, without those that are misread.
+const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+const COUNTER_CHARS = 7;
+const RANDOM_BYTES = 5;
+const POOL_BYTES = RANDOM_BYTES * 512;
+
+/** Gives bytes that nobody can guess. */
+export type RandomBytes = (count: number) => Uint8Array;
+
+/** Makes the id of a counter's value. Randomness is asked for in large helpings, as each one costs a call. */
+export function idMaker(randomBytes: RandomBytes): (counter: number) => string {
+  let pool: Uint8Array = new Uint8Array(0);
+  let used = 0;
+  return (counter) => {
+    if (used >= pool.length) {
+      pool = randomBytes(POOL_BYTES);
+      used = 0;
+    }
+    let random = 0;
+    for (let i = 0; i < RANDOM_BYTES; i++) random = random * 256 + (pool[used++] as number);
+    return base32(counter, COUNTER_CHARS) + base32(random, (RANDOM_BYTES * 8) / 5);
+  };
+}
+
+/** The counter an id was made from; 0 for anything else. */
+export function counterOf(id: string): number {
+  let counter = 0;
+  for (const char of id.slice(0, COUNTER_CHARS)) counter = counter * 32 + ALPHABET.indexOf(char);
+  return Number.isSafeInteger(counter) && counter > 0 ? counter : 0;
+}
+
+function base32(value: number, chars: number): string {
+  let text = '';
+  let rest = value;
+  for (let i = 0; i < chars; i++) {
+    text = ALPHABET.charAt(rest % 32) + text;
+    rest = Math.floor(rest / 32);
+  }
+  return text;
+}

@@ -1,0 +1,336 @@
+/**
+ * The store of store.md as the api and delivery see it: what may happen to a message, when, and what is
+ * written of it. What makes it last is the ledger's business. Built by daemon.ts.
+ */
+import assert from 'node:assert';
+import { FieldpostError } from '../errors.js';
+import { IDEMPOTENCY_AGE_MS, SWEEP_MS } from '../limits.js';
+import { type Content, type Draft, isFinal, type Message, type Verdict } from '../message/message.js';
+import { ageMs, stampOf } from '../message/stamp.js';
+import type { Timer } from '../system/clock.js';
+import { Budget, type BudgetLimits } from './budget.js';
+import { restingStatus } from './document.js';
+import type { StoreEvent } from './event.js';
+import { idMaker } from './ids.js';
+import { Ledger, type LedgerOptions } from './ledger.js';
+import { listMessages } from './listing.js';
+import { sumOf } from './record.js';
+import type { State } from './state.js';
+import type { Accepted, KeyedContent, Page, QueueCounts, StorageState, Store } from './store.js';
+
+export interface StoreOptions extends LedgerOptions {
+  /** How long the content of a failed message is kept for a retry. */
+  readonly keepFailedMs: number;
+  readonly budget: BudgetLimits;
+}
+
+/** Opens the store in its directory, making it where there is none. Throws `already-running`. */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { disk, clock, directory, budget } = options;
+  const ledger = await Ledger.open(options);
+  const store = new JournaledStore(options, ledger, new Budget(disk, clock, directory, budget));
+  await store.sweep();
+  return store;
+}
+
+class JournaledStore implements Store {
+  readonly #options: StoreOptions;
+  readonly #ledger: Ledger;
+  readonly #budget: Budget;
+  readonly #makeId: (counter: number) => string;
+  #counter: number;
+  /** Messages handed over but not yet in the journal. */
+  #arriving = 0;
+  readonly #arrivingKeys = new Set<string>();
+  /** Being cancelled just now: not to be sent meanwhile. */
+  readonly #leaving = new Set<string>();
+  #sending = 0;
+  #stopping = false;
+  #sweepTimer: Timer | null = null;
+
+  constructor(options: StoreOptions, ledger: Ledger, budget: Budget) {
+    this.#options = options;
+    this.#ledger = ledger;
+    this.#budget = budget;
+    this.#makeId = idMaker(options.randomBytes);
+    this.#counter = ledger.state.counter;
+  }
+
+  get storeId(): string {
+    return this.#state.storeId;
+  }
+
+  get held(): boolean {
+    return this.#state.held;
+  }
+
+  async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
+    this.#assertWorking();
+    if (!keyed) return { ids: await this.#acceptNew(drafts, null), replayed: false };
+    const known = this.#idsOf(keyed);
+    if (known) return { ids: known, replayed: true };
+    this.#arrivingKeys.add(keyed.key);
+    try {
+      return { ids: await this.#acceptNew(drafts, keyed), replayed: false };
+    } finally {
+      this.#arrivingKeys.delete(keyed.key);
+    }
+  }
+
+  /** The ids that were given for this key, or null if it is new. Throws conflict and invalid as accept does. */
+  #idsOf({ key, hash }: KeyedContent): readonly string[] | null {
+    if (this.#arrivingKeys.has(key)) {
+      throw new FieldpostError('conflict', 'a request with this Idempotency-Key is still under way', {
+        hint: 'wait for its answer',
+      });
+    }
+    const entry = this.#state.keys.get(key);
+    if (!entry || ageMs(entry.at, this.#now()) > IDEMPOTENCY_AGE_MS) return null;
+    if (entry.hash === hash) return entry.ids;
+    throw new FieldpostError('invalid', 'this Idempotency-Key was used with other content', {
+      hint: 'use a new key for a new message',
+    });
+  }
+
+  async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
+    const contents = drafts.map(({ content }) => encodeContent(content));
+    this.#arriving += drafts.length;
+    try {
+      if (this.#budget.stale) await this.#budget.look();
+      const events = this.#makeRoom(contents);
+      const messages = drafts.map(({ type, destination }, i) => ({
+        id: this.#makeId(++this.#counter),
+        type,
+        destination,
+        ...sumOf(contents[i] as Buffer),
+      }));
+      events.push({ e: 'accepted', at: this.#now(), messages, ...keyed });
+      // Q2: this sync is the promise behind the 202.
+      await this.#ledger.record(events, contents, 'synced');
+      return messages.map(({ id }) => id);
+    } finally {
+      this.#arriving -= drafts.length;
+    }
+  }
+
+  /** Checks the budget. Content kept only for a possible retry gives way to new messages. */
+  #makeRoom(contents: readonly Buffer[]): StoreEvent[] {
+    const { queued, deferred, kept } = this.#state;
+    const waiting = queued.size + deferred.size + this.#arriving - contents.length;
+    const surplus = waiting + kept.size + contents.length - this.#options.budget.maxQueue;
+    const dropped = [...kept].slice(0, Math.max(0, surplus));
+    const bytes = contents.reduce((sum, content) => sum + content.length, 0);
+    try {
+      this.#budget.check({ count: contents.length, bytes }, waiting, this.#ledger.usedBytes);
+    } catch (error) {
+      // Segments may hold more that is done with than is needed.
+      if (this.#ledger.liveBytes < this.#ledger.usedBytes / 2) void this.#ledger.checkpoint();
+      throw error;
+    }
+    return dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
+  }
+
+  get(id: string): Message | undefined {
+    return this.#state.messages.get(id);
+  }
+
+  list(query: Parameters<Store['list']>[0]): Page {
+    return listMessages(this.#state, query);
+  }
+
+  async cancel(id: string): Promise<void> {
+    const message = this.#find(id);
+    if (message.status === 'sending' || this.#leaving.has(id)) {
+      throw new FieldpostError('conflict', 'the message is being sent right now', {
+        hint: 'ask again what became of it',
+      });
+    }
+    if (isFinal(message.status)) throw alreadyFinal(message);
+    this.#leaving.add(id);
+    try {
+      await this.#ledger.record([{ e: 'cancelled', id, at: this.#now() }], [], 'synced');
+    } finally {
+      this.#leaving.delete(id);
+    }
+  }
+
+  async retry(id: string): Promise<void> {
+    const message = this.#find(id);
+    const again = message.status === 'failed' && message.place !== null;
+    if (isFinal(message.status) && !again) throw alreadyFinal(message);
+    if (again || message.due)
+      await this.#ledger.record([{ e: 'retried', id, at: this.#now() }], [], 'synced');
+  }
+
+  async flush(): Promise<void> {
+    if (this.#state.deferred.size > 0) await this.#ledger.record([{ e: 'flushed' }], [], 'synced');
+  }
+
+  hold(): Promise<void> {
+    return this.#setHeld(true);
+  }
+
+  release(): Promise<void> {
+    return this.#setHeld(false);
+  }
+
+  async #setHeld(held: boolean): Promise<void> {
+    if (held !== this.held) await this.#ledger.record([{ e: 'held', held }], [], 'synced');
+  }
+
+  counts(): QueueCounts {
+    const { messages, queued, deferred, kept, finished } = this.#state;
+    let failed = kept.size;
+    for (const id of finished) if (messages.get(id)?.status === 'failed') failed++;
+    let sendingDeferred = 0;
+    for (const id of deferred) if (messages.get(id)?.status === 'sending') sendingDeferred++;
+    return {
+      queued: queued.size - (this.#sending - sendingDeferred),
+      sending: this.#sending,
+      deferred: deferred.size - sendingDeferred,
+      failed,
+      oldestAgeMs: this.#oldestAgeMs(),
+      bytes: this.#ledger.usedBytes,
+      held: this.held,
+    };
+  }
+
+  #oldestAgeMs(): number {
+    for (const message of this.#state.messages.values()) {
+      if (!isFinal(message.status)) return ageMs(message.accepted, this.#now());
+    }
+    return 0;
+  }
+
+  storage(): StorageState {
+    if (this.#budget.stale) void this.#budget.look().catch(() => undefined);
+    const trouble = this.#ledger.trouble;
+    const shortage = this.#budget.shortage;
+    return {
+      state: trouble ? 'failed' : shortage ? 'full' : 'ok',
+      reason: trouble?.message ?? shortage,
+      freeBytes: this.#budget.freeBytes,
+      damaged: this.#ledger.damagedCount,
+    };
+  }
+
+  queued(): Iterable<Message> {
+    return this.#waiting(this.#state.queued);
+  }
+
+  deferred(): Iterable<Message> {
+    return this.#waiting(this.#state.deferred);
+  }
+
+  *#waiting(ids: ReadonlySet<string>): Iterable<Message> {
+    for (const id of ids) {
+      const message = this.#state.messages.get(id);
+      if (message && !this.#leaving.has(id)) yield message;
+    }
+  }
+
+  take(id: string): void {
+    const message = this.#find(id);
+    assert(message.status === 'queued' || message.status === 'deferred', 'only a waiting message is taken');
+    assert(!this.#leaving.has(id), 'a message being cancelled is not taken');
+    message.status = 'sending';
+    this.#sending++;
+  }
+
+  giveBack(id: string): void {
+    const message = this.#taken(id);
+    message.status = restingStatus(this.#state, id);
+    this.#sending--;
+  }
+
+  async settle(id: string, verdict: Verdict): Promise<void> {
+    const message = this.#taken(id);
+    // Q4: written at once, so that a killed process does not send twice; synced within a second.
+    await this.#ledger.record([this.#eventOf(message, verdict)], [], 'written');
+    this.#sending--;
+  }
+
+  #eventOf(message: Message, verdict: Verdict): StoreEvent {
+    const { kind, reply } = verdict;
+    const common = { id: message.id, reply };
+    if (kind === 'expired') return { e: kind, ...common, attempts: message.attempts, at: this.#now() };
+    const attempts = message.attempts + 1;
+    if (kind !== 'deferred') return { e: kind, ...common, attempts, at: this.#now() };
+    return { e: kind, ...common, attempts, due: stampOf(this.#options.clock, verdict.delayMs) };
+  }
+
+  async content(message: Message): Promise<Content> {
+    if (!message.place) throw new FieldpostError('storage-damaged', 'the content is no longer stored');
+    return decodeContent(await this.#ledger.read(message.place));
+  }
+
+  /** Lets go of what has been kept long enough, and comes back in an hour. */
+  async sweep(): Promise<void> {
+    const { clock, keepFailedMs, log } = this.#options;
+    const now = this.#now();
+    const { keys, kept, messages } = this.#state;
+    for (const [key, { at }] of keys) if (ageMs(at, now) > IDEMPOTENCY_AGE_MS) keys.delete(key);
+    const ids = [...kept].filter((id) => {
+      const failed = messages.get(id)?.failed;
+      return failed && ageMs(failed, now) > keepFailedMs;
+    });
+    if (ids.length > 0) {
+      await this.#ledger.record([{ e: 'dropped', ids }], [], 'written').catch(() => undefined);
+      log.info('content dropped', { messages: ids.length });
+    }
+    if (!this.#stopping) this.#sweepTimer = clock.after(SWEEP_MS, () => void this.sweep());
+  }
+
+  async close(): Promise<void> {
+    this.#stopping = true;
+    this.#sweepTimer?.stop();
+    await this.#ledger.close();
+  }
+
+  get #state(): State {
+    return this.#ledger.state;
+  }
+
+  #now() {
+    return stampOf(this.#options.clock);
+  }
+
+  #assertWorking(): void {
+    if (this.#stopping)
+      throw new FieldpostError('stopping', 'the daemon is stopping', { hint: 'try again in a moment' });
+    const trouble = this.#ledger.trouble;
+    if (trouble) throw trouble;
+  }
+
+  #find(id: string): Message {
+    const message = this.#state.messages.get(id);
+    if (!message) throw new FieldpostError('not-found', `there is no message ${id}`);
+    return message;
+  }
+
+  #taken(id: string): Message {
+    const message = this.#find(id);
+    assert(message.status === 'sending', 'only a taken message comes back');
+    return message;
+  }
+}
+
+function alreadyFinal({ status }: Message): FieldpostError {
+  return new FieldpostError('conflict', `the message is ${status} already`);
+}
+
+/** Members that are empty are left out. */
+function encodeContent({ subject, plain, html }: Content): Buffer {
+  return Buffer.from(
+    JSON.stringify({
+      ...(subject !== '' && { subject }),
+      ...(plain !== '' && { plain }),
+      ...(html !== '' && { html }),
+    }),
+  );
+}
+
+function decodeContent(bytes: Buffer): Content {
+  const { subject = '', plain = '', html = '' } = JSON.parse(bytes.toString()) as Partial<Content>;
+  return { subject, plain, html };
+}

@@ -1,0 +1,267 @@
+/**
+ * The state and what makes it last: lock, recovery, journal, checkpoints, and what to do when the disk refuses.
+ * It knows files and events; what may happen to a message is journaled-store.ts's business, its only user.
+ */
+import { dirname, join } from 'node:path';
+import type { Low } from 'lowdb';
+import { FieldpostError, wordsOf } from '../errors.js';
+import {
+  CHECKPOINT_BYTES_MIN,
+  CHECKPOINT_SNAPSHOT_FACTOR,
+  RELOCATE_BYTES_MIN,
+  RELOCATE_RECORD_BYTES,
+  STORAGE_RETRY_MS,
+} from '../limits.js';
+import type { Message, Place } from '../message/message.js';
+import type { Clock, Timer } from '../system/clock.js';
+import type { Disk } from '../system/disk.js';
+import type { Lock, TakeLock } from '../system/lock.js';
+import type { Log } from '../system/log.js';
+import { crc32 } from './crc.js';
+import { Damaged } from './damaged.js';
+import type { ContentSum, StoreEvent } from './event.js';
+import type { RandomBytes } from './ids.js';
+import { Journal, type Urgency } from './journal.js';
+import { sumOf } from './record.js';
+import { type Replayed, replay } from './replay.js';
+import { Segments } from './segments.js';
+import { type FoundSnapshot, openLow, SnapshotAdapter } from './snapshot.js';
+import { apply, type State } from './state.js';
+
+export interface LedgerOptions {
+  readonly disk: Disk;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly randomBytes: RandomBytes;
+  readonly takeLock: TakeLock;
+  readonly directory: string;
+  /** How many finished messages stay readable. */
+  readonly historyMax: number;
+}
+
+export class Ledger {
+  readonly #options: LedgerOptions;
+  readonly #lock: Lock;
+  readonly #segments: Segments;
+  readonly #damaged: Damaged;
+  readonly #adapter: SnapshotAdapter;
+  readonly #low: Low<State>;
+  #journal: Journal | null = null;
+  #replayed: Replayed | null = null;
+  #trouble: FieldpostError | null = null;
+  #mendTimer: Timer | null = null;
+  #checkpointing: Promise<void> | null = null;
+  #checkpointedBytes = 0;
+  #closed = false;
+
+  /** Recovers what the last run left. Throws `already-running`, or what the disk says if it cannot be read. */
+  static async open(options: LedgerOptions): Promise<Ledger> {
+    const { disk, directory, takeLock } = options;
+    await disk.makeDirectory(directory);
+    const lock = await takeLock(join(directory, 'lock'));
+    const ledger = new Ledger(options, lock);
+    try {
+      await ledger.#recover();
+    } catch (error) {
+      await lock.release();
+      throw error;
+    }
+    return ledger;
+  }
+
+  private constructor(options: LedgerOptions, lock: Lock) {
+    const { disk, directory, historyMax } = options;
+    this.#options = options;
+    this.#lock = lock;
+    this.#segments = new Segments(disk, join(directory, 'journal'));
+    this.#damaged = new Damaged(disk, join(directory, 'damaged'));
+    this.#adapter = new SnapshotAdapter({
+      disk,
+      directory,
+      position: () => this.#theJournal.position,
+      replay: (current, previous) => this.#replay(current, previous),
+    });
+    this.#low = openLow(this.#adapter, historyMax);
+  }
+
+  get state(): State {
+    return this.#low.data;
+  }
+
+  /** Why nothing can be kept at the moment, or null. */
+  get trouble(): FieldpostError | null {
+    return this.#trouble;
+  }
+
+  /** Pieces that recovery could not read, of this start and earlier ones. */
+  get damagedCount(): number {
+    return this.#damaged.count;
+  }
+
+  /** Bytes in journal and damaged/. */
+  get usedBytes(): number {
+    return this.#segments.bytes + this.#damaged.bytes;
+  }
+
+  /** Bytes of the journal that hold content still needed. */
+  get liveBytes(): number {
+    let sum = 0;
+    for (const bytes of this.state.liveBytes.values()) sum += bytes;
+    return sum;
+  }
+
+  /** Resolves once the events are in the journal, as sure as asked, and applied. Rejects like Journal.append. */
+  async record(events: readonly StoreEvent[], contents: readonly Buffer[], urgency: Urgency): Promise<void> {
+    await this.#theJournal.append({ events, contents }, urgency);
+    if (this.#bytesSinceCheckpoint > this.#checkpointDueBytes) this.checkpoint();
+  }
+
+  /** Reads a content back. Throws `storage-damaged` unless it is, bit for bit, what was accepted. */
+  async read(place: Place): Promise<Buffer> {
+    let bytes: Buffer;
+    try {
+      bytes = await this.#segments.read(place.segment, place.offset, place.length);
+    } catch (error) {
+      throw new FieldpostError('storage-damaged', `the stored content cannot be read: ${wordsOf(error)}`, {
+        cause: error,
+      });
+    }
+    if (bytes.length !== place.length || crc32(bytes) !== place.crc) {
+      throw new FieldpostError('storage-damaged', 'the stored content is not what was accepted');
+    }
+    return bytes;
+  }
+
+  /** Begins a checkpoint, unless one is under way; resolves when it is done, also if it failed. */
+  checkpoint(): Promise<void> {
+    this.#checkpointing ??= this.#checkpoint()
+      .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }))
+      .finally(() => {
+        this.#checkpointing = null;
+      });
+    return this.#checkpointing;
+  }
+
+  /** Writes what is pending, checkpoints if anything changed, and lets go of the directory. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#mendTimer?.stop();
+    await this.#checkpointing;
+    if (this.#bytesSinceCheckpoint > 0 && !this.#trouble) await this.checkpoint();
+    await this.#theJournal.close();
+    await this.#segments.close();
+    await this.#lock.release();
+  }
+
+  get #theJournal(): Journal {
+    if (!this.#journal) throw new Error('the ledger is not open');
+    return this.#journal;
+  }
+
+  get #bytesSinceCheckpoint(): number {
+    return this.#theJournal.appendedBytes - this.#checkpointedBytes;
+  }
+
+  get #checkpointDueBytes(): number {
+    return Math.max(CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR * this.#adapter.bytes);
+  }
+
+  async #recover(): Promise<void> {
+    const { disk, directory, log } = this.#options;
+    await this.#segments.open();
+    await this.#damaged.open();
+    await disk.syncDirectory(directory);
+    // Where systemd made the directory its parent is not ours to open, and already on the disk.
+    await disk.syncDirectory(dirname(directory)).catch(() => undefined);
+    await this.#low.read();
+    const { unproven, damagedNew, heldBack, bytes } = this.#replayed as Replayed;
+    // What was replayed counts towards the next checkpoint, so that a later start need not replay it again.
+    this.#checkpointedBytes = -bytes;
+    this.#replayed = null;
+    if (unproven.length > 0) await this.#theJournal.mend();
+    if (damagedNew === 0 && heldBack === 0) return;
+    log.error('store damaged', { pieces: damagedNew, heldBack, copies: join(directory, 'damaged') });
+    // The next start shall not meet the same damage, nor judge these messages once more.
+    await this.checkpoint();
+  }
+
+  /** What lowdb's `read` gives: the good snapshot and all that the journal says happened after it. */
+  async #replay(current: FoundSnapshot, previous: FoundSnapshot): Promise<State> {
+    const { clock, historyMax, randomBytes } = this.#options;
+    const [segments, damaged] = [this.#segments, this.#damaged];
+    const replayed = await replay({ segments, damaged, current, previous, historyMax });
+    const { state, follows, unproven } = replayed;
+    if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
+    this.#replayed = replayed;
+    this.#journal = new Journal({
+      segments,
+      clock,
+      storeId: state.storeId,
+      follows,
+      unproven,
+      apply: (record, contentsAt) => apply(state, record.events, contentsAt),
+      onTrouble: (trouble) => this.#onTrouble(trouble),
+    });
+    return state;
+  }
+
+  async #checkpoint(): Promise<void> {
+    const journal = this.#theJournal;
+    const appended = journal.appendedBytes;
+    try {
+      await this.#relocate();
+      await journal.sync();
+      await this.#low.write();
+    } finally {
+      // Also after a failure: it is tried again after as much again, not at every record.
+      this.#checkpointedBytes = appended;
+    }
+    for (const segment of this.#oldSegments()) {
+      if (!this.state.liveBytes.has(segment)) await this.#segments.remove(segment);
+    }
+  }
+
+  /** Segments that no snapshot needs for a replay. They are kept only for content that lies in them. */
+  #oldSegments(): number[] {
+    return this.#segments.numbers.filter((segment) => segment < this.#adapter.neededFrom);
+  }
+
+  /** Appends old live content anew where it holds back far more disk than it needs. */
+  async #relocate(): Promise<void> {
+    const old = new Set(this.#oldSegments().filter((segment) => this.state.liveBytes.has(segment)));
+    let heldBytes = 0;
+    for (const segment of old) heldBytes += this.#segments.sizeOf(segment);
+    if (heldBytes <= Math.max(RELOCATE_BYTES_MIN, this.liveBytes)) return;
+    const moving = [...this.state.messages.values()].filter(({ place }) => place && old.has(place.segment));
+    while (moving.length > 0) await this.#moveSome(moving);
+  }
+
+  /** Moves messages off the head of the list, as many as make one record. One that cannot be read stays. */
+  async #moveSome(moving: Message[]): Promise<void> {
+    const contents: Buffer[] = [];
+    const messages: (ContentSum & { id: string })[] = [];
+    let bytes = 0;
+    while (bytes < RELOCATE_RECORD_BYTES) {
+      const message = moving.shift();
+      if (!message) break;
+      const content = message.place && (await this.read(message.place).catch(() => null));
+      if (!content) continue;
+      contents.push(content);
+      messages.push({ id: message.id, ...sumOf(content) });
+      bytes += content.length;
+    }
+    if (messages.length > 0)
+      await this.#theJournal.append({ events: [{ e: 'relocated', messages }], contents }, 'synced');
+  }
+
+  #onTrouble(trouble: FieldpostError | null): void {
+    const { log, clock } = this.#options;
+    if (trouble && !this.#trouble) log.error('storage failed', { reason: trouble.message });
+    if (!trouble && this.#trouble) log.info('storage ok');
+    this.#trouble = trouble;
+    this.#mendTimer?.stop();
+    if (trouble && !this.#closed) {
+      this.#mendTimer = clock.after(STORAGE_RETRY_MS, () => void this.#theJournal.mend());
+    }
+  }
+}

@@ -1,0 +1,227 @@
+/**
+ * Recovery as tables: which snapshot to start from, which segments make up the history behind it, and what a
+ * line that cannot be read means. Pure; replay.ts does the reading.
+ */
+import type { Buffer } from 'node:buffer';
+import type { Position } from './event.js';
+import { decodeLine, type Follows, type ReadRecord } from './record.js';
+
+export type SnapshotState = 'good' | 'bad' | 'absent';
+/** Which segments there are: none, all from the very first one on, or only later ones. */
+export type SegmentsState = 'none' | 'from-first' | 'later';
+
+export interface Findings {
+  readonly current: SnapshotState;
+  readonly previous: SnapshotState;
+  readonly segments: SegmentsState;
+}
+
+/** What to start from. `trusted`: the history behind it is whole, so what is queued there may be sent. */
+export interface Base {
+  readonly from: 'current' | 'previous' | 'empty';
+  readonly trusted: boolean;
+}
+
+interface BaseRow {
+  readonly current: readonly SnapshotState[];
+  readonly previous: readonly SnapshotState[];
+  readonly segments: readonly SegmentsState[];
+  readonly base: Base;
+  readonly why: string;
+}
+
+const ANY: readonly SnapshotState[] = ['good', 'bad', 'absent'];
+const UNUSABLE: readonly SnapshotState[] = ['bad', 'absent'];
+const ANYWHERE: readonly SegmentsState[] = ['none', 'from-first', 'later'];
+
+/** Every combination of findings matches exactly one row. */
+export const BASE_TABLE: readonly BaseRow[] = [
+  {
+    current: ['good'],
+    previous: ANY,
+    segments: ANYWHERE,
+    base: { from: 'current', trusted: true },
+    why: 'the newest snapshot is whole',
+  },
+  {
+    current: UNUSABLE,
+    previous: ['good'],
+    segments: ANYWHERE,
+    base: { from: 'previous', trusted: true },
+    why: 'the newest is damaged, or a power cut fell between the two renames; the segments of the one before are kept',
+  },
+  {
+    current: UNUSABLE,
+    previous: UNUSABLE,
+    segments: ['from-first'],
+    base: { from: 'empty', trusted: true },
+    why: 'no snapshot is needed: the journal still has everything',
+  },
+  {
+    current: ['absent'],
+    previous: ['absent'],
+    segments: ['none'],
+    base: { from: 'empty', trusted: true },
+    why: 'a new store',
+  },
+  {
+    current: ['absent'],
+    previous: ['absent'],
+    segments: ['later'],
+    base: { from: 'empty', trusted: false },
+    why: 'snapshots once existed: what happened before the first segment is lost',
+  },
+  {
+    current: ['bad'],
+    previous: UNUSABLE,
+    segments: ['none', 'later'],
+    base: { from: 'empty', trusted: false },
+    why: 'what the snapshots held is lost',
+  },
+  {
+    current: ['absent'],
+    previous: ['bad'],
+    segments: ['none', 'later'],
+    base: { from: 'empty', trusted: false },
+    why: 'what the snapshots held is lost',
+  },
+];
+
+/** The rows of the table that match, of which there is always one. */
+export function rowsFor(findings: Findings): BaseRow[] {
+  return BASE_TABLE.filter(
+    (row) =>
+      row.current.includes(findings.current) &&
+      row.previous.includes(findings.previous) &&
+      row.segments.includes(findings.segments),
+  );
+}
+
+export function chooseBase(findings: Findings): Base {
+  return (rowsFor(findings)[0] as BaseRow).base;
+}
+
+/** The head of a segment: how it follows another, or that it cannot be read, or that nothing was ever written. */
+export type Head = Follows | 'unreadable' | 'untouched';
+
+/** A stretch of history: from `from` to `upTo` in the segment, or to the end of what is there if that is null. */
+export interface Stretch {
+  readonly segment: number;
+  readonly from: number;
+  readonly upTo: number | null;
+}
+
+/**
+ * The stretches that make up the history behind `base`, oldest first, found by walking from the newest
+ * segment along its `follows`. Segments passed over on the way are void: they were begun in doubt and never
+ * proven. `whole` is false if something between base and newest is missing.
+ */
+export function linkHistory(
+  heads: ReadonlyMap<number, Head>,
+  base: Position,
+): { stretches: Stretch[]; whole: boolean } {
+  const written = [...heads.keys()]
+    .filter((segment) => segment >= base.segment && heads.get(segment) !== 'untouched')
+    .sort((a, b) => b - a);
+  const stretches: Stretch[] = [];
+  let whole = true;
+  let next: { segment: number; upTo: number | null } | undefined;
+  const newest = written[0];
+  if (newest !== undefined) next = { segment: newest, upTo: null };
+  while (next && next.segment > base.segment) {
+    const { segment, upTo }: { segment: number; upTo: number | null } = next;
+    const head = heads.get(segment);
+    const before = written.find((older) => older < segment);
+    if (head === undefined || head === 'untouched') {
+      // The history names a segment that is gone: go on with what there is.
+      whole = false;
+      next = before === undefined ? undefined : { segment: before, upTo: null };
+      continue;
+    }
+    stretches.unshift({ segment, from: 0, upTo });
+    if (head === 'unreadable') {
+      next = before === undefined ? { segment: base.segment, upTo: null } : { segment: before, upTo: null };
+    } else {
+      next = { segment: head.segment, upTo: head.upTo };
+    }
+  }
+  if (base.segment > 0) {
+    if (next?.segment === base.segment && heads.has(base.segment)) {
+      stretches.unshift({ segment: base.segment, from: base.offset, upTo: next.upTo });
+    } else {
+      whole = false;
+    }
+  }
+  return { stretches, whole };
+}
+
+/** A piece of a segment: a valid record, or bytes that are none. */
+export interface Piece {
+  readonly offset: number;
+  readonly end: number;
+  readonly record: ReadRecord | null;
+}
+
+/** Splits `bytes` (a segment) into pieces from `from` up to `upTo`, or to where only zeros follow. */
+export function scan(bytes: Buffer, from: number, upTo: number): Piece[] {
+  const pieces: Piece[] = [];
+  const end = endOfWritten(bytes, from, upTo);
+  let offset = from;
+  while (offset < end) {
+    const lineFeed = bytes.indexOf(0x0a, offset);
+    const lineEnd = lineFeed === -1 || lineFeed >= end ? end : lineFeed + 1;
+    const record = decodeLine(bytes.subarray(offset, lineEnd));
+    if (record) pieces.push({ offset, end: lineEnd, record });
+    else pieces.push(...salvage(bytes, offset, lineEnd));
+    offset = lineEnd;
+  }
+  return pieces;
+}
+
+/** A lost line feed joins two lines: a valid record may begin in the middle of what could not be read. */
+function salvage(bytes: Buffer, offset: number, end: number): Piece[] {
+  const text = bytes.toString('latin1', offset, end);
+  for (const match of text.matchAll(/[0-9a-f]{8} \{"/g)) {
+    if (match.index === 0) continue;
+    const start = offset + match.index;
+    const record = decodeLine(bytes.subarray(start, end));
+    if (record)
+      return [
+        { offset, end: start, record: null },
+        { offset: start, end, record },
+      ];
+  }
+  return [{ offset, end, record: null }];
+}
+
+/** The offset behind the last byte before `upTo` that is not zero, or `from`. */
+function endOfWritten(bytes: Buffer, from: number, upTo: number): number {
+  let end = Math.min(bytes.length, upTo);
+  while (end > from && bytes[end - 1] === 0) end--;
+  return end;
+}
+
+/** What a stretch holds, sorted by what it means. */
+export interface Judgement {
+  /** Valid, in order. Those from `provenTo` on are not known to be on the device. */
+  readonly valid: readonly (Piece & { readonly record: ReadRecord })[];
+  /** Was proven once and cannot be read now. */
+  readonly damaged: readonly { readonly offset: number; readonly end: number }[];
+  readonly provenTo: number;
+}
+
+/**
+ * Judges the pieces of a stretch. With a follower, all before its `upTo` was proven. Without one, proven is
+ * what a later record says was synced: a bad line above that is the torn tail of an unfinished write.
+ */
+export function judge(stretch: Stretch, pieces: readonly Piece[]): Judgement {
+  const valid = pieces.filter((piece): piece is Piece & { record: ReadRecord } => piece.record !== null);
+  const synced = valid.map(({ record }) => record.synced);
+  const provenTo = stretch.upTo ?? Math.max(stretch.from, ...synced);
+  const damaged = pieces
+    .filter(({ record, offset }) => record === null && offset < provenTo)
+    .map(({ offset, end }) => ({ offset, end }));
+  const readTo = pieces.at(-1)?.end ?? stretch.from;
+  if (stretch.upTo !== null && readTo < stretch.upTo) damaged.push({ offset: readTo, end: stretch.upTo });
+  return { valid, damaged, provenTo };
+}

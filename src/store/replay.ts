@@ -1,0 +1,119 @@
+/**
+ * Reads what the last run left and replays it. What it means is decided by the tables of recovery.ts. Used by
+ * journaled-store.ts at the start; it changes nothing on the disk but `damaged/` and prepared segments.
+ */
+import { isFinal } from '../message/message.js';
+import type { Damaged } from './damaged.js';
+import { CONTENTS_OFFSET, decodeLine, type Follows, HEAD_BYTES_MAX, type JournalRecord } from './record.js';
+import { chooseBase, type Head, judge, linkHistory, scan } from './recovery.js';
+import type { Segments } from './segments.js';
+import { type FoundSnapshot, stateOf } from './snapshot.js';
+import { apply, type State } from './state.js';
+
+/** Why a message found in a history with a gap is not sent by itself. */
+export const UNKNOWN_OUTCOME = 'outcome unknown after storage damage';
+
+export interface Replayed {
+  readonly state: State;
+  readonly follows: Follows;
+  readonly unproven: readonly JournalRecord[];
+  /** Bytes of the journal that were read again. */
+  readonly bytes: number;
+  /** Pieces copied to damaged/ just now. */
+  readonly damagedNew: number;
+  /** Messages held back because the history has a gap. */
+  readonly heldBack: number;
+}
+
+export async function replay(options: {
+  segments: Segments;
+  damaged: Damaged;
+  current: FoundSnapshot;
+  previous: FoundSnapshot;
+  historyMax: number;
+}): Promise<Replayed> {
+  const { segments, damaged, current, previous, historyMax } = options;
+  let damagedNew = 0;
+  for (const { state, bytes } of [current, previous]) {
+    if (state === 'bad' && bytes && (await damaged.keep('store.json', bytes))) damagedNew++;
+  }
+  const base = chooseBase({
+    current: current.state,
+    previous: previous.state,
+    segments: segments.numbers.length === 0 ? 'none' : segments.numbers[0] === 1 ? 'from-first' : 'later',
+  });
+  const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
+  const through = found?.parsed?.through ?? { segment: 0, offset: 0 };
+  const state = stateOf(found, historyMax);
+  const heads = await readHeads(segments, through.segment, state);
+  const { stretches, whole } = linkHistory(heads, through);
+
+  let follows: Follows = { segment: through.segment, upTo: through.offset };
+  let unproven: JournalRecord[] = [];
+  let replayedBytes = 0;
+  for (const stretch of stretches) {
+    const bytes = await segments.read(stretch.segment, 0, segments.sizeOf(stretch.segment));
+    const judgement = judge(stretch, scan(bytes, stretch.from, stretch.upTo ?? bytes.length));
+    // A segment of which nothing is proven was begun and not finished: the next follows what it followed.
+    if (judgement.provenTo > 0) {
+      follows = { segment: stretch.segment, upTo: judgement.provenTo };
+      unproven = [];
+    }
+    for (const { offset, end, record } of judgement.valid) {
+      replayedBytes += end - offset;
+      apply(state, record.events, { segment: stretch.segment, offset: offset + CONTENTS_OFFSET });
+      if (offset >= judgement.provenTo && !record.head) unproven.push(copyOf(record));
+    }
+    for (const { offset, end } of judgement.damaged) {
+      const where = `${String(stretch.segment).padStart(8, '0')}.log.${offset}`;
+      if (await damaged.keep(where, bytes.subarray(offset, end))) damagedNew++;
+    }
+  }
+  const heldBack = base.trusted && whole ? 0 : holdBack(state);
+  return { state, follows, unproven, bytes: replayedBytes, damagedNew, heldBack };
+}
+
+/** The heads of the segments from `from` on; finds the store id, and hands untouched segments back for use. */
+async function readHeads(segments: Segments, from: number, state: State): Promise<Map<number, Head>> {
+  const heads = new Map<number, Head>();
+  const newest = segments.numbers.at(-1);
+  for (const number of segments.numbers) {
+    if (number < from) continue;
+    const line = await segments.read(number, 0, HEAD_BYTES_MAX);
+    const head = decodeLine(line.subarray(0, line.indexOf(0x0a) + 1))?.head;
+    if (head && state.storeId === '') state.storeId = head.store;
+    if (head || number === from || !(await isUntouched(segments, number))) {
+      heads.set(number, head?.follows ?? 'unreadable');
+    } else {
+      heads.set(number, 'untouched');
+      if (number === newest) await segments.reuse(number);
+      else await segments.remove(number);
+    }
+  }
+  return heads;
+}
+
+async function isUntouched(segments: Segments, number: number): Promise<boolean> {
+  const bytes = await segments.read(number, 0, segments.sizeOf(number));
+  return bytes.equals(Buffer.alloc(bytes.length));
+}
+
+/** Nothing of a history with a gap is sent by itself: it may have been sent in the gap. */
+function holdBack(state: State): number {
+  let count = 0;
+  for (const message of [...state.messages.values()]) {
+    if (isFinal(message.status)) continue;
+    const { id, attempts, accepted } = message;
+    apply(state, [{ e: 'failed', id, attempts, at: accepted, reply: UNKNOWN_OUTCOME }], {
+      segment: 0,
+      offset: 0,
+    });
+    count++;
+  }
+  return count;
+}
+
+/** The record without its hold on the whole segment's bytes. */
+function copyOf({ events, contents }: JournalRecord): JournalRecord {
+  return { events, contents: contents.map((content) => Buffer.from(content)) };
+}

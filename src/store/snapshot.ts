@@ -1,0 +1,134 @@
+/**
+ * The snapshots, `store.json` and the one before it, `store.json.1`, as the adapter of lowdb. lowdb's own
+ * file adapter rewrites without a sync; here `read` is the newest good snapshot plus what the journal says
+ * happened after it, and `write` is a checkpoint that survives a power cut at any point.
+ *
+ *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{…}}
+ *
+ * `crc` is the CRC-32 of all bytes behind its comma; `through` is the journal position the state includes.
+ * This is the only file that knows lowdb.
+ */
+import { join } from 'node:path';
+import { type Adapter, Low } from 'lowdb';
+import type { Disk } from '../system/disk.js';
+import { crc32, hex8 } from './crc.js';
+import { fromDocument, type StoreDocument, toDocument } from './document.js';
+import type { Position } from './event.js';
+import type { SnapshotState } from './recovery.js';
+import { emptyState, type State } from './state.js';
+
+const CURRENT = 'store.json';
+const PREVIOUS = 'store.json.1';
+const TEMPORARY = 'store.json.new';
+
+const HEAD = /^\{"crc":"([0-9a-f]{8})",$/;
+const HEAD_BYTES = '{"crc":"xxxxxxxx",'.length;
+
+/** One of the two files, as it was found. */
+export interface FoundSnapshot {
+  readonly state: SnapshotState;
+  readonly bytes: Buffer | null;
+  readonly parsed: { readonly through: Position; readonly state: StoreDocument } | null;
+}
+
+export interface SnapshotOptions {
+  readonly disk: Disk;
+  readonly directory: string;
+  /** The journal position that the state includes, asked for in the same synchronous step in which it is read. */
+  readonly position: () => Position;
+  /** Replays the journal behind whichever snapshot is good. */
+  readonly replay: (current: FoundSnapshot, previous: FoundSnapshot) => Promise<State>;
+}
+
+/** lowdb over the journaled store: `read()` recovers, `write()` is a checkpoint. */
+export function openLow(adapter: SnapshotAdapter, historyMax: number): Low<State> {
+  return new Low(adapter, emptyState(historyMax));
+}
+
+export class SnapshotAdapter implements Adapter<State> {
+  readonly #options: SnapshotOptions;
+  /** `through` of the files under their two names, where good. */
+  #current: Position | null = null;
+  #previous: Position | null = null;
+  #bytes = 0;
+
+  constructor(options: SnapshotOptions) {
+    this.#options = options;
+  }
+
+  /** Size of the newest snapshot. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Segments before this one are needed by neither snapshot for a replay; 0 while there are not yet two. */
+  get neededFrom(): number {
+    return this.#previous?.segment ?? 0;
+  }
+
+  async read(): Promise<State> {
+    const current = await this.#find(CURRENT);
+    const previous = await this.#find(PREVIOUS);
+    this.#current = current.parsed?.through ?? null;
+    this.#previous = previous.parsed?.through ?? null;
+    this.#bytes = (current.bytes ?? previous.bytes)?.length ?? 0;
+    await this.#options.disk.remove(this.#path(TEMPORARY));
+    return await this.#options.replay(current, previous);
+  }
+
+  /** What the journal holds up to `position()` must be synced before. */
+  async write(state: State): Promise<void> {
+    const { disk, directory, position } = this.#options;
+    const through = position();
+    const bytes = encodeSnapshot(through, toDocument(state));
+    await disk.remove(this.#path(TEMPORARY));
+    const file = await disk.open(this.#path(TEMPORARY), 'create');
+    try {
+      await file.write(bytes, 0);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    // A current one that was not good must not take the place of the good one before it.
+    if (this.#current) {
+      await disk.rename(this.#path(CURRENT), this.#path(PREVIOUS));
+      this.#previous = this.#current;
+      this.#current = null;
+    }
+    await disk.rename(this.#path(TEMPORARY), this.#path(CURRENT));
+    this.#current = through;
+    this.#bytes = bytes.length;
+    await disk.syncDirectory(directory);
+  }
+
+  async #find(name: string): Promise<FoundSnapshot> {
+    const bytes = await this.#options.disk.readWhole(this.#path(name));
+    if (bytes === null) return { state: 'absent', bytes, parsed: null };
+    const parsed = decodeSnapshot(bytes);
+    return { state: parsed ? 'good' : 'bad', bytes, parsed };
+  }
+
+  #path(name: string): string {
+    return join(this.#options.directory, name);
+  }
+}
+
+export function encodeSnapshot(through: Position, state: StoreDocument): Buffer {
+  const bytes = Buffer.from(
+    `{"crc":"xxxxxxxx","through":${JSON.stringify(through)},"state":${JSON.stringify(state)}}\n`,
+  );
+  bytes.write(hex8(crc32(bytes.subarray(HEAD_BYTES))), '{"crc":"'.length, 'latin1');
+  return bytes;
+}
+
+/** Null if the bytes are not a whole snapshot. */
+export function decodeSnapshot(bytes: Buffer): { through: Position; state: StoreDocument } | null {
+  const crc = HEAD.exec(bytes.toString('latin1', 0, HEAD_BYTES))?.[1];
+  if (crc !== hex8(crc32(bytes.subarray(HEAD_BYTES)))) return null;
+  return JSON.parse(bytes.toString()) as { through: Position; state: StoreDocument };
+}
+
+/** The state of a snapshot that was found good, or an empty one. */
+export function stateOf(found: FoundSnapshot | null, historyMax: number): State {
+  return found?.parsed ? fromDocument(found.parsed.state, historyMax) : emptyState(historyMax);
+}
