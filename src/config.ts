@@ -1,12 +1,20 @@
 /**
  * The settings of operations.md: the environment (and an env file) made into one complete Config, or into
- * the list of everything that is wrong with it.
+ * the list of everything that is wrong with it. The keys themselves stand in config/settings.ts.
  */
-import type { Address } from './message/address.js';
+import { checkTogether } from './config/consistency.js';
+import { completeRelay } from './config/endpoints.js';
+import { Findings } from './config/findings.js';
+import { readCertificates, readSecret } from './config/secrets.js';
+import type { Setting } from './config/setting.js';
+import { SETTINGS, type SettingKey, type SettingValues } from './config/settings.js';
+import { FieldpostError } from './errors.js';
+import { type Address, parseAddress } from './message/address.js';
 import type { LogLevel } from './system/log.js';
 
 /** One relay of FIELDPOST_RELAY. */
 export interface RelayConfig {
+  /** A name, or an address without brackets. */
   readonly host: string;
   readonly port: number;
   /** `implicit`: smtps. `starttls`: required. `offered`: STARTTLS if the relay has it. `never`: clear text. */
@@ -15,11 +23,22 @@ export interface RelayConfig {
   readonly user: string | null;
 }
 
-/** Where the local API listens. */
+/** Where the local API listens; a tcp host has no brackets. */
 export type ListenConfig =
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
   | { readonly kind: 'unix'; readonly path: string };
 
+/** The link to the cloud. */
+export interface CloudConfig {
+  /** Without a slash at its end. */
+  readonly url: string;
+  readonly deviceId: string;
+  readonly key: string;
+  /** PEM of a private CA, or null for the system's. */
+  readonly ca: string | null;
+}
+
+/** Every setting, complete and checked. */
 export interface Config {
   readonly relays: readonly RelayConfig[];
   readonly relayPassword: string | null;
@@ -39,6 +58,9 @@ export interface Config {
   readonly retryMaxMs: number;
   /** By message type: 1 email, 2 SMS, 3 phone, 4 push. */
   readonly maxAgeMs: Readonly<Record<1 | 2 | 3 | 4, number>>;
+  /** Null: no cloud, the link is disabled. */
+  readonly cloud: CloudConfig | null;
+  readonly heartbeatMs: number;
   readonly maxBodyBytes: number;
   readonly maxBatch: number;
   readonly maxAttachments: number;
@@ -48,4 +70,132 @@ export interface Config {
   readonly minFreeBytes: number;
   readonly keepFailedMs: number;
   readonly history: number;
+}
+
+/** One thing that is wrong with the configuration. */
+export interface ConfigProblem {
+  readonly key: string;
+  /** As it was given; null where it is, or may be, a secret. */
+  readonly value: string | null;
+  /** What is wrong, and what is allowed. */
+  readonly detail: string;
+}
+
+export type ParsedConfig =
+  | { readonly config: Config; readonly warnings: readonly string[] }
+  | { readonly problems: readonly ConfigProblem[] };
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Reads a text file; throws what node:fs throws. */
+export type ReadText = (path: string) => string;
+
+/**
+ * The configuration in `env`, its secrets and certificates read with `read`; or every problem it has, at
+ * once. A key set to nothing counts as not set.
+ */
+export function parseConfig(env: Environment, read: ReadText, device: { hostname: string }): ParsedConfig {
+  const findings = new Findings(env);
+  const values = parseSettings(env, findings);
+  const secrets = {
+    relayPassword: readSecret('FIELDPOST_RELAY_PASSWORD', 'relay-password', values, env, read, findings),
+    apiToken: readSecret('FIELDPOST_API_TOKEN', 'api-token', values, env, read, findings),
+    cloudKey: readSecret('FIELDPOST_CLOUD_KEY', 'cloud-key', values, env, read, findings),
+  };
+  const relayCa = readCertificates('FIELDPOST_RELAY_CA_FILE', values, read, findings);
+  const cloudCa = readCertificates('FIELDPOST_CLOUD_CA_FILE', values, read, findings);
+  const relays = (values.FIELDPOST_RELAY ?? []).map((url) => completeRelay(url, values.FIELDPOST_RELAY_USER));
+  const cloud =
+    values.FIELDPOST_CLOUD !== null && values.FIELDPOST_DEVICE_ID !== null && secrets.cloudKey !== null
+      ? {
+          url: values.FIELDPOST_CLOUD,
+          deviceId: values.FIELDPOST_DEVICE_ID,
+          key: secrets.cloudKey,
+          ca: cloudCa,
+        }
+      : null;
+  const config: Config = {
+    relays,
+    relayPassword: secrets.relayPassword,
+    relayCa,
+    relayConnections: values.FIELDPOST_RELAY_CONNECTIONS,
+    smtpTimeoutMs: values.FIELDPOST_SMTP_TIMEOUT,
+    from: values.FIELDPOST_FROM ?? defaultSender(device.hostname, findings),
+    listen: values.FIELDPOST_LISTEN,
+    allowedHosts: values.FIELDPOST_ALLOWED_HOSTS ?? [],
+    apiToken: secrets.apiToken,
+    // systemd lists several directories with colons; the first is ours.
+    stateDir: values.FIELDPOST_STATE_DIR ?? (env.STATE_DIRECTORY?.split(':')[0] || './.fieldpost'),
+    logLevel: values.FIELDPOST_LOG,
+    backoffMinMs: values.FIELDPOST_BACKOFF_MIN,
+    backoffMaxMs: values.FIELDPOST_BACKOFF_MAX,
+    retryMinMs: values.FIELDPOST_RETRY_MIN,
+    retryMaxMs: values.FIELDPOST_RETRY_MAX,
+    maxAgeMs: {
+      1: values.FIELDPOST_MAX_AGE_EMAIL,
+      2: values.FIELDPOST_MAX_AGE_SMS,
+      3: values.FIELDPOST_MAX_AGE_PHONE,
+      4: values.FIELDPOST_MAX_AGE_PUSH,
+    },
+    cloud,
+    heartbeatMs: values.FIELDPOST_HEARTBEAT,
+    maxBodyBytes: values.FIELDPOST_MAX_BODY,
+    maxBatch: values.FIELDPOST_MAX_BATCH,
+    maxAttachments: values.FIELDPOST_MAX_ATTACHMENTS,
+    maxMessageBytes: values.FIELDPOST_MAX_MESSAGE,
+    maxQueue: values.FIELDPOST_MAX_QUEUE,
+    maxSpoolBytes: values.FIELDPOST_MAX_SPOOL,
+    minFreeBytes: values.FIELDPOST_MIN_FREE,
+    keepFailedMs: values.FIELDPOST_KEEP_FAILED,
+    history: values.FIELDPOST_HISTORY,
+  };
+  checkTogether(config, values, secrets.cloudKey, findings);
+  return findings.problems.length > 0
+    ? { problems: findings.problems }
+    : { config, warnings: findings.warnings };
+}
+
+/** A problem as one line. */
+export function formatProblem({ key, value, detail }: ConfigProblem): string {
+  return `${value === null ? key : `${key}=${value}`}: ${detail}`;
+}
+
+/** The effective configuration by key, as one would write it; secrets hidden, empty where nothing is set. */
+export function describeConfig(config: Config): Record<string, string> {
+  const lines: Record<string, string> = {};
+  for (const [key, setting] of Object.entries<Setting<unknown>>(SETTINGS)) {
+    if (setting.show !== null) lines[key] = setting.show(config);
+  }
+  return lines;
+}
+
+/** The value of every key; a bad one is reported and stands at its default, so that the rest can be looked at. */
+function parseSettings(env: Environment, findings: Findings): SettingValues {
+  for (const key of Object.keys(env)) {
+    if (key.startsWith('FIELDPOST_') && !Object.hasOwn(SETTINGS, key)) findings.unknown(key);
+  }
+  const parseOne = ([key, setting]: [string, Setting<unknown>]) => {
+    const fallback = setting.fallback === null ? null : setting.parse(setting.fallback);
+    const text = env[key]?.trim() ?? '';
+    if (text === '') return [key, fallback];
+    try {
+      return [key, setting.parse(text)];
+    } catch (error) {
+      if (!(error instanceof FieldpostError)) throw error;
+      findings.problem(key as SettingKey, `${error.message} (allowed: ${setting.allowed})`);
+      return [key, fallback];
+    }
+  };
+  // What the table promises of each key's type, Object.entries cannot say.
+  return Object.fromEntries(Object.entries(SETTINGS).map(parseOne)) as SettingValues;
+}
+
+/** `fieldpost@<hostname>`; a host name that fits no address (an underscore, say) must not stop the start. */
+function defaultSender(hostname: string, findings: Findings): Address {
+  const sender = parseAddress(`fieldpost@${hostname}`);
+  if (sender !== null) return sender;
+  findings.warnings.push(
+    `the host name ${JSON.stringify(hostname)} cannot stand in an address: mails come from fieldpost@localhost; set FIELDPOST_FROM`,
+  );
+  return 'fieldpost@localhost' as Address;
 }

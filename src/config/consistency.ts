@@ -1,0 +1,79 @@
+/**
+ * What must hold between settings, each of which is good by itself. Used by parseConfig.
+ */
+import type { Config } from '../config.js';
+import { showListener } from './endpoints.js';
+import type { Findings } from './findings.js';
+import { SETTINGS, type SettingKey, type SettingValues } from './settings.js';
+import { isLoopback } from './values.js';
+
+type NumberKey = { [Key in SettingKey]: SettingValues[Key] extends number ? Key : never }[SettingKey];
+
+const ORDERED: readonly [least: NumberKey, most: NumberKey][] = [
+  ['FIELDPOST_BACKOFF_MIN', 'FIELDPOST_BACKOFF_MAX'],
+  ['FIELDPOST_RETRY_MIN', 'FIELDPOST_RETRY_MAX'],
+  ['FIELDPOST_MAX_BODY', 'FIELDPOST_MAX_SPOOL'],
+  ['FIELDPOST_MAX_MESSAGE', 'FIELDPOST_MAX_SPOOL'],
+];
+
+/** Adds to `findings` what does not fit together. */
+export function checkTogether(
+  config: Config,
+  values: SettingValues,
+  cloudKey: string | null,
+  findings: Findings,
+): void {
+  for (const [least, most] of ORDERED) {
+    if (values[least] <= values[most] || findings.isBad(most)) continue;
+    const shown = SETTINGS[most].show?.(config) ?? '';
+    findings.problem(least, `${SETTINGS[least].show?.(config)} is more than ${most}, which is ${shown}`);
+  }
+  checkRelays(config, values, findings);
+  checkListeners(config, findings);
+  checkCloud(values, cloudKey, findings);
+}
+
+function checkRelays(config: Config, values: SettingValues, findings: Findings): void {
+  if (findings.isBad('FIELDPOST_RELAY') || findings.isBad('FIELDPOST_RELAY_USER')) return;
+  const withUser = config.relays.filter((relay) => relay.user !== null);
+  const passwordIsBad =
+    findings.isBad('FIELDPOST_RELAY_PASSWORD') || findings.isBad('FIELDPOST_RELAY_PASSWORD_FILE');
+  if (withUser.length > 0 && config.relayPassword === null && !passwordIsBad) {
+    const key = values.FIELDPOST_RELAY_USER === null ? 'FIELDPOST_RELAY' : 'FIELDPOST_RELAY_USER';
+    findings.problem(
+      key,
+      'there is a user but no password: put it into a file and name that in FIELDPOST_RELAY_PASSWORD_FILE',
+    );
+  }
+  if (withUser.length === 0 && config.relays.length > 0 && config.relayPassword !== null) {
+    findings.problem(
+      'FIELDPOST_RELAY',
+      'there is a password but no user: write smtp://user@host or set FIELDPOST_RELAY_USER',
+    );
+  }
+  for (const relay of withUser) {
+    if (relay.tls !== 'never' || isLoopback(relay.host)) continue;
+    findings.warnings.push(`?tls=never sends the password to ${relay.host} in clear text`);
+  }
+}
+
+function checkListeners(config: Config, findings: Findings): void {
+  const tokenIsBad = findings.isBad('FIELDPOST_API_TOKEN') || findings.isBad('FIELDPOST_API_TOKEN_FILE');
+  if (config.apiToken !== null || tokenIsBad) return;
+  const open = config.listen.find((listener) => listener.kind === 'tcp' && !isLoopback(listener.host));
+  if (open === undefined) return;
+  findings.problem(
+    'FIELDPOST_LISTEN',
+    `${showListener(open)} can be reached from other devices: that needs a token in FIELDPOST_API_TOKEN_FILE`,
+  );
+}
+
+function checkCloud(values: SettingValues, cloudKey: string | null, findings: Findings): void {
+  if (values.FIELDPOST_CLOUD === null) return;
+  if (values.FIELDPOST_DEVICE_ID === null) {
+    findings.problem('FIELDPOST_DEVICE_ID', 'FIELDPOST_CLOUD needs it: the name of this device in the cloud');
+  }
+  if (cloudKey === null && !findings.isBad('FIELDPOST_CLOUD_KEY')) {
+    findings.problem('FIELDPOST_CLOUD_KEY_FILE', "FIELDPOST_CLOUD needs it: the file with this device's key");
+  }
+}

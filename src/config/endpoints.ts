@@ -1,0 +1,135 @@
+/**
+ * The two settings that say where to talk: the relays of FIELDPOST_RELAY and the listeners of
+ * FIELDPOST_LISTEN. Used by the table in settings.ts.
+ */
+import { Buffer } from 'node:buffer';
+import type { ListenConfig, RelayConfig } from '../config.js';
+import { isHost, isIpv4, isLoopback, items, type Kind, refuse, unbracket } from './values.js';
+
+/** A relay as its URL has it; the port and TLS that follow from FIELDPOST_RELAY_USER are still open. */
+export interface RelayUrl {
+  readonly scheme: 'smtp' | 'smtps';
+  readonly host: string;
+  readonly port: number | null;
+  readonly user: string | null;
+  readonly clear: boolean;
+}
+
+const PORT_RELAY = 25;
+const PORT_SUBMISSION = 587;
+const PORT_SUBMISSIONS = 465;
+// sockaddr_un holds 108 bytes, the last of them a zero.
+const UNIX_PATH_BYTES_MAX = 107;
+
+/** Comma-separated relay URLs, tried in order. */
+export const relays: Kind<readonly RelayUrl[]> = {
+  allowed: 'smtp://[user@]host[:port][?tls=never] or smtps://…, separated by commas',
+  parse: (text) => splitRelays(text).map(parseRelay),
+  show: (value) => value.map((relay) => relay.host).join(','),
+};
+
+/** What a URL leaves open, from the user configured for all relays (null: none). */
+export function completeRelay(url: RelayUrl, defaultUser: string | null): RelayConfig {
+  const user = url.user ?? defaultUser;
+  const port =
+    url.port ?? (url.scheme === 'smtps' ? PORT_SUBMISSIONS : user === null ? PORT_RELAY : PORT_SUBMISSION);
+  // Credentials, and mail that leaves the device, go in clear text only where somebody has said so.
+  const needed = user !== null || !isLoopback(url.host);
+  const tls = url.scheme === 'smtps' ? 'implicit' : url.clear ? 'never' : needed ? 'starttls' : 'offered';
+  return { host: url.host, port, tls, user };
+}
+
+/** A relay as one would write it, port and TLS spelt out. */
+export function showRelay(relay: RelayConfig): string {
+  const user = relay.user === null ? '' : `${encodeURIComponent(relay.user)}@`;
+  const scheme = relay.tls === 'implicit' ? 'smtps' : 'smtp';
+  return `${scheme}://${user}${showHost(relay.host)}:${relay.port}${relay.tls === 'never' ? '?tls=never' : ''}`;
+}
+
+/** `text` with what may be a password in it made unreadable, however badly the URLs are written. */
+export function maskPasswords(text: string): string {
+  const masked = splitRelays(text).map((url) => {
+    const [, scheme = '', rest = ''] = /^([a-z]*:\/\/)?(.*)$/is.exec(url) ?? [];
+    const at = rest.lastIndexOf('@');
+    const colon = rest.indexOf(':');
+    return colon >= 0 && colon < at ? `${scheme}${rest.slice(0, colon)}:***${rest.slice(at)}` : url;
+  });
+  return masked.join(',');
+}
+
+/** At commas that a scheme follows, so that a comma within a password does not cut it into two shown halves. */
+function splitRelays(text: string): string[] {
+  return text.split(/\s*,\s*(?=[a-z]+:\/\/|,|$)/i);
+}
+
+function parseRelay(text: string): RelayUrl {
+  if (text === '') refuse('there is an empty entry in the list');
+  if (!/^smtps?:\/\//.test(text)) refuse('a relay starts with smtp:// or smtps://');
+  const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
+  if (url.password !== '') {
+    refuse(
+      'a password does not belong here: put it into a file and name that in FIELDPOST_RELAY_PASSWORD_FILE',
+    );
+  }
+  const scheme = url.protocol === 'smtps:' ? 'smtps' : 'smtp';
+  if (!isHost(url.hostname)) refuse('the host is missing or not a host name');
+  if (url.port === '0') refuse('port 0 is not a port');
+  if (!/^\/?$/.test(url.pathname) || url.hash !== '')
+    refuse('nothing but ?tls=never may follow the host and port');
+  if (url.search !== '' && url.search !== '?tls=never') refuse('the only option is ?tls=never');
+  const clear = url.search !== '';
+  if (clear && scheme === 'smtps') refuse('smtps:// is TLS; ?tls=never contradicts it');
+  return {
+    scheme,
+    host: unbracket(url.hostname.toLowerCase()),
+    port: url.port === '' ? null : Number(url.port),
+    user: url.username === '' ? null : decodeUser(url.username),
+    clear,
+  };
+}
+
+function decodeUser(text: string): string {
+  let user: string;
+  try {
+    user = decodeURIComponent(text);
+  } catch {
+    return refuse('the user has a % that is not followed by two hex digits of UTF-8');
+  }
+  return /\p{Cc}/u.test(user) ? refuse('the user has a control character') : user;
+}
+
+/** Comma-separated listeners. */
+export const listeners: Kind<readonly ListenConfig[]> = {
+  allowed: '127.0.0.1:43770, [::1]:43770, unix:/path, or several separated by commas',
+  parse(text) {
+    const parts = items(text);
+    if (new Set(parts).size < parts.length) refuse('the same twice');
+    return parts.map(parseListener);
+  },
+  show: (value) => value.map(showListener).join(','),
+};
+
+function parseListener(text: string): ListenConfig {
+  if (text.startsWith('unix:')) {
+    const path = text.slice('unix:'.length);
+    if (!path.startsWith('/')) refuse('the path of a unix socket starts with a slash');
+    if (Buffer.byteLength(path) > UNIX_PATH_BYTES_MAX)
+      refuse(`a unix socket's path has at most ${UNIX_PATH_BYTES_MAX} bytes`);
+    return { kind: 'unix', path };
+  }
+  const [, host = '', port = ''] = /^(.*):(\d{1,5})$/.exec(text) ?? refuse('not an address with a port');
+  const bare = unbracket(host);
+  const known = host === 'localhost' || isIpv4(host) || (host.startsWith('[') && isHost(host));
+  if (!known) refuse('the address must be an IPv4 address, an IPv6 address in brackets, or localhost');
+  if (Number(port) > 65535) refuse('a port is at most 65535');
+  return { kind: 'tcp', host: bare, port: Number(port) };
+}
+
+/** A listener as FIELDPOST_LISTEN has it. */
+export function showListener(listener: ListenConfig): string {
+  return listener.kind === 'unix' ? `unix:${listener.path}` : `${showHost(listener.host)}:${listener.port}`;
+}
+
+function showHost(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}

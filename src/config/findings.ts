@@ -1,0 +1,37 @@
+/**
+ * What parseConfig finds on its way: problems, which stop the start, and warnings, which do not. Nothing that
+ * is or may be a secret gets into either.
+ */
+import type { ConfigProblem, Environment } from '../config.js';
+import { maskPasswords } from './endpoints.js';
+import { nearest } from './nearest.js';
+import { SETTINGS, type SettingKey } from './settings.js';
+
+export class Findings {
+  readonly problems: ConfigProblem[] = [];
+  readonly warnings: string[] = [];
+  readonly #env: Environment;
+
+  constructor(env: Environment) {
+    this.#env = env;
+  }
+
+  /** Records what is wrong with a setting, once: what follows from a bad value is no second problem. */
+  problem(key: SettingKey, detail: string): void {
+    if (this.isBad(key)) return;
+    const value = this.#env[key]?.trim() ?? '';
+    const shown = SETTINGS[key].secret || value === '' ? null : maskPasswords(value);
+    this.problems.push({ key, value: shown, detail });
+  }
+
+  isBad(key: SettingKey): boolean {
+    return this.problems.some((problem) => problem.key === key);
+  }
+
+  /** Records a key that is no setting. Its value is never shown: it may be a secret under a mistyped name. */
+  unknown(key: string): void {
+    const meant = nearest(key, Object.keys(SETTINGS));
+    const guess = meant === null ? '' : `; did you mean ${meant}?`;
+    this.problems.push({ key, value: null, detail: `there is no such setting${guess}` });
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * What a setting is: a kind of value with a default and a purpose. Used by the table in settings.ts.
+ */
+import type { Config } from '../config.js';
+import type { Kind } from './values.js';
+
+/** One setting, whose parsed value is a T. */
+export interface Setting<T> {
+  /** As it would be written; null: none, or one that depends on the device. */
+  readonly fallback: string | null;
+  /** The default in the README's words. */
+  readonly fallbackWords: string;
+  readonly allowed: string;
+  readonly about: string;
+  /** True: the value is never shown. */
+  readonly secret: boolean;
+  /** True: SIGHUP takes up a change. False: only a restart does. */
+  readonly reload: boolean;
+  parse(text: string): T;
+  /** The effective value for people; null where another key tells it. */
+  readonly show: ((config: Config) => string) | null;
+}
+
+/** How a setting differs from most. */
+export interface Traits {
+  readonly secret?: true;
+  readonly reload?: false;
+}
+
+/** A setting that always has a value. */
+export function given<T>(
+  kind: Kind<T>,
+  fallback: string,
+  valueIn: (config: Config) => T,
+  about: string,
+  traits: Traits = {},
+): Setting<T> {
+  const show = (config: Config) => kind.show(valueIn(config));
+  return make(kind, fallback, `\`${fallback}\``, show, about, traits);
+}
+
+/** A setting that is null where nobody has set it; `none` says in words what holds then. */
+export function optional<T>(
+  kind: Omit<Kind<T>, 'show'>,
+  none: string,
+  show: Setting<T>['show'],
+  about: string,
+  traits: Traits = {},
+): Setting<T | null> {
+  return make<T | null>(kind, null, none, show, about, traits);
+}
+
+function make<T>(
+  kind: Omit<Kind<T>, 'show'>,
+  fallback: string | null,
+  fallbackWords: string,
+  show: Setting<T>['show'],
+  about: string,
+  traits: Traits,
+): Setting<T> {
+  const { secret = false, reload = true } = traits;
+  return { fallback, fallbackWords, allowed: kind.allowed, about, secret, reload, parse: kind.parse, show };
+}

@@ -1,0 +1,159 @@
+/**
+ * The kinds of value a setting can have: how one is read, what is allowed, and how it is written back. Used
+ * by the table in settings.ts. A reader throws a FieldpostError `bad-config` that says why in a few words;
+ * what is allowed instead stands beside it.
+ */
+import { FieldpostError } from '../errors.js';
+import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
+import { type Address, parseAddress } from '../message/address.js';
+
+export interface Kind<T> {
+  /** Completes "allowed: …". */
+  readonly allowed: string;
+  /** Takes the text without blanks around it, never empty. */
+  parse(text: string): T;
+  /** The inverse of parse, for people; never a secret. */
+  show(value: T): string;
+}
+
+/** Throws what a Kind's parse throws for a bad value. */
+export function refuse(why: string): never {
+  throw new FieldpostError('bad-config', why);
+}
+
+const DURATION_UNITS_MS = { d: DAY_MS, h: HOUR_MS, m: MINUTE_MS, s: SECOND_MS, ms: 1 };
+const SIZE_UNITS_BYTES = { GiB: 1024 * MIB, MiB: MIB, KiB: KIB };
+
+/** `500ms`, `30s`, `5m`, `24h`, `7d`; in milliseconds. */
+export function duration(min: string, max: string): Kind<number> {
+  const kind = ranged(DURATION_UNITS_MS, 'a duration such as 500ms, 30s, 5m, 24h or 7d', 'ms', min, max);
+  return {
+    ...kind,
+    parse: (text) => (/^\d+$/.test(text) ? refuse('the unit is missing') : kind.parse(text)),
+  };
+}
+
+/** `512KiB`, `25MiB`, `1GiB` or plain bytes; in bytes. */
+export function size(min: string, max: string): Kind<number> {
+  return ranged(SIZE_UNITS_BYTES, 'a size such as 65536, 512KiB, 25MiB or 1GiB', '', min, max);
+}
+
+/** A whole number. */
+export function integer(min: number, max: number): Kind<number> {
+  return ranged({}, 'a whole number', '', String(min), String(max));
+}
+
+/** A number with one of the units, largest unit first, or with `bare` as the unit of 1. */
+function ranged(
+  units: Readonly<Record<string, number>>,
+  noun: string,
+  bare: string,
+  min: string,
+  max: string,
+): Kind<number> {
+  const read = (text: string): number => {
+    const found = /^(\d+)([A-Za-z]*)$/.exec(text);
+    const unit = found?.[2] === bare ? 1 : units[found?.[2] ?? ''];
+    if (found === null || unit === undefined) return refuse(`not ${noun.replace(/ such as.*/, '')}`);
+    return Number(found[1]) * unit;
+  };
+  return {
+    allowed: `${noun}, from ${min} to ${max}`,
+    parse(text) {
+      const value = read(text);
+      if (value < read(min)) refuse(`less than ${min}`);
+      if (value > read(max)) refuse(`more than ${max}`);
+      return value;
+    },
+    show(value) {
+      const unit = Object.entries(units).find(([, one]) => value >= one && value % one === 0);
+      return unit === undefined ? `${value}${bare}` : `${value / unit[1]}${unit[0]}`;
+    },
+  };
+}
+
+/** One of the words. */
+export function oneOf<const T extends string>(words: readonly T[]): Kind<T> {
+  return {
+    allowed: words.join(', '),
+    parse: (text) => words.find((word) => word === text) ?? refuse('not one of these'),
+    show: (value) => value,
+  };
+}
+
+/** A path, taken as it stands. */
+export const path: Kind<string> = {
+  allowed: 'the path of a directory',
+  parse: (text) => text,
+  show: (value) => value,
+};
+
+/** An email address without a display name. */
+export const address: Kind<Address> = {
+  allowed: 'one email address such as gateway@example.com',
+  parse: (text) => parseAddress(text) ?? refuse('not an email address'),
+  show: (value) => value,
+};
+
+/** A name that fits one segment of a URL. */
+export const deviceId: Kind<string> = {
+  allowed: 'up to 128 letters, digits, dots, hyphens, underscores or colons, starting with a letter or digit',
+  parse: (text) => (/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text) ? text : refuse('not such a name')),
+  show: (value) => value,
+};
+
+/** Comma-separated host names or addresses, without port. */
+export const hosts: Kind<readonly string[]> = {
+  allowed: 'host names or addresses without a port, separated by commas',
+  parse: (text) =>
+    items(text).map((host) => (isHost(host) ? host.toLowerCase() : refuse(`not a host: ${host}`))),
+  show: (value) => value.join(','),
+};
+
+/** The base URL of a cloud, without a slash at its end. */
+export const cloudUrl: Kind<string> = {
+  allowed: 'an https:// URL (http:// only to this device itself) without user, query or fragment',
+  parse(text) {
+    const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
+    if (url.username !== '' || url.password !== '') refuse('a user or password does not belong here');
+    if (url.search !== '' || url.hash !== '') refuse('it has a query or fragment');
+    const inClear = url.protocol === 'http:' && isLoopback(unbracket(url.hostname));
+    if (url.protocol !== 'https:' && !inClear) refuse(`${url.protocol}// is not allowed to this host`);
+    return url.href.replace(/\/+$/, '');
+  },
+  show: (value) => value,
+};
+
+/** The parts of a comma-separated list, blanks around them dropped. */
+export function items(text: string): string[] {
+  const parts = text.split(',').map((part) => part.trim());
+  return parts.includes('') ? refuse('there is an empty entry in the list') : parts;
+}
+
+/** True for a host name, an IPv4 address, or an IPv6 address in brackets. */
+export function isHost(text: string): boolean {
+  if (text.startsWith('[')) return isIpv6(unbracket(text));
+  const labels = text.split('.');
+  if (text.length > 253) return false;
+  return labels.every((label) => /^(?!-)[A-Za-z0-9_-]{1,63}(?<!-)$/.test(label));
+}
+
+function isIpv6(text: string): boolean {
+  return /^[0-9A-Fa-f:.]+$/.test(text) && URL.canParse(`http://[${text}]/`);
+}
+
+/** True for an IPv4 address in dotted form. */
+export function isIpv4(text: string): boolean {
+  const parts = text.split('.');
+  return parts.length === 4 && parts.every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255);
+}
+
+/** `[::1]` → `::1`; anything else as it is. */
+export function unbracket(host: string): string {
+  return host.replace(/^\[(.*)\]$/, '$1');
+}
+
+/** True if what is sent to this host (without brackets) never leaves the device. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIpv4(host) && host.startsWith('127.'));
+}

@@ -1,0 +1,508 @@
+import { existsSync, readFileSync } from 'node:fs';
+import t from 'tap';
+import { parseEnvFile } from '../src/config/env-file.js';
+import { nearest } from '../src/config/nearest.js';
+import type { Setting } from '../src/config/setting.js';
+import { SETTINGS } from '../src/config/settings.js';
+import { type Config, describeConfig, type Environment, formatProblem, parseConfig } from '../src/config.js';
+
+const PEM = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n';
+
+/** Parses `env` with `files` on the device `gateway-7`. */
+function parse(env: Environment, files: Record<string, string> = {}, hostname = 'gateway-7') {
+  const read = (path: string) => {
+    const text = files[path];
+    if (text === undefined)
+      throw Object.assign(new Error(`ENOENT: no such file, open '${path}'`), { code: 'ENOENT' });
+    return text;
+  };
+  const parsed = parseConfig(env, read, { hostname });
+  return 'problems' in parsed
+    ? { config: null, warnings: [], problems: parsed.problems.map(formatProblem) }
+    : { config: parsed.config, warnings: [...parsed.warnings], problems: [] };
+}
+
+/** The Config of `env`, which must be good. */
+function good(env: Environment, files: Record<string, string> = {}): Config {
+  const { config, problems } = parse(env, files);
+  if (config === null) throw new Error(problems.join('\n'));
+  return config;
+}
+
+t.test('with nothing set, every default is that of the operations page', async (t) => {
+  const { config, warnings } = parse({});
+  t.strictSame(warnings, []);
+  t.strictSame(config, {
+    relays: [],
+    relayPassword: null,
+    relayCa: null,
+    relayConnections: 1,
+    smtpTimeoutMs: 60_000,
+    from: 'fieldpost@gateway-7',
+    listen: [{ kind: 'tcp', host: '127.0.0.1', port: 43770 }],
+    allowedHosts: [],
+    apiToken: null,
+    stateDir: './.fieldpost',
+    logLevel: 'info',
+    backoffMinMs: 1000,
+    backoffMaxMs: 300_000,
+    retryMinMs: 60_000,
+    retryMaxMs: 3_600_000,
+    maxAgeMs: { 1: 432_000_000, 2: 86_400_000, 3: 3_600_000, 4: 86_400_000 },
+    cloud: null,
+    heartbeatMs: 30_000,
+    maxBodyBytes: 1_048_576,
+    maxBatch: 100,
+    maxAttachments: 10,
+    maxMessageBytes: 26_214_400,
+    maxQueue: 10_000,
+    maxSpoolBytes: 268_435_456,
+    minFreeBytes: 16_777_216,
+    keepFailedMs: 604_800_000,
+    history: 1000,
+  });
+});
+
+t.test('an empty value is no value; blanks around one do not count', async (t) => {
+  t.equal(good({ FIELDPOST_RETRY_MIN: ' ' }).retryMinMs, 60_000);
+  t.equal(good({ FIELDPOST_RETRY_MIN: ' 2m ' }).retryMinMs, 120_000);
+});
+
+t.test('every setting reaches its own field', async (t) => {
+  const files = { '/k/pw': 'hunter2\n', '/k/token': 'abc', '/k/cloud': 'key\r\n', '/k/ca': PEM };
+  const env: Record<string, [value: string, path: (config: Config) => unknown, wanted: unknown]> = {
+    FIELDPOST_RELAY: ['smtp://u@r:26', (c) => c.relays[0]?.port, 26],
+    FIELDPOST_RELAY_USER: ['other', (c) => c.relays[0]?.user, 'u'],
+    FIELDPOST_RELAY_PASSWORD_FILE: ['/k/pw', (c) => c.relayPassword, 'hunter2'],
+    FIELDPOST_RELAY_CA_FILE: ['/k/ca', (c) => c.relayCa, PEM],
+    FIELDPOST_RELAY_CONNECTIONS: ['3', (c) => c.relayConnections, 3],
+    FIELDPOST_SMTP_TIMEOUT: ['2s', (c) => c.smtpTimeoutMs, 2000],
+    FIELDPOST_FROM: ['a@b.example', (c) => c.from, 'a@b.example'],
+    FIELDPOST_LISTEN: ['[::1]:1', (c) => c.listen, [{ kind: 'tcp', host: '::1', port: 1 }]],
+    FIELDPOST_ALLOWED_HOSTS: ['Gate.Local, 10.0.0.1', (c) => c.allowedHosts, ['gate.local', '10.0.0.1']],
+    FIELDPOST_API_TOKEN_FILE: ['/k/token', (c) => c.apiToken, 'abc'],
+    FIELDPOST_STATE_DIR: ['/s', (c) => c.stateDir, '/s'],
+    FIELDPOST_LOG: ['warn', (c) => c.logLevel, 'warn'],
+    FIELDPOST_BACKOFF_MIN: ['3s', (c) => c.backoffMinMs, 3000],
+    FIELDPOST_BACKOFF_MAX: ['4s', (c) => c.backoffMaxMs, 4000],
+    FIELDPOST_RETRY_MIN: ['5s', (c) => c.retryMinMs, 5000],
+    FIELDPOST_RETRY_MAX: ['6s', (c) => c.retryMaxMs, 6000],
+    FIELDPOST_MAX_AGE_EMAIL: ['1m', (c) => c.maxAgeMs[1], 60_000],
+    FIELDPOST_MAX_AGE_SMS: ['2m', (c) => c.maxAgeMs[2], 120_000],
+    FIELDPOST_MAX_AGE_PHONE: ['3m', (c) => c.maxAgeMs[3], 180_000],
+    FIELDPOST_MAX_AGE_PUSH: ['4m', (c) => c.maxAgeMs[4], 240_000],
+    FIELDPOST_CLOUD: ['https://c.example/v1/', (c) => c.cloud?.url, 'https://c.example/v1'],
+    FIELDPOST_DEVICE_ID: ['dev-1', (c) => c.cloud?.deviceId, 'dev-1'],
+    FIELDPOST_CLOUD_KEY_FILE: ['/k/cloud', (c) => c.cloud?.key, 'key'],
+    FIELDPOST_CLOUD_CA_FILE: ['/k/ca', (c) => c.cloud?.ca, PEM],
+    FIELDPOST_HEARTBEAT: ['7s', (c) => c.heartbeatMs, 7000],
+    FIELDPOST_MAX_BODY: ['2KiB', (c) => c.maxBodyBytes, 2048],
+    FIELDPOST_MAX_BATCH: ['9', (c) => c.maxBatch, 9],
+    FIELDPOST_MAX_ATTACHMENTS: ['0', (c) => c.maxAttachments, 0],
+    FIELDPOST_MAX_MESSAGE: ['3MiB', (c) => c.maxMessageBytes, 3_145_728],
+    FIELDPOST_MAX_QUEUE: ['11', (c) => c.maxQueue, 11],
+    FIELDPOST_MAX_SPOOL: ['1GiB', (c) => c.maxSpoolBytes, 1_073_741_824],
+    FIELDPOST_MIN_FREE: ['0', (c) => c.minFreeBytes, 0],
+    FIELDPOST_KEEP_FAILED: ['0s', (c) => c.keepFailedMs, 0],
+    FIELDPOST_HISTORY: ['12', (c) => c.history, 12],
+  };
+  const config = good(Object.fromEntries(Object.entries(env).map(([key, [value]]) => [key, value])), files);
+  for (const [key, [, path, wanted]] of Object.entries(env)) t.strictSame(path(config), wanted, key);
+  const direct = ['FIELDPOST_RELAY_PASSWORD', 'FIELDPOST_API_TOKEN', 'FIELDPOST_CLOUD_KEY'];
+  t.strictSame(
+    Object.keys(SETTINGS).sort(),
+    [...Object.keys(env), ...direct].sort(),
+    'no setting is left out here',
+  );
+});
+
+t.test('durations and sizes', async (t) => {
+  const timeouts = { '1500ms': 1500, '60s': 60_000, '10m': 600_000 };
+  for (const [text, ms] of Object.entries(timeouts))
+    t.equal(good({ FIELDPOST_SMTP_TIMEOUT: text }).smtpTimeoutMs, ms);
+  t.equal(good({ FIELDPOST_KEEP_FAILED: '36h' }).keepFailedMs, 129_600_000);
+  t.equal(good({ FIELDPOST_KEEP_FAILED: '2d' }).keepFailedMs, 172_800_000);
+  t.equal(good({ FIELDPOST_MAX_BODY: '65536' }).maxBodyBytes, 65_536);
+  for (const bad of ['', '5', '5 s', '-5s', '1.5m', '5S', 's', '0x5s', '1h30m', '999ms', '11m', '1e3s']) {
+    if (bad === '') continue;
+    t.equal(parse({ FIELDPOST_SMTP_TIMEOUT: bad }).problems.length, 1, `timeout ${bad}`);
+  }
+  for (const bad of ['1MB', '1mib', '1.5MiB', '-1', '1 MiB', '1023', '17MiB', 'KiB', '1KiBs']) {
+    t.equal(parse({ FIELDPOST_MAX_BODY: bad }).problems.length, 1, `body ${bad}`);
+  }
+  for (const bad of ['0', '5', '1.0', 'one', '1s', '+1']) {
+    t.equal(parse({ FIELDPOST_RELAY_CONNECTIONS: bad }).problems.length, 1, `connections ${bad}`);
+  }
+});
+
+t.test('relay URLs', async (t) => {
+  const password = { FIELDPOST_RELAY_PASSWORD: 'x' };
+  const one = (url: string, env: Environment = {}) => good({ FIELDPOST_RELAY: url, ...env }).relays[0];
+  const relay = (host: string, port: number, tls: string, user: string | null) => ({ host, port, tls, user });
+  t.strictSame(one('smtp://Mail.Example'), relay('mail.example', 25, 'starttls', null));
+  t.strictSame(one('smtp://mail.example/'), relay('mail.example', 25, 'starttls', null));
+  t.strictSame(one('smtp://joe@mail.example', password), relay('mail.example', 587, 'starttls', 'joe'));
+  t.strictSame(
+    one('smtp://mail.example', { ...password, FIELDPOST_RELAY_USER: 'joe' }),
+    relay('mail.example', 587, 'starttls', 'joe'),
+  );
+  t.strictSame(one('smtps://joe@mail.example', password), relay('mail.example', 465, 'implicit', 'joe'));
+  t.strictSame(one('smtp://mail.example:2525?tls=never'), relay('mail.example', 2525, 'never', null));
+  t.strictSame(one('smtp://localhost'), relay('localhost', 25, 'offered', null));
+  t.strictSame(one('smtp://127.0.0.2:26'), relay('127.0.0.2', 26, 'offered', null));
+  t.strictSame(one('smtp://127.evil.example'), relay('127.evil.example', 25, 'starttls', null));
+  t.strictSame(one('smtp://[::1]:26'), relay('::1', 26, 'offered', null));
+  t.strictSame(one('smtp://[2001:db8::1]:26'), relay('2001:db8::1', 26, 'starttls', null));
+  t.strictSame(one('smtp://joe@localhost', password), relay('localhost', 587, 'starttls', 'joe'));
+  t.equal(one('smtp://joe%40example.com@h', password)?.user, 'joe@example.com');
+  t.equal(one('smtp://joe@example.com@h', password)?.user, 'joe@example.com');
+  t.equal(one('smtp://j%C3%B6@h', password)?.user, 'jö');
+  const two = good({ FIELDPOST_RELAY: 'smtp://a , smtps://b:1' }).relays;
+  t.strictSame(
+    two.map((r) => [r.host, r.port, r.tls]),
+    [
+      ['a', 25, 'starttls'],
+      ['b', 1, 'implicit'],
+    ],
+  );
+});
+
+t.test('relay URLs that are refused', async (t) => {
+  const bad: Record<string, RegExp> = {
+    'mail.example': /starts with smtp:/,
+    'SMTP//mail.example': /starts with smtp:/,
+    'https://mail.example': /starts with smtp:/,
+    'smtp://': /not a URL|host is missing/,
+    'smtp://a b': /not a URL|host/,
+    'smtp://h:0': /port 0/,
+    'smtp://h:70000': /not a URL/,
+    'smtp://h/path': /nothing but/,
+    'smtp://h?tls=no': /only option/,
+    'smtp://h?tls=never&x=1': /only option/,
+    'smtp://h#x': /nothing but/,
+    'smtps://h?tls=never': /contradicts/,
+    'smtp://%zz@h': /hex digits/,
+    'smtp://a%0d%0ab@h': /control character/,
+    'smtp://a,': /empty entry/,
+    'smtp://a,,smtp://b': /empty entry/,
+    'smtp://a_%20b': /host/,
+    'smtp://[::g]': /not a URL|host/,
+  };
+  for (const [url, words] of Object.entries(bad)) {
+    const { problems } = parse({ FIELDPOST_RELAY: url });
+    t.equal(problems.length, 1, url);
+    t.match(problems[0], words, url);
+    t.match(problems[0], /allowed: smtp:/, url);
+  }
+});
+
+t.test('a password in a relay URL is refused, told where it belongs, and never shown', async (t) => {
+  const urls = [
+    'smtp://joe:hunter2@h',
+    'smtps://a@b,smtp://joe:hunter2@h:25',
+    'smtp://joe:hun,ter2@h',
+    'smtp://joe:hun@ter2@h',
+    'smtp://joe:hun/ter2@h',
+    'smtp:joe:hunter2@h',
+    'joe:hunter2@h',
+    'smtp://:hunter2@h',
+    'smtp://a@b,joe:hunter2@h',
+    'smtp://joe://hunter2@h',
+  ];
+  for (const url of urls) {
+    const { problems } = parse({ FIELDPOST_RELAY: url });
+    t.not(problems.length, 0, url);
+    t.notMatch(problems.join(), /hun|ter2/, url);
+  }
+  t.match(parse({ FIELDPOST_RELAY: 'smtp://joe:hunter2@h' }).problems[0], /FIELDPOST_RELAY_PASSWORD_FILE/);
+  t.notMatch(parse({ FIELDPOST_CLOUD: 'https://joe:hunter2@h' }).problems.join(), /hunter2/);
+});
+
+t.test('listeners', async (t) => {
+  const listen = (text: string) => good({ FIELDPOST_LISTEN: text }).listen;
+  t.strictSame(listen('127.0.0.1:0, [::1]:43770,unix:/run/fieldpost/api.sock, localhost:1'), [
+    { kind: 'tcp', host: '127.0.0.1', port: 0 },
+    { kind: 'tcp', host: '::1', port: 43770 },
+    { kind: 'unix', path: '/run/fieldpost/api.sock' },
+    { kind: 'tcp', host: 'localhost', port: 1 },
+  ]);
+  const bad = [
+    '43770',
+    ':43770',
+    '::1:43770',
+    '127.0.0.1',
+    '127.0.0.1:65536',
+    '256.0.0.1:1',
+    'gate.local:1',
+    'unix:x',
+  ];
+  for (const text of [
+    ...bad,
+    `unix:/${'x'.repeat(107)}`,
+    'unix:',
+    '[::1]:1,',
+    '[::1]:1,[::1]:1',
+    '127.0.0.1:x',
+  ]) {
+    t.equal(parse({ FIELDPOST_LISTEN: text, FIELDPOST_API_TOKEN: 'x' }).problems.length, 1, text);
+  }
+  for (const text of ['0.0.0.0:43770', '[::]:43770', '127.0.0.1:1,192.168.0.1:1']) {
+    t.match(parse({ FIELDPOST_LISTEN: text }).problems, [/needs a token/], text);
+    t.equal(
+      parse({ FIELDPOST_LISTEN: text, FIELDPOST_API_TOKEN: 'x' }).problems.length,
+      0,
+      `${text} with a token`,
+    );
+  }
+});
+
+t.test('where a secret comes from', async (t) => {
+  const files = { '/c/relay-password': 'from credential\n', '/f': 'from file\n\n', '/crlf': 'x\r\n' };
+  const base = { FIELDPOST_RELAY: 'smtp://u@h' };
+  const withFile = parse(
+    { ...base, FIELDPOST_RELAY_PASSWORD_FILE: '/crlf', CREDENTIALS_DIRECTORY: '/c' },
+    files,
+  );
+  t.equal(
+    withFile.config?.relayPassword,
+    'x',
+    'the file that is named, before the credential; its line break dropped',
+  );
+  t.strictSame(withFile.warnings, []);
+  const withCredential = parse({ ...base, CREDENTIALS_DIRECTORY: '/c' }, files);
+  t.equal(withCredential.config?.relayPassword, 'from credential');
+  t.equal(withCredential.config?.apiToken, null, 'a credential that was not given is no problem');
+  const direct = parse({ ...base, FIELDPOST_RELAY_PASSWORD: 'direct' });
+  t.equal(direct.config?.relayPassword, 'direct');
+  t.match(direct.warnings, [
+    /FIELDPOST_RELAY_PASSWORD stands in the environment.*FIELDPOST_RELAY_PASSWORD_FILE/,
+  ]);
+  t.notMatch(direct.warnings.join(), /direct/);
+  t.match(
+    parse({ ...base, FIELDPOST_RELAY_PASSWORD_FILE: '/f' }, files).problems,
+    [/line break/],
+    'only one line break is dropped',
+  );
+});
+
+t.test('secrets and files that are of no use', async (t) => {
+  const files = { '/empty': '\n', '/blank': 'a b', '/text': 'no pem' };
+  const cases: [Environment, RegExp][] = [
+    [{ FIELDPOST_API_TOKEN_FILE: '/missing' }, /FIELDPOST_API_TOKEN_FILE: the file \/missing .*ENOENT/],
+    [{ FIELDPOST_API_TOKEN_FILE: '/empty' }, /it is empty/],
+    [{ FIELDPOST_API_TOKEN_FILE: '/blank' }, /blanks/],
+    [{ FIELDPOST_API_TOKEN_FILE: 'hunter2' }, /^FIELDPOST_API_TOKEN_FILE: not a path/],
+    [{ FIELDPOST_API_TOKEN: 'hunter2 x' }, /^FIELDPOST_API_TOKEN: .*blanks/],
+    [{ FIELDPOST_API_TOKEN: 'hunter2', FIELDPOST_API_TOKEN_FILE: '/blank' }, /keep one of them/],
+    [{ FIELDPOST_RELAY_CA_FILE: '/missing' }, /ENOENT/],
+    [{ FIELDPOST_RELAY_CA_FILE: '/text' }, /no PEM/],
+    [{ CREDENTIALS_DIRECTORY: '', FIELDPOST_CLOUD_CA_FILE: '/text' }, /no PEM/],
+  ];
+  for (const [env, words] of cases) {
+    const { problems } = parse(env, files);
+    t.match(problems, [words], JSON.stringify(env));
+    t.notMatch(problems.join(), /hunter2/);
+  }
+});
+
+t.test('all problems at once, each with key, value and what is allowed', async (t) => {
+  const { problems } = parse({
+    FIELDPOST_RELAI: 'smtp://joe:hunter2@h',
+    FIELDPOST_LOG: 'loud',
+    FIELDPOST_RETRY_MIN: '5x',
+    FIELDPOST_TEAPOT: 'x',
+    FIELDPOST_API_TOKN: 'hunter2',
+    PATH: '/bin',
+  });
+  t.strictSame(problems.sort(), [
+    'FIELDPOST_API_TOKN: there is no such setting; did you mean FIELDPOST_API_TOKEN?',
+    'FIELDPOST_LOG=loud: not one of these (allowed: debug, info, warn, error)',
+    'FIELDPOST_RELAI: there is no such setting; did you mean FIELDPOST_RELAY?',
+    'FIELDPOST_RETRY_MIN=5x: not a duration (allowed: a duration such as 500ms, 30s, 5m, 24h or 7d, from 1s to 1d)',
+    'FIELDPOST_TEAPOT: there is no such setting',
+  ]);
+});
+
+t.test('what must hold between settings', async (t) => {
+  const cases: [Environment, RegExp][] = [
+    [
+      { FIELDPOST_BACKOFF_MIN: '10m' },
+      /FIELDPOST_BACKOFF_MIN=10m: 10m is more than FIELDPOST_BACKOFF_MAX, which is 5m/,
+    ],
+    [
+      { FIELDPOST_RETRY_MAX: '30s' },
+      /FIELDPOST_RETRY_MIN: 1m is more than FIELDPOST_RETRY_MAX, which is 30s/,
+    ],
+    [{ FIELDPOST_MAX_SPOOL: '24MiB' }, /FIELDPOST_MAX_MESSAGE: 25MiB is more than FIELDPOST_MAX_SPOOL/],
+    [
+      { FIELDPOST_MAX_SPOOL: '4MiB', FIELDPOST_MAX_MESSAGE: '1MiB', FIELDPOST_MAX_BODY: '5MiB' },
+      /FIELDPOST_MAX_BODY/,
+    ],
+    [{ FIELDPOST_RELAY: 'smtp://u@h' }, /FIELDPOST_RELAY=smtp:\/\/u@h: there is a user but no password/],
+    [
+      { FIELDPOST_RELAY: 'smtp://h', FIELDPOST_RELAY_USER: 'u' },
+      /FIELDPOST_RELAY_USER=u: there is a user but no password/,
+    ],
+    [{ FIELDPOST_RELAY: 'smtp://h', FIELDPOST_RELAY_PASSWORD: 'x' }, /there is a password but no user/],
+    [
+      { FIELDPOST_CLOUD: 'https://c', FIELDPOST_CLOUD_KEY: 'x' },
+      /FIELDPOST_DEVICE_ID: FIELDPOST_CLOUD needs it/,
+    ],
+    [
+      { FIELDPOST_CLOUD: 'https://c', FIELDPOST_DEVICE_ID: 'x' },
+      /FIELDPOST_CLOUD_KEY_FILE: FIELDPOST_CLOUD needs it/,
+    ],
+  ];
+  for (const [env, words] of cases) t.match(parse(env).problems, [words], JSON.stringify(env));
+  const chained = parse({
+    FIELDPOST_CLOUD: 'https://c',
+    FIELDPOST_DEVICE_ID: '..',
+    FIELDPOST_CLOUD_KEY_FILE: '/gone',
+  });
+  t.equal(chained.problems.length, 2, 'what follows from a bad value is no problem of its own');
+  t.strictSame(
+    parse({ FIELDPOST_RELAY_PASSWORD_FILE: '/f' }, { '/f': 'x' }).problems,
+    [],
+    'a password may wait for its relay',
+  );
+});
+
+t.test('cloud URLs', async (t) => {
+  const cloud = (url: string) =>
+    parse({ FIELDPOST_CLOUD: url, FIELDPOST_DEVICE_ID: 'd', FIELDPOST_CLOUD_KEY: 'k' });
+  for (const url of ['https://c.example', 'http://127.0.0.1:1', 'http://localhost:1', 'http://[::1]:1/x']) {
+    t.equal(cloud(url).config?.cloud?.url, url);
+  }
+  for (const url of [
+    'http://c.example',
+    'c.example',
+    'ftp://c',
+    'https://c/?a',
+    'https://c/#a',
+    'https://u@c',
+  ]) {
+    t.equal(cloud(url).problems.length, 1, url);
+  }
+});
+
+t.test('warns where it works but is unwise, or had to guess', async (t) => {
+  const clear = parse(
+    { FIELDPOST_RELAY: 'smtp://u@h?tls=never', FIELDPOST_RELAY_PASSWORD_FILE: '/f' },
+    { '/f': 'x' },
+  );
+  t.match(clear.warnings, [/sends the password to h in clear text/]);
+  const local = parse(
+    { FIELDPOST_RELAY: 'smtp://u@[::1]?tls=never', FIELDPOST_RELAY_PASSWORD_FILE: '/f' },
+    { '/f': 'x' },
+  );
+  t.strictSame(local.warnings, []);
+  const named = parse({}, {}, 'my_gateway');
+  t.equal(named.config?.from, 'fieldpost@localhost');
+  t.match(named.warnings, [/my_gateway.*FIELDPOST_FROM/]);
+  t.strictSame(parse({ FIELDPOST_FROM: 'a@b' }, {}, 'my_gateway').warnings, []);
+});
+
+t.test('the state directory is systemd’s, where it gives one', async (t) => {
+  t.equal(good({ STATE_DIRECTORY: '/var/lib/fieldpost:/var/lib/x' }).stateDir, '/var/lib/fieldpost');
+  t.equal(good({ STATE_DIRECTORY: '/var/lib/fieldpost', FIELDPOST_STATE_DIR: '/s' }).stateDir, '/s');
+});
+
+t.test('the description can be read back, and hides secrets', async (t) => {
+  const env = {
+    FIELDPOST_RELAY: 'smtp://joe%40x@h,smtps://[::1]:1,smtp://k?tls=never',
+    FIELDPOST_RELAY_PASSWORD: 'hunter2',
+    FIELDPOST_RETRY_MIN: '90s',
+    FIELDPOST_MAX_BODY: '1536KiB',
+    FIELDPOST_LISTEN: 'unix:/a,[::1]:1',
+  };
+  const described = describeConfig(good(env));
+  t.match(described, {
+    FIELDPOST_RELAY: 'smtp://joe%40x@h:587,smtps://[::1]:1,smtp://k:25?tls=never',
+    FIELDPOST_RELAY_PASSWORD: '(hidden)',
+    FIELDPOST_API_TOKEN: '',
+    FIELDPOST_RETRY_MIN: '90s',
+    FIELDPOST_MAX_BODY: '1536KiB',
+    FIELDPOST_LISTEN: 'unix:/a,[::1]:1',
+    FIELDPOST_SMTP_TIMEOUT: '1m',
+    FIELDPOST_KEEP_FAILED: '7d',
+  });
+  t.notMatch(JSON.stringify(described), /hunter2/);
+  const again = Object.entries(described).filter(([, value]) => !value.startsWith('('));
+  const config = good({ ...Object.fromEntries(again), FIELDPOST_RELAY_PASSWORD: 'hunter2' });
+  t.strictSame(config, good(env));
+});
+
+t.test('env files are read as systemd reads them', async (t) => {
+  const cases: [text: string, values: Record<string, string>][] = [
+    ['A=1\nB=2', { A: '1', B: '2' }],
+    ['# A=1\n  ; B=2\n\nC=3\n', { C: '3' }],
+    ['# comment ends here \\\nA=1', { A: '1' }],
+    ['  A  =  b c  \n', { A: 'b c' }],
+    ['A=a#b;c # d', { A: 'a#b;c # d' }],
+    ['A=', { A: '' }],
+    ['A=\nB=1', { A: '', B: '1' }],
+    ['A=a\\\nb\nB=1', { A: 'ab', B: '1' }],
+    ['A=a \\\n  b', { A: 'a   b' }],
+    ['A=a\\ \\\\b\\n', { A: 'a \\bn' }],
+    ['A="b c " ', { A: 'b c ' }],
+    ["A='b\\n\"c' ", { A: 'b\\n"c' }],
+    ['A="\\"\\\\\\`\\$\\n"', { A: '"\\`$\\n' }],
+    ['A="b\nc"\nB=1', { A: 'b\nc', B: '1' }],
+    ['A="b\\\nc"', { A: 'bc' }],
+    ['A="b" \'c\' d', { A: 'bcd' }],
+    ['A=b"c"', { A: 'b"c"' }],
+    ['A=1\r\nB=2\r\n', { A: '1', B: '2' }],
+    ['A=1\nA=2', { A: '2' }],
+    ['\uFEFFA=1', { A: '1' }],
+    ['A=x=y', { A: 'x=y' }],
+    ['A=tail\\', { A: 'tail' }],
+  ];
+  for (const [text, values] of cases)
+    t.strictSame(parseEnvFile(text), { values, problems: [] }, JSON.stringify(text));
+});
+
+t.test('an env file names the line of what systemd passes over in silence', async (t) => {
+  const text = 'A=1\nB="x\ny"\nhunter2\nexport C=1\n1D=2\nE=\\\n\\\n3\n=4\nF="open\nG=1\n';
+  const { values, problems } = parseEnvFile(text);
+  t.match(values, { A: '1', B: 'x\ny', E: '3' });
+  t.strictSame(
+    problems.map((p) => p.line),
+    [4, 5, 6, 10, 11],
+  );
+  t.match(problems[1]?.detail, /without the word export/);
+  t.match(problems[4]?.detail, /quote.*F.*never closed/);
+  t.notMatch(JSON.stringify(problems), /hunter2/);
+});
+
+t.test('near misses', async (t) => {
+  const words = ['status', 'queue', 'send', 'check', 'version'];
+  t.equal(nearest('quue', words), 'queue');
+  t.equal(nearest('stauts', words), 'status');
+  t.equal(nearest('QUEUE', words), 'queue');
+  t.equal(nearest('banana', words), null);
+  t.equal(nearest('xy', words), null);
+});
+
+const readme = existsSync('README.md') ? readFileSync('README.md', 'utf8') : null;
+t.test(
+  'the README’s table of settings is this one',
+  { skip: readme === null && 'there is no README.md yet' },
+  async (t) => {
+    const text = readme ?? '';
+    const rows = Object.entries<Setting<unknown>>(SETTINGS).map(([key, setting]) => {
+      const applies = setting.reload ? 'SIGHUP' : 'restart';
+      return `| \`${key}\` | ${setting.fallbackWords} | ${setting.allowed} | ${setting.about} | ${applies} |`;
+    });
+    const missing = rows.filter((row) => !text.includes(row));
+    t.strictSame(
+      missing,
+      [],
+      `README.md lacks these rows of: | key | default | allowed | what it is for | applies at |`,
+    );
+    const strangers = [...text.matchAll(/FIELDPOST_[A-Z_]*[A-Z](?![A-Z_*])/g)].map(([key]) => key);
+    t.strictSame(
+      strangers.filter((key) => !Object.hasOwn(SETTINGS, key) && !key.startsWith('FIELDPOST_TEST')),
+      [],
+    );
+  },
+);
