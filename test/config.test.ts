@@ -360,6 +360,7 @@ t.test('what must hold between settings', async (t) => {
     FIELDPOST_CLOUD_KEY_FILE: '/gone',
   });
   t.equal(chained.problems.length, 2, 'what follows from a bad value is no problem of its own');
+  t.equal(parse({ FIELDPOST_BACKOFF_MIN: '10m', FIELDPOST_BACKOFF_MAX: 'x' }).problems.length, 1);
   t.strictSame(
     parse({ FIELDPOST_RELAY_PASSWORD_FILE: '/f' }, { '/f': 'x' }).problems,
     [],
@@ -454,6 +455,7 @@ t.test('env files are read as systemd reads them', async (t) => {
     ['A=1\r\nB=2\r\n', { A: '1', B: '2' }],
     ['A=1\nA=2', { A: '2' }],
     ['\uFEFFA=1', { A: '1' }],
+    ['A=a\\  \nB="a "  ', { A: 'a ', B: 'a ' }],
     ['A=x=y', { A: 'x=y' }],
     ['A=tail\\', { A: 'tail' }],
   ];
