@@ -1,0 +1,218 @@
+/**
+ * The rules of talking to a relay, whatever is said: one group of commands at a time, a deadline for each, replies
+ * counted and read here. Whatever is doubtful (a deadline, an error, a reply nobody asked for) ends the conversation
+ * and destroys the connection, so that no late reply is ever taken for the answer to another command. Used by
+ * smtp-session.ts, which brings the wire.
+ */
+import { Readable } from 'node:stream';
+import { REPLY_BYTES_MAX } from '../limits.js';
+import type { Clock, Timer } from '../system/clock.js';
+import { type Ending, isLastLine, type Phase, parseReply, plain, type Reply, type Trouble } from './reply.js';
+import { lateEnding, socketEnding } from './trouble.js';
+
+/** What carries the bytes; it tells of what happens by received, line and lost. */
+export interface Wire {
+  /** Rejects when the connection is lost. */
+  write(data: string | Buffer | Readable): Promise<unknown>;
+  /** Destroys the connection, at once. */
+  close(): Promise<unknown>;
+}
+
+/** A conversation that never began, or did not survive. */
+export class SessionError extends Error {
+  readonly ending: Ending;
+
+  constructor(ending: Ending) {
+    super('reply' in ending ? ending.reply.text : ending.trouble.words);
+    this.name = 'SessionError';
+    this.ending = ending;
+  }
+}
+
+/** Commands that are under way: the phase of each, and the replies so far. */
+export interface Group {
+  readonly phases: Phase[];
+  readonly replies: Reply[];
+  /** The lines of the last reply. */
+  lines: readonly string[];
+  /** The first reply that refuses: it decides, whatever the others say. */
+  refusal: Ending | null;
+}
+
+interface Pending extends Group {
+  readonly source: Readable | null;
+  readonly resolve: (group: Group) => void;
+  readonly reject: (error: SessionError) => void;
+}
+
+export class Conversation {
+  readonly #wire: Wire;
+  readonly #peer: string;
+  readonly #timeoutMs: number;
+  readonly #clock: Clock;
+  #group: Pending | null = null;
+  #deadline: Timer | null = null;
+  #doubt: Ending | null = null;
+  #closed: Promise<unknown> = Promise.resolve();
+  #lines: string[] = [];
+  #pendingChars = 0;
+  #isMidLine = false;
+
+  /** `peer` is the relay's host:port, for people; `timeoutMs` the deadline of a group that names no other. */
+  constructor(wire: Wire, options: { peer: string; timeoutMs: number; clock: Clock }) {
+    this.#wire = wire;
+    this.#peer = options.peer;
+    this.#timeoutMs = options.timeoutMs;
+    this.#clock = options.clock;
+  }
+
+  /** Why the conversation is over; null while it is not. */
+  get doubt(): Ending | null {
+    return this.#doubt;
+  }
+
+  get isBusy(): boolean {
+    return this.#group !== null;
+  }
+
+  /** True when more has come in than whole lines. */
+  get isMidLine(): boolean {
+    return this.#isMidLine;
+  }
+
+  /** Writes a group of commands; resolves with all their replies. Rejects with SessionError, and all is over. */
+  exchange(phases: Phase[], data: string | Buffer | Readable, deadlineMs = this.#timeoutMs): Promise<Group> {
+    const done = this.begin(phases, deadlineMs, data instanceof Readable ? data : null);
+    if (this.#doubt === null) this.#wire.write(data).catch((error) => this.lost(error));
+    return done;
+  }
+
+  /** A group for which nothing is written: the greeting, or a handshake that finish() ends. */
+  begin(phases: Phase[], deadlineMs = this.#timeoutMs, source: Readable | null = null): Promise<Group> {
+    return new Promise((resolve, reject) => {
+      if (this.#doubt !== null) {
+        reject(new SessionError(this.#doubt));
+        return;
+      }
+      this.#group = { phases, replies: [], lines: [], refusal: null, source, resolve, reject };
+      this.extend(deadlineMs);
+    });
+  }
+
+  /** The only step of the group under way has come to this phase. */
+  enter(phase: Phase, deadlineMs = this.#timeoutMs): void {
+    if (this.#group !== null) this.#group.phases[0] = phase;
+    this.extend(deadlineMs);
+  }
+
+  /** Starts the deadline of the group under way anew. */
+  extend(deadlineMs = this.#timeoutMs): void {
+    if (this.#group === null) return;
+    this.#deadline?.stop();
+    this.#deadline = this.#clock.after(deadlineMs, () =>
+      this.end(lateEnding(this.#peer, this.#phase, deadlineMs)),
+    );
+  }
+
+  finish(): void {
+    const group = this.#group;
+    if (group === null) return;
+    this.#deadline?.stop();
+    this.#group = null;
+    group.resolve(group);
+  }
+
+  /** The group if it was not refused; otherwise all is over, and SessionError is thrown. */
+  demand(group: Group): Group {
+    if (group.refusal !== null) this.end(group.refusal);
+    if (this.#doubt !== null) throw new SessionError(this.#doubt);
+    return group;
+  }
+
+  get #phase(): Phase {
+    return this.#group?.phases[this.#group.replies.length] ?? 'mail';
+  }
+
+  /** The wire brought text, of which line() will tell the whole lines. */
+  received(chunk: string): void {
+    this.#isMidLine = !chunk.endsWith('\n');
+    this.#pendingChars += chunk.length;
+    if (this.#pendingChars <= REPLY_BYTES_MAX) return;
+    // Not from within: the wire still has this chunk in its hands.
+    queueMicrotask(() => this.end(this.trouble(this.#phase, 'garbage', 'its reply has no end')));
+  }
+
+  line(line: string): void {
+    if (this.#doubt !== null) return;
+    const isLast = isLastLine(line);
+    this.#lines.push(line);
+    if (isLast === false) return;
+    const lines = this.#lines;
+    const reply = isLast === null ? null : parseReply(lines);
+    this.#lines = [];
+    this.#pendingChars = 0;
+    if (reply !== null) this.#answer(reply, lines);
+    else this.end(this.trouble(this.#phase, 'garbage', `said "${plain(line)}", which is no SMTP reply`));
+  }
+
+  #answer(reply: Reply, lines: readonly string[]): void {
+    const group = this.#group;
+    const phase = this.#phase;
+    const isRefusal = reply.code >= 400;
+    if (!isRefusal && (group === null || !isExpected(phase, reply.code))) {
+      this.end(this.trouble(phase, 'garbage', `said "${reply.text}" out of turn`));
+      return;
+    }
+    if (group !== null) {
+      group.replies.push(reply);
+      group.lines = lines;
+      if (isRefusal) group.refusal ??= { phase, reply };
+    }
+    // 421 is a good-bye. A reply to content that is not yet through leaves us in the middle of it.
+    if (group === null || reply.code === 421 || phase === 'content') this.end({ phase, reply });
+    else if (group.replies.length === group.phases.length) this.finish();
+  }
+
+  /** The wire is broken, or was ended by the relay: then nothing was thrown. */
+  lost(thrown: unknown = ''): void {
+    this.end(socketEnding(this.#peer, this.#phase, thrown, this.#clock.wallMs()));
+  }
+
+  trouble(phase: Phase, kind: Trouble['kind'], words: string): Ending {
+    return { phase, trouble: { kind, words: `${this.#peer}: ${words}` } };
+  }
+
+  /** Ends the conversation over trouble that only the caller could see. Throws SessionError. */
+  fail(phase: Phase, kind: Trouble['kind'], words: string): never {
+    const ending = this.trouble(phase, kind, words);
+    this.end(ending);
+    throw new SessionError(ending);
+  }
+
+  /** Ends it from our side, whatever is under way. Resolves when the connection is closed. */
+  hangUp(): Promise<unknown> {
+    return this.end(this.trouble(this.#phase, 'lost', 'the session was closed'));
+  }
+
+  /** The one way out: the connection is destroyed, and whoever waits is told why. Resolves when it is closed. */
+  end(ending: Ending): Promise<unknown> {
+    if (this.#doubt !== null) return this.#closed;
+    const group = this.#group;
+    // A relay that refuses and hangs up has refused.
+    this.#doubt = group?.refusal ?? ending;
+    this.#group = null;
+    this.#deadline?.stop();
+    // Left alone, it would be read to its end although nobody takes it.
+    group?.source?.destroy();
+    this.#closed = this.#wire.close().catch(() => undefined);
+    group?.reject(new SessionError(this.#doubt));
+    return this.#closed;
+  }
+}
+
+function isExpected(phase: Phase, code: number): boolean {
+  if (phase === 'data') return code === 354;
+  // Before its final dot, a message can only be refused; and in a handshake the relay does not speak.
+  if (phase === 'content' || phase === 'tls') return false;
+  return code < 300 || (phase === 'auth' && code === 334);
+}
