@@ -107,6 +107,13 @@ t.test('a file that grew may have grown less, with zeros where sectors are missi
   }
   t.same([...shapes].sort(), ['a', 'a0', 'a00', 'a0b', 'ab', 'ab0', 'abb']);
   t.ok(Math.min(...lengths) === SECTOR && Math.max(...lengths) === 3 * SECTOR && lengths.size > 10);
+  const gaps = await outcomes(disk, async (after) => {
+    const again = await after.open('/d/a', 'update');
+    const end = await again.size();
+    await again.write(Buffer.from('e'), 4 * SECTOR);
+    return (await again.read(end, 4 * SECTOR - end)).every((byte) => byte === 0);
+  });
+  t.same(gaps, ['true'], 'beyond the shorter length nothing of the write comes back');
   await file.sync();
   t.equal(lettersOf(await disk.afterPowerCut('nothing').readWhole('/d/a')), 'abb', 'synced, its length too');
 });
@@ -118,23 +125,33 @@ t.test('the torn variants tear the last write alone', async (t) => {
   await file.write(sectors('cccc'), 2 * SECTOR);
   t.equal(lettersOf(await disk.afterPowerCut('torn-head').readWhole('/d/a')), 'bbccaa');
   t.equal(lettersOf(await disk.afterPowerCut('torn-tail').readWhole('/d/a')), 'bbaacc');
-  const grown = await disk.open('/d/b', 'create');
+  const next = disk.afterKill();
+  t.equal(lettersOf(await next.afterPowerCut('torn-head').readWhole('/d/a')), 'bbccaa', 'after a kill too');
+  const grown = await next.open('/d/b', 'create');
   await grown.write(sectors('dd'), 0);
-  t.equal(lettersOf(await disk.afterPowerCut('torn-head').readWhole('/d/b')), 'd');
-  t.equal(lettersOf(await disk.afterPowerCut('torn-tail').readWhole('/d/b')), '0d');
+  t.equal(lettersOf(await next.afterPowerCut('torn-head').readWhole('/d/b')), 'd');
+  t.equal(lettersOf(await next.afterPowerCut('torn-tail').readWhole('/d/b')), '0d');
 });
 
-t.test('a sync covers what was written before the call, and that file only', async (t) => {
-  const disk = freshDisk();
-  const a = await certainFile(disk, '/d/a', sectors('aa'));
-  const b = await certainFile(disk, '/d/b', sectors('a'));
-  await a.write(sectors('b'), 0);
-  await b.write(sectors('b'), 0);
-  const syncing = a.sync();
-  await Promise.all([syncing, a.write(sectors('c'), SECTOR)]);
-  const after = disk.afterPowerCut('nothing');
-  t.equal(lettersOf(await after.readWhole('/d/a')), 'ba');
-  t.equal(lettersOf(await after.readWhole('/d/b')), 'a');
+t.test('a sync covers what was done before the call, and that file or directory only', async (t) => {
+  for (let own = seed; own < seed + 20; own++) {
+    const disk = freshDisk(own);
+    const a = await certainFile(disk, '/d/a', sectors('aa'));
+    const b = await certainFile(disk, '/d/b', sectors('a'));
+    const content = async (kind: 'nothing' | 'everything', path: string) =>
+      lettersOf(await disk.afterPowerCut(kind).readWhole(path));
+    await a.write(sectors('b'), 0);
+    await b.write(sectors('b'), 0);
+    await Promise.all([a.sync(), a.write(sectors('c'), SECTOR)]);
+    t.equal(await content('nothing', '/d/a'), 'ba');
+    t.equal(await content('nothing', '/d/b'), 'a');
+    t.equal(await content('everything', '/d/a'), 'bc');
+    await a.sync();
+    t.equal(await content('nothing', '/d/a'), 'bc', 'the next sync covers the rest');
+    await Promise.all([disk.syncDirectory('/d'), disk.remove('/d/b')]);
+    t.same(await disk.afterPowerCut('nothing').list('/d'), ['a', 'b'], 'so it is with names');
+    t.same(await disk.afterPowerCut('everything').list('/d'), ['a']);
+  }
 });
 
 t.test('a failed sync loses: readable now, gone after the cut, not brought back by another', async (t) => {
