@@ -1,0 +1,191 @@
+/**
+ * Reads a caught mail for people: who, what about, the text, and what is attached. It reads whatever our own
+ * renderer makes exactly, and makes the best of any other mail; nothing in a mail makes it throw.
+ */
+
+export interface ReadMail {
+  readonly subject: string;
+  /** Null where the mail has no such text. */
+  readonly plain: string | null;
+  readonly html: string | null;
+  readonly attachments: readonly ReadAttachment[];
+}
+
+export interface ReadAttachment {
+  /** Empty where it has none. */
+  readonly name: string;
+  readonly type: string;
+  /** Octets after decoding. */
+  readonly size: number;
+}
+
+/** How deep parts may lie within parts. */
+const DEPTH_MAX = 20;
+
+/** The mail that these octets are, as they came over the wire without stuffed dots. */
+export function readMail(raw: Buffer): ReadMail {
+  const found = {
+    plain: null as string | null,
+    html: null as string | null,
+    attachments: [] as ReadAttachment[],
+  };
+  collect(raw, 0, found);
+  return { subject: decodeWords(readHeaders(raw).get('subject') ?? ''), ...found };
+}
+
+type Found = { plain: string | null; html: string | null; attachments: ReadAttachment[] };
+
+/** Sorts an entity, or those within it, into text and attachments. The first text of a kind is the text. */
+function collect(entity: Buffer, depth: number, found: Found): void {
+  const headers = readHeaders(entity);
+  const contentType = headers.get('content-type') ?? 'text/plain';
+  const type = essence(contentType);
+  const disposition = headers.get('content-disposition') ?? '';
+  const body = entity.subarray(headersEnd(entity).body);
+  const boundary = type.startsWith('multipart/') ? parameter(contentType, 'boundary') : '';
+  if (boundary !== '' && depth < DEPTH_MAX) {
+    for (const part of partsOf(body, boundary)) collect(part, depth + 1, found);
+    return;
+  }
+  const octets = decodeTransfer(body, headers.get('content-transfer-encoding') ?? '');
+  const kind = type === 'text/plain' ? 'plain' : type === 'text/html' ? 'html' : null;
+  if (kind !== null && found[kind] === null && essence(disposition) !== 'attachment') {
+    found[kind] = decodeCharset(octets, parameter(contentType, 'charset'));
+  } else {
+    const name = parameter(disposition, 'filename') || parameter(contentType, 'name');
+    found.attachments.push({ name, type, size: octets.length });
+  }
+}
+
+/** Where the headers end and the body begins. */
+function headersEnd(entity: Buffer): { headers: number; body: number } {
+  if (entity[0] === 0x0a) return { headers: 0, body: 1 };
+  if (entity[0] === 0x0d && entity[1] === 0x0a) return { headers: 0, body: 2 };
+  const crlf = entity.indexOf('\r\n\r\n');
+  const lf = entity.indexOf('\n\n');
+  if (crlf >= 0 && (lf < 0 || crlf < lf)) return { headers: crlf, body: crlf + 4 };
+  return lf >= 0 ? { headers: lf, body: lf + 2 } : { headers: entity.length, body: entity.length };
+}
+
+/** Each header's value, unfolded, by its name in lower case; the first of a name counts. */
+function readHeaders(entity: Buffer): Map<string, string> {
+  const headers = new Map<string, string>();
+  const text = entity.toString('utf8', 0, headersEnd(entity).headers).replace(/\r?\n(?=[ \t])/g, '');
+  for (const line of text.split(/\r?\n/)) {
+    const colon = line.indexOf(':');
+    const name = line.slice(0, colon).trim().toLowerCase();
+    if (colon > 0 && !headers.has(name)) headers.set(name, line.slice(colon + 1).trim());
+  }
+  return headers;
+}
+
+/** The entities between the boundary's lines; a last one without its closing line counts. */
+function partsOf(body: Buffer, boundary: string): Buffer[] {
+  const parts = [];
+  let start = -1;
+  for (let at = body.indexOf(`--${boundary}`); at >= 0; at = body.indexOf(`--${boundary}`, at + 1)) {
+    if (at > 0 && body[at - 1] !== 0x0a) continue;
+    const lineEnd = body.indexOf(0x0a, at);
+    const rest = body.toString(
+      'latin1',
+      at + 2 + Buffer.byteLength(boundary),
+      lineEnd < 0 ? body.length : lineEnd,
+    );
+    if (!/^(?:--)?[ \t]*\r?$/.test(rest)) continue;
+    // The line break in front of a boundary belongs to it.
+    const end = at - (body[at - 2] === 0x0d ? 2 : 1);
+    if (start >= 0) parts.push(body.subarray(start, Math.max(start, end)));
+    start = rest.startsWith('--') || lineEnd < 0 ? -1 : lineEnd + 1;
+    if (start < 0) return parts;
+  }
+  if (start >= 0) parts.push(body.subarray(start));
+  return parts;
+}
+
+function decodeTransfer(body: Buffer, encoding: string): Buffer {
+  switch (encoding.toLowerCase()) {
+    case 'base64':
+      return Buffer.from(body.toString('latin1'), 'base64');
+    case 'quoted-printable':
+      return decodeOctets(body.toString('latin1').replace(/=[ \t]*\r?\n/g, ''), '=');
+    default:
+      return body;
+  }
+}
+
+/** The octets of a text in which `mark` and two hex digits stand for one. */
+function decodeOctets(latin1: string, mark: '=' | '%'): Buffer {
+  const pattern = mark === '=' ? /=([0-9a-f]{2})/gi : /%([0-9a-f]{2})/gi;
+  return Buffer.from(
+    latin1.replace(pattern, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    'latin1',
+  );
+}
+
+/** The text of these octets; in a charset nobody knows, every octet is a character. */
+function decodeCharset(octets: Buffer, charset: string): string {
+  try {
+    return new TextDecoder(charset || 'utf-8', { ignoreBOM: true }).decode(octets);
+  } catch {
+    return octets.toString('latin1');
+  }
+}
+
+const WORD = /=\?([^?*\s]+)(?:\*[^?\s]*)?\?([BbQq])\?([^?\s]*)\?=/;
+const WORDS = new RegExp(`${WORD.source}(?:[ \\t]+${WORD.source})*`, 'g');
+
+/** A header's text with its encoded words read (RFC 2047); blanks between two of them are not part of it. */
+function decodeWords(text: string): string {
+  return text.replace(WORDS, (run) => {
+    let decoded = '';
+    let octets: Buffer[] = [];
+    let charset = '';
+    // Some mailers cut a character in two: words of one charset are read together.
+    const flush = () => {
+      if (octets.length > 0) decoded += decodeCharset(Buffer.concat(octets), charset);
+      octets = [];
+    };
+    for (const [, label = '', encoding = '', data = ''] of run.matchAll(new RegExp(WORD, 'g'))) {
+      if (label !== charset) flush();
+      charset = label;
+      octets.push(
+        /b/i.test(encoding) ? Buffer.from(data, 'base64') : decodeOctets(data.replaceAll('_', ' '), '='),
+      );
+    }
+    flush();
+    return decoded;
+  });
+}
+
+/** What stands before the parameters, in lower case. */
+function essence(value: string): string {
+  return (value.split(';', 1)[0] as string).trim().toLowerCase();
+}
+
+const PARAMETER = /;\s*([^\s=;]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;]*))/g;
+
+/** A parameter of a structured header, put together from its sections (RFC 2231); empty if it has none. */
+function parameter(value: string, name: string): string {
+  const parameters = new Map<string, string>();
+  for (const [, key = '', quoted, token = ''] of value.matchAll(PARAMETER)) {
+    const lower = key.toLowerCase();
+    if (!parameters.has(lower)) parameters.set(lower, quoted?.replace(/\\(.)/g, '$1') ?? token.trim());
+  }
+  const octets: Buffer[] = [];
+  let charset = '';
+  const add = (section: string, encoded: boolean) => {
+    const [, label, rest] = (encoded && octets.length === 0 && /^([^']*)'[^']*'(.*)$/.exec(section)) || [];
+    charset ||= label ?? '';
+    octets.push(encoded ? decodeOctets(rest ?? section, '%') : Buffer.from(section));
+  };
+  const single = parameters.get(`${name}*`);
+  if (single !== undefined) add(single, true);
+  for (let number = 0; single === undefined; number++) {
+    const encoded = parameters.get(`${name}*${number}*`);
+    const section = encoded ?? parameters.get(`${name}*${number}`);
+    if (section === undefined) break;
+    add(section, encoded !== undefined);
+  }
+  if (octets.length > 0) return decodeCharset(Buffer.concat(octets), charset);
+  return decodeWords(parameters.get(name) ?? '');
+}

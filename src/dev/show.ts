@@ -1,0 +1,45 @@
+/**
+ * A caught mail as `fieldpost dev` prints it. Nothing that a mail holds can move the cursor, change the colour or
+ * rename the terminal.
+ */
+import type { CaughtMail } from './catcher.js';
+import { readMail } from './reader.js';
+
+/** Characters of a text that are printed; the whole of it is in the kept file. */
+const TEXT_CHARS_MAX = 4000;
+
+/** The mail for a terminal: its envelope, subject, text and attachments, and the file it is kept in. */
+export function showMail(mail: CaughtMail, path: string): string {
+  const { subject, plain, html, attachments } = readMail(mail.raw);
+  const lines = [
+    `── ${inLine(path)}`,
+    `From: ${inLine(mail.from || '<>')}`,
+    `To: ${inLine(mail.to.join(', '))}`,
+    `Subject: ${inLine(subject)}`,
+  ];
+  const text = plain || html;
+  if (text) lines.push('', inText(text));
+  if (plain && html) lines.push('', '[and the same as HTML]');
+  if (attachments.length > 0) lines.push('');
+  for (const { name, type, size } of attachments) {
+    lines.push(`[attached: ${inLine(name || 'without a name')}, ${inLine(type)}, ${size} octets]`);
+  }
+  return `${lines.join('\n')}\n\n`;
+}
+
+function inText(text: string): string {
+  const shown = text.slice(0, TEXT_CHARS_MAX).replace(/\r\n?/g, '\n').trimEnd();
+  return `${escape(shown)}${text.length > TEXT_CHARS_MAX ? '\n[and more]' : ''}`;
+}
+
+function inLine(text: string): string {
+  return escape(text).replace(/[\n\t]/g, ' ');
+}
+
+/** Control characters, but for line breaks and tabs, and those that turn the direction of writing, as `\x1b` or `\u202e`. */
+function escape(text: string): string {
+  return text.replace(/[^\P{Cc}\n\t]|[\u2028-\u202e\u2066-\u2069]/gu, (character) => {
+    const hex = character.charCodeAt(0).toString(16);
+    return hex.length > 2 ? `\\u${hex}` : `\\x${hex.padStart(2, '0')}`;
+  });
+}
