@@ -1,0 +1,185 @@
+/**
+ * The connections of the api: how many there are, which of them wait for what, and how they end. A client
+ * that is refused while it still writes is given the time to read why: closing at once would make the kernel
+ * answer its next bytes with a reset, which throws away what it has not read yet.
+ */
+import type { Socket } from 'node:net';
+import { FieldpostError } from '../errors.js';
+import {
+  CONNECTIONS_MAX,
+  REFUSED_LINGER_BYTES,
+  REFUSED_LINGER_MS,
+  REQUEST_IDLE_MS,
+  SECOND_MS,
+} from '../limits.js';
+import type { Clock } from '../system/clock.js';
+import { rawProblem } from './problem.js';
+
+/** How often bodies that have not arrived whole are looked at. */
+const SWEEP_MS = REQUEST_IDLE_MS / 6;
+
+export interface Connection {
+  readonly socket: Socket;
+  readonly kind: 'tcp' | 'unix';
+  /** Requests begun and not yet answered: more than one only if the client pipelines. */
+  open: number;
+  /** No further request is taken from it; what still arrives is thrown away. */
+  closing: boolean;
+  /** Written once the open requests are answered, then the connection ends. */
+  parting: string | null;
+  /** Ends the body that is being received; null when none is. */
+  fail: ((error: FieldpostError) => void) | null;
+  idleSinceMs: number;
+  /** socket.bytesRead when the sweep last saw it change, and when that was. */
+  seenBytes: number;
+  seenMs: number;
+  /** To be called when one of its requests is done with. */
+  readonly answered: () => void;
+}
+
+export class Connections {
+  readonly #clock: Clock;
+  readonly #all = new Map<Socket, Connection>();
+  /** No new requests; every answer is the last of its connection. */
+  stopping = false;
+  #sweeping = false;
+  #whenEmpty: (() => void) | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Takes a new connection in. If there are too many, the one that idled longest, else the new one, must go. */
+  add(socket: Socket, kind: 'tcp' | 'unix'): void {
+    const connection: Connection = {
+      socket,
+      kind,
+      open: 0,
+      closing: false,
+      parting: null,
+      fail: null,
+      idleSinceMs: this.#clock.bootMs(),
+      seenBytes: 0,
+      seenMs: 0,
+      answered: () => this.#answered(connection),
+    };
+    const full = this.#all.size >= CONNECTIONS_MAX && !this.#dropIdle();
+    this.#all.set(socket, connection);
+    socket.once('close', () => {
+      this.#all.delete(socket);
+      if (this.#all.size === 0) this.#whenEmpty?.();
+    });
+    if (full) this.end(connection, rawProblem(tooMany()));
+  }
+
+  of(socket: Socket): Connection | undefined {
+    return this.#all.get(socket);
+  }
+
+  /** From now until `connection.fail` is null again, a body must bring a byte every REQUEST_IDLE_MS. */
+  receive(connection: Connection, fail: (error: FieldpostError) => void): void {
+    connection.fail = fail;
+    connection.seenBytes = -1;
+    if (!this.#sweeping) this.#sweepLater();
+  }
+
+  /** Ends the connection with the bytes of a last answer, after those of the requests still open. */
+  end(connection: Connection, lastAnswer: string): void {
+    connection.closing = true;
+    if (connection.open > 0) connection.parting = lastAnswer;
+    else if (connection.socket.writable) {
+      connection.socket.end(lastAnswer);
+      this.#linger(connection.socket);
+    }
+  }
+
+  /** To be called before an answer with `Connection: close` if the client may still be writing. */
+  lingerAfterAnswer(connection: Connection): void {
+    const { socket } = connection;
+    connection.closing = true;
+    // This is what node:http calls after the last answer; by itself it closes both directions at once.
+    socket.destroySoon = () => {
+      socket.end();
+      this.#linger(socket);
+    };
+  }
+
+  /** Closes those without a request; resolves when all are gone, which is forced after `withinMs`. */
+  async stop(withinMs: number): Promise<void> {
+    this.stopping = true;
+    for (const { socket, open, closing } of this.#all.values()) if (open === 0 && !closing) socket.destroy();
+    if (this.#all.size === 0) return;
+    const deadline = this.#clock.after(withinMs, () => {
+      for (const socket of this.#all.keys()) socket.destroy();
+    });
+    await new Promise<void>((resolve) => {
+      this.#whenEmpty = resolve;
+    });
+    deadline.stop();
+  }
+
+  #answered(connection: Connection): void {
+    connection.open--;
+    if (connection.open > 0) return;
+    connection.idleSinceMs = this.#clock.bootMs();
+    if (connection.parting !== null) this.end(connection, connection.parting);
+    else if (this.stopping) connection.socket.end();
+  }
+
+  /** Makes room. A connection used within the last second may have its next request under way to us. */
+  #dropIdle(): boolean {
+    let longest: Connection | null = null;
+    for (const connection of this.#all.values()) {
+      if (connection.open > 0 || connection.closing) continue;
+      if (longest === null || connection.idleSinceMs < longest.idleSinceMs) longest = connection;
+    }
+    if (longest === null || this.#clock.bootMs() - longest.idleSinceMs < SECOND_MS) return false;
+    longest.closing = true;
+    longest.socket.destroy();
+    return true;
+  }
+
+  #linger(socket: Socket): void {
+    let leftBytes = REFUSED_LINGER_BYTES;
+    socket.on('data', (chunk: Buffer) => {
+      leftBytes -= chunk.length;
+      if (leftBytes < 0) socket.destroy();
+    });
+    const deadline = this.#clock.after(REFUSED_LINGER_MS, () => socket.destroy());
+    socket.once('close', () => deadline.stop());
+  }
+
+  // One coarse timer for all, and only while a body is on its way: a timer per chunk would cost more than the rest.
+  #sweepLater(): void {
+    this.#sweeping = true;
+    this.#clock.after(SWEEP_MS, () => {
+      this.#sweeping = false;
+      const nowMs = this.#clock.bootMs();
+      for (const connection of this.#all.values())
+        if (connection.fail !== null) this.#look(connection, nowMs);
+    });
+  }
+
+  #look(connection: Connection, nowMs: number): void {
+    const { bytesRead } = connection.socket;
+    if (bytesRead !== connection.seenBytes) {
+      connection.seenBytes = bytesRead;
+      connection.seenMs = nowMs;
+    } else if (nowMs - connection.seenMs >= REQUEST_IDLE_MS) {
+      connection.fail?.(idleBody());
+    }
+    if (!this.#sweeping && connection.fail !== null) this.#sweepLater();
+  }
+}
+
+function tooMany(): FieldpostError {
+  return new FieldpostError('unavailable', `All ${CONNECTIONS_MAX} connections are in use`, {
+    hint: 'close those that are not needed, or try again',
+  });
+}
+
+function idleBody(): FieldpostError {
+  return new FieldpostError('timeout', `No byte of the body came for ${REQUEST_IDLE_MS / SECOND_MS} s`, {
+    hint: 'nothing was queued; send it again',
+  });
+}

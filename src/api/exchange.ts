@@ -1,0 +1,107 @@
+/**
+ * One request and its answer: the request target taken apart, and the few ways to answer. Made by server.ts
+ * for the handlers.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { FieldpostError } from '../errors.js';
+import type { Connection, Connections } from './connections.js';
+import { type Problem, problemOf } from './problem.js';
+
+export class Exchange {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly connection: Connection;
+  readonly connections: Connections;
+  /** The path as it was sent, empty if the request target is none; and the text after its `?`. */
+  readonly path: string;
+  readonly query: string;
+  /** What names this host: the request target's authority if it has one, else the Host header (RFC 9112 §3.2.2). */
+  readonly host: string | undefined;
+  /** The `{id}` of the path, decoded. */
+  id = '';
+  /** False while a body was announced that nobody has read to its end. */
+  bodyDone: boolean;
+  /** True while the client waits for a 100 before it sends its body. */
+  awaitsContinue = false;
+
+  constructor(req: IncomingMessage, res: ServerResponse, connection: Connection, connections: Connections) {
+    this.req = req;
+    this.res = res;
+    this.connection = connection;
+    this.connections = connections;
+    const { headers } = req;
+    this.bodyDone = headers['transfer-encoding'] === undefined && !(Number(headers['content-length']) > 0);
+    const { authority, path, query } = splitTarget(req.url ?? '');
+    this.host = authority ?? headers.host;
+    this.path = path;
+    this.query = query;
+  }
+
+  /** Answers with JSON. */
+  json(status: number, value: unknown, headers?: Readonly<Record<string, string>>): void {
+    this.send(status, 'application/json', JSON.stringify(value), headers);
+  }
+
+  /** Answers 204. */
+  nothing(): void {
+    this.res.writeHead(204, this.#isLast() ? { Connection: 'close' } : {}).end();
+  }
+
+  /** Answers with a problem; gives it back for the log. */
+  problem(thrown: unknown): Problem {
+    const problem = problemOf(thrown);
+    // Once an answer has begun there is no way to take it back but to break off.
+    if (this.res.headersSent) this.req.socket.destroy();
+    else this.send(problem.status, 'application/problem+json', problem.body, problem.headers);
+    return problem;
+  }
+
+  /** Answers with a body; for HEAD with its headers only. */
+  send(status: number, type: string, body: string, headers?: Readonly<Record<string, string>>): void {
+    const head: Record<string, string | number> = {
+      'Content-Type': type,
+      'Content-Length': Buffer.byteLength(body),
+      'X-Content-Type-Options': 'nosniff',
+      ...headers,
+    };
+    if (this.#isLast()) head.Connection = 'close';
+    // One string, so that head and body leave in one write.
+    this.res.writeHead(status, head).end(body);
+  }
+
+  /** True if the connection ends with this answer; it then is prepared for that. */
+  #isLast(): boolean {
+    // What is left of a body would have to be read before the next request could be: not for one we refuse.
+    if (this.bodyDone && !this.connections.stopping) return false;
+    this.connections.lingerAfterAnswer(this.connection);
+    return true;
+  }
+}
+
+/** Takes a request target apart: `/path?query`, or with `http://authority` in front, or `*`. */
+function splitTarget(target: string): { authority?: string; path: string; query: string } {
+  let rest = target;
+  let authority: string | undefined;
+  if (!target.startsWith('/') && target !== '*') {
+    const absolute = /^https?:\/\/([^/?]*)\/?(.*)$/i.exec(target);
+    if (absolute === null) return { path: '', query: '' };
+    authority = absolute[1] ?? '';
+    rest = `/${absolute[2]}`;
+  }
+  const mark = rest.indexOf('?');
+  const parts =
+    mark < 0 ? { path: rest, query: '' } : { path: rest.slice(0, mark), query: rest.slice(mark + 1) };
+  return authority === undefined ? parts : { authority, ...parts };
+}
+
+/** Throws malformed-request unless every `%` of a path or query begins the code of a character in UTF-8. */
+export function checkPercent(encoded: string): void {
+  try {
+    decodeURIComponent(encoded);
+  } catch {
+    throw new FieldpostError(
+      'malformed-request',
+      'A % in the address does not begin the code of a character',
+    );
+  }
+}

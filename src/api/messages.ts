@@ -1,0 +1,173 @@
+/**
+ * The calls of local-api §1: accept messages, tell what became of them, and steer the queue.
+ */
+import { createHash } from 'node:crypto';
+import { type Fault, FieldpostError } from '../errors.js';
+import { IDEMPOTENCY_KEY_CHARS_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../limits.js';
+import { parseDrafts } from '../message/draft.js';
+import { type Draft, isFinal, type Message, type Status } from '../message/message.js';
+import type { Clock } from '../system/clock.js';
+import { readJson } from './body.js';
+import { checkPercent, type Exchange } from './exchange.js';
+import type { ApiContext } from './parts.js';
+
+export const STATUSES: readonly Status[] = [
+  'queued',
+  'sending',
+  'deferred',
+  'sent',
+  'failed',
+  'expired',
+  'cancelled',
+];
+export const LIST_QUERY = {
+  status: { type: 'string', enum: STATUSES },
+  limit: { type: 'integer', minimum: 1, maximum: LIST_LIMIT_MAX, default: LIST_LIMIT_DEFAULT },
+  after: { type: 'string', description: 'the `next` of the page before' },
+};
+export const POST_HEADERS = {
+  'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
+};
+const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
+const REPLAYED = { 'Idempotency-Replayed': 'true' };
+/** Of the names that clients make up, as many characters go to the log. */
+const LOGGED_CHARS_MAX = 200;
+
+/** `POST /api/internal/messages` */
+export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, settings, log } = context;
+  const key = idempotencyKey(exchange);
+  const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), settings);
+  const { ids, replayed } = await store.accept(drafts, key === null ? null : { key, hash: hashOf(drafts) });
+  if (!replayed) {
+    context.acceptedTotal += ids.length;
+    context.nudge();
+  }
+  const entries = drafts.map(({ type, destination, ignored }, index) => {
+    const entry = { id: ids[index], type, destination, status: 'queued' };
+    if (ignored.length === 0) return entry;
+    log.info('fields ignored', { id: ids[index], fields: ignored.join(',').slice(0, LOGGED_CHARS_MAX) });
+    return { ...entry, ignored };
+  });
+  exchange.json(202, entries, replayed ? REPLAYED : undefined);
+}
+
+/** `GET /api/internal/messages`; a parameter that is not right is a field fault (422), others are ignored. */
+export function list(exchange: Exchange, { store, clock }: ApiContext): void {
+  const { messages, next } = store.list(parseListQuery(exchange.query));
+  exchange.json(200, { messages: messages.map((message) => viewOf(message, clock)), next });
+}
+
+/** `GET /api/internal/messages/{id}` */
+export function get(exchange: Exchange, { store, clock }: ApiContext): void {
+  exchange.json(200, viewOf(known(store.get(exchange.id), exchange.id), clock));
+}
+
+/** `DELETE /api/internal/messages/{id}` */
+export async function cancel(exchange: Exchange, { store }: ApiContext): Promise<void> {
+  await store.cancel(exchange.id);
+  exchange.nothing();
+}
+
+/** `POST /api/internal/messages/{id}/retry` */
+export async function retry(exchange: Exchange, { store, clock, nudge }: ApiContext): Promise<void> {
+  const { id } = exchange;
+  await store.retry(id);
+  // Looked at before delivery is: the answer is what the call itself has done.
+  const view = viewOf(known(store.get(id), id), clock);
+  nudge();
+  exchange.json(202, view);
+}
+
+/** `POST /api/internal/queue/flush` */
+export async function flush(exchange: Exchange, { store, nudge }: ApiContext): Promise<void> {
+  await store.flush();
+  nudge();
+  exchange.json(202, store.counts());
+}
+
+/** `POST /api/internal/queue/hold` */
+export async function hold(exchange: Exchange, { store }: ApiContext): Promise<void> {
+  await store.hold();
+  exchange.json(202, store.counts());
+}
+
+/** `POST /api/internal/queue/release` */
+export async function release(exchange: Exchange, { store, nudge }: ApiContext): Promise<void> {
+  await store.release();
+  nudge();
+  exchange.json(202, store.counts());
+}
+
+/** A message as clients see it: envelope and progress, no content. */
+function viewOf(message: Message, clock: Clock) {
+  const { id, type, destination, status, accepted, attempts, lastReply } = message;
+  return {
+    id,
+    type,
+    destination,
+    status,
+    final: isFinal(status),
+    acceptedAt: new Date(accepted.wallMs).toISOString(),
+    attempts,
+    lastReply,
+    nextAttemptAt: status === 'deferred' ? new Date(dueWallMs(message, clock)).toISOString() : null,
+    attachments: [],
+  };
+}
+
+/** When a deferred message is due, on the wall clock as it is now: only the boot's own clock measures the wait. */
+function dueWallMs({ due }: Message, clock: Clock): number {
+  const waitMs = due === null || due.boot !== clock.boot ? 0 : Math.max(0, due.bootMs - clock.bootMs());
+  return clock.wallMs() + waitMs;
+}
+
+function known(message: Message | undefined, id: string): Message {
+  if (message === undefined) {
+    throw new FieldpostError('not-found', `There is no message ${JSON.stringify(id)}`, {
+      hint: 'the oldest finished ones are forgotten',
+    });
+  }
+  return message;
+}
+
+function parseListQuery(query: string): { status: Status | null; limit: number; after: string | null } {
+  checkPercent(query);
+  const given = new URLSearchParams(query);
+  const faults: Fault[] = [];
+  const status = given.get('status') as Status | null;
+  if (status !== null && !STATUSES.includes(status)) {
+    faults.push({ pointer: 'status', detail: `must be one of ${STATUSES.join(', ')}` });
+  }
+  const limitText = given.get('limit') ?? String(LIST_LIMIT_DEFAULT);
+  const limit = /^\d{1,9}$/.test(limitText) ? Number(limitText) : 0;
+  if (limit < 1 || limit > LIST_LIMIT_MAX) {
+    faults.push({ pointer: 'limit', detail: `must be a whole number from 1 to ${LIST_LIMIT_MAX}` });
+  }
+  if (faults.length > 0)
+    throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
+  return { status, limit, after: given.get('after') };
+}
+
+function idempotencyKey({ req }: Exchange): string | null {
+  const key = req.headers['idempotency-key'];
+  if (key === undefined) return null;
+  // Node joins repeated headers with a comma and a blank, which no key can contain.
+  if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return key;
+  throw new FieldpostError(
+    'malformed-request',
+    `An Idempotency-Key is 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters`,
+  );
+}
+
+/** SHA-256 over what was parsed, so that blanks, field order and unknown fields make no difference. */
+function hashOf(drafts: readonly Draft[]): string {
+  const canonical = drafts.map(({ type, destination, content }) => [
+    type,
+    destination,
+    content.subject,
+    content.plain,
+    content.html,
+  ]);
+  return createHash('sha256').update(JSON.stringify(canonical)).digest('hex');
+}

@@ -1,0 +1,89 @@
+/**
+ * `GET /metrics`: the state in Prometheus' text format 0.0.4.
+ */
+import type { Exchange } from './exchange.js';
+import type { ApiContext } from './parts.js';
+
+const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+const RELAY_STATES = ['none', 'unknown', 'ok', 'failing'];
+const STORAGE_STATES = ['ok', 'full', 'failed'];
+
+type Kind = 'gauge' | 'counter';
+type Sample = readonly [labels: Readonly<Record<string, string>>, value: number];
+
+export function getMetrics(exchange: Exchange, context: ApiContext): void {
+  exchange.send(200, CONTENT_TYPE, metricsOf(context));
+}
+
+function metricsOf(context: ApiContext): string {
+  const { store, clock } = context;
+  const { queued, sending, deferred, failed, oldestAgeMs, bytes, held } = store.counts();
+  const storage = store.storage();
+  const uptimeMs = clock.bootMs() - context.startedBootMs;
+  return [
+    metric('build_info', 'gauge', 'Always 1; the label tells the version.', [
+      [{ version: context.version }, 1],
+    ]),
+    metric('uptime_seconds', 'gauge', 'Time since the daemon started.', only(uptimeMs / 1000)),
+    metric(
+      'queue_messages',
+      'gauge',
+      'Messages in the queue, and failed ones, by status.',
+      by('status', { queued, sending, deferred, failed }),
+    ),
+    metric(
+      'queue_oldest_age_seconds',
+      'gauge',
+      'Age of the oldest message not final.',
+      only(oldestAgeMs / 1000),
+    ),
+    metric('queue_bytes', 'gauge', 'Bytes of the journal and the spool.', only(bytes)),
+    metric('queue_held', 'gauge', '1 while delivery is held.', only(Number(held))),
+    metric('accepted_total', 'counter', 'Messages accepted since the start.', only(context.acceptedTotal)),
+    metric(
+      'outcomes_total',
+      'counter',
+      'Attempts by how they ended, since the start.',
+      by('outcome', { ...context.outcomes() }),
+    ),
+    metric(
+      'relay_state',
+      'gauge',
+      '1 for the state the relay is in.',
+      oneOf(RELAY_STATES, context.relayState().state),
+    ),
+    metric(
+      'storage_state',
+      'gauge',
+      '1 for the state the storage is in.',
+      oneOf(STORAGE_STATES, storage.state),
+    ),
+    metric('storage_free_bytes', 'gauge', 'Free bytes where the state is kept.', only(storage.freeBytes)),
+    metric(
+      'storage_damaged',
+      'gauge',
+      'Pieces of the store that could not be read back.',
+      only(storage.damaged),
+    ),
+  ].join('');
+}
+
+function metric(name: string, kind: Kind, help: string, samples: readonly Sample[]): string {
+  const lines = samples.map(([labels, value]) => {
+    const text = Object.entries(labels).map(([label, words]) => `${label}=${JSON.stringify(words)}`);
+    return `fieldpost_${name}${text.length === 0 ? '' : `{${text.join(',')}}`} ${value}\n`;
+  });
+  return `# HELP fieldpost_${name} ${help}\n# TYPE fieldpost_${name} ${kind}\n${lines.join('')}`;
+}
+
+function only(value: number): Sample[] {
+  return [[{}, value]];
+}
+
+function by(label: string, values: Readonly<Record<string, number>>): Sample[] {
+  return Object.entries(values).map(([words, value]) => [{ [label]: words }, value]);
+}
+
+function oneOf(states: readonly string[], present: string): Sample[] {
+  return states.map((state) => [{ state }, Number(state === present)]);
+}

@@ -1,0 +1,178 @@
+/**
+ * `GET /openapi.json`: the routes table as an OpenAPI 3.1 document. A test holds it against what the routes
+ * really answer.
+ */
+import { SUBJECT_CHARS_MAX } from '../limits.js';
+import { STATUSES } from './messages.js';
+import { PROBLEMS } from './problem.js';
+import type { Route, RouteDoc } from './routes.js';
+
+const text = { type: 'string' };
+const count = { type: 'integer', minimum: 0 };
+const instant = { type: 'string', format: 'date-time' };
+const orNull = (schema: { type: string }) => ({ ...schema, type: [schema.type, 'null'] });
+const messageType = { type: 'integer', enum: [1, 2, 3, 4], description: '1 email, 2 SMS, 3 phone, 4 push' };
+
+/** An object of exactly these members, all of them always there but those named optional. */
+function record(properties: Readonly<Record<string, object>>, optional: readonly string[] = []): object {
+  const required = Object.keys(properties).filter((name) => !optional.includes(name));
+  return { type: 'object', properties, required, additionalProperties: false };
+}
+
+const SCHEMAS = {
+  Drafts: {
+    type: 'array',
+    minItems: 1,
+    items: {
+      type: 'object',
+      required: ['type', 'destination'],
+      description:
+        'type 1 needs subject, plain or html; types 2 to 4 need message. Unknown fields are ignored and named in the answer.',
+      properties: {
+        type: messageType,
+        destination: {
+          ...text,
+          description: 'email address; E.164 number for types 2 and 3; placeholder for 4',
+        },
+        subject: { ...orNull(text), maxLength: SUBJECT_CHARS_MAX },
+        plain: orNull(text),
+        html: orNull(text),
+        message: orNull(text),
+        title: orNull(text),
+        auto_open: orNull({ type: 'boolean' }),
+        app_data: {},
+      },
+    },
+  },
+  Accepted: {
+    type: 'array',
+    items: record(
+      {
+        id: text,
+        type: messageType,
+        destination: text,
+        status: { const: 'queued' },
+        ignored: { type: 'array', items: text, minItems: 1 },
+      },
+      ['ignored'],
+    ),
+  },
+  Message: record({
+    id: text,
+    type: messageType,
+    destination: text,
+    status: { type: 'string', enum: STATUSES },
+    final: { type: 'boolean' },
+    acceptedAt: instant,
+    attempts: count,
+    lastReply: orNull(text),
+    nextAttemptAt: orNull(instant),
+    attachments: { type: 'array', items: record({ name: text, type: text, size: count }) },
+  }),
+  Page: record({
+    messages: { type: 'array', items: { $ref: '#/components/schemas/Message' } },
+    next: orNull(text),
+  }),
+  Queue: record({
+    queued: count,
+    sending: count,
+    deferred: count,
+    failed: count,
+    oldestAgeMs: count,
+    bytes: count,
+    held: { type: 'boolean' },
+  }),
+  State: record({
+    link: record({
+      state: { type: 'string', enum: ['disabled', 'connecting', 'online', 'unsteady', 'offline'] },
+      since: instant,
+      lastHeartbeat: orNull(instant),
+      reason: orNull(text),
+      history: { type: 'array' },
+    }),
+    relay: record({
+      state: { type: 'string', enum: ['none', 'unknown', 'ok', 'failing'] },
+      since: instant,
+      reason: orNull(text),
+    }),
+    queue: { $ref: '#/components/schemas/Queue' },
+    destinations: record({ count, synced: { type: 'boolean' }, lastSync: orNull(instant) }),
+    storage: record({
+      state: { type: 'string', enum: ['ok', 'full', 'failed'] },
+      reason: orNull(text),
+      freeBytes: count,
+      damaged: count,
+    }),
+    clock: record({ trusted: { type: 'boolean' } }),
+    version: text,
+    uptimeMs: count,
+  }),
+  Problem: record(
+    {
+      type: { type: 'string', enum: Object.keys(PROBLEMS).map((code) => `urn:fieldpost:problem:${code}`) },
+      title: text,
+      status: { type: 'integer' },
+      detail: text,
+      errors: { type: 'array', items: record({ pointer: text, detail: text }) },
+    },
+    ['errors'],
+  ),
+  Description: { type: 'object' },
+};
+
+export type SchemaName = keyof typeof SCHEMAS;
+
+/** Of every route: misunderstood, no token, not from here, too slow, headers too large, our fault, not now. */
+const COMMON_PROBLEMS = [400, 401, 403, 408, 431, 500, 503];
+
+/** The document, as JSON. */
+export function describe(routes: readonly Route[], version: string): string {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const { method, path, tokenFree, doc } of routes) {
+    paths[path] ??= path.includes('{id}')
+      ? { parameters: [{ ...parameter('path', 'id', text), required: true }] }
+      : {};
+    paths[path][method.toLowerCase()] = { ...operation(doc), ...(tokenFree && { security: [] }) };
+  }
+  return JSON.stringify({
+    openapi: '3.1.0',
+    info: { title: 'Fieldpost: local messaging on the device', version },
+    security: [{}, { token: [] }],
+    paths,
+    components: { schemas: SCHEMAS, securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+  });
+}
+
+function operation(doc: RouteDoc): object {
+  const parameters = [
+    ...Object.entries(doc.query ?? {}).map(([name, schema]) => parameter('query', name, schema)),
+    ...Object.entries(doc.headers ?? {}).map(([name, schema]) => parameter('header', name, schema)),
+  ];
+  const problems = [...COMMON_PROBLEMS, ...(doc.problems ?? [])].sort((a, b) => a - b);
+  return {
+    summary: doc.summary,
+    ...(parameters.length > 0 && { parameters }),
+    ...(doc.body && { requestBody: { required: true, content: content(doc.body) } }),
+    responses: {
+      [doc.status]: { description: 'Done', ...(doc.answer && { content: content(doc.answer) }) },
+      ...Object.fromEntries(problems.map((status) => [status, problem(status)])),
+    },
+  };
+}
+
+function parameter(place: 'path' | 'query' | 'header', name: string, schema: object): object {
+  return { name, in: place, schema };
+}
+
+function content(of: SchemaName | 'text/plain'): object {
+  if (of === 'text/plain') return { 'text/plain': { schema: text } };
+  return { 'application/json': { schema: { $ref: `#/components/schemas/${of}` } } };
+}
+
+function problem(status: number): object {
+  const codes = Object.entries(PROBLEMS).filter(([, [of]]) => of === status);
+  return {
+    description: codes.map(([code, [, title]]) => `${code}: ${title}`).join('. '),
+    content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+  };
+}

@@ -1,0 +1,57 @@
+/**
+ * What the composition root hands to the api: the other rooms are known here only by these functions.
+ */
+import type { Config } from '../config.js';
+import type { Store } from '../store/store.js';
+import type { Clock } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+
+export interface ApiParts {
+  readonly store: Store;
+  readonly settings: Pick<Config, 'maxBodyBytes' | 'maxBatch' | 'allowedHosts' | 'apiToken'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly version: string;
+  /** Clock.bootMs() at the start of the daemon. */
+  readonly startedBootMs: number;
+  /** Tells delivery that there may be something to do now. */
+  nudge(): void;
+  relayState(): RelayState;
+  outcomes(): Outcomes;
+  /** True unless the wall clock is known to be wrong (delivery.md, Clock). */
+  clockTrusted(): boolean;
+  /** How long clients may dally; limits.ts says it, tests shorten it. */
+  readonly patience?: Patience;
+}
+
+/** `none`: no relay is configured. `unknown`: not tried yet. */
+export interface RelayState {
+  readonly state: 'none' | 'unknown' | 'ok' | 'failing';
+  /** When it became so, on the wall clock. */
+  readonly sinceMs: number;
+  /** A sentence a technician understands, or null. */
+  readonly reason: string | null;
+}
+
+/** How many attempts ended in what, since the start. */
+export interface Outcomes {
+  readonly sent: number;
+  readonly deferred: number;
+  readonly failed: number;
+  readonly expired: number;
+}
+
+export interface Patience {
+  readonly headersMs: number;
+  readonly requestMs: number;
+  /** How often the two above are looked at. */
+  readonly checkMs: number;
+}
+
+/** What the handlers share: the parts, and what the api itself keeps. */
+export interface ApiContext extends ApiParts {
+  /** Messages accepted since the start. */
+  acceptedTotal: number;
+  /** The OpenAPI document, as JSON. */
+  readonly description: string;
+}

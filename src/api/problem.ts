@@ -1,0 +1,83 @@
+/**
+ * Errors as `application/problem+json` (RFC 9457, local-api §4): the one table from code to status.
+ */
+import { STATUS_CODES } from 'node:http';
+import { type ErrorCode, FieldpostError } from '../errors.js';
+import { RETRY_AFTER_FULL_MS, SECOND_MS, STORAGE_RETRY_MS } from '../limits.js';
+
+/** An error as it is answered. */
+export interface Problem {
+  readonly status: number;
+  readonly body: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+type AnsweredCode = Exclude<ErrorCode, 'storage-damaged' | 'bad-config' | 'already-running'>;
+
+/** Every code that can be answered: its status and title. */
+export const PROBLEMS: Readonly<Record<AnsweredCode, readonly [status: number, title: string]>> = {
+  'malformed-json': [400, 'The body is not JSON'],
+  'malformed-multipart': [400, 'The form cannot be parsed'],
+  'malformed-request': [400, 'The request cannot be understood'],
+  unauthorized: [401, 'A token is required'],
+  'not-local': [403, 'Only programs on this device may call'],
+  'not-found': [404, 'There is no such thing'],
+  'method-not-allowed': [405, 'This cannot be done here'],
+  timeout: [408, 'The request took too long'],
+  conflict: [409, 'Not possible in the present state'],
+  'too-large': [413, 'Too large'],
+  'unsupported-media-type': [415, 'This kind of body is not understood'],
+  invalid: [422, 'Some fields are not right'],
+  'queue-full': [429, 'The queue is full'],
+  'headers-too-large': [431, 'The headers are too large'],
+  internal: [500, 'Something went wrong inside'],
+  'storage-failed': [503, 'The disk cannot be written'],
+  stopping: [503, 'The daemon is stopping'],
+  unavailable: [503, 'Not available now'],
+  'storage-full': [507, 'The disk is full'],
+};
+
+const HEADERS: Partial<Record<ErrorCode, Readonly<Record<string, string>>>> = {
+  unauthorized: { 'WWW-Authenticate': 'Bearer' },
+  'queue-full': retryAfter(RETRY_AFTER_FULL_MS),
+  'storage-full': retryAfter(RETRY_AFTER_FULL_MS),
+  'storage-failed': retryAfter(STORAGE_RETRY_MS),
+  stopping: retryAfter(5 * SECOND_MS),
+  unavailable: retryAfter(SECOND_MS),
+};
+
+/** The answer to whatever was thrown. What is not meant for people is `internal`, without its words. */
+export function problemOf(thrown: unknown): Problem {
+  const error = isAnswered(thrown)
+    ? thrown
+    : new FieldpostError('internal', 'The request failed inside the daemon', { hint: 'its log says more' });
+  const [status, title] = PROBLEMS[error.code as AnsweredCode];
+  const body = {
+    type: `urn:fieldpost:problem:${error.code}`,
+    title,
+    status,
+    detail: error.hint === '' ? error.message : `${error.message}; ${error.hint}`,
+    ...(error.faults.length > 0 && { errors: error.faults }),
+  };
+  return { status, body: JSON.stringify(body), headers: HEADERS[error.code] ?? {} };
+}
+
+/** True if the thrown is meant for the client; otherwise it is a fault of ours, for the log. */
+export function isAnswered(thrown: unknown): thrown is FieldpostError {
+  return thrown instanceof FieldpostError && Object.hasOwn(PROBLEMS, thrown.code);
+}
+
+/** A whole HTTP answer, for a connection on which no request could be read. It closes the connection. */
+export function rawProblem(error: FieldpostError): string {
+  const { status, body, headers } = problemOf(error);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return (
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nDate: ${new Date().toUTCString()}\r\n` +
+    `Content-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
+    `${lines.join('')}Connection: close\r\n\r\n${body}`
+  );
+}
+
+function retryAfter(ms: number): Readonly<Record<string, string>> {
+  return { 'Retry-After': String(ms / SECOND_MS) };
+}

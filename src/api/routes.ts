@@ -1,0 +1,178 @@
+/**
+ * The table of everything that can be called: what answers it, and what openapi.ts says of it. Adding a call
+ * is adding a row.
+ */
+import { checkPercent, type Exchange } from './exchange.js';
+import * as messages from './messages.js';
+import { getMetrics } from './metrics.js';
+import type { SchemaName } from './openapi.js';
+import type { ApiContext } from './parts.js';
+import { getHealth, getState } from './state.js';
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+export interface Route {
+  readonly method: Method;
+  /** Each `{id}` stands for one segment. */
+  readonly path: string;
+  /** Asks for no token. */
+  readonly tokenFree?: true;
+  readonly handle: (exchange: Exchange, context: ApiContext) => void | Promise<void>;
+  readonly doc: RouteDoc;
+}
+
+/** What the OpenAPI description says of a route, beside what is the same for all. */
+export interface RouteDoc {
+  readonly summary: string;
+  readonly query?: Readonly<Record<string, object>>;
+  readonly headers?: Readonly<Record<string, object>>;
+  readonly body?: SchemaName;
+  readonly status: number;
+  readonly answer?: SchemaName | 'text/plain';
+  /** Statuses of the problems this route adds to those that every route may answer. */
+  readonly problems?: readonly number[];
+}
+
+const MESSAGES = '/api/internal/messages';
+const QUEUE = '/api/internal/queue';
+
+export const ROUTES: readonly Route[] = [
+  {
+    method: 'POST',
+    path: MESSAGES,
+    handle: messages.post,
+    doc: {
+      summary: 'Accept messages for delivery, all of them or none; answered once they are on stable storage',
+      headers: messages.POST_HEADERS,
+      body: 'Drafts',
+      status: 202,
+      answer: 'Accepted',
+      problems: [409, 413, 415, 422, 429, 507],
+    },
+  },
+  {
+    method: 'GET',
+    path: MESSAGES,
+    handle: messages.list,
+    doc: {
+      summary: 'List messages, newest first',
+      query: messages.LIST_QUERY,
+      status: 200,
+      answer: 'Page',
+      problems: [422],
+    },
+  },
+  {
+    method: 'GET',
+    path: `${MESSAGES}/{id}`,
+    handle: messages.get,
+    doc: { summary: 'What became of a message', status: 200, answer: 'Message', problems: [404] },
+  },
+  {
+    method: 'DELETE',
+    path: `${MESSAGES}/{id}`,
+    handle: messages.cancel,
+    doc: { summary: 'Cancel a message that is not final', status: 204, problems: [404, 409, 507] },
+  },
+  {
+    method: 'POST',
+    path: `${MESSAGES}/{id}/retry`,
+    handle: messages.retry,
+    doc: {
+      summary: 'Make a message due now; queue a failed one anew',
+      status: 202,
+      answer: 'Message',
+      problems: [404, 409, 429, 507],
+    },
+  },
+  {
+    method: 'POST',
+    path: `${QUEUE}/flush`,
+    handle: messages.flush,
+    doc: { summary: 'Make everything due now', status: 202, answer: 'Queue', problems: [507] },
+  },
+  {
+    method: 'POST',
+    path: `${QUEUE}/hold`,
+    handle: messages.hold,
+    doc: { summary: 'Stop delivery, also across restarts', status: 202, answer: 'Queue', problems: [507] },
+  },
+  {
+    method: 'POST',
+    path: `${QUEUE}/release`,
+    handle: messages.release,
+    doc: { summary: 'Resume delivery', status: 202, answer: 'Queue', problems: [507] },
+  },
+  {
+    method: 'GET',
+    path: '/api/internal/state',
+    handle: getState,
+    doc: { summary: 'How the daemon is doing', status: 200, answer: 'State' },
+  },
+  {
+    method: 'GET',
+    path: '/healthz',
+    tokenFree: true,
+    handle: getHealth,
+    doc: {
+      summary: '`ok` while messages can be accepted and stored, whatever the network does',
+      status: 200,
+      answer: 'text/plain',
+    },
+  },
+  {
+    method: 'GET',
+    path: '/metrics',
+    handle: getMetrics,
+    doc: { summary: 'Prometheus metrics', status: 200, answer: 'text/plain' },
+  },
+  {
+    method: 'GET',
+    path: '/openapi.json',
+    handle: (exchange, { description }) => exchange.send(200, 'application/json', description),
+    doc: { summary: 'This description', status: 200, answer: 'Description' },
+  },
+];
+
+/** The routes of one path, and the id in it. */
+export interface Found {
+  readonly methods: ReadonlyMap<string, Route>;
+  readonly id: string;
+}
+
+/**
+ * A function from a path, as it was sent, to its routes; null if there are none. It throws malformed-request
+ * where percent-encoding is broken.
+ */
+export function createRouter(routes: readonly Route[]): (path: string) => Found | null {
+  const fixed = new Map<string, Map<string, Route>>();
+  const patterns = new Map<string, { regex: RegExp; methods: Map<string, Route> }>();
+  for (const route of routes) {
+    const methods = fixed.get(route.path) ?? patterns.get(route.path)?.methods ?? new Map<string, Route>();
+    methods.set(route.method, route);
+    if (!route.path.includes('{id}')) fixed.set(route.path, methods);
+    else {
+      const regex = new RegExp(`^${route.path.replaceAll('{id}', '([^/]+)')}$`);
+      patterns.set(route.path, { regex, methods });
+    }
+  }
+  return (sentPath) => {
+    const path = sentPath.includes('%') ? decodePath(sentPath) : sentPath;
+    const methods = fixed.get(path);
+    if (methods !== undefined) return { methods, id: '' };
+    for (const pattern of patterns.values()) {
+      const match = pattern.regex.exec(path);
+      if (match !== null) return { methods: pattern.methods, id: match[1] ?? '' };
+    }
+    return null;
+  };
+}
+
+/** RFC 3986 §6.2.2.2, but a `%2F` stays what it is: it separates nothing. */
+function decodePath(path: string): string {
+  checkPercent(path);
+  return path
+    .split('/')
+    .map((segment) => decodeURIComponent(segment).replaceAll('/', '%2F'))
+    .join('/');
+}

@@ -1,0 +1,40 @@
+/**
+ * The calls that tell how the daemon is doing (local-api §3): the state snapshot and the health check.
+ */
+import { FieldpostError } from '../errors.js';
+import type { Exchange } from './exchange.js';
+import type { ApiContext } from './parts.js';
+
+/** `GET /api/internal/state` */
+export function getState(exchange: Exchange, context: ApiContext): void {
+  const { store, clock, version } = context;
+  const uptimeMs = clock.bootMs() - context.startedBootMs;
+  const relay = context.relayState();
+  exchange.json(200, {
+    link: {
+      state: 'disabled',
+      since: isoOf(clock.wallMs() - uptimeMs),
+      lastHeartbeat: null,
+      reason: 'No cloud is configured (FIELDPOST_CLOUD)',
+      history: [],
+    },
+    relay: { state: relay.state, since: isoOf(relay.sinceMs), reason: relay.reason },
+    queue: store.counts(),
+    destinations: { count: 0, synced: true, lastSync: null },
+    storage: store.storage(),
+    clock: { trusted: context.clockTrusted() },
+    version,
+    uptimeMs,
+  });
+}
+
+/** `GET /healthz`: only what a restart or a technician on the device could mend, never the network. */
+export function getHealth(exchange: Exchange, { store }: ApiContext): void {
+  const { state, reason } = store.storage();
+  if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
+  exchange.send(200, 'text/plain', 'ok');
+}
+
+function isoOf(wallMs: number): string {
+  return new Date(wallMs).toISOString();
+}

@@ -1,0 +1,93 @@
+/**
+ * Opens the sockets of FIELDPOST_LISTEN (local-api §6). What is served on them is the caller's: it makes a
+ * net.Server for each, which is set listening here.
+ */
+import { chmod, lstat, rm } from 'node:fs/promises';
+import { type AddressInfo, connect, type Server } from 'node:net';
+import type { ListenConfig } from '../config.js';
+import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+
+export interface Listeners {
+  /** Where they listen, in the order asked for; port 0 has become the port that was found. */
+  readonly addresses: readonly ListenConfig[];
+  /** Takes no more connections. Resolves once those that there are have ended. */
+  close(): Promise<void>;
+}
+
+// Owner and group may call; the socket's mode is all the guard there is.
+const UNIX_SOCKET_MODE = 0o660;
+
+/** Listens on all of `configs` or on none. Throws unavailable, naming the address. */
+export async function openListeners(
+  configs: readonly ListenConfig[],
+  makeServer: (kind: ListenConfig['kind']) => Server,
+): Promise<Listeners> {
+  const servers: Server[] = [];
+  const addresses: ListenConfig[] = [];
+  try {
+    for (const config of configs) {
+      const server = makeServer(config.kind);
+      servers.push(server);
+      addresses.push(await listen(server, config));
+    }
+  } catch (error) {
+    await closeAll(servers);
+    throw error;
+  }
+  return { addresses, close: () => closeAll(servers) };
+}
+
+async function listen(server: Server, config: ListenConfig): Promise<ListenConfig> {
+  try {
+    if (config.kind === 'unix') {
+      await removeStale(config.path);
+      await listening(server, { path: config.path });
+      await chmod(config.path, UNIX_SOCKET_MODE);
+      return config;
+    }
+    await listening(server, { host: config.host, port: config.port });
+    return { ...config, port: (server.address() as AddressInfo).port };
+  } catch (error) {
+    const inUse = systemCodeOf(error) === 'EADDRINUSE';
+    throw new FieldpostError('unavailable', `Cannot listen on ${nameOf(config)}: ${wordsOf(error)}`, {
+      hint: inUse ? 'another daemon or program is listening there' : 'see FIELDPOST_LISTEN',
+      cause: error,
+    });
+  }
+}
+
+function listening(server: Server, where: { path: string } | { host: string; port: number }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(where, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/** Removes the socket that a killed daemon left behind; anything else, and one that answers, stays. */
+async function removeStale(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => null);
+  if (found?.isSocket() && !(await answers(path))) await rm(path, { force: true });
+}
+
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = connect({ path });
+    probe.once('connect', () => {
+      probe.destroy();
+      resolve(true);
+    });
+    probe.once('error', (error) => resolve(systemCodeOf(error) !== 'ECONNREFUSED'));
+  });
+}
+
+async function closeAll(servers: readonly Server[]): Promise<void> {
+  await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))));
+}
+
+function nameOf(config: ListenConfig): string {
+  if (config.kind === 'unix') return `unix:${config.path}`;
+  return config.host.includes(':') ? `[${config.host}]:${config.port}` : `${config.host}:${config.port}`;
+}
