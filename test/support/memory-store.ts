@@ -1,0 +1,220 @@
+/**
+ * The Store without a disk: what it promises while the process lives, at once and in memory. Tests reach in to
+ * make it stall, refuse or fail.
+ */
+import { FieldpostError } from '../../src/errors.js';
+import {
+  type Content,
+  type Draft,
+  isFinal,
+  type Message,
+  type Stamp,
+  type Status,
+  type Verdict,
+} from '../../src/message/message.js';
+import type {
+  Accepted,
+  KeyedContent,
+  Page,
+  QueueCounts,
+  StorageState,
+  Store,
+} from '../../src/store/store.js';
+import type { Clock } from '../../src/system/clock.js';
+
+export class MemoryStore implements Store {
+  readonly storeId = '0123456789abcdef';
+  /** Thrown by every change while set. */
+  failure: FieldpostError | null = null;
+  storageState: StorageState = { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 };
+  held = false;
+  readonly #clock: Clock;
+  readonly #messages = new Map<string, Message>();
+  readonly #contents = new Map<string, Content>();
+  readonly #deferrals = new Set<string>();
+  /** What a message was before it was taken. */
+  readonly #taken = new Map<string, Status>();
+  readonly #keys = new Map<string, { hash: string; ids: readonly string[] | null }>();
+  #stalled: Promise<void> | null = null;
+  #arrival: (() => void) | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Makes accept() wait, as a slow disk does, until the function given back is called. */
+  stall(): { release: () => void; arrived: Promise<void> } {
+    let release: () => void = () => undefined;
+    this.#stalled = new Promise((resolve) => {
+      release = () => {
+        this.#stalled = null;
+        resolve();
+      };
+    });
+    const arrived = new Promise<void>((resolve) => {
+      this.#arrival = resolve;
+    });
+    return { release, arrived };
+  }
+
+  /** All messages there are. */
+  get size(): number {
+    return this.#messages.size;
+  }
+
+  async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
+    const before = keyed === null ? undefined : this.#keys.get(keyed.key);
+    if (before !== undefined) {
+      if (before.hash !== keyed?.hash) {
+        throw new FieldpostError('invalid', 'The Idempotency-Key was used with other content');
+      }
+      if (before.ids === null) throw new FieldpostError('conflict', 'The first request is still under way');
+      return { ids: before.ids, replayed: true };
+    }
+    this.#mayFail();
+    if (keyed !== null) this.#keys.set(keyed.key, { hash: keyed.hash, ids: null });
+    this.#arrival?.();
+    if (this.#stalled !== null) await this.#stalled;
+    const ids = drafts.map((draft) => this.#add(draft));
+    if (keyed !== null) this.#keys.set(keyed.key, { hash: keyed.hash, ids });
+    return { ids, replayed: false };
+  }
+
+  get(id: string): Message | undefined {
+    return this.#messages.get(id);
+  }
+
+  list({ status, limit, after }: { status: Status | null; limit: number; after: string | null }): Page {
+    const found = [...this.#messages.values()]
+      .reverse()
+      .filter(
+        (message) => (after === null || message.id < after) && (status === null || message.status === status),
+      );
+    const messages = found.slice(0, limit);
+    return { messages, next: found.length > limit ? (messages.at(-1)?.id ?? null) : null };
+  }
+
+  async cancel(id: string): Promise<void> {
+    this.#mayFail();
+    const message = this.#known(id);
+    if (message.status === 'sending' || isFinal(message.status)) {
+      throw new FieldpostError('conflict', `The message is ${message.status}`);
+    }
+    this.#end(message, 'cancelled');
+  }
+
+  async retry(id: string): Promise<void> {
+    this.#mayFail();
+    const message = this.#known(id);
+    if (message.status === 'failed') message.status = 'queued';
+    else if (isFinal(message.status))
+      throw new FieldpostError('conflict', `The message is ${message.status}`);
+    message.due = null;
+  }
+
+  async flush(): Promise<void> {
+    this.#mayFail();
+    for (const message of this.#messages.values()) message.due = null;
+  }
+
+  async hold(): Promise<void> {
+    this.#mayFail();
+    this.held = true;
+  }
+
+  async release(): Promise<void> {
+    this.#mayFail();
+    this.held = false;
+  }
+
+  counts(): QueueCounts {
+    const count = (status: Status) => [...this.#messages.values()].filter((m) => m.status === status).length;
+    const oldest = [...this.#messages.values()].find(({ status }) => !isFinal(status));
+    return {
+      queued: count('queued'),
+      sending: count('sending'),
+      deferred: count('deferred'),
+      failed: count('failed'),
+      oldestAgeMs: oldest === undefined ? 0 : this.#clock.bootMs() - oldest.accepted.bootMs,
+      bytes: 0,
+      held: this.held,
+    };
+  }
+
+  storage(): StorageState {
+    return this.storageState;
+  }
+
+  *queued(): Iterable<Message> {
+    for (const message of this.#messages.values()) {
+      const isOpen = message.status === 'queued' || message.status === 'sending';
+      if (isOpen && !this.#deferrals.has(message.id)) yield message;
+    }
+  }
+
+  *deferred(): Iterable<Message> {
+    for (const id of this.#deferrals) yield this.#known(id);
+  }
+
+  take(id: string): void {
+    const message = this.#known(id);
+    this.#taken.set(id, message.status);
+    message.status = 'sending';
+  }
+
+  giveBack(id: string): void {
+    this.#known(id).status = this.#taken.get(id) as Status;
+    this.#taken.delete(id);
+  }
+
+  async settle(id: string, verdict: Verdict): Promise<void> {
+    this.#mayFail();
+    const message = this.#known(id);
+    this.#taken.delete(id);
+    message.lastReply = verdict.reply;
+    message.attempts++;
+    if (verdict.kind !== 'deferred') return this.#end(message, verdict.kind);
+    const { wallMs, bootMs, boot } = this.#now();
+    message.status = 'deferred';
+    message.due = { wallMs: wallMs + verdict.delayMs, bootMs: bootMs + verdict.delayMs, boot };
+    this.#deferrals.delete(id);
+    this.#deferrals.add(id);
+  }
+
+  async content(message: Message): Promise<Content> {
+    const content = this.#contents.get(message.id);
+    if (content === undefined) throw new FieldpostError('storage-damaged', 'The content is gone');
+    return content;
+  }
+
+  async close(): Promise<void> {}
+
+  #add({ type, destination, content }: Draft): string {
+    const id = String(this.#messages.size + 1).padStart(8, '0');
+    const rest = { attempts: 0, lastReply: null, due: null, place: null };
+    this.#messages.set(id, { id, type, destination, accepted: this.#now(), status: 'queued', ...rest });
+    this.#contents.set(id, content);
+    return id;
+  }
+
+  #end(message: Message, status: Status): void {
+    message.status = status;
+    message.due = null;
+    this.#deferrals.delete(message.id);
+    if (status !== 'failed') this.#contents.delete(message.id);
+  }
+
+  #known(id: string): Message {
+    const message = this.#messages.get(id);
+    if (message === undefined) throw new FieldpostError('not-found', `There is no message ${id}`);
+    return message;
+  }
+
+  #mayFail(): void {
+    if (this.failure !== null) throw this.failure;
+  }
+
+  #now(): Stamp {
+    return { wallMs: this.#clock.wallMs(), bootMs: this.#clock.bootMs(), boot: this.#clock.boot };
+  }
+}
