@@ -131,7 +131,7 @@ t.test('what real relays say', async (t) => {
   t.equal(after('rcpt', '550 5.1.1 User unknown in virtual mailbox table'), 'failed message');
   t.equal(after('rcpt', '552 5.2.2 The email account is over quota'), 'deferred message');
   t.equal(after('data', '452 4.3.1 Insufficient system storage'), 'deferred relay');
-  t.equal(after('dot', '552-5.7.0 This message was blocked'), 'failed message');
+  t.equal(after('dot', '552 5.7.0 This message was blocked'), 'failed message');
   t.equal(after('dot', '552 5.3.4 Message size exceeds fixed limit'), 'failed message');
   t.equal(after('dot', '451 4.7.1 Try again later'), 'deferred message');
   t.equal(after('dot', '421 4.7.0 Too many errors'), 'deferred relay');

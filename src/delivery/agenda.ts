@@ -1,0 +1,194 @@
+/**
+ * What is to be sent next: oldest first, new and deferred in turn, and behind all of them what went wrong
+ * together with the relay. Used by the loop alone. However long the queue is, a look costs next to nothing: one
+ * walk over the store's lists picks up many messages, and tells when the next walk is worth while.
+ */
+import type { Message, Stamp } from '../message/message.js';
+import type { Store } from '../store/store.js';
+import type { Clock } from '../system/clock.js';
+
+/** How many messages one walk picks up. */
+const HANDFUL = 64;
+/** A walk over this many messages that finds nothing is not repeated within a millisecond for each of them. */
+const WALK_PER_MS = 100;
+
+export class Agenda {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #fresh: Lane;
+  readonly #deferred: Lane;
+  #freshFirst = true;
+  /** By id, in order: since when (boot time) each is behind the others. */
+  readonly #behind = new Map<string, number>();
+
+  /** `mine` tells which messages this transport takes. */
+  constructor(store: Store, clock: Clock, mine: (message: Message) => boolean) {
+    this.#store = store;
+    this.#clock = clock;
+    const wanted = (message: Message) => mine(message) && !this.#behind.has(message.id);
+    this.#fresh = new Lane(
+      () => store.queued(),
+      (message) => (message.status === 'queued' && wanted(message) ? 0 : null),
+    );
+    this.#deferred = new Lane(
+      () => store.deferred(),
+      (message) => (message.status === 'deferred' && wanted(message) ? dueMs(message.due, clock) : null),
+    );
+  }
+
+  /** Something in the store may have changed: a message was accepted, retried, flushed, … */
+  review(): void {
+    this.#fresh.review();
+    this.#deferred.review();
+  }
+
+  /** How many messages can be picked now; about as many as that, for ones cancelled since still count. */
+  ready(): number {
+    const nowMs = this.#clock.bootMs();
+    return this.#fresh.ready(nowMs) + this.#deferred.ready(nowMs) + this.#behind.size;
+  }
+
+  /** On the boot's clock, when there may be something to pick if there is nothing now; Infinity: not by itself. */
+  get nextMs(): number {
+    return Math.min(this.#fresh.nextMs, this.#deferred.nextMs);
+  }
+
+  /**
+   * The message to send next, or null. It is off the agenda until it is put back, put behind or deferred. A probe
+   * never takes a message that went behind while there is another; otherwise its turn comes after those that
+   * were waiting when it went there.
+   */
+  pick(probe: boolean): Message | null {
+    const first = this.#freshFirst ? this.#fresh : this.#deferred;
+    const second = this.#freshFirst ? this.#deferred : this.#fresh;
+    const lane = this.#peek(first) ? first : second;
+    const message = this.#peek(lane);
+    const [back, sinceMs] = this.#firstBehind();
+    if (back && (!message || (!probe && this.#ripeMs(message) > sinceMs))) {
+      this.#behind.delete(back.id);
+      return back;
+    }
+    if (message) {
+      lane.shift();
+      this.#freshFirst = lane === this.#deferred;
+    }
+    return message;
+  }
+
+  /** It was picked and not offered: it is the next of its lane again. */
+  putBack(message: Message): void {
+    (message.status === 'deferred' ? this.#deferred : this.#fresh).unshift(message.id);
+  }
+
+  /** It was offered in vain, and nothing is charged to it: it goes behind all others. */
+  putBehind(message: Message): void {
+    this.#behind.set(message.id, this.#clock.bootMs());
+  }
+
+  /** The store has deferred it. */
+  deferred(id: string): void {
+    this.#deferred.expect(dueMs(this.#store.get(id)?.due ?? null, this.#clock));
+  }
+
+  /** The first of the lane that may still be picked; what was cancelled or sent since is dropped. */
+  #peek(lane: Lane): Message | null {
+    return lane.peek(this.#clock.bootMs(), (id) => this.#store.get(id));
+  }
+
+  #firstBehind(): [Message | null, sinceMs: number] {
+    for (const [id, sinceMs] of this.#behind) {
+      const message = this.#store.get(id);
+      if (message?.status === 'queued' || message?.status === 'deferred') return [message, sinceMs];
+      this.#behind.delete(id);
+    }
+    return [null, 0];
+  }
+
+  /** Since when it could be picked, on this boot's clock; 0 for long. */
+  #ripeMs(message: Message): number {
+    if (message.status === 'deferred') return dueMs(message.due, this.#clock);
+    const { boot, bootMs } = message.retried ?? message.accepted;
+    return boot === this.#clock.boot ? bootMs : 0;
+  }
+}
+
+/** One of the store's two lists, as far as it has been walked. */
+class Lane {
+  readonly #list: () => Iterable<Message>;
+  /** When, on this boot's clock, the message may be picked; null: not at all. */
+  readonly #ripeMs: (message: Message) => number | null;
+  #handful: string[] = [];
+  /** When the next walk is worth while: at once to begin with. */
+  #walkMs = 0;
+  /** A walk because of a review waits until then. */
+  #reviewMs = 0;
+
+  constructor(list: () => Iterable<Message>, ripeMs: (message: Message) => number | null) {
+    this.#list = list;
+    this.#ripeMs = ripeMs;
+  }
+
+  get nextMs(): number {
+    return this.#walkMs;
+  }
+
+  review(): void {
+    this.expect(this.#reviewMs);
+  }
+
+  expect(ripeMs: number): void {
+    this.#walkMs = Math.min(this.#walkMs, ripeMs);
+  }
+
+  ready(nowMs: number): number {
+    if (this.#handful.length === 0 && nowMs >= this.#walkMs) this.#walk(nowMs);
+    return this.#handful.length;
+  }
+
+  peek(nowMs: number, get: (id: string) => Message | undefined): Message | null {
+    while (this.ready(nowMs) > 0) {
+      const message = get(this.#handful.at(-1) ?? '');
+      const ripeMs = message ? this.#ripeMs(message) : null;
+      if (message && ripeMs !== null && ripeMs <= nowMs) return message;
+      this.#handful.pop();
+    }
+    return null;
+  }
+
+  shift(): void {
+    this.#handful.pop();
+  }
+
+  unshift(id: string): void {
+    this.#handful.push(id);
+  }
+
+  /** Picks up the first messages that are ripe; finding less than a handful, it knows when the next will be. */
+  #walk(nowMs: number): void {
+    const found: string[] = [];
+    let walked = 0;
+    this.#walkMs = Number.POSITIVE_INFINITY;
+    for (const message of this.#list()) {
+      walked++;
+      const ripeMs = this.#ripeMs(message);
+      if (ripeMs === null) continue;
+      if (ripeMs > nowMs) {
+        this.expect(ripeMs);
+        continue;
+      }
+      found.push(message.id);
+      if (found.length < HANDFUL) continue;
+      // There may be more.
+      this.#walkMs = 0;
+      break;
+    }
+    // The first at the end, where taking it away is cheap.
+    this.#handful = found.reverse();
+    this.#reviewMs = nowMs + Math.floor(walked / WALK_PER_MS);
+  }
+}
+
+/** When a deferred message is due on the clock of this boot; 0 if it has no date, or one of another boot. */
+function dueMs(due: Stamp | null, clock: Clock): number {
+  return due !== null && due.boot === clock.boot ? due.bootMs : 0;
+}

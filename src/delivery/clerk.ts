@@ -1,0 +1,108 @@
+/**
+ * Has the store write down what became of messages. What cannot be written is kept, and tried again, until it
+ * can: the loop sends nothing meanwhile, for it could not record that either.
+ */
+import { FieldpostError, wordsOf } from '../errors.js';
+import { STORAGE_RETRY_MS } from '../limits.js';
+import type { Verdict } from '../message/message.js';
+import type { Store } from '../store/store.js';
+import type { Clock, Timer } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+
+/** What became of a message, and at which relay. */
+export interface Entry {
+  readonly id: string;
+  readonly verdict: Verdict;
+  readonly relay: string;
+}
+
+export class Clerk {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #onRecorded: (entry: Entry) => void;
+  readonly #onRelieved: () => void;
+  /** In order. The messages stay taken, so that nobody sends them again. */
+  readonly #waiting = new Set<Entry>();
+  #isBusy = false;
+  #timer: Timer | null = null;
+
+  constructor(options: {
+    store: Store;
+    clock: Clock;
+    log: Log;
+    onRecorded: (entry: Entry) => void;
+    /** All that had to wait is recorded. */
+    onRelieved: () => void;
+  }) {
+    this.#store = options.store;
+    this.#clock = options.clock;
+    this.#log = options.log;
+    this.#onRecorded = options.onRecorded;
+    this.#onRelieved = options.onRelieved;
+  }
+
+  /** True while there is something that could not be written. */
+  get isStuck(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  /** Resolves when the outcome is written, or is known to have to wait. */
+  async record(entry: Entry): Promise<void> {
+    const error = await this.#write(entry);
+    if (error === null) return;
+    this.#waiting.add(entry);
+    this.#log.error('outcome not recorded', {
+      id: entry.id,
+      outcome: entry.verdict.kind,
+      reason: wordsOf(error),
+    });
+    this.#setTimer();
+  }
+
+  /** Tries to write what waits. */
+  async tryAgain(): Promise<void> {
+    if (this.#isBusy || !this.isStuck) return;
+    this.#isBusy = true;
+    for (const entry of this.#waiting) {
+      if ((await this.#write(entry)) !== null) break;
+      this.#waiting.delete(entry);
+    }
+    this.#isBusy = false;
+    if (this.isStuck) this.#setTimer();
+    else this.#onRelieved();
+  }
+
+  /** Tries once more, and gives up: what is not recorded may be sent twice. */
+  async stop(): Promise<void> {
+    await this.tryAgain();
+    this.#timer?.stop();
+    this.#timer = null;
+  }
+
+  /** Null, or why the storage could not take it. */
+  async #write(entry: Entry): Promise<FieldpostError | null> {
+    try {
+      await this.#store.settle(entry.id, entry.verdict);
+    } catch (error) {
+      if (error instanceof FieldpostError && error.code.startsWith('storage-')) return error;
+      throw error;
+    }
+    this.#tell(entry);
+    this.#onRecorded(entry);
+    return null;
+  }
+
+  #tell({ id, verdict, relay }: Entry): void {
+    const fields = { id, relay, reply: verdict.reply };
+    if (verdict.kind === 'sent') this.#log.info('sent', fields);
+    else if (verdict.kind === 'failed') this.#log.warn('failed', fields);
+    else if (verdict.kind === 'expired') this.#log.warn('expired', fields);
+    else this.#log.warn('deferred', { ...fields, delayMs: verdict.delayMs });
+  }
+
+  #setTimer(): void {
+    this.#timer?.stop();
+    this.#timer = this.#clock.after(STORAGE_RETRY_MS, () => void this.tryAgain());
+  }
+}

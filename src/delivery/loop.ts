@@ -1,0 +1,206 @@
+/**
+ * Delivery: takes messages from the store and has them sent through the relays, at its own pace. It is woken by
+ * nudges, by one timer and by its own connections becoming free, and does nothing in between. daemon.ts builds
+ * it; the api nudges it; the state endpoint asks it about the relays.
+ *
+ * `#pump` decides, without waiting for anything, what can begin now; `#run` carries one attempt through and pumps
+ * again. So nothing accepted while an attempt ends can be missed.
+ */
+import assert from 'node:assert';
+import type { Config } from '../config.js';
+import { STOP_SENDING_MS } from '../limits.js';
+import type { Message } from '../message/message.js';
+import type { Store } from '../store/store.js';
+import type { Clock, Timer } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import { Agenda } from './agenda.js';
+import { Clerk } from './clerk.js';
+import { Courier, type Render } from './courier.js';
+import { Line, type OpenSession } from './line.js';
+import { chooseRelay, nextRelayMs, overallState, RelayHealth, type RelayState } from './relay-health.js';
+
+export interface DeliveryOptions {
+  readonly store: Store;
+  readonly config: Pick<
+    Config,
+    | 'relays'
+    | 'relayConnections'
+    | 'from'
+    | 'backoffMinMs'
+    | 'backoffMaxMs'
+    | 'retryMinMs'
+    | 'retryMaxMs'
+    | 'maxAgeMs'
+  >;
+  /** Rejects with SessionError. */
+  readonly open: OpenSession;
+  readonly render: Render;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+export class Delivery {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #agenda: Agenda;
+  readonly #courier: Courier;
+  readonly #clerk: Clerk;
+  readonly #relays: readonly RelayHealth[];
+  readonly #lines: readonly Line[];
+  readonly #startedMs: number;
+  #mode: 'idle' | 'running' | 'stopping' = 'idle';
+  #timer: Timer | null = null;
+  #timerMs = 0;
+  /** Lines on their way to a relay, each of which will pick a message. */
+  #connecting = 0;
+  readonly #sending = new Set<Promise<void>>();
+
+  constructor(options: DeliveryOptions) {
+    const { store, config, clock, open, random, log } = options;
+    this.#store = store;
+    this.#clock = clock;
+    this.#log = log;
+    this.#startedMs = clock.wallMs();
+    // Only emails go through a relay.
+    this.#agenda = new Agenda(store, clock, ({ type }) => type === 1);
+    this.#courier = new Courier(options);
+    this.#clerk = new Clerk({
+      store,
+      clock,
+      log,
+      onRecorded: ({ id, verdict }) => {
+        if (verdict.kind === 'deferred') this.#agenda.deferred(id);
+      },
+      onRelieved: () => this.#pump(),
+    });
+    const { backoffMinMs, backoffMaxMs } = config;
+    const health = { backoffMinMs, backoffMaxMs, clock, random, log };
+    this.#relays = config.relays.map((relay) => new RelayHealth(relay, health));
+    this.#lines = Array.from({ length: config.relayConnections }, () => new Line(open, clock));
+  }
+
+  start(): void {
+    assert(this.#mode === 'idle');
+    this.#mode = 'running';
+    this.#pump();
+  }
+
+  /** Something may be there to send: after an accept, retry, flush, hold or release. Cheap at any rate. */
+  nudge(): void {
+    this.#agenda.review();
+    if (this.#clerk.isStuck) void this.#clerk.tryAgain();
+    else this.#pump();
+  }
+
+  /** The network is back, or a person wants it so: failing relays are tried at once. */
+  wake(): void {
+    for (const health of this.#relays) health.wake();
+    this.nudge();
+  }
+
+  /** Finishes what is being sent, for at most STOP_SENDING_MS, and closes the connections. */
+  async stop(): Promise<void> {
+    this.#mode = 'stopping';
+    this.#disarm();
+    let timer: Timer | undefined;
+    const patience = new Promise<void>((done) => {
+      timer = this.#clock.after(STOP_SENDING_MS, done);
+    });
+    await Promise.race([Promise.all(this.#sending), patience]);
+    timer?.stop();
+    this.#courier.abandon();
+    await Promise.all(this.#lines.map((line) => line.close()));
+    await Promise.all(this.#sending);
+    await this.#clerk.stop();
+  }
+
+  relayState(): RelayState {
+    return overallState(this.#relays, this.#startedMs);
+  }
+
+  #mayTake(): boolean {
+    return this.#mode === 'running' && !this.#store.held && !this.#clerk.isStuck;
+  }
+
+  /** Begins all that can begin now, and sets the timer for what can begin later. */
+  #pump(): void {
+    this.#setTimer(this.#beginAll());
+  }
+
+  /** Begins what can begin, and tells when, on the boot's clock, there may be more; Infinity: not by itself. */
+  #beginAll(): number {
+    while (this.#mayTake()) {
+      const health = chooseRelay(this.#relays);
+      if (health === null) return nextRelayMs(this.#relays);
+      const line = this.#freeLine(health);
+      // Each line that becomes free asks again.
+      if (line === undefined) break;
+      if (this.#agenda.ready() <= this.#connecting) return this.#agenda.nextMs;
+      void this.#run(line, health);
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #freeLine({ relay }: RelayHealth): Line | undefined {
+    const free = this.#lines.filter(({ isBusy }) => !isBusy);
+    return free.find((line) => line.isOpenTo(relay)) ?? free[0];
+  }
+
+  /** One attempt: a session, a message, an outcome. */
+  async #run(line: Line, health: RelayHealth): Promise<void> {
+    const isProbe = health.begin();
+    line.isBusy = true;
+    this.#connecting++;
+    const isReached = await this.#courier.reach(line, health);
+    this.#connecting--;
+    if (!isReached && this.#relays.every(({ state }) => state === 'failing')) this.#courier.missed();
+    // While we connected the message may have been cancelled, or everything held or stopped.
+    const message = isReached && this.#mayTake() ? this.#agenda.pick(isProbe) : null;
+    if (message !== null) {
+      const sending = this.#send(line, health, message);
+      this.#sending.add(sending);
+      await sending;
+      this.#sending.delete(sending);
+    }
+    if (isProbe) health.endProbe();
+    line.isBusy = false;
+    this.#pump();
+    if (this.#mode !== 'running') void line.close();
+    else if (!line.isBusy) line.rest();
+  }
+
+  async #send(line: Line, health: RelayHealth, message: Message): Promise<void> {
+    const { id } = message;
+    this.#store.take(id);
+    const fate = await this.#courier.offer(line, health, message);
+    if (fate.kind === 'unoffered') {
+      this.#store.giveBack(id);
+      this.#agenda.putBack(message);
+      await line.close();
+    } else if (fate.kind === 'behind') {
+      this.#store.giveBack(id);
+      this.#agenda.putBehind(message);
+      this.#log.info('put behind', { id, relay: health.name, reply: fate.reply });
+    } else await this.#clerk.record({ id, verdict: fate, relay: health.name });
+  }
+
+  /** The one timer of an idle loop. Infinity: none. */
+  #setTimer(whenMs: number): void {
+    if (this.#timer !== null && whenMs === this.#timerMs) return;
+    this.#disarm();
+    if (whenMs === Number.POSITIVE_INFINITY) return;
+    this.#timerMs = whenMs;
+    this.#timer = this.#clock.after(Math.max(1, whenMs - this.#clock.bootMs()), () => {
+      this.#timer = null;
+      this.#pump();
+    });
+  }
+
+  #disarm(): void {
+    this.#timer?.stop();
+    this.#timer = null;
+  }
+}

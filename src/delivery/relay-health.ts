@@ -1,0 +1,157 @@
+/**
+ * How one relay is doing, and when it may be tried again. Relay trouble charges no message: it is counted here.
+ * The loop tells what it met; the state endpoint shows it.
+ */
+import type { RelayConfig } from '../config.js';
+import { RELAY_GOOD_MS } from '../limits.js';
+import type { Clock } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import { backoffMs } from './schedule.js';
+
+/** What the state endpoint shows of all relays together. */
+export interface RelayState {
+  /** `none`: not configured. `unknown`: not tried since the start. `ok`: at least one works. */
+  readonly state: 'none' | 'unknown' | 'ok' | 'failing';
+  /** Wall time. */
+  readonly sinceMs: number;
+  /** A sentence a technician understands; null when there is nothing to say. */
+  readonly reason: string | null;
+}
+
+export interface HealthOptions {
+  readonly backoffMinMs: number;
+  readonly backoffMaxMs: number;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+export class RelayHealth {
+  readonly relay: RelayConfig;
+  readonly name: string;
+  readonly #options: HealthOptions;
+  #state: 'unknown' | 'ok' | 'failing' = 'unknown';
+  #sinceMs: number;
+  #reason: string | null = null;
+  #failures = 0;
+  #retryMs = 0;
+  #isProbed = false;
+
+  constructor(relay: RelayConfig, options: HealthOptions) {
+    this.relay = relay;
+    this.name = `${relay.host}:${relay.port}`;
+    this.#options = options;
+    this.#sinceMs = options.clock.bootMs();
+  }
+
+  get state(): 'unknown' | 'ok' | 'failing' {
+    return this.#state;
+  }
+
+  /** Names the relay: there may be several. Null unless failing. */
+  get reason(): string | null {
+    return this.#reason === null ? null : `${this.name}: ${this.#reason}`;
+  }
+
+  /** Wall time at which the state began, also after the wall clock was put right. */
+  get sinceMs(): number {
+    const { clock } = this.#options;
+    return clock.wallMs() - (clock.bootMs() - this.#sinceMs);
+  }
+
+  /** True if it may be used now. A relay not known to be well is used by one attempt at a time: the probe. */
+  isAvailable(): boolean {
+    return this.#state === 'ok' || (!this.#isProbed && this.#options.clock.bootMs() >= this.#retryMs);
+  }
+
+  /** When it will be available by itself, on the boot's clock; Infinity while a probe will tell. */
+  get nextMs(): number {
+    return this.#isProbed ? Number.POSITIVE_INFINITY : this.#retryMs;
+  }
+
+  /** An attempt begins. True if it is a probe, which must then be ended. */
+  begin(): boolean {
+    if (this.#state === 'ok') return false;
+    this.#isProbed = true;
+    return true;
+  }
+
+  endProbe(): void {
+    this.#isProbed = false;
+  }
+
+  /** It took a message, or refused one for the message's own sake. */
+  good(): void {
+    if (this.#state === 'ok') return;
+    const { log, clock } = this.#options;
+    const failedMs = this.#state === 'failing' ? clock.bootMs() - this.#sinceMs : undefined;
+    this.#become('ok', null);
+    log.info('relay ok', { relay: this.name, failedMs });
+  }
+
+  /** It is to blame for what went wrong. */
+  failed(reason: string): void {
+    const { clock, random, backoffMinMs, backoffMaxMs, log } = this.#options;
+    const nowMs = clock.bootMs();
+    const wasFailing = this.#state === 'failing';
+    // Several connections that break together are one failure.
+    if (wasFailing && nowMs < this.#retryMs) return;
+    if (this.#state === 'ok' && nowMs - this.#sinceMs >= RELAY_GOOD_MS) this.#failures = 0;
+    this.#failures++;
+    this.#retryMs = nowMs + backoffMs(this.#failures, random(), backoffMinMs, backoffMaxMs);
+    if (wasFailing) {
+      this.#reason = reason;
+      return;
+    }
+    this.#become('failing', reason);
+    log.warn('relay failing', { relay: this.name, reason });
+  }
+
+  /** The network has changed for the better: it may be tried at once. */
+  wake(): void {
+    this.#retryMs = 0;
+  }
+
+  #become(state: 'ok' | 'failing', reason: string | null): void {
+    this.#state = state;
+    this.#sinceMs = this.#options.clock.bootMs();
+    this.#reason = reason;
+  }
+}
+
+/**
+ * The relay to use now: the first, in the order of the configuration, that is not failing, or whose back-off is
+ * over. Null while there is none; a later relay does not step in while an earlier one is being tried for the
+ * first time.
+ */
+export function chooseRelay(relays: readonly RelayHealth[]): RelayHealth | null {
+  for (const health of relays) {
+    if (health.isAvailable()) return health;
+    if (health.state !== 'failing') return null;
+  }
+  return null;
+}
+
+/** When chooseRelay may find one by itself, on the boot's clock; Infinity while a probe will tell. */
+export function nextRelayMs(relays: readonly RelayHealth[]): number {
+  let nextMs = Number.POSITIVE_INFINITY;
+  for (const health of relays) {
+    nextMs = Math.min(nextMs, health.nextMs);
+    if (health.state !== 'failing') break;
+  }
+  return nextMs;
+}
+
+/** All relays as one state: that of the best, with the reasons of all that fail. `startedMs` is wall time. */
+export function overallState(relays: readonly RelayHealth[], startedMs: number): RelayState {
+  const by = (state: RelayState['state']) => relays.find((health) => health.state === state);
+  const best = by('ok') ?? by('unknown') ?? by('failing');
+  if (best === undefined) return { state: 'none', sinceMs: startedMs, reason: null };
+  const reasons = relays.map(({ reason }) => reason).filter((reason) => reason !== null);
+  return {
+    state: best.state,
+    sinceMs: best.sinceMs,
+    reason: reasons.length === 0 ? null : reasons.join('; '),
+  };
+}
