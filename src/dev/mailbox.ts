@@ -22,14 +22,23 @@ export async function openMailbox(disk: Disk, directory: string): Promise<Mailbo
       const number = String(++last).padStart(6, '0');
       const path = join(directory, `${number}.eml`);
       const part = join(directory, `${number}.part`);
-      const file = await disk.open(part, 'create');
       try {
-        await file.write(raw, 0);
-      } finally {
-        await file.close();
+        await write(disk, part, raw);
+      } catch (error) {
+        await disk.remove(part);
+        throw error;
       }
       await disk.rename(part, path);
       return path;
     },
   };
+}
+
+async function write(disk: Disk, path: string, raw: Buffer): Promise<void> {
+  const file = await disk.open(path, 'create');
+  try {
+    await file.write(raw, 0);
+  } finally {
+    await file.close();
+  }
 }

@@ -29,15 +29,15 @@ export function showMail(mail: CaughtMail, path: string): string {
 
 function inText(text: string): string {
   const shown = text.slice(0, TEXT_CHARS_MAX).replace(/\r\n?/g, '\n').trimEnd();
-  return `${escape(shown)}${text.length > TEXT_CHARS_MAX ? '\n[and more]' : ''}`;
+  return `${visible(shown)}${text.length > TEXT_CHARS_MAX ? '\n[and more]' : ''}`;
 }
 
 function inLine(text: string): string {
-  return escape(text).replace(/[\n\t]/g, ' ');
+  return visible(text).replace(/[\n\t]/g, ' ');
 }
 
 /** Control characters, but for line breaks and tabs, and those that turn the direction of writing, as `\x1b` or `\u202e`. */
-function escape(text: string): string {
+function visible(text: string): string {
   return text.replace(/[^\P{Cc}\n\t]|[\u2028-\u202e\u2066-\u2069]/gu, (character) => {
     const hex = character.charCodeAt(0).toString(16);
     return hex.length > 2 ? `\\u${hex}` : `\\x${hex.padStart(2, '0')}`;

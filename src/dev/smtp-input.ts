@@ -3,7 +3,6 @@
  * to the final dot. Used by catcher.ts. The client decides how its octets are cut into packets, and may send
  * ahead; what is not asked for waits, at last in the client.
  */
-import type { Socket } from 'node:net';
 import type { Clock } from '../system/clock.js';
 
 /** Longer than RFC 5321 §4.5.3.1.4 asks for: a path beyond ASCII and its parameters fit. */
@@ -21,8 +20,8 @@ export class SmtpInput {
   #ahead: Buffer = Buffer.alloc(0);
 
   /** Calls `onIdle` once it has waited `idleMs` for the client to send anything. */
-  constructor(socket: Socket, clock: Clock, idleMs: number, onIdle: () => void) {
-    this.#chunks = socket[Symbol.asyncIterator]();
+  constructor(source: AsyncIterable<Buffer>, clock: Clock, idleMs: number, onIdle: () => void) {
+    this.#chunks = source[Symbol.asyncIterator]();
     this.#clock = clock;
     this.#idleMs = idleMs;
     this.#onIdle = onIdle;

@@ -8,8 +8,9 @@ import PostalMime from 'postal-mime';
 import { type Test, t } from 'tap';
 import { type Address, needsSmtpUtf8, parseAddress } from '../../src/message/address.js';
 import { type Attachment, type Letter, type Rendered, render } from '../../src/mime/letter.js';
+import { seededRandom, testSeed } from '../support/random.js';
 
-const seed = Number(process.env.FIELDPOST_TEST_SEED ?? Date.now() % 1_000_000);
+const seed = testSeed();
 t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 
 /** How many random letters go to each parser. Python's is slow, so it gets fewer. */
@@ -170,15 +171,10 @@ function readByPython(mails: readonly Buffer[]): Parsed[] | null {
     });
 }
 
-/** Mulberry32: the same letters for the same seed. */
+/** The same letters for the same seed. */
 function randomFrom(start: number) {
-  let state = start;
-  const below = (limit: number) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % limit;
-  };
+  const draw = seededRandom(start);
+  const below = (limit: number) => Math.floor(draw() * limit);
   const oneOf = <T>(list: readonly T[]) => list[below(list.length)] as T;
   return { below, oneOf };
 }

@@ -1,0 +1,275 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { t } from 'tap';
+import { type CatcherOptions, type CaughtMail, openCatcher } from '../../src/dev/catcher.js';
+import { FakeClock } from '../support/clock.js';
+
+async function caughtBy(options: Partial<CatcherOptions> = {}) {
+  const mails: CaughtMail[] = [];
+  const clock = new FakeClock();
+  const onMail = async (mail: CaughtMail) => void mails.push(mail);
+  const catcher = await openCatcher({ port: 0, clock, onMail, ...options });
+  t.teardown(() => catcher.close());
+  return { ...catcher, mails, clock };
+}
+
+/** A client that says what it is told, and hears replies one at a time. */
+async function dial(port: number) {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  socket.on('error', () => {});
+  const closed = once(socket, 'close');
+  let heard = '';
+  const more: (() => void)[] = [];
+  const wakeAll = () => {
+    for (const wake of more.splice(0)) wake();
+  };
+  socket.setEncoding('utf8').on('data', (text) => {
+    heard += text;
+    wakeAll();
+  });
+  socket.on('close', wakeAll);
+  /** The next whole reply, or what there is of one when the server hangs up. */
+  const hear = async (): Promise<string> => {
+    for (;;) {
+      const reply = /^(?:\d{3}-.*\r\n)*\d{3} .*\r\n/.exec(heard)?.[0];
+      if (reply !== undefined) {
+        heard = heard.slice(reply.length);
+        return reply;
+      }
+      if (socket.closed) return heard;
+      await new Promise<void>((resolve) => more.push(resolve));
+    }
+  };
+  const codes = async (count: number) => {
+    const found = [];
+    for (let at = 0; at < count; at++) found.push(Number((await hear()).slice(0, 3)));
+    return found;
+  };
+  const ask = async (line: string) => {
+    socket.write(`${line}\r\n`);
+    return hear();
+  };
+  t.match(await hear(), /^220 /);
+  return { socket, hear, codes, ask, closed };
+}
+
+t.test('a mail, step by step', async (t) => {
+  const { port, mails } = await caughtBy();
+  const { ask, closed } = await dial(port);
+  const hello = (await ask('EHLO me')).trimEnd().split('\r\n');
+  t.same(
+    hello.slice(1).map((line) => line.slice(4)),
+    ['SIZE 67108864', 'PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'],
+  );
+  t.equal(await ask('MAIL FROM:<a@x.org> SIZE=20 BODY=8BITMIME'), '250 2.1.0 OK\r\n');
+  t.equal(await ask('rcpt to:<b@y.org>'), '250 2.1.5 OK\r\n');
+  t.equal(await ask('RCPT TO:<@relay.org:"c d"@y.org>'), '250 2.1.5 OK\r\n');
+  t.match(await ask('DATA'), /^354 /);
+  t.match(await ask('Subject: s\r\n\r\n..dot\r\n.'), /^250 2\.0\.0 /);
+  t.match(await ask('QUIT'), /^221 /);
+  await closed;
+  t.same(mails, [
+    { from: 'a@x.org', to: ['b@y.org', '"c d"@y.org'], raw: Buffer.from('Subject: s\r\n\r\n.dot\r\n') },
+  ]);
+});
+
+t.test('what is wrong is refused as RFC 5321 wants', async (t) => {
+  const { port } = await caughtBy({ limitBytes: 1000 });
+  const tables = [
+    [
+      ['MAIL FROM:<a@x>', 503],
+      ['RCPT TO:<a@x>', 503],
+      ['DATA', 503],
+      ['EHLO', 501],
+      ['HELO me', 250],
+      ['RCPT TO:<a@x>', 503],
+      ['MAIL FROM:a@x', 501],
+      ['MAIL TO:<a@x>', 501],
+      ['MAIL FROM:<a>', 501],
+      ['MAIL FROM:<a@x> FOO=1', 555],
+      ['MAIL FROM:<a@x> SIZE=x', 555],
+      ['MAIL FROM:<a@x> SIZE=1001', 552],
+      ['MAIL FROM:<ż@x>', 553],
+      ['MAIL FROM:<>', 250],
+      ['MAIL FROM:<a@x>', 503],
+      ['DATA', 503],
+    ],
+    [
+      ['ehlo me', 250],
+      ['MAIL FROM: <ż@x> SMTPUTF8', 250],
+      ['RCPT TO:<>', 501],
+      ['RCPT TO:<b@x> FOO', 555],
+      ['RCPT TO:<Postmaster>', 250],
+      ['DATA now', 501],
+      ['RSET', 250],
+      ['DATA', 503],
+      ['MAIL FROM:<a@x>', 250],
+      ['RCPT TO:<ż@x>', 553],
+      ['EHLO again', 250],
+      ['DATA', 503],
+      ['NOOP anything', 250],
+      ['VRFY a', 252],
+      ['VRFY', 501],
+      ['STARTTLS', 502],
+      ['AUTH PLAIN x', 502],
+      ['HELP', 502],
+      ['', 500],
+      ['GET / HTTP/1.1', 500],
+      ['\0\xff\x1b', 500],
+      ['x'.repeat(5000), 500],
+    ],
+  ] as const;
+  for (const table of tables) {
+    const { ask } = await dial(port);
+    for (const [line, code] of table) t.equal(Number((await ask(line)).slice(0, 3)), code, line.slice(0, 40));
+  }
+});
+
+t.test('pipelined commands, two mails and a goodbye in one packet', async (t) => {
+  const { port, mails } = await caughtBy();
+  const { socket, codes, closed } = await dial(port);
+  const one = (text: string) => `MAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\n${text}\r\n.\r\n`;
+  socket.end(`EHLO me\r\n${one('first')}${one('second')}QUIT\r\n`);
+  t.same(
+    await codes(10),
+    [250, 250, 250, 354, 250, 250, 250, 354, 250, 221],
+    'also to one who has stopped talking',
+  );
+  await closed;
+  t.same(
+    mails.map(({ raw }) => String(raw)),
+    ['first\r\n', 'second\r\n'],
+  );
+});
+
+t.test('octet by octet', async (t) => {
+  const { port, mails } = await caughtBy();
+  const { socket, codes } = await dial(port);
+  for (const byte of Buffer.from(
+    'EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\n..\r\n.\n\r\n.\r\nQUIT\r\n',
+  )) {
+    socket.write(Buffer.of(byte));
+    await new Promise(setImmediate);
+  }
+  t.same(await codes(6), [250, 250, 250, 354, 250, 221]);
+  t.equal(String(mails[0]?.raw), '.\r\n\n\r\n');
+});
+
+t.test('the 250 comes only once the mail was taken, and the next command waits', async (t) => {
+  let taken = () => {};
+  const arrived = new Promise<void>((resolve) => {
+    taken = resolve;
+  });
+  let refuse = (_: Error) => {};
+  const onMail = () => {
+    taken();
+    return new Promise<void>((_, reject) => {
+      refuse = reject;
+    });
+  };
+  const { port } = await caughtBy({ onMail });
+  const { socket, codes, hear } = await dial(port);
+  socket.write('EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\n.\r\nNOOP\r\n');
+  t.same(await codes(4), [250, 250, 250, 354]);
+  await arrived;
+  let heard = false;
+  const reply = hear().finally(() => {
+    heard = true;
+  });
+  await new Promise(setImmediate);
+  t.notOk(heard);
+  refuse(new Error('disk full'));
+  t.match(await reply, /^451 4\.3\.0 /);
+  t.same(await codes(1), [250]);
+});
+
+t.test('a mail too large is refused, and the next one taken', async (t) => {
+  const { port, mails } = await caughtBy({ limitBytes: 100_000 });
+  const { socket, codes } = await dial(port);
+  const mail = (size: number) =>
+    `MAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\n${'x'.repeat(size - 2)}\r\n.\r\n`;
+  socket.write(`EHLO me\r\n${mail(100_001)}${mail(100_000)}`);
+  t.same(await codes(9), [250, 250, 250, 354, 552, 250, 250, 354, 250]);
+  t.same(
+    mails.map(({ raw }) => raw.length),
+    [100_000],
+  );
+});
+
+t.test('too many recipients are put off', async (t) => {
+  const { port } = await caughtBy();
+  const { socket, codes } = await dial(port);
+  socket.write(`EHLO me\r\nMAIL FROM:<a@x>\r\n${'RCPT TO:<b@x>\r\n'.repeat(1001)}`);
+  t.same((await codes(1003)).slice(-2), [250, 452]);
+});
+
+t.test('garbage ends the conversation', async (t) => {
+  const { port, mails } = await caughtBy();
+  const { socket, codes, hear, closed } = await dial(port);
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n'.repeat(1000));
+  t.same(await codes(22), [...Array(21).fill(500), 421]);
+  t.equal(await hear(), '', 'nothing more is answered');
+  await closed;
+  t.same(mails, []);
+});
+
+t.test('an idle client is sent away', async (t) => {
+  const { port, clock, mails } = await caughtBy();
+  for (const said of ['', 'EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\nhalf']) {
+    const { socket, codes, hear, closed } = await dial(port);
+    socket.write(said);
+    await codes(said.split('\r\n').length - 1);
+    await clock.advance(299_999);
+    t.equal(clock.nextInMs, 1, 'but not before five minutes have passed');
+    await clock.advance(1);
+    t.match(await hear(), /^421 4\.4\.2 /);
+    await closed;
+  }
+  t.same(mails, []);
+});
+
+t.test('a client that vanishes leaves nothing, and the catcher goes on', async (t) => {
+  const { port, mails } = await caughtBy();
+  for (const said of ['EHLO', 'EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\nhalf\r\n']) {
+    const { socket, codes, closed } = await dial(port);
+    socket.write(said);
+    await codes(said.split('\r\n').length - 2);
+    socket.resetAndDestroy();
+    await closed;
+  }
+  const { ask } = await dial(port);
+  t.match(await ask('NOOP'), /^250 /);
+  t.same(mails, []);
+});
+
+t.test('closing ends every conversation and frees the port', async (t) => {
+  const { port, close } = await caughtBy();
+  const { hear, closed } = await dial(port);
+  await close();
+  t.match(await hear(), /^421 4\.3\.2 /);
+  await closed;
+  const again = await caughtBy({ port });
+  t.equal(again.port, port);
+  await t.rejects(caughtBy({ port }), { code: 'EADDRINUSE' });
+});
+
+t.test('curl sends a mail', async (t) => {
+  const { port, mails } = await caughtBy();
+  const lines = ['Subject: from curl', '', '.', '..x', 'ż', '', ''].join('\r\n');
+  const path = join(t.testdir(), 'mail');
+  writeFileSync(path, lines);
+  const run = promisify(execFile);
+  const args = ['-sS', `smtp://127.0.0.1:${port}/me`, '--mail-from', 'a@x.org', '--mail-rcpt', 'b@y.org'];
+  try {
+    await run('curl', [...args, '--mail-rcpt', 'c@y.org', '-T', path]);
+  } catch (error) {
+    if ((error as { code: unknown }).code !== 'ENOENT') throw error;
+    t.pass('skipped: there is no curl here');
+    return;
+  }
+  t.same(mails, [{ from: 'a@x.org', to: ['b@y.org', 'c@y.org'], raw: Buffer.from(lines) }]);
+});

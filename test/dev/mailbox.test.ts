@@ -1,0 +1,53 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { t } from 'tap';
+import { openMailbox } from '../../src/dev/mailbox.js';
+import { systemDisk } from '../../src/system/disk.js';
+
+t.test('mails are kept in the order in which they come', async (t) => {
+  const directory = join(t.testdir(), 'state', 'mail');
+  const mailbox = await openMailbox(systemDisk(), directory);
+  const kept = await Promise.all(['one', 'two', ''].map((text) => mailbox.keep(Buffer.from(text))));
+  t.same(
+    kept.map((path) => path.slice(directory.length)),
+    ['/000001.eml', '/000002.eml', '/000003.eml'],
+  );
+  t.same(
+    kept.map((path) => readFileSync(path, 'latin1')),
+    ['one', 'two', ''],
+  );
+  const again = await openMailbox(systemDisk(), directory);
+  t.equal(
+    await again.keep(Buffer.from('four')),
+    join(directory, '000004.eml'),
+    'after a restart nothing is replaced',
+  );
+});
+
+t.test('what a stop in the middle left is in nobody’s way', async (t) => {
+  const directory = t.testdir({
+    '000007.part': 'half a',
+    '000003.eml': '',
+    'notes.eml': '',
+    '000009.txt': '',
+  });
+  const mailbox = await openMailbox(systemDisk(), directory);
+  t.equal(await mailbox.keep(Buffer.from('x')), join(directory, '000008.eml'));
+});
+
+t.test('a full disk leaves nothing of a mail', async (t) => {
+  const directory = t.testdir();
+  const disk = systemDisk();
+  const full = Object.assign(new Error('no space left'), { code: 'ENOSPC' });
+  const mailbox = await openMailbox(
+    {
+      ...disk,
+      async open(path, how) {
+        return { ...(await disk.open(path, how)), write: () => Promise.reject(full) };
+      },
+    },
+    directory,
+  );
+  await t.rejects(mailbox.keep(Buffer.from('x')), { code: 'ENOSPC' });
+  t.same(readdirSync(directory), []);
+});

@@ -1,0 +1,64 @@
+import { t } from 'tap';
+import { showMail } from '../../src/dev/show.js';
+
+const mail = (...lines: string[]) => ({
+  from: 'a@x',
+  to: ['b@y', 'c@z'],
+  raw: Buffer.from(lines.join('\r\n')),
+});
+
+t.test('a mail as it is printed', async (t) => {
+  t.equal(
+    showMail(mail('Subject: =?utf-8?Q?=C5=BB?=', '', 'one\ttwo', 'three', ''), 'mail/000001.eml'),
+    '── mail/000001.eml\nFrom: a@x\nTo: b@y, c@z\nSubject: Ż\n\none\ttwo\nthree\n\n',
+  );
+  const mixed = mail(
+    'Content-Type: multipart/mixed; boundary=b',
+    '',
+    '--b',
+    'Content-Type: text/html',
+    '',
+    '<p>',
+    '--b',
+    'Content-Type: image/png; name=p.png',
+    '',
+    'xyz',
+    '--b',
+    '',
+    'plain',
+    '--b--',
+  );
+  t.match(
+    showMail(mixed, 'm'),
+    '\n\nplain\n\n[and the same as HTML]\n\n[attached: p.png, image/png, 3 octets]\n\n',
+  );
+  t.match(showMail({ ...mixed, from: '' }, 'm'), 'From: <>\n');
+  t.match(showMail(mail('Content-Type: text/html', '', '<p>'), 'm'), '\n\n<p>\n\n', 'html alone is the text');
+  const long = showMail(mail('', 'x'.repeat(5000)), 'm');
+  t.match(long, `\n${'x'.repeat(4000)}\n[and more]\n`);
+});
+
+t.test('nothing in a mail commands the terminal', async (t) => {
+  const evil = '\x00\x07\x08\x0b\x0c\x1b[2J\x7f\x85\x9b31m\u202e\u2066\u2028';
+  const quoted = Buffer.from(evil).toString('hex').replace(/../g, '=$&');
+  const raw = mail(
+    'Content-Type: multipart/mixed; boundary=b',
+    `Subject: =?utf-8?Q?${quoted}=0A=0D=09x?=`,
+    '',
+    '--b',
+    'Content-Type: text/plain; charset=utf-8',
+    'Content-Transfer-Encoding: quoted-printable',
+    '',
+    `${quoted}=0Doverwritten`,
+    '--b',
+    `Content-Type: image/\x1bpng; name*=utf-8''${quoted.replaceAll('=', '%')}%0A`,
+    '',
+    '--b--',
+  ).raw;
+  const shown = showMail({ from: `${evil}\r\n`, to: [evil], raw }, evil);
+  t.notMatch(shown, /[^\P{Cc}\n]|[\u2028-\u202e\u2066-\u2069]/u);
+  const visible = '\\x00\\x07\\x08\\x0b\\x0c\\x1b[2J\\x7f\\x85\\x9b31m\\u202e\\u2066\\u2028';
+  t.match(shown, `Subject: ${visible} \\x0d x\n`, 'a line of its own holds no break');
+  t.match(shown, `\n\n${visible}\noverwritten\n`);
+  t.match(shown, `[attached: ${visible} , image/\\x1bpng, 0 octets]`);
+});
