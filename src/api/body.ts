@@ -55,8 +55,9 @@ function readBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
       exchange.bodyDone = true;
       resolve(more === null ? (first ?? Buffer.alloc(0)) : Buffer.concat(more));
     });
-    // After 'end' this changes nothing; before it the client is gone.
-    req.on('close', () => reject(cutShort()));
+    req.on('close', () => {
+      if (!exchange.bodyDone) reject(cutShort());
+    });
   });
 }
 
