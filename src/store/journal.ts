@@ -13,11 +13,10 @@ import type { DiskFile } from '../system/disk.js';
 import type { Position } from './event.js';
 import {
   CONTENTS_OFFSET,
-  encodeHead,
   encodeLine,
   type Follows,
-  HEAD_BYTES_MAX,
   type JournalRecord,
+  merge,
   type SealedRecord,
   seal,
 } from './record.js';
@@ -189,7 +188,7 @@ export class Journal {
     this.#unproven.push(...records);
     if (durable) this.#prove(current);
     else this.#syncLater();
-    this.#settle(group, records, current.segment.number, starts);
+    this.#settle(group, current.segment.number, starts);
   }
 
   /** The head of the queue does not fit: goes on in a new segment. Without room for one, only the head fails. */
@@ -231,10 +230,12 @@ export class Journal {
     }
   }
 
-  /** Writes `follows`, all that is unproven and the group to a new segment, in one sync. Throws if it cannot. */
+  /** Writes a head with all that is unproven, and the group, to a new segment in one sync. Throws if it cannot. */
   async #begin(segment: Prepared, group: Entry[]): Promise<true> {
-    const records = [...this.#unproven, ...group.map(({ record }) => record)];
-    const head = encodeHead({ store: this.#options.storeId, follows: this.#proven });
+    const { storeId: store } = this.#options;
+    const carried = seal(merge(this.#unproven));
+    const head = encodeLine(carried, 0, { store, follows: this.#proven });
+    const records = group.map(({ record }) => record);
     const { bytes, starts } = encodeAll(records, head.length, 0);
     try {
       await segment.file.write(Buffer.concat([head, bytes]), 0);
@@ -246,29 +247,28 @@ export class Journal {
     this.#current = { segment, offset: head.length + bytes.length };
     this.#appendedBytes += this.#current.offset;
     this.#prove(this.#current);
-    // What was unproven is applied already; only where its contents lie is news.
-    const news = records.map((record, i) => i >= records.length - group.length || record.contents.length > 0);
-    this.#settle(
-      group,
-      records.filter((_, i) => news[i]),
-      segment.number,
-      starts.filter((_, i) => news[i]),
-    );
+    // What is carried was applied before; only where its contents lie is news.
+    if (carried.contents.length > 0) this.#apply(carried, segment.number, 0);
+    this.#settle(group, segment.number, starts);
     this.#options.segments.prepareAhead();
     return true;
   }
 
   #bytesAnew(group: readonly Entry[]): number {
-    const records = [...this.#unproven, ...group.map(({ record }) => record)];
-    return records.reduce((sum, { bytesMax }) => sum + bytesMax, HEAD_BYTES_MAX);
+    const records = [seal(merge(this.#unproven)), ...group.map(({ record }) => record)];
+    return records.reduce((sum, { bytesMax }) => sum + bytesMax, 0);
   }
 
-  /** Applies the records in order, then answers the group. */
-  #settle(group: Entry[], records: SealedRecord[], segment: number, starts: readonly number[]): void {
-    records.forEach((record, i) => {
-      this.#options.apply(record, { segment, offset: (starts[i] ?? 0) + CONTENTS_OFFSET });
+  /** Applies the group's records in order, then answers. */
+  #settle(group: Entry[], segment: number, starts: readonly number[]): void {
+    group.forEach(({ record }, i) => {
+      this.#apply(record, segment, starts[i] ?? 0);
     });
     for (const entry of group) entry.resolve();
+  }
+
+  #apply(record: JournalRecord, segment: number, start: number): void {
+    this.#options.apply(record, { segment, offset: start + CONTENTS_OFFSET });
   }
 
   /** Closes the current segment for good. What is unproven in it does not count. */

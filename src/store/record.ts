@@ -7,7 +7,10 @@
  * keep line breaks out of it:
  *
  *     {"contents":[…],"synced":n,"events":[…]}
- *     {"store":"…","follows":{"segment":n,"upTo":n},"synced":0,"events":[]}      (a segment's first line)
+ *
+ * The first record of a segment, its head, also says `"store":"…","follows":{"segment":n,"upTo":n}`: where the
+ * history that counts ends in the segment before. What was written behind that, and may have been promised,
+ * stands in the head once more: so it is never void in one place before it is whole in the other.
  *
  * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A
  * record is valid if and only if the line is whole and its CRC matches; its events stand or fall together.
@@ -49,8 +52,8 @@ const CRC_CHARS = 8;
 const CONTENTS_HEAD = '{"contents":[';
 /** Where the first content of a line begins, from the line's start. */
 export const CONTENTS_OFFSET = CRC_CHARS + 1 + CONTENTS_HEAD.length;
-/** No first line of a segment is longer. */
-export const HEAD_BYTES_MAX = 128;
+/** A head is at most this much longer than another record. */
+const HEAD_BYTES_MAX = 128;
 
 /** A record with its events as text, made once however often it has to be written. */
 export interface SealedRecord extends JournalRecord {
@@ -61,14 +64,27 @@ export interface SealedRecord extends JournalRecord {
 
 export function seal(record: JournalRecord): SealedRecord {
   const eventsText = JSON.stringify(record.events);
-  let bytesMax = CONTENTS_OFFSET + 64 + Buffer.byteLength(eventsText);
+  let bytesMax = CONTENTS_OFFSET + 64 + HEAD_BYTES_MAX + Buffer.byteLength(eventsText);
   for (const content of record.contents) bytesMax += content.length + 1;
   return { events: record.events, contents: record.contents, eventsText, bytesMax };
 }
 
+/** Several records as one, which stands or falls as a whole. */
+export function merge(records: readonly JournalRecord[]): JournalRecord {
+  return {
+    events: records.flatMap(({ events }) => events),
+    contents: records.flatMap(({ contents }) => contents),
+  };
+}
+
 /** The line of a record, line feed included. `synced`: the offset of this segment known to be on the device. */
-export function encodeLine({ contents, eventsText }: SealedRecord, synced: number): Buffer {
-  const rest = `"synced":${synced},"events":${eventsText}}\n`;
+export function encodeLine(
+  { contents, eventsText }: SealedRecord,
+  synced: number,
+  head?: SegmentHead,
+): Buffer {
+  const headText = head ? `"store":"${head.store}","follows":${JSON.stringify(head.follows)},` : '';
+  const rest = `${headText}"synced":${synced},"events":${eventsText}}\n`;
   if (contents.length === 0) return sealLine(Buffer.from(`         {${rest}`));
   let bytes = CONTENTS_OFFSET + contents.length + 1 + Buffer.byteLength(rest);
   for (const content of contents) bytes += content.length;
@@ -83,12 +99,6 @@ export function encodeLine({ contents, eventsText }: SealedRecord, synced: numbe
   line[at++] = COMMA;
   line.write(rest, at);
   return sealLine(line);
-}
-
-/** The first line of a segment. */
-export function encodeHead({ store, follows }: SegmentHead): Buffer {
-  const text = `"store":"${store}","follows":${JSON.stringify(follows)},"synced":0,"events":[]`;
-  return sealLine(Buffer.from(`         {${text}}\n`));
 }
 
 const COMMA = 0x2c;

@@ -4,7 +4,7 @@
  */
 import { isFinal } from '../message/message.js';
 import type { Damaged } from './damaged.js';
-import { CONTENTS_OFFSET, decodeLine, type Follows, HEAD_BYTES_MAX, type JournalRecord } from './record.js';
+import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
 import { chooseBase, type Head, judge, linkHistory, scan } from './recovery.js';
 import type { Segments } from './segments.js';
 import { type FoundSnapshot, stateOf } from './snapshot.js';
@@ -12,6 +12,8 @@ import { apply, type State } from './state.js';
 
 /** Why a message found in a history with a gap is not sent by itself. */
 export const UNKNOWN_OUTCOME = 'outcome unknown after storage damage';
+
+const FIRST_LINE_BYTES = 512;
 
 export interface Replayed {
   readonly state: State;
@@ -62,7 +64,7 @@ export async function replay(options: {
     for (const { offset, end, record } of judgement.valid) {
       replayedBytes += end - offset;
       apply(state, record.events, { segment: stretch.segment, offset: offset + CONTENTS_OFFSET });
-      if (offset >= judgement.provenTo && !record.head) unproven.push(copyOf(record));
+      if (offset >= judgement.provenTo && record.events.length > 0) unproven.push(copyOf(record));
     }
     for (const { offset, end } of judgement.damaged) {
       const where = `${String(stretch.segment).padStart(8, '0')}.log.${offset}`;
@@ -79,8 +81,7 @@ async function readHeads(segments: Segments, from: number, state: State): Promis
   const newest = segments.numbers.at(-1);
   for (const number of segments.numbers) {
     if (number < from) continue;
-    const line = await segments.read(number, 0, HEAD_BYTES_MAX);
-    const head = decodeLine(line.subarray(0, line.indexOf(0x0a) + 1))?.head;
+    const head = await readHead(segments, number);
     if (head && state.storeId === '') state.storeId = head.store;
     if (head || number === from || !(await isUntouched(segments, number))) {
       heads.set(number, head?.follows ?? 'unreadable');
@@ -91,6 +92,13 @@ async function readHeads(segments: Segments, from: number, state: State): Promis
     }
   }
   return heads;
+}
+
+/** The first record of a segment. It is short, but for what a start in doubt had to carry over. */
+async function readHead(segments: Segments, number: number): Promise<SegmentHead | undefined> {
+  let bytes = await segments.read(number, 0, FIRST_LINE_BYTES);
+  if (!bytes.includes(0x0a)) bytes = await segments.read(number, 0, segments.sizeOf(number));
+  return decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1))?.head;
 }
 
 async function isUntouched(segments: Segments, number: number): Promise<boolean> {

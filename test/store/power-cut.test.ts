@@ -1,0 +1,272 @@
+/**
+ * Cuts the power before every single operation on the disk, in every variant of what the disk may then hold,
+ * recovers, and holds the result against the books: what was acknowledged is there, what was refused is not,
+ * what was final stays final. Then proves that the sweep can see: each planted fault makes it fail.
+ */
+import t from 'tap';
+import { decodeLine, encodeLine, seal } from '../../src/store/record.js';
+import type { DiskFile } from '../../src/system/disk.js';
+import { Bookkeeper, draftTo } from '../support/bookkeeper.js';
+import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
+import type { PowerCut } from '../support/faulty-nodes.js';
+import { seededRandom, testSeed } from '../support/random.js';
+import { openOn } from '../support/store.js';
+
+const seed = testSeed();
+const random = seededRandom(seed);
+const LONG = process.env.FIELDPOST_TEST_LONG === '1';
+const KIB = 1024;
+const VARIANTS: readonly PowerCut[] = ['nothing', 'everything', 'random', 'random', 'torn-head', 'torn-tail'];
+
+interface CutPoint {
+  readonly n: number;
+  readonly operation: Operation;
+  readonly books: Bookkeeper;
+  readonly disks: readonly { kind: PowerCut; disk: FaultyDisk }[];
+}
+
+/** First start, single and batch accepts, outcomes of every kind, changes, hold, a clean stop and a restart. */
+async function everyday(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
+  let { store, clock } = await openOn(disk, seed);
+  await books.accept(store, [draftTo('first')]);
+  await books.accept(store, [draftTo('b1'), draftTo('b2', 5000), draftTo('b3')], {
+    key: 'key-1',
+    hash: 'h1',
+  });
+  await Promise.all(['c1', 'c2', 'c3', 'c4'].map((name) => books.accept(store, [draftTo(name, 900)])));
+  await books.settle(store, 'first', { kind: 'sent', reply: '250 taken' });
+  await books.settle(store, 'b1', { kind: 'failed', reply: '550 unknown' });
+  await books.settle(store, 'b2', { kind: 'deferred', reply: '451 later', delayMs: 60_000 });
+  await clock.advance(1000);
+  books.synced();
+  await books.change(store, 'b1', 'retry', 'queued');
+  await books.change(store, 'b3', 'cancel', 'cancelled');
+  await books.setHeld(store, true);
+  await books.settle(store, 'c1', { kind: 'sent', reply: '250 taken' });
+  await Promise.all([
+    books.accept(store, [draftTo('d1')]),
+    books.settle(store, 'c2', { kind: 'sent', reply: '250' }),
+  ]);
+  await store.close();
+  books.synced();
+  ({ store, clock } = await openOn(disk, seed + 1));
+  await books.setHeld(store, false);
+  await books.accept(store, [draftTo('e1', 3000)]);
+  await books.settle(store, 'e1', { kind: 'expired', reply: 'too old' });
+  await books.settle(store, 'c3', { kind: 'sent', reply: '250 taken' });
+  await clock.advance(1000);
+  books.synced();
+  await books.accept(store, [draftTo('f1')]);
+}
+
+/** Enough to change segments, checkpoint several times, and move old content to new segments. */
+async function heavy(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
+  const { store, clock } = await openOn(disk, seed);
+  for (let i = 0; i < 13; i++) {
+    await books.accept(store, [draftTo(`small${i}`), draftTo(`big${i}`, 700 * KIB)], {
+      key: `k${i}`,
+      hash: 'h',
+    });
+    await books.settle(store, `big${i}`, { kind: 'sent', reply: '250 taken' });
+    if (i % 4 === 3) {
+      await clock.advance(1000);
+      books.synced();
+    }
+  }
+  await books.accept(store, [draftTo('huge', 1500 * KIB)]);
+  await books.accept(store, [draftTo('last')]);
+  await store.close();
+  books.synced();
+}
+
+/** Runs the scenario once; before each operation takes what some or all variants of a power cut would leave. */
+async function cutPoints(
+  scenario: (disk: FaultyDisk, books: Bookkeeper) => Promise<void>,
+  options: { kinds?: number; lie?: (disk: FaultyDisk) => void; disk?: FaultyDisk; books?: Bookkeeper } = {},
+): Promise<CutPoint[]> {
+  const { kinds = VARIANTS.length, lie, books = new Bookkeeper() } = options;
+  const disk = options.disk ?? new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
+  lie?.(disk);
+  const points: CutPoint[] = [];
+  disk.onOperation = (n, operation) => {
+    const at = Math.floor(random() * VARIANTS.length);
+    const some = [...VARIANTS.slice(at), ...VARIANTS.slice(0, at)].slice(0, kinds);
+    const disks = some.map((kind) => ({ kind, disk: disk.afterPowerCut(kind, random) }));
+    points.push({ n, operation, books: books.copy(), disks });
+    return 'ok';
+  };
+  await scenario(disk, books);
+  return points;
+}
+
+/** Recovers each disk of each point; returns what was broken, at most about `limit` faults. */
+async function sweep(points: readonly CutPoint[], limit = Number.POSITIVE_INFINITY): Promise<string[]> {
+  const found: string[] = [];
+  for (const { n, operation, books, disks } of points) {
+    for (const { kind, disk } of disks) {
+      const words = await recoverAndCheck(disk, books).catch((error: Error) => [
+        `no start: ${error.message}`,
+      ]);
+      found.push(
+        ...words.map((it) => `cut before ${n} (${operation.kind} ${operation.path}), ${kind}: ${it}`),
+      );
+    }
+    if (found.length >= limit) break;
+  }
+  return found;
+}
+
+/** Recovers, checks, goes on a little, and cuts the power once more. */
+async function recoverAndCheck(disk: FaultyDisk, books: Bookkeeper): Promise<string[]> {
+  const { store } = await openOn(disk, seed + 7);
+  const found = await books.violations(store);
+  const later = books.copy();
+  later.reconcile(store);
+  await later.accept(store, [draftTo('after')]);
+  const { store: again } = await openOn(disk.afterPowerCut('nothing'), seed + 8);
+  return [...found, ...(await later.violations(again)).map((words) => `after going on: ${words}`)];
+}
+
+t.comment(`seed ${seed}`);
+
+t.test('the power cut before every operation of everyday use', async (t) => {
+  const points = await cutPoints(everyday);
+  const found = await sweep(points);
+  t.comment(`${points.length} cut points x ${VARIANTS.length} variants, ${found.length} violations`);
+  t.same(found.slice(0, 5), []);
+});
+
+t.test('the power cut before every operation of heavy use', async (t) => {
+  const kinds = LONG ? VARIANTS.length : 1;
+  let relocations = 0;
+  const lie = (disk: FaultyDisk) =>
+    onWrite(disk, (bytes) => {
+      if (bytes.includes('"e":"relocated"')) relocations++;
+      return bytes;
+    });
+  const points = await cutPoints(heavy, { kinds, lie });
+  const found = await sweep(points);
+  t.comment(`${points.length} cut points x ${kinds} variants, ${found.length} violations`);
+  t.same(found.slice(0, 5), []);
+  t.ok(relocations > 0, 'old content was moved');
+  t.ok(
+    points.some(({ operation }) => operation.kind === 'remove' && operation.path.includes('/journal/')),
+    'segments were removed',
+  );
+});
+
+t.test('the power cut during recovery from a power cut', async (t) => {
+  const points = await cutPoints(everyday, { kinds: LONG ? VARIANTS.length : 1 });
+  let recoveries = 0;
+  const found: string[] = [];
+  for (const { books, disks } of points) {
+    for (const { disk } of disks) {
+      const recovery = async (disk: FaultyDisk) => {
+        const { store } = await openOn(disk, seed + 3);
+        await store.close();
+      };
+      const inner = await cutPoints(recovery, { kinds: LONG ? 3 : 1, disk, books });
+      recoveries += inner.length;
+      found.push(...(await sweep(inner)));
+    }
+  }
+  t.comment(`${recoveries} cuts during recovery, ${found.length} violations`);
+  t.same(found.slice(0, 5), []);
+  t.ok(recoveries > points.length, 'recovery itself writes');
+});
+
+/** Each makes the disk, or what is written to it, lie in one point on which the promises rest. */
+const PLANTED: readonly { fault: string; lie: (disk: FaultyDisk) => void; scenario: typeof everyday }[] = [
+  { fault: 'records are not synced', scenario: everyday, lie: (disk) => skipSync(disk, /journal/) },
+  { fault: 'the snapshot is not synced', scenario: everyday, lie: (disk) => skipSync(disk, /store\.json/) },
+  {
+    fault: "a segment's name is not synced",
+    scenario: everyday,
+    lie: (disk) => skipDirectory(disk, /journal$/),
+  },
+  {
+    fault: "the state directory's names are not synced",
+    scenario: everyday,
+    lie: (disk) => skipDirectory(disk, /fieldpost$/),
+  },
+  {
+    fault: "the state directory's own name is not synced",
+    scenario: everyday,
+    lie: (disk) => skipDirectory(disk, /lib$/),
+  },
+  { fault: 'records are answered before they are synced', scenario: everyday, lie: syncLate },
+  {
+    fault: 'a new segment does not say how far the one before counts',
+    scenario: everyday,
+    lie: followsNothing,
+  },
+  {
+    fault: 'segments go before the snapshots that do without them are kept',
+    scenario: heavy,
+    lie: (disk) => skipDirectory(disk, /fieldpost$/, 1),
+  },
+];
+
+for (const { fault, lie, scenario } of PLANTED) {
+  t.test(`the sweep sees when ${fault}`, async (t) => {
+    const points = await cutPoints(scenario, { lie, kinds: scenario === heavy ? 2 : VARIANTS.length });
+    // What shows only after a checkpoint shows sooner from the end.
+    const found = await sweep(points.reverse(), 1);
+    t.comment(found[0] ?? 'nothing seen');
+    t.ok(found.length > 0, 'a violation is found');
+  });
+}
+
+/** Lets `how` change what is written to the journal. */
+function onWrite(disk: FaultyDisk, how: (bytes: Buffer, offset: number) => Buffer): void {
+  onOpen(disk, /journal/, (file) => {
+    const { write } = file;
+    file.write = (bytes, offset) => write.call(file, how(bytes, offset), offset);
+  });
+}
+
+function onOpen(disk: FaultyDisk, path: RegExp, how: (file: DiskFile) => void): void {
+  const { open } = disk;
+  disk.open = async (at, mode) => {
+    const file = await open.call(disk, at, mode);
+    if (path.test(at)) how(file);
+    return file;
+  };
+}
+
+function skipSync(disk: FaultyDisk, path: RegExp): void {
+  onOpen(disk, path, (file) => {
+    file.sync = async () => undefined;
+  });
+}
+
+/** Syncs of the directory are left out, but for the first `after` of them. */
+function skipDirectory(disk: FaultyDisk, path: RegExp, after = 0): void {
+  const { syncDirectory } = disk;
+  let seen = 0;
+  disk.syncDirectory = async (at) => {
+    if (path.test(at) && ++seen > after) return;
+    await syncDirectory.call(disk, at);
+  };
+}
+
+function syncLate(disk: FaultyDisk): void {
+  onOpen(disk, /journal/, (file) => {
+    const { sync } = file;
+    file.sync = async () => {
+      setImmediate(() => sync.call(file).catch(() => undefined));
+    };
+  });
+}
+
+function followsNothing(disk: FaultyDisk): void {
+  onWrite(disk, (bytes, offset) => {
+    const first = offset === 0 ? decodeLine(bytes.subarray(0, bytes.indexOf('\n') + 1)) : null;
+    if (!first?.head) return bytes;
+    const lie = encodeLine(seal({ events: first.events, contents: first.contents }), 0, {
+      ...first.head,
+      follows: { ...first.head.follows, upTo: 2 ** 20 },
+    });
+    return Buffer.concat([lie, bytes.subarray(bytes.indexOf('\n') + 1)]);
+  });
+}

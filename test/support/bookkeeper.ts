@@ -1,0 +1,220 @@
+/**
+ * Keeps the books on what a store has promised, and holds a recovered store against them. It knows each
+ * message by its destination, which is unique in a test. Used by the power-cut, disk-error and kill sweeps.
+ */
+import { parseAddress } from '../../src/message/address.js';
+import { type Content, type Draft, isFinal, type Status, type Verdict } from '../../src/message/message.js';
+import type { Store } from '../../src/store/store.js';
+
+/** `asked`: no answer yet, may be or not. `promised`: answered. `refused`: never. */
+type Standing = 'asked' | 'promised' | 'refused';
+
+interface Entry {
+  readonly draft: Draft;
+  readonly batch: number;
+  standing: Standing;
+  id: string | null;
+  /** What it may be found as; the first is what it was before the last change. */
+  may: Set<Status>;
+}
+
+interface KeyEntry {
+  readonly hash: string;
+  readonly batch: number;
+}
+
+export class Bookkeeper {
+  readonly #entries = new Map<string, Entry>();
+  readonly #keys = new Map<string, KeyEntry>();
+  #batches = 0;
+  #held = new Set([false]);
+
+  /** A copy of the books as they are now, to hold a later recovery against. */
+  copy(): Bookkeeper {
+    const copy = new Bookkeeper();
+    for (const [name, entry] of this.#entries) copy.#entries.set(name, { ...entry, may: new Set(entry.may) });
+    for (const [key, entry] of this.#keys) copy.#keys.set(key, entry);
+    copy.#batches = this.#batches;
+    copy.#held = new Set(this.#held);
+    return copy;
+  }
+
+  /** Messages promised so far. */
+  get promised(): number {
+    return [...this.#entries.values()].filter(({ standing }) => standing === 'promised').length;
+  }
+
+  idOf(name: string): string {
+    const id = this.#entries.get(name)?.id;
+    if (id === undefined || id === null) throw new Error(`${name} was never promised`);
+    return id;
+  }
+
+  /** Hands over one batch. Rejections are booked, not thrown. */
+  async accept(
+    store: Store,
+    drafts: readonly Draft[],
+    keyed: { key: string; hash: string } | null = null,
+  ): Promise<void> {
+    const batch = ++this.#batches;
+    const entries = drafts.map((draft): Entry => {
+      const entry: Entry = { draft, batch, standing: 'asked', id: null, may: new Set(['queued']) };
+      this.#entries.set(nameOf(draft.destination), entry);
+      return entry;
+    });
+    const outcomes = this.#unsynced();
+    try {
+      const { ids } = await store.accept(drafts, keyed);
+      entries.forEach((entry, i) => {
+        entry.standing = 'promised';
+        entry.id = ids[i] ?? null;
+      });
+      if (keyed) this.#keys.set(keyed.key, { hash: keyed.hash, batch });
+      settleAll(outcomes);
+    } catch (error) {
+      const code = (error as { code?: string }).code;
+      // Only after storage-failed is the outcome unknown.
+      if (code === 'queue-full' || code === 'storage-full' || code === 'stopping') {
+        for (const entry of entries) entry.standing = 'refused';
+      } else if (code !== 'storage-failed' && code !== 'POWERCUT') {
+        throw error;
+      }
+    }
+  }
+
+  /** Takes a message and settles it. The outcome is written at once and may be lost until the next sync. */
+  async settle(store: Store, name: string, verdict: Verdict): Promise<void> {
+    const entry = this.#entry(name);
+    store.take(this.idOf(name));
+    entry.may.add(verdict.kind);
+    await store.settle(this.idOf(name), verdict).catch(onlyStorage);
+  }
+
+  /** Does something that is synced before it is answered: `status` is what it makes of the message. */
+  async change(store: Store, name: string, how: 'cancel' | 'retry', status: Status): Promise<void> {
+    const entry = this.#entry(name);
+    const outcomes = this.#unsynced();
+    entry.may.add(status);
+    try {
+      await store[how](this.idOf(name));
+      settleAll(outcomes);
+      entry.may = new Set([status]);
+    } catch (error) {
+      onlyStorage(error);
+    }
+  }
+
+  async setHeld(store: Store, held: boolean): Promise<void> {
+    this.#held.add(held);
+    try {
+      await (held ? store.hold() : store.release());
+      this.#held = new Set([held]);
+    } catch (error) {
+      onlyStorage(error);
+    }
+  }
+
+  /** All that was written is synced by now: a second has passed, or the store was closed. */
+  synced(): void {
+    settleAll(this.#unsynced());
+  }
+
+  /** Takes what a recovered store holds for the truth from now on: what was in doubt is decided. */
+  reconcile(store: Store): void {
+    const statuses = new Map(
+      store
+        .list({ status: null, limit: 100_000, after: null })
+        .messages.map((m) => [nameOf(m.destination), m]),
+    );
+    for (const [name, entry] of this.#entries) {
+      const message = statuses.get(name);
+      entry.standing = message ? 'promised' : 'refused';
+      entry.id = message?.id ?? null;
+      if (message) entry.may = new Set([message.status]);
+    }
+    this.#held = new Set([store.held]);
+  }
+
+  /** What `store` breaks of the promises, in words; nothing if it keeps them. */
+  async violations(store: Store): Promise<string[]> {
+    const found: string[] = [];
+    const byName = new Map(
+      store
+        .list({ status: null, limit: 100_000, after: null })
+        .messages.map((m) => [nameOf(m.destination), m]),
+    );
+    const batches = new Map<number, Set<boolean>>();
+    for (const [name, { draft, standing, batch, id, may }] of this.#entries) {
+      const message = byName.get(name);
+      byName.delete(name);
+      batches.set(batch, (batches.get(batch) ?? new Set()).add(message !== undefined));
+      if (standing === 'refused' && message) found.push(`${name} was refused and is there`);
+      if (standing === 'promised' && !message) found.push(`${name} was promised and is lost`);
+      if (!message) continue;
+      if (id !== null && message.id !== id) found.push(`${name} has another id`);
+      if (!may.has(message.status)) found.push(`${name} is ${message.status}, not ${[...may].join(' or ')}`);
+      if (isFinal(message.status) && message.status !== 'failed') continue;
+      const content = await store.content(message).catch((error: Error) => error.message);
+      if (!sameContent(content, draft.content))
+        found.push(`${name} has lost its content: ${contentWords(content)}`);
+    }
+    for (const [batch, present] of batches)
+      if (present.size > 1) found.push(`batch ${batch} is there in part`);
+    for (const name of byName.keys()) found.push(`${name} came from nowhere`);
+    if (!this.#held.has(store.held)) found.push(`held is ${store.held}`);
+    if (store.storage().damaged > 0) found.push('damage is reported where there is none');
+    await this.#checkKeys(store, found);
+    return found;
+  }
+
+  async #checkKeys(store: Store, found: string[]): Promise<void> {
+    for (const [key, { hash, batch }] of this.#keys) {
+      const ids = [...this.#entries.values()].filter((entry) => entry.batch === batch).map(({ id }) => id);
+      const answer = await store.accept([], { key, hash }).catch((error: Error) => error);
+      if (answer instanceof Error || !answer.replayed || answer.ids.join() !== ids.join()) {
+        found.push(`key ${key} is forgotten`);
+      }
+    }
+  }
+
+  /** Outcomes that may still be lost. */
+  #unsynced(): Entry[] {
+    return [...this.#entries.values()].filter(({ may }) => may.size > 1);
+  }
+
+  #entry(name: string): Entry {
+    const entry = this.#entries.get(name);
+    if (!entry) throw new Error(`there is no ${name}`);
+    return entry;
+  }
+}
+
+/** Of what each may be, only the last change is left. */
+function settleAll(entries: Entry[]): void {
+  for (const entry of entries) entry.may = new Set([...entry.may].slice(-1));
+}
+
+function onlyStorage(error: unknown): void {
+  const code = (error as { code?: string }).code;
+  if (code !== 'storage-failed' && code !== 'storage-full' && code !== 'POWERCUT') throw error;
+}
+
+function sameContent(a: Content | string, b: Content): boolean {
+  return typeof a !== 'string' && a.subject === b.subject && a.plain === b.plain && a.html === b.html;
+}
+
+function contentWords(content: Content | string): string {
+  return typeof content === 'string' ? content : 'it is another';
+}
+
+/** An email to `name`@example.com whose text is `bytes` long and tells whose it is. */
+export function draftTo(name: string, bytes = 200): Draft {
+  const destination = parseAddress(`${name}@example.com`);
+  if (!destination) throw new Error(`${name} makes no address`);
+  const plain = `to ${name} `.padEnd(bytes, 'żółw ');
+  return { type: 1, destination, content: { subject: name, plain, html: '' }, ignored: [] };
+}
+
+function nameOf(destination: string): string {
+  return destination.slice(0, destination.indexOf('@'));
+}

@@ -1,0 +1,40 @@
+/** The real store on a faulty disk, a fake clock and a lock that is always free. */
+import type { StoreOptions } from '../../src/store/journaled-store.js';
+import { openStore } from '../../src/store/journaled-store.js';
+import type { Store } from '../../src/store/store.js';
+import { createLog } from '../../src/system/log.js';
+import { FakeClock } from './clock.js';
+import type { FaultyDisk } from './faulty-disk.js';
+import { seededRandom } from './random.js';
+
+export const STATE_DIR = '/var/lib/fieldpost';
+
+export interface Bench {
+  readonly store: Store;
+  readonly clock: FakeClock;
+  readonly lines: string[];
+}
+
+/** Opens the store on `disk`. Everything random follows from `seed`. */
+export async function openOn(
+  disk: FaultyDisk,
+  seed = 1,
+  options: Partial<StoreOptions> = {},
+): Promise<Bench> {
+  const clock = options.clock instanceof FakeClock ? options.clock : new FakeClock();
+  const random = seededRandom(seed);
+  const lines: string[] = [];
+  const store = await openStore({
+    disk,
+    clock,
+    log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
+    randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256)),
+    takeLock: async () => ({ release: async () => undefined }),
+    directory: STATE_DIR,
+    historyMax: 1000,
+    keepFailedMs: 7 * 24 * 3600 * 1000,
+    budget: { maxQueue: 10_000, maxSpoolBytes: 256 * 2 ** 20, minFreeBytes: 0 },
+    ...options,
+  });
+  return { store, clock, lines };
+}
