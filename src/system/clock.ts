@@ -20,26 +20,34 @@ export interface Timer {
   stop(): void;
 }
 
-// os.uptime() reads a file; between two looks the process's own clock tells the difference.
+// The uptime is read from a file; between two looks the process's own clock tells the difference.
 const UPTIME_FRESH_MS = 1000;
 // The longest time setTimeout takes; a longer wait is woken early and asks again.
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 
-/** The real clocks of this device. */
-export function systemClock(): Clock {
-  let anchorMs = Number.NEGATIVE_INFINITY;
-  let offsetMs = 0;
-  let lastMs = 0;
+/** Where the boot's clock comes from: seconds since boot with suspends, and a finer clock that may miss them. */
+interface BootSource {
+  uptimeS(): number;
+  processMs(): number;
+}
+
+const SYSTEM: BootSource = { uptimeS: uptime, processMs: () => performance.now() };
+
+/** The real clocks of this device; `source` is another only in its test. */
+export function systemClock(source: BootSource = SYSTEM): Clock {
+  let lookedMs = Number.NEGATIVE_INFINITY;
+  let offsetMs = Number.NEGATIVE_INFINITY;
   return {
     wallMs: () => Date.now(),
     bootMs() {
-      const nowMs = performance.now();
-      if (nowMs - anchorMs > UPTIME_FRESH_MS) {
-        anchorMs = nowMs;
-        offsetMs = uptime() * 1000 - nowMs;
+      if (source.processMs() - lookedMs >= UPTIME_FRESH_MS) {
+        const uptimeMs = source.uptimeS() * 1000;
+        lookedMs = source.processMs();
+        // Only a suspend moves the offset, and only up; an uptime in coarse steps (whole seconds where /proc is
+        // hidden) tells it too low, never too high. So the highest seen is the best, and time never goes back.
+        offsetMs = Math.max(offsetMs, uptimeMs - lookedMs);
       }
-      lastMs = Math.max(lastMs, Math.round(nowMs + offsetMs));
-      return lastMs;
+      return Math.round(source.processMs() + offsetMs);
     },
     boot: readBootId(),
     after(ms, wake) {

@@ -46,7 +46,17 @@ function formatFields(fields: LogFields): string {
   for (const [key, value] of Object.entries(fields)) {
     if (value === undefined || value === null) continue;
     const words = String(value);
-    text += ` ${key}=${/^[^\s"=\p{C}]+$/u.test(words) ? words : JSON.stringify(words)}`;
+    text += ` ${key}=${/^[^\s"=\p{C}]+$/u.test(words) ? words : quote(words)}`;
   }
   return text;
+}
+
+/**
+ * A JSON string with every control, separator and direction mark escaped, not only those JSON asks for: what a
+ * stranger sends can neither start a line of its own nor command the terminal that shows it.
+ */
+function quote(words: string): string {
+  return JSON.stringify(words).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (found) =>
+    found.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+  );
 }
