@@ -137,9 +137,8 @@ export class Conversation {
   received(chunk: string): void {
     this.#isMidLine = !chunk.endsWith('\n');
     this.#pendingChars += chunk.length;
-    if (this.#pendingChars <= REPLY_BYTES_MAX) return;
-    // Not from within: the wire still has this chunk in its hands.
-    queueMicrotask(() => this.end(this.trouble(this.#phase, 'garbage', 'its reply has no end')));
+    if (this.#pendingChars > REPLY_BYTES_MAX)
+      this.end(this.trouble(this.#phase, 'garbage', 'its reply has no end'));
   }
 
   line(line: string): void {
@@ -204,7 +203,10 @@ export class Conversation {
     this.#deadline?.stop();
     // Left alone, it would be read to its end although nobody takes it.
     group?.source?.destroy();
-    this.#closed = this.#wire.close().catch(() => undefined);
+    // Not from within: whatever told us of the end may still have the connection in its hands.
+    this.#closed = Promise.resolve()
+      .then(() => this.#wire.close())
+      .catch(() => undefined);
     group?.reject(new SessionError(this.#doubt));
     return this.#closed;
   }

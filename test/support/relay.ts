@@ -28,7 +28,7 @@ export interface Act {
   readonly raw?: string;
   /** One write per byte, each in its own turn of the event loop. */
   readonly bytewise?: boolean;
-  /** `fin` ends, `rst` resets the connection; `deaf` stops reading from it. */
+  /** `fin` ends, `rst` resets the connection; `deaf` stops reading from it. After any of them no TLS is spoken. */
   readonly after?: 'fin' | 'rst' | 'deaf';
 }
 
@@ -311,8 +311,10 @@ class Conversation {
     }
     this.act(scripted);
     if (moment === 'data' && isPositive(scripted)) this.#openContent();
-    else if (moment === 'starttls' && isPositive(scripted)) this.#shield();
-    else if (isPositive(scripted)) this.#honest(moment, line);
+    else if (moment === 'starttls') {
+      if (isPositive(scripted) && (typeof scripted === 'string' || scripted.after === undefined))
+        this.#shield();
+    } else if (isPositive(scripted)) this.#honest(moment, line);
   }
 
   #honest(moment: Moment, line: string): Answer {
