@@ -456,6 +456,7 @@ t.test('env files are read as systemd reads them', async (t) => {
     ['A=1\nA=2', { A: '2' }],
     ['\uFEFFA=1', { A: '1' }],
     ['A=a\\  \nB="a "  ', { A: 'a ', B: 'a ' }],
+    ['A=\\a"b"', { A: 'a"b"' }],
     ['A=x=y', { A: 'x=y' }],
     ['A=tail\\', { A: 'tail' }],
   ];

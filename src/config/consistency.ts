@@ -42,7 +42,7 @@ function checkRelays(config: Config, values: SettingValues, findings: Findings):
     const key = values.FIELDPOST_RELAY_USER === null ? 'FIELDPOST_RELAY' : 'FIELDPOST_RELAY_USER';
     findings.problem(
       key,
-      'there is a user but no password: put it into a file and name that in FIELDPOST_RELAY_PASSWORD_FILE',
+      'there is a user but no password: put it into a file and name that in FIELDPOST_RELAY_PASSWORD_FILE, or give the systemd credential relay-password',
     );
   }
   if (withUser.length === 0 && config.relays.length > 0 && config.relayPassword !== null) {

@@ -1,0 +1,40 @@
+/**
+ * `fieldpost check`: all that is wrong with the configuration, or the effective one with its secrets hidden.
+ * Used by cli.ts.
+ */
+import { describeConfig, formatProblem, parseConfig } from '../config.js';
+import { type Command, EXIT } from './command.js';
+import { counted, json, painter, printable } from './words.js';
+
+export const check: Command = {
+  name: 'check',
+  summary: 'check the configuration and show what it amounts to',
+  help: `fieldpost check [--env-file FILE] [--json]
+
+Reads the configuration as the daemon does and prints every setting as it takes effect, secrets hidden; or
+every problem there is. Exit status 78 if the daemon would not start with it.`,
+  options: { json: { type: 'boolean' } },
+  asksService: true,
+  async run(input, context) {
+    const { stdout, stderr, env } = context;
+    const parsed = parseConfig(env, context.read, context);
+    if (input.options.json === true) {
+      const told =
+        'problems' in parsed ? parsed : { config: describeConfig(parsed.config), warnings: parsed.warnings };
+      stdout.write(json(told));
+      return 'problems' in parsed ? EXIT.config : EXIT.ok;
+    }
+    if ('problems' in parsed) {
+      const paint = painter(stderr, env);
+      for (const problem of parsed.problems) stderr.write(`${printable(formatProblem(problem))}\n`);
+      stderr.write(
+        `${paint('bad', `${counted(parsed.problems.length, 'problem')}: the daemon would not start.`)}\n`,
+      );
+      return EXIT.config;
+    }
+    for (const [key, value] of Object.entries(describeConfig(parsed.config)))
+      stdout.write(`${printable(`${key}=${value}`)}\n`);
+    for (const warning of parsed.warnings) stderr.write(`warning: ${printable(warning)}\n`);
+    return EXIT.ok;
+  },
+};

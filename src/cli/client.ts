@@ -1,0 +1,177 @@
+/**
+ * The command line's way to the running daemon: one call, one answer, over its first listener. Trouble comes
+ * as a CommandError that says what to do. Used by status, queue and send.
+ */
+import { Buffer } from 'node:buffer';
+import { request } from 'node:http';
+import { showListener } from '../config/endpoints.js';
+import { type Environment, formatProblem, type ListenConfig, parseConfig } from '../config.js';
+import { systemCodeOf, wordsOf } from '../errors.js';
+import { MIB, SECOND_MS } from '../limits.js';
+import { type CommandContext, CommandError, EXIT } from './command.js';
+
+/** The daemon's answer to a call: always a success; anything else is thrown. */
+export interface Answer {
+  readonly status: number;
+  /** Parsed JSON; null for an answer without a body. */
+  readonly body: unknown;
+  readonly replayed: boolean;
+}
+
+/** What to send besides method and path. */
+export interface CallContent {
+  readonly json?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type Call = (method: string, path: string, content?: CallContent) => Promise<Answer>;
+
+// A daemon that waits for its disk may take a while; one that hangs is told apart from one that is not there.
+const ANSWER_MS = 30 * SECOND_MS;
+// A page of a thousand messages with their replies is well below.
+const ANSWER_BYTES_MAX = 16 * MIB;
+// The settings that say how to reach the daemon. The others may be wrong, or unreadable, without harm here.
+const KEYS = ['FIELDPOST_LISTEN', 'FIELDPOST_API_TOKEN', 'FIELDPOST_API_TOKEN_FILE', 'CREDENTIALS_DIRECTORY'];
+
+/** The way to the daemon that this environment configures. Throws CommandError (78) if it makes no sense. */
+export function connect(env: Environment, context: CommandContext): Call {
+  const ours = Object.fromEntries(KEYS.map((key) => [key, env[key]]));
+  const parsed = parseConfig(ours, context.read, context);
+  if ('problems' in parsed)
+    throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
+  const { listen, apiToken } = parsed.config;
+  const [listener] = listen;
+  if (listener === undefined) throw new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener');
+  return (method, path, content = {}) => call(listener, apiToken, context, method, path, content);
+}
+
+async function call(
+  listener: ListenConfig,
+  token: string | null,
+  context: CommandContext,
+  method: string,
+  path: string,
+  content: CallContent,
+): Promise<Answer> {
+  const body = content.json === undefined ? null : Buffer.from(JSON.stringify(content.json));
+  const headers: Record<string, string> = {
+    // The daemon's guard knows this name, whatever address it listens on.
+    host: 'localhost',
+    ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': String(body.length) }),
+    ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+    ...content.headers,
+  };
+  const raw = await exchange(listener, context, { method, path, headers }, body);
+  return understand(raw, listener);
+}
+
+interface RawAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly replayed: boolean;
+  readonly text: string;
+}
+
+/** Sends one request and reads its answer whole. */
+function exchange(
+  listener: ListenConfig,
+  context: CommandContext,
+  head: { method: string; path: string; headers: Record<string, string> },
+  body: Buffer | null,
+): Promise<RawAnswer> {
+  return new Promise((resolve, reject) => {
+    const sent = request({ ...addressOf(listener), ...head, agent: false });
+    const deadline = context.clock.after(ANSWER_MS, () => {
+      sent.destroy(
+        new CommandError(EXIT.unavailable, `the daemon on ${showListener(listener)} does not answer`),
+      );
+    });
+    const fail = (error: unknown) => {
+      deadline.stop();
+      sent.destroy();
+      reject(error instanceof CommandError ? error : unreachable(error, listener));
+    };
+    sent.on('error', fail);
+    sent.on('response', (answer) => {
+      const chunks: Buffer[] = [];
+      let length = 0;
+      answer.on('error', fail);
+      answer.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+        length += chunk.length;
+        if (length > ANSWER_BYTES_MAX) fail(foreign(listener));
+      });
+      answer.on('end', () => {
+        deadline.stop();
+        resolve({
+          status: answer.statusCode ?? 0,
+          contentType: answer.headers['content-type'] ?? '',
+          replayed: answer.headers['idempotency-replayed'] === 'true',
+          text: Buffer.concat(chunks).toString('utf8'),
+        });
+      });
+    });
+    sent.end(body ?? undefined);
+  });
+}
+
+function addressOf(listener: ListenConfig): { socketPath: string } | { host: string; port: number } {
+  if (listener.kind === 'unix') return { socketPath: listener.path };
+  // Who listens on every address is reached on loopback.
+  const host = listener.host === '0.0.0.0' ? '127.0.0.1' : listener.host === '::' ? '::1' : listener.host;
+  return { host, port: listener.port };
+}
+
+function unreachable(error: unknown, listener: ListenConfig): CommandError {
+  const where = showListener(listener);
+  const code = systemCodeOf(error);
+  if (code === 'EACCES' || code === 'EPERM') {
+    return new CommandError(EXIT.noPermission, `this user may not talk to the daemon on ${where}`);
+  }
+  const gone = code === 'ECONNREFUSED' || code === 'ENOENT';
+  const why = gone ? '' : ` (${wordsOf(error)})`;
+  return new CommandError(
+    EXIT.unavailable,
+    `no daemon answers on ${where}${why}`,
+    'Is the service running? systemctl status fieldpost',
+  );
+}
+
+function foreign(listener: ListenConfig): CommandError {
+  return new CommandError(EXIT.unavailable, `what answers on ${showListener(listener)} is not Fieldpost`);
+}
+
+function understand(raw: RawAnswer, listener: ListenConfig): Answer {
+  const { status, replayed } = raw;
+  const done = status >= 200 && status < 300;
+  if (done && raw.text === '') return { status, body: null, replayed };
+  if (!/^application\/(?:problem\+)?json\b/.test(raw.contentType)) throw foreign(listener);
+  let body: unknown;
+  try {
+    body = JSON.parse(raw.text);
+  } catch {
+    throw foreign(listener);
+  }
+  if (done) return { status, body, replayed };
+  throw refused(status, body);
+}
+
+/** The daemon's problem (RFC 9457) as a CommandError: its words, and each fault on its own line. */
+function refused(status: number, body: unknown): CommandError {
+  const problem = (body ?? {}) as { title?: unknown; detail?: unknown; errors?: unknown };
+  const words = [problem.detail, problem.title, `the daemon answers ${status}`].find(
+    (text) => typeof text === 'string',
+  );
+  const faults = Array.isArray(problem.errors) ? problem.errors : [];
+  const lines = faults.map(
+    (fault: { pointer?: unknown; detail?: unknown }) => `  ${fault?.pointer}: ${fault?.detail}`,
+  );
+  return new CommandError(exitCodeOf(status), [words, ...lines].join('\n'));
+}
+
+function exitCodeOf(status: number): number {
+  if (status === 401 || status === 403) return EXIT.noPermission;
+  // Full, stopping, or a disk that fails: the same call may do later.
+  if (status === 408 || status === 429 || status >= 500) return EXIT.tempFail;
+  return EXIT.data;
+}

@@ -1,0 +1,81 @@
+/**
+ * What a command is, what it gets of the world, and how it ends. Used by every command and by main, which
+ * hands over the process's own streams.
+ */
+import type { ParseArgsConfig } from 'node:util';
+import type { Environment, ReadText } from '../config.js';
+import type { Clock } from '../system/clock.js';
+
+/** Exit statuses, as sysexits(3) has them. */
+export const EXIT = {
+  ok: 0,
+  usage: 64,
+  data: 65,
+  unavailable: 69,
+  tempFail: 75,
+  noPermission: 77,
+  config: 78,
+} as const;
+
+/** A stream that a command writes to. */
+export interface Output {
+  write(text: string): void;
+  readonly isTTY: boolean;
+}
+
+/** The daemon's own commands, which main carries out. */
+export type ServiceName = 'run' | 'dev' | 'cloud';
+
+/** Everything a command gets of the world. */
+export interface CommandContext {
+  readonly env: Environment;
+  readonly stdout: Output;
+  readonly stderr: Output;
+  readonly stdin: AsyncIterable<Uint8Array>;
+  /** Reads a text file; throws what node:fs throws. */
+  readonly read: ReadText;
+  readonly hostname: string;
+  readonly version: string;
+  readonly clock: Clock;
+  /** Runs a service with this environment (the env file's settings included) until it ends; gives its exit status. */
+  readonly serve: (name: ServiceName, env: Environment) => Promise<number>;
+}
+
+/** What stood on the command line after the command's name. */
+export interface CommandInput {
+  readonly options: Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;
+  readonly words: readonly string[];
+}
+
+/** One command of the command line. */
+export interface Command {
+  readonly name: string;
+  /** One line for the list of commands. */
+  readonly summary: string;
+  /** What `--help` prints: usage first, then whatever one needs to know. */
+  readonly help: string;
+  /** Besides `--help` and `--env-file`, which every command takes. */
+  readonly options: NonNullable<ParseArgsConfig['options']>;
+  /** True: without --env-file it takes the settings of the service on this device. */
+  readonly asksService: boolean;
+  /** Gives the exit status. Throws CommandError; anything else is a bug. */
+  run(input: CommandInput, context: CommandContext): Promise<number>;
+}
+
+/** Ends a command with a sentence on standard error, a hint under it where there is one, and an exit status. */
+export class CommandError extends Error {
+  readonly exitCode: number;
+  readonly hint: string;
+
+  constructor(exitCode: number, message: string, hint = '') {
+    super(message);
+    this.exitCode = exitCode;
+    this.hint = hint;
+  }
+}
+
+/** The option's text, or null if it was not given. */
+export function textOption(input: CommandInput, name: string): string | null {
+  const value = input.options[name];
+  return typeof value === 'string' ? value : null;
+}

@@ -1,0 +1,69 @@
+/**
+ * Where commands take their settings from: the environment, and the file that systemd reads for the service.
+ */
+
+import { parseEnvFile } from '../config/env-file.js';
+import type { Environment } from '../config.js';
+import { systemCodeOf, wordsOf } from '../errors.js';
+import { type CommandContext, CommandError, EXIT } from './command.js';
+
+/** The service's own file, which people edit. */
+const ENV_FILE = '/etc/fieldpost/fieldpost.env';
+
+/** Where systemd keeps the running service's credentials (systemd.exec(5)); only root gets in. */
+const CREDENTIALS = '/run/credentials/fieldpost.service';
+
+/** The environment with the settings of the env file `path` over it, as EnvironmentFile= does. Throws CommandError (78). */
+export function withEnvFile(path: string, context: CommandContext): Environment {
+  return { ...context.env, ...parseFile(path, readOrRefuse(path, context)) };
+}
+
+/**
+ * The environment that the service on this device has, as far as this user may know it: so that `fieldpost
+ * status` finds the daemon without being told how. An environment with a FIELDPOST_ key in it is left alone:
+ * somebody wants just that.
+ */
+export function serviceEnvironment(context: CommandContext): Environment {
+  const { env } = context;
+  if (Object.keys(env).some((key) => key.startsWith('FIELDPOST_'))) return env;
+  const credentials = mayRead(`${CREDENTIALS}/api-token`, context)
+    ? { CREDENTIALS_DIRECTORY: CREDENTIALS }
+    : {};
+  if (!mayRead(ENV_FILE, context)) {
+    context.stderr.write(`fieldpost: this user may not read ${ENV_FILE}: its settings are not used\n`);
+    return env;
+  }
+  try {
+    return { ...credentials, ...env, ...parseFile(ENV_FILE, context.read(ENV_FILE)) };
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return { ...credentials, ...env };
+    throw error;
+  }
+}
+
+/** False if the file is, or might be, there but is closed to this user. */
+function mayRead(path: string, context: CommandContext): boolean {
+  try {
+    context.read(path);
+    return true;
+  } catch (error) {
+    return systemCodeOf(error) !== 'EACCES';
+  }
+}
+
+function readOrRefuse(path: string, context: CommandContext): string {
+  try {
+    return context.read(path);
+  } catch (error) {
+    throw new CommandError(EXIT.config, `the env file is of no use: ${wordsOf(error)}`);
+  }
+}
+
+function parseFile(path: string, text: string): Environment {
+  const { values, problems } = parseEnvFile(text);
+  if (problems.length === 0) return values;
+  throw new CommandError(
+    EXIT.config,
+    problems.map(({ line, detail }) => `${path}:${line}: ${detail}`).join('\n'),
+  );
+}

@@ -1,0 +1,215 @@
+/**
+ * `fieldpost queue`: the queue as mailq shows it, and what an operator may do to it. Used by cli.ts.
+ */
+
+import { nearest } from '../config/nearest.js';
+import { LIST_LIMIT_MAX } from '../limits.js';
+import { type Call, connect } from './client.js';
+import {
+  type Command,
+  type CommandContext,
+  CommandError,
+  type CommandInput,
+  EXIT,
+  textOption,
+} from './command.js';
+import { columns, counted, json, moment, printable, span } from './words.js';
+
+/** A message as the API shows it (local-api §1). */
+interface ShownMessage {
+  id: string;
+  type: number;
+  destination: string;
+  status: string;
+  acceptedAt: string;
+  attempts: number;
+  lastReply: string | null;
+  nextAttemptAt: string | null;
+}
+
+const WAITING = ['sending', 'queued', 'deferred'] as const;
+const STATUSES = ['queued', 'sending', 'deferred', 'sent', 'failed', 'expired', 'cancelled'];
+const TYPES = new Map([
+  [1, 'email'],
+  [2, 'sms'],
+  [3, 'phone'],
+  [4, 'push'],
+]);
+
+type Action = (
+  words: readonly string[],
+  input: CommandInput,
+  call: Call,
+  context: CommandContext,
+) => Promise<void>;
+
+const ACTIONS: Readonly<Record<string, Action>> = {
+  list,
+  show,
+  retry: forEachId('POST', (id) => `/api/internal/messages/${id}/retry`, 'is due now'),
+  cancel: forEachId('DELETE', (id) => `/api/internal/messages/${id}`, 'is cancelled'),
+  flush: whole('flush', 'Everything is due now.'),
+  hold: whole('hold', 'Delivery is on hold; messages are still accepted. fieldpost queue release ends it.'),
+  release: whole('release', 'Delivery goes on.'),
+};
+
+export const queue: Command = {
+  name: 'queue',
+  summary: 'show the queue; retry, cancel, hold messages',
+  help: `fieldpost queue [list] [--status STATUS] [--json]   what waits, oldest first; or what has that status
+fieldpost queue show ID... [--json]                 all that is known of a message
+fieldpost queue retry ID...                         due now; a failed one is queued anew
+fieldpost queue cancel ID...                        never to be sent
+fieldpost queue flush                               everything due now
+fieldpost queue hold                                stop delivering, also after a restart
+fieldpost queue release                             deliver again
+
+STATUS is one of ${STATUSES.join(', ')}.
+Exit status: 0 done, 65 no such message or not possible for it, 69 no daemon answers.`,
+  options: { json: { type: 'boolean' }, status: { type: 'string' } },
+  asksService: true,
+  async run(input, context) {
+    const [verb = 'list', ...words] = input.words;
+    const action = Object.hasOwn(ACTIONS, verb) ? ACTIONS[verb] : undefined;
+    if (action === undefined) {
+      const meant = nearest(verb, Object.keys(ACTIONS));
+      const guess = meant === null ? '' : `; did you mean ${meant}?`;
+      throw new CommandError(EXIT.usage, `there is no queue ${verb}${guess}`, 'fieldpost queue --help');
+    }
+    if (action !== list && textOption(input, 'status') !== null)
+      throw new CommandError(EXIT.usage, '--status belongs to queue list');
+    await action(words, input, connect(context.env, context), context);
+    return EXIT.ok;
+  },
+};
+
+async function list(
+  words: readonly string[],
+  input: CommandInput,
+  call: Call,
+  context: CommandContext,
+): Promise<void> {
+  noMore(words);
+  const status = textOption(input, 'status');
+  if (status !== null && !STATUSES.includes(status)) {
+    throw new CommandError(EXIT.usage, `--status is one of ${STATUSES.join(', ')}`);
+  }
+  // By id, because a message may change its status between two calls; ids sort by acceptance.
+  const found = new Map<string, ShownMessage>();
+  for (const one of status === null ? WAITING : [status]) {
+    for await (const message of messagesWith(one, call)) found.set(message.id, message);
+  }
+  const messages = [...found.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  if (input.options.json === true) context.stdout.write(json(messages));
+  else context.stdout.write(table(messages, status, context.clock.wallMs()));
+}
+
+async function* messagesWith(status: string, call: Call): AsyncGenerator<ShownMessage> {
+  let after = '';
+  do {
+    const path = `/api/internal/messages?status=${status}&limit=${LIST_LIMIT_MAX}${after}`;
+    const page = (await call('GET', path)).body as { messages: ShownMessage[]; next: string | null };
+    yield* page.messages;
+    after = page.next === null ? '' : `&after=${encodeURIComponent(page.next)}`;
+  } while (after !== '');
+}
+
+/** A line per message, and under it, indented, what the relay said last. */
+function table(messages: readonly ShownMessage[], status: string | null, nowMs: number): string {
+  if (messages.length === 0) return status === null ? 'The queue is empty.\n' : `No message is ${status}.\n`;
+  const rows = messages.map((message) => [
+    message.id,
+    typeName(message),
+    moment(message.acceptedAt),
+    message.status,
+    message.destination,
+  ]);
+  const [head = '', ...lines] = columns(
+    [['ID', 'TYPE', 'ACCEPTED (UTC)', 'STATUS', 'DESTINATION'], ...rows].map((row) => row.map(printable)),
+  );
+  const told = lines.flatMap((line, index) => {
+    const note = noteOn(messages[index], nowMs);
+    return note === '' ? [line] : [line, `    (${printable(note)})`];
+  });
+  const noun = status === null ? 'message' : `${status} message`;
+  return `${[head, ...told, '', `${counted(messages.length, noun)}.`].join('\n')}\n`;
+}
+
+function noteOn(message: ShownMessage | undefined, nowMs: number): string {
+  if (message === undefined) return '';
+  const parts = [
+    message.lastReply ?? '',
+    message.attempts > 0 ? counted(message.attempts, 'attempt') : '',
+    message.nextAttemptAt === null ? '' : `next ${whenIs(message.nextAttemptAt, nowMs)}`,
+  ];
+  return parts.filter((part) => part !== '').join('; ');
+}
+
+function whenIs(iso: string, nowMs: number): string {
+  const inMs = Date.parse(iso) - nowMs;
+  return inMs > 0 ? `in ${span(inMs)}` : 'now';
+}
+
+function typeName(message: ShownMessage): string {
+  return TYPES.get(message.type) ?? String(message.type);
+}
+
+async function show(
+  words: readonly string[],
+  input: CommandInput,
+  call: Call,
+  context: CommandContext,
+): Promise<void> {
+  const shown: unknown[] = [];
+  for (const id of idsIn(words)) shown.push((await call('GET', `/api/internal/messages/${id}`)).body);
+  if (input.options.json === true) {
+    context.stdout.write(json(shown.length === 1 ? shown[0] : shown));
+    return;
+  }
+  const blocks = shown.map((message) => {
+    const facts = Object.entries(message as Record<string, unknown>).filter(([, value]) => value !== null);
+    const rows = facts.map(([key, value]) => [
+      key,
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ]);
+    return columns(rows.map((row) => row.map(printable))).join('\n');
+  });
+  context.stdout.write(`${blocks.join('\n\n')}\n`);
+}
+
+/** Calls `path` for each id; goes on after a refusal, so that one final message does not stop the rest. */
+function forEachId(method: string, path: (id: string) => string, done: string): Action {
+  return async (words, _input, call, context) => {
+    let refusal: CommandError | null = null;
+    for (const id of idsIn(words)) {
+      try {
+        await call(method, path(id));
+        context.stdout.write(`${printable(id)} ${done}\n`);
+      } catch (error) {
+        if (!(error instanceof CommandError) || error.exitCode !== EXIT.data) throw error;
+        if (refusal !== null) context.stderr.write(`fieldpost: ${refusal.message}\n`);
+        refusal = error;
+      }
+    }
+    if (refusal !== null) throw refusal;
+  };
+}
+
+function whole(name: string, done: string): Action {
+  return async (words, _input, call, context) => {
+    noMore(words);
+    await call('POST', `/api/internal/queue/${name}`);
+    context.stdout.write(`${done}\n`);
+  };
+}
+
+/** The ids on the command line, made safe for a path. */
+function idsIn(words: readonly string[]): string[] {
+  if (words.length === 0)
+    throw new CommandError(EXIT.usage, 'which message? fieldpost queue list shows the ids');
+  return words.map((word) => encodeURIComponent(word));
+}
+
+function noMore(words: readonly string[]): void {
+  if (words[0] !== undefined) throw new CommandError(EXIT.usage, `too much on the command line: ${words[0]}`);
+}

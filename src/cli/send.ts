@@ -1,0 +1,126 @@
+/**
+ * `fieldpost send`: hands a text mail to the daemon. Used by cli.ts.
+ */
+import { Buffer } from 'node:buffer';
+import { MIB } from '../limits.js';
+import { connect } from './client.js';
+import {
+  type Command,
+  type CommandContext,
+  CommandError,
+  type CommandInput,
+  EXIT,
+  textOption,
+} from './command.js';
+import { json, printable } from './words.js';
+
+// More than any setting lets the daemon take; an endless input must not fill the memory.
+const INPUT_BYTES_MAX = 64 * MIB;
+
+export const send: Command = {
+  name: 'send',
+  summary: 'send a mail',
+  help: `fieldpost send --to ADDRESS [--subject TEXT] [--body TEXT | -] [--html TEXT]
+               [--idempotency-key KEY] [--json]
+
+Hands a mail to the daemon and prints its id. With exit status 0 the daemon has stored it and will deliver it
+once the network allows; fieldpost queue show ID tells what became of it.
+
+  --to ADDRESS           may be repeated: each gets a mail of its own, and all are taken or none
+  --body TEXT            the plain text; with - instead it is read from standard input
+  --html TEXT            the same as HTML, beside the plain text or alone
+  --idempotency-key KEY  repeating the command with the same key sends nothing twice (for 24 hours)
+
+Exit status: 0 stored, 65 refused, 69 no daemon answers, 75 full or stopping: try later, 77 not allowed.`,
+  options: {
+    to: { type: 'string', multiple: true },
+    subject: { type: 'string' },
+    body: { type: 'string' },
+    html: { type: 'string' },
+    'idempotency-key': { type: 'string' },
+    json: { type: 'boolean' },
+  },
+  asksService: true,
+  async run(input, context) {
+    const destinations = input.options.to;
+    if (!Array.isArray(destinations))
+      throw new CommandError(EXIT.usage, 'to whom? --to ADDRESS', 'fieldpost send --help');
+    const text = { ...subject(input), ...(await plain(input, context)), ...html(input) };
+    if (Object.keys(text).length === 0) {
+      throw new CommandError(
+        EXIT.usage,
+        'there is nothing to send: --subject, --body (or -) or --html',
+        'fieldpost send --help',
+      );
+    }
+    const key = textOption(input, 'idempotency-key');
+    const answer = await connect(context.env, context)('POST', '/api/internal/messages', {
+      json: destinations.map((destination) => ({ type: 1, destination, ...text })),
+      headers: key === null ? {} : { 'idempotency-key': checkKey(key) },
+    });
+    if (input.options.json === true) context.stdout.write(json(answer.body));
+    else for (const line of tell(answer.body, answer.replayed)) context.stdout.write(`${printable(line)}\n`);
+    return EXIT.ok;
+  },
+};
+
+function subject(input: CommandInput): { subject?: string } {
+  const text = textOption(input, 'subject');
+  return text === null ? {} : { subject: text };
+}
+
+function html(input: CommandInput): { html?: string } {
+  const text = textOption(input, 'html');
+  return text === null ? {} : { html: text };
+}
+
+/** The plain text: of --body, or with `-` all of standard input. */
+async function plain(input: CommandInput, context: CommandContext): Promise<{ plain?: string }> {
+  const body = textOption(input, 'body');
+  const fromInput = body === '-' || input.words.includes('-');
+  const [stranger] = input.words.filter((word) => word !== '-');
+  if (stranger !== undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      `what is ${stranger}? The text goes into --body, or - reads it from standard input`,
+    );
+  }
+  if (fromInput && body !== null && body !== '-')
+    throw new CommandError(EXIT.usage, 'either --body or -, not both');
+  if (fromInput) return { plain: await readAll(context.stdin) };
+  return body === null ? {} : { plain: body };
+}
+
+async function readAll(stdin: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of stdin) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length > INPUT_BYTES_MAX)
+      throw new CommandError(EXIT.data, `standard input is longer than ${INPUT_BYTES_MAX / MIB} MiB`);
+  }
+  const bytes = Buffer.concat(chunks);
+  // What is not UTF-8 was written by an old program; Latin-1 loses no byte of it.
+  const text = bytes.toString('utf8');
+  return text.includes('\uFFFD') && !Buffer.from(text, 'utf8').equals(bytes)
+    ? bytes.toString('latin1')
+    : text;
+}
+
+/** A header value must not break its line; the daemon says what else it allows. */
+function checkKey(key: string): string {
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  throw new CommandError(EXIT.usage, '--idempotency-key takes visible ASCII characters without blanks');
+}
+
+function tell(body: unknown, replayed: boolean): string[] {
+  const entries = (Array.isArray(body) ? body : []) as {
+    id: string;
+    destination: string;
+    ignored?: string[];
+  }[];
+  return entries.map(
+    ({ id, destination }) => `${id} ${replayed ? 'was queued before' : 'is queued'} for ${destination}`,
+  );
+}

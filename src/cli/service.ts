@@ -1,0 +1,36 @@
+/**
+ * `fieldpost run`, `dev` and `cloud`: named and explained here, carried out by main. Used by cli.ts.
+ */
+import { type Command, CommandError, EXIT, type ServiceName } from './command.js';
+
+const SUMMARY: Record<ServiceName, string> = {
+  run: 'run the daemon (what the systemd service does)',
+  dev: 'run the daemon with a mail catcher and a reference cloud, all on this machine',
+  cloud: 'run the reference cloud alone',
+};
+
+const DETAIL: Record<ServiceName, string> = {
+  run: 'It runs until SIGTERM or Ctrl-C; SIGHUP re-reads what can change without a restart.\nA configuration with problems ends it with exit status 78; fieldpost check shows the same.',
+  dev: 'It prints the addresses, a curl line to try, and every mail as it arrives. State is kept in ./.fieldpost.',
+  cloud:
+    'It keeps the documents of devices, watches their heartbeats, and tells people when one falls silent.',
+};
+
+/** The command that starts this service. */
+export function service(name: ServiceName): Command {
+  return {
+    name,
+    summary: SUMMARY[name],
+    help: `fieldpost ${name} [--env-file FILE]
+
+${DETAIL[name]}`,
+    options: {},
+    asksService: false,
+    async run(input, context) {
+      const [word] = input.words;
+      if (word !== undefined)
+        throw new CommandError(EXIT.usage, `fieldpost ${name} takes no ${JSON.stringify(word)}`);
+      return context.serve(name, context.env);
+    },
+  };
+}

@@ -1,0 +1,148 @@
+/**
+ * `fieldpost status`: what the state endpoint says (local-api §3), in a few lines of words. Used by cli.ts.
+ */
+import { connect } from './client.js';
+import { type Command, EXIT } from './command.js';
+import { bytes, columns, counted, json, type Mood, moment, painter, printable, span } from './words.js';
+
+/** The snapshot of the state endpoint; what an older or newer daemon leaves out is not told. */
+interface DaemonState {
+  link?: { state: string; since: string | null; lastHeartbeat: string | null; reason: string | null };
+  relay?: { state: string; since: string | null; reason: string | null };
+  queue?: {
+    queued: number;
+    sending: number;
+    deferred: number;
+    failed: number;
+    oldestAgeMs: number;
+    bytes: number;
+    held: boolean;
+  };
+  destinations?: { count: number; synced: boolean; lastSync: string | null };
+  storage?: { state: string; reason: string | null; freeBytes: number; damaged: number };
+  clock?: { trusted: boolean };
+  version?: string;
+  uptimeMs?: number;
+}
+
+interface Line {
+  readonly topic: string;
+  readonly mood: Mood;
+  readonly words: string;
+}
+
+export const status: Command = {
+  name: 'status',
+  summary: 'say how the daemon is doing',
+  help: `fieldpost status [--env-file FILE] [--json]
+
+Says how the running daemon is doing: relay, queue, cloud link, destinations, storage, clock.
+--json prints the daemon's own snapshot.
+
+Exit status: 0 while the daemon can accept messages (a missing network is no error), 75 while its storage
+cannot, 69 if no daemon answers.`,
+  options: { json: { type: 'boolean' } },
+  asksService: true,
+  async run(input, context) {
+    const { body } = await connect(context.env, context)('GET', '/api/internal/state');
+    const state = (body ?? {}) as DaemonState;
+    if (input.options.json === true) context.stdout.write(json(body));
+    else print(state, painter(context.stdout, context.env), context.stdout);
+    return (state.storage?.state ?? 'ok') === 'ok' ? EXIT.ok : EXIT.tempFail;
+  },
+};
+
+function print(
+  state: DaemonState,
+  paint: (mood: Mood, text: string) => string,
+  out: { write(text: string): void },
+): void {
+  out.write(`Fieldpost ${printable(state.version ?? '')}, up ${span(state.uptimeMs ?? 0)}\n`);
+  const lines = [
+    ...relay(state),
+    ...queue(state),
+    ...link(state),
+    ...destinations(state),
+    ...storage(state),
+    ...clock(state),
+  ];
+  const heads = columns(lines.map(({ topic }) => [topic, '|']));
+  lines.forEach(({ mood, words }, index) => {
+    out.write(`${heads[index]?.slice(0, -1)}${paint(mood, printable(words))}\n`);
+  });
+}
+
+/** ` since …`, if that is known. */
+function since(iso: string | null | undefined): string {
+  return iso ? ` since ${moment(iso)} UTC` : '';
+}
+
+/** `: <reason>`, if there is one. */
+function because(reason: string | null | undefined): string {
+  return reason ? `: ${reason}` : '';
+}
+
+function relay({ relay }: DaemonState): Line[] {
+  if (relay === undefined) return [];
+  const say = (mood: Mood, words: string) => [{ topic: 'relay', mood, words }];
+  if (relay.state === 'none') return say('uneasy', 'none is configured (FIELDPOST_RELAY): messages are held');
+  if (relay.state === 'unknown') return say('good', 'not tried yet');
+  const words = `${relay.state}${since(relay.since)}${because(relay.reason)}`;
+  return say(relay.state === 'ok' ? 'good' : 'uneasy', words);
+}
+
+function queue({ queue }: DaemonState): Line[] {
+  if (queue === undefined) return [];
+  const waiting = queue.queued + queue.sending + queue.deferred;
+  const detail = [
+    queue.sending > 0 ? `${queue.sending} being sent` : '',
+    queue.deferred > 0 ? `${queue.deferred} deferred` : '',
+    waiting > 0 ? `the oldest for ${span(queue.oldestAgeMs)}` : '',
+  ].filter((part) => part !== '');
+  const words = waiting === 0 ? 'empty' : `${counted(waiting, 'message')} waiting (${detail.join(', ')})`;
+  const lines: Line[] = [{ topic: 'queue', mood: 'good', words: `${words}, ${bytes(queue.bytes)} on disk` }];
+  if (queue.held)
+    lines.push({ topic: '', mood: 'uneasy', words: 'delivery is on hold: fieldpost queue release ends it' });
+  if (queue.failed > 0) {
+    const words = `${counted(queue.failed, 'message')} failed: fieldpost queue list --status failed tells why`;
+    lines.push({ topic: '', mood: 'uneasy', words });
+  }
+  return lines;
+}
+
+function link({ link }: DaemonState): Line[] {
+  if (link === undefined) return [];
+  if (link.state === 'disabled') return [{ topic: 'cloud', mood: 'good', words: 'none is configured' }];
+  const heartbeat = link.lastHeartbeat === null ? '' : `, last heartbeat ${moment(link.lastHeartbeat)} UTC`;
+  const words = `${link.state}${since(link.since)}${heartbeat}${because(link.reason)}`;
+  return [{ topic: 'cloud', mood: link.state === 'online' ? 'good' : 'uneasy', words }];
+}
+
+function destinations({ destinations, link }: DaemonState): Line[] {
+  if (destinations === undefined) return [];
+  const count = counted(destinations.count, 'destination');
+  const say = (mood: Mood, words: string) => [{ topic: 'address book', mood, words: `${count}${words}` }];
+  if (link?.state === 'disabled') return say('good', '');
+  const last = destinations.lastSync ? ` (last synced ${moment(destinations.lastSync)} UTC)` : '';
+  if (destinations.synced) return say('good', `, in step with the cloud${last}`);
+  return say('uneasy', `, not yet in step with the cloud${last}`);
+}
+
+function storage({ storage }: DaemonState): Line[] {
+  if (storage === undefined) return [];
+  const well = storage.state === 'ok';
+  const words = `${storage.state}${because(storage.reason)}, ${bytes(storage.freeBytes)} free`;
+  const lines: Line[] = [{ topic: 'storage', mood: well ? 'good' : 'bad', words }];
+  if (storage.damaged > 0) {
+    const words = `${counted(storage.damaged, 'piece')} of the store could not be read and lie in damaged/`;
+    lines.push({ topic: '', mood: 'bad', words });
+  }
+  return lines;
+}
+
+function clock({ clock }: DaemonState): Line[] {
+  if (clock === undefined || clock.trusted) return [];
+  return [
+    { topic: 'clock', mood: 'uneasy', words: 'the time of day is not confirmed; dates shown may be wrong' },
+  ];
+}

@@ -1,0 +1,138 @@
+import t from 'tap';
+import { failure, fieldpost } from './terminal.js';
+
+const SERVICE_FILE = '/etc/fieldpost/fieldpost.env';
+
+t.test('without a command it lists them and calls that a usage error', async (t) => {
+  const bare = await fieldpost([]);
+  t.equal(bare.code, 64);
+  const asked = await fieldpost(['--help']);
+  t.equal(asked.code, 0);
+  t.equal(asked.err, '');
+  t.equal(asked.out, bare.err);
+  for (const name of ['run', 'dev', 'cloud', 'check', 'status', 'queue', 'send', 'version']) {
+    t.match(asked.out, new RegExp(`^  ${name} +\\w`, 'm'));
+    const help = await fieldpost([name, '--help']);
+    t.equal(help.code, 0, name);
+    t.match(help.out, new RegExp(`^fieldpost ${name}`));
+    t.strictSame(await fieldpost([name, '-h']), help);
+    t.strictSame(await fieldpost(['help', name]), help);
+  }
+});
+
+t.test('guesses what a slip of the finger meant', async (t) => {
+  const cases: [string[], RegExp][] = [
+    [['stauts'], /there is no command stauts; did you mean status\?\nfieldpost --help/],
+    [['teapot'], /there is no command teapot\n/],
+    [['help', 'sned'], /did you mean send/],
+    [['status', '--jsno'], /there is no option --jsno; did you mean --json\?\nfieldpost status --help/],
+    [['send', '--subjcet=x'], /did you mean --subject/],
+    [['send', '-x'], /there is no option --x\n/],
+    [['send', '--subject'], /--subject.*argument missing/],
+    [['queue', 'canel', 'x'], /there is no queue canel; did you mean cancel/],
+    [['queue', '__proto__'], /there is no queue __proto__/],
+    [['run', 'fast'], /takes no "fast"/],
+    [['\u001b[31mred'], /no command \\u\{1b\}\[31mred/],
+  ];
+  for (const [argv, words] of cases) {
+    const { code, out, err } = await fieldpost(argv);
+    t.equal(code, 64, argv.join(' '));
+    t.match(err, words);
+    t.equal(out, '');
+  }
+});
+
+t.test('version', async (t) => {
+  for (const argv of [['version'], ['--version'], ['-V']])
+    t.strictSame(await fieldpost(argv), { code: 0, out: 'fieldpost 1.2.3\n', err: '' });
+});
+
+t.test('services are handed to main with the environment they asked for', async (t) => {
+  const served: unknown[] = [];
+  const serve = async (name: string, env: unknown) => {
+    served.push([name, env]);
+    return 7;
+  };
+  const files = { '/f': 'FIELDPOST_LOG=debug\n', [SERVICE_FILE]: 'FIELDPOST_LOG=error\n' };
+  const world = { serve, files, env: { A: '1', FIELDPOST_LOG: 'warn' } };
+  t.equal((await fieldpost(['run'], world)).code, 7);
+  await fieldpost(['dev', '--env-file', '/f'], world);
+  await fieldpost(['cloud'], { ...world, env: {} });
+  t.strictSame(served, [
+    ['run', { A: '1', FIELDPOST_LOG: 'warn' }],
+    ['dev', { A: '1', FIELDPOST_LOG: 'debug' }],
+    ['cloud', {}],
+  ]);
+});
+
+t.test('a bad env file ends any command with all its lines', async (t) => {
+  const { code, err } = await fieldpost(['run', '--env-file', '/f'], { files: { '/f': 'A\nB=1\nC D=1\n' } });
+  t.equal(code, 78);
+  t.match(err, /\/f:1: .*\n\/f:3: /);
+  const missing = await fieldpost(['check', '--env-file', '/gone']);
+  t.equal(missing.code, 78);
+  t.match(missing.err, /\/gone/);
+});
+
+t.test('check shows what takes effect, with secrets hidden', async (t) => {
+  const env = { FIELDPOST_RELAY: 'smtp://u@h', FIELDPOST_RELAY_PASSWORD: 'hunter2' };
+  const { code, out, err } = await fieldpost(['check'], { env });
+  t.equal(code, 0);
+  t.match(out, /^FIELDPOST_RELAY=smtp:\/\/u@h:587$/m);
+  t.match(out, /^FIELDPOST_RELAY_PASSWORD=\(hidden\)$/m);
+  t.match(out, /^FIELDPOST_RETRY_MIN=1m$/m);
+  t.match(err, /^warning: FIELDPOST_RELAY_PASSWORD/);
+  const asJson = JSON.parse((await fieldpost(['check', '--json'], { env })).out);
+  t.match(asJson, { config: { FIELDPOST_RETRY_MIN: '1m' }, warnings: [/FIELDPOST_RELAY_PASSWORD/] });
+  t.notMatch(out + err + JSON.stringify(asJson), /hunter2/);
+});
+
+t.test('check tells every problem and ends as the daemon would', async (t) => {
+  const env = { FIELDPOST_LOG: 'loud\u001b[31m', FIELDPOST_TEAPOT: '1' };
+  const { code, out, err } = await fieldpost(['check'], { env });
+  t.equal(code, 78);
+  t.equal(out, '');
+  t.match(err, /FIELDPOST_TEAPOT.*\n.*FIELDPOST_LOG=loud\\u\{1b\}.*\n2 problems/);
+  const asJson = await fieldpost(['check', '--json'], { env });
+  t.equal(asJson.code, 78);
+  t.equal(JSON.parse(asJson.out).problems.length, 2);
+});
+
+t.test('check takes the settings of the service where nobody says otherwise', async (t) => {
+  const files = { [SERVICE_FILE]: 'FIELDPOST_LOG=error\n', '/f': 'FIELDPOST_LOG=debug\n' };
+  const credentials = { '/run/credentials/fieldpost.service/relay-password': 'x\n' };
+  t.match((await fieldpost(['check'], { files })).out, /^FIELDPOST_LOG=error$/m);
+  t.match((await fieldpost(['check', '--env-file', '/f'], { files })).out, /^FIELDPOST_LOG=debug$/m);
+  t.match(
+    (await fieldpost(['check'], { files, env: { FIELDPOST_HISTORY: '5' } })).out,
+    /^FIELDPOST_LOG=info$/m,
+  );
+  const withUser = { [SERVICE_FILE]: 'FIELDPOST_RELAY=smtp://u@h\n' };
+  t.equal((await fieldpost(['check'], { files: withUser })).code, 78, 'no password');
+  t.equal(
+    (await fieldpost(['check'], { files: { ...withUser, ...credentials } })).code,
+    0,
+    "the running service's credential",
+  );
+});
+
+t.test('what this user may not read is said, or passed over where it may not matter', async (t) => {
+  const denied = { [SERVICE_FILE]: failure('EACCES', SERVICE_FILE) };
+  const { code, err } = await fieldpost(['check'], { files: denied });
+  t.equal(code, 0);
+  t.match(err, /may not read \/etc\/fieldpost/);
+  const token = '/run/credentials/fieldpost.service/api-token';
+  const closed = await fieldpost(['check'], { files: { [token]: failure('EACCES', token) } });
+  t.strictSame([closed.code, closed.err], [0, '']);
+});
+
+t.test('colour only on a terminal that wants it', async (t) => {
+  const env = { FIELDPOST_LOG: 'loud' };
+  const coloured = async (world: object) =>
+    (await fieldpost(['check'], { env, ...world })).err.includes('\u001b[31m');
+  t.equal(await coloured({ isTTY: true }), true);
+  t.equal(await coloured({ isTTY: false }), false);
+  t.equal(await coloured({ isTTY: true, env: { ...env, NO_COLOR: '1' } }), false);
+  t.equal(await coloured({ isTTY: true, env: { ...env, NO_COLOR: '' } }), true);
+  t.equal(await coloured({ isTTY: true, env: { ...env, TERM: 'dumb' } }), false);
+});

@@ -1,0 +1,363 @@
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import t from 'tap';
+import { FakeClock } from '../support/clock.js';
+import { failure, fieldpost, preparedDaemon, type World } from './terminal.js';
+
+const STATE = {
+  link: {
+    state: 'online',
+    since: '2026-11-20T08:00:00.000Z',
+    lastHeartbeat: '2026-11-20T08:59:40.000Z',
+    reason: null,
+    history: [],
+  },
+  relay: { state: 'ok', since: '2026-11-20T08:00:00.000Z', reason: null },
+  queue: { queued: 0, sending: 0, deferred: 0, failed: 0, oldestAgeMs: 0, bytes: 0, held: false },
+  destinations: { count: 4, synced: true, lastSync: '2026-11-20T08:00:00.000Z' },
+  storage: { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 },
+  clock: { trusted: true },
+  version: '0.1.0',
+  uptimeMs: 12_345_000,
+};
+const GET_STATE = 'GET /api/internal/state';
+
+/** `fieldpost status` of a daemon in this state. */
+async function statusOf(state: unknown, argv: string[] = [], world: World = {}) {
+  const daemon = await preparedDaemon({ [GET_STATE]: { status: 200, body: state } });
+  const ran = await fieldpost(['status', ...argv], { env: daemon.env, ...world });
+  await daemon.close();
+  return ran;
+}
+
+t.test('status: all is well', async (t) => {
+  const { code, out, err } = await statusOf(STATE);
+  t.equal(code, 0);
+  t.equal(err, '');
+  t.strictSame(out.split('\n'), [
+    'Fieldpost 0.1.0, up 3 h 25 min',
+    'relay         ok since 2026-11-20 08:00:00 UTC',
+    'queue         empty, 0 bytes on disk',
+    'cloud         online since 2026-11-20 08:00:00 UTC, last heartbeat 2026-11-20 08:59:40 UTC',
+    'address book  4 destinations, in step with the cloud (last synced 2026-11-20 08:00:00 UTC)',
+    'storage       ok, 117 MiB free',
+    '',
+  ]);
+  t.strictSame(JSON.parse((await statusOf(STATE, ['--json'])).out), STATE);
+});
+
+t.test('status: trouble is told in words, and a network that is down is no failure', async (t) => {
+  const { code, out } = await statusOf({
+    ...STATE,
+    link: { ...STATE.link, state: 'offline', reason: 'no route to host' },
+    relay: { state: 'failing', since: '2026-11-20T08:00:00Z', reason: 'bad \u001b[2J certificate' },
+    queue: { queued: 2, sending: 1, deferred: 1, failed: 1, oldestAgeMs: 240_000, bytes: 12_400, held: true },
+    destinations: { count: 1, synced: false, lastSync: null },
+    clock: { trusted: false },
+  });
+  t.equal(code, 0);
+  t.match(out, /^relay +failing since 2026-11-20 08:00:00 UTC: bad \\u\{1b\}\[2J certificate$/m);
+  t.match(
+    out,
+    /^queue +4 messages waiting \(1 being sent, 1 deferred, the oldest for 4 min\), 12 KiB on disk$/m,
+  );
+  t.match(out, /^ +delivery is on hold: fieldpost queue release/m);
+  t.match(out, /^ +1 message failed: fieldpost queue list --status failed/m);
+  t.match(out, /^cloud +offline .*: no route to host$/m);
+  t.match(out, /^address book +1 destination, not yet in step with the cloud$/m);
+  t.match(out, /^clock +the time of day is not confirmed/m);
+});
+
+t.test('status: storage that cannot store is exit status 75', async (t) => {
+  const storage = { state: 'failed', reason: 'the disk refuses to sync', freeBytes: 1024, damaged: 2 };
+  const { code, out } = await statusOf({ ...STATE, storage });
+  t.equal(code, 75);
+  t.match(out, /^storage +failed: the disk refuses to sync, 1 KiB free\n +2 pieces .* damaged/m);
+  t.equal((await statusOf({ ...STATE, storage: { ...storage, state: 'full' } }, ['--json'])).code, 75);
+});
+
+t.test('status: what is not configured, and what a daemon leaves out', async (t) => {
+  const bare = {
+    ...STATE,
+    link: { state: 'disabled', since: null, lastHeartbeat: null, reason: null },
+    relay: { state: 'none', since: null, reason: null },
+  };
+  const { out } = await statusOf(bare);
+  t.match(out, /^relay +none is configured \(FIELDPOST_RELAY\): messages are held$/m);
+  t.match(out, /^cloud +none is configured$/m);
+  t.match(out, /^address book +4 destinations$/m);
+  t.match((await statusOf({ ...STATE, relay: { state: 'unknown' } })).out, /^relay +not tried yet$/m);
+  t.equal((await statusOf({ version: '9' })).out, 'Fieldpost 9, up 0 s\n');
+});
+
+t.test('no daemon: a sentence, what to do, and exit status 69', async (t) => {
+  const daemon = await preparedDaemon({});
+  await daemon.close();
+  const { code, out, err } = await fieldpost(['status'], { env: daemon.env });
+  t.equal(code, 69);
+  t.equal(out, '');
+  t.match(
+    err,
+    `fieldpost: no daemon answers on ${daemon.env.FIELDPOST_LISTEN}\nIs the service running? systemctl status fieldpost\n`,
+  );
+  const socket = await fieldpost(['status'], { env: { FIELDPOST_LISTEN: 'unix:/nonexistent/api.sock' } });
+  t.equal(socket.code, 69);
+  t.match(socket.err, /no daemon answers on unix:\/nonexistent/);
+});
+
+t.test('one that hangs, hangs up, or is something else', async (t) => {
+  const clock = new FakeClock();
+  const silent = createServer(() => void clock.advance(30_000));
+  const rude = createServer((socket) => socket.destroy());
+  for (const server of [silent, rude])
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const env = (server: typeof silent) => ({
+    FIELDPOST_LISTEN: `127.0.0.1:${(server.address() as { port: number }).port}`,
+  });
+  const hanging = await fieldpost(['status'], { env: env(silent), clock });
+  t.equal(hanging.code, 69);
+  t.match(hanging.err, /does not answer/);
+  t.equal((await fieldpost(['status'], { env: env(rude) })).code, 69);
+  silent.close();
+  rude.close();
+  const page = await preparedDaemon({ [GET_STATE]: { status: 200, body: '<html>', type: 'text/html' } });
+  const foreign = await fieldpost(['status'], { env: page.env });
+  await page.close();
+  t.equal(foreign.code, 69);
+  t.match(foreign.err, /is not Fieldpost/);
+});
+
+t.test('over a unix socket, and with a token', async (t) => {
+  const daemon = await preparedDaemon({ [GET_STATE]: { status: 200, body: STATE } }, join(t.testdir(), 's'));
+  const files = { '/token': 'abc\n' };
+  const env = {
+    ...daemon.env,
+    FIELDPOST_API_TOKEN_FILE: '/token',
+    FIELDPOST_RETRY_MIN: 'nonsense',
+    FIELDPOST_TEAPOT: 'x',
+  };
+  const { code } = await fieldpost(['status'], { env, files });
+  t.equal(code, 0, 'settings that do not concern the way to the daemon are not looked at');
+  t.match(daemon.asked, [{ headers: { host: 'localhost', authorization: 'Bearer abc' } }]);
+  await daemon.close();
+  const unreadable = await fieldpost(['status'], { env, files: { '/token': failure('EACCES', '/token') } });
+  t.equal(unreadable.code, 78);
+  t.match(unreadable.err, /FIELDPOST_API_TOKEN_FILE.*EACCES/);
+});
+
+t.test('a refusal says what the daemon says, and its kind is the exit status', async (t) => {
+  const kinds = {
+    400: 65,
+    401: 77,
+    403: 77,
+    404: 65,
+    409: 65,
+    413: 65,
+    422: 65,
+    429: 75,
+    500: 75,
+    503: 75,
+    507: 75,
+  };
+  for (const [status, wanted] of Object.entries(kinds)) {
+    const problem = {
+      title: 'No',
+      detail: 'because \u001b]0;x',
+      errors: [{ pointer: '/0/destination', detail: 'is\u009b empty' }],
+    };
+    const daemon = await preparedDaemon({ [GET_STATE]: { status: Number(status), body: problem } });
+    const { code, err } = await fieldpost(['status'], { env: daemon.env });
+    await daemon.close();
+    t.equal(code, wanted, status);
+    t.equal(err, 'fieldpost: because \\u{1b}]0;x\n  /0/destination: is\\u{9b} empty\n');
+  }
+});
+
+t.test('send: one mail for each address, in one request', async (t) => {
+  const ids = [
+    { id: '01A', type: 1, destination: 'a@x.example', status: 'queued' },
+    { id: '01B', type: 1, destination: 'b@x.example', status: 'queued' },
+  ];
+  const daemon = await preparedDaemon({ 'POST /api/internal/messages': { status: 202, body: ids } });
+  const argv = [
+    'send',
+    '--to',
+    'a@x.example',
+    '--to=b@x.example',
+    '--subject',
+    'S',
+    '--body',
+    'B',
+    '--html',
+    '<p>',
+    '--idempotency-key',
+    'k-1',
+  ];
+  const { code, out } = await fieldpost(argv, { env: daemon.env });
+  t.equal(code, 0);
+  t.equal(out, '01A is queued for a@x.example\n01B is queued for b@x.example\n');
+  const [asked] = daemon.asked;
+  const mail = { subject: 'S', plain: 'B', html: '<p>' };
+  t.strictSame(asked?.body, [
+    { type: 1, destination: 'a@x.example', ...mail },
+    { type: 1, destination: 'b@x.example', ...mail },
+  ]);
+  t.match(asked?.headers, { 'idempotency-key': 'k-1', 'content-type': 'application/json' });
+  t.strictSame(JSON.parse((await fieldpost([...argv, '--json'], { env: daemon.env })).out), ids);
+  await daemon.close();
+});
+
+t.test('send: text from standard input, whatever its encoding; a repeated key says so', async (t) => {
+  const daemon = await preparedDaemon({
+    'POST /api/internal/messages': {
+      status: 202,
+      body: [{ id: '01A', destination: 'a@b' }],
+      headers: { 'idempotency-replayed': 'true' },
+    },
+  });
+  const env = daemon.env;
+  const euro = Buffer.from('€');
+  const utf8 = await fieldpost(['send', '--to', 'a@b', '-'], {
+    env,
+    stdin: [euro.subarray(0, 1), euro.subarray(1)],
+  });
+  await fieldpost(['send', '--to', 'a@b', '--body=-'], {
+    env,
+    stdin: [Buffer.from('caf\u00e9\n', 'latin1')],
+  });
+  await fieldpost(['send', '--to', 'a@b', '-'], { env, stdin: 'said \uFFFD' });
+  await fieldpost(['send', '--to', 'a@b', '--body=-x'], { env, stdin: 'unread' });
+  t.strictSame(
+    daemon.asked.map(({ body }) => (body as { plain: string }[])[0]?.plain),
+    ['€', 'café\n', 'said \uFFFD', '-x'],
+  );
+  t.equal(utf8.out, '01A was queued before for a@b\n');
+  await daemon.close();
+});
+
+t.test('send: what it will not send', async (t) => {
+  const cases: [string[], RegExp][] = [
+    [['send'], /to whom/],
+    [['send', '--to', 'a@b'], /nothing to send/],
+    [['send', '--to', 'a@b', 'hello'], /what is hello\?/],
+    [['send', '--to', 'a@b', '--body', 'x', '-'], /not both/],
+    [['send', '--to', 'a@b', '--body', 'x', '--idempotency-key', 'a\r\nb: c'], /visible ASCII/],
+  ];
+  for (const [argv, words] of cases) {
+    const { code, err } = await fieldpost(argv, { env: { FIELDPOST_LISTEN: 'unix:/nonexistent' } });
+    t.equal(code, 64, argv.join(' '));
+    t.match(err, words);
+  }
+});
+
+const message = (id: string, more: object = {}) => ({
+  id,
+  type: 1,
+  destination: `${id}@x.example`,
+  status: 'queued',
+  final: false,
+  acceptedAt: '2026-11-20T08:59:00.000Z',
+  attempts: 0,
+  lastReply: null,
+  nextAttemptAt: null,
+  attachments: [],
+  ...more,
+});
+const listing = (status: string, messages: unknown[], next: string | null = null, after = '') => ({
+  [`GET /api/internal/messages?status=${status}&limit=1000${after}`]: {
+    status: 200,
+    body: { messages, next },
+  },
+});
+
+t.test('queue: what waits, oldest first, with what the relay said', async (t) => {
+  const deferred = message('01B', {
+    type: 2,
+    status: 'deferred',
+    attempts: 3,
+    lastReply: '451 later\u001b[2J',
+    nextAttemptAt: '2026-11-20T09:04:30.000Z',
+    destination: '+31\u202e6',
+  });
+  const daemon = await preparedDaemon({
+    ...listing('sending', [message('01D', { status: 'sending' })]),
+    ...listing('queued', [message('01D'), message('01C')], '01C'),
+    ...listing('queued', [message('01A')], null, '&after=01C'),
+    ...listing('deferred', [deferred]),
+  });
+  const { code, out } = await fieldpost(['queue'], { env: daemon.env });
+  t.equal(code, 0);
+  t.strictSame(out.split('\n'), [
+    'ID   TYPE   ACCEPTED (UTC)       STATUS    DESTINATION',
+    '01A  email  2026-11-20 08:59:00  queued    01A@x.example',
+    '01B  sms    2026-11-20 08:59:00  deferred  +31\\u{202e}6',
+    '    (451 later\\u{1b}[2J; 3 attempts; next in 4 min)',
+    '01C  email  2026-11-20 08:59:00  queued    01C@x.example',
+    '01D  email  2026-11-20 08:59:00  queued    01D@x.example',
+    '',
+    '4 messages.',
+    '',
+  ]);
+  const asJson = (await fieldpost(['queue', 'list', '--json'], { env: daemon.env })).out;
+  t.strictSame(
+    JSON.parse(asJson).map((one: { id: string }) => one.id),
+    ['01A', '01B', '01C', '01D'],
+  );
+  t.notOk(asJson.includes('\u001b') || asJson.includes('\u202e'));
+  t.equal(JSON.parse(asJson)[1].destination, '+31\u202e6');
+  await daemon.close();
+});
+
+t.test('queue: empty, or by status', async (t) => {
+  const daemon = await preparedDaemon({
+    ...listing('sending', []),
+    ...listing('queued', []),
+    ...listing('deferred', []),
+    ...listing('failed', [message('01F', { status: 'failed', lastReply: '550 no' })]),
+    ...listing('sent', []),
+  });
+  t.equal((await fieldpost(['queue'], { env: daemon.env })).out, 'The queue is empty.\n');
+  t.match(
+    (await fieldpost(['queue', 'list', '--status', 'failed'], { env: daemon.env })).out,
+    /01F.*\n {4}\(550 no\)\n\n1 failed message\.\n/,
+  );
+  t.equal((await fieldpost(['queue', '--status=sent'], { env: daemon.env })).out, 'No message is sent.\n');
+  t.equal((await fieldpost(['queue', '--status=lost'], { env: daemon.env })).code, 64);
+  t.equal((await fieldpost(['queue', 'flush', '--status=sent'], { env: daemon.env })).code, 64);
+  await daemon.close();
+});
+
+t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
+  const conflict = { status: 409, body: { detail: 'it is final' } };
+  const daemon = await preparedDaemon({
+    'GET /api/internal/messages/01A': { status: 200, body: message('01A', { lastReply: 'no\u001b[2J' }) },
+    'POST /api/internal/messages/01A/retry': { status: 202 },
+    'POST /api/internal/messages/01B/retry': conflict,
+    'DELETE /api/internal/messages/01A': { status: 204 },
+    'DELETE /api/internal/messages/a%2Fb': { status: 204 },
+    'POST /api/internal/queue/flush': { status: 202 },
+    'POST /api/internal/queue/hold': { status: 202, body: {} },
+    'POST /api/internal/queue/release': { status: 202 },
+  });
+  const queue = (...argv: string[]) => fieldpost(['queue', ...argv], { env: daemon.env });
+  const shown = await queue('show', '01A');
+  t.match(shown.out, /^destination +01A@x\.example$/m);
+  t.match(shown.out, /^lastReply +no\\u\{1b\}\[2J$/m);
+  t.notMatch(shown.out, /nextAttemptAt/);
+  t.equal(JSON.parse((await queue('show', '01A', '--json')).out).id, '01A');
+  t.equal(JSON.parse((await queue('show', '01A', '01A', '--json')).out).length, 2);
+  const retried = await queue('retry', '01B', '01A');
+  t.strictSame(
+    retried,
+    { code: 65, out: '01A is due now\n', err: 'fieldpost: it is final\n' },
+    'one refusal does not stop the rest',
+  );
+  t.equal((await queue('cancel', '01A', 'a/b')).code, 0);
+  t.equal((await queue('cancel', '01Z')).code, 65);
+  t.equal((await queue('flush')).out, 'Everything is due now.\n');
+  t.equal((await queue('hold')).code, 0);
+  t.equal((await queue('release')).code, 0);
+  for (const argv of [['retry'], ['show'], ['flush', 'x'], ['list', 'x']])
+    t.equal((await queue(...argv)).code, 64, argv.join(' '));
+  await daemon.close();
+});

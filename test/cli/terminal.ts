@@ -1,0 +1,94 @@
+/**
+ * A terminal for the tests of the command line: runs a command in a made-up world and keeps what it wrote;
+ * and a daemon that gives prepared answers and remembers what it was asked.
+ */
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { runCommand } from '../../src/cli/cli.js';
+import type { CommandContext } from '../../src/cli/command.js';
+import { FakeClock } from '../support/clock.js';
+
+/** What a command did. */
+export interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface World extends Partial<Omit<CommandContext, 'stdin' | 'stdout' | 'stderr' | 'read'>> {
+  readonly files?: Readonly<Record<string, string | Error>>;
+  readonly stdin?: readonly Uint8Array[] | string;
+  readonly isTTY?: boolean;
+}
+
+/** Runs `fieldpost <argv>`. A file that is an Error throws it; one that is missing throws ENOENT. */
+export async function fieldpost(argv: readonly string[], world: World = {}): Promise<Ran> {
+  const { files = {}, stdin = [], isTTY = false, ...rest } = world;
+  const out: string[] = [];
+  const err: string[] = [];
+  const code = await runCommand(argv, {
+    env: {},
+    hostname: 'gateway-7',
+    version: '1.2.3',
+    clock: new FakeClock(),
+    serve: async () => 0,
+    ...rest,
+    read(path) {
+      const text = files[path] ?? failure('ENOENT', path);
+      if (text instanceof Error) throw text;
+      return text;
+    },
+    stdout: { write: (text) => void out.push(text), isTTY },
+    stderr: { write: (text) => void err.push(text), isTTY },
+    stdin: chunksOf(typeof stdin === 'string' ? [Buffer.from(stdin)] : stdin),
+  });
+  return { code, out: out.join(''), err: err.join('') };
+}
+
+async function* chunksOf(chunks: readonly Uint8Array[]) {
+  yield* chunks;
+}
+
+/** What node:fs throws when it cannot read `path`. */
+export function failure(code: string, path: string): Error {
+  return Object.assign(new Error(`${code}: open '${path}'`), { code });
+}
+
+export interface Asked {
+  readonly call: string;
+  readonly body: unknown;
+  readonly headers: IncomingHttpHeaders;
+}
+
+type Prepared = { status: number; body?: unknown; type?: string; headers?: Record<string, string> };
+
+/** A daemon on loopback (or the unix socket `path`) that answers `METHOD /path` as `answers` says. */
+export async function preparedDaemon(
+  answers: Record<string, Prepared | ((body: unknown) => Prepared)>,
+  path?: string,
+) {
+  const asked: Asked[] = [];
+  const server = createServer(async (request, response) => {
+    let text = '';
+    for await (const chunk of request) text += chunk;
+    const body = text === '' ? null : JSON.parse(text);
+    const call = `${request.method} ${request.url}`;
+    asked.push({ call, body, headers: request.headers });
+    const found = answers[call] ?? { status: 404, body: { title: 'Not found', detail: `no ${call}` } };
+    const answer = typeof found === 'function' ? found(body) : found;
+    const type = answer.type ?? (answer.status < 300 ? 'application/json' : 'application/problem+json');
+    response.writeHead(answer.status, { 'content-type': type, ...answer.headers });
+    response.end(
+      answer.body === undefined ? '' : type.includes('json') ? JSON.stringify(answer.body) : answer.body,
+    );
+  });
+  await new Promise<void>((resolve) =>
+    path === undefined ? server.listen(0, '127.0.0.1', resolve) : server.listen(path, resolve),
+  );
+  const listen = path === undefined ? `127.0.0.1:${(server.address() as AddressInfo).port}` : `unix:${path}`;
+  return {
+    asked,
+    env: { FIELDPOST_LISTEN: listen },
+    close: () => new Promise((resolve) => server.close(resolve)),
+  };
+}
