@@ -1,0 +1,80 @@
+import { test } from 'tap';
+import { lateEnding, socketEnding } from '../../src/delivery/trouble.js';
+
+const WALL_MS = Date.UTC(1970, 0, 1, 8);
+
+function thrown(code: string, message = code): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+test('what a socket throws becomes a kind and a sentence that names the relay', async (t) => {
+  const cases: [string, string][] = [
+    ['ENOTFOUND', 'dns'],
+    ['EAI_AGAIN', 'dns'],
+    ['ECONNREFUSED', 'refused'],
+    ['EHOSTUNREACH', 'unreachable'],
+    ['ENETUNREACH', 'unreachable'],
+    ['ETIMEDOUT', 'unreachable'],
+    ['ECONNRESET', 'lost'],
+    ['EPIPE', 'lost'],
+    ['EWHATEVER', 'lost'],
+  ];
+  for (const [code, kind] of cases) {
+    const ending = socketEnding('mail.test:25', 'connect', thrown(code), WALL_MS);
+    t.match(ending, { phase: 'connect', trouble: { kind, words: /^mail\.test:25: ./ } }, code);
+  }
+});
+
+test('trouble of TLS is of its own phase, also when TLS began with the connection', async (t) => {
+  const cases: [string, string][] = [
+    ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls'],
+    ['EPROTO', 'tls'],
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'certificate'],
+    ['SELF_SIGNED_CERT_IN_CHAIN', 'certificate'],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'certificate'],
+    ['CERT_HAS_EXPIRED', 'certificate'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'certificate'],
+    ['CERT_NOT_YET_VALID', 'certificate-not-yet-valid'],
+  ];
+  for (const [code, kind] of cases)
+    t.match(
+      socketEnding('m:465', 'connect', thrown(code), WALL_MS),
+      { phase: 'tls', trouble: { kind } },
+      code,
+    );
+});
+
+test('a certificate is held against what this device takes for today', async (t) => {
+  const ending = socketEnding(
+    'm:465',
+    'tls',
+    thrown('CERT_NOT_YET_VALID', 'certificate is not yet valid'),
+    WALL_MS,
+  );
+  t.match(ending, { trouble: { words: /certificate is not yet valid .*1970-01-01/ } });
+});
+
+test('when every address is dead the words of each are kept', async (t) => {
+  const both = [
+    thrown('EHOSTUNREACH', 'EHOSTUNREACH 10.0.0.1:25'),
+    thrown('EHOSTUNREACH', 'EHOSTUNREACH ::2:25'),
+  ];
+  const error = Object.assign(new AggregateError(both, ''), { code: 'EHOSTUNREACH' });
+  const ending = socketEnding('m:25', 'connect', error, WALL_MS);
+  t.match(ending, {
+    trouble: { kind: 'unreachable', words: 'm:25: EHOSTUNREACH 10.0.0.1:25; EHOSTUNREACH ::2:25' },
+  });
+});
+
+test('a deadline says what did not come, and within what time', async (t) => {
+  t.same(lateEnding('m:25', 'rcpt', 60_000), {
+    phase: 'rcpt',
+    trouble: { kind: 'deadline', words: 'm:25: no answer to RCPT TO within 60 s' },
+  });
+});
+
+test('an end without an error is told as such', async (t) => {
+  t.match(socketEnding('m:25', 'mail', '', WALL_MS), {
+    trouble: { kind: 'lost', words: 'm:25: the connection was lost' },
+  });
+});
