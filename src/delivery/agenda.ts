@@ -59,20 +59,17 @@ export class Agenda {
    * were waiting when it went there.
    */
   pick(probe: boolean): Message | null {
-    const first = this.#freshFirst ? this.#fresh : this.#deferred;
-    const second = this.#freshFirst ? this.#deferred : this.#fresh;
-    const lane = this.#peek(first) ? first : second;
-    const message = this.#peek(lane);
     const [back, sinceMs] = this.#firstBehind();
-    if (back && (!message || (!probe && this.#ripeMs(message) > sinceMs))) {
-      this.#behind.delete(back.id);
-      return back;
-    }
-    if (message) {
+    const ripeMaxMs = back === null || probe ? Number.POSITIVE_INFINITY : sinceMs;
+    for (const lane of this.#freshFirst ? [this.#fresh, this.#deferred] : [this.#deferred, this.#fresh]) {
+      const message = this.#peek(lane);
+      if (message === null || this.#ripeMs(message) > ripeMaxMs) continue;
       lane.shift();
       this.#freshFirst = lane === this.#deferred;
+      return message;
     }
-    return message;
+    if (back) this.#behind.delete(back.id);
+    return back;
   }
 
   /** It was picked and not offered: it is the next of its lane again. */

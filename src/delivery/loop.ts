@@ -160,6 +160,8 @@ export class Delivery {
     // While we connected the message may have been cancelled, or everything held or stopped.
     const message = isReached && this.#mayTake() ? this.#agenda.pick(isProbe) : null;
     if (message !== null) {
+      // There may be work for the other lines, which counted on us to take it.
+      this.#pump();
       const sending = this.#send(line, health, message);
       this.#sending.add(sending);
       await sending;

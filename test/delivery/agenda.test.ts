@@ -1,0 +1,172 @@
+import t from 'tap';
+import { Agenda } from '../../src/delivery/agenda.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { FakeClock } from '../support/clock.js';
+import { post, WatchedStore } from '../support/delivery.js';
+
+function setUp() {
+  const clock = new FakeClock();
+  const store = new WatchedStore(clock);
+  const agenda = new Agenda(store, clock, ({ type }) => type === 1);
+  /** Picks up to `count` and leaves them taken; gives their ids. */
+  const pick = (count = 1, probe = false) => {
+    const ids: string[] = [];
+    for (let turn = 0; turn < count; turn++) {
+      const message = agenda.pick(probe);
+      if (message === null) break;
+      store.take(message.id);
+      ids.push(message.id);
+    }
+    return ids;
+  };
+  const defer = async (id: string, delayMs: number) => {
+    if (store.get(id)?.status !== 'sending') store.take(id);
+    await store.settle(id, { kind: 'deferred', reply: 'later', delayMs });
+    agenda.deferred(id);
+  };
+  const behind = (id: string) => {
+    store.giveBack(id);
+    const message = store.get(id);
+    if (message) agenda.putBehind(message);
+  };
+  return { clock, store, agenda, pick, defer, behind };
+}
+
+t.test('oldest first; each once', async (t) => {
+  const { store, agenda, pick } = setUp();
+  const ids = await post(store, 90);
+  t.same(pick(1000), ids);
+  t.equal(agenda.ready(), 0);
+  t.equal(agenda.nextMs, Number.POSITIVE_INFINITY);
+  const more = await post(store, 2);
+  agenda.review();
+  t.same(pick(3), more);
+});
+
+t.test('new and deferred take turns', async (t) => {
+  const { clock, store, pick, defer } = setUp();
+  const [a = '', b = '', c = '', d = '', e = '', f = ''] = await post(store, 6);
+  for (const id of [a, b, c]) await defer(id, SECOND_MS);
+  await clock.advance(SECOND_MS);
+  t.same(pick(9), [d, a, e, b, f, c]);
+});
+
+t.test('a deferred message is not picked before it is due, and the agenda says when that is', async (t) => {
+  const { clock, store, agenda, pick, defer } = setUp();
+  const [a = '', b = ''] = await post(store, 2);
+  t.same(pick(2), [a, b]);
+  await defer(a, HOUR_MS);
+  await defer(b, MINUTE_MS);
+  const now = clock.bootMs();
+  t.equal(agenda.ready(), 0);
+  t.equal(agenda.nextMs, now + MINUTE_MS);
+  await clock.advance(MINUTE_MS - 1);
+  t.same(pick(), []);
+  await clock.advance(1);
+  t.same(pick(2), [b]);
+  t.equal(agenda.nextMs, now + HOUR_MS);
+});
+
+t.test('due is what is flushed, what has no date, and what was deferred in another boot', async (t) => {
+  const { store, agenda, pick, defer } = setUp();
+  const [a = '', b = ''] = await post(store, 2);
+  pick(2);
+  await defer(a, HOUR_MS);
+  await defer(b, HOUR_MS);
+  t.same(pick(), []);
+  const message = store.get(a);
+  if (message?.due) message.due = { ...message.due, boot: 'another1' };
+  agenda.review();
+  t.same(pick(2), [a]);
+  await store.flush();
+  agenda.review();
+  t.same(pick(2), [b]);
+});
+
+t.test('what is cancelled meanwhile, or of a type that others take, is passed over', async (t) => {
+  const { store, agenda, pick } = setUp();
+  await post(store, 100, 2);
+  const [a = '', b = '', c = ''] = await post(store, 3);
+  t.equal(agenda.ready(), 3);
+  await store.cancel(a);
+  t.same(pick(9), [b, c]);
+  t.equal(agenda.ready(), 0);
+});
+
+t.test('what is put back is the next again', async (t) => {
+  const { store, agenda, pick } = setUp();
+  const [a = '', b = ''] = await post(store, 2);
+  const message = agenda.pick(false);
+  t.equal(message?.id, a);
+  if (message) agenda.putBack(message);
+  t.same(pick(9), [a, b]);
+});
+
+t.test('what went behind waits for all that were waiting, not for those that come later', async (t) => {
+  const { clock, store, agenda, pick, defer, behind } = setUp();
+  const [a = '', b = '', c = '', d = ''] = await post(store, 4);
+  pick(2);
+  await defer(b, SECOND_MS);
+  behind(a);
+  await clock.advance(SECOND_MS);
+  const [late = ''] = await post(store, 1);
+  agenda.review();
+  t.same(pick(9), [c, d, a, b, late]);
+});
+
+t.test('a probe takes what went behind only if there is nothing else, and then in turn', async (t) => {
+  const { clock, store, agenda, pick, behind } = setUp();
+  const [a = '', b = ''] = await post(store, 2);
+  pick(2);
+  behind(a);
+  behind(b);
+  await clock.advance(SECOND_MS);
+  const [late = ''] = await post(store, 1);
+  agenda.review();
+  t.same(pick(1, true), [late]);
+  t.same(pick(1, true), [a]);
+  behind(a);
+  t.same(pick(1, true), [b]);
+  behind(b);
+  await store.cancel(a);
+  t.same(pick(9, true), [b], 'what is cancelled there is forgotten');
+  t.equal(agenda.ready(), 0);
+});
+
+t.test('with 10,000 of each the looks at the lists stay few', async (t) => {
+  const { clock, store, agenda, pick, defer } = setUp();
+  const old = await post(store, 10_000);
+  for (const id of old) await defer(id, HOUR_MS);
+  const fresh = await post(store, 10_000);
+  agenda.review();
+  store.walked = 0;
+  t.same(pick(1000), fresh.slice(0, 1000));
+  // One walk over the deferred, and for each handful of new ones one over those that are taken and it.
+  t.ok(store.walked < 10_000 + 16 * 1100, `${store.walked} looks`);
+  store.walked = 0;
+  for (let turn = 0; turn < 1000; turn++) {
+    agenda.review();
+    t.ok(pick().length === 1 || t.fail('nothing to pick'));
+  }
+  t.ok(
+    store.walked < 16 * 2200,
+    `nothing new among the deferred is not looked for each time: ${store.walked}`,
+  );
+  store.walked = 0;
+  await clock.advance(HOUR_MS);
+  t.equal(pick(2000).length, 2000);
+  t.ok(store.walked < 32 * 4200, `${store.walked} looks`);
+});
+
+t.test('a retry among 10,000 is noticed all the same, soon', async (t) => {
+  const { clock, store, agenda, pick, defer } = setUp();
+  const ids = await post(store, 10_000);
+  for (const id of ids) await defer(id, HOUR_MS);
+  t.same(pick(), []);
+  const last = ids.at(-1) ?? '';
+  await store.retry(last);
+  agenda.review();
+  t.ok(agenda.nextMs - clock.bootMs() <= 100);
+  await clock.advance(100);
+  t.same(pick(), [last]);
+});

@@ -1,0 +1,359 @@
+import t from 'tap';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SESSION_IDLE_MS, STOP_SENDING_MS } from '../../src/limits.js';
+import { settled } from '../support/clock.js';
+import { bench, RELAY, reply, SPARE, TAKEN, trouble } from '../support/delivery.js';
+
+const DOWN = trouble('connect', 'unreachable');
+
+/** Numbers in [0, 1) that a seed repeats (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const seed = Number(process.env.FIELDPOST_TEST_SEED ?? Date.now() % 1e9);
+t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+
+t.test('everything is sent once, oldest first, over one connection, which closes when idle', async (t) => {
+  const { clock, relays, delivery, post, status, lines } = bench();
+  const ids = await post(100);
+  delivery.start();
+  await settled();
+  await clock.advance(0);
+  t.same(relays.offered, ids);
+  t.same(new Set(ids.map(status)), new Set(['sent']));
+  t.equal(relays.opened.length, 1);
+  t.match(relays.envelopes[0], { from: 'device@example.com', to: 'john@example.com' });
+  await clock.advance(SESSION_IDLE_MS - 1);
+  t.equal(relays.open, 1);
+  await clock.advance(1);
+  t.equal(relays.open, 0);
+  t.equal(clock.pending, 0, 'nothing to do, no timer');
+  t.same(
+    lines.slice(0, 2).map(({ event, fields }) => [event, fields.id]),
+    [
+      ['relay ok', undefined],
+      ['sent', ids[0]],
+    ],
+  );
+  t.equal(lines.length, 101);
+});
+
+t.test('without a relay, or while held, messages wait and nothing moves', async (t) => {
+  for (const settings of [{ relays: [] }, {}]) {
+    const { clock, store, relays, delivery, post, status } = bench({ settings });
+    await store.hold();
+    const [id] = await post();
+    delivery.start();
+    delivery.nudge();
+    await clock.advance(DAY_MS);
+    t.equal(status(id), 'queued');
+    t.equal(relays.opened.length, 0);
+    t.equal(clock.fired + clock.pending, 0);
+    t.equal(delivery.relayState().state, settings.relays ? 'none' : 'unknown');
+    await store.release();
+    delivery.nudge();
+    await clock.advance(0);
+    t.equal(status(id), settings.relays ? 'queued' : 'sent');
+  }
+});
+
+t.test('a hold lets the message under way end, and no other begin', async (t) => {
+  const { clock, store, relays, delivery, post, status } = bench();
+  const [a, b] = await post(2);
+  relays.onSend = async () => {
+    await store.hold();
+    return TAKEN;
+  };
+  delivery.start();
+  await clock.advance(HOUR_MS);
+  t.same([status(a), status(b)], ['sent', 'queued']);
+  // Held while connecting: nothing is taken either.
+  relays.onOpen = async () => {
+    await store.hold();
+    return null;
+  };
+  await store.release();
+  delivery.nudge();
+  await clock.advance(HOUR_MS);
+  t.same([status(b), relays.open, clock.pending], ['queued', 0, 0]);
+});
+
+t.test('messages for the cloud are left alone', async (t) => {
+  const { clock, relays, delivery, post, status } = bench();
+  const others = [...(await post(1, 2)), ...(await post(1, 3)), ...(await post(1, 4))];
+  delivery.start();
+  await clock.advance(DAY_MS);
+  t.same(others.map(status), ['queued', 'queued', 'queued']);
+  t.equal(relays.opened.length, 0);
+  const [mail] = await post();
+  delivery.nudge();
+  await clock.advance(0);
+  t.equal(status(mail), 'sent');
+});
+
+t.test(
+  'a week without a network charges nothing, costs next to nothing, and ends at the first try',
+  async (t) => {
+    const { clock, store, relays, delivery, post, status, events } = bench({ random: randomFrom(seed) });
+    relays.onOpen = () => DOWN;
+    const ids = await post(200);
+    delivery.start();
+    for (let day = 0; day < 7; day++) {
+      await clock.advance(DAY_MS);
+      // New mail is no reason to try a relay that fails.
+      ids.push(...(await post()));
+      const before = relays.opened.length;
+      for (let turn = 0; turn < 100; turn++) delivery.nudge();
+      await settled();
+      t.ok(relays.opened.length <= before + 1);
+    }
+    // Full jitter below five minutes: two and a half on average.
+    const expected = (7 * DAY_MS) / (2.5 * MINUTE_MS);
+    t.ok(clock.fired < 1.2 * expected, `${clock.fired} timers in a week`);
+    t.equal(relays.opened.length, clock.fired + 1, 'each timer is one try');
+    t.equal(store.taken.length, 0, 'a message is not taken before there is a connection');
+    t.same(new Set(ids.map((id) => store.get(id)?.attempts)), new Set([0]));
+    t.same(events(), ['relay failing'], 'one line for one change');
+    relays.onOpen = () => null;
+    await clock.advance(5 * MINUTE_MS);
+    t.same(new Set(ids.map(status)), new Set(['sent']));
+    t.same(relays.offered, ids);
+  },
+);
+
+t.test('when the link is back the relay is tried at once', async (t) => {
+  const { clock, relays, delivery, post, status } = bench();
+  relays.onOpen = () => DOWN;
+  const [id] = await post();
+  delivery.start();
+  await clock.advance(DAY_MS);
+  t.match(delivery.relayState(), { state: 'failing', reason: /unreachable/ });
+  relays.onOpen = () => null;
+  await clock.advance(0);
+  t.equal(status(id), 'queued');
+  delivery.wake();
+  await clock.advance(0);
+  t.equal(status(id), 'sent');
+  t.match(delivery.relayState(), { state: 'ok', sinceMs: clock.wallMs() });
+});
+
+t.test('while a relay fails one message at a time is tried, and never the same twice in a row', async (t) => {
+  const { clock, store, relays, delivery, post, status } = bench({ settings: { relayConnections: 4 } });
+  const ids = await post(3);
+  relays.onSend = () => reply('rcpt', '554 5.7.1 relaying denied');
+  delivery.start();
+  await clock.advance(HOUR_MS);
+  t.equal(relays.mostAtOnce, 1);
+  t.same(relays.offered.slice(0, 6), [...ids, ...ids]);
+  t.same(new Set(ids.map((id) => store.get(id)?.attempts)), new Set([0]));
+  // One that the relay would take comes through at the very next try.
+  const [good] = await post();
+  relays.onSend = (id) => (id === good ? TAKEN : reply('rcpt', '554 5.7.1 relaying denied'));
+  delivery.nudge();
+  await clock.advance(5 * MINUTE_MS);
+  t.equal(status(good), 'sent');
+});
+
+t.test('a poisonous mail delays the others by one back-off, then waits on its own', async (t) => {
+  const { clock, store, relays, delivery, post, status } = bench({ settings: { relayConnections: 2 } });
+  const [poison = '', ...others] = await post(20);
+  relays.onSend = (id) => (id === poison ? trouble('content', 'lost') : TAKEN);
+  delivery.start();
+  await clock.advance(0);
+  t.equal(delivery.relayState().state, 'failing');
+  await clock.advance(SECOND_MS);
+  t.same(new Set(others.map(status)), new Set(['sent']));
+  t.match(store.get(poison), { status: 'deferred', attempts: 1, lastReply: 'lost at content' });
+  t.equal(relays.offered.filter((id) => id === poison).length, 2);
+  // It costs those that come later no more each time it is due.
+  for (let turn = 0; turn < 5; turn++) {
+    await clock.advance(HOUR_MS);
+    const [later] = await post();
+    delivery.nudge();
+    await clock.advance(2 * SECOND_MS);
+    t.equal(status(later), 'sent');
+  }
+});
+
+t.test('with several relays the next steps in, and the first is used again once it is well', async (t) => {
+  const { clock, store, relays, delivery, post } = bench({ settings: { relays: [RELAY, SPARE] } });
+  relays.onOpen = ({ host }) => (host === RELAY.host ? DOWN : null);
+  const via = new Map<string, string>();
+  relays.onSend = (id, { host }) => {
+    via.set(id, host);
+    return TAKEN;
+  };
+  const [a = ''] = await post();
+  delivery.start();
+  await clock.advance(0);
+  t.equal(via.get(a), SPARE.host, 'at once');
+  t.match(delivery.relayState(), { state: 'ok', reason: /^relay\.example:587: unreachable/ });
+  relays.onOpen = () => null;
+  await clock.advance(SECOND_MS);
+  const [b = ''] = await post();
+  delivery.nudge();
+  await clock.advance(0);
+  t.equal(via.get(b), RELAY.host);
+  t.equal(relays.open, 1, 'the connection to the other is closed');
+  relays.onOpen = () => DOWN;
+  relays.onSend = () => trouble('mail', 'lost');
+  const [c = ''] = await post();
+  delivery.nudge();
+  await clock.advance(DAY_MS);
+  t.match(delivery.relayState(), { state: 'failing', reason: /relay\.example.*; spare\.example/ });
+  t.match(store.get(c), { status: 'queued', attempts: 0 });
+});
+
+t.test(
+  'four connections never send one message twice, and no more are opened than there is work',
+  async (t) => {
+    const random = randomFrom(seed);
+    const { clock, store, relays, delivery, post, status } = bench({ settings: { relayConnections: 4 } });
+    const [first] = await post();
+    delivery.start();
+    await clock.advance(0);
+    t.equal(status(first), 'sent');
+    t.equal(relays.opened.length, 1, 'one message, one connection');
+    // It answers in a different order than it was asked, and now and then says no.
+    relays.onSend = async () => {
+      await new Promise<void>((answer) => clock.after(Math.ceil(random() * 50), answer));
+      const luck = random();
+      if (luck < 0.05) return reply('rcpt', '450 4.2.0 later');
+      if (luck < 0.1) return trouble('dot', 'lost');
+      return luck < 0.15 ? reply('mail', '451 4.3.0 later') : TAKEN;
+    };
+    const ids = await post(300);
+    delivery.nudge();
+    await clock.advance(2 * DAY_MS);
+    // The store refuses a message that is being sent; here every one has come to its end.
+    t.same(new Set(ids.map(status)), new Set(['sent']));
+    t.equal(relays.mostAtOnce, 4);
+    t.ok(store.taken.length > 300, 'the relay did say no');
+    t.equal(relays.open, 0);
+    t.equal(clock.pending, 0);
+  },
+);
+
+t.test('slow mails do not keep the other connections from new work', async (t) => {
+  const { clock, relays, delivery, post, status } = bench({ settings: { relayConnections: 3 } });
+  const [first] = await post();
+  delivery.start();
+  await clock.advance(0);
+  t.equal(status(first), 'sent');
+  relays.onOpen = () => new Promise((open) => clock.after(SECOND_MS, () => open(null)));
+  const slow = await post(2);
+  relays.onSend = (id) => (slow.includes(id) ? new Promise<never>(() => undefined) : TAKEN);
+  delivery.nudge();
+  await clock.advance(SECOND_MS / 2);
+  // The second line is on its way for the second slow mail; the new one finds no line sent for it.
+  const [quick] = await post();
+  delivery.nudge();
+  await clock.advance(2 * SECOND_MS);
+  t.same([...slow, quick].map(status), ['sending', 'sending', 'sent']);
+});
+
+t.test('a message accepted at any moment of another one is never missed', async (t) => {
+  // Each turn of the event loop between the first nudge and the end is a chance to fall asleep too early.
+  for (let turns = 0; turns < 60; turns++) {
+    const { clock, delivery, post, status } = bench();
+    delivery.start();
+    const [a] = await post();
+    delivery.nudge();
+    for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+    const [b] = await post();
+    delivery.nudge();
+    await settled();
+    if (status(a) !== 'sent' || status(b) !== 'sent') t.fail(`missed after ${turns} turns`);
+    t.equal(clock.fired, 0, 'no timer was needed');
+  }
+});
+
+t.test('flush and retry are noticed, whatever the agenda had planned', async (t) => {
+  const { clock, store, relays, delivery, post, status } = bench();
+  relays.onSend = () => reply('rcpt', '450 4.2.0 later');
+  const ids = await post(3);
+  delivery.start();
+  await clock.advance(SESSION_IDLE_MS);
+  t.same(ids.map(status), ['deferred', 'deferred', 'deferred']);
+  t.equal(clock.pending, 1, 'one timer for all');
+  relays.onSend = () => reply('rcpt', '550 5.1.1 unknown');
+  await store.retry(ids[1] ?? '');
+  delivery.nudge();
+  await clock.advance(0);
+  t.same(ids.map(status), ['deferred', 'failed', 'deferred']);
+  relays.onSend = () => TAKEN;
+  await store.flush();
+  delivery.nudge();
+  await clock.advance(0);
+  t.same(ids.map(status), ['sent', 'failed', 'sent']);
+  await store.retry(ids[1] ?? '');
+  delivery.nudge();
+  await clock.advance(0);
+  t.same(ids.map(status), ['sent', 'sent', 'sent']);
+});
+
+t.test('what is cancelled while we connect is not sent, and nothing spins', async (t) => {
+  const { clock, store, relays, delivery, post, status } = bench();
+  const [id = ''] = await post();
+  relays.onOpen = async () => {
+    await store.cancel(id);
+    return null;
+  };
+  delivery.start();
+  await clock.advance(HOUR_MS);
+  t.same([status(id), relays.offered, relays.opened.length, clock.pending], ['cancelled', [], 1, 0]);
+});
+
+t.test('a stop lets the message under way end and begins no other', async (t) => {
+  const { clock, relays, delivery, post, status } = bench({ settings: { relayConnections: 2 } });
+  const [a, b] = await post(2);
+  relays.onSend = () => new Promise((answer) => clock.after(STOP_SENDING_MS - 1, () => answer(TAKEN)));
+  relays.onOpen = () => (relays.opened.length === 1 ? null : DOWN);
+  delivery.start();
+  await clock.advance(1);
+  const stopped = delivery.stop();
+  await clock.advance(STOP_SENDING_MS - 2);
+  await stopped;
+  t.same([status(a), status(b)], ['sent', 'queued']);
+  t.same([relays.open, clock.pending], [0, 0]);
+  delivery.nudge();
+  delivery.wake();
+  await clock.advance(HOUR_MS);
+  t.equal(status(b), 'queued');
+});
+
+t.test('a stop waits only so long, and charges nothing for what it breaks off', async (t) => {
+  const { clock, store, relays, delivery, post, events } = bench();
+  const [a = ''] = await post(2);
+  relays.onSend = () => new Promise<never>(() => undefined);
+  delivery.start();
+  await clock.advance(0);
+  const stopped = delivery.stop();
+  await clock.advance(STOP_SENDING_MS);
+  await stopped;
+  t.match(store.get(a), { status: 'queued', attempts: 0, lastReply: null });
+  t.same(events(), ['send abandoned'], 'and the relay is not blamed');
+  t.same([relays.open, clock.pending], [0, 0]);
+});
+
+t.test('a stop does not wait for a connection that is not there yet', async (t) => {
+  const { clock, relays, delivery, post, status } = bench();
+  const [id] = await post();
+  let open: (ending: null) => void = () => undefined;
+  relays.onOpen = () =>
+    new Promise((resolve) => {
+      open = resolve;
+    });
+  delivery.start();
+  await settled();
+  await delivery.stop();
+  open(null);
+  await settled();
+  t.same([relays.open, status(id), clock.pending], [0, 'queued', 0]);
+});
