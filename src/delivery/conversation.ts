@@ -75,11 +75,6 @@ export class Conversation {
     return this.#group !== null;
   }
 
-  /** True when more has come in than whole lines. */
-  get isMidLine(): boolean {
-    return this.#isMidLine;
-  }
-
   /** Writes a group of commands; resolves with all their replies. Rejects with SessionError, and all is over. */
   exchange(phases: Phase[], data: string | Buffer | Readable, deadlineMs = this.#timeoutMs): Promise<Group> {
     const done = this.begin(phases, deadlineMs, data instanceof Readable ? data : null);
@@ -89,6 +84,9 @@ export class Conversation {
 
   /** A group for which nothing is written: the greeting, or a handshake that finish() ends. */
   begin(phases: Phase[], deadlineMs = this.#timeoutMs, source: Readable | null = null): Promise<Group> {
+    // Nobody asked for it; and after STARTTLS it would be read as if it had come through TLS.
+    if (this.#isMidLine || this.#lines.length > 0)
+      this.end(this.trouble(phases[0] ?? 'mail', 'garbage', 'said more than it was asked for'));
     return new Promise((resolve, reject) => {
       if (this.#doubt !== null) {
         reject(new SessionError(this.#doubt));

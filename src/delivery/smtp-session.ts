@@ -153,8 +153,6 @@ class SmtpSession implements Session {
 
   async #secure(): Promise<void> {
     this.#talk.demand(await this.#talk.exchange(['starttls'], 'STARTTLS\r\n'));
-    // What came in clear after the reply must not be read as if it came through TLS.
-    if (this.#talk.isMidLine) this.#talk.fail('starttls', 'garbage', 'sent more than its answer to STARTTLS');
     const secured = this.#talk.begin(['tls']);
     if (this.usable)
       this.#client.negotiateTLS().then(
