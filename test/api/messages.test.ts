@@ -1,0 +1,386 @@
+/** The calls of local-api §1, and those of §3 that tell how the daemon is doing. */
+import { type Test, test } from 'tap';
+import { type ErrorCode, FieldpostError } from '../../src/errors.js';
+import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../src/limits.js';
+import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+
+const isProblem = (t: Test, answer: Answer, status: number, code: ErrorCode) => {
+  t.equal(answer.status, status);
+  t.equal(answer.headers['content-type'], 'application/problem+json');
+  t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, status, title: /./, detail: /./ });
+};
+
+/** Posts `count` emails in one request and gives their ids. */
+async function postSome(api: TestApi, count: number): Promise<string[]> {
+  const answer = await api.post(Array.from({ length: count }, () => EMAIL));
+  return answer.json.map((entry: { id: string }) => entry.id);
+}
+
+test('accepting', async (t) => {
+  await using api = await startApi();
+  const answer = await api.post([EMAIL, { ...EMAIL, destination: 'b@example.com', cc: 'x', plain: 'a\nb' }]);
+  t.equal(answer.status, 202);
+  t.equal(answer.headers['content-type'], 'application/json');
+  t.same(answer.json, [
+    { id: '00000001', type: 1, destination: 'john@example.com', status: 'queued' },
+    { id: '00000002', type: 1, destination: 'b@example.com', status: 'queued', ignored: ['cc'] },
+  ]);
+  t.equal(api.nudges, 1);
+  const message = api.store.get('00000002');
+  t.same(message && (await api.store.content(message)), { subject: 'Hi', plain: 'a\r\nb', html: '' });
+  const logged = api.lines.filter((line) => line.includes('fields ignored'));
+  t.same(logged, ['<6>fields ignored id=00000002 fields=cc\n']);
+});
+
+test('the answer comes after the commit, not before', async (t) => {
+  await using api = await startApi();
+  const { arrived, release } = api.store.stall();
+  let answered = false;
+  const posted = api.post([EMAIL]).finally(() => {
+    answered = true;
+  });
+  await arrived;
+  t.equal((await api.call('GET', '/healthz')).status, 200, 'a whole other request goes through meanwhile');
+  t.notOk(answered);
+  t.equal(api.nudges, 0);
+  release();
+  t.equal((await posted).status, 202);
+});
+
+test('all or nothing: one fault refuses the array and names every fault', async (t) => {
+  await using api = await startApi({ settings: { maxBatch: 3 } });
+  const answer = await api.post([EMAIL, { ...EMAIL, destination: 'x', subject: 'a\n' }, 7]);
+  isProblem(t, answer, 422, 'invalid');
+  t.same(
+    answer.json.errors.map((fault: { pointer: string }) => fault.pointer),
+    ['/1/destination', '/1/subject', '/2'],
+  );
+  isProblem(t, await api.post([]), 400, 'malformed-request');
+  isProblem(t, await api.post(EMAIL), 400, 'malformed-request');
+  const cloudless = await api.post([{ type: 2, destination: '+316', message: 'x' }]);
+  isProblem(t, cloudless, 422, 'invalid');
+  t.match(cloudless.json.errors, [{ pointer: '/0/type', detail: /FIELDPOST_CLOUD/ }]);
+  t.equal((await api.post([EMAIL, EMAIL, EMAIL])).status, 202, 'exactly the limit');
+  const large = await api.post([EMAIL, EMAIL, EMAIL, EMAIL]);
+  isProblem(t, large, 413, 'too-large');
+  t.match(large.json.detail, /limit of 3/);
+  t.equal(api.store.size, 3);
+});
+
+test('bodies that are no JSON in UTF-8', async (t) => {
+  await using api = await startApi();
+  const post = (body: string | Buffer, headers: Record<string, string>) =>
+    api.call('POST', MESSAGES, { body, headers });
+  const good = JSON.stringify([EMAIL]);
+  const json = { 'Content-Type': 'application/json' };
+  for (const type of [
+    'application/json; charset=utf-8',
+    'Application/JSON;charset="UTF-8"',
+    'application/json ; x=y',
+  ]) {
+    t.equal((await post(good, { 'Content-Type': type })).status, 202, type);
+  }
+  t.equal((await post(`\ufeff${good}`, json)).status, 202, 'a byte order mark');
+  t.equal((await post(good, { ...json, 'Content-Encoding': 'identity' })).status, 202);
+  const accepted = api.store.size;
+
+  for (const body of ['{', '', '[1,]', `${good}x`, 'nul', '\0', '['.repeat(100_000)]) {
+    isProblem(t, await post(body, json), 400, 'malformed-json');
+  }
+  for (const bytes of [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82]]) {
+    const text = Buffer.concat([Buffer.from('["'), Buffer.from(bytes), Buffer.from('"]')]);
+    isProblem(t, await post(text, json), 400, 'malformed-json');
+  }
+  for (const type of [
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/jsonx',
+    'application/json; charset=latin1',
+    'message/rfc822',
+    '',
+  ]) {
+    isProblem(t, await post(good, { 'Content-Type': type }), 415, 'unsupported-media-type');
+  }
+  isProblem(t, await post(good, {}), 415, 'unsupported-media-type');
+  isProblem(t, await post(good, { ...json, 'Content-Encoding': 'gzip' }), 415, 'unsupported-media-type');
+  t.equal(api.store.size, accepted);
+});
+
+test('trouble of the store', async (t) => {
+  await using api = await startApi();
+  const cases: [ErrorCode, number, string | undefined][] = [
+    ['queue-full', 429, '60'],
+    ['storage-full', 507, '60'],
+    ['storage-failed', 503, '30'],
+    ['stopping', 503, '5'],
+    ['internal', 500, undefined],
+  ];
+  for (const [code, status, retryAfter] of cases) {
+    api.store.failure = new FieldpostError(code, 'words', { hint: 'and a hint' });
+    const answer = await api.post([EMAIL]);
+    isProblem(t, answer, status, code);
+    t.equal(answer.headers['retry-after'], retryAfter, code);
+    t.equal(answer.json.detail, 'words; and a hint');
+  }
+  api.lines.length = 0;
+  api.store.failure = new TypeError('secret detail') as unknown as FieldpostError;
+  const answer = await api.post([EMAIL]);
+  isProblem(t, answer, 500, 'internal');
+  t.notMatch(answer.body, /secret|TypeError|\.ts/, 'no words of a bug in the answer');
+  t.equal(api.lines.filter((line) => line.startsWith('<3>request failed')).length, 1, 'logged once');
+  t.match(api.lines.join(''), /secret detail/);
+  t.equal(api.nudges, 0);
+});
+
+test('an Idempotency-Key', async (t) => {
+  await using api = await startApi();
+  const key = { 'Idempotency-Key': 'k-1' };
+  const first = await api.post([EMAIL], key);
+  t.equal(first.status, 202);
+  t.notOk('idempotency-replayed' in first.headers);
+  const body = ` [ {"subject":"Hi", "cc":"me","destination":"john@example.com","type":1,"plain":null} ]`;
+  const again = await api.call('POST', MESSAGES, {
+    headers: { ...key, 'Content-Type': 'application/json' },
+    body,
+  });
+  t.equal(again.status, 202);
+  t.equal(again.headers['idempotency-replayed'], 'true');
+  t.same(again.json, [{ ...first.json[0], ignored: ['cc'] }], 'the same content, however it is written');
+  t.equal(api.store.size, 1);
+  t.equal(api.nudges, 1, 'a replay queues nothing');
+
+  const others = [
+    { ...EMAIL, destination: 'b@example.com' },
+    { ...EMAIL, subject: 'Ho' },
+    { ...EMAIL, plain: 'x' },
+    { ...EMAIL, html: 'x' },
+    { type: 1, destination: 'john@example.com', plain: 'Hi' },
+  ];
+  for (const other of others) isProblem(t, await api.post([other], key), 422, 'invalid');
+  isProblem(t, await api.post([EMAIL, EMAIL], key), 422, 'invalid');
+
+  const { arrived, release } = api.store.stall();
+  const slow = api.post([EMAIL], { 'Idempotency-Key': 'k-2' });
+  await arrived;
+  isProblem(t, await api.post([EMAIL], { 'Idempotency-Key': 'k-2' }), 409, 'conflict');
+  release();
+  t.equal((await slow).status, 202);
+
+  for (const good of ['!', '~'.repeat(255), '"quoted"']) {
+    t.equal((await api.post([EMAIL], { 'Idempotency-Key': good })).status, 202, good.slice(0, 9));
+  }
+  for (const bad of ['', 'x'.repeat(256), 'a b', 'a\tb', 'k\u00e9']) {
+    isProblem(t, await api.post([EMAIL], { 'Idempotency-Key': bad }), 400, 'malformed-request');
+  }
+  const twice = { 'Idempotency-Key': 'a', 'idempotency-key': 'b' };
+  isProblem(t, await api.post([EMAIL], twice), 400, 'malformed-request');
+});
+
+test('what became of a message', async (t) => {
+  await using api = await startApi();
+  const [first = '', second = ''] = await postSome(api, 2);
+  const one = await api.call('GET', `${MESSAGES}/${first}`);
+  t.equal(one.status, 200);
+  t.same(one.json, {
+    id: first,
+    type: 1,
+    destination: 'john@example.com',
+    status: 'queued',
+    final: false,
+    acceptedAt: '2026-11-20T09:00:00.000Z',
+    attempts: 0,
+    lastReply: null,
+    nextAttemptAt: null,
+    attachments: [],
+  });
+  api.store.take(first);
+  await api.store.settle(first, { kind: 'deferred', reply: '450 later', delayMs: 90_000 });
+  await api.clock.advance(30_000);
+  // The wall leaps a year ahead: the attempt is still a minute away.
+  api.clock.leap(365 * 24 * 3600 * 1000);
+  const deferred = await api.call('GET', `${MESSAGES}/${first}`);
+  const nextAttemptAt = '2027-11-20T09:01:30.000Z';
+  t.match(deferred.json, {
+    status: 'deferred',
+    final: false,
+    attempts: 1,
+    lastReply: '450 later',
+    nextAttemptAt,
+  });
+  await api.clock.advance(90_000);
+  const due = await api.call('GET', `${MESSAGES}/${first}`);
+  t.equal(due.json.nextAttemptAt, '2027-11-20T09:02:00.000Z', 'overdue is now');
+  const message = api.store.get(first);
+  if (message) message.due = { boot: 'another0', bootMs: 1e9, wallMs: 0 };
+  const rebooted = await api.call('GET', `${MESSAGES}/${first}`);
+  t.equal(rebooted.json.nextAttemptAt, '2027-11-20T09:02:00.000Z', 'another boot is now');
+  api.store.take(second);
+  await api.store.settle(second, { kind: 'sent', reply: '250 ok' });
+  t.match((await api.call('GET', `${MESSAGES}/${second}`)).json, {
+    status: 'sent',
+    final: true,
+    nextAttemptAt: null,
+  });
+  isProblem(t, await api.call('GET', `${MESSAGES}/nope`), 404, 'not-found');
+});
+
+test('cancel and retry', async (t) => {
+  await using api = await startApi();
+  const [queued = '', sending = '', failed = ''] = await postSome(api, 3);
+  api.store.take(sending);
+  api.store.take(failed);
+  await api.store.settle(failed, { kind: 'failed', reply: '550 no' });
+  const cancelled = await api.call('DELETE', `${MESSAGES}/${queued}`);
+  t.equal(cancelled.status, 204);
+  t.equal(cancelled.body, '');
+  t.notOk('content-length' in cancelled.headers, 'RFC 9110 §8.6');
+  t.equal(api.store.get(queued)?.status, 'cancelled');
+  for (const id of [queued, sending, failed]) {
+    isProblem(t, await api.call('DELETE', `${MESSAGES}/${id}`), 409, 'conflict');
+  }
+  const before = api.nudges;
+  const retried = await api.call('POST', `${MESSAGES}/${failed}/retry`);
+  t.equal(retried.status, 202);
+  t.match(retried.json, { id: failed, status: 'queued', final: false });
+  t.equal(api.nudges, before + 1);
+  isProblem(t, await api.call('POST', `${MESSAGES}/${queued}/retry`), 409, 'conflict');
+  isProblem(t, await api.call('POST', `${MESSAGES}/nope/retry`), 404, 'not-found');
+  isProblem(t, await api.call('DELETE', `${MESSAGES}/nope`), 404, 'not-found');
+});
+
+test('hold, release, flush', async (t) => {
+  await using api = await startApi();
+  const [id = ''] = await postSome(api, 1);
+  api.store.take(id);
+  await api.store.settle(id, { kind: 'deferred', reply: '450', delayMs: 90_000 });
+  const held = await api.call('POST', '/api/internal/queue/hold');
+  t.equal(held.status, 202);
+  t.match(held.json, { deferred: 1, held: true });
+  t.equal(api.nudges, 1, 'a hold wakes nobody');
+  t.match((await api.call('POST', '/api/internal/queue/release')).json, { held: false });
+  t.equal(api.nudges, 2);
+  t.equal((await api.call('POST', '/api/internal/queue/flush')).status, 202);
+  t.equal(api.nudges, 3);
+  t.equal(api.store.get(id)?.due, null);
+  api.store.failure = new FieldpostError('storage-failed', 'no');
+  for (const call of ['hold', 'release', 'flush']) {
+    isProblem(t, await api.call('POST', `/api/internal/queue/${call}`), 503, 'storage-failed');
+  }
+  t.equal(api.nudges, 3);
+});
+
+test('listing', async (t) => {
+  await using api = await startApi();
+  const ids = (await Promise.all([postSome(api, 100), postSome(api, 5)])).flat().sort().reverse();
+  const list = (query: string) => api.call('GET', `${MESSAGES}${query}`);
+  const idsOf = (answer: Answer) => answer.json.messages.map((message: { id: string }) => message.id);
+  const page = await list('');
+  t.equal(page.status, 200);
+  t.same(idsOf(page), ids.slice(0, LIST_LIMIT_DEFAULT), 'newest first');
+  t.equal(page.json.next, ids[LIST_LIMIT_DEFAULT - 1]);
+  t.same(Object.keys(page.json.messages[0]), Object.keys((await list(`/${ids[0]}`)).json));
+  const rest = await list(`?after=${page.json.next}`);
+  t.same(idsOf(rest), ids.slice(LIST_LIMIT_DEFAULT));
+  t.equal(rest.json.next, null);
+  t.same(idsOf(await list('?limit=1')), ids.slice(0, 1));
+  t.equal((await list(`?limit=${LIST_LIMIT_MAX}`)).status, 200);
+  await api.store.cancel(ids[3] ?? '');
+  t.same(idsOf(await list('?status=cancelled&foo=bar')), [ids[3]]);
+  t.same(idsOf(await list('?status=sent')), []);
+  t.same(idsOf(await list('?status=%63ancelled')), [ids[3]]);
+  const bad: [string, string][] = [
+    ['limit=0', 'limit'],
+    [`limit=${LIST_LIMIT_MAX + 1}`, 'limit'],
+    ['limit=-1', 'limit'],
+    ['limit=1.5', 'limit'],
+    ['limit=1e2', 'limit'],
+    ['limit=', 'limit'],
+    ['status=', 'status'],
+    ['status=Queued', 'status'],
+    ['status=lost', 'status'],
+  ];
+  for (const [query, pointer] of bad) {
+    const refused = await list(`?${query}`);
+    isProblem(t, refused, 422, 'invalid');
+    t.match(refused.json.errors, [{ pointer }], query);
+  }
+  t.equal((await list('?limit=0&status=x')).json.errors.length, 2);
+  isProblem(t, await list('?after=%'), 400, 'malformed-request');
+  isProblem(t, await list('?after=%ff'), 400, 'malformed-request');
+});
+
+test('the state', async (t) => {
+  await using api = await startApi({
+    clockTrusted: () => false,
+    relayState: () => ({ state: 'failing', sinceMs: Date.UTC(2026, 0, 1), reason: 'refused' }),
+  });
+  await postSome(api, 1);
+  await api.clock.advance(12_345);
+  const queue = { queued: 1, sending: 0, deferred: 0, failed: 0, oldestAgeMs: 12_345, bytes: 0, held: false };
+  const { json, status } = await api.call('GET', '/api/internal/state');
+  t.equal(status, 200);
+  t.match(json.link.reason, /FIELDPOST_CLOUD/);
+  t.same(json, {
+    link: {
+      state: 'disabled',
+      since: '2026-11-20T09:00:00.000Z',
+      lastHeartbeat: null,
+      reason: json.link.reason,
+      history: [],
+    },
+    relay: { state: 'failing', since: '2026-01-01T00:00:00.000Z', reason: 'refused' },
+    queue,
+    destinations: { count: 0, synced: true, lastSync: null },
+    storage: { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 },
+    clock: { trusted: false },
+    version: '1.2.3',
+    uptimeMs: 12_345,
+  });
+});
+
+test('the health check knows the storage and nothing else', async (t) => {
+  await using api = await startApi({
+    relayState: () => ({ state: 'failing', sinceMs: 0, reason: 'no network' }),
+  });
+  const healthy = await api.call('GET', '/healthz');
+  t.equal(healthy.status, 200);
+  t.equal(healthy.body, 'ok');
+  for (const state of ['full', 'failed'] as const) {
+    api.store.storageState = { state, reason: `the disk is ${state}`, freeBytes: 0, damaged: 0 };
+    const ill = await api.call('GET', '/healthz');
+    isProblem(t, ill, 503, 'unavailable');
+    t.equal(ill.json.detail, `the disk is ${state}`);
+  }
+});
+
+test('the metrics', async (t) => {
+  await using api = await startApi({ relayState: () => ({ state: 'ok', sinceMs: 0, reason: null }) });
+  await postSome(api, 2);
+  await api.store.hold();
+  await api.clock.advance(1500);
+  const answer = await api.call('GET', '/metrics');
+  t.equal(answer.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+  for (const line of [
+    'fieldpost_build_info{version="1.2.3"} 1',
+    'fieldpost_uptime_seconds 1.5',
+    'fieldpost_queue_messages{status="queued"} 2',
+    'fieldpost_queue_messages{status="failed"} 0',
+    'fieldpost_queue_oldest_age_seconds 1.5',
+    'fieldpost_queue_held 1',
+    'fieldpost_accepted_total 2',
+    'fieldpost_outcomes_total{outcome="sent"} 3',
+    'fieldpost_relay_state{state="ok"} 1',
+    'fieldpost_relay_state{state="failing"} 0',
+    'fieldpost_storage_state{state="ok"} 1',
+    'fieldpost_storage_free_bytes 123456789',
+  ]) {
+    t.ok(answer.body.includes(`\n${line}\n`), line);
+  }
+  const lines = answer.body.split('\n').slice(0, -1);
+  const form = /^(?:# (?:HELP|TYPE) fieldpost_[a-z_]+ .+|fieldpost_[a-z_]+(?:\{[a-z]+="[^"\\]*"\})? [\d.]+)$/;
+  t.same(
+    lines.filter((line) => !form.test(line)),
+    [],
+    'every line has the form of the format',
+  );
+});

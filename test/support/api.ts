@@ -1,0 +1,218 @@
+/**
+ * The local API on an ephemeral port over a store in memory and a clock that stands still, and a client that
+ * writes bytes as they are and reads answers one by one.
+ *
+ *   await using api = await startApi();
+ *   const answer = await api.call('GET', '/healthz');
+ */
+import { once } from 'node:events';
+import { connect, type Server, type Socket } from 'node:net';
+import type { ApiParts } from '../../src/api/parts.js';
+import { type Api, createApi } from '../../src/api/server.js';
+import type { ListenConfig } from '../../src/config.js';
+import { type Listeners, openListeners } from '../../src/system/listen.js';
+import { createLog } from '../../src/system/log.js';
+import { FakeClock } from './clock.js';
+import { MemoryStore } from './memory-store.js';
+
+export const MESSAGES = '/api/internal/messages';
+export const EMAIL = { type: 1, destination: 'john@example.com', subject: 'Hi' };
+
+export interface Answer {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks at what it expects to be there
+  readonly json: any;
+}
+
+export interface TestApi extends AsyncDisposable {
+  readonly api: Api;
+  readonly store: MemoryStore;
+  readonly clock: FakeClock;
+  /** What was logged. */
+  readonly lines: string[];
+  readonly listeners: Listeners;
+  nudges: number;
+  connect(): Promise<RawClient>;
+  /** One request on a connection of its own. */
+  call(method: string, path: string, more?: CallOptions): Promise<Answer>;
+  /** Posts a value as JSON to the messages. */
+  post(value: unknown, headers?: Readonly<Record<string, string>>): Promise<Answer>;
+}
+
+export interface CallOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer;
+}
+
+export interface StartOptions extends Partial<Pick<ApiParts, 'patience' | 'relayState' | 'clockTrusted'>> {
+  readonly settings?: Partial<ApiParts['settings']>;
+  readonly listen?: ListenConfig;
+  readonly store?: MemoryStore;
+}
+
+export async function startApi(options: StartOptions = {}): Promise<TestApi> {
+  const clock = new FakeClock();
+  const store = options.store ?? new MemoryStore(clock);
+  const lines: string[] = [];
+  const parts: ApiParts = {
+    store,
+    settings: { maxBodyBytes: 2 ** 20, maxBatch: 100, allowedHosts: [], apiToken: null, ...options.settings },
+    clock,
+    log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
+    version: '1.2.3',
+    startedBootMs: clock.bootMs(),
+    nudge: () => {
+      test.nudges++;
+    },
+    relayState:
+      options.relayState ?? (() => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' })),
+    outcomes: () => ({ sent: 3, deferred: 2, failed: 1, expired: 0 }),
+    clockTrusted: options.clockTrusted ?? (() => true),
+    ...(options.patience && { patience: options.patience }),
+  };
+  const api = createApi(parts);
+  const servers: Server[] = [];
+  const listeners = await openListeners(
+    [options.listen ?? { kind: 'tcp', host: '127.0.0.1', port: 0 }],
+    (kind) => {
+      const server = api.makeServer(kind);
+      servers.push(server);
+      return server;
+    },
+  );
+  const [address] = listeners.addresses as [ListenConfig];
+  const test: TestApi = {
+    api,
+    store,
+    clock,
+    lines,
+    listeners,
+    nudges: 0,
+    connect: () => RawClient.to(address),
+    async call(method, path, { headers = {}, body = '' } = {}) {
+      await using client = await RawClient.to(address);
+      client.write(requestText(method, path, headers, Buffer.byteLength(body)));
+      if (body.length > 0) client.write(body);
+      return await client.answer(method === 'HEAD');
+    },
+    post: (value, headers = {}) =>
+      test.call('POST', MESSAGES, {
+        headers: { 'Content-Type': 'application/json', ...headers },
+        body: JSON.stringify(value),
+      }),
+    async [Symbol.asyncDispose]() {
+      const closed = listeners.close();
+      const stopped = api.stop(0);
+      await clock.advance(0);
+      await stopped;
+      await closed;
+    },
+  };
+  return test;
+}
+
+/** The head of a request; Content-Length is there if there is a body. */
+export function requestText(
+  method: string,
+  path: string,
+  headers: Readonly<Record<string, string>> = {},
+  bodyBytes = 0,
+): string {
+  const all = {
+    Host: 'localhost',
+    ...(bodyBytes > 0 && { 'Content-Length': String(bodyBytes) }),
+    ...headers,
+  };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`;
+}
+
+/** A connection on which a test writes what it likes. */
+export class RawClient implements AsyncDisposable {
+  readonly socket: Socket;
+  /** Resolves when the server has ended its side, by whatever means; true if it was a reset. */
+  readonly ended: Promise<boolean>;
+  #received = Buffer.alloc(0);
+  #isOver = false;
+  #wake: () => void = () => undefined;
+
+  static async to(address: ListenConfig): Promise<RawClient> {
+    const where =
+      address.kind === 'unix' ? { path: address.path } : { host: address.host, port: address.port };
+    const socket = connect({ ...where, allowHalfOpen: true, noDelay: true });
+    const client = new RawClient(socket);
+    await once(socket, 'connect');
+    return client;
+  }
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on('data', (chunk) => {
+      this.#received = Buffer.concat([this.#received, chunk]);
+      this.#wake();
+    });
+    this.ended = new Promise((resolve) => {
+      const over = (wasReset: boolean) => () => {
+        this.#isOver = true;
+        this.#wake();
+        resolve(wasReset);
+      };
+      socket.once('end', over(false));
+      socket.once('close', over(false));
+      socket.on('error', over(true));
+    });
+  }
+
+  /** What arrived and was not read as an answer. */
+  get rest(): string {
+    return this.#received.toString('latin1');
+  }
+
+  write(bytes: string | Buffer): void {
+    this.socket.write(bytes);
+  }
+
+  /** Reads the next answer; for HEAD there is no body, whatever its length says. Rejects if none comes. */
+  async answer(isHead = false): Promise<Answer> {
+    for (;;) {
+      const answer = this.#parse(isHead);
+      if (answer !== null) return answer;
+      if (this.#isOver) throw new Error(`no answer, only ${JSON.stringify(this.rest)}`);
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.socket.destroy();
+    if (!this.socket.closed) await once(this.socket, 'close');
+  }
+
+  #parse(isHead: boolean): Answer | null {
+    const headEnd = this.#received.indexOf('\r\n\r\n');
+    if (headEnd < 0) return null;
+    const [first = '', ...lines] = this.#received.toString('latin1', 0, headEnd).split('\r\n');
+    const headers = Object.fromEntries(
+      lines.map((line): [string, string] => {
+        const colon = line.indexOf(':');
+        return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
+      }),
+    );
+    const bodyBytes = isHead ? 0 : Number(headers['content-length'] ?? 0);
+    const end = headEnd + 4 + bodyBytes;
+    if (this.#received.length < end) return null;
+    const body = this.#received.toString('utf8', headEnd + 4, end);
+    this.#received = this.#received.subarray(end);
+    const isJson = /json/.test(headers['content-type'] ?? '') && !isHead;
+    return {
+      status: Number(first.split(' ')[1]),
+      headers,
+      body,
+      json: isJson ? JSON.parse(body) : undefined,
+    };
+  }
+}
