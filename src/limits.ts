@@ -10,6 +10,7 @@ export const SECOND_MS = 1000;
 export const MINUTE_MS = 60 * SECOND_MS;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
+export const YEAR_MS = 365.25 * DAY_MS;
 
 // The local API (local-api §5).
 export const FORM_FIELD_BYTES_MAX = 256 * KIB;
@@ -69,7 +70,11 @@ export const RELAY_GOOD_MS = MINUTE_MS;
 /** A stop waits at most this long for the message that is just being sent. */
 export const STOP_SENDING_MS = 10 * SECOND_MS;
 
-// The clock (delivery.md): a wall clock further than this from the build date is wrong.
+/** A stop waits at most this long for requests under way. */
+export const STOP_REQUESTS_MS = 10 * SECOND_MS;
+
+// The clock (delivery.md): a wall clock before the first of these, or later than so many years after it, is wrong.
+export const EARLIEST_WALL_MS = Date.UTC(2026, 10, 1);
 export const PLAUSIBLE_YEARS = 20;
 
 assert(OUTCOME_RESERVE_BYTES < SEGMENT_BYTES / 2, 'a segment is mostly for messages');

@@ -1,0 +1,143 @@
+/**
+ * The composition root: builds everything, starts it in order and stops it in reverse. What a room needs of
+ * another is handed to it here.
+ */
+import { createApi } from './api/server.js';
+import type { Config, ListenConfig } from './config.js';
+import { Delivery } from './delivery/loop.js';
+import { openSession } from './delivery/smtp-session.js';
+import { wordsOf } from './errors.js';
+import { EARLIEST_WALL_MS, PLAUSIBLE_YEARS, STOP_REQUESTS_MS, YEAR_MS } from './limits.js';
+import { domainOf, needsSmtpUtf8 } from './message/address.js';
+import type { Content, Message } from './message/message.js';
+import { render } from './mime/letter.js';
+import { openStore, type StoreOptions } from './store/journaled-store.js';
+import type { Store } from './store/store.js';
+import type { Clock } from './system/clock.js';
+import { openListeners } from './system/listen.js';
+
+/** The outside world as this daemon sees it; tests hand over fakes. */
+export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'randomBytes' | 'takeLock'> {
+  /** In [0, 1), for jitter. */
+  random(): number;
+  readonly hostname: string;
+  readonly version: string;
+}
+
+export interface Daemon {
+  /** Where the local API listens; port 0 has become the port that was found. */
+  readonly addresses: readonly ListenConfig[];
+  /** Finishes what is under way, within bounds, and resolves when everything is on the disk. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts the daemon. Resolves when requests are answered; rejects with FieldpostError (`already-running`,
+ * `unavailable`) or what the disk says, with nothing left running.
+ */
+export async function createDaemon(config: Config, system: System): Promise<Daemon> {
+  const { clock, log, version } = system;
+  const store = await openStore({
+    ...system,
+    directory: config.stateDir,
+    historyMax: config.history,
+    keepFailedMs: config.keepFailedMs,
+    budget: config,
+  });
+  const delivery = createDelivery(config, system, store);
+  const api = createApi({
+    store,
+    settings: config,
+    clock,
+    log,
+    version,
+    startedBootMs: clock.bootMs(),
+    nudge: () => delivery.nudge(),
+    relayState: () => delivery.relayState(),
+    outcomes: () => ({ sent: 0, deferred: 0, failed: 0, expired: 0 }),
+    clockTrusted: () => isPlausible(clock),
+  });
+  try {
+    const listeners = await openListeners(config.listen, (kind) => api.makeServer(kind));
+    delivery.start();
+    const { queued, deferred } = store.counts();
+    log.info('started', { version, listen: listeners.addresses.map(nameOf).join(','), queued, deferred });
+    return {
+      addresses: listeners.addresses,
+      stop: () =>
+        inOrder(log.error, [
+          async () => log.info('stopping'),
+          // A listener is closed once its last connection is; ending those is the api's part.
+          async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
+          () => delivery.stop(),
+          () => store.close(),
+          async () => log.info('stopped'),
+        ]),
+    };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+/** Does each step, also after one that failed; throws the first failure at the end. */
+async function inOrder(
+  complain: System['log']['error'],
+  steps: readonly (() => Promise<void>)[],
+): Promise<void> {
+  const failures: unknown[] = [];
+  for (const step of steps) {
+    await step().catch((error) => {
+      complain('stop failed', { reason: wordsOf(error) });
+      failures.push(error);
+    });
+  }
+  if (failures.length > 0) throw failures[0];
+}
+
+function createDelivery(config: Config, system: System, store: Store): Delivery {
+  const { clock } = system;
+  const session = {
+    password: config.relayPassword,
+    ca: config.relayCa,
+    helo: heloName(system.hostname),
+    timeoutMs: config.smtpTimeoutMs,
+    clock,
+  };
+  const domain = domainOf(config.from);
+  return new Delivery({
+    store,
+    config,
+    ...system,
+    open: (relay) => openSession({ relay, ...session }),
+    render: (message: Message, content: Content) => {
+      const { size, bytes } = render({
+        from: config.from,
+        to: message.destination,
+        content,
+        messageId: `${message.id}.${store.storeId}@${domain}`,
+        dateMs: isPlausible(clock) ? message.accepted.wallMs : null,
+        attachments: [],
+      });
+      const smtpUtf8 = needsSmtpUtf8(config.from) || needsSmtpUtf8(message.destination);
+      return { size, smtpUtf8, content: bytes };
+    },
+  });
+}
+
+/** A device that believes in 1970 or 2099 must not date a mail. */
+function isPlausible(clock: Clock): boolean {
+  const wallMs = clock.wallMs();
+  return wallMs >= EARLIEST_WALL_MS && wallMs < EARLIEST_WALL_MS + PLAUSIBLE_YEARS * YEAR_MS;
+}
+
+/** What we call ourselves in EHLO: the host's name where it can be one, else an address literal (RFC 5321 §4.1.3). */
+function heloName(hostname: string): string {
+  return /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$/.test(hostname) ? hostname : '[127.0.0.1]';
+}
+
+/** `127.0.0.1:43770`, `[::1]:43770`, or a socket's path. */
+export function nameOf(address: ListenConfig): string {
+  if (address.kind === 'unix') return address.path;
+  return `${address.host.includes(':') ? `[${address.host}]` : address.host}:${address.port}`;
+}

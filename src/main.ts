@@ -1,0 +1,117 @@
+#!/usr/bin/env node
+/**
+ * The process: arguments, environment, signals and exit codes. Nothing else touches `process`.
+ */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { runCommand } from './cli/cli.js';
+import { EXIT, type ServiceName } from './cli/command.js';
+import { type Config, type Environment, formatProblem, parseConfig } from './config.js';
+import { createDaemon, type Daemon, nameOf, type System } from './daemon.js';
+import { startDev } from './dev/dev.js';
+import { type ErrorCode, FieldpostError } from './errors.js';
+import { systemClock } from './system/clock.js';
+import { systemDisk } from './system/disk.js';
+import { systemLock } from './system/lock.js';
+import { createLog } from './system/log.js';
+
+const VERSION = (
+  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+).version;
+
+const clock = systemClock();
+const read = (path: string) => readFileSync(path, 'utf8');
+
+/** Exit statuses of a service that could not start (sysexits(3)). */
+const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
+  'already-running': EXIT.tempFail,
+  unavailable: EXIT.unavailable,
+};
+
+/** Runs the service until a signal; gives the exit status. */
+async function serve(name: ServiceName, env: Environment): Promise<number> {
+  const parsed = parseConfig(env, read, { hostname: hostname() });
+  if ('problems' in parsed) {
+    for (const problem of parsed.problems) process.stderr.write(`fieldpost: ${formatProblem(problem)}\n`);
+    return EXIT.config;
+  }
+  const system = createSystem(parsed.config);
+  for (const warning of parsed.warnings) system.log.warn('configuration', { warning });
+  try {
+    const service = await start(name, parsed.config, system);
+    await stopSignal();
+    await service.stop();
+    return EXIT.ok;
+  } catch (error) {
+    if (!(error instanceof FieldpostError)) throw error;
+    system.log.error('cannot start', { reason: error.message, hint: error.hint || undefined });
+    return EXIT_BY_CODE[error.code] ?? 1;
+  }
+}
+
+function createSystem(config: Config): System {
+  const log = createLog({
+    level: config.logLevel,
+    // Set by systemd where standard output goes to the journal.
+    priorities: process.env.JOURNAL_STREAM !== undefined,
+    write: (line) => process.stdout.write(line),
+    wallMs: clock.wallMs,
+  });
+  return {
+    disk: systemDisk(),
+    clock,
+    log,
+    randomBytes,
+    random: Math.random,
+    takeLock: systemLock,
+    hostname: hostname(),
+    version: VERSION,
+  };
+}
+
+async function start(name: ServiceName, config: Config, system: System): Promise<{ stop(): Promise<void> }> {
+  if (name === 'run') return createDaemon(config, system);
+  return startDev({
+    config,
+    disk: system.disk,
+    clock,
+    print: (text) => process.stdout.write(text),
+    async startDaemon(devConfig) {
+      const daemon: Daemon = await createDaemon(devConfig, system);
+      const [address] = daemon.addresses;
+      return { address: address ? nameOf(address) : '', stop: () => daemon.stop() };
+    },
+  });
+}
+
+/** Resolves at the first SIGTERM or SIGINT. A second one ends the process at once: somebody is in a hurry. */
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    let asked = false;
+    const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(128 + numbers[signal]);
+        asked = true;
+        resolve();
+      });
+    }
+  });
+}
+
+// Whoever reads our output may go away; that is no reason to stop delivering.
+process.stdout.on('error', () => undefined);
+
+const exitCode = await runCommand(process.argv.slice(2), {
+  env: process.env,
+  stdout: { write: (text) => void process.stdout.write(text), isTTY: process.stdout.isTTY },
+  stderr: { write: (text) => void process.stderr.write(text), isTTY: process.stderr.isTTY },
+  stdin: process.stdin,
+  read,
+  hostname: hostname(),
+  version: VERSION,
+  clock,
+  serve,
+});
+process.exit(exitCode);
