@@ -87,6 +87,7 @@ class Session {
   readonly #options: CatcherOptions;
   readonly #input: SmtpInput;
   readonly #limitBytes: number;
+  readonly #closed: Promise<unknown>;
   #greeted = false;
   /** Null outside a transaction. */
   #from: string | null = null;
@@ -100,6 +101,7 @@ class Session {
     this.#limitBytes = options.limitBytes ?? MAIL_BYTES_MAX;
     // What breaks a connection is seen by the one who reads it.
     socket.on('error', () => {});
+    this.#closed = new Promise((resolve) => socket.once('close', resolve));
     this.#input = new SmtpInput(socket, options.clock, IDLE_MS, () =>
       dismiss(socket, '421 4.4.2 Idle for too long'),
     );
@@ -121,8 +123,8 @@ class Session {
     // What the client still sends is read, or it could not read our last word, but not for long.
     const timer = this.#options.clock.after(REFUSED_LINGER_MS, () => this.#socket.destroy());
     await this.#input.discard();
+    await this.#closed;
     timer.stop();
-    this.#socket.destroy();
   }
 
   #say(reply: string): void {

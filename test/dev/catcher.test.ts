@@ -21,7 +21,7 @@ async function caughtBy(options: Partial<CatcherOptions> = {}) {
 async function dial(port: number) {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   socket.on('error', () => {});
-  const closed = once(socket, 'close');
+  const closed = new Promise((resolve) => socket.once('close', resolve));
   let heard = '';
   const more: (() => void)[] = [];
   const wakeAll = () => {
@@ -110,7 +110,7 @@ t.test('what is wrong is refused as RFC 5321 wants', async (t) => {
       ['MAIL FROM:<a@x>', 250],
       ['RCPT TO:<ż@x>', 553],
       ['EHLO again', 250],
-      ['DATA', 503],
+      ['RCPT TO:<b@x>', 503],
       ['NOOP anything', 250],
       ['VRFY a', 252],
       ['VRFY', 501],
@@ -230,6 +230,61 @@ t.test('an idle client is sent away', async (t) => {
     await closed;
   }
   t.same(mails, []);
+});
+
+t.test('a client that is slow is not idle', async (t) => {
+  const { port, clock } = await caughtBy();
+  const { ask } = await dial(port);
+  for (let count = 0; count < 3; count++) {
+    await clock.advance(200_000);
+    t.match(await ask('NOOP'), /^250 /);
+  }
+});
+
+t.test('a client that has stopped talking hears the answer', async (t) => {
+  const clients: (() => void)[] = [];
+  const { port } = await caughtBy({ onMail: () => new Promise((resolve) => clients.push(resolve)) });
+  const { socket, codes, closed } = await dial(port);
+  socket.write('EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\n.\r\n');
+  t.same(await codes(4), [250, 250, 250, 354]);
+  socket.end();
+  // Whoever asks later is answered later: by then the catcher knows of the end.
+  for (let count = 0; count < 3; count++) await (await dial(port)).ask('NOOP');
+  for (const taken of clients) taken();
+  t.same(await codes(1), [250]);
+  await closed;
+});
+
+t.test('a client that goes on talking after its goodbye still hears ours', async (t) => {
+  const { port } = await caughtBy();
+  const { socket, codes, closed } = await dial(port);
+  socket.end(`QUIT\r\n${'x'.repeat(5_000_000)}`);
+  t.same(await codes(1), [221]);
+  await closed;
+});
+
+t.test('a client that does not hang up after its goodbye is left', async (t) => {
+  const { port, clock } = await caughtBy();
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  socket.on('error', () => {});
+  socket.write('QUIT\r\n');
+  await once(socket.resume(), 'end');
+  await clock.advance(2000);
+  while (!socket.closed) {
+    // Only one who writes is told that nobody listens.
+    socket.write('still here');
+    await new Promise(setImmediate);
+  }
+  t.ok(socket.errored);
+});
+
+t.test('a client that reads no answer is left', async (t) => {
+  const { port } = await caughtBy();
+  const { socket, closed } = await dial(port);
+  socket.pause();
+  socket.write('EHLO me\r\n'.repeat(200_000));
+  await closed;
+  t.ok(socket.errored);
 });
 
 t.test('a client that vanishes leaves nothing, and the catcher goes on', async (t) => {

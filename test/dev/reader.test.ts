@@ -71,6 +71,7 @@ t.test('mails of others', async (t) => {
   t.equal(subject('=?iso-8859-2?q?=BF=F3=B3w?='), 'żółw');
   t.equal(subject('=?utf-8*pl?B?xbw=?='), 'ż', 'with a language (RFC 2231 §5)');
   t.equal(subject('=?utf-8?Q?=C5?= =?utf-8?Q?=BC?='), 'ż', 'a character cut in two');
+  t.equal(subject('=?ISO-8859-1?Q?=E9?= =?ISO-8859-2?Q?=BF?='), 'éż');
   t.equal(subject('=?no-such?Q?=E9?='), 'é');
   t.equal(subject('żółw'), 'żółw', 'RFC 6532');
 
@@ -91,7 +92,8 @@ t.test('mails of others', async (t) => {
       'Content-Type: text/html',
       '',
       '<p>',
-      '--bb is text',
+      '--bb is text, and so is',
+      ' --b b',
       '--b b',
       'Content-Type: image/png; name="=?utf-8?B?xbw=?=.png"',
       'Content-Transfer-Encoding: BASE64',
@@ -114,7 +116,7 @@ t.test('mails of others', async (t) => {
   t.same(odd, {
     subject: '',
     plain: 'text',
-    html: '<p>\r\n--bb is text',
+    html: '<p>\r\n--bb is text, and so is\r\n --b b',
     attachments: [
       { name: 'ż.png', type: 'image/png', size: 5 },
       { name: '', type: 'text/plain', size: 13 },

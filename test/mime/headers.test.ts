@@ -18,6 +18,7 @@ t.test('a plain subject stays readable and unfolds to itself', async (t) => {
     `Subject: ${x(65)} y\r\n z\r\n`,
     'folded before the word that is too much',
   );
+  t.equal(subjectHeader(`${x(66)} y`), `Subject: ${x(66)}\r\n y\r\n`, 'the blank counts');
   t.equal(subjectHeader(`a ${x(75)} b`), `Subject: a\r\n ${x(75)}\r\n b\r\n`, 'a continuation line of 76');
 });
 
