@@ -136,9 +136,11 @@ export class Delivery {
       const health = chooseRelay(this.#relays);
       if (health === null) return nextRelayMs(this.#relays);
       const line = this.#freeLine(health);
-      // Each line that becomes free asks again.
+      // Each line asks again when it has picked a message, and when it is free.
       if (line === undefined) break;
-      if (this.#agenda.ready() <= this.#connecting) return this.#agenda.nextMs;
+      const ready = this.#agenda.ready();
+      if (ready === 0 && this.#connecting === 0) return this.#agenda.nextMs;
+      if (ready <= this.#connecting) break;
       void this.#run(line, health);
     }
     return Number.POSITIVE_INFINITY;

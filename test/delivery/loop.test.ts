@@ -160,6 +160,27 @@ t.test('while a relay fails one message at a time is tried, and never the same t
   t.equal(status(good), 'sent');
 });
 
+t.test('what was sent before a relay failed does not end the probe', async (t) => {
+  const { clock, relays, delivery, post } = bench({ settings: { relayConnections: 3 } });
+  const [first] = await post();
+  delivery.start();
+  await clock.advance(0);
+  t.same(relays.offered.splice(0), [first]);
+  const ids = await post(4);
+  const busy = reply('mail', '451 4.3.0 busy');
+  relays.onSend = (id) => {
+    if (id === ids[1]) return busy;
+    return new Promise((answer) => {
+      if (id === ids[0]) clock.after(10 * SECOND_MS, () => answer(busy));
+    });
+  };
+  delivery.nudge();
+  await clock.advance(HOUR_MS);
+  // Three at once, of which the second fails; a probe with the fourth, which hangs like the third. That the first
+  // fails meanwhile is no reason for another probe.
+  t.same(relays.offered, ids);
+});
+
 t.test('a poisonous mail delays the others by one back-off, then waits on its own', async (t) => {
   const { clock, store, relays, delivery, post, status } = bench({ settings: { relayConnections: 2 } });
   const [poison = '', ...others] = await post(20);
@@ -219,7 +240,12 @@ t.test(
     delivery.start();
     await clock.advance(0);
     t.equal(status(first), 'sent');
-    t.equal(relays.opened.length, 1, 'one message, one connection');
+    await clock.advance(SESSION_IDLE_MS);
+    const [second] = await post();
+    delivery.nudge();
+    await clock.advance(0);
+    t.equal(status(second), 'sent');
+    t.equal(relays.opened.length, 2, 'one message, one connection');
     // It answers in a different order than it was asked, and now and then says no.
     relays.onSend = async () => {
       await new Promise<void>((answer) => clock.after(Math.ceil(random() * 50), answer));
@@ -254,8 +280,10 @@ t.test('slow mails do not keep the other connections from new work', async (t) =
   // The second line is on its way for the second slow mail; the new one finds no line sent for it.
   const [quick] = await post();
   delivery.nudge();
+  const { fired } = clock;
   await clock.advance(2 * SECOND_MS);
   t.same([...slow, quick].map(status), ['sending', 'sending', 'sent']);
+  t.equal(clock.fired - fired, 2, 'none but those of the two connections');
 });
 
 t.test('a message accepted at any moment of another one is never missed', async (t) => {
