@@ -1,0 +1,204 @@
+import t from 'tap';
+import { FieldpostError } from '../../src/errors.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { bench, reply, TAKEN, trouble } from '../support/delivery.js';
+
+const LATER = reply('rcpt', '450 4.2.0 greylisted');
+const MIDDLE = () => 0.5;
+
+t.test('trouble of its own spaces the tries of a message by its age, and ends with its reply', async (t) => {
+  const { clock, store, relays, delivery, post, events } = bench({ random: MIDDLE });
+  relays.onSend = () => LATER;
+  const [id = ''] = await post();
+  const start = clock.bootMs();
+  const triedAt: number[] = [];
+  relays.onSend = () => {
+    triedAt.push(clock.bootMs() - start);
+    return LATER;
+  };
+  delivery.start();
+  await clock.advance(HOUR_MS);
+  t.same(
+    triedAt.map((ms) => ms / MINUTE_MS),
+    [0, 1, 2, 4, 8, 16, 32],
+  );
+  t.match(store.get(id), { status: 'deferred', attempts: 7, lastReply: '450 4.2.0 greylisted' });
+  await clock.advance(5 * DAY_MS - 2 * HOUR_MS);
+  t.equal(store.get(id)?.status, 'deferred');
+  await clock.advance(3 * HOUR_MS);
+  t.match(store.get(id), { status: 'expired', lastReply: '450 4.2.0 greylisted' });
+  t.equal(clock.pending, 0);
+  t.same(new Set(events()), new Set(['relay ok', 'deferred', 'expired']));
+});
+
+t.test('weeks offline expire nothing, and neither does a wall clock that leaps', async (t) => {
+  const { clock, store, relays, delivery, post } = bench();
+  relays.onSend = () => LATER;
+  const [id = ''] = await post();
+  delivery.start();
+  await clock.advance(DAY_MS);
+  relays.onOpen = () => trouble('resolve', 'dns');
+  await clock.advance(30 * DAY_MS);
+  clock.leap(20 * 365 * DAY_MS);
+  await clock.advance(DAY_MS);
+  clock.leap(-50 * 365 * DAY_MS);
+  relays.onOpen = () => null;
+  await clock.advance(3 * DAY_MS);
+  t.equal(store.get(id)?.status, 'deferred', 'four days of five');
+  await clock.advance(2 * DAY_MS);
+  t.equal(store.get(id)?.status, 'expired');
+});
+
+t.test(
+  'a message is offered once before it expires, however old it is; one of an earlier boot is young',
+  async (t) => {
+    const maxAgeMs = { 1: 0, 2: 0, 3: 0, 4: 0 };
+    for (const [answer, becomes] of [
+      [TAKEN, 'sent'],
+      [LATER, 'expired'],
+    ] as const) {
+      const { clock, store, relays, delivery, post } = bench({ settings: { maxAgeMs } });
+      relays.onOpen = () => trouble('connect', 'refused');
+      relays.onSend = () => answer;
+      const [id = ''] = await post();
+      delivery.start();
+      await clock.advance(30 * DAY_MS);
+      t.equal(store.get(id)?.status, 'queued');
+      relays.onOpen = () => null;
+      await clock.advance(5 * MINUTE_MS);
+      t.equal(store.get(id)?.status, becomes);
+    }
+    const { clock, store, relays, delivery, post } = bench({ random: MIDDLE });
+    relays.onSend = () => LATER;
+    const [id = ''] = await post();
+    const message = store.get(id);
+    if (message) Object.assign(message, { accepted: { wallMs: 0, boot: 'another1', bootMs: 1e12 } });
+    delivery.start();
+    await clock.advance(0);
+    t.match(store.get(id), { status: 'deferred', due: { bootMs: clock.bootMs() + MINUTE_MS } });
+  },
+);
+
+t.test('trouble of the relay with a message charges it nothing, however often', async (t) => {
+  for (const answer of [
+    reply('mail', '451 4.3.0 busy'),
+    reply('mail', '550 5.7.1 sender refused'),
+    reply('rcpt', '530 5.7.0 authenticate first'),
+    reply('dot', '452 4.3.1 disk full'),
+    reply('dot', '421 4.3.2 shutting down'),
+  ]) {
+    const { clock, store, relays, delivery, post } = bench();
+    relays.onSend = () => answer;
+    const [id = ''] = await post();
+    delivery.start();
+    await clock.advance(DAY_MS);
+    t.match(store.get(id), { status: 'queued', attempts: 0, lastReply: null });
+    t.ok(relays.offered.length > 200, 'it was tried, though');
+    t.equal(delivery.relayState().state, 'failing');
+  }
+});
+
+t.test('the second connection lost in a row is charged, and each one after it', async (t) => {
+  const { clock, store, relays, delivery, post } = bench({ random: MIDDLE });
+  const LOST = trouble('dot', 'lost');
+  const answers = [LOST, LOST, LOST, LATER, LOST, LOST];
+  relays.onSend = () => answers.shift() ?? TAKEN;
+  const [id = ''] = await post();
+  delivery.start();
+  const attempts: (number | undefined)[] = [];
+  for (let turn = 1; turn <= 6; turn++) {
+    while (relays.offered.length < turn) await clock.advance(SECOND_MS / 10);
+    await clock.advance(0);
+    attempts.push(store.get(id)?.attempts);
+  }
+  t.same(attempts, [0, 1, 2, 3, 3, 4]);
+  t.match(store.get(id)?.lastReply, /may arrive twice/);
+});
+
+t.test('a used connection that the relay has closed is no trouble to anybody', async (t) => {
+  for (const ending of [reply('mail', '421 4.7.0 enough for one connection'), trouble('mail', 'lost')]) {
+    const { clock, store, relays, delivery, post, events } = bench();
+    let sent = 0;
+    // Two messages a connection, no more.
+    relays.onOpen = () => {
+      sent = 0;
+      return null;
+    };
+    relays.onSend = () => (sent++ < 2 ? TAKEN : ending);
+    const ids = await post(6);
+    delivery.start();
+    await clock.advance(0);
+    t.same(new Set(ids.map((id) => store.get(id)?.status)), new Set(['sent']));
+    t.equal(relays.opened.length, 3);
+    t.same(new Set(events()), new Set(['relay ok', 'sent']));
+    t.same([...new Set(relays.offered)], ids, 'in order all the same');
+    // On a fresh connection it is the relay's trouble.
+    relays.onOpen = () => {
+      sent = 2;
+      return null;
+    };
+    await post();
+    await clock.advance(HOUR_MS);
+    delivery.nudge();
+    await clock.advance(0);
+    t.equal(delivery.relayState().state, 'failing');
+  }
+});
+
+t.test('a damaged mail fails, one that cannot be read just now waits; the others go on', async (t) => {
+  const damaged = new FieldpostError('storage-damaged', 'its CRC differs');
+  const passing = Object.assign(new Error('too many open files'), { code: 'EMFILE' });
+  const { clock, store, relays, delivery, post, lines } = bench({
+    render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: streamOf(id) }),
+  });
+  const [a = '', b = '', c = '', d = '', e = ''] = await post(5);
+  const streamErrors = new Map([
+    [a, damaged],
+    [b, passing],
+  ]);
+  async function* streamOf(id: string): AsyncGenerator<Buffer> {
+    const error = streamErrors.get(id);
+    if (error) throw error;
+    yield Buffer.from(id);
+  }
+  store.contentErrors.set(c, damaged);
+  store.contentErrors.set(d, passing);
+  delivery.start();
+  await clock.advance(0);
+  const found = [a, b, c, d, e].map((id) => store.get(id)).map((m) => `${m?.status}: ${m?.lastReply}`);
+  t.same(found, [
+    'failed: storage damaged',
+    'deferred: too many open files',
+    'failed: storage damaged',
+    'deferred: too many open files',
+    'sent: 250 2.0.0 ok',
+  ]);
+  t.equal(lines.filter(({ event }) => event === 'message unreadable').length, 4);
+  t.equal(delivery.relayState().state, 'ok');
+  store.contentErrors.clear();
+  streamErrors.clear();
+  await clock.advance(2 * MINUTE_MS);
+  t.same(
+    [b, d].map((id) => store.get(id)?.status),
+    ['sent', 'sent'],
+  );
+  t.equal(relays.open, 0);
+});
+
+t.test('no line is without its message, and none tells what is in it', async (t) => {
+  const { clock, relays, delivery, post, lines } = bench();
+  const answers = [
+    LATER,
+    reply('dot', '550 5.6.0 no'),
+    trouble('dot', 'lost'),
+    reply('mail', '421 4.3.2 bye'),
+  ];
+  relays.onSend = () => answers.shift() ?? TAKEN;
+  const ids = await post(4);
+  delivery.start();
+  await clock.advance(HOUR_MS);
+  for (const { event, fields } of lines) {
+    if (!event.startsWith('relay ')) t.ok(ids.includes(String(fields.id)), event);
+    t.notMatch(JSON.stringify(fields), /john|test/);
+  }
+});

@@ -1,0 +1,87 @@
+import t from 'tap';
+import { Line } from '../../src/delivery/line.js';
+import { SESSION_IDLE_MS } from '../../src/limits.js';
+import type { Address } from '../../src/message/address.js';
+import { FakeClock } from '../support/clock.js';
+import { FakeRelays, RELAY, reply, SPARE, TAKEN, trouble } from '../support/delivery.js';
+
+const ENVELOPE = {
+  from: 'a@example.com' as Address,
+  to: 'b@example.com' as Address,
+  size: 1,
+  smtpUtf8: false,
+};
+
+function setUp() {
+  const clock = new FakeClock();
+  const relays = new FakeRelays();
+  const line = new Line((relay) => relays.session(relay), clock);
+  return { clock, relays, line, send: () => line.send(ENVELOPE, Buffer.from('x')) };
+}
+
+t.test('a session serves many messages, rests for a while, and is used again', async (t) => {
+  const { clock, relays, line, send } = setUp();
+  t.ok(await line.connect(RELAY));
+  t.equal(await send(), TAKEN);
+  line.rest();
+  await clock.advance(SESSION_IDLE_MS - 1);
+  t.notOk(await line.connect(RELAY), 'it is there still');
+  t.equal(await send(), TAKEN);
+  await clock.advance(SESSION_IDLE_MS);
+  t.ok(line.isOpenTo(RELAY), 'only rest counts');
+  line.rest();
+  await clock.advance(SESSION_IDLE_MS);
+  t.notOk(line.isOpenTo(RELAY));
+  t.same([relays.opened.length, relays.open, clock.pending], [1, 0, 0]);
+});
+
+t.test('it leads to one relay at a time', async (t) => {
+  const { relays, line } = setUp();
+  await line.connect(RELAY);
+  t.ok(await line.connect(SPARE));
+  t.same([line.isOpenTo(RELAY), line.isOpenTo(SPARE), relays.open], [false, true, 1]);
+});
+
+t.test('an unusable session is let go of at once', async (t) => {
+  const { clock, relays, line, send } = setUp();
+  relays.onSend = () => trouble('dot', 'lost');
+  await line.connect(RELAY);
+  t.match(await send(), { phase: 'dot' });
+  line.rest();
+  t.same([relays.open, clock.pending], [0, 0]);
+});
+
+t.test('only a used connection may end unused', async (t) => {
+  const bye = reply('mail', '421 4.4.2 idle');
+  for (const [endings, becomes] of [
+    [[bye], [bye]],
+    [
+      [TAKEN, bye],
+      [TAKEN, null],
+    ],
+    [
+      [TAKEN, trouble('mail', 'lost')],
+      [TAKEN, null],
+    ],
+  ] as const) {
+    const { relays, line, send } = setUp();
+    const left = [...endings];
+    relays.onSend = () => left.shift() ?? TAKEN;
+    await line.connect(RELAY);
+    const found = [];
+    while (left.length > 0) found.push(await send());
+    t.same(found, becomes);
+  }
+  for (const ending of [
+    trouble('mail', 'deadline'),
+    trouble('rcpt', 'lost'),
+    reply('rcpt', '421 4.4.2 no'),
+    reply('mail', '451 4.3.0 no'),
+  ]) {
+    const { relays, line, send } = setUp();
+    await line.connect(RELAY);
+    await send();
+    relays.onSend = () => ending;
+    t.equal(await send(), ending);
+  }
+});
