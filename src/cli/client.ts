@@ -67,7 +67,6 @@ async function call(
 
 interface RawAnswer {
   readonly status: number;
-  readonly contentType: string;
   readonly replayed: boolean;
   readonly text: string;
 }
@@ -105,7 +104,6 @@ function exchange(
         deadline.stop();
         resolve({
           status: answer.statusCode ?? 0,
-          contentType: answer.headers['content-type'] ?? '',
           replayed: answer.headers['idempotency-replayed'] === 'true',
           text: Buffer.concat(chunks).toString('utf8'),
         });
@@ -145,7 +143,6 @@ function understand(raw: RawAnswer, listener: ListenConfig): Answer {
   const { status, replayed } = raw;
   const done = status >= 200 && status < 300;
   if (done && raw.text === '') return { status, body: null, replayed };
-  if (!/^application\/(?:problem\+)?json\b/.test(raw.contentType)) throw foreign(listener);
   let body: unknown;
   try {
     body = JSON.parse(raw.text);

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { bytes, counted, span } from '../../src/cli/words.js';
 import { failure, fieldpost } from './terminal.js';
 
 const SERVICE_FILE = '/etc/fieldpost/fieldpost.env';
@@ -135,4 +136,32 @@ t.test('colour only on a terminal that wants it', async (t) => {
   t.equal(await coloured({ isTTY: true, env: { ...env, NO_COLOR: '1' } }), false);
   t.equal(await coloured({ isTTY: true, env: { ...env, NO_COLOR: '' } }), true);
   t.equal(await coloured({ isTTY: true, env: { ...env, TERM: 'dumb' } }), false);
+});
+
+t.test('lengths of time, sizes and counts in words', async (t) => {
+  const spans = {
+    0: '0 s',
+    59999: '59 s',
+    60000: '1 min',
+    3599999: '59 min',
+    3600000: '1 h',
+    12345000: '3 h 25 min',
+    183600000: '2 d 3 h',
+    '-5': '0 s',
+  };
+  for (const [ms, words] of Object.entries(spans)) t.equal(span(Number(ms)), words);
+  const sizes = {
+    0: '0 bytes',
+    1: '1 byte',
+    1023: '1023 bytes',
+    1536: '1.5 KiB',
+    10240: '10 KiB',
+    1048576: '1 MiB',
+    5368709120: '5 GiB',
+  };
+  for (const [count, words] of Object.entries(sizes)) t.equal(bytes(Number(count)), words);
+  t.strictSame(
+    [counted(0, 'mail'), counted(1, 'mail'), counted(2, 'mail')],
+    ['0 mails', '1 mail', '2 mails'],
+  );
 });

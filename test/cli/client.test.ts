@@ -136,7 +136,9 @@ t.test('over a unix socket, and with a token', async (t) => {
     FIELDPOST_RETRY_MIN: 'nonsense',
     FIELDPOST_TEAPOT: 'x',
   };
-  const { code } = await fieldpost(['status'], { env, files });
+  const clock = new FakeClock();
+  const { code } = await fieldpost(['status'], { env, files, clock });
+  t.equal(clock.pending, 0, 'no deadline outlives its call');
   t.equal(code, 0, 'settings that do not concern the way to the daemon are not looked at');
   t.match(daemon.asked, [{ headers: { host: 'localhost', authorization: 'Bearer abc' } }]);
   await daemon.close();
@@ -202,7 +204,11 @@ t.test('send: one mail for each address, in one request', async (t) => {
     { type: 1, destination: 'a@x.example', ...mail },
     { type: 1, destination: 'b@x.example', ...mail },
   ]);
-  t.match(asked?.headers, { 'idempotency-key': 'k-1', 'content-type': 'application/json' });
+  t.match(asked?.headers, {
+    host: 'localhost',
+    'idempotency-key': 'k-1',
+    'content-type': 'application/json',
+  });
   t.strictSame(JSON.parse((await fieldpost([...argv, '--json'], { env: daemon.env })).out), ids);
   await daemon.close();
 });
@@ -233,6 +239,14 @@ t.test('send: text from standard input, whatever its encoding; a repeated key sa
   );
   t.equal(utf8.out, '01A was queued before for a@b\n');
   await daemon.close();
+});
+
+t.test('send: an endless input is not read for ever', async (t) => {
+  const mebibyte = Buffer.alloc(1024 * 1024, 'y');
+  const world = { env: { FIELDPOST_LISTEN: 'unix:/nonexistent' }, stdin: Array(65).fill(mebibyte) };
+  const { code, err } = await fieldpost(['send', '--to', 'a@b', '-'], world);
+  t.equal(code, 65);
+  t.match(err, /longer than 64 MiB/);
 });
 
 t.test('send: what it will not send', async (t) => {
