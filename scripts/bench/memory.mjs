@@ -1,0 +1,47 @@
+/** Resident memory: idle, after 10,000 requests delivered, and with 10,000 messages of 4 KiB queued. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { startRelay } from './relay.mjs';
+import { compare, interleave } from './rounds.mjs';
+import { load, startServer } from './server.mjs';
+
+const REQUESTS = 10_000;
+const SETTLE_MS = 1000;
+
+/** Resolves with the rows. */
+export async function memory(plan) {
+  let delivered = 0;
+  const relay = await startRelay(() => {
+    delivered += 1;
+  });
+  const idle = { fieldpost: [], bare: [] };
+  const resident = (kind, plainBytes, delivers) => async (stateDir) => {
+    delivered = 0;
+    const server = await startServer(kind, stateDir, delivers ? relay.port : undefined);
+    await pause(SETTLE_MS);
+    if (plainBytes === 1024) idle[kind].push(await server.residentMiB());
+    await load(server.port, { connections: 32, count: REQUESTS, plainBytes });
+    while (delivers && delivered < REQUESTS) await pause(50);
+    await pause(SETTLE_MS);
+    const miB = await server.residentMiB();
+    await server.end('SIGKILL');
+    return miB;
+  };
+  const found = await interleave(plan, {
+    bare: resident('bare', 1024, false),
+    fieldpost: resident('fieldpost', 1024, true),
+    queued: resident('fieldpost', 4096, false),
+  });
+  relay.close();
+  const bareAfter = { name: 'bare', numbers: found.bare };
+  return [
+    compare(
+      'resident, idle',
+      'MiB',
+      idle.fieldpost,
+      { name: 'bare', numbers: idle.bare },
+      { moreAtMost: 10 },
+    ),
+    compare('resident, after 10,000 delivered', 'MiB', found.fieldpost, bareAfter, { moreAtMost: 16 }),
+    compare('resident, 10,000 × 4 KiB queued', 'MiB', found.queued, bareAfter, undefined),
+  ];
+}

@@ -1,0 +1,47 @@
+/** A mail relay that takes everything and keeps nothing: just enough SMTP, pipelined or not, to deliver to. */
+import { createServer } from 'node:net';
+
+/** Listens on a free loopback port; `onMessage` is called after each final dot was answered. */
+export async function startRelay(onMessage = () => {}) {
+  const server = createServer({ noDelay: true }, (socket) => serve(socket, onMessage));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const sockets = new Set();
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  const close = () => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  return { port: server.address().port, close };
+}
+
+function serve(socket, onMessage) {
+  let text = '';
+  let inData = false;
+  socket.on('error', () => {});
+  socket.on('data', (chunk) => {
+    text += chunk.latin1Slice();
+    for (;;) {
+      const ending = inData ? '\r\n.\r\n' : '\r\n';
+      const end = text.indexOf(ending);
+      if (end < 0) return;
+      const line = text.slice(0, end);
+      text = text.slice(end + ending.length);
+      if (inData) {
+        inData = false;
+        socket.write('250 2.0.0 taken\r\n');
+        onMessage();
+        continue;
+      }
+      const verb = line.slice(0, 4).toUpperCase();
+      inData = verb === 'DATA';
+      if (verb === 'EHLO')
+        socket.write('250-relay\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SIZE 52428800\r\n');
+      else if (verb === 'QUIT') socket.end('221 2.0.0 bye\r\n');
+      else socket.write(inData ? '354 go on\r\n' : '250 2.0.0 ok\r\n');
+    }
+  });
+  socket.write('220 relay ESMTP\r\n');
+}

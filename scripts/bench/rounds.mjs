@@ -1,0 +1,78 @@
+/** Rounds in which every contestant has its turn, and what is read off them; used by every figure. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** `rounds` to go, and `base`, the directory on the disk that is measured. */
+/** @typedef {{rounds: number, base: string}} Plan */
+
+/**
+ * Lets each contestant, given an empty directory, come to a number in every round, the first of a round being
+ * another each time, so that what drifts on the machine hits all alike. Resolves with the numbers of each by name.
+ */
+export async function interleave(/** @type {Plan} */ { rounds: count, base }, contestants) {
+  const names = Object.keys(contestants);
+  const samples = Object.fromEntries(names.map((name) => [name, []]));
+  for (let round = 0; round < count; round++) {
+    for (let turn = 0; turn < names.length; turn++) {
+      const name = names[(round + turn) % names.length];
+      const directory = await mkdtemp(join(base, `${name}-`));
+      samples[name].push(await contestants[name](directory));
+      await rm(directory, { recursive: true });
+    }
+    process.stderr.write(`\r  round ${round + 1} of ${count} `);
+  }
+  process.stderr.write('\r\x1b[K');
+  return samples;
+}
+
+export function median(numbers) {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/**
+ * One row of the table: our numbers against a peer's, round by round. `target` bounds the ratio of medians
+ * (`atLeast`, `atMost`), the difference (`moreAtMost`), or our own figure alone (`ownAtMost`).
+ */
+export function compare(figure, unit, ours, peer, target) {
+  const own = median(ours);
+  const row = { figure, unit, ours: told(ours), peer: '', ratio: '', spread: '', target: '', met: '' };
+  if (peer) {
+    const ratios = ours.map((number, round) => number / peer.numbers[round]);
+    row.peer = `${told(peer.numbers)} ${peer.name}`;
+    row.ratio = (own / median(peer.numbers)).toFixed(2);
+    row.spread = `${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)}`;
+  }
+  const theirs = peer ? median(peer.numbers) : Number.NaN;
+  for (const [kind, bound] of Object.entries(target ?? {})) {
+    const [words, met] = {
+      atLeast: [`≥ ${bound} ×`, own / theirs >= bound],
+      atMost: [`≤ ${bound} ×`, own / theirs <= bound],
+      moreAtMost: [`≤ peer + ${bound}`, own - theirs <= bound],
+      ownAtMost: [`≤ ${bound}`, own <= bound],
+    }[kind];
+    row.target = words;
+    row.met = met ? 'yes' : 'NO';
+  }
+  return row;
+}
+
+/** The median, and the lowest and highest. */
+function told(numbers) {
+  const digits = median(numbers) < 100 ? 1 : 0;
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+  return `${median(numbers).toFixed(digits)} (${low.toFixed(digits)}–${high.toFixed(digits)})`;
+}
+
+/** Rows as lines of aligned columns. */
+export function tableOf(rows) {
+  const columns = ['figure', 'unit', 'ours', 'peer', 'ratio', 'spread', 'target', 'met'];
+  const all = [Object.fromEntries(columns.map((name) => [name, name])), ...rows];
+  const widths = columns.map((name) => Math.max(...all.map((row) => row[name].length)));
+  return all
+    .map((row) => columns.map((name, at) => row[name].padEnd(widths[at])).join('  '))
+    .map((line) => line.trimEnd())
+    .join('\n');
+}

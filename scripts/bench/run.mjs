@@ -1,0 +1,59 @@
+/**
+ * `node scripts/bench/run.mjs [accept] [bytes] [start] [memory]`: measures the built daemon against its peers in
+ * the same run and prints a table of medians, lowest and highest, with the targets of quality.md. All figures
+ * if none is named. BENCH_ROUNDS (9) and BENCH_DIR (where state is kept; a real disk) in the environment.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, statfsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { accept } from './accept.mjs';
+import { bytes } from './bytes.mjs';
+import { memory } from './memory.mjs';
+import { tableOf } from './rounds.mjs';
+import { missing } from './server.mjs';
+import { start } from './start.mjs';
+
+const FIGURES = { accept, bytes, start, memory };
+const TMPFS = 0x01021994;
+
+const names = process.argv.slice(2);
+const unknown = names.filter((name) => !(name in FIGURES));
+if (unknown.length > 0)
+  fail(`no figure ${unknown.join(', ')}: choose from ${Object.keys(FIGURES).join(', ')}`);
+const problem = missing('fieldpost');
+if (problem) fail(problem);
+installPeers();
+
+const disk = process.env.BENCH_DIR ?? tmpdir();
+if (statfsSync(disk).type === TMPFS) fail(`${disk} is in memory: name a directory on a disk with BENCH_DIR`);
+const rounds = Number(process.env.BENCH_ROUNDS ?? 9);
+const base = await mkdtemp(join(disk, 'fieldpost-bench-'));
+
+try {
+  console.log(
+    `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${rounds} rounds; median (lowest–highest)`,
+  );
+  for (const name of names.length > 0 ? names : Object.keys(FIGURES)) {
+    console.log(`\n${tableOf(await FIGURES[name]({ rounds, base }))}`);
+  }
+} finally {
+  await rm(base, { recursive: true, force: true });
+}
+
+function installPeers() {
+  const peers = fileURLToPath(new URL('./peers', import.meta.url));
+  if (existsSync(`${peers}/node_modules`)) return;
+  console.log('installing the peers, once (a native part is compiled; minutes)');
+  execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd: peers,
+    stdio: 'inherit',
+  });
+}
+
+function fail(words) {
+  console.error(words);
+  process.exit(2);
+}

@@ -1,0 +1,117 @@
+/** The servers that are compared, each a process with a state directory of its own; used by every figure. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { get } from 'node:http';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const BENCH = fileURLToPath(new URL('.', import.meta.url));
+const KINDS = {
+  fieldpost: (port, stateDir, relayPort) => ({
+    args: [`${ROOT}build/dist/main.js`, 'run'],
+    env: {
+      FIELDPOST_LISTEN: `127.0.0.1:${port}`,
+      FIELDPOST_STATE_DIR: stateDir,
+      FIELDPOST_FROM: 'bench@example.com',
+      // The figures ask for more in the queue than a device is allowed by default.
+      FIELDPOST_MAX_QUEUE: '1000000',
+      FIELDPOST_MAX_SPOOL: '4GiB',
+      ...(relayPort && { FIELDPOST_RELAY: `smtp://127.0.0.1:${relayPort}?tls=never` }),
+    },
+  }),
+  bare: (port, stateDir) => ({
+    args: [`${BENCH}peers/bare.mjs`],
+    env: { PORT: String(port), STATE_DIR: stateDir },
+  }),
+  sqlite: (port, stateDir, relayPort) => ({
+    args: [`${BENCH}peers/express-sqlite.mjs`],
+    env: {
+      PORT: String(port),
+      STATE_DIR: stateDir,
+      NODE_ENV: 'production',
+      ...(relayPort && { RELAY_PORT: String(relayPort) }),
+    },
+  }),
+};
+
+/** Starts a server of a kind; resolves with its first answer. `firstAnswerMs` counts from the start of its process. */
+export async function startServer(kind, stateDir, relayPort) {
+  const port = await freePort();
+  const { args, env } = KINDS[kind](port, stateDir, relayPort);
+  const began = performance.now();
+  const child = spawn(process.execPath, args, {
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let complaint = '';
+  child.stderr.on('data', (chunk) => {
+    complaint = (complaint + chunk).slice(-2000);
+  });
+  const exited = once(child, 'exit');
+  while (!(await answers(port))) {
+    if (child.exitCode !== null) throw new Error(`${kind} ended with ${child.exitCode}: ${complaint}`);
+  }
+  return {
+    port,
+    pid: child.pid,
+    firstAnswerMs: performance.now() - began,
+    /** Resident MiB now. */
+    residentMiB: async () => {
+      const status = await readFile(`/proc/${child.pid}/status`, 'latin1');
+      return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
+    },
+    end: async (signal = 'SIGTERM') => {
+      child.kill(signal);
+      await exited;
+    },
+  };
+}
+
+/** Posts to a server from a process of its own; resolves with what was accepted, and in how many ms. */
+export async function load(port, orders) {
+  const all = { port, connections: 1, plainBytes: 1024, batch: 1, warmMs: 300, ...orders };
+  const child = spawn(process.execPath, [`${BENCH}load.mjs`, JSON.stringify(all)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let told = '';
+  child.stdout.on('data', (chunk) => {
+    told += chunk;
+  });
+  const [code] = await once(child, 'close');
+  if (code !== 0) throw new Error('the load generator failed');
+  return JSON.parse(told);
+}
+
+/** Queues messages on a server, a hundred a request. */
+export function fill(port, count, plainBytes = 1024) {
+  return load(port, { batch: 100, count: count / 100, plainBytes });
+}
+
+/** Why a kind cannot run here, or null. */
+export function missing(kind) {
+  if (kind === 'fieldpost' && !existsSync(`${ROOT}build/dist/main.js`)) return 'not built: npm run build';
+  return null;
+}
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** One try for an answer; a refused connection costs a fraction of a millisecond, so tries follow at once. */
+function answers(port) {
+  return new Promise((resolve) => {
+    const request = get({ port, host: '127.0.0.1', path: '/healthz', agent: false }, (response) => {
+      response.resume();
+      response.on('end', () => resolve(response.statusCode === 200));
+    });
+    request.on('error', () => setTimeout(resolve, 1, false));
+  });
+}
