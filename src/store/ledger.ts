@@ -4,7 +4,7 @@
  */
 import { dirname, join } from 'node:path';
 import type { Low } from 'lowdb';
-import { FieldpostError, wordsOf } from '../errors.js';
+import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import {
   CHECKPOINT_BYTES_MIN,
   CHECKPOINT_SNAPSHOT_FACTOR,
@@ -171,8 +171,10 @@ export class Ledger {
     await this.#segments.open();
     await this.#damaged.open();
     await disk.syncDirectory(directory);
-    // Where systemd made the directory its parent is not ours to open, and already on the disk.
-    await disk.syncDirectory(dirname(directory)).catch(() => undefined);
+    await disk.syncDirectory(dirname(directory)).catch((error) => {
+      // Where systemd made the directory its parent is not ours to open, and already on the disk.
+      if (systemCodeOf(error) !== 'EACCES') throw error;
+    });
     await this.#low.read();
     const { unproven, damagedNew, heldBack, bytes } = this.#replayed as Replayed;
     // What was replayed counts towards the next checkpoint, so that a later start need not replay it again.

@@ -44,6 +44,10 @@ export class Bookkeeper {
     return [...this.#entries.values()].filter(({ standing }) => standing === 'promised').length;
   }
 
+  isPromised(name: string): boolean {
+    return this.#entries.get(name)?.standing === 'promised';
+  }
+
   idOf(name: string): string {
     const id = this.#entries.get(name)?.id;
     if (id === undefined || id === null) throw new Error(`${name} was never promised`);

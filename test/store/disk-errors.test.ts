@@ -1,0 +1,142 @@
+/**
+ * Lets every single operation on the disk fail, in every way it can, and goes on; then cuts the power or kills
+ * the process, recovers, and holds the result against the books. A failure may refuse a message, or leave its
+ * outcome unknown; it may not lose one that was acknowledged.
+ */
+import t from 'tap';
+import { STORAGE_RETRY_MS } from '../../src/limits.js';
+import { Bookkeeper, draftTo } from '../support/bookkeeper.js';
+import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
+import { seededRandom, testSeed } from '../support/random.js';
+import { openOn } from '../support/store.js';
+
+const seed = testSeed();
+const FAULTS: readonly Fault[] = [
+  'error:EIO',
+  'error-half:EIO',
+  'error-after:EIO',
+  'error:ENOSPC',
+  'error-half:ENOSPC',
+];
+const AFTERWARDS = [
+  { ending: 'power cut', successor: (disk: FaultyDisk) => disk.afterPowerCut('random') },
+  { ending: 'power cut, nothing unsynced', successor: (disk: FaultyDisk) => disk.afterPowerCut('nothing') },
+  { ending: 'kill', successor: (disk: FaultyDisk) => disk.afterKill() },
+];
+const LONG = process.env.FIELDPOST_TEST_LONG === '1';
+t.comment(`seed ${seed}`);
+
+/** Accepts, outcomes, changes, a segment change and a checkpoint, going on whatever fails. */
+async function useIt(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
+  const { store, clock } = await openOn(disk, seed);
+  const book = async (name: string, bytes = 300) => {
+    await books.accept(store, [draftTo(name, bytes)]);
+    return books.isPromised(name);
+  };
+  if (await book('a')) await books.settle(store, 'a', { kind: 'sent', reply: '250' });
+  if (await book('b')) await books.settle(store, 'b', { kind: 'deferred', reply: '451', delayMs: 1000 });
+  await clock.advance(1500);
+  await book('big', 600_000);
+  if (await book('c', 600_000)) await books.change(store, 'c', 'cancel', 'cancelled');
+  await Promise.all([book('d'), book('e'), books.setHeld(store, true)]);
+  await clock.advance(STORAGE_RETRY_MS + 1);
+  await book('f');
+  await clock.advance(1500);
+}
+
+t.test('each operation fails in each way', async (t) => {
+  const probe = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
+  await useIt(probe, new Bookkeeper());
+  const found: string[] = [];
+  let runs = 0;
+  for (let failing = 1; failing <= probe.operations; failing++) {
+    for (const fault of FAULTS) {
+      const some = LONG ? AFTERWARDS : AFTERWARDS.slice(failing % AFTERWARDS.length).slice(0, 1);
+      for (const { ending, successor } of some) {
+        const disk = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
+        let failed = '';
+        disk.onOperation = (n, { kind, path }) => {
+          if (n !== failing) return 'ok';
+          failed = `${fault} at ${n} (${kind} ${path}), then ${ending}`;
+          return fault;
+        };
+        const books = new Bookkeeper();
+        runs++;
+        // A start that meets an error may refuse; then nothing was promised.
+        await useIt(disk, books).catch((error) => {
+          if (books.promised > 0) found.push(`${failed}: ${error}`);
+        });
+        disk.onOperation = () => 'ok';
+        const { store } = await openOn(successor(disk), seed + 1);
+        for (const words of await books.violations(store)) found.push(`${failed}: ${words}`);
+      }
+    }
+  }
+  t.comment(`${runs} runs, ${found.length} violations`);
+  t.same(found.slice(0, 5), []);
+});
+
+t.test('a disk that fails to sync twice refuses, says so, and is tried again every 30 s', async (t) => {
+  const disk = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
+  const { store, clock, lines } = await openOn(disk, seed);
+  await store.accept([draftTo('before')], null);
+  let failing = true;
+  let attempts = 0;
+  disk.onOperation = (_n, { kind, path }) => {
+    if (!failing || kind !== 'sync' || !path.includes('journal')) return 'ok';
+    attempts++;
+    return 'error:EIO';
+  };
+  await t.rejects(store.accept([draftTo('lost')], { key: 'k', hash: 'h' }), { code: 'storage-failed' });
+  const { state, reason } = store.storage();
+  t.equal(state, 'failed');
+  t.match(reason, /refuses to keep data/);
+  t.equal(lines.filter((line) => line.includes('storage failed')).length, 1);
+  const before = attempts;
+  await t.rejects(store.accept([draftTo('refused')], null), { code: 'storage-failed' });
+  t.equal(attempts, before, 'what is refused does not touch the disk');
+  await clock.advance(STORAGE_RETRY_MS);
+  t.ok(attempts > before, 'it is tried again');
+  t.equal(store.storage().state, 'failed');
+  failing = false;
+  await clock.advance(STORAGE_RETRY_MS);
+  t.equal(store.storage().state, 'ok');
+  t.equal(lines.filter((line) => line.includes('storage ok')).length, 1);
+  const { replayed } = await store.accept([draftTo('lost')], { key: 'k', hash: 'h' });
+  t.equal(replayed, false, 'what was refused is not remembered');
+  const { store: again } = await openOn(disk.afterPowerCut('nothing'), seed + 1);
+  t.same(
+    again.list({ status: null, limit: 10, after: null }).messages.map(({ destination }) => destination),
+    ['lost@example.com', 'before@example.com'],
+  );
+});
+
+t.test('a full disk refuses with 507, keeps outcomes, and recovers by itself', async (t) => {
+  const disk = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
+  const { store, clock } = await openOn(disk, seed);
+  const { ids } = await store.accept([draftTo('first')], null);
+  await clock.advance(10);
+  disk.capacityBytes = 2 * 2 ** 20;
+  const refused = await fill(store);
+  t.equal(refused, 'storage-full');
+  const [id] = ids as [string];
+  store.take(id);
+  await store.settle(id, { kind: 'sent', reply: '250' });
+  t.equal(store.get(id)?.status, 'sent', 'what was delivered is recorded');
+  const count = store.counts().queued;
+  disk.capacityBytes = 2 ** 40;
+  await clock.advance(1000);
+  await store.accept([draftTo('again', 100_000)], null);
+  t.equal(store.counts().queued, count + 1);
+});
+
+/** Accepts until it is refused; gives the code. */
+async function fill(store: Awaited<ReturnType<typeof openOn>>['store']): Promise<string> {
+  for (let i = 0; ; i++) {
+    try {
+      await store.accept([draftTo(`fill${i}`, 100_000)], null);
+    } catch (error) {
+      return (error as { code: string }).code;
+    }
+  }
+}

@@ -1,0 +1,386 @@
+/** The store as the api and delivery see it, on a disk that works. */
+import t from 'tap';
+import { DAY_MS, IDEMPOTENCY_AGE_MS, OUTCOME_SYNC_COUNT, SEGMENT_BYTES, SWEEP_MS } from '../../src/limits.js';
+import { UNKNOWN_OUTCOME } from '../../src/store/replay.js';
+import type { Store } from '../../src/store/store.js';
+import { draftTo } from '../support/bookkeeper.js';
+import { FakeClock } from '../support/clock.js';
+import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
+import { openOn, STATE_DIR } from '../support/store.js';
+
+const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
+
+async function acceptOne(store: Store, name: string, bytes?: number): Promise<string> {
+  const { ids } = await store.accept([draftTo(name, bytes)], null);
+  return ids[0] as string;
+}
+
+async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'expired'): Promise<void> {
+  store.take(id);
+  await store.settle(id, { kind, reply: `${kind} it is` });
+}
+
+/** Flips a bit of a stored file, as wear does. */
+async function damage(disk: FaultyDisk, path: string, where: string | number): Promise<void> {
+  const file = await disk.open(`${STATE_DIR}/${path}`, 'update');
+  const bytes = await file.read(0, await file.size());
+  const at = typeof where === 'number' ? where : bytes.indexOf(where);
+  if (at < 0) throw new Error(`${path} has no ${where}`);
+  await file.write(Buffer.from([(bytes[at] as number) ^ 1]), at);
+  await file.sync();
+}
+
+t.test('an Idempotency-Key', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  const keyed = { key: 'k', hash: 'h' };
+  const first = await store.accept([draftTo('a'), draftTo('b')], keyed);
+  const again = await store.accept([draftTo('a'), draftTo('b')], keyed);
+  t.same(again, { ids: first.ids, replayed: true }, 'gives the first ids again');
+  t.equal(store.counts().queued, 2, 'and queues nothing');
+  await t.rejects(store.accept([draftTo('c')], { key: 'k', hash: 'other' }), { code: 'invalid' });
+  const slow = store.accept([draftTo('d')], { key: 'slow', hash: 'h' });
+  await t.rejects(store.accept([draftTo('d')], { key: 'slow', hash: 'h' }), { code: 'conflict' });
+  await slow;
+  await store.close();
+
+  const { store: restarted } = await openOn(disk, 2, { clock });
+  t.same((await restarted.accept([], keyed)).ids, first.ids, 'is remembered across a restart');
+  await clock.advance(IDEMPOTENCY_AGE_MS + 1);
+  t.equal((await restarted.accept([draftTo('e')], keyed)).replayed, false, 'for a day');
+  await restarted.close();
+});
+
+t.test('a key is answered when the queue is full or held', async (t) => {
+  const { store } = await openOn(newDisk(), 1, {
+    budget: { maxQueue: 1, maxSpoolBytes: 2 ** 28, minFreeBytes: 0 },
+  });
+  const keyed = { key: 'k', hash: 'h' };
+  await store.accept([draftTo('a')], keyed);
+  await store.hold();
+  await t.rejects(store.accept([draftTo('b')], null), { code: 'queue-full' });
+  t.equal((await store.accept([draftTo('a')], keyed)).replayed, true);
+});
+
+t.test('the budget', async (t) => {
+  const limits = { maxQueue: 5, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk, 1, { budget: limits });
+  const answers = await Promise.allSettled(
+    Array.from({ length: 8 }, (_, i) => store.accept([draftTo(`m${i}`)], null)),
+  );
+  t.equal(
+    answers.filter(({ status }) => status === 'fulfilled').length,
+    5,
+    'exact, however many come at once',
+  );
+  await t.rejects(store.accept([draftTo('x')], null), { code: 'queue-full', message: /takes at most 5/ });
+  const [id] = store.list({ status: null, limit: 1, after: null }).messages.map(({ id }) => id) as [string];
+  await settleAs(store, id, 'sent');
+  await acceptOne(store, 'next');
+  disk.capacityBytes = 3 * 2 ** 20;
+  await clock.advance(1000);
+  const [other] = [...store.queued()].map(({ id }) => id) as [string];
+  await settleAs(store, other, 'sent');
+  await t.rejects(store.accept([draftTo('y')], null), { code: 'storage-full', message: /must stay free/ });
+  t.match(store.storage(), { state: 'full', reason: /FIELDPOST_MIN_FREE/ });
+});
+
+t.test('the byte budget counts what is on the disk', async (t) => {
+  const { store, clock } = await openOn(newDisk(), 1, {
+    budget: { maxQueue: 1000, maxSpoolBytes: 4 * SEGMENT_BYTES, minFreeBytes: 0 },
+  });
+  let accepted = 0;
+  const filled = async () => {
+    for (; ; accepted++) await acceptOne(store, `m${accepted}`, 400_000);
+  };
+  await t.rejects(filled(), { code: 'queue-full', message: /FIELDPOST_MAX_SPOOL|may take at most/ });
+  t.ok(accepted >= 3 && store.counts().bytes <= 4 * SEGMENT_BYTES);
+  for (const { id } of [...store.queued()]) await settleAs(store, id, 'sent');
+  // What is done with gives its room back when somebody asks for it.
+  let next = 0;
+  for (let tries = 0; tries < 5 && next === 0; tries++) {
+    next = await acceptOne(store, `again${tries}`, 400_000).then(
+      () => 1,
+      () => 0,
+    );
+    await clock.advance(0);
+  }
+  t.equal(next, 1);
+});
+
+t.test('cancel, retry, flush, hold', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  const a = await acceptOne(store, 'a');
+  const b = await acceptOne(store, 'b');
+  store.take(a);
+  await t.rejects(store.cancel(a), { code: 'conflict' }, 'not while it is being sent');
+  store.giveBack(a);
+  t.equal(store.get(a)?.status, 'queued');
+  const cancelling = store.cancel(a);
+  t.same(
+    [...store.queued()].map(({ id }) => id),
+    [b],
+    'not to be sent while it is cancelled',
+  );
+  await cancelling;
+  t.equal(store.get(a)?.status, 'cancelled');
+  await t.rejects(store.cancel(a), { code: 'conflict' });
+  await t.rejects(store.retry(a), { code: 'conflict' });
+  await t.rejects(store.cancel('nobody'), { code: 'not-found' });
+  await t.rejects(store.retry('nobody'), { code: 'not-found' });
+
+  store.take(b);
+  await store.settle(b, { kind: 'deferred', reply: '451 later', delayMs: 60_000 });
+  t.match(store.get(b), { status: 'deferred', attempts: 1, lastReply: '451 later' });
+  t.equal(store.get(b)?.due?.bootMs, clock.bootMs() + 60_000);
+  store.take(b);
+  t.equal(store.get(b)?.status, 'sending');
+  store.giveBack(b);
+  t.equal(store.get(b)?.status, 'deferred', 'as it was before');
+  await store.flush();
+  t.equal(store.get(b)?.due, null);
+  await settleAs(store, b, 'failed');
+  await store.retry(b);
+  t.match(store.get(b), { status: 'queued', retried: { boot: clock.boot } });
+  t.equal((await store.content(store.get(b) as never)).subject, 'b', 'its content was kept');
+  await store.hold();
+  await store.close();
+  const { store: again } = await openOn(disk, 2);
+  t.equal(again.held, true, 'a hold survives a restart');
+  await again.release();
+  t.equal(again.held, false);
+});
+
+t.test('the last finished messages stay readable, envelope only', async (t) => {
+  const { store } = await openOn(newDisk(), 1, { historyMax: 3 });
+  const ids: string[] = [];
+  for (let i = 0; i < 5; i++) {
+    const id = await acceptOne(store, `m${i}`);
+    await settleAs(store, id, 'sent');
+    ids.push(id);
+  }
+  t.same(
+    ids.map((id) => store.get(id)?.status),
+    [undefined, undefined, 'sent', 'sent', 'sent'],
+  );
+  await t.rejects(store.content(store.get(ids[4] as string) as never), { code: 'storage-damaged' });
+});
+
+t.test('the content of failed messages', async (t) => {
+  const disk = newDisk();
+  const clock = new FakeClock();
+  const budget = { maxQueue: 3, maxSpoolBytes: 2 ** 28, minFreeBytes: 0 };
+  const { store } = await openOn(disk, 1, { clock, keepFailedMs: 7 * DAY_MS, budget, historyMax: 10 });
+  const a = await acceptOne(store, 'a');
+  await settleAs(store, a, 'failed');
+  await clock.advance(7 * DAY_MS - SWEEP_MS);
+  t.ok(store.get(a)?.place, 'is kept for seven days');
+  await clock.advance(2 * SWEEP_MS);
+  t.equal(store.get(a)?.place, null, 'and no longer');
+  await t.rejects(store.retry(a), { code: 'conflict' });
+  const [b, c] = [await acceptOne(store, 'b'), await acceptOne(store, 'c')];
+  await settleAs(store, b, 'failed');
+  await settleAs(store, c, 'failed');
+  await store.accept([draftTo('d'), draftTo('e')], null);
+  t.equal(store.get(b)?.place, null, 'gives way to new messages, oldest first');
+  t.ok(store.get(c)?.place);
+  t.equal(store.counts().failed, 3);
+});
+
+t.test('pages, newest first', async (t) => {
+  const { store } = await openOn(newDisk());
+  const ids: string[] = [];
+  for (let i = 0; i < 5; i++) ids.unshift(await acceptOne(store, `m${i}`));
+  const idsOf = (query: Parameters<Store['list']>[0]) => store.list(query).messages.map(({ id }) => id);
+  const first = store.list({ status: null, limit: 2, after: null });
+  t.same(
+    first.messages.map(({ id }) => id),
+    ids.slice(0, 2),
+  );
+  t.equal(first.next, ids[1]);
+  t.same(idsOf({ status: null, limit: 2, after: first.next }), ids.slice(2, 4));
+  t.equal(store.list({ status: null, limit: 5, after: null }).next, null, 'exactly all');
+  await settleAs(store, ids[3] as string, 'sent');
+  t.same(idsOf({ status: 'sent', limit: 5, after: null }), [ids[3]]);
+  t.same([...ids].sort().reverse(), ids, 'ids sort by acceptance');
+});
+
+t.test('counts', async (t) => {
+  const { store, clock } = await openOn(newDisk());
+  const ids: string[] = [];
+  for (let i = 0; i < 6; i++) ids.push(await acceptOne(store, `m${i}`));
+  const [a, b, c, d] = ids as [string, string, string, string];
+  await settleAs(store, a, 'failed');
+  store.take(b);
+  store.take(c);
+  await store.settle(c, { kind: 'deferred', reply: '451', delayMs: 1 });
+  store.take(c);
+  store.take(d);
+  await store.settle(d, { kind: 'deferred', reply: '451', delayMs: 1 });
+  await clock.advance(5000);
+  t.match(store.counts(), { queued: 2, sending: 2, deferred: 1, failed: 1, oldestAgeMs: 5000, held: false });
+});
+
+t.test('outcomes are synced within a second or 32, and idleness writes nothing', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  const ids = (
+    await store.accept(
+      Array.from({ length: 40 }, (_, i) => draftTo(`m${i}`)),
+      null,
+    )
+  ).ids;
+  await clock.advance(100);
+  const seen: Operation[] = [];
+  disk.onOperation = (_n, operation) => {
+    seen.push(operation);
+    return 'ok';
+  };
+  const syncs = () => seen.filter(({ kind }) => kind === 'sync').length;
+  await settleAs(store, ids[0] as string, 'sent');
+  t.same(
+    seen.map(({ kind }) => kind),
+    ['write'],
+    'an outcome is written, not synced',
+  );
+  await clock.advance(999);
+  t.equal(syncs(), 0);
+  await clock.advance(1);
+  t.equal(syncs(), 1, 'but a second later it is');
+  for (let i = 1; i <= OUTCOME_SYNC_COUNT; i++) await settleAs(store, ids[i] as string, 'sent');
+  t.equal(syncs(), 2, 'or with the thirty-second');
+  await clock.advance(5000);
+  seen.length = 0;
+  await clock.advance(DAY_MS);
+  t.same(seen, [], 'a day of idleness');
+});
+
+t.test('restarts do not wear the flash', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  await acceptOne(store, 'a');
+  await clock.advance(10);
+  await store.close();
+  let written = 0;
+  disk.onOperation = (_n, { kind }) => {
+    if (kind === 'write') written++;
+    return 'ok';
+  };
+  for (let i = 0; i < 3; i++) await (await openOn(disk, i)).store.close();
+  t.equal(written, 0, 'without work nothing is written');
+  const { store: again } = await openOn(disk, 9);
+  await acceptOne(again, 'b');
+  t.ok((await disk.list(`${STATE_DIR}/journal`)).includes('00000002.log'), 'the prepared segment is used');
+});
+
+t.test('damage', async (t) => {
+  t.test('a content that is not what was accepted is not given out', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk);
+    const id = await acceptOne(store, 'a');
+    await damage(disk, 'journal/00000001.log', 'to a');
+    await t.rejects(store.content(store.get(id) as never), { code: 'storage-damaged' });
+  });
+
+  t.test(
+    'a record that was synced once: the rest is kept, a copy is put aside, and it is told',
+    async (t) => {
+      const disk = newDisk();
+      const { store } = await openOn(disk);
+      for (const name of ['a', 'b', 'c']) await acceptOne(store, name);
+      await damage(disk, 'journal/00000001.log', 'to b');
+      const { store: again, lines } = await openOn(disk.afterKill(), 2);
+      const names = again
+        .list({ status: null, limit: 9, after: null })
+        .messages.map(({ destination }) => destination);
+      t.same(names, ['c@example.com', 'a@example.com']);
+      t.equal(again.storage().damaged, 1);
+      t.match(lines.join(''), /store damaged pieces=1/);
+      const id = await acceptOne(again, 'd');
+      t.ok(
+        id > (again.list({ status: null, limit: 9, after: id }).messages[0]?.id ?? ''),
+        'the counter goes on',
+      );
+    },
+  );
+
+  t.test('a snapshot: the one before it and the journal give the same', async (t) => {
+    const disk = newDisk();
+    for (const name of ['a', 'b', 'c']) {
+      const { store } = await openOn(disk, 3);
+      await acceptOne(store, name);
+      await store.close();
+    }
+    await damage(disk, 'store.json', 'b@example.com');
+    const { store, lines } = await openOn(disk, 4);
+    t.equal(store.counts().queued, 3);
+    t.equal(store.storage().damaged, 1);
+    t.match(lines.join(''), /store damaged/);
+    await store.close();
+    const { store: again, lines: quiet } = await openOn(disk, 5);
+    t.equal(again.counts().queued, 3);
+    t.notMatch(quiet.join(''), /store damaged/, 'the same damage is not met twice');
+  });
+
+  t.test('both snapshots: nothing is sent by itself, nothing is thrown away', async (t) => {
+    const disk = newDisk();
+    let storeId = '';
+    // Enough of them that the first segments are gone, and with them the history that no snapshot is needed for.
+    for (let i = 0; i < 4; i++) {
+      const { store } = await openOn(disk, 3);
+      storeId = store.storeId;
+      const id = await acceptOne(store, `done${i}`, SEGMENT_BYTES - 200_000);
+      await settleAs(store, id, 'sent');
+      await acceptOne(store, `open${i}`, 300_000);
+      await store.close();
+    }
+    t.notOk((await disk.list(`${STATE_DIR}/journal`)).includes('00000001.log'));
+    await damage(disk, 'store.json', 'open');
+    await damage(disk, 'store.json.1', 'open');
+    const { store } = await openOn(disk, 4);
+    t.equal(store.storeId, storeId, 'the store is still the same');
+    t.match(store.counts(), { queued: 0, deferred: 0 });
+    const held = store.list({ status: 'failed', limit: 9, after: null }).messages;
+    t.ok(held.length > 0);
+    t.ok(held.every(({ lastReply }) => lastReply === UNKNOWN_OUTCOME));
+    const [one] = held.map(({ id }) => id) as [string];
+    await store.retry(one);
+    t.equal(store.get(one)?.status, 'queued', 'a person may decide');
+    const next = await acceptOne(store, 'next');
+    t.ok(
+      held.every(({ id }) => id < next),
+      'ids go on above all that was seen',
+    );
+  });
+
+  t.test('a lost journal: what the snapshot holds may have been sent since', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk);
+    await acceptOne(store, 'a');
+    await store.close();
+    for (const name of await disk.list(`${STATE_DIR}/journal`))
+      await disk.remove(`${STATE_DIR}/journal/${name}`);
+    const { store: again } = await openOn(disk, 2);
+    t.match(again.list({ status: null, limit: 9, after: null }).messages, [{ status: 'failed' }]);
+  });
+
+  t.test('files nobody knows are left alone', async (t) => {
+    const disk = newDisk();
+    await (await openOn(disk)).store.close();
+    for (const name of ['README', 'journal/notes.txt', 'journal/00000001.log.bak']) {
+      await (await disk.open(`${STATE_DIR}/${name}`, 'create')).close();
+    }
+    await (await openOn(disk, 2)).store.close();
+    t.ok((await disk.list(`${STATE_DIR}/journal`)).includes('notes.txt'));
+    t.ok((await disk.list(`${STATE_DIR}/journal`)).includes('00000001.log.bak'));
+    t.ok((await disk.list(STATE_DIR)).includes('README'));
+  });
+});
+
+t.test('stopping', async (t) => {
+  const { store } = await openOn(newDisk());
+  await store.close();
+  await t.rejects(store.accept([draftTo('late')], null), { code: 'stopping' });
+});

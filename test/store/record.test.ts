@@ -1,0 +1,66 @@
+/** Lines of the journal: what is written is read back, and nothing else is taken for a record. */
+import t from 'tap';
+import { crc32, crc32ByTable } from '../../src/store/crc.js';
+import type { StoreEvent } from '../../src/store/event.js';
+import { CONTENTS_OFFSET, decodeLine, encodeLine, merge, seal, sumOf } from '../../src/store/record.js';
+import { seededRandom, testSeed } from '../support/random.js';
+
+const AT = { wallMs: 1_700_000_000_000, boot: 'b0070001', bootMs: 5 };
+
+function acceptedOf(texts: readonly string[]): { events: StoreEvent[]; contents: Buffer[] } {
+  const contents = texts.map((text) => Buffer.from(JSON.stringify({ plain: text })));
+  const messages = contents.map((content, i) => ({
+    id: `id${i}`,
+    type: 1,
+    destination: 'a@b',
+    ...sumOf(content),
+  }));
+  return { events: [{ e: 'accepted', at: AT, messages } as unknown as StoreEvent], contents };
+}
+
+t.test('a record comes back with its contents where the line says they are', async (t) => {
+  const record = acceptedOf(['one', 'żółw\r\n\u2028\u0000"\\', 'x'.repeat(70_000), '']);
+  const sealed = seal(record);
+  const line = encodeLine(sealed, 4711);
+  t.ok(line.length <= sealed.bytesMax, 'not longer than promised');
+  t.notOk(line.subarray(0, -1).includes(0x0a), 'a line is a record');
+  t.notOk(line.includes(0), 'no zero byte');
+  const back = decodeLine(line);
+  t.equal(back?.synced, 4711);
+  t.same(back?.events, record.events);
+  t.same(back?.contents, record.contents);
+  let at = CONTENTS_OFFSET;
+  for (const content of record.contents) {
+    t.ok(line.subarray(at, at + content.length).equals(content));
+    at += content.length + 1;
+  }
+  t.match(line.toString(), /^[0-9a-f]{8} \{[^\n]*\}\n$/, 'less and jq can read it');
+  JSON.parse(line.toString().slice(9));
+});
+
+t.test('a head says what it follows, and carries what was in doubt', async (t) => {
+  const carried = merge([acceptedOf(['a']), { events: [{ e: 'flushed' }], contents: [] }, acceptedOf(['b'])]);
+  const head = { store: '0123456789abcdef', follows: { segment: 12, upTo: 345 } };
+  const back = decodeLine(encodeLine(seal(carried), 0, head));
+  t.same(back?.head, head);
+  t.same(back?.contents, carried.contents);
+  t.equal(back?.events.length, 3);
+  t.same(decodeLine(encodeLine(seal({ events: [], contents: [] }), 0, head))?.head, head);
+});
+
+t.test('nothing else is a record', async (t) => {
+  for (const text of ['', '\n', 'x', '00000000 \n', '00000000 {}\n', 'ffffffff {"synced":0,"events":[]}\n']) {
+    t.equal(decodeLine(Buffer.from(text)), null, JSON.stringify(text));
+  }
+});
+
+t.test("the CRC is zlib's, with and without zlib", async (t) => {
+  t.equal(crc32ByTable(Buffer.from('123456789')), 0xcbf43926, 'the check value of CRC-32');
+  const seed = testSeed();
+  t.comment(`seed ${seed}`);
+  const random = seededRandom(seed);
+  for (let i = 0; i < 200; i++) {
+    const bytes = Buffer.from(Array.from({ length: i }, () => Math.floor(random() * 256)));
+    if (crc32(bytes) !== crc32ByTable(bytes)) t.fail(`they differ for ${bytes.toString('hex')}`);
+  }
+});
