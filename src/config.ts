@@ -81,10 +81,12 @@ export interface ConfigProblem {
   readonly detail: string;
 }
 
+/** What parseConfig gives: a Config that is good, or what keeps it from being one. */
 export type ParsedConfig =
   | { readonly config: Config; readonly warnings: readonly string[] }
   | { readonly problems: readonly ConfigProblem[] };
 
+/** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Reads a text file; throws what node:fs throws. */

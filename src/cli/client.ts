@@ -24,6 +24,7 @@ export interface CallContent {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** Makes one call to the daemon. Throws CommandError for anything but a success. */
 export type Call = (method: string, path: string, content?: CallContent) => Promise<Answer>;
 
 // A daemon that waits for its disk may take a while; one that hangs is told apart from one that is not there.

@@ -4,12 +4,14 @@
  * we name it.
  */
 
+/** A line that is not what it should be. */
 export interface EnvFileProblem {
   /** Counted from 1. */
   readonly line: number;
   readonly detail: string;
 }
 
+/** What an env file says. */
 export interface EnvFile {
   readonly values: Record<string, string>;
   readonly problems: EnvFileProblem[];

@@ -7,6 +7,7 @@ import { maskPasswords } from './endpoints.js';
 import { nearest } from './nearest.js';
 import { SETTINGS, type SettingKey } from './settings.js';
 
+/** Collects problems and warnings about one environment. */
 export class Findings {
   readonly problems: ConfigProblem[] = [];
   readonly warnings: string[] = [];

@@ -279,6 +279,7 @@ export const SETTINGS = {
   ),
 };
 
+/** The key of a setting. */
 export type SettingKey = keyof typeof SETTINGS;
 
 /** What the settings parse to. */

@@ -7,6 +7,7 @@ import { FieldpostError } from '../errors.js';
 import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
 import { type Address, parseAddress } from '../message/address.js';
 
+/** A kind of value whose parsed form is a T. */
 export interface Kind<T> {
   /** Completes "allowed: …". */
   readonly allowed: string;

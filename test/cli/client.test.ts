@@ -150,6 +150,7 @@ t.test('over a unix socket, and with a token', async (t) => {
 t.test('a refusal says what the daemon says, and its kind is the exit status', async (t) => {
   const kinds = {
     400: 65,
+    408: 75,
     401: 77,
     403: 77,
     404: 65,

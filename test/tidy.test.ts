@@ -1,0 +1,495 @@
+/**
+ * The rules of the house, held against the tree. Each rule says why it is there, and is tried on planted
+ * offences before it is trusted with the tree itself.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import t from 'tap';
+import {
+  hasLogic,
+  importsOf,
+  logEventsOf,
+  parse,
+  readTree,
+  type Tree,
+  topLevelStateIn,
+  undocumentedIn,
+  usesOf,
+} from './support/source.js';
+
+interface Rule {
+  readonly name: string;
+  readonly why: string;
+  /** The offences in a tree, each with its place. */
+  find(tree: Tree): string[];
+  /** Offences that must be found, each alone in a tree. */
+  readonly planted: readonly (readonly [path: string, text: string])[];
+  /** What must be let pass, all together in a tree. */
+  readonly allowed?: readonly (readonly [path: string, text: string])[];
+}
+
+const LINES_MAX = 300;
+const README = existsSync('README.md') ? readFileSync('README.md', 'utf8') : null;
+
+// From the door inwards: a room may import the rooms of later lines, and no other of its own line.
+const RANKS: readonly (readonly string[])[] = [
+  ['main'],
+  ['daemon'],
+  ['api', 'delivery', 'cloud', 'cloud-server', 'cli', 'dev'],
+  ['store', 'destinations', 'mime'],
+  ['system'],
+  ['config'],
+  ['message'],
+  ['limits', 'errors'],
+];
+
+const PURE = [
+  /^src\/message\//,
+  /^src\/limits\.ts$/,
+  /^src\/store\/(?:record|recovery|state)\.ts$/,
+  /^src\/delivery\/(?:outcome|schedule)\.ts$/,
+  /^src\/destinations\/merge\.ts$/,
+];
+const PURE_IMPORTS = ['node:assert', 'node:buffer'];
+const IMPURE_GLOBALS = ['Date.now', 'performance', 'Math.random', 'crypto', 'fetch', 'console'];
+
+const PACKAGE_HOMES: Readonly<Record<string, string>> = {
+  busboy: 'src/api/upload.ts',
+  'smtp-client': 'src/delivery/smtp-session.ts',
+  lowdb: 'src/store/snapshot.ts',
+  'systemd-notify': 'src/system/notify.ts',
+};
+
+const OUTSIDE_MODULES = /^node:(?:fs|child_process|timers|worker_threads|cluster|process)(?:\/|$)/;
+const OUTSIDE_GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'AbortSignal.timeout'];
+
+// Source files without a test file of their own name, and the test that tries them.
+const TESTED_IN: Readonly<Record<string, string>> = {
+  'src/limits.ts': 'test/config.test.ts',
+  'src/errors.ts': 'test/cli/client.test.ts',
+  'src/config/consistency.ts': 'test/config.test.ts',
+  'src/config/endpoints.ts': 'test/config.test.ts',
+  'src/config/env-file.ts': 'test/config.test.ts',
+  'src/config/findings.ts': 'test/config.test.ts',
+  'src/config/nearest.ts': 'test/config.test.ts',
+  'src/config/secrets.ts': 'test/config.test.ts',
+  'src/config/setting.ts': 'test/config.test.ts',
+  'src/config/settings.ts': 'test/config.test.ts',
+  'src/config/values.ts': 'test/config.test.ts',
+  'src/cli/check.ts': 'test/cli/cli.test.ts',
+  'src/cli/command.ts': 'test/cli/cli.test.ts',
+  'src/cli/environment.ts': 'test/cli/cli.test.ts',
+  'src/cli/service.ts': 'test/cli/cli.test.ts',
+  'src/cli/version.ts': 'test/cli/cli.test.ts',
+  'src/cli/words.ts': 'test/cli/cli.test.ts',
+  'src/cli/queue.ts': 'test/cli/client.test.ts',
+  'src/cli/send.ts': 'test/cli/client.test.ts',
+  'src/cli/status.ts': 'test/cli/client.test.ts',
+  'src/message/address.ts': 'test/message/draft.test.ts',
+  'src/message/message.ts': 'test/store/journaled-store.test.ts',
+  'src/message/stamp.ts': 'test/store/journaled-store.test.ts',
+  'src/api/body.ts': 'test/api/server.test.ts',
+  'src/api/connections.ts': 'test/api/server.test.ts',
+  'src/api/exchange.ts': 'test/api/server.test.ts',
+  'src/api/guard.ts': 'test/api/server.test.ts',
+  'src/api/metrics.ts': 'test/api/server.test.ts',
+  'src/api/openapi.ts': 'test/api/server.test.ts',
+  'src/api/problem.ts': 'test/api/server.test.ts',
+  'src/api/routes.ts': 'test/api/server.test.ts',
+  'src/api/state.ts': 'test/api/server.test.ts',
+  'src/store/budget.ts': 'test/store/journaled-store.test.ts',
+  'src/store/crc.ts': 'test/store/journaled-store.test.ts',
+  'src/store/damaged.ts': 'test/store/journaled-store.test.ts',
+  'src/store/document.ts': 'test/store/journaled-store.test.ts',
+  'src/store/ids.ts': 'test/store/journaled-store.test.ts',
+  'src/store/journal.ts': 'test/store/journaled-store.test.ts',
+  'src/store/ledger.ts': 'test/store/journaled-store.test.ts',
+  'src/store/listing.ts': 'test/store/journaled-store.test.ts',
+  'src/store/replay.ts': 'test/store/journaled-store.test.ts',
+  'src/store/segments.ts': 'test/store/journaled-store.test.ts',
+  'src/store/snapshot.ts': 'test/store/journaled-store.test.ts',
+  'src/store/state.ts': 'test/store/journaled-store.test.ts',
+};
+
+/** `src/store/record.ts` → `store`; `src/config.ts` and `src/config/values.ts` → `config`. */
+function roomOf(path: string): string {
+  return /^src\/([^/.]+)/.exec(path)?.[1] ?? '';
+}
+
+function rankOf(room: string): number {
+  return RANKS.findIndex((rooms) => rooms.includes(room));
+}
+
+function sources(tree: Tree): [path: string, text: string][] {
+  return [...tree].filter(([path]) => path.startsWith('src/') && path.endsWith('.ts'));
+}
+
+/** The path of a relative import, from the top of the repository. */
+function targetOf(path: string, from: string): string {
+  return join(dirname(path), from).replace(/\.js$/, '.ts');
+}
+
+/** What is wrong with one relative import; null if it is allowed. */
+function wrongDirection(path: string, from: string, typeOnly: boolean): string | null {
+  const [here, there] = [roomOf(path), roomOf(targetOf(path, from))];
+  if (here === there) return null;
+  const [rankHere, rankThere] = [rankOf(here), rankOf(there)];
+  if (rankThere < 0) return `${path}: ${from} is in no known room`;
+  if (rankHere < 0) return `${path}: is in no known room`;
+  if (there === 'system') {
+    const builds = here === 'main' || here === 'daemon';
+    return typeOnly || builds ? null : `${path}: takes more than types from ${from}`;
+  }
+  if (rankHere < rankThere) return null;
+  return `${path}: ${here} must not import ${there} (${from})`;
+}
+
+/** The files that `start` imports, and those they import, and so on. */
+function reachedFrom(start: string, tree: Tree): ReadonlySet<string> {
+  const seen = new Set([start]);
+  for (const path of seen) {
+    const text = tree.get(path);
+    if (text === undefined) continue;
+    for (const { from, typeOnly } of importsOf(parse(path, text))) {
+      if (from.startsWith('.') && !typeOnly) seen.add(targetOf(path, from));
+    }
+  }
+  return seen;
+}
+
+/** A finding for every line of every file that `pattern` matches. */
+function linesWith(pattern: RegExp, tree: Tree, within: (path: string) => boolean = () => true): string[] {
+  return [...tree]
+    .filter(([path]) => within(path))
+    .flatMap(([path, text]) => {
+      const lines = text
+        .split('\n')
+        .map((line, index) => (pattern.test(line) ? `${path}:${index + 1}: ${line.trim()}` : ''));
+      return lines.filter((line) => line !== '');
+    });
+}
+
+// Spelt so that this file does not offend against itself.
+const word = (...parts: string[]) => parts.join('');
+const isTest = (path: string) => path.startsWith('test/');
+
+const RULES: readonly Rule[] = [
+  {
+    name: 'imports point one way',
+    why: 'a message walks from door to door one way; what a room needs of another of its rank is a function that the root hands over, and system/ is built only by the root, so that a test can put a fake in its place',
+    find: (tree) =>
+      sources(tree).flatMap(([path, text]) =>
+        importsOf(parse(path, text)).flatMap(({ from, typeOnly }) =>
+          from.startsWith('.') ? (wrongDirection(path, from, typeOnly) ?? []) : [],
+        ),
+      ),
+    planted: [
+      ['src/store/x.ts', "import { a } from '../api/a.js';"],
+      ['src/store/x.ts', "import type { A } from '../delivery/a.js';"],
+      ['src/api/x.ts', "import type { A } from '../delivery/a.js';"],
+      ['src/api/x.ts', "import { systemDisk } from '../system/disk.js';"],
+      ['src/api/x.ts', "import { type Disk, systemDisk } from '../system/disk.js';"],
+      ['src/message/x.ts', "export { a } from '../store/a.js';"],
+      ['src/message/x.ts', "const a = await import('../config.js');"],
+      ['src/errors.ts', "import { KIB } from './limits.js';"],
+      ['src/limits.ts', "import type { Config } from './config.js';"],
+      ['src/system/x.ts', "import type { Store } from '../store/store.js';"],
+      ['src/config/x.ts', "import { main } from '../main.js';"],
+      ['src/attic/x.ts', "import { KIB } from '../limits.js';"],
+    ],
+    allowed: [
+      [
+        'src/api/x.ts',
+        "import type { Disk } from '../system/disk.js'; import { type Log } from '../system/log.js';",
+      ],
+      [
+        'src/api/y.ts',
+        "import { x } from './x.js'; import type { Store } from '../store/store.js'; import { KIB } from '../limits.js';",
+      ],
+      ['src/daemon.ts', "import { systemDisk } from './system/disk.js'; import { a } from './api/a.js';"],
+      [
+        'src/main.ts',
+        "import { createDaemon } from './daemon.js'; import { runCommand } from './cli/cli.js';",
+      ],
+      [
+        'src/config/x.ts',
+        "import type { Config } from '../config.js'; import { a } from '../message/address.js';",
+      ],
+    ],
+  },
+  {
+    name: 'pure files are pure',
+    why: 'what decides what becomes of a message is a function of values: it reads no clock, does no I/O, and can be tried on every combination',
+    find: (tree) =>
+      sources(tree)
+        .filter(([path]) => PURE.some((pure) => pure.test(path)))
+        .flatMap(([path, text]) => {
+          const file = parse(path, text);
+          const imports = importsOf(file).filter(({ from, names }) => {
+            const crc = from === 'node:zlib' && names.length > 0 && names.every((name) => name === 'crc32');
+            return from.startsWith('node:') && !crc && !PURE_IMPORTS.includes(from);
+          });
+          const globals = IMPURE_GLOBALS.flatMap((name) =>
+            usesOf(file, name).map((place) => `${place}: uses ${name}`),
+          );
+          const now = /\bnew Date\(\)/.test(text) ? [`${path}: uses new Date()`] : [];
+          return [...imports.map(({ from }) => `${path}: imports ${from}`), ...globals, ...now];
+        }),
+    planted: [
+      ['src/message/x.ts', "import { hostname } from 'node:os';"],
+      ['src/store/record.ts', "import { gzipSync } from 'node:zlib';"],
+      ['src/store/recovery.ts', "import zlib from 'node:zlib';"],
+      ['src/store/state.ts', 'const now = Date.now();'],
+      ['src/delivery/outcome.ts', 'const now = new Date();'],
+      ['src/delivery/schedule.ts', 'export const jitter = () => Math.random();'],
+      ['src/destinations/merge.ts', "console.log('x');"],
+    ],
+    allowed: [
+      [
+        'src/store/record.ts',
+        "import assert from 'node:assert'; import { Buffer } from 'node:buffer'; import { crc32 } from 'node:zlib';",
+      ],
+      ['src/delivery/loop.ts', "import { hostname } from 'node:os';"],
+      ['src/message/x.ts', 'export const iso = (ms: number) => new Date(ms).toISOString();'],
+    ],
+  },
+  {
+    name: 'a package is known to one file',
+    why: 'each prescribed package has faults that its one wrapper puts right; a second user would meet them bare',
+    find: (tree) =>
+      sources(tree).flatMap(([path, text]) =>
+        importsOf(parse(path, text))
+          .filter(
+            ({ from }) => !from.startsWith('.') && !from.startsWith('node:') && PACKAGE_HOMES[from] !== path,
+          )
+          .map(
+            ({ from }) =>
+              `${path}: ${from} belongs to ${PACKAGE_HOMES[from] ?? 'no file: it is not among the four packages'}`,
+          ),
+      ),
+    planted: [
+      ['src/api/routes.ts', "import busboy from 'busboy';"],
+      ['src/store/store.ts', "import type { Low } from 'lowdb';"],
+      ['src/store/snapshot.ts', "import { Writer } from 'steno';"],
+      ['src/store/snapshot.ts', "import { JSONFile } from 'lowdb/node';"],
+      ['src/daemon.ts', "const notify = await import('systemd-notify');"],
+      ['src/api/server.ts', "import { createServer } from 'http';"],
+    ],
+    allowed: Object.entries(PACKAGE_HOMES).map(([name, home]) => [
+      home,
+      `import x from '${name}'; import 'node:net';`,
+    ]),
+  },
+  {
+    name: 'process only in main.ts',
+    why: 'what a program is given by its process, main hands on: everything else can run twice in one test',
+    find: (tree) =>
+      sources(tree)
+        .filter(([path]) => path !== 'src/main.ts')
+        .flatMap(([path, text]) => usesOf(parse(path, text), 'process')),
+    planted: [
+      ['src/config.ts', 'export const env = process.env;'],
+      ['src/system/log.ts', "globalThis; process.on('exit', () => {});"],
+      ['src/daemon.ts', 'const { pid } = process;'],
+    ],
+    allowed: [
+      ['src/main.ts', 'process.exit();'],
+      ['src/store/x.ts', "// process.env\nconst words = 'process.env'; const a = { process: 1 }; a.process;"],
+    ],
+  },
+  {
+    name: 'files, children and timers only in system/',
+    why: 'a test can stop time, fail the disk and lose a child only where they stand behind an interface',
+    find: (tree) =>
+      sources(tree)
+        .filter(([path]) => roomOf(path) !== 'system')
+        .flatMap(([path, text]) => {
+          const file = parse(path, text);
+          const modules = importsOf(file).filter(({ from }) => OUTSIDE_MODULES.test(from));
+          const globals = OUTSIDE_GLOBALS.flatMap((name) =>
+            usesOf(file, name).map((place) => `${place}: uses ${name}`),
+          );
+          return [...modules.map(({ from }) => `${path}: imports ${from}`), ...globals];
+        }),
+    planted: [
+      ['src/store/x.ts', "import { open } from 'node:fs/promises';"],
+      ['src/main.ts', "import { readFileSync } from 'node:fs';"],
+      ['src/cli/x.ts', "import { execFile } from 'node:child_process';"],
+      ['src/api/x.ts', "import { setTimeout as sleep } from 'node:timers/promises';"],
+      ['src/delivery/x.ts', 'setTimeout(() => {}, 10);'],
+      ['src/delivery/x.ts', 'globalThis.x = setInterval;'],
+      ['src/cloud/x.ts', 'fetchIt({ signal: AbortSignal.timeout(5) });'],
+    ],
+    allowed: [
+      ['src/system/x.ts', "import { open } from 'node:fs/promises'; setTimeout(() => {}, 1);"],
+      ['src/api/x.ts', 'socket.setTimeout(0); AbortSignal.any([]);'],
+    ],
+  },
+  {
+    name: 'a file is one noun, and says which',
+    why: 'ls tells the story, the header comment says what a file is and who uses it, and what is longer than a few screens is two nouns',
+    find: (tree) =>
+      sources(tree).flatMap(([path, text]) => {
+        const lines = text.trimEnd().split('\n').length;
+        return [
+          lines > LINES_MAX ? `${path}: has ${lines} lines, at most ${LINES_MAX}` : '',
+          /^(?:#!.*\n)?\/\*\*\n \* \S/.test(text) ? '' : `${path}: does not start with a header comment`,
+          /\/(?:utils?|helpers?|common|misc)\.ts$/.test(path) ? `${path}: is a name for nothing` : '',
+        ].filter((finding) => finding !== '');
+      }),
+    planted: [
+      ['src/x.ts', `/**\n * X.\n */\n${'\n'.repeat(LINES_MAX)}const x = 1;`],
+      ['src/x.ts', "import assert from 'node:assert';"],
+      ['src/x.ts', '/** \n */\nconst x = 1;'],
+      ['src/store/utils.ts', '/**\n * X.\n */'],
+    ],
+    allowed: [['src/main.ts', '#!/usr/bin/env node\n/**\n * The process.\n */']],
+  },
+  {
+    name: 'a source file has its test',
+    why: 'test/ mirrors src/, so that who changes a file knows which test to run; a file tried by another test is listed in TESTED_IN',
+    find: (tree) =>
+      sources(tree).flatMap(([path, text]) => {
+        const test = TESTED_IN[path] ?? path.replace(/^src/, 'test').replace(/\.ts$/, '.test.ts');
+        return tree.has(test) || !hasLogic(parse(path, text)) ? [] : [`${path}: there is no ${test}`];
+      }),
+    planted: [
+      ['src/store/x.ts', 'export function x() {}'],
+      ['src/store/x.ts', 'export const x = () => 1;'],
+      ['src/cli/words.ts', 'export class X {}'],
+    ],
+    allowed: [
+      ['src/store/y.ts', 'export interface Y {}\ndeclare const parsed: unique symbol;'],
+      ['src/store/z.ts', 'export const z = 1;'],
+      ['test/store/z.test.ts', ''],
+    ],
+  },
+  {
+    name: 'a test listed for a file reaches it',
+    why: 'an entry of TESTED_IN whose test does not even import the file, or whose file is gone, excuses what nothing tries',
+    find: (tree) =>
+      Object.entries(TESTED_IN).flatMap(([path, test]) =>
+        tree.has(test) && !reachedFrom(test, tree).has(path) ? [`${test} does not reach ${path}`] : [],
+      ),
+    planted: [
+      ['test/config.test.ts', "import { x } from '../src/config.js';"],
+      ['test/cli/cli.test.ts', ''],
+    ],
+  },
+  {
+    name: 'what is exported is explained',
+    why: 'who uses a function, class or type of another file should not have to read that file to know what it takes and gives',
+    find: (tree) => sources(tree).flatMap(([path, text]) => undocumentedIn(parse(path, text))),
+    planted: [
+      ['src/x.ts', '/**\n * Header.\n */\nimport a from "./a.js";\nexport function x() {}'],
+      ['src/x.ts', '// not a doc comment\nexport interface X {}'],
+      ['src/x.ts', 'export class X {}'],
+      ['src/x.ts', 'export type X = 1;'],
+      ['src/x.ts', 'export async function* x() {}'],
+    ],
+    allowed: [['src/x.ts', '/** Gives x. */\nexport function x() {}\ninterface Y {}\nfunction y() {}']],
+  },
+  {
+    name: 'modules hold no state',
+    why: 'state lives in objects that the root builds: two daemons can run in one test',
+    find: (tree) => sources(tree).flatMap(([path, text]) => topLevelStateIn(parse(path, text))),
+    planted: [
+      ['src/x.ts', 'let count = 0;'],
+      ['src/x.ts', 'export var x;'],
+    ],
+    allowed: [['src/x.ts', 'const a = 1; declare let b: number; function f() { let c; }']],
+  },
+  {
+    name: 'a log event is a constant',
+    why: 'who greps a log for an event of the README must find it, whatever happened',
+    find: (tree) =>
+      sources(tree).flatMap(([path, text]) =>
+        logEventsOf(parse(path, text)).flatMap(({ place, event }) => (event === null ? [place] : [])),
+      ),
+    planted: [
+      ['src/x.ts', 'log.info("sent " + id);'],
+      ['src/x.ts', 'this.#options.log.warn(event, {});'],
+    ],
+    allowed: [['src/x.ts', "console.info(x); log.info('sent', { id }); catalog.info(x); Math.log(x);"]],
+  },
+  {
+    name: 'nothing is left to do',
+    why: 'a note to oneself in the code is a promise that nobody keeps; either it is done or it is not there',
+    find: (tree) =>
+      linesWith(new RegExp(`\\b(?:${word('TO', 'DO')}|${word('FIX', 'ME')}|${word('X', 'XX')})\\b`), tree),
+    planted: [
+      ['src/x.ts', `// ${word('TO', 'DO')}: later`],
+      ['test/x.test.ts', `/* ${word('FIX', 'ME')} */`],
+      ['scripts/x', `# ${word('X', 'XX')}`],
+    ],
+  },
+  {
+    name: 'no test is left out in silence',
+    why: 'a test that does not run guards nothing; one that cannot run here says why',
+    find: (tree) =>
+      linesWith(
+        /\.only\(|\bonly: true|\.skip\(\s*\)|\bskip: true/,
+        tree,
+        (path) => isTest(path) && path !== 'test/tidy.test.ts',
+      ),
+    planted: [
+      ['test/x.test.ts', "t.only('x', async () => {});"],
+      ['test/x.test.ts', "t.test('x', { skip: true }, async () => {});"],
+      ['test/x.test.ts', "t.test('x', { only: true }, async () => {});"],
+      ['test/x.test.ts', 'return t.skip();'],
+    ],
+    allowed: [['test/x.test.ts', "t.skip('needs root'); t.test('x', { skip: 'needs root' }, f);"]],
+  },
+  {
+    name: 'no path of one machine',
+    why: 'a clone in any directory of any machine builds, runs and passes',
+    find: (tree) =>
+      linesWith(
+        new RegExp(
+          `(?<![\\w.-])/(?:${word('wo', 'rk')}|${word('ho', 'me')}|${word('ro', 'ot')}|${word('Us', 'ers')})/\\w`,
+        ),
+        tree,
+      ),
+    planted: [
+      ['src/x.ts', `const x = '${word('/ho', 'me')}/joe/x';`],
+      ['test/x.test.ts', `const x = '${word('/wo', 'rk')}/main';`],
+      ['scripts/x', `cd ${word('/ro', 'ot')}/fieldpost`],
+    ],
+    allowed: [['scripts/x', 'ls src/home/x; cat /etc/fieldpost/fieldpost.env']],
+  },
+];
+
+const tree = readTree(
+  ['src', 'test', 'scripts', 'build', ...['systemd'].filter((name) => existsSync(name))],
+  [''],
+);
+
+for (const rule of RULES) {
+  t.test(rule.name, async (t) => {
+    for (const [path, text] of rule.planted) {
+      t.not(
+        rule.find(new Map([[path, text]])).length,
+        0,
+        `finds the planted offence in ${path}: ${text.slice(0, 80)}`,
+      );
+    }
+    t.strictSame(rule.find(new Map(rule.allowed ?? [])), [], 'lets pass what is allowed');
+    const offences = rule.find(tree);
+    t.equal(offences.length, 0, `${offences.join('\n')}\n  The rule: ${rule.name}. Why: ${rule.why}.`);
+  });
+}
+
+t.test(
+  'every log event is in the README',
+  { skip: README === null && 'there is no README.md yet' },
+  async (t) => {
+    const events = sources(tree).flatMap(([path, text]) => logEventsOf(parse(path, text)));
+    t.ok(events.length > 0, 'there are events');
+    const missing = events.filter(({ event }) => event !== null && !README?.includes(`| \`${event}\` |`));
+    t.strictSame(
+      missing,
+      [],
+      'an operator who meets a line in the log finds in the README what it means and what to do',
+    );
+  },
+);
