@@ -21,9 +21,13 @@ const SECTOR_BYTES = 512;
 const ZERO = Buffer.alloc(SECTOR_BYTES);
 const BLOCK_BYTES = 4096;
 
-/** A state of a file. Sectors are never changed in place, so copies of a state share them; a hole is zeros. */
+/**
+ * A state of a file. Sectors are never changed in place, and copies share even the list of them until one is
+ * changed: a sweep keeps thousands. A hole is zeros.
+ */
 interface Image {
   bytes: number;
+  shared: boolean;
   sectors: (Buffer | undefined)[];
 }
 
@@ -44,8 +48,8 @@ interface Change {
 }
 
 export class FileNode {
-  now: Image = { bytes: 0, sectors: [] };
-  certain: Image = { bytes: 0, sectors: [] };
+  now: Image = { bytes: 0, shared: false, sectors: [] };
+  certain: Image = { bytes: 0, shared: false, sectors: [] };
   unsynced: Write[] = [];
 
   read(offset: number, length: number): Buffer {
@@ -188,6 +192,7 @@ function apply(names: Map<string, Node>, change: Change): void {
 
 /** Lays those sectors of the write that are `kept` over the image; the file grows as far as the last of them. */
 function lay(image: Image, write: Write, kept: (at: number) => boolean): void {
+  unshare(image);
   write.sectors.forEach((sector, at) => {
     if (!kept(at)) return;
     image.sectors[write.first + at] = sector;
@@ -206,6 +211,7 @@ function layAtRandom(image: Image, write: Write, cut: Cut): void {
 }
 
 function truncate(image: Image, bytes: number): void {
+  unshare(image);
   image.bytes = bytes;
   image.sectors.length = Math.min(image.sectors.length, Math.ceil(bytes / SECTOR_BYTES));
   const tail = bytes % SECTOR_BYTES;
@@ -219,7 +225,13 @@ function truncate(image: Image, bytes: number): void {
 }
 
 function copyOf(image: Image): Image {
-  return { bytes: image.bytes, sectors: image.sectors.slice() };
+  image.shared = true;
+  return { ...image };
+}
+
+function unshare(image: Image): void {
+  if (image.shared) image.sectors = image.sectors.slice();
+  image.shared = false;
 }
 
 function fileOf(image: Image): FileNode {
