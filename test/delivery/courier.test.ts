@@ -49,35 +49,63 @@ t.test('weeks offline expire nothing, and neither does a wall clock that leaps',
   t.equal(store.get(id)?.status, 'expired');
 });
 
-t.test(
-  'a message is offered once before it expires, however old it is; one of an earlier boot is young',
-  async (t) => {
-    const maxAgeMs = { 1: 0, 2: 0, 3: 0, 4: 0 };
-    for (const [answer, becomes] of [
-      [TAKEN, 'sent'],
-      [LATER, 'expired'],
-    ] as const) {
-      const { clock, store, relays, delivery, post } = bench({ settings: { maxAgeMs } });
-      relays.onOpen = () => trouble('connect', 'refused');
-      relays.onSend = () => answer;
-      const [id = ''] = await post();
-      delivery.start();
-      await clock.advance(30 * DAY_MS);
-      t.equal(store.get(id)?.status, 'queued');
-      relays.onOpen = () => null;
-      await clock.advance(5 * MINUTE_MS);
-      t.equal(store.get(id)?.status, becomes);
-    }
-    const { clock, store, relays, delivery, post } = bench({ random: MIDDLE });
-    relays.onSend = () => LATER;
+t.test('a message is offered once before it expires', async (t) => {
+  const maxAgeMs = { 1: 0, 2: 0, 3: 0, 4: 0 };
+  for (const [answer, becomes] of [
+    [TAKEN, 'sent'],
+    [LATER, 'expired'],
+  ] as const) {
+    const { clock, store, relays, delivery, post } = bench({ settings: { maxAgeMs } });
+    relays.onOpen = () => trouble('connect', 'refused');
+    relays.onSend = () => answer;
     const [id = ''] = await post();
-    const message = store.get(id);
-    if (message) Object.assign(message, { accepted: { wallMs: 0, boot: 'another1', bootMs: 1e12 } });
     delivery.start();
-    await clock.advance(0);
-    t.match(store.get(id), { status: 'deferred', due: { bootMs: clock.bootMs() + MINUTE_MS } });
-  },
-);
+    await clock.advance(30 * DAY_MS);
+    t.equal(store.get(id)?.status, 'queued');
+    relays.onOpen = () => null;
+    await clock.advance(5 * MINUTE_MS);
+    t.equal(store.get(id)?.status, becomes);
+  }
+});
+
+t.test('a message of an earlier boot is as old as this one at least', async (t) => {
+  const { clock, store, relays, delivery, post } = bench({ random: MIDDLE });
+  relays.onSend = () => LATER;
+  const [id = ''] = await post();
+  const message = store.get(id);
+  if (message) Object.assign(message, { accepted: { wallMs: 0, boot: 'another1', bootMs: 1e12 } });
+  await clock.advance(10 * MINUTE_MS);
+  delivery.start();
+  await clock.advance(0);
+  t.match(store.get(id), { status: 'deferred', due: { bootMs: 2 * clock.bootMs() } });
+});
+
+t.test('of a link that comes and goes only the good hours count', async (t) => {
+  const { clock, store, relays, delivery, post } = bench();
+  const isUp = () => Math.floor(clock.bootMs() / HOUR_MS) % 2 === 0;
+  relays.onOpen = () => (isUp() ? null : trouble('connect', 'unreachable'));
+  relays.onSend = () => LATER;
+  const [id = ''] = await post();
+  delivery.start();
+  await clock.advance(8 * DAY_MS);
+  t.equal(store.get(id)?.status, 'deferred');
+  t.ok((store.get(id)?.attempts ?? 0) > 24);
+});
+
+t.test('each answer of a relay shows that it is reachable, on however old a connection', async (t) => {
+  const maxAgeMs = { 1: 10 * MINUTE_MS, 2: 0, 3: 0, 4: 0 };
+  const { clock, store, relays, delivery, post } = bench({ random: MIDDLE, settings: { maxAgeMs } });
+  const [late = ''] = await post();
+  relays.onSend = (id) => (id === late ? LATER : TAKEN);
+  delivery.start();
+  while (clock.bootMs() < 20 * MINUTE_MS) {
+    await post();
+    delivery.nudge();
+    await clock.advance(4 * SECOND_MS);
+  }
+  t.equal(relays.opened.length, 1);
+  t.match(store.get(late), { status: 'expired', attempts: 6 });
+});
 
 t.test('trouble of the relay with a message charges it nothing, however often', async (t) => {
   for (const answer of [

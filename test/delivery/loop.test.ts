@@ -1,7 +1,9 @@
 import t from 'tap';
+import { openSession } from '../../src/delivery/smtp-session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SESSION_IDLE_MS, STOP_SENDING_MS } from '../../src/limits.js';
-import { settled } from '../support/clock.js';
-import { bench, RELAY, reply, SPARE, TAKEN, trouble } from '../support/delivery.js';
+import { FakeClock, settled } from '../support/clock.js';
+import { bench, RELAY, reply, SPARE, TAKEN, trouble, until } from '../support/delivery.js';
+import { fakeRelay } from '../support/relay.js';
 
 const DOWN = trouble('connect', 'unreachable');
 
@@ -384,4 +386,65 @@ t.test('a stop does not wait for a connection that is not there yet', async (t) 
   open(null);
   await settled();
   t.same([relays.open, status(id), clock.pending], [0, 'queued', 0]);
+});
+
+/** A relay on a real port, and delivery that speaks to it with real sessions. */
+function wired(port: number) {
+  const relay = { host: '127.0.0.1', port, tls: 'never', user: null } as const;
+  const clock = new FakeClock({ wallMs: Date.now() });
+  const session = { password: null, ca: null, helo: 'device.test', timeoutMs: MINUTE_MS, clock };
+  return bench({
+    clock,
+    settings: { relays: [relay], relayConnections: 2 },
+    open: () => openSession({ ...session, relay }),
+    render: ({ id }) => {
+      const content = Buffer.from(`Subject: ${id}\r\n\r\ntext\r\n`);
+      return { size: content.length, smtpUtf8: false, content };
+    },
+  });
+}
+
+t.test('over the wire: all but the refused arrive once, and a lost connection is made up for', async (t) => {
+  const subject = (content: Buffer) => /Subject: (\S+)/.exec(content.toString())?.[1] ?? '';
+  let asked = 0;
+  await using relay = await fakeRelay({
+    rcpt: () => {
+      asked++;
+      if (asked === 5) return '450 4.2.0 later';
+      if (asked === 9) return '550 5.1.1 unknown';
+      return asked === 20 ? { after: 'rst' } : undefined;
+    },
+  });
+  const { clock, store, delivery, post, status, events } = wired(relay.port);
+  const ids = await post(50);
+  delivery.start();
+  const ended = () => ids.filter((id) => ['sent', 'failed'].includes(status(id) ?? '')).length;
+  await until(() => events().includes('put behind') && store.counts().sending === 0);
+  await clock.advance(SECOND_MS);
+  await until(() => ended() === 49);
+  await clock.advance(0.9 * MINUTE_MS);
+  await until(() => ended() === 50);
+  const arrived = relay.mails.map(({ content }) => subject(content));
+  t.equal(arrived.length, 49);
+  t.equal(new Set(arrived).size, 49, 'each once');
+  t.equal(ids.filter((id) => status(id) === 'failed').length, 1);
+  await delivery.stop();
+  t.equal(clock.pending, 0);
+});
+
+t.test('over the wire: nobody there, then somebody', async (t) => {
+  const gone = await fakeRelay();
+  const { port } = gone;
+  await gone.close();
+  const { delivery, post, status } = wired(port);
+  const [id] = await post();
+  delivery.start();
+  await until(() => delivery.relayState().state === 'failing');
+  t.match(delivery.relayState().reason, new RegExp(`127.0.0.1:${port}: .`));
+  await using relay = await fakeRelay({}, { port });
+  delivery.wake();
+  await relay.arrived(1);
+  await until(() => status(id) === 'sent');
+  t.equal(delivery.relayState().state, 'ok');
+  await delivery.stop();
 });

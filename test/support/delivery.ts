@@ -3,6 +3,7 @@
  * content of each message is its id, so that a relay can tell them apart.
  */
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RelayConfig } from '../../src/config.js';
 import { Delivery, type DeliveryOptions } from '../../src/delivery/loop.js';
 import type { Ending, Phase, Trouble } from '../../src/delivery/reply.js';
@@ -154,9 +155,12 @@ export interface Line {
 
 /** Everything delivery needs, and delivery itself, not started. `options` replace what it would be given. */
 export function bench(
-  options: Partial<DeliveryOptions> & { settings?: Partial<DeliveryOptions['config']> } = {},
+  options: Partial<DeliveryOptions> & {
+    clock?: FakeClock;
+    settings?: Partial<DeliveryOptions['config']>;
+  } = {},
 ) {
-  const clock = new FakeClock();
+  const clock = options.clock ?? new FakeClock();
   const store = new WatchedStore(clock);
   const relays = new FakeRelays();
   const lines: Line[] = [];
@@ -187,6 +191,11 @@ export function bench(
     post: (count = 1, type: MessageType = 1) => post(store, count, type),
     status: (id: string | undefined) => store.get(id ?? '')?.status,
   };
+}
+
+/** Resolves when it holds: for what sockets bring about, turn by turn of the event loop. */
+export async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await nextTurn();
 }
 
 /** Accepts `count` messages of a type; gives their ids. */
