@@ -38,11 +38,11 @@ function readBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
     let more: Buffer[] | null = null;
     let bytes = 0;
     const fail = (error: FieldpostError) => {
-      connection.fail = null;
+      connection.receiving = null;
       req.removeAllListeners('data').resume();
       reject(error);
     };
-    connections.receive(connection, fail);
+    connections.receive(connection, req, fail);
     req.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes > limitBytes) fail(tooLarge(limitBytes));
@@ -51,7 +51,7 @@ function readBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
       else more.push(chunk);
     });
     req.on('end', () => {
-      connection.fail = null;
+      connection.receiving = null;
       exchange.bodyDone = true;
       resolve(more === null ? (first ?? Buffer.alloc(0)) : Buffer.concat(more));
     });

@@ -3,7 +3,9 @@
  * that is refused while it still writes is given the time to read why: closing at once would make the kernel
  * answer its next bytes with a reset, which throws away what it has not read yet.
  */
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { FieldpostError } from '../errors.js';
 import {
   CONNECTIONS_MAX,
@@ -27,8 +29,8 @@ export interface Connection {
   closing: boolean;
   /** Written once the open requests are answered, then the connection ends. */
   parting: string | null;
-  /** Ends the body that is being received; null when none is. */
-  fail: ((error: FieldpostError) => void) | null;
+  /** The request whose body is being received, and what ends it with an error; null when none is. */
+  receiving: { readonly req: IncomingMessage; readonly fail: (error: FieldpostError) => void } | null;
   idleSinceMs: number;
   /** socket.bytesRead when the sweep last saw it change, and when that was. */
   seenBytes: number;
@@ -57,7 +59,7 @@ export class Connections {
       open: 0,
       closing: false,
       parting: null,
-      fail: null,
+      receiving: null,
       idleSinceMs: this.#clock.bootMs(),
       seenBytes: 0,
       seenMs: 0,
@@ -76,9 +78,9 @@ export class Connections {
     return this.#all.get(socket);
   }
 
-  /** From now until `connection.fail` is null again, a body must bring a byte every REQUEST_IDLE_MS. */
-  receive(connection: Connection, fail: (error: FieldpostError) => void): void {
-    connection.fail = fail;
+  /** From now until `receiving` is null again, a body must bring a byte every REQUEST_IDLE_MS. */
+  receive(connection: Connection, req: IncomingMessage, fail: (error: FieldpostError) => void): void {
+    connection.receiving = { req, fail };
     connection.seenBytes = -1;
     if (!this.#sweeping) this.#sweepLater();
   }
@@ -89,14 +91,16 @@ export class Connections {
     if (connection.open > 0) connection.parting = lastAnswer;
     else if (connection.socket.writable) {
       connection.socket.end(lastAnswer);
+      discard(connection.socket, connection.socket);
       this.#linger(connection.socket);
     }
   }
 
-  /** To be called before an answer with `Connection: close` if the client may still be writing. */
-  lingerAfterAnswer(connection: Connection): void {
+  /** To be called before an answer with `Connection: close`: the client may still be writing its request. */
+  lingerAfterAnswer(connection: Connection, req: IncomingMessage): void {
     const { socket } = connection;
     connection.closing = true;
+    discard(req, socket);
     // This is what node:http calls after the last answer; by itself it closes both directions at once.
     socket.destroySoon = () => {
       socket.end();
@@ -139,12 +143,8 @@ export class Connections {
     return true;
   }
 
+  /** Lets what the client still sends come for a while. */
   #linger(socket: Socket): void {
-    let leftBytes = REFUSED_LINGER_BYTES;
-    socket.on('data', (chunk: Buffer) => {
-      leftBytes -= chunk.length;
-      if (leftBytes < 0) socket.destroy();
-    });
     const deadline = this.#clock.after(REFUSED_LINGER_MS, () => socket.destroy());
     socket.once('close', () => deadline.stop());
   }
@@ -156,7 +156,7 @@ export class Connections {
       this.#sweeping = false;
       const nowMs = this.#clock.bootMs();
       for (const connection of this.#all.values())
-        if (connection.fail !== null) this.#look(connection, nowMs);
+        if (connection.receiving !== null) this.#look(connection, nowMs);
     });
   }
 
@@ -166,10 +166,19 @@ export class Connections {
       connection.seenBytes = bytesRead;
       connection.seenMs = nowMs;
     } else if (nowMs - connection.seenMs >= REQUEST_IDLE_MS) {
-      connection.fail?.(idleBody());
+      connection.receiving?.fail(idleBody());
     }
-    if (!this.#sweeping && connection.fail !== null) this.#sweepLater();
+    if (!this.#sweeping && connection.receiving !== null) this.#sweepLater();
   }
+}
+
+/** Throws away what comes from `source`, and closes the socket when it is too much. */
+function discard(source: Readable, socket: Socket): void {
+  let leftBytes = REFUSED_LINGER_BYTES;
+  source.on('data', (chunk: Buffer) => {
+    leftBytes -= chunk.length;
+    if (leftBytes < 0) socket.destroy();
+  });
 }
 
 function tooMany(): FieldpostError {

@@ -73,7 +73,7 @@ export class Exchange {
   #isLast(): boolean {
     // What is left of a body would have to be read before the next request could be: not for one we refuse.
     if (this.bodyDone && !this.connections.stopping) return false;
-    this.connections.lingerAfterAnswer(this.connection);
+    this.connections.lingerAfterAnswer(this.connection, this.req);
     return true;
   }
 }

@@ -36,7 +36,8 @@ export function createGuard(settings: {
       );
     }
     const { origin, 'sec-fetch-site': site, authorization } = req.headers;
-    if (origin !== undefined && origin.toLowerCase() !== `http://${lowerHost}`) throw foreignPage('Origin');
+    const isOwn = lowerHost !== undefined && origin?.toLowerCase() === `http://${lowerHost}`;
+    if (origin !== undefined && !isOwn) throw foreignPage('Origin');
     if (site !== undefined && site !== 'same-origin' && site !== 'none') throw foreignPage('Sec-Fetch-Site');
     if (token !== null && !overUnix && !tokenFree && !isBearer(authorization, token)) {
       throw new FieldpostError('unauthorized', 'This daemon asks for a token', {

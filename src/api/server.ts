@@ -119,8 +119,9 @@ function makeServer(
   });
   // Node would drop the headers above a count in silence, and with them what the guard looks at.
   server.maxHeadersCount = 0;
-  // A client that never reads its answer holds a connection no longer than one that never ends its request.
-  server.timeout = patience.requestMs;
+  // A client that never reads its answer must not hold a connection for ever. One that never ends its request
+  // is told so before.
+  server.timeout = 2 * patience.requestMs;
   // Those beyond CONNECTIONS_MAX are told so; a flood of them is not.
   server.maxConnections = 2 * CONNECTIONS_MAX;
   // Programs like nc end their side once they have asked. node:http knows this switch since 0.x without documenting it.
@@ -155,8 +156,9 @@ function endBroken(connections: Connections, error: Error, socket: Socket): void
   if (connection === undefined || !socket.writable) socket.destroy();
   else if (!connection.closing) {
     const problem = clientProblem(systemCodeOf(error), error);
+    const { receiving } = connection;
     // In a body: its request takes the problem as its answer, in its turn.
-    if (connection.fail !== null) connection.fail(problem);
+    if (receiving !== null && !receiving.req.complete) receiving.fail(problem);
     else connections.end(connection, rawProblem(problem));
   }
 }

@@ -16,6 +16,8 @@ export interface Listeners {
 
 // Owner and group may call; the socket's mode is all the guard there is.
 const UNIX_SOCKET_MODE = 0o660;
+// unix(7): sun_path. Node would cut a longer path and listen on what is left of it.
+const UNIX_PATH_BYTES_MAX = 107;
 
 /** Listens on all of `configs` or on none. Throws unavailable, naming the address. */
 export async function openListeners(
@@ -40,6 +42,9 @@ export async function openListeners(
 async function listen(server: Server, config: ListenConfig): Promise<ListenConfig> {
   try {
     if (config.kind === 'unix') {
+      if (Buffer.byteLength(config.path) > UNIX_PATH_BYTES_MAX) {
+        throw new Error(`the path is longer than ${UNIX_PATH_BYTES_MAX} bytes`);
+      }
       await removeStale(config.path);
       await listening(server, { path: config.path });
       await chmod(config.path, UNIX_SOCKET_MODE);

@@ -1,0 +1,187 @@
+/** Who may call (local-api §6): the whole matrix, since each of these headers is all that stands before a web page. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { type Test, test } from 'tap';
+import type { ListenConfig } from '../../src/config.js';
+import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+
+const PATHS = ['/healthz', '/api/internal/state', MESSAGES, '/metrics', '/openapi.json', '/none'];
+
+function isProblem(t: Test, answer: Answer, status: number, code: string, name: string): void {
+  t.equal(answer.status, status, name);
+  t.equal(answer.json?.type, `urn:fieldpost:problem:${code}`);
+}
+
+/** The answer to a good POST with these headers instead of the usual Host. */
+async function postWith(api: TestApi, headers: readonly string[], target = MESSAGES): Promise<Answer> {
+  await using client = await api.connect();
+  const body = JSON.stringify([EMAIL]);
+  const head = [...headers, 'Content-Type: application/json', `Content-Length: ${body.length}`];
+  client.write(`POST ${target} HTTP/1.1\r\n${head.join('\r\n')}\r\n\r\n${body}`);
+  return await client.answer();
+}
+
+test('Host', async (t) => {
+  await using api = await startApi({ settings: { allowedHosts: ['Gateway.lan', '[fe80::1]'] } });
+  const good = [
+    'localhost',
+    'LocalHost:1',
+    '127.0.0.1',
+    '127.0.0.1:43770',
+    '127.0.0.1:',
+    '[::1]',
+    '[::1]:80',
+    'gateway.LAN',
+    'gateway.lan:8080',
+    '[FE80::1]:80',
+  ];
+  const bad = [
+    '',
+    'evil.example',
+    'localhost.evil.example',
+    'evil.example:43770',
+    'localhost.',
+    'localhost:80:80',
+    'localhost:x',
+    'localhost@evil.example',
+    'evil@localhost',
+    '127.0.0.2',
+    '127.1',
+    '0.0.0.0',
+    '::1',
+    '[::1',
+    '[::2]',
+    'xgateway.lan',
+    'gateway.lan.',
+    'localhost, evil.example',
+    'localhost/x',
+  ];
+  for (const host of good) t.equal((await postWith(api, [`Host: ${host}`])).status, 202, host);
+  t.equal((await postWith(api, [])).status, 202, 'none at all');
+  const accepted = api.store.size;
+  for (const host of bad) isProblem(t, await postWith(api, [`Host: ${host}`]), 403, 'not-local', host);
+  for (const path of PATHS) {
+    isProblem(t, await api.call('GET', path, { headers: { Host: 'evil.example' } }), 403, 'not-local', path);
+  }
+  const both = ['Host: localhost', 'Host: localhost'];
+  isProblem(t, await postWith(api, both), 400, 'malformed-request', 'two of them');
+  isProblem(
+    t,
+    await postWith(api, ['Host: localhost', 'hOST: evil.example']),
+    400,
+    'malformed-request',
+    'two',
+  );
+
+  const absolute = (authority: string) => `http://${authority}${MESSAGES}`;
+  const evil = ['Host: localhost'];
+  for (const authority of ['evil.example', 'localhost@evil.example', '']) {
+    isProblem(t, await postWith(api, evil, absolute(authority)), 403, 'not-local', authority);
+  }
+  t.equal(api.store.size, accepted);
+  t.equal(
+    (await postWith(api, ['Host: evil.example'], absolute('localhost'))).status,
+    202,
+    'the target counts',
+  );
+});
+
+test('Origin and Sec-Fetch-Site', async (t) => {
+  await using api = await startApi({ settings: { allowedHosts: ['gateway.lan'] } });
+  const host = 'Host: localhost:43770';
+  const good = [
+    [host, 'Origin: http://localhost:43770'],
+    ['Host: Gateway.lan', 'Origin: http://gateway.lan'],
+    [host, 'Sec-Fetch-Site: same-origin', 'Origin: http://LOCALHOST:43770'],
+    [host, 'Sec-Fetch-Site: none'],
+  ];
+  const bad = [
+    [host, 'Origin: http://evil.example'],
+    [host, 'Origin: http://localhost'],
+    [host, 'Origin: http://localhost:8080'],
+    [host, 'Origin: http://127.0.0.1:43770'],
+    [host, 'Origin: https://localhost:43770'],
+    [host, 'Origin: null'],
+    [host, 'Origin: '],
+    [host, 'Origin: http://localhost:43770', 'Origin: http://evil.example'],
+    ['Origin: http://localhost:43770'],
+    ['Origin: http://undefined'],
+    [host, 'Sec-Fetch-Site: cross-site'],
+    [host, 'Sec-Fetch-Site: same-site'],
+    [host, 'Sec-Fetch-Site: '],
+    [host, 'Sec-Fetch-Site: same-origin', 'Sec-Fetch-Site: cross-site'],
+    [host, 'Sec-Fetch-Site: cross-site', 'Origin: http://localhost:43770'],
+  ];
+  for (const headers of good) t.equal((await postWith(api, headers)).status, 202, headers.join(', '));
+  for (const headers of bad) {
+    isProblem(t, await postWith(api, headers), 403, 'not-local', headers.join(', '));
+  }
+  t.equal(api.store.size, good.length);
+  const many = Array.from({ length: 2500 }, (_, i) => `${i.toString(36)}:`);
+  isProblem(
+    t,
+    await postWith(api, [host, ...many, bad[0]?.[1] ?? '']),
+    403,
+    'not-local',
+    'behind 2500 others',
+  );
+  const preflight = await api.call('OPTIONS', MESSAGES, { headers: { Origin: 'http://evil.example' } });
+  isProblem(t, preflight, 403, 'not-local', 'a preflight');
+});
+
+test('the token', async (t) => {
+  await using api = await startApi({ settings: { apiToken: 's3cret-tökén' } });
+  const call = (path: string, authorization?: string) =>
+    api.call('GET', path, { headers: authorization === undefined ? {} : { Authorization: authorization } });
+  for (const path of PATHS) {
+    for (const authorization of [
+      undefined,
+      '',
+      'Bearer',
+      'Bearer ',
+      'Bearer s3cret',
+      'Basic czNjcmV0',
+      's3cret',
+    ]) {
+      const answer = await call(path, authorization);
+      if (path === '/healthz') t.equal(answer.status, 200, 'open to all');
+      else {
+        isProblem(t, answer, 401, 'unauthorized', `${path} ${authorization}`);
+        t.equal(answer.headers['www-authenticate'], 'Bearer');
+      }
+    }
+  }
+  isProblem(t, await api.call('POST', '/healthz'), 401, 'unauthorized', 'only its GET');
+  isProblem(t, await api.post([EMAIL]), 401, 'unauthorized', 'a post');
+  isProblem(t, await api.post([EMAIL], { Host: 'evil.example' }), 403, 'not-local', 'Host goes before');
+  t.equal(api.store.size, 0);
+  await using plain = await startApi({ settings: { apiToken: 's3cret' } });
+  for (const authorization of ['Bearer s3cret', 'bearer s3cret', 'Bearer  s3cret']) {
+    t.equal((await plain.post([EMAIL], { Authorization: authorization })).status, 202, authorization);
+  }
+  isProblem(
+    t,
+    await plain.post([EMAIL], { Authorization: 'Bearer s3cret x' }),
+    401,
+    'unauthorized',
+    'two words',
+  );
+  isProblem(t, await plain.post([EMAIL], { Authorization: 'Bearer S3CRET' }), 401, 'unauthorized', 'case');
+});
+
+test('the unix socket asks for neither Host nor token, but web pages stay out', async (t) => {
+  const listen: ListenConfig = { kind: 'unix', path: `${shortDirectory(t)}/api.sock` };
+  await using api = await startApi({ listen, settings: { apiToken: 's3cret' } });
+  t.equal((await postWith(api, ['Host: whatever'])).status, 202);
+  t.equal((await postWith(api, [])).status, 202);
+  const page = ['Host: whatever', 'Origin: http://evil.example'];
+  isProblem(t, await postWith(api, page), 403, 'not-local', 'Origin');
+  isProblem(t, await postWith(api, ['Sec-Fetch-Site: cross-site']), 403, 'not-local', 'Sec-Fetch-Site');
+});
+
+/** The path of a socket must be short; that of t.testdir() need not be. */
+function shortDirectory(t: Test): string {
+  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  return directory;
+}

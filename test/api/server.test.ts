@@ -1,0 +1,511 @@
+/** The HTTP of the local API (local-api §4, §5): limits, refusals, timeouts, odd clients, and the stop. */
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { type Test, test } from 'tap';
+import type { ErrorCode } from '../../src/errors.js';
+import {
+  CONNECTIONS_MAX,
+  HEADER_SECTION_BYTES_MAX,
+  HEADERS_TIMEOUT_MS,
+  KEEP_ALIVE_MS,
+  REFUSED_LINGER_BYTES,
+  REFUSED_LINGER_MS,
+  REQUEST_IDLE_MS,
+  REQUEST_TIMEOUT_MS,
+  SECOND_MS,
+} from '../../src/limits.js';
+import { type Answer, EMAIL, MESSAGES, requestText, startApi, type TestApi } from '../support/api.js';
+import { settled } from '../support/clock.js';
+
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+const GOOD = JSON.stringify([EMAIL]);
+const SHORT_PATIENCE = { headersMs: 50, requestMs: 50, checkMs: 10 };
+
+function isProblem(t: Test, answer: Answer, status: number, code: ErrorCode): void {
+  t.equal(answer.status, status);
+  t.equal(answer.headers['content-type'], 'application/problem+json');
+  t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, status, title: /./, detail: /./ });
+  t.match(answer.headers, { date: /GMT$/, 'content-length': String(Buffer.byteLength(answer.body)) });
+}
+
+const postText = (bodyBytes: number, headers: Record<string, string> = {}) =>
+  requestText('POST', MESSAGES, { ...JSON_TYPE, ...headers }, bodyBytes);
+
+test('paths and methods', async (t) => {
+  await using api = await startApi();
+  for (const path of [
+    '/',
+    '/api',
+    `${MESSAGES}/`,
+    `${MESSAGES}//`,
+    `${MESSAGES}/a/b`,
+    '/api%2Finternal%2Fmessages',
+    '*',
+    '//healthz',
+    '/HEALTHZ',
+  ]) {
+    isProblem(t, await api.call('GET', path), 404, 'not-found');
+  }
+  for (const path of [
+    '/healthz?x=%',
+    '/%68ealthz',
+    'http://localhost/healthz',
+    'HTTP://127.0.0.1:1/healthz?x',
+  ]) {
+    t.equal((await api.call('GET', path)).status, 200, path);
+  }
+  t.equal((await api.call('GET', '/api/internal/mess%61ges')).status, 200);
+  for (const path of ['/%', '/%zz', `${MESSAGES}/%ff`]) {
+    isProblem(t, await api.call('GET', path), 400, 'malformed-request');
+  }
+  isProblem(t, await api.call('GET', 'ftp://localhost/healthz'), 400, 'malformed-request');
+  const allowed: [string, string][] = [
+    [MESSAGES, 'POST, GET, HEAD'],
+    [`${MESSAGES}/x`, 'GET, HEAD, DELETE'],
+    [`${MESSAGES}/x/retry`, 'POST'],
+    ['/api/internal/queue/flush', 'POST'],
+    ['/healthz', 'GET, HEAD'],
+  ];
+  for (const [path, allow] of allowed) {
+    for (const method of ['PUT', 'PATCH', 'OPTIONS', 'TRACE']) {
+      const answer = await api.call(method, path);
+      isProblem(t, answer, 405, 'method-not-allowed');
+      t.equal(answer.headers.allow, allow);
+    }
+  }
+  isProblem(t, await api.call('CONNECT', 'example.com:443'), 405, 'method-not-allowed');
+});
+
+test('HEAD is GET without the body', async (t) => {
+  await using api = await startApi();
+  await api.post([EMAIL]);
+  for (const path of [
+    MESSAGES,
+    `${MESSAGES}/00000001`,
+    `${MESSAGES}/nope`,
+    '/healthz',
+    '/openapi.json',
+    '/none',
+  ]) {
+    const get = await api.call('GET', path);
+    await using client = await api.connect();
+    client.write(requestText('HEAD', path, { Connection: 'close' }));
+    const head = await client.answer(true);
+    await client.ended;
+    t.equal(head.status, get.status, path);
+    for (const name of ['content-type', 'content-length']) t.equal(head.headers[name], get.headers[name]);
+    t.equal(client.rest, '');
+  }
+});
+
+test('answers carry what they must and nothing they must not', async (t) => {
+  await using api = await startApi();
+  for (const answer of [
+    await api.post([EMAIL]),
+    await api.call('GET', '/healthz'),
+    await api.call('GET', '/x'),
+  ]) {
+    t.match(answer.headers, { date: /GMT$/, 'x-content-type-options': 'nosniff' });
+    t.equal(answer.headers['content-length'], String(Buffer.byteLength(answer.body)));
+    t.notOk('x-powered-by' in answer.headers || 'server' in answer.headers);
+    t.notOk(Object.keys(answer.headers).some((name) => name.startsWith('access-control-')));
+  }
+});
+
+test('one connection serves many requests, also pipelined ones in their order', async (t) => {
+  await using api = await startApi();
+  await using client = await api.connect();
+  for (let i = 1; i <= 3; i++) {
+    client.write(postText(GOOD.length) + GOOD);
+    t.equal((await client.answer()).json[0].id, `0000000${i}`);
+  }
+  client.write(
+    requestText('POST', '/api/internal/queue/hold') +
+      requestText('GET', '/healthz') +
+      postText(1) +
+      '{' +
+      requestText('GET', '/none'),
+  );
+  const statuses = [];
+  for (let i = 0; i < 4; i++) statuses.push((await client.answer()).status);
+  t.same(statuses, [202, 200, 400, 404]);
+  const { arrived, release } = api.store.stall();
+  client.write((postText(GOOD.length) + GOOD).repeat(20));
+  await arrived;
+  await settled();
+  release();
+  const answers = [];
+  for (let i = 0; i < 17; i++) answers.push((await client.answer()).status);
+  t.same(answers.slice(0, 16), Array(16).fill(202));
+  t.equal(answers[16], 503, 'more than 16 at once are told to wait');
+});
+
+test('bodies by halves and bytes', async (t) => {
+  await using api = await startApi();
+  await using client = await api.connect();
+  client.socket.setNoDelay(true);
+  for (const byte of postText(GOOD.length) + GOOD) {
+    client.write(byte);
+    await settled();
+  }
+  t.equal((await client.answer()).status, 202);
+  client.write(requestText('POST', MESSAGES, { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' }));
+  for (const part of [GOOD.slice(0, 9), GOOD.slice(9)]) {
+    client.write(`${part.length.toString(16)}\r\n${part}\r\n`);
+    await settled();
+  }
+  client.write('0\r\n\r\n');
+  t.equal((await client.answer()).status, 202);
+  client.write(`${postText(GOOD.length)}${GOOD}`);
+  t.equal((await client.answer()).status, 202, 'and the connection is still good');
+});
+
+test('a body of exactly the limit, and one byte more', async (t) => {
+  const limit = 1000;
+  await using api = await startApi({ settings: { maxBodyBytes: limit } });
+  const exact = GOOD.padEnd(limit);
+  t.equal((await api.call('POST', MESSAGES, { headers: JSON_TYPE, body: exact })).status, 202);
+  const chunked = { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' };
+  for (const extra of ['', ' ']) {
+    await using client = await api.connect();
+    const bytes = exact + extra;
+    client.write(
+      `${requestText('POST', MESSAGES, chunked)}${bytes.length.toString(16)}\r\n${bytes}\r\n0\r\n\r\n`,
+    );
+    const answer = await client.answer();
+    if (extra === '') t.equal(answer.status, 202, 'chunked, exactly');
+    else isProblem(t, answer, 413, 'too-large');
+  }
+  await using client = await api.connect();
+  client.write(postText(limit + 1));
+  const refused = await client.answer();
+  isProblem(t, refused, 413, 'too-large');
+  t.match(refused.json.detail, /1000 bytes \(FIELDPOST_MAX_BODY\)/, 'names the limit and its value');
+  t.equal(refused.headers.connection, 'close', 'refused before a byte of it was sent');
+  t.equal(await client.ended, false);
+  t.equal(api.store.size, 2);
+});
+
+test('a refused upload sees its answer while it still writes', async (t) => {
+  await using api = await startApi();
+  await using client = await api.connect();
+  client.write(postText(50 * 2 ** 20));
+  const chunk = Buffer.alloc(2 ** 16, 0x20);
+  for (let i = 0; i < 8; i++) {
+    client.write(chunk);
+    await settled();
+  }
+  isProblem(t, await client.answer(), 413, 'too-large');
+  t.equal(await client.ended, false, 'our side is ended, not reset');
+  // It goes on: this is still read, then no more.
+  const gone = once(client.socket, 'error').then(([error]) => error);
+  let written = 8 * chunk.length;
+  const flood = () => {
+    written += chunk.length;
+    client.socket.write(chunk, (failed) => !failed && flood());
+  };
+  flood();
+  t.match(await gone, { code: /ECONNRESET|EPIPE/ });
+  t.ok(written > REFUSED_LINGER_BYTES);
+});
+
+test('a refused client that never stops listening is let go after its time', async (t) => {
+  await using api = await startApi();
+  await using client = await api.connect();
+  client.write(postText(50 * 2 ** 20));
+  isProblem(t, await client.answer(), 413, 'too-large');
+  t.equal(await client.ended, false);
+  client.write(' '.repeat(100));
+  await api.clock.advance(REFUSED_LINGER_MS - 1);
+  t.equal(api.clock.pending, 1, 'still looked after');
+  await api.clock.advance(1);
+  t.equal(api.clock.pending, 0, 'and no timer is left');
+  // Its next bytes meet a closed connection.
+  const writing = setInterval(() => client.write(' '), 1);
+  const [error] = await once(client.socket, 'error');
+  t.match(error, { code: /ECONNRESET|EPIPE/ });
+  clearInterval(writing);
+});
+
+test('Expect: 100-continue is judged before the body', async (t) => {
+  await using api = await startApi();
+  const expect = { Expect: '100-continue' };
+  await using client = await api.connect();
+  client.write(postText(GOOD.length, expect));
+  t.equal((await client.answer()).status, 100);
+  client.write(GOOD);
+  t.equal((await client.answer()).status, 202);
+  const refusals: [Record<string, string>, number, ErrorCode][] = [
+    [{ 'Content-Length': String(2 ** 20 + 1) }, 413, 'too-large'],
+    [{ 'Content-Type': 'text/plain' }, 415, 'unsupported-media-type'],
+    [{ Host: 'evil.example' }, 403, 'not-local'],
+    [{ 'Idempotency-Key': 'a b' }, 400, 'malformed-request'],
+  ];
+  for (const [headers, status, code] of refusals) {
+    await using refused = await api.connect();
+    refused.write(postText(GOOD.length, { ...expect, ...headers }));
+    isProblem(t, await refused.answer(), status, code);
+    t.equal(await refused.ended, false);
+  }
+  await using odd = await api.connect();
+  odd.write(postText(GOOD.length, { Expect: 'miracles' }) + GOOD);
+  t.equal((await odd.answer()).status, 202, 'other expectations are none of ours');
+});
+
+test('a client that closes early leaves nothing behind', async (t) => {
+  await using api = await startApi();
+  for (const end of ['end', 'destroy', 'resetAndDestroy'] as const) {
+    const client = await api.connect();
+    client.write(postText(GOOD.length) + GOOD.slice(0, -1));
+    await settled();
+    client.socket[end]();
+    if (end === 'end') {
+      const answer = await client.answer();
+      isProblem(t, answer, 400, 'malformed-request');
+      t.match(answer.json.detail, /cut short/);
+    }
+    await client[Symbol.asyncDispose]();
+  }
+  t.equal((await api.post([EMAIL])).status, 202);
+  t.equal(api.store.size, 1);
+  t.notOk(
+    api.lines.some((line) => line.startsWith('<3>')),
+    'nothing of it is a fault of ours',
+  );
+});
+
+test('a client that ends its side after a whole request gets its answer', async (t) => {
+  await using api = await startApi();
+  await using client = await api.connect();
+  const { arrived, release } = api.store.stall();
+  client.socket.end(postText(GOOD.length) + GOOD);
+  await arrived;
+  await settled();
+  release();
+  t.equal((await client.answer()).status, 202);
+  t.equal(await client.ended, false);
+});
+
+test('what is not HTTP', async (t) => {
+  await using api = await startApi();
+  const cases: [string, number, ErrorCode][] = [
+    ['hello\r\n\r\n', 400, 'malformed-request'],
+    ['\0\0\0\0', 400, 'malformed-request'],
+    ['GET /healthz HTTP/9.9\r\n\r\n', 400, 'malformed-request'],
+    ['GET /healthz HTTP/1.1\r\nHo st: localhost\r\n\r\n', 400, 'malformed-request'],
+    ['GET /healthz HTTP/1.1\nHost: localhost\n\n', 400, 'malformed-request'],
+    [postText(5, { 'Content-Length': '-5' }), 400, 'malformed-request'],
+    [postText(5, { 'Content-Length': '5, 6' }), 400, 'malformed-request'],
+    [postText(5, { 'Content-Length': '5', 'content-length': '6' }), 400, 'malformed-request'],
+    [`${postText(5, { 'Transfer-Encoding': 'chunked' })}0\r\n\r\n`, 400, 'malformed-request'],
+    [
+      `${requestText('POST', MESSAGES, { ...JSON_TYPE, 'Transfer-Encoding': 'gzip' })}x`,
+      400,
+      'malformed-request',
+    ],
+    [
+      `${requestText('POST', MESSAGES, { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' })}zz\r\n`,
+      400,
+      'malformed-request',
+    ],
+    [
+      requestText('GET', '/healthz', { 'X-Long': 'x'.repeat(HEADER_SECTION_BYTES_MAX) }),
+      431,
+      'headers-too-large',
+    ],
+    [requestText('GET', `/${'x'.repeat(HEADER_SECTION_BYTES_MAX)}`), 431, 'headers-too-large'],
+  ];
+  for (const [bytes, status, code] of cases) {
+    await using client = await api.connect();
+    client.write(bytes);
+    const answer = await client.answer();
+    isProblem(t, answer, status, code);
+    await client.ended;
+    t.equal(client.rest, '', JSON.stringify(bytes.slice(0, 60)));
+  }
+  t.equal(api.store.size, 0);
+  const many = Object.fromEntries(Array.from({ length: 2500 }, (_, i) => [i.toString(36), '']));
+  const crowded = requestText('GET', '/healthz', {
+    ...many,
+    Host: 'localhost',
+    Origin: 'http://evil.example',
+  });
+  t.ok(crowded.length < HEADER_SECTION_BYTES_MAX * 1.3);
+  const long = { 'X-Long': 'x'.repeat(HEADER_SECTION_BYTES_MAX - 200) };
+  t.equal((await api.call('GET', '/healthz', { headers: long })).status, 200, 'up to the limit is fine');
+});
+
+test('garbage behind a good request does not take its answer away', async (t) => {
+  await using api = await startApi();
+  await using client = await api.connect();
+  const { arrived, release } = api.store.stall();
+  client.write(`${postText(GOOD.length)}${GOOD}garbage\r\n\r\n`);
+  await arrived;
+  await settled();
+  release();
+  t.equal((await client.answer()).status, 202);
+  isProblem(t, await client.answer(), 400, 'malformed-request');
+  t.equal(await client.ended, false);
+});
+
+test('nothing that follows a refused request is carried out', async (t) => {
+  await using api = await startApi();
+  await using client = await api.connect();
+  const padded = ' '.repeat(2 ** 20 + 1);
+  client.write(postText(padded.length) + padded + postText(GOOD.length) + GOOD);
+  isProblem(t, await client.answer(), 413, 'too-large');
+  t.equal(await client.ended, false);
+  t.equal(client.rest, '');
+  // A body where none belongs is not read as a request either.
+  await using smuggler = await api.connect();
+  const inner = postText(GOOD.length) + GOOD;
+  smuggler.write(requestText('POST', '/api/internal/queue/flush', {}, inner.length) + inner + inner);
+  t.equal((await smuggler.answer()).status, 202);
+  t.equal(await smuggler.ended, false);
+  t.equal(smuggler.rest, '');
+  t.equal(api.store.size, 0);
+});
+
+test('a body that stops coming is ended', async (t) => {
+  await using api = await startApi();
+  await using client = await api.connect();
+  client.write(postText(GOOD.length) + GOOD[0]);
+  await untilReceiving(api);
+  // One byte every 25 s is slow, but it is something.
+  for (const byte of GOOD.slice(1, 8)) {
+    client.write(byte);
+    await settled();
+    await api.clock.advance(REQUEST_IDLE_MS - 5 * SECOND_MS);
+  }
+  t.equal(client.rest, '');
+  await api.clock.advance(REQUEST_IDLE_MS);
+  while (client.rest === '') await api.clock.advance(SECOND_MS);
+  isProblem(t, await client.answer(), 408, 'timeout');
+  t.equal(await client.ended, false);
+  t.equal(api.store.size, 0);
+  await api.clock.advance(REFUSED_LINGER_MS);
+  t.equal(api.clock.pending, 0, 'the sweep has ended');
+});
+
+test('headers and whole requests have their time', async (t) => {
+  await using plain = await startApi();
+  const server = plain.api.makeServer('tcp');
+  t.match(server, {
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    timeout: 2 * REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+  });
+  await using api = await startApi({ patience: SHORT_PATIENCE });
+  for (const bytes of ['GET /healthz HTTP/1.1\r\nHo', postText(GOOD.length) + GOOD.slice(0, 5)]) {
+    await using client = await api.connect();
+    client.write(bytes);
+    isProblem(t, await client.answer(), 408, 'timeout');
+    t.equal(await client.ended, false);
+    t.equal(client.rest, '', 'said once');
+  }
+  await using silent = await api.connect();
+  isProblem(t, await silent.answer(), 408, 'timeout');
+});
+
+test('connections are counted', async (t) => {
+  await using api = await startApi();
+  const clients = await Promise.all(Array.from({ length: CONNECTIONS_MAX }, () => api.connect()));
+  for (const client of clients) {
+    client.write(requestText('GET', '/healthz'));
+    t.equal((await client.answer()).status, 200);
+  }
+  await using tooMany = await api.connect();
+  const refused = await tooMany.answer();
+  isProblem(t, refused, 503, 'unavailable');
+  t.equal(refused.headers['retry-after'], '1');
+  t.equal(await tooMany.ended, false);
+  tooMany.write(postText(GOOD.length) + GOOD);
+  // One of them is under way, the others have idled for a while: the first of these makes room.
+  const { arrived, release } = api.store.stall();
+  clients[0]?.write(postText(GOOD.length) + GOOD);
+  await arrived;
+  await api.clock.advance(SECOND_MS);
+  clients[1]?.write(requestText('GET', '/healthz'));
+  await clients[1]?.answer();
+  t.equal((await api.call('GET', '/healthz')).status, 200);
+  await clients[2]?.ended;
+  release();
+  t.equal((await clients[0]?.answer())?.status, 202);
+  clients[1]?.write(requestText('GET', '/healthz'));
+  t.equal((await clients[1]?.answer())?.status, 200);
+  t.equal(api.store.size, 1, 'the one too many was not served');
+  await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
+});
+
+test('a stop finishes what is under way and takes nothing new', async (t) => {
+  await using api = await startApi();
+  const [idle, busy, slow] = await Promise.all([api.connect(), api.connect(), api.connect()]);
+  idle.write(requestText('GET', '/healthz'));
+  await idle.answer();
+  const { arrived, release } = api.store.stall();
+  busy.write(postText(GOOD.length) + GOOD);
+  await arrived;
+  slow.write(postText(GOOD.length, { Expect: '100-continue' }));
+  t.equal((await slow.answer()).status, 100);
+  let isStopped = false;
+  const stopped = api.api.stop(10 * SECOND_MS).then(() => {
+    isStopped = true;
+  });
+  await idle.ended;
+  slow.write(GOOD + postText(GOOD.length) + GOOD);
+  busy.write(requestText('GET', '/healthz'));
+  release();
+  const answer = await busy.answer();
+  t.equal(answer.status, 202);
+  t.equal((await slow.answer()).status, 202, 'a body that was on its way is still taken');
+  t.equal(await slow.ended, false);
+  t.equal(slow.rest, '', 'what was pipelined behind it is not');
+  t.notOk(isStopped);
+  await using late = await api.connect();
+  late.write(requestText('GET', '/healthz'));
+  const refused = await late.answer();
+  isProblem(t, refused, 503, 'stopping');
+  t.match(refused.headers, { 'retry-after': /^\d+$/, connection: 'close' });
+  t.equal(await late.ended, false);
+  for (const client of [busy, slow, late]) await client[Symbol.asyncDispose]();
+  await stopped;
+  t.equal(api.store.size, 2);
+});
+
+test('a stop does not wait for ever', async (t) => {
+  await using api = await startApi();
+  await using client = await api.connect();
+  client.write(postText(GOOD.length) + GOOD[0]);
+  await untilReceiving(api);
+  const stopped = api.api.stop(10 * SECOND_MS);
+  await api.clock.advance(10 * SECOND_MS);
+  await stopped;
+  await client.ended;
+  t.equal(api.store.size, 0);
+});
+
+test('the clients of every day', async (t) => {
+  await using api = await startApi();
+  const [address] = api.listeners.addresses;
+  const port = address?.kind === 'tcp' ? address.port : 0;
+  const base = `http://127.0.0.1:${port}`;
+  const fetched = await fetch(base + MESSAGES, { method: 'POST', headers: JSON_TYPE, body: GOOD });
+  t.equal(fetched.status, 202);
+  t.match(await fetched.json(), [{ status: 'queued' }]);
+  const req = request(`${base}${MESSAGES}`, { method: 'POST', headers: JSON_TYPE }).end(GOOD);
+  const [res] = await once(req, 'response');
+  t.equal(res.statusCode, 202);
+  res.resume();
+  await using old = await api.connect();
+  old.write(
+    `POST ${MESSAGES} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: ${GOOD.length}\r\n\r\n${GOOD}`,
+  );
+  t.equal((await old.answer()).status, 202, 'HTTP/1.0 without Host');
+  t.equal(await old.ended, false);
+});
+
+/** Resolves when the api waits for more of a body: it then has set the timer of its sweep. */
+async function untilReceiving(api: TestApi): Promise<void> {
+  while (api.clock.pending === 0) await settled();
+}

@@ -1,0 +1,92 @@
+/** The listening sockets: all or none, a stale unix socket is replaced, a living one is not. */
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { type Test, test } from 'tap';
+import type { ListenConfig } from '../../src/config.js';
+import { openListeners } from '../../src/system/listen.js';
+
+const ANY_PORT: ListenConfig = { kind: 'tcp', host: '127.0.0.1', port: 0 };
+// One who only asks whether somebody answers is gone before the greeting.
+const greeter = (kind: string): Server =>
+  createServer((socket) => socket.on('error', () => undefined).end(kind));
+
+async function greetingOf(address: ListenConfig): Promise<string> {
+  const socket = connect(address.kind === 'unix' ? { path: address.path } : { ...address });
+  let text = '';
+  for await (const chunk of socket) text += chunk;
+  return text;
+}
+
+test('listens on everything asked for', async (t) => {
+  const path = `${shortDirectory(t)}/api.sock`;
+  const listeners = await openListeners([ANY_PORT, { kind: 'unix', path }, ANY_PORT], greeter);
+  const greetings = await Promise.all(listeners.addresses.map(greetingOf));
+  t.same(greetings, ['tcp', 'unix', 'tcp']);
+  const ports = listeners.addresses.map((address) => (address.kind === 'tcp' ? address.port : 0));
+  t.ok(ports[0] !== ports[2] && ports[0] !== 0 && ports[2] !== 0, 'the ports that were found');
+  t.equal(statSync(path).mode & 0o777, 0o660);
+  await listeners.close();
+  t.notOk(existsSync(path));
+  await t.rejects(greetingOf(listeners.addresses[0] ?? ANY_PORT), { code: 'ECONNREFUSED' });
+});
+
+test('all or none', async (t) => {
+  const path = `${shortDirectory(t)}/api.sock`;
+  const taken = await openListeners([ANY_PORT], greeter);
+  const [address] = taken.addresses;
+  const opening = openListeners([{ kind: 'unix', path }, address ?? ANY_PORT], greeter);
+  const port = address?.kind === 'tcp' ? address.port : 0;
+  await t.rejects(opening, { code: 'unavailable', message: new RegExp(`127.0.0.1:${port}.*EADDRINUSE`) });
+  t.notOk(existsSync(path), 'the first one is closed again');
+  await taken.close();
+  const long: ListenConfig = { kind: 'unix', path: `${path}${'x'.repeat(108 - path.length)}` };
+  await t.rejects(openListeners([long], greeter), { code: 'unavailable', message: /107 bytes/ });
+  t.notOk(existsSync(long.path.slice(0, -1)));
+  const nowhere: ListenConfig = { kind: 'unix', path: `${path}/no/such/directory` };
+  await t.rejects(openListeners([nowhere], greeter), { code: 'unavailable', message: /unix:/ });
+});
+
+test('what lies at the path of a unix socket', async (t) => {
+  const directory = shortDirectory(t);
+  writeFileSync(`${directory}/file`, 'precious');
+  const stale = `${directory}/stale.sock`;
+  // A process that is killed leaves its socket behind.
+  const script = `require('net').createServer().listen(${JSON.stringify(stale)}, () => process.kill(process.pid, 9))`;
+  t.throws(() => execFileSync(process.execPath, ['-e', script]));
+  t.ok(statSync(stale).isSocket());
+  const config: ListenConfig = { kind: 'unix', path: stale };
+  const first = await openListeners([config], greeter);
+  t.equal(await greetingOf(config), 'unix');
+  await t.rejects(openListeners([config], greeter), { code: 'unavailable', hint: /another daemon/ });
+  t.equal(await greetingOf(config), 'unix', 'one that answers is left alone');
+  await first.close();
+
+  const file: ListenConfig = { kind: 'unix', path: `${directory}/file` };
+  await t.rejects(openListeners([file], greeter), { code: 'unavailable' });
+  t.equal(readFileSync(file.path, 'utf8'), 'precious');
+});
+
+test('closing waits for those who are connected', async (t) => {
+  const listeners = await openListeners([ANY_PORT], () => createServer());
+  const [address] = listeners.addresses;
+  const socket = connect({ host: '127.0.0.1', port: address?.kind === 'tcp' ? address.port : 0 });
+  await once(socket, 'connect');
+  let isClosed = false;
+  const closed = listeners.close().then(() => {
+    isClosed = true;
+  });
+  await t.rejects(greetingOf(address ?? ANY_PORT), { code: 'ECONNREFUSED' });
+  t.notOk(isClosed);
+  socket.destroy();
+  await closed;
+});
+
+/** The path of a socket must be short; that of t.testdir() need not be. */
+function shortDirectory(t: Test): string {
+  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  return directory;
+}
