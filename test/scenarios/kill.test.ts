@@ -1,0 +1,192 @@
+/**
+ * Kills the daemon at random, again and again, while programs post and the relay comes and goes. In the end
+ * every message that was acknowledged has arrived, whole; twice only where the process or the connection died
+ * while it was being sent. The relay is one that others wrote.
+ */
+import { once } from 'node:events';
+import { Agent, request } from 'node:http';
+import type { Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import { SMTPServer } from 'smtp-server';
+import t from 'tap';
+import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
+import { seededRandom, testSeed } from '../support/random.js';
+
+const STORM_MS = process.env.FIELDPOST_TEST_LONG === '1' ? 60_000 : 8_000;
+const CLIENTS = 6;
+const DRAIN_MS = 60_000;
+const seed = testSeed();
+const random = seededRandom(seed);
+const between = (low: number, high: number) => low + Math.floor(random() * (high - low));
+
+/** A relay that counts what arrives, and can be unplugged. */
+class Relay {
+  readonly arrivals = new Map<string, number>();
+  readonly broken: string[] = [];
+  interruptions = 0;
+  port = 0;
+  #server: SMTPServer | null = null;
+  readonly #sockets = new Set<Socket>();
+  #changed: () => void = () => undefined;
+
+  async plug(): Promise<void> {
+    const server = new SMTPServer({
+      disabledCommands: ['AUTH', 'STARTTLS'],
+      logger: false,
+      onData: (stream, _session, done) => {
+        const chunks: Buffer[] = [];
+        stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+        stream.on('end', () => {
+          this.#arrived(Buffer.concat(chunks).toString());
+          done();
+        });
+      },
+    });
+    server.on('error', () => undefined);
+    server.server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
+    server.listen(this.port, '127.0.0.1');
+    await once(server.server, 'listening');
+    this.port = (server.server.address() as { port: number }).port;
+    this.#server = server;
+  }
+
+  async unplug(): Promise<void> {
+    const server = this.#server;
+    this.#server = null;
+    this.interruptions += this.#sockets.size;
+    for (const socket of this.#sockets) socket.destroy();
+    if (server) await new Promise<void>((resolve) => server.close(() => resolve()));
+  }
+
+  /** Resolves once all of these have arrived; rejects after a while, naming some that have not. */
+  async has(names: ReadonlySet<string>): Promise<void> {
+    const missing = () => [...names].filter((name) => !this.arrivals.has(name));
+    const expired = pause(DRAIN_MS, 'expired' as const, { ref: false });
+    while (missing().length > 0) {
+      const change = new Promise<'changed'>((resolve) => {
+        this.#changed = () => resolve('changed');
+      });
+      if ((await Promise.race([change, expired])) === 'expired') {
+        throw new Error(`${missing().length} never arrived: ${missing().slice(0, 5).join(', ')}`);
+      }
+    }
+  }
+
+  #arrived(text: string): void {
+    const name = /^Subject: (\S+)\r$/m.exec(text)?.[1] ?? 'nameless';
+    if (!text.includes(`this is ${name}, whole`)) this.broken.push(name);
+    this.arrivals.set(name, (this.arrivals.get(name) ?? 0) + 1);
+    this.#changed();
+  }
+}
+
+t.comment(`seed ${seed}`);
+
+t.test(
+  'killed under load',
+  { skip: isBuilt ? false : 'the program is not built', timeout: 180_000 },
+  async (t) => {
+    const relay = new Relay();
+    await relay.plug();
+    const env = {
+      FIELDPOST_STATE_DIR: t.testdir(),
+      FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+      FIELDPOST_BACKOFF_MIN: '100ms',
+      FIELDPOST_BACKOFF_MAX: '1s',
+      FIELDPOST_RETRY_MIN: '1s',
+      FIELDPOST_RETRY_MAX: '2s',
+    };
+    let daemon: DaemonProcess | null = null;
+    t.teardown(async () => {
+      await relay.unplug();
+      daemon?.child.kill('SIGKILL');
+    });
+    daemon = await startDaemon(env);
+    const acknowledged = new Set<string>();
+    let storming = true;
+
+    /** Posts batches, each under a key, again until it is answered, as a careful program does. */
+    const client = async (number: number) => {
+      const agent = new Agent({ keepAlive: true });
+      for (let n = 0; storming; n++) {
+        const names = Array.from({ length: between(1, 4) }, (_, i) => `c${number}-${n}-${i}`);
+        const messages = names.map((name) => ({
+          type: 1,
+          destination: `${name}@example.com`,
+          subject: name,
+          plain: `${'x'.repeat(between(0, 3000))}\nthis is ${name}, whole\n`,
+        }));
+        for (let answered = false; !answered && storming; ) {
+          const status = daemon ? await post(daemon.port, agent, `key-${number}-${n}`, messages) : 0;
+          if (status === 202) for (const name of names) acknowledged.add(name);
+          answered = status === 202;
+          if (!answered) await pause(20);
+        }
+      }
+      agent.destroy();
+    };
+
+    const killer = async () => {
+      let kills = 0;
+      const untilMs = performance.now() + STORM_MS;
+      while (performance.now() < untilMs) {
+        await pause(between(100, 900));
+        const victim = daemon;
+        daemon = null;
+        await victim?.end('SIGKILL');
+        relay.interruptions++;
+        kills++;
+        daemon = await startDaemon(env);
+      }
+      storming = false;
+      return kills;
+    };
+
+    const plugger = async () => {
+      while (storming) {
+        await pause(between(200, 1200));
+        await relay.unplug();
+        await pause(between(50, 400));
+        await relay.plug();
+      }
+    };
+
+    const [kills] = await Promise.all([
+      killer(),
+      plugger(),
+      ...Array.from({ length: CLIENTS }, (_, i) => client(i)),
+    ]);
+    await relay.has(acknowledged);
+    const duplicates = [...relay.arrivals.values()].reduce((sum, count) => sum + count - 1, 0);
+    t.comment(
+      `${kills} kills, ${relay.interruptions} interruptions, ${acknowledged.size} acknowledged, ${duplicates} duplicates`,
+    );
+    t.ok(acknowledged.size > 50, 'the storm was one');
+    t.same(relay.broken, [], 'each arrived whole');
+    // One message at a time is under way, so an interruption can double one at the most.
+    t.ok(duplicates <= relay.interruptions, 'twice only where it was interrupted');
+    t.equal(await (daemon as DaemonProcess | null)?.end('SIGTERM'), 0, 'and it still stops cleanly');
+    await relay.unplug();
+  },
+);
+
+/** The status of the answer, 0 if there was none. */
+function post(port: number, agent: Agent, key: string, messages: readonly object[]): Promise<number> {
+  return new Promise((resolve) => {
+    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
+    const call = request(
+      { host: '127.0.0.1', port, agent, method: 'POST', path: '/api/internal/messages', headers },
+      (answer) => {
+        answer.resume();
+        answer.on('end', () => resolve(answer.statusCode ?? 0));
+        answer.on('error', () => resolve(0));
+      },
+    );
+    call.on('error', () => resolve(0));
+    call.end(JSON.stringify(messages));
+  });
+}

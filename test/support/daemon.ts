@@ -1,0 +1,51 @@
+/** The built daemon as a process of its own, on a free port, with a state directory that outlives it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+const MAIN = new URL('../../build/dist/main.js', import.meta.url).pathname;
+/** Tests of the whole program need it built; `npm test` does that first. */
+export const isBuilt = existsSync(MAIN);
+
+export interface DaemonProcess {
+  readonly child: ChildProcess;
+  readonly port: number;
+  /** What it printed so far. */
+  readonly lines: string[];
+  /** Sends the signal and resolves with the exit code, null if the signal ended it. */
+  end(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+/** Starts `fieldpost <command>` and resolves once it says that it has started. Rejects if it ends before. */
+export async function startDaemon(
+  env: Readonly<Record<string, string>>,
+  command: readonly string[] = ['run'],
+): Promise<DaemonProcess> {
+  const child = spawn(process.execPath, [MAIN, ...command], {
+    env: { PATH: process.env.PATH, FIELDPOST_LISTEN: '127.0.0.1:0', ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
+  const lines: string[] = [];
+  const port = await new Promise<number>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      lines.push(line);
+      const found = /started .*listen=[^ ,]*?:(\d+)/.exec(line)?.[1];
+      if (found !== undefined) resolve(Number(found));
+    });
+    void ended.then(([code]) =>
+      reject(new Error(`ended with ${code} before it had started: ${lines.join('; ')}`)),
+    );
+  });
+  return {
+    child,
+    port,
+    lines,
+    async end(signal) {
+      child.kill(signal);
+      const [code] = await ended;
+      return code;
+    },
+  };
+}
