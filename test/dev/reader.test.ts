@@ -71,7 +71,7 @@ t.test('mails of others', async (t) => {
   t.equal(subject('=?iso-8859-2?q?=BF=F3=B3w?='), 'żółw');
   t.equal(subject('=?utf-8*pl?B?xbw=?='), 'ż', 'with a language (RFC 2231 §5)');
   t.equal(subject('=?utf-8?Q?=C5?= =?utf-8?Q?=BC?='), 'ż', 'a character cut in two');
-  t.equal(subject('=?ISO-8859-1?Q?=E9?= =?ISO-8859-2?Q?=BF?='), 'éż');
+  t.equal(subject('=?ISO-8859-1?Q?=E6?= =?ISO-8859-2?Q?=BF?='), 'æż');
   t.equal(subject('=?no-such?Q?=E9?='), 'é');
   t.equal(subject('żółw'), 'żółw', 'RFC 6532');
 
