@@ -19,7 +19,7 @@ interface DaemonState {
     held: boolean;
   };
   destinations?: { count: number; synced: boolean; lastSync: string | null };
-  storage?: { state: string; reason: string | null; freeBytes: number; damaged: number };
+  storage?: { state: string; reason: string | null; freeBytes: number | null; damaged: number };
   clock?: { trusted: boolean };
   version?: string;
   uptimeMs?: number;
@@ -131,7 +131,9 @@ function destinations({ destinations, link }: DaemonState): Line[] {
 function storage({ storage }: DaemonState): Line[] {
   if (storage === undefined) return [];
   const well = storage.state === 'ok';
-  const words = `${storage.state}${because(storage.reason)}, ${bytes(storage.freeBytes)} free`;
+  // Null until the store has looked for the first time.
+  const free = storage.freeBytes === null ? '' : `, ${bytes(storage.freeBytes)} free`;
+  const words = `${storage.state}${because(storage.reason)}${free}`;
   const lines: Line[] = [{ topic: 'storage', mood: well ? 'good' : 'bad', words }];
   if (storage.damaged > 0) {
     const words = `${counted(storage.damaged, 'piece')} of the store could not be read and lie in damaged/`;

@@ -86,6 +86,8 @@ t.test('status: what is not configured, and what a daemon leaves out', async (t)
   t.match(out, /^relay +none is configured \(FIELDPOST_RELAY\): messages are held$/m);
   t.match(out, /^cloud +none is configured$/m);
   t.match(out, /^address book +4 destinations$/m);
+  const unseen = { ...STATE, storage: { ...STATE.storage, freeBytes: null } };
+  t.match((await statusOf(unseen)).out, /^storage +ok$/m);
   t.match((await statusOf({ ...STATE, relay: { state: 'unknown' } })).out, /^relay +not tried yet$/m);
   t.equal((await statusOf({ version: '9' })).out, 'Fieldpost 9, up 0 s\n');
 });
