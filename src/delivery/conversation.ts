@@ -45,6 +45,7 @@ interface Pending extends Group {
   readonly reject: (error: SessionError) => void;
 }
 
+/** Made for one connection; of no use after its end. */
 export class Conversation {
   readonly #wire: Wire;
   readonly #peer: string;

@@ -367,6 +367,7 @@ test('what comes between two messages ends the session at once, and its words ar
   const cases: [Answer, object][] = [
     ['421 4.4.2 idle too long', { reply: { code: 421, text: '421 4.4.2 idle too long' } }],
     [{ raw: '421 bye\r\n', after: 'fin' }, { reply: { code: 421 } }],
+    ['554 5.7.1 changed my mind', { reply: { code: 554 } }],
     ['250 2.0.0 and another thing', { trouble: { kind: 'garbage', words: /another thing/ } }],
     ['nonsense', { trouble: { kind: 'garbage', words: /nonsense/ } }],
     [{ after: 'fin' }, { trouble: { kind: 'lost' } }],
@@ -443,10 +444,32 @@ test('close is bounded, and ends a message that is under way as lost where it is
   t.equal(clock.pending, 0);
 });
 
-test('two thousand messages over one session leave no listener behind', async (t) => {
+test('a connection that neither comes nor fails is given up', async (t) => {
+  const before = await openThings();
+  const clock = new FakeClock();
+  // TEST-NET-1 (RFC 5737): nobody answers; a machine without any route says so at once.
+  const relay = { host: '192.0.2.1', port: 25, tls: 'never', user: null } as const;
+  const opening = openSession({ relay, password: null, ca: null, helo: 'x', timeoutMs: TIMEOUT_MS, clock });
+  const failed = await inTime(opening, Promise.resolve(), clock).catch((error: SessionError) => error);
+  t.match(failed, {
+    ending: { phase: 'connect', trouble: { kind: /^(deadline|unreachable)$/, words: /192\.0\.2\.1:25/ } },
+  });
+  t.equal(clock.pending, 0);
+  t.same(await openThings(), before);
+});
+
+test('a reset in answer to QUIT is as good as an answer', async (t) => {
+  await using relay = await fakeRelay({ quit: { after: 'rst' } });
+  const session = await open(relay, new FakeClock());
+  await session.close();
+  await session.close();
+  t.notOk(session.usable);
+});
+
+test('two thousand messages over one session leave no listener behind, however short the replies', async (t) => {
   const warnings: string[] = [];
   process.on('warning', (warning) => warnings.push(warning.message));
-  await using relay = await fakeRelay();
+  await using relay = await fakeRelay({ mail: '250', rcpt: '250', data: '354', dot: '250' });
   const clock = new FakeClock();
   const session = await open(relay, clock);
   for (let count = 0; count < 2000; count++) await session.send(ENVELOPE, CONTENT);
