@@ -19,6 +19,7 @@ export type Phase =
   | 'content'
   | 'dot';
 
+/** What a relay answered to one command (RFC 5321 §4.2). */
 export interface Reply {
   readonly code: number;
   /** RFC 3463, such as `5.7.1`; null where the relay gave none that agrees with its code. */

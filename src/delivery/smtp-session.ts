@@ -29,6 +29,7 @@ const SLICE_BYTES = 16 * KIB;
 /** How long we wait for the answer to QUIT. */
 const QUIT_MS = 2 * SECOND_MS;
 
+/** What the relay is told of a message before its content. */
 export interface Envelope {
   readonly from: Address;
   readonly to: Address;
@@ -38,6 +39,7 @@ export interface Envelope {
   readonly smtpUtf8: boolean;
 }
 
+/** An open connection to a relay, for one message after another. */
 export interface Session {
   /**
    * Sends one message; never rejects. Sent is an ending with phase `dot` and a 2xx reply. The content is begun
@@ -52,6 +54,7 @@ export interface Session {
   close(): Promise<void>;
 }
 
+/** Where to, as whom, how patiently. */
 export interface SessionOptions {
   readonly relay: RelayConfig;
   readonly password: string | null;
