@@ -54,7 +54,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     startedBootMs: clock.bootMs(),
     nudge: () => delivery.nudge(),
     relayState: () => delivery.relayState(),
-    outcomes: () => ({ sent: 0, deferred: 0, failed: 0, expired: 0 }),
+    outcomes: () => delivery.outcomes,
     clockTrusted: () => isPlausible(clock),
   });
   try {

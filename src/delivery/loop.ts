@@ -9,7 +9,7 @@
 import assert from 'node:assert';
 import type { Config } from '../config.js';
 import { STOP_SENDING_MS } from '../limits.js';
-import type { Message } from '../message/message.js';
+import type { Message, Verdict } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
@@ -42,6 +42,8 @@ export interface DeliveryOptions {
 }
 
 export class Delivery {
+  /** How many messages came to what, since the start. */
+  readonly outcomes: Record<Verdict['kind'], number> = { sent: 0, deferred: 0, failed: 0, expired: 0 };
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -72,6 +74,7 @@ export class Delivery {
       clock,
       log,
       onRecorded: ({ id, verdict }) => {
+        this.outcomes[verdict.kind]++;
         if (verdict.kind === 'deferred') this.#agenda.deferred(id);
       },
       onRelieved: () => this.#pump(),
