@@ -38,7 +38,7 @@ function readBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
     let more: Buffer[] | null = null;
     let bytes = 0;
     const fail = (error: FieldpostError) => {
-      connection.receiving = null;
+      connections.received(connection, req);
       req.removeAllListeners('data').resume();
       reject(error);
     };
@@ -51,7 +51,7 @@ function readBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
       else more.push(chunk);
     });
     req.on('end', () => {
-      connection.receiving = null;
+      connections.received(connection, req);
       exchange.bodyDone = true;
       resolve(more === null ? (first ?? Buffer.alloc(0)) : Buffer.concat(more));
     });

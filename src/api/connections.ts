@@ -78,11 +78,16 @@ export class Connections {
     return this.#all.get(socket);
   }
 
-  /** From now until `receiving` is null again, a body must bring a byte every REQUEST_IDLE_MS. */
+  /** From now until received(), a body must bring a byte every REQUEST_IDLE_MS. */
   receive(connection: Connection, req: IncomingMessage, fail: (error: FieldpostError) => void): void {
     connection.receiving = { req, fail };
     connection.seenBytes = -1;
     if (!this.#sweeping) this.#sweepLater();
+  }
+
+  /** The body of `req` has come, or has been given up. The client may have begun the next one already. */
+  received(connection: Connection, req: IncomingMessage): void {
+    if (connection.receiving?.req === req) connection.receiving = null;
   }
 
   /** Ends the connection with the bytes of a last answer, after those of the requests still open. */

@@ -1,0 +1,155 @@
+/** The OpenAPI document is held against the routes, and against what they really answer. */
+import { type Test, test } from 'tap';
+import { PROBLEMS } from '../../src/api/problem.js';
+import { ROUTES } from '../../src/api/routes.js';
+import { FieldpostError } from '../../src/errors.js';
+import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+
+// biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
+type Json = any;
+
+async function documentOf(api: TestApi): Promise<Json> {
+  return (await api.call('GET', '/openapi.json')).json;
+}
+
+/** What in `value` is not as `schema` says; as much of JSON Schema as the document uses. */
+function faultsOf(value: Json, schema: Json, document: Json, at = ''): string[] {
+  if (schema.$ref !== undefined) {
+    const name = /^#\/components\/schemas\/(\w+)$/.exec(schema.$ref)?.[1] ?? '';
+    return faultsOf(value, document.components.schemas[name], document, at);
+  }
+  const kind = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
+  const kinds = kind === 'number' && Number.isInteger(value) ? ['integer', 'number'] : [kind];
+  const faults: string[] = [];
+  const types = schema.type === undefined ? kinds : [schema.type].flat();
+  if (!kinds.some((one) => types.includes(one))) return [`${at}: ${kind} is not ${types}`];
+  if (schema.enum !== undefined && !schema.enum.includes(value)) faults.push(`${at}: ${value} is no choice`);
+  if ('const' in schema && schema.const !== value) faults.push(`${at}: ${value} is not ${schema.const}`);
+  if (schema.minimum > value) faults.push(`${at}: ${value} is too small`);
+  if (schema.format === 'date-time' && value !== null && new Date(value).toISOString() !== value) {
+    faults.push(`${at}: ${value} is no instant`);
+  }
+  if (kind === 'array') {
+    if (schema.minItems > value.length) faults.push(`${at}: is too short`);
+    for (const [i, item] of value.entries())
+      faults.push(...faultsOf(item, schema.items ?? {}, document, `${at}/${i}`));
+  }
+  if (kind === 'object') {
+    for (const name of schema.required ?? []) if (!(name in value)) faults.push(`${at}/${name}: is missing`);
+    for (const [name, member] of Object.entries(value)) {
+      const of = schema.properties?.[name];
+      if (of !== undefined) faults.push(...faultsOf(member, of, document, `${at}/${name}`));
+      else if (schema.additionalProperties === false) faults.push(`${at}/${name}: is unknown`);
+    }
+  }
+  return faults;
+}
+
+test('the document has the routes, all of them and no others', async (t) => {
+  await using api = await startApi();
+  const document = await documentOf(api);
+  t.equal(document.openapi, '3.1.0');
+  t.equal(document.info.version, '1.2.3');
+  const described = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.keys(item as object)
+      .filter((key) => key !== 'parameters')
+      .map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  t.same(described.sort(), ROUTES.map(({ method, path }) => `${method} ${path}`).sort());
+  for (const [path, item] of Object.entries<Json>(document.paths)) {
+    if (path.includes('{id}')) t.match(item.parameters, [{ name: 'id', in: 'path', required: true }], path);
+  }
+  const refs = JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g);
+  for (const [, name = ''] of refs) t.ok(name in document.components.schemas, name);
+  t.same(
+    document.components.schemas.Problem.properties.type.enum.length,
+    Object.keys(PROBLEMS).length,
+    'every code is named',
+  );
+});
+
+test('what is answered is what the document says', async (t) => {
+  await using api = await startApi({ settings: { maxBatch: 2, apiToken: 's3cret' } });
+  const token = { Authorization: 'Bearer s3cret' };
+  const document = JSON.parse((await api.call('GET', '/openapi.json', { headers: token })).body);
+  const seen = new Set<string>();
+
+  const check = (method: string, path: string, answer: Answer, name: string) => {
+    const operation = document.paths[path][method.toLowerCase()];
+    const response = operation.responses[answer.status];
+    if (response === undefined) return t.fail(`${method} ${path} answered ${answer.status}: ${name}`);
+    seen.add(`${method} ${path} ${answer.status}`);
+    const type = answer.headers['content-type']?.split(';')[0];
+    if (response.content === undefined) return t.equal(type, undefined, name);
+    const schema = response.content[type ?? '']?.schema;
+    if (schema === undefined) return t.fail(`${method} ${path} answered ${answer.status} as ${type}`);
+    return t.same(faultsOf(answer.json ?? answer.body, schema, document), [], `${method} ${path} ${name}`);
+  };
+  const call = async (
+    method: string,
+    path: string,
+    { id = '', query = '', headers = {}, body = '' } = {},
+  ) => {
+    const answer = await api.call(method, path.replace('{id}', id) + query, {
+      headers: { ...token, ...headers },
+      body,
+    });
+    check(method, path, answer, `${id}${query} ${body.slice(0, 40)}`);
+    return answer;
+  };
+  const post = (value: unknown, headers = {}) =>
+    call('POST', MESSAGES, {
+      headers: { 'Content-Type': 'application/json', ...headers },
+      body: JSON.stringify(value),
+    });
+
+  const accepted = await post([EMAIL, { ...EMAIL, cc: 'x' }]);
+  const [first, second] = accepted.json.map((entry: { id: string }) => entry.id);
+  await post([EMAIL], { 'Idempotency-Key': 'k' });
+  await post([{ ...EMAIL, subject: 'no' }], { 'Idempotency-Key': 'k' });
+  await post([EMAIL], { 'Content-Type': 'text/plain' });
+  await post([EMAIL, EMAIL, EMAIL]);
+  await post([{}]);
+  await post({});
+  await post([EMAIL], { Authorization: '' });
+  await post([EMAIL], { Host: 'evil.example' });
+  for (const code of ['queue-full', 'storage-full', 'storage-failed', 'stopping', 'conflict'] as const) {
+    api.store.failure = new FieldpostError(code, 'words');
+    await post([EMAIL]);
+  }
+  api.store.failure = new TypeError('bug') as FieldpostError;
+  await post([EMAIL]);
+  api.store.failure = null;
+  api.store.take(first);
+  await api.store.settle(first, { kind: 'deferred', reply: '450', delayMs: 1000 });
+  for (const path of ['/api/internal/state', '/healthz', '/metrics', '/openapi.json', MESSAGES])
+    await call('GET', path);
+  await call('GET', MESSAGES, { query: '?limit=1&status=queued' });
+  await call('GET', MESSAGES, { query: '?limit=0' });
+  await call('GET', MESSAGES, { query: '?after=%' });
+  for (const id of [first, second, 'nope']) await call('GET', `${MESSAGES}/{id}`, { id });
+  for (const id of [second, second, 'nope']) await call('DELETE', `${MESSAGES}/{id}`, { id });
+  for (const id of [first, second, 'nope']) await call('POST', `${MESSAGES}/{id}/retry`, { id });
+  for (const what of ['flush', 'hold', 'release']) await call('POST', `/api/internal/queue/${what}`);
+  api.store.failure = new FieldpostError('storage-full', 'no room');
+  await call('DELETE', `${MESSAGES}/{id}`, { id: first });
+  await call('POST', `${MESSAGES}/{id}/retry`, { id: first });
+  for (const what of ['flush', 'hold', 'release']) await call('POST', `/api/internal/queue/${what}`);
+  api.store.storageState = { state: 'failed', reason: 'no disk', freeBytes: 0, damaged: 1 };
+  for (const path of ['/api/internal/state', '/healthz', '/metrics']) await call('GET', path);
+
+  for (const { method, path, doc } of ROUTES) {
+    for (const status of [doc.status, ...(doc.problems ?? [])]) {
+      if (path === `${MESSAGES}/{id}/retry` && status === 429) continue;
+      t.ok(seen.has(`${method} ${path} ${status}`), `${method} ${path} has been seen to answer ${status}`);
+    }
+  }
+  await t.test('the check itself can fail', async (t: Test) => {
+    const schema = document.components.schemas.Queue;
+    const good = api.store.counts();
+    t.same(faultsOf(good, schema, document), []);
+    for (const bad of [null, [], {}, { ...good, queued: -1 }, { ...good, held: 1 }, { ...good, more: 1 }]) {
+      t.not(faultsOf(bad, schema, document).length, 0, JSON.stringify(bad));
+    }
+  });
+});
