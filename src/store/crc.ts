@@ -1,10 +1,10 @@
 /** CRC-32 (ISO 3309, as in zlib and PNG) of the journal's lines, contents and snapshots. */
 import zlib from 'node:zlib';
 
-/** The CRC-32 of `bytes`, unsigned. */
-export const crc32: (bytes: Uint8Array) => number =
+/** The CRC-32 of `bytes`, unsigned; with `start`, of whatever has that CRC followed by `bytes`. */
+export const crc32: (bytes: Uint8Array, start?: number) => number =
   // Node.js has its own from 20.15 and 22.2 on; the last 32-bit ARM builds are older.
-  typeof zlib.crc32 === 'function' ? (bytes) => zlib.crc32(bytes) : crc32ByTable;
+  typeof zlib.crc32 === 'function' ? zlib.crc32 : crc32ByTable;
 
 const TABLE = new Uint32Array(256).map((_, byte) => {
   let rest = byte;
@@ -13,8 +13,8 @@ const TABLE = new Uint32Array(256).map((_, byte) => {
 });
 
 /** The same without zlib's help. Exported for the test that holds the two together. */
-export function crc32ByTable(bytes: Uint8Array): number {
-  let crc = 0xffffffff;
+export function crc32ByTable(bytes: Uint8Array, start = 0): number {
+  let crc = ~start;
   for (let i = 0; i < bytes.length; i++) {
     crc = (TABLE[(crc ^ (bytes[i] as number)) & 0xff] as number) ^ (crc >>> 8);
   }

@@ -7,23 +7,22 @@
  * device; what was written behind that is void there and written anew here. Only journaled-store.ts uses this.
  */
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
-import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYTES } from '../limits.js';
+import { OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS } from '../limits.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { DiskFile } from '../system/disk.js';
+import { AppendQueue, type Entry, type Urgency, type Waiter } from './append-queue.js';
 import type { Position } from './event.js';
 import {
   CONTENTS_OFFSET,
   encodeLine,
   type Follows,
   type JournalRecord,
+  type LineContext,
   merge,
   type SealedRecord,
   seal,
 } from './record.js';
 import type { Prepared, Segments } from './segments.js';
-
-/** How sure a record must be before it is applied: `synced`, or, for an outcome, only `written`. */
-export type Urgency = 'synced' | 'written';
 
 export interface JournalOptions {
   readonly segments: Segments;
@@ -40,16 +39,6 @@ export interface JournalOptions {
   readonly onTrouble: (trouble: FieldpostError | null) => void;
 }
 
-interface Waiter {
-  readonly resolve: () => void;
-  readonly reject: (error: FieldpostError) => void;
-}
-
-interface Entry extends Waiter {
-  readonly record: SealedRecord;
-  readonly urgency: Urgency;
-}
-
 /** The segment being written. `offset`: where the next record goes. */
 interface Current {
   readonly segment: Prepared;
@@ -58,7 +47,7 @@ interface Current {
 
 export class Journal {
   readonly #options: JournalOptions;
-  #queue: Entry[] = [];
+  readonly #queue = new AppendQueue();
   #current: Current | null = null;
   /** The end of what is known to be on the device. */
   #proven: Follows;
@@ -119,7 +108,7 @@ export class Journal {
       this.#running = null;
     });
     await this.#running;
-    if (this.#queue.length > 0) this.#wake();
+    if (!this.#queue.isEmpty) this.#wake();
   }
 
   /** Waits for what was handed over, and closes the current segment. */
@@ -132,18 +121,18 @@ export class Journal {
   #wake(): void {
     this.#running ??= this.#run().finally(() => {
       this.#running = null;
-      if (this.#queue.length > 0 || this.#syncDue) this.#wake();
+      if (!this.#queue.isEmpty || this.#syncDue) this.#wake();
     });
   }
 
   async #run(): Promise<void> {
     // What the present turn of the event loop still hands over shares the first sync.
     await Promise.resolve();
-    while (this.#queue.length > 0 || this.#syncDue) {
+    while (!this.#queue.isEmpty || this.#syncDue) {
       const trouble = this.#trouble;
       if (trouble) {
         this.#syncDue = false;
-        for (const entry of this.#queue.splice(0)) entry.reject(trouble);
+        for (const entry of this.#queue.takeAll()) entry.reject(trouble);
         return;
       }
       const group = this.#takeFitting();
@@ -154,15 +143,8 @@ export class Journal {
 
   /** The entries at the head of the queue that fit the current segment. */
   #takeFitting(): Entry[] {
-    if (!this.#current) return [];
-    let room = this.#current.segment.bytes - this.#current.offset;
-    let count = 0;
-    for (const { record, urgency } of this.#queue) {
-      room -= record.bytesMax;
-      if (room < (urgency === 'synced' ? OUTCOME_RESERVE_BYTES : 0)) break;
-      count++;
-    }
-    return this.#queue.splice(0, count);
+    const current = this.#current;
+    return current ? this.#queue.takeFitting(current.segment.bytes - current.offset) : [];
   }
 
   async #commit(group: Entry[]): Promise<void> {
@@ -173,7 +155,8 @@ export class Journal {
       this.#unproven.length + group.length >= OUTCOME_SYNC_COUNT;
     if (!current) return await this.#renew(group);
     const records = group.map(({ record }) => record);
-    const { bytes, starts } = encodeAll(records, current.offset, this.#syncedIn(current));
+    const at = { segment: current.segment.number, synced: this.#syncedIn(current) };
+    const { bytes, starts } = encodeAll(records, current.offset, at);
     try {
       if (bytes.length > 0) await current.segment.file.write(bytes, current.offset);
       if (durable) await current.segment.file.sync();
@@ -193,29 +176,18 @@ export class Journal {
 
   /** The head of the queue does not fit: goes on in a new segment. Without room for one, only the head fails. */
   async #turnOver(): Promise<void> {
-    const count = this.#countForNewSegment();
+    const group = this.#queue.takeForNew();
     let next: Prepared;
     try {
-      next = await this.#options.segments.take(this.#bytesAnew(this.#queue.slice(0, count)));
+      next = await this.#options.segments.take(this.#bytesAnew(group));
     } catch (error) {
-      const head = this.#queue.splice(0, count);
       const trouble = asTrouble(error);
       if (trouble.code === 'storage-failed') this.#setTrouble(trouble);
-      for (const entry of head) entry.reject(trouble);
+      for (const entry of group) entry.reject(trouble);
       return;
     }
-    const group = this.#queue.splice(0, count);
     await this.#leave();
     if (!(await this.#begin(next, group).catch(() => false))) await this.#renew(group);
-  }
-
-  #countForNewSegment(): number {
-    let bytes = 0;
-    const fitting = this.#queue.findIndex(({ record }, i) => {
-      bytes += record.bytesMax;
-      return i > 0 && bytes > SEGMENT_BYTES / 2;
-    });
-    return fitting === -1 ? this.#queue.length : fitting;
   }
 
   /** Tries the group, and all that is unproven, in a new segment; if that fails too, this is trouble. */
@@ -234,9 +206,10 @@ export class Journal {
   async #begin(segment: Prepared, group: Entry[]): Promise<true> {
     const { storeId: store } = this.#options;
     const carried = seal(merge(this.#unproven));
-    const head = encodeLine(carried, 0, { store, follows: this.#proven });
+    const at = { segment: segment.number, synced: 0 };
+    const head = encodeLine(carried, { ...at, head: { store, follows: this.#proven } });
     const records = group.map(({ record }) => record);
-    const { bytes, starts } = encodeAll(records, head.length, 0);
+    const { bytes, starts } = encodeAll(records, head.length, at);
     try {
       await segment.file.write(Buffer.concat([head, bytes]), 0);
       await segment.file.sync();
@@ -310,12 +283,12 @@ export class Journal {
 function encodeAll(
   records: readonly SealedRecord[],
   from: number,
-  synced: number,
+  context: LineContext,
 ): { bytes: Buffer; starts: number[] } {
   const starts: number[] = [];
   let at = from;
   const lines = records.map((record) => {
-    const line = encodeLine(record, synced);
+    const line = encodeLine(record, context);
     starts.push(at);
     at += line.length;
     return line;

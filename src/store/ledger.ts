@@ -3,7 +3,6 @@
  * It knows files and events; what may happen to a message is journaled-store.ts's business, its only user.
  */
 import { dirname, join } from 'node:path';
-import type { Low } from 'lowdb';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import {
   CHECKPOINT_BYTES_MIN,
@@ -17,11 +16,12 @@ import type { Clock, Timer } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
+import type { Urgency } from './append-queue.js';
 import { crc32 } from './crc.js';
 import { Damaged } from './damaged.js';
 import type { ContentSum, StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
-import { Journal, type Urgency } from './journal.js';
+import { Journal } from './journal.js';
 import { sumOf } from './record.js';
 import { type Replayed, replay } from './replay.js';
 import { Segments } from './segments.js';
@@ -45,7 +45,7 @@ export class Ledger {
   readonly #segments: Segments;
   readonly #damaged: Damaged;
   readonly #adapter: SnapshotAdapter;
-  readonly #low: Low<State>;
+  readonly #low: ReturnType<typeof openLow>;
   #journal: Journal | null = null;
   #replayed: Replayed | null = null;
   #trouble: FieldpostError | null = null;
@@ -219,7 +219,7 @@ export class Ledger {
       this.#checkpointedBytes = appended;
     }
     for (const segment of this.#oldSegments()) {
-      if (!this.state.liveBytes.has(segment)) await this.#segments.remove(segment);
+      if (!this.state.liveBytes.has(segment)) await this.#segments.retire(segment);
     }
   }
 

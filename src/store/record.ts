@@ -3,8 +3,9 @@
  *
  *     crc ' ' payload '\n'
  *
- * `crc` is the CRC-32 of the payload's bytes in eight hex digits. The payload is compact JSON, whose escapes
- * keep line breaks out of it:
+ * `crc`, in eight hex digits, is the CRC-32 of the payload's bytes, begun with the segment's number in place of
+ * zero: a segment is used again when nothing needs it any more, and what an earlier use left in it must not be
+ * taken for a record. The payload is compact JSON, whose escapes keep line breaks out of it:
  *
  *     {"contents":[…],"synced":n,"events":[…]}
  *
@@ -14,7 +15,7 @@
  *
  * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A
  * record is valid if and only if the line is whole and its CRC matches; its events stand or fall together.
- * Bytes of a segment not yet written are zeros, and no record contains a zero byte.
+ * Bytes of a segment not yet written are zeros, or what an earlier use left.
  */
 import { Buffer } from 'node:buffer';
 import { crc32, hex8 } from './crc.js';
@@ -77,15 +78,21 @@ export function merge(records: readonly JournalRecord[]): JournalRecord {
   };
 }
 
-/** The line of a record, line feed included. `synced`: the offset of this segment known to be on the device. */
-export function encodeLine(
-  { contents, eventsText }: SealedRecord,
-  synced: number,
-  head?: SegmentHead,
-): Buffer {
+/** Where a record is written. */
+export interface LineContext {
+  readonly segment: number;
+  /** The offset of the segment known to be on the device. */
+  readonly synced: number;
+  /** Makes it the segment's first. */
+  readonly head?: SegmentHead;
+}
+
+/** The line of a record, line feed included. */
+export function encodeLine({ contents, eventsText }: SealedRecord, context: LineContext): Buffer {
+  const { segment, synced, head } = context;
   const headText = head ? `"store":"${head.store}","follows":${JSON.stringify(head.follows)},` : '';
   const rest = `${headText}"synced":${synced},"events":${eventsText}}\n`;
-  if (contents.length === 0) return sealLine(Buffer.from(`         {${rest}`));
+  if (contents.length === 0) return sealLine(Buffer.from(`         {${rest}`), segment);
   let bytes = CONTENTS_OFFSET + contents.length + 1 + Buffer.byteLength(rest);
   for (const content of contents) bytes += content.length;
   const line = Buffer.allocUnsafe(bytes);
@@ -98,23 +105,23 @@ export function encodeLine(
   line[at - 1] = BRACKET;
   line[at++] = COMMA;
   line.write(rest, at);
-  return sealLine(line);
+  return sealLine(line, segment);
 }
 
 const COMMA = 0x2c;
 const BRACKET = 0x5d;
 
-function sealLine(line: Buffer): Buffer {
-  line.write(`${hex8(crc32(line.subarray(CRC_CHARS + 1, line.length - 1)))} `, 0, 'latin1');
+function sealLine(line: Buffer, segment: number): Buffer {
+  line.write(`${hex8(crc32(line.subarray(CRC_CHARS + 1, line.length - 1), segment))} `, 0, 'latin1');
   return line;
 }
 
-/** The record of one line (with or without its line feed), or null if it is not valid. */
-export function decodeLine(line: Buffer): ReadRecord | null {
+/** The record of one line (with or without its line feed) of this segment, or null if it is not valid. */
+export function decodeLine(line: Buffer, segment: number): ReadRecord | null {
   const end = line[line.length - 1] === 0x0a ? line.length - 1 : line.length;
   if (end < CRC_CHARS + 2 || line[CRC_CHARS] !== 0x20) return null;
   const payload = line.subarray(CRC_CHARS + 1, end);
-  if (line.toString('latin1', 0, CRC_CHARS) !== hex8(crc32(payload))) return null;
+  if (line.toString('latin1', 0, CRC_CHARS) !== hex8(crc32(payload, segment))) return null;
   const parsed = JSON.parse(payload.toString()) as {
     contents?: unknown[];
     store?: string;

@@ -101,7 +101,7 @@ export function chooseBase(findings: Findings): Base {
   return (rowsFor(findings)[0] as BaseRow).base;
 }
 
-/** The head of a segment: how it follows another, or that it cannot be read, or that nothing was ever written. */
+/** The head of a segment: how it follows another, or that it cannot be read, or that it holds no record at all. */
 export type Head = Follows | 'unreadable' | 'untouched';
 
 /** A stretch of history: from `from` to `upTo` in the segment, or to the end of what is there if that is null. */
@@ -162,29 +162,29 @@ export interface Piece {
   readonly record: ReadRecord | null;
 }
 
-/** Splits `bytes` (a segment) into pieces from `from` up to `upTo`, or to where only zeros follow. */
-export function scan(bytes: Buffer, from: number, upTo: number): Piece[] {
+/** Splits the bytes of a stretch's segment into pieces, up to where it ends or only zeros follow. */
+export function scan(bytes: Buffer, { segment, from, upTo }: Stretch): Piece[] {
   const pieces: Piece[] = [];
   const end = endOfWritten(bytes, from, upTo);
   let offset = from;
   while (offset < end) {
     const lineFeed = bytes.indexOf(0x0a, offset);
     const lineEnd = lineFeed === -1 || lineFeed >= end ? end : lineFeed + 1;
-    const record = decodeLine(bytes.subarray(offset, lineEnd));
+    const record = decodeLine(bytes.subarray(offset, lineEnd), segment);
     if (record) pieces.push({ offset, end: lineEnd, record });
-    else pieces.push(...salvage(bytes, offset, lineEnd));
+    else pieces.push(...salvage(bytes, offset, lineEnd, segment));
     offset = lineEnd;
   }
   return pieces;
 }
 
 /** A lost line feed joins two lines: a valid record may begin in the middle of what could not be read. */
-function salvage(bytes: Buffer, offset: number, end: number): Piece[] {
+function salvage(bytes: Buffer, offset: number, end: number, segment: number): Piece[] {
   const text = bytes.toString('latin1', offset, end);
   for (const match of text.matchAll(/[0-9a-f]{8} \{"/g)) {
     if (match.index === 0) continue;
     const start = offset + match.index;
-    const record = decodeLine(bytes.subarray(start, end));
+    const record = decodeLine(bytes.subarray(start, end), segment);
     if (record)
       return [
         { offset, end: start, record: null },
@@ -195,8 +195,8 @@ function salvage(bytes: Buffer, offset: number, end: number): Piece[] {
 }
 
 /** The offset behind the last byte before `upTo` that is not zero, or `from`. */
-function endOfWritten(bytes: Buffer, from: number, upTo: number): number {
-  let end = Math.min(bytes.length, upTo);
+function endOfWritten(bytes: Buffer, from: number, upTo: number | null): number {
+  let end = Math.min(bytes.length, upTo ?? bytes.length);
   while (end > from && bytes[end - 1] === 0) end--;
   return end;
 }

@@ -55,7 +55,7 @@ export async function replay(options: {
   let replayedBytes = 0;
   for (const stretch of stretches) {
     const bytes = await segments.read(stretch.segment, 0, segments.sizeOf(stretch.segment));
-    const judgement = judge(stretch, scan(bytes, stretch.from, stretch.upTo ?? bytes.length));
+    const judgement = judge(stretch, scan(bytes, stretch));
     // A segment of which nothing is proven was begun and not finished: the next follows what it followed.
     if (judgement.provenTo > 0) {
       follows = { segment: stretch.segment, upTo: judgement.provenTo };
@@ -98,12 +98,13 @@ async function readHeads(segments: Segments, from: number, state: State): Promis
 async function readHead(segments: Segments, number: number): Promise<SegmentHead | undefined> {
   let bytes = await segments.read(number, 0, FIRST_LINE_BYTES);
   if (!bytes.includes(0x0a)) bytes = await segments.read(number, 0, segments.sizeOf(number));
-  return decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1))?.head;
+  return decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1), number)?.head;
 }
 
-async function isUntouched(segments: Segments, number: number): Promise<boolean> {
-  const bytes = await segments.read(number, 0, segments.sizeOf(number));
-  return bytes.equals(Buffer.alloc(bytes.length));
+/** True if no record of this segment is in it: it was prepared, and nothing was ever promised by it. */
+async function isUntouched(segments: Segments, segment: number): Promise<boolean> {
+  const bytes = await segments.read(segment, 0, segments.sizeOf(segment));
+  return scan(bytes, { segment, from: 0, upTo: null }).every(({ record }) => record === null);
 }
 
 /** Nothing of a history with a gap is sent by itself: it may have been sent in the gap. */

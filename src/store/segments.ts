@@ -1,7 +1,7 @@
 /**
- * The journal's files, `journal/00000007.log`. A segment is filled with zeros ahead of use, so that an append
- * changes no file size and its fdatasync is one data write. The journal writes them, recovery and the store
- * read them.
+ * The journal's files, `journal/00000007.log`. A segment is filled ahead of use, so that an append changes no
+ * file size and its fdatasync is one data write: the first ones with zeros, later ones by giving a segment that
+ * nothing needs any more a new number. The journal writes them, recovery and the ledger read them.
  */
 import { join } from 'node:path';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../limits.js';
@@ -10,7 +10,7 @@ import type { Disk, DiskFile } from '../system/disk.js';
 const NAME = /^(\d{8})\.log$/;
 const ZEROS = Buffer.alloc(SEGMENT_BYTES / 4);
 
-/** A segment of zeros that is, with its name, on stable storage. */
+/** A segment without a record of its number that is, with its name, on stable storage. */
 export interface Prepared {
   readonly number: number;
   readonly file: DiskFile;
@@ -29,6 +29,8 @@ export class Segments {
   readonly #sizes = new Map<number, number>();
   /** Prepared by an earlier run and never written to, so that restarts do not wear the flash. */
   #untouched: number | null = null;
+  /** Done with, to be used again under a new number. */
+  #spare: number | null = null;
   #next: Promise<Prepared> | null = null;
   /** The one last read from, kept open for the next read. */
   #reader: Reader | null = null;
@@ -73,7 +75,7 @@ export class Segments {
     return join(this.#directory, `${String(segment).padStart(8, '0')}.log`);
   }
 
-  /** Says that a segment holds only zeros and may be used as it is; one that is not whole is removed. */
+  /** Says that a segment holds no record and may be used as it is; one that is not whole is removed. */
   async reuse(segment: number): Promise<void> {
     if (this.#untouched === null && this.sizeOf(segment) === SEGMENT_BYTES) this.#untouched = segment;
     else await this.remove(segment);
@@ -95,12 +97,22 @@ export class Segments {
     this.#prepare(SEGMENT_BYTES).catch(() => undefined);
   }
 
-  /** Removes a segment that nothing needs any more; one that is just being read stays for another time. */
+  /** Lets go of a segment that nothing needs any more; one that is just being read stays for another time. */
+  async retire(segment: number): Promise<void> {
+    if (segment === this.#spare || this.#isBeingRead(segment)) return;
+    if (this.#spare === null && this.sizeOf(segment) === SEGMENT_BYTES) this.#spare = segment;
+    else await this.remove(segment);
+  }
+
   async remove(segment: number): Promise<void> {
-    for (const reader of this.#busyReaders) if (reader.segment === segment) return;
     if (this.#reader?.segment === segment) await this.#retireReader();
     await this.#disk.remove(this.path(segment));
     this.#sizes.delete(segment);
+  }
+
+  #isBeingRead(segment: number): boolean {
+    for (const reader of this.#busyReaders) if (reader.segment === segment) return true;
+    return false;
   }
 
   /** Reads a byte range; shorter where the file ends. */
@@ -156,6 +168,11 @@ export class Segments {
     // Segments are used in the order of their numbers, so a smaller one could not follow this.
     if (untouched !== null) await this.remove(untouched);
     const number = Math.max(0, ...this.#sizes.keys()) + 1;
+    const spare = this.#spare;
+    if (spare !== null && bytes === SEGMENT_BYTES) {
+      this.#spare = null;
+      return await this.#renumber(spare, number);
+    }
     this.#sizes.set(number, bytes);
     let file: DiskFile | null = null;
     try {
@@ -170,6 +187,16 @@ export class Segments {
       await this.remove(number).catch(() => undefined);
       throw error;
     }
+  }
+
+  /** Uses a segment again. Its old records are none under the new number (record.ts). */
+  async #renumber(spare: number, number: number): Promise<Prepared> {
+    if (this.#reader?.segment === spare) await this.#retireReader();
+    await this.#disk.rename(this.path(spare), this.path(number));
+    this.#sizes.delete(spare);
+    this.#sizes.set(number, SEGMENT_BYTES);
+    const file = await this.#disk.open(this.path(number), 'update');
+    return await this.#settle({ number, file, bytes: SEGMENT_BYTES });
   }
 
   /** Both syncs, before anyone writes to it: an append must find size and name already on the device. */

@@ -3,6 +3,7 @@
  * recovers, and holds the result against the books: what was acknowledged is there, what was refused is not,
  * what was final stays final. Then proves that the sweep can see: each planted fault makes it fail.
  */
+import { basename } from 'node:path';
 import t from 'tap';
 import { decodeLine, encodeLine, seal } from '../../src/store/record.js';
 import type { DiskFile } from '../../src/system/disk.js';
@@ -63,7 +64,7 @@ async function everyday(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
 async function heavy(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
   const { store, clock } = await openOn(disk, seed);
   for (let i = 0; i < 13; i++) {
-    await books.accept(store, [draftTo(`small${i}`), draftTo(`big${i}`, 700 * KIB)], {
+    await books.accept(store, [draftTo(`small${i}`), draftTo(`big${i}`, 330 * KIB)], {
       key: `k${i}`,
       hash: 'h',
     });
@@ -72,6 +73,10 @@ async function heavy(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
       await clock.advance(1000);
       books.synced();
     }
+  }
+  for (let i = 0; i < 5; i++) {
+    await books.accept(store, [draftTo(`more${i}`, 330 * KIB)]);
+    await books.settle(store, `more${i}`, { kind: 'sent', reply: '250 taken' });
   }
   await books.accept(store, [draftTo('huge', 1500 * KIB)]);
   await books.accept(store, [draftTo('last')]);
@@ -149,10 +154,12 @@ t.test('the power cut before every operation of heavy use', async (t) => {
   t.comment(`${points.length} cut points x ${kinds} variants, ${found.length} violations`);
   t.same(found.slice(0, 5), []);
   t.ok(relocations > 0, 'old content was moved');
-  t.ok(
-    points.some(({ operation }) => operation.kind === 'remove' && operation.path.includes('/journal/')),
-    'segments were removed',
-  );
+  for (const kind of ['remove', 'rename'] as const) {
+    const seen = points.some(
+      ({ operation }) => operation.kind === kind && operation.path.includes('/journal/'),
+    );
+    t.ok(seen, `a segment was done with: ${kind}`);
+  }
 });
 
 t.test('the power cut during recovery from a power cut', async (t) => {
@@ -218,18 +225,19 @@ for (const { fault, lie, scenario } of PLANTED) {
 }
 
 /** Lets `how` change what is written to the journal. */
-function onWrite(disk: FaultyDisk, how: (bytes: Buffer, offset: number) => Buffer): void {
-  onOpen(disk, /journal/, (file) => {
+function onWrite(disk: FaultyDisk, how: (bytes: Buffer, offset: number, segment: number) => Buffer): void {
+  onOpen(disk, /journal/, (file, path) => {
     const { write } = file;
-    file.write = (bytes, offset) => write.call(file, how(bytes, offset), offset);
+    const segment = Number.parseInt(basename(path), 10);
+    file.write = (bytes, offset) => write.call(file, how(bytes, offset, segment), offset);
   });
 }
 
-function onOpen(disk: FaultyDisk, path: RegExp, how: (file: DiskFile) => void): void {
+function onOpen(disk: FaultyDisk, path: RegExp, how: (file: DiskFile, path: string) => void): void {
   const { open } = disk;
   disk.open = async (at, mode) => {
     const file = await open.call(disk, at, mode);
-    if (path.test(at)) how(file);
+    if (path.test(at)) how(file, at);
     return file;
   };
 }
@@ -260,13 +268,16 @@ function syncLate(disk: FaultyDisk): void {
 }
 
 function followsNothing(disk: FaultyDisk): void {
-  onWrite(disk, (bytes, offset) => {
-    const first = offset === 0 ? decodeLine(bytes.subarray(0, bytes.indexOf('\n') + 1)) : null;
+  onWrite(disk, (bytes, offset, segment) => {
+    const end = bytes.indexOf('\n') + 1;
+    const first = offset === 0 ? decodeLine(bytes.subarray(0, end), segment) : null;
     if (!first?.head) return bytes;
-    const lie = encodeLine(seal({ events: first.events, contents: first.contents }), 0, {
-      ...first.head,
-      follows: { ...first.head.follows, upTo: 2 ** 20 },
+    const head = { ...first.head, follows: { ...first.head.follows, upTo: 2 ** 20 } };
+    const lie = encodeLine(seal({ events: first.events, contents: first.contents }), {
+      segment,
+      synced: 0,
+      head,
     });
-    return Buffer.concat([lie, bytes.subarray(bytes.indexOf('\n') + 1)]);
+    return Buffer.concat([lie, bytes.subarray(end)]);
   });
 }

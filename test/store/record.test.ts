@@ -21,11 +21,12 @@ function acceptedOf(texts: readonly string[]): { events: StoreEvent[]; contents:
 t.test('a record comes back with its contents where the line says they are', async (t) => {
   const record = acceptedOf(['one', 'żółw\r\n\u2028\u0000"\\', 'x'.repeat(70_000), '']);
   const sealed = seal(record);
-  const line = encodeLine(sealed, 4711);
+  const line = encodeLine(sealed, { segment: 7, synced: 4711 });
   t.ok(line.length <= sealed.bytesMax, 'not longer than promised');
   t.notOk(line.subarray(0, -1).includes(0x0a), 'a line is a record');
   t.notOk(line.includes(0), 'no zero byte');
-  const back = decodeLine(line);
+  const back = decodeLine(line, 7);
+  t.equal(decodeLine(line, 8), null, 'in another segment it is none');
   t.equal(back?.synced, 4711);
   t.same(back?.events, record.events);
   t.same(back?.contents, record.contents);
@@ -41,16 +42,17 @@ t.test('a record comes back with its contents where the line says they are', asy
 t.test('a head says what it follows, and carries what was in doubt', async (t) => {
   const carried = merge([acceptedOf(['a']), { events: [{ e: 'flushed' }], contents: [] }, acceptedOf(['b'])]);
   const head = { store: '0123456789abcdef', follows: { segment: 12, upTo: 345 } };
-  const back = decodeLine(encodeLine(seal(carried), 0, head));
+  const back = decodeLine(encodeLine(seal(carried), { segment: 9, synced: 0, head }), 9);
   t.same(back?.head, head);
   t.same(back?.contents, carried.contents);
   t.equal(back?.events.length, 3);
-  t.same(decodeLine(encodeLine(seal({ events: [], contents: [] }), 0, head))?.head, head);
+  const empty = encodeLine(seal({ events: [], contents: [] }), { segment: 9, synced: 0, head });
+  t.same(decodeLine(empty, 9)?.head, head);
 });
 
 t.test('nothing else is a record', async (t) => {
   for (const text of ['', '\n', 'x', '00000000 \n', '00000000 {}\n', 'ffffffff {"synced":0,"events":[]}\n']) {
-    t.equal(decodeLine(Buffer.from(text)), null, JSON.stringify(text));
+    t.equal(decodeLine(Buffer.from(text), 0), null, JSON.stringify(text));
   }
 });
 
@@ -61,6 +63,7 @@ t.test("the CRC is zlib's, with and without zlib", async (t) => {
   const random = seededRandom(seed);
   for (let i = 0; i < 200; i++) {
     const bytes = Buffer.from(Array.from({ length: i }, () => Math.floor(random() * 256)));
-    if (crc32(bytes) !== crc32ByTable(bytes)) t.fail(`they differ for ${bytes.toString('hex')}`);
+    if (crc32(bytes) !== crc32ByTable(bytes) || crc32(bytes, i) !== crc32ByTable(bytes, i))
+      t.fail(`they differ for ${bytes.toString('hex')}`);
   }
 });

@@ -107,7 +107,7 @@ t.test('the history is linked from the newest segment along its heads', async (t
 });
 
 const line = (events: SealedRecord['events'], synced: number) =>
-  encodeLine(seal({ events, contents: [] }), synced);
+  encodeLine(seal({ events, contents: [] }), { segment: 1, synced });
 const held = (id: string) => [{ e: 'cancelled', id, at: { wallMs: 0, boot: '', bootMs: 0 } } as const];
 
 /** Three records, the third of which says that the first two were synced. */
@@ -120,8 +120,8 @@ function threeLines(): { bytes: Buffer; starts: number[] } {
 }
 
 function judged(bytes: Buffer, upTo: number | null = null) {
-  const pieces = scan(bytes, 0, upTo ?? bytes.length);
-  const { valid, damaged, provenTo } = judge({ segment: 1, from: 0, upTo }, pieces);
+  const stretch = { segment: 1, from: 0, upTo };
+  const { valid, damaged, provenTo } = judge(stretch, scan(bytes, stretch));
   return { ids: valid.map(({ record }) => (record.events[0] as { id: string }).id), damaged, provenTo };
 }
 
@@ -168,4 +168,15 @@ t.test('below a follower nothing may be missing, and nothing behind it counts', 
   t.same(judged(bytes, third), { ids: ['a', 'b'], damaged: [], provenTo: third }, 'what is behind is void');
   const holed = Buffer.from(bytes).fill(0, second, third);
   t.same(judged(holed, third), { ids: ['a'], damaged: [{ offset: second, end: third }], provenTo: third });
+});
+
+t.test('what an earlier use of the segment left is no history', async (t) => {
+  const { bytes } = threeLines();
+  const used = Buffer.concat([bytes, bytes, bytes]);
+  const again = encodeLine(seal({ events: held('new'), contents: [] }), { segment: 2, synced: 0 });
+  again.copy(used, 0);
+  const stretch = { segment: 2, from: 0, upTo: null };
+  const { valid, damaged } = judge(stretch, scan(used, stretch));
+  t.equal(valid.length, 1);
+  t.same(damaged, []);
 });

@@ -1,0 +1,56 @@
+/** What was handed to the journal and not yet written, in order. Only journal.ts uses this. */
+import type { FieldpostError } from '../errors.js';
+import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../limits.js';
+import type { SealedRecord } from './record.js';
+
+/** How sure a record must be before it is applied: `synced`, or, for an outcome, only `written`. */
+export type Urgency = 'synced' | 'written';
+
+/** Somebody who waits for an answer. */
+export interface Waiter {
+  readonly resolve: () => void;
+  readonly reject: (error: FieldpostError) => void;
+}
+
+export interface Entry extends Waiter {
+  readonly record: SealedRecord;
+  readonly urgency: Urgency;
+}
+
+export class AppendQueue {
+  #entries: Entry[] = [];
+
+  get isEmpty(): boolean {
+    return this.#entries.length === 0;
+  }
+
+  push(entry: Entry): void {
+    this.#entries.push(entry);
+  }
+
+  /** The entries at the head that fit into `roomBytes`, the last of which are for outcomes alone. */
+  takeFitting(roomBytes: number): Entry[] {
+    let room = roomBytes;
+    let count = 0;
+    for (const { record, urgency } of this.#entries) {
+      room -= record.bytesMax;
+      if (room < (urgency === 'synced' ? OUTCOME_RESERVE_BYTES : 0)) break;
+      count++;
+    }
+    return this.#entries.splice(0, count);
+  }
+
+  /** At least the head, and as much behind it as leaves an ordinary new segment half empty. */
+  takeForNew(): Entry[] {
+    let bytes = 0;
+    const end = this.#entries.findIndex(({ record }, i) => {
+      bytes += record.bytesMax;
+      return i > 0 && bytes > SEGMENT_BYTES / 2;
+    });
+    return this.#entries.splice(0, end === -1 ? this.#entries.length : end);
+  }
+
+  takeAll(): Entry[] {
+    return this.#entries.splice(0);
+  }
+}
