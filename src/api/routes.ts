@@ -82,7 +82,7 @@ export const ROUTES: readonly Route[] = [
       summary: 'Make a message due now; queue a failed one anew',
       status: 202,
       answer: 'Message',
-      problems: [404, 409, 429, 507],
+      problems: [404, 409, 507],
     },
   },
   {
