@@ -5,7 +5,6 @@
 import { createApi } from './api/server.js';
 import type { Config, ListenConfig } from './config.js';
 import { Delivery } from './delivery/loop.js';
-import { openSession } from './delivery/smtp-session.js';
 import { wordsOf } from './errors.js';
 import { EARLIEST_WALL_MS, PLAUSIBLE_YEARS, STOP_REQUESTS_MS, YEAR_MS } from './limits.js';
 import { domainOf, needsSmtpUtf8 } from './message/address.js';
@@ -109,7 +108,11 @@ function createDelivery(config: Config, system: System, store: Store): Delivery 
     store,
     config,
     ...system,
-    open: (relay) => openSession({ relay, ...session }),
+    open: async (relay) => {
+      // Loaded with the first connection: a daemon that waits for a link need not carry TLS about.
+      const { openSession } = await import('./delivery/smtp-session.js');
+      return openSession({ relay, ...session });
+    },
     render: (message: Message, content: Content) => {
       const { size, bytes } = render({
         from: config.from,

@@ -3,25 +3,21 @@
  * The process: arguments, environment, signals and exit codes. Nothing else touches `process`.
  */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { runCommand } from './cli/cli.js';
 import { EXIT, type ServiceName } from './cli/command.js';
 import { type Config, type Environment, formatProblem, parseConfig } from './config.js';
 import { createDaemon, type Daemon, nameOf, type System } from './daemon.js';
-import { startDev } from './dev/dev.js';
 import { type ErrorCode, FieldpostError } from './errors.js';
 import { systemClock } from './system/clock.js';
-import { systemDisk } from './system/disk.js';
+import { readText, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog } from './system/log.js';
 
-const VERSION = (
-  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
-).version;
+const VERSION = (JSON.parse(readText(new URL('../../package.json', import.meta.url))) as { version: string })
+  .version;
 
 const clock = systemClock();
-const read = (path: string) => readFileSync(path, 'utf8');
 
 /** Exit statuses of a service that could not start (sysexits(3)). */
 const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
@@ -31,7 +27,7 @@ const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
 
 /** Runs the service until a signal; gives the exit status. */
 async function serve(name: ServiceName, env: Environment): Promise<number> {
-  const parsed = parseConfig(env, read, { hostname: hostname() });
+  const parsed = parseConfig(env, readText, { hostname: hostname() });
   if ('problems' in parsed) {
     for (const problem of parsed.problems) process.stderr.write(`fieldpost: ${formatProblem(problem)}\n`);
     return EXIT.config;
@@ -72,6 +68,7 @@ function createSystem(config: Config): System {
 
 async function start(name: ServiceName, config: Config, system: System): Promise<{ stop(): Promise<void> }> {
   if (name === 'run') return createDaemon(config, system);
+  const { startDev } = await import('./dev/dev.js');
   return startDev({
     config,
     disk: system.disk,
@@ -108,7 +105,7 @@ const exitCode = await runCommand(process.argv.slice(2), {
   stdout: { write: (text) => void process.stdout.write(text), isTTY: process.stdout.isTTY },
   stderr: { write: (text) => void process.stderr.write(text), isTTY: process.stderr.isTTY },
   stdin: process.stdin,
-  read,
+  read: readText,
   hostname: hostname(),
   version: VERSION,
   clock,

@@ -493,15 +493,10 @@ t.test(
   async (t) => {
     const text = readme ?? '';
     const rows = Object.entries<Setting<unknown>>(SETTINGS).map(([key, setting]) => {
-      const applies = setting.reload ? 'SIGHUP' : 'restart';
-      return `| \`${key}\` | ${setting.fallbackWords} | ${setting.allowed} | ${setting.about} | ${applies} |`;
+      return `| \`${key}\` | ${setting.fallbackWords} | ${setting.allowed} | ${setting.about} |`;
     });
     const missing = rows.filter((row) => !text.includes(row));
-    t.strictSame(
-      missing,
-      [],
-      `README.md lacks these rows of: | key | default | allowed | what it is for | applies at |`,
-    );
+    t.strictSame(missing, [], `README.md lacks these rows of: | key | default | allowed | what it is for |`);
     const strangers = [...text.matchAll(/FIELDPOST_[A-Z_]*[A-Z](?![A-Z_*])/g)].map(([key]) => key);
     t.strictSame(
       strangers.filter((key) => !Object.hasOwn(SETTINGS, key) && !key.startsWith('FIELDPOST_TEST')),

@@ -6,26 +6,21 @@ import { parseArgs } from 'node:util';
 import { nearest } from '../config/nearest.js';
 import type { Environment } from '../config.js';
 import { wordsOf } from '../errors.js';
-import { check } from './check.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
 import { serviceEnvironment, withEnvFile } from './environment.js';
-import { queue } from './queue.js';
-import { send } from './send.js';
 import { service } from './service.js';
-import { status } from './status.js';
-import { version } from './version.js';
 import { columns, printable } from './words.js';
 
-const COMMANDS: readonly Command[] = [
-  service('run'),
-  service('dev'),
-  service('cloud'),
-  check,
-  status,
-  queue,
-  send,
-  version,
-];
+// Loaded when asked for: the daemon, which is started by one of them, does not carry the others about.
+const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  run: async () => service('run'),
+  dev: async () => service('dev'),
+  check: async () => (await import('./check.js')).check,
+  status: async () => (await import('./status.js')).status,
+  queue: async () => (await import('./queue.js')).queue,
+  send: async () => (await import('./send.js')).send,
+  version: async () => (await import('./version.js')).version,
+};
 
 const COMMON = { help: { type: 'boolean', short: 'h' }, 'env-file': { type: 'string' } } as const;
 
@@ -49,12 +44,11 @@ export async function runCommand(argv: readonly string[], context: CommandContex
 async function dispatch(argv: readonly string[], context: CommandContext): Promise<number> {
   const [name, ...rest] = argv;
   if (name === undefined) {
-    context.stderr.write(overview());
+    context.stderr.write(await overview());
     return EXIT.usage;
   }
   if (name === '--help' || name === '-h' || name === 'help') return help(rest[0], context);
-  if (name === '--version' || name === '-V') return version.run({ options: {}, words: [] }, context);
-  const command = find(name);
+  const command = await find(name === '--version' || name === '-V' ? 'version' : name);
   const input = readArguments(command, rest);
   if (input.options.help === true) {
     context.stdout.write(`${command.help}\n`);
@@ -69,24 +63,22 @@ function environmentFor(command: Command, input: CommandInput, context: CommandC
   return command.asksService ? serviceEnvironment(context) : context.env;
 }
 
-function help(name: string | undefined, context: CommandContext): number {
-  context.stdout.write(name === undefined ? overview() : `${find(name).help}\n`);
+async function help(name: string | undefined, context: CommandContext): Promise<number> {
+  context.stdout.write(name === undefined ? await overview() : `${(await find(name)).help}\n`);
   return EXIT.ok;
 }
 
-function find(name: string): Command {
-  const found = COMMANDS.find((command) => command.name === name);
-  if (found !== undefined) return found;
-  const meant = nearest(
-    name,
-    COMMANDS.map((command) => command.name),
-  );
+async function find(name: string): Promise<Command> {
+  const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (load !== undefined) return load();
+  const meant = nearest(name, Object.keys(COMMANDS));
   const guess = meant === null ? '' : `; did you mean ${meant}?`;
   throw new CommandError(EXIT.usage, `there is no command ${name}${guess}`, 'fieldpost --help lists them.');
 }
 
-function overview(): string {
-  const rows = columns(COMMANDS.map(({ name, summary }) => [`  ${name}`, summary]));
+async function overview(): Promise<string> {
+  const commands = await Promise.all(Object.values(COMMANDS).map((load) => load()));
+  const rows = columns(commands.map(({ name, summary }) => [`  ${name}`, summary]));
   return `fieldpost <command> [options]
 
 ${rows.join('\n')}

@@ -24,7 +24,7 @@ export interface Output {
 }
 
 /** The daemon's own commands, which main carries out. */
-export type ServiceName = 'run' | 'dev' | 'cloud';
+export type ServiceName = 'run' | 'dev';
 
 /** Everything a command gets of the world. */
 export interface CommandContext {

@@ -1,19 +1,16 @@
 /**
- * `fieldpost run`, `dev` and `cloud`: named and explained here, carried out by main. Used by cli.ts.
+ * `fieldpost run` and `dev`: named and explained here, carried out by main. Used by cli.ts.
  */
 import { type Command, CommandError, EXIT, type ServiceName } from './command.js';
 
 const SUMMARY: Record<ServiceName, string> = {
   run: 'run the daemon (what the systemd service does)',
-  dev: 'run the daemon with a mail catcher and a reference cloud, all on this machine',
-  cloud: 'run the reference cloud alone',
+  dev: 'run the daemon with a mail catcher, all on this machine',
 };
 
 const DETAIL: Record<ServiceName, string> = {
-  run: 'It runs until SIGTERM or Ctrl-C; SIGHUP re-reads what can change without a restart.\nA configuration with problems ends it with exit status 78; fieldpost check shows the same.',
+  run: 'It runs until SIGTERM or Ctrl-C. A configuration with problems ends it with exit status 78; fieldpost check\nshows the same.',
   dev: 'It prints the addresses, a curl line to try, and every mail as it arrives. State is kept in ./.fieldpost.',
-  cloud:
-    'It keeps the documents of devices, watches their heartbeats, and tells people when one falls silent.',
 };
 
 /** The command that starts this service. */

@@ -14,8 +14,6 @@ export interface Setting<T> {
   readonly about: string;
   /** True: the value is never shown. */
   readonly secret: boolean;
-  /** True: SIGHUP takes up a change. False: only a restart does. */
-  readonly reload: boolean;
   parse(text: string): T;
   /** The effective value for people; null where another key tells it. */
   readonly show: ((config: Config) => string) | null;
@@ -24,7 +22,6 @@ export interface Setting<T> {
 /** How a setting differs from most. */
 export interface Traits {
   readonly secret?: true;
-  readonly reload?: false;
 }
 
 /** A setting that always has a value. */
@@ -58,6 +55,6 @@ function make<T>(
   about: string,
   traits: Traits,
 ): Setting<T> {
-  const { secret = false, reload = true } = traits;
-  return { fallback, fallbackWords, allowed: kind.allowed, about, secret, reload, parse: kind.parse, show };
+  const { secret = false } = traits;
+  return { fallback, fallbackWords, allowed: kind.allowed, about, secret, parse: kind.parse, show };
 }

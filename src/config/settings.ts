@@ -18,8 +18,6 @@ import {
 } from './values.js';
 
 const SECRET: Traits = { secret: true };
-const RESTART: Traits = { reload: false };
-const SECRET_RESTART: Traits = { secret: true, reload: false };
 
 const userName = {
   allowed: 'the name the relay knows this device by',
@@ -98,7 +96,6 @@ export const SETTINGS = {
     '127.0.0.1:43770',
     (config) => config.listen,
     'Where the local API listens. Anything but loopback and unix sockets needs a token. Port 0 takes any free one.',
-    RESTART,
   ),
   FIELDPOST_ALLOWED_HOSTS: optional(
     hosts,
@@ -125,7 +122,6 @@ export const SETTINGS = {
     '`$STATE_DIRECTORY`, else `./.fieldpost`',
     (config) => config.stateDir,
     'Where messages and the address book are kept.',
-    RESTART,
   ),
   FIELDPOST_LOG: given(
     oneOf(['debug', 'info', 'warn', 'error']),
@@ -186,42 +182,38 @@ export const SETTINGS = {
     'none: no cloud link',
     (config) => config.cloud?.url ?? '',
     'The base URL of the cloud. Needs a device id and a key.',
-    RESTART,
   ),
   FIELDPOST_DEVICE_ID: optional(
     deviceId,
     'none',
     (config) => config.cloud?.deviceId ?? '',
     'The name of this device in the cloud.',
-    RESTART,
   ),
   FIELDPOST_CLOUD_KEY_FILE: optional(
     secretFile,
     credential('cloud-key'),
     null,
     "This device's key to the cloud.",
-    SECRET_RESTART,
+    SECRET,
   ),
   FIELDPOST_CLOUD_KEY: optional(
     bearer,
     'none',
     (config) => hidden(config.cloud?.key),
     'The same in the environment: works and warns.',
-    SECRET_RESTART,
+    SECRET,
   ),
   FIELDPOST_CLOUD_CA_FILE: optional(
     caFile,
     "the system's",
     (config) => certificates(config.cloud?.ca),
     "The private CA of the cloud's certificate.",
-    RESTART,
   ),
   FIELDPOST_HEARTBEAT: given(
     duration('5s', '1h'),
     '30s',
     (config) => config.heartbeatMs,
     'How often the cloud is told that this device is alive.',
-    RESTART,
   ),
   FIELDPOST_MAX_BODY: given(
     size('1KiB', '16MiB'),

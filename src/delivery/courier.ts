@@ -6,13 +6,13 @@
 import { FieldpostError, wordsOf } from '../errors.js';
 import type { Content, Message, Verdict } from '../message/message.js';
 import { isExpired, Reachability } from './age.js';
+import { SessionError } from './conversation.js';
 import type { Line } from './line.js';
 import type { DeliveryOptions } from './loop.js';
 import { type Outcome, outcomeOf, reasonOf } from './outcome.js';
 import type { RelayHealth } from './relay-health.js';
 import type { Ending } from './reply.js';
 import { retryDelayMs } from './schedule.js';
-import { SessionError } from './smtp-session.js';
 
 /** A message as it goes over the wire. */
 export interface Parcel {

@@ -2,7 +2,7 @@
  * The file system, as little of it as the store needs, so that a faulty one can be faked honestly. Nothing
  * here is on stable storage before the sync that its comment names.
  */
-import { constants } from 'node:fs';
+import { constants, readFileSync } from 'node:fs';
 import { access, mkdir, open, readdir, readFile, rename, rm, statfs } from 'node:fs/promises';
 import { systemCodeOf } from '../errors.js';
 
@@ -119,4 +119,9 @@ export function systemDisk(): Disk {
       };
     },
   };
+}
+
+/** A small text file, at the start, when there is nothing else to do. Throws what node:fs throws. */
+export function readText(path: string | URL): string {
+  return readFileSync(path, 'utf8');
 }
