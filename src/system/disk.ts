@@ -2,8 +2,19 @@
  * The file system, as little of it as the store needs, so that a faulty one can be faked honestly. Nothing
  * here is on stable storage before the sync that its comment names.
  */
-import { constants, readFileSync } from 'node:fs';
-import { access, mkdir, open, readdir, readFile, rename, rm, statfs } from 'node:fs/promises';
+import {
+  close,
+  constants,
+  fdatasync,
+  fstat,
+  fsync,
+  open,
+  read,
+  readFileSync,
+  type Stats,
+  write,
+} from 'node:fs';
+import { access, mkdir, readdir, readFile, rename, rm, statfs } from 'node:fs/promises';
 import { systemCodeOf } from '../errors.js';
 
 export interface Disk {
@@ -56,29 +67,8 @@ const FLAGS = {
 export function systemDisk(): Disk {
   return {
     async open(path, how) {
-      const handle = await open(path, FLAGS[how], 0o600);
-      return {
-        async read(offset, length) {
-          const bytes = Buffer.allocUnsafe(length);
-          let filled = 0;
-          while (filled < length) {
-            const { bytesRead } = await handle.read(bytes, filled, length - filled, offset + filled);
-            if (bytesRead === 0) break;
-            filled += bytesRead;
-          }
-          return bytes.subarray(0, filled);
-        },
-        async write(bytes, offset) {
-          let done = 0;
-          while (done < bytes.length) {
-            const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, offset + done);
-            done += bytesWritten;
-          }
-        },
-        sync: () => handle.datasync(),
-        size: async () => (await handle.stat()).size,
-        close: () => handle.close(),
-      };
+      const fd = await called<number>((done) => open(path, FLAGS[how], 0o600, done));
+      return openFile(fd);
     },
     async readWhole(path) {
       try {
@@ -103,11 +93,11 @@ export function systemDisk(): Disk {
     rename,
     remove: (path) => rm(path, { force: true }),
     async syncDirectory(path) {
-      const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+      const fd = await called<number>((done) => open(path, constants.O_RDONLY | constants.O_DIRECTORY, done));
       try {
-        await handle.sync();
+        await called<void>((done) => fsync(fd, done));
       } finally {
-        await handle.close();
+        await called<void>((done) => close(fd, done));
       }
     },
     async space(path) {
@@ -119,6 +109,45 @@ export function systemDisk(): Disk {
       };
     },
   };
+}
+
+/** A file by its descriptor: under load that costs half of what a FileHandle does. */
+function openFile(fd: number): DiskFile {
+  return {
+    async read(offset, length) {
+      const bytes = Buffer.allocUnsafe(length);
+      let filled = 0;
+      while (filled < length) {
+        const count = await called<number>((done) =>
+          read(fd, bytes, filled, length - filled, offset + filled, done),
+        );
+        if (count === 0) break;
+        filled += count;
+      }
+      return bytes.subarray(0, filled);
+    },
+    async write(bytes, offset) {
+      let done = 0;
+      while (done < bytes.length) {
+        done += await called<number>((told) =>
+          write(fd, bytes, done, bytes.length - done, offset + done, told),
+        );
+      }
+    },
+    sync: () => called<void>((done) => fdatasync(fd, done)),
+    size: async () => (await called<Stats>((done) => fstat(fd, done))).size,
+    close: () => called<void>((done) => close(fd, done)),
+  };
+}
+
+/** The result that a call of node:fs hands to its callback, as a promise. */
+function called<T>(call: (done: (error: Error | null, result?: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    call((error, result) => {
+      if (error) reject(error);
+      else resolve(result as T);
+    });
+  });
 }
 
 /** A small text file, at the start, when there is nothing else to do. Throws what node:fs throws. */
