@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
 import { runCommand } from './cli/cli.js';
 import { EXIT, type ServiceName } from './cli/command.js';
 import { type Config, type Environment, formatProblem, parseConfig } from './config.js';
@@ -16,6 +17,10 @@ import { createLog } from './system/log.js';
 
 const VERSION = (JSON.parse(readText(new URL('../../package.json', import.meta.url))) as { version: string })
   .version;
+
+// Nearly all that is made is gone after one request. V8 would let the young generation grow to keep more of the
+// dead about; where it stays small, memory under load is a fifth less, at no cost in speed (scripts/bench memory).
+setFlagsFromString('--semi-space-growth-factor=1');
 
 const clock = systemClock();
 
