@@ -13,6 +13,8 @@ export interface DaemonProcess {
   readonly port: number;
   /** What it printed so far. */
   readonly lines: string[];
+  /** Resolves with the next line that it prints. */
+  nextLine(): Promise<string>;
   /** Sends the signal and resolves with the exit code, null if the signal ended it. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
@@ -28,8 +30,9 @@ export async function startDaemon(
   });
   const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
   const lines: string[] = [];
+  const output = createInterface({ input: child.stdout });
   const port = await new Promise<number>((resolve, reject) => {
-    createInterface({ input: child.stdout }).on('line', (line) => {
+    output.on('line', (line) => {
       lines.push(line);
       const found = /started .*listen=[^ ,]*?:(\d+)/.exec(line)?.[1];
       if (found !== undefined) resolve(Number(found));
@@ -42,6 +45,7 @@ export async function startDaemon(
     child,
     port,
     lines,
+    nextLine: async () => ((await once(output, 'line')) as [string])[0],
     async end(signal) {
       child.kill(signal);
       const [code] = await ended;
