@@ -1,4 +1,6 @@
-/** What was handed to the journal and not yet written, in order. Only journal.ts uses this. */
+/**
+ * What was handed to the journal and not yet written, in order. Only journal.ts uses this.
+ */
 import type { FieldpostError } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../limits.js';
 import type { SealedRecord } from './record.js';
@@ -12,11 +14,13 @@ export interface Waiter {
   readonly reject: (error: FieldpostError) => void;
 }
 
+/** A record that waits to be written. */
 export interface Entry extends Waiter {
   readonly record: SealedRecord;
   readonly urgency: Urgency;
 }
 
+/** The queue; its head is written first. */
 export class AppendQueue {
   #entries: Entry[] = [];
 

@@ -1,4 +1,6 @@
-/** CRC-32 (ISO 3309, as in zlib and PNG) of the journal's lines, contents and snapshots. */
+/**
+ * CRC-32 (ISO 3309, as in zlib and PNG) of the journal's lines, contents and snapshots.
+ */
 import zlib from 'node:zlib';
 
 /** The CRC-32 of `bytes`, unsigned; with `start`, of whatever has that CRC followed by `bytes`. */

@@ -15,15 +15,16 @@ import type { Position } from './event.js';
 import {
   CONTENTS_OFFSET,
   encodeLine,
+  encodeLines,
   type Follows,
   type JournalRecord,
-  type LineContext,
   merge,
   type SealedRecord,
   seal,
 } from './record.js';
 import type { Prepared, Segments } from './segments.js';
 
+/** What the ledger hands to the journal. */
 export interface JournalOptions {
   readonly segments: Segments;
   readonly clock: Clock;
@@ -45,6 +46,7 @@ interface Current {
   offset: number;
 }
 
+/** One writer; every append waits its turn and is answered when it is as sure as asked. */
 export class Journal {
   readonly #options: JournalOptions;
   readonly #queue = new AppendQueue();
@@ -156,7 +158,7 @@ export class Journal {
     if (!current) return await this.#renew(group);
     const records = group.map(({ record }) => record);
     const at = { segment: current.segment.number, synced: this.#syncedIn(current) };
-    const { bytes, starts } = encodeAll(records, current.offset, at);
+    const { bytes, starts } = encodeLines(records, current.offset, at);
     try {
       if (bytes.length > 0) await current.segment.file.write(bytes, current.offset);
       if (durable) await current.segment.file.sync();
@@ -209,7 +211,7 @@ export class Journal {
     const at = { segment: segment.number, synced: 0 };
     const head = encodeLine(carried, { ...at, head: { store, follows: this.#proven } });
     const records = group.map(({ record }) => record);
-    const { bytes, starts } = encodeAll(records, head.length, at);
+    const { bytes, starts } = encodeLines(records, head.length, at);
     try {
       await segment.file.write(Buffer.concat([head, bytes]), 0);
       await segment.file.sync();
@@ -278,22 +280,6 @@ export class Journal {
     if (trouble) for (const waiter of this.#syncWaiters.splice(0)) waiter.reject(trouble);
     this.#options.onTrouble(trouble);
   }
-}
-
-function encodeAll(
-  records: readonly SealedRecord[],
-  from: number,
-  context: LineContext,
-): { bytes: Buffer; starts: number[] } {
-  const starts: number[] = [];
-  let at = from;
-  const lines = records.map((record) => {
-    const line = encodeLine(record, context);
-    starts.push(at);
-    at += line.length;
-    return line;
-  });
-  return { bytes: lines.length === 1 ? (lines[0] as Buffer) : Buffer.concat(lines), starts };
 }
 
 function asTrouble(error: unknown): FieldpostError {

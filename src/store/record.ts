@@ -28,6 +28,7 @@ export interface Follows {
   readonly upTo: number;
 }
 
+/** Events that stand or fall together, and the contents they bring. */
 export interface JournalRecord {
   readonly events: readonly StoreEvent[];
   /** The contents' JSON texts, in the order in which the events name them. */
@@ -63,6 +64,7 @@ export interface SealedRecord extends JournalRecord {
   readonly bytesMax: number;
 }
 
+/** Makes a record ready to be written. */
 export function seal(record: JournalRecord): SealedRecord {
   const eventsText = JSON.stringify(record.events);
   let bytesMax = CONTENTS_OFFSET + 64 + HEAD_BYTES_MAX + Buffer.byteLength(eventsText);
@@ -106,6 +108,23 @@ export function encodeLine({ contents, eventsText }: SealedRecord, context: Line
   line[at++] = COMMA;
   line.write(rest, at);
   return sealLine(line, segment);
+}
+
+/** The lines of records that follow each other from `from` on, and where each starts. */
+export function encodeLines(
+  records: readonly SealedRecord[],
+  from: number,
+  context: LineContext,
+): { bytes: Buffer; starts: number[] } {
+  const starts: number[] = [];
+  let at = from;
+  const lines = records.map((record) => {
+    const line = encodeLine(record, context);
+    starts.push(at);
+    at += line.length;
+    return line;
+  });
+  return { bytes: lines.length === 1 ? (lines[0] as Buffer) : Buffer.concat(lines), starts };
 }
 
 const COMMA = 0x2c;
