@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-const MAIN = new URL('../../build/dist/main.js', import.meta.url).pathname;
+/** The built program. */
+export const MAIN = new URL('../../build/dist/main.js', import.meta.url).pathname;
 /** Tests of the whole program need it built; `npm test` does that first. */
 export const isBuilt = existsSync(MAIN);
 

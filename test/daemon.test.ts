@@ -1,0 +1,127 @@
+/** The composition root on a real disk and real sockets: it starts whole or not at all, and stops in order. */
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:net';
+import { SMTPServer } from 'smtp-server';
+import t from 'tap';
+import { type Config, parseConfig } from '../src/config.js';
+import { createDaemon, nameOf, type System } from '../src/daemon.js';
+import { systemClock } from '../src/system/clock.js';
+import { systemDisk } from '../src/system/disk.js';
+import { systemLock } from '../src/system/lock.js';
+import { createLog } from '../src/system/log.js';
+
+function world(): { system: System; lines: string[] } {
+  const lines: string[] = [];
+  const clock = systemClock();
+  const log = createLog({
+    level: 'debug',
+    priorities: true,
+    write: (line) => lines.push(line),
+    wallMs: Date.now,
+  });
+  const system = {
+    disk: systemDisk(),
+    clock,
+    log,
+    randomBytes,
+    random: Math.random,
+    takeLock: systemLock,
+    hostname: 'device.example',
+    version: '0.0.0',
+  };
+  return { system, lines };
+}
+
+function configOf(env: Record<string, string>): Config {
+  const parsed = parseConfig({ FIELDPOST_LISTEN: '127.0.0.1:0', ...env }, () => '', {
+    hostname: 'device.example',
+  });
+  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
+  return parsed.config;
+}
+
+const post = (address: string, subject: string) =>
+  fetch(`http://${address}/api/internal/messages`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify([{ type: 1, destination: 'john@example.com', subject }]),
+  });
+
+t.test('from the post to the relay, and the same after a restart', async (t) => {
+  const arrived: string[] = [];
+  let seen: () => void = () => undefined;
+  const relay = new SMTPServer({
+    disabledCommands: ['AUTH', 'STARTTLS'],
+    onData(stream, _session, done) {
+      let text = '';
+      stream.on('data', (chunk) => {
+        text += chunk;
+      });
+      stream.on('end', () => {
+        arrived.push(text);
+        done();
+        seen();
+      });
+    },
+  });
+  await new Promise<void>((resolve) => relay.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => new Promise<void>((resolve) => relay.close(resolve)));
+  const { port } = relay.server.address() as { port: number };
+  const FIELDPOST_STATE_DIR = t.testdir();
+
+  const { system } = world();
+  const offline = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), system);
+  const kept = await post(nameOf(offline.addresses[0] as never), 'kept');
+  t.equal(kept.status, 202, 'without a relay it is kept');
+  const [{ id }] = (await kept.json()) as [{ id: string }];
+  await offline.stop();
+
+  const arrival = new Promise<void>((resolve) => {
+    seen = resolve;
+  });
+  const FIELDPOST_RELAY = `smtp://127.0.0.1:${port}?tls=never`;
+  const online = await createDaemon(configOf({ FIELDPOST_STATE_DIR, FIELDPOST_RELAY }), world().system);
+  await arrival;
+  await online.stop();
+  t.equal(arrived.length, 1);
+  t.match(arrived[0], /^Subject: kept\r$/m);
+  t.match(arrived[0], new RegExp(`^Message-ID: <${id}\\.[0-9a-f]{16}@device\\.example>\r$`, 'm'));
+});
+
+t.test('one that cannot listen leaves nothing running', async (t) => {
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  const { port } = other.address() as { port: number };
+  const FIELDPOST_STATE_DIR = t.testdir();
+  const taken = configOf({ FIELDPOST_STATE_DIR, FIELDPOST_LISTEN: `127.0.0.1:${port}` });
+  await t.rejects(createDaemon(taken, world().system), {
+    code: 'unavailable',
+    message: new RegExp(`:${port}`),
+  });
+  other.close();
+  const daemon = await createDaemon(taken, world().system);
+  await t.rejects(createDaemon(configOf({ FIELDPOST_STATE_DIR }), world().system), {
+    code: 'already-running',
+  });
+  await daemon.stop();
+});
+
+t.test('each thing is stopped, also after one that could not be', async (t) => {
+  const { system, lines } = world();
+  const disk = { ...system.disk };
+  const daemon = await createDaemon(configOf({ FIELDPOST_STATE_DIR: t.testdir() }), {
+    ...system,
+    disk,
+    takeLock: async (path) => {
+      const lock = await system.takeLock(path);
+      return {
+        async release() {
+          await lock.release();
+          throw new Error('the lock is stuck');
+        },
+      };
+    },
+  });
+  await t.rejects(daemon.stop(), { message: 'the lock is stuck' });
+  t.match(lines.join(''), /stop failed reason="the lock is stuck"\n.*stopped/);
+});

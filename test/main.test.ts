@@ -1,0 +1,77 @@
+/** The process: exit codes and signals, as systemd and shells see them. */
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import t from 'tap';
+import { isBuilt, MAIN, startDaemon } from './support/daemon.js';
+
+const options = { skip: isBuilt ? false : 'the program is not built' };
+
+function run(args: readonly string[], env: Record<string, string> = {}) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env.PATH, ...env },
+    encoding: 'utf8',
+    timeout: 20_000,
+  });
+  return { status, stdout, stderr };
+}
+
+t.test('the version is that of the package', options, async (t) => {
+  t.match(run(['version']), { status: 0, stdout: /^fieldpost \d+\.\d+\.\d+\n$/ });
+});
+
+t.test('a bad configuration ends with 78, all problems at once', options, async (t) => {
+  const { status, stderr } = run(['run'], { FIELDPOST_RELAI: 'x', FIELDPOST_MAX_BATCH: 'many' });
+  t.equal(status, 78);
+  t.match(stderr, /FIELDPOST_RELAI.*FIELDPOST_RELAY/);
+  t.match(stderr, /FIELDPOST_MAX_BATCH/);
+});
+
+t.test('a second daemon ends with 75, one that cannot listen with 69', options, async (t) => {
+  const FIELDPOST_STATE_DIR = t.testdir();
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR });
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const second = run(['run'], { FIELDPOST_STATE_DIR, FIELDPOST_LISTEN: '127.0.0.1:0' });
+  t.match(second, { status: 75, stdout: /cannot start .*another daemon/ });
+  const third = run(['run'], {
+    FIELDPOST_STATE_DIR: t.testdir(),
+    FIELDPOST_LISTEN: `127.0.0.1:${daemon.port}`,
+  });
+  t.match(third, { status: 69, stdout: /cannot start .*EADDRINUSE/ });
+  t.equal(await daemon.end('SIGTERM'), 0, 'SIGTERM ends it with 0');
+});
+
+t.test('a request under way is answered before the end', options, async (t) => {
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir() });
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const body = JSON.stringify([{ type: 1, destination: 'john@example.com', subject: 'late' }]);
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
+  const call = request({ port: daemon.port, method: 'POST', path: '/api/internal/messages', headers });
+  call.flushHeaders();
+  call.write(body.slice(0, 10));
+  await once(call, 'socket');
+  // A request that came later and was answered shows that the first has begun.
+  await new Promise((resolve) => request({ port: daemon.port, path: '/healthz' }, resolve).end());
+  const ended = daemon.end('SIGTERM');
+  while (!daemon.lines.some((line) => line.includes('stopping'))) await daemon.nextLine();
+  call.end(body.slice(10));
+  const [answer] = (await once(call, 'response')) as [{ statusCode: number }];
+  t.equal(answer.statusCode, 202);
+  t.equal(await ended, 0);
+});
+
+t.test('a second signal ends it at once', options, async (t) => {
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir() });
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  // Its body never comes, so the stop would wait for it.
+  const call = request({ port: daemon.port, method: 'POST', path: '/api/internal/messages' });
+  call.on('error', () => undefined);
+  call.setHeader('Content-Type', 'application/json');
+  call.setHeader('Content-Length', 100);
+  call.flushHeaders();
+  await once(call, 'socket');
+  await new Promise((resolve) => request({ port: daemon.port, path: '/healthz' }, resolve).end());
+  daemon.child.kill('SIGTERM');
+  while (!daemon.lines.some((line) => line.includes('stopping'))) await daemon.nextLine();
+  t.equal(await daemon.end('SIGTERM'), 128 + 15);
+});
