@@ -6,13 +6,13 @@ import { createApi } from './api/server.js';
 import type { Config, ListenConfig } from './config.js';
 import { Delivery } from './delivery/loop.js';
 import { wordsOf } from './errors.js';
-import { EARLIEST_WALL_MS, PLAUSIBLE_YEARS, STOP_REQUESTS_MS, YEAR_MS } from './limits.js';
+import { STOP_REQUESTS_MS } from './limits.js';
 import { domainOf, needsSmtpUtf8 } from './message/address.js';
 import type { Content, Message } from './message/message.js';
+import { wallMsOf } from './message/stamp.js';
 import { render } from './mime/letter.js';
 import { openStore, type StoreOptions } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
-import type { Clock } from './system/clock.js';
 import { openListeners } from './system/listen.js';
 
 /** The outside world as this daemon sees it; tests hand over fakes. */
@@ -23,6 +23,7 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly version: string;
 }
 
+/** A daemon that runs. */
 export interface Daemon {
   /** Where the local API listens; port 0 has become the port that was found. */
   readonly addresses: readonly ListenConfig[];
@@ -54,7 +55,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     nudge: () => delivery.nudge(),
     relayState: () => delivery.relayState(),
     outcomes: () => delivery.outcomes,
-    clockTrusted: () => isPlausible(clock),
+    clockTrusted: () => clock.trust() !== 'wrong',
   });
   try {
     const listeners = await openListeners(config.listen, (kind) => api.makeServer(kind));
@@ -119,19 +120,13 @@ function createDelivery(config: Config, system: System, store: Store): Delivery 
         to: message.destination,
         content,
         messageId: `${message.id}.${store.storeId}@${domain}`,
-        dateMs: isPlausible(clock) ? message.accepted.wallMs : null,
+        dateMs: clock.trust() === 'wrong' ? null : wallMsOf(message.accepted, clock, store.boots),
         attachments: [],
       });
       const smtpUtf8 = needsSmtpUtf8(config.from) || needsSmtpUtf8(message.destination);
       return { size, smtpUtf8, content: bytes };
     },
   });
-}
-
-/** A device that believes in 1970 or 2099 must not date a mail. */
-function isPlausible(clock: Clock): boolean {
-  const wallMs = clock.wallMs();
-  return wallMs >= EARLIEST_WALL_MS && wallMs < EARLIEST_WALL_MS + PLAUSIBLE_YEARS * YEAR_MS;
 }
 
 /** What we call ourselves in EHLO: the host's name where it can be one, else an address literal (RFC 5321 §4.1.3). */

@@ -6,6 +6,7 @@ import { type Fault, FieldpostError } from '../errors.js';
 import { IDEMPOTENCY_KEY_CHARS_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../limits.js';
 import { parseDrafts } from '../message/draft.js';
 import { type Draft, isFinal, type Message, type Status } from '../message/message.js';
+import { wallMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 import { readJson } from './body.js';
 import { checkPercent, type Exchange } from './exchange.js';
@@ -53,14 +54,14 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
 }
 
 /** `GET /api/internal/messages`; a parameter that is not right is a field fault (422), others are ignored. */
-export function list(exchange: Exchange, { store, clock }: ApiContext): void {
-  const { messages, next } = store.list(parseListQuery(exchange.query));
-  exchange.json(200, { messages: messages.map((message) => viewOf(message, clock)), next });
+export function list(exchange: Exchange, context: ApiContext): void {
+  const { messages, next } = context.store.list(parseListQuery(exchange.query));
+  exchange.json(200, { messages: messages.map((message) => viewOf(message, context)), next });
 }
 
 /** `GET /api/internal/messages/{id}` */
-export function get(exchange: Exchange, { store, clock }: ApiContext): void {
-  exchange.json(200, viewOf(known(store.get(exchange.id), exchange.id), clock));
+export function get(exchange: Exchange, context: ApiContext): void {
+  exchange.json(200, viewOf(known(context.store.get(exchange.id), exchange.id), context));
 }
 
 /** `DELETE /api/internal/messages/{id}` */
@@ -70,11 +71,12 @@ export async function cancel(exchange: Exchange, { store }: ApiContext): Promise
 }
 
 /** `POST /api/internal/messages/{id}/retry` */
-export async function retry(exchange: Exchange, { store, clock, nudge }: ApiContext): Promise<void> {
+export async function retry(exchange: Exchange, context: ApiContext): Promise<void> {
   const { id } = exchange;
+  const { store, nudge } = context;
   await store.retry(id);
   // Looked at before delivery is: the answer is what the call itself has done.
-  const view = viewOf(known(store.get(id), id), clock);
+  const view = viewOf(known(store.get(id), id), context);
   nudge();
   exchange.json(202, view);
 }
@@ -100,7 +102,7 @@ export async function release(exchange: Exchange, { store, nudge }: ApiContext):
 }
 
 /** A message as clients see it: envelope and progress, no content. */
-function viewOf(message: Message, clock: Clock) {
+function viewOf(message: Message, { store, clock }: ApiContext) {
   const { id, type, destination, status, accepted, attempts, lastReply } = message;
   return {
     id,
@@ -108,7 +110,7 @@ function viewOf(message: Message, clock: Clock) {
     destination,
     status,
     final: isFinal(status),
-    acceptedAt: new Date(accepted.wallMs).toISOString(),
+    acceptedAt: new Date(wallMsOf(accepted, clock, store.boots)).toISOString(),
     attempts,
     lastReply,
     nextAttemptAt: status === 'deferred' ? new Date(dueWallMs(message, clock)).toISOString() : null,

@@ -1,11 +1,12 @@
 /**
  * Offers one message to one relay and judges what comes of it: the loop asks, and acts on the answer. What
- * needs more than a single ending to be judged is remembered here: lost connections, and when relays were
- * reachable.
+ * needs more than a single ending to be judged is remembered: lost connections here, and how long relays were
+ * reachable in the store.
  */
 import { FieldpostError, wordsOf } from '../errors.js';
 import type { Content, Message, Verdict } from '../message/message.js';
-import { isExpired, Reachability } from './age.js';
+import { ageMs } from '../message/stamp.js';
+import { isExpired } from './age.js';
 import { SessionError } from './conversation.js';
 import type { Line } from './line.js';
 import type { DeliveryOptions } from './loop.js';
@@ -36,23 +37,21 @@ export type Fate =
 const LOST_MAX = 1000;
 const UNOFFERED: Fate = { kind: 'unoffered' };
 
+/** One for all lines. */
 export class Courier {
   readonly #options: DeliveryOptions;
-  readonly #reachability: Reachability;
   /** Messages whose last offer ended with the connection. */
   readonly #lost = new Set<string>();
   #isAbandoning = false;
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
-    // A message waiting for its turn asks more often than this; a longer silence may hide anything.
-    this.#reachability = new Reachability(2 * options.config.retryMaxMs);
   }
 
   /** Sees to it that the line leads to the relay. False if it cannot, which is the relay's trouble alone. */
   async reach(line: Line, health: RelayHealth): Promise<boolean> {
     try {
-      if (await line.connect(health.relay)) this.#reachability.contact(this.#options.clock.bootMs());
+      if (await line.connect(health.relay)) this.#heard();
       return true;
     } catch (error) {
       if (!(error instanceof SessionError)) throw error;
@@ -63,7 +62,13 @@ export class Courier {
 
   /** No relay can be reached: this time does not count. */
   missed(): void {
-    this.#reachability.missed();
+    this.#options.store.reachability.missed();
+  }
+
+  #heard(): void {
+    const { store, clock, config } = this.#options;
+    // A message waiting for its turn asks more often than this.
+    store.reachability.heard(clock.bootMs(), 2 * config.retryMaxMs);
   }
 
   /** We are about to close the connections: what ends now ends by our own doing. */
@@ -111,7 +116,7 @@ export class Courier {
   }
 
   #judgeRelay(health: RelayHealth, { blame }: Outcome, ending: Ending): void {
-    if ('reply' in ending) this.#reachability.contact(this.#options.clock.bootMs());
+    if ('reply' in ending) this.#heard();
     if (blame === 'relay' || blame === 'both') health.failed(reasonOf(ending));
     else health.good();
   }
@@ -122,9 +127,8 @@ export class Courier {
     else if (blame !== 'relay') this.#lost.delete(message.id);
     if (kind !== 'deferred') return { kind, reply };
     // It has been offered, so it may expire.
-    const reachableMs = this.#reachability.sinceMs(this.#acceptedMs(message));
-    if (isExpired(reachableMs, this.#options.config.maxAgeMs[message.type]))
-      return { kind: 'expired', reply };
+    const { store, clock, config } = this.#options;
+    if (isExpired(message, config.maxAgeMs[message.type], store, clock)) return { kind: 'expired', reply };
     // The second connection lost in a row over one message is charged to it, and so is each further one.
     const isCharged = blame === 'message' || (blame === 'both' && wasLost);
     return isCharged ? this.#deferral(message, reply) : { kind: 'behind', reply };
@@ -140,16 +144,10 @@ export class Courier {
   }
 
   #deferral(message: Message, reply: string): Fate {
-    const { config, random, clock } = this.#options;
-    const ageMs = Math.max(0, clock.bootMs() - this.#acceptedMs(message));
-    const delayMs = retryDelayMs(ageMs, random(), config.retryMinMs, config.retryMaxMs);
+    const { store, config, random, clock } = this.#options;
+    const oldMs = ageMs(message.retried ?? message.accepted, clock, store.boots);
+    const delayMs = retryDelayMs(oldMs, random(), config.retryMinMs, config.retryMaxMs);
     return { kind: 'deferred', reply, delayMs };
-  }
-
-  /** On this boot's clock; a message of an earlier boot is as old as this one at least. */
-  #acceptedMs({ accepted, retried }: Message): number {
-    const { boot, bootMs } = retried ?? accepted;
-    return boot === this.#options.clock.boot ? bootMs : 0;
   }
 }
 

@@ -19,6 +19,7 @@ import { Courier, type Render } from './courier.js';
 import { Line, type OpenSession } from './line.js';
 import { chooseRelay, nextRelayMs, overallState, RelayHealth, type RelayState } from './relay-health.js';
 
+/** What delivery is given. */
 export interface DeliveryOptions {
   readonly store: Store;
   readonly config: Pick<
@@ -41,6 +42,7 @@ export interface DeliveryOptions {
   readonly log: Log;
 }
 
+/** The loop; idle until started. */
 export class Delivery {
   /** How many messages came to what, since the start. */
   readonly outcomes: Record<Verdict['kind'], number> = { sent: 0, deferred: 0, failed: 0, expired: 0 };
@@ -65,7 +67,7 @@ export class Delivery {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
-    this.#startedMs = clock.wallMs();
+    this.#startedMs = clock.bootMs();
     // Only emails go through a relay.
     this.#agenda = new Agenda(store, clock, ({ type }) => type === 1);
     this.#courier = new Courier(options);
@@ -121,7 +123,8 @@ export class Delivery {
   }
 
   relayState(): RelayState {
-    return overallState(this.#relays, this.#startedMs);
+    const sinceStartMs = this.#clock.bootMs() - this.#startedMs;
+    return overallState(this.#relays, this.#clock.wallMs() - sinceStartMs);
   }
 
   #mayTake(): boolean {

@@ -3,6 +3,7 @@
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { SECOND_MS } from '../limits.js';
+import { isPlausible } from '../message/stamp.js';
 import { type Ending, type Phase, plain, type Trouble } from './reply.js';
 
 const MISSED: Readonly<Record<Phase, string>> = {
@@ -73,7 +74,7 @@ function wordsFor(kind: Trouble['kind'], thrown: string, code: string, wallMs: n
       return 'the connection was refused';
     case 'certificate':
     case 'certificate-not-yet-valid':
-      return `${thrown} (${code}; the clock of this device says ${new Date(wallMs).toISOString().slice(0, 10)})`;
+      return certificateWords(thrown, code, wallMs);
     case 'tls':
       return `TLS failed: ${thrown}`;
     case 'lost':
@@ -81,4 +82,12 @@ function wordsFor(kind: Trouble['kind'], thrown: string, code: string, wallMs: n
     default:
       return thrown;
   }
+}
+
+/** With a wrong clock a good certificate is not yet valid, or no longer: that is what has to be mended. */
+function certificateWords(thrown: string, code: string, wallMs: number): string {
+  const today = new Date(wallMs).toISOString().slice(0, 10);
+  return /_(?:NOT_YET_VALID|HAS_EXPIRED)$/.test(code) && !isPlausible(wallMs)
+    ? `${thrown}, but this device's clock is wrong (${today})`
+    : `${thrown} (${code}; the clock of this device says ${today})`;
 }

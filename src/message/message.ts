@@ -26,12 +26,20 @@ export interface Draft {
   readonly ignored: readonly string[];
 }
 
-/** A moment as both clocks saw it: the wall for people, the boot's own for ages (delivery.md, Clock). */
+/** A moment on the clock of its boot, which never leaps. What the wall showed then follows from the boot. */
 export interface Stamp {
-  readonly wallMs: number;
   /** The first eight hex digits of the kernel's boot id. */
   readonly boot: string;
+  /** Since the boot began. */
   readonly bootMs: number;
+}
+
+/** What is known of a boot: one correction of it corrects all its moments (stamp.ts). */
+export interface Boot {
+  /** When it began, by its wall clock as that was last seen. */
+  readonly startMs: number;
+  /** True if the wall was confirmed then. */
+  readonly confirmed: boolean;
 }
 
 /** The byte range of a message's content within a journal segment, and its CRC-32. */
@@ -50,6 +58,8 @@ export interface Message {
   readonly accepted: Stamp;
   /** When a failed message was queued anew: its age counts from here. */
   retried?: Stamp;
+  /** The count of reachable time (reachability.ts) from which the message's own counts. */
+  reachMs: number;
   /** When it failed: its content is kept for a while from here on. */
   failed?: Stamp;
   status: Status;

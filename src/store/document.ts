@@ -1,17 +1,28 @@
 /**
- * The state as a plain document, and back: what stands in store.json under `state`. Members that have their
- * usual value are left out, so that ten thousand messages stay a small file.
+ * The state as a plain document, and back: what stands in store.json under `state`; and the content of a
+ * message, as it stands in the journal. Members that have their usual value are left out, so that ten thousand
+ * messages stay a small file.
  */
 import type { Address } from '../message/address.js';
-import type { Message, MessageType, Place, Stamp, Status } from '../message/message.js';
+import type { Content, Message, MessageType, Place, Stamp, Status } from '../message/message.js';
 import { emptyState, insert, type KeyEntry, type State } from './state.js';
 
+/** What stands in store.json under `state`. */
 export interface StoreDocument {
   readonly storeId: string;
   readonly counter: number;
   readonly held?: true;
+  /** 0 if left out. */
+  readonly reachMs?: number;
+  /** Those that a stamp below refers to. */
+  readonly boots: Readonly<Record<string, BootDocument>>;
   readonly messages: readonly MessageDocument[];
   readonly keys: readonly (KeyEntry & { readonly key: string })[];
+}
+
+interface BootDocument {
+  readonly startMs: number;
+  readonly confirmed?: true;
 }
 
 interface MessageDocument {
@@ -20,6 +31,8 @@ interface MessageDocument {
   readonly type?: MessageType;
   readonly to: Address;
   readonly at: Stamp;
+  /** 0 if left out. */
+  readonly reachMs?: number;
   readonly retried?: Stamp;
   readonly failed?: Stamp;
   /** `queued` if left out. */
@@ -38,9 +51,27 @@ export function toDocument(state: State): StoreDocument {
     storeId: state.storeId,
     counter: state.counter,
     ...(state.held && { held: true }),
+    ...(state.reachMs > 0 && { reachMs: state.reachMs }),
+    boots: bootsIn(state),
     messages,
     keys: [...state.keys].map(([key, entry]) => ({ key, ...entry })),
   };
+}
+
+/** A boot of which no stamp is left is forgotten here. */
+function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument> {
+  const found: Record<string, BootDocument> = {};
+  const add = (stamp: Stamp | undefined) => {
+    const boot = stamp && !found[stamp.boot] && boots.get(stamp.boot);
+    if (boot) found[stamp.boot] = { startMs: boot.startMs, ...(boot.confirmed && { confirmed: true }) };
+  };
+  for (const { accepted, retried, failed } of messages.values()) {
+    add(accepted);
+    add(retried);
+    add(failed);
+  }
+  for (const { at } of keys.values()) add(at);
+  return found;
 }
 
 function toMessageDocument(state: State, message: Message): MessageDocument {
@@ -50,6 +81,7 @@ function toMessageDocument(state: State, message: Message): MessageDocument {
     ...(message.type !== 1 && { type: message.type }),
     to: message.destination,
     at: message.accepted,
+    ...(message.reachMs > 0 && { reachMs: message.reachMs }),
     ...(message.retried && { retried: message.retried }),
     ...(message.failed && message.place && { failed: message.failed }),
     ...(status !== 'queued' && { status }),
@@ -65,16 +97,22 @@ export function restingStatus(state: State, id: string): 'queued' | 'deferred' {
   return state.deferred.has(id) ? 'deferred' : 'queued';
 }
 
+/** The state of a document. `historyMax`: how many finished messages stay readable. */
 export function fromDocument(document: StoreDocument, historyMax: number): State {
   const state = emptyState(historyMax);
   state.storeId = document.storeId;
   state.counter = document.counter;
   state.held = document.held ?? false;
+  state.reachMs = document.reachMs ?? 0;
+  for (const [id, { startMs, confirmed = false }] of Object.entries(document.boots)) {
+    state.boots.set(id, { startMs, confirmed });
+  }
   for (const {
     id,
     type,
     to,
     at,
+    reachMs,
     retried,
     failed,
     status,
@@ -88,6 +126,7 @@ export function fromDocument(document: StoreDocument, historyMax: number): State
       type: type ?? 1,
       destination: to,
       accepted: at,
+      reachMs: reachMs ?? 0,
       status: status ?? 'queued',
       attempts: attempts ?? 0,
       lastReply: reply ?? null,
@@ -100,4 +139,21 @@ export function fromDocument(document: StoreDocument, historyMax: number): State
   }
   for (const { key, ...entry } of document.keys) state.keys.set(key, entry);
   return state;
+}
+
+/** The JSON text of a content. */
+export function encodeContent({ subject, plain, html }: Content): Buffer {
+  return Buffer.from(
+    JSON.stringify({
+      ...(subject !== '' && { subject }),
+      ...(plain !== '' && { plain }),
+      ...(html !== '' && { html }),
+    }),
+  );
+}
+
+/** The content of its JSON text. */
+export function decodeContent(bytes: Buffer): Content {
+  const { subject = '', plain = '', html = '' } = JSON.parse(bytes.toString()) as Partial<Content>;
+  return { subject, plain, html };
 }

@@ -17,36 +17,38 @@ export interface ContentSum {
   readonly crc: number;
 }
 
+/** Outcomes, written anyway, carry the count of reachable time (reachability.ts) where it has grown enough. */
+interface Outcome {
+  readonly id: string;
+  readonly attempts: number;
+  readonly reply: string;
+  readonly reachMs?: number;
+}
+
+/** A message of an acceptance; its content stands in the same record. */
 export interface AcceptedMessage extends ContentSum {
   readonly id: string;
   readonly type: MessageType;
   readonly destination: Address;
 }
 
+/** One thing that has happened. Those of one record stand or fall together. */
 export type StoreEvent =
+  /** When a boot began, by the wall: before its first stamp, and again when the wall has leapt or was confirmed. */
+  | { readonly e: 'boot'; readonly boot: string; readonly startMs: number; readonly confirmed?: true }
   | {
       readonly e: 'accepted';
       readonly at: Stamp;
+      /** Where the messages' own reachable time begins. */
+      readonly reachMs: number;
       readonly messages: readonly AcceptedMessage[];
       readonly key?: string;
       readonly hash?: string;
     }
-  | {
-      readonly e: 'deferred';
-      readonly id: string;
-      readonly attempts: number;
-      readonly due: Stamp;
-      readonly reply: string;
-    }
-  | {
-      readonly e: 'sent' | 'failed' | 'expired';
-      readonly id: string;
-      readonly attempts: number;
-      readonly at: Stamp;
-      readonly reply: string;
-    }
+  | (Outcome & { readonly e: 'deferred'; readonly due: Stamp })
+  | (Outcome & { readonly e: 'sent' | 'failed' | 'expired'; readonly at: Stamp })
   | { readonly e: 'cancelled'; readonly id: string; readonly at: Stamp }
-  | { readonly e: 'retried'; readonly id: string; readonly at: Stamp }
+  | { readonly e: 'retried'; readonly id: string; readonly at: Stamp; readonly reachMs: number }
   | { readonly e: 'flushed' }
   | { readonly e: 'held'; readonly held: boolean }
   /** The content of these messages, copied to this record so that old segments can go. */

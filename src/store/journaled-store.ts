@@ -4,20 +4,24 @@
  */
 import assert from 'node:assert';
 import { FieldpostError } from '../errors.js';
-import { IDEMPOTENCY_AGE_MS, SWEEP_MS } from '../limits.js';
+import { SWEEP_MS } from '../limits.js';
 import { type Content, type Draft, isFinal, type Message, type Verdict } from '../message/message.js';
-import { ageMs, stampOf } from '../message/stamp.js';
+import type { Boots } from '../message/stamp.js';
 import type { Timer } from '../system/clock.js';
 import { Budget, type BudgetLimits } from './budget.js';
-import { restingStatus } from './document.js';
+import { Chronicle } from './chronicle.js';
+import { decodeContent, encodeContent, restingStatus } from './document.js';
 import type { StoreEvent } from './event.js';
+import { IdempotencyKeys } from './idempotency.js';
 import { idMaker } from './ids.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
-import { listMessages } from './listing.js';
+import { countMessages, listMessages, oldestOpen } from './listing.js';
+import type { Reachability } from './reachability.js';
 import { sumOf } from './record.js';
 import type { State } from './state.js';
 import type { Accepted, KeyedContent, Page, QueueCounts, StorageState, Store } from './store.js';
 
+/** What the store is given. */
 export interface StoreOptions extends LedgerOptions {
   /** How long the content of a failed message is kept for a retry. */
   readonly keepFailedMs: number;
@@ -36,12 +40,13 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 class JournaledStore implements Store {
   readonly #options: StoreOptions;
   readonly #ledger: Ledger;
+  readonly #chronicle: Chronicle;
   readonly #budget: Budget;
   readonly #makeId: (counter: number) => string;
   #counter: number;
   /** Messages handed over but not yet in the journal. */
   #arriving = 0;
-  readonly #arrivingKeys = new Set<string>();
+  readonly #keys: IdempotencyKeys;
   /** Being cancelled just now: not to be sent meanwhile. */
   readonly #leaving = new Set<string>();
   #sending = 0;
@@ -54,10 +59,20 @@ class JournaledStore implements Store {
     this.#budget = budget;
     this.#makeId = idMaker(options.randomBytes);
     this.#counter = ledger.state.counter;
+    this.#chronicle = new Chronicle(ledger, options.clock);
+    this.#keys = new IdempotencyKeys(ledger.state.keys, (stamp) => this.#chronicle.ageMs(stamp));
   }
 
   get storeId(): string {
     return this.#state.storeId;
+  }
+
+  get boots(): Boots {
+    return this.#state.boots;
+  }
+
+  get reachability(): Reachability {
+    return this.#chronicle.reachability;
   }
 
   get held(): boolean {
@@ -67,29 +82,10 @@ class JournaledStore implements Store {
   async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
     this.#assertWorking();
     if (!keyed) return { ids: await this.#acceptNew(drafts, null), replayed: false };
-    const known = this.#idsOf(keyed);
+    const known = this.#keys.idsOf(keyed);
     if (known) return { ids: known, replayed: true };
-    this.#arrivingKeys.add(keyed.key);
-    try {
-      return { ids: await this.#acceptNew(drafts, keyed), replayed: false };
-    } finally {
-      this.#arrivingKeys.delete(keyed.key);
-    }
-  }
-
-  /** The ids that were given for this key, or null if it is new. Throws conflict and invalid as accept does. */
-  #idsOf({ key, hash }: KeyedContent): readonly string[] | null {
-    if (this.#arrivingKeys.has(key)) {
-      throw new FieldpostError('conflict', 'a request with this Idempotency-Key is still under way', {
-        hint: 'wait for its answer',
-      });
-    }
-    const entry = this.#state.keys.get(key);
-    if (!entry || ageMs(entry.at, this.#now()) > IDEMPOTENCY_AGE_MS) return null;
-    if (entry.hash === hash) return entry.ids;
-    throw new FieldpostError('invalid', 'this Idempotency-Key was used with other content', {
-      hint: 'use a new key for a new message',
-    });
+    const ids = await this.#keys.arriving(keyed, () => this.#acceptNew(drafts, keyed));
+    return { ids, replayed: false };
   }
 
   async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
@@ -104,9 +100,9 @@ class JournaledStore implements Store {
         destination,
         ...sumOf(contents[i] as Buffer),
       }));
-      events.push({ e: 'accepted', at: this.#now(), messages, ...keyed });
+      events.push({ e: 'accepted', ...this.#chronicle.birth(), messages, ...keyed });
       // Q2: this sync is the promise behind the 202.
-      await this.#ledger.record(events, contents, 'synced');
+      await this.#chronicle.record(events, contents, 'synced');
       return messages.map(({ id }) => id);
     } finally {
       this.#arriving -= drafts.length;
@@ -135,6 +131,7 @@ class JournaledStore implements Store {
   }
 
   list(query: Parameters<Store['list']>[0]): Page {
+    void this.#chronicle.keepClock();
     return listMessages(this.#state, query);
   }
 
@@ -148,7 +145,7 @@ class JournaledStore implements Store {
     if (isFinal(message.status)) throw alreadyFinal(message);
     this.#leaving.add(id);
     try {
-      await this.#ledger.record([{ e: 'cancelled', id, at: this.#now() }], [], 'synced');
+      await this.#chronicle.record([{ e: 'cancelled', id, at: this.#chronicle.now() }], [], 'synced');
     } finally {
       this.#leaving.delete(id);
     }
@@ -159,7 +156,7 @@ class JournaledStore implements Store {
     const again = message.status === 'failed' && message.place !== null;
     if (isFinal(message.status) && !again) throw alreadyFinal(message);
     if (again || message.due)
-      await this.#ledger.record([{ e: 'retried', id, at: this.#now() }], [], 'synced');
+      await this.#chronicle.record([{ e: 'retried', id, ...this.#chronicle.birth() }], [], 'synced');
   }
 
   async flush(): Promise<void> {
@@ -179,27 +176,13 @@ class JournaledStore implements Store {
   }
 
   counts(): QueueCounts {
-    const { messages, queued, deferred, kept, finished } = this.#state;
-    let failed = kept.size;
-    for (const id of finished) if (messages.get(id)?.status === 'failed') failed++;
-    let sendingDeferred = 0;
-    for (const id of deferred) if (messages.get(id)?.status === 'sending') sendingDeferred++;
+    const oldest = oldestOpen(this.#state);
     return {
-      queued: queued.size - (this.#sending - sendingDeferred),
-      sending: this.#sending,
-      deferred: deferred.size - sendingDeferred,
-      failed,
-      oldestAgeMs: this.#oldestAgeMs(),
+      ...countMessages(this.#state, this.#sending),
+      oldestAgeMs: oldest ? this.#chronicle.ageMs(oldest.accepted) : 0,
       bytes: this.#ledger.usedBytes,
       held: this.held,
     };
-  }
-
-  #oldestAgeMs(): number {
-    for (const message of this.#state.messages.values()) {
-      if (!isFinal(message.status)) return ageMs(message.accepted, this.#now());
-    }
-    return 0;
   }
 
   storage(): StorageState {
@@ -246,17 +229,16 @@ class JournaledStore implements Store {
   async settle(id: string, verdict: Verdict): Promise<void> {
     const message = this.#taken(id);
     // Q4: written at once, so that a killed process does not send twice; synced within a second.
-    await this.#ledger.record([this.#eventOf(message, verdict)], [], 'written');
+    await this.#chronicle.record([this.#eventOf(message, verdict)], [], 'written');
     this.#sending--;
   }
 
   #eventOf(message: Message, verdict: Verdict): StoreEvent {
     const { kind, reply } = verdict;
-    const common = { id: message.id, reply };
-    if (kind === 'expired') return { e: kind, ...common, attempts: message.attempts, at: this.#now() };
-    const attempts = message.attempts + 1;
-    if (kind !== 'deferred') return { e: kind, ...common, attempts, at: this.#now() };
-    return { e: kind, ...common, attempts, due: stampOf(this.#options.clock, verdict.delayMs) };
+    const attempts = kind === 'expired' ? message.attempts : message.attempts + 1;
+    const common = { id: message.id, attempts, reply, ...this.#chronicle.reach() };
+    if (kind !== 'deferred') return { e: kind, ...common, at: this.#chronicle.now() };
+    return { e: kind, ...common, due: this.#chronicle.now(verdict.delayMs) };
   }
 
   async content(message: Message): Promise<Content> {
@@ -267,32 +249,29 @@ class JournaledStore implements Store {
   /** Lets go of what has been kept long enough, and comes back in an hour. */
   async sweep(): Promise<void> {
     const { clock, keepFailedMs, log } = this.#options;
-    const now = this.#now();
-    const { keys, kept, messages } = this.#state;
-    for (const [key, { at }] of keys) if (ageMs(at, now) > IDEMPOTENCY_AGE_MS) keys.delete(key);
+    const { kept, messages } = this.#state;
+    this.#keys.sweep();
     const ids = [...kept].filter((id) => {
       const failed = messages.get(id)?.failed;
-      return failed && ageMs(failed, now) > keepFailedMs;
+      return failed && this.#chronicle.ageMs(failed) > keepFailedMs;
     });
     if (ids.length > 0) {
       await this.#ledger.record([{ e: 'dropped', ids }], [], 'written').catch(() => undefined);
       log.info('content dropped', { messages: ids.length });
     }
+    await this.#chronicle.keepClock();
     if (!this.#stopping) this.#sweepTimer = clock.after(SWEEP_MS, () => void this.sweep());
   }
 
   async close(): Promise<void> {
     this.#stopping = true;
     this.#sweepTimer?.stop();
+    await this.#chronicle.keepClock();
     await this.#ledger.close();
   }
 
   get #state(): State {
     return this.#ledger.state;
-  }
-
-  #now() {
-    return stampOf(this.#options.clock);
   }
 
   #assertWorking(): void {
@@ -317,20 +296,4 @@ class JournaledStore implements Store {
 
 function alreadyFinal({ status }: Message): FieldpostError {
   return new FieldpostError('conflict', `the message is ${status} already`);
-}
-
-/** Members that are empty are left out. */
-function encodeContent({ subject, plain, html }: Content): Buffer {
-  return Buffer.from(
-    JSON.stringify({
-      ...(subject !== '' && { subject }),
-      ...(plain !== '' && { plain }),
-      ...(html !== '' && { html }),
-    }),
-  );
-}
-
-function decodeContent(bytes: Buffer): Content {
-  const { subject = '', plain = '', html = '' } = JSON.parse(bytes.toString()) as Partial<Content>;
-  return { subject, plain, html };
 }

@@ -1,7 +1,9 @@
-/** Pages of messages for the api, newest first. */
-import type { Message, Status } from '../message/message.js';
+/**
+ * What the api is told of all messages: pages, newest first, and counts. Used by journaled-store.ts.
+ */
+import { isFinal, type Message, type Status } from '../message/message.js';
 import type { State } from './state.js';
-import type { Page } from './store.js';
+import type { Page, QueueCounts } from './store.js';
 
 /**
  * At most `limit` messages, of one status if given, accepted before the message `after`. Ids sort by
@@ -20,4 +22,27 @@ export function listMessages(
     messages.push(message);
   }
   return { messages, next: null };
+}
+
+/** How many messages there are of each kind; `sending` of them are being sent just now. */
+export function countMessages(
+  { messages, queued, deferred, kept, finished }: State,
+  sending: number,
+): Pick<QueueCounts, 'queued' | 'sending' | 'deferred' | 'failed'> {
+  let failed = kept.size;
+  for (const id of finished) if (messages.get(id)?.status === 'failed') failed++;
+  let sendingDeferred = 0;
+  for (const id of deferred) if (messages.get(id)?.status === 'sending') sendingDeferred++;
+  return {
+    queued: queued.size - (sending - sendingDeferred),
+    sending,
+    deferred: deferred.size - sendingDeferred,
+    failed,
+  };
+}
+
+/** The first accepted of the messages that are not final. */
+export function oldestOpen({ messages }: State): Message | undefined {
+  for (const message of messages.values()) if (!isFinal(message.status)) return message;
+  return undefined;
 }

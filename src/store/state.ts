@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert';
 import { IDEMPOTENCY_KEYS_MAX } from '../limits.js';
-import { isFinal, type Message, type Place, type Stamp } from '../message/message.js';
+import { type Boot, isFinal, type Message, type Place, type Stamp } from '../message/message.js';
 import type { AcceptedMessage, ContentSum, Position, StoreEvent } from './event.js';
 import { counterOf } from './ids.js';
 
@@ -15,12 +15,17 @@ export interface KeyEntry {
   readonly at: Stamp;
 }
 
+/** All that is known, in memory. */
 export interface State {
   /** Empty until one was found or drawn. */
   storeId: string;
   /** The counter of the youngest id. */
   counter: number;
   held: boolean;
+  /** The count of reachable time (reachability.ts), as far as it was written. */
+  reachMs: number;
+  /** The boots of all stamps. */
+  readonly boots: Map<string, Boot>;
   /** All that is known, in the order of acceptance. */
   readonly messages: Map<string, Message>;
   /** Never deferred, oldest first. */
@@ -38,11 +43,14 @@ export interface State {
   readonly historyMax: number;
 }
 
+/** The state of a new store. */
 export function emptyState(historyMax: number): State {
   return {
     storeId: '',
     counter: 0,
     held: false,
+    reachMs: 0,
+    boots: new Map(),
     messages: new Map(),
     queued: new Set(),
     deferred: new Set(),
@@ -67,8 +75,11 @@ export function apply(state: State, events: readonly StoreEvent[], contentsAt: P
 
 function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) => Place): void {
   switch (event.e) {
+    case 'boot':
+      state.boots.set(event.boot, { startMs: event.startMs, confirmed: event.confirmed ?? false });
+      return;
     case 'accepted':
-      for (const accepted of event.messages) accept(state, accepted, event.at, nextPlace(accepted));
+      for (const accepted of event.messages) accept(state, accepted, event, nextPlace(accepted));
       if (event.key !== undefined) {
         rememberKey(state, event.key, {
           hash: event.hash ?? '',
@@ -85,6 +96,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
       }
       return;
     case 'deferred':
+      countReach(state, event.reachMs);
       change(state, event.id, (message) => {
         message.attempts = event.attempts;
         message.lastReply = event.reply;
@@ -96,6 +108,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
     case 'sent':
     case 'expired':
     case 'failed':
+      countReach(state, event.reachMs);
       change(state, event.id, (message) => {
         message.attempts = event.attempts;
         message.lastReply = event.reply;
@@ -107,7 +120,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
       change(state, event.id, (message) => finish(state, message, 'cancelled'));
       return;
     case 'retried':
-      retry(state, event.id, event.at);
+      retry(state, event);
       return;
     case 'flushed':
       for (const id of state.deferred) {
@@ -127,7 +140,16 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
   }
 }
 
-function accept(state: State, accepted: AcceptedMessage, at: Stamp, place: Place): void {
+function countReach(state: State, reachMs = 0): void {
+  state.reachMs = Math.max(state.reachMs, reachMs);
+}
+
+function accept(
+  state: State,
+  accepted: AcceptedMessage,
+  { at, reachMs }: { at: Stamp; reachMs: number },
+  place: Place,
+): void {
   const known = state.messages.get(accepted.id);
   if (known) {
     // The same record once more, written anew after doubt: only its place is news.
@@ -141,6 +163,7 @@ function accept(state: State, accepted: AcceptedMessage, at: Stamp, place: Place
     type,
     destination,
     accepted: at,
+    reachMs,
     status: 'queued',
     attempts: 0,
     lastReply: null,
@@ -190,11 +213,12 @@ function forget(state: State, id: string): void {
   state.finished.delete(id);
 }
 
-function retry(state: State, id: string, at: Stamp): void {
+function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reachMs: number }): void {
   const message = state.messages.get(id);
   if (!message) return;
   if (message.status === 'failed' && message.place) {
     message.retried = at;
+    message.reachMs = reachMs;
     message.status = 'queued';
     settle(state, message, message.place);
   } else if (!isFinal(message.status)) {

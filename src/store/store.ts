@@ -1,7 +1,10 @@
 /**
  * The store: what the api and delivery know of it. See store.md.
  */
+
 import type { Content, Draft, Message, Status, Verdict } from '../message/message.js';
+import type { Boots } from '../message/stamp.js';
+import type { Reachability } from './reachability.js';
 
 /** An Idempotency-Key and the SHA-256 (hex) of the content it came with. */
 export interface KeyedContent {
@@ -9,6 +12,7 @@ export interface KeyedContent {
   readonly hash: string;
 }
 
+/** What became of a hand-over. */
 export interface Accepted {
   /** One per draft, in order. */
   readonly ids: readonly string[];
@@ -16,6 +20,7 @@ export interface Accepted {
   readonly replayed: boolean;
 }
 
+/** How much there is, of what. */
 export interface QueueCounts {
   queued: number;
   sending: number;
@@ -28,6 +33,7 @@ export interface QueueCounts {
   held: boolean;
 }
 
+/** How well messages can be kept just now. */
 export interface StorageState {
   state: 'ok' | 'full' | 'failed';
   /** A sentence a technician understands; null when ok. */
@@ -37,12 +43,14 @@ export interface StorageState {
   damaged: number;
 }
 
+/** A part of a listing. */
 export interface Page {
   messages: Message[];
   /** The id to ask on with as `after`; null at the end. */
   next: string | null;
 }
 
+/** Every message from its acceptance on. */
 export interface Store {
   /** Drawn at random when the store was created; 16 hex digits. */
   readonly storeId: string;
@@ -65,6 +73,11 @@ export interface Store {
   flush(): Promise<void>;
   hold(): Promise<void>;
   release(): Promise<void>;
+
+  /** What is known of the boots in which messages were accepted. Of this one the clock may know more by now. */
+  readonly boots: Boots;
+  /** The time by which emails age. */
+  readonly reachability: Reachability;
 
   readonly held: boolean;
   counts(): QueueCounts;

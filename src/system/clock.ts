@@ -2,9 +2,13 @@
  * Two clocks and one sleep. Intervals are measured on the boot's clock, which runs through suspend and never
  * leaps; the wall is only for what people read.
  */
-import { readFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
 import { uptime } from 'node:os';
+import { MINUTE_MS, SECOND_MS } from '../limits.js';
+import { hasLeapt, isPlausible, startMsOf, type Trust } from '../message/stamp.js';
 
+/** The clocks of this device. */
 export interface Clock {
   /** Milliseconds since 1970, as the device believes; may leap either way at any time. */
   wallMs(): number;
@@ -12,59 +16,156 @@ export interface Clock {
   bootMs(): number;
   /** The first eight hex digits of the kernel's boot id: equal if and only if the same boot. */
   readonly boot: string;
-  /** Calls back once after `ms`, unless stopped first. Does not keep the process alive. */
+  /** How far the wall is to be believed. */
+  trust(): Trust;
+  /** Somebody who knows says that the wall is right just now. That holds until it leaps. */
+  confirm(): void;
+  /**
+   * Calls back once, unless stopped first, when `ms` have passed on the boot's clock; after a suspend up to a
+   * minute late. Does not keep the process alive.
+   */
   after(ms: number, wake: () => void): Timer;
 }
 
+/** One call to come. */
 export interface Timer {
   stop(): void;
 }
 
 // The uptime is read from a file; between two looks the process's own clock tells the difference.
-const UPTIME_FRESH_MS = 1000;
-// The longest time setTimeout takes; a longer wait is woken early and asks again.
-const TIMEOUT_MS_MAX = 2 ** 31 - 1;
+const LOOK_MS = SECOND_MS;
+// What the wall gains on the process's clock between two looks, and more than it gains without a suspend or a leap.
+const MOVED_MS = 100;
+// Timers run on the process's clock: after a suspend they are late by at most this.
+const SLEEP_MS_MAX = MINUTE_MS;
 
-/** Where the boot's clock comes from: seconds since boot with suspends, and a finer clock that may miss them. */
-interface BootSource {
+/** Where the clocks come from. */
+export interface ClockSource {
+  /** Seconds since boot, suspends included. */
   uptimeS(): number;
+  /** A finer clock that may miss suspends. */
   processMs(): number;
+  wallMs(): number;
+  /** When a time server was last heard, on the wall as it was then; null if in this boot none was. */
+  synchronizedMs(): number | null;
+  /** The kernel's boot id; null where it is hidden. */
+  bootId(): string | null;
 }
 
-const SYSTEM: BootSource = { uptimeS: uptime, processMs: () => performance.now() };
+const SYSTEM: ClockSource = {
+  uptimeS: uptime,
+  processMs: () => performance.now(),
+  wallMs: () => Date.now(),
+  synchronizedMs() {
+    try {
+      // systemd-timesyncd touches it each time it has set the clock; /run does not outlive the boot.
+      return statSync('/run/systemd/timesync/synchronized', { throwIfNoEntry: false })?.mtimeMs ?? null;
+    } catch {
+      return null;
+    }
+  },
+  bootId() {
+    try {
+      return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1');
+    } catch {
+      return null;
+    }
+  },
+};
 
 /** The real clocks of this device; `source` is another only in its test. */
-export function systemClock(source: BootSource = SYSTEM): Clock {
-  let lookedMs = Number.NEGATIVE_INFINITY;
-  let offsetMs = Number.NEGATIVE_INFINITY;
-  return {
-    wallMs: () => Date.now(),
-    bootMs() {
-      if (source.processMs() - lookedMs >= UPTIME_FRESH_MS) {
-        const uptimeMs = source.uptimeS() * 1000;
-        lookedMs = source.processMs();
-        // Only a suspend moves the offset, and only up; an uptime in coarse steps (whole seconds where /proc is
-        // hidden) tells it too low, never too high. So the highest seen is the best, and time never goes back.
-        offsetMs = Math.max(offsetMs, uptimeMs - lookedMs);
-      }
-      return Math.round(source.processMs() + offsetMs);
-    },
-    boot: readBootId(),
-    after(ms, wake) {
-      const timer = setTimeout(wake, Math.min(Math.max(0, ms), TIMEOUT_MS_MAX));
-      timer.unref();
-      return { stop: () => clearTimeout(timer) };
-    },
-  };
+export function systemClock(source: ClockSource = SYSTEM): Clock {
+  return new SystemClock(source);
 }
 
-function readBootId(): string {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').slice(0, 8);
-  } catch {
-    // Without one every start counts as another boot: ages restart, nothing expires early.
-    return Math.floor(Math.random() * 2 ** 32)
-      .toString(16)
-      .padStart(8, '0');
+class SystemClock implements Clock {
+  readonly boot: string;
+  readonly #source: ClockSource;
+  /** The uptime from which this boot counts. */
+  readonly #bornMs: number;
+  /** The process's clock, and how much the wall was ahead of it, at the last look at the uptime. */
+  #lookedMs = Number.NEGATIVE_INFINITY;
+  #wallAheadMs = 0;
+  #bootAheadMs = Number.NEGATIVE_INFINITY;
+  /** When the boot began, by the wall, at its last confirmation; null before the first. */
+  #confirmedMs: number | null = null;
+  /** On the boot's clock: when the wall was last found to be as confirmed, and when the file was looked for. */
+  #heldMs = 0;
+  #askedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(source: ClockSource) {
+    this.#source = source;
+    const id = source.bootId();
+    this.boot = (id ?? randomBytes(4).toString('hex')).slice(0, 8);
+    // Without an id every start counts as another boot, and so must not seem to have begun before it did: ages
+    // restart, nothing expires early.
+    this.#bornMs = id === null ? source.uptimeS() * SECOND_MS : 0;
+  }
+
+  wallMs(): number {
+    return this.#source.wallMs();
+  }
+
+  bootMs(): number {
+    const processMs = this.#source.processMs();
+    const aheadMs = this.#source.wallMs() - processMs;
+    if (processMs - this.#lookedMs >= LOOK_MS || Math.abs(aheadMs - this.#wallAheadMs) > MOVED_MS) {
+      // Only a suspend moves the difference, and only up; an uptime in coarse steps (whole seconds where /proc is
+      // hidden) tells it too low, never too high. So the highest seen is the best, and time never goes back.
+      const uptimeMs = this.#source.uptimeS() * SECOND_MS - this.#bornMs;
+      this.#lookedMs = this.#source.processMs();
+      this.#wallAheadMs = this.#source.wallMs() - this.#lookedMs;
+      this.#bootAheadMs = Math.max(this.#bootAheadMs, uptimeMs - this.#lookedMs);
+    }
+    return Math.round(this.#source.processMs() + this.#bootAheadMs);
+  }
+
+  trust(): Trust {
+    const bootMs = this.bootMs();
+    const startMs = startMsOf(this);
+    if (!this.#isConfirmed(startMs) && this.#isSynchronized(startMs, bootMs)) this.#confirmedMs = startMs;
+    if (this.#isConfirmed(startMs)) {
+      this.#heldMs = bootMs;
+      return 'confirmed';
+    }
+    return isPlausible(this.wallMs()) ? 'plausible' : 'wrong';
+  }
+
+  confirm(): void {
+    this.#confirmedMs = startMsOf(this);
+  }
+
+  after(ms: number, wake: () => void): Timer {
+    const dueMs = this.bootMs() + ms;
+    let timer: NodeJS.Timeout;
+    const sleep = (leftMs: number) => {
+      timer = setTimeout(
+        () => {
+          // A timer may go off a millisecond early by a clock that is rounded.
+          const stillMs = dueMs - this.bootMs();
+          if (stillMs > 1) sleep(stillMs);
+          else wake();
+        },
+        Math.min(Math.max(0, leftMs), SLEEP_MS_MAX),
+      );
+      timer.unref();
+    };
+    sleep(ms);
+    return { stop: () => clearTimeout(timer) };
+  }
+
+  #isConfirmed(startMs: number): boolean {
+    return this.#confirmedMs !== null && !hasLeapt(this.#confirmedMs, startMs);
+  }
+
+  /** True if a time server was heard since the wall leapt, or at all if it has not. */
+  #isSynchronized(startMs: number, bootMs: number): boolean {
+    if (bootMs - this.#askedMs < LOOK_MS) return false;
+    this.#askedMs = bootMs;
+    const synchronizedMs = this.#source.synchronizedMs();
+    if (synchronizedMs === null) return false;
+    // On a wall that has leapt since, that moment lies before the last good look, or is still to come.
+    const heardMs = synchronizedMs - startMs;
+    return heardMs >= this.#heldMs - LOOK_MS && heardMs <= bootMs + LOOK_MS;
   }
 }

@@ -1,45 +1,55 @@
+/** When a message is too old: emails by the time in which a relay was reachable, all others by all time. */
 import t from 'tap';
-import { isExpired, Reachability } from '../../src/delivery/age.js';
+import { isExpired } from '../../src/delivery/age.js';
+import { DAY_MS } from '../../src/limits.js';
+import type { MessageType } from '../../src/message/message.js';
+import { FakeClock } from '../support/clock.js';
+import { post } from '../support/delivery.js';
+import { MemoryStore } from '../support/memory-store.js';
 
-t.test('time counts from one word of a relay to the next', async (t) => {
-  const reachability = new Reachability(100);
-  t.equal(reachability.sinceMs(0), 0);
-  for (const nowMs of [1000, 1100, 1150]) reachability.contact(nowMs);
-  t.equal(reachability.sinceMs(0), 150, 'what was before the first word is unknown');
-  t.equal(reachability.sinceMs(1120), 30, 'only from the acceptance on');
-  t.equal(reachability.sinceMs(1200), 0);
+async function bench(type: MessageType) {
+  const clock = new FakeClock();
+  const store = new MemoryStore(clock);
+  const [id = ''] = await post(store, 1, type);
+  const message = store.get(id);
+  if (!message) throw new Error('there is no message');
+  const expiresAt = (maxAgeMs: number) => isExpired(message, maxAgeMs, store, clock);
+  return { clock, store, message, expiresAt };
+}
+
+t.test('an email expires at its limit of reachable time, to the millisecond', async (t) => {
+  const { clock, store, expiresAt } = await bench(1);
+  store.reachability.heard(clock.bootMs(), DAY_MS);
+  await clock.advance(DAY_MS - 1);
+  store.reachability.heard(clock.bootMs(), DAY_MS);
+  t.equal(expiresAt(DAY_MS), false);
+  await clock.advance(1);
+  store.reachability.heard(clock.bootMs(), DAY_MS);
+  t.equal(expiresAt(DAY_MS), true);
 });
 
-t.test('time without a relay does not count, nor any of which nothing is known', async (t) => {
-  const reachability = new Reachability(100);
-  reachability.contact(1000);
-  reachability.contact(1050);
-  reachability.missed();
-  reachability.contact(1060);
-  reachability.contact(1070);
-  t.equal(reachability.sinceMs(0), 60, 'it was missed in between');
-  reachability.contact(1171);
-  t.equal(reachability.sinceMs(0), 60, 'a longer silence may hide anything');
-  reachability.contact(1271);
-  t.equal(reachability.sinceMs(0), 160);
+t.test('an email does not age without a relay; the others do', async (t) => {
+  for (const [type, expires] of [
+    [1, false],
+    [2, true],
+    [3, true],
+    [4, true],
+  ] as const) {
+    const { clock, store, expiresAt } = await bench(type);
+    store.reachability.heard(clock.bootMs(), DAY_MS);
+    store.reachability.missed();
+    await clock.advance(DAY_MS);
+    store.reachability.heard(clock.bootMs(), DAY_MS);
+    t.equal(expiresAt(DAY_MS), expires, `type ${type}`);
+    t.equal(expiresAt(DAY_MS + 1), false, `type ${type}, a moment before`);
+  }
 });
 
-t.test(
-  'however often a link flaps, memory is bounded, and what is forgotten makes nothing older',
-  async (t) => {
-    const reachability = new Reachability(100);
-    for (let turn = 0; turn < 5000; turn++) {
-      reachability.contact(turn * 10);
-      reachability.contact(turn * 10 + 1);
-      reachability.missed();
-    }
-    t.equal(reachability.sinceMs(0), 1000);
-  },
-);
-
-t.test('a message expires at its limit', async (t) => {
-  t.same(
-    [0, 99, 100, 101].map((ageMs) => isExpired(ageMs, 100)),
-    [false, false, true, true],
-  );
+t.test('what was queued anew counts from there', async (t) => {
+  const { clock, message, expiresAt } = await bench(2);
+  await clock.advance(DAY_MS);
+  message.retried = { boot: clock.boot, bootMs: clock.bootMs() };
+  t.equal(expiresAt(DAY_MS), false);
+  await clock.advance(DAY_MS);
+  t.equal(expiresAt(DAY_MS), true);
 });

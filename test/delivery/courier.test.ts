@@ -74,7 +74,7 @@ t.test('a message of an earlier boot is as old as this one at least', async (t) 
   relays.onSend = () => LATER;
   const [id = ''] = await post();
   const message = store.get(id);
-  if (message) Object.assign(message, { accepted: { wallMs: 0, boot: 'another1', bootMs: 1e12 } });
+  if (message) Object.assign(message, { accepted: { boot: 'another1', bootMs: 1e12 } });
   await clock.advance(10 * MINUTE_MS);
   delivery.start();
   await clock.advance(0);

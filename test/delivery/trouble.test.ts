@@ -51,7 +51,28 @@ test('a certificate is held against what this device takes for today', async (t)
     thrown('CERT_NOT_YET_VALID', 'certificate is not yet valid'),
     WALL_MS,
   );
-  t.match(ending, { trouble: { words: /certificate is not yet valid .*1970-01-01/ } });
+  const words = "m:465: certificate is not yet valid, but this device's clock is wrong (1970-01-01)";
+  t.match(ending, { trouble: { kind: 'certificate-not-yet-valid', words } });
+});
+
+test('only a wrong clock is blamed, and only for what has to do with dates', async (t) => {
+  const cases: [code: string, wallMs: number, blamed: boolean][] = [
+    ['CERT_NOT_YET_VALID', WALL_MS, true],
+    ['CERT_HAS_EXPIRED', Date.UTC(2099, 0, 1), true],
+    ['CRL_HAS_EXPIRED', Date.UTC(2099, 0, 1), true],
+    ['CERT_NOT_YET_VALID', Date.UTC(2026, 11, 1), false],
+    ['CERT_HAS_EXPIRED', Date.UTC(2026, 11, 1), false],
+    ['SELF_SIGNED_CERT_IN_CHAIN', WALL_MS, false],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', WALL_MS, false],
+  ];
+  for (const [code, wallMs, blamed] of cases) {
+    const ending = socketEnding('m:465', 'tls', thrown(code, 'no good'), wallMs);
+    const today = new Date(wallMs).toISOString().slice(0, 10);
+    const words = blamed
+      ? `m:465: no good, but this device's clock is wrong (${today})`
+      : `m:465: no good (${code}; the clock of this device says ${today})`;
+    t.match(ending, { trouble: { words } }, code);
+  }
 });
 
 test('when every address is dead the words of each are kept', async (t) => {

@@ -3,12 +3,15 @@
  * them everything that can go on without time does. Used by every test in which time passes.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { hasLeapt, isPlausible, startMsOf, type Trust } from '../../src/message/stamp.js';
 import type { Clock, Timer } from '../../src/system/clock.js';
 
 /** A boot id that no other boot of a test has unless it says so. */
 const BOOT = 'b0070001';
 /** 2026-11-20T09:00:00Z. */
 const WALL_MS = Date.UTC(2026, 10, 20, 9);
+/** How long a boot takes until something of ours runs. */
+const BOOT_MS = 60_000;
 const TURNS_QUIET = 4;
 
 interface Waiting {
@@ -22,10 +25,11 @@ export class FakeClock implements Clock {
   fired = 0;
   #bootMs: number;
   #wallMs: number;
+  #confirmedMs: number | null = null;
   // In the order they were set: of two for the same moment the first goes first.
   readonly #waiting = new Set<Waiting>();
 
-  constructor({ boot = BOOT, bootMs = 60_000, wallMs = WALL_MS } = {}) {
+  constructor({ boot = BOOT, bootMs = BOOT_MS, wallMs = WALL_MS } = {}) {
     this.boot = boot;
     this.#bootMs = bootMs;
     this.#wallMs = wallMs;
@@ -73,6 +77,27 @@ export class FakeClock implements Clock {
   /** Moves the wall clock alone, as ntp or a dead battery does. */
   leap(ms: number): void {
     this.#wallMs += ms;
+  }
+
+  /** Time passes in which nothing runs. Timers that came due meanwhile go off with the next advance. */
+  suspend(ms: number): void {
+    this.#moveTo(this.#bootMs + ms);
+  }
+
+  /** The clock of the next boot, after `offMs` without power; its wall has run on, unless it shows `wallMs`. */
+  reboot({ offMs = 0, wallMs = this.#wallMs + offMs }: { offMs?: number; wallMs?: number } = {}): FakeClock {
+    const boot = (Number.parseInt(this.boot, 16) + 1).toString(16);
+    return new FakeClock({ boot, bootMs: BOOT_MS, wallMs: wallMs + BOOT_MS });
+  }
+
+  trust(): Trust {
+    const isConfirmed = this.#confirmedMs !== null && !hasLeapt(this.#confirmedMs, startMsOf(this));
+    if (isConfirmed) return 'confirmed';
+    return isPlausible(this.#wallMs) ? 'plausible' : 'wrong';
+  }
+
+  confirm(): void {
+    this.#confirmedMs = startMsOf(this);
   }
 
   #next(): Waiting | null {

@@ -4,14 +4,16 @@
  */
 import { FieldpostError } from '../../src/errors.js';
 import {
+  type Boot,
   type Content,
   type Draft,
   isFinal,
   type Message,
-  type Stamp,
   type Status,
   type Verdict,
 } from '../../src/message/message.js';
+import { stampOf } from '../../src/message/stamp.js';
+import { Reachability } from '../../src/store/reachability.js';
 import type {
   Accepted,
   KeyedContent,
@@ -24,6 +26,9 @@ import type { Clock } from '../../src/system/clock.js';
 
 export class MemoryStore implements Store {
   readonly storeId = '0123456789abcdef';
+  /** Tests enter other boots here. */
+  readonly boots = new Map<string, Boot>();
+  readonly reachability = new Reachability(0);
   /** Thrown by every change while set. */
   failure: FieldpostError | null = null;
   storageState: StorageState = { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 };
@@ -174,9 +179,8 @@ export class MemoryStore implements Store {
     message.lastReply = verdict.reply;
     message.attempts++;
     if (verdict.kind !== 'deferred') return this.#end(message, verdict.kind);
-    const { wallMs, bootMs, boot } = this.#now();
     message.status = 'deferred';
-    message.due = { wallMs: wallMs + verdict.delayMs, bootMs: bootMs + verdict.delayMs, boot };
+    message.due = stampOf(this.#clock, verdict.delayMs);
     this.#deferrals.delete(id);
     this.#deferrals.add(id);
   }
@@ -191,8 +195,10 @@ export class MemoryStore implements Store {
 
   #add({ type, destination, content }: Draft): string {
     const id = String(this.#messages.size + 1).padStart(8, '0');
+    const accepted = stampOf(this.#clock);
+    const reachMs = this.reachability.startMs(accepted.bootMs);
     const rest = { attempts: 0, lastReply: null, due: null, place: null };
-    this.#messages.set(id, { id, type, destination, accepted: this.#now(), status: 'queued', ...rest });
+    this.#messages.set(id, { id, type, destination, accepted, reachMs, status: 'queued', ...rest });
     this.#contents.set(id, content);
     return id;
   }
@@ -212,9 +218,5 @@ export class MemoryStore implements Store {
 
   #mayFail(): void {
     if (this.failure !== null) throw this.failure;
-  }
-
-  #now(): Stamp {
-    return { wallMs: this.#clock.wallMs(), bootMs: this.#clock.bootMs(), boot: this.#clock.boot };
   }
 }

@@ -1,0 +1,54 @@
+/**
+ * Which requests have been accepted before, by their Idempotency-Key (local-api §1). Used by journaled-store.ts.
+ */
+import { FieldpostError } from '../errors.js';
+import { IDEMPOTENCY_AGE_MS } from '../limits.js';
+import type { Stamp } from '../message/message.js';
+import type { KeyEntry } from './state.js';
+import type { KeyedContent } from './store.js';
+
+/** The keys of the state, and those of requests still under way. */
+export class IdempotencyKeys {
+  readonly #entries: Map<string, KeyEntry>;
+  readonly #ageMs: (stamp: Stamp) => number;
+  readonly #arriving = new Set<string>();
+
+  constructor(entries: Map<string, KeyEntry>, ageMs: (stamp: Stamp) => number) {
+    this.#entries = entries;
+    this.#ageMs = ageMs;
+  }
+
+  /** The ids that were given for this key, or null if it is new. Throws conflict and invalid as Store.accept does. */
+  idsOf({ key, hash }: KeyedContent): readonly string[] | null {
+    if (this.#arriving.has(key)) {
+      throw new FieldpostError('conflict', 'a request with this Idempotency-Key is still under way', {
+        hint: 'wait for its answer',
+      });
+    }
+    const entry = this.#entries.get(key);
+    if (!entry || this.#isOver(entry)) return null;
+    if (entry.hash === hash) return entry.ids;
+    throw new FieldpostError('invalid', 'this Idempotency-Key was used with other content', {
+      hint: 'use a new key for a new message',
+    });
+  }
+
+  /** Does what the request with this key asks for; until that is done it is under way. */
+  async arriving<T>({ key }: KeyedContent, work: () => Promise<T>): Promise<T> {
+    this.#arriving.add(key);
+    try {
+      return await work();
+    } finally {
+      this.#arriving.delete(key);
+    }
+  }
+
+  /** Forgets the keys that have served their time. */
+  sweep(): void {
+    for (const [key, entry] of this.#entries) if (this.#isOver(entry)) this.#entries.delete(key);
+  }
+
+  #isOver({ at }: KeyEntry): boolean {
+    return this.#ageMs(at) > IDEMPOTENCY_AGE_MS;
+  }
+}

@@ -1,0 +1,158 @@
+/** Ages and dates of moments: in this boot, in another, with a wall that is right, wrong, or was once. */
+import t from 'tap';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/limits.js';
+import type { Boot } from '../../src/message/message.js';
+import { ageMs, bootNews, hasLeapt, stampOf, wallMsOf } from '../../src/message/stamp.js';
+import { FakeClock } from '../support/clock.js';
+
+const YEARS_MS = 50 * 365 * DAY_MS;
+const WALL_MS = Date.UTC(2026, 10, 20, 9);
+
+/** What a store does: enters what is new, and stamps. */
+function stamped(clock: FakeClock, boots: Map<string, Boot>) {
+  const news = bootNews(clock, boots);
+  if (news) boots.set(clock.boot, news);
+  return stampOf(clock);
+}
+
+t.test('within a boot only the boot’s clock tells an age', async (t) => {
+  const clock = new FakeClock();
+  const boots = new Map<string, Boot>();
+  const stamp = stamped(clock, boots);
+  t.equal(ageMs(stamp, clock, boots), 0);
+  clock.leap(YEARS_MS);
+  await clock.advance(HOUR_MS);
+  clock.suspend(DAY_MS);
+  clock.leap(-2 * YEARS_MS);
+  clock.confirm();
+  t.equal(ageMs(stamp, clock, boots), HOUR_MS + DAY_MS);
+  t.equal(ageMs(stampOf(clock, MINUTE_MS), clock, boots), 0, 'what is to come has no age');
+});
+
+t.test('across boots the wall counts if it was confirmed in both, and else the age restarts', async (t) => {
+  for (const before of [true, false]) {
+    for (const after of [true, false]) {
+      const clock = new FakeClock();
+      const boots = new Map<string, Boot>();
+      if (before) clock.confirm();
+      const stamp = stamped(clock, boots);
+      const next = clock.reboot({ offMs: DAY_MS });
+      if (after) next.confirm();
+      const bootMs = next.bootMs();
+      t.equal(ageMs(stamp, next, boots), before && after ? DAY_MS + bootMs : bootMs, `${before} ${after}`);
+    }
+  }
+});
+
+t.test('a confirmation that comes later in a boot holds for all of it', async (t) => {
+  const clock = new FakeClock({ wallMs: 0 });
+  const boots = new Map<string, Boot>();
+  const stamp = stamped(clock, boots);
+  await clock.advance(HOUR_MS);
+  clock.leap(WALL_MS);
+  clock.confirm();
+  stamped(clock, boots);
+  const next = clock.reboot({ offMs: DAY_MS });
+  next.confirm();
+  t.equal(ageMs(stamp, next, boots), HOUR_MS + DAY_MS + next.bootMs());
+  t.equal(wallMsOf(stamp, next, boots), WALL_MS);
+});
+
+t.test('an age is never too large, however the walls of two boots disagree', async (t) => {
+  for (const leapMs of [-YEARS_MS, -HOUR_MS, HOUR_MS, YEARS_MS]) {
+    const clock = new FakeClock();
+    const boots = new Map<string, Boot>();
+    clock.confirm();
+    const early = stamped(clock, boots);
+    clock.leap(leapMs);
+    const late = stamped(clock, boots);
+    const next = clock.reboot({ wallMs: WALL_MS });
+    next.confirm();
+    for (const stamp of [early, late]) t.equal(ageMs(stamp, next, boots), next.bootMs(), `${leapMs}`);
+  }
+  const unknown = { boot: 'ffffffff', bootMs: 5 };
+  const clock = new FakeClock();
+  clock.confirm();
+  t.equal(ageMs(unknown, clock, new Map()), clock.bootMs());
+});
+
+t.test(
+  'a date of this boot follows the wall, and is the same at every look while it does not leap',
+  async (t) => {
+    const clock = new FakeClock({ wallMs: 0 });
+    const boots = new Map<string, Boot>();
+    const stamp = stamped(clock, boots);
+    t.equal(wallMsOf(stamp, clock, boots), 0);
+    await clock.advance(MINUTE_MS);
+    clock.leap(7);
+    t.equal(wallMsOf(stamp, clock, boots), 0, 'clocks differ by some milliseconds');
+    clock.leap(WALL_MS);
+    t.equal(wallMsOf(stamp, clock, boots), WALL_MS + 7, 'at once, before anything is recorded');
+    clock.leap(YEARS_MS);
+    clock.leap(-YEARS_MS - HOUR_MS);
+    t.equal(wallMsOf(stamp, clock, boots), WALL_MS + 7 - HOUR_MS);
+  },
+);
+
+t.test('a date of another boot is what was last known there', async (t) => {
+  const clock = new FakeClock();
+  const boots = new Map<string, Boot>();
+  const stamp = stamped(clock, boots);
+  clock.leap(-HOUR_MS);
+  stamped(clock, boots);
+  const next = clock.reboot({ offMs: DAY_MS });
+  t.equal(wallMsOf(stamp, next, boots), WALL_MS - HOUR_MS);
+  next.leap(-YEARS_MS);
+  t.equal(wallMsOf(stamp, next, boots), WALL_MS - HOUR_MS, 'also while the clock is wrong now');
+});
+
+t.test('where the other boot’s clock was wrong, the moment was before this boot began', async (t) => {
+  for (const wallMs of [0, Date.UTC(2099, 0, 1), WALL_MS + DAY_MS]) {
+    const clock = new FakeClock({ wallMs });
+    const boots = new Map<string, Boot>();
+    const stamp = stamped(clock, boots);
+    const next = clock.reboot({ wallMs: WALL_MS });
+    await next.advance(HOUR_MS);
+    t.equal(wallMsOf(stamp, next, boots), WALL_MS, new Date(wallMs).toISOString());
+    t.equal(wallMsOf({ boot: 'ffffffff', bootMs: 5 }, next, boots), WALL_MS, 'so too if it was not kept');
+  }
+});
+
+t.test('what was confirmed once is not unsettled by a leap that nobody confirms', async (t) => {
+  const clock = new FakeClock();
+  const boots = new Map<string, Boot>();
+  clock.confirm();
+  const stamp = stamped(clock, boots);
+  clock.leap(-YEARS_MS);
+  t.equal(bootNews(clock, boots), null);
+  t.equal(wallMsOf(stamp, clock, boots), WALL_MS - YEARS_MS, 'now it is told as this clock tells all times');
+  const next = clock.reboot({ wallMs: WALL_MS + DAY_MS });
+  t.equal(wallMsOf(stamp, next, boots), WALL_MS);
+  clock.leap(YEARS_MS + HOUR_MS);
+  clock.confirm();
+  stamped(clock, boots);
+  t.equal(wallMsOf(stamp, next, boots), WALL_MS + HOUR_MS, 'the last confirmation counts');
+});
+
+t.test('news of a boot: at first, at a leap, at a confirmation, and at nothing else', async (t) => {
+  const clock = new FakeClock();
+  const boots = new Map<string, Boot>();
+  const isNews = () => {
+    const news = bootNews(clock, boots);
+    if (news) boots.set(clock.boot, news);
+    return news !== null;
+  };
+  t.equal(isNews(), true);
+  t.equal(isNews(), false);
+  await clock.advance(DAY_MS);
+  clock.suspend(DAY_MS);
+  clock.leap(2000);
+  t.equal(isNews(), false);
+  clock.leap(1);
+  t.equal(isNews(), true, 'small ones add up');
+  clock.confirm();
+  t.equal(isNews(), true);
+  t.equal(isNews(), false);
+  t.equal(hasLeapt(0, 2000) || hasLeapt(2000, 0), false);
+  t.equal(hasLeapt(0, 2001) && hasLeapt(2001, 0), true);
+});
