@@ -57,7 +57,7 @@ function createSystem(config: Config): System {
     // Set by systemd where standard output goes to the journal.
     priorities: process.env.JOURNAL_STREAM !== undefined,
     write: (line) => process.stdout.write(line),
-    wallMs: clock.wallMs,
+    wallMs: () => clock.wallMs(),
   });
   return {
     disk: systemDisk(),
