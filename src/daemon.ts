@@ -24,6 +24,7 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
 }
 
 /** A daemon that runs. */
+/** What is running. */
 export interface Daemon {
   /** Where the local API listens; port 0 has become the port that was found. */
   readonly addresses: readonly ListenConfig[];
@@ -53,6 +54,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     version,
     startedBootMs: clock.bootMs(),
     nudge: () => delivery.nudge(),
+    wake: () => delivery.wake(),
     relayState: () => delivery.relayState(),
     outcomes: () => delivery.outcomes,
     clockTrusted: () => clock.trust() !== 'wrong',

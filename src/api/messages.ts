@@ -73,18 +73,18 @@ export async function cancel(exchange: Exchange, { store }: ApiContext): Promise
 /** `POST /api/internal/messages/{id}/retry` */
 export async function retry(exchange: Exchange, context: ApiContext): Promise<void> {
   const { id } = exchange;
-  const { store, nudge } = context;
+  const { store, wake } = context;
   await store.retry(id);
   // Looked at before delivery is: the answer is what the call itself has done.
   const view = viewOf(known(store.get(id), id), context);
-  nudge();
+  wake();
   exchange.json(202, view);
 }
 
 /** `POST /api/internal/queue/flush` */
-export async function flush(exchange: Exchange, { store, nudge }: ApiContext): Promise<void> {
+export async function flush(exchange: Exchange, { store, wake }: ApiContext): Promise<void> {
   await store.flush();
-  nudge();
+  wake();
   exchange.json(202, store.counts());
 }
 
@@ -95,9 +95,9 @@ export async function hold(exchange: Exchange, { store }: ApiContext): Promise<v
 }
 
 /** `POST /api/internal/queue/release` */
-export async function release(exchange: Exchange, { store, nudge }: ApiContext): Promise<void> {
+export async function release(exchange: Exchange, { store, wake }: ApiContext): Promise<void> {
   await store.release();
-  nudge();
+  wake();
   exchange.json(202, store.counts());
 }
 

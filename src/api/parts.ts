@@ -6,6 +6,7 @@ import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 
+/** What the root hands over. */
 export interface ApiParts {
   readonly store: Store;
   readonly settings: Pick<Config, 'maxBodyBytes' | 'maxBatch' | 'allowedHosts' | 'apiToken'>;
@@ -16,6 +17,8 @@ export interface ApiParts {
   readonly startedBootMs: number;
   /** Tells delivery that there may be something to do now. */
   nudge(): void;
+  /** Somebody wants it now: a relay that is failing is tried at once, too. */
+  wake(): void;
   relayState(): RelayState;
   outcomes(): Outcomes;
   /** True unless the wall clock is known to be wrong (delivery.md, Clock). */
@@ -41,6 +44,7 @@ export interface Outcomes {
   readonly expired: number;
 }
 
+/** How long a client may take. */
 export interface Patience {
   readonly headersMs: number;
   readonly requestMs: number;

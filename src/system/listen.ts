@@ -77,14 +77,15 @@ async function removeStale(path: string): Promise<void> {
   if (found?.isSocket() && !(await answers(path))) await rm(path, { force: true });
 }
 
-function answers(path: string): Promise<boolean> {
+/** True if somebody listens on this unix socket, or may: only a refusal, or no socket at all, says that nobody does. */
+export function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = connect({ path });
     probe.once('connect', () => {
       probe.destroy();
       resolve(true);
     });
-    probe.once('error', (error) => resolve(systemCodeOf(error) !== 'ECONNREFUSED'));
+    probe.once('error', (error) => resolve(!['ECONNREFUSED', 'ENOENT'].includes(systemCodeOf(error))));
   });
 }
 

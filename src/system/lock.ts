@@ -4,10 +4,12 @@
  */
 import { constants } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
-import { connect, createServer, type Server } from 'node:net';
+import { createServer, type Server } from 'node:net';
 import { basename, dirname } from 'node:path';
-import { FieldpostError, systemCodeOf } from '../errors.js';
+import { FieldpostError } from '../errors.js';
+import { answers } from './listen.js';
 
+/** Held until it is released or the process ends. */
 export interface Lock {
   release(): Promise<void>;
 }
@@ -46,21 +48,5 @@ function listen(path: string): Promise<Server> {
     server.unref();
     server.once('error', reject);
     server.listen(path, () => resolve(server));
-  });
-}
-
-/** True if somebody listens there. */
-function answers(path: string): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(path);
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', (error) => {
-      const code = systemCodeOf(error);
-      if (code === 'ENOENT' || code === 'ECONNREFUSED') resolve(false);
-      else reject(error);
-    });
   });
 }

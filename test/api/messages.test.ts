@@ -238,11 +238,10 @@ test('cancel and retry', async (t) => {
   for (const id of [queued, sending, failed]) {
     isProblem(t, await api.call('DELETE', `${MESSAGES}/${id}`), 409, 'conflict');
   }
-  const before = api.nudges;
   const retried = await api.call('POST', `${MESSAGES}/${failed}/retry`);
   t.equal(retried.status, 202);
   t.match(retried.json, { id: failed, status: 'queued', final: false });
-  t.equal(api.nudges, before + 1);
+  t.equal(api.wakes, 1);
   isProblem(t, await api.call('POST', `${MESSAGES}/${queued}/retry`), 409, 'conflict');
   isProblem(t, await api.call('POST', `${MESSAGES}/nope/retry`), 404, 'not-found');
   isProblem(t, await api.call('DELETE', `${MESSAGES}/nope`), 404, 'not-found');
@@ -256,17 +255,17 @@ test('hold, release, flush', async (t) => {
   const held = await api.call('POST', '/api/internal/queue/hold');
   t.equal(held.status, 202);
   t.match(held.json, { deferred: 1, held: true });
-  t.equal(api.nudges, 1, 'a hold wakes nobody');
+  t.equal(api.wakes, 0, 'a hold wakes nobody');
   t.match((await api.call('POST', '/api/internal/queue/release')).json, { held: false });
-  t.equal(api.nudges, 2);
+  t.equal(api.wakes, 1);
   t.equal((await api.call('POST', '/api/internal/queue/flush')).status, 202);
-  t.equal(api.nudges, 3);
+  t.equal(api.wakes, 2);
   t.equal(api.store.get(id)?.due, null);
   api.store.failure = new FieldpostError('storage-failed', 'no');
   for (const call of ['hold', 'release', 'flush']) {
     isProblem(t, await api.call('POST', `/api/internal/queue/${call}`), 503, 'storage-failed');
   }
-  t.equal(api.nudges, 3);
+  t.equal(api.wakes, 2);
 });
 
 test('listing', async (t) => {

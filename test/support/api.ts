@@ -35,6 +35,7 @@ export interface TestApi extends AsyncDisposable {
   readonly lines: string[];
   readonly listeners: Listeners;
   nudges: number;
+  wakes: number;
   connect(): Promise<RawClient>;
   /** One request on a connection of its own. */
   call(method: string, path: string, more?: CallOptions): Promise<Answer>;
@@ -67,6 +68,9 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     nudge: () => {
       test.nudges++;
     },
+    wake: () => {
+      test.wakes++;
+    },
     relayState:
       options.relayState ?? (() => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' })),
     outcomes: () => ({ sent: 3, deferred: 2, failed: 1, expired: 0 }),
@@ -91,6 +95,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     lines,
     listeners,
     nudges: 0,
+    wakes: 0,
     connect: () => RawClient.to(address),
     async call(method, path, { headers = {}, body = '' } = {}) {
       await using client = await RawClient.to(address);
