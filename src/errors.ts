@@ -35,6 +35,7 @@ export interface Fault {
   detail: string;
 }
 
+/** Thrown where a user, a caller or an operator is to be told something; `message` is a sentence. */
 export class FieldpostError extends Error {
   readonly code: ErrorCode;
   /** What the operator or caller can do about it; empty when the message says it all. */

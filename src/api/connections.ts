@@ -20,6 +20,7 @@ import { rawProblem } from './problem.js';
 /** How often bodies that have not arrived whole are looked at. */
 const SWEEP_MS = REQUEST_IDLE_MS / 6;
 
+/** One client connection and what is going on over it. */
 export interface Connection {
   readonly socket: Socket;
   readonly kind: 'tcp' | 'unix';
@@ -39,6 +40,7 @@ export interface Connection {
   readonly answered: () => void;
 }
 
+/** All of them; each limit on connections is kept here. */
 export class Connections {
   readonly #clock: Clock;
   readonly #all = new Map<Socket, Connection>();

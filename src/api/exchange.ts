@@ -7,6 +7,7 @@ import { FieldpostError } from '../errors.js';
 import type { Connection, Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
+/** What a handler is given: the request, and the ways to answer it. */
 export class Exchange {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;

@@ -11,6 +11,7 @@ const STORAGE_STATES = ['ok', 'full', 'failed'];
 type Kind = 'gauge' | 'counter';
 type Sample = readonly [labels: Readonly<Record<string, string>>, value: number];
 
+/** `GET /metrics` */
 export function getMetrics(exchange: Exchange, context: ApiContext): void {
   exchange.send(200, CONTENT_TYPE, metricsOf(context));
 }

@@ -120,6 +120,7 @@ const SCHEMAS = {
   Description: { type: 'object' },
 };
 
+/** The names of the schemas that routes refer to. */
 export type SchemaName = keyof typeof SCHEMAS;
 
 /** Of every route: misunderstood, no token, not from here, too slow, headers too large, our fault, not now. */

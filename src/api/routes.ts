@@ -9,8 +9,10 @@ import type { SchemaName } from './openapi.js';
 import type { ApiContext } from './parts.js';
 import { getHealth, getState } from './state.js';
 
+/** The methods that routes have; HEAD goes with GET. */
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
+/** One call of the API: what it answers to, what it does, and how it is described. */
 export interface Route {
   readonly method: Method;
   /** Each `{id}` stands for one segment. */

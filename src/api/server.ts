@@ -30,6 +30,7 @@ const PATIENCE: Patience = {
   checkMs: 2 * SECOND_MS,
 };
 
+/** The API, to be put behind listeners. */
 export interface Api {
   /** A server that is not yet listening. Over `unix` neither Host nor token is asked for. */
   makeServer(kind: 'tcp' | 'unix'): Server;

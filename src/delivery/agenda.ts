@@ -12,6 +12,7 @@ const HANDFUL = 64;
 /** A walk over this many messages that finds nothing is not repeated within a millisecond for each of them. */
 const WALK_PER_MS = 100;
 
+/** Says which message is next, and when there will be one. */
 export class Agenda {
   readonly #store: Store;
   readonly #clock: Clock;

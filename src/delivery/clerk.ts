@@ -16,6 +16,7 @@ export interface Entry {
   readonly relay: string;
 }
 
+/** Records outcomes, and holds on to those that the store cannot take just now. */
 export class Clerk {
   readonly #store: Store;
   readonly #clock: Clock;

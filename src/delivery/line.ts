@@ -8,8 +8,10 @@ import type { Clock, Timer } from '../system/clock.js';
 import type { Ending } from './reply.js';
 import type { Envelope, Session } from './smtp-session.js';
 
+/** Opens a session to a relay; rejects with SessionError. */
 export type OpenSession = (relay: RelayConfig) => Promise<Session>;
 
+/** One connection, which is opened when it is needed and closed when it has been idle. */
 export class Line {
   /** Taken by an attempt, from before the session is opened until the outcome is recorded. */
   isBusy = false;

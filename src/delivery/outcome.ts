@@ -8,6 +8,7 @@
  */
 import type { Ending, Phase, Reply, Trouble } from './reply.js';
 
+/** What an attempt came to, and whose trouble it is. */
 export interface Outcome {
   readonly kind: 'sent' | 'failed' | 'deferred';
   /**

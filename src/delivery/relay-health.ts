@@ -18,6 +18,7 @@ export interface RelayState {
   readonly reason: string | null;
 }
 
+/** What the health of a relay is measured with. */
 export interface HealthOptions {
   readonly backoffMinMs: number;
   readonly backoffMaxMs: number;
@@ -27,6 +28,7 @@ export interface HealthOptions {
   readonly log: Log;
 }
 
+/** Whether a relay works, since when, and when it may be tried again. */
 export class RelayHealth {
   readonly relay: RelayConfig;
   readonly name: string;

@@ -1,4 +1,6 @@
-/** When delivery tries again: a message after its own trouble, a relay after its. Pure; no clock is read. */
+/**
+ * When delivery tries again: a message after its own trouble, a relay after its. Pure; no clock is read.
+ */
 import assert from 'node:assert';
 
 // Messages deferred together shall not come back together.

@@ -17,6 +17,7 @@ const MISTAKES_MAX = 20;
 /** A client that leaves so much of our replies unread will not read them. */
 const UNREAD_BYTES_MAX = MIB;
 
+/** A mail as it came over the wire. */
 export interface CaughtMail {
   /** The envelope's sender; empty for the null sender. */
   readonly from: string;
@@ -24,12 +25,14 @@ export interface CaughtMail {
   readonly raw: Buffer;
 }
 
+/** A catcher that listens. */
 export interface Catcher {
   readonly port: number;
   /** Stops listening, ends every connection, and waits for mails that are just being handed over. */
   close(): Promise<void>;
 }
 
+/** Where to listen, and what to do with a mail. */
 export interface CatcherOptions {
   /** 0: any that is free. */
   readonly port: number;

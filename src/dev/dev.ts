@@ -10,6 +10,7 @@ import { openCatcher } from './catcher.js';
 import { openMailbox } from './mailbox.js';
 import { showMail } from './show.js';
 
+/** What main hands over. */
 export interface DevOptions {
   readonly config: Config;
   readonly disk: Disk;

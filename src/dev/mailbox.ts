@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import type { Disk } from '../system/disk.js';
 
+/** A directory of caught mails. */
 export interface Mailbox {
   /** Writes the mail under the next number and gives the path. Rejects with the system's error. */
   keep(raw: Buffer): Promise<string>;

@@ -11,6 +11,7 @@ export interface ReadMail {
   readonly attachments: readonly ReadAttachment[];
 }
 
+/** An attachment, as far as it is shown. */
 export interface ReadAttachment {
   /** Empty where it has none. */
   readonly name: string;

@@ -12,6 +12,7 @@ const FINAL_DOT = Buffer.from('\r\n.\r\n');
 const LEADING_DOT = Buffer.from('\r\n.');
 const LF = 0x0a;
 
+/** Cuts what a client sends into commands and content, wherever its packets end. */
 export class SmtpInput {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #clock: Clock;

@@ -11,6 +11,7 @@ import { base64Lines, base64Octets } from './base64.js';
 import { attachmentHeaders, formatDate, header, subjectHeader } from './headers.js';
 import { encodeQuotedPrintable } from './quoted-printable.js';
 
+/** Everything that stands in a mail. */
 export interface Letter {
   readonly from: Address;
   readonly to: Address;
@@ -22,6 +23,7 @@ export interface Letter {
   readonly attachments: readonly Attachment[];
 }
 
+/** A file that goes with it, read only while it is sent. */
 export interface Attachment {
   readonly name: string;
   /** Media type without parameters. */
@@ -31,6 +33,7 @@ export interface Attachment {
   open(): AsyncIterable<Buffer>;
 }
 
+/** A mail ready for the wire. */
 export interface Rendered {
   /** Exact octets of the message, before dots are stuffed and without the final dot. */
   readonly size: number;

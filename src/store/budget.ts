@@ -7,12 +7,14 @@ import { FREE_INODES_MIN, MIB, SPACE_FRESH_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk, Space } from '../system/disk.js';
 
+/** The settings that bound the store. */
 export interface BudgetLimits {
   readonly maxQueue: number;
   readonly maxSpoolBytes: number;
   readonly minFreeBytes: number;
 }
 
+/** Says whether something still fits. It looks at the disk, but never writes. */
 export class Budget {
   readonly #disk: Disk;
   readonly #clock: Clock;

@@ -7,6 +7,7 @@ import { DAMAGED_BYTES_MAX } from '../limits.js';
 import type { Disk } from '../system/disk.js';
 import { crc32, hex8 } from './crc.js';
 
+/** The directory of copies, with its count. */
 export class Damaged {
   readonly #disk: Disk;
   readonly #directory: string;

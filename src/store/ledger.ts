@@ -28,6 +28,7 @@ import { Segments } from './segments.js';
 import { type FoundSnapshot, openLow, SnapshotAdapter } from './snapshot.js';
 import { apply, type State } from './state.js';
 
+/** The world the ledger lives in. */
 export interface LedgerOptions {
   readonly disk: Disk;
   readonly clock: Clock;
@@ -39,6 +40,7 @@ export interface LedgerOptions {
   readonly historyMax: number;
 }
 
+/** The recovered state, and the ways to change it so that it lasts. */
 export class Ledger {
   readonly #options: LedgerOptions;
   readonly #lock: Lock;

@@ -6,10 +6,12 @@ import type { Buffer } from 'node:buffer';
 import type { Position } from './event.js';
 import { decodeLine, type Follows, type ReadRecord } from './record.js';
 
+/** What a snapshot file looks like: `bad` is there and cannot be read. */
 export type SnapshotState = 'good' | 'bad' | 'absent';
 /** Which segments there are: none, all from the very first one on, or only later ones. */
 export type SegmentsState = 'none' | 'from-first' | 'later';
 
+/** What a start finds in the state directory. */
 export interface Findings {
   readonly current: SnapshotState;
   readonly previous: SnapshotState;
@@ -97,6 +99,7 @@ export function rowsFor(findings: Findings): BaseRow[] {
   );
 }
 
+/** The base that the one matching row names. */
 export function chooseBase(findings: Findings): Base {
   return (rowsFor(findings)[0] as BaseRow).base;
 }

@@ -15,6 +15,7 @@ export const UNKNOWN_OUTCOME = 'outcome unknown after storage damage';
 
 const FIRST_LINE_BYTES = 512;
 
+/** What a replay gives: the state, and what the journal must know to go on. */
 export interface Replayed {
   readonly state: State;
   readonly follows: Follows;
@@ -27,6 +28,7 @@ export interface Replayed {
   readonly heldBack: number;
 }
 
+/** Rebuilds the state from the best snapshot and all the history behind it. */
 export async function replay(options: {
   segments: Segments;
   damaged: Damaged;

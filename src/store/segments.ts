@@ -23,6 +23,7 @@ interface Reader {
   users: number;
 }
 
+/** All segments in the directory: prepares, reads and lets go of them. It never looks into them. */
 export class Segments {
   readonly #disk: Disk;
   readonly #directory: string;

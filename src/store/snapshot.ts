@@ -31,6 +31,7 @@ export interface FoundSnapshot {
   readonly parsed: { readonly through: Position; readonly state: StoreDocument } | null;
 }
 
+/** What the adapter needs of the ledger. */
 export interface SnapshotOptions {
   readonly disk: Disk;
   readonly directory: string;
@@ -45,6 +46,7 @@ export function openLow(adapter: SnapshotAdapter, historyMax: number): Low<State
   return new Low(adapter, emptyState(historyMax));
 }
 
+/** lowdb's adapter over the two snapshot files. */
 export class SnapshotAdapter implements Adapter<State> {
   readonly #options: SnapshotOptions;
   /** `through` of the files under their two names, where good. */
@@ -113,6 +115,7 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 }
 
+/** The bytes of a snapshot file. */
 export function encodeSnapshot(through: Position, state: StoreDocument): Buffer {
   const bytes = Buffer.from(
     `{"crc":"xxxxxxxx","through":${JSON.stringify(through)},"state":${JSON.stringify(state)}}\n`,

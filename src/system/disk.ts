@@ -17,6 +17,7 @@ import {
 import { access, mkdir, readdir, readFile, rename, rm, statfs } from 'node:fs/promises';
 import { systemCodeOf } from '../errors.js';
 
+/** The calls of a file system. They reject with what the system says (`code` is its error code). */
 export interface Disk {
   /**
    * Opens a file: `read` an existing one; `update` an existing one for reading and writing; `create` a new
@@ -39,6 +40,7 @@ export interface Disk {
   space(path: string): Promise<Space>;
 }
 
+/** An open file. */
 export interface DiskFile {
   /** Reads `length` bytes from `offset`; fewer where the file ends before. */
   read(offset: number, length: number): Promise<Buffer>;
@@ -51,6 +53,7 @@ export interface DiskFile {
   close(): Promise<void>;
 }
 
+/** Room on a file system. */
 export interface Space {
   freeBytes: number;
   /** Infinity where the file system does not count them. */

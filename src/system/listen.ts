@@ -7,6 +7,7 @@ import { type AddressInfo, connect, type Server } from 'node:net';
 import type { ListenConfig } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 
+/** Listeners that are open. */
 export interface Listeners {
   /** Where they listen, in the order asked for; port 0 has become the port that was found. */
   readonly addresses: readonly ListenConfig[];

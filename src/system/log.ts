@@ -4,8 +4,10 @@
  */
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+/** What belongs to an event; fields that are null or undefined are left out. */
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
+/** One method per level. */
 export interface Log {
   debug(event: string, fields?: LogFields): void;
   info(event: string, fields?: LogFields): void;
