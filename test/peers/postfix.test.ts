@@ -1,0 +1,223 @@
+/**
+ * Delivery through Debian's Postfix: the ways in, the ways to be refused, and what arrives. The daemon is the real
+ * one, mails are posted with curl, and what is believed is what Postfix logged and put into the Maildir.
+ */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { t } from 'tap';
+import { meant, NASTY, readByPostalMime, readByPython } from '../support/nasty.js';
+import { type Posted, sharedDirectory, skipWithout, startFieldpost } from '../support/peers.js';
+import { POSTFIX_PROGRAMS, SMALL_BYTES, startPostfix } from '../support/postfix.js';
+
+/** A short mail whose recipient, subject and text are its name. */
+const to = (name: string): Posted => ({
+  destination: `${name}@post.example`,
+  subject: name,
+  plain: `${name}\n`,
+});
+
+t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS), timeout: 60_000 }, async (t) => {
+  const postfix = await startPostfix(t);
+
+  for (const { door, protocol, log } of [
+    { door: 'plain', protocol: 'ESMTP', log: /client=[^,]*$/ },
+    {
+      door: 'submission',
+      protocol: 'ESMTPSA',
+      log: /sasl_method=PLAIN, sasl_username=device@relay\.example/,
+    },
+    { door: 'login', protocol: 'ESMTPSA', log: /sasl_method=LOGIN, sasl_username=device@relay\.example/ },
+    { door: 'smtps', protocol: 'ESMTPSA', log: /sasl_method=PLAIN, sasl_username=device@relay\.example/ },
+  ] as const) {
+    t.test(`a mail goes through ${door}`, async (t) => {
+      const fieldpost = await startFieldpost(t, postfix.settings(door));
+      const [id = ''] = await fieldpost.post(to(door));
+      const line = await fieldpost.said(/ (?:sent|failed|deferred|failing) /);
+      t.match(line, ` sent id=${id} `);
+      const { trace, bytes } = await postfix.mail.mail(id);
+      const queueId = new RegExp(`with ${protocol} id (\\w+)`).exec(trace)?.[1] ?? '?';
+      t.match(line, `queued as ${queueId}"`, 'the reply of Postfix is on record', { trace });
+      t.match(await postfix.logged(new RegExp(`${queueId}: client=`)), log);
+      t.match(trace, 'Return-Path: <device@field.example>');
+      t.same(await readByPostalMime(bytes), { subject: door, plain: `${door}\r\n`, html: null });
+      const { relay, queue } = await fieldpost.state();
+      t.match(relay, { state: 'ok', reason: null });
+      t.match(queue, { queued: 0, sending: 0, deferred: 0, failed: 0 });
+    });
+  }
+
+  t.test('a wrong password is told, waits, and is charged to no mail', async (t) => {
+    const passwordFile = join(sharedDirectory(t), 'password');
+    const settings = { ...postfix.settings('submission'), FIELDPOST_STATE_DIR: t.testdir() };
+    writeFileSync(passwordFile, 'wrong');
+    const locked = await startFieldpost(t, { ...settings, FIELDPOST_RELAY_PASSWORD_FILE: passwordFile });
+    const [id = ''] = await locked.post(to('patience'));
+    await locked.said(/relay failing/);
+    const { relay } = await locked.state();
+    t.equal(relay.state, 'failing');
+    t.match(relay.reason, /our user name and password with "535 5\.7\.8 /);
+    t.match(await locked.message(id), { status: 'queued', attempts: 0 });
+    t.equal(await locked.stop(), 0);
+
+    const admitted = await startFieldpost(t, settings);
+    await admitted.said(new RegExp(` sent id=${id} `));
+    t.match(await admitted.message(id), { status: 'sent' });
+    await postfix.mail.mail(id);
+  });
+
+  for (const { name, door, ca, reason } of [
+    {
+      name: 'a certificate of a CA that is not known',
+      door: 'submission',
+      ca: '',
+      reason: /certificate.*\(UNABLE_TO_VERIFY_LEAF_SIGNATURE/,
+    },
+    {
+      name: 'the same with TLS from the first byte',
+      door: 'smtps',
+      ca: '',
+      reason: /certificate.*\(UNABLE_TO_VERIFY_LEAF_SIGNATURE/,
+    },
+    {
+      name: 'a certificate for another host',
+      door: 'misnamed',
+      reason: /localhost.*mail\.elsewhere\.example.*\(ERR_TLS_CERT_ALTNAME_INVALID/,
+    },
+  ] as const) {
+    t.test(`${name} is told, and the password kept from its owner`, async (t) => {
+      const settings = postfix.settings(door);
+      if (ca !== undefined) settings.FIELDPOST_RELAY_CA_FILE = ca;
+      const fieldpost = await startFieldpost(t, settings);
+      const [id = ''] = await fieldpost.post(to('secret'));
+      await fieldpost.said(/relay failing/);
+      const { relay } = await fieldpost.state();
+      t.equal(relay.state, 'failing');
+      t.match(relay.reason, reason);
+      t.match(await fieldpost.message(id), { status: 'queued', attempts: 0, lastReply: null });
+      t.notOk(postfix.recipients.includes('secret@post.example'), 'no mail was offered');
+    });
+  }
+
+  t.test('what was posted while Postfix was away goes out in order when it is back', async (t) => {
+    const fieldpost = await startFieldpost(t, postfix.settings('plain'));
+    const [first = ''] = await fieldpost.post(to('before'));
+    await fieldpost.said(new RegExp(` sent id=${first} `));
+    // The session that is kept for further mails dies with it.
+    await postfix.stop();
+    const names = Array.from({ length: 200 }, (_, i) => `q${i}@discarded.example`);
+    const mails = names.map((destination) => ({ destination, plain: 'x' }));
+    const ids = [
+      ...(await fieldpost.post(...mails.slice(0, 100))),
+      ...(await fieldpost.post(...mails.slice(100))),
+    ];
+    await fieldpost.said(/relay failing/);
+    t.match((await fieldpost.state()).relay.reason, /the connection was refused/);
+    t.match((await fieldpost.state()).queue, { queued: 200, deferred: 0 });
+    t.match(await fieldpost.message(ids[0] ?? ''), { status: 'queued', attempts: 0, lastReply: null });
+
+    await postfix.start();
+    await fieldpost.said(new RegExp(` sent id=${ids.at(-1)} `));
+    t.same(postfix.recipients.slice(-200), names, 'offered each once, the oldest first');
+    const sent = fieldpost.lines.flatMap((line) => / sent id=(\S+)/.exec(line)?.[1] ?? []);
+    t.same(sent, [first, ...ids]);
+    t.notOk(
+      fieldpost.lines.some((line) => / (?:deferred|put behind) /.test(line)),
+      'and nothing was charged to any',
+    );
+    t.match((await fieldpost.state()).relay, { state: 'ok', reason: null });
+  });
+
+  t.test('greylisting delays a mail, and its reply is shown', async (t) => {
+    const fieldpost = await startFieldpost(t, { ...postfix.settings('plain'), FIELDPOST_RETRY_MIN: '1s' });
+    postfix.answers.set('grey@post.example', '450 4.2.0 Greylisted, come again');
+    const [id = ''] = await fieldpost.post(to('grey'));
+    await fieldpost.said(new RegExp(` deferred id=${id} `));
+    t.match(await fieldpost.message(id), {
+      status: 'deferred',
+      attempts: 1,
+      lastReply: /^450 4\.2\.0 .*grey@post\.example.*Greylisted, come again/,
+    });
+    t.match((await fieldpost.state()).relay, { state: 'ok' }, 'the relay is well');
+    postfix.answers.delete('grey@post.example');
+    await fieldpost.said(new RegExp(` sent id=${id} `));
+    t.match(await fieldpost.message(id), { status: 'sent' });
+    t.equal((await postfix.mail.mail(id)).trace.includes('for <grey@post.example>'), true);
+  });
+
+  t.test('one unknown recipient fails, the others are served', async (t) => {
+    const fieldpost = await startFieldpost(t, postfix.settings('plain'));
+    postfix.answers.set('gone@post.example', '550 5.1.1 No such user here');
+    const mails = ['a', 'b', 'gone', 'c', 'd'].map(to);
+    const ids = await fieldpost.post(...mails);
+    await fieldpost.said(new RegExp(` sent id=${ids.at(-1)} `));
+    const found = await Promise.all(ids.map((id) => fieldpost.message(id)));
+    t.same(
+      found.map(({ status }) => status),
+      ['sent', 'sent', 'failed', 'sent', 'sent'],
+    );
+    t.match(found[2]?.lastReply, /^550 5\.1\.1 .*gone@post\.example.*No such user here/);
+    t.match((await fieldpost.state()).relay, { state: 'ok' });
+    for (const id of ids.filter((_, index) => index !== 2)) await postfix.mail.mail(id);
+  });
+
+  for (const { door, reply } of [
+    { door: 'small', reply: new RegExp(`takes ${SMALL_BYTES} bytes, the message has \\d{5}`) },
+    { door: 'shy', reply: /^552 5\.3\.4 / },
+  ] as const) {
+    t.test(`a mail too large for ${door} fails, and the next one goes`, async (t) => {
+      const fieldpost = await startFieldpost(t, postfix.settings(door));
+      const [large = '', next = ''] = await fieldpost.post(
+        { ...to('large'), plain: 'too much\n'.repeat(SMALL_BYTES / 4) },
+        to('next'),
+      );
+      await fieldpost.said(new RegExp(` sent id=${next} `));
+      t.match(await fieldpost.message(large), { status: 'failed', lastReply: reply });
+      t.match((await fieldpost.state()).relay, { state: 'ok' });
+      await postfix.mail.mail(next);
+      t.same(postfix.mail.mails(large), []);
+    });
+  }
+
+  t.test('addresses beyond ASCII', async (t) => {
+    const destinations = ['zażółć@post.example', 'ωμέγα@poczta-łódź.example'];
+    const mails = destinations.map((destination) => ({ destination, subject: 'łódź', plain: 'łódź' }));
+    const fieldpost = await startFieldpost(t, postfix.settings('plain'));
+    const ids = await fieldpost.post(...mails);
+    for (const [index, id] of ids.entries()) {
+      t.match(await fieldpost.said(new RegExp(`(?:sent|failed|deferred|behind) id=${id} `)), ' sent ');
+      const { trace, bytes } = await postfix.mail.mail(id);
+      const decoded = Buffer.from(trace, 'latin1').toString();
+      t.match(decoded, 'with UTF8SMTP id ');
+      t.match(decoded, `Delivered-To: ${destinations[index]}\n`);
+      t.match(bytes.toString(), `To: <${destinations[index]}>\r\n`);
+      t.same(readByPython([bytes]), [{ subject: 'łódź', plain: 'łódź', html: null }]);
+    }
+    const ascii = await startFieldpost(t, {
+      ...postfix.settings('ascii'),
+      FIELDPOST_STATE_DIR: sharedDirectory(t),
+    });
+    const [refused = '', next = ''] = await ascii.post(mails[0] as Posted, to('ascii'));
+    await ascii.said(new RegExp(` sent id=${next} `));
+    t.match(await ascii.message(refused), { status: 'failed', lastReply: /beyond ASCII \(SMTPUTF8\)/ });
+  });
+
+  t.test('what arrives is what was posted', async (t) => {
+    const fieldpost = await startFieldpost(t, postfix.settings('submission'));
+    const names = Object.keys(NASTY);
+    const nasty = Object.values(NASTY);
+    const ids = await fieldpost.post(
+      ...nasty.map((mail) => ({ destination: 'nasty@post.example', ...mail })),
+    );
+    const mails = await Promise.all(ids.map((id) => postfix.mail.mail(id)));
+    const byPython = readByPython(mails.map(({ bytes }) => bytes));
+    for (const [index, mail] of nasty.entries()) {
+      const { bytes } = mails[index] as (typeof mails)[0];
+      t.notMatch(bytes.toString('latin1'), /\r(?!\n)|(?<!\r)\n|[^\r\n\x20-\x7e]/, `${names[index]}: clean`);
+      t.same(await readByPostalMime(bytes), meant(mail), `${names[index]}: as postal-mime reads it`);
+      t.same(byPython[index], meant(mail), `${names[index]}: as Python reads it`);
+    }
+    await fieldpost.said(new RegExp(` sent id=${ids.at(-1)} `));
+    t.notOk(postfix.recipients.includes('other@post.example'), 'no mail within a mail');
+    for (const id of ids) t.equal(postfix.mail.mails(id).length, 1, 'each once');
+  });
+});

@@ -1,0 +1,235 @@
+/**
+ * Debian's Postfix as a private instance: its own configuration, queue and ports, nothing of the machine's. It
+ * keeps mail for post.example (and one domain beyond ASCII) in a Maildir and throws all other mail away.
+ *
+ *   const postfix = await startPostfix(t);
+ *   await startFieldpost(t, postfix.settings('submission'));
+ */
+import { execFileSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type Server as TcpServer } from 'node:net';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import { appearing, freePorts, Maildir, type Server, sharedDirectory, startServer } from './peers.js';
+
+export const POSTFIX = '/usr/lib/postfix/sbin/master';
+const SASLPASSWD = '/usr/sbin/saslpasswd2';
+const OPENSSL = '/usr/bin/openssl';
+/** What this needs of the machine. */
+export const POSTFIX_PROGRAMS = [POSTFIX, SASLPASSWD, OPENSSL];
+
+/** Whom the relay knows. */
+const USER = 'device';
+const PASSWORD = 'let me in, pl€ase';
+/** A mail longer than this is refused by the doors `small` and `shy`. */
+export const SMALL_BYTES = 20_000;
+
+const LOGIN = '-o smtpd_sasl_auth_enable=yes -o mynetworks=';
+const STARTTLS = '-o smtpd_tls_security_level=encrypt -o smtpd_tls_auth_only=yes';
+/** The ways in, and how each differs from `plain`. */
+const DOORS = {
+  /** Takes anything from this machine, in clear text. */
+  plain: '',
+  /** STARTTLS and a password. */
+  submission: `${STARTTLS} ${LOGIN}`,
+  /** The same, but AUTH LOGIN only. */
+  login: `${STARTTLS} ${LOGIN} -o smtpd_sasl_path=login`,
+  /** TLS from the first byte, and a password. */
+  smtps: `-o smtpd_tls_wrappermode=yes ${LOGIN}`,
+  /** As submission; its certificate is for another host. */
+  misnamed: `${STARTTLS} ${LOGIN} -o smtpd_tls_chain_files=$config_directory/other.pem`,
+  /** Has little room, and says so. */
+  small: `-o message_size_limit=${SMALL_BYTES}`,
+  /** Has little room, and tells only those who have sent too much. */
+  shy: `-o message_size_limit=${SMALL_BYTES} -o smtpd_discard_ehlo_keywords=size`,
+  /** Knows ASCII only. */
+  ascii: '-o smtputf8_enable=no',
+} as const;
+export type Door = keyof typeof DOORS;
+
+export interface Postfix {
+  /** The settings of a device that may send through this door. */
+  settings(door: Door): Record<string, string>;
+  readonly mail: Maildir;
+  /** What RCPT is answered, by recipient, such as `450 4.2.0 Greylisted`; the others are welcome. */
+  readonly answers: Map<string, string>;
+  /** Every recipient that was named, in order. */
+  readonly recipients: readonly string[];
+  /** The line of its log that matches, at once or when it comes. */
+  logged(pattern: RegExp): Promise<string>;
+  start(): Promise<void>;
+  /** Ends it and its children; the queue stays. */
+  stop(): Promise<void>;
+}
+
+/** Starts Postfix; it is stopped when the test ends. */
+export async function startPostfix(t: Test): Promise<Postfix> {
+  const directory = sharedDirectory(t);
+  const doors = Object.keys(DOORS) as Door[];
+  const ports = await freePorts(doors.length);
+  const portOf = (door: Door) => ports[doors.indexOf(door)] as number;
+  const answers = new Map<string, string>();
+  const recipients: string[] = [];
+  const policy = servePolicy(answers, recipients);
+  t.teardown(() => policy.close());
+  await new Promise((done) => policy.listen(0, '127.0.0.1', () => done(undefined)));
+  const path = (name: string) => join(directory, name);
+  layOut(path);
+  makeCertificates(path);
+  makePasswords(path);
+  writeFileSync(path('etc/main.cf'), mainCf(path, (policy.address() as { port: number }).port));
+  writeFileSync(path('etc/master.cf'), masterCf(portOf));
+
+  let server: Server | null = null;
+  const stop = async () => {
+    const running = server;
+    server = null;
+    await running?.stop();
+  };
+  const start = async () => {
+    server = await startServer(POSTFIX, ['-c', path('etc'), '-s'], portOf('plain'));
+  };
+  t.teardown(async () => {
+    await stop();
+    if (!t.passing()) t.comment(readFileSync(path('log'), 'utf8'));
+  });
+  await start();
+  return {
+    settings(door) {
+      const port = portOf(door);
+      if (!DOORS[door].includes(LOGIN)) return { FIELDPOST_RELAY: `smtp://127.0.0.1:${port}?tls=never` };
+      return {
+        FIELDPOST_RELAY: `${door === 'smtps' ? 'smtps' : 'smtp'}://${USER}@localhost:${port}`,
+        FIELDPOST_RELAY_CA_FILE: path('etc/ca.pem'),
+        FIELDPOST_RELAY_PASSWORD_FILE: path('etc/password'),
+      };
+    },
+    mail: new Maildir(path('mail/all')),
+    answers,
+    recipients,
+    logged: (pattern) =>
+      appearing(path('log'), () =>
+        readFileSync(path('log'), 'utf8')
+          .split('\n')
+          .find((line) => pattern.test(line)),
+      ),
+    start,
+    stop,
+  };
+}
+
+type Path = (name: string) => string;
+
+/** The directories that `postfix check` would make, and whose they must be. */
+function layOut(path: Path): void {
+  const owner = Number(execFileSync('/usr/bin/id', ['-u', 'postfix']));
+  const queues =
+    'active bounce corrupt defer deferred flush hold incoming maildrop private public saved trace';
+  for (const name of ['etc/sasl', 'queue/pid', 'mail']) mkdirSync(path(name), { recursive: true });
+  for (const name of ['data', ...queues.split(' ').map((queue) => `queue/${queue}`)]) {
+    mkdirSync(path(name), { mode: 0o700 });
+    chownSync(path(name), owner, 0);
+  }
+  for (const name of ['', '/new', '/cur', '/tmp']) {
+    mkdirSync(path(`mail/all${name}`));
+    chownSync(path(`mail/all${name}`), MAIL_OWNER, MAIL_OWNER);
+  }
+  writeFileSync(path('log'), '');
+}
+
+/** nobody: Postfix delivers to no system user. */
+const MAIL_OWNER = 65534;
+
+/** A CA, a certificate of it for localhost, and one for another host; each with its key in one file. */
+function makeCertificates(path: Path): void {
+  const openssl = (...args: string[]) => execFileSync(OPENSSL, args, { stdio: 'pipe', cwd: path('etc') });
+  const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-noenc'];
+  openssl(...request, '-days', '2', '-subj', '/CN=Field CA', '-keyout', 'ca.key', '-out', 'ca.pem');
+  for (const [file, host] of [
+    ['relay.pem', 'localhost'],
+    ['other.pem', 'mail.elsewhere.example'],
+  ] as const) {
+    const name = ['-subj', `/CN=${host}`, '-addext', `subjectAltName=DNS:${host}`];
+    const issuer = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-addext', 'basicConstraints=CA:FALSE'];
+    openssl(...request, '-days', '2', ...name, ...issuer, '-keyout', 'key.pem', '-out', 'cert.pem');
+    const [key, cert] = ['key.pem', 'cert.pem'].map((part) => readFileSync(path(`etc/${part}`), 'utf8'));
+    writeFileSync(path(`etc/${file}`), `${key}${cert}`);
+  }
+}
+
+/** The user in a database of Cyrus SASL, and what smtpd shall offer, at its name and at `login`. */
+function makePasswords(path: Path): void {
+  const base = ['pwcheck_method: auxprop', 'auxprop_plugin: sasldb', `sasldb_path: ${path('etc/users.db')}`];
+  writeFileSync(path('etc/sasl/smtpd.conf'), [...base, 'mech_list: PLAIN LOGIN', ''].join('\n'));
+  writeFileSync(path('etc/sasl/login.conf'), [...base, 'mech_list: LOGIN', ''].join('\n'));
+  const args = ['-p', '-c', '-f', path('etc/users.db'), '-u', 'relay.example', USER];
+  execFileSync(SASLPASSWD, args, { input: PASSWORD, stdio: 'pipe' });
+  chmodSync(path('etc/users.db'), 0o644);
+  writeFileSync(path('etc/password'), PASSWORD);
+}
+
+function mainCf(path: Path, policyPort: number): string {
+  return `
+compatibility_level = 3.6
+queue_directory = ${path('queue')}
+data_directory = ${path('data')}
+maillog_file = ${path('log')}
+maillog_file_prefixes = ${path('')}
+myhostname = relay.example
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+mynetworks = 127.0.0.0/8
+mydestination =
+local_recipient_maps =
+alias_maps =
+virtual_mailbox_domains = post.example, poczta-łódź.example
+virtual_mailbox_base = ${path('mail')}
+virtual_mailbox_maps = static:all/
+virtual_uid_maps = static:${MAIL_OWNER}
+virtual_gid_maps = static:${MAIL_OWNER}
+default_transport = discard:
+smtputf8_enable = yes
+smtpd_relay_restrictions = permit_mynetworks, permit_sasl_authenticated, reject
+smtpd_recipient_restrictions = check_policy_service inet:127.0.0.1:${policyPort}
+smtpd_tls_chain_files = $config_directory/relay.pem
+smtpd_tls_received_header = yes
+smtpd_sasl_authenticated_header = yes
+smtpd_sasl_local_domain = relay.example
+`;
+}
+
+function masterCf(portOf: (door: Door) => number): string {
+  const doors = (Object.keys(DOORS) as Door[]).map(
+    (door) => `127.0.0.1:${portOf(door)} inet n - n - - smtpd ${DOORS[door]}`,
+  );
+  return `${doors.join('\n')}
+cleanup unix n - n - 0 cleanup
+qmgr unix n - n 300 1 qmgr
+tlsmgr unix - - n 1000? 1 tlsmgr
+rewrite unix - - n - - trivial-rewrite
+bounce unix - - n - 0 bounce
+defer unix - - n - 0 bounce
+trace unix - - n - 0 bounce
+virtual unix - n n - - virtual
+discard unix - - n - - discard
+anvil unix - - n - 1 anvil
+postlog unix-dgram n - n - 1 postlogd
+`;
+}
+
+/** What Postfix asks about each recipient (its SMTPD_POLICY_README): lines of name=value up to an empty one. */
+function servePolicy(answers: ReadonlyMap<string, string>, recipients: string[]): TcpServer {
+  return createServer((socket) => {
+    let input = '';
+    socket.setEncoding('utf8').on('data', (chunk: string) => {
+      input += chunk;
+      for (let end = input.indexOf('\n\n'); end >= 0; end = input.indexOf('\n\n')) {
+        const recipient = /^recipient=(.*)$/m.exec(input.slice(0, end))?.[1] ?? '';
+        input = input.slice(end + 2);
+        recipients.push(recipient);
+        socket.write(`action=${answers.get(recipient) ?? 'DUNNO'}\n\n`);
+      }
+    });
+    socket.on('error', () => undefined);
+  });
+}
