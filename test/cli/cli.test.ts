@@ -11,7 +11,7 @@ t.test('without a command it lists them and calls that a usage error', async (t)
   t.equal(asked.code, 0);
   t.equal(asked.err, '');
   t.equal(asked.out, bare.err);
-  for (const name of ['run', 'dev', 'cloud', 'check', 'status', 'queue', 'send', 'version']) {
+  for (const name of ['run', 'dev', 'check', 'status', 'queue', 'send', 'version']) {
     t.match(asked.out, new RegExp(`^  ${name} +\\w`, 'm'));
     const help = await fieldpost([name, '--help']);
     t.equal(help.code, 0, name);
@@ -58,11 +58,9 @@ t.test('services are handed to main with the environment they asked for', async 
   const world = { serve, files, env: { A: '1', FIELDPOST_LOG: 'warn' } };
   t.equal((await fieldpost(['run'], world)).code, 7);
   await fieldpost(['dev', '--env-file', '/f'], world);
-  await fieldpost(['cloud'], { ...world, env: {} });
   t.strictSame(served, [
     ['run', { A: '1', FIELDPOST_LOG: 'warn' }],
     ['dev', { A: '1', FIELDPOST_LOG: 'debug' }],
-    ['cloud', {}],
   ]);
 });
 

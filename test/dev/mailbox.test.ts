@@ -43,7 +43,7 @@ t.test('a full disk leaves nothing of a mail', async (t) => {
     {
       ...disk,
       async open(path, how) {
-        return { ...(await disk.open(path, how)), write: () => Promise.reject(full) };
+        return Object.assign(await disk.open(path, how), { write: () => Promise.reject(full) });
       },
     },
     directory,
