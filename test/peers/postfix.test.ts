@@ -128,7 +128,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS), timeout: 60_000 }, a
   });
 
   t.test('greylisting delays a mail, and its reply is shown', async (t) => {
-    const fieldpost = await startFieldpost(t, { ...postfix.settings('plain'), FIELDPOST_RETRY_MIN: '1s' });
+    const fieldpost = await startFieldpost(t, { ...postfix.settings('plain'), FIELDPOST_RETRY_MIN: '2s' });
     postfix.answers.set('grey@post.example', '450 4.2.0 Greylisted, come again');
     const [id = ''] = await fieldpost.post(to('grey'));
     await fieldpost.said(new RegExp(` deferred id=${id} `));

@@ -171,6 +171,8 @@ export interface Fieldpost {
   /** Posts emails by one request; gives their ids. */
   post(...mails: readonly Posted[]): Promise<string[]>;
   message(id: string): Promise<Progress>;
+  /** Makes it due now. */
+  retry(id: string): Promise<void>;
   state(): Promise<{ relay: { state: string; reason: string | null }; queue: Record<string, number> }>;
   /** What it logged so far. */
   readonly lines: readonly string[];
@@ -205,6 +207,7 @@ export async function startFieldpost(t: Test, env: Readonly<Record<string, strin
       return (answer as { id: string }[]).map(({ id }) => id);
     },
     message: async (id) => (await curl(`${api}/messages/${id}`)) as Progress,
+    retry: async (id) => void (await curl(`${api}/messages/${id}/retry`, '')),
     state: async () => (await curl(`${api}/state`)) as Awaited<ReturnType<Fieldpost['state']>>,
     async said(pattern) {
       for (;;) {
@@ -238,6 +241,7 @@ async function curl(url: string, body?: string): Promise<unknown> {
       if (error) reject(new Error(`${error.message}${stdout}`));
       else resolve(JSON.parse(stdout));
     });
-    child.stdin?.end(body ?? '');
+    // A curl that has ended does not read; its exit status has told why.
+    child.stdin?.on('error', () => undefined).end(body ?? '');
   });
 }

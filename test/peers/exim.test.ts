@@ -1,0 +1,60 @@
+/** Delivery through Debian's Exim, as a second opinion: it is stricter than Postfix about who speaks when. */
+import { t } from 'tap';
+import { EXIM, EXIM_BYTES_MAX, startExim } from '../support/exim.js';
+import { meant, NASTY, readByPostalMime, readByPython } from '../support/nasty.js';
+import { skipWithout, startFieldpost } from '../support/peers.js';
+
+t.test('Exim', { skip: skipWithout(EXIM), timeout: 60_000 }, async (t) => {
+  const exim = await startExim(t);
+  const names = Object.keys(NASTY);
+  const nasty = Object.values(NASTY).map((mail) => ({ destination: 'nasty@post.example', ...mail }));
+
+  for (const { door, mark } of [
+    { door: 'pipelining', mark: 'L ' },
+    { door: 'stepwise', mark: '' },
+  ] as const) {
+    t.test(`what arrives is what was posted, ${door}`, async (t) => {
+      const fieldpost = await startFieldpost(t, { FIELDPOST_RELAY: exim[door] });
+      const ids = await fieldpost.post(...nasty);
+      const mails = await Promise.all(ids.map((id) => exim.mail.mail(id)));
+      const byPython = readByPython(mails.map(({ bytes }) => bytes));
+      for (const [index, mail] of nasty.entries()) {
+        const { bytes } = mails[index] as (typeof mails)[0];
+        t.same(await readByPostalMime(bytes), meant(mail), `${names[index]}: as postal-mime reads it`);
+        t.same(byPython[index], meant(mail), `${names[index]}: as Python reads it`);
+        await exim.logged(new RegExp(` declared ${bytes.length} bytes$`));
+      }
+      for (const id of ids) {
+        await fieldpost.said(new RegExp(` sent id=${id} `));
+        t.match(await exim.logged(new RegExp(` <= .* id=${id}\\.`)), ` P=esmtp ${mark}S=`);
+        t.equal(exim.mail.mails(id).length, 1, 'each once');
+      }
+    });
+  }
+
+  t.test('a mail beyond the announced SIZE fails without being sent', async (t) => {
+    const fieldpost = await startFieldpost(t, { FIELDPOST_RELAY: exim.pipelining });
+    const [large = '', next = ''] = await fieldpost.post(
+      { destination: 'large@post.example', plain: 'too much\r\n'.repeat(EXIM_BYTES_MAX / 10) },
+      { destination: 'next@post.example', plain: 'next' },
+    );
+    await fieldpost.said(new RegExp(` sent id=${next} `));
+    t.match(await fieldpost.message(large), {
+      status: 'failed',
+      lastReply: new RegExp(`takes ${EXIM_BYTES_MAX} bytes, the message has 10\\d{4}`),
+    });
+  });
+
+  t.test('addresses beyond ASCII', async (t) => {
+    const fieldpost = await startFieldpost(t, { FIELDPOST_RELAY: exim.pipelining });
+    const [id = ''] = await fieldpost.post({
+      destination: 'ζωή@παράδειγμα.example',
+      subject: 'ζωή',
+      plain: 'ζωή',
+    });
+    const { bytes } = await exim.mail.mail(id);
+    t.match(bytes.toString(), 'To: <ζωή@παράδειγμα.example>\r\n');
+    t.match(await exim.logged(new RegExp(` <= .* id=${id}\\.`)), ' P=utf8esmtp L ');
+    await fieldpost.said(new RegExp(` sent id=${id} `));
+  });
+});

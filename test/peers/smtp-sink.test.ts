@@ -1,0 +1,148 @@
+/**
+ * Rude relays, played by Postfix' smtp-sink: it refuses, stalls and hangs up where it is told to. Who is to blame
+ * decides what is charged to the mail.
+ */
+import { chownSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Test, t } from 'tap';
+import {
+  freePorts,
+  Maildir,
+  type Server,
+  sharedDirectory,
+  skipWithout,
+  startFieldpost,
+  startServer,
+} from '../support/peers.js';
+
+const SINK = '/usr/sbin/smtp-sink';
+const NOBODY = 65534;
+const MAIL = { destination: 'someone@post.example', subject: 'x', plain: 'x\n' };
+
+/** A sink on a port of its own that keeps what it gets; it can be put in other words while the daemon runs. */
+async function sinkhole(t: Test) {
+  const directory = sharedDirectory(t);
+  const dump = join(directory, 'new');
+  mkdirSync(dump);
+  chownSync(dump, NOBODY, NOBODY);
+  const [port = 0] = await freePorts(1);
+  let server: Server | null = null;
+  t.teardown(() => server?.stop());
+  return {
+    settings: {
+      FIELDPOST_RELAY: `smtp://127.0.0.1:${port}?tls=never`,
+      FIELDPOST_RETRY_MIN: '2s',
+      FIELDPOST_MAX_BODY: '16MiB',
+    },
+    mail: new Maildir(directory),
+    async start(...manners: readonly string[]) {
+      await server?.stop();
+      server = await startServer(
+        SINK,
+        ['-u', 'nobody', '-d', join(dump, 'mail.'), ...manners, `127.0.0.1:${port}`, '10'],
+        port,
+      );
+    },
+  };
+}
+
+t.test('smtp-sink', { skip: skipWithout(SINK), timeout: 60_000 }, async (t) => {
+  t.test('a connection lost after the final dot: the mail is the same each time', async (t) => {
+    const sink = await sinkhole(t);
+    await sink.start('-q', '.');
+    const fieldpost = await startFieldpost(t, { ...sink.settings, FIELDPOST_RETRY_MIN: '1h' });
+    const [id = ''] = await fieldpost.post(MAIL);
+    t.match(await fieldpost.said(new RegExp(` put behind id=${id} `)), 'it may arrive twice');
+    t.match((await fieldpost.state()).relay, { state: 'failing', reason: /the connection was lost/ });
+    await fieldpost.said(new RegExp(` deferred id=${id} `));
+    t.match(await fieldpost.message(id), {
+      status: 'deferred',
+      attempts: 1,
+      lastReply: /the connection was lost.*it may arrive twice/,
+    });
+    await sink.start();
+    await fieldpost.retry(id);
+    await fieldpost.said(new RegExp(` sent id=${id} `));
+    const [first, ...others] = sink.mail.mails(id);
+    t.equal(others.length, 2, 'the first loss was free, the second was charged, then it was taken');
+    for (const other of others) t.same(other.bytes, first?.bytes);
+    t.match((await fieldpost.state()).relay, { state: 'ok', reason: null });
+  });
+
+  for (const { name, manners, settings = {}, lines = 30_000, event, message, relay } of [
+    {
+      name: 'a recipient refused for now',
+      manners: ['-r', 'RCPT'],
+      event: 'deferred',
+      message: { status: 'deferred', attempts: 1, lastReply: /^450 4\.3\.0 / },
+      relay: { state: 'ok' },
+    },
+    {
+      name: 'a recipient refused for good',
+      manners: ['-f', 'RCPT'],
+      event: 'failed',
+      message: { status: 'failed', lastReply: /^500 5\.3\.0 / },
+      relay: { state: 'ok' },
+    },
+    {
+      name: 'a sender refused for good',
+      manners: ['-f', 'MAIL'],
+      event: 'put behind',
+      message: { status: /queued|sending/, attempts: 0 },
+      relay: { state: 'failing', reason: /our sender address with "500 5\.3\.0 / },
+    },
+    {
+      name: 'a relay without room for more',
+      manners: ['-r', 'DATA'],
+      event: 'put behind',
+      message: { status: /queued|sending/, attempts: 0 },
+      relay: { state: 'failing', reason: /DATA with "450 4\.3\.0 / },
+    },
+    {
+      name: 'a content refused for good',
+      manners: ['-f', '.', '-B', '554 5.7.1 No alarms here'],
+      event: 'failed',
+      message: { status: 'failed', lastReply: '554 5.7.1 No alarms here' },
+      relay: { state: 'ok' },
+    },
+    {
+      name: 'a relay that closes down',
+      manners: ['-Q', '.'],
+      event: 'put behind',
+      message: { status: /queued|sending/, attempts: 0 },
+      relay: { state: 'failing', reason: /"421 / },
+    },
+    {
+      name: 'a relay that does not get to the point',
+      manners: ['-p', '-w', '60'],
+      settings: { FIELDPOST_SMTP_TIMEOUT: '1s' },
+      event: 'put behind',
+      message: { status: /queued|sending/, attempts: 0 },
+      relay: { state: 'failing', reason: /no answer to DATA within 1 s/ },
+    },
+    {
+      name: 'a relay that will not hear the end of it',
+      manners: ['-A', '1'],
+      lines: 500_000,
+      event: 'failed',
+      message: { status: 'failed', lastReply: /^550 / },
+      relay: { state: 'ok' },
+    },
+  ]) {
+    t.test(`${name}: ${event}`, async (t) => {
+      const sink = await sinkhole(t);
+      await sink.start(...manners);
+      const fieldpost = await startFieldpost(t, { ...sink.settings, ...settings });
+      const [id = ''] = await fieldpost.post({ ...MAIL, plain: 'a line of some length\n'.repeat(lines) });
+      const line = await fieldpost.said(new RegExp(` (?:sent|failed|deferred|put behind) id=${id} `));
+      t.match(line, ` ${event} `);
+      t.match(await fieldpost.message(id), message);
+      t.match((await fieldpost.state()).relay, relay);
+      // Whatever it was, a relay that has come to its senses gets the next mail.
+      await sink.start();
+      const [next = ''] = await fieldpost.post(MAIL);
+      await fieldpost.said(new RegExp(` sent id=${next} `));
+      if (event !== 'failed') await fieldpost.said(new RegExp(` sent id=${id} `));
+    });
+  }
+});

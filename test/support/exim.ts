@@ -1,0 +1,92 @@
+/**
+ * Debian's Exim with a private configuration and spool. It keeps mail for whomever in a Maildir, and logs what the
+ * client declared. As scripts/peers unpacks it, since Debian lets it not be installed beside Postfix.
+ */
+import { execFileSync } from 'node:child_process';
+import { chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import { appearing, freePorts, Maildir, sharedDirectory, startServer } from './peers.js';
+
+export const EXIM = '/usr/local/lib/fieldpost-peers/exim/usr/sbin/exim4';
+/** The limit that it announces with SIZE. */
+export const EXIM_BYTES_MAX = 102_400;
+const USER = 'Debian-exim';
+
+export interface Exim {
+  /** FIELDPOST_RELAY where it offers PIPELINING, and where it does not and cuts off who pipelines. */
+  readonly pipelining: string;
+  readonly stepwise: string;
+  readonly mail: Maildir;
+  /** The line of its log that matches, at once or when it comes. */
+  logged(pattern: RegExp): Promise<string>;
+}
+
+/** Starts Exim; it is stopped when the test ends. */
+export async function startExim(t: Test): Promise<Exim> {
+  const directory = sharedDirectory(t);
+  const [pipelining = 0, stepwise = 0] = await freePorts(2);
+  const path = (name: string) => join(directory, name);
+  const [user, group] = ['-u', '-g'].map((flag) => Number(execFileSync('/usr/bin/id', [flag, USER])));
+  for (const name of ['spool', 'log', 'mail', 'mail/new', 'mail/cur', 'mail/tmp']) {
+    mkdirSync(path(name));
+    chownSync(path(name), user ?? 0, group ?? 0);
+  }
+  writeFileSync(path('log/mainlog'), '', { mode: 0o666 });
+  chownSync(path('log/mainlog'), user ?? 0, group ?? 0);
+  writeFileSync(path('exim.conf'), configuration(path, pipelining, stepwise));
+  const server = await startServer(EXIM, ['-C', path('exim.conf'), '-bdf'], pipelining);
+  t.teardown(async () => {
+    await server.stop();
+    if (!t.passing()) t.comment(readFileSync(path('log/mainlog'), 'utf8'));
+  });
+  return {
+    pipelining: `smtp://127.0.0.1:${pipelining}?tls=never`,
+    stepwise: `smtp://127.0.0.1:${stepwise}?tls=never`,
+    mail: new Maildir(path('mail')),
+    logged: (pattern) =>
+      appearing(path('log/mainlog'), () =>
+        readFileSync(path('log/mainlog'), 'utf8')
+          .split('\n')
+          .find((line) => pattern.test(line)),
+      ),
+  };
+}
+
+function configuration(path: (name: string) => string, pipelining: number, stepwise: number): string {
+  return `
+exim_path = ${EXIM}
+spool_directory = ${path('spool')}
+log_file_path = ${path('log/%slog')}
+pid_file_path = ${path('spool/pid')}
+log_selector = +pipelining
+primary_hostname = exim.example
+keep_environment =
+local_interfaces = 127.0.0.1
+daemon_smtp_ports = ${pipelining} : ${stepwise}
+pipelining_advertise_hosts = \${if eq{$received_port}{${pipelining}}{*}{:}}
+pipelining_connect_advertise_hosts = :
+tls_advertise_hosts =
+smtputf8_advertise_hosts = *
+message_size_limit = ${EXIM_BYTES_MAX}
+smtp_accept_queue_per_connection = 0
+deliver_drop_privilege = true
+acl_smtp_mail = mail
+acl_smtp_rcpt = accept
+begin acl
+mail:
+  accept logwrite = declared $message_size bytes
+begin routers
+all:
+  driver = accept
+  transport = maildir
+begin transports
+maildir:
+  driver = appendfile
+  directory = ${path('mail')}
+  maildir_format
+  user = ${USER}
+begin retry
+* * F,1h,1m
+`;
+}
