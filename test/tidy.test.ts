@@ -96,7 +96,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/api/problem.ts': 'test/api/server.test.ts',
   'src/api/routes.ts': 'test/api/server.test.ts',
   'src/api/state.ts': 'test/api/server.test.ts',
-  'src/store/chronicle.ts': 'test/store/journaled-store.test.ts',
+  'src/store/chronicle.ts': 'test/scenarios/clock.test.ts',
   'src/store/budget.ts': 'test/store/journaled-store.test.ts',
   'src/store/crc.ts': 'test/store/journaled-store.test.ts',
   'src/store/damaged.ts': 'test/store/journaled-store.test.ts',

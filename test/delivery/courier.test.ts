@@ -108,6 +108,20 @@ t.test('each answer of a relay shows that it is reachable, on however old a conn
   t.match(store.get(late), { status: 'expired', attempts: 6 });
 });
 
+t.test(
+  'a message over which every connection is lost grows old all the same: the relay was there',
+  async (t) => {
+    const { clock, store, relays, delivery, post } = bench({ random: MIDDLE });
+    relays.onSend = () => trouble('dot', 'lost');
+    const [id = ''] = await post();
+    delivery.start();
+    await clock.advance(5 * DAY_MS - HOUR_MS);
+    t.equal(store.get(id)?.status, 'deferred');
+    await clock.advance(3 * HOUR_MS);
+    t.equal(store.get(id)?.status, 'expired');
+  },
+);
+
 t.test('trouble of the relay with a message charges it nothing, however often', async (t) => {
   for (const answer of [
     reply('mail', '451 4.3.0 busy'),

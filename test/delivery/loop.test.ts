@@ -65,6 +65,14 @@ t.test('without a relay, or while held, messages wait and nothing moves', async 
   }
 });
 
+t.test('where there is no relay its state dates from the start, by the wall as it is now', async (t) => {
+  const { clock, delivery } = bench({ clock: new FakeClock({ wallMs: 0 }), settings: { relays: [] } });
+  delivery.start();
+  await clock.advance(MINUTE_MS);
+  clock.leap(50 * 365 * DAY_MS);
+  t.match(delivery.relayState(), { state: 'none', sinceMs: 50 * 365 * DAY_MS });
+});
+
 t.test('a hold lets the message under way end, and no other begin', async (t) => {
   const { clock, store, relays, delivery, post, status } = bench();
   const [a, b] = await post(2);

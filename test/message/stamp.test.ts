@@ -58,23 +58,26 @@ t.test('a confirmation that comes later in a boot holds for all of it', async (t
   t.equal(wallMsOf(stamp, next, boots), WALL_MS);
 });
 
-t.test('an age is never too large, however the walls of two boots disagree', async (t) => {
-  for (const leapMs of [-YEARS_MS, -HOUR_MS, HOUR_MS, YEARS_MS]) {
+t.test(
+  'an age is never too large, nor shorter than this boot, however the walls of two boots disagree',
+  async (t) => {
+    for (const leapMs of [-YEARS_MS, -HOUR_MS, HOUR_MS, YEARS_MS]) {
+      const clock = new FakeClock();
+      const boots = new Map<string, Boot>();
+      clock.confirm();
+      const early = stamped(clock, boots);
+      clock.leap(leapMs);
+      const late = stamped(clock, boots);
+      const next = clock.reboot({ wallMs: WALL_MS - MINUTE_MS });
+      next.confirm();
+      for (const stamp of [early, late]) t.equal(ageMs(stamp, next, boots), next.bootMs(), `${leapMs}`);
+    }
+    const unknown = { boot: 'ffffffff', bootMs: 5 };
     const clock = new FakeClock();
-    const boots = new Map<string, Boot>();
     clock.confirm();
-    const early = stamped(clock, boots);
-    clock.leap(leapMs);
-    const late = stamped(clock, boots);
-    const next = clock.reboot({ wallMs: WALL_MS });
-    next.confirm();
-    for (const stamp of [early, late]) t.equal(ageMs(stamp, next, boots), next.bootMs(), `${leapMs}`);
-  }
-  const unknown = { boot: 'ffffffff', bootMs: 5 };
-  const clock = new FakeClock();
-  clock.confirm();
-  t.equal(ageMs(unknown, clock, new Map()), clock.bootMs());
-});
+    t.equal(ageMs(unknown, clock, new Map()), clock.bootMs());
+  },
+);
 
 t.test(
   'a date of this boot follows the wall, and is the same at every look while it does not leap',
@@ -104,6 +107,11 @@ t.test('a date of another boot is what was last known there', async (t) => {
   t.equal(wallMsOf(stamp, next, boots), WALL_MS - HOUR_MS);
   next.leap(-YEARS_MS);
   t.equal(wallMsOf(stamp, next, boots), WALL_MS - HOUR_MS, 'also while the clock is wrong now');
+  clock.confirm();
+  stamped(clock, boots);
+  next.leap(YEARS_MS - 2 * DAY_MS);
+  t.equal(next.trust(), 'plausible');
+  t.equal(wallMsOf(stamp, next, boots), WALL_MS - HOUR_MS, 'or, where it was confirmed there, is late now');
 });
 
 t.test('where the other boot’s clock was wrong, the moment was before this boot began', async (t) => {

@@ -142,8 +142,11 @@ t.test('cancel, retry, flush, hold', async (t) => {
   await store.flush();
   t.equal(store.get(b)?.due, null);
   await settleAs(store, b, 'failed');
+  store.reachability.heard(clock.bootMs(), 60_000);
+  await clock.advance(1000);
+  t.equal(store.get(b)?.reachMs, 0);
   await store.retry(b);
-  t.match(store.get(b), { status: 'queued', retried: { boot: clock.boot } });
+  t.match(store.get(b), { status: 'queued', retried: { boot: clock.boot }, reachMs: 1000 }, 'with a new age');
   t.equal((await store.content(store.get(b) as never)).subject, 'b', 'its content was kept');
   await store.hold();
   await store.close();

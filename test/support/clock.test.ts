@@ -44,3 +44,25 @@ t.test('promises settle between timers, and timers they set go off in the same a
   t.same(seen, [10, 20, 30, 40, 50]);
   await work;
 });
+
+t.test('in a suspend time passes and nothing runs; what came due goes off after it', async (t) => {
+  const clock = new FakeClock({ bootMs: 100, wallMs: 5000 });
+  const seen: number[] = [];
+  clock.after(10, () => seen.push(clock.bootMs()));
+  clock.suspend(1000);
+  t.same([clock.bootMs(), clock.wallMs(), seen.length], [1100, 6000, 0]);
+  await clock.advance(0);
+  t.same(seen, [1100]);
+});
+
+t.test('a reboot is another clock: its boot, its wall and its trust are new', async (t) => {
+  const clock = new FakeClock();
+  clock.confirm();
+  const next = clock.reboot({ offMs: 1000 });
+  t.not(next.boot, clock.boot);
+  t.match(next.boot, /^[0-9a-f]{8}$/);
+  t.equal(next.wallMs() - next.bootMs(), clock.wallMs() + 1000, 'it began when the power came back');
+  t.same([clock.trust(), next.trust(), next.pending], ['confirmed', 'plausible', 0]);
+  const dead = clock.reboot({ offMs: 1000, wallMs: 0 });
+  t.same([dead.wallMs(), dead.trust()], [dead.bootMs(), 'wrong']);
+});

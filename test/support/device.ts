@@ -1,0 +1,121 @@
+/**
+ * A device over many boots: one disk, the real store and delivery, and relays behind a link that comes and goes.
+ * Used by the scenarios in which clocks are wrong and power is lost.
+ */
+import { Delivery, type DeliveryOptions } from '../../src/delivery/loop.js';
+import type { Ending } from '../../src/delivery/reply.js';
+import type { MessageType } from '../../src/message/message.js';
+import { wallMsOf } from '../../src/message/stamp.js';
+import type { Store } from '../../src/store/store.js';
+import type { LogFields } from '../../src/system/log.js';
+import { FakeClock, settled } from './clock.js';
+import { CONFIG, FakeRelays, post, TAKEN, trouble } from './delivery.js';
+import { FaultyDisk } from './faulty-disk.js';
+import { openOn } from './store.js';
+
+export interface RebootOptions {
+  /** Pulls the plug instead of a clean stop. */
+  readonly plug?: boolean;
+  readonly offMs?: number;
+  /** What the wall shows at the power-on; it has run on if left out. */
+  readonly wallMs?: number;
+}
+
+export class Device {
+  clock: FakeClock;
+  disk = new FaultyDisk({ directories: ['/var/lib'] });
+  isLinkUp = true;
+  /** What a relay says to a message, by its id. */
+  answer: (id: string) => Ending = () => TAKEN;
+  /** Asked at every line of delivery's log. */
+  onLog: (event: string, fields: LogFields) => void = () => undefined;
+  /** Asked whenever a session is opened, or could not be. */
+  onOpen: (isOpened: boolean) => void = () => undefined;
+  /** Every message offered to a relay, in order. */
+  readonly offered: string[] = [];
+  readonly #settings: Partial<DeliveryOptions['config']>;
+  #store: Store | null = null;
+  #delivery: Delivery | null = null;
+  #boots = 0;
+
+  /** Boots a new device. */
+  static async start(
+    options: { clock?: FakeClock; settings?: Partial<DeliveryOptions['config']> } = {},
+  ): Promise<Device> {
+    const device = new Device(options.clock ?? new FakeClock(), options.settings ?? {});
+    await device.#start();
+    return device;
+  }
+
+  private constructor(clock: FakeClock, settings: Partial<DeliveryOptions['config']>) {
+    this.clock = clock;
+    this.#settings = settings;
+  }
+
+  get store(): Store {
+    if (this.#store === null) throw new Error('the device is off');
+    return this.#store;
+  }
+
+  /** Accepts messages; gives their ids. */
+  async post(count = 1, type: MessageType = 1): Promise<string[]> {
+    const ids = await post(this.store, count, type);
+    this.#delivery?.nudge();
+    return ids;
+  }
+
+  /** Time passes, and all that is due happens. */
+  async pass(ms: number): Promise<void> {
+    await this.clock.advance(ms);
+    do await settled();
+    while (this.store.counts().sending > 0);
+  }
+
+  async reboot({ plug = false, ...clock }: RebootOptions = {}): Promise<void> {
+    if (plug) {
+      const disk = this.disk.afterPowerCut('nothing');
+      this.disk.cutPower();
+      this.disk = disk;
+    } else {
+      await this.#delivery?.stop();
+      await this.store.close();
+    }
+    this.clock = this.clock.reboot(clock);
+    await this.#start();
+  }
+
+  /** When people are told that the message was accepted. */
+  acceptedAtMs(id: string): number {
+    const message = this.store.get(id);
+    if (!message) throw new Error(`there is no ${id}`);
+    return wallMsOf(message.accepted, this.clock, this.store.boots);
+  }
+
+  async #start(): Promise<void> {
+    const { clock, disk } = this;
+    const { store } = await openOn(disk, ++this.#boots, { clock });
+    const relays = new FakeRelays();
+    relays.onOpen = () => {
+      this.onOpen(this.isLinkUp);
+      return this.isLinkUp ? null : trouble('connect', 'unreachable');
+    };
+    relays.onSend = (id) => {
+      if (!this.isLinkUp) return trouble('dot', 'lost');
+      this.offered.push(id);
+      return this.answer(id);
+    };
+    const log = (event: string, fields: LogFields = {}) => this.onLog(event, fields);
+    this.#store = store;
+    this.#delivery = new Delivery({
+      store,
+      config: { ...CONFIG, ...this.#settings },
+      open: (relay) => relays.session(relay),
+      render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
+      clock,
+      random: () => 0.5,
+      log: { debug: log, info: log, warn: log, error: log },
+    });
+    this.#delivery.start();
+    await this.pass(0);
+  }
+}
