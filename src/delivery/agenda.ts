@@ -1,6 +1,6 @@
 /**
  * What is to be sent next: oldest first, new and deferred in turn, and behind all of them what went wrong
- * together with the relay. Used by the loop alone. However long the queue is, a look costs next to nothing: one
+ * together with the relay; what only met an outage takes its old place when that is over. Used by the loop alone. However long the queue is, a look costs next to nothing: one
  * walk over the store's lists picks up many messages, and tells when the next walk is worth while.
  */
 import type { Message, Stamp } from '../message/message.js';
@@ -21,6 +21,10 @@ export class Agenda {
   #freshFirst = true;
   /** By id, in order: since when (boot time) each is behind the others. */
   readonly #behind = new Map<string, number>();
+  /** Those behind that met an outage. */
+  readonly #unlucky = new Set<string>();
+  /** Once let back to their old place. A mail that meets the next outage as well may be what causes them. */
+  readonly #letBack = new Set<string>();
 
   /** `mine` tells which messages this transport takes. */
   constructor(store: Store, clock: Clock, mine: (message: Message) => boolean) {
@@ -79,8 +83,22 @@ export class Agenda {
   }
 
   /** It was offered in vain, and nothing is charged to it: it goes behind all others. */
-  putBehind(message: Message): void {
-    this.#behind.set(message.id, this.#clock.bootMs());
+  putBehind({ id }: Message, isOutage: boolean): void {
+    this.#behind.set(id, this.#clock.bootMs());
+    if (isOutage && !this.#letBack.has(id)) this.#unlucky.add(id);
+  }
+
+  /** An outage is over: those that met it take their old places. */
+  letBack(): void {
+    if (this.#unlucky.size === 0) return;
+    this.#letBack.clear();
+    for (const id of this.#unlucky) {
+      this.#behind.delete(id);
+      this.#letBack.add(id);
+    }
+    this.#unlucky.clear();
+    this.#fresh.startOver();
+    this.#deferred.startOver();
   }
 
   /** The store has deferred it. */
@@ -155,6 +173,12 @@ class Lane {
 
   shift(): void {
     this.#handful.pop();
+  }
+
+  /** Older ones than those picked up have come back. */
+  startOver(): void {
+    this.#handful = [];
+    this.#walkMs = 0;
   }
 
   unshift(id: string): void {

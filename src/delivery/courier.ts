@@ -27,11 +27,14 @@ export interface Parcel {
 /** Throws storage-damaged, as does the content when read, if something is not what was accepted. */
 export type Render = (message: Message, content: Content) => Parcel;
 
-/** `unoffered`: nothing has happened, it is still the next. `behind`: nothing is charged, the others go first. */
+/**
+ * `unoffered`: nothing has happened, it is still the next. `behind`: nothing is charged, the others go first;
+ * `isOutage` if the relay alone is to blame, so that the message takes its old place once the relay is well.
+ */
 export type Fate =
   | Verdict
   | { readonly kind: 'unoffered' }
-  | { readonly kind: 'behind'; readonly reply: string };
+  | { readonly kind: 'behind'; readonly reply: string; readonly isOutage: boolean };
 
 /** How many messages are remembered to have lost a connection. Forgetting one gives it another free loss. */
 const LOST_MAX = 1000;
@@ -60,7 +63,7 @@ export class Courier {
     }
   }
 
-  /** No relay can be reached: this time does not count. */
+  /** No relay is of any use: this time does not count. */
   missed(): void {
     this.#options.store.reachability.missed();
   }
@@ -131,7 +134,9 @@ export class Courier {
     if (isExpired(message, config.maxAgeMs[message.type], store, clock)) return { kind: 'expired', reply };
     // The second connection lost in a row over one message is charged to it, and so is each further one.
     const isCharged = blame === 'message' || (blame === 'both' && wasLost);
-    return isCharged ? this.#deferral(message, reply) : { kind: 'behind', reply };
+    return isCharged
+      ? this.#deferral(message, reply)
+      : { kind: 'behind', reply, isOutage: blame === 'relay' };
   }
 
   #rememberLoss(id: string): void {

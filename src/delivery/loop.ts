@@ -164,7 +164,7 @@ export class Delivery {
     this.#connecting++;
     const isReached = await this.#courier.reach(line, health);
     this.#connecting--;
-    if (!isReached && this.#relays.every(({ state }) => state === 'failing')) this.#courier.missed();
+    if (!isReached) this.#missed();
     // While we connected the message may have been cancelled, or everything held or stopped.
     const message = isReached && this.#mayTake() ? this.#agenda.pick(isProbe) : null;
     if (message !== null) {
@@ -185,16 +185,24 @@ export class Delivery {
   async #send(line: Line, health: RelayHealth, message: Message): Promise<void> {
     const { id } = message;
     this.#store.take(id);
+    const before = health.state;
     const fate = await this.#courier.offer(line, health, message);
+    if (before === 'failing' && health.state === 'ok') this.#agenda.letBack();
     if (fate.kind === 'unoffered') {
       this.#store.giveBack(id);
       this.#agenda.putBack(message);
       await line.close();
     } else if (fate.kind === 'behind') {
       this.#store.giveBack(id);
-      this.#agenda.putBehind(message);
+      this.#agenda.putBehind(message, fate.isOutage);
+      if (fate.isOutage) this.#missed();
       this.#log.info('put behind', { id, relay: health.name, reply: fate.reply });
     } else await this.#clerk.record({ id, verdict: fate, relay: health.name });
+  }
+
+  /** A relay was of no use; unless another is, this time does not count. */
+  #missed(): void {
+    if (this.#relays.every(({ state }) => state === 'failing')) this.#courier.missed();
   }
 
   /** The one timer of an idle loop. Infinity: none. */

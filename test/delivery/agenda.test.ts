@@ -27,7 +27,7 @@ function setUp() {
   const behind = (id: string) => {
     store.giveBack(id);
     const message = store.get(id);
-    if (message) agenda.putBehind(message);
+    if (message) agenda.putBehind(message, false);
   };
   return { clock, store, agenda, pick, defer, behind };
 }

@@ -1,24 +1,15 @@
 import t from 'tap';
+import type { Ending } from '../../src/delivery/reply.js';
 import { openSession } from '../../src/delivery/smtp-session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SESSION_IDLE_MS, STOP_SENDING_MS } from '../../src/limits.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { bench, RELAY, reply, SPARE, TAKEN, trouble, until } from '../support/delivery.js';
+import { seededRandom, testSeed } from '../support/random.js';
 import { fakeRelay } from '../support/relay.js';
 
 const DOWN = trouble('connect', 'unreachable');
 
-/** Numbers in [0, 1) that a seed repeats (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-const seed = Number(process.env.FIELDPOST_TEST_SEED ?? Date.now() % 1e9);
+const seed = testSeed();
 t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 
 t.test('everything is sent once, oldest first, over one connection, which closes when idle', async (t) => {
@@ -110,7 +101,7 @@ t.test('messages for the cloud are left alone', async (t) => {
 t.test(
   'a week without a network charges nothing, costs next to nothing, and ends at the first try',
   async (t) => {
-    const { clock, store, relays, delivery, post, status, events } = bench({ random: randomFrom(seed) });
+    const { clock, store, relays, delivery, post, status, events } = bench({ random: seededRandom(seed) });
     relays.onOpen = () => DOWN;
     const ids = await post(200);
     delivery.start();
@@ -134,6 +125,56 @@ t.test(
     await clock.advance(5 * MINUTE_MS);
     t.same(new Set(ids.map(status)), new Set(['sent']));
     t.same(relays.offered, ids);
+  },
+);
+
+const OUTAGES: readonly { name: string; open?: Ending; send?: Ending }[] = [
+  { name: 'DNS that is down', open: trouble('resolve', 'dns') },
+  { name: 'wrong credentials', open: reply('auth', '535 5.7.8 no') },
+  { name: 'a certificate that is not trusted', open: trouble('tls', 'certificate') },
+  { name: 'a relay with a full disk', send: reply('mail', '452 4.3.1 full') },
+  { name: 'a relay whose disk fills at the content', send: reply('dot', '452 4.3.1 full') },
+  { name: 'a relay that does not relay for us', send: reply('rcpt', '554 5.7.1 relay access denied') },
+];
+
+for (const { name, open, send } of OUTAGES) {
+  t.test(
+    `a week of ${name} fails, expires and charges nothing, and all goes out, oldest first`,
+    async (t) => {
+      const { clock, store, relays, delivery, post, status } = bench({ random: seededRandom(seed) });
+      relays.onOpen = () => open ?? null;
+      relays.onSend = () => send ?? TAKEN;
+      const ids = await post(100);
+      delivery.start();
+      await clock.advance(7 * DAY_MS);
+      t.same(new Set(ids.map(status)), new Set(['queued']));
+      t.same(new Set(ids.map((id) => store.get(id)?.attempts)), new Set([0]));
+      relays.onOpen = () => null;
+      relays.onSend = () => TAKEN;
+      relays.offered.length = 0;
+      await clock.advance(10 * MINUTE_MS);
+      t.same(new Set(ids.map(status)), new Set(['sent']));
+      const [probe, ...others] = relays.offered;
+      t.same(
+        others,
+        ids.filter((id) => id !== probe),
+        'but for the one that showed the relay to be well',
+      );
+    },
+  );
+}
+
+t.test(
+  'a mail to which the relay always says that it is unwell holds up the others twice at most',
+  async (t) => {
+    const { clock, relays, delivery, post, status } = bench({ random: seededRandom(seed) });
+    const ids = await post(50);
+    const [poison, ...others] = ids as [string, ...string[]];
+    relays.onSend = (id) => (id === poison ? reply('dot', '452 4.3.1 full') : TAKEN);
+    delivery.start();
+    await clock.advance(10 * SECOND_MS);
+    t.same(new Set(others.map(status)), new Set(['sent']));
+    t.equal(status(poison), 'queued');
   },
 );
 
@@ -244,7 +285,7 @@ t.test('with several relays the next steps in, and the first is used again once 
 t.test(
   'four connections never send one message twice, and no more are opened than there is work',
   async (t) => {
-    const random = randomFrom(seed);
+    const random = seededRandom(seed);
     const { clock, store, relays, delivery, post, status } = bench({ settings: { relayConnections: 4 } });
     const [first] = await post();
     delivery.start();
