@@ -26,7 +26,11 @@ function serve(socket, onMessage) {
     for (;;) {
       const ending = inData ? '\r\n.\r\n' : '\r\n';
       const end = text.indexOf(ending);
-      if (end < 0) return;
+      if (end < 0) {
+        // Of content only what may be the beginning of its end is kept, however long it is.
+        if (inData) text = text.slice(1 - ending.length);
+        return;
+      }
       const line = text.slice(0, end);
       text = text.slice(end + ending.length);
       if (inData) {

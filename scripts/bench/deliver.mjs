@@ -1,0 +1,113 @@
+/**
+ * Delivery over one connection to a relay in a process of its own: 2,000 messages of 1 KiB by the whole daemon,
+ * which also records each on the disk, and by its session alone; 20 messages of 20 MB by the session, streamed.
+ * Against nodemailer, which keeps no queue.
+ */
+import { execFile, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { build } from 'esbuild';
+import { cpuMs, orderQueue } from './process.mjs';
+import { compare, interleave } from './rounds.mjs';
+import { fill, startServer } from './server.mjs';
+
+const SMALL = { count: 2000, streamedBytes: null };
+const LARGE = { count: 20, streamedBytes: 20_000_000 };
+const NODEMAILER = pathOf('./peers/nodemailer.mjs');
+
+/** Resolves with the rows. */
+export async function deliver(plan) {
+  const session = await bundledSession(plan.base);
+  return [...(await small(plan, session)), ...(await large(plan, session))];
+}
+
+async function small(plan, session) {
+  const cpuUs = { daemon: [], session: [], nodemailer: [] };
+  const turn = (name, work) => async (stateDir) => {
+    const spent = await work(stateDir);
+    cpuUs[name].push((spent.cpuMs / SMALL.count) * 1000);
+    return (SMALL.count / spent.ms) * 1000;
+  };
+  const rate = await interleave(plan, {
+    daemon: turn('daemon', daemonDelivers),
+    session: turn('session', () => sends(session, SMALL)),
+    nodemailer: turn('nodemailer', () => sends(NODEMAILER, SMALL)),
+  });
+  const row = (figure, unit, name, found, target) =>
+    compare(figure, unit, found[name], { name: 'nodemailer', numbers: found.nodemailer }, target);
+  return [
+    row('deliver 1 KiB, daemon', '/s', 'daemon', rate, { atLeast: 2 }),
+    row('deliver 1 KiB, session', '/s', 'session', rate, { atLeast: 2 }),
+    row('CPU each, daemon', 'µs', 'daemon', cpuUs, { ownAtMost: 400 }),
+    row('CPU each, session', 'µs', 'session', cpuUs, { ownAtMost: 400 }),
+  ];
+}
+
+async function large(plan, session) {
+  const cpu = { session: [], nodemailer: [] };
+  const grownMB = { session: [], nodemailer: [] };
+  const turn = (name, sender) => async () => {
+    const spent = await sends(sender, LARGE);
+    cpu[name].push(spent.cpuMs / LARGE.count);
+    grownMB[name].push(spent.grownBytes / 1e6);
+    return (LARGE.count * LARGE.streamedBytes) / 1000 / spent.ms;
+  };
+  const rate = await interleave(plan, {
+    session: turn('session', session),
+    nodemailer: turn('nodemailer', NODEMAILER),
+  });
+  const row = (figure, unit, { session: ours, nodemailer: numbers }, target) =>
+    compare(figure, unit, ours, { name: 'nodemailer', numbers }, target);
+  return [
+    row('deliver 20 MB, session', 'MB/s', rate, { atLeast: 1.1 }),
+    row('CPU each, 20 MB', 'ms', cpu, { atMost: 1 }),
+    row('peak resident above start', 'MB', grownMB, { ownAtMost: 24 }),
+  ];
+}
+
+/** From the release of a held queue to the arrival of its last message; resolves with {ms, cpuMs}. */
+async function daemonDelivers(stateDir) {
+  const sink = await startSink(SMALL.count);
+  const server = await startServer('fieldpost', stateDir, sink.port);
+  await orderQueue(server.port, 'hold');
+  await fill(server.port, SMALL.count);
+  const cpuBefore = await cpuMs(server.pid);
+  const began = performance.now();
+  await orderQueue(server.port, 'release');
+  await sink.allArrived;
+  const ms = performance.now() - began;
+  const spent = { ms, cpuMs: (await cpuMs(server.pid)) - cpuBefore };
+  await server.end('SIGKILL');
+  sink.end();
+  return spent;
+}
+
+/** Has a sender send; resolves with what it tells: {ms, cpuMs, grownBytes}. */
+async function sends(sender, { count, streamedBytes }) {
+  const sink = await startSink(count);
+  const orders = JSON.stringify({ sender, port: sink.port, count, streamedBytes });
+  const { stdout } = await promisify(execFile)(process.execPath, [pathOf('./sending.mjs'), orders]);
+  await sink.allArrived;
+  sink.end();
+  return JSON.parse(stdout);
+}
+
+async function startSink(count) {
+  const child = fork(pathOf('./sink.mjs'), [String(count)]);
+  const [port] = await once(child, 'message');
+  return { port, allArrived: once(child, 'message'), end: () => child.kill() };
+}
+
+/** The session as the daemon's bundle has it, in a file that stands alone. */
+async function bundledSession(directory) {
+  const outfile = join(directory, 'session.cjs');
+  const entryPoints = [pathOf('./session.mjs')];
+  await build({ entryPoints, outfile, bundle: true, platform: 'node', target: 'node20', format: 'cjs' });
+  return outfile;
+}
+
+function pathOf(name) {
+  return fileURLToPath(new URL(name, import.meta.url));
+}

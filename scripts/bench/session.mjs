@@ -1,0 +1,38 @@
+/**
+ * Our side of sending.mjs: the session and the rendering of the daemon, without its queue. deliver.mjs bundles
+ * this from src.
+ */
+import { openSession } from '../../src/delivery/smtp-session.ts';
+import { render } from '../../src/mime/letter.ts';
+import { systemClock } from '../../src/system/clock.ts';
+
+/** Opens a session; each call resolves when its message was taken. */
+export async function connect(port) {
+  const session = await openSession({
+    relay: { host: '127.0.0.1', port, tls: 'never', user: null },
+    password: null,
+    ca: null,
+    helo: 'bench',
+    timeoutMs: 60_000,
+    clock: systemClock(),
+  });
+  const send = async (envelope, content) => {
+    const ending = await session.send({ ...envelope, smtpUtf8: false }, content);
+    if (ending.reply?.code !== 250) throw new Error(`not taken: ${JSON.stringify(ending)}`);
+  };
+  return {
+    sendText: ({ from, to, subject, plain, n }) => {
+      const { size, bytes } = render({
+        from,
+        to,
+        content: { subject, plain, html: '' },
+        messageId: `${n}@example.com`,
+        dateMs: Date.now(),
+        attachments: [],
+      });
+      return send({ from, to, size }, bytes);
+    },
+    sendStream: ({ from, to, size, content }) => send({ from, to, size }, content),
+    close: () => session.close(),
+  };
+}
