@@ -45,7 +45,7 @@ export async function startExim(t: Test): Promise<Exim> {
     stepwise: `smtp://127.0.0.1:${stepwise}?tls=never`,
     mail: new Maildir(path('mail')),
     logged: (pattern) =>
-      appearing(path('log/mainlog'), () =>
+      appearing(path('log/mainlog'), `line ${pattern}`, () =>
         readFileSync(path('log/mainlog'), 'utf8')
           .split('\n')
           .find((line) => pattern.test(line)),

@@ -12,6 +12,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { isBuilt, startDaemon } from './daemon.js';
 
+/** How long a test waits for what should come at once. */
+const PATIENCE_MS = 10_000;
+
 /** Why tests that need these programs (absolute paths) cannot run here; false if they can. */
 export function skipWithout(...programs: readonly string[]): string | false {
   if (process.env.FIELDPOST_TEST_PEERS !== '1')
@@ -72,10 +75,11 @@ export async function startServer(program: string, args: readonly string[], port
     child.stdin.end();
     await closed;
   };
+  const patience = AbortSignal.timeout(PATIENCE_MS);
   while (!(await isReachable(port))) {
-    if (child.exitCode !== null) {
+    if (child.exitCode !== null || patience.aborted) {
       await stop();
-      throw new Error(`${program} ended before it could be used: ${Buffer.concat(words)}`);
+      throw new Error(`${program} cannot be reached: ${Buffer.concat(words)}`);
     }
     await pause(10);
   }
@@ -94,14 +98,16 @@ async function isReachable(port: number): Promise<boolean> {
   }
 }
 
-/** What `find` finds, at once or when something at the path (a file or a directory) has changed. */
-export async function appearing<T>(path: string, find: () => T | undefined): Promise<T> {
+/** What `find` finds, at once or when something at the path (a file or a directory) has changed; `what` names it. */
+export async function appearing<T>(path: string, what: string, find: () => T | undefined): Promise<T> {
   const watcher = watch(path);
+  const patience = AbortSignal.timeout(PATIENCE_MS);
   try {
     for (;;) {
       const found = find();
       if (found !== undefined) return found;
-      await once(watcher, 'change');
+      if (patience.aborted) throw new Error(`there is no ${what} in ${path}`);
+      await once(watcher, 'change', { signal: patience }).catch(() => undefined);
     }
   } finally {
     watcher.close();
@@ -126,7 +132,7 @@ export class Maildir {
 
   /** The mail that was accepted under this id; waits for it. */
   async mail(id: string): Promise<Delivered> {
-    const [mail] = await appearing(this.#path, () => {
+    const [mail] = await appearing(this.#path, `mail ${id}`, () => {
       const found = this.mails(id);
       return found.length === 0 ? undefined : found;
     });
@@ -210,26 +216,29 @@ export async function startFieldpost(t: Test, env: Readonly<Record<string, strin
     retry: async (id) => void (await curl(`${api}/messages/${id}/retry`, '')),
     state: async () => (await curl(`${api}/state`)) as Awaited<ReturnType<Fieldpost['state']>>,
     async said(pattern) {
+      const patience = AbortSignal.timeout(PATIENCE_MS);
       for (;;) {
         const line = lines.find((one) => pattern.test(one));
         if (line !== undefined) return line;
-        if (!(await hears(child))) throw new Error(`the daemon ended without saying ${pattern}`);
+        if (!(await hears(child, patience))) throw new Error(`the daemon does not say ${pattern}`);
       }
     },
   };
 }
 
-/** True when the process has said more, false when it will say nothing any more. */
-function hears({ stdout }: ChildProcess): Promise<boolean> {
-  if (stdout === null || stdout.closed) return Promise.resolve(false);
+/** True when the process has said more, false when it will say nothing any more or the patience is at its end. */
+function hears({ stdout }: ChildProcess, patience: AbortSignal): Promise<boolean> {
+  if (stdout === null || stdout.closed || patience.aborted) return Promise.resolve(false);
   return new Promise((resolve) => {
-    const more = () => settle(true);
-    const over = () => settle(false);
     const settle = (isMore: boolean) => {
       stdout.off('data', more).off('close', over);
+      patience.removeEventListener('abort', over);
       resolve(isMore);
     };
+    const more = () => settle(true);
+    const over = () => settle(false);
     stdout.on('data', more).on('close', over);
+    patience.addEventListener('abort', over);
   });
 }
 

@@ -108,7 +108,7 @@ export async function startPostfix(t: Test): Promise<Postfix> {
     answers,
     recipients,
     logged: (pattern) =>
-      appearing(path('log'), () =>
+      appearing(path('log'), `line ${pattern}`, () =>
         readFileSync(path('log'), 'utf8')
           .split('\n')
           .find((line) => pattern.test(line)),
