@@ -2,7 +2,8 @@
  * Reads tap's output on standard input and tells it to a person: a line per test file, failures in full,
  * skips with their reason, and as the very last line `N passed, N failed` (and `, N skipped` if any were).
  * A test that holds no further test counts as one, however many assertions it makes. A file that crashed,
- * timed out or held no test counts as a failure. Used by scripts/test, which keeps the exit status.
+ * timed out, held no test, or was named as an argument and never heard of (after a file that hangs tap gives up
+ * the others without a word) counts as a failure. Used by scripts/test, which keeps the exit status.
  */
 import { Parser } from 'tap-parser';
 
@@ -14,6 +15,7 @@ const DULL = new Set(['stdio', 'cwd', 'externalID', 'command', 'args', 'jobId', 
 const total = { passed: 0, failed: 0, skipped: 0 };
 const root = new Parser();
 let file = null;
+const missing = new Set(process.argv.slice(2));
 
 root.on('child', (parser) => {
   file = follow(parser, []);
@@ -24,6 +26,7 @@ root.on('assert', (point) => {
   file ??= { passed: 0, failed: 0, skipped: 0, lines: [], noise: [] };
   judge(file, point);
   print(file, point);
+  missing.delete(point.name);
   for (const key of Object.keys(total)) total[key] += file[key];
   file = null;
 });
@@ -31,6 +34,10 @@ root.on('bailout', (reason) => {
   console.log(`FAIL the run was given up: ${reason}`);
 });
 root.on('complete', (results) => {
+  for (const name of missing) {
+    console.log(`FAIL ${name} (was not run to its end)`);
+    total.failed += 1;
+  }
   if (!results.ok && total.failed === 0) total.failed = 1;
   if (total.passed + total.failed + total.skipped === 0) {
     console.log('FAIL no test was run');

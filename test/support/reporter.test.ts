@@ -2,8 +2,11 @@ import { spawnSync } from 'node:child_process';
 import t from 'tap';
 
 /** What the reporter makes of tap's output: its lines and its exit status. */
-function report(tapOutput: string): { lines: string[]; last: string | undefined; status: number | null } {
-  const run = spawnSync(process.execPath, ['test/support/reporter.mjs'], {
+function report(
+  tapOutput: string,
+  files: readonly string[] = [],
+): { lines: string[]; last: string | undefined; status: number | null } {
+  const run = spawnSync(process.execPath, ['test/support/reporter.mjs', ...files], {
     input: tapOutput,
     encoding: 'utf8',
   });
@@ -63,4 +66,11 @@ t.test('fails what holds no test, died outside of one, or was cut short', async 
     t.match(last, /^\d+ passed, 1 failed$/, name);
     t.equal(status, 1, name);
   }
+});
+
+t.test('fails a file that was to be run and is not heard of', async (t) => {
+  const { lines, last, status } = report(file('ok 1 - a\n1..1\n', OK), ['test/a.test.ts', 'test/b.test.ts']);
+  t.equal(last, '1 passed, 1 failed');
+  t.equal(status, 1);
+  t.ok(lines.some((line) => line.startsWith('FAIL test/b.test.ts')));
 });
