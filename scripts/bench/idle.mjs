@@ -1,40 +1,50 @@
 /**
- * A daemon with nothing to do, its queue empty or held with 1,000 messages: what it writes, and what CPU it takes.
- * BENCH_IDLE_S (20) seconds each; 600 for the target. Nothing to compare with, so a third of the rounds will do.
+ * A daemon with nothing to do, its queue empty or held with 1,000 messages, side by side: what it writes, and what
+ * CPU it takes. BENCH_IDLE_S (20) seconds; 600 for the target. It hardly spreads, so a third of the rounds will do.
  */
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { cpuMs, orderQueue, writtenBytes } from './process.mjs';
-import { compare, interleave } from './rounds.mjs';
+import { compare } from './rounds.mjs';
 import { fill, startServer } from './server.mjs';
 
-const QUEUED = 1000;
 const SETTLE_MS = 1000;
 
-/** Resolves with the rows. */
-export async function idle(plan) {
+/** Resolves with the rows; the plan is that of rounds.mjs. */
+export async function idle({ rounds, base }) {
   const idleS = Number(process.env.BENCH_IDLE_S ?? 20);
-  const written = { empty: [], held: [] };
-  const cpuShare = (name, queued) => async (stateDir) => {
-    const server = await startServer('fieldpost', stateDir);
-    await orderQueue(server.port, 'hold');
-    if (queued > 0) await fill(server.port, queued);
-    await pause(SETTLE_MS);
-    const before = [await writtenBytes(server.pid), await cpuMs(server.pid)];
-    await pause(idleS * 1000);
-    written[name].push((await writtenBytes(server.pid)) - before[0]);
-    const spentMs = (await cpuMs(server.pid)) - before[1];
-    await server.end('SIGKILL');
-    return (spentMs / idleS) * 1000;
-  };
-  const cpu = await interleave(
-    { ...plan, rounds: Math.ceil(plan.rounds / 3) },
-    { empty: cpuShare('empty', 0), held: cpuShare('held', QUEUED) },
-  );
+  const [empty, held] = [[], []];
+  for (let round = 0; round < Math.ceil(rounds / 3); round++) {
+    const directory = join(base, `idle-${round}`);
+    const [one, other] = await Promise.all([
+      watch(`${directory}-empty`, 0, idleS),
+      watch(`${directory}-held`, 1000, idleS),
+    ]);
+    empty.push(one);
+    held.push(other);
+  }
+  const row = (words, unit, found, of, ownAtMost) =>
+    compare(`idle ${idleS} s, ${words}`, unit, found.map(of), undefined, { ownAtMost });
   return [
-    ['empty', 'empty'],
-    ['held', '1,000 held'],
-  ].flatMap(([name, words]) => [
-    compare(`idle ${idleS} s, ${words}: written`, 'B', written[name], undefined, { ownAtMost: 0 }),
-    compare(`idle ${idleS} s, ${words}: CPU`, 'µs/s', cpu[name], undefined, { ownAtMost: 2000 }),
+    ['empty', empty],
+    ['1,000 held', held],
+  ].flatMap(([words, found]) => [
+    row(`${words}: written`, 'B', found, ({ bytes }) => bytes, 0),
+    // 0.2 % of a core.
+    row(`${words}: CPU`, 'µs/s', found, ({ cpuUsPerS }) => cpuUsPerS, 2000),
   ]);
+}
+
+/** Resolves with what a held daemon with so many messages took in `idleS` seconds: {bytes, cpuUsPerS}. */
+async function watch(stateDir, queued, idleS) {
+  const { port, pid, end } = await startServer('fieldpost', stateDir);
+  await orderQueue(port, 'hold');
+  if (queued > 0) await fill(port, queued);
+  await pause(SETTLE_MS);
+  const before = { bytes: await writtenBytes(pid), ms: await cpuMs(pid) };
+  await pause(idleS * 1000);
+  const bytes = (await writtenBytes(pid)) - before.bytes;
+  const cpuUsPerS = (((await cpuMs(pid)) - before.ms) * 1000) / idleS;
+  await end('SIGKILL');
+  return { bytes, cpuUsPerS };
 }
