@@ -48,7 +48,6 @@ interface Pending extends Group {
 /** Made for one connection; of no use after its end. */
 export class Conversation {
   readonly #wire: Wire;
-  readonly #peer: string;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
   #group: Pending | null = null;
@@ -59,10 +58,9 @@ export class Conversation {
   #pendingChars = 0;
   #isMidLine = false;
 
-  /** `peer` is the relay's host:port, for people; `timeoutMs` the deadline of a group that names no other. */
-  constructor(wire: Wire, options: { peer: string; timeoutMs: number; clock: Clock }) {
+  /** `timeoutMs` is the deadline of a group that names no other. */
+  constructor(wire: Wire, options: { timeoutMs: number; clock: Clock }) {
     this.#wire = wire;
-    this.#peer = options.peer;
     this.#timeoutMs = options.timeoutMs;
     this.#clock = options.clock;
   }
@@ -108,9 +106,7 @@ export class Conversation {
   extend(deadlineMs = this.#timeoutMs): void {
     if (this.#group === null) return;
     this.#deadline?.stop();
-    this.#deadline = this.#clock.after(deadlineMs, () =>
-      this.end(lateEnding(this.#peer, this.#phase, deadlineMs)),
-    );
+    this.#deadline = this.#clock.after(deadlineMs, () => this.end(lateEnding(this.#phase, deadlineMs)));
   }
 
   finish(): void {
@@ -173,11 +169,11 @@ export class Conversation {
 
   /** The wire is broken, or was ended by the relay: then nothing was thrown. */
   lost(thrown: unknown = ''): void {
-    this.end(socketEnding(this.#peer, this.#phase, thrown, this.#clock.wallMs()));
+    this.end(socketEnding(this.#phase, thrown, this.#clock.wallMs()));
   }
 
   trouble(phase: Phase, kind: Trouble['kind'], words: string): Ending {
-    return { phase, trouble: { kind, words: `${this.#peer}: ${words}` } };
+    return { phase, trouble: { kind, words } };
   }
 
   /** Ends the conversation over trouble that only the caller could see. Throws SessionError. */

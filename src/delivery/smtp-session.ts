@@ -114,7 +114,7 @@ class SmtpSession implements Session {
       minVersion: 'TLSv1.2',
       rejectUnauthorized: true,
     });
-    this.#talk = new Conversation(this.#client, { ...options, peer: `${relay.host}:${relay.port}` });
+    this.#talk = new Conversation(this.#client, options);
     this.#client.on('connect', () => this.#talk.enter('greeting'));
     this.#client.on('receive', (chunk) => this.#talk.received(chunk));
     this.#client.on('reply', (line) => this.#talk.line(line));

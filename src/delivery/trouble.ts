@@ -43,22 +43,22 @@ const KINDS: Readonly<Record<string, Trouble['kind']>> = {
 const CERTIFICATE =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERROR_IN_CERT|ERR_TLS_CERT|HOSTNAME_|INVALID_|PATH_LENGTH_)/;
 
-/** A deadline that passed in this phase; `peer` is the relay's host:port. */
-export function lateEnding(peer: string, phase: Phase, afterMs: number): Ending {
+/** A deadline that passed in this phase. */
+export function lateEnding(phase: Phase, afterMs: number): Ending {
   return {
     phase,
-    trouble: { kind: 'deadline', words: `${peer}: ${MISSED[phase]} within ${afterMs / SECOND_MS} s` },
+    trouble: { kind: 'deadline', words: `${MISSED[phase]} within ${afterMs / SECOND_MS} s` },
   };
 }
 
 /** What a socket threw in this phase. `wallMs` is the device's belief, to be held against a certificate's dates. */
-export function socketEnding(peer: string, phase: Phase, thrown: unknown, wallMs: number): Ending {
+export function socketEnding(phase: Phase, thrown: unknown, wallMs: number): Ending {
   const code = systemCodeOf(thrown);
   const kind = kindOf(code);
   const words = wordsFor(kind, plain(wordsOf(thrown)), code, wallMs);
   // With TLS from the first byte the handshake is part of connecting.
   const isTls = kind === 'tls' || kind === 'certificate' || kind === 'certificate-not-yet-valid';
-  return { phase: isTls ? 'tls' : phase, trouble: { kind, words: `${peer}: ${words}` } };
+  return { phase: isTls ? 'tls' : phase, trouble: { kind, words } };
 }
 
 function kindOf(code: string): Trouble['kind'] {

@@ -345,7 +345,7 @@ test('certificates that do not fit are refused, each in its own words', async (t
     for (const implicit of [true, false]) {
       await using relay = await fakeRelay({}, { tls: certificate, implicit });
       const ending = await failure({ port: relay.port, tls: implicit ? 'implicit' : 'starttls' });
-      t.match(ending, { phase: 'tls', trouble: { kind, words: /127\.0\.0\.1/ } }, name);
+      t.match(ending, { phase: 'tls', trouble: { kind, words: /certificate/ } }, name);
       t.notOk(relay.commands.some((line) => line.startsWith('MAIL')));
     }
   }
@@ -399,7 +399,7 @@ test('no relay there: refused, unknown, or refused at every address', async (t) 
   }
   t.match(await failure({ port: 25, host: 'relay.invalid' }), {
     phase: 'resolve',
-    trouble: { kind: 'dns', words: /relay\.invalid/ },
+    trouble: { kind: 'dns', words: /its name cannot be resolved/ },
   });
 });
 
