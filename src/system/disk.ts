@@ -14,7 +14,8 @@ import {
   type Stats,
   write,
 } from 'node:fs';
-import { access, mkdir, readdir, readFile, rename, rm, statfs } from 'node:fs/promises';
+import { access, mkdir, readdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { systemCodeOf } from '../errors.js';
 
 /** The calls of a file system. They reject with what the system says (`code` is its error code). */
@@ -90,7 +91,7 @@ export function systemDisk(): Disk {
       }
     },
     async makeDirectory(path) {
-      await mkdir(path, { recursive: true, mode: 0o700 });
+      await makeWithParents(path);
       await access(path, constants.W_OK);
     },
     rename,
@@ -112,6 +113,26 @@ export function systemDisk(): Disk {
       };
     },
   };
+}
+
+/** Node's own `recursive` asks for ever where a file system, such as /proc, says that a parent is not there but is. */
+async function makeWithParents(path: string): Promise<void> {
+  try {
+    await makeOne(path);
+  } catch (error) {
+    const parent = dirname(path);
+    if (systemCodeOf(error) !== 'ENOENT' || parent === path) throw error;
+    await makeWithParents(parent);
+    await makeOne(path);
+  }
+}
+
+async function makeOne(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    if (systemCodeOf(error) !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error;
+  }
 }
 
 /**

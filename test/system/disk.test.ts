@@ -38,3 +38,12 @@ t.test('large reads and writes are whole', async (t) => {
   t.ok((await file.read(3, bytes.length + 10)).equals(bytes));
   await file.close();
 });
+
+t.test('a directory that cannot be made is told, and not asked for again and again', async (t) => {
+  const disk = systemDisk();
+  // The kernel says ENOENT there although the parent exists.
+  await t.rejects(disk.makeDirectory('/proc/fieldpost/state'), { code: 'ENOENT' });
+  const file = `${t.testdir({ file: '' })}/file`;
+  await t.rejects(disk.makeDirectory(file), { code: 'EEXIST' });
+  await t.rejects(disk.makeDirectory(`${file}/below`), { code: 'ENOTDIR' });
+});
