@@ -9,7 +9,7 @@ import { runCommand } from './cli/cli.js';
 import { EXIT, type ServiceName } from './cli/command.js';
 import { type Config, type Environment, formatProblem, parseConfig } from './config.js';
 import { createDaemon, type Daemon, nameOf, type System } from './daemon.js';
-import { type ErrorCode, FieldpostError } from './errors.js';
+import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
 import { systemClock } from './system/clock.js';
 import { readText, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
@@ -45,9 +45,14 @@ async function serve(name: ServiceName, env: Environment): Promise<number> {
     await service.stop();
     return EXIT.ok;
   } catch (error) {
-    if (!(error instanceof FieldpostError)) throw error;
-    system.log.error('cannot start', { reason: error.message, hint: error.hint || undefined });
-    return EXIT_BY_CODE[error.code] ?? 1;
+    if (error instanceof FieldpostError) {
+      system.log.error('cannot start', { reason: error.message, hint: error.hint || undefined });
+      return EXIT_BY_CODE[error.code] ?? EXIT.inputOutput;
+    }
+    // What the system says of a file is no bug of ours; anything else is.
+    if (systemCodeOf(error) === '') throw error;
+    system.log.error('cannot start', { reason: wordsOf(error), hint: 'see FIELDPOST_STATE_DIR' });
+    return EXIT.inputOutput;
   }
 }
 

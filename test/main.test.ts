@@ -41,6 +41,16 @@ t.test('a second daemon ends with 75, one that cannot listen with 69', options, 
   t.equal(await daemon.end('SIGTERM'), 0, 'SIGTERM ends it with 0');
 });
 
+t.test('a state directory that cannot be used ends it with 74 and a sentence', options, async (t) => {
+  const directory = t.testdir({ file: 'not a directory' });
+  for (const FIELDPOST_STATE_DIR of ['/proc/fieldpost', `${directory}/file`, `${directory}/file/below`]) {
+    const { status, stdout, stderr } = run(['run'], { FIELDPOST_STATE_DIR, FIELDPOST_LISTEN: '127.0.0.1:0' });
+    t.equal(status, 74, FIELDPOST_STATE_DIR);
+    t.match(stdout, /cannot start reason=.*FIELDPOST_STATE_DIR/);
+    t.equal(stderr, '', 'no stack');
+  }
+});
+
 t.test('a request under way is answered before the end', options, async (t) => {
   const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir() });
   t.teardown(() => daemon.child.kill('SIGKILL'));

@@ -12,6 +12,7 @@ export const EXIT = {
   usage: 64,
   data: 65,
   unavailable: 69,
+  inputOutput: 74,
   tempFail: 75,
   noPermission: 77,
   config: 78,
