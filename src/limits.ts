@@ -51,6 +51,8 @@ export const CHECKPOINT_SNAPSHOT_FACTOR = 2;
 export const RELOCATE_BYTES_MIN = 8 * MIB;
 /** Content moved by one record of a relocation. */
 export const RELOCATE_RECORD_BYTES = 256 * KIB;
+/** What such a record holds of a message beside its content, about. */
+export const RELOCATED_EVENT_BYTES = 64;
 export const DAMAGED_BYTES_MAX = 8 * MIB;
 export const FREE_INODES_MIN = 100;
 /** How long the answer of a look at the free space may be used again. */

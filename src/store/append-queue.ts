@@ -54,6 +54,16 @@ export class AppendQueue {
     return this.#entries.splice(0, end === -1 ? this.#entries.length : end);
   }
 
+  /**
+   * Puts the outcomes behind the head of `group` back to where they came from; gives the rest. What is refused
+   * for want of room leaves them the reserve.
+   */
+  putBackOutcomes(group: readonly Entry[]): Entry[] {
+    const isOutcome = ({ urgency }: Entry, i: number) => i > 0 && urgency === 'written';
+    this.#entries.unshift(...group.filter(isOutcome));
+    return group.filter((entry, i) => !isOutcome(entry, i));
+  }
+
   takeAll(): Entry[] {
     return this.#entries.splice(0);
   }

@@ -19,6 +19,7 @@ import {
   type Follows,
   type JournalRecord,
   merge,
+  movesOf,
   type SealedRecord,
   seal,
 } from './record.js';
@@ -176,7 +177,7 @@ export class Journal {
     this.#settle(group, current.segment.number, starts);
   }
 
-  /** The head of the queue does not fit: goes on in a new segment. Without room for one, only the head fails. */
+  /** The head does not fit: goes on in a new segment. Without room for one, outcomes go where they still fit. */
   async #turnOver(): Promise<void> {
     const group = this.#queue.takeForNew();
     let next: Prepared;
@@ -185,10 +186,10 @@ export class Journal {
     } catch (error) {
       const trouble = asTrouble(error);
       if (trouble.code === 'storage-failed') this.#setTrouble(trouble);
-      for (const entry of group) entry.reject(trouble);
+      const others = trouble.code === 'storage-full' ? this.#queue.putBackOutcomes(group) : group;
+      for (const entry of others) entry.reject(trouble);
       return;
     }
-    await this.#leave();
     if (!(await this.#begin(next, group).catch(() => false))) await this.#renew(group);
   }
 
@@ -207,6 +208,7 @@ export class Journal {
   /** Writes a head with all that is unproven, and the group, to a new segment in one sync. Throws if it cannot. */
   async #begin(segment: Prepared, group: Entry[]): Promise<true> {
     const { storeId: store } = this.#options;
+    await this.#leave();
     const carried = seal(merge(this.#unproven));
     const at = { segment: segment.number, synced: 0 };
     const head = encodeLine(carried, { ...at, head: { store, follows: this.#proven } });
@@ -223,7 +225,7 @@ export class Journal {
     this.#appendedBytes += this.#current.offset;
     this.#prove(this.#current);
     // What is carried was applied before; only where its contents lie is news.
-    if (carried.contents.length > 0) this.#apply(carried, segment.number, 0);
+    if (carried.contents.length > 0) this.#apply(movesOf(carried), segment.number, 0);
     this.#settle(group, segment.number, starts);
     this.#options.segments.prepareAhead();
     return true;

@@ -9,9 +9,11 @@ import {
   CHECKPOINT_SNAPSHOT_FACTOR,
   RELOCATE_BYTES_MIN,
   RELOCATE_RECORD_BYTES,
+  RELOCATED_EVENT_BYTES,
   STORAGE_RETRY_MS,
 } from '../limits.js';
 import type { Message, Place } from '../message/message.js';
+import { stampOf } from '../message/stamp.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
@@ -38,6 +40,7 @@ export interface LedgerOptions {
   readonly directory: string;
   /** How many finished messages stay readable. */
   readonly historyMax: number;
+  readonly budget: { readonly maxSpoolBytes: number };
 }
 
 /** The recovered state, and the ways to change it so that it lasts. */
@@ -114,19 +117,24 @@ export class Ledger {
 
   /** Resolves once the events are in the journal, as sure as asked, and applied. Rejects like Journal.append. */
   async record(events: readonly StoreEvent[], contents: readonly Buffer[], urgency: Urgency): Promise<void> {
-    await this.#theJournal.append({ events, contents }, urgency);
-    if (this.#bytesSinceCheckpoint > this.#checkpointDueBytes) this.checkpoint();
+    try {
+      await this.#theJournal.append({ events, contents }, urgency);
+    } catch (error) {
+      if (error instanceof FieldpostError && error.code === 'storage-full') void this.checkpoint();
+      throw error;
+    }
+    this.#checkpointIfDue();
   }
 
-  /** Reads a content back. Throws `storage-damaged` unless it is, bit for bit, what was accepted. */
+  /** Reads a content back. Throws `storage-damaged` if it is lost, and `storage-failed` where that may change. */
   async read(place: Place): Promise<Buffer> {
     let bytes: Buffer;
     try {
       bytes = await this.#segments.read(place.segment, place.offset, place.length);
     } catch (error) {
-      throw new FieldpostError('storage-damaged', `the stored content cannot be read: ${wordsOf(error)}`, {
-        cause: error,
-      });
+      const lost = ['EIO', 'ENOENT'].includes(systemCodeOf(error) ?? '');
+      const reason = `the stored content cannot be read: ${wordsOf(error)}`;
+      throw new FieldpostError(lost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
     }
     if (bytes.length !== place.length || crc32(bytes) !== place.crc) {
       throw new FieldpostError('storage-damaged', 'the stored content is not what was accepted');
@@ -134,8 +142,19 @@ export class Ledger {
     return bytes;
   }
 
-  /** Begins a checkpoint, unless one is under way; resolves when it is done, also if it failed. */
-  checkpoint(): Promise<void> {
+  /** Begins a checkpoint if that lets go of a segment; resolves when it is done, also if it failed. */
+  async checkpoint(): Promise<void> {
+    const { segment: current } = this.#theJournal.position;
+    const done = (segment: number) => segment < current && !this.state.liveBytes.has(segment);
+    if (this.#segments.numbers.some(done)) await this.#beginCheckpoint();
+  }
+
+  #checkpointIfDue(): void {
+    if (this.#bytesSinceCheckpoint > this.#checkpointDueBytes) void this.#beginCheckpoint();
+  }
+
+  /** Unless one is under way. Resolves when it is done, also if it failed. */
+  #beginCheckpoint(): Promise<void> {
     this.#checkpointing ??= this.#checkpoint()
       .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }))
       .finally(() => {
@@ -149,7 +168,7 @@ export class Ledger {
     this.#closed = true;
     this.#mendTimer?.stop();
     await this.#checkpointing;
-    if (this.#bytesSinceCheckpoint > 0 && !this.#trouble) await this.checkpoint();
+    if (this.#bytesSinceCheckpoint > 0 && !this.#trouble) await this.#beginCheckpoint();
     await this.#theJournal.close();
     await this.#segments.close();
     await this.#lock.release();
@@ -178,22 +197,25 @@ export class Ledger {
       if (systemCodeOf(error) !== 'EACCES') throw error;
     });
     await this.#low.read();
-    const { unproven, damagedNew, heldBack, bytes } = this.#replayed as Replayed;
-    // What was replayed counts towards the next checkpoint, so that a later start need not replay it again.
+    const { unproven, damagedNew, gap, heldBack, bytes } = this.#replayed as Replayed;
+    // Every start begins a segment: they count whole, or power cuts without end would fill the disk.
     this.#checkpointedBytes = -bytes;
     this.#replayed = null;
-    if (unproven.length > 0) await this.#theJournal.mend();
-    if (damagedNew === 0 && heldBack === 0) return;
+    // Behind a gap history begins anew: in a segment that the next start finds at the end of a snapshot.
+    if (unproven.length > 0 || gap) await this.#theJournal.mend();
+    this.#checkpointIfDue();
+    if (damagedNew === 0 && !gap) return;
     log.error('store damaged', { pieces: damagedNew, heldBack, copies: join(directory, 'damaged') });
     // The next start shall not meet the same damage, nor judge these messages once more.
-    await this.checkpoint();
+    await this.#beginCheckpoint();
   }
 
   /** What lowdb's `read` gives: the good snapshot and all that the journal says happened after it. */
   async #replay(current: FoundSnapshot, previous: FoundSnapshot): Promise<State> {
     const { clock, historyMax, randomBytes } = this.#options;
     const [segments, damaged] = [this.#segments, this.#damaged];
-    const replayed = await replay({ segments, damaged, current, previous, historyMax });
+    const now = stampOf(clock);
+    const replayed = await replay({ segments, damaged, current, previous, historyMax, now });
     const { state, follows, unproven } = replayed;
     if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
     this.#replayed = replayed;
@@ -213,7 +235,10 @@ export class Ledger {
     const journal = this.#theJournal;
     const appended = journal.appendedBytes;
     try {
-      await this.#relocate();
+      // What is done with goes also when there is no room to move the rest.
+      await this.#relocate().catch((error) =>
+        this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }),
+      );
       await journal.sync();
       await this.#low.write();
     } finally {
@@ -230,13 +255,16 @@ export class Ledger {
     return this.#segments.numbers.filter((segment) => segment < this.#adapter.neededFrom);
   }
 
-  /** Appends old live content anew where it holds back far more disk than it needs. */
+  /** Appends old live content anew where more than as much again is held back with it. */
   async #relocate(): Promise<void> {
     const old = new Set(this.#oldSegments().filter((segment) => this.state.liveBytes.has(segment)));
+    const moving = [...this.state.messages.values()].filter(({ place }) => place && old.has(place.segment));
+    let movedBytes = 0;
+    for (const { place } of moving) movedBytes += (place?.length ?? 0) + RELOCATED_EVENT_BYTES;
     let heldBytes = 0;
     for (const segment of old) heldBytes += this.#segments.sizeOf(segment);
-    if (heldBytes <= Math.max(RELOCATE_BYTES_MIN, this.liveBytes)) return;
-    const moving = [...this.state.messages.values()].filter(({ place }) => place && old.has(place.segment));
+    const floor = Math.min(RELOCATE_BYTES_MIN, this.#options.budget.maxSpoolBytes / 4);
+    if (heldBytes - movedBytes <= Math.max(floor, movedBytes)) return;
     while (moving.length > 0) await this.#moveSome(moving);
   }
 

@@ -80,6 +80,14 @@ export function merge(records: readonly JournalRecord[]): JournalRecord {
   };
 }
 
+/** The record as what is left of it once it was applied: its contents lie in a new place. */
+export function movesOf({ events, contents }: JournalRecord): JournalRecord {
+  const moves = events.flatMap((event): StoreEvent[] =>
+    event.e === 'accepted' || event.e === 'relocated' ? [{ e: 'relocated', messages: event.messages }] : [],
+  );
+  return { events: moves, contents };
+}
+
 /** Where a record is written. */
 export interface LineContext {
   readonly segment: number;

@@ -2,10 +2,10 @@
  * Reads what the last run left and replays it. What it means is decided by the tables of recovery.ts. Used by
  * journaled-store.ts at the start; it changes nothing on the disk but `damaged/` and prepared segments.
  */
-import { isFinal } from '../message/message.js';
+import { isFinal, type Stamp } from '../message/message.js';
 import type { Damaged } from './damaged.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
-import { chooseBase, type Head, judge, linkHistory, scan } from './recovery.js';
+import { chooseBase, type Head, judge, linkHistory, type Stretch, scan } from './recovery.js';
 import type { Segments } from './segments.js';
 import { type FoundSnapshot, stateOf } from './snapshot.js';
 import { apply, type State } from './state.js';
@@ -20,11 +20,13 @@ export interface Replayed {
   readonly state: State;
   readonly follows: Follows;
   readonly unproven: readonly JournalRecord[];
-  /** Bytes of the journal that were read again. */
+  /** Bytes of the segments begun since the snapshot. */
   readonly bytes: number;
   /** Pieces copied to damaged/ just now. */
   readonly damagedNew: number;
-  /** Messages held back because the history has a gap. */
+  /** Something is missing between the snapshot and what followed it. */
+  readonly gap: boolean;
+  /** Messages held back because of that. */
   readonly heldBack: number;
 }
 
@@ -35,6 +37,8 @@ export async function replay(options: {
   current: FoundSnapshot;
   previous: FoundSnapshot;
   historyMax: number;
+  /** The moment of this start. */
+  now: Stamp;
 }): Promise<Replayed> {
   const { segments, damaged, current, previous, historyMax } = options;
   let damagedNew = 0;
@@ -49,32 +53,49 @@ export async function replay(options: {
   const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
   const through = found?.parsed?.through ?? { segment: 0, offset: 0 };
   const state = stateOf(found, historyMax);
+  segments.startAbove(through.segment);
   const heads = await readHeads(segments, through.segment, state);
   const { stretches, whole } = linkHistory(heads, through);
 
   let follows: Follows = { segment: through.segment, upTo: through.offset };
   let unproven: JournalRecord[] = [];
-  let replayedBytes = 0;
+  let begunBytes = 0;
   for (const stretch of stretches) {
-    const bytes = await segments.read(stretch.segment, 0, segments.sizeOf(stretch.segment));
+    const { bytes, unreadable } = await segments.readAll(stretch.segment);
+    if (stretch.segment !== through.segment) begunBytes += bytes.length;
     const judgement = judge(stretch, scan(bytes, stretch));
     // A segment of which nothing is proven was begun and not finished: the next follows what it followed.
     if (judgement.provenTo > 0) {
       follows = { segment: stretch.segment, upTo: judgement.provenTo };
       unproven = [];
     }
-    for (const { offset, end, record } of judgement.valid) {
-      replayedBytes += end - offset;
+    for (const { offset, record } of judgement.valid) {
       apply(state, record.events, { segment: stretch.segment, offset: offset + CONTENTS_OFFSET });
       if (offset >= judgement.provenTo && record.events.length > 0) unproven.push(copyOf(record));
     }
-    for (const { offset, end } of judgement.damaged) {
+    // Nobody knows whether what cannot be read was promised.
+    const lost = unreadable.filter(
+      ({ offset, end }) => end > judgement.provenTo && isPartOf(stretch, offset, end),
+    );
+    for (const { offset, end } of [...judgement.damaged, ...lost]) {
       const where = `${String(stretch.segment).padStart(8, '0')}.log.${offset}`;
       if (await damaged.keep(where, bytes.subarray(offset, end))) damagedNew++;
     }
   }
-  const heldBack = base.trusted && whole ? 0 : holdBack(state);
-  return { state, follows, unproven, bytes: replayedBytes, damagedNew, heldBack };
+  const gap = !base.trusted || !whole;
+  return {
+    state,
+    follows,
+    unproven,
+    bytes: begunBytes,
+    damagedNew,
+    gap,
+    heldBack: gap ? holdBack(state, options.now) : 0,
+  };
+}
+
+function isPartOf({ from, upTo }: Stretch, offset: number, end: number): boolean {
+  return end > from && (upTo === null || offset < upTo);
 }
 
 /** The heads of the segments from `from` on; finds the store id, and hands untouched segments back for use. */
@@ -98,24 +119,25 @@ async function readHeads(segments: Segments, from: number, state: State): Promis
 
 /** The first record of a segment. It is short, but for what a start in doubt had to carry over. */
 async function readHead(segments: Segments, number: number): Promise<SegmentHead | undefined> {
-  let bytes = await segments.read(number, 0, FIRST_LINE_BYTES);
-  if (!bytes.includes(0x0a)) bytes = await segments.read(number, 0, segments.sizeOf(number));
+  let bytes = await segments.read(number, 0, FIRST_LINE_BYTES).catch(() => Buffer.alloc(0));
+  if (!bytes.includes(0x0a)) bytes = (await segments.readAll(number)).bytes;
   return decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1), number)?.head;
 }
 
 /** True if no record of this segment is in it: it was prepared, and nothing was ever promised by it. */
 async function isUntouched(segments: Segments, segment: number): Promise<boolean> {
-  const bytes = await segments.read(segment, 0, segments.sizeOf(segment));
+  const { bytes, unreadable } = await segments.readAll(segment);
+  if (unreadable.length > 0) return false;
   return scan(bytes, { segment, from: 0, upTo: null }).every(({ record }) => record === null);
 }
 
 /** Nothing of a history with a gap is sent by itself: it may have been sent in the gap. */
-function holdBack(state: State): number {
+function holdBack(state: State, now: Stamp): number {
   let count = 0;
   for (const message of [...state.messages.values()]) {
     if (isFinal(message.status)) continue;
-    const { id, attempts, accepted } = message;
-    apply(state, [{ e: 'failed', id, attempts, at: accepted, reply: UNKNOWN_OUTCOME }], {
+    const { id, attempts } = message;
+    apply(state, [{ e: 'failed', id, attempts, at: now, reply: UNKNOWN_OUTCOME }], {
       segment: 0,
       offset: 0,
     });

@@ -4,11 +4,14 @@
  * nothing needs any more a new number. The journal writes them, recovery and the ledger read them.
  */
 import { join } from 'node:path';
+import { systemCodeOf } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../limits.js';
 import type { Disk, DiskFile } from '../system/disk.js';
 
 const NAME = /^(\d{8})\.log$/;
 const ZEROS = Buffer.alloc(SEGMENT_BYTES / 4);
+/** What is read at a time where not all can be read. */
+const PAGE_BYTES = 4096;
 
 /** A segment without a record of its number that is, with its name, on stable storage. */
 export interface Prepared {
@@ -36,6 +39,7 @@ export class Segments {
   /** The one last read from, kept open for the next read. */
   #reader: Reader | null = null;
   readonly #busyReaders = new Set<Reader>();
+  #above = 0;
 
   constructor(disk: Disk, directory: string) {
     this.#disk = disk;
@@ -56,9 +60,14 @@ export class Segments {
     }
   }
 
-  /** The numbers of all segments there are, lowest first. */
+  /** The numbers of all segments there are, lowest first, but for one that is done with. */
   get numbers(): number[] {
-    return [...this.#sizes.keys()].sort((a, b) => a - b);
+    return [...this.#sizes.keys()].filter((number) => number !== this.#spare).sort((a, b) => a - b);
+  }
+
+  /** Says that new segments must have higher numbers than this, also where the one with it is gone. */
+  startAbove(segment: number): void {
+    this.#above = segment;
   }
 
   /** Bytes on disk, the prepared segment included. */
@@ -89,7 +98,7 @@ export class Segments {
     this.#next = null;
     if (ready.bytes >= bytes) return ready;
     await ready.file.close();
-    await this.remove(ready.number);
+    await this.retire(ready.number);
     return await this.#fill(bytes);
   }
 
@@ -100,7 +109,7 @@ export class Segments {
 
   /** Lets go of a segment that nothing needs any more; one that is just being read stays for another time. */
   async retire(segment: number): Promise<void> {
-    if (segment === this.#spare || this.#isBeingRead(segment)) return;
+    if (this.#isBeingRead(segment)) return;
     if (this.#spare === null && this.sizeOf(segment) === SEGMENT_BYTES) this.#spare = segment;
     else await this.remove(segment);
   }
@@ -122,12 +131,41 @@ export class Segments {
     reader.users++;
     this.#busyReaders.add(reader);
     try {
-      return await (await reader.file).read(offset, length);
+      const file = await reader.file.catch((error) => {
+        // The next one shall try anew.
+        if (reader === this.#reader) this.#reader = null;
+        throw error;
+      });
+      return await file.read(offset, length);
     } finally {
       reader.users--;
       if (reader.users === 0) this.#busyReaders.delete(reader);
       if (reader !== this.#reader) await closeUnused(reader);
     }
+  }
+
+  /** Reads all of a segment; what the disk does not give back any more is zeros, and said. */
+  async readAll(segment: number): Promise<{ bytes: Buffer; unreadable: { offset: number; end: number }[] }> {
+    const size = this.sizeOf(segment);
+    const unreadable: { offset: number; end: number }[] = [];
+    const piece = async (offset: number, length: number): Promise<Buffer> => {
+      try {
+        return await this.read(segment, offset, length);
+      } catch (error) {
+        if (systemCodeOf(error) !== 'EIO') throw error;
+        if (length > PAGE_BYTES) return Buffer.concat(await pagesOf(offset, length));
+        unreadable.push({ offset, end: offset + length });
+        return Buffer.alloc(length);
+      }
+    };
+    const pagesOf = async (from: number, length: number): Promise<Buffer[]> => {
+      const pages: Buffer[] = [];
+      for (let offset = from; offset < from + length; offset += PAGE_BYTES) {
+        pages.push(await piece(offset, Math.min(PAGE_BYTES, from + length - offset)));
+      }
+      return pages;
+    };
+    return { bytes: await piece(0, size), unreadable };
   }
 
   async close(): Promise<void> {
@@ -162,49 +200,48 @@ export class Segments {
   async #fill(bytes: number): Promise<Prepared> {
     const untouched = this.#untouched;
     this.#untouched = null;
-    if (untouched !== null && bytes === SEGMENT_BYTES) {
-      const file = await this.#disk.open(this.path(untouched), 'update');
-      return await this.#settle({ number: untouched, file, bytes });
-    }
+    if (untouched !== null && bytes === SEGMENT_BYTES) return await this.#settle(untouched, bytes, 'update');
     // Segments are used in the order of their numbers, so a smaller one could not follow this.
     if (untouched !== null) await this.remove(untouched);
-    const number = Math.max(0, ...this.#sizes.keys()) + 1;
-    const spare = this.#spare;
-    if (spare !== null && bytes === SEGMENT_BYTES) {
-      this.#spare = null;
-      return await this.#renumber(spare, number);
-    }
+    const number = Math.max(this.#above, ...this.#sizes.keys()) + 1;
     this.#sizes.set(number, bytes);
-    let file: DiskFile | null = null;
+    const spare = this.#spare;
+    if (spare === null || bytes !== SEGMENT_BYTES) return await this.#settle(number, bytes, 'create');
+    this.#spare = null;
+    await this.#renumber(spare, number);
+    return await this.#settle(number, bytes, 'update');
+  }
+
+  /** Uses a segment again. Its old records are none under the new number (record.ts). */
+  async #renumber(spare: number, number: number): Promise<void> {
     try {
-      file = await this.#disk.open(this.path(number), 'create');
-      for (let at = 0; at < bytes; at += ZEROS.length) {
-        await file.write(ZEROS.subarray(0, Math.min(ZEROS.length, bytes - at)), at);
-      }
-      return await this.#settle({ number, file, bytes });
+      if (this.#reader?.segment === spare) await this.#retireReader();
+      await this.#disk.rename(this.path(spare), this.path(number));
+      this.#sizes.delete(spare);
     } catch (error) {
-      await file?.close().catch(() => undefined);
-      // What cannot be removed now keeps its number and is swept at the next start.
-      await this.remove(number).catch(() => undefined);
+      // Nobody knows which of the names it has.
+      for (const name of [spare, number]) await this.remove(name).catch(() => undefined);
       throw error;
     }
   }
 
-  /** Uses a segment again. Its old records are none under the new number (record.ts). */
-  async #renumber(spare: number, number: number): Promise<Prepared> {
-    if (this.#reader?.segment === spare) await this.#retireReader();
-    await this.#disk.rename(this.path(spare), this.path(number));
-    this.#sizes.delete(spare);
-    this.#sizes.set(number, SEGMENT_BYTES);
-    const file = await this.#disk.open(this.path(number), 'update');
-    return await this.#settle({ number, file, bytes: SEGMENT_BYTES });
-  }
-
   /** Both syncs, before anyone writes to it: an append must find size and name already on the device. */
-  async #settle(prepared: Prepared): Promise<Prepared> {
-    await prepared.file.sync();
-    await this.#disk.syncDirectory(this.#directory);
-    return prepared;
+  async #settle(number: number, bytes: number, how: 'create' | 'update'): Promise<Prepared> {
+    let file: DiskFile | null = null;
+    try {
+      file = await this.#disk.open(this.path(number), how);
+      for (let at = 0; how === 'create' && at < bytes; at += ZEROS.length) {
+        await file.write(ZEROS.subarray(0, Math.min(ZEROS.length, bytes - at)), at);
+      }
+      await file.sync();
+      await this.#disk.syncDirectory(this.#directory);
+      return { number, file, bytes };
+    } catch (error) {
+      await file?.close().catch(() => undefined);
+      // Its name may never reach the device. What cannot be removed now is swept at the next start.
+      await this.remove(number).catch(() => undefined);
+      throw error;
+    }
   }
 }
 

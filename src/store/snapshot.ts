@@ -10,6 +10,7 @@
  */
 import { join } from 'node:path';
 import { type Adapter, Low } from 'lowdb';
+import { systemCodeOf } from '../errors.js';
 import type { Disk } from '../system/disk.js';
 import { crc32, hex8 } from './crc.js';
 import { fromDocument, type StoreDocument, toDocument } from './document.js';
@@ -92,10 +93,12 @@ export class SnapshotAdapter implements Adapter<State> {
       await file.close();
     }
     // A current one that was not good must not take the place of the good one before it.
-    if (this.#current) {
-      await disk.rename(this.#path(CURRENT), this.#path(PREVIOUS));
-      this.#previous = this.#current;
+    const replaced = this.#current;
+    if (replaced) {
+      // Of a rename that fails nobody knows whether it was done: what then stands under either name is replaced.
       this.#current = null;
+      await disk.rename(this.#path(CURRENT), this.#path(PREVIOUS));
+      this.#previous = replaced;
     }
     await disk.rename(this.#path(TEMPORARY), this.#path(CURRENT));
     this.#current = through;
@@ -104,7 +107,10 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 
   async #find(name: string): Promise<FoundSnapshot> {
-    const bytes = await this.#options.disk.readWhole(this.#path(name));
+    const bytes = await this.#options.disk.readWhole(this.#path(name)).catch((error) => {
+      if (systemCodeOf(error) === 'EIO') return Buffer.alloc(0);
+      throw error;
+    });
     if (bytes === null) return { state: 'absent', bytes, parsed: null };
     const parsed = decodeSnapshot(bytes);
     return { state: parsed ? 'good' : 'bad', bytes, parsed };

@@ -2,11 +2,12 @@
  * A lock that no crash leaves behind: a listening unix socket. Whoever can connect to it knows that another
  * daemon runs; one that refuses is stale and is taken over.
  */
+import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { open, rm } from 'node:fs/promises';
+import { open, rename, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { basename, dirname } from 'node:path';
-import { FieldpostError } from '../errors.js';
+import { FieldpostError, systemCodeOf } from '../errors.js';
 import { answers } from './listen.js';
 
 /** Held until it is released or the process ends. */
@@ -22,13 +23,12 @@ export const systemLock: TakeLock = async (path) => {
   const directory = await open(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY);
   const short = `/proc/self/fd/${directory.fd}/${basename(path)}`;
   try {
-    if (await answers(short)) {
+    const server = (await isFree(short)) && (await listen(short));
+    if (!server) {
       throw new FieldpostError('already-running', `another daemon uses ${dirname(path)}`, {
         hint: 'stop it first, or give this one its own FIELDPOST_STATE_DIR',
       });
     }
-    await rm(short, { force: true });
-    const server = await listen(short);
     return {
       async release() {
         // Node removes the socket's file when it stops listening.
@@ -42,11 +42,33 @@ export const systemLock: TakeLock = async (path) => {
   }
 };
 
-function listen(path: string): Promise<Server> {
+/**
+ * Puts a stale socket out of the way. Of two that come at once the second may find the lock of the first where the
+ * stale one was: so it is moved first, looked at, and put back if it answers.
+ */
+async function isFree(path: string): Promise<boolean> {
+  if (await answers(path)) return false;
+  const aside = `${path}.${randomBytes(4).toString('hex')}`;
+  try {
+    await rename(path, aside);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return true;
+    throw error;
+  }
+  const isHeld = await answers(aside);
+  await (isHeld ? rename(aside, path) : rm(aside, { force: true }));
+  return !isHeld;
+}
+
+/** Null if somebody else listens there by now. */
+function listen(path: string): Promise<Server | null> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.destroy());
     server.unref();
-    server.once('error', reject);
+    server.once('error', (error) => {
+      if (systemCodeOf(error) === 'EADDRINUSE') resolve(null);
+      else reject(error);
+    });
     server.listen(path, () => resolve(server));
   });
 }

@@ -14,7 +14,7 @@ interface Entry {
   readonly batch: number;
   standing: Standing;
   id: string | null;
-  /** What it may be found as; the first is what it was before the last change. */
+  /** What it may be found as; the last is what the next sync makes sure. */
   may: Set<Status>;
 }
 
@@ -89,22 +89,28 @@ export class Bookkeeper {
   /** Takes a message and settles it. The outcome is written at once and may be lost until the next sync. */
   async settle(store: Store, name: string, verdict: Verdict): Promise<void> {
     const entry = this.#entry(name);
+    const before = [...entry.may];
     store.take(this.idOf(name));
-    entry.may.add(verdict.kind);
-    await store.settle(this.idOf(name), verdict).catch(onlyStorage);
+    entry.may = new Set([...before.filter((it) => it !== verdict.kind), verdict.kind]);
+    await store.settle(this.idOf(name), verdict).catch((error) => {
+      onlyStorage(error);
+      entry.may = new Set([verdict.kind, ...before]);
+    });
   }
 
   /** Does something that is synced before it is answered: `status` is what it makes of the message. */
   async change(store: Store, name: string, how: 'cancel' | 'retry', status: Status): Promise<void> {
     const entry = this.#entry(name);
     const outcomes = this.#unsynced();
-    entry.may.add(status);
+    const before = [...entry.may];
+    entry.may = new Set([...before.filter((it) => it !== status), status]);
     try {
       await store[how](this.idOf(name));
       settleAll(outcomes);
       entry.may = new Set([status]);
     } catch (error) {
       onlyStorage(error);
+      entry.may = new Set([status, ...before]);
     }
   }
 

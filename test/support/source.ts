@@ -2,7 +2,7 @@
  * The source tree as test/tidy.test.ts looks at it: files by path, and what the compiler's parser finds in
  * one.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
 
@@ -12,7 +12,7 @@ export type Tree = ReadonlyMap<string, string>;
 /** The text files under these directories whose names end with one of `endings`. */
 export function readTree(directories: readonly string[], endings: readonly string[]): Tree {
   const found: [string, string][] = [];
-  for (const directory of directories) {
+  for (const directory of directories.filter((name) => existsSync(name))) {
     const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
     for (const entry of entries) {
       const path = join(entry.parentPath ?? entry.path, entry.name);

@@ -1,7 +1,9 @@
 /** The lock of a state directory: held by one, left behind by none. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { systemLock } from '../../src/system/lock.js';
@@ -25,6 +27,39 @@ t.test('of two that come at once one gets it', async (t) => {
   );
   await first.release();
 });
+
+t.test('two find a stale one', async (t) => {
+  // Bound without the lock's own way round the length of a path.
+  const directory = mkdtempSync(join(tmpdir(), 'lock-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  let most = 0;
+  for (let round = 0; round < 60; round++) {
+    const path = join(directory, `${round}`);
+    await leaveStale(path);
+    const taken = await Promise.allSettled(
+      [0, 1].map(async (which) => {
+        for (let turns = which * (round % 20); turns > 0; turns--) await new Promise(setImmediate);
+        return await systemLock(path);
+      }),
+    );
+    const locks = taken.flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []));
+    for (const it of taken) if (it.status === 'rejected') t.match(it.reason, { code: 'already-running' });
+    if (locks.length === 0) t.fail('nobody got it');
+    most = Math.max(most, locks.length);
+    await t.rejects(systemLock(path), { code: 'already-running' });
+    for (const lock of locks) await lock.release();
+    if (readdirSync(directory).length > 0) t.fail(`left behind: ${readdirSync(directory)}`);
+  }
+  t.equal(most, 1);
+});
+
+/** A socket that nobody listens on any more. */
+async function leaveStale(path: string): Promise<void> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(`${path}.l`, resolve));
+  renameSync(`${path}.l`, path);
+  await new Promise((resolve) => server.close(resolve));
+}
 
 t.test('a path of any length', async (t) => {
   const directory = join(t.testdir(), ...Array.from({ length: 6 }, () => 'a'.repeat(40)));

@@ -1,0 +1,407 @@
+/** What the store does to the disk over weeks, and when the disk fails in odd ways. */
+import t from 'tap';
+import { MIB, RELOCATE_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/limits.js';
+import type { StoreOptions } from '../../src/store/journaled-store.js';
+import type { DiskFile } from '../../src/system/disk.js';
+import { draftTo } from '../support/bookkeeper.js';
+import { settled } from '../support/clock.js';
+import { type Fault, FaultyDisk, type Operation } from '../support/faulty-disk.js';
+import { openOn, STATE_DIR } from '../support/store.js';
+
+const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
+const ROOMY: StoreOptions['budget'] = { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0 };
+const SENT = { kind: 'sent', reply: '250 taken' } as const;
+
+/** Lets `how` change each file that is opened under a path. */
+function onOpen(disk: FaultyDisk, path: RegExp, how: (file: DiskFile) => void): void {
+  const { open } = disk;
+  disk.open = async (at, mode) => {
+    const file = await open.call(disk, at, mode);
+    if (path.test(at)) how(file);
+    return file;
+  };
+}
+
+/** The journal's lines that are written from now on. */
+function watchJournal(disk: FaultyDisk): Buffer[] {
+  const seen: Buffer[] = [];
+  onOpen(disk, /journal/, (file) => {
+    const { write } = file;
+    file.write = (bytes, offset) => {
+      if (bytes[0] !== 0) seen.push(bytes);
+      return write.call(file, bytes, offset);
+    };
+  });
+  return seen;
+}
+
+function watch(disk: FaultyDisk): Operation[] {
+  const seen: Operation[] = [];
+  disk.onOperation = (_n, operation) => {
+    seen.push(operation);
+    return 'ok';
+  };
+  return seen;
+}
+
+/** Counts open files. */
+function countOpen(disk: FaultyDisk): () => number {
+  let count = 0;
+  onOpen(disk, /./, (file) => {
+    count++;
+    const { close } = file;
+    file.close = async () => {
+      count--;
+      await close.call(file);
+    };
+  });
+  return () => count;
+}
+
+async function segmentsOf(disk: FaultyDisk): Promise<string[]> {
+  return await disk.list(`${STATE_DIR}/journal`);
+}
+
+function statusesOf(store: Awaited<ReturnType<typeof openOn>>['store']): Record<string, string> {
+  const { messages } = store.list({ status: null, limit: 1000, after: null });
+  return Object.fromEntries(messages.map((m) => [m.destination.replace(/@.*/, ''), m.status]));
+}
+
+t.test('content that is still needed is not copied about', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const lines = watchJournal(disk);
+  let count = 0;
+  while (store.counts().bytes < 60 * MIB) await store.accept([draftTo(`m${count++}`, 100_000)], null);
+  t.equal(lines.filter((line) => line.includes('"e":"relocated"')).length, 0);
+});
+
+t.test('a full queue refuses without a word to the disk', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk, 1, { budget: { ...ROOMY, maxQueue: 2 } });
+  await store.accept([draftTo('a'), draftTo('b')], null);
+  await clock.advance(2000);
+  const seen = watch(disk);
+  for (let i = 0; i < 5; i++) {
+    await t.rejects(store.accept([draftTo(`c${i}`)], null), { code: 'queue-full' });
+    await settled();
+  }
+  t.same(seen, []);
+});
+
+t.test('a small budget is not used up by what is done with', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk, 1, { budget: { ...ROOMY, maxSpoolBytes: 11 * MIB } });
+  for (let i = 0; i < 100; i++) {
+    const { ids } = await store.accept([draftTo(`stays${i}`), draftTo(`goes${i}`, 500_000)], null);
+    store.take(ids[1] as string);
+    await store.settle(ids[1] as string, SENT);
+    await settled();
+  }
+  t.equal(store.counts().queued, 100);
+});
+
+t.test('power cuts without end do not fill the disk', async (t) => {
+  let disk = newDisk();
+  for (let i = 0; i < 45; i++) {
+    const { store, clock } = await openOn(disk, i);
+    // Some do nothing, but they too go on in a new segment.
+    if (i % 3 < 2) await store.accept([draftTo(`m${i}`)], null);
+    await clock.advance(10);
+    disk = disk.afterPowerCut('everything');
+  }
+  const names = await segmentsOf(disk);
+  t.ok(names.length <= RELOCATE_BYTES_MIN / SEGMENT_BYTES + 6, `${names.length} segments`);
+  const { store } = await openOn(disk, 99);
+  t.equal(store.counts().queued, 30);
+});
+
+t.test('after a lost journal what is accepted is kept', async (t) => {
+  for (const had of [0, 1]) {
+    let disk = newDisk();
+    const { store } = await openOn(disk);
+    const { ids } = await store.accept([draftTo('a')], null);
+    if (had === 0) {
+      store.take(ids[0] as string);
+      await store.settle(ids[0] as string, SENT);
+    }
+    await store.close();
+    for (const name of await segmentsOf(disk)) await disk.remove(`${STATE_DIR}/journal/${name}`);
+    const { store: second, lines, clock } = await openOn(disk, 2);
+    t.match(lines.join(''), /store damaged/);
+    await second.accept([draftTo('b')], null);
+    await clock.advance(10);
+    for (let i = 0; i < 3; i++) {
+      disk = disk.afterKill();
+      const { store: again } = await openOn(disk, 3 + i);
+      t.match(statusesOf(again), { a: had === 0 ? 'sent' : 'failed', b: 'queued' });
+      await again.accept([draftTo(`c${i}`)], null);
+      const { store: more, clock } = await openOn(disk.afterKill(), 7);
+      t.equal(statusesOf(more)[`c${i}`], 'queued');
+      await clock.advance(10);
+    }
+  }
+});
+
+t.test('sectors that cannot be read any more', async (t) => {
+  /** Reads of these bytes fail from now on. */
+  const spoil = (disk: FaultyDisk, path: RegExp, from: number, to: number) => {
+    onOpen(disk, path, (file) => {
+      const { read } = file;
+      file.read = async (offset, length) => {
+        if (offset < to && offset + length > from)
+          throw Object.assign(new Error('EIO: read'), { code: 'EIO' });
+        return read.call(file, offset, length);
+      };
+    });
+    const { readWhole } = disk;
+    disk.readWhole = async (at) => {
+      if (path.test(at)) throw Object.assign(new Error('EIO: read'), { code: 'EIO' });
+      return readWhole.call(disk, at);
+    };
+  };
+  t.test('in the journal cost what lies in them, and it is told', async (t) => {
+    for (const at of [0, 8192, 12_288, 16_384]) {
+      const disk = newDisk();
+      const { store } = await openOn(disk);
+      for (let i = 0; i < 4; i++) await store.accept([draftTo(`m${i}`, 3000)], null);
+      const after = disk.afterKill();
+      spoil(after, /00000001\.log/, at, at + 512);
+      const { store: again, lines, clock } = await openOn(after, 2);
+      t.ok(again.counts().queued >= 2, `${again.counts().queued} left`);
+      t.equal(again.storage().damaged, 1);
+      t.match(lines.join(''), /store damaged/);
+      await again.accept([draftTo('next')], null);
+      await clock.advance(10);
+    }
+  });
+  t.test('in a snapshot: there is another', async (t) => {
+    const disk = newDisk();
+    for (const name of ['a', 'b']) {
+      const { store } = await openOn(disk, 3);
+      await store.accept([draftTo(name)], null);
+      await store.close();
+    }
+    const after = disk.afterKill();
+    spoil(after, /store\.json$/, 0, 1);
+    const { store, lines } = await openOn(after, 2);
+    t.equal(store.counts().queued, 2);
+    t.match(lines.join(''), /store damaged/);
+  });
+});
+
+t.test('on a full disk', async (t) => {
+  t.test('an outcome is kept though a message beside it is refused', async (t) => {
+    const disk = newDisk();
+    const { store, clock } = await openOn(disk);
+    const { ids } = await store.accept([draftTo('first')], null);
+    const [id] = ids as [string];
+    await clock.advance(10);
+    disk.capacityBytes = 2 * MIB;
+    const size = 100_000;
+    while (await store.accept([draftTo('more', size)], null).catch(() => null));
+    store.take(id);
+    const refused = t.rejects(store.accept([draftTo('toomuch', size)], null), { code: 'storage-full' });
+    await store.settle(id, SENT);
+    await refused;
+    t.equal(store.get(id)?.status, 'sent');
+  });
+
+  t.test('a checkpoint is made although there is no room to move what holds segments back', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk);
+    let full = false;
+    onOpen(disk, /journal/, (file) => {
+      const { write } = file;
+      file.write = async (bytes, offset) => {
+        if (!full && bytes.includes('"e":"relocated"')) {
+          full = true;
+          const { freeBytes } = await disk.space(STATE_DIR);
+          // Enough for snapshots alone.
+          disk.capacityBytes -= freeBytes - MIB / 2;
+        }
+        await write.call(file, bytes, offset);
+      };
+    });
+    const seen = watch(disk);
+    // One message of each segment stays, and more and more is held back with it.
+    while (!full) {
+      const { ids } = await store.accept([draftTo('stays', 250_000), draftTo('goes', 300_000)], null);
+      store.take(ids[1] as string);
+      await store.settle(ids[1] as string, SENT);
+      seen.length = 0;
+      await settled();
+    }
+    t.ok(seen.some(({ kind, path }) => kind === 'rename' && path.endsWith('store.json')));
+    t.match(seen.at(-1), { kind: 'remove', path: /journal/ }, 'and segments are let go of');
+  });
+
+  t.test('what is done with is let go also where the disk is full before the budget says so', async (t) => {
+    const disk = newDisk();
+    const { store, clock } = await openOn(disk);
+    disk.capacityBytes = 8 * MIB;
+    const ids: string[] = [];
+    for (;;) {
+      const accepted = await store.accept([draftTo('a', 300_000)], null).catch(() => null);
+      if (!accepted) break;
+      ids.push(...accepted.ids);
+      await settled();
+    }
+    for (const id of ids) {
+      store.take(id);
+      await store.settle(id, SENT);
+    }
+    let tries = 0;
+    while (tries < 5 && !(await store.accept([draftTo('again', 300_000)], null).catch(() => null))) {
+      tries++;
+      await clock.advance(2000);
+    }
+    t.ok(tries < 5, `${tries} tries`);
+  });
+});
+
+t.test('a disk that fails for a while leaves no file open', async (t) => {
+  const disk = newDisk();
+  const count = countOpen(disk);
+  const { store, clock } = await openOn(disk);
+  let failing = false;
+  disk.onOperation = (_n, { kind, path }): Fault => {
+    if (!failing || !path.includes('journal')) return 'ok';
+    return kind === 'create' || kind === 'sync' || kind === 'syncDirectory' ? 'error:EIO' : 'ok';
+  };
+  const before = new Set<number>();
+  for (let i = 0; i < 12; i++) {
+    failing = true;
+    for (let j = 0; j < 3; j++) {
+      await store.accept([draftTo(`a${i}.${j}`, 500_000)], null).catch(() => undefined);
+      await clock.advance(STORAGE_RETRY_MS);
+    }
+    failing = false;
+    await clock.advance(STORAGE_RETRY_MS);
+    for (let j = 0; j < 3; j++) await store.accept([draftTo(`b${i}.${j}`, 500_000)], null);
+    await clock.advance(10);
+    before.add(count());
+  }
+  // The current segment and the next one.
+  t.same([...before], [2]);
+  await store.close();
+  t.equal(count(), 0);
+});
+
+t.test('a segment that could not be begun for once leaves no file open', async (t) => {
+  const disk = newDisk();
+  const count = countOpen(disk);
+  const { store, clock } = await openOn(disk);
+  for (let i = 0; i < 6; i++) {
+    // Fills the segment; the next one is taken away, and another cannot be made.
+    await store.accept([draftTo(`a${i}`, 400_000)], null);
+    disk.onOperation = (_n, { kind, path }) =>
+      kind === 'create' && path.includes('journal') ? 'error:EIO' : 'ok';
+    await store.accept([draftTo(`huge${i}`, 2 * SEGMENT_BYTES)], null).catch(() => undefined);
+    disk.onOperation = () => 'ok';
+    await clock.advance(STORAGE_RETRY_MS);
+    t.equal(store.storage().state, 'ok');
+  }
+  await store.accept([draftTo('last')], null);
+  await clock.advance(10);
+  t.equal(count(), 2);
+  await store.close();
+});
+
+t.test('a snapshot whose rename says that it failed does not stop all later ones', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  let renames = 0;
+  disk.onOperation = (_n, { kind, path }) =>
+    kind === 'rename' && path.includes('store.json') && ++renames === 2 ? 'error-after:EIO' : 'ok';
+  for (let i = 0; i < 40; i++) {
+    const { ids } = await store.accept([draftTo(`m${i}`, 500_000)], null);
+    store.take(ids[0] as string);
+    await store.settle(ids[0] as string, SENT);
+    await settled();
+  }
+  t.ok(renames > 4, `${renames} renames`);
+  t.ok(store.counts().bytes < 12 * MIB, 'what is done with went');
+});
+
+t.test('a content that could not be read for once can be read again', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const { ids } = await store.accept([draftTo('a')], null);
+  const message = store.get(ids[0] as string) as never;
+  const { open } = disk;
+  disk.open = async () => {
+    throw Object.assign(new Error('EMFILE'), { code: 'EMFILE' });
+  };
+  await t.rejects(
+    store.content(message),
+    { code: 'storage-failed' },
+    'the disk, not the content, is at fault',
+  );
+  disk.open = open;
+  t.match(await store.content(message), { subject: 'a' });
+});
+
+t.test(
+  'what was in doubt at the start and is written anew later does not disturb what is being sent',
+  async (t) => {
+    const disk = newDisk();
+    const { store, clock } = await openOn(disk);
+    const { ids } = await store.accept([draftTo('a')], null);
+    const [id] = ids as [string];
+    store.take(id);
+    // In one write, of which nothing behind it says that it was synced.
+    await Promise.all([
+      store.accept([draftTo('b')], null),
+      store.settle(id, { kind: 'deferred', reply: '451', delayMs: 0 }),
+    ]);
+    await clock.advance(10);
+    const after = disk.afterKill();
+    let failing = true;
+    after.onOperation = (_n, { kind }) => (failing && kind === 'sync' ? 'error:EIO' : 'ok');
+    const { store: again, clock: later } = await openOn(after, 2);
+    t.equal(again.storage().state, 'failed');
+    again.take(id);
+    failing = false;
+    await later.advance(STORAGE_RETRY_MS);
+    t.equal(again.storage().state, 'ok');
+    t.equal(again.get(id)?.status, 'sending');
+    await again.settle(id, SENT);
+    t.equal(again.get(id)?.status, 'sent');
+  },
+);
+
+t.test('a segment whose rename says that it failed costs no request', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  disk.onOperation = (n, { kind, path }) => {
+    if (kind !== 'rename' || !path.includes('journal')) return 'ok';
+    return n % 2 === 0 ? 'error-after:EIO' : 'error:EIO';
+  };
+  for (let i = 0; i < 40; i++) {
+    const { ids } = await store.accept([draftTo(`m${i}`, 400_000)], null);
+    store.take(ids[0] as string);
+    await store.settle(ids[0] as string, SENT);
+    await settled();
+  }
+  t.equal(store.storage().state, 'ok');
+  const names = await segmentsOf(disk);
+  t.ok(names.length < 8, names.join(' '));
+  t.equal(store.counts().bytes, names.length * SEGMENT_BYTES, 'none is counted that is not there');
+});
+
+t.test('what a kill left unsynced, and the next start took over, is on the device', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  await store.accept([draftTo('a')], null);
+  await clock.advance(10);
+  disk.onOperation = (_n, { kind }) => (kind === 'sync' ? 'power-cut-before' : 'ok');
+  await t.rejects(store.accept([draftTo('b')], null));
+  const killed = disk.afterKill();
+  const { store: next } = await openOn(killed, 2);
+  t.same(statusesOf(next), { a: 'queued', b: 'queued' });
+  await next.close();
+  const { store: again } = await openOn(killed.afterPowerCut('nothing'), 3);
+  t.same(statusesOf(again), { a: 'queued', b: 'queued' });
+  for (const message of again.queued()) t.match(await again.content(message), { subject: /^[ab]$/ });
+});
