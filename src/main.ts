@@ -41,7 +41,7 @@ async function serve(name: ServiceName, env: Environment): Promise<number> {
   for (const warning of parsed.warnings) system.log.warn('configuration', { warning });
   try {
     const service = await start(name, parsed.config, system);
-    await stopSignal();
+    await stopSignal(name);
     await service.stop();
     return EXIT.ok;
   } catch (error) {
@@ -92,10 +92,14 @@ async function start(name: ServiceName, config: Config, system: System): Promise
   });
 }
 
-/** Resolves at the first SIGTERM or SIGINT. A second one ends the process at once: somebody is in a hurry. */
-function stopSignal(): Promise<void> {
+/**
+ * Resolves at the first SIGTERM or SIGINT. A second one ends the process at once: somebody is in a hurry. A
+ * closed terminal ends what was started for it, and not the daemon.
+ */
+function stopSignal(name: ServiceName): Promise<void> {
   return new Promise((resolve) => {
     let asked = false;
+    process.on('SIGHUP', () => (name === 'dev' ? resolve() : undefined));
     const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       process.on(signal, () => {
@@ -121,4 +125,8 @@ const exitCode = await runCommand(process.argv.slice(2), {
   clock,
   serve,
 });
+// What a slow reader of our output has not taken yet would be lost.
+for (const stream of [process.stdout, process.stderr]) {
+  await new Promise<void>((resolve) => void stream.write('', () => resolve()));
+}
 process.exit(exitCode);

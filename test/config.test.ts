@@ -102,7 +102,7 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_MAX_MESSAGE: ['3MiB', (c) => c.maxMessageBytes, 3_145_728],
     FIELDPOST_MAX_QUEUE: ['11', (c) => c.maxQueue, 11],
     FIELDPOST_MAX_SPOOL: ['1GiB', (c) => c.maxSpoolBytes, 1_073_741_824],
-    FIELDPOST_MIN_FREE: ['0', (c) => c.minFreeBytes, 0],
+    FIELDPOST_MIN_FREE: ['4MiB', (c) => c.minFreeBytes, 4 * 2 ** 20],
     FIELDPOST_KEEP_FAILED: ['0s', (c) => c.keepFailedMs, 0],
     FIELDPOST_HISTORY: ['12', (c) => c.history, 12],
   };

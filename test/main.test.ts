@@ -51,6 +51,28 @@ t.test('a state directory that cannot be used ends it with 74 and a sentence', o
   }
 });
 
+t.test('a slow reader gets all of the output, and a closed terminal ends no daemon', options, async (t) => {
+  const FIELDPOST_STATE_DIR = t.testdir();
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR });
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  daemon.child.kill('SIGHUP');
+  const subject = { type: 1, destination: 'john@example.com', subject: 'x' };
+  for (let i = 0; i < 20; i++) {
+    const body = JSON.stringify(Array(100).fill(subject));
+    const headers = { 'Content-Type': 'application/json' };
+    await fetch(`http://127.0.0.1:${daemon.port}/api/internal/messages`, { method: 'POST', headers, body });
+  }
+  const script = `"${process.execPath}" "${MAIN}" queue --json | (sleep 0.3; cat)`;
+  const { stdout } = spawnSync('bash', ['-c', script], {
+    env: { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${daemon.port}` },
+    encoding: 'utf8',
+    maxBuffer: 2 ** 26,
+  });
+  t.ok(stdout.length > 2 ** 18, `${stdout.length} characters`);
+  t.doesNotThrow(() => JSON.parse(stdout));
+  t.equal(await daemon.end('SIGTERM'), 0);
+});
+
 t.test('a request under way is answered before the end', options, async (t) => {
   const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir() });
   t.teardown(() => daemon.child.kill('SIGKILL'));

@@ -252,7 +252,8 @@ export const SETTINGS = {
     'What the state directory may hold.',
   ),
   FIELDPOST_MIN_FREE: given(
-    size('0', '1024GiB'),
+    // A start with the disk full of our own messages needs room for a segment or two, or it delivers none.
+    size('4MiB', '1024GiB'),
     '16MiB',
     (config) => config.minFreeBytes,
     'What is left free on the file system.',

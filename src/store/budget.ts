@@ -6,6 +6,7 @@ import { FieldpostError } from '../errors.js';
 import { FREE_INODES_MIN, MIB, SPACE_FRESH_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk, Space } from '../system/disk.js';
+import type { Log } from '../system/log.js';
 
 /** The settings that bound the store. */
 export interface BudgetLimits {
@@ -18,16 +19,18 @@ export interface BudgetLimits {
 export class Budget {
   readonly #disk: Disk;
   readonly #clock: Clock;
+  readonly #log: Log;
   readonly #directory: string;
   readonly #limits: BudgetLimits;
   #space: Space = { freeBytes: Number.POSITIVE_INFINITY, freeInodes: Number.POSITIVE_INFINITY };
   #lookedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(disk: Disk, clock: Clock, directory: string, limits: BudgetLimits) {
-    this.#disk = disk;
-    this.#clock = clock;
-    this.#directory = directory;
-    this.#limits = limits;
+  constructor(world: { disk: Disk; clock: Clock; log: Log; directory: string; budget: BudgetLimits }) {
+    this.#disk = world.disk;
+    this.#clock = world.clock;
+    this.#log = world.log;
+    this.#directory = world.directory;
+    this.#limits = world.budget;
   }
 
   /** As of the last look. */
@@ -40,10 +43,14 @@ export class Budget {
     return this.#clock.bootMs() - this.#lookedMs >= SPACE_FRESH_MS;
   }
 
-  /** Looks at the free space. */
+  /** Looks at the free space, and says when it has run out and when there is some again. */
   async look(): Promise<void> {
+    const before = this.shortage;
     this.#space = await this.#disk.space(this.#directory);
     this.#lookedMs = this.#clock.bootMs();
+    const { shortage } = this;
+    if (shortage && !before) this.#log.warn('storage full', { reason: shortage });
+    if (!shortage && before) this.#log.info('storage no longer full');
   }
 
   /** Why the disk takes nothing more, as a sentence, or null. */

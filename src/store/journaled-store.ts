@@ -30,9 +30,8 @@ export interface StoreOptions extends LedgerOptions {
 
 /** Opens the store in its directory, making it where there is none. Throws `already-running`. */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { disk, clock, directory, budget } = options;
   const ledger = await Ledger.open(options);
-  const store = new JournaledStore(options, ledger, new Budget(disk, clock, directory, budget));
+  const store = new JournaledStore(options, ledger, new Budget(options));
   await store.sweep();
   return store;
 }

@@ -65,7 +65,7 @@ t.test('a key is answered when the queue is full or held', async (t) => {
 t.test('the budget', async (t) => {
   const limits = { maxQueue: 5, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
   const disk = newDisk();
-  const { store, clock } = await openOn(disk, 1, { budget: limits });
+  const { store, clock, lines } = await openOn(disk, 1, { budget: limits });
   const answers = await Promise.allSettled(
     Array.from({ length: 8 }, (_, i) => store.accept([draftTo(`m${i}`)], null)),
   );
@@ -84,6 +84,13 @@ t.test('the budget', async (t) => {
   await settleAs(store, other, 'sent');
   await t.rejects(store.accept([draftTo('y')], null), { code: 'storage-full', message: /must stay free/ });
   t.match(store.storage(), { state: 'full', reason: /FIELDPOST_MIN_FREE/ });
+  await clock.advance(1000);
+  await t.rejects(store.accept([draftTo('z')], null), { code: 'storage-full' });
+  t.equal(lines.filter((line) => line.includes('storage full')).length, 1, 'it is said once');
+  disk.capacityBytes = 2 ** 40;
+  await clock.advance(1000);
+  await acceptOne(store, 'room');
+  t.equal(lines.filter((line) => line.includes('storage no longer full')).length, 1);
 });
 
 t.test('the byte budget counts what is on the disk', async (t) => {
