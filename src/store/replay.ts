@@ -5,7 +5,15 @@
 import { isFinal, type Stamp } from '../message/message.js';
 import type { Damaged } from './damaged.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
-import { chooseBase, type Head, judge, linkHistory, type Stretch, scan } from './recovery.js';
+import {
+  chooseBase,
+  type Head,
+  judge,
+  linkHistory,
+  type SegmentsState,
+  type Stretch,
+  scan,
+} from './recovery.js';
 import type { Segments } from './segments.js';
 import { type FoundSnapshot, stateOf } from './snapshot.js';
 import { apply, type State } from './state.js';
@@ -48,7 +56,7 @@ export async function replay(options: {
   const base = chooseBase({
     current: current.state,
     previous: previous.state,
-    segments: segments.numbers.length === 0 ? 'none' : segments.numbers[0] === 1 ? 'from-first' : 'later',
+    segments: await stateOfSegments(segments),
   });
   const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
   const through = found?.parsed?.through ?? { segment: 0, offset: 0 };
@@ -96,6 +104,17 @@ export async function replay(options: {
 
 function isPartOf({ from, upTo }: Stretch, offset: number, end: number): boolean {
   return end > from && (upTo === null || offset < upTo);
+}
+
+/** The first one may have been begun in vain, and be gone: then another follows nothing. */
+async function stateOfSegments(segments: Segments): Promise<SegmentsState> {
+  const { numbers } = segments;
+  if (numbers.length === 0) return 'none';
+  for (const number of numbers) {
+    const head = await readHead(segments, number);
+    if (head || number === 1) return number === 1 || head?.follows.segment === 0 ? 'from-first' : 'later';
+  }
+  return 'later';
 }
 
 /** The heads of the segments from `from` on; finds the store id, and hands untouched segments back for use. */

@@ -405,3 +405,24 @@ t.test('what a kill left unsynced, and the next start took over, is on the devic
   t.same(statusesOf(again), { a: 'queued', b: 'queued' });
   for (const message of again.queued()) t.match(await again.content(message), { subject: /^[ab]$/ });
 });
+
+t.test('a first segment begun in vain is not missed', async (t) => {
+  const disk = newDisk();
+  let syncs = 0;
+  // The first makes it ready, the second is of a record.
+  disk.onOperation = (_n, { kind, path }) =>
+    kind === 'sync' && path.endsWith('00000001.log') && ++syncs === 2 ? 'error:EIO' : 'ok';
+  const { store, clock } = await openOn(disk);
+  await store.accept([draftTo('a')], null);
+  await clock.advance(10);
+  disk.onOperation = () => 'ok';
+  let after = disk.afterPowerCut('nothing');
+  for (let start = 0; start < 3; start++) {
+    const { store: again, lines } = await openOn(after, start);
+    t.same(statusesOf(again), { a: 'queued' });
+    t.notMatch(lines.join(''), /store damaged/);
+    t.notOk((await segmentsOf(after)).includes('00000001.log'));
+    after = after.afterKill();
+    for (const name of ['store.json', 'store.json.1']) await after.remove(`${STATE_DIR}/${name}`);
+  }
+});

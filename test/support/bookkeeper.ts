@@ -94,7 +94,7 @@ export class Bookkeeper {
     entry.may = new Set([...before.filter((it) => it !== verdict.kind), verdict.kind]);
     await store.settle(this.idOf(name), verdict).catch((error) => {
       onlyStorage(error);
-      entry.may = new Set([verdict.kind, ...before]);
+      entry.may = inVain(verdict.kind, before);
     });
   }
 
@@ -110,7 +110,7 @@ export class Bookkeeper {
       entry.may = new Set([status]);
     } catch (error) {
       onlyStorage(error);
-      entry.may = new Set([status, ...before]);
+      entry.may = inVain(status, before);
     }
   }
 
@@ -202,6 +202,11 @@ export class Bookkeeper {
 /** Of what each may be, only the last change is left. */
 function settleAll(entries: Entry[]): void {
   for (const entry of entries) entry.may = new Set([...entry.may].slice(-1));
+}
+
+/** A change that failed may yet be found after a crash, but what was before is made sure by the next sync. */
+function inVain(status: Status, before: readonly Status[]): Set<Status> {
+  return new Set(before.at(-1) === status ? before : [status, ...before]);
 }
 
 function onlyStorage(error: unknown): void {
