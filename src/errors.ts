@@ -18,6 +18,8 @@ export type ErrorCode =
   | 'headers-too-large'
   | 'unsupported-media-type'
   | 'conflict'
+  | 'precondition-failed'
+  | 'precondition-required'
   | 'invalid'
   | 'queue-full'
   | 'storage-full'

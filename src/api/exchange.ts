@@ -43,9 +43,9 @@ export class Exchange {
     this.send(status, 'application/json', JSON.stringify(value), headers);
   }
 
-  /** Answers 204. */
-  nothing(): void {
-    this.res.writeHead(204, this.#isLast() ? { Connection: 'close' } : {}).end();
+  /** Answers 204, or another status that goes without a body. */
+  nothing(status: 204 | 304 = 204, headers?: Readonly<Record<string, string>>): void {
+    this.res.writeHead(status, { ...headers, ...(this.#isLast() && { Connection: 'close' }) }).end();
   }
 
   /** Answers with a problem; gives it back for the log. */

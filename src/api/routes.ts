@@ -2,21 +2,16 @@
  * The table of everything that can be called: what answers it, and what openapi.ts says of it. Adding a call
  * is adding a row.
  */
-import { checkPercent, type Exchange } from './exchange.js';
+import type { Exchange } from './exchange.js';
 import * as messages from './messages.js';
 import { getMetrics } from './metrics.js';
 import type { SchemaName } from './openapi.js';
 import type { ApiContext } from './parts.js';
+import type { Routed } from './routing.js';
 import { getHealth, getState } from './state.js';
 
-/** The methods that routes have; HEAD goes with GET. */
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
-
 /** One call of the API: what it answers to, what it does, and how it is described. */
-export interface Route {
-  readonly method: Method;
-  /** Each `{id}` stands for one segment. */
-  readonly path: string;
+export interface Route extends Routed {
   /** Asks for no token. */
   readonly tokenFree?: true;
   readonly handle: (exchange: Exchange, context: ApiContext) => void | Promise<void>;
@@ -135,46 +130,3 @@ export const ROUTES: readonly Route[] = [
     doc: { summary: 'This description', status: 200, answer: 'Description' },
   },
 ];
-
-/** The routes of one path, and the id in it. */
-export interface Found {
-  readonly methods: ReadonlyMap<string, Route>;
-  readonly id: string;
-}
-
-/**
- * A function from a path, as it was sent, to its routes; null if there are none. It throws malformed-request
- * where percent-encoding is broken.
- */
-export function createRouter(routes: readonly Route[]): (path: string) => Found | null {
-  const fixed = new Map<string, Map<string, Route>>();
-  const patterns = new Map<string, { regex: RegExp; methods: Map<string, Route> }>();
-  for (const route of routes) {
-    const methods = fixed.get(route.path) ?? patterns.get(route.path)?.methods ?? new Map<string, Route>();
-    methods.set(route.method, route);
-    if (!route.path.includes('{id}')) fixed.set(route.path, methods);
-    else {
-      const regex = new RegExp(`^${route.path.replaceAll('{id}', '([^/]+)')}$`);
-      patterns.set(route.path, { regex, methods });
-    }
-  }
-  return (sentPath) => {
-    const path = sentPath.includes('%') ? decodePath(sentPath) : sentPath;
-    const methods = fixed.get(path);
-    if (methods !== undefined) return { methods, id: '' };
-    for (const pattern of patterns.values()) {
-      const match = pattern.regex.exec(path);
-      if (match !== null) return { methods: pattern.methods, id: match[1] ?? '' };
-    }
-    return null;
-  };
-}
-
-/** RFC 3986 §6.2.2.2, but a `%2F` stays what it is: it separates nothing. */
-function decodePath(path: string): string {
-  checkPercent(path);
-  return path
-    .split('/')
-    .map((segment) => decodeURIComponent(segment).replaceAll('/', '%2F'))
-    .join('/');
-}

@@ -7,8 +7,9 @@
  */
 import { once } from 'node:events';
 import { connect, type Server, type Socket } from 'node:net';
+import type { Http } from '../../src/api/http.js';
 import type { ApiParts } from '../../src/api/parts.js';
-import { type Api, createApi } from '../../src/api/server.js';
+import { createApi } from '../../src/api/server.js';
 import type { ListenConfig } from '../../src/config.js';
 import { type Listeners, openListeners } from '../../src/system/listen.js';
 import { createLog } from '../../src/system/log.js';
@@ -28,7 +29,7 @@ export interface Answer {
 }
 
 export interface TestApi extends AsyncDisposable {
-  readonly api: Api;
+  readonly api: Http;
   readonly store: MemoryStore;
   readonly clock: FakeClock;
   /** What was logged. */

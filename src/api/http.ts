@@ -1,0 +1,200 @@
+/**
+ * An HTTP service: one node:http server per listener, all with the same limits, the same connections and the same
+ * table of routes. The local API (server.ts) and the reference cloud are such services; the root hands their
+ * servers to system/listen.ts.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { FieldpostError, systemCodeOf } from '../errors.js';
+import {
+  CONNECTIONS_MAX,
+  HEADER_SECTION_BYTES_MAX,
+  HEADERS_TIMEOUT_MS,
+  KEEP_ALIVE_MS,
+  REQUEST_TIMEOUT_MS,
+  SECOND_MS,
+} from '../limits.js';
+import type { Clock } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import { cutShort } from './body.js';
+import { Connections } from './connections.js';
+import { Exchange } from './exchange.js';
+import type { Patience } from './parts.js';
+import { isAnswered, rawProblem } from './problem.js';
+import { createRouter, type Routed } from './routing.js';
+
+/** Requests of one connection that may be open at once. Clients that pipeline more are told to wait. */
+const PIPELINED_MAX = 16;
+const PATIENCE: Patience = {
+  headersMs: HEADERS_TIMEOUT_MS,
+  requestMs: REQUEST_TIMEOUT_MS,
+  checkMs: 2 * SECOND_MS,
+};
+
+/** A service, to be put behind listeners. */
+export interface Http {
+  /** A server that is not yet listening. Over `unix` neither Host nor token is asked for. */
+  makeServer(kind: 'tcp' | 'unix'): Server;
+  /**
+   * Answers new requests with `stopping`, ends idle connections, and resolves when the requests under way
+   * are answered; after `withinMs` they are cut off. Close the listeners first.
+   */
+  stop(withinMs: number): Promise<void>;
+}
+
+/** What makes a service this one and no other. */
+export interface HttpParts<Route extends Routed> {
+  readonly routes: readonly Route[];
+  /** Throws unless the request may go on; `route` is undefined where there is none. */
+  readonly guard: (exchange: Exchange, route: Route | undefined) => void;
+  readonly handle: (route: Route, exchange: Exchange) => void | Promise<void>;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** limits.ts says it, tests shorten it. */
+  readonly patience?: Patience | undefined;
+}
+
+/** A service with these routes. It listens nowhere by itself. */
+export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http {
+  const connections = new Connections(parts.clock);
+  const dispatch = createDispatch(parts);
+  return {
+    makeServer: (kind) => makeServer(kind, connections, dispatch, parts.patience ?? PATIENCE),
+    stop: (withinMs) => connections.stop(withinMs),
+  };
+}
+
+/** A function that takes one request to its route, or throws why not. */
+function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchange: Exchange) => void {
+  const { routes, guard, handle, log } = parts;
+  const find = createRouter(routes);
+
+  async function run(exchange: Exchange): Promise<void> {
+    const { req, path } = exchange;
+    if (path === '') throw new FieldpostError('malformed-request', 'The request target must be a path');
+    const found = find(path);
+    // HEAD is GET without the body, which node:http leaves away by itself.
+    const route = found?.methods.get(req.method === 'HEAD' ? 'GET' : (req.method ?? ''));
+    exchange.id = found?.id ?? '';
+    guard(exchange, route);
+    if (exchange.connections.stopping) {
+      throw new FieldpostError('stopping', 'The daemon is stopping', {
+        hint: 'try again when it runs again',
+      });
+    }
+    if (found === null) throw new FieldpostError('not-found', `There is nothing at ${JSON.stringify(path)}`);
+    if (route === undefined) {
+      const allowed = [...found.methods.keys()].flatMap((method) =>
+        method === 'GET' ? ['GET', 'HEAD'] : method,
+      );
+      exchange.res.setHeader('Allow', allowed.join(', '));
+      throw new FieldpostError(
+        'method-not-allowed',
+        `${req.method} is not possible here, only ${allowed.join(', ')}`,
+      );
+    }
+    await handle(route, exchange);
+  }
+
+  return (exchange) => {
+    run(exchange).catch((error: unknown) => {
+      const { status } = exchange.problem(error);
+      const { method } = exchange.req;
+      const fields = { method, path: exchange.path, status };
+      if (isAnswered(error)) log.debug('request refused', { ...fields, code: error.code });
+      // A fault of ours: the stack is for the log, the client is told only that it happened.
+      else log.error('request failed', { ...fields, error: (error as Error)?.stack ?? String(error) });
+    });
+  };
+}
+
+function makeServer(
+  kind: 'tcp' | 'unix',
+  connections: Connections,
+  dispatch: (exchange: Exchange) => void,
+  patience: Patience,
+): Server {
+  const server = createServer({
+    maxHeaderSize: HEADER_SECTION_BYTES_MAX,
+    headersTimeout: patience.headersMs,
+    requestTimeout: patience.requestMs,
+    connectionsCheckingInterval: patience.checkMs,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // Not what the environment might say (NODE_OPTIONS=--insecure-http-parser): leniency is request smuggling.
+    insecureHTTPParser: false,
+    // Programs that know no Host are welcome; the guard judges those that send one.
+    requireHostHeader: false,
+  });
+  // Node would drop the headers above a count in silence, and with them what the guard looks at.
+  server.maxHeadersCount = 0;
+  // A client that never reads its answer must not hold a connection for ever. One that never ends its request
+  // is told so before.
+  server.timeout = 2 * patience.requestMs;
+  // Those beyond CONNECTIONS_MAX are told so; a flood of them is not.
+  server.maxConnections = 2 * CONNECTIONS_MAX;
+  // Programs like nc end their side once they have asked. node:http knows this switch since 0.x without documenting it.
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+
+  const onRequest = (awaitsContinue: boolean) => (req: IncomingMessage, res: ServerResponse) => {
+    const connection = connections.of(req.socket);
+    if (connection === undefined || connection.closing) return void req.resume();
+    connection.open++;
+    res.once('close', connection.answered);
+    const exchange = new Exchange(req, res, connection, connections);
+    exchange.awaitsContinue = awaitsContinue;
+    if (connection.open > PIPELINED_MAX) exchange.problem(tooManyAtOnce());
+    else dispatch(exchange);
+  };
+  server.on('connection', (socket) => connections.add(socket, kind));
+  server.on('request', onRequest(false));
+  server.on('checkContinue', onRequest(true));
+  // Any other expectation may be ignored (RFC 9110 §10.1.1).
+  server.on('checkExpectation', onRequest(false));
+  server.on('connect', (_req, socket: Socket) => {
+    const connection = connections.of(socket);
+    if (connection !== undefined) connections.end(connection, rawProblem(noProxy()));
+  });
+  server.on('clientError', (error: Error, socket: Socket) => endBroken(connections, error, socket));
+  return server;
+}
+
+/** What the parser could not read. Requests that came whole before it are answered first. */
+function endBroken(connections: Connections, error: Error, socket: Socket): void {
+  const connection = connections.of(socket);
+  if (connection === undefined || !socket.writable) socket.destroy();
+  else if (!connection.closing) {
+    const problem = clientProblem(systemCodeOf(error), error);
+    const { receiving } = connection;
+    // In a body: its request takes the problem as its answer, in its turn.
+    if (receiving !== null && !receiving.req.complete) receiving.fail(problem);
+    else connections.end(connection, rawProblem(problem));
+  }
+}
+
+function clientProblem(code: string, error: Error): FieldpostError {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new FieldpostError(
+        'headers-too-large',
+        `The headers are larger than ${HEADER_SECTION_BYTES_MAX} bytes`,
+      );
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new FieldpostError('timeout', 'The request did not come whole in time', {
+        hint: 'nothing was queued',
+      });
+    case 'HPE_INVALID_EOF_STATE':
+      return cutShort();
+    default:
+      return new FieldpostError('malformed-request', `This is not HTTP: ${error.message}`);
+  }
+}
+
+function noProxy(): FieldpostError {
+  return new FieldpostError('method-not-allowed', 'This is no proxy');
+}
+
+function tooManyAtOnce(): FieldpostError {
+  return new FieldpostError('unavailable', `More than ${PIPELINED_MAX} requests at once on one connection`, {
+    hint: 'wait for answers before sending more',
+  });
+}
