@@ -34,6 +34,9 @@ export const LIST_LIMIT_MAX = 1000;
 /** What a client is told to wait for when the queue or the disk is full. */
 export const RETRY_AFTER_FULL_MS = 60 * SECOND_MS;
 
+// The address book (local-api §2, cloud.md).
+export const DESTINATION_NAME_CHARS_MAX = 200;
+
 // Addresses (RFC 5321 §4.5.3.1, RFC 3696 erratum 1690).
 export const LOCAL_PART_BYTES_MAX = 64;
 export const DOMAIN_BYTES_MAX = 255;

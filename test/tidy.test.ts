@@ -36,7 +36,8 @@ const RANKS: readonly (readonly string[])[] = [
   ['main'],
   ['daemon'],
   ['api', 'delivery', 'cloud', 'cloud-server', 'cli', 'dev'],
-  ['store', 'destinations', 'mime'],
+  ['store', 'mime'],
+  ['destinations'],
   ['system'],
   ['config'],
   ['message'],
@@ -48,7 +49,7 @@ const PURE = [
   /^src\/limits\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:outcome|schedule)\.ts$/,
-  /^src\/destinations\/merge\.ts$/,
+  /^src\/destinations\//,
 ];
 const PURE_IMPORTS = ['node:assert', 'node:buffer'];
 const IMPURE_GLOBALS = ['Date.now', 'performance', 'Math.random', 'crypto', 'fetch', 'console'];
@@ -86,6 +87,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cli/send.ts': 'test/cli/client.test.ts',
   'src/cli/status.ts': 'test/cli/client.test.ts',
   'src/message/address.ts': 'test/message/draft.test.ts',
+  'src/message/recipient.ts': 'test/message/draft.test.ts',
   'src/message/message.ts': 'test/store/journaled-store.test.ts',
   'src/api/body.ts': 'test/api/server.test.ts',
   'src/api/connections.ts': 'test/api/server.test.ts',

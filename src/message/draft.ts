@@ -5,8 +5,9 @@
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
 import { APP_DATA_BYTES_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
-import { parseAddress } from './address.js';
+import type { Address } from './address.js';
 import type { Draft, MessageType } from './message.js';
+import { isMessageType, recipientFault, TYPE_FAULT } from './recipient.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Report = (field: string, detail: string) => void;
@@ -21,8 +22,6 @@ const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
 };
 const TYPE_NAMES: Readonly<Record<MessageType, string>> = { 1: 'email', 2: 'SMS', 3: 'phone', 4: 'push' };
 
-const E164 = /^\+[1-9]\d{0,14}$/;
-const PLACEHOLDER = /^[A-Z][A-Z0-9_]*$/;
 // JSON can spell half a surrogate pair (`\ud800`), which cannot be written as UTF-8.
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const CONTROL = /\p{Control}/u;
@@ -79,8 +78,8 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
     return null;
   }
   const { type, destination } = fields as Fields;
-  if (type === 1 || type === 2 || type === 3 || type === 4) return type;
-  report('type', 'must be the integer 1 (email), 2 (SMS), 3 (phone) or 4 (push)');
+  if (isMessageType(type)) return type;
+  report('type', TYPE_FAULT);
   // What a good destination looks like depends on the type, but it is text in any case.
   if (typeof destination !== 'string') report('destination', 'is required and must be a string');
   return null;
@@ -91,12 +90,7 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
  * the draft is good only if there were none.
  */
 export function parseEmail(fields: Fields, report: Report): Draft {
-  const text = typeof fields.destination === 'string' ? fields.destination : null;
-  const destination = text === null ? null : parseAddress(text);
-  if (text === null) report('destination', 'is required and must be a string, one email address');
-  else if (destination === null)
-    report('destination', 'must be exactly one email address, like john@example.com');
-
+  checkRecipient(1, fields, report);
   const subject = textOf(fields, 'subject', report);
   if (CONTROL.test(subject)) report('subject', 'must not contain line breaks or other control characters');
   if (isLonger(subject, SUBJECT_CHARS_MAX)) {
@@ -110,7 +104,7 @@ export function parseEmail(fields: Fields, report: Report): Draft {
   return {
     type: 1,
     // A draft with a fault is never used, so the assertion does no harm.
-    destination: destination as NonNullable<typeof destination>,
+    destination: fields.destination as Address,
     content: { subject, plain, html },
     ignored: unknownFields(fields, 1),
   };
@@ -118,13 +112,8 @@ export function parseEmail(fields: Fields, report: Report): Draft {
 
 /** The rules for SMS, phone and push. */
 function checkShortMessage(type: 2 | 3 | 4, fields: Fields, report: Report): void {
-  const { destination, message, auto_open: autoOpen } = fields;
-  if (typeof destination !== 'string') report('destination', 'is required and must be a string');
-  else if (type !== 4 && !E164.test(destination)) {
-    report('destination', 'must be a phone number: +, then up to 15 digits, the first not 0');
-  } else if (type === 4 && !PLACEHOLDER.test(destination) && parseAddress(destination) === null) {
-    report('destination', 'must be one email address, or a placeholder in capitals like OWNER');
-  }
+  const { message, auto_open: autoOpen } = fields;
+  checkRecipient(type, fields, report);
   if (message === undefined || message === null || message === '') {
     report('message', 'is required and must not be empty');
   } else textOf(fields, 'message', report);
@@ -136,6 +125,11 @@ function checkShortMessage(type: 2 | 3 | 4, fields: Fields, report: Report): voi
   if (jsonBytes(fields.app_data) > APP_DATA_BYTES_MAX) {
     report('app_data', `must not be longer than ${APP_DATA_BYTES_MAX} bytes as JSON`);
   }
+}
+
+function checkRecipient(type: MessageType, { destination }: Fields, report: Report): void {
+  const fault = recipientFault(type, destination);
+  if (fault !== null) report('destination', fault);
 }
 
 /** An optional text: empty if absent, and after a report. */

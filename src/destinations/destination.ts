@@ -1,0 +1,115 @@
+/**
+ * An entry of the address book: somebody to be told when this device goes offline (local-api §2). The api takes
+ * its fields, the cloud's document holds entries. Values and their rules only.
+ */
+import { type Fault, FieldpostError } from '../errors.js';
+import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
+import type { MessageType } from '../message/message.js';
+import { isMessageType, recipientFault, TYPE_FAULT } from '../message/recipient.js';
+
+/** The languages that notifications are written in. */
+export const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
+/** One of them. */
+export type Lang = (typeof LANGS)[number];
+
+/** What a client says of a destination; all four are required. */
+export interface Fields {
+  readonly type: MessageType;
+  /** What it looks like depends on the type (message/recipient.ts). */
+  readonly destination: string;
+  readonly lang: Lang;
+  readonly name: string;
+}
+
+/** A destination as it stands in the cloud's document. Members that we do not know are carried through. */
+export interface Entry extends Fields {
+  /** A UUID, made where the destination was created. */
+  readonly uid: string;
+  readonly [member: string]: unknown;
+}
+
+/** A destination as clients on the device see it. */
+export interface Destination extends Fields {
+  /** This device's own handle: it never changes and is never given again. */
+  readonly id: number;
+}
+
+const FIELDS: readonly string[] = ['type', 'destination', 'lang', 'name'];
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const CONTROL = /\p{Control}/u;
+// JSON can spell half a surrogate pair (`\ud800`), which cannot be written as UTF-8.
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/**
+ * The fields of a parsed request body, and the names of members that are none of them. `id` is the one in the
+ * path, which the body may repeat; null where there is none yet. Throws malformed-request if the body is not an
+ * object, and invalid with the faults of all fields.
+ */
+export function parseFields(body: unknown, id: number | null): { fields: Fields; ignored: string[] } {
+  if (!isObject(body)) {
+    throw new FieldpostError('malformed-request', 'The body must be a JSON object, a destination', {
+      hint: 'like {"type":1,"destination":"john@example.com","lang":"en","name":"John"}',
+    });
+  }
+  const faults = faultsOf(body);
+  if (id !== null && (body.id ?? id) !== id) {
+    faults.unshift({ pointer: '/id', detail: `must be ${id}, as in the path, or be left out` });
+  }
+  if (faults.length > 0) {
+    const count = faults.length === 1 ? 'One fault' : `${faults.length} faults`;
+    throw new FieldpostError('invalid', `${count} found, nothing was changed; see errors`, { faults });
+  }
+  const { type, destination, lang, name } = body as unknown as Fields;
+  const known = id === null ? FIELDS : ['id', ...FIELDS];
+  const ignored = Object.keys(body).filter((member) => !known.includes(member));
+  return { fields: { type, destination, lang, name }, ignored };
+}
+
+/** What is wrong with the four fields, each at its pointer; other members are not looked at. */
+export function faultsOf(fields: Readonly<Record<string, unknown>>): Fault[] {
+  const { type, destination, lang, name } = fields;
+  const faults: Fault[] = [];
+  const report = (field: string, detail: string | null) => {
+    if (detail !== null) faults.push({ pointer: `/${field}`, detail });
+  };
+  if (isMessageType(type)) report('destination', recipientFault(type, destination));
+  else {
+    report('type', TYPE_FAULT);
+    // What a good destination looks like depends on the type, but it is text in any case.
+    if (typeof destination !== 'string') report('destination', 'is required and must be a string');
+  }
+  if (!(LANGS as readonly unknown[]).includes(lang)) report('lang', `must be one of ${LANGS.join(', ')}`);
+  report('name', nameFault(name));
+  return faults;
+}
+
+function nameFault(name: unknown): string | null {
+  if (typeof name !== 'string' || name === '') return 'is required and must be a string, not empty';
+  if ([...name].length > DESTINATION_NAME_CHARS_MAX) {
+    return `must not be longer than ${DESTINATION_NAME_CHARS_MAX} characters`;
+  }
+  if (CONTROL.test(name)) return 'must not contain line breaks or other control characters';
+  if (LONE_SURROGATE.test(name)) return 'contains half a surrogate pair, which is not a character';
+  return null;
+}
+
+/** True for a value of the document that is an entry in all its parts: only such are shown, and notified. */
+export function isEntry(value: unknown): value is Entry {
+  return uidOf(value) !== null && faultsOf(value as Entry).length === 0;
+}
+
+/** The uid of a value of the document, or null if it has none that is a UUID. */
+export function uidOf(value: unknown): string | null {
+  return isObject(value) && typeof value.uid === 'string' && UUID.test(value.uid) ? value.uid : null;
+}
+
+/** Equal for two destinations if and only if a notification for both would reach the same place. */
+export function targetOf({ type, destination }: Pick<Fields, 'type' | 'destination'>): string {
+  // Only an email address has an @, and of it only the domain is the same in any case (RFC 5321 §2.4).
+  const at = destination.lastIndexOf('@') + 1;
+  return `${type} ${destination.slice(0, at)}${at > 0 ? destination.slice(at).toLowerCase() : destination}`;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
