@@ -75,6 +75,30 @@ export const RELAY_GOOD_MS = MINUTE_MS;
 /** A stop waits at most this long for the message that is just being sent. */
 export const STOP_SENDING_MS = 10 * SECOND_MS;
 
+// The cloud link (cloud.md).
+/** A heartbeat that fails is tried again after this, until the link counts as offline. */
+export const HEARTBEAT_RETRY_MS = 2 * SECOND_MS;
+/** So many failed heartbeats in a row, or so long without a good one after the first, are `offline`. */
+export const OFFLINE_FAILURES = 3;
+export const OFFLINE_AFTER_MS = 30 * SECOND_MS;
+/** The back-off towards the cloud starts anew only after the link has been good for this long. */
+export const LINK_GOOD_MS = MINUTE_MS;
+export const LINK_HISTORY_MAX = 100;
+export const HEARTBEAT_TIMEOUT_MS = 15 * SECOND_MS;
+export const CLOUD_CALL_TIMEOUT_MS = 30 * SECOND_MS;
+/** A clean stop waits at most this long for the goodbye to the cloud. */
+export const GOODBYE_TIMEOUT_MS = 3 * SECOND_MS;
+/** What a cloud may ask for, at most and at least. */
+export const RETRY_AFTER_MS_MAX = HOUR_MS;
+export const HEARTBEAT_MS_MIN = SECOND_MS;
+export const HEARTBEAT_MS_MAX = DAY_MS;
+export const CLOUD_DOCUMENT_BYTES_MAX = MIB;
+export const CLOUD_ANSWER_BYTES_MAX = 64 * KIB;
+/** An idle connection to the cloud is kept a little longer than one heartbeat, and shorter than most NATs do. */
+export const CLOUD_IDLE_MS = 45 * SECOND_MS;
+/** Our wall clock counts as right if the cloud's differs from it by no more than this and the call's own time. */
+export const CLOUD_CLOCK_MS = 5 * SECOND_MS;
+
 /** A stop waits at most this long for requests under way. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;
 
@@ -91,3 +115,7 @@ assert(REQUEST_IDLE_MS > HEADERS_TIMEOUT_MS, 'a body may be slower than its head
 assert(REQUEST_TIMEOUT_MS > REQUEST_IDLE_MS, 'a whole request outlasts one pause');
 assert(SUBJECT_CHARS_MAX < FORM_FIELD_BYTES_MAX, 'a subject fits a form field');
 assert(CHECKPOINT_BYTES_MIN >= SEGMENT_BYTES, 'a checkpoint frees at least a segment');
+assert(
+  HEARTBEAT_TIMEOUT_MS < OFFLINE_AFTER_MS,
+  'a silent heartbeat is known to have failed before the link is offline',
+);

@@ -40,12 +40,15 @@ const RANKS: readonly (readonly string[])[] = [
   ['destinations'],
   ['system'],
   ['config'],
+  ['network'],
   ['message'],
   ['limits', 'errors'],
 ];
 
 const PURE = [
   /^src\/message\//,
+  /^src\/network\//,
+  /^src\/cloud\/(?:answer|link-state)\.ts$/,
   /^src\/limits\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:outcome|schedule)\.ts$/,
@@ -86,6 +89,10 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cli/queue.ts': 'test/cli/client.test.ts',
   'src/cli/send.ts': 'test/cli/client.test.ts',
   'src/cli/status.ts': 'test/cli/client.test.ts',
+  'src/cloud/answer.ts': 'test/cloud/client.test.ts',
+  'src/cloud/error.ts': 'test/cloud/client.test.ts',
+  'src/network/backoff.ts': 'test/delivery/schedule.test.ts',
+  'src/network/words.ts': 'test/delivery/trouble.test.ts',
   'src/message/address.ts': 'test/message/draft.test.ts',
   'src/message/recipient.ts': 'test/message/draft.test.ts',
   'src/message/message.ts': 'test/store/journaled-store.test.ts',

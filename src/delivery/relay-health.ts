@@ -4,9 +4,9 @@
  */
 import type { RelayConfig } from '../config.js';
 import { RELAY_GOOD_MS } from '../limits.js';
+import { backoffMs } from '../network/backoff.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
-import { backoffMs } from './schedule.js';
 
 /** What the state endpoint shows of all relays together. */
 export interface RelayState {

@@ -2,7 +2,9 @@
  * What a relay says, and how far a conversation with it got. Pure: the session reads lines and asks here what
  * they mean; outcome.ts judges what came out.
  */
-import { REPLY_CHARS_MAX } from '../limits.js';
+import { plain, type SocketTrouble } from '../network/words.js';
+
+export { plain };
 
 /** Where in a conversation we are: `content` is the body on its way, `dot` the wait for the answer to it. */
 export type Phase =
@@ -31,15 +33,9 @@ export interface Reply {
 /** What went wrong where the relay gave no reply to judge by. */
 export interface Trouble {
   readonly kind:
-    | 'lost'
+    | SocketTrouble
     | 'deadline'
     | 'garbage'
-    | 'refused'
-    | 'unreachable'
-    | 'dns'
-    | 'certificate'
-    | 'certificate-not-yet-valid'
-    | 'tls'
     | 'no-starttls'
     | 'no-auth'
     | 'no-smtputf8'
@@ -81,12 +77,4 @@ export function parseReply(lines: readonly string[]): Reply | null {
     if (agrees) enhanced ??= found[0];
   }
   return code === '' ? null : { code: Number(code), enhanced, text: plain(`${code}${words}`) };
-}
-
-/** What of `text` may be shown and kept: one line, no control characters, at most REPLY_CHARS_MAX. */
-export function plain(text: string): string {
-  const shown = text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
-  return shown.length <= REPLY_CHARS_MAX
-    ? shown
-    : shown.slice(0, REPLY_CHARS_MAX).replace(/[\uD800-\uDBFF]$/, '');
 }

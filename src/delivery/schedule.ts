@@ -1,5 +1,5 @@
 /**
- * When delivery tries again: a message after its own trouble, a relay after its. Pure; no clock is read.
+ * When delivery tries a message again after trouble of its own. Pure; no clock is read.
  */
 import assert from 'node:assert';
 
@@ -15,14 +15,4 @@ export function retryDelayMs(ageMs: number, random: number, minMs: number, maxMs
   assert(random >= 0 && random < 1);
   const waitMs = Math.min(Math.max(ageMs, minMs), maxMs);
   return Math.round(waitMs * (1 + SPREAD * (2 * random - 1)));
-}
-
-/**
- * How long to leave a relay alone after its `failures`th trouble in a row (from 1): full jitter below `minMs`
- * doubling up to `maxMs`. Never nothing, so that no loop can spin on it. `random` is in [0, 1).
- */
-export function backoffMs(failures: number, random: number, minMs: number, maxMs: number): number {
-  assert(failures >= 1 && random >= 0 && random < 1);
-  const ceilingMs = Math.min(minMs * 2 ** (failures - 1), maxMs);
-  return Math.ceil((1 - random) * ceilingMs);
 }

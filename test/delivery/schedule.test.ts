@@ -1,6 +1,7 @@
 import t from 'tap';
-import { backoffMs, retryDelayMs } from '../../src/delivery/schedule.js';
+import { retryDelayMs } from '../../src/delivery/schedule.js';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { backoffMs } from '../../src/network/backoff.js';
 
 const ALMOST_1 = 1 - Number.EPSILON;
 

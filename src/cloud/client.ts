@@ -1,0 +1,204 @@
+/**
+ * The cloud's contract (cloud.md), one function per call: it speaks once, keeps nothing and tries nothing again.
+ * The link, the sync and the gateway decide when. An answer that is not of the contract's shape is a failed call,
+ * whatever its status: a captive portal answers 200 with a page of its own.
+ */
+import type { CloudConfig } from '../config.js';
+import {
+  CLOUD_ANSWER_BYTES_MAX,
+  CLOUD_CALL_TIMEOUT_MS,
+  CLOUD_DOCUMENT_BYTES_MAX,
+  HEARTBEAT_TIMEOUT_MS,
+} from '../limits.js';
+import type { Clock } from '../system/clock.js';
+import type { HttpAnswer, HttpRequest, SendRequest } from '../system/https.js';
+import {
+  arrayMember,
+  failedCall,
+  hasProblem,
+  jsonOf,
+  numberMember,
+  problemWords,
+  retryAfterMsOf,
+  serverTimeOf,
+  strongEtagOf,
+  textMember,
+} from './answer.js';
+import { CloudError } from './error.js';
+
+export { CloudError } from './error.js';
+
+/** What a heartbeat says. */
+export interface HeartbeatReport {
+  /** The same as long as the device has not booted anew. */
+  readonly bootId: string;
+  /** Counts the heartbeats of this run of the daemon, from 1. */
+  readonly sequence: number;
+  /** Since the device booted. */
+  readonly uptimeMs: number;
+  /** `stopping`: a planned stop, nothing to cry wolf about. */
+  readonly state: 'running' | 'stopping';
+  readonly queue: { readonly queued: number; readonly deferred: number; readonly failed: number };
+  readonly version: string;
+}
+
+/** What the cloud says to a heartbeat; what it does not say is left out. */
+export interface HeartbeatAnswer {
+  /** The ETag of the destinations document, as its header has it. */
+  readonly destinations?: string;
+  /** How often it wants to hear of us. */
+  readonly heartbeatMs?: number;
+  /** Its wall clock. */
+  readonly serverTimeMs?: number;
+  /** It wants to be left alone for so long. */
+  readonly retryAfterMs?: number;
+}
+
+/** The destinations document, or why there is none. `none`: the cloud has never stored one. */
+export type DestinationsAnswer =
+  | { readonly kind: 'unchanged' }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'document'; readonly etag: string; readonly entries: readonly unknown[] };
+
+/** `changed`: the document is no longer the one of the ETag, somebody else has replaced it. */
+export type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
+
+/** An SMS (2), a phone call (3) or a push message (4), as the cloud is given it. */
+export interface GatewayMessage {
+  readonly id: string;
+  readonly type: 2 | 3 | 4;
+  readonly destination: string;
+  readonly message: string;
+  readonly title?: string;
+  readonly auto_open?: boolean;
+  readonly app_data?: unknown;
+}
+
+/** What the cloud said to a message, in words; `later` charges the message nothing. */
+export type GatewayAnswer =
+  | { readonly kind: 'taken'; readonly reply: string }
+  | { readonly kind: 'refused'; readonly reply: string }
+  | { readonly kind: 'later'; readonly reply: string; readonly retryAfterMs: number | null };
+
+/** The cloud, as the device's rooms know it. Every call rejects with CloudError when it failed. */
+export interface CloudClient {
+  heartbeat(report: HeartbeatReport, signal: AbortSignal): Promise<HeartbeatAnswer>;
+  /** `etag`: of the document that is known already, or null. */
+  getDestinations(etag: string | null, signal: AbortSignal): Promise<DestinationsAnswer>;
+  /** `ifMatch`: the ETag of the document this one replaces; null: it is the first. */
+  putDestinations(
+    entries: readonly object[],
+    ifMatch: string | null,
+    signal: AbortSignal,
+  ): Promise<PutAnswer>;
+  sendMessage(message: GatewayMessage, signal: AbortSignal): Promise<GatewayAnswer>;
+}
+
+/** The statuses that say that this message will never be taken, if a problem says why. */
+const REFUSALS = [400, 413, 415, 422];
+
+/** A client that speaks to `cloud` over `send`. */
+export function createCloudClient(
+  cloud: Pick<CloudConfig, 'url' | 'deviceId' | 'key'>,
+  options: { send: SendRequest; clock: Clock; version: string },
+): CloudClient {
+  const { send, clock, version } = options;
+  const base = `${cloud.url}/devices/${cloud.deviceId}`;
+  const common = {
+    Authorization: `Bearer ${cloud.key}`,
+    Accept: 'application/json',
+    'User-Agent': `fieldpost/${version}`,
+  };
+
+  /** One request; rejects with CloudError if no whole answer came. */
+  async function call(
+    method: HttpRequest['method'],
+    path: string,
+    signal: AbortSignal,
+    more: {
+      headers?: Readonly<Record<string, string>>;
+      body?: unknown;
+      timeoutMs?: number;
+      answerBytesMax?: number;
+    } = {},
+  ): Promise<HttpAnswer> {
+    const json = more.body === undefined ? undefined : { 'Content-Type': 'application/json' };
+    try {
+      return await send({
+        method,
+        url: `${base}/${path}`,
+        headers: { ...common, ...json, ...more.headers },
+        body: more.body === undefined ? null : JSON.stringify(more.body),
+        timeoutMs: more.timeoutMs ?? CLOUD_CALL_TIMEOUT_MS,
+        answerBytesMax: more.answerBytesMax ?? CLOUD_ANSWER_BYTES_MAX,
+        signal,
+      });
+    } catch (error) {
+      throw CloudError.ofNetwork(error, new URL(cloud.url).hostname, clock.wallMs());
+    }
+  }
+
+  return {
+    async heartbeat(report, signal) {
+      const answer = await call('PUT', 'heartbeat', signal, {
+        body: report,
+        timeoutMs: HEARTBEAT_TIMEOUT_MS,
+      });
+      if (answer.status !== 200) throw failedCall(answer, clock.wallMs());
+      const body = jsonOf(answer);
+      return {
+        ...textMember(body, 'destinations'),
+        ...numberMember(body, 'heartbeatMs'),
+        ...serverTimeOf(body),
+        ...retryAfterMsOf(answer, clock.wallMs()),
+      };
+    },
+
+    async getDestinations(etag, signal) {
+      const answer = await call('GET', 'destinations', signal, {
+        headers: etag === null ? {} : { 'If-None-Match': etag },
+        answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
+      });
+      if (answer.status === 304 && etag !== null) return { kind: 'unchanged' };
+      // Any proxy on the way may say 404, and a page of its own with it.
+      if (answer.status === 404 && hasProblem(answer)) return { kind: 'none' };
+      if (answer.status !== 200) throw failedCall(answer, clock.wallMs());
+      const entries = arrayMember(jsonOf(answer), 'destinations');
+      return { kind: 'document', etag: strongEtagOf(answer), entries };
+    },
+
+    async putDestinations(entries, ifMatch, signal) {
+      const answer = await call('PUT', 'destinations', signal, {
+        headers: ifMatch === null ? { 'If-None-Match': '*' } : { 'If-Match': ifMatch },
+        body: { destinations: entries },
+        answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
+      });
+      if (answer.status === 412) return { kind: 'changed' };
+      if (answer.status !== 200 && answer.status !== 204) throw failedCall(answer, clock.wallMs());
+      if (answer.body.length > 0) jsonOf(answer);
+      return { kind: 'stored', etag: strongEtagOf(answer) };
+    },
+
+    async sendMessage(message, signal) {
+      const answer = await call('POST', 'messages', signal, {
+        headers: { 'Idempotency-Key': message.id },
+        body: message,
+      });
+      const { status } = answer;
+      if (status >= 200 && status < 300) {
+        const { id } = jsonOf(answer);
+        if (id === message.id) return { kind: 'taken', reply: `${status} taken` };
+        const reply = `it answered ${status} with another id than the message's`;
+        return { kind: 'later', reply, ...retryAfter(answer) };
+      }
+      if (REFUSALS.includes(status) && hasProblem(answer)) {
+        return { kind: 'refused', reply: `${status} ${problemWords(answer)}` };
+      }
+      return { kind: 'later', reply: failedCall(answer, clock.wallMs()).message, ...retryAfter(answer) };
+    },
+  };
+
+  function retryAfter(answer: HttpAnswer): { retryAfterMs: number | null } {
+    return { retryAfterMs: retryAfterMsOf(answer, clock.wallMs()).retryAfterMs ?? null };
+  }
+}

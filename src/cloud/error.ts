@@ -1,0 +1,46 @@
+/**
+ * A call to the cloud that failed: what went wrong, in words, and how long the cloud wants to be left alone.
+ */
+import { systemCodeOf, wordsOf } from '../errors.js';
+import { plain, socketTrouble } from '../network/words.js';
+
+/**
+ * `network`: no whole answer came. `refused`: it does not accept us (401, 403). `answer`: what came is not this
+ * API's, as a captive portal's page is not. `contract`: it is, but breaks the contract. `status`: any other status
+ * that is no success. `aborted`: we gave it up ourselves.
+ */
+export type CloudErrorKind = 'network' | 'refused' | 'answer' | 'contract' | 'status' | 'aborted';
+
+/** Thrown by every call that failed; `message` is a sentence a technician understands. */
+export class CloudError extends Error {
+  readonly kind: CloudErrorKind;
+  /** So long the cloud asked to be left alone; null if it did not ask. */
+  readonly retryAfterMs: number | null;
+
+  constructor(kind: CloudErrorKind, message: string, retryAfterMs: number | null = null) {
+    super(message);
+    this.name = 'CloudError';
+    this.kind = kind;
+    this.retryAfterMs = retryAfterMs;
+  }
+
+  /** Of what a request to `host` was rejected with. `wallMs`: to be held against a certificate's dates. */
+  static ofNetwork(thrown: unknown, host: string, wallMs: number): CloudError {
+    switch (systemCodeOf(thrown)) {
+      case 'ABORT_ERR':
+        return new CloudError('aborted', 'the call was given up');
+      case 'DEADLINE':
+        return new CloudError('network', `${host}: ${wordsOf(thrown)}`);
+      case 'TOO_LARGE':
+      case 'CUT_SHORT':
+        return new CloudError('answer', `${host}: ${wordsOf(thrown)}`);
+    }
+    // Not a socket's: a fault of ours.
+    if (systemCodeOf(thrown) === '') throw thrown;
+    const { kind, words } = socketTrouble(thrown, wallMs);
+    if (kind === 'dns') {
+      return new CloudError('network', `the name ${host} cannot be resolved (${systemCodeOf(thrown)})`);
+    }
+    return new CloudError('network', plain(`${host}: ${words}`));
+  }
+}

@@ -1,0 +1,176 @@
+/** Requests over real sockets: deadlines, TLS, connections that are kept and those that died meanwhile. */
+import t from 'tap';
+import { type HttpAnswer, type HttpRequest, type HttpsOptions, openHttps } from '../../src/system/https.js';
+import { makeCertificate } from '../support/certificate.js';
+import { FakeClock } from '../support/clock.js';
+import { type CloudAnswer, DEVICE, type FakeCloud, fakeCloud } from '../support/cloud.js';
+import { until } from '../support/delivery.js';
+
+const OK: CloudAnswer = { status: 200, body: { id: '1' } };
+const NONE = { ca: null, clientCertificate: null };
+
+/** A request to a cloud that always answers `OK` unless it is told otherwise. */
+function open(cloud: { url: string }, options: Partial<HttpsOptions> = {}) {
+  const clock = new FakeClock();
+  const https = openHttps({ ...NONE, clock, ...options });
+  const send = (more: Partial<HttpRequest> = {}): Promise<HttpAnswer> =>
+    https.send({
+      method: 'PUT',
+      url: `${cloud.url}/devices/${DEVICE}/heartbeat`,
+      headers: {},
+      body: '{}',
+      timeoutMs: 15_000,
+      answerBytesMax: 1000,
+      signal: new AbortController().signal,
+      ...more,
+    });
+  return { send, clock, [Symbol.dispose]: () => https.close() };
+}
+
+async function cloudThatAnswers(tls?: Parameters<typeof fakeCloud>[0]): Promise<FakeCloud> {
+  const cloud = await fakeCloud(tls);
+  cloud.answer = () => OK;
+  return cloud;
+}
+
+t.test('a deadline ends whatever hangs, says what is missing, and leaves no timer', async (t) => {
+  await using cloud = await cloudThatAnswers();
+  using made = open(cloud);
+  for (const [how, words] of [
+    ['silence', /^no answer within 15 s$/],
+    ['trickle', /^no (?:whole )?answer within 15 s$/],
+  ] as const) {
+    cloud.answer = () => how;
+    const before = cloud.calls.length;
+    const call = made.send();
+    await until(() => cloud.calls.length > before);
+    const rejected = t.rejects(call, { code: 'DEADLINE', message: words });
+    await made.clock.advance(15_000);
+    await rejected;
+    t.equal(made.clock.pending, 0);
+  }
+  cloud.answer = () => OK;
+  await made.send();
+  t.equal(made.clock.pending, 0);
+});
+
+t.test('a call that is given up ends at once', async (t) => {
+  await using cloud = await cloudThatAnswers();
+  using made = open(cloud);
+  cloud.answer = () => 'silence';
+  const control = new AbortController();
+  const call = made.send({ signal: control.signal });
+  await until(() => cloud.calls.length === 1);
+  control.abort();
+  await t.rejects(call, { code: 'ABORT_ERR' });
+  await t.rejects(made.send({ signal: control.signal }), { code: 'ABORT_ERR' }, 'also before it began');
+  t.equal(made.clock.pending, 0);
+});
+
+t.test('one connection serves call after call', async (t) => {
+  await using cloud = await cloudThatAnswers();
+  using made = open(cloud);
+  for (let n = 0; n < 3; n++) await made.send();
+  t.same(
+    cloud.calls.map(({ connection }) => connection),
+    [1, 1, 1],
+  );
+});
+
+t.test('a kept connection that the cloud resets at the next request is no failure', async (t) => {
+  await using cloud = await cloudThatAnswers();
+  using made = open(cloud);
+  await made.send();
+  cloud.answer = ({ connection }) => (connection === 1 ? 'reset' : OK);
+  t.equal((await made.send()).status, 200);
+  t.same(
+    cloud.calls.map(({ connection }) => connection),
+    [1, 1, 2],
+  );
+  cloud.answer = () => 'reset';
+  await t.rejects(made.send(), { code: 'ECONNRESET' }, 'but a fresh one is');
+  t.equal(cloud.calls.length, 5, 'and is tried once');
+});
+
+t.test('after a failure no idle connection is trusted', async (t) => {
+  await using cloud = await cloudThatAnswers();
+  using made = open(cloud);
+  await Promise.all([made.send(), made.send()]);
+  cloud.answer = () => 'silence';
+  const call = made.send();
+  await until(() => cloud.calls.length === 3);
+  const rejected = t.rejects(call, { code: 'DEADLINE' });
+  await made.clock.advance(15_000);
+  await rejected;
+  cloud.answer = () => OK;
+  await made.send();
+  t.equal(cloud.calls.at(-1)?.connection, 3);
+});
+
+t.test('TLS: a private CA, a wrong name, a stranger, dates', async (t) => {
+  const ca = makeCertificate({ name: 'Test CA' });
+  const good = makeCertificate({ name: 'cloud', hosts: ['127.0.0.1', 'localhost'], issuer: ca });
+  const other = makeCertificate({ name: 'cloud', hosts: ['cloud.example'], issuer: ca });
+  const day = 86_400_000;
+  const future = makeCertificate({
+    name: 'cloud',
+    hosts: ['127.0.0.1'],
+    issuer: ca,
+    fromMs: Date.now() + day,
+    untilMs: Date.now() + 2 * day,
+  });
+  const past = makeCertificate({
+    name: 'cloud',
+    hosts: ['127.0.0.1'],
+    issuer: ca,
+    fromMs: Date.now() - 2 * day,
+    untilMs: Date.now() - day,
+  });
+  const cases = [
+    [good, ca.cert, null],
+    [other, ca.cert, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    [future, ca.cert, 'CERT_NOT_YET_VALID'],
+    [past, ca.cert, 'CERT_HAS_EXPIRED'],
+    [good, null, 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+  ] as const;
+  for (const [{ key, cert }, trusted, code] of cases) {
+    await using cloud = await cloudThatAnswers({ key, cert });
+    using made = open(cloud, { ca: trusted });
+    if (code === null) t.equal((await made.send()).status, 200);
+    else await t.rejects(made.send(), { code });
+    t.equal(cloud.calls.length, code === null ? 1 : 0, 'nothing is said to a stranger');
+  }
+  await using cloud = await cloudThatAnswers({ key: good.key, cert: good.cert });
+  using made = open(cloud, { ca: ca.cert });
+  const url = `${cloud.url.replace('127.0.0.1', 'localhost')}/devices/x/heartbeat`;
+  t.equal((await made.send({ url })).status, 200, 'a name is sent for the certificate');
+});
+
+t.test('mutual TLS: the cloud sees our certificate, and without one turns us away', async (t) => {
+  const ca = makeCertificate({ name: 'Test CA' });
+  const server = makeCertificate({ name: 'cloud', hosts: ['127.0.0.1'], issuer: ca });
+  const device = makeCertificate({ name: 'device', hosts: ['device.example'], issuer: ca });
+  const { key, cert } = server;
+  await using cloud = await cloudThatAnswers({ key, cert, ca: ca.cert, requestCert: true });
+  {
+    using made = open(cloud, { ca: ca.cert });
+    await t.rejects(made.send());
+  }
+  using made = open(cloud, { ca: ca.cert, clientCertificate: { key: device.key, cert: device.cert } });
+  t.equal((await made.send()).status, 200);
+  t.equal(cloud.calls.length, 1);
+});
+
+t.test('nothing goes in clear text beyond this device', async (t) => {
+  using made = open({ url: 'http://cloud.example' });
+  await t.rejects(made.send(), /only to loopback/);
+  t.equal(made.clock.pending, 0);
+});
+
+t.test('nobody listens, and a name that is none', async (t) => {
+  const cloud = await cloudThatAnswers();
+  using made = open(cloud);
+  await cloud[Symbol.asyncDispose]();
+  await t.rejects(made.send(), { code: 'ECONNREFUSED' });
+  await t.rejects(made.send({ url: 'https://nobody.invalid/' }), /getaddrinfo/);
+});
