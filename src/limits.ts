@@ -36,6 +36,14 @@ export const RETRY_AFTER_FULL_MS = 60 * SECOND_MS;
 
 // The address book (local-api §2, cloud.md).
 export const DESTINATION_NAME_CHARS_MAX = 200;
+/** Those that a client may add; a document of so many stays below what a cloud takes. */
+export const DESTINATIONS_MAX = 500;
+/** Entries that are gone and would get their id back if they returned. */
+export const REMOVED_IDS_MAX = 1000;
+/** Where nobody knows which ids were given, so many are passed over. */
+export const ID_GAP = 1000;
+/** Documents put to the cloud, of which it is not known whether they arrived. */
+export const SYNC_ATTEMPTS_MAX = 8;
 
 // Addresses (RFC 5321 §4.5.3.1, RFC 3696 erratum 1690).
 export const LOCAL_PART_BYTES_MAX = 64;

@@ -84,7 +84,12 @@ export class Budget {
         { hint: 'wait for the link, or raise FIELDPOST_MAX_SPOOL' },
       );
     }
-    const shortage = this.shortage;
+    this.checkReserve();
+  }
+
+  /** Throws storage-full if the disk is below its reserve. */
+  checkReserve(): void {
+    const { shortage } = this;
     if (shortage) throw new FieldpostError('storage-full', shortage, { hint: 'free some space on the disk' });
   }
 }

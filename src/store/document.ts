@@ -3,6 +3,7 @@
  * message, as it stands in the journal. Members that have their usual value are left out, so that ten thousand
  * messages stay a small file.
  */
+import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
 import type { Address } from '../message/address.js';
 import type { Content, Message, MessageType, Place, Stamp, Status } from '../message/message.js';
 import { emptyState, insert, type KeyEntry, type State } from './state.js';
@@ -18,6 +19,7 @@ export interface StoreDocument {
   readonly boots: Readonly<Record<string, BootDocument>>;
   readonly messages: readonly MessageDocument[];
   readonly keys: readonly (KeyEntry & { readonly key: string })[];
+  readonly book?: BookDocument;
 }
 
 interface BootDocument {
@@ -55,6 +57,7 @@ export function toDocument(state: State): StoreDocument {
     boots: bootsIn(state),
     messages,
     keys: [...state.keys].map(([key, entry]) => ({ key, ...entry })),
+    book: toBookDocument(state.book),
   };
 }
 
@@ -108,6 +111,7 @@ export function fromDocument(document: StoreDocument, historyMax: number): State
   }
   for (const kept of document.messages) insert(state, fromMessageDocument(kept), kept.place ?? null);
   for (const { key, ...entry } of document.keys) state.keys.set(key, entry);
+  if (document.book) state.book = fromBookDocument(document.book);
   return state;
 }
 

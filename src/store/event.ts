@@ -2,6 +2,7 @@
  * What can happen to the store. Events are written to the journal and are the only thing that changes the
  * state (state.ts). They carry results, not differences, so that one that is applied twice does no harm.
  */
+import type { BookEvent } from '../destinations/book.js';
 import type { Address } from '../message/address.js';
 import type { MessageType, Stamp } from '../message/message.js';
 
@@ -54,4 +55,5 @@ export type StoreEvent =
   /** The content of these messages, copied to this record so that old segments can go. */
   | { readonly e: 'relocated'; readonly messages: readonly (ContentSum & { readonly id: string })[] }
   /** The content of these failed messages has been kept long enough. */
-  | { readonly e: 'dropped'; readonly ids: readonly string[] };
+  | { readonly e: 'dropped'; readonly ids: readonly string[] }
+  | BookEvent;

@@ -3,11 +3,13 @@
  * written of it. What makes it last is the ledger's business. Built by daemon.ts.
  */
 import assert from 'node:assert';
+import type { AddressBook } from '../destinations/address-book.js';
 import { FieldpostError } from '../errors.js';
 import { SWEEP_MS } from '../limits.js';
 import { type Content, type Draft, isFinal, type Message, type Verdict } from '../message/message.js';
 import type { Boots } from '../message/stamp.js';
 import type { Timer } from '../system/clock.js';
+import { keepBook } from './book.js';
 import { Budget, type BudgetLimits } from './budget.js';
 import { Chronicle } from './chronicle.js';
 import { decodeContent, encodeContent, restingStatus } from './document.js';
@@ -37,6 +39,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 }
 
 class JournaledStore implements Store {
+  readonly book: AddressBook;
   readonly #options: StoreOptions;
   readonly #ledger: Ledger;
   readonly #chronicle: Chronicle;
@@ -58,6 +61,7 @@ class JournaledStore implements Store {
     this.#budget = budget;
     this.#makeId = idMaker(options.randomBytes);
     this.#counter = ledger.state.counter;
+    this.book = keepBook(ledger, budget, options.randomBytes);
     this.#chronicle = new Chronicle(ledger, options.clock);
     this.#keys = new IdempotencyKeys(ledger.state.keys, (stamp) => this.#chronicle.ageMs(stamp));
   }
@@ -83,8 +87,7 @@ class JournaledStore implements Store {
     if (!keyed) return { ids: await this.#acceptNew(drafts, null), replayed: false };
     const known = this.#keys.idsOf(keyed);
     if (known) return { ids: known, replayed: true };
-    const ids = await this.#keys.arriving(keyed, () => this.#acceptNew(drafts, keyed));
-    return { ids, replayed: false };
+    return { ids: await this.#keys.arriving(keyed, () => this.#acceptNew(drafts, keyed)), replayed: false };
   }
 
   async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
@@ -276,8 +279,7 @@ class JournaledStore implements Store {
   #assertWorking(): void {
     if (this.#stopping)
       throw new FieldpostError('stopping', 'the daemon is stopping', { hint: 'try again in a moment' });
-    const trouble = this.#ledger.trouble;
-    if (trouble) throw trouble;
+    if (this.#ledger.trouble) throw this.#ledger.trouble;
   }
 
   #find(id: string): Message {

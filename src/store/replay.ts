@@ -2,6 +2,7 @@
  * Reads what the last run left and replays it. What it means is decided by the tables of recovery.ts. Used by
  * journaled-store.ts at the start; it changes nothing on the disk but `damaged/` and prepared segments.
  */
+import { distrust } from '../destinations/book.js';
 import { isFinal, type Stamp } from '../message/message.js';
 import type { Damaged } from './damaged.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
@@ -50,8 +51,13 @@ export async function replay(options: {
 }): Promise<Replayed> {
   const { segments, damaged, current, previous, historyMax } = options;
   let damagedNew = 0;
+  let isDamaged = false;
+  const keep = async (where: string, bytes: Buffer) => {
+    isDamaged = true;
+    if (await damaged.keep(where, bytes)) damagedNew++;
+  };
   for (const { state, bytes } of [current, previous]) {
-    if (state === 'bad' && bytes && (await damaged.keep('store.json', bytes))) damagedNew++;
+    if (state === 'bad' && bytes) await keep('store.json', bytes);
   }
   const base = chooseBase({
     current: current.state,
@@ -87,10 +93,11 @@ export async function replay(options: {
     );
     for (const { offset, end } of [...judgement.damaged, ...lost]) {
       const where = `${String(stretch.segment).padStart(8, '0')}.log.${offset}`;
-      if (await damaged.keep(where, bytes.subarray(offset, end))) damagedNew++;
+      await keep(where, bytes.subarray(offset, end));
     }
   }
   const gap = !base.trusted || !whole;
+  if (isDamaged || gap) distrust(state.book, gap);
   return {
     state,
     follows,

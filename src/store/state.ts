@@ -3,6 +3,7 @@
  * lowdb's document is a plain form of it (document.ts).
  */
 import assert from 'node:assert';
+import { applyBook, type Book, emptyBook } from '../destinations/book.js';
 import { IDEMPOTENCY_KEYS_MAX } from '../limits.js';
 import { type Boot, isFinal, type Message, type Place, type Stamp } from '../message/message.js';
 import type { AcceptedMessage, ContentSum, Position, StoreEvent } from './event.js';
@@ -37,6 +38,7 @@ export interface State {
   /** Final and without content, in the order in which they became so. */
   readonly finished: Set<string>;
   readonly keys: Map<string, KeyEntry>;
+  book: Book;
   /** Bytes of content still needed, by the segment they lie in. */
   readonly liveBytes: Map<number, number>;
   /** How many finished messages stay readable. A setting, not part of the history. */
@@ -57,6 +59,7 @@ export function emptyState(historyMax: number): State {
     kept: new Set(),
     finished: new Set(),
     keys: new Map(),
+    book: emptyBook(),
     liveBytes: new Map(),
     historyMax,
   };
@@ -137,6 +140,8 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
         if (message && state.kept.has(id)) settle(state, message, null);
       }
       return;
+    default:
+      applyBook(state.book, event);
   }
 }
 

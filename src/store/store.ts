@@ -2,6 +2,7 @@
  * The store: what the api and delivery know of it. See store.md.
  */
 
+import type { AddressBook } from '../destinations/address-book.js';
 import type { Content, Draft, Message, Status, Verdict } from '../message/message.js';
 import type { Boots } from '../message/stamp.js';
 import type { Reachability } from './reachability.js';
@@ -50,7 +51,7 @@ export interface Page {
   next: string | null;
 }
 
-/** Every message from its acceptance on. */
+/** Every message from its acceptance on, and the address book. */
 export interface Store {
   /** Drawn at random when the store was created; 16 hex digits. */
   readonly storeId: string;
@@ -78,6 +79,8 @@ export interface Store {
   readonly boots: Boots;
   /** The time by which emails age. */
   readonly reachability: Reachability;
+  /** Kept in the same journal; no edit of it waits for the queue or the link. */
+  readonly book: AddressBook;
 
   readonly held: boolean;
   counts(): QueueCounts;

@@ -2,6 +2,8 @@
  * The Store without a disk: what it promises while the process lives, at once and in memory. Tests reach in to
  * make it stall, refuse or fail.
  */
+import { AddressBook } from '../../src/destinations/address-book.js';
+import { applyBook, type Book, emptyBook } from '../../src/destinations/book.js';
 import { FieldpostError } from '../../src/errors.js';
 import {
   type Boot,
@@ -33,6 +35,7 @@ export class MemoryStore implements Store {
   failure: FieldpostError | null = null;
   storageState: StorageState = { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 };
   held = false;
+  readonly book = memoryBook(() => this.#mayFail());
   readonly #clock: Clock;
   readonly #messages = new Map<string, Message>();
   readonly #contents = new Map<string, Content>();
@@ -219,4 +222,18 @@ export class MemoryStore implements Store {
   #mayFail(): void {
     if (this.failure !== null) throw this.failure;
   }
+}
+
+/** The real address book over a state that no disk keeps; `mayFail` is asked before every change. */
+export function memoryBook(mayFail: () => void = () => undefined, book: Book = emptyBook()): AddressBook {
+  let uids = 0;
+  return new AddressBook({
+    book,
+    record: async (event) => {
+      mayFail();
+      applyBook(book, event);
+    },
+    checkRoom: async () => undefined,
+    newUid: () => `00000000-0000-4000-8000-${String(++uids).padStart(12, '0')}`,
+  });
 }

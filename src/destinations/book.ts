@@ -1,0 +1,127 @@
+/**
+ * The state of the address book, what can happen to it, and the only function that changes it. The store keeps it
+ * with the rest of its state (store/state.ts), in the same journal and the same snapshot.
+ */
+import { ID_GAP, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../limits.js';
+import type { Entry } from './destination.js';
+
+/** A document of the cloud and the ETag it had. */
+export interface Base {
+  readonly etag: string;
+  readonly document: readonly unknown[];
+}
+
+/** All that is known of the address book. */
+export interface Book {
+  /** No id from here on was ever given. */
+  nextId: number;
+  /** What is shown, by id. */
+  entries: Map<number, Entry>;
+  /** The ids of entries that are gone, by uid: one that returns keeps its id. The oldest are forgotten. */
+  readonly removed: Map<string, number>;
+  /** What stands in the document without being shown. */
+  hidden: readonly unknown[];
+  /** What the cloud is known to have had, and the entries have been merged with; null if nothing is. */
+  base: Base | null;
+  /** The documents put in its place since: the last of them, or any, may have arrived. */
+  attempted: readonly (readonly unknown[])[];
+}
+
+/** One thing that has happened to it. Twice applied it does no harm. */
+export type BookEvent =
+  /** Added or replaced on this device. */
+  | { readonly e: 'destination'; readonly id: number; readonly entry: Entry }
+  | { readonly e: 'destination removed'; readonly id: number }
+  /** The cloud had this, and it was merged; what now differs from it is put next, if anything. */
+  | {
+      readonly e: 'merged';
+      readonly base: Base | null;
+      readonly entries: readonly (readonly [id: number, entry: Entry])[];
+      readonly hidden: readonly unknown[];
+      readonly attempt: readonly unknown[] | null;
+    }
+  /** The base stands; something is put next. */
+  | { readonly e: 'attempted'; readonly document: readonly unknown[] }
+  /** The cloud took what was put last. */
+  | { readonly e: 'stored'; readonly etag: string };
+
+/** The book of a new store. */
+export function emptyBook(): Book {
+  return { nextId: 1, entries: new Map(), removed: new Map(), hidden: [], base: null, attempted: [] };
+}
+
+/** Applies one event. */
+export function applyBook(book: Book, event: BookEvent): void {
+  switch (event.e) {
+    case 'destination':
+      book.entries.set(event.id, event.entry);
+      book.nextId = Math.max(book.nextId, event.id + 1);
+      return;
+    case 'destination removed':
+      replaceEntries(book, new Map([...book.entries].filter(([id]) => id !== event.id)));
+      return;
+    case 'merged':
+      replaceEntries(book, new Map(event.entries));
+      book.hidden = event.hidden;
+      book.base = event.base;
+      // What was put in the place of another base can no longer arrive.
+      book.attempted = event.attempt === null ? [] : [event.attempt];
+      return;
+    case 'attempted':
+      book.attempted = [...book.attempted, event.document].slice(-SYNC_ATTEMPTS_MAX);
+      return;
+    case 'stored': {
+      const document = book.attempted.at(-1);
+      if (document === undefined) return;
+      book.base = { etag: event.etag, document };
+      book.attempted = [];
+      return;
+    }
+  }
+}
+
+/** Puts others in the place of the entries, and remembers the ids of those that are gone. */
+function replaceEntries(book: Book, entries: Map<number, Entry>): void {
+  const uids = new Set([...entries.values()].map(({ uid }) => uid));
+  for (const [id, { uid }] of book.entries) {
+    // An id that went over to another uid is not free for its former one.
+    if (!uids.has(uid) && !entries.has(id)) book.removed.set(uid, id);
+  }
+  for (const uid of uids) book.removed.delete(uid);
+  for (const oldest of book.removed.keys()) {
+    if (book.removed.size <= REMOVED_IDS_MAX) break;
+    book.removed.delete(oldest);
+  }
+  for (const id of entries.keys()) book.nextId = Math.max(book.nextId, id + 1);
+  book.entries = entries;
+}
+
+/**
+ * Something of the history is damaged: what is missing here may be missing for that reason, and must not be taken
+ * for deleted. With `gap` there may also have been ids that nobody knows of any more.
+ */
+export function distrust(book: Book, gap: boolean): void {
+  book.base = null;
+  book.attempted = [];
+  if (gap) book.nextId += ID_GAP;
+}
+
+/** What stands in store.json of the book. */
+export interface BookDocument {
+  readonly nextId: number;
+  readonly entries: readonly (readonly [id: number, entry: Entry])[];
+  readonly removed: readonly (readonly [uid: string, id: number])[];
+  readonly hidden: readonly unknown[];
+  readonly base: Base | null;
+  readonly attempted: readonly (readonly unknown[])[];
+}
+
+/** The plain form of a book. */
+export function toBookDocument(book: Book): BookDocument {
+  return { ...book, entries: [...book.entries], removed: [...book.removed] };
+}
+
+/** The book of its plain form. */
+export function fromBookDocument(document: BookDocument): Book {
+  return { ...document, entries: new Map(document.entries), removed: new Map(document.removed) };
+}
