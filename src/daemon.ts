@@ -123,7 +123,10 @@ function createDelivery(config: Config, system: System, store: Store): Delivery 
         content,
         messageId: `${message.id}.${store.storeId}@${domain}`,
         dateMs: clock.trust() === 'wrong' ? null : wallMsOf(message.accepted, clock, store.boots),
-        attachments: [],
+        attachments: message.attachments.map((attachment) => ({
+          ...attachment,
+          open: () => store.openAttachment(attachment),
+        })),
       });
       const smtpUtf8 = needsSmtpUtf8(config.from) || needsSmtpUtf8(message.destination);
       return { size, smtpUtf8, content: bytes };

@@ -65,6 +65,10 @@ export const RELOCATE_RECORD_BYTES = 256 * KIB;
 /** What such a record holds of a message beside its content, about. */
 export const RELOCATED_EVENT_BYTES = 64;
 export const DAMAGED_BYTES_MAX = 8 * MIB;
+/** So much of an attachment goes to the disk in one write. */
+export const SPOOL_WRITE_BYTES = 256 * KIB;
+/** So much of it is read at a time when it is sent. */
+export const SPOOL_READ_BYTES = 64 * KIB;
 export const FREE_INODES_MIN = 100;
 /** How long the answer of a look at the free space may be used again. */
 export const SPACE_FRESH_MS = SECOND_MS;

@@ -103,7 +103,7 @@ export async function release(exchange: Exchange, { store, wake }: ApiContext): 
 
 /** A message as clients see it: envelope and progress, no content. */
 function viewOf(message: Message, { store, clock }: ApiContext) {
-  const { id, type, destination, status, accepted, attempts, lastReply } = message;
+  const { id, type, destination, status, accepted, attempts, lastReply, attachments } = message;
   return {
     id,
     type,
@@ -114,7 +114,7 @@ function viewOf(message: Message, { store, clock }: ApiContext) {
     attempts,
     lastReply,
     nextAttemptAt: status === 'deferred' ? new Date(dueWallMs(message, clock)).toISOString() : null,
-    attachments: [],
+    attachments: attachments.map(({ name, type, size }) => ({ name, type, size })),
   };
 }
 

@@ -6,7 +6,7 @@ import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
 import { APP_DATA_BYTES_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
 import type { Address } from './address.js';
-import type { Draft, MessageType } from './message.js';
+import { type Draft, type MessageType, NO_ATTACHMENTS } from './message.js';
 import { isMessageType, recipientFault, TYPE_FAULT } from './recipient.js';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -106,6 +106,7 @@ export function parseEmail(fields: Fields, report: Report): Draft {
     // A draft with a fault is never used, so the assertion does no harm.
     destination: fields.destination as Address,
     content: { subject, plain, html },
+    attachments: NO_ATTACHMENTS,
     ignored: unknownFields(fields, 1),
   };
 }

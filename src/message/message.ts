@@ -17,11 +17,30 @@ export interface Content {
   readonly html: string;
 }
 
+/** A file that goes with an email, and its file in the spool. */
+export interface Attachment {
+  /** Names the file in the spool; drawn at random there, and no client's word. */
+  readonly id: string;
+  /** As the client named it. */
+  readonly name: string;
+  /** The media type. */
+  readonly type: string;
+  /** Octets. */
+  readonly size: number;
+  /** CRC-32 of the octets. */
+  readonly crc: number;
+}
+
+/** What most messages have: one for all, so that they cost no memory. */
+export const NO_ATTACHMENTS: readonly Attachment[] = [];
+
 /** A message as it was handed over and found good, before it has an id. */
 export interface Draft {
   readonly type: MessageType;
   readonly destination: Address;
   readonly content: Content;
+  /** Made by an Upload of the store. */
+  readonly attachments: readonly Attachment[];
   /** Names of the fields we do not know, told to the sender and to the log. */
   readonly ignored: readonly string[];
 }
@@ -55,6 +74,8 @@ export interface Message {
   readonly id: string;
   readonly type: MessageType;
   readonly destination: Address;
+  /** Told also when the content is gone, and the files with it. */
+  readonly attachments: readonly Attachment[];
   readonly accepted: Stamp;
   /** When a failed message was queued anew: its age counts from here. */
   retried?: Stamp;
@@ -68,7 +89,7 @@ export interface Message {
   lastReply: string | null;
   /** When a deferred message is due, on the clock of the boot it was deferred in; null: now. */
   due: Stamp | null;
-  /** Null once the content is gone. */
+  /** Null once the content is gone; then the attachments' files are not needed either. */
   place: Place | null;
 }
 

@@ -5,7 +5,16 @@
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
 import type { Address } from '../message/address.js';
-import type { Content, Message, MessageType, Place, Stamp, Status } from '../message/message.js';
+import {
+  type Attachment,
+  type Content,
+  type Message,
+  type MessageType,
+  NO_ATTACHMENTS,
+  type Place,
+  type Stamp,
+  type Status,
+} from '../message/message.js';
 import { emptyState, insert, type KeyEntry, type State } from './state.js';
 
 /** What stands in store.json under `state`. */
@@ -32,6 +41,7 @@ interface MessageDocument {
   /** 1 if left out. */
   type?: MessageType;
   to: Address;
+  attachments?: readonly Attachment[];
   at: Stamp;
   /** 0 if left out. */
   reachMs?: number;
@@ -78,11 +88,12 @@ function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument>
 }
 
 function toMessageDocument(state: State, message: Message): MessageDocument {
-  const { id, type, destination, accepted, reachMs, retried, failed, attempts, lastReply, due, place } =
-    message;
+  const { id, type, destination, attachments, accepted, reachMs, retried, failed } = message;
+  const { attempts, lastReply, due, place } = message;
   const status = message.status === 'sending' ? restingStatus(state, id) : message.status;
   const document: MessageDocument = { id, to: destination, at: accepted };
   if (type !== 1) document.type = type;
+  if (attachments.length > 0) document.attachments = attachments;
   if (reachMs > 0) document.reachMs = reachMs;
   if (retried) document.retried = retried;
   if (failed && place) document.failed = failed;
@@ -120,6 +131,7 @@ function fromMessageDocument(document: MessageDocument): Message {
     id: document.id,
     type: document.type ?? 1,
     destination: document.to,
+    attachments: document.attachments ?? NO_ATTACHMENTS,
     accepted: document.at,
     reachMs: document.reachMs ?? 0,
     status: document.status ?? 'queued',

@@ -4,7 +4,7 @@
  */
 import type { BookEvent } from '../destinations/book.js';
 import type { Address } from '../message/address.js';
-import type { MessageType, Stamp } from '../message/message.js';
+import type { Attachment, MessageType, Stamp } from '../message/message.js';
 
 /** A position in the journal: a segment's number and a byte offset in it. */
 export interface Position {
@@ -31,6 +31,8 @@ export interface AcceptedMessage extends ContentSum {
   readonly id: string;
   readonly type: MessageType;
   readonly destination: Address;
+  /** Left out where there are none. */
+  readonly attachments?: readonly Attachment[];
 }
 
 /** One thing that has happened. Those of one record stand or fall together. */

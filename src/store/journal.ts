@@ -6,10 +6,9 @@
  * one. Its first record says how far the segment before counts, which is as far as it is proven to be on the
  * device; what was written behind that is void there and written anew here. Only journaled-store.ts uses this.
  */
-import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import type { FieldpostError } from '../errors.js';
 import { OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS } from '../limits.js';
 import type { Clock, Timer } from '../system/clock.js';
-import type { DiskFile } from '../system/disk.js';
 import { AppendQueue, type Entry, type Urgency, type Waiter } from './append-queue.js';
 import type { Position } from './event.js';
 import {
@@ -24,6 +23,7 @@ import {
   seal,
 } from './record.js';
 import type { Prepared, Segments } from './segments.js';
+import { asFailure, asTrouble } from './trouble.js';
 
 /** What the ledger hands to the journal. */
 export interface JournalOptions {
@@ -37,6 +37,8 @@ export interface JournalOptions {
   readonly unproven: readonly JournalRecord[];
   /** Called for each record, in order, once it is as sure as asked; again, with contents, if it had to be written anew. */
   readonly apply: (record: JournalRecord, contentsAt: Position) => void;
+  /** Called whenever all that was applied is known to be on the device. */
+  readonly onProven: () => void;
   /** Called when the disk refuses to keep data, and with null when it does so again. */
   readonly onTrouble: (trouble: FieldpostError | null) => void;
 }
@@ -72,6 +74,11 @@ export class Journal {
   /** Bytes appended since the start. */
   get appendedBytes(): number {
     return this.#appendedBytes;
+  }
+
+  /** True while something that was written may be found by the next start, or not. */
+  get isInDoubt(): boolean {
+    return this.#trouble !== null || this.#unproven.length > 0;
   }
 
   /** The end of what has been applied: a snapshot taken in the same synchronous step includes all before it. */
@@ -167,7 +174,7 @@ export class Journal {
       // A failed sync is never repeated on the same file: the kernel may have dropped the pages and called
       // them clean.
       await this.#leave();
-      return await this.#renew(group);
+      return await this.#renew(group, asFailure);
     }
     current.offset += bytes.length;
     this.#appendedBytes += bytes.length;
@@ -190,16 +197,17 @@ export class Journal {
       for (const entry of others) entry.reject(trouble);
       return;
     }
-    if (!(await this.#begin(next, group).catch(() => false))) await this.#renew(group);
+    if (!(await this.#begin(next, group).catch(() => false))) await this.#renew(group, asFailure);
   }
 
   /** Tries the group, and all that is unproven, in a new segment; if that fails too, this is trouble. */
-  async #renew(group: Entry[]): Promise<void> {
+  async #renew(group: Entry[], judge = asTrouble): Promise<void> {
     try {
-      await this.#begin(await this.#options.segments.take(this.#bytesAnew(group)), group);
-      if (this.#trouble) this.#setTrouble(null);
+      const next = await this.#options.segments.take(this.#bytesAnew(group));
+      judge = asFailure;
+      await this.#begin(next, group);
     } catch (error) {
-      const trouble = asTrouble(error);
+      const trouble = judge(error);
       this.#setTrouble(trouble);
       for (const entry of group) entry.reject(trouble);
     }
@@ -218,12 +226,13 @@ export class Journal {
       await segment.file.write(Buffer.concat([head, bytes]), 0);
       await segment.file.sync();
     } catch (error) {
-      await closeQuietly(segment.file);
+      await segment.file.close().catch(() => undefined);
       throw error;
     }
     this.#current = { segment, offset: head.length + bytes.length };
     this.#appendedBytes += this.#current.offset;
     this.#prove(this.#current);
+    if (this.#trouble) this.#setTrouble(null);
     // What is carried was applied before; only where its contents lie is news.
     if (carried.contents.length > 0) this.#apply(movesOf(carried), segment.number, 0);
     this.#settle(group, segment.number, starts);
@@ -242,6 +251,7 @@ export class Journal {
       this.#apply(record, segment, starts[i] ?? 0);
     });
     for (const entry of group) entry.resolve();
+    if (!this.isInDoubt) this.#options.onProven();
   }
 
   #apply(record: JournalRecord, segment: number, start: number): void {
@@ -252,7 +262,8 @@ export class Journal {
   async #leave(): Promise<void> {
     const current = this.#current;
     this.#current = null;
-    if (current) await closeQuietly(current.segment.file);
+    // Whatever close says, the file is not written to again.
+    await current?.segment.file.close().catch(() => undefined);
   }
 
   /** All that was written to the current segment is on the device. */
@@ -282,18 +293,4 @@ export class Journal {
     if (trouble) for (const waiter of this.#syncWaiters.splice(0)) waiter.reject(trouble);
     this.#options.onTrouble(trouble);
   }
-}
-
-function asTrouble(error: unknown): FieldpostError {
-  const code = systemCodeOf(error);
-  return code === 'ENOSPC' || code === 'EDQUOT'
-    ? new FieldpostError('storage-full', 'the disk is full', { cause: error })
-    : new FieldpostError('storage-failed', `the disk refuses to keep data: ${wordsOf(error)}`, {
-        cause: error,
-      });
-}
-
-async function closeQuietly(file: DiskFile): Promise<void> {
-  // Whatever close says, the file is not written to again.
-  await file.close().catch(() => undefined);
 }

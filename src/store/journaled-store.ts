@@ -6,22 +6,27 @@ import assert from 'node:assert';
 import type { AddressBook } from '../destinations/address-book.js';
 import { FieldpostError } from '../errors.js';
 import { SWEEP_MS } from '../limits.js';
-import { type Content, type Draft, isFinal, type Message, type Verdict } from '../message/message.js';
+import {
+  type Attachment,
+  type Content,
+  type Draft,
+  isFinal,
+  type Message,
+  type Verdict,
+} from '../message/message.js';
 import type { Boots } from '../message/stamp.js';
 import type { Timer } from '../system/clock.js';
+import { Acceptance } from './acceptance.js';
 import { keepBook } from './book.js';
 import { Budget, type BudgetLimits } from './budget.js';
 import { Chronicle } from './chronicle.js';
-import { decodeContent, encodeContent, restingStatus } from './document.js';
+import { decodeContent, restingStatus } from './document.js';
 import type { StoreEvent } from './event.js';
-import { IdempotencyKeys } from './idempotency.js';
-import { idMaker } from './ids.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import { countMessages, listMessages, oldestOpen } from './listing.js';
 import type { Reachability } from './reachability.js';
-import { sumOf } from './record.js';
 import type { State } from './state.js';
-import type { Accepted, KeyedContent, Page, QueueCounts, StorageState, Store } from './store.js';
+import type { Accepted, KeyedContent, Page, QueueCounts, StorageState, Store, Upload } from './store.js';
 
 /** What the store is given. */
 export interface StoreOptions extends LedgerOptions {
@@ -33,7 +38,7 @@ export interface StoreOptions extends LedgerOptions {
 /** Opens the store in its directory, making it where there is none. Throws `already-running`. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const ledger = await Ledger.open(options);
-  const store = new JournaledStore(options, ledger, new Budget(options));
+  const store = new JournaledStore(options, ledger);
   await store.sweep();
   return store;
 }
@@ -44,26 +49,25 @@ class JournaledStore implements Store {
   readonly #ledger: Ledger;
   readonly #chronicle: Chronicle;
   readonly #budget: Budget;
-  readonly #makeId: (counter: number) => string;
-  #counter: number;
-  /** Messages handed over but not yet in the journal. */
-  #arriving = 0;
-  readonly #keys: IdempotencyKeys;
+  readonly #acceptance: Acceptance;
   /** Being cancelled just now: not to be sent meanwhile. */
   readonly #leaving = new Set<string>();
   #sending = 0;
   #stopping = false;
   #sweepTimer: Timer | null = null;
 
-  constructor(options: StoreOptions, ledger: Ledger, budget: Budget) {
+  constructor(options: StoreOptions, ledger: Ledger) {
     this.#options = options;
     this.#ledger = ledger;
+    const chronicle = new Chronicle(ledger, options.clock);
+    const budget = new Budget(options, () => ({
+      count: ledger.state.queued.size + ledger.state.deferred.size,
+      bytes: ledger.usedBytes,
+    }));
+    this.#chronicle = chronicle;
     this.#budget = budget;
-    this.#makeId = idMaker(options.randomBytes);
-    this.#counter = ledger.state.counter;
     this.book = keepBook(ledger, budget, options.randomBytes);
-    this.#chronicle = new Chronicle(ledger, options.clock);
-    this.#keys = new IdempotencyKeys(ledger.state.keys, (stamp) => this.#chronicle.ageMs(stamp));
+    this.#acceptance = new Acceptance({ ledger, chronicle, budget, randomBytes: options.randomBytes });
   }
 
   get storeId(): string {
@@ -82,50 +86,14 @@ class JournaledStore implements Store {
     return this.#state.held;
   }
 
+  async upload(expectedBytes: number): Promise<Upload> {
+    this.#assertWorking();
+    return await this.#acceptance.upload(expectedBytes);
+  }
+
   async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
     this.#assertWorking();
-    if (!keyed) return { ids: await this.#acceptNew(drafts, null), replayed: false };
-    const known = this.#keys.idsOf(keyed);
-    if (known) return { ids: known, replayed: true };
-    return { ids: await this.#keys.arriving(keyed, () => this.#acceptNew(drafts, keyed)), replayed: false };
-  }
-
-  async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
-    const contents = drafts.map(({ content }) => encodeContent(content));
-    this.#arriving += drafts.length;
-    try {
-      if (this.#budget.stale) await this.#budget.look();
-      const events = this.#makeRoom(contents);
-      const messages = drafts.map(({ type, destination }, i) => ({
-        id: this.#makeId(++this.#counter),
-        type,
-        destination,
-        ...sumOf(contents[i] as Buffer),
-      }));
-      events.push({ e: 'accepted', ...this.#chronicle.birth(), messages, ...keyed });
-      // Q2: this sync is the promise behind the 202.
-      await this.#chronicle.record(events, contents, 'synced');
-      return messages.map(({ id }) => id);
-    } finally {
-      this.#arriving -= drafts.length;
-    }
-  }
-
-  /** Checks the budget. Content kept only for a possible retry gives way to new messages. */
-  #makeRoom(contents: readonly Buffer[]): StoreEvent[] {
-    const { queued, deferred, kept } = this.#state;
-    const waiting = queued.size + deferred.size + this.#arriving - contents.length;
-    const surplus = waiting + kept.size + contents.length - this.#options.budget.maxQueue;
-    const dropped = [...kept].slice(0, Math.max(0, surplus));
-    const bytes = contents.reduce((sum, content) => sum + content.length, 0);
-    try {
-      this.#budget.check({ count: contents.length, bytes }, waiting, this.#ledger.usedBytes);
-    } catch (error) {
-      // Segments may hold more that is done with than is needed.
-      if (this.#ledger.liveBytes < this.#ledger.usedBytes / 2) void this.#ledger.checkpoint();
-      throw error;
-    }
-    return dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
+    return await this.#acceptance.accept(drafts, keyed);
   }
 
   get(id: string): Message | undefined {
@@ -248,11 +216,15 @@ class JournaledStore implements Store {
     return decodeContent(await this.#ledger.read(message.place));
   }
 
+  openAttachment(attachment: Attachment): AsyncIterable<Buffer> {
+    return this.#ledger.spool.read(attachment);
+  }
+
   /** Lets go of what has been kept long enough, and comes back in an hour. */
   async sweep(): Promise<void> {
     const { clock, keepFailedMs, log } = this.#options;
     const { kept, messages } = this.#state;
-    this.#keys.sweep();
+    this.#acceptance.sweep();
     const ids = [...kept].filter((id) => {
       const failed = messages.get(id)?.failed;
       return failed && this.#chronicle.ageMs(failed) > keepFailedMs;

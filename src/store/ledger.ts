@@ -4,15 +4,8 @@
  */
 import { dirname, join } from 'node:path';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
-import {
-  CHECKPOINT_BYTES_MIN,
-  CHECKPOINT_SNAPSHOT_FACTOR,
-  RELOCATE_BYTES_MIN,
-  RELOCATE_RECORD_BYTES,
-  RELOCATED_EVENT_BYTES,
-  STORAGE_RETRY_MS,
-} from '../limits.js';
-import type { Message, Place } from '../message/message.js';
+import { CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR, STORAGE_RETRY_MS } from '../limits.js';
+import type { Place } from '../message/message.js';
 import { stampOf } from '../message/stamp.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
@@ -21,14 +14,15 @@ import type { Log } from '../system/log.js';
 import type { Urgency } from './append-queue.js';
 import { crc32 } from './crc.js';
 import { Damaged } from './damaged.js';
-import type { ContentSum, StoreEvent } from './event.js';
+import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
 import { Journal } from './journal.js';
-import { sumOf } from './record.js';
+import { relocate } from './relocation.js';
 import { type Replayed, replay } from './replay.js';
 import { Segments } from './segments.js';
 import { type FoundSnapshot, openLow, SnapshotAdapter } from './snapshot.js';
-import { apply, type State } from './state.js';
+import { Spool } from './spool.js';
+import { apply, neededFiles, type State } from './state.js';
 
 /** The world the ledger lives in. */
 export interface LedgerOptions {
@@ -45,6 +39,8 @@ export interface LedgerOptions {
 
 /** The recovered state, and the ways to change it so that it lasts. */
 export class Ledger {
+  /** The attachments' files. What the state no longer needs is removed here, once that is on the device. */
+  readonly spool: Spool;
   readonly #options: LedgerOptions;
   readonly #lock: Lock;
   readonly #segments: Segments;
@@ -75,10 +71,11 @@ export class Ledger {
   }
 
   private constructor(options: LedgerOptions, lock: Lock) {
-    const { disk, directory, historyMax } = options;
+    const { disk, directory, historyMax, randomBytes } = options;
     this.#options = options;
     this.#lock = lock;
     this.#segments = new Segments(disk, join(directory, 'journal'));
+    this.spool = new Spool(disk, join(directory, 'spool'), randomBytes);
     this.#damaged = new Damaged(disk, join(directory, 'damaged'));
     this.#adapter = new SnapshotAdapter({
       disk,
@@ -103,9 +100,13 @@ export class Ledger {
     return this.#damaged.count;
   }
 
-  /** Bytes in journal and damaged/. */
+  /** Bytes in journal, spool and damaged/. */
   get usedBytes(): number {
-    return this.#segments.bytes + this.#damaged.bytes;
+    return this.journalBytes + this.spool.bytes + this.#damaged.bytes;
+  }
+
+  get journalBytes(): number {
+    return this.#segments.bytes;
   }
 
   /** Bytes of the journal that hold content still needed. */
@@ -124,6 +125,18 @@ export class Ledger {
       throw error;
     }
     this.#checkpointIfDue();
+  }
+
+  /** Removes these files once no record that may be found by the next start promises them. */
+  release(files: readonly string[]): void {
+    this.state.released.push(...files);
+    if (!this.#theJournal.isInDoubt) this.#removeReleased();
+  }
+
+  #removeReleased(): void {
+    // Sync the record, then unlink: whatever gave these up is on the device.
+    const files = this.state.released.splice(0);
+    if (files.length > 0) void this.spool.remove(files);
   }
 
   /** Reads a content back. Throws `storage-damaged` if it is lost, and `storage-failed` where that may change. */
@@ -171,6 +184,7 @@ export class Ledger {
     if (this.#bytesSinceCheckpoint > 0 && !this.#trouble) await this.#beginCheckpoint();
     await this.#theJournal.close();
     await this.#segments.close();
+    await this.spool.idle;
     await this.#lock.release();
   }
 
@@ -190,6 +204,7 @@ export class Ledger {
   async #recover(): Promise<void> {
     const { disk, directory, log } = this.#options;
     await this.#segments.open();
+    await this.spool.open();
     await this.#damaged.open();
     await disk.syncDirectory(directory);
     await disk.syncDirectory(dirname(directory)).catch((error) => {
@@ -204,10 +219,17 @@ export class Ledger {
     // Behind a gap history begins anew: in a segment that the next start finds at the end of a snapshot.
     if (unproven.length > 0 || gap) await this.#theJournal.mend();
     this.#checkpointIfDue();
-    if (damagedNew === 0 && !gap) return;
+    if (damagedNew === 0 && !gap) return await this.#sweepSpool();
+    // What cannot be read may have spoken of files that nothing else does: this start leaves them alone.
     log.error('store damaged', { pieces: damagedNew, heldBack, copies: join(directory, 'damaged') });
     // The next start shall not meet the same damage, nor judge these messages once more.
     await this.#beginCheckpoint();
+  }
+
+  /** Files of uploads that were cut off, and of messages that were final in time. */
+  async #sweepSpool(): Promise<void> {
+    this.release(this.spool.strays(neededFiles(this.state)));
+    await this.spool.idle;
   }
 
   /** What lowdb's `read` gives: the good snapshot and all that the journal says happened after it. */
@@ -218,6 +240,8 @@ export class Ledger {
     const replayed = await replay({ segments, damaged, current, previous, historyMax, now });
     const { state, follows, unproven } = replayed;
     if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
+    // Of these the sweep thinks for itself.
+    state.released.length = 0;
     this.#replayed = replayed;
     this.#journal = new Journal({
       segments,
@@ -226,6 +250,7 @@ export class Ledger {
       follows,
       unproven,
       apply: (record, contentsAt) => apply(state, record.events, contentsAt),
+      onProven: () => this.#removeReleased(),
       onTrouble: (trouble) => this.#onTrouble(trouble),
     });
     return state;
@@ -236,7 +261,9 @@ export class Ledger {
     const appended = journal.appendedBytes;
     try {
       // What is done with goes also when there is no room to move the rest.
-      await this.#relocate().catch((error) =>
+      const { maxSpoolBytes } = this.#options.budget;
+      const moving = { ledger: this, journal, segments: this.#segments, old: this.#oldSegments() };
+      await relocate({ ...moving, maxSpoolBytes }).catch((error) =>
         this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }),
       );
       await journal.sync();
@@ -253,37 +280,6 @@ export class Ledger {
   /** Segments that no snapshot needs for a replay. They are kept only for content that lies in them. */
   #oldSegments(): number[] {
     return this.#segments.numbers.filter((segment) => segment < this.#adapter.neededFrom);
-  }
-
-  /** Appends old live content anew where more than as much again is held back with it. */
-  async #relocate(): Promise<void> {
-    const old = new Set(this.#oldSegments().filter((segment) => this.state.liveBytes.has(segment)));
-    const moving = [...this.state.messages.values()].filter(({ place }) => place && old.has(place.segment));
-    let movedBytes = 0;
-    for (const { place } of moving) movedBytes += (place?.length ?? 0) + RELOCATED_EVENT_BYTES;
-    let heldBytes = 0;
-    for (const segment of old) heldBytes += this.#segments.sizeOf(segment);
-    const floor = Math.min(RELOCATE_BYTES_MIN, this.#options.budget.maxSpoolBytes / 4);
-    if (heldBytes - movedBytes <= Math.max(floor, movedBytes)) return;
-    while (moving.length > 0) await this.#moveSome(moving);
-  }
-
-  /** Moves messages off the head of the list, as many as make one record. One that cannot be read stays. */
-  async #moveSome(moving: Message[]): Promise<void> {
-    const contents: Buffer[] = [];
-    const messages: (ContentSum & { id: string })[] = [];
-    let bytes = 0;
-    while (bytes < RELOCATE_RECORD_BYTES) {
-      const message = moving.shift();
-      if (!message) break;
-      const content = message.place && (await this.read(message.place).catch(() => null));
-      if (!content) continue;
-      contents.push(content);
-      messages.push({ id: message.id, ...sumOf(content) });
-      bytes += content.length;
-    }
-    if (messages.length > 0)
-      await this.#theJournal.append({ events: [{ e: 'relocated', messages }], contents }, 'synced');
   }
 
   #onTrouble(trouble: FieldpostError | null): void {

@@ -5,7 +5,14 @@
 import assert from 'node:assert';
 import { applyBook, type Book, emptyBook } from '../destinations/book.js';
 import { IDEMPOTENCY_KEYS_MAX } from '../limits.js';
-import { type Boot, isFinal, type Message, type Place, type Stamp } from '../message/message.js';
+import {
+  type Boot,
+  isFinal,
+  type Message,
+  NO_ATTACHMENTS,
+  type Place,
+  type Stamp,
+} from '../message/message.js';
 import type { AcceptedMessage, ContentSum, Position, StoreEvent } from './event.js';
 import { counterOf } from './ids.js';
 
@@ -41,6 +48,8 @@ export interface State {
   book: Book;
   /** Bytes of content still needed, by the segment they lie in. */
   readonly liveBytes: Map<number, number>;
+  /** Attachments that no message needs any more; whoever removes their files takes them from here. */
+  readonly released: string[];
   /** How many finished messages stay readable. A setting, not part of the history. */
   readonly historyMax: number;
 }
@@ -61,8 +70,17 @@ export function emptyState(historyMax: number): State {
     keys: new Map(),
     book: emptyBook(),
     liveBytes: new Map(),
+    released: [],
     historyMax,
   };
+}
+
+/** The attachments of messages whose content is kept. */
+export function neededFiles({ messages }: State): Set<string> {
+  const needed = new Set<string>();
+  for (const { place, attachments } of messages.values())
+    if (place) for (const { id } of attachments) needed.add(id);
+  return needed;
 }
 
 /** Applies the events of one record. `contentsAt` is where the record's first content begins. */
@@ -161,12 +179,13 @@ function accept(
     if (known.place) setPlace(state, known, place);
     return;
   }
-  const { id, type, destination } = accepted;
+  const { id, type, destination, attachments = NO_ATTACHMENTS } = accepted;
   state.counter = Math.max(state.counter, counterOf(id));
   const message: Message = {
     id,
     type,
     destination,
+    attachments,
     accepted: at,
     reachMs,
     status: 'queued',
@@ -249,5 +268,6 @@ function setPlace(state: State, message: Message, place: Place | null): void {
   };
   if (message.place) count(message.place, -1);
   if (place) count(place, 1);
+  if (message.place && !place) for (const { id } of message.attachments) state.released.push(id);
   message.place = place;
 }

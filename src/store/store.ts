@@ -3,7 +3,7 @@
  */
 
 import type { AddressBook } from '../destinations/address-book.js';
-import type { Content, Draft, Message, Status, Verdict } from '../message/message.js';
+import type { Attachment, Content, Draft, Message, Status, Verdict } from '../message/message.js';
 import type { Boots } from '../message/stamp.js';
 import type { Reachability } from './reachability.js';
 
@@ -51,15 +51,39 @@ export interface Page {
   next: string | null;
 }
 
+/** The files of one request on their way into the spool (Q0, Q1). Nothing of them is promised. */
+export interface Upload {
+  /**
+   * Streams one file to the spool, at the pace of the disk, and resolves when its bytes are synced. `type` is its
+   * media type. Rejects with queue-full, storage-full, storage-failed, or with what the source throws; the file is gone then.
+   */
+  add(
+    file: { readonly name: string; readonly type: string },
+    source: AsyncIterable<Buffer>,
+  ): Promise<Attachment>;
+  /**
+   * Ends the upload, whatever came of it: removes every file that no acceptance took, and gives back the room
+   * that was kept free for it. Never rejects; may be called at any time, and twice.
+   */
+  discard(): Promise<void>;
+}
+
 /** Every message from its acceptance on, and the address book. */
 export interface Store {
   /** Drawn at random when the store was created; 16 hex digits. */
   readonly storeId: string;
 
   /**
+   * Begins an upload, and keeps room for it: of one message in the queue, and of `expectedBytes` on the disk (0
+   * where nobody knows; then it grows with what comes). Throws queue-full, storage-full, storage-failed, stopping.
+   */
+  upload(expectedBytes: number): Promise<Upload>;
+
+  /**
    * Q2: resolves once the drafts and the key are together on stable storage; all or none.
    * Throws queue-full, storage-full, storage-failed (outcome unknown), stopping; with a key also conflict
    * (the first request with it is still under way) and invalid (it was used with other content).
+   * Attachments are taken from their upload, but not where the key is known already.
    */
   accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted>;
 
@@ -98,6 +122,11 @@ export interface Store {
   settle(id: string, verdict: Verdict): Promise<void>;
   /** Reads the content back. Throws storage-damaged if it is not what was accepted. */
   content(message: Message): Promise<Content>;
+  /**
+   * Reads an attachment back, a chunk ahead at most. Throws storage-damaged, before the last chunk is given, if it
+   * is not what was accepted.
+   */
+  openAttachment(attachment: Attachment): AsyncIterable<Buffer>;
 
   /** Writes what is pending, checkpoints, and lets go of the directory. */
   close(): Promise<void>;

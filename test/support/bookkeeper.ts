@@ -3,7 +3,14 @@
  * message by its destination, which is unique in a test. Used by the power-cut, disk-error and kill sweeps.
  */
 import { parseAddress } from '../../src/message/address.js';
-import { type Content, type Draft, isFinal, type Status, type Verdict } from '../../src/message/message.js';
+import {
+  type Content,
+  type Draft,
+  isFinal,
+  NO_ATTACHMENTS,
+  type Status,
+  type Verdict,
+} from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
 
 /** `asked`: no answer yet, may be or not. `promised`: answered. `refused`: never. */
@@ -227,7 +234,13 @@ export function draftTo(name: string, bytes = 200): Draft {
   const destination = parseAddress(`${name}@example.com`);
   if (!destination) throw new Error(`${name} makes no address`);
   const plain = `to ${name} `.padEnd(bytes, 'żółw ');
-  return { type: 1, destination, content: { subject: name, plain, html: '' }, ignored: [] };
+  return {
+    type: 1,
+    destination,
+    content: { subject: name, plain, html: '' },
+    attachments: NO_ATTACHMENTS,
+    ignored: [],
+  };
 }
 
 function nameOf(destination: string): string {

@@ -10,7 +10,7 @@ import type { Ending, Phase, Trouble } from '../../src/delivery/reply.js';
 import { type Envelope, type Session, SessionError } from '../../src/delivery/smtp-session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
-import type { Message, MessageType } from '../../src/message/message.js';
+import { type Message, type MessageType, NO_ATTACHMENTS } from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
 import type { LogFields, LogLevel } from '../../src/system/log.js';
 import { FakeClock } from './clock.js';
@@ -202,7 +202,13 @@ export async function until(holds: () => boolean): Promise<void> {
 /** Accepts `count` messages of a type; gives their ids. */
 export async function post(store: Store, count: number, type: MessageType = 1): Promise<string[]> {
   const content = { subject: 'test', plain: '', html: '' };
-  const draft = { type, destination: 'john@example.com' as Address, content, ignored: [] };
+  const draft = {
+    type,
+    destination: 'john@example.com' as Address,
+    content,
+    attachments: NO_ATTACHMENTS,
+    ignored: [],
+  };
   const { ids } = await store.accept(
     Array.from({ length: count }, () => draft),
     null,

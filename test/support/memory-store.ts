@@ -6,6 +6,7 @@ import { AddressBook } from '../../src/destinations/address-book.js';
 import { applyBook, type Book, emptyBook } from '../../src/destinations/book.js';
 import { FieldpostError } from '../../src/errors.js';
 import {
+  type Attachment,
   type Boot,
   type Content,
   type Draft,
@@ -15,6 +16,7 @@ import {
   type Verdict,
 } from '../../src/message/message.js';
 import { stampOf } from '../../src/message/stamp.js';
+import { crc32 } from '../../src/store/crc.js';
 import { Reachability } from '../../src/store/reachability.js';
 import type {
   Accepted,
@@ -23,6 +25,7 @@ import type {
   QueueCounts,
   StorageState,
   Store,
+  Upload,
 } from '../../src/store/store.js';
 import type { Clock } from '../../src/system/clock.js';
 
@@ -39,6 +42,13 @@ export class MemoryStore implements Store {
   readonly #clock: Clock;
   readonly #messages = new Map<string, Message>();
   readonly #contents = new Map<string, Content>();
+  /** The spool: the octets of each attachment, by its id. Tests damage and remove them. */
+  readonly files = new Map<string, Buffer>();
+  /** Attachments that some message needs. */
+  readonly #needed = new Set<string>();
+  /** Uploads that were begun and not discarded. */
+  uploads = 0;
+  #fileIds = 0;
   readonly #deferrals = new Set<string>();
   /** What a message was before it was taken. */
   readonly #taken = new Map<string, Status>();
@@ -86,6 +96,31 @@ export class MemoryStore implements Store {
     const ids = drafts.map((draft) => this.#add(draft));
     if (keyed !== null) this.#keys.set(keyed.key, { hash: keyed.hash, ids });
     return { ids, replayed: false };
+  }
+
+  async upload(_expectedBytes: number): Promise<Upload> {
+    this.#mayFail();
+    this.uploads++;
+    const ids: string[] = [];
+    let isOver = false;
+    return {
+      add: async ({ name, type }, source) => {
+        const chunks: Buffer[] = [];
+        // A copy: whoever gives a chunk may use its memory again.
+        for await (const chunk of source) chunks.push(Buffer.from(chunk));
+        this.#mayFail();
+        const bytes = Buffer.concat(chunks);
+        const id = `file${++this.#fileIds}`;
+        ids.push(id);
+        this.files.set(id, bytes);
+        return { id, name, type, size: bytes.length, crc: crc32(bytes) };
+      },
+      discard: async () => {
+        if (!isOver) this.uploads--;
+        isOver = true;
+        for (const id of ids) if (!this.#needed.has(id)) this.files.delete(id);
+      },
+    };
   }
 
   get(id: string): Message | undefined {
@@ -194,14 +229,32 @@ export class MemoryStore implements Store {
     return content;
   }
 
+  async *openAttachment({ id, size, crc }: Attachment): AsyncIterable<Buffer> {
+    const bytes = this.files.get(id);
+    if (bytes === undefined || bytes.length !== size || crc32(bytes) !== crc) {
+      throw new FieldpostError('storage-damaged', 'The attachment is not what was accepted');
+    }
+    if (size > 0) yield bytes;
+  }
+
   async close(): Promise<void> {}
 
-  #add({ type, destination, content }: Draft): string {
+  #add({ type, destination, content, attachments }: Draft): string {
     const id = String(this.#messages.size + 1).padStart(8, '0');
     const accepted = stampOf(this.#clock);
     const reachMs = this.reachability.startMs(accepted.bootMs);
     const rest = { attempts: 0, lastReply: null, due: null, place: null };
-    this.#messages.set(id, { id, type, destination, accepted, reachMs, status: 'queued', ...rest });
+    for (const file of attachments) this.#needed.add(file.id);
+    this.#messages.set(id, {
+      id,
+      type,
+      destination,
+      attachments,
+      accepted,
+      reachMs,
+      status: 'queued',
+      ...rest,
+    });
     this.#contents.set(id, content);
     return id;
   }
@@ -210,7 +263,9 @@ export class MemoryStore implements Store {
     message.status = status;
     message.due = null;
     this.#deferrals.delete(message.id);
-    if (status !== 'failed') this.#contents.delete(message.id);
+    if (status === 'failed') return;
+    this.#contents.delete(message.id);
+    for (const { id } of message.attachments) this.files.delete(id);
   }
 
   #known(id: string): Message {

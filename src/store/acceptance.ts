@@ -1,0 +1,160 @@
+/**
+ * The door of the store: takes messages and their files in, each once, all or nothing, and within the budget. Used by
+ * journaled-store.ts.
+ */
+import type { Attachment, Draft } from '../message/message.js';
+import type { Budget, Reservation } from './budget.js';
+import type { Chronicle } from './chronicle.js';
+import { encodeContent } from './document.js';
+import type { AcceptedMessage, StoreEvent } from './event.js';
+import { IdempotencyKeys } from './idempotency.js';
+import { idMaker, type RandomBytes } from './ids.js';
+import type { Ledger } from './ledger.js';
+import { sumOf } from './record.js';
+import type { Accepted, KeyedContent, Upload } from './store.js';
+import { SpoolUpload } from './upload.js';
+
+/** What the door is given. */
+export interface AcceptanceOptions {
+  readonly ledger: Ledger;
+  readonly chronicle: Chronicle;
+  readonly budget: Budget;
+  readonly randomBytes: RandomBytes;
+}
+
+/** One for the store. */
+export class Acceptance {
+  readonly #ledger: Ledger;
+  readonly #chronicle: Chronicle;
+  readonly #budget: Budget;
+  readonly #makeId: (counter: number) => string;
+  #counter: number;
+  readonly #keys: IdempotencyKeys;
+  readonly #uploads = new Set<SpoolUpload>();
+
+  constructor({ ledger, chronicle, budget, randomBytes }: AcceptanceOptions) {
+    this.#ledger = ledger;
+    this.#chronicle = chronicle;
+    this.#budget = budget;
+    this.#makeId = idMaker(randomBytes);
+    this.#counter = ledger.state.counter;
+    this.#keys = new IdempotencyKeys(ledger.state.keys, (stamp) => chronicle.ageMs(stamp));
+  }
+
+  /** Forgets the keys that have served their time. */
+  sweep(): void {
+    this.#keys.sweep();
+  }
+
+  async upload(expectedBytes: number): Promise<Upload> {
+    await this.#budget.look();
+    await this.#makeWay(expectedBytes);
+    const upload: SpoolUpload = new SpoolUpload({
+      spool: this.#ledger.spool,
+      room: this.#budget.reserve({ count: 1, bytes: expectedBytes }),
+      makeRoom: (room, bytes) => this.#makeRoom(room, bytes),
+      onOver: () => this.#uploads.delete(upload),
+    });
+    this.#uploads.add(upload);
+    return upload;
+  }
+
+  /** What nobody had told is asked for when it comes. */
+  async #makeRoom(room: Reservation, bytes: number): Promise<void> {
+    if (room.bytes >= bytes) return;
+    if (this.#budget.stale) await this.#budget.look();
+    await this.#makeWay(bytes - room.bytes);
+    room.add({ count: 0, bytes: bytes - room.bytes });
+  }
+
+  /** Files kept only for a possible retry give way to new ones, the oldest first, if that is of any use. */
+  async #makeWay(bytes: number): Promise<void> {
+    const { kept, messages } = this.#ledger.state;
+    let missing = this.#budget.excess({ count: 0, bytes }).bytes;
+    const ids: string[] = [];
+    for (const id of kept) {
+      const held = bytesOf(messages.get(id)?.attachments ?? []);
+      if (missing <= 0) break;
+      if (held === 0) continue;
+      missing -= held;
+      ids.push(id);
+    }
+    if (ids.length === 0 || missing > 0) return;
+    await this.#ledger.record([{ e: 'dropped', ids }], [], 'synced');
+    await this.#ledger.spool.idle;
+  }
+
+  async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
+    if (!keyed) return { ids: await this.#acceptNew(drafts, null), replayed: false };
+    const known = this.#keys.idsOf(keyed);
+    if (known) return { ids: known, replayed: true };
+    const ids = await this.#keys.arriving(keyed, () => this.#acceptNew(drafts, keyed));
+    return { ids, replayed: false };
+  }
+
+  async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
+    const files = this.#takeFiles(drafts);
+    const contents = drafts.map(({ content }) => encodeContent(content));
+    let room: Reservation | null = null;
+    try {
+      if (this.#budget.stale) await this.#budget.look();
+      const asked = { count: drafts.length, bytes: contents.reduce((sum, { length }) => sum + length, 0) };
+      const events = this.#inTheWay(drafts.length);
+      room = this.#reserve(asked);
+      const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));
+      events.push({ e: 'accepted', ...this.#chronicle.birth(), messages, ...keyed });
+      if (files.length > 0) await this.#ledger.spool.keepNames(files);
+      // Q2: this sync is the promise behind the 202.
+      await this.#chronicle.record(events, contents, 'synced');
+      return messages.map(({ id }) => id);
+    } catch (error) {
+      if (files.length > 0) this.#ledger.release(files);
+      throw error;
+    } finally {
+      room?.end();
+    }
+  }
+
+  /** The drafts' files are ours from here on, whatever comes of it. */
+  #takeFiles(drafts: readonly Draft[]): string[] {
+    const files = drafts.flatMap(({ attachments }) => attachments.map(({ id }) => id));
+    for (const upload of files.length > 0 ? this.#uploads : []) {
+      const own = files.filter((id) => upload.has(id));
+      if (own.length > 0) upload.take(own);
+    }
+    return files;
+  }
+
+  #messageOf({ type, destination, attachments }: Draft, content: Buffer): AcceptedMessage {
+    const id = this.#makeId(++this.#counter);
+    return {
+      id,
+      type,
+      destination,
+      ...(attachments.length > 0 && { attachments }),
+      ...sumOf(content),
+    };
+  }
+
+  #reserve(asked: { count: number; bytes: number }): Reservation {
+    try {
+      return this.#budget.reserve(asked);
+    } catch (error) {
+      // Segments may hold more that is done with than is needed.
+      if (this.#ledger.liveBytes < this.#ledger.journalBytes / 2) void this.#ledger.checkpoint();
+      throw error;
+    }
+  }
+
+  /** Content kept only for a possible retry gives way to new messages, the oldest first. */
+  #inTheWay(count: number): StoreEvent[] {
+    const { kept } = this.#ledger.state;
+    const surplus = this.#budget.excess({ count, bytes: 0 }).count + kept.size;
+    const dropped = [...kept].slice(0, Math.max(0, surplus));
+    return dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
+  }
+}
+
+function bytesOf(attachments: readonly Attachment[]): number {
+  return attachments.reduce((sum, { size }) => sum + size, 0);
+}

@@ -1,0 +1,54 @@
+/**
+ * Old content is appended anew where more than as much again is held back with it in segments that nothing else
+ * needs. A part of the ledger's checkpoint.
+ */
+import { RELOCATE_BYTES_MIN, RELOCATE_RECORD_BYTES, RELOCATED_EVENT_BYTES } from '../limits.js';
+import type { Message, Place } from '../message/message.js';
+import type { ContentSum } from './event.js';
+import type { Journal } from './journal.js';
+import { sumOf } from './record.js';
+import type { Segments } from './segments.js';
+import type { State } from './state.js';
+
+/** What a relocation is given. */
+export interface RelocationOptions {
+  readonly ledger: { readonly state: State; read(place: Place): Promise<Buffer> };
+  readonly journal: Pick<Journal, 'append'>;
+  readonly segments: Pick<Segments, 'sizeOf'>;
+  /** Segments that no snapshot needs for a replay. */
+  readonly old: readonly number[];
+  readonly maxSpoolBytes: number;
+}
+
+/** Moves old content if that is worth it. Rejects like Journal.append. */
+export async function relocate(options: RelocationOptions): Promise<void> {
+  const { segments, maxSpoolBytes } = options;
+  const { state } = options.ledger;
+  const old = new Set(options.old.filter((segment) => state.liveBytes.has(segment)));
+  const moving = [...state.messages.values()].filter(({ place }) => place && old.has(place.segment));
+  let movedBytes = 0;
+  for (const { place } of moving) movedBytes += (place?.length ?? 0) + RELOCATED_EVENT_BYTES;
+  let heldBytes = 0;
+  for (const segment of old) heldBytes += segments.sizeOf(segment);
+  const floor = Math.min(RELOCATE_BYTES_MIN, maxSpoolBytes / 4);
+  if (heldBytes - movedBytes <= Math.max(floor, movedBytes)) return;
+  while (moving.length > 0) await moveSome(moving, options);
+}
+
+/** Moves messages off the head of the list, as many as make one record. One that cannot be read stays. */
+async function moveSome(moving: Message[], { ledger, journal }: RelocationOptions): Promise<void> {
+  const contents: Buffer[] = [];
+  const messages: (ContentSum & { id: string })[] = [];
+  let bytes = 0;
+  while (bytes < RELOCATE_RECORD_BYTES) {
+    const message = moving.shift();
+    if (!message) break;
+    const content = message.place && (await ledger.read(message.place).catch(() => null));
+    if (!content) continue;
+    contents.push(content);
+    messages.push({ id: message.id, ...sumOf(content) });
+    bytes += content.length;
+  }
+  if (messages.length > 0)
+    await journal.append({ events: [{ e: 'relocated', messages }], contents }, 'synced');
+}

@@ -1,0 +1,73 @@
+/**
+ * One file on its way into the spool (Q0): small chunks go together into large writes, at the pace of the disk, and
+ * are summed up on the way. Used by upload.ts.
+ */
+import { SPOOL_WRITE_BYTES } from '../limits.js';
+import type { DiskFile } from '../system/disk.js';
+import { crc32 } from './crc.js';
+import type { Spool } from './spool.js';
+import { asTrouble } from './trouble.js';
+
+/** Begun, written to, and then either finished or abandoned. */
+export class SpoolWriter {
+  readonly id: string;
+  readonly #spool: Spool;
+  readonly #file: DiskFile;
+  /** Asked before anything is written. */
+  readonly #room: (bytes: number) => Promise<void>;
+  readonly #buffer = Buffer.allocUnsafeSlow(SPOOL_WRITE_BYTES);
+  #filled = 0;
+  #size = 0;
+  #crc = 0;
+
+  /** Makes the file. `room` is asked, and throws, before so many bytes are written. */
+  static async begin(spool: Spool, room: (bytes: number) => Promise<void>): Promise<SpoolWriter> {
+    const { id, file } = await spool.create();
+    return new SpoolWriter(spool, id, file, room);
+  }
+
+  private constructor(spool: Spool, id: string, file: DiskFile, room: (bytes: number) => Promise<void>) {
+    this.#spool = spool;
+    this.id = id;
+    this.#file = file;
+    this.#room = room;
+  }
+
+  /** Takes the chunk in; its memory may be used again at once. Throws what `room` throws, storage-full, storage-failed. */
+  async write(chunk: Buffer): Promise<void> {
+    for (let at = 0; at < chunk.length; ) {
+      const taken = chunk.copy(this.#buffer, this.#filled, at);
+      at += taken;
+      this.#filled += taken;
+      if (this.#filled === SPOOL_WRITE_BYTES) await this.#flush();
+    }
+  }
+
+  async #flush(): Promise<void> {
+    const bytes = this.#buffer.subarray(0, this.#filled);
+    await this.#room(bytes.length);
+    this.#crc = crc32(bytes, this.#crc);
+    await this.#file.write(bytes, this.#size).catch(refused);
+    this.#size += bytes.length;
+    this.#spool.grow(this.id, bytes.length);
+    this.#filled = 0;
+  }
+
+  /** Resolves when all of it is synced: what remains is its name. */
+  async finish(): Promise<{ id: string; size: number; crc: number }> {
+    if (this.#filled > 0) await this.#flush();
+    await this.#file.sync().catch(refused);
+    await this.#file.close().catch(() => undefined);
+    return { id: this.id, size: this.#size, crc: this.#crc };
+  }
+
+  /** Closes and removes the file. Never rejects. */
+  async abandon(): Promise<void> {
+    await this.#file.close().catch(() => undefined);
+    await this.#spool.remove([this.id]);
+  }
+}
+
+function refused(error: unknown): never {
+  throw asTrouble(error);
+}

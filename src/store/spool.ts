@@ -1,0 +1,179 @@
+/**
+ * `spool/`: one file for each attachment, named by its id and by nothing a client said. The file is on the device
+ * once it is synced, its name once `keepNames` says so; the record that promises both comes after. A file is
+ * removed only when nothing on the device needs it any more: the ledger sees to that.
+ */
+import { join } from 'node:path';
+import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import { SPOOL_READ_BYTES } from '../limits.js';
+import type { Attachment } from '../message/message.js';
+import type { Disk, DiskFile } from '../system/disk.js';
+import { crc32 } from './crc.js';
+import type { RandomBytes } from './ids.js';
+import { asTrouble } from './trouble.js';
+
+const ID_BYTES = 10;
+const NAME = /^[0-9a-f]{20}$/;
+
+/** How far a new name has come; one that is not mentioned is on the device. A failed sync may have lost it for good. */
+type Standing = 'opening' | 'unsynced' | 'lost';
+
+/** All files in the directory, their bytes, and what is known of their names. */
+export class Spool {
+  readonly #disk: Disk;
+  readonly #directory: string;
+  readonly #randomBytes: RandomBytes;
+  readonly #sizes = new Map<string, number>();
+  #bytes = 0;
+  readonly #names = new Map<string, Standing>();
+  #syncing: Promise<unknown> = Promise.resolve();
+  #nextSync: Promise<void> | null = null;
+  #removing: Promise<void> = Promise.resolve();
+  /** What could not be removed; tried again with the next. */
+  readonly #stuck = new Set<string>();
+
+  constructor(disk: Disk, directory: string, randomBytes: RandomBytes) {
+    this.#disk = disk;
+    this.#directory = directory;
+    this.#randomBytes = randomBytes;
+  }
+
+  /** Bytes in all its files, those under way included. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Makes the directory where it is missing, and learns what is in it. */
+  async open(): Promise<void> {
+    await this.#disk.makeDirectory(this.#directory);
+    for (const name of await this.#disk.list(this.#directory)) {
+      if (!NAME.test(name)) continue;
+      const file = await this.#disk.open(this.#path(name), 'read');
+      this.grow(name, await file.size().finally(() => file.close()));
+    }
+  }
+
+  /** The files that are not among `needed`. */
+  strays(needed: ReadonlySet<string>): string[] {
+    return [...this.#sizes.keys()].filter((id) => !needed.has(id));
+  }
+
+  /** A new, empty file (Q0). Throws storage-full and storage-failed; then there is none. */
+  async create(): Promise<{ id: string; file: DiskFile }> {
+    let id: string;
+    do id = Buffer.from(this.#randomBytes(ID_BYTES)).toString('hex');
+    while (this.#sizes.has(id));
+    this.grow(id, 0);
+    this.#names.set(id, 'opening');
+    try {
+      const file = await this.#disk.open(this.#path(id), 'create');
+      if (this.#names.get(id) === 'opening') this.#names.set(id, 'unsynced');
+      return { id, file };
+    } catch (error) {
+      await this.remove([id]);
+      throw asTrouble(error);
+    }
+  }
+
+  /** Counts bytes that were written to a file. */
+  grow(id: string, bytes: number): void {
+    this.#sizes.set(id, (this.#sizes.get(id) ?? 0) + bytes);
+    this.#bytes += bytes;
+  }
+
+  /** Resolves once the names of these files are on the device (Q1). Calls at the same time share a sync. */
+  async keepNames(ids: readonly string[]): Promise<void> {
+    if (ids.every((id) => !this.#names.has(id))) return;
+    await this.#syncNames();
+    if (ids.some((id) => this.#names.has(id)))
+      throw asTrouble(new Error('the name of a file may have been lost'));
+  }
+
+  #syncNames(): Promise<void> {
+    this.#nextSync ??= this.#syncing.then(() => {
+      this.#nextSync = null;
+      const sync = this.#syncNow();
+      this.#syncing = sync.catch(() => undefined);
+      return sync;
+    });
+    return this.#nextSync;
+  }
+
+  async #syncNow(): Promise<void> {
+    const covered = [...this.#names].filter(([, standing]) => standing === 'unsynced');
+    try {
+      await this.#disk.syncDirectory(this.#directory);
+    } catch (error) {
+      // The kernel may call them clean now: no later sync says anything of these names.
+      for (const id of this.#names.keys()) this.#names.set(id, 'lost');
+      throw asTrouble(error);
+    }
+    for (const [id] of covered) if (this.#names.get(id) === 'unsynced') this.#names.delete(id);
+  }
+
+  /** Removes files. Never rejects: what stays is tried again with the next, and swept at the next start. */
+  remove(ids: readonly string[]): Promise<void> {
+    for (const id of ids) this.#stuck.add(id);
+    this.#removing = this.#removing.then(() => this.#removeStuck());
+    return this.#removing;
+  }
+
+  /** Resolves when nothing is being removed. */
+  get idle(): Promise<void> {
+    return this.#removing;
+  }
+
+  async #removeStuck(): Promise<void> {
+    for (const id of this.#stuck) {
+      try {
+        await this.#disk.remove(this.#path(id));
+      } catch {
+        continue;
+      }
+      this.#stuck.delete(id);
+      this.#names.delete(id);
+      this.#bytes -= this.#sizes.get(id) ?? 0;
+      this.#sizes.delete(id);
+    }
+  }
+
+  /**
+   * Reads an attachment, one chunk ahead. Throws storage-damaged, before the last chunk is given, if it is gone or not
+   * what was accepted; and storage-failed where that may change.
+   */
+  async *read({ id, size, crc }: Attachment): AsyncGenerator<Buffer, void, void> {
+    const file = await this.#disk.open(this.#path(id), 'read').catch(unreadable);
+    const read = (at: number) => file.read(at, Math.min(SPOOL_READ_BYTES, size - at)).catch(unreadable);
+    let ahead: Promise<Buffer> | null = null;
+    try {
+      if ((await file.size().catch(unreadable)) !== size) throw changed();
+      let found = 0;
+      for (let at = 0; at < size; ) {
+        const chunk: Buffer = await (ahead ?? read(at));
+        at += chunk.length;
+        found = crc32(chunk, found);
+        if (chunk.length === 0 || (at === size && found !== crc)) throw changed();
+        ahead = at < size ? read(at) : null;
+        yield chunk;
+      }
+      if (size === 0 && crc !== 0) throw changed();
+    } finally {
+      await ahead?.catch(() => undefined);
+      await file.close().catch(() => undefined);
+    }
+  }
+
+  #path(id: string): string {
+    return join(this.#directory, id);
+  }
+}
+
+function changed(): FieldpostError {
+  return new FieldpostError('storage-damaged', 'a stored attachment is not what was accepted');
+}
+
+function unreadable(error: unknown): never {
+  const lost = ['EIO', 'ENOENT'].includes(systemCodeOf(error));
+  const reason = `a stored attachment cannot be read: ${wordsOf(error)}`;
+  throw new FieldpostError(lost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
+}

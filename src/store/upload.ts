@@ -1,0 +1,84 @@
+/**
+ * The files of one request, from the first byte until an acceptance takes them (Q0, Q1). Made by acceptance.ts.
+ */
+import assert from 'node:assert';
+import { FieldpostError } from '../errors.js';
+import type { Attachment } from '../message/message.js';
+import type { Reservation } from './budget.js';
+import type { Spool } from './spool.js';
+import { SpoolWriter } from './spool-writer.js';
+import type { Upload } from './store.js';
+
+/** What an upload is given. */
+export interface UploadOptions {
+  readonly spool: Spool;
+  readonly room: Reservation;
+  /** Sees to it that so many bytes may be written; throws if they may not. */
+  readonly makeRoom: (room: Reservation, bytes: number) => Promise<void>;
+  /** Called when the upload is over. */
+  readonly onOver: () => void;
+}
+
+/** Over when it was taken or discarded; a file that is still being written is removed then, too. */
+export class SpoolUpload implements Upload {
+  readonly #options: UploadOptions;
+  /** Whole files that nobody took yet. */
+  readonly #whole = new Set<string>();
+  #isOver = false;
+
+  constructor(options: UploadOptions) {
+    this.#options = options;
+  }
+
+  async add(
+    { name, type }: { readonly name: string; readonly type: string },
+    source: AsyncIterable<Buffer>,
+  ): Promise<Attachment> {
+    const { spool, room, makeRoom } = this.#options;
+    this.#mustGoOn();
+    const writer = await SpoolWriter.begin(spool, async (bytes) => {
+      this.#mustGoOn();
+      await makeRoom(room, bytes);
+      room.spend(bytes);
+    });
+    try {
+      for await (const chunk of source) await writer.write(chunk);
+      const written = await writer.finish();
+      this.#mustGoOn();
+      this.#whole.add(written.id);
+      return { ...written, name, type };
+    } catch (error) {
+      await writer.abandon();
+      throw error;
+    }
+  }
+
+  /** True if this file came with this upload, and nobody took it. */
+  has(id: string): boolean {
+    return this.#whole.has(id);
+  }
+
+  /** An acceptance takes the files, and answers for them from here on. */
+  take(ids: readonly string[]): void {
+    for (const id of ids) assert(this.#whole.delete(id), 'an attachment is taken once');
+    this.#end();
+  }
+
+  async discard(): Promise<void> {
+    this.#end();
+    const ids = [...this.#whole];
+    this.#whole.clear();
+    if (ids.length > 0) await this.#options.spool.remove(ids);
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#options.room.end();
+    this.#options.onOver();
+  }
+
+  #mustGoOn(): void {
+    if (this.#isOver) throw new FieldpostError('malformed-request', 'the upload was given up');
+  }
+}
