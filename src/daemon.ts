@@ -55,6 +55,12 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     startedBootMs: clock.bootMs(),
     nudge: () => delivery.nudge(),
     wake: () => delivery.wake(),
+    edited: () => undefined,
+    syncState: () => ({
+      synced: false,
+      lastSyncMs: null,
+      reason: 'No cloud is configured (FIELDPOST_CLOUD): the address book is kept on this device only',
+    }),
     relayState: () => delivery.relayState(),
     outcomes: () => delivery.outcomes,
     clockTrusted: () => clock.trust() !== 'wrong',

@@ -32,7 +32,7 @@ export const POST_HEADERS = {
 const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };
 /** Of the names that clients make up, as many characters go to the log. */
-const LOGGED_CHARS_MAX = 200;
+export const LOGGED_CHARS_MAX = 200;
 
 /** `POST /api/internal/messages` */
 export async function post(exchange: Exchange, context: ApiContext): Promise<void> {

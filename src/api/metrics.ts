@@ -53,6 +53,13 @@ function metricsOf(context: ApiContext): string {
       '1 for the state the relay is in.',
       oneOf(RELAY_STATES, context.relayState().state),
     ),
+    metric('destinations', 'gauge', 'Entries of the address book.', only(store.book.counts.count)),
+    metric(
+      'destinations_synced',
+      'gauge',
+      '1 while the cloud has the address book as it is here.',
+      only(Number(context.syncState().synced)),
+    ),
     metric(
       'storage_state',
       'gauge',

@@ -2,7 +2,8 @@
  * `GET /openapi.json`: the routes table as an OpenAPI 3.1 document. A test holds it against what the routes
  * really answer.
  */
-import { SUBJECT_CHARS_MAX } from '../limits.js';
+import { LANGS } from '../destinations/destination.js';
+import { DESTINATION_NAME_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
 import { STATUSES } from './messages.js';
 import { PROBLEMS } from './problem.js';
 import type { Route, RouteDoc } from './routes.js';
@@ -11,6 +12,10 @@ const text = { type: 'string' };
 const count = { type: 'integer', minimum: 0 };
 const instant = { type: 'string', format: 'date-time' };
 const orNull = (schema: { type: string }) => ({ ...schema, type: [schema.type, 'null'] });
+const destination = {
+  ...text,
+  description: 'email address; E.164 number for types 2 and 3; email address or placeholder for 4',
+};
 const messageType = { type: 'integer', enum: [1, 2, 3, 4], description: '1 email, 2 SMS, 3 phone, 4 push' };
 
 /** An object of exactly these members, all of them always there but those named optional. */
@@ -18,6 +23,13 @@ function record(properties: Readonly<Record<string, object>>, optional: readonly
   const required = Object.keys(properties).filter((name) => !optional.includes(name));
   return { type: 'object', properties, required, additionalProperties: false };
 }
+
+const destinationFields = {
+  type: messageType,
+  destination,
+  lang: { type: 'string', enum: LANGS },
+  name: { ...text, minLength: 1, maxLength: DESTINATION_NAME_CHARS_MAX },
+};
 
 const SCHEMAS = {
   Drafts: {
@@ -30,10 +42,7 @@ const SCHEMAS = {
         'type 1 needs subject, plain or html; types 2 to 4 need message. Unknown fields are ignored and named in the answer.',
       properties: {
         type: messageType,
-        destination: {
-          ...text,
-          description: 'email address; E.164 number for types 2 and 3; placeholder for 4',
-        },
+        destination,
         subject: { ...orNull(text), maxLength: SUBJECT_CHARS_MAX },
         plain: orNull(text),
         html: orNull(text),
@@ -73,6 +82,17 @@ const SCHEMAS = {
     messages: { type: 'array', items: { $ref: '#/components/schemas/Message' } },
     next: orNull(text),
   }),
+  DestinationFields: {
+    type: 'object',
+    required: Object.keys(destinationFields),
+    description: 'Unknown fields are ignored and named in the answer. With PUT the id may be repeated.',
+    properties: { id: count, ...destinationFields },
+  },
+  Destination: record(
+    { id: count, ...destinationFields, ignored: { type: 'array', items: text, minItems: 1 } },
+    ['ignored'],
+  ),
+  Destinations: { type: 'array', items: { $ref: '#/components/schemas/Destination' } },
   Queue: record({
     queued: count,
     sending: count,
@@ -96,7 +116,13 @@ const SCHEMAS = {
       reason: orNull(text),
     }),
     queue: { $ref: '#/components/schemas/Queue' },
-    destinations: record({ count, synced: { type: 'boolean' }, lastSync: orNull(instant) }),
+    destinations: record({
+      count,
+      hidden: { ...count, description: "entries of the cloud's document that are not understood" },
+      synced: { type: 'boolean' },
+      lastSync: orNull(instant),
+      reason: orNull(text),
+    }),
     storage: record({
       state: { type: 'string', enum: ['ok', 'full', 'failed'] },
       reason: orNull(text),
@@ -156,6 +182,7 @@ function operation(doc: RouteDoc): object {
     ...(doc.body && { requestBody: { required: true, content: content(doc.body) } }),
     responses: {
       [doc.status]: { description: 'Done', ...(doc.answer && { content: content(doc.answer) }) },
+      ...(doc.cacheable && { 304: { description: 'It is still what the given ETag stands for' } }),
       ...Object.fromEntries(problems.map((status) => [status, problem(status)])),
     },
   };

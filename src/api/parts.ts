@@ -19,6 +19,9 @@ export interface ApiParts {
   nudge(): void;
   /** Somebody wants it now: a relay that is failing is tried at once, too. */
   wake(): void;
+  /** Somebody has edited the address book. */
+  edited(): void;
+  syncState(): SyncState;
   relayState(): RelayState;
   outcomes(): Outcomes;
   /** True unless the wall clock is known to be wrong (delivery.md, Clock). */
@@ -33,6 +36,16 @@ export interface RelayState {
   /** When it became so, on the wall clock. */
   readonly sinceMs: number;
   /** A sentence a technician understands, or null. */
+  readonly reason: string | null;
+}
+
+/** How well the address book is in step with the cloud's. */
+export interface SyncState {
+  /** True if the cloud has all that was edited here, as far as is known. */
+  readonly synced: boolean;
+  /** When that was last so, on the wall clock; null if it was not since the start. */
+  readonly lastSyncMs: number | null;
+  /** Why it is not so, as a sentence; null if it is, or if nothing is wrong. */
   readonly reason: string | null;
 }
 

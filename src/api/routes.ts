@@ -2,6 +2,7 @@
  * The table of everything that can be called: what answers it, and what openapi.ts says of it. Adding a call
  * is adding a row.
  */
+import * as destinations from './destinations.js';
 import type { Exchange } from './exchange.js';
 import * as messages from './messages.js';
 import { getMetrics } from './metrics.js';
@@ -26,12 +27,15 @@ export interface RouteDoc {
   readonly body?: SchemaName;
   readonly status: number;
   readonly answer?: SchemaName | 'text/plain';
+  /** Has an ETag, and answers 304 to whoever knows it. */
+  readonly cacheable?: true;
   /** Statuses of the problems this route adds to those that every route may answer. */
   readonly problems?: readonly number[];
 }
 
 const MESSAGES = '/api/internal/messages';
 const QUEUE = '/api/internal/queue';
+const { DESTINATIONS } = destinations;
 
 export const ROUTES: readonly Route[] = [
   {
@@ -99,6 +103,54 @@ export const ROUTES: readonly Route[] = [
     path: `${QUEUE}/release`,
     handle: messages.release,
     doc: { summary: 'Resume delivery', status: 202, answer: 'Queue', problems: [507] },
+  },
+  {
+    method: 'GET',
+    path: DESTINATIONS,
+    handle: destinations.list,
+    doc: {
+      summary: 'Whom to tell when this device goes offline',
+      headers: destinations.LIST_HEADERS,
+      status: 200,
+      answer: 'Destinations',
+      cacheable: true,
+    },
+  },
+  {
+    method: 'POST',
+    path: DESTINATIONS,
+    handle: destinations.post,
+    doc: {
+      summary: 'Add a destination; `Location` says where it is',
+      body: 'DestinationFields',
+      status: 201,
+      answer: 'Destination',
+      problems: [409, 413, 415, 422, 507],
+    },
+  },
+  {
+    method: 'GET',
+    path: `${DESTINATIONS}/{id}`,
+    handle: destinations.get,
+    doc: { summary: 'One destination', status: 200, answer: 'Destination', problems: [404] },
+  },
+  {
+    method: 'PUT',
+    path: `${DESTINATIONS}/{id}`,
+    handle: destinations.put,
+    doc: {
+      summary: 'Replace a destination',
+      body: 'DestinationFields',
+      status: 200,
+      answer: 'Destination',
+      problems: [404, 409, 413, 415, 422, 507],
+    },
+  },
+  {
+    method: 'DELETE',
+    path: `${DESTINATIONS}/{id}`,
+    handle: destinations.remove,
+    doc: { summary: 'Remove a destination', status: 204, problems: [404, 507] },
   },
   {
     method: 'GET',

@@ -10,6 +10,7 @@ export function getState(exchange: Exchange, context: ApiContext): void {
   const { store, clock, version } = context;
   const uptimeMs = clock.bootMs() - context.startedBootMs;
   const relay = context.relayState();
+  const { synced, lastSyncMs, reason } = context.syncState();
   exchange.json(200, {
     link: {
       state: 'disabled',
@@ -20,7 +21,12 @@ export function getState(exchange: Exchange, context: ApiContext): void {
     },
     relay: { state: relay.state, since: isoOf(relay.sinceMs), reason: relay.reason },
     queue: store.counts(),
-    destinations: { count: 0, synced: true, lastSync: null },
+    destinations: {
+      ...store.book.counts,
+      synced,
+      lastSync: lastSyncMs === null ? null : isoOf(lastSyncMs),
+      reason,
+    },
     storage: store.storage(),
     clock: { trusted: context.clockTrusted() },
     version,

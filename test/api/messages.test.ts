@@ -329,7 +329,7 @@ test('the state', async (t) => {
     },
     relay: { state: 'failing', since: '2026-01-01T00:00:00.000Z', reason: 'refused' },
     queue,
-    destinations: { count: 0, synced: true, lastSync: null },
+    destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: 'no cloud' },
     storage: { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 },
     clock: { trusted: false },
     version: '1.2.3',
@@ -370,6 +370,8 @@ test('the metrics', async (t) => {
     'fieldpost_outcomes_total{outcome="sent"} 3',
     'fieldpost_relay_state{state="ok"} 1',
     'fieldpost_relay_state{state="failing"} 0',
+    'fieldpost_destinations 0',
+    'fieldpost_destinations_synced 0',
     'fieldpost_storage_state{state="ok"} 1',
     'fieldpost_storage_free_bytes 123456789',
   ]) {

@@ -1,5 +1,6 @@
 /** The OpenAPI document is held against the routes, and against what they really answer. */
 import { type Test, test } from 'tap';
+import { DESTINATIONS } from '../../src/api/destinations.js';
 import { PROBLEMS } from '../../src/api/problem.js';
 import { ROUTES } from '../../src/api/routes.js';
 import { FieldpostError } from '../../src/errors.js';
@@ -131,7 +132,29 @@ test('what is answered is what the document says', async (t) => {
   for (const id of [second, second, 'nope']) await call('DELETE', `${MESSAGES}/{id}`, { id });
   for (const id of [first, second, 'nope']) await call('POST', `${MESSAGES}/{id}/retry`, { id });
   for (const what of ['flush', 'hold', 'release']) await call('POST', `/api/internal/queue/${what}`);
+  const [list, one] = [DESTINATIONS, `${DESTINATIONS}/{id}`];
+  const edit = (method: string, path: string, id: string, value: unknown, type = 'application/json') =>
+    call(method, path, { id, headers: { 'Content-Type': type }, body: JSON.stringify(value) });
+  const john = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
+  const huge = { ...john, name: 'x'.repeat(2 ** 20) };
+  for (const value of [john, john, { ...john, cc: 1, destination: 'x@example.com' }, {}, [], huge]) {
+    await edit('POST', list, '', value);
+    await edit('PUT', one, '1', value);
+  }
+  await edit('POST', list, '', john, 'text/plain');
+  await edit('PUT', one, '1', john, 'text/plain');
+  await edit('PUT', one, '9', john);
+  const { etag = '' } = (await call('GET', list)).headers;
+  await call('GET', list, { headers: { 'If-None-Match': etag } });
+  for (const id of ['1', '9']) await call('GET', one, { id });
+  for (const id of ['2', '9']) await call('DELETE', one, { id });
+  await edit('POST', list, '', { ...john, destination: 'y@example.com' });
+  await edit('PUT', one, '3', john);
+
   api.store.failure = new FieldpostError('storage-full', 'no room');
+  await edit('POST', list, '', { ...john, destination: 'z@example.com' });
+  await edit('PUT', one, '1', { ...john, name: 'z' });
+  await call('DELETE', one, { id: '1' });
   await call('DELETE', `${MESSAGES}/{id}`, { id: first });
   await call('POST', `${MESSAGES}/{id}/retry`, { id: first });
   for (const what of ['flush', 'hold', 'release']) await call('POST', `/api/internal/queue/${what}`);
@@ -139,7 +162,7 @@ test('what is answered is what the document says', async (t) => {
   for (const path of ['/api/internal/state', '/healthz', '/metrics']) await call('GET', path);
 
   for (const { method, path, doc } of ROUTES) {
-    for (const status of [doc.status, ...(doc.problems ?? [])]) {
+    for (const status of [doc.status, ...(doc.cacheable ? [304] : []), ...(doc.problems ?? [])]) {
       t.ok(seen.has(`${method} ${path} ${status}`), `${method} ${path} has been seen to answer ${status}`);
     }
   }

@@ -36,6 +36,7 @@ export interface TestApi extends AsyncDisposable {
   readonly lines: string[];
   readonly listeners: Listeners;
   nudges: number;
+  edits: number;
   wakes: number;
   connect(): Promise<RawClient>;
   /** One request on a connection of its own. */
@@ -49,7 +50,8 @@ export interface CallOptions {
   readonly body?: string | Buffer;
 }
 
-export interface StartOptions extends Partial<Pick<ApiParts, 'patience' | 'relayState' | 'clockTrusted'>> {
+export interface StartOptions
+  extends Partial<Pick<ApiParts, 'patience' | 'relayState' | 'syncState' | 'clockTrusted'>> {
   readonly settings?: Partial<ApiParts['settings']>;
   readonly listen?: ListenConfig;
   readonly store?: MemoryStore;
@@ -72,6 +74,10 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     wake: () => {
       test.wakes++;
     },
+    edited: () => {
+      test.edits++;
+    },
+    syncState: options.syncState ?? (() => ({ synced: false, lastSyncMs: null, reason: 'no cloud' })),
     relayState:
       options.relayState ?? (() => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' })),
     outcomes: () => ({ sent: 3, deferred: 2, failed: 1, expired: 0 }),
@@ -96,6 +102,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     lines,
     listeners,
     nudges: 0,
+    edits: 0,
     wakes: 0,
     connect: () => RawClient.to(address),
     async call(method, path, { headers = {}, body = '' } = {}) {

@@ -1,0 +1,135 @@
+/** The calls of local-api §2, over HTTP. */
+import { type Test, test } from 'tap';
+import { FieldpostError } from '../../src/errors.js';
+import { type Answer, startApi, type TestApi } from '../support/api.js';
+
+const LIST = '/api/internal/offline_notification_destinations';
+const JOHN = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John Doe' };
+const JANE = { type: 2, destination: '+4915112345678', lang: 'de', name: 'Jane Doe' };
+
+function call(api: TestApi, method: string, path: string, value?: unknown, headers = {}): Promise<Answer> {
+  if (value === undefined) return api.call(method, path, { headers });
+  return api.call(method, path, {
+    headers: { 'Content-Type': 'application/json', ...headers },
+    body: typeof value === 'string' ? value : JSON.stringify(value),
+  });
+}
+
+function isProblem(t: Test, answer: Answer, status: number, code: string): void {
+  t.equal(answer.status, status, code);
+  t.equal(answer.headers['content-type'], 'application/problem+json');
+  t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, status, detail: /\S/ });
+}
+
+test('a destination from its addition to its removal', async (t) => {
+  await using api = await startApi();
+  t.same((await call(api, 'GET', LIST)).json, []);
+  const added = await call(api, 'POST', LIST, JOHN);
+  t.equal(added.status, 201);
+  t.same(added.json, { id: 1, ...JOHN });
+  t.equal(added.headers.location, `${LIST}/1`);
+  t.same((await call(api, 'GET', added.headers.location ?? '')).json, added.json);
+  t.same((await call(api, 'POST', LIST, JANE)).json, { id: 2, ...JANE });
+  t.same((await call(api, 'GET', LIST)).json, [
+    { id: 1, ...JOHN },
+    { id: 2, ...JANE },
+  ]);
+  const replaced = await call(api, 'PUT', `${LIST}/1`, { ...JOHN, lang: 'nl' });
+  t.equal(replaced.status, 200);
+  t.same(replaced.json, { id: 1, ...JOHN, lang: 'nl' });
+  t.equal(
+    (await call(api, 'PUT', `${LIST}/1`, replaced.json)).status,
+    200,
+    'what was read can be written back',
+  );
+  const removed = await call(api, 'DELETE', `${LIST}/1`);
+  t.same([removed.status, removed.body], [204, '']);
+  for (const method of ['GET', 'DELETE']) {
+    isProblem(t, await call(api, method, `${LIST}/1`), 404, 'not-found');
+  }
+  isProblem(t, await call(api, 'PUT', `${LIST}/1`, JOHN), 404, 'not-found');
+  t.equal((await call(api, 'POST', LIST, JOHN)).json.id, 3, 'an id is never given again');
+  t.equal(api.edits, 6, 'the sync hears of every edit');
+  t.equal((await call(api, 'GET', '/api/internal/state')).json.destinations.count, 2);
+});
+
+test('every type, every language', async (t) => {
+  await using api = await startApi();
+  const targets = ['a@example.com', '+31612345678', '+31612345678', 'OWNER'];
+  for (const [index, destination] of targets.entries()) {
+    const body = { type: index + 1, destination, lang: 'it', name: 'x' };
+    t.same((await call(api, 'POST', LIST, body)).json, { id: index + 1, ...body });
+  }
+  for (const lang of ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es']) {
+    t.equal((await call(api, 'PUT', `${LIST}/1`, { ...JOHN, lang })).json.lang, lang);
+  }
+});
+
+test('what is refused changes nothing', async (t) => {
+  await using api = await startApi();
+  await call(api, 'POST', LIST, JOHN);
+  await call(api, 'POST', LIST, JANE);
+  const before = await call(api, 'GET', LIST);
+
+  const twice = { ...JANE, type: 1, destination: 'john@EXAMPLE.com' };
+  for (const answer of [await call(api, 'POST', LIST, twice), await call(api, 'PUT', `${LIST}/2`, twice)]) {
+    isProblem(t, answer, 409, 'conflict');
+    t.match(answer.json.detail, /\b1\b/, 'it names the id');
+  }
+  const faulty = await call(api, 'POST', LIST, { type: 1, destination: 'nobody', lang: 'sv' });
+  isProblem(t, faulty, 422, 'invalid');
+  t.match(faulty.json.errors, [{ pointer: '/destination' }, { pointer: '/lang' }, { pointer: '/name' }]);
+  t.match((await call(api, 'PUT', `${LIST}/1`, { ...JOHN, id: 2 })).json, {
+    status: 422,
+    errors: [{ pointer: '/id' }],
+  });
+  isProblem(t, await call(api, 'POST', LIST, [JOHN]), 400, 'malformed-request');
+  isProblem(t, await call(api, 'POST', LIST, '{'), 400, 'malformed-json');
+  isProblem(t, await call(api, 'POST', LIST), 415, 'unsupported-media-type');
+  const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
+  for (const [method, path] of [
+    ['POST', LIST],
+    ['PUT', `${LIST}/1`],
+  ] as const) {
+    isProblem(t, await call(api, method, path, 'name=x', form), 415, 'unsupported-media-type');
+  }
+  for (const id of ['0', '01', '-1', '1.0', 'x', '%31%30', '9007199254740993', '1%2F2']) {
+    isProblem(t, await call(api, 'GET', `${LIST}/${id}`), 404, 'not-found');
+  }
+  const patch = await call(api, 'PATCH', `${LIST}/1`, JOHN);
+  isProblem(t, patch, 405, 'method-not-allowed');
+  t.equal(patch.headers.allow, 'GET, HEAD, PUT, DELETE');
+  api.store.failure = new FieldpostError('storage-failed', 'the disk refuses');
+  for (const method of ['PUT', 'DELETE']) {
+    isProblem(t, await call(api, method, `${LIST}/1`, { ...JOHN, name: 'x' }), 503, 'storage-failed');
+  }
+  api.store.failure = null;
+  t.equal((await call(api, 'GET', LIST)).body, before.body);
+  t.equal(api.edits, 2);
+});
+
+test('fields that are not known are told', async (t) => {
+  await using api = await startApi();
+  const added = await call(api, 'POST', LIST, { id: 7, ...JOHN, phone: '1', uid: 'x' });
+  t.same(added.json, { id: 1, ...JOHN, ignored: ['id', 'phone', 'uid'] });
+  t.ok(api.lines.some((line) => /fields ignored .*destination=1 fields=id,phone,uid/.test(line)));
+  t.same((await call(api, 'PUT', `${LIST}/1`, { id: 1, ...JOHN, x: 1 })).json.ignored, ['x']);
+  t.same((await call(api, 'GET', `${LIST}/1`)).json, { id: 1, ...JOHN });
+});
+
+test('a list that is known is not sent again', async (t) => {
+  await using api = await startApi();
+  const { etag = '' } = (await call(api, 'GET', LIST)).headers;
+  t.match(etag, /^"[^"]+"$/);
+  const ask = (named: string) => call(api, 'GET', LIST, undefined, { 'If-None-Match': named });
+  for (const named of [etag, `W/${etag}`, `"x", ${etag}`, '*']) {
+    const { status, body, headers } = await ask(named);
+    t.same([status, body, headers.etag], [304, '', etag], named);
+  }
+  t.equal((await ask('"x"')).status, 200);
+  await call(api, 'POST', LIST, JOHN);
+  const changed = await ask(etag);
+  t.equal(changed.status, 200);
+  t.not(changed.headers.etag, etag);
+  t.equal((await call(api, 'HEAD', LIST)).headers.etag, changed.headers.etag);
+});
