@@ -5,7 +5,7 @@
 import { checkTogether } from './config/consistency.js';
 import { completeRelay } from './config/endpoints.js';
 import { Findings } from './config/findings.js';
-import { readCertificates, readSecret } from './config/secrets.js';
+import { readClientCertificate, readPem, readSecret } from './config/secrets.js';
 import type { Setting } from './config/setting.js';
 import { SETTINGS, type SettingKey, type SettingValues } from './config/settings.js';
 import { FieldpostError } from './errors.js';
@@ -36,6 +36,8 @@ export interface CloudConfig {
   readonly key: string;
   /** PEM of a private CA, or null for the system's. */
   readonly ca: string | null;
+  /** PEM of what this device shows to the cloud, or null for no mutual TLS. */
+  readonly clientCertificate: { readonly cert: string; readonly key: string } | null;
 }
 
 /** Every setting, complete and checked. */
@@ -104,8 +106,9 @@ export function parseConfig(env: Environment, read: ReadText, device: { hostname
     apiToken: readSecret('FIELDPOST_API_TOKEN', 'api-token', values, env, read, findings),
     cloudKey: readSecret('FIELDPOST_CLOUD_KEY', 'cloud-key', values, env, read, findings),
   };
-  const relayCa = readCertificates('FIELDPOST_RELAY_CA_FILE', values, read, findings);
-  const cloudCa = readCertificates('FIELDPOST_CLOUD_CA_FILE', values, read, findings);
+  const relayCa = readPem('FIELDPOST_RELAY_CA_FILE', values, read, findings);
+  const cloudCa = readPem('FIELDPOST_CLOUD_CA_FILE', values, read, findings);
+  const clientCertificate = readClientCertificate(values, read, findings);
   const relays = (values.FIELDPOST_RELAY ?? []).map((url) => completeRelay(url, values.FIELDPOST_RELAY_USER));
   const cloud =
     values.FIELDPOST_CLOUD !== null && values.FIELDPOST_DEVICE_ID !== null && secrets.cloudKey !== null
@@ -114,6 +117,7 @@ export function parseConfig(env: Environment, read: ReadText, device: { hostname
           deviceId: values.FIELDPOST_DEVICE_ID,
           key: secrets.cloudKey,
           ca: cloudCa,
+          clientCertificate,
         }
       : null;
   const config: Config = {

@@ -100,10 +100,9 @@ export const HEARTBEAT_TIMEOUT_MS = 15 * SECOND_MS;
 export const CLOUD_CALL_TIMEOUT_MS = 30 * SECOND_MS;
 /** A clean stop waits at most this long for the goodbye to the cloud. */
 export const GOODBYE_TIMEOUT_MS = 3 * SECOND_MS;
-/** What a cloud may ask for, at most and at least. */
+/** A cloud may ask for longer pauses than ours, but not for longer ones than this. */
 export const RETRY_AFTER_MS_MAX = HOUR_MS;
-export const HEARTBEAT_MS_MIN = SECOND_MS;
-export const HEARTBEAT_MS_MAX = DAY_MS;
+export const HEARTBEAT_MS_MAX = HOUR_MS;
 export const CLOUD_DOCUMENT_BYTES_MAX = MIB;
 export const CLOUD_ANSWER_BYTES_MAX = 64 * KIB;
 /** An idle connection to the cloud is kept a little longer than one heartbeat, and shorter than most NATs do. */

@@ -91,6 +91,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cli/status.ts': 'test/cli/client.test.ts',
   'src/cloud/answer.ts': 'test/cloud/client.test.ts',
   'src/cloud/error.ts': 'test/cloud/client.test.ts',
+  'src/cloud/link-state.ts': 'test/cloud/link.test.ts',
   'src/network/backoff.ts': 'test/delivery/schedule.test.ts',
   'src/network/words.ts': 'test/delivery/trouble.test.ts',
   'src/message/address.ts': 'test/message/draft.test.ts',

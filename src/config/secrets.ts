@@ -2,6 +2,7 @@
  * The files behind settings: secrets and certificates, read while the configuration is parsed so that a
  * missing one is told at the start. Used by parseConfig.
  */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { Environment, ReadText } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import type { Findings } from './findings.js';
@@ -48,20 +49,50 @@ export function readSecret(
 }
 
 /** The PEM text of the file that `key` names; null where none is named. */
-export function readCertificates(
-  key: 'FIELDPOST_RELAY_CA_FILE' | 'FIELDPOST_CLOUD_CA_FILE',
+export function readPem(
+  key:
+    | 'FIELDPOST_RELAY_CA_FILE'
+    | 'FIELDPOST_CLOUD_CA_FILE'
+    | 'FIELDPOST_CLOUD_CERT_FILE'
+    | 'FIELDPOST_CLOUD_CERT_KEY_FILE',
   values: SettingValues,
   read: ReadText,
   findings: Findings,
 ): string | null {
   const path = values[key];
   if (path === null) return null;
+  const what = key.endsWith('_KEY_FILE') ? 'PRIVATE KEY' : 'CERTIFICATE';
   try {
     const pem = read(path);
-    if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem;
-    findings.problem(key, 'the file holds no PEM certificate (-----BEGIN CERTIFICATE-----)');
+    if (new RegExp(`-----BEGIN [A-Z ]*\\b${what}-----`).test(pem)) return pem;
+    findings.problem(key, `the file holds no PEM ${what.toLowerCase()} (-----BEGIN ${what}-----)`);
   } catch (error) {
     findings.problem(key, `the file is of no use: ${wordsOf(error)}`);
+  }
+  return null;
+}
+
+/** What this device shows to the cloud; null where it shows nothing, or what is given does not fit together. */
+export function readClientCertificate(
+  values: SettingValues,
+  read: ReadText,
+  findings: Findings,
+): { cert: string; key: string } | null {
+  const [certKey, keyKey] = ['FIELDPOST_CLOUD_CERT_FILE', 'FIELDPOST_CLOUD_CERT_KEY_FILE'] as const;
+  const cert = readPem(certKey, values, read, findings);
+  const key = readPem(keyKey, values, read, findings);
+  if (values[certKey] === null && values[keyKey] !== null) {
+    findings.problem(certKey, `${keyKey} is of no use without it: the file with the certificate`);
+  }
+  if (values[certKey] !== null && values[keyKey] === null) {
+    findings.problem(keyKey, `${certKey} needs it: the file with the certificate's private key`);
+  }
+  if (cert === null || key === null) return null;
+  try {
+    if (new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) return { cert, key };
+    findings.problem(keyKey, `the private key is not that of the certificate in ${certKey}`);
+  } catch (error) {
+    findings.problem(keyKey, `the certificate or its key cannot be used: ${wordsOf(error)}`);
   }
   return null;
 }

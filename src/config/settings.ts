@@ -209,6 +209,19 @@ export const SETTINGS = {
     (config) => certificates(config.cloud?.ca),
     "The private CA of the cloud's certificate.",
   ),
+  FIELDPOST_CLOUD_CERT_FILE: optional(
+    caFile,
+    'none',
+    (config) => certificates(config.cloud?.clientCertificate?.cert),
+    'The certificate, with its chain, by which the cloud knows this device (mutual TLS); the key is asked for all the same.',
+  ),
+  FIELDPOST_CLOUD_CERT_KEY_FILE: optional(
+    secretFile,
+    'none',
+    null,
+    "That certificate's private key: PEM, without a passphrase.",
+    SECRET,
+  ),
   FIELDPOST_HEARTBEAT: given(
     duration('5s', '1h'),
     '30s',

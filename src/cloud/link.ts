@@ -1,0 +1,199 @@
+/**
+ * The link to the cloud: sends heartbeats, knows from their ends how the link is, and tells those who want to
+ * know that it is back. daemon.ts builds it where a cloud is configured; the state endpoint asks it.
+ */
+import assert from 'node:assert';
+import { CLOUD_CLOCK_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';
+import type { Clock, Timer } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import { type CloudClient, CloudError, type HeartbeatAnswer, type HeartbeatReport } from './client.js';
+import {
+  firstState,
+  type LinkEvent,
+  type LinkMode,
+  type LinkSettings,
+  type LinkState,
+  overdueMs,
+  step,
+} from './link-state.js';
+
+/** What the link is given. */
+export interface LinkOptions {
+  readonly client: Pick<CloudClient, 'heartbeat'>;
+  readonly config: LinkSettings;
+  /** How the device is just now. */
+  readonly report: () => Pick<HeartbeatReport, 'queue' | 'version'>;
+  /** The link has become online. */
+  readonly onOnline: () => void;
+  /** The ETag of the destinations document, as each good heartbeat tells it. */
+  readonly onDestinations: (etag: string) => void;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/** A state the link was in. */
+export interface LinkPeriod {
+  readonly state: LinkMode;
+  /** Wall time. */
+  readonly sinceMs: number;
+  readonly durationMs: number;
+  readonly reason: string | null;
+}
+
+/** What the state endpoint shows; moments are wall time. */
+export interface LinkView {
+  readonly state: LinkMode;
+  readonly sinceMs: number;
+  /** The last good one; null before the first. */
+  readonly lastHeartbeatMs: number | null;
+  /** A sentence a technician understands; null when there is nothing to say. */
+  readonly reason: string | null;
+  /** The states before this one, the latest first. */
+  readonly history: readonly LinkPeriod[];
+}
+
+/** One heartbeat at a time, and one timer for the next; idle until started. */
+export class Link {
+  readonly #options: LinkOptions;
+  /** Ended states, the latest first; `sinceMs` on the boot's clock. */
+  readonly #history: LinkPeriod[] = [];
+  readonly #stopped = new AbortController();
+  #state: LinkState;
+  #lastMs: number | null = null;
+  #sequence = 0;
+  #beating: Promise<void> | null = null;
+  #timer: Timer | null = null;
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+    this.#state = firstState(options.clock.bootMs());
+  }
+
+  start(): void {
+    assert(this.#sequence === 0);
+    this.#goOn();
+  }
+
+  get isOnline(): boolean {
+    return this.#state.mode === 'online';
+  }
+
+  /** A person wants it now: does not wait for the end of the back-off. */
+  wake(): void {
+    this.#happen({ kind: 'wake' });
+  }
+
+  /** Ends the heartbeat under way and, if the cloud can be reached, says goodbye, for at most GOODBYE_TIMEOUT_MS. */
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    this.#timer?.stop();
+    await this.#beating;
+    if (this.#state.mode === 'online' || this.#state.mode === 'unsteady') await this.#sayGoodbye();
+  }
+
+  /** The link as people see it. */
+  view(): LinkView {
+    const { mode, sinceMs, reason } = this.#state;
+    const { clock } = this.#options;
+    const startMs = clock.wallMs() - clock.bootMs();
+    return {
+      state: mode,
+      sinceMs: startMs + sinceMs,
+      lastHeartbeatMs: this.#lastMs === null ? null : startMs + this.#lastMs,
+      reason,
+      history: this.#history.map((period) => ({ ...period, sinceMs: startMs + period.sinceMs })),
+    };
+  }
+
+  /** Begins what is due now, and sets the timer for what will be. */
+  #goOn(): void {
+    this.#timer?.stop();
+    this.#timer = null;
+    if (this.#stopped.signal.aborted) return;
+    const nowMs = this.#options.clock.bootMs();
+    if (this.#beating === null && nowMs >= this.#state.nextMs) this.#beating = this.#beat();
+    const nextMs = this.#beating === null ? this.#state.nextMs : Number.POSITIVE_INFINITY;
+    const wakeMs = Math.min(nextMs, overdueMs(this.#state));
+    if (wakeMs === Number.POSITIVE_INFINITY) return;
+    this.#timer = this.#options.clock.after(wakeMs - nowMs, () => this.#happen({ kind: 'late' }));
+  }
+
+  /** One heartbeat, and what follows from its end. */
+  async #beat(): Promise<void> {
+    const { client, clock } = this.#options;
+    const begunMs = clock.bootMs();
+    let event: LinkEvent;
+    let answer: HeartbeatAnswer = {};
+    try {
+      answer = await client.heartbeat(this.#report('running'), this.#stopped.signal);
+      this.#lastMs = clock.bootMs();
+      this.#compareClocks(answer, this.#lastMs - begunMs);
+      event = { kind: 'good', ...answer };
+    } catch (error) {
+      if (!(error instanceof CloudError)) throw error;
+      const { message: reason, retryAfterMs } = error;
+      event = { kind: 'failed', reason, ...(retryAfterMs !== null && { retryAfterMs }) };
+    }
+    this.#beating = null;
+    if (this.#stopped.signal.aborted) return;
+    this.#happen(event);
+    if (answer.destinations !== undefined) this.#options.onDestinations(answer.destinations);
+  }
+
+  #report(state: HeartbeatReport['state']): HeartbeatReport {
+    const { clock, report } = this.#options;
+    return {
+      bootId: clock.boot,
+      sequence: ++this.#sequence,
+      uptimeMs: clock.bootMs(),
+      state,
+      ...report(),
+    };
+  }
+
+  /** The cloud knows the time. If our wall clock agrees with it, it is right. */
+  #compareClocks({ serverTimeMs }: HeartbeatAnswer, tookMs: number): void {
+    const { clock } = this.#options;
+    if (serverTimeMs === undefined) return;
+    if (Math.abs(clock.wallMs() - serverTimeMs) <= CLOUD_CLOCK_MS + tookMs) clock.confirm();
+  }
+
+  /** The one place in which the link's state changes. */
+  #happen(event: LinkEvent): void {
+    const { clock, random, config, onOnline } = this.#options;
+    const former = this.#state;
+    this.#state = step(former, event, clock.bootMs(), random(), config);
+    const hasChanged = this.#state.mode !== former.mode;
+    if (hasChanged) this.#tell(former);
+    this.#goOn();
+    if (hasChanged && this.isOnline) onOnline();
+  }
+
+  /** Into the history, and one line into the log. */
+  #tell({ mode: before, sinceMs, reason: formerReason }: LinkState): void {
+    const { log } = this.#options;
+    const { mode, reason } = this.#state;
+    const durationMs = this.#state.sinceMs - sinceMs;
+    this.#history.unshift({ state: before, sinceMs, durationMs, reason: formerReason });
+    this.#history.length = Math.min(this.#history.length, LINK_HISTORY_MAX);
+    const fields = { before, lastedMs: durationMs, reason };
+    if (mode === 'online') log.info('link online', fields);
+    else if (mode === 'unsteady') log.info('link unsteady', fields);
+    else log.warn('link offline', fields);
+  }
+
+  async #sayGoodbye(): Promise<void> {
+    const { client, clock } = this.#options;
+    const control = new AbortController();
+    const patience = clock.after(GOODBYE_TIMEOUT_MS, () => control.abort());
+    try {
+      await client.heartbeat(this.#report('stopping'), control.signal);
+    } catch (error) {
+      // The cloud will notice by itself, a little later.
+      if (!(error instanceof CloudError)) throw error;
+    }
+    patience.stop();
+  }
+}

@@ -1,0 +1,405 @@
+/** The link on a clock that stands still: every transition, the week offline, what the cloud may ask for, the fleet. */
+import t from 'tap';
+import { CloudError, type HeartbeatAnswer, type HeartbeatReport } from '../../src/cloud/client.js';
+import { Link, type LinkOptions } from '../../src/cloud/link.js';
+import {
+  firstState,
+  type LinkEvent,
+  type LinkMode,
+  type LinkState,
+  overdueMs,
+  step,
+} from '../../src/cloud/link-state.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import type { LogFields } from '../../src/system/log.js';
+import { FakeClock, settled } from '../support/clock.js';
+import { fleetReport, simulateFleet } from '../support/fleet.js';
+import { seededRandom, testSeed } from '../support/random.js';
+
+const SETTINGS = { heartbeatMs: 30 * SECOND_MS, backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS };
+const seed = testSeed();
+
+/** A link to a cloud that answers as `answer` says. */
+function bench(options: Partial<LinkOptions> = {}) {
+  const clock = new FakeClock();
+  const made = {
+    clock,
+    answer: (async () => ({})) as (report: HeartbeatReport, signal: AbortSignal) => Promise<HeartbeatAnswer>,
+    reports: [] as HeartbeatReport[],
+    lines: [] as [event: string, fields: LogFields][],
+    /** How often it became online, and the ETags it was told. */
+    onlines: 0,
+    etags: [] as string[],
+    /** When each heartbeat began, since the start. */
+    beatsMs: [] as number[],
+  };
+  const log = (event: string, fields: LogFields = {}) => void made.lines.push([event, fields]);
+  const startMs = clock.bootMs();
+  const link = new Link({
+    client: {
+      heartbeat: (report, signal) => {
+        made.reports.push(report);
+        made.beatsMs.push(clock.bootMs() - startMs);
+        return made.answer(report, signal);
+      },
+    },
+    config: SETTINGS,
+    report: () => ({ queue: { queued: 3, deferred: 2, failed: 1 }, version: '1.2.3' }),
+    onOnline: () => void made.onlines++,
+    onDestinations: (etag) => void made.etags.push(etag),
+    clock,
+    random: () => 0.5,
+    log: { debug: log, info: log, warn: log, error: log },
+    ...options,
+  });
+  return Object.assign(made, { link, mode: () => link.view().state });
+}
+
+const failing =
+  (reason = 'no route', retryAfterMs: number | null = null) =>
+  async () => {
+    throw new CloudError('network', reason, retryAfterMs);
+  };
+
+t.test('every event in every mode', async (t) => {
+  const at = (mode: LinkMode, failures: number): LinkState => ({
+    ...firstState(0),
+    mode,
+    failures,
+    reason: mode === 'online' ? null : 'old',
+  });
+  const good: LinkEvent = { kind: 'good' };
+  const bad: LinkEvent = { kind: 'failed', reason: 'new' };
+  const late: LinkEvent = { kind: 'late' };
+  const wake: LinkEvent = { kind: 'wake' };
+  const [EARLY, LATE] = [20 * SECOND_MS, 30 * SECOND_MS];
+  // As cloud.md has it: one failure is unsteady, three in a row or 30 s are offline, one success is online.
+  const rows: [LinkMode, failures: number, LinkEvent, nowMs: number, LinkMode][] = [
+    ['connecting', 0, good, EARLY, 'online'],
+    ['connecting', 0, bad, EARLY, 'connecting'],
+    ['connecting', 1, bad, EARLY, 'connecting'],
+    ['connecting', 2, bad, EARLY, 'offline'],
+    ['connecting', 0, bad, LATE, 'offline'],
+    ['connecting', 2, good, LATE, 'online'],
+    ['connecting', 1, late, EARLY, 'connecting'],
+    ['connecting', 1, late, LATE, 'offline'],
+    ['connecting', 1, wake, LATE, 'connecting'],
+    ['online', 0, good, LATE, 'online'],
+    ['online', 0, bad, EARLY, 'unsteady'],
+    ['online', 0, bad, LATE, 'unsteady'],
+    ['online', 0, late, LATE, 'online'],
+    ['online', 0, wake, LATE, 'online'],
+    ['unsteady', 1, good, EARLY, 'online'],
+    ['unsteady', 2, good, LATE, 'online'],
+    ['unsteady', 1, bad, EARLY, 'unsteady'],
+    ['unsteady', 2, bad, EARLY, 'offline'],
+    ['unsteady', 1, bad, LATE, 'offline'],
+    ['unsteady', 1, late, EARLY, 'unsteady'],
+    ['unsteady', 1, late, LATE, 'offline'],
+    ['unsteady', 1, wake, EARLY, 'unsteady'],
+    ['offline', 3, good, EARLY, 'online'],
+    ['offline', 3, bad, LATE, 'offline'],
+    ['offline', 3, late, LATE, 'offline'],
+    ['offline', 3, wake, EARLY, 'offline'],
+  ];
+  for (const [mode, failures, event, nowMs, wanted] of rows) {
+    const state = step(at(mode, failures), event, nowMs, 0.5, SETTINGS);
+    const name = `${mode} after ${failures} failures, ${event.kind} at ${nowMs / SECOND_MS} s`;
+    t.equal(state.mode, wanted, name);
+    t.equal(state.sinceMs, wanted === mode ? 0 : nowMs, `${name}: since`);
+    const reason = { good: null, failed: 'new', late: mode === 'online' ? null : 'old', wake: 'old' }[
+      event.kind
+    ];
+    if (!(mode === 'online' && event.kind === 'wake')) t.equal(state.reason, reason, `${name}: reason`);
+    t.equal(Number.isFinite(overdueMs(state)), wanted === 'connecting' || wanted === 'unsteady', name);
+  }
+});
+
+t.test('heartbeats every 30 s ± 10 %, at once at the start', async (t) => {
+  for (const [random, everyS] of [
+    [0, 27],
+    [0.5, 30],
+    [1 - Number.EPSILON, 33],
+  ] as const) {
+    const made = bench({ random: () => random });
+    made.link.start();
+    await made.clock.advance(100 * SECOND_MS);
+    t.same(
+      made.beatsMs.map((ms) => ms / SECOND_MS),
+      [0, everyS, 2 * everyS, 3 * everyS],
+    );
+    t.match(made.reports[3], {
+      bootId: made.clock.boot,
+      sequence: 4,
+      uptimeMs: 60_000 + 3 * everyS * SECOND_MS,
+      state: 'running',
+      queue: { queued: 3, deferred: 2, failed: 1 },
+      version: '1.2.3',
+    });
+  }
+});
+
+t.test('down and up again: each change is told once, with how long the former state lasted', async (t) => {
+  const made = bench();
+  made.link.start();
+  await made.clock.advance(60 * SECOND_MS);
+  t.equal(made.mode(), 'online');
+  t.equal(made.onlines, 1);
+  made.answer = failing('the name cloud.example cannot be resolved');
+  await made.clock.advance(30 * SECOND_MS);
+  t.equal(made.mode(), 'unsteady');
+  await made.clock.advance(2 * SECOND_MS);
+  t.equal(made.mode(), 'unsteady');
+  t.same(made.beatsMs.slice(-2), [90_000, 92_000], 'tried again after 2 s');
+  await made.clock.advance(2 * SECOND_MS);
+  t.match(made.link.view(), { state: 'offline', reason: 'the name cloud.example cannot be resolved' });
+  await made.clock.advance(HOUR_MS);
+  t.equal(made.lines.length, 3, 'nothing is told while nothing changes');
+  made.answer = async () => ({});
+  await made.clock.advance(5 * MINUTE_MS);
+  t.equal(made.mode(), 'online');
+  t.equal(made.onlines, 2);
+  const offlineMs = made.lines[3]?.[1].lastedMs as number;
+  t.ok(offlineMs > HOUR_MS && offlineMs <= HOUR_MS + 5 * MINUTE_MS);
+  const reason = 'the name cloud.example cannot be resolved';
+  t.same(made.lines, [
+    ['link online', { before: 'connecting', lastedMs: 0, reason: null }],
+    ['link unsteady', { before: 'online', lastedMs: 90_000, reason }],
+    ['link offline', { before: 'unsteady', lastedMs: 4000, reason }],
+    ['link online', { before: 'offline', lastedMs: offlineMs, reason: null }],
+  ]);
+  const { history, sinceMs, lastHeartbeatMs } = made.link.view();
+  t.match(history, [
+    { state: 'offline', durationMs: offlineMs, reason, sinceMs: sinceMs - offlineMs },
+    { state: 'unsteady', durationMs: 4000 },
+    { state: 'online', durationMs: 90_000, reason: null },
+    { state: 'connecting', durationMs: 0 },
+  ]);
+  t.ok((lastHeartbeatMs ?? 0) >= sinceMs);
+});
+
+t.test('a cloud that says nothing at all: offline 30 s after the first sign', async (t) => {
+  const made = bench();
+  const silent = async (_: HeartbeatReport, signal: AbortSignal) => {
+    // As the client does: it gives up after 15 s.
+    await new Promise((done) => made.clock.after(15 * SECOND_MS, () => done(undefined)));
+    if (signal.aborted) throw new CloudError('aborted', 'given up');
+    throw new CloudError('network', 'no answer within 15 s');
+  };
+  made.link.start();
+  await made.clock.advance(0);
+  made.answer = silent;
+  await made.clock.advance(30 * SECOND_MS + 15 * SECOND_MS);
+  t.equal(made.mode(), 'unsteady');
+  await made.clock.advance(30 * SECOND_MS - 1);
+  t.equal(made.mode(), 'unsteady');
+  await made.clock.advance(1);
+  t.equal(made.mode(), 'offline', 'also while a heartbeat is under way');
+  const fresh = bench();
+  fresh.answer = silent;
+  fresh.link.start();
+  await fresh.clock.advance(30 * SECOND_MS - 1);
+  t.equal(fresh.mode(), 'connecting');
+  await fresh.clock.advance(1);
+  t.equal(fresh.mode(), 'offline', 'a start is not given longer');
+});
+
+t.test('a link that flaps keeps its back-off; a good minute ends it', async (t) => {
+  const pauses = (goodMs: number) => {
+    let state = firstState(0);
+    let nowMs = 0;
+    const happen = (event: LinkEvent) => {
+      state = step(state, event, nowMs, 0, SETTINGS);
+    };
+    for (let flap = 0; flap < 5; flap++) {
+      happen({ kind: 'good' });
+      nowMs += goodMs;
+      for (let n = 0; n < 3; n++) happen({ kind: 'failed', reason: 'x' });
+    }
+    return state.nextMs - nowMs;
+  };
+  t.equal(pauses(59 * SECOND_MS), 16 * SECOND_MS);
+  t.equal(pauses(60 * SECOND_MS), SECOND_MS);
+});
+
+t.test('the pauses double with full jitter to 5 min, of which at least half is waited', async (t) => {
+  for (const random of [0, 0.5, 1 - Number.EPSILON]) {
+    let state: LinkState = { ...firstState(0), mode: 'offline' };
+    const waits: number[] = [];
+    for (let n = 0; n < 12; n++) {
+      state = step(state, { kind: 'failed', reason: 'x' }, 0, random, SETTINGS);
+      waits.push(state.nextMs);
+    }
+    const full = [1, 2, 4, 8, 16, 32, 64, 128, 256].map((s) => Math.ceil((1 - random) * s * SECOND_MS));
+    const longest = Math.ceil((2 - random) * 150 * SECOND_MS);
+    t.same(
+      waits,
+      [...full, longest, longest, longest].map((ms) => Math.max(1, ms)),
+    );
+  }
+});
+
+t.test(`a week offline: no more than 20 timers in any hour (seed ${seed})`, async (t) => {
+  const made = bench({ random: seededRandom(seed) });
+  made.answer = failing();
+  made.link.start();
+  await made.clock.advance(HOUR_MS);
+  let most = 0;
+  for (let hour = 1; hour < 7 * 24; hour++) {
+    const before = made.clock.fired;
+    // The link has one timer, so the clock may go from one to the next without waiting for turns in between.
+    await made.clock.advance(HOUR_MS);
+    most = Math.max(most, made.clock.fired - before);
+  }
+  t.ok(most <= 20, `${most} timers in the worst hour`);
+  t.equal(made.clock.pending, 1);
+  t.equal(made.lines.length, 1, 'and one line in the log');
+  made.answer = async () => ({});
+  await made.clock.advance(5 * MINUTE_MS);
+  t.equal(made.mode(), 'online');
+});
+
+t.test('the cloud may slow us down, within reason', async (t) => {
+  const cases: [HeartbeatAnswer, nextS: number][] = [
+    [{ heartbeatMs: 120_000 }, 120],
+    [{ heartbeatMs: 1000 }, 30],
+    [{ heartbeatMs: 9e15 }, 3600],
+    [{ retryAfterMs: 5000 }, 30],
+    [{ retryAfterMs: 600_000 }, 630],
+  ];
+  for (const [answer, nextS] of cases) {
+    const made = bench();
+    made.answer = async () => answer;
+    made.link.start();
+    await made.clock.advance(DAY_MS / 4);
+    t.equal(made.beatsMs[1], nextS * SECOND_MS, JSON.stringify(answer));
+  }
+  const made = bench();
+  made.answer = failing('it asks us to slow down', 600_000);
+  made.link.start();
+  await made.clock.advance(30 * SECOND_MS);
+  t.equal(made.mode(), 'offline', 'a failed heartbeat is one, however politely');
+  made.link.wake();
+  await made.clock.advance(600 * SECOND_MS - 1);
+  t.equal(made.beatsMs.length, 2 - 1, 'nobody hurries a cloud that wants to be left alone');
+  await made.clock.advance(MINUTE_MS);
+  t.equal(made.beatsMs[1], 630 * SECOND_MS, 'a little later than asked, for a fleet is told the same');
+});
+
+t.test('a person need not wait for the back-off', async (t) => {
+  const made = bench();
+  made.answer = failing();
+  made.link.start();
+  await made.clock.advance(HOUR_MS);
+  const beats = made.beatsMs.length;
+  made.answer = async () => ({});
+  made.link.wake();
+  await settled();
+  t.equal(made.beatsMs.length, beats + 1);
+  t.equal(made.mode(), 'online');
+  made.link.wake();
+  await settled();
+  t.equal(made.beatsMs.length, beats + 1, 'online there is nothing to hurry');
+});
+
+t.test('a clean stop says so; what is under way ends, and nobody waits long', async (t) => {
+  const made = bench();
+  made.link.start();
+  await made.clock.advance(0);
+  await made.link.stop();
+  t.match(made.reports[1], { state: 'stopping', sequence: 2 });
+  await made.clock.advance(HOUR_MS);
+  t.equal(made.reports.length, 2);
+  t.equal(made.clock.pending, 0);
+
+  const hung = bench();
+  hung.link.start();
+  await hung.clock.advance(0);
+  hung.answer = (_, signal) =>
+    new Promise((_, reject) => {
+      const giveUp = () => reject(new CloudError('aborted', 'given up'));
+      signal.addEventListener('abort', giveUp);
+    });
+  await hung.clock.advance(30 * SECOND_MS);
+  t.equal(hung.reports.length, 2, 'one is under way');
+  let isStopped = false;
+  const stopped = hung.link.stop().then(() => {
+    isStopped = true;
+  });
+  await hung.clock.advance(3 * SECOND_MS - 1);
+  t.notOk(isStopped);
+  await hung.clock.advance(1);
+  await stopped;
+  t.equal(hung.clock.pending, 0);
+  t.equal(hung.mode(), 'online', 'what we gave up ourselves says nothing of the link');
+
+  const offline = bench();
+  offline.answer = failing();
+  offline.link.start();
+  await offline.clock.advance(MINUTE_MS);
+  const beats = offline.reports.length;
+  await offline.link.stop();
+  t.equal(offline.reports.length, beats, 'where nobody hears it nothing is said');
+});
+
+t.test("the wall clock is confirmed where it agrees with the cloud's, and only there", async (t) => {
+  for (const [aheadMs, trust] of [
+    [0, 'confirmed'],
+    [5000, 'confirmed'],
+    [-5000, 'confirmed'],
+    [6000, 'plausible'],
+    [-6000, 'plausible'],
+  ] as const) {
+    const made = bench();
+    made.answer = async () => ({ serverTimeMs: made.clock.wallMs() + aheadMs });
+    made.link.start();
+    await made.clock.advance(0);
+    t.equal(made.clock.trust(), trust, String(aheadMs));
+  }
+});
+
+t.test('the ETag of each good heartbeat is passed on, after the link is known to be online', async (t) => {
+  const seen: string[] = [];
+  const made = bench({
+    onOnline: () => void seen.push('online'),
+    onDestinations: (etag) => void seen.push(etag),
+  });
+  made.answer = async () => ({ destinations: '"v1"' });
+  made.link.start();
+  await made.clock.advance(30 * SECOND_MS);
+  t.same(seen, ['online', '"v1"', '"v1"']);
+});
+
+t.test('a leap of the wall clock moves what is shown, and nothing else', async (t) => {
+  const made = bench();
+  made.link.start();
+  await made.clock.advance(10 * SECOND_MS);
+  const before = made.link.view();
+  made.clock.leap(DAY_MS);
+  const after = made.link.view();
+  t.equal(after.sinceMs - before.sinceMs, DAY_MS);
+  t.equal((after.lastHeartbeatMs ?? 0) - (before.lastHeartbeatMs ?? 0), DAY_MS);
+  await made.clock.advance(20 * SECOND_MS);
+  t.equal(made.beatsMs.length, 2);
+});
+
+t.test('a hundred states are remembered', async (t) => {
+  const made = bench();
+  made.link.start();
+  let isGood = true;
+  made.answer = async () => {
+    isGood = !isGood;
+    if (!isGood) throw new CloudError('network', 'lost');
+    return {};
+  };
+  await made.clock.advance(2 * HOUR_MS);
+  t.equal(made.link.view().history.length, 100);
+});
+
+t.test(`a fleet whose cloud was gone for an hour comes back gently (seed ${seed})`, async (t) => {
+  for (const silent of [false, true]) {
+    const figures = simulateFleet({ devices: 2000, random: seededRandom(seed), silent });
+    t.ok(figures.peakAfter < 3 * figures.steady, fleetReport(2000, HOUR_MS, figures));
+    t.ok(figures.allOnlineMs <= 5 * MINUTE_MS + 20 * SECOND_MS, `all within ${figures.allOnlineMs} ms`);
+  }
+});
