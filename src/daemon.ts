@@ -3,7 +3,8 @@
  * another is handed to it here.
  */
 import { createApi } from './api/server.js';
-import type { Config, ListenConfig } from './config.js';
+import type { Link } from './cloud/link.js';
+import type { CloudConfig, Config, ListenConfig } from './config.js';
 import { Delivery } from './delivery/loop.js';
 import { wordsOf } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
@@ -23,7 +24,6 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly version: string;
 }
 
-/** A daemon that runs. */
 /** What is running. */
 export interface Daemon {
   /** Where the local API listens; port 0 has become the port that was found. */
@@ -46,6 +46,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     budget: config,
   });
   const delivery = createDelivery(config, system, store);
+  const cloud = config.cloud && (await openCloud(config, config.cloud, system, store, delivery));
   const api = createApi({
     store,
     settings: config,
@@ -54,20 +55,25 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     version,
     startedBootMs: clock.bootMs(),
     nudge: () => delivery.nudge(),
-    wake: () => delivery.wake(),
     edited: () => undefined,
     syncState: () => ({
       synced: false,
       lastSyncMs: null,
       reason: 'No cloud is configured (FIELDPOST_CLOUD): the address book is kept on this device only',
     }),
+    wake: () => {
+      delivery.wake();
+      cloud?.link.wake();
+    },
     relayState: () => delivery.relayState(),
+    linkState: () => cloud?.link.view() ?? null,
     outcomes: () => delivery.outcomes,
     clockTrusted: () => clock.trust() !== 'wrong',
   });
   try {
     const listeners = await openListeners(config.listen, (kind) => api.makeServer(kind));
     delivery.start();
+    cloud?.link.start();
     const { queued, deferred } = store.counts();
     log.info('started', { version, listen: listeners.addresses.map(nameOf).join(','), queued, deferred });
     return {
@@ -77,7 +83,9 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
           async () => log.info('stopping'),
           // A listener is closed once its last connection is; ending those is the api's part.
           async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
+          async () => cloud?.link.stop(),
           () => delivery.stop(),
+          async () => cloud?.close(),
           () => store.close(),
           async () => log.info('stopped'),
         ]),
@@ -86,6 +94,41 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     await store.close();
     throw error;
   }
+}
+
+/** What is there once a cloud is configured. */
+interface Cloud {
+  readonly link: Link;
+  close(): void;
+}
+
+/** Builds the cloud's side. Loaded only here: a daemon without a cloud carries none of it about. */
+async function openCloud(
+  config: Config,
+  cloud: CloudConfig,
+  system: System,
+  store: Store,
+  delivery: Delivery,
+): Promise<Cloud> {
+  const [{ openHttps }, { createCloudClient }, { Link }] = await Promise.all([
+    import('./system/https.js'),
+    import('./cloud/client.js'),
+    import('./cloud/link.js'),
+  ]);
+  const { version } = system;
+  const https = openHttps({ ...cloud, ...system });
+  const link = new Link({
+    client: createCloudClient(cloud, { send: https.send, ...system }),
+    config,
+    report() {
+      const { queued, sending, deferred, failed } = store.counts();
+      return { queue: { queued: queued + sending, deferred, failed }, version };
+    },
+    onOnline: () => delivery.wake(),
+    onDestinations: () => undefined,
+    ...system,
+  });
+  return { link, close: () => https.close() };
 }
 
 /** Does each step, also after one that failed; throws the first failure at the end. */

@@ -5,8 +5,11 @@ import { nearest } from '../src/config/nearest.js';
 import type { Setting } from '../src/config/setting.js';
 import { SETTINGS } from '../src/config/settings.js';
 import { type Config, describeConfig, type Environment, formatProblem, parseConfig } from '../src/config.js';
+import { makeCertificate } from './support/certificate.js';
 
 const PEM = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n';
+/** A certificate whose key is known. */
+const OWN = makeCertificate({ name: 'device' });
 
 /** Parses `env` with `files` on the device `gateway-7`. */
 function parse(env: Environment, files: Record<string, string> = {}, hostname = 'gateway-7') {
@@ -69,7 +72,14 @@ t.test('an empty value is no value; blanks around one do not count', async (t) =
 });
 
 t.test('every setting reaches its own field', async (t) => {
-  const files = { '/k/pw': 'hunter2\n', '/k/token': 'abc', '/k/cloud': 'key\r\n', '/k/ca': PEM };
+  const files = {
+    '/k/pw': 'hunter2\n',
+    '/k/token': 'abc',
+    '/k/cloud': 'key\r\n',
+    '/k/ca': PEM,
+    '/k/cert': OWN.cert,
+    '/k/key': OWN.key,
+  };
   const env: Record<string, [value: string, path: (config: Config) => unknown, wanted: unknown]> = {
     FIELDPOST_RELAY: ['smtp://u@r:26', (c) => c.relays[0]?.port, 26],
     FIELDPOST_RELAY_USER: ['other', (c) => c.relays[0]?.user, 'u'],
@@ -95,6 +105,8 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_DEVICE_ID: ['dev-1', (c) => c.cloud?.deviceId, 'dev-1'],
     FIELDPOST_CLOUD_KEY_FILE: ['/k/cloud', (c) => c.cloud?.key, 'key'],
     FIELDPOST_CLOUD_CA_FILE: ['/k/ca', (c) => c.cloud?.ca, PEM],
+    FIELDPOST_CLOUD_CERT_FILE: ['/k/cert', (c) => c.cloud?.clientCertificate?.cert, OWN.cert],
+    FIELDPOST_CLOUD_CERT_KEY_FILE: ['/k/key', (c) => c.cloud?.clientCertificate?.key, OWN.key],
     FIELDPOST_HEARTBEAT: ['7s', (c) => c.heartbeatMs, 7000],
     FIELDPOST_MAX_BODY: ['2KiB', (c) => c.maxBodyBytes, 2048],
     FIELDPOST_MAX_BATCH: ['9', (c) => c.maxBatch, 9],
@@ -286,7 +298,16 @@ t.test('where a secret comes from', async (t) => {
 });
 
 t.test('secrets and files that are of no use', async (t) => {
-  const files = { '/empty': '\n', '/blank': 'a b', '/text': 'no pem' };
+  const other = makeCertificate({ name: 'other' });
+  const files = {
+    '/empty': '\n',
+    '/blank': 'a b',
+    '/text': 'no pem',
+    '/ca': PEM,
+    '/cert': OWN.cert,
+    '/key': OWN.key,
+    '/other': other.key,
+  };
   const cases: [Environment, RegExp][] = [
     [{ FIELDPOST_API_TOKEN_FILE: '/missing' }, /FIELDPOST_API_TOKEN_FILE: the file \/missing .*ENOENT/],
     [{ FIELDPOST_API_TOKEN_FILE: '/empty' }, /it is empty/],
@@ -297,10 +318,19 @@ t.test('secrets and files that are of no use', async (t) => {
     [{ FIELDPOST_RELAY_CA_FILE: '/missing' }, /ENOENT/],
     [{ FIELDPOST_RELAY_CA_FILE: '/text' }, /no PEM/],
     [{ CREDENTIALS_DIRECTORY: '', FIELDPOST_CLOUD_CA_FILE: '/text' }, /no PEM/],
+    [{ FIELDPOST_CLOUD_CERT_FILE: '/cert' }, /CERT_KEY_FILE: FIELDPOST_CLOUD_CERT_FILE needs it/],
+    [
+      { FIELDPOST_CLOUD_CERT_KEY_FILE: '/key' },
+      /CERT_FILE: FIELDPOST_CLOUD_CERT_KEY_FILE is of no use without/,
+    ],
+    [{ FIELDPOST_CLOUD_CERT_FILE: '/cert', FIELDPOST_CLOUD_CERT_KEY_FILE: '/text' }, /no PEM private key/],
+    [{ FIELDPOST_CLOUD_CERT_FILE: '/cert', FIELDPOST_CLOUD_CERT_KEY_FILE: '/other' }, /not that of the/],
+    [{ FIELDPOST_CLOUD_CERT_FILE: '/ca', FIELDPOST_CLOUD_CERT_KEY_FILE: '/key' }, /cannot be used/],
   ];
   for (const [env, words] of cases) {
     const { problems } = parse(env, files);
     t.match(problems, [words], JSON.stringify(env));
+    t.equal(problems.length, 1, 'one cause, one problem');
     t.notMatch(problems.join(), /hunter2/);
   }
 });

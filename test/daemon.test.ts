@@ -9,6 +9,8 @@ import { systemClock } from '../src/system/clock.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
 import { createLog } from '../src/system/log.js';
+import { DEVICE, fakeCloud, KEY } from './support/cloud.js';
+import { until } from './support/delivery.js';
 
 function world(): { system: System; lines: string[] } {
   const lines: string[] = [];
@@ -86,6 +88,36 @@ t.test('from the post to the relay, and the same after a restart', async (t) => 
   t.equal(arrived.length, 1);
   t.match(arrived[0], /^Subject: kept\r$/m);
   t.match(arrived[0], new RegExp(`^Message-ID: <${id}\\.[0-9a-f]{16}@device\\.example>\r$`, 'm'));
+});
+
+t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
+  await using cloud = await fakeCloud();
+  const { system, lines } = world();
+  const daemon = await createDaemon(
+    configOf({
+      FIELDPOST_STATE_DIR: t.testdir(),
+      FIELDPOST_CLOUD: cloud.url,
+      FIELDPOST_DEVICE_ID: DEVICE,
+      FIELDPOST_CLOUD_KEY: KEY,
+      FIELDPOST_HEARTBEAT: '5s',
+    }),
+    system,
+  );
+  const address = nameOf(daemon.addresses[0] as never);
+  const stateOf = async () =>
+    ((await (await fetch(`http://${address}/api/internal/state`)).json()) as { link: { state: string } })
+      .link;
+  await until(() => lines.some((line) => line.includes('link online')));
+  t.match(await stateOf(), { state: 'online', reason: null, history: [{ state: 'connecting' }] });
+  t.match(cloud.calls[0]?.body, {
+    bootId: system.clock.boot,
+    sequence: 1,
+    state: 'running',
+    queue: { queued: 0, deferred: 0, failed: 0 },
+    version: '0.0.0',
+  });
+  await daemon.stop();
+  t.match(cloud.calls.at(-1)?.body, { state: 'stopping' });
 });
 
 t.test('one that cannot listen leaves nothing running', async (t) => {

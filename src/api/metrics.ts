@@ -6,6 +6,7 @@ import type { ApiContext } from './parts.js';
 
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 const RELAY_STATES = ['none', 'unknown', 'ok', 'failing'];
+const LINK_STATES = ['disabled', 'connecting', 'online', 'unsteady', 'offline'];
 const STORAGE_STATES = ['ok', 'full', 'failed'];
 
 type Kind = 'gauge' | 'counter';
@@ -59,6 +60,12 @@ function metricsOf(context: ApiContext): string {
       'gauge',
       '1 while the cloud has the address book as it is here.',
       only(Number(context.syncState().synced)),
+    ),
+    metric(
+      'link_state',
+      'gauge',
+      '1 for the state the cloud link is in.',
+      oneOf(LINK_STATES, context.linkState()?.state ?? 'disabled'),
     ),
     metric(
       'storage_state',

@@ -108,7 +108,10 @@ const SCHEMAS = {
       since: instant,
       lastHeartbeat: orNull(instant),
       reason: orNull(text),
-      history: { type: 'array' },
+      history: {
+        type: 'array',
+        items: record({ state: text, since: instant, durationMs: count, reason: orNull(text) }),
+      },
     }),
     relay: record({
       state: { type: 'string', enum: ['none', 'unknown', 'ok', 'failing'] },

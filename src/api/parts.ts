@@ -23,6 +23,8 @@ export interface ApiParts {
   edited(): void;
   syncState(): SyncState;
   relayState(): RelayState;
+  /** Null: no cloud is configured. */
+  linkState(): LinkState | null;
   outcomes(): Outcomes;
   /** True unless the wall clock is known to be wrong (delivery.md, Clock). */
   clockTrusted(): boolean;
@@ -47,6 +49,23 @@ export interface SyncState {
   readonly lastSyncMs: number | null;
   /** Why it is not so, as a sentence; null if it is, or if nothing is wrong. */
   readonly reason: string | null;
+}
+
+/** The link to the cloud; all moments are on the wall clock. */
+export interface LinkState {
+  readonly state: 'connecting' | 'online' | 'unsteady' | 'offline';
+  readonly sinceMs: number;
+  /** The last good one, or null. */
+  readonly lastHeartbeatMs: number | null;
+  /** A sentence a technician understands, or null. */
+  readonly reason: string | null;
+  /** The states before this one, the latest first. */
+  readonly history: readonly {
+    readonly state: string;
+    readonly sinceMs: number;
+    readonly durationMs: number;
+    readonly reason: string | null;
+  }[];
 }
 
 /** How many attempts ended in what, since the start. */

@@ -3,7 +3,7 @@
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';
-import type { ApiContext } from './parts.js';
+import type { ApiContext, LinkState } from './parts.js';
 
 /** `GET /api/internal/state` */
 export function getState(exchange: Exchange, context: ApiContext): void {
@@ -12,13 +12,7 @@ export function getState(exchange: Exchange, context: ApiContext): void {
   const relay = context.relayState();
   const { synced, lastSyncMs, reason } = context.syncState();
   exchange.json(200, {
-    link: {
-      state: 'disabled',
-      since: isoOf(clock.wallMs() - uptimeMs),
-      lastHeartbeat: null,
-      reason: 'No cloud is configured (FIELDPOST_CLOUD)',
-      history: [],
-    },
+    link: linkView(context.linkState(), clock.wallMs() - uptimeMs),
     relay: { state: relay.state, since: isoOf(relay.sinceMs), reason: relay.reason },
     queue: store.counts(),
     destinations: {
@@ -39,6 +33,22 @@ export function getHealth(exchange: Exchange, { store }: ApiContext): void {
   const { state, reason } = store.storage();
   if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
   exchange.send(200, 'text/plain', 'ok');
+}
+
+/** The link as clients see it; a daemon without a cloud has been without since its start. */
+function linkView(link: LinkState | null, startedMs: number): object {
+  if (link === null) {
+    const reason = 'No cloud is configured (FIELDPOST_CLOUD)';
+    return { state: 'disabled', since: isoOf(startedMs), lastHeartbeat: null, reason, history: [] };
+  }
+  const { state, sinceMs, lastHeartbeatMs, reason, history } = link;
+  return {
+    state,
+    since: isoOf(sinceMs),
+    lastHeartbeat: lastHeartbeatMs === null ? null : isoOf(lastHeartbeatMs),
+    reason,
+    history: history.map(({ sinceMs, ...rest }) => ({ ...rest, since: isoOf(sinceMs) })),
+  };
 }
 
 function isoOf(wallMs: number): string {

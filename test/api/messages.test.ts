@@ -337,6 +337,31 @@ test('the state', async (t) => {
   });
 });
 
+test('the state tells how the link is and was', async (t) => {
+  const sinceMs = Date.UTC(2026, 10, 20, 8);
+  const reason = 'the name cloud.example cannot be resolved';
+  await using api = await startApi({
+    linkState: () => ({
+      state: 'offline',
+      sinceMs,
+      lastHeartbeatMs: sinceMs - 4000,
+      reason,
+      history: [{ state: 'unsteady', sinceMs: sinceMs - 4000, durationMs: 4000, reason }],
+    }),
+  });
+  const { json } = await api.call('GET', '/api/internal/state');
+  t.same(json.link, {
+    state: 'offline',
+    since: '2026-11-20T08:00:00.000Z',
+    lastHeartbeat: '2026-11-20T07:59:56.000Z',
+    reason,
+    history: [{ state: 'unsteady', since: '2026-11-20T07:59:56.000Z', durationMs: 4000, reason }],
+  });
+  const { body } = await api.call('GET', '/metrics');
+  t.match(body, 'fieldpost_link_state{state="offline"} 1');
+  t.match(body, 'fieldpost_link_state{state="online"} 0');
+});
+
 test('the health check knows the storage and nothing else', async (t) => {
   await using api = await startApi({
     relayState: () => ({ state: 'failing', sinceMs: 0, reason: 'no network' }),

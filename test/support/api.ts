@@ -51,7 +51,7 @@ export interface CallOptions {
 }
 
 export interface StartOptions
-  extends Partial<Pick<ApiParts, 'patience' | 'relayState' | 'syncState' | 'clockTrusted'>> {
+  extends Partial<Pick<ApiParts, 'patience' | 'relayState' | 'linkState' | 'syncState' | 'clockTrusted'>> {
   readonly settings?: Partial<ApiParts['settings']>;
   readonly listen?: ListenConfig;
   readonly store?: MemoryStore;
@@ -80,6 +80,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     syncState: options.syncState ?? (() => ({ synced: false, lastSyncMs: null, reason: 'no cloud' })),
     relayState:
       options.relayState ?? (() => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' })),
+    linkState: options.linkState ?? (() => null),
     outcomes: () => ({ sent: 3, deferred: 2, failed: 1, expired: 0 }),
     clockTrusted: options.clockTrusted ?? (() => true),
     ...(options.patience && { patience: options.patience }),
