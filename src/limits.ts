@@ -81,6 +81,12 @@ export const REPLY_CHARS_MAX = 500;
 // Delivery (delivery.md).
 export const SESSION_IDLE_MS = 5 * SECOND_MS;
 export const FINAL_DOT_TIMEOUT_MS = 10 * MINUTE_MS;
+/** How long we wait for the answer to QUIT. */
+export const QUIT_MS = 2 * SECOND_MS;
+/** A message up to this size goes to the relay in one write. */
+export const WHOLE_BYTES_MAX = 64 * KIB;
+/** Of a longer one so much at a time: a link that gets this through within a deadline is slow, not dead. */
+export const SLICE_BYTES = 16 * KIB;
 export const REPLY_BYTES_MAX = 64 * KIB;
 /** The back-off towards a relay starts anew only after it has been good for this long. */
 export const RELAY_GOOD_MS = MINUTE_MS;

@@ -1,6 +1,6 @@
 /**
- * The rules of talking to a relay, whatever is said: one group of commands at a time, a deadline for each, replies
- * counted and read here. Whatever is doubtful (a deadline, an error, a reply nobody asked for) ends the conversation
+ * The rules of talking to a relay, whatever is said: one group of commands at a time, or, where the relay takes
+ * them ahead, one behind another; a deadline for each, replies counted and read here. Whatever is doubtful (a deadline, an error, a reply nobody asked for) ends the conversation
  * and destroys the connection, so that no late reply is ever taken for the answer to another command. Used by
  * smtp-session.ts, which brings the wire.
  */
@@ -40,6 +40,7 @@ export interface Group {
 }
 
 interface Pending extends Group {
+  readonly deadlineMs: number;
   readonly source: Readable | null;
   readonly resolve: (group: Group) => void;
   readonly reject: (error: SessionError) => void;
@@ -50,7 +51,8 @@ export class Conversation {
   readonly #wire: Wire;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
-  #group: Pending | null = null;
+  /** The first is under way; what is behind it has been said as well, and its replies will follow. */
+  readonly #groups: Pending[] = [];
   #deadline: Timer | null = null;
   #doubt: Ending | null = null;
   #closed: Promise<unknown> = Promise.resolve();
@@ -71,7 +73,7 @@ export class Conversation {
   }
 
   get isBusy(): boolean {
-    return this.#group !== null;
+    return this.#groups.length > 0;
   }
 
   /** Writes a group of commands; resolves with all their replies. Rejects with SessionError, and all is over. */
@@ -81,39 +83,53 @@ export class Conversation {
     return done;
   }
 
-  /** A group for which nothing is written: the greeting, or a handshake that finish() ends. */
+  /**
+   * A group for which nothing is written here: the greeting, a handshake that finish() ends, or commands that
+   * went out with the group before (RFC 2920).
+   */
   begin(phases: Phase[], deadlineMs = this.#timeoutMs, source: Readable | null = null): Promise<Group> {
     // Nobody asked for it; and after STARTTLS it would be read as if it had come through TLS.
-    if (this.#isMidLine || this.#lines.length > 0)
+    if (!this.isBusy && (this.#isMidLine || this.#lines.length > 0))
       this.end(this.trouble(phases[0] ?? 'mail', 'garbage', 'said more than it was asked for'));
     return new Promise((resolve, reject) => {
       if (this.#doubt !== null) {
         reject(new SessionError(this.#doubt));
         return;
       }
-      this.#group = { phases, replies: [], lines: [], refusal: null, source, resolve, reject };
-      this.extend(deadlineMs);
+      this.#groups.push({
+        phases,
+        replies: [],
+        lines: [],
+        refusal: null,
+        deadlineMs,
+        source,
+        resolve,
+        reject,
+      });
+      if (this.#groups.length === 1) this.extend(deadlineMs);
     });
   }
 
   /** The only step of the group under way has come to this phase. */
   enter(phase: Phase, deadlineMs = this.#timeoutMs): void {
-    if (this.#group !== null) this.#group.phases[0] = phase;
+    const [group] = this.#groups;
+    if (group !== undefined) group.phases[0] = phase;
     this.extend(deadlineMs);
   }
 
   /** Starts the deadline of the group under way anew. */
   extend(deadlineMs = this.#timeoutMs): void {
-    if (this.#group === null) return;
+    if (!this.isBusy) return;
     this.#deadline?.stop();
     this.#deadline = this.#clock.after(deadlineMs, () => this.end(lateEnding(this.#phase, deadlineMs)));
   }
 
   finish(): void {
-    const group = this.#group;
-    if (group === null) return;
+    const group = this.#groups.shift();
+    if (group === undefined) return;
     this.#deadline?.stop();
-    this.#group = null;
+    const [next] = this.#groups;
+    if (next !== undefined) this.extend(next.deadlineMs);
     group.resolve(group);
   }
 
@@ -125,7 +141,8 @@ export class Conversation {
   }
 
   get #phase(): Phase {
-    return this.#group?.phases[this.#group.replies.length] ?? 'mail';
+    const [group] = this.#groups;
+    return group?.phases[group.replies.length] ?? 'mail';
   }
 
   /** The wire brought text, of which line() will tell the whole lines. */
@@ -150,20 +167,20 @@ export class Conversation {
   }
 
   #answer(reply: Reply, lines: readonly string[]): void {
-    const group = this.#group;
+    const [group] = this.#groups;
     const phase = this.#phase;
     const isRefusal = reply.code >= 400;
-    if (!isRefusal && (group === null || !isExpected(phase, reply.code))) {
+    if (!isRefusal && (group === undefined || !isExpected(phase, reply.code))) {
       this.end(this.trouble(phase, 'garbage', `said "${reply.text}" out of turn`));
       return;
     }
-    if (group !== null) {
+    if (group !== undefined) {
       group.replies.push(reply);
       group.lines = lines;
       if (isRefusal) group.refusal ??= { phase, reply };
     }
     // 421 is a good-bye. A reply to content that is not yet through leaves us in the middle of it.
-    if (group === null || reply.code === 421 || phase === 'content') this.end({ phase, reply });
+    if (group === undefined || reply.code === 421 || phase === 'content') this.end({ phase, reply });
     else if (group.replies.length === group.phases.length) this.finish();
   }
 
@@ -191,10 +208,9 @@ export class Conversation {
   /** The one way out: the connection is destroyed, and whoever waits is told why. Resolves when it is closed. */
   end(ending: Ending): Promise<unknown> {
     if (this.#doubt !== null) return this.#closed;
-    const group = this.#group;
+    const [group, ...others] = this.#groups.splice(0);
     // A relay that refuses and hangs up has refused.
     this.#doubt = group?.refusal ?? ending;
-    this.#group = null;
     this.#deadline?.stop();
     // Left alone, it would be read to its end although nobody takes it.
     group?.source?.destroy();
@@ -203,6 +219,8 @@ export class Conversation {
       .then(() => this.#wire.close())
       .catch(() => undefined);
     group?.reject(new SessionError(this.#doubt));
+    // To them nothing has been said: their turn had not come.
+    for (const { reject } of others) reject(new SessionError({ ...this.#doubt, phase: 'mail' }));
     return this.#closed;
   }
 }

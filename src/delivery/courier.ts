@@ -8,6 +8,7 @@ import type { Content, Message, Verdict } from '../message/message.js';
 import { ageMs } from '../message/stamp.js';
 import { isExpired } from './age.js';
 import { SessionError } from './conversation.js';
+import type { Envelope } from './envelope.js';
 import type { Line } from './line.js';
 import type { DeliveryOptions } from './loop.js';
 import { type Outcome, outcomeOf, reasonOf } from './outcome.js';
@@ -22,6 +23,13 @@ export interface Parcel {
   /** True if an address or a header goes beyond ASCII. */
   readonly smtpUtf8: boolean;
   readonly content: Buffer | AsyncIterable<Buffer>;
+}
+
+/** A message that can be offered as it is. */
+export interface Load {
+  readonly message: Message;
+  readonly envelope: Envelope;
+  readonly content: Parcel['content'];
 }
 
 /** Throws storage-damaged, as does the content when read, if something is not what was accepted. */
@@ -79,23 +87,27 @@ export class Courier {
     this.#isAbandoning = true;
   }
 
-  /** Q3: offers the message, which has been taken, over the line. */
-  async offer(line: Line, health: RelayHealth, message: Message): Promise<Fate> {
+  /** Makes a message, which has been taken, ready to be offered; or tells its fate, if it cannot be read. */
+  async load(message: Message): Promise<Load | Verdict> {
     const { store, config, render } = this.#options;
-    let parcel: Parcel;
     try {
-      parcel = render(message, await store.content(message));
+      const { size, smtpUtf8, content } = render(message, await store.content(message));
+      return { message, envelope: { from: config.from, to: message.destination, size, smtpUtf8 }, content };
     } catch (error) {
       return this.#unreadable(message, error);
     }
+  }
+
+  /** Q3: offers a message over the line, and has the `next` announced where the relay takes that. */
+  async offer(line: Line, health: RelayHealth, load: Load, next: Load | null): Promise<Fate> {
+    const { message, envelope } = load;
     let readError: unknown;
-    const content = reporting(parcel.content, (error) => {
+    const content = reporting(load.content, (error) => {
       readError = error;
     });
-    const { size, smtpUtf8 } = parcel;
-    const ending = await line.send({ from: config.from, to: message.destination, size, smtpUtf8 }, content);
+    const ending = await line.send(envelope, content, next?.envelope);
     if (ending === null) return UNOFFERED;
-    const outcome = outcomeOf(ending, smtpUtf8);
+    const outcome = outcomeOf(ending, envelope.smtpUtf8);
     if (this.#isAbandoning && outcome.kind !== 'sent') return this.#abandoned(message, outcome);
     this.#judgeRelay(health, outcome, ending);
     if ('trouble' in ending && ending.trouble.kind === 'source') {
@@ -105,7 +117,7 @@ export class Courier {
   }
 
   /** Never half a mail; and no mail that we cannot read keeps the others waiting. */
-  #unreadable(message: Message, error: unknown): Fate {
+  #unreadable(message: Message, error: unknown): Verdict {
     const reason = wordsOf(error);
     this.#options.log.error('message unreadable', { id: message.id, reason });
     return error instanceof FieldpostError && error.code === 'storage-damaged'
@@ -148,7 +160,7 @@ export class Courier {
     }
   }
 
-  #deferral(message: Message, reply: string): Fate {
+  #deferral(message: Message, reply: string): Verdict {
     const { store, config, random, clock } = this.#options;
     const oldMs = ageMs(message.retried ?? message.accepted, clock, store.boots);
     const delayMs = retryDelayMs(oldMs, random(), config.retryMinMs, config.retryMaxMs);

@@ -63,8 +63,8 @@ export class DotStuffing {
   }
 }
 
-/** All of a message at once, the final dot included. */
-export function stuffWhole(content: Buffer): Buffer {
+/** All of a message at once, the final dot included, and the commands that may go with it. */
+export function stuffWhole(content: Buffer, commands = ''): Buffer {
   const stuffing = new DotStuffing();
-  return Buffer.concat([stuffing.push(content), stuffing.end()]);
+  return Buffer.concat([stuffing.push(content), stuffing.end(), Buffer.from(commands)]);
 }

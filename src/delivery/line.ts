@@ -5,11 +5,9 @@
 import type { RelayConfig } from '../config.js';
 import { SESSION_IDLE_MS } from '../limits.js';
 import type { Clock, Timer } from '../system/clock.js';
+import type { Envelope } from './envelope.js';
 import type { Ending } from './reply.js';
-import type { Envelope, Session } from './smtp-session.js';
-
-/** Opens a session to a relay; rejects with SessionError. */
-export type OpenSession = (relay: RelayConfig) => Promise<Session>;
+import type { OpenSession, Session } from './session.js';
 
 /** One connection, which is opened when it is needed and closed when it has been idle. */
 export class Line {
@@ -20,6 +18,9 @@ export class Line {
   #session: Session | null = null;
   #relay: RelayConfig | null = null;
   #sends = 0;
+  #isAnnounced = false;
+  /** Relays that an announcement has confused once. */
+  readonly #confused = new Set<RelayConfig>();
   #idle: Timer | null = null;
 
   constructor(open: OpenSession, clock: Clock) {
@@ -41,16 +42,33 @@ export class Line {
     this.#session = await this.#open(relay);
     this.#relay = relay;
     this.#sends = 0;
+    this.#isAnnounced = false;
     return true;
   }
 
+  /** True if the relay may be told of the next message together with the end of the one before. */
+  get takesAhead(): boolean {
+    return this.#session?.takesAhead === true && this.#relay !== null && !this.#confused.has(this.#relay);
+  }
+
   /**
-   * Sends one message over the session; never rejects. Null: the connection had been used before and ended
-   * unused, as it does when the relay closes it for its age or count. That says nothing of relay or message.
+   * Sends one message over the session, and may announce the `next`; never rejects. Null: the connection had been
+   * used before and ended unused, as it does when the relay closes it for its age or count; or the relay could
+   * make nothing of the announcement, and will hear no other. That says nothing of the message.
    */
-  async send(envelope: Envelope, content: Buffer | AsyncIterable<Buffer>): Promise<Ending | null> {
+  async send(
+    envelope: Envelope,
+    content: Buffer | AsyncIterable<Buffer>,
+    next: Envelope | null = null,
+  ): Promise<Ending | null> {
     if (this.#session === null) throw new Error('a line is connected before it sends');
-    const ending = await this.#session.send(envelope, content);
+    const wasAnnounced = this.#isAnnounced;
+    this.#isAnnounced = next !== null;
+    const ending = await this.#session.send(envelope, content, next);
+    if (wasAnnounced && ending.phase === 'mail' && 'trouble' in ending && this.#relay !== null) {
+      this.#confused.add(this.#relay);
+      return null;
+    }
     return this.#sends++ > 0 && hasEndedUnused(ending) ? null : ending;
   }
 

@@ -3,21 +3,22 @@
  * nudges, by one timer and by its own connections becoming free, and does nothing in between. daemon.ts builds
  * it; the api nudges it; the state endpoint asks it about the relays.
  *
- * `#pump` decides, without waiting for anything, what can begin now; `#run` carries one attempt through and pumps
- * again. So nothing accepted while an attempt ends can be missed.
+ * `#pump` decides, without waiting for anything, what can begin now; `#run` sends over one line for as long as
+ * there is something ready, and pumps again. So nothing accepted while an attempt ends can be missed.
  */
 import assert from 'node:assert';
 import type { Config } from '../config.js';
 import { STOP_SENDING_MS } from '../limits.js';
-import type { Message, Verdict } from '../message/message.js';
+import type { Verdict } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { Agenda } from './agenda.js';
 import { Clerk } from './clerk.js';
-import { Courier, type Render } from './courier.js';
-import { Line, type OpenSession } from './line.js';
+import { Courier, type Fate, type Load, type Render } from './courier.js';
+import { Line } from './line.js';
 import { chooseRelay, nextRelayMs, overallState, RelayHealth, type RelayState } from './relay-health.js';
+import type { OpenSession } from './session.js';
 
 /** What delivery is given. */
 export interface DeliveryOptions {
@@ -157,7 +158,7 @@ export class Delivery {
     return free.find((line) => line.isOpenTo(relay)) ?? free[0];
   }
 
-  /** One attempt: a session, a message, an outcome. */
+  /** One line at work: a session, and one message after another. */
   async #run(line: Line, health: RelayHealth): Promise<void> {
     const isProbe = health.begin();
     line.isBusy = true;
@@ -165,12 +166,8 @@ export class Delivery {
     const isReached = await this.#courier.reach(line, health);
     this.#connecting--;
     if (!isReached) this.#missed();
-    // While we connected the message may have been cancelled, or everything held or stopped.
-    const message = isReached && this.#mayTake() ? this.#agenda.pick(isProbe) : null;
-    if (message !== null) {
-      // There may be work for the other lines, which counted on us to take it.
-      this.#pump();
-      const sending = this.#send(line, health, message);
+    else {
+      const sending = this.#sendAll(line, health, isProbe);
       this.#sending.add(sending);
       await sending;
       this.#sending.delete(sending);
@@ -182,22 +179,70 @@ export class Delivery {
     else if (!line.isBusy) line.rest();
   }
 
-  async #send(line: Line, health: RelayHealth, message: Message): Promise<void> {
-    const { id } = message;
-    this.#store.take(id);
-    const before = health.state;
-    const fate = await this.#courier.offer(line, health, message);
-    if (before === 'failing' && health.state === 'ok') this.#agenda.letBack();
+  /**
+   * While one message is on its way the next is made ready, and a relay that pipelines is told of it together with
+   * the end of the one before: so each costs one round trip.
+   */
+  async #sendAll(line: Line, health: RelayHealth, isProbe: boolean): Promise<void> {
+    let load = await this.#load(health, isProbe);
+    let recorded = Promise.resolve();
+    for (let isFirst = true; load !== null; isFirst = false) {
+      const next = this.#mayLookAhead(line, health, load) ? await this.#load(health, false) : null;
+      // What was sent is written down before more is: a killed process sends one message twice at most.
+      await recorded;
+      if (!this.#mayTake() || !(isFirst || line.isOpenTo(health.relay))) {
+        if (next !== null) this.#putBack(next);
+        this.#putBack(load);
+        await line.close();
+        return;
+      }
+      const before = health.state;
+      const fate = await this.#courier.offer(line, health, load, next);
+      if (before === 'failing' && health.state === 'ok') this.#agenda.letBack();
+      recorded = this.#conclude(line, health, load, fate);
+      load = next;
+    }
+    await recorded;
+  }
+
+  /** Takes the next message that can be read; null if there is none, or none may be taken. */
+  async #load({ name: relay }: RelayHealth, isProbe: boolean): Promise<Load | null> {
+    while (this.#mayTake()) {
+      const message = this.#agenda.pick(isProbe);
+      if (message === null) break;
+      this.#store.take(message.id);
+      // There may be work for the other lines, which counted on us to take it.
+      this.#pump();
+      const load = await this.#courier.load(message);
+      if (!('kind' in load)) return load;
+      await this.#clerk.record({ id: message.id, verdict: load, relay });
+    }
+    return null;
+  }
+
+  /** What is long on its way, or may turn out ill, keeps no other message waiting; and each line gets its share. */
+  #mayLookAhead(line: Line, { state }: RelayHealth, { content }: Load): boolean {
+    const ahead = state === 'ok' && line.takesAhead && Buffer.isBuffer(content);
+    return ahead && this.#agenda.ready() > this.#connecting;
+  }
+
+  async #conclude(line: Line, health: RelayHealth, load: Load, fate: Fate): Promise<void> {
+    const { id } = load.message;
     if (fate.kind === 'unoffered') {
-      this.#store.giveBack(id);
-      this.#agenda.putBack(message);
+      this.#putBack(load);
       await line.close();
     } else if (fate.kind === 'behind') {
       this.#store.giveBack(id);
-      this.#agenda.putBehind(message, fate.isOutage);
+      this.#agenda.putBehind(load.message, fate.isOutage);
       if (fate.isOutage) this.#missed();
       this.#log.info('put behind', { id, relay: health.name, reply: fate.reply });
     } else await this.#clerk.record({ id, verdict: fate, relay: health.name });
+  }
+
+  /** Nothing has happened to it: it is the next of its kind again. */
+  #putBack({ message }: Load): void {
+    this.#store.giveBack(message.id);
+    this.#agenda.putBack(message);
   }
 
   /** A relay was of no use; unless another is, this time does not count. */

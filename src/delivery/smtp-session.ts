@@ -1,9 +1,8 @@
 /**
  * A conversation with one relay, over which many messages may be sent. The delivery loop opens, uses and closes it.
- * The only file that knows smtp-client, of which it takes connect, write, negotiateTLS, close and the events:
- * commands are built and replies read here, one group of commands at a time, each with a deadline. Whatever is
- * doubtful (a deadline, an error, a reply nobody asked for) destroys the connection for good, so that no late
- * reply is ever taken for the answer to another command.
+ * The only file that knows smtp-client, of which it takes connect, write, negotiateTLS, close and the events: what
+ * is said is built and read in this room. Whatever is doubtful (a deadline, an error, a reply nobody asked for)
+ * destroys the connection for good, so that no late reply is ever taken for the answer to another command.
  */
 import assert from 'node:assert';
 import { lookup } from 'node:dns';
@@ -12,47 +11,16 @@ import { Readable } from 'node:stream';
 import { SMTPClient } from 'smtp-client';
 import type { RelayConfig } from '../config.js';
 import { wordsOf } from '../errors.js';
-import { FINAL_DOT_TIMEOUT_MS, KIB, SECOND_MS } from '../limits.js';
-import type { Address } from '../message/address.js';
+import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SECOND_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import { Conversation, type Group, SessionError } from './conversation.js';
 import { DotStuffing, stuffWhole } from './dot-stuffing.js';
+import { type Command, type Envelope, introductionOf, unsendable } from './envelope.js';
 import { type Extensions, parseExtensions } from './extensions.js';
-import { type Ending, isLastLine, type Phase, plain } from './reply.js';
+import { type Ending, isLastLine, plain } from './reply.js';
+import type { Session } from './session.js';
 
 export { SessionError } from './conversation.js';
-
-/** Content up to this size goes out in one write. */
-const WHOLE_BYTES_MAX = 64 * KIB;
-/** Of longer content so much at a time: a link that gets this through within a deadline is slow, not dead. */
-const SLICE_BYTES = 16 * KIB;
-/** How long we wait for the answer to QUIT. */
-const QUIT_MS = 2 * SECOND_MS;
-
-/** What the relay is told of a message before its content. */
-export interface Envelope {
-  readonly from: Address;
-  readonly to: Address;
-  /** Bytes of the content, before dots are doubled. */
-  readonly size: number;
-  /** True if an address or a header goes beyond ASCII (RFC 6531). */
-  readonly smtpUtf8: boolean;
-}
-
-/** An open connection to a relay, for one message after another. */
-export interface Session {
-  /**
-   * Sends one message; never rejects. Sent is an ending with phase `dot` and a 2xx reply. The content is begun
-   * only when the relay asks for it; an error of the content breaks the connection before the final dot.
-   */
-  send(envelope: Envelope, content: Buffer | AsyncIterable<Buffer>): Promise<Ending>;
-  /** False after anything doubtful: the session must be closed and never used again. */
-  readonly usable: boolean;
-  /** The largest message the relay takes, in bytes; null if it names none. */
-  readonly sizeLimit: number | null;
-  /** Says QUIT if all is well, and lets go of the connection. Bounded; never rejects. */
-  close(): Promise<void>;
-}
 
 /** Where to, as whom, how patiently. */
 export interface SessionOptions {
@@ -91,6 +59,10 @@ class SmtpSession implements Session {
   #extensions: Extensions = parseExtensions([]);
   /** A transaction was refused halfway and must be taken back. */
   #isHalfway = false;
+  /** What was said of the next message together with the last one's final dot, and the replies to it. */
+  #announced: { readonly envelope: Envelope; readonly done: Promise<Group> } | null = null;
+  /** What we say once the session is open goes through one stream: one a command would cost more than the command. */
+  #tube: Readable | null = null;
 
   constructor(options: SessionOptions) {
     const { relay, ca, timeoutMs } = options;
@@ -114,7 +86,10 @@ class SmtpSession implements Session {
       minVersion: 'TLSv1.2',
       rejectUnauthorized: true,
     });
-    this.#talk = new Conversation(this.#client, options);
+    this.#talk = new Conversation(
+      { write: (data) => this.#write(data), close: () => this.#hangUp() },
+      options,
+    );
     this.#client.on('connect', () => this.#talk.enter('greeting'));
     this.#client.on('receive', (chunk) => this.#talk.received(chunk));
     this.#client.on('reply', (line) => this.#talk.line(line));
@@ -132,6 +107,21 @@ class SmtpSession implements Session {
     return this.#extensions.sizeLimit;
   }
 
+  get takesAhead(): boolean {
+    return this.#extensions.pipelining;
+  }
+
+  #write(data: string | Buffer | Readable): Promise<unknown> {
+    if (this.#tube === null || data instanceof Readable) return this.#client.write(data);
+    this.#tube.push(data);
+    return Promise.resolve();
+  }
+
+  #hangUp(): Promise<unknown> {
+    this.#tube?.destroy();
+    return this.#client.close();
+  }
+
   async open(): Promise<void> {
     const { relay } = this.#options;
     const greeted = this.#talk.begin([isIP(bareHost(relay)) === 0 ? 'resolve' : 'connect']);
@@ -144,6 +134,8 @@ class SmtpSession implements Session {
         this.#talk.fail('starttls', 'no-starttls', 'offers no STARTTLS, without which nothing may be sent');
     }
     if (relay.user !== null) await this.#authenticate(relay.user);
+    this.#tube = new Readable({ read: () => undefined });
+    this.#client.write(this.#tube).catch((error) => this.#talk.lost(error));
   }
 
   async #hello(): Promise<void> {
@@ -181,22 +173,24 @@ class SmtpSession implements Session {
     this.#talk.fail('auth', 'garbage', 'asks for more than AUTH has to say');
   }
 
-  async send(envelope: Envelope, content: Buffer | AsyncIterable<Buffer>): Promise<Ending> {
+  async send(
+    envelope: Envelope,
+    content: Buffer | AsyncIterable<Buffer>,
+    next: Envelope | null = null,
+  ): Promise<Ending> {
+    const announced = this.#announced;
+    this.#announced = null;
     // Nothing of this message was said: whatever broke the session, broke it before MAIL.
     const { doubt } = this.#talk;
     if (doubt !== null) return { ...doubt, phase: 'mail' };
-    assert(!this.#talk.isBusy, 'one message at a time');
-    const { smtpUtf8, sizeLimit } = this.#extensions;
-    if (envelope.smtpUtf8 && !smtpUtf8)
-      return this.#talk.trouble('mail', 'no-smtputf8', 'takes no addresses beyond ASCII (SMTPUTF8)');
-    if (sizeLimit !== null && envelope.size > sizeLimit)
-      return this.#talk.trouble(
-        'mail',
-        'too-large',
-        `takes ${sizeLimit} bytes, the message has ${envelope.size}`,
-      );
+    assert(announced === null || announced.envelope === envelope, 'what was announced is sent');
+    assert(announced !== null || !this.#talk.isBusy, 'one message at a time');
+    const trouble = unsendable(envelope, this.#extensions);
+    if (trouble !== null) return { phase: 'mail', trouble };
     try {
-      return (await this.#introduce(envelope)) ?? (await this.#deliver(content));
+      const refusal =
+        announced === null ? await this.#introduce(envelope) : await this.#heard(announced.done);
+      return refusal ?? (await this.#deliver(content, next));
     } catch (error) {
       if (error instanceof SessionError) return error.ending;
       throw error;
@@ -204,27 +198,21 @@ class SmtpSession implements Session {
   }
 
   /** MAIL, RCPT and DATA; gives the refusal, or null when the relay waits for the content. */
-  async #introduce({ from, to, size, smtpUtf8 }: Envelope): Promise<Ending | null> {
-    const { pipelining, eightBitMime, size: sizes } = this.#extensions;
-    const parameters = `${sizes ? ` SIZE=${size}` : ''}${
-      smtpUtf8 ? `${eightBitMime ? ' BODY=8BITMIME' : ''} SMTPUTF8` : ''
-    }`;
-    const commands: [Phase, string][] = [
-      ['mail', `MAIL FROM:<${from}>${parameters}\r\n`],
-      ['rcpt', `RCPT TO:<${to}>\r\n`],
-      ['data', 'DATA\r\n'],
-    ];
+  async #introduce(envelope: Envelope): Promise<Ending | null> {
+    const commands = introductionOf(envelope, this.#extensions);
     if (this.#isHalfway) commands.unshift(['mail', 'RSET\r\n']);
     this.#isHalfway = false;
-    const groups = pipelining ? [commands] : commands.map((command) => [command]);
+    const groups = this.#extensions.pipelining ? [commands] : commands.map((command) => [command]);
     for (const group of groups) {
-      const done = await this.#talk.exchange(
-        group.map(([phase]) => phase),
-        group.map(([, line]) => line).join(''),
-      );
-      if (done.refusal !== null) return await this.#takeBack(done, done.refusal);
+      const refusal = await this.#heard(this.#talk.exchange(phasesOf(group), linesOf(group)));
+      if (refusal !== null) return refusal;
     }
     return null;
+  }
+
+  async #heard(replies: Promise<Group>): Promise<Ending | null> {
+    const group = await replies;
+    return group.refusal === null ? null : await this.#takeBack(group, group.refusal);
   }
 
   /** Leaves a refused transaction in such a state that another may follow. */
@@ -237,9 +225,9 @@ class SmtpSession implements Session {
     return refusal;
   }
 
-  async #deliver(content: Buffer | AsyncIterable<Buffer>): Promise<Ending> {
+  async #deliver(content: Buffer | AsyncIterable<Buffer>, next: Envelope | null): Promise<Ending> {
     if (Buffer.isBuffer(content) && content.length <= WHOLE_BYTES_MAX)
-      return endingOf(await this.#talk.exchange(['dot'], stuffWhole(content), FINAL_DOT_TIMEOUT_MS));
+      return endingOf(await this.#deliverWhole(content, next));
     const source = Readable.from(this.#stuffed(Buffer.isBuffer(content) ? [content] : content), {
       objectMode: false,
       highWaterMark: SLICE_BYTES,
@@ -249,6 +237,19 @@ class SmtpSession implements Session {
       this.#talk.end({ phase: 'content', trouble: { kind: 'source', words } });
     });
     return endingOf(await this.#talk.exchange(['content'], source));
+  }
+
+  /** In one write, together with what is to be said of the next. */
+  #deliverWhole(content: Buffer, next: Envelope | null): Promise<Group> {
+    const isAnnounced = next !== null && this.takesAhead && unsendable(next, this.#extensions) === null;
+    const ahead = isAnnounced ? introductionOf(next, this.#extensions) : [];
+    const done = this.#talk.exchange(['dot'], stuffWhole(content, linesOf(ahead)), FINAL_DOT_TIMEOUT_MS);
+    if (isAnnounced) {
+      this.#announced = { envelope: next, done: this.#talk.begin(phasesOf(ahead)) };
+      // Whoever sends it will hear of it.
+      this.#announced.done.catch(() => undefined);
+    }
+    return done;
   }
 
   /** The content as it goes over the wire. Being asked for more means that the relay took what came before. */
@@ -266,7 +267,8 @@ class SmtpSession implements Session {
   }
 
   async close(): Promise<void> {
-    if (this.usable && !this.#talk.isBusy)
+    // After an announcement a QUIT would be taken for content.
+    if (this.usable && !this.#talk.isBusy && this.#announced === null)
       await this.#talk.exchange(['mail'], 'QUIT\r\n', QUIT_MS).catch(() => undefined);
     await this.#talk.hangUp();
   }
@@ -275,6 +277,14 @@ class SmtpSession implements Session {
 /** An IPv6 address without its brackets, as sockets want it. */
 function bareHost(relay: RelayConfig): string {
   return relay.host.replace(/^\[(.*)\]$/, '$1');
+}
+
+function phasesOf(commands: readonly Command[]): Command[0][] {
+  return commands.map(([phase]) => phase);
+}
+
+function linesOf(commands: readonly Command[]): string {
+  return commands.map(([, line]) => line).join('');
 }
 
 function endingOf({ phases, replies }: Group): Ending {

@@ -5,9 +5,11 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RelayConfig } from '../../src/config.js';
+import { SessionError } from '../../src/delivery/conversation.js';
+import type { Envelope } from '../../src/delivery/envelope.js';
 import { Delivery, type DeliveryOptions } from '../../src/delivery/loop.js';
 import type { Ending, Phase, Trouble } from '../../src/delivery/reply.js';
-import { type Envelope, type Session, SessionError } from '../../src/delivery/smtp-session.js';
+import type { Session } from '../../src/delivery/session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
 import { type Message, type MessageType, NO_ATTACHMENTS } from '../../src/message/message.js';
@@ -110,6 +112,7 @@ export class FakeRelays {
     let hangUp: (ending: Ending) => void = () => undefined;
     return {
       sizeLimit: null,
+      takesAhead: false,
       get usable() {
         return isUsable;
       },

@@ -1,0 +1,41 @@
+/**
+ * What a relay is told of a message before its content, and how that is said (RFC 5321 §3.3, with the parameters of
+ * RFC 1870, 6152 and 6531). Pure; used by smtp-session.ts.
+ */
+import type { Address } from '../message/address.js';
+import type { Extensions } from './extensions.js';
+import type { Phase, Trouble } from './reply.js';
+
+/** From whom, to whom, and what kind of content will follow. */
+export interface Envelope {
+  readonly from: Address;
+  readonly to: Address;
+  /** Bytes of the content, before dots are doubled. */
+  readonly size: number;
+  /** True if an address or a header goes beyond ASCII (RFC 6531). */
+  readonly smtpUtf8: boolean;
+}
+
+/** A command line, and the phase in which it is answered. */
+export type Command = readonly [phase: Phase, line: string];
+
+/** MAIL, RCPT and DATA. */
+export function introductionOf({ from, to, size, smtpUtf8 }: Envelope, offered: Extensions): Command[] {
+  const sizes = offered.size ? ` SIZE=${size}` : '';
+  const body = smtpUtf8 && offered.eightBitMime ? ' BODY=8BITMIME' : '';
+  return [
+    ['mail', `MAIL FROM:<${from}>${sizes}${body}${smtpUtf8 ? ' SMTPUTF8' : ''}\r\n`],
+    ['rcpt', `RCPT TO:<${to}>\r\n`],
+    ['data', 'DATA\r\n'],
+  ];
+}
+
+/** Why the relay could not take such a message, as its extensions say; null if it may. */
+export function unsendable({ size, smtpUtf8 }: Envelope, offered: Extensions): Trouble | null {
+  if (smtpUtf8 && !offered.smtpUtf8)
+    return { kind: 'no-smtputf8', words: 'takes no addresses beyond ASCII (SMTPUTF8)' };
+  const { sizeLimit } = offered;
+  if (sizeLimit !== null && size > sizeLimit)
+    return { kind: 'too-large', words: `takes ${sizeLimit} bytes, the message has ${size}` };
+  return null;
+}
