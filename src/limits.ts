@@ -64,6 +64,10 @@ export const RELOCATE_BYTES_MIN = 8 * MIB;
 export const RELOCATE_RECORD_BYTES = 256 * KIB;
 /** What such a record holds of a message beside its content, about. */
 export const RELOCATED_EVENT_BYTES = 64;
+/** Contents that are read one behind another are read so many bytes at a time, */
+export const READ_AHEAD_BYTES = 64 * KIB;
+/** where no more than this, the events and outcomes of others, lies between them. */
+export const READ_AHEAD_GAP_BYTES = 4 * KIB;
 export const DAMAGED_BYTES_MAX = 8 * MIB;
 /** So much of an attachment goes to the disk in one write. */
 export const SPOOL_WRITE_BYTES = 256 * KIB;

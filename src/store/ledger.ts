@@ -12,7 +12,7 @@ import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
 import type { Urgency } from './append-queue.js';
-import { crc32 } from './crc.js';
+import { Contents } from './contents.js';
 import { Damaged } from './damaged.js';
 import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
@@ -44,6 +44,7 @@ export class Ledger {
   readonly #options: LedgerOptions;
   readonly #lock: Lock;
   readonly #segments: Segments;
+  readonly #contents: Contents;
   readonly #damaged: Damaged;
   readonly #adapter: SnapshotAdapter;
   readonly #low: ReturnType<typeof openLow>;
@@ -76,6 +77,7 @@ export class Ledger {
     this.#lock = lock;
     this.#segments = new Segments(disk, join(directory, 'journal'));
     this.spool = new Spool(disk, join(directory, 'spool'), randomBytes);
+    this.#contents = new Contents((...range) => this.#segments.read(...range));
     this.#damaged = new Damaged(disk, join(directory, 'damaged'));
     this.#adapter = new SnapshotAdapter({
       disk,
@@ -140,19 +142,8 @@ export class Ledger {
   }
 
   /** Reads a content back. Throws `storage-damaged` if it is lost, and `storage-failed` where that may change. */
-  async read(place: Place): Promise<Buffer> {
-    let bytes: Buffer;
-    try {
-      bytes = await this.#segments.read(place.segment, place.offset, place.length);
-    } catch (error) {
-      const lost = ['EIO', 'ENOENT'].includes(systemCodeOf(error) ?? '');
-      const reason = `the stored content cannot be read: ${wordsOf(error)}`;
-      throw new FieldpostError(lost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
-    }
-    if (bytes.length !== place.length || crc32(bytes) !== place.crc) {
-      throw new FieldpostError('storage-damaged', 'the stored content is not what was accepted');
-    }
-    return bytes;
+  read(place: Place): Promise<Buffer> {
+    return this.#contents.read(place);
   }
 
   /** Begins a checkpoint if that lets go of a segment; resolves when it is done, also if it failed. */

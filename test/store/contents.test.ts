@@ -1,0 +1,69 @@
+import t from 'tap';
+import { READ_AHEAD_BYTES, READ_AHEAD_GAP_BYTES } from '../../src/limits.js';
+import { Contents } from '../../src/store/contents.js';
+import { crc32 } from '../../src/store/crc.js';
+
+/** A segment 7 in memory, in which contents are written one behind another. */
+function bench() {
+  const bytes = Buffer.alloc(4 * READ_AHEAD_BYTES);
+  const reads: number[] = [];
+  let badFrom = Number.POSITIVE_INFINITY;
+  let end = 0;
+  const contents = new Contents(async (_segment, offset, length) => {
+    reads.push(length);
+    if (offset + length > badFrom) throw Object.assign(new Error('bad sector'), { code: 'EIO' });
+    return Buffer.from(bytes.subarray(offset, offset + length));
+  });
+  return {
+    contents,
+    reads,
+    bytes,
+    breakFrom: (offset: number) => {
+      badFrom = offset;
+    },
+    write(text: string, gap = 10) {
+      const offset = end + gap;
+      const length = bytes.write(text, offset);
+      end = offset + length;
+      return { segment: 7, offset, length, crc: crc32(Buffer.from(text)) };
+    },
+  };
+}
+
+t.test('contents that lie one behind another are read with few calls of the disk', async (t) => {
+  const { contents, reads, write } = bench();
+  const texts = Array.from({ length: 100 }, (_, n) => `${n} ${'x'.repeat(1000)}`);
+  const places = texts.map((text) => write(text));
+  for (const [n, place] of places.entries()) t.equal(String(await contents.read(place)), texts[n]);
+  t.ok(reads.length <= 1 + Math.ceil((100 * 1020) / READ_AHEAD_BYTES) + 1, `${reads.length} reads`);
+});
+
+t.test('a single content, or ones far apart, are read as they are', async (t) => {
+  const { contents, reads, write } = bench();
+  const places = [write('a'), write('b', READ_AHEAD_GAP_BYTES + 1), write('c', READ_AHEAD_GAP_BYTES + 1)];
+  for (const place of places) await contents.read(place);
+  await contents.read(places[0] as (typeof places)[0]);
+  t.same(reads, [1, 1, 1, 1]);
+});
+
+t.test('what was written after the disk was read is read anew', async (t) => {
+  const { contents, write } = bench();
+  for (const place of [write('first'), write('second')]) await contents.read(place);
+  t.equal(String(await contents.read(write('third'))), 'third');
+});
+
+t.test('an unreadable sector behind a content does not cost the content', async (t) => {
+  const { contents, write, breakFrom } = bench();
+  const [first, second, third] = [write('first'), write('second'), write('third')];
+  await contents.read(first);
+  breakFrom(second.offset + second.length);
+  t.equal(String(await contents.read(second)), 'second');
+  await t.rejects(contents.read(third), { code: 'storage-damaged' });
+});
+
+t.test('content of another CRC is damage, also in what was read ahead', async (t) => {
+  const { contents, bytes, write } = bench();
+  const places = [write('first'), write('second'), write('third')];
+  for (const { offset } of places) bytes.writeUInt8(0, offset);
+  for (const place of places) await t.rejects(contents.read(place), { code: 'storage-damaged' });
+});
