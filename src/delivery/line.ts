@@ -65,7 +65,8 @@ export class Line {
     const wasAnnounced = this.#isAnnounced;
     this.#isAnnounced = next !== null;
     const ending = await this.#session.send(envelope, content, next);
-    if (wasAnnounced && ending.phase === 'mail' && 'trouble' in ending && this.#relay !== null) {
+    const isBroken = ending.phase === 'mail' && 'trouble' in ending && !this.#session.usable;
+    if (wasAnnounced && isBroken && this.#relay !== null) {
       this.#confused.add(this.#relay);
       return null;
     }

@@ -180,11 +180,11 @@ class SmtpSession implements Session {
   ): Promise<Ending> {
     const announced = this.#announced;
     this.#announced = null;
-    // Nothing of this message was said: whatever broke the session, broke it before MAIL.
-    const { doubt } = this.#talk;
-    if (doubt !== null) return { ...doubt, phase: 'mail' };
     assert(announced === null || announced.envelope === envelope, 'what was announced is sent');
     assert(announced !== null || !this.#talk.isBusy, 'one message at a time');
+    // Nothing of this message was said: whatever broke the session, broke it before MAIL.
+    const { doubt } = this.#talk;
+    if (doubt !== null && announced === null) return { ...doubt, phase: 'mail' };
     const trouble = unsendable(envelope, this.#extensions);
     if (trouble !== null) return { phase: 'mail', trouble };
     try {

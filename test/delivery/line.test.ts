@@ -51,6 +51,21 @@ t.test('an unusable session is let go of at once', async (t) => {
   t.same([relays.open, clock.pending], [0, 0]);
 });
 
+t.test('a relay that can make nothing of an announcement is told of no other', async (t) => {
+  const { relays, line } = setUp();
+  const next = { ...ENVELOPE };
+  await line.connect(RELAY);
+  t.ok(line.takesAhead);
+  t.equal(await line.send(ENVELOPE, Buffer.from('x'), next), TAKEN);
+  relays.onSend = () => trouble('mail', 'deadline');
+  t.equal(await line.send(next, Buffer.from('x')), null, 'no fault of the message, nor of its relay');
+  await line.connect(RELAY);
+  t.notOk(line.takesAhead);
+  t.match(await line.send(ENVELOPE, Buffer.from('x')), { phase: 'mail' }, 'now it is');
+  await line.connect(SPARE);
+  t.ok(line.takesAhead);
+});
+
 t.test('only a used connection may end unused', async (t) => {
   const bye = reply('mail', '421 4.4.2 idle');
   for (const [endings, becomes] of [

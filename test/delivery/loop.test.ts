@@ -21,6 +21,7 @@ t.test('everything is sent once, oldest first, over one connection, which closes
   t.same(relays.offered, ids);
   t.same(new Set(ids.map(status)), new Set(['sent']));
   t.equal(relays.opened.length, 1);
+  t.equal(relays.announced, 98, 'all but the probe and the one after it');
   t.match(relays.envelopes[0], { from: 'device@example.com', to: 'john@example.com' });
   await clock.advance(SESSION_IDLE_MS - 1);
   t.equal(relays.open, 1);
@@ -83,6 +84,47 @@ t.test('a hold lets the message under way end, and no other begin', async (t) =>
   delivery.nudge();
   await clock.advance(HOUR_MS);
   t.same([status(b), relays.open, clock.pending], ['queued', 0, 0]);
+});
+
+t.test('what was announced and may not be sent any more goes back, and is the next again', async (t) => {
+  const { clock, store, relays, delivery, post, status } = bench();
+  await post();
+  delivery.start();
+  await clock.advance(0);
+  const [a, b, c] = await post(3);
+  relays.onSend = async (id) => {
+    if (id === a) await store.hold();
+    return TAKEN;
+  };
+  delivery.nudge();
+  await clock.advance(HOUR_MS);
+  t.same([status(a), status(b), status(c)], ['sent', 'queued', 'queued']);
+  t.same([relays.announced, relays.open, clock.pending], [1, 0, 0]);
+  await store.release();
+  delivery.nudge();
+  await clock.advance(0);
+  t.same(relays.offered.slice(1), [a, b, c]);
+  t.same(new Set([b, c].map(status)), new Set(['sent']));
+});
+
+t.test('what was sent is written down before the next is sent', async (t) => {
+  const { clock, store, relays, delivery, post } = bench();
+  await post();
+  delivery.start();
+  await clock.advance(0);
+  const [a, b] = await post(2);
+  const settle = store.settle.bind(store);
+  let write: () => void = () => undefined;
+  store.settle = async (id, verdict) => {
+    if (id === a) await new Promise<void>((done) => (write = done));
+    await settle(id, verdict);
+  };
+  delivery.nudge();
+  await settled();
+  t.same(relays.offered.slice(1), [a], 'the other is announced, and not sent');
+  write();
+  await settled();
+  t.same(relays.offered.slice(1), [a, b]);
 });
 
 t.test('messages for the cloud are left alone', async (t) => {
@@ -213,6 +255,7 @@ t.test('while a relay fails one message at a time is tried, and never the same t
 
 t.test('what was sent before a relay failed does not end the probe', async (t) => {
   const { clock, relays, delivery, post } = bench({ settings: { relayConnections: 3 } });
+  relays.takesAhead = false;
   const [first] = await post();
   delivery.start();
   await clock.advance(0);

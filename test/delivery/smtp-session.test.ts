@@ -11,6 +11,7 @@ import { KIB } from '../../src/limits.js';
 import { type Address, parseAddress } from '../../src/message/address.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';
+import { until } from '../support/delivery.js';
 import { type Answer, fakeRelay } from '../support/relay.js';
 
 const DAY_MS = 86_400_000;
@@ -97,6 +98,109 @@ test('commands go together where the relay offers pipelining, else one by one', 
     t.equal(said.length, packets);
     await session.close();
   }
+});
+
+const NEXT = { ...ENVELOPE, to: address('next@d.test') };
+const LAST = { ...ENVELOPE, to: address('last@d.test') };
+const PIPELINING = { extensions: ['PIPELINING', 'SIZE 1000'] };
+
+test('the next message is announced with the end of the one before, where the relay pipelines', async (t) => {
+  for (const [extensions, isAhead] of [
+    [['PIPELINING'], true],
+    [[], false],
+  ] as const) {
+    await using relay = await fakeRelay({}, { extensions });
+    const session = await open({ port: relay.port });
+    t.equal(session.takesAhead, isAhead);
+    t.match(await session.send(ENVELOPE, CONTENT, NEXT), SENT);
+    const introduced = () => relay.commands.filter((line) => line === 'DATA').length;
+    if (isAhead) await until(() => introduced() === 2);
+    else t.equal(introduced(), 1);
+    t.match(await session.send(NEXT, CONTENT), SENT);
+    t.same(
+      relay.mails.map(({ to }) => to),
+      [[ENVELOPE.to], [NEXT.to]],
+    );
+    t.equal(introduced(), 2, 'said once');
+    await session.close();
+    t.equal(relay.commands.at(-1), 'QUIT');
+  }
+});
+
+test('what the relay says of one message decides nothing for the one that was announced with its end', async (t) => {
+  for (const [moment, answer] of [
+    ['dot', '554 5.6.0 no'],
+    ['dot', '451 4.3.0 later'],
+    ['mail', '451 4.3.0 later'],
+    ['rcpt', '550 5.1.1 no such user'],
+    ['data', '451 4.3.0 later'],
+  ] as const) {
+    // The first is refused at its end; what comes before that is refused of the second.
+    const turn = moment === 'dot' ? 1 : 2;
+    let seen = 0;
+    await using relay = await fakeRelay(
+      { [moment]: () => (++seen === turn ? answer : undefined) },
+      PIPELINING,
+    );
+    const session = await open({ port: relay.port });
+    const endings = [];
+    for (const [envelope, next] of [
+      [ENVELOPE, NEXT],
+      [NEXT, LAST],
+      [LAST, null],
+    ] as const)
+      endings.push(await session.send(envelope, CONTENT, next));
+    const refused = { phase: moment, reply: { code: Number(answer.slice(0, 3)) } };
+    t.match(endings, turn === 1 ? [refused, SENT, SENT] : [SENT, refused, SENT], `${moment} ${answer}`);
+    t.equal(relay.mails.length, 2);
+    await session.close();
+  }
+});
+
+test('a relay that is lost at the end of one message has heard nothing of the next', async (t) => {
+  for (const answer of [
+    '421 4.3.2 going down',
+    { after: 'rst' },
+    { after: 'fin' },
+    { raw: 'what?\r\n' },
+  ] as const) {
+    await using relay = await fakeRelay({ dot: answer }, PIPELINING);
+    const session = await open({ port: relay.port });
+    t.match(await session.send(ENVELOPE, CONTENT, NEXT), { phase: 'dot' });
+    t.notOk(session.usable);
+    t.match(await session.send(NEXT, CONTENT), { phase: 'mail' });
+    await session.close();
+  }
+  // It takes the one, and is gone before it answers to the other.
+  let seen = 0;
+  const mail = () => (++seen === 1 ? undefined : ({ after: 'fin' } as const));
+  await using relay = await fakeRelay({ mail }, PIPELINING);
+  const session = await open({ port: relay.port });
+  t.match(await session.send(ENVELOPE, CONTENT, NEXT), SENT);
+  t.match(await session.send(NEXT, CONTENT), { phase: 'mail', trouble: { kind: 'lost' } });
+  await session.close();
+});
+
+test('a session closed after an announcement says nothing that could be taken for content', async (t) => {
+  await using relay = await fakeRelay({}, PIPELINING);
+  const session = await open({ port: relay.port });
+  t.match(await session.send(ENVELOPE, CONTENT, NEXT), SENT);
+  await until(() => relay.commands.filter((line) => line === 'DATA').length === 2);
+  await session.close();
+  await until(() => relay.open === 0);
+  t.equal(relay.mails.length, 1);
+  t.notOk(relay.commands.includes('QUIT'));
+});
+
+test('what the relay cannot take is not announced', async (t) => {
+  const tooLarge = { ...NEXT, size: 1001 };
+  await using relay = await fakeRelay({}, PIPELINING);
+  const session = await open({ port: relay.port });
+  t.match(await session.send(ENVELOPE, CONTENT, tooLarge), SENT);
+  t.match(await session.send(tooLarge, CONTENT), { phase: 'mail', trouble: { kind: 'too-large' } });
+  t.match(await session.send(LAST, CONTENT), SENT);
+  t.equal(relay.commands.filter((line) => line.startsWith('MAIL')).length, 2);
+  await session.close();
 });
 
 test('what the relay cannot take is not begun, and harms nothing', async (t) => {

@@ -92,6 +92,9 @@ export class FakeRelays {
   /** Every message offered, in order. */
   readonly offered: string[] = [];
   readonly envelopes: Envelope[] = [];
+  /** Whether a next message may be announced, and how many were. */
+  takesAhead = true;
+  announced = 0;
   /** Sessions open now. */
   open = 0;
   /** The most messages on their way at the same time. */
@@ -110,14 +113,20 @@ export class FakeRelays {
     let isUsable = true;
     let isClosed = false;
     let hangUp: (ending: Ending) => void = () => undefined;
+    let promised: Envelope | null = null;
+    const { takesAhead } = this;
     return {
       sizeLimit: null,
-      takesAhead: false,
+      takesAhead,
       get usable() {
         return isUsable;
       },
-      send: async (envelope, content) => {
+      send: async (envelope, content, next = null) => {
         if (!isUsable) throw new Error('an unusable session was used');
+        if (promised !== null && promised !== envelope)
+          throw new Error('something else was sent than announced');
+        promised = next;
+        if (next !== null) this.announced++;
         this.mostAtOnce = Math.max(this.mostAtOnce, ++this.#atOnce);
         this.envelopes.push(envelope);
         const hungUp = new Promise<Ending>((resolve) => {
