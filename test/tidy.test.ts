@@ -94,6 +94,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cloud/link-state.ts': 'test/cloud/link.test.ts',
   'src/network/backoff.ts': 'test/delivery/schedule.test.ts',
   'src/network/words.ts': 'test/delivery/trouble.test.ts',
+  'src/delivery/envelope.ts': 'test/delivery/smtp-session.test.ts',
   'src/message/address.ts': 'test/message/draft.test.ts',
   'src/message/recipient.ts': 'test/message/draft.test.ts',
   'src/message/message.ts': 'test/store/journaled-store.test.ts',
