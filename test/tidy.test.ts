@@ -88,6 +88,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cli/words.ts': 'test/cli/cli.test.ts',
   'src/cli/queue.ts': 'test/cli/client.test.ts',
   'src/cli/send.ts': 'test/cli/client.test.ts',
+  'src/cli/verbs.ts': 'test/cli/client.test.ts',
   'src/cli/status.ts': 'test/cli/client.test.ts',
   'src/cloud/answer.ts': 'test/cloud/client.test.ts',
   'src/cloud/error.ts': 'test/cloud/client.test.ts',

@@ -18,6 +18,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   check: async () => (await import('./check.js')).check,
   status: async () => (await import('./status.js')).status,
   queue: async () => (await import('./queue.js')).queue,
+  destinations: async () => (await import('./destinations.js')).destinations,
   send: async () => (await import('./send.js')).send,
   version: async () => (await import('./version.js')).version,
 };
@@ -84,7 +85,7 @@ async function overview(): Promise<string> {
 ${rows.join('\n')}
 
 fieldpost <command> --help tells more. Settings come from the environment or from --env-file FILE; where
-neither says anything, status, queue, send and check take those of the service (/etc/fieldpost/fieldpost.env).
+neither says anything, status, queue, send, destinations and check take those of the service (/etc/fieldpost/fieldpost.env).
 `;
 }
 

@@ -1,6 +1,6 @@
 /**
  * The command line's way to the running daemon: one call, one answer, over its first listener. Trouble comes
- * as a CommandError that says what to do. Used by status, queue and send.
+ * as a CommandError that says what to do. Used by all commands that talk to the daemon.
  */
 import { Buffer } from 'node:buffer';
 import { request } from 'node:http';

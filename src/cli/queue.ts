@@ -1,8 +1,6 @@
 /**
  * `fieldpost queue`: the queue as mailq shows it, and what an operator may do to it. Used by cli.ts.
  */
-
-import { nearest } from '../config/nearest.js';
 import { LIST_LIMIT_MAX } from '../limits.js';
 import { type Call, connect } from './client.js';
 import {
@@ -13,7 +11,8 @@ import {
   EXIT,
   textOption,
 } from './command.js';
-import { columns, counted, json, moment, printable, span } from './words.js';
+import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
+import { columns, counted, json, moment, printable, span, typeName } from './words.js';
 
 /** A message as the API shows it (local-api §1). */
 interface ShownMessage {
@@ -27,27 +26,15 @@ interface ShownMessage {
   nextAttemptAt: string | null;
 }
 
+const WHICH = 'which message? fieldpost queue list shows the ids';
 const WAITING = ['sending', 'queued', 'deferred'] as const;
 const STATUSES = ['queued', 'sending', 'deferred', 'sent', 'failed', 'expired', 'cancelled'];
-const TYPES = new Map([
-  [1, 'email'],
-  [2, 'sms'],
-  [3, 'phone'],
-  [4, 'push'],
-]);
-
-type Action = (
-  words: readonly string[],
-  input: CommandInput,
-  call: Call,
-  context: CommandContext,
-) => Promise<void>;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   list,
   show,
-  retry: forEachId('POST', (id) => `/api/internal/messages/${id}/retry`, 'is due now'),
-  cancel: forEachId('DELETE', (id) => `/api/internal/messages/${id}`, 'is cancelled'),
+  retry: each('POST', (id) => `/api/internal/messages/${id}/retry`, 'is due now'),
+  cancel: each('DELETE', (id) => `/api/internal/messages/${id}`, 'is cancelled'),
   flush: whole('flush', 'Everything is due now.'),
   hold: whole('hold', 'Delivery is on hold; messages are still accepted. fieldpost queue release ends it.'),
   release: whole('release', 'Delivery goes on.'),
@@ -70,12 +57,7 @@ Exit status: 0 done, 65 no such message or not possible for it, 69 no daemon ans
   asksService: true,
   async run(input, context) {
     const [verb = 'list', ...words] = input.words;
-    const action = Object.hasOwn(ACTIONS, verb) ? ACTIONS[verb] : undefined;
-    if (action === undefined) {
-      const meant = nearest(verb, Object.keys(ACTIONS));
-      const guess = meant === null ? '' : `; did you mean ${meant}?`;
-      throw new CommandError(EXIT.usage, `there is no queue ${verb}${guess}`, 'fieldpost queue --help');
-    }
+    const action = findAction(ACTIONS, verb, 'queue');
     if (action !== list && textOption(input, 'status') !== null)
       throw new CommandError(EXIT.usage, '--status belongs to queue list');
     await action(words, input, connect(context.env, context), context);
@@ -119,7 +101,7 @@ function table(messages: readonly ShownMessage[], status: string | null, nowMs: 
   if (messages.length === 0) return status === null ? 'The queue is empty.\n' : `No message is ${status}.\n`;
   const rows = messages.map((message) => [
     message.id,
-    typeName(message),
+    typeName(message.type),
     moment(message.acceptedAt),
     message.status,
     message.destination,
@@ -150,10 +132,6 @@ function whenIs(iso: string, nowMs: number): string {
   return inMs > 0 ? `in ${span(inMs)}` : 'now';
 }
 
-function typeName(message: ShownMessage): string {
-  return TYPES.get(message.type) ?? String(message.type);
-}
-
 async function show(
   words: readonly string[],
   input: CommandInput,
@@ -161,7 +139,7 @@ async function show(
   context: CommandContext,
 ): Promise<void> {
   const shown: unknown[] = [];
-  for (const id of idsIn(words)) shown.push((await call('GET', `/api/internal/messages/${id}`)).body);
+  for (const id of idsIn(words, WHICH)) shown.push((await call('GET', `/api/internal/messages/${id}`)).body);
   if (input.options.json === true) {
     context.stdout.write(json(shown.length === 1 ? shown[0] : shown));
     return;
@@ -177,22 +155,13 @@ async function show(
   context.stdout.write(`${blocks.join('\n\n')}\n`);
 }
 
-/** Calls `path` for each id; goes on after a refusal, so that one final message does not stop the rest. */
-function forEachId(method: string, path: (id: string) => string, done: string): Action {
-  return async (words, _input, call, context) => {
-    let refusal: CommandError | null = null;
-    for (const id of idsIn(words)) {
-      try {
-        await call(method, path(id));
-        context.stdout.write(`${printable(id)} ${done}\n`);
-      } catch (error) {
-        if (!(error instanceof CommandError) || error.exitCode !== EXIT.data) throw error;
-        if (refusal !== null) context.stderr.write(`fieldpost: ${refusal.message}\n`);
-        refusal = error;
-      }
-    }
-    if (refusal !== null) throw refusal;
-  };
+/** Calls `path` for each id. */
+function each(method: string, path: (id: string) => string, done: string): Action {
+  return (words, _input, call, context) =>
+    forEachId(idsIn(words, WHICH), context, async (id) => {
+      await call(method, path(id));
+      context.stdout.write(`${printable(id)} ${done}\n`);
+    });
 }
 
 function whole(name: string, done: string): Action {
@@ -201,15 +170,4 @@ function whole(name: string, done: string): Action {
     await call('POST', `/api/internal/queue/${name}`);
     context.stdout.write(`${done}\n`);
   };
-}
-
-/** The ids on the command line, made safe for a path. */
-function idsIn(words: readonly string[]): string[] {
-  if (words.length === 0)
-    throw new CommandError(EXIT.usage, 'which message? fieldpost queue list shows the ids');
-  return words.map((word) => encodeURIComponent(word));
-}
-
-function noMore(words: readonly string[]): void {
-  if (words[0] !== undefined) throw new CommandError(EXIT.usage, `too much on the command line: ${words[0]}`);
 }

@@ -18,7 +18,13 @@ interface DaemonState {
     bytes: number;
     held: boolean;
   };
-  destinations?: { count: number; synced: boolean; lastSync: string | null };
+  destinations?: {
+    count: number;
+    hidden?: number;
+    synced: boolean;
+    lastSync: string | null;
+    reason?: string | null;
+  };
   storage?: { state: string; reason: string | null; freeBytes: number | null; damaged: number };
   clock?: { trusted: boolean };
   version?: string;
@@ -120,12 +126,23 @@ function link({ link }: DaemonState): Line[] {
 
 function destinations({ destinations, link }: DaemonState): Line[] {
   if (destinations === undefined) return [];
+  const { synced, lastSync, reason, hidden = 0 } = destinations;
   const count = counted(destinations.count, 'destination');
-  const say = (mood: Mood, words: string) => [{ topic: 'address book', mood, words: `${count}${words}` }];
-  if (link?.state === 'disabled') return say('good', '');
-  const last = destinations.lastSync ? ` (last synced ${moment(destinations.lastSync)} UTC)` : '';
-  if (destinations.synced) return say('good', `, in step with the cloud${last}`);
-  return say('uneasy', `, not yet in step with the cloud${last}`);
+  if (link?.state === 'disabled') return [{ topic: 'address book', mood: 'good', words: count }];
+  const last = lastSync ? ` (last synced ${moment(lastSync)} UTC)` : '';
+  const words = synced ? 'in step with the cloud' : 'not yet in step with the cloud';
+  const lines: Line[] = [
+    {
+      topic: 'address book',
+      mood: synced ? 'good' : 'uneasy',
+      words: `${count}, ${words}${last}${because(reason)}`,
+    },
+  ];
+  if (hidden > 0) {
+    const words = `${hidden} more in the cloud's that this version does not understand`;
+    lines.push({ topic: '', mood: 'uneasy', words });
+  }
+  return lines;
 }
 
 function storage({ storage }: DaemonState): Line[] {

@@ -49,6 +49,14 @@ function scaled(value: number, unit: string): string {
   return `${value < 10 ? Number(value.toFixed(1)) : Math.floor(value)} ${unit}`;
 }
 
+/** What people call the types of messages and destinations (local-api §1). */
+export const TYPE_NAMES = ['email', 'sms', 'phone', 'push'] as const;
+
+/** The name of a type, or its number where it has none. */
+export function typeName(type: number): string {
+  return TYPE_NAMES[type - 1] ?? String(type);
+}
+
 /** `1 message`, `3 messages`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;

@@ -11,7 +11,7 @@ t.test('without a command it lists them and calls that a usage error', async (t)
   t.equal(asked.code, 0);
   t.equal(asked.err, '');
   t.equal(asked.out, bare.err);
-  for (const name of ['run', 'dev', 'check', 'status', 'queue', 'send', 'version']) {
+  for (const name of ['run', 'dev', 'check', 'status', 'queue', 'destinations', 'send', 'version']) {
     t.match(asked.out, new RegExp(`^  ${name} +\\w`, 'm'));
     const help = await fieldpost([name, '--help']);
     t.equal(help.code, 0, name);
@@ -31,6 +31,7 @@ t.test('guesses what a slip of the finger meant', async (t) => {
     [['send', '-x'], /there is no option --x\n/],
     [['send', '--subject'], /--subject.*argument missing/],
     [['queue', 'canel', 'x'], /there is no queue canel; did you mean cancel/],
+    [['destinations', 'delete', '1'], /there is no destinations delete/],
     [['queue', '__proto__'], /there is no queue __proto__/],
     [['run', 'fast'], /takes no "fast"/],
     [['\u001b[31mred'], /no command \\u\{1b\}\[31mred/],

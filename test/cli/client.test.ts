@@ -52,7 +52,7 @@ t.test('status: trouble is told in words, and a network that is down is no failu
     link: { ...STATE.link, state: 'offline', reason: 'no route to host' },
     relay: { state: 'failing', since: '2026-11-20T08:00:00Z', reason: 'bad \u001b[2J certificate' },
     queue: { queued: 2, sending: 1, deferred: 1, failed: 1, oldestAgeMs: 240_000, bytes: 12_400, held: true },
-    destinations: { count: 1, synced: false, lastSync: null },
+    destinations: { count: 1, hidden: 2, synced: false, lastSync: null, reason: 'it says no' },
     clock: { trusted: false },
   });
   t.equal(code, 0);
@@ -64,7 +64,8 @@ t.test('status: trouble is told in words, and a network that is down is no failu
   t.match(out, /^ +delivery is on hold: fieldpost queue release/m);
   t.match(out, /^ +1 message failed: fieldpost queue list --status failed/m);
   t.match(out, /^cloud +offline .*: no route to host$/m);
-  t.match(out, /^address book +1 destination, not yet in step with the cloud$/m);
+  t.match(out, /^address book +1 destination, not yet in step with the cloud: it says no$/m);
+  t.match(out, /^ +2 more in the cloud's that/m);
   t.match(out, /^clock +the time of day is not confirmed/m);
 });
 

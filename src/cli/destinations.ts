@@ -1,0 +1,132 @@
+/**
+ * `fieldpost destinations`: the address book of those who are told when this device goes offline. Used by cli.ts.
+ */
+import { LANGS } from '../destinations/destination.js';
+import { connect } from './client.js';
+import {
+  type Command,
+  type CommandContext,
+  CommandError,
+  type CommandInput,
+  EXIT,
+  textOption,
+} from './command.js';
+import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
+import { columns, counted, json, printable, TYPE_NAMES, typeName } from './words.js';
+
+/** A destination as the API shows it (local-api §2). */
+interface ShownDestination {
+  readonly id: number;
+  readonly type: number;
+  readonly destination: string;
+  readonly lang: string;
+  readonly name: string;
+}
+
+const PATH = '/api/internal/offline_notification_destinations';
+const WHICH = 'which destination? fieldpost destinations list shows the ids';
+const FIELD_OPTIONS = ['type', 'to', 'lang', 'name'];
+
+const ACTIONS: Readonly<Record<string, Action>> = { list, add, update, remove };
+
+export const destinations: Command = {
+  name: 'destinations',
+  summary: 'show and edit who is told when this device goes offline',
+  help: `fieldpost destinations [list] [--json]              who is told, and in which language
+fieldpost destinations add --type TYPE --to DESTINATION --lang LANG --name NAME [--json]
+fieldpost destinations update ID [--type TYPE] [--to DESTINATION] [--lang LANG] [--name NAME] [--json]
+                                                    changes what is given, keeps the rest
+fieldpost destinations remove ID...                 no longer to be told
+
+TYPE is one of ${TYPE_NAMES.join(', ')}; LANG one of ${LANGS.join(', ')}.
+DESTINATION is an email address; a number like +4915112345678 for sms and phone; for push an email address or
+a placeholder like OWNER, which the cloud resolves.
+
+What is changed here is changed at once, and told to the cloud when the link allows.
+Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75 the disk takes nothing.`,
+  options: {
+    json: { type: 'boolean' },
+    ...Object.fromEntries(FIELD_OPTIONS.map((name) => [name, { type: 'string' }])),
+  },
+  asksService: true,
+  async run(input, context) {
+    const [verb = 'list', ...words] = input.words;
+    const action = findAction(ACTIONS, verb, 'destinations');
+    const given = FIELD_OPTIONS.find((name) => textOption(input, name) !== null);
+    if (given !== undefined && action !== add && action !== update) {
+      throw new CommandError(EXIT.usage, `--${given} belongs to destinations add and update`);
+    }
+    await action(words, input, connect(context.env, context), context);
+    return EXIT.ok;
+  },
+};
+
+async function list(...[words, input, call, context]: Parameters<Action>): Promise<void> {
+  noMore(words);
+  const found = (await call('GET', PATH)).body as ShownDestination[];
+  if (input.options.json === true) return context.stdout.write(json(found));
+  if (found.length === 0) return context.stdout.write('The address book is empty: nobody is told.\n');
+  const rows = found.map(({ id, type, lang, name, destination }) => [
+    String(id),
+    typeName(type),
+    lang,
+    destination,
+    name,
+  ]);
+  const lines = columns(
+    [['ID', 'TYPE', 'LANG', 'DESTINATION', 'NAME'], ...rows].map((row) => row.map(printable)),
+  );
+  context.stdout.write(`${[...lines, '', `${counted(found.length, 'destination')}.`].join('\n')}\n`);
+}
+
+async function add(...[words, input, call, context]: Parameters<Action>): Promise<void> {
+  noMore(words);
+  const missing = FIELD_OPTIONS.filter((name) => textOption(input, name) === null);
+  if (missing.length > 0) {
+    const options = missing.map((name) => `--${name}`).join(', ');
+    throw new CommandError(EXIT.usage, `missing: ${options}`, 'fieldpost destinations --help');
+  }
+  const answer = await call('POST', PATH, { json: fieldsIn(input) });
+  tell(answer.body as ShownDestination, 'is added', input, context);
+}
+
+async function update(...[words, input, call, context]: Parameters<Action>): Promise<void> {
+  const [id = '', ...more] = idsIn(words, WHICH);
+  noMore(more);
+  const fields = fieldsIn(input);
+  if (Object.keys(fields).length === 0) {
+    throw new CommandError(EXIT.usage, 'what shall change? --type, --to, --lang or --name');
+  }
+  const before = (await call('GET', `${PATH}/${id}`)).body as ShownDestination;
+  const answer = await call('PUT', `${PATH}/${id}`, { json: { ...before, ...fields } });
+  tell(answer.body as ShownDestination, 'is changed', input, context);
+}
+
+async function remove(...[words, _input, call, context]: Parameters<Action>): Promise<void> {
+  await forEachId(idsIn(words, WHICH), context, async (id) => {
+    await call('DELETE', `${PATH}/${id}`);
+    context.stdout.write(`${printable(id)} is removed\n`);
+  });
+}
+
+/** The fields that were given, as the API has them. What is wrong in them the daemon says, all at once. */
+function fieldsIn(input: CommandInput): Record<string, unknown> {
+  const [type, to, lang, name] = FIELD_OPTIONS.map((option) => textOption(input, option));
+  return {
+    ...(typeof type === 'string' && { type: typeOf(type) }),
+    ...(typeof to === 'string' && { destination: to }),
+    ...(typeof lang === 'string' && { lang }),
+    ...(typeof name === 'string' && { name }),
+  };
+}
+
+function typeOf(word: string): number {
+  const type = TYPE_NAMES.findIndex((name, index) => word === name || word === String(index + 1)) + 1;
+  if (type === 0) throw new CommandError(EXIT.usage, `--type is one of ${TYPE_NAMES.join(', ')}`);
+  return type;
+}
+
+function tell(shown: ShownDestination, done: string, input: CommandInput, context: CommandContext): void {
+  if (input.options.json === true) context.stdout.write(json(shown));
+  else context.stdout.write(`${shown.id} ${done}: ${printable(`${shown.name}, ${shown.destination}`)}\n`);
+}

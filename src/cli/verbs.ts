@@ -1,0 +1,54 @@
+/**
+ * What the commands have in common that do several things, as `fieldpost queue retry` does: which verb is meant, and
+ * what is done for each of the ids behind it. Used by queue and destinations.
+ */
+import { nearest } from '../config/nearest.js';
+import type { Call } from './client.js';
+import { type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
+
+/** What a verb does with the words behind it. */
+export type Action = (
+  words: readonly string[],
+  input: CommandInput,
+  call: Call,
+  context: CommandContext,
+) => Promise<void>;
+
+/** The action of that name. Throws CommandError (64), with a guess where there is one. */
+export function findAction(actions: Readonly<Record<string, Action>>, verb: string, command: string): Action {
+  const action = Object.hasOwn(actions, verb) ? actions[verb] : undefined;
+  if (action !== undefined) return action;
+  const meant = nearest(verb, Object.keys(actions));
+  const guess = meant === null ? '' : `; did you mean ${meant}?`;
+  throw new CommandError(EXIT.usage, `there is no ${command} ${verb}${guess}`, `fieldpost ${command} --help`);
+}
+
+/** Does `work` for each id; goes on after a refusal, so that one does not stop the rest. Throws the last of them. */
+export async function forEachId(
+  ids: readonly string[],
+  context: CommandContext,
+  work: (id: string) => Promise<void>,
+): Promise<void> {
+  let refusal: CommandError | null = null;
+  for (const id of ids) {
+    try {
+      await work(id);
+    } catch (error) {
+      if (!(error instanceof CommandError) || error.exitCode !== EXIT.data) throw error;
+      if (refusal !== null) context.stderr.write(`fieldpost: ${refusal.message}\n`);
+      refusal = error;
+    }
+  }
+  if (refusal !== null) throw refusal;
+}
+
+/** The ids on the command line, made safe for a path. `which` is asked where there is none. */
+export function idsIn(words: readonly string[], which: string): string[] {
+  if (words.length === 0) throw new CommandError(EXIT.usage, which);
+  return words.map((word) => encodeURIComponent(word));
+}
+
+/** Throws CommandError (64) if anything is left on the command line. */
+export function noMore(words: readonly string[]): void {
+  if (words[0] !== undefined) throw new CommandError(EXIT.usage, `too much on the command line: ${words[0]}`);
+}

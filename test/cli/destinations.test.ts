@@ -1,0 +1,82 @@
+/** `fieldpost destinations` against the real API. */
+import t from 'tap';
+import type { ListenConfig } from '../../src/config.js';
+import { FieldpostError } from '../../src/errors.js';
+import { startApi } from '../support/api.js';
+import { fieldpost } from './terminal.js';
+
+const JOHN = ['--type', 'email', '--to', 'john@example.com', '--lang', 'en', '--name', 'John Doe'];
+
+t.test('the address book from the command line', async (t) => {
+  await using api = await startApi();
+  const [{ port }] = api.listeners.addresses as [ListenConfig & { kind: 'tcp' }];
+  const run = (...argv: string[]) =>
+    fieldpost(['destinations', ...argv], { env: { FIELDPOST_LISTEN: `127.0.0.1:${port}` } });
+
+  t.equal((await run()).out, 'The address book is empty: nobody is told.\n');
+  t.same(await run('add', ...JOHN), { code: 0, out: '1 is added: John Doe, john@example.com\n', err: '' });
+  const asJson = await run(
+    'add',
+    '--type=2',
+    '--to=+4915112345678',
+    '--lang=de',
+    '--name=a\u202eb',
+    '--json',
+  );
+  t.same(JSON.parse(asJson.out), {
+    id: 2,
+    type: 2,
+    destination: '+4915112345678',
+    lang: 'de',
+    name: 'a\u202eb',
+  });
+  t.notMatch(asJson.out, '\u202e', 'nothing steers the terminal');
+  t.same((await run('list')).out.split('\n'), [
+    'ID  TYPE   LANG  DESTINATION       NAME',
+    '1   email  en    john@example.com  John Doe',
+    '2   sms    de    +4915112345678    a\\u{202e}b',
+    '',
+    '2 destinations.',
+    '',
+  ]);
+  t.equal((await run('update', '1', '--lang', 'nl')).out, '1 is changed: John Doe, john@example.com\n');
+  t.match(JSON.parse((await run('--json')).out), [{ id: 1, lang: 'nl', name: 'John Doe' }, { id: 2 }]);
+  t.equal(JSON.parse((await run('update', '2', '--type', 'phone', '--json')).out).type, 3);
+
+  const twice = await run('add', ...JOHN);
+  t.equal(twice.code, 65);
+  t.match(twice.err, /Destination 1 has/);
+  const faulty = await run('add', '--type=push', '--to=x', '--lang=xx', '--name=');
+  t.equal(faulty.code, 65);
+  t.match(faulty.err, /\n {2}\/destination: .*\n {2}\/lang: .*\n {2}\/name: /, 'every fault at once');
+  t.equal((await run('update', '9', '--name', 'x')).code, 65);
+  t.equal((await run('update', 'a/b', '--name', 'x')).code, 65);
+
+  const removed = await run('remove', '7', '1');
+  t.same([removed.code, removed.out], [65, '1 is removed\n'], 'one refusal does not stop the rest');
+  t.match(removed.err, /no destination "7"/);
+  api.store.failure = new FieldpostError('storage-full', 'the disk is full');
+  t.equal((await run('remove', '2')).code, 75);
+
+  for (const argv of [
+    ['add', '--type=email'],
+    ['add', 'x', ...JOHN],
+    ['add', ...JOHN, '--type=letter'],
+    ['add', ...JOHN, '--type='],
+    ['update', '2'],
+    ['update', '--name=x'],
+    ['update', '2', '3', '--name=x'],
+    ['remove'],
+    ['list', 'x'],
+    ['list', '--name=x'],
+  ]) {
+    const { code, out } = await run(...argv);
+    t.same([code, out], [64, ''], argv.join(' '));
+  }
+  t.match((await run('add', '--type=email')).err, /missing: --to, --lang, --name/);
+});
+
+t.test('without a daemon', async (t) => {
+  const { code } = await fieldpost(['destinations'], { env: { FIELDPOST_LISTEN: 'unix:/nonexistent/api' } });
+  t.equal(code, 69);
+});
