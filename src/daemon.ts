@@ -4,9 +4,12 @@
  */
 import { createApi } from './api/server.js';
 import type { Link } from './cloud/link.js';
+import { changesBetween } from './config/changes.js';
+import { needsToken } from './config/consistency.js';
 import type { CloudConfig, Config, ListenConfig } from './config.js';
-import { Delivery } from './delivery/loop.js';
-import { wordsOf } from './errors.js';
+import { type Doing, statusLine } from './daemon/status-line.js';
+import { Delivery, type Legacy } from './delivery/loop.js';
+import { FieldpostError, wordsOf } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
 import { domainOf, needsSmtpUtf8 } from './message/address.js';
 import type { Content, Message } from './message/message.js';
@@ -22,12 +25,21 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   random(): number;
   readonly hostname: string;
   readonly version: string;
+  /** Descriptors of listening sockets that systemd has opened for us. */
+  readonly handed?: readonly number[];
 }
 
 /** What is running. */
 export interface Daemon {
   /** Where the local API listens; port 0 has become the port that was found. */
   readonly addresses: readonly ListenConfig[];
+  /** How it is doing, in one line. */
+  status(): string;
+  /**
+   * Follows a new configuration as far as that is possible without a restart; a message that is being sent is
+   * finished first, within bounds. Gives the keys that are followed, and those that wait for a restart.
+   */
+  reload(next: Config): Promise<{ readonly taken: readonly string[]; readonly waiting: readonly string[] }>;
   /** Finishes what is under way, within bounds, and resolves when everything is on the disk. */
   stop(): Promise<void>;
 }
@@ -38,18 +50,20 @@ export interface Daemon {
  */
 export async function createDaemon(config: Config, system: System): Promise<Daemon> {
   const { clock, log, version } = system;
+  // What reads its settings each time it needs them follows a reload through this object.
+  const live = { ...config };
   const store = await openStore({
     ...system,
     directory: config.stateDir,
     historyMax: config.history,
     keepFailedMs: config.keepFailedMs,
-    budget: config,
+    budget: live,
   });
-  const delivery = createDelivery(config, system, store);
-  const cloud = config.cloud && (await openCloud(config, config.cloud, system, store, delivery));
+  let delivery = createDelivery(live, system, store);
+  const cloud = config.cloud && (await openCloud(config, config.cloud, system, store, () => delivery.wake()));
   const api = createApi({
     store,
-    settings: config,
+    settings: live,
     clock,
     log,
     version,
@@ -71,20 +85,38 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     clockTrusted: () => clock.trust() !== 'wrong',
   });
   try {
-    const listeners = await openListeners(config.listen, (kind) => api.makeServer(kind));
+    const listeners = await openListeners(
+      config.listen,
+      (address) => {
+        if (needsToken(address) && config.apiToken === null) throw unguarded(address);
+        return api.makeServer(address.kind);
+      },
+      system.handed,
+    );
     delivery.start();
     cloud?.link.start();
     const { queued, deferred } = store.counts();
     log.info('started', { version, listen: listeners.addresses.map(nameOf).join(','), queued, deferred });
     return {
       addresses: listeners.addresses,
+      status: () => statusLine(doing(store, delivery, cloud)),
+      async reload(next) {
+        const { values, followers, taken, waiting } = changesBetween(live, next);
+        Object.assign(live, values);
+        if (followers.has('delivery')) {
+          const unrecorded = await delivery.stop();
+          delivery = createDelivery(live, system, store, { unrecorded, outcomes: delivery.outcomes });
+          delivery.start();
+        }
+        return { taken, waiting };
+      },
       stop: () =>
         inOrder(log.error, [
           async () => log.info('stopping'),
           // A listener is closed once its last connection is; ending those is the api's part.
           async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
           async () => cloud?.link.stop(),
-          () => delivery.stop(),
+          async () => void (await delivery.stop()),
           async () => cloud?.close(),
           () => store.close(),
           async () => log.info('stopped'),
@@ -108,7 +140,7 @@ async function openCloud(
   cloud: CloudConfig,
   system: System,
   store: Store,
-  delivery: Delivery,
+  wakeDelivery: () => void,
 ): Promise<Cloud> {
   const [{ openHttps }, { createCloudClient }, { Link }] = await Promise.all([
     import('./system/https.js'),
@@ -124,7 +156,7 @@ async function openCloud(
       const { queued, sending, deferred, failed } = store.counts();
       return { queue: { queued: queued + sending, deferred, failed }, version };
     },
-    onOnline: () => delivery.wake(),
+    onOnline: wakeDelivery,
     onDestinations: () => undefined,
     ...system,
   });
@@ -146,7 +178,8 @@ async function inOrder(
   if (failures.length > 0) throw failures[0];
 }
 
-function createDelivery(config: Config, system: System, store: Store): Delivery {
+/** `before` is what the delivery that this one replaces leaves to it. */
+function createDelivery(config: Config, system: System, store: Store, before: Legacy = {}): Delivery {
   const { clock } = system;
   const session = {
     password: config.relayPassword,
@@ -160,6 +193,7 @@ function createDelivery(config: Config, system: System, store: Store): Delivery 
     store,
     config,
     ...system,
+    ...before,
     open: async (relay) => {
       // Loaded with the first connection: a daemon that waits for a link need not carry TLS about.
       const { openSession } = await import('./delivery/smtp-session.js');
@@ -180,6 +214,20 @@ function createDelivery(config: Config, system: System, store: Store): Delivery 
       const smtpUtf8 = needsSmtpUtf8(config.from) || needsSmtpUtf8(message.destination);
       return { size, smtpUtf8, content: bytes };
     },
+  });
+}
+
+/** What is told of the daemon as a whole. */
+function doing(store: Store, delivery: Delivery, cloud: Cloud | null): Doing {
+  const link = cloud?.link.view() ?? { state: 'disabled', reason: null };
+  return { queue: store.counts(), relay: delivery.relayState(), link, storage: store.storage() };
+}
+
+/** Settings are checked when they are read; where a socket of systemd's listens is only seen now. */
+function unguarded(address: ListenConfig): FieldpostError {
+  const words = `${nameOf(address)}, handed over by systemd, can be reached from other devices: that needs a token`;
+  return new FieldpostError('bad-config', words, {
+    hint: 'see FIELDPOST_API_TOKEN_FILE and fieldpost.socket',
   });
 }
 

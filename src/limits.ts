@@ -123,6 +123,13 @@ export const CLOUD_CLOCK_MS = 5 * SECOND_MS;
 /** A stop waits at most this long for requests under way. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;
 
+// What the service manager is told (operations.md).
+/** A notification that takes longer is given up. The manager itself is given 5 s by systemd-notify. */
+export const NOTIFY_TIMEOUT_MS = 10 * SECOND_MS;
+/** The status line changes at most so often: each time costs a child process. */
+export const STATUS_EVERY_MS = 5 * SECOND_MS;
+export const STATUS_CHARS_MAX = 500;
+
 // The clock (delivery.md): a wall clock before the first of these, or later than so many years after it, is wrong.
 export const EARLIEST_WALL_MS = Date.UTC(2026, 10, 1);
 export const PLAUSIBLE_YEARS = 20;

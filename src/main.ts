@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --
 /**
  * The process: arguments, environment, signals and exit codes. Nothing else touches `process`.
  */
@@ -6,14 +6,16 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runCommand } from './cli/cli.js';
-import { EXIT, type ServiceName } from './cli/command.js';
+import { EXIT, type ServiceName, type Settings } from './cli/command.js';
 import { type Config, type Environment, formatProblem, parseConfig } from './config.js';
+import type { Herald } from './daemon/herald.js';
 import { createDaemon, type Daemon, nameOf, type System } from './daemon.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
+import { handedOver } from './system/activation.js';
 import { systemClock } from './system/clock.js';
 import { readText, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
-import { createLog } from './system/log.js';
+import { createLog, type Log, type LogLevel } from './system/log.js';
 
 const VERSION = (JSON.parse(readText(new URL('../../package.json', import.meta.url))) as { version: string })
   .version;
@@ -27,22 +29,30 @@ const clock = systemClock();
 /** Exit statuses of a service that could not start (sysexits(3)). */
 const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
   'already-running': EXIT.tempFail,
+  'bad-config': EXIT.config,
   unavailable: EXIT.unavailable,
 };
 
 /** Runs the service until a signal; gives the exit status. */
-async function serve(name: ServiceName, env: Environment): Promise<number> {
-  const parsed = parseConfig(env, readText, { hostname: hostname() });
+async function serve(name: ServiceName, settings: Settings): Promise<number> {
+  const parsed = parseConfig(settings.env, readText, { hostname: hostname() });
   if ('problems' in parsed) {
     for (const problem of parsed.problems) process.stderr.write(`fieldpost: ${formatProblem(problem)}\n`);
     return EXIT.config;
   }
-  const system = createSystem(parsed.config);
+  const logging = { level: parsed.config.logLevel };
+  const system = createSystem(logging);
   for (const warning of parsed.warnings) system.log.warn('configuration', { warning });
+  const signals = listenToSignals(name);
+  const herald = await createHerald(system.log);
   try {
-    const service = await start(name, parsed.config, system);
-    await stopSignal(name);
-    await service.stop();
+    const { daemon, stop } = await start(name, withSockets(parsed.config, settings.env, system), system);
+    await herald?.ready(() => daemon?.status() ?? '');
+    const reload = () => follow(settings, daemon, logging, system.log);
+    while ((await signals.next()) === 'reload') await (herald?.reloading(reload) ?? reload());
+    await herald?.stopping();
+    await stop();
+    herald?.stop();
     return EXIT.ok;
   } catch (error) {
     if (error instanceof FieldpostError) {
@@ -56,9 +66,40 @@ async function serve(name: ServiceName, env: Environment): Promise<number> {
   }
 }
 
-function createSystem(config: Config): System {
+/** Sockets handed over by systemd stand in for the default of FIELDPOST_LISTEN; what is set there is opened as well. */
+function withSockets(config: Config, env: Environment, system: System): Config {
+  const isSet = (env.FIELDPOST_LISTEN ?? '').trim() !== '';
+  return system.handed?.length && !isSet ? { ...config, listen: [] } : config;
+}
+
+/** Reads the settings again and has the daemon follow them; settings with a fault change nothing. */
+async function follow(
+  settings: Settings,
+  daemon: Daemon | null,
+  logging: { level: LogLevel },
+  log: Log,
+): Promise<void> {
+  if (daemon === null) return;
+  try {
+    const env = settings.reread();
+    const parsed = parseConfig(env, readText, { hostname: hostname() });
+    if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('; '));
+    const { taken, waiting } = await daemon.reload(parsed.config);
+    logging.level = parsed.config.logLevel;
+    log.info('reloaded', {
+      taken: taken.join(',') || 'nothing',
+      needsRestart: waiting.join(',') || undefined,
+    });
+  } catch (error) {
+    log.error('reload refused', { reason: wordsOf(error) });
+  }
+}
+
+function createSystem(logging: { readonly level: LogLevel }): System {
   const log = createLog({
-    level: config.logLevel,
+    get level() {
+      return logging.level;
+    },
     // Set by systemd where standard output goes to the journal.
     priorities: process.env.JOURNAL_STREAM !== undefined,
     write: (line) => process.stdout.write(line),
@@ -73,13 +114,35 @@ function createSystem(config: Config): System {
     takeLock: systemLock,
     hostname: hostname(),
     version: VERSION,
+    handed: handedOver(process.env, process.pid),
   };
 }
 
-async function start(name: ServiceName, config: Config, system: System): Promise<{ stop(): Promise<void> }> {
-  if (name === 'run') return createDaemon(config, system);
+/** Null where no service manager listens; then nothing of it is loaded either. */
+async function createHerald(log: Log): Promise<Herald | null> {
+  if (!process.env.NOTIFY_SOCKET) return null;
+  const [{ Herald, watchdogMsOf }, { systemNotifier }] = await Promise.all([
+    import('./daemon/herald.js'),
+    import('./system/notify.js'),
+  ]);
+  const notifier = systemNotifier({
+    monotonicUs: () => process.hrtime.bigint() / 1000n,
+    onFailure: (reason) => log.warn('systemd not told', { reason }),
+  });
+  return new Herald({ notifier, clock, watchdogMs: watchdogMsOf(process.env, process.pid) });
+}
+
+async function start(
+  name: ServiceName,
+  config: Config,
+  system: System,
+): Promise<{ stop(): Promise<void>; readonly daemon: Daemon | null }> {
+  if (name === 'run') {
+    const daemon = await createDaemon(config, system);
+    return { stop: daemon.stop, daemon };
+  }
   const { startDev } = await import('./dev/dev.js');
-  return startDev({
+  const { stop } = await startDev({
     config,
     disk: system.disk,
     clock,
@@ -90,25 +153,40 @@ async function start(name: ServiceName, config: Config, system: System): Promise
       return { address: address ? nameOf(address) : '', stop: () => daemon.stop() };
     },
   });
+  return { stop, daemon: null };
 }
 
 /**
- * Resolves at the first SIGTERM or SIGINT. A second one ends the process at once: somebody is in a hurry. A
- * closed terminal ends what was started for it, and not the daemon.
+ * What signals ask for, one thing after the other: SIGHUP to read the settings again (it ends `dev`, whose terminal was
+ * closed), the first SIGTERM or SIGINT to end. A second one ends the process at once, for somebody is in a hurry; and
+ * so does one that comes while it still starts, as nothing has been promised yet.
  */
-function stopSignal(name: ServiceName): Promise<void> {
-  return new Promise((resolve) => {
-    let asked = false;
-    process.on('SIGHUP', () => (name === 'dev' ? resolve() : undefined));
-    const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      process.on(signal, () => {
-        if (asked) process.exit(128 + numbers[signal]);
-        asked = true;
-        resolve();
+function listenToSignals(name: ServiceName): { next(): Promise<'reload' | 'end'> } {
+  let wanted: 'reload' | 'end' | null = null;
+  let wake: (() => void) | null = null;
+  const want = (what: 'reload' | 'end') => {
+    if (wanted !== 'end') wanted = what;
+    wake?.();
+  };
+  process.on('SIGHUP', () => want(name === 'dev' ? 'end' : 'reload'));
+  const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      if (wanted === 'end' || wake === null) process.exit(128 + numbers[signal]);
+      want('end');
+    });
+  }
+  return {
+    async next() {
+      const asked = new Promise<void>((resolve) => {
+        wake = resolve;
       });
-    }
-  });
+      if (wanted === null) await asked;
+      const now = wanted ?? 'end';
+      if (now === 'reload') wanted = null;
+      return now;
+    },
+  };
 }
 
 // Whoever reads our output may go away; that is no reason to stop delivering.
@@ -123,6 +201,7 @@ const exitCode = await runCommand(process.argv.slice(2), {
   hostname: hostname(),
   version: VERSION,
   clock,
+  isUnit: process.env.SYSTEMD_EXEC_PID === String(process.pid),
   serve,
 });
 // What a slow reader of our output has not taken yet would be lost.

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import t from 'tap';
+import { changesBetween } from '../src/config/changes.js';
 import { parseEnvFile } from '../src/config/env-file.js';
 import { nearest } from '../src/config/nearest.js';
 import type { Setting } from '../src/config/setting.js';
@@ -534,3 +535,28 @@ t.test(
     );
   },
 );
+
+t.test('what a reload follows, and what waits for a restart', async (t) => {
+  const FIELDPOST_RELAY_PASSWORD = 'one';
+  const FIELDPOST_RELAY = 'smtp://u@relay.example';
+  const before = good({ FIELDPOST_RELAY, FIELDPOST_RELAY_PASSWORD });
+  t.strictSame(changesBetween(before, good({ FIELDPOST_RELAY, FIELDPOST_RELAY_PASSWORD })), {
+    values: {},
+    followers: new Set(),
+    taken: [],
+    waiting: [],
+  });
+  const after = good({
+    FIELDPOST_RELAY,
+    FIELDPOST_RELAY_PASSWORD: 'two',
+    FIELDPOST_MAX_AGE_SMS: '2h',
+    FIELDPOST_MAX_BATCH: '7',
+    FIELDPOST_LISTEN: '127.0.0.1:1',
+  });
+  t.strictSame(changesBetween(before, after), {
+    values: { relayPassword: 'two', maxAgeMs: after.maxAgeMs, maxBatch: 7 },
+    followers: new Set(['delivery', 'requests', 'restart']),
+    taken: ['FIELDPOST_RELAY_PASSWORD', 'FIELDPOST_MAX_AGE', 'FIELDPOST_MAX_BATCH'],
+    waiting: ['FIELDPOST_LISTEN'],
+  });
+});

@@ -120,6 +120,50 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   t.match(cloud.calls.at(-1)?.body, { state: 'stopping' });
 });
 
+t.test('a reload follows another relay; what waits for a restart is named', async (t) => {
+  let arrive: (subject: string) => void = () => undefined;
+  const arrival = new Promise<string>((resolve) => {
+    arrive = resolve;
+  });
+  const relay = new SMTPServer({
+    disabledCommands: ['AUTH', 'STARTTLS'],
+    onData(stream, _session, done) {
+      let text = '';
+      stream.on('data', (chunk) => {
+        text += chunk;
+      });
+      stream.on('end', () => {
+        done();
+        arrive(/^Subject: (.*)\r$/m.exec(text)?.[1] ?? '');
+      });
+    },
+  });
+  await new Promise<void>((resolve) => relay.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => new Promise<void>((resolve) => relay.close(resolve)));
+  const { port } = relay.server.address() as { port: number };
+  const FIELDPOST_STATE_DIR = t.testdir();
+  const daemon = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), world().system);
+  await post(nameOf(daemon.addresses[0] as never), 'kept');
+  t.equal(daemon.status(), '1 queued, no relay, cloud disabled');
+  const FIELDPOST_RELAY = `smtp://127.0.0.1:${port}?tls=never`;
+  const next = { FIELDPOST_STATE_DIR, FIELDPOST_RELAY, FIELDPOST_MAX_QUEUE: '1', FIELDPOST_HISTORY: '9' };
+  t.same(await daemon.reload(configOf(next)), {
+    taken: ['FIELDPOST_RELAY', 'FIELDPOST_MAX_QUEUE'],
+    waiting: ['FIELDPOST_HISTORY'],
+  });
+  t.equal(await arrival, 'kept');
+  const none = { ...next, FIELDPOST_RELAY: '' };
+  t.same((await daemon.reload(configOf(none))).taken, ['FIELDPOST_RELAY']);
+  t.equal((await post(nameOf(daemon.addresses[0] as never), 'one')).status, 202);
+  t.equal(
+    (await post(nameOf(daemon.addresses[0] as never), 'two')).status,
+    429,
+    'the new limit of the queue',
+  );
+  t.equal(daemon.status(), '1 queued, no relay, cloud disabled');
+  await daemon.stop();
+});
+
 t.test('one that cannot listen leaves nothing running', async (t) => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));

@@ -1,6 +1,7 @@
 /** The process: exit codes and signals, as systemd and shells see them. */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import t from 'tap';
 import { isBuilt, MAIN, startDaemon } from './support/daemon.js';
@@ -8,7 +9,7 @@ import { isBuilt, MAIN, startDaemon } from './support/daemon.js';
 const options = { skip: isBuilt ? false : 'the program is not built' };
 
 function run(args: readonly string[], env: Record<string, string> = {}) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
+  const { status, stdout, stderr } = spawnSync(MAIN, args, {
     env: { PATH: process.env.PATH, ...env },
     encoding: 'utf8',
     timeout: 20_000,
@@ -25,6 +26,8 @@ t.test('a bad configuration ends with 78, all problems at once', options, async 
   t.equal(status, 78);
   t.match(stderr, /FIELDPOST_RELAI.*FIELDPOST_RELAY/);
   t.match(stderr, /FIELDPOST_MAX_BATCH/);
+  const missing = run(['run', '--env-file', '/nowhere/env']);
+  t.match(missing, { status: 78, stderr: /the env file is of no use: .*\/nowhere\/env/ });
 });
 
 t.test('a second daemon ends with 75, one that cannot listen with 69', options, async (t) => {
@@ -70,6 +73,43 @@ t.test('a slow reader gets all of the output, and a closed terminal ends no daem
   });
   t.ok(stdout.length > 2 ** 18, `${stdout.length} characters`);
   t.doesNotThrow(() => JSON.parse(stdout));
+  t.equal(await daemon.end('SIGTERM'), 0);
+});
+
+t.test('SIGHUP: what is new and good is followed, what is not changes nothing', options, async (t) => {
+  const FIELDPOST_STATE_DIR = t.testdir({ env: 'FIELDPOST_MAX_QUEUE=3' });
+  const file = `${FIELDPOST_STATE_DIR}/env`;
+  const write = (...lines: string[]) => writeFileSync(file, lines.join('\n'));
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR }, ['run', '--env-file', file]);
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const reload = () => {
+    const said = daemon.nextLine();
+    daemon.child.kill('SIGHUP');
+    return said;
+  };
+  t.match(await reload(), /reloaded taken=nothing$/);
+  write('FIELDPOST_LOG=debug', 'FIELDPOST_MAX_BATCH=2', 'FIELDPOST_HISTORY=5');
+  t.match(
+    await reload(),
+    /reloaded taken=FIELDPOST_LOG,FIELDPOST_MAX_BATCH,FIELDPOST_MAX_QUEUE needsRestart=FIELDPOST_HISTORY$/,
+  );
+  const headers = { 'Content-Type': 'application/json' };
+  const url = `http://127.0.0.1:${daemon.port}/api/internal/messages`;
+  const said = daemon.nextLine();
+  const mail = { type: 1, destination: 'john@example.com', subject: 'x' };
+  const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify([mail, mail, mail]) });
+  t.equal(answer.status, 413, 'the new limit holds');
+  t.match(await said, /debug request refused/, 'and the new level');
+  write('FIELDPOST_MAX_BATCH=none', 'FIELDPOST_LOG=error');
+  t.match(await reload(), /error reload refused reason=.*FIELDPOST_MAX_BATCH=none/);
+  write('no assignment');
+  t.match(await reload(), /error reload refused reason=.*env:1/);
+  write('');
+  t.match(
+    await reload(),
+    /reloaded taken=FIELDPOST_LOG,FIELDPOST_MAX_BATCH$/,
+    'what was taken away is as it was',
+  );
   t.equal(await daemon.end('SIGTERM'), 0);
 });
 

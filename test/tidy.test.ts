@@ -71,6 +71,7 @@ const OUTSIDE_GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'AbortSign
 const TESTED_IN: Readonly<Record<string, string>> = {
   'src/limits.ts': 'test/config.test.ts',
   'src/errors.ts': 'test/cli/client.test.ts',
+  'src/config/changes.ts': 'test/config.test.ts',
   'src/config/consistency.ts': 'test/config.test.ts',
   'src/config/endpoints.ts': 'test/config.test.ts',
   'src/config/env-file.ts': 'test/config.test.ts',
@@ -96,6 +97,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/network/backoff.ts': 'test/delivery/schedule.test.ts',
   'src/network/words.ts': 'test/delivery/trouble.test.ts',
   'src/delivery/envelope.ts': 'test/delivery/smtp-session.test.ts',
+  'src/daemon/status-line.ts': 'test/daemon/herald.test.ts',
   'src/message/address.ts': 'test/message/draft.test.ts',
   'src/message/recipient.ts': 'test/message/draft.test.ts',
   'src/message/message.ts': 'test/store/journaled-store.test.ts',

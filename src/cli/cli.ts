@@ -60,6 +60,7 @@ async function dispatch(argv: readonly string[], context: CommandContext): Promi
 
 function environmentFor(command: Command, input: CommandInput, context: CommandContext): Environment {
   const file = input.options['env-file'];
+  if (command.readsEnvFile) return context.env;
   if (typeof file === 'string') return withEnvFile(file, context);
   return command.asksService ? serviceEnvironment(context) : context.env;
 }

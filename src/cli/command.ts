@@ -24,6 +24,14 @@ export interface Output {
   readonly isTTY: boolean;
 }
 
+/** Where a service takes its settings from. */
+export interface Settings {
+  /** Those with which it starts. */
+  readonly env: Environment;
+  /** As they are now: an env file may have changed. Throws CommandError if it is of no use. */
+  reread(): Environment;
+}
+
 /** The daemon's own commands, which main carries out. */
 export type ServiceName = 'run' | 'dev';
 
@@ -38,8 +46,10 @@ export interface CommandContext {
   readonly hostname: string;
   readonly version: string;
   readonly clock: Clock;
-  /** Runs a service with this environment (the env file's settings included) until it ends; gives its exit status. */
-  readonly serve: (name: ServiceName, env: Environment) => Promise<number>;
+  /** True if systemd has started this very process, and read the service's env file for it. */
+  readonly isUnit: boolean;
+  /** Runs a service with these settings until it ends; gives its exit status. */
+  readonly serve: (name: ServiceName, settings: Settings) => Promise<number>;
 }
 
 /** What stood on the command line after the command's name. */
@@ -59,6 +69,8 @@ export interface Command {
   readonly options: NonNullable<ParseArgsConfig['options']>;
   /** True: without --env-file it takes the settings of the service on this device. */
   readonly asksService: boolean;
+  /** True: it reads the env file by itself, again and again. */
+  readonly readsEnvFile?: true;
   /** Gives the exit status. Throws CommandError; anything else is a bug. */
   run(input: CommandInput, context: CommandContext): Promise<number>;
 }

@@ -5,7 +5,7 @@
 import { parseEnvFile } from '../config/env-file.js';
 import type { Environment } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
-import { type CommandContext, CommandError, EXIT } from './command.js';
+import { type CommandContext, CommandError, EXIT, type Settings } from './command.js';
 
 /** The service's own file, which people edit. */
 const ENV_FILE = '/etc/fieldpost/fieldpost.env';
@@ -13,9 +13,49 @@ const ENV_FILE = '/etc/fieldpost/fieldpost.env';
 /** Where systemd keeps the running service's credentials (systemd.exec(5)); only root gets in. */
 const CREDENTIALS = '/run/credentials/fieldpost.service';
 
+/**
+ * The settings of a service. One that systemd has started, which has read the service's own file for it, finds there
+ * what has changed since; its user must be able to read it. Throws CommandError (78) for a file that is of no use.
+ */
+export function settingsFor(envFile: string | null, context: CommandContext): Settings {
+  const read =
+    envFile !== null
+      ? () => readEnvFile(envFile, context)
+      : context.isUnit
+        ? () => serviceFile(context)
+        : () => ({});
+  const isOpen = envFile !== null || !context.isUnit || mayRead(ENV_FILE, context);
+  const file: Environment = isOpen ? read() : {};
+  // What is in the environment because of the file goes when it goes from there: systemd, and Node.js where it is not
+  // kept from it, have read it before us.
+  const others = Object.fromEntries(
+    Object.entries(context.env).filter(([key, value]) => file[key] !== value),
+  );
+  return {
+    env: { ...context.env, ...file },
+    reread() {
+      if (isOpen) return { ...others, ...read() };
+      throw new CommandError(
+        EXIT.noPermission,
+        `this user may not read ${ENV_FILE}: restart the service instead`,
+      );
+    },
+  };
+}
+
+/** What the service's own file says; nothing where there is none. */
+function serviceFile(context: CommandContext): Environment {
+  try {
+    return parseFile(ENV_FILE, context.read(ENV_FILE));
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return {};
+    throw error;
+  }
+}
+
 /** The environment with the settings of the env file `path` over it, as EnvironmentFile= does. Throws CommandError (78). */
 export function withEnvFile(path: string, context: CommandContext): Environment {
-  return { ...context.env, ...parseFile(path, readOrRefuse(path, context)) };
+  return { ...context.env, ...readEnvFile(path, context) };
 }
 
 /**
@@ -33,12 +73,7 @@ export function serviceEnvironment(context: CommandContext): Environment {
     context.stderr.write(`fieldpost: this user may not read ${ENV_FILE}: its settings are not used\n`);
     return env;
   }
-  try {
-    return { ...credentials, ...env, ...parseFile(ENV_FILE, context.read(ENV_FILE)) };
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return { ...credentials, ...env };
-    throw error;
-  }
+  return { ...credentials, ...env, ...serviceFile(context) };
 }
 
 /** False if the file is, or might be, there but is closed to this user. */
@@ -51,12 +86,14 @@ function mayRead(path: string, context: CommandContext): boolean {
   }
 }
 
-function readOrRefuse(path: string, context: CommandContext): string {
+function readEnvFile(path: string, context: CommandContext): Environment {
+  let text: string;
   try {
-    return context.read(path);
+    text = context.read(path);
   } catch (error) {
     throw new CommandError(EXIT.config, `the env file is of no use: ${wordsOf(error)}`);
   }
+  return parseFile(path, text);
 }
 
 function parseFile(path: string, text: string): Environment {

@@ -1,7 +1,8 @@
 /**
  * `fieldpost run` and `dev`: named and explained here, carried out by main. Used by cli.ts.
  */
-import { type Command, CommandError, EXIT, type ServiceName } from './command.js';
+import { type Command, CommandError, EXIT, type ServiceName, textOption } from './command.js';
+import { settingsFor } from './environment.js';
 
 const SUMMARY: Record<ServiceName, string> = {
   run: 'run the daemon (what the systemd service does)',
@@ -9,7 +10,7 @@ const SUMMARY: Record<ServiceName, string> = {
 };
 
 const DETAIL: Record<ServiceName, string> = {
-  run: 'It runs until SIGTERM or Ctrl-C. A configuration with problems ends it with exit status 78; fieldpost check\nshows the same.',
+  run: 'It runs until SIGTERM or Ctrl-C; SIGHUP has it read its settings again. A configuration with problems ends it\nwith exit status 78; fieldpost check shows the same.',
   dev: 'It prints the addresses, a curl line to try, and every mail as it arrives. State is kept in ./.fieldpost.',
 };
 
@@ -23,11 +24,12 @@ export function service(name: ServiceName): Command {
 ${DETAIL[name]}`,
     options: {},
     asksService: false,
+    readsEnvFile: true,
     async run(input, context) {
       const [word] = input.words;
       if (word !== undefined)
         throw new CommandError(EXIT.usage, `fieldpost ${name} takes no ${JSON.stringify(word)}`);
-      return context.serve(name, context.env);
+      return context.serve(name, settingsFor(textOption(input, 'env-file'), context));
     },
   };
 }

@@ -1,7 +1,7 @@
 /**
  * What must hold between settings, each of which is good by itself. Used by parseConfig.
  */
-import type { Config } from '../config.js';
+import type { Config, ListenConfig } from '../config.js';
 import { showListener } from './endpoints.js';
 import type { Findings } from './findings.js';
 import { SETTINGS, type SettingKey, type SettingValues } from './settings.js';
@@ -57,10 +57,15 @@ function checkRelays(config: Config, values: SettingValues, findings: Findings):
   }
 }
 
+/** True if others than programs on this device can reach it. */
+export function needsToken(listener: ListenConfig): boolean {
+  return listener.kind === 'tcp' && !isLoopback(listener.host);
+}
+
 function checkListeners(config: Config, findings: Findings): void {
   const tokenIsBad = findings.isBad('FIELDPOST_API_TOKEN') || findings.isBad('FIELDPOST_API_TOKEN_FILE');
   if (config.apiToken !== null || tokenIsBad) return;
-  const open = config.listen.find((listener) => listener.kind === 'tcp' && !isLoopback(listener.host));
+  const open = config.listen.find(needsToken);
   if (open === undefined) return;
   findings.problem(
     'FIELDPOST_LISTEN',

@@ -25,7 +25,7 @@ export class Clerk {
   readonly #onRelieved: () => void;
   /** In order. The messages stay taken, so that nobody sends them again. */
   readonly #waiting = new Set<Entry>();
-  #isBusy = false;
+  #trying: Promise<void> | null = null;
   #timer: Timer | null = null;
 
   constructor(options: {
@@ -35,12 +35,16 @@ export class Clerk {
     onRecorded: (entry: Entry) => void;
     /** All that had to wait is recorded. */
     onRelieved: () => void;
+    /** What an earlier clerk could not record. */
+    unrecorded?: readonly Entry[];
   }) {
     this.#store = options.store;
     this.#clock = options.clock;
     this.#log = options.log;
     this.#onRecorded = options.onRecorded;
     this.#onRelieved = options.onRelieved;
+    for (const entry of options.unrecorded ?? []) this.#waiting.add(entry);
+    if (this.isStuck) this.#setTimer();
   }
 
   /** True while there is something that could not be written. */
@@ -62,23 +66,27 @@ export class Clerk {
   }
 
   /** Tries to write what waits. */
-  async tryAgain(): Promise<void> {
-    if (this.#isBusy || !this.isStuck) return;
-    this.#isBusy = true;
+  tryAgain(): Promise<void> {
+    if (this.isStuck) this.#trying ??= this.#tryAll();
+    return this.#trying ?? Promise.resolve();
+  }
+
+  async #tryAll(): Promise<void> {
     for (const entry of this.#waiting) {
       if ((await this.#write(entry)) !== null) break;
       this.#waiting.delete(entry);
     }
-    this.#isBusy = false;
+    this.#trying = null;
     if (this.isStuck) this.#setTimer();
     else this.#onRelieved();
   }
 
-  /** Tries once more, and gives up: what is not recorded may be sent twice. */
-  async stop(): Promise<void> {
+  /** Tries once more, and gives up: what it gives is not recorded, and may be sent twice after a restart. */
+  async stop(): Promise<readonly Entry[]> {
     await this.tryAgain();
     this.#timer?.stop();
     this.#timer = null;
+    return [...this.#waiting];
   }
 
   /** Null, or why the storage could not take it. */

@@ -14,14 +14,14 @@ import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { Agenda } from './agenda.js';
-import { Clerk } from './clerk.js';
+import { Clerk, type Entry } from './clerk.js';
 import { Courier, type Fate, type Load, type Render } from './courier.js';
 import { Line } from './line.js';
 import { chooseRelay, nextRelayMs, overallState, RelayHealth, type RelayState } from './relay-health.js';
 import type { OpenSession } from './session.js';
 
 /** What delivery is given. */
-export interface DeliveryOptions {
+export interface DeliveryOptions extends Legacy {
   readonly store: Store;
   readonly config: Pick<
     Config,
@@ -41,6 +41,12 @@ export interface DeliveryOptions {
   /** In [0, 1). */
   readonly random: () => number;
   readonly log: Log;
+}
+
+/** What one delivery leaves to the next: outcomes that the storage did not take, and the counts so far. */
+export interface Legacy {
+  readonly unrecorded?: readonly Entry[];
+  readonly outcomes?: Readonly<Delivery['outcomes']>;
 }
 
 /** The loop; idle until started. */
@@ -69,6 +75,7 @@ export class Delivery {
     this.#clock = clock;
     this.#log = log;
     this.#startedMs = clock.bootMs();
+    Object.assign(this.outcomes, options.outcomes);
     // Only emails go through a relay.
     this.#agenda = new Agenda(store, clock, ({ type }) => type === 1);
     this.#courier = new Courier(options);
@@ -81,6 +88,7 @@ export class Delivery {
         if (verdict.kind === 'deferred') this.#agenda.deferred(id);
       },
       onRelieved: () => this.#pump(),
+      unrecorded: options.unrecorded ?? [],
     });
     const { backoffMinMs, backoffMaxMs } = config;
     const health = { backoffMinMs, backoffMaxMs, clock, random, log };
@@ -107,8 +115,11 @@ export class Delivery {
     this.nudge();
   }
 
-  /** Finishes what is being sent, for at most STOP_SENDING_MS, and closes the connections. */
-  async stop(): Promise<void> {
+  /**
+   * Finishes what is being sent, for at most STOP_SENDING_MS, and closes the connections. Gives the outcomes that
+   * could not be recorded.
+   */
+  async stop(): Promise<readonly Entry[]> {
     this.#mode = 'stopping';
     this.#disarm();
     let timer: Timer | undefined;
@@ -120,7 +131,7 @@ export class Delivery {
     this.#courier.abandon();
     await Promise.all(this.#lines.map((line) => line.close()));
     await Promise.all(this.#sending);
-    await this.#clerk.stop();
+    return this.#clerk.stop();
   }
 
   relayState(): RelayState {

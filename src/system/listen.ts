@@ -1,15 +1,16 @@
 /**
- * Opens the sockets of FIELDPOST_LISTEN (local-api §6). What is served on them is the caller's: it makes a
- * net.Server for each, which is set listening here.
+ * Opens the sockets of FIELDPOST_LISTEN, and takes over those that systemd hands us (local-api §6). What is served
+ * on them is the caller's: it makes a net.Server for each, which is set listening here.
  */
 import { chmod, lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, type Server } from 'node:net';
 import type { ListenConfig } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import { serveHanded } from './activation.js';
 
 /** Listeners that are open. */
 export interface Listeners {
-  /** Where they listen, in the order asked for; port 0 has become the port that was found. */
+  /** Where they listen: those handed over, then the others in the order asked for, port 0 now the port found. */
   readonly addresses: readonly ListenConfig[];
   /** Takes no more connections. Resolves once those that there are have ended. */
   close(): Promise<void>;
@@ -20,16 +21,27 @@ const UNIX_SOCKET_MODE = 0o660;
 // unix(7): sun_path. Node would cut a longer path and listen on what is left of it.
 const UNIX_PATH_BYTES_MAX = 107;
 
-/** Listens on all of `configs` or on none. Throws unavailable, naming the address. */
+/**
+ * Listens on all of `configs` and on the sockets `handed` over (descriptors), or on none. One of `configs` that was
+ * handed over is not opened again. Throws unavailable, naming the address, and what `makeServer` throws.
+ */
 export async function openListeners(
   configs: readonly ListenConfig[],
-  makeServer: (kind: ListenConfig['kind']) => Server,
+  makeServer: (address: ListenConfig) => Server,
+  handed: readonly number[] = [],
 ): Promise<Listeners> {
   const servers: Server[] = [];
   const addresses: ListenConfig[] = [];
   try {
+    for (const fd of handed) {
+      const { server, address } = await serveHanded(fd, makeServer);
+      servers.push(server);
+      addresses.push(address);
+    }
+    const open = new Set(addresses.map(nameOf));
     for (const config of configs) {
-      const server = makeServer(config.kind);
+      if (open.has(nameOf(config))) continue;
+      const server = makeServer(config);
       servers.push(server);
       addresses.push(await listen(server, config));
     }

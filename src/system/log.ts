@@ -20,7 +20,7 @@ const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error'];
 const PRIORITY: Record<LogLevel, string> = { debug: '<7>', info: '<6>', warn: '<4>', error: '<3>' };
 
 /**
- * A log that hands each whole line to `write`. Lines below `level` are not made. With `priorities` each line
+ * A log that hands each whole line to `write`. Lines below `level`, which may change, are not made. With `priorities` each line
  * starts with its syslog priority, otherwise with the time and the level for a person to read.
  */
 export function createLog(options: {
@@ -29,11 +29,10 @@ export function createLog(options: {
   write: (line: string) => void;
   wallMs: () => number;
 }): Log {
-  const from = LEVELS.indexOf(options.level);
   const at =
     (level: LogLevel) =>
     (event: string, fields: LogFields = {}) => {
-      if (LEVELS.indexOf(level) < from) return;
+      if (LEVELS.indexOf(level) < LEVELS.indexOf(options.level)) return;
       const head = options.priorities
         ? PRIORITY[level]
         : `${new Date(options.wallMs()).toISOString()} ${level.padEnd(5)} `;

@@ -1,6 +1,7 @@
 import t from 'tap';
+import type { CommandError } from '../../src/cli/command.js';
 import { bytes, counted, span } from '../../src/cli/words.js';
-import { failure, fieldpost } from './terminal.js';
+import { failure, fieldpost, type World } from './terminal.js';
 
 const SERVICE_FILE = '/etc/fieldpost/fieldpost.env';
 
@@ -49,20 +50,50 @@ t.test('version', async (t) => {
     t.strictSame(await fieldpost(argv), { code: 0, out: 'fieldpost 1.2.3\n', err: '' });
 });
 
-t.test('services are handed to main with the environment they asked for', async (t) => {
-  const served: unknown[] = [];
-  const serve = async (name: string, env: unknown) => {
-    served.push([name, env]);
+/** What the service is given: its settings now, and after `change`. */
+async function settingsOf(argv: readonly string[], world: World, change: () => void) {
+  const seen: unknown[] = [];
+  const serve: World['serve'] = async (name, { env, reread }) => {
+    seen.push(name, env);
+    change();
+    try {
+      seen.push(reread());
+    } catch (error) {
+      seen.push((error as CommandError).message);
+    }
     return 7;
   };
-  const files = { '/f': 'FIELDPOST_LOG=debug\n', [SERVICE_FILE]: 'FIELDPOST_LOG=error\n' };
-  const world = { serve, files, env: { A: '1', FIELDPOST_LOG: 'warn' } };
-  t.equal((await fieldpost(['run'], world)).code, 7);
-  await fieldpost(['dev', '--env-file', '/f'], world);
-  t.strictSame(served, [
-    ['run', { A: '1', FIELDPOST_LOG: 'warn' }],
-    ['dev', { A: '1', FIELDPOST_LOG: 'debug' }],
+  const { code, err } = await fieldpost(argv, { ...world, serve });
+  return { code, err, seen };
+}
+
+t.test('services are handed to main with the settings they asked for, to be read again', async (t) => {
+  const files: Record<string, string | Error> = {};
+  const env = { A: '1', FIELDPOST_LOG: 'warn' };
+  const before = () =>
+    Object.assign(files, { '/f': 'FIELDPOST_LOG=debug\nB=1', [SERVICE_FILE]: 'FIELDPOST_LOG=warn' });
+  const after = () => Object.assign(files, { '/f': 'C=1', [SERVICE_FILE]: 'C=2' });
+  before();
+  const alone = await settingsOf(['run'], { env, files }, after);
+  t.strictSame(alone, { code: 7, err: '', seen: ['run', env, env] });
+  before();
+  const named = await settingsOf(['dev', '--env-file', '/f'], { env, files }, after);
+  t.strictSame(named.seen, [
+    'dev',
+    { A: '1', FIELDPOST_LOG: 'debug', B: '1' },
+    { A: '1', FIELDPOST_LOG: 'warn', C: '1' },
   ]);
+  before();
+  const unit = await settingsOf(['run'], { env, files, isUnit: true }, after);
+  t.strictSame(unit.seen, ['run', env, { A: '1', C: '2' }], 'what systemd took from the file goes with it');
+  before();
+  const gone = await settingsOf(['run'], { env, files, isUnit: true }, () => delete files[SERVICE_FILE]);
+  t.strictSame(gone.seen[2], { A: '1' }, 'no file is an empty one');
+  const broken = await settingsOf(['run'], { env, files: { [SERVICE_FILE]: 'x' }, isUnit: true }, after);
+  t.match(broken, { code: 78, seen: [], err: /fieldpost.env:1/ });
+  files[SERVICE_FILE] = failure('EACCES', SERVICE_FILE);
+  const closed = await settingsOf(['run'], { env, files, isUnit: true }, () => undefined);
+  t.match(closed.seen, ['run', env, /may not read .* restart/]);
 });
 
 t.test('a bad env file ends any command with all its lines', async (t) => {

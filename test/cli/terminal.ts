@@ -31,6 +31,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}): Pro
     hostname: 'gateway-7',
     version: '1.2.3',
     clock: new FakeClock(),
+    isUnit: false,
     serve: async () => 0,
     ...rest,
     read(path) {

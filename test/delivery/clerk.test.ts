@@ -72,3 +72,29 @@ t.test('a stop tries once more', async (t) => {
   await delivery.stop();
   t.same([status(id), clock.pending], ['sent', 0]);
 });
+
+t.test('what a delivery could not record, the one that takes its place does', async (t) => {
+  const { clock, store, relays, delivery, post, status, lines } = bench();
+  const [id = '', next = ''] = await post(2);
+  relays.onSend = () => {
+    store.failure = FULL;
+    return TAKEN;
+  };
+  delivery.start();
+  await clock.advance(0);
+  const unrecorded = await delivery.stop();
+  t.same(
+    unrecorded.map((entry) => entry.id),
+    [id],
+  );
+  const second = bench({ clock, store, unrecorded, outcomes: { ...delivery.outcomes, failed: 3 } });
+  second.delivery.start();
+  await clock.advance(STORAGE_RETRY_MS);
+  t.same([status(id), status(next)], ['sending', 'queued'], 'it waits for the storage as the first did');
+  store.failure = null;
+  await clock.advance(STORAGE_RETRY_MS);
+  t.same([status(id), status(next)], ['sent', 'sent']);
+  t.same(second.relays.offered, [next], 'nothing is sent twice');
+  t.same(second.delivery.outcomes, { sent: 2, deferred: 0, failed: 3, expired: 0 });
+  t.equal(lines.filter(({ event }) => event === 'sent').length, 0);
+});

@@ -89,7 +89,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
   const servers: Server[] = [];
   const listeners = await openListeners(
     [options.listen ?? { kind: 'tcp', host: '127.0.0.1', port: 0 }],
-    (kind) => {
+    ({ kind }) => {
       const server = api.makeServer(kind);
       servers.push(server);
       return server;

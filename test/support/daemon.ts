@@ -25,7 +25,7 @@ export async function startDaemon(
   env: Readonly<Record<string, string>>,
   command: readonly string[] = ['run'],
 ): Promise<DaemonProcess> {
-  const child = spawn(process.execPath, [MAIN, ...command], {
+  const child = spawn(MAIN, command, {
     env: { PATH: process.env.PATH, FIELDPOST_LISTEN: '127.0.0.1:0', ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

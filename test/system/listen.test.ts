@@ -10,7 +10,7 @@ import { openListeners } from '../../src/system/listen.js';
 
 const ANY_PORT: ListenConfig = { kind: 'tcp', host: '127.0.0.1', port: 0 };
 // One who only asks whether somebody answers is gone before the greeting.
-const greeter = (kind: string): Server =>
+const greeter = ({ kind }: ListenConfig): Server =>
   createServer((socket) => socket.on('error', () => undefined).end(kind));
 
 async function greetingOf(address: ListenConfig): Promise<string> {

@@ -1,0 +1,88 @@
+/**
+ * What the service manager is told (sd_notify(3)): that we are ready, reload, stop, live, and in a line of words
+ * how we do. main.ts makes it where there is a NOTIFY_SOCKET; the herald decides what to say when.
+ *
+ * Each notification is a child process. The package systemd-notify sends `ready` and the status; what it lacks
+ * goes through the same program that it runs. Its faults are put right here: notifications keep their order,
+ * one that hangs is given up, words cannot become commands, and nothing rejects.
+ */
+import { execFile } from 'node:child_process';
+import notify from 'systemd-notify';
+import { wordsOf } from '../errors.js';
+import { NOTIFY_TIMEOUT_MS, STATUS_CHARS_MAX } from '../limits.js';
+
+/** Each resolves when the manager has been told, or cannot be; none rejects. They are sent in order. */
+export interface Notifier {
+  /** After a start or a reload. */
+  ready(status: string): Promise<void>;
+  status(words: string): Promise<void>;
+  reloading(): Promise<void>;
+  stopping(): Promise<void>;
+  /** We live: to be said more often than the manager's patience lasts. */
+  watchdog(): Promise<void>;
+}
+
+/** What a notifier needs of the process. */
+export interface NotifierOptions {
+  /** CLOCK_MONOTONIC, which the manager compares with its own. */
+  monotonicUs(): bigint;
+  /** The manager was not told, or may not have been: why. */
+  onFailure(reason: string): void;
+  /** How long a notification may take; tests shorten it. */
+  readonly timeoutMs?: number;
+}
+
+const PROGRAM = 'systemd-notify';
+
+/** A notifier that sends to the NOTIFY_SOCKET of the environment. */
+export function systemNotifier(options: NotifierOptions): Notifier {
+  const { monotonicUs, onFailure, timeoutMs = NOTIFY_TIMEOUT_MS } = options;
+  let last: Promise<void> = Promise.resolve();
+  const inTurn = (tell: () => Promise<unknown>): Promise<void> => {
+    // Two children at once may overtake each other: READY=1 of a reload would come before its RELOADING=1.
+    last = last.then(() => within(timeoutMs, tell())).catch((error) => onFailure(reasonOf(error)));
+    return last;
+  };
+  const send = (...assignments: string[]) => inTurn(() => run(assignments, timeoutMs));
+  return {
+    ready: (status) => inTurn(() => notify({ ready: true, status: oneLine(status) })),
+    status: (words) => inTurn(() => notify({ status: oneLine(words) })),
+    reloading: () => send('RELOADING=1', `MONOTONIC_USEC=${monotonicUs()}`),
+    stopping: () => send('STOPPING=1'),
+    watchdog: () => send('WATCHDOG=1'),
+  };
+}
+
+function run(assignments: readonly string[], timeout: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    execFile(PROGRAM, assignments, { timeout, killSignal: 'SIGKILL' }, (error, _stdout, stderr) => {
+      if (error === null) resolve();
+      else reject(stderr.trim() === '' ? error : stderr.trim());
+    });
+  });
+}
+
+/** A line break would start an assignment of its own (`MAINPID=1`), NUL cannot be passed on, and argv has an end. */
+function oneLine(words: string): string {
+  return words.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, STATUS_CHARS_MAX);
+}
+
+/** The package gives us no hold on its child: one that hangs is left to itself. */
+async function within(ms: number, telling: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${PROGRAM} does not come to an end`)), ms);
+    timer.unref();
+  });
+  try {
+    await Promise.race([telling, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The package rejects with what the program printed, which may be nothing. */
+function reasonOf(error: unknown): string {
+  const words = wordsOf(error).trim();
+  return words === '' ? `${PROGRAM} failed` : words;
+}

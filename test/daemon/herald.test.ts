@@ -1,0 +1,110 @@
+/** When the service manager is told what. */
+import t from 'tap';
+import { Herald, watchdogMsOf } from '../../src/daemon/herald.js';
+import { statusLine } from '../../src/daemon/status-line.js';
+import { MINUTE_MS, SECOND_MS, STATUS_EVERY_MS } from '../../src/limits.js';
+import type { Notifier } from '../../src/system/notify.js';
+import { FakeClock } from '../support/clock.js';
+
+function bench(watchdogMs: number | null = null) {
+  const clock = new FakeClock();
+  const said: string[] = [];
+  const manager = { slowMs: 0 };
+  const hear = async (words: string) => {
+    said.push(words);
+    if (manager.slowMs > 0) await new Promise<void>((go) => clock.after(manager.slowMs, go));
+  };
+  const notifier: Notifier = {
+    ready: (words) => hear(`ready ${words}`),
+    status: hear,
+    reloading: () => hear('reloading'),
+    stopping: () => hear('stopping'),
+    watchdog: () => hear('alive'),
+  };
+  return { clock, said, manager, herald: new Herald({ notifier, clock, watchdogMs }) };
+}
+
+t.test('the status is told when it has changed, and at most every few seconds', async (t) => {
+  const { clock, said, herald } = bench();
+  let words = 'a';
+  await herald.ready(() => words);
+  await clock.advance(MINUTE_MS);
+  t.same(said.splice(0), ['ready a'], 'nothing new, nothing told');
+  words = 'b';
+  await clock.advance(STATUS_EVERY_MS);
+  words = 'c';
+  await clock.advance(1);
+  words = 'd';
+  await clock.advance(STATUS_EVERY_MS);
+  t.same(said, ['b', 'd']);
+});
+
+t.test('a reload is between its two notifications, and tells the status anew', async (t) => {
+  const { clock, said, herald } = bench();
+  let words = 'old';
+  await herald.ready(() => words);
+  await herald.reloading(async () => {
+    said.push('it happens');
+    words = 'new';
+  });
+  await clock.advance(MINUTE_MS);
+  t.same(said, ['ready old', 'reloading', 'it happens', 'ready new']);
+});
+
+t.test('signs of life, until the very end', async (t) => {
+  const { clock, said, herald } = bench(15 * SECOND_MS);
+  await herald.ready(() => String(clock.bootMs()));
+  said.length = 0;
+  await clock.advance(MINUTE_MS);
+  t.equal(said.filter((words) => words === 'alive').length, 4);
+  await herald.stopping();
+  said.length = 0;
+  await clock.advance(MINUTE_MS);
+  t.same(said, ['alive', 'alive', 'alive', 'alive'], 'no status any more');
+  herald.stop();
+  await clock.advance(MINUTE_MS);
+  t.equal(said.length, 4);
+  t.equal(clock.pending, 0);
+});
+
+t.test('a slow manager gets no pile of notifications, and a stop in the middle is one', async (t) => {
+  const { clock, said, manager, herald } = bench(SECOND_MS);
+  await herald.ready(() => 'ok');
+  manager.slowMs = 20 * SECOND_MS;
+  await clock.advance(MINUTE_MS);
+  t.same(said, ['ready ok', 'alive', 'alive', 'alive']);
+  herald.stop();
+  await clock.advance(MINUTE_MS);
+  t.equal(said.length, 4);
+});
+
+t.test('how often life is wanted', async (t) => {
+  t.equal(watchdogMsOf({ WATCHDOG_USEC: '60000000', WATCHDOG_PID: '7' }, 7), 30 * SECOND_MS);
+  t.equal(watchdogMsOf({ WATCHDOG_USEC: '60000000' }, 7), 30 * SECOND_MS);
+  t.equal(watchdogMsOf({ WATCHDOG_USEC: '60000000', WATCHDOG_PID: '8' }, 7), null, 'meant for another');
+  for (const WATCHDOG_USEC of [undefined, '', '0', '-1', 'x'])
+    t.equal(watchdogMsOf({ WATCHDOG_USEC }, 7), null);
+});
+
+t.test('the line of words', async (t) => {
+  const queue = { queued: 2, sending: 1, deferred: 0, failed: 0, oldestAgeMs: 5, bytes: 9, held: false };
+  const well = {
+    queue,
+    relay: { state: 'ok', reason: null },
+    link: { state: 'disabled', reason: 'No cloud is configured (FIELDPOST_CLOUD)' },
+    storage: { state: 'ok', reason: null },
+  } as const;
+  t.equal(statusLine(well), '3 queued, relay ok, cloud disabled');
+  const ill = {
+    queue: { ...queue, deferred: 4, failed: 5, held: true },
+    relay: { state: 'failing', reason: 'r:25: no DNS' },
+    link: { state: 'offline', reason: 'no network' },
+    storage: { state: 'full', reason: 'no space' },
+  } as const;
+  t.equal(
+    statusLine(ill),
+    '3 queued (on hold), 4 deferred, 5 failed, relay failing (r:25: no DNS), cloud offline (no network), storage full (no space)',
+  );
+  const later = { ...well, queue: { ...queue, oldestAgeMs: 6, bytes: 10 } };
+  t.equal(statusLine(later), statusLine(well), 'time alone changes nothing');
+});

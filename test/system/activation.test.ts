@@ -1,0 +1,117 @@
+/** Sockets from the service manager: the built daemon is given some, as systemd would, and serves on them. */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { get, type RequestOptions } from 'node:http';
+import { tmpdir } from 'node:os';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { type Test, test } from 'tap';
+import { handedOver } from '../../src/system/activation.js';
+import { isBuilt, MAIN } from '../support/daemon.js';
+
+const hasPython = spawnSync('python3', ['--version']).status === 0;
+const options = {
+  skip: !isBuilt ? 'the program is not built' : !hasPython ? 'needs python3 to hold the sockets' : false,
+};
+
+test('only what is meant for this process is taken', async (t) => {
+  t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '7' }, 7), [3, 4]);
+  t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '8' }, 7), []);
+  t.same(handedOver({ LISTEN_FDS: '2' }, 7), []);
+  for (const LISTEN_FDS of [undefined, '', '0', '-1', '1.5', 'x'])
+    t.same(handedOver({ LISTEN_FDS, LISTEN_PID: '7' }, 7), []);
+});
+
+/** Sockets that somebody else holds, and the daemon with them. */
+async function activator(t: Test, sockets: readonly string[], env: Record<string, string> = {}) {
+  const program = [fileURLToPath(new URL('activator.py', import.meta.url)), sockets.join(',')];
+  const child = spawn('python3', [...program, process.execPath, MAIN, 'run'], {
+    env: { PATH: process.env.PATH, FIELDPOST_STATE_DIR: t.testdir(), ...env },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  t.teardown(() => child.stdin.end());
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async () => (await lines.next()).value as string;
+  const addresses = (await next()).split(',');
+  const lineWith = async (pattern: RegExp) => {
+    for (;;) {
+      const line = await next();
+      if (line === undefined || pattern.test(line)) return line;
+    }
+  };
+  return {
+    addresses,
+    /** The line in which the daemon says that it has started, or why not. */
+    start() {
+      child.stdin.write('start\n');
+      return lineWith(/started|cannot start/);
+    },
+    async stop() {
+      child.stdin.write('stop\n');
+      return Number((await lineWith(/^ended/)).split(' ')[1]);
+    },
+  };
+}
+
+async function healthOf(where: RequestOptions): Promise<number | undefined> {
+  const [answer] = await once(get({ ...where, path: '/healthz', agent: false }), 'response');
+  answer.resume();
+  return answer.statusCode;
+}
+
+test('handed sockets are served on, whatever they are, and stay open after us', options, async (t) => {
+  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const path = `${directory}/api.sock`;
+  const { addresses, start, stop } = await activator(t, ['127.0.0.1', path]);
+  const tcp = { host: '127.0.0.1', port: Number(addresses[0]) };
+  t.match(await start(), ` listen=127.0.0.1:${tcp.port},${path} `);
+  t.equal(await healthOf(tcp), 200);
+  t.equal(
+    await healthOf({ socketPath: path, headers: { host: 'elsewhere.example' } }),
+    200,
+    'as a unix socket',
+  );
+  t.equal(await stop(), 0);
+  const waiting = [healthOf(tcp), healthOf({ socketPath: path })];
+  await start();
+  t.same(await Promise.all(waiting), [200, 200], 'who came in between has waited');
+  t.equal(await stop(), 0);
+});
+
+test('what FIELDPOST_LISTEN names is opened as well', options, async (t) => {
+  const { start, stop } = await activator(t, ['127.0.0.1'], { FIELDPOST_LISTEN: '127.0.0.1:0' });
+  const [, own] = / listen=127\.0\.0\.1:\d+,127\.0\.0\.1:(\d+) /.exec(await start()) ?? [];
+  t.equal(await healthOf({ host: '127.0.0.1', port: Number(own) }), 200);
+  t.equal(await stop(), 0);
+});
+
+test('but nothing twice', options, async (t) => {
+  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const path = `${directory}/api.sock`;
+  const { start, stop } = await activator(t, [path], { FIELDPOST_LISTEN: `unix:${path}` });
+  t.match(await start(), ` listen=${path} `);
+  t.equal(await stop(), 0);
+});
+
+test('a socket that others can reach needs a token', options, async (t) => {
+  const refused = await activator(t, ['0.0.0.0']);
+  t.match(await refused.start(), /cannot start .*0\.0\.0\.0:\d+, handed over by systemd, .* needs a token/);
+  t.equal(await refused.stop(), 78, 'a setting is wrong: not to be tried again');
+  const guarded = await activator(t, ['0.0.0.0'], { FIELDPOST_API_TOKEN: 'secret' });
+  await guarded.start();
+  t.equal(await healthOf({ host: '127.0.0.1', port: Number(guarded.addresses[0]) }), 200);
+  t.equal(await guarded.stop(), 0);
+});
+
+test('what is no listening socket is told of', options, async (t) => {
+  const script = 'LISTEN_PID=$$ exec "$@" 3</dev/null';
+  const { status, stdout } = spawnSync('/bin/sh', ['-c', script, 'sh', process.execPath, MAIN, 'run'], {
+    env: { PATH: process.env.PATH, LISTEN_FDS: '1', FIELDPOST_STATE_DIR: t.testdir() },
+    encoding: 'utf8',
+  });
+  t.match(stdout, /cannot start .*Descriptor 3, handed over by systemd, is of no use/);
+  t.equal(status, 69);
+});
