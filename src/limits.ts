@@ -14,6 +14,11 @@ export const YEAR_MS = 365.25 * DAY_MS;
 
 // The local API (local-api §5).
 export const FORM_FIELD_BYTES_MAX = 256 * KIB;
+/** What a form has besides the contents of its parts: boundaries, headers, and what stands before and behind them. */
+export const FORM_FRAME_BYTES_MAX = 128 * KIB;
+export const FILE_NAME_CHARS_MAX = 255;
+/** Bodies, or the texts of forms, that are in memory at the same time, of all requests together. */
+export const BODIES_BYTES_MAX = 16 * MIB;
 export const SUBJECT_CHARS_MAX = 998;
 export const APP_DATA_BYTES_MAX = 4 * KIB;
 export const HEADER_SECTION_BYTES_MAX = 16 * KIB;

@@ -4,6 +4,7 @@
 import { isUtf8 } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';
+import { receiveBody } from './receive.js';
 
 /**
  * The parsed body. Throws unsupported-media-type and too-large before a byte of it is read; then also
@@ -23,47 +24,20 @@ export async function readJson(exchange: Exchange, limitBytes: number): Promise<
   }
 }
 
-/** The whole body, at most `limitBytes`. Rejects with too-large, malformed-request or timeout. */
-function readBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
-  const { req, res, connection, connections } = exchange;
-  const announced = req.headers['content-length'];
+/** The whole body, at most `limitBytes`. Rejects with too-large, malformed-request, timeout or unavailable. */
+async function readBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
   // Also before 100 Continue, so that a client that asks need not send what would be refused.
-  if (announced !== undefined && Number(announced) > limitBytes) throw tooLarge(limitBytes);
-  if (exchange.bodyDone) return Promise.resolve(Buffer.alloc(0));
-  if (exchange.awaitsContinue) res.writeContinue();
-
-  return new Promise((resolve, reject) => {
-    // Nearly always a body arrives in one chunk, which then is not copied.
-    let first: Buffer | null = null;
-    let more: Buffer[] | null = null;
-    let bytes = 0;
-    const fail = (error: FieldpostError) => {
-      connections.received(connection, req);
-      req.removeAllListeners('data').resume();
-      reject(error);
-    };
-    connections.receive(connection, req, fail);
-    req.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > limitBytes) fail(tooLarge(limitBytes));
-      else if (first === null) first = chunk;
-      else if (more === null) more = [first, chunk];
-      else more.push(chunk);
-    });
-    req.on('end', () => {
-      connections.received(connection, req);
-      exchange.bodyDone = true;
-      resolve(more === null ? (first ?? Buffer.alloc(0)) : Buffer.concat(more));
-    });
-    req.on('close', () => {
-      if (!exchange.bodyDone) reject(cutShort());
-    });
+  if (exchange.declaredBytes > limitBytes) throw tooLarge(limitBytes);
+  // Nearly always a body arrives in one chunk, which then is not copied.
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  await receiveBody(exchange, (chunk) => {
+    bytes += chunk.length;
+    if (bytes > limitBytes) throw tooLarge(limitBytes);
+    exchange.keep(chunk.length);
+    chunks.push(chunk);
   });
-}
-
-/** The error of a body that ended before its announced end. */
-export function cutShort(): FieldpostError {
-  return new FieldpostError('malformed-request', 'The body was cut short', { hint: 'nothing was queued' });
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }
 
 function tooLarge(limitBytes: number): FieldpostError {
@@ -75,11 +49,9 @@ function hasBom(bytes: Buffer): boolean {
 }
 
 /** Throws unless the body says it is JSON in UTF-8, and nothing has encoded it further. */
-function checkJsonType({ req }: Exchange): void {
-  const { 'content-type': type = '', 'content-encoding': encoding } = req.headers;
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new FieldpostError('unsupported-media-type', 'A body with a Content-Encoding is not understood');
-  }
+function checkJsonType(exchange: Exchange): void {
+  checkNotEncoded(exchange);
+  const { 'content-type': type = '' } = exchange.req.headers;
   if (type === 'application/json') return;
   const [essence = '', ...parameters] = type.split(';');
   if (essence.trim().toLowerCase() !== 'application/json') {
@@ -96,5 +68,13 @@ function checkJsonType({ req }: Exchange): void {
     if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
       throw new FieldpostError('unsupported-media-type', 'JSON is taken in UTF-8 only');
     }
+  }
+}
+
+/** Throws unsupported-media-type where the body is compressed or otherwise encoded as a whole. */
+export function checkNotEncoded({ req }: Exchange): void {
+  const { 'content-encoding': encoding } = req.headers;
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new FieldpostError('unsupported-media-type', 'A body with a Content-Encoding is not understood');
   }
 }

@@ -17,8 +17,18 @@ import {
 import type { Clock } from '../system/clock.js';
 import { rawProblem } from './problem.js';
 
-/** How often bodies that have not arrived whole are looked at. */
-const SWEEP_MS = REQUEST_IDLE_MS / 6;
+/** A body on its way in. */
+export interface Receiving {
+  readonly req: IncomingMessage;
+  /** Ends its request with an error. */
+  readonly fail: (error: FieldpostError) => void;
+  /** To be called with each chunk. */
+  readonly came: () => void;
+  /** True while we do not read: it is not the client who is slow. */
+  isOurTurn: boolean;
+  /** When its last chunk came, on the boot's clock. */
+  cameMs: number;
+}
 
 /** One client connection and what is going on over it. */
 export interface Connection {
@@ -30,12 +40,9 @@ export interface Connection {
   closing: boolean;
   /** Written once the open requests are answered, then the connection ends. */
   parting: string | null;
-  /** The request whose body is being received, and what ends it with an error; null when none is. */
-  receiving: { readonly req: IncomingMessage; readonly fail: (error: FieldpostError) => void } | null;
+  /** The body that is being received. */
+  receiving: Receiving | null;
   idleSinceMs: number;
-  /** socket.bytesRead when the sweep last saw it change, and when that was. */
-  seenBytes: number;
-  seenMs: number;
   /** To be called when one of its requests is done with. */
   readonly answered: () => void;
 }
@@ -46,7 +53,9 @@ export class Connections {
   readonly #all = new Map<Socket, Connection>();
   /** No new requests; every answer is the last of its connection. */
   stopping = false;
-  #sweeping = false;
+  /** Of bodies and texts of all requests, as much as is in memory. */
+  keptBytes = 0;
+  #isWatching = false;
   #whenEmpty: (() => void) | null = null;
 
   constructor(clock: Clock) {
@@ -63,8 +72,6 @@ export class Connections {
       parting: null,
       receiving: null,
       idleSinceMs: this.#clock.bootMs(),
-      seenBytes: 0,
-      seenMs: 0,
       answered: () => this.#answered(connection),
     };
     const full = this.#all.size >= CONNECTIONS_MAX && !this.#dropIdle();
@@ -81,10 +88,19 @@ export class Connections {
   }
 
   /** From now until received(), a body must bring a byte every REQUEST_IDLE_MS. */
-  receive(connection: Connection, req: IncomingMessage, fail: (error: FieldpostError) => void): void {
-    connection.receiving = { req, fail };
-    connection.seenBytes = -1;
-    if (!this.#sweeping) this.#sweepLater();
+  receive(connection: Connection, req: IncomingMessage, fail: (error: FieldpostError) => void): Receiving {
+    const receiving: Receiving = {
+      req,
+      fail,
+      came: () => {
+        receiving.cameMs = this.#clock.bootMs();
+      },
+      isOurTurn: false,
+      cameMs: this.#clock.bootMs(),
+    };
+    connection.receiving = receiving;
+    if (!this.#isWatching) this.#watchFor(REQUEST_IDLE_MS);
+    return receiving;
   }
 
   /** The body of `req` has come, or has been given up. The client may have begun the next one already. */
@@ -156,26 +172,22 @@ export class Connections {
     socket.once('close', () => deadline.stop());
   }
 
-  // One coarse timer for all, and only while a body is on its way: a timer per chunk would cost more than the rest.
-  #sweepLater(): void {
-    this.#sweeping = true;
-    this.#clock.after(SWEEP_MS, () => {
-      this.#sweeping = false;
+  // One timer for all, and only while a body is on its way: one for each body would cost more than the rest.
+  #watchFor(ms: number): void {
+    this.#isWatching = true;
+    this.#clock.after(ms, () => {
+      this.#isWatching = false;
       const nowMs = this.#clock.bootMs();
-      for (const connection of this.#all.values())
-        if (connection.receiving !== null) this.#look(connection, nowMs);
+      let nextMs = Number.POSITIVE_INFINITY;
+      for (const { receiving } of this.#all.values()) {
+        if (receiving === null) continue;
+        if (receiving.isOurTurn) receiving.cameMs = nowMs;
+        const leftMs = receiving.cameMs + REQUEST_IDLE_MS - nowMs;
+        if (leftMs <= 0) receiving.fail(idleBody());
+        else nextMs = Math.min(nextMs, leftMs);
+      }
+      if (nextMs < Number.POSITIVE_INFINITY) this.#watchFor(nextMs);
     });
-  }
-
-  #look(connection: Connection, nowMs: number): void {
-    const { bytesRead } = connection.socket;
-    if (bytesRead !== connection.seenBytes) {
-      connection.seenBytes = bytesRead;
-      connection.seenMs = nowMs;
-    } else if (nowMs - connection.seenMs >= REQUEST_IDLE_MS) {
-      connection.receiving?.fail(idleBody());
-    }
-    if (!this.#sweeping && connection.receiving !== null) this.#sweepLater();
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { FieldpostError } from '../errors.js';
+import { BODIES_BYTES_MAX } from '../limits.js';
 import type { Connection, Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
@@ -24,6 +25,9 @@ export class Exchange {
   bodyDone: boolean;
   /** True while the client waits for a 100 before it sends its body. */
   awaitsContinue = false;
+  /** Octets of the body as the request announces them; 0 where it does not. */
+  readonly declaredBytes: number;
+  #keptBytes = 0;
 
   constructor(req: IncomingMessage, res: ServerResponse, connection: Connection, connections: Connections) {
     this.req = req;
@@ -31,12 +35,35 @@ export class Exchange {
     this.connection = connection;
     this.connections = connections;
     const { headers } = req;
-    this.bodyDone = headers['transfer-encoding'] === undefined && !(Number(headers['content-length']) > 0);
+    this.declaredBytes = Number(headers['content-length'] ?? 0);
+    this.bodyDone = headers['transfer-encoding'] === undefined && this.declaredBytes === 0;
     const { authority, path, query } = splitTarget(req.url ?? '');
     this.host = authority ?? headers.host;
     this.path = path;
     this.query = query;
   }
+
+  /** So much more of the body stays in memory until the answer is out. Throws unavailable when that is too much. */
+  keep(bytes: number): void {
+    if (this.connections.keptBytes + bytes > BODIES_BYTES_MAX) {
+      throw new FieldpostError(
+        'unavailable',
+        `The bodies of all requests together exceed ${BODIES_BYTES_MAX} bytes`,
+        {
+          hint: 'nothing was queued; send it again in a moment',
+        },
+      );
+    }
+    this.#keptBytes += bytes;
+    this.connections.keptBytes += bytes;
+  }
+
+  /** The answer is out, or nobody is there to take it. */
+  readonly over = (): void => {
+    this.connections.keptBytes -= this.#keptBytes;
+    this.#keptBytes = 0;
+    this.connection.answered();
+  };
 
   /** Answers with JSON. */
   json(status: number, value: unknown, headers?: Readonly<Record<string, string>>): void {

@@ -16,11 +16,11 @@ import {
 } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
-import { cutShort } from './body.js';
 import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
 import type { Patience } from './parts.js';
 import { isAnswered, rawProblem } from './problem.js';
+import { cutShort } from './receive.js';
 import { createRouter, type Routed } from './routing.js';
 
 /** Requests of one connection that may be open at once. Clients that pipeline more are told to wait. */
@@ -139,8 +139,8 @@ function makeServer(
     const connection = connections.of(req.socket);
     if (connection === undefined || connection.closing) return void req.resume();
     connection.open++;
-    res.once('close', connection.answered);
     const exchange = new Exchange(req, res, connection, connections);
+    res.once('close', exchange.over);
     exchange.awaitsContinue = awaitsContinue;
     if (connection.open > PIPELINED_MAX) exchange.problem(tooManyAtOnce());
     else dispatch(exchange);

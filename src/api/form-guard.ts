@@ -1,0 +1,243 @@
+/**
+ * Stands in front of busboy, which loses parts, takes what only resembles a boundary for one, and waits for ever for
+ * the end of some forms (packages.md). The guard finds every delimiter itself, counts, keeps the limits, and hands
+ * on a form in which each part is a file named by its number: whatever a client wrote into the header of a part is
+ * read here and goes no further. Pure; used by upload.ts.
+ *
+ *   preamble → delimiter → header → opening → content → delimiter → … → closing → epilogue   (RFC 2046 §5.1.1)
+ */
+import { Buffer } from 'node:buffer';
+import { FieldpostError } from '../errors.js';
+import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX, HEADER_SECTION_BYTES_MAX } from '../limits.js';
+import { malformed, type PartHeader, parsePartHeader } from './form-part.js';
+
+/** A part of the form, and how many octets of its content have gone by. */
+export interface Part extends PartHeader {
+  bytes: number;
+}
+
+/** What one form may have. */
+export interface FormLimits {
+  /** FIELDPOST_MAX_ATTACHMENTS */
+  readonly maxAttachments: number;
+  /** FIELDPOST_MAX_MESSAGE */
+  readonly maxMessageBytes: number;
+}
+
+type State = 'preamble' | 'delimiter' | 'header' | 'opening' | 'content' | 'closing' | 'epilogue';
+
+const NOTHING = Buffer.alloc(0);
+const LINE_END = Buffer.from('\r\n');
+const HEADER_END = Buffer.from('\r\n\r\n');
+/** Blanks behind a boundary. */
+const PADDING_BYTES_MAX = 64;
+const CR = 0x0d;
+const DASH = 0x2d;
+
+/** One form on its way in. */
+export class FormGuard {
+  /** In the order of the form; the last may still be coming. */
+  readonly parts: Part[] = [];
+  /** Octets of the contents of all files. */
+  fileBytes = 0;
+  readonly #delimiter: Buffer;
+  readonly #limits: FormLimits;
+  #state: State = 'preamble';
+  /** What cannot be judged before more has come. A form may begin with a boundary: then this is its line break. */
+  #rest: Buffer = LINE_END;
+  #files = 0;
+  #contentBytes = 0;
+  #frameBytes = -LINE_END.length;
+  #out: Buffer[] = [];
+
+  constructor(boundary: string, limits: FormLimits) {
+    this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
+    this.#limits = limits;
+  }
+
+  /** Takes the next octets of the body; gives what busboy shall have. Throws malformed-multipart, too-large, invalid, unsupported-media-type. */
+  push(chunk: Buffer): readonly Buffer[] {
+    this.#out = [];
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#rest = NOTHING;
+    for (let at = 0; at < bytes.length; ) {
+      const next = this.#step(bytes, at);
+      if (next === null) {
+        this.#rest = bytes.subarray(at);
+        break;
+      }
+      at = next;
+    }
+    return this.#out;
+  }
+
+  /** The body is over. Throws malformed-multipart if the form is not. */
+  end(): void {
+    if (this.#state === 'closing' || this.#state === 'epilogue') return;
+    if (this.parts.length > 0)
+      throw malformed('The form ends before its last boundary', { hint: 'nothing was queued' });
+    throw malformed('The boundary named in the Content-Type does not occur in the body', {
+      hint: 'each boundary is a line of its own, ended by CR LF',
+    });
+  }
+
+  /** One step from `at`: where the next begins, or null if more must come first. */
+  #step(bytes: Buffer, at: number): number | null {
+    switch (this.#state) {
+      case 'preamble':
+      case 'content':
+      case 'epilogue':
+        return this.#search(bytes, at);
+      case 'delimiter':
+        return this.#afterDelimiter(bytes, at);
+      case 'header':
+        return this.#readHeader(bytes, at);
+      case 'opening':
+        return this.#openContent(bytes, at);
+      case 'closing':
+        return this.#afterClosing(bytes, at);
+    }
+  }
+
+  /** Up to the next delimiter, or as far as there cannot be one. */
+  #search(bytes: Buffer, at: number): number | null {
+    const found = bytes.indexOf(this.#delimiter, at);
+    const end = found >= 0 ? found : bytes.length - this.#heldBack(bytes, at);
+    if (this.#state === 'content') this.#countContent(bytes.subarray(at, end));
+    else this.#countFrame(end - at);
+    if (found < 0) return end > at ? end : null;
+    // RFC 2046 says to pass over an epilogue. One with further parts would be lost without a word.
+    if (this.#state === 'epilogue') throw malformed('The form goes on behind its end');
+    this.#countFrame(this.#delimiter.length);
+    this.#state = 'delimiter';
+    return found + this.#delimiter.length;
+  }
+
+  /** How many of the last octets may be the beginning of a delimiter. Its only CR is its first octet. */
+  #heldBack(bytes: Buffer, at: number): number {
+    const from = Math.max(at, bytes.length - this.#delimiter.length + 1);
+    const cr = bytes.subarray(from).lastIndexOf(CR);
+    return cr >= 0 && this.#begins(bytes.subarray(from + cr)) ? bytes.length - from - cr : 0;
+  }
+
+  /** True if the octets, and others that may follow, are a delimiter. */
+  #begins(bytes: Buffer): boolean {
+    const length = Math.min(bytes.length, this.#delimiter.length);
+    return bytes.compare(this.#delimiter, 0, length, 0, length) === 0;
+  }
+
+  #afterDelimiter(bytes: Buffer, at: number): number | null {
+    if (bytes[at] === DASH) {
+      if (at + 1 === bytes.length) return null;
+      if (bytes[at + 1] !== DASH) throw this.#pretender();
+      this.#hand(this.#delimiter, '--\r\n');
+      this.#state = 'closing';
+      this.#countFrame(2);
+      return at + 2;
+    }
+    const end = this.#skipBlanks(bytes, at);
+    if (end === null || end + 1 === bytes.length) return null;
+    if (bytes[end] !== LINE_END[0] || bytes[end + 1] !== LINE_END[1]) throw this.#pretender();
+    this.#state = 'header';
+    // The line break stays: it ends a header that has no lines.
+    return end;
+  }
+
+  #readHeader(bytes: Buffer, at: number): number | null {
+    const end = bytes.indexOf(HEADER_END, at);
+    const delimiter = bytes.indexOf(this.#delimiter, at);
+    if (delimiter >= 0 && (end < 0 || delimiter < end)) throw malformed('A part ends within its header');
+    if ((end < 0 ? bytes.length : end) - at > HEADER_SECTION_BYTES_MAX) {
+      throw tooLarge(`The header of a part is larger than ${HEADER_SECTION_BYTES_MAX} bytes`);
+    }
+    if (end < 0) return null;
+    this.#countFrame(end + HEADER_END.length - at);
+    const header = parsePartHeader(bytes.subarray(at + LINE_END.length, end + LINE_END.length));
+    if (header.file !== null && header.file.name !== '') this.#countFile();
+    this.#hand(
+      this.#delimiter,
+      `\r\nContent-Disposition: form-data; name="${this.parts.length}"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+    );
+    this.parts.push({ ...header, bytes: 0 });
+    this.#state = 'opening';
+    return end + LINE_END.length;
+  }
+
+  /** From the empty line on: a boundary right behind it has no line break of its own, and readers disagree about it. */
+  #openContent(bytes: Buffer, at: number): number | null {
+    if (this.#begins(bytes.subarray(at))) {
+      if (bytes.length - at < this.#delimiter.length) return null;
+      throw malformed('A part without content lacks the line break in front of the next boundary');
+    }
+    this.#state = 'content';
+    return at + LINE_END.length;
+  }
+
+  #afterClosing(bytes: Buffer, at: number): number | null {
+    const end = this.#skipBlanks(bytes, at);
+    if (end === null) return null;
+    if (bytes[end] !== CR) throw this.#pretender();
+    this.#state = 'epilogue';
+    return end;
+  }
+
+  /** Where something else than blanks and tabs begins (RFC 2046: transport padding); null if that is not known yet. */
+  #skipBlanks(bytes: Buffer, at: number): number | null {
+    let end = at;
+    while (bytes[end] === 0x20 || bytes[end] === 0x09) end++;
+    if (end - at > PADDING_BYTES_MAX) throw this.#pretender();
+    return end < bytes.length ? end : null;
+  }
+
+  #hand(bytes: Buffer, text: string): void {
+    this.#out.push(bytes, Buffer.from(text, 'latin1'));
+  }
+
+  #countContent(content: Buffer): void {
+    if (content.length === 0) return;
+    const part = this.parts.at(-1) as Part;
+    // Browsers send a file without name or content where none was chosen; only with content it is one.
+    if (part.bytes === 0 && part.file?.name === '') this.#countFile();
+    part.bytes += content.length;
+    this.#contentBytes += content.length;
+    if (part.file !== null) this.fileBytes += content.length;
+    else if (part.bytes > FORM_FIELD_BYTES_MAX) {
+      throw tooLarge(`The field ${JSON.stringify(part.field)} is larger than ${FORM_FIELD_BYTES_MAX} bytes`);
+    }
+    const { maxMessageBytes } = this.#limits;
+    if (this.#contentBytes > maxMessageBytes) throw tooLargeMessage(maxMessageBytes);
+    this.#out.push(content);
+  }
+
+  #countFile(): void {
+    const { maxAttachments } = this.#limits;
+    this.#files++;
+    if (this.#files > maxAttachments) {
+      throw tooLarge(`The form has more than ${maxAttachments} files (FIELDPOST_MAX_ATTACHMENTS)`);
+    }
+  }
+
+  #countFrame(bytes: number): void {
+    this.#frameBytes += bytes;
+    if (this.#frameBytes > FORM_FRAME_BYTES_MAX) {
+      throw tooLarge(`What the form has besides its contents is larger than ${FORM_FRAME_BYTES_MAX} bytes`);
+    }
+  }
+
+  #pretender(): FieldpostError {
+    return malformed('A line begins like a boundary but is none', {
+      hint: 'use a boundary that occurs in no content',
+    });
+  }
+}
+
+/** The error of a message that exceeds FIELDPOST_MAX_MESSAGE. */
+export function tooLargeMessage(limitBytes: number): FieldpostError {
+  return tooLarge(
+    `The message with its attachments is larger than ${limitBytes} bytes (FIELDPOST_MAX_MESSAGE)`,
+  );
+}
+
+function tooLarge(message: string): FieldpostError {
+  return new FieldpostError('too-large', message, { hint: 'nothing was queued' });
+}

@@ -1,0 +1,162 @@
+/**
+ * What the header of a form's part says (RFC 7578, RFC 2183, RFC 5987): its field's name, and of a file its name
+ * and media type. Pure. form-guard.ts asks it about every part, upload.ts about the form as a whole.
+ */
+import { Buffer, isUtf8 } from 'node:buffer';
+import { FieldpostError } from '../errors.js';
+import { FILE_NAME_CHARS_MAX } from '../limits.js';
+
+/** A text field of this name; or a file, whose name may be empty. */
+export interface PartHeader {
+  readonly field: string;
+  /** Null: it is no file. */
+  readonly file: { readonly name: string; readonly type: string } | null;
+}
+
+/** Text fields that are ours: without a file name they are text, whatever type they claim. */
+export const TEXT_FIELDS: readonly string[] = ['type', 'destination', 'subject', 'plain', 'html'];
+
+const BOUNDARY = /^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/;
+const HEADER = /^([!#$%&'*+.^`|~\w-]+):[ \t]*(.*?)[ \t]*$/s;
+const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+)))?/y;
+const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
+const EXTENDED = /^(utf-8|iso-8859-1)'[^']*'((?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*)$/i;
+const UNREADABLE = /[^\t\x20-\x7e\x80-\xff]/;
+/** Control characters, and those that turn the direction of writing, so that `exe.txt` is what it looks like. */
+const INVISIBLE = /[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu;
+
+/**
+ * The boundary of a multipart/form-data body by its Content-Type. Throws malformed-multipart where it has none
+ * that is one (RFC 2046 §5.1.1).
+ */
+export function boundaryOf(contentType: string): string {
+  const boundary = parseValue(contentType)?.parameters.get('boundary');
+  if (boundary !== undefined && BOUNDARY.test(boundary)) return boundary;
+  throw malformed('The Content-Type has no boundary of 1 to 70 allowed characters', {
+    hint: 'let the HTTP library make the header together with the body',
+  });
+}
+
+/** The header of a part, from its lines with their ends. Throws malformed-multipart, unsupported-media-type, invalid. */
+export function parsePartHeader(lines: Buffer): PartHeader {
+  if (!isUtf8(lines)) throw malformed('The header of a part is not UTF-8');
+  const headers = readHeaders(lines.toString('latin1'));
+  const disposition = parseValue(headers.get('content-disposition') ?? '');
+  const field = disposition?.parameters.get('name');
+  if (disposition?.essence !== 'form-data' || field === undefined) {
+    throw malformed('A part has no header Content-Disposition: form-data with a name that can be read');
+  }
+  const encoding = headers.get('content-transfer-encoding')?.toLowerCase() ?? 'binary';
+  if (!['7bit', '8bit', 'binary'].includes(encoding)) {
+    throw unsupported(`A part has the Content-Transfer-Encoding ${JSON.stringify(encoding)}`, {
+      hint: 'send its bytes as they are',
+    });
+  }
+  const name = utf8(unquoted(field));
+  const type = headers.get('content-type');
+  const filename = filenameOf(disposition.parameters);
+  const isTyped = type !== undefined && !/^(?:text\/|$)/i.test(type);
+  if (filename !== null || (isTyped && !TEXT_FIELDS.includes(name))) {
+    return { field: name, file: { name: fileName(filename ?? '', name), type: mediaType(type) } };
+  }
+  checkCharset(name, type ?? '');
+  return { field: name, file: null };
+}
+
+/** Each header by its name in lower case, folded lines joined. A second one of a name would hide the first. */
+function readHeaders(lines: string): Map<string, string> {
+  const headers = new Map<string, string>();
+  for (const line of lines.replace(/\r\n([ \t])/g, '$1').split('\r\n')) {
+    if (line === '') continue;
+    const [, name = '', value = ''] = HEADER.exec(line) ?? [];
+    const key = name.toLowerCase();
+    if (name === '' || UNREADABLE.test(value)) throw malformed('A line in the header of a part is no header');
+    if (headers.has(key)) throw malformed(`A part has more than one header ${name}`);
+    headers.set(key, value);
+  }
+  return headers;
+}
+
+/** `essence; name=value; name="value"`, or null where it is anything else or has a parameter twice. */
+function parseValue(value: string): { essence: string; parameters: ReadonlyMap<string, string> } | null {
+  const end = value.indexOf(';');
+  const essence = (end < 0 ? value : value.slice(0, end)).trim().toLowerCase();
+  const parameters = new Map<string, string>();
+  for (let at = end < 0 ? value.length : end; at < value.length; ) {
+    PARAMETER.lastIndex = at;
+    const found = PARAMETER.exec(value);
+    if (found === null) return value.slice(at).trim() === '' ? { essence, parameters } : null;
+    const [, name, quoted, token] = found;
+    at = PARAMETER.lastIndex;
+    if (name === undefined) continue;
+    const key = name.toLowerCase();
+    if (parameters.has(key)) return null;
+    // A backslash before anything else is one of a path that an old program did not quote.
+    parameters.set(key, quoted?.replace(/\\(["\\])/g, '$1') ?? token ?? '');
+  }
+  return { essence, parameters };
+}
+
+/** What the part says its file is called, null if it says nothing. `filename*` is the better of two (RFC 6266 §4.3). */
+function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
+  const extended = parameters.get('filename*');
+  if (extended === undefined) {
+    const plain = parameters.get('filename');
+    if (plain !== undefined) return utf8(unquoted(plain));
+    if (![...parameters.keys()].some((key) => key.startsWith('filename'))) return null;
+  }
+  const [, charset = '', encoded = ''] = EXTENDED.exec(extended ?? '') ?? [];
+  const octets = Buffer.from(
+    encoded.replace(/%(..)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16))),
+    'latin1',
+  );
+  const isWide = charset.toLowerCase() === 'utf-8';
+  if (charset === '' || (isWide && !isUtf8(octets))) throw malformed('A filename* cannot be read');
+  return octets.toString(isWide ? 'utf8' : 'latin1');
+}
+
+/** The last component of a path of any system, without what cannot be seen. */
+function fileName(told: string, field: string): string {
+  const name = (told.split(/[/\\]/).at(-1) as string).replace(INVISIBLE, '').trim();
+  if (name.length > FILE_NAME_CHARS_MAX) {
+    throw new FieldpostError('invalid', 'A file name is too long; see errors', {
+      faults: [{ pointer: field, detail: `has a file name of more than ${FILE_NAME_CHARS_MAX} characters` }],
+    });
+  }
+  return name === '.' || name === '..' ? '' : name;
+}
+
+/** The media type without parameters, in lower case. */
+function mediaType(told = ''): string {
+  const type = (told.split(';', 1)[0] as string).trim().toLowerCase();
+  return MEDIA_TYPE.test(type) ? type : 'application/octet-stream';
+}
+
+function checkCharset(field: string, type: string): void {
+  const parsed = parseValue(type);
+  if (parsed === null)
+    throw malformed(`The Content-Type of the field ${JSON.stringify(field)} cannot be read`);
+  const charset = parsed.parameters.get('charset') ?? 'utf-8';
+  if (/^(?:utf-?8|us-ascii)$/i.test(charset)) return;
+  throw unsupported(`The field ${JSON.stringify(field)} is in ${JSON.stringify(charset)}`, {
+    hint: 'text is taken in UTF-8 only',
+  });
+}
+
+/** Browsers, and what follows them, write these three so, and nothing else (WHATWG HTML §4.10.22.8). */
+function unquoted(text: string): string {
+  return text.replace(/%(22|0D|0A)/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+function utf8(octets: string): string {
+  return Buffer.from(octets, 'latin1').toString('utf8');
+}
+
+/** The error of a form that cannot be read. */
+export function malformed(message: string, extra: { hint?: string } = {}): FieldpostError {
+  return new FieldpostError('malformed-multipart', message, extra);
+}
+
+function unsupported(message: string, extra: { hint: string }): FieldpostError {
+  return new FieldpostError('unsupported-media-type', message, extra);
+}

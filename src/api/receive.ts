@@ -1,0 +1,60 @@
+/**
+ * Takes the body of a request in as it comes, watches over its pace, and tells when it breaks off. body.ts reads
+ * JSON with it, upload.ts forms.
+ */
+import { FieldpostError } from '../errors.js';
+import type { Exchange } from './exchange.js';
+
+/**
+ * Hands each chunk of the body to `take`; while a promise that this gives is pending, no more is read, and the
+ * client is not to blame for the time. Resolves at the end of the body. Rejects, and reads no more, with what
+ * `take` throws, with `broken` as soon as that rejects, and with malformed-request (cut short) or timeout.
+ */
+export function receiveBody(
+  exchange: Exchange,
+  take: (chunk: Buffer) => Promise<void> | void,
+  broken?: Promise<never>,
+): Promise<void> {
+  const { req, res, connection, connections } = exchange;
+  if (exchange.bodyDone) return Promise.resolve();
+  if (exchange.awaitsContinue) res.writeContinue();
+
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown) => {
+      connections.received(connection, req);
+      req.removeAllListeners('data').resume();
+      reject(error);
+    };
+    const receiving = connections.receive(connection, req, fail);
+    broken?.catch(fail);
+    req.on('data', (chunk: Buffer) => {
+      try {
+        const taking = take(chunk);
+        if (taking === undefined) return receiving.came();
+        receiving.isOurTurn = true;
+        req.pause();
+        const goOn = () => {
+          receiving.isOurTurn = false;
+          receiving.came();
+          req.resume();
+        };
+        taking.then(goOn, fail);
+      } catch (error) {
+        fail(error);
+      }
+    });
+    req.on('end', () => {
+      connections.received(connection, req);
+      exchange.bodyDone = true;
+      resolve();
+    });
+    req.on('close', () => {
+      if (!exchange.bodyDone) reject(cutShort());
+    });
+  });
+}
+
+/** The error of a body that ended before its announced end. */
+export function cutShort(): FieldpostError {
+  return new FieldpostError('malformed-request', 'The body was cut short', { hint: 'nothing was queued' });
+}
