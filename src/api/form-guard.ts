@@ -74,7 +74,7 @@ export class FormGuard {
   /** The body is over. Throws malformed-multipart if the form is not. */
   end(): void {
     if (this.#state === 'closing' || this.#state === 'epilogue') return;
-    if (this.parts.length > 0)
+    if (this.#state !== 'preamble')
       throw malformed('The form ends before its last boundary', { hint: 'nothing was queued' });
     throw malformed('The boundary named in the Content-Type does not occur in the body', {
       hint: 'each boundary is a line of its own, ended by CR LF',
@@ -226,7 +226,7 @@ export class FormGuard {
 
   #pretender(): FieldpostError {
     return malformed('A line begins like a boundary but is none', {
-      hint: 'use a boundary that occurs in no content',
+      hint: 'use a boundary that occurs in no content, and end its line with CR LF',
     });
   }
 }

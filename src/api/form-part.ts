@@ -20,6 +20,7 @@ const BOUNDARY = /^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/;
 const HEADER = /^([!#$%&'*+.^`|~\w-]+):[ \t]*(.*?)[ \t]*$/s;
 const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+)))?/y;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
+const CHARSET = /^[a-z0-9][\w.:+-]{0,39}$/;
 const EXTENDED = /^(utf-8|iso-8859-1)'[^']*'((?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*)$/i;
 const UNREADABLE = /[^\t\x20-\x7e\x80-\xff]/;
 /** Control characters, and those that turn the direction of writing, so that `exe.txt` is what it looks like. */
@@ -126,10 +127,12 @@ function fileName(told: string, field: string): string {
   return name === '.' || name === '..' ? '' : name;
 }
 
-/** The media type without parameters, in lower case. */
+/** The media type in lower case; of its parameters the charset, which a text cannot be read without. */
 function mediaType(told = ''): string {
   const type = (told.split(';', 1)[0] as string).trim().toLowerCase();
-  return MEDIA_TYPE.test(type) ? type : 'application/octet-stream';
+  if (!MEDIA_TYPE.test(type)) return 'application/octet-stream';
+  const charset = parseValue(told)?.parameters.get('charset')?.toLowerCase() ?? '';
+  return CHARSET.test(charset) ? `${type}; charset=${charset}` : type;
 }
 
 function checkCharset(field: string, type: string): void {

@@ -1,14 +1,11 @@
 /**
- * The calls of local-api §1: accept messages, tell what became of them, and steer the queue.
+ * The calls of local-api §1 but for the acceptance: tell what became of messages, and steer the queue.
  */
-import { createHash } from 'node:crypto';
 import { type Fault, FieldpostError } from '../errors.js';
-import { IDEMPOTENCY_KEY_CHARS_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../limits.js';
-import { parseDrafts } from '../message/draft.js';
-import { type Draft, isFinal, type Message, type Status } from '../message/message.js';
+import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../limits.js';
+import { isFinal, type Message, type Status } from '../message/message.js';
 import { wallMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
-import { readJson } from './body.js';
 import { checkPercent, type Exchange } from './exchange.js';
 import type { ApiContext } from './parts.js';
 
@@ -26,32 +23,6 @@ export const LIST_QUERY = {
   limit: { type: 'integer', minimum: 1, maximum: LIST_LIMIT_MAX, default: LIST_LIMIT_DEFAULT },
   after: { type: 'string', description: 'the `next` of the page before' },
 };
-export const POST_HEADERS = {
-  'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
-};
-const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
-const REPLAYED = { 'Idempotency-Replayed': 'true' };
-/** Of the names that clients make up, as many characters go to the log. */
-export const LOGGED_CHARS_MAX = 200;
-
-/** `POST /api/internal/messages` */
-export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
-  const { store, settings, log } = context;
-  const key = idempotencyKey(exchange);
-  const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), settings);
-  const { ids, replayed } = await store.accept(drafts, key === null ? null : { key, hash: hashOf(drafts) });
-  if (!replayed) {
-    context.acceptedTotal += ids.length;
-    context.nudge();
-  }
-  const entries = drafts.map(({ type, destination, ignored }, index) => {
-    const entry = { id: ids[index], type, destination, status: 'queued' };
-    if (ignored.length === 0) return entry;
-    log.info('fields ignored', { id: ids[index], fields: ignored.join(',').slice(0, LOGGED_CHARS_MAX) });
-    return { ...entry, ignored };
-  });
-  exchange.json(202, entries, replayed ? REPLAYED : undefined);
-}
 
 /** `GET /api/internal/messages`; a parameter that is not right is a field fault (422), others are ignored. */
 export function list(exchange: Exchange, context: ApiContext): void {
@@ -149,27 +120,4 @@ function parseListQuery(query: string): { status: Status | null; limit: number; 
   if (faults.length > 0)
     throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
   return { status, limit, after: given.get('after') };
-}
-
-function idempotencyKey({ req }: Exchange): string | null {
-  const key = req.headers['idempotency-key'];
-  if (key === undefined) return null;
-  // Node joins repeated headers with a comma and a blank, which no key can contain.
-  if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return key;
-  throw new FieldpostError(
-    'malformed-request',
-    `An Idempotency-Key is 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters`,
-  );
-}
-
-/** SHA-256 over what was parsed, so that blanks, field order and unknown fields make no difference. */
-function hashOf(drafts: readonly Draft[]): string {
-  const canonical = drafts.map(({ type, destination, content }) => [
-    type,
-    destination,
-    content.subject,
-    content.plain,
-    content.html,
-  ]);
-  return createHash('sha256').update(JSON.stringify(canonical)).digest('hex');
 }

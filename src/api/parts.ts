@@ -9,7 +9,10 @@ import type { Log } from '../system/log.js';
 /** What the root hands over. */
 export interface ApiParts {
   readonly store: Store;
-  readonly settings: Pick<Config, 'maxBodyBytes' | 'maxBatch' | 'allowedHosts' | 'apiToken'>;
+  readonly settings: Pick<
+    Config,
+    'maxBodyBytes' | 'maxBatch' | 'maxAttachments' | 'maxMessageBytes' | 'allowedHosts' | 'apiToken'
+  >;
   readonly clock: Clock;
   readonly log: Log;
   readonly version: string;
@@ -88,6 +91,8 @@ export interface Patience {
 export interface ApiContext extends ApiParts {
   /** Messages accepted since the start. */
   acceptedTotal: number;
+  /** The Idempotency-Keys of requests that are not yet answered. */
+  readonly keysUnderWay: Set<string>;
   /** The OpenAPI document, as JSON. */
   readonly description: string;
 }

@@ -8,6 +8,7 @@ import * as messages from './messages.js';
 import { getMetrics } from './metrics.js';
 import type { SchemaName } from './openapi.js';
 import type { ApiContext } from './parts.js';
+import { POST_HEADERS, post } from './post.js';
 import type { Routed } from './routing.js';
 import { getHealth, getState } from './state.js';
 
@@ -41,10 +42,10 @@ export const ROUTES: readonly Route[] = [
   {
     method: 'POST',
     path: MESSAGES,
-    handle: messages.post,
+    handle: post,
     doc: {
       summary: 'Accept messages for delivery, all of them or none; answered once they are on stable storage',
-      headers: messages.POST_HEADERS,
+      headers: POST_HEADERS,
       body: 'Drafts',
       status: 202,
       answer: 'Accepted',

@@ -9,7 +9,12 @@ import { ROUTES } from './routes.js';
 
 /** The local API over what the root hands over. It listens nowhere by itself. */
 export function createApi(parts: ApiParts): Http {
-  const context: ApiContext = { ...parts, acceptedTotal: 0, description: describe(ROUTES, parts.version) };
+  const context: ApiContext = {
+    ...parts,
+    acceptedTotal: 0,
+    keysUnderWay: new Set(),
+    description: describe(ROUTES, parts.version),
+  };
   const guard = createGuard(parts.settings);
   return createHttp({
     routes: ROUTES,

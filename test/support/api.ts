@@ -6,14 +6,14 @@
  *   const answer = await api.call('GET', '/healthz');
  */
 import { once } from 'node:events';
-import { connect, type Server, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import type { Http } from '../../src/api/http.js';
 import type { ApiParts } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
 import type { ListenConfig } from '../../src/config.js';
 import { type Listeners, openListeners } from '../../src/system/listen.js';
 import { createLog } from '../../src/system/log.js';
-import { FakeClock } from './clock.js';
+import { FakeClock, settled } from './clock.js';
 import { MemoryStore } from './memory-store.js';
 
 export const MESSAGES = '/api/internal/messages';
@@ -39,6 +39,10 @@ export interface TestApi extends AsyncDisposable {
   edits: number;
   wakes: number;
   connect(): Promise<RawClient>;
+  /** Octets of what the client wrote that the server has read. */
+  readOf(client: RawClient): number;
+  /** Resolves when that is all. */
+  heard(client: RawClient): Promise<void>;
   /** One request on a connection of its own. */
   call(method: string, path: string, more?: CallOptions): Promise<Answer>;
   /** Posts a value as JSON to the messages. */
@@ -63,7 +67,15 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
   const lines: string[] = [];
   const parts: ApiParts = {
     store,
-    settings: { maxBodyBytes: 2 ** 20, maxBatch: 100, allowedHosts: [], apiToken: null, ...options.settings },
+    settings: {
+      maxBodyBytes: 2 ** 20,
+      maxBatch: 100,
+      maxAttachments: 10,
+      maxMessageBytes: 25 * 2 ** 20,
+      allowedHosts: [],
+      apiToken: null,
+      ...options.settings,
+    },
     clock,
     log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
     version: '1.2.3',
@@ -86,12 +98,12 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     ...(options.patience && { patience: options.patience }),
   };
   const api = createApi(parts);
-  const servers: Server[] = [];
+  const sockets = new Map<number | undefined, Socket>();
   const listeners = await openListeners(
     [options.listen ?? { kind: 'tcp', host: '127.0.0.1', port: 0 }],
     ({ kind }) => {
       const server = api.makeServer(kind);
-      servers.push(server);
+      server.on('connection', (socket) => sockets.set(socket.remotePort, socket));
       return server;
     },
   );
@@ -106,6 +118,10 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     edits: 0,
     wakes: 0,
     connect: () => RawClient.to(address),
+    readOf: ({ socket }) => sockets.get(socket.localPort)?.bytesRead ?? 0,
+    async heard(client) {
+      while (test.readOf(client) < client.socket.bytesWritten) await settled();
+    },
     async call(method, path, { headers = {}, body = '' } = {}) {
       await using client = await RawClient.to(address);
       client.write(requestText(method, path, headers, Buffer.byteLength(body)));

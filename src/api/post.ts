@@ -1,0 +1,160 @@
+/**
+ * `POST /api/internal/messages` (local-api §1): an array of messages as JSON, or one email with files as a form.
+ */
+import { createHash } from 'node:crypto';
+import { type Fault, FieldpostError } from '../errors.js';
+import { FORM_FRAME_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
+import { invalidMessage, parseDrafts, parseEmail } from '../message/draft.js';
+import type { Draft } from '../message/message.js';
+import type { Accepted, Upload } from '../store/store.js';
+import { checkNotEncoded, readJson } from './body.js';
+import type { Exchange } from './exchange.js';
+import { tooLargeMessage } from './form-guard.js';
+import { boundaryOf, TEXT_FIELDS } from './form-part.js';
+import type { ApiContext } from './parts.js';
+import { type Form, type FormFile, receiveForm } from './upload.js';
+
+export const POST_HEADERS = {
+  'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
+};
+const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
+const REPLAYED = { 'Idempotency-Replayed': 'true' };
+/** Of the names that clients make up, as many characters go to the log. */
+const LOGGED_CHARS_MAX = 200;
+
+/** What was posted, and what became of it. */
+interface Posted extends Accepted {
+  readonly drafts: readonly Draft[];
+}
+
+/** Takes messages in, in either form, and answers once they are on stable storage. */
+export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
+  const key = idempotencyKey(exchange);
+  const isForm = /^\s*multipart\/form-data\s*(?:;|$)/i.test(exchange.req.headers['content-type'] ?? '');
+  const take = isForm ? takeForm : takeJson;
+  const { drafts, ids, replayed } = await alone(key, context, () => take(exchange, context, key));
+  if (!replayed) {
+    context.acceptedTotal += ids.length;
+    context.nudge();
+  }
+  const entries = drafts.map(({ type, destination, ignored }, index) => {
+    const entry = { id: ids[index], type, destination, status: 'queued' };
+    if (ignored.length === 0) return entry;
+    const fields = ignored.join(',').slice(0, LOGGED_CHARS_MAX);
+    context.log.info('fields ignored', { id: ids[index], fields });
+    return { ...entry, ignored };
+  });
+  exchange.json(202, entries, replayed ? REPLAYED : undefined);
+}
+
+/** A body may take its time: whoever sends the same key meanwhile is told so. */
+async function alone(
+  key: string | null,
+  { keysUnderWay }: ApiContext,
+  work: () => Promise<Posted>,
+): Promise<Posted> {
+  if (key === null) return await work();
+  if (keysUnderWay.has(key)) {
+    throw new FieldpostError('conflict', 'A request with this Idempotency-Key is still under way', {
+      hint: 'wait for its answer',
+    });
+  }
+  keysUnderWay.add(key);
+  try {
+    return await work();
+  } finally {
+    keysUnderWay.delete(key);
+  }
+}
+
+async function takeJson(
+  exchange: Exchange,
+  { store, settings }: ApiContext,
+  key: string | null,
+): Promise<Posted> {
+  const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), settings);
+  const keyed = key === null ? null : { key, hash: hashOf(drafts, []) };
+  return { drafts, ...(await store.accept(drafts, keyed)) };
+}
+
+async function takeForm(exchange: Exchange, context: ApiContext, key: string | null): Promise<Posted> {
+  const { store, settings } = context;
+  checkNotEncoded(exchange);
+  const boundary = boundaryOf(exchange.req.headers['content-type'] ?? '');
+  // Nothing is read of a body that will be refused anyhow, not even after a 100 Continue.
+  if (exchange.declaredBytes > settings.maxMessageBytes + FORM_FRAME_BYTES_MAX) {
+    throw tooLargeMessage(settings.maxMessageBytes);
+  }
+  const before = key === null ? null : store.recall(key);
+  const upload = before === null ? await store.upload(exchange.declaredBytes) : NOWHERE;
+  try {
+    const { maxAttachments, maxMessageBytes } = settings;
+    const form = await receiveForm(exchange, {
+      boundary,
+      upload,
+      isSummed: key !== null,
+      maxAttachments,
+      maxMessageBytes,
+    });
+    const drafts = [draftOf(form)];
+    const hash = key === null ? '' : hashOf(drafts, form.files);
+    if (before === null)
+      return { drafts, ...(await store.accept(drafts, key === null ? null : { key, hash })) };
+    if (before.hash === hash) return { drafts, ids: before.ids, replayed: true };
+    throw new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
+      hint: 'use a new key for a new message',
+    });
+  } finally {
+    await upload.discard();
+  }
+}
+
+/** Where the files of a form go that was accepted before: they are only looked at. */
+const NOWHERE: Upload = {
+  async add(file, source) {
+    let size = 0;
+    for await (const chunk of source) size += chunk.length;
+    return { ...file, id: '', size, crc: 0 };
+  },
+  discard: async () => undefined,
+};
+
+/** The email that a form is. Throws invalid with all faults, each at the name of its field. */
+function draftOf({ texts, files }: Form): Draft {
+  const faults: Fault[] = [];
+  const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
+  const type = texts.get('type')?.[0] ?? '1';
+  if (type !== '1') report('type', 'must be 1 or left out: a form is an email');
+  // A field called __proto__ becomes one like any other.
+  const fields = Object.fromEntries([...texts].map(([name, [text = '']]) => [name, text]));
+  for (const name of TEXT_FIELDS) {
+    if ((texts.get(name)?.length ?? 0) > 1) report(name, 'is there more than once');
+  }
+  const draft = parseEmail(fields, report);
+  if (faults.length > 0) throw invalidMessage(faults);
+  return { ...draft, attachments: files.map(({ attachment }) => attachment) };
+}
+
+function idempotencyKey({ req }: Exchange): string | null {
+  const key = req.headers['idempotency-key'];
+  if (key === undefined) return null;
+  // Node joins repeated headers with a comma and a blank, which no key can contain.
+  if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return key;
+  throw new FieldpostError(
+    'malformed-request',
+    `An Idempotency-Key is 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters`,
+  );
+}
+
+/** SHA-256 over what was parsed, so that blanks, the order of fields and unknown fields make no difference. */
+function hashOf(drafts: readonly Draft[], files: readonly FormFile[]): string {
+  const canonical = drafts.map(({ type, destination, content }) => [
+    type,
+    destination,
+    content.subject,
+    content.plain,
+    content.html,
+    ...files.map(({ attachment: { name, type }, sum }) => [name, type, sum]),
+  ]);
+  return createHash('sha256').update(JSON.stringify(canonical)).digest('hex');
+}

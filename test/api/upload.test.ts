@@ -1,0 +1,713 @@
+/** Forms (local-api §1): what is taken of them, every way in which one can be wrong, and every way in which one ends. */
+import { type Test, test } from 'tap';
+import { FieldpostError } from '../../src/errors.js';
+import {
+  BODIES_BYTES_MAX,
+  FORM_FIELD_BYTES_MAX,
+  FORM_FRAME_BYTES_MAX,
+  HEADER_SECTION_BYTES_MAX,
+  REQUEST_IDLE_MS,
+  SECOND_MS,
+} from '../../src/limits.js';
+import { type Answer, MESSAGES, requestText, startApi, type TestApi } from '../support/api.js';
+import { settled } from '../support/clock.js';
+import { BOUNDARY, bodyOf, NEEDED, type PartToMake, postBody, rawPart } from '../support/form.js';
+
+const FILE: PartToMake = { name: 'file', filename: 'a.bin', type: 'application/x-a', content: 'abc' };
+const FORM = { 'Content-Type': `multipart/form-data; boundary=${BOUNDARY}` };
+const CODES: Record<number, string> = {
+  400: 'malformed-multipart',
+  413: 'too-large',
+  415: 'unsupported-media-type',
+  422: 'invalid',
+};
+
+/** The attachments of the newest message. */
+function newest(api: TestApi): { name: string; type: string; content: string }[] {
+  const [message] = api.store.list({ status: null, limit: 1, after: null }).messages;
+  return (message?.attachments ?? []).map(({ id, name, type }) => ({
+    name,
+    type,
+    content: api.store.files.get(id)?.toString('latin1') ?? 'gone',
+  }));
+}
+
+function isClean(t: Test, api: TestApi): void {
+  t.equal(api.store.size, 0, 'nothing is queued');
+  t.equal(api.store.files.size, 0, 'no file is left');
+  t.equal(api.store.uploads, 0, 'no upload is left open');
+  t.same(
+    api.lines.filter((line) => line.startsWith('<3>')),
+    [],
+    'no fault of ours',
+  );
+}
+
+function isRefused(t: Test, answer: Answer, status: number, code: string, detail: RegExp): void {
+  t.equal(answer.status, status, answer.body);
+  t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, detail });
+}
+
+/** The body, with a file in front, cut before or in front of what is told. */
+const cut = (body: Buffer, at: string) => body.subarray(0, body.indexOf(at));
+
+test('a form is one email with its files', async (t) => {
+  await using api = await startApi();
+  const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+  const answer = await postBody(
+    api,
+    bodyOf([
+      FILE,
+      { name: 'plain', content: 'a\nb' },
+      { name: 'cc', content: 'x' },
+      { ...FILE, name: 'any', filename: 'b.png', type: 'image/PNG', content: bytes },
+      { name: '__proto__', content: 'y' },
+      { name: 'cc', content: 'x' },
+      ...NEEDED,
+      { ...FILE, filename: 'empty.txt', type: 'text/plain', content: '' },
+      { name: 'html', content: '<b>ü</b>' },
+      { name: 'type', content: '1' },
+    ]),
+  );
+  t.equal(answer.status, 202);
+  t.same(answer.json, [
+    {
+      id: '00000001',
+      type: 1,
+      destination: 'john@example.com',
+      status: 'queued',
+      ignored: ['cc', '__proto__'],
+    },
+  ]);
+  t.same(newest(api), [
+    { name: 'a.bin', type: 'application/x-a', content: 'abc' },
+    { name: 'b.png', type: 'image/png', content: bytes.toString('latin1') },
+    { name: 'empty.txt', type: 'text/plain', content: '' },
+  ]);
+  const message = api.store.get('00000001');
+  t.same(message && (await api.store.content(message)), { subject: 'Hi', plain: 'a\r\nb', html: '<b>ü</b>' });
+  t.equal(api.nudges, 1);
+  t.equal(api.store.uploads, 0);
+  const told = await api.call('GET', `${MESSAGES}/00000001`);
+  t.same(told.json.attachments[1], { name: 'b.png', type: 'image/png', size: 256 });
+});
+
+test('names and types', async (t) => {
+  await using api = await startApi();
+  const named = (parameter: string) => [
+    `Content-Disposition: form-data; name="file"; ${parameter}`,
+    'Content-Type: a/b',
+  ];
+  const cases: [header: string[], name: string, type: string][] = [
+    [named('filename="Grüße 🦆.txt"'), 'Grüße 🦆.txt', 'a/b'],
+    [named('filename="x"; filename*=UTF-8\'\'%e2%82%ac%20rates.txt'), '€ rates.txt', 'a/b'],
+    [named("filename*=iso-8859-1'en'%A3.txt"), '£.txt', 'a/b'],
+    [named('filename="C:\\temp\\x.txt"'), 'x.txt', 'a/b'],
+    [named('filename="../../etc/passwd"'), 'passwd', 'a/b'],
+    [named("filename*=UTF-8''..%2F..%5Cx%00%0a%7f%c2%85.txt"), 'x.txt', 'a/b'],
+    [named("filename*=UTF-8''exe%E2%80%AEtxt.a"), 'exetxt.a', 'a/b'],
+    [named('filename="a%22b%0D%0A%20.txt"'), 'a"b%20.txt', 'a/b'],
+    [named('filename="a\\"b.txt"'), 'a"b.txt', 'a/b'],
+    [named('filename="a;b=c.txt"'), 'a;b=c.txt', 'a/b'],
+    [named('filename=token.txt'), 'token.txt', 'a/b'],
+    [named('filename=token.txt ;'), 'token.txt', 'a/b'],
+    [named(`filename="${'n'.repeat(255)}"`), 'n'.repeat(255), 'a/b'],
+    [named('filename=".."'), 'attachment', 'a/b'],
+    [named('filename=""'), 'attachment', 'a/b'],
+    [['Content-Disposition: form-data; name="file"', 'Content-Type: image/jpeg'], 'attachment', 'image/jpeg'],
+    [['Content-Disposition: form-data; name="plain"; filename="p.txt"'], 'p.txt', 'application/octet-stream'],
+    [
+      [
+        'Content-Disposition: form-data; name="f"; filename="p"',
+        'Content-Type: text/CSV; header=present; charset="UTF-8"',
+      ],
+      'p',
+      'text/csv; charset=utf-8',
+    ],
+    [['content-type:text/html', 'CONTENT-DISPOSITION:Form-Data;NAME=f;\r\n\tFILENAME="p"'], 'p', 'text/html'],
+    [
+      ['Content-Disposition: form-data; name="f"; filename="p"', 'Content-Type: nonsense'],
+      'p',
+      'application/octet-stream',
+    ],
+    [
+      [
+        'Content-Disposition: form-data; name=""; filename="p"',
+        'Content-Transfer-Encoding: Binary',
+        'X-Other: a',
+      ],
+      'p',
+      'application/octet-stream',
+    ],
+  ];
+  for (const [header, name, type] of cases) {
+    const answer = await postBody(api, bodyOf([...NEEDED, rawPart(header, 'x')]));
+    t.equal(answer.status, 202, answer.body);
+    t.same(newest(api), [{ name, type, content: 'x' }], header.join(' '));
+    t.notOk(answer.json[0].ignored, 'a file is under no field');
+  }
+  const nothingChosen = { name: 'file', filename: '', type: 'application/octet-stream', content: '' };
+  t.equal((await postBody(api, bodyOf([...NEEDED, nothingChosen]))).status, 202);
+  t.same(newest(api), [], 'what browsers send where no file was chosen is none');
+});
+
+test('field faults are at the names of their fields', async (t) => {
+  await using api = await startApi();
+  const cases: [parts: PartToMake[], pointers: string[]][] = [
+    [[FILE], ['destination', '']],
+    [[], ['destination', '']],
+    [
+      [...NEEDED, ...NEEDED, FILE],
+      ['destination', 'subject'],
+    ],
+    [[...NEEDED, { name: 'type', content: '2' }], ['type']],
+    [[...NEEDED, { name: 'type', content: '' }], ['type']],
+    [[...NEEDED, { name: 'type', content: '1 ' }], ['type']],
+    [
+      [{ name: 'destination', content: 'x' }, { name: 'subject', content: 'a\nb' }, FILE],
+      ['destination', 'subject'],
+    ],
+  ];
+  for (const [parts, pointers] of cases) {
+    const answer = await postBody(api, bodyOf(parts));
+    isRefused(t, answer, 422, 'invalid', /nothing was queued/);
+    t.same(answer.json.errors.map(({ pointer }: { pointer: string }) => pointer).sort(), pointers.sort());
+    isClean(t, api);
+  }
+  const long = await postBody(api, bodyOf([...NEEDED, { ...FILE, filename: 'n'.repeat(256) }]));
+  isRefused(t, long, 422, 'invalid', /too long/);
+  t.match(long.json.errors, [{ pointer: 'file', detail: /more than 255/ }]);
+});
+
+test('a form that cannot be read is refused whole', async (t) => {
+  await using api = await startApi();
+  const good = bodyOf([FILE, ...NEEDED]);
+  const text = good.toString('latin1');
+  const swap = (from: string, to: string) => Buffer.from(text.replace(from, to), 'latin1');
+  const with_ = (...lines: string[]) => bodyOf([...NEEDED, rawPart(lines, 'x')]);
+  const D = 'Content-Disposition: form-data; name="file"; filename="a"';
+  const cases: [what: string, body: Buffer, status: number, detail: RegExp][] = [
+    ['ends within the content', cut(good, 'bc\r\n'), 400, /ends before its last boundary/],
+    ['ends in front of its last boundary', cut(good, `\r\n--${BOUNDARY}--`), 400, /before its last boundary/],
+    ['ends within its last boundary', cut(good, '--\r\n'), 400, /before its last boundary/],
+    // This made busboy wait for ever, with the file open.
+    [
+      'ends behind a file that ends at once',
+      Buffer.from(`--${BOUNDARY}\r\n${D}\r\n\r\n\r\n--${BOUNDARY}\r\n--`),
+      400,
+      /before its last/,
+    ],
+    ['ends within a header', cut(good, '\r\n\r\nabc'), 400, /before its last boundary/],
+    ['goes on behind its end', Buffer.concat([good, good]), 400, /goes on behind its end/],
+    ['another boundary', swap(BOUNDARY, `${BOUNDARY}x`), 400, /begins like a boundary/],
+    ['no boundary', Buffer.from('abc'), 400, /does not occur/],
+    ['lines that end in LF', Buffer.from(text.replaceAll('\r\n', '\n')), 400, /is none.*CR LF/],
+    [
+      'content that begins a line like the boundary',
+      swap('abc', `a\r\n--${BOUNDARY}x\r\nb`),
+      400,
+      /begins like/,
+    ],
+    ['and with one dash', swap('abc', `a\r\n--${BOUNDARY}-\r\nb`), 400, /begins like/],
+    ['and with a CR', swap('abc', `a\r\n--${BOUNDARY}\rx`), 400, /begins like/],
+    [
+      'garbage behind the last boundary',
+      Buffer.concat([good.subarray(0, -2), Buffer.from('x')]),
+      400,
+      /begins like/,
+    ],
+    [
+      'an empty part without its line break',
+      swap('\r\n\r\nabc\r\n', '\r\n\r\n'),
+      400,
+      /lacks the line break/,
+    ],
+    ['a part that is but a header', swap('\r\n\r\nabc\r\n', '\r\n'), 400, /ends within its header/],
+    [
+      'no header',
+      swap('Content-Disposition: form-data; name="subject"\r\n', ''),
+      400,
+      /no header Content-Disposition/,
+    ],
+    [
+      'blanks behind the boundary, too many',
+      swap(BOUNDARY, `${BOUNDARY}${' '.repeat(65)}`),
+      400,
+      /begins like/,
+    ],
+    ['no name', with_('Content-Disposition: form-data; filename="a"'), 400, /with a name/],
+    ['an attachment', with_('Content-Disposition: attachment; name="a"'), 400, /with a name/],
+    [
+      'a stray quote',
+      with_('Content-Disposition: form-data; name="file"x"; filename="a"'),
+      400,
+      /with a name/,
+    ],
+    ['an open quote', with_('Content-Disposition: form-data; name="file; filename=a'), 400, /with a name/],
+    ['two names', with_('Content-Disposition: form-data; name="a"; name="b"'), 400, /with a name/],
+    ['two dispositions', with_(D, D), 400, /more than one header Content-Disposition/],
+    [
+      'two types',
+      with_(D, 'Content-Type: a/b', 'content-type: c/d'),
+      400,
+      /more than one header content-type/,
+    ],
+    ['a line that is no header', with_(D, 'abc'), 400, /is no header/],
+    ['a NUL in a header', with_(`${D}\0`), 400, /is no header/],
+    ['a bare LF in a header', with_(`${D}\nX: y`), 400, /is no header/],
+    [
+      'a header in Latin-1',
+      bodyOf([...NEEDED, Buffer.from(`${D.slice(0, -1)}\xe9"\r\n\r\nx`, 'latin1')]),
+      400,
+      /not UTF-8/,
+    ],
+    [
+      'filename* with half a code',
+      with_("Content-Disposition: form-data; name=a; filename*=UTF-8''%e2%8"),
+      400,
+      /filename\*/,
+    ],
+    [
+      'filename* that is not UTF-8',
+      with_("Content-Disposition: form-data; name=a; filename*=UTF-8''%ff"),
+      400,
+      /filename\*/,
+    ],
+    [
+      'filename* of another charset',
+      with_("Content-Disposition: form-data; name=a; filename*=koi8-r''a"),
+      400,
+      /filename\*/,
+    ],
+    [
+      'a name in sections',
+      with_('Content-Disposition: form-data; name=a; filename*0="a"; filename*1="b"'),
+      400,
+      /filename\*/,
+    ],
+    ['base64', with_(D, 'Content-Transfer-Encoding: base64'), 415, /base64.*bytes as they are/],
+    [
+      'quoted-printable text',
+      with_('Content-Disposition: form-data; name=x', 'Content-Transfer-Encoding: quoted-printable'),
+      415,
+      /as they are/,
+    ],
+    [
+      'text in Latin-1',
+      with_('Content-Disposition: form-data; name=plain', 'Content-Type: text/plain; charset=latin1'),
+      415,
+      /UTF-8 only/,
+    ],
+    [
+      'text in no charset',
+      with_('Content-Disposition: form-data; name=plain', 'Content-Type: text/plain; charset=""'),
+      415,
+      /UTF-8 only/,
+    ],
+    [
+      'text of an unreadable type',
+      with_('Content-Disposition: form-data; name=plain', 'Content-Type: text/plain; charset="'),
+      400,
+      /cannot be read/,
+    ],
+    [
+      'text that is not UTF-8',
+      bodyOf([...NEEDED, { name: 'plain', content: Buffer.from([0x61, 0xf0, 0x9f]) }]),
+      400,
+      /"plain" is not UTF-8/,
+    ],
+    [
+      'an unknown field that is not UTF-8',
+      bodyOf([...NEEDED, { name: 'x', content: Buffer.from([0xff]) }]),
+      202,
+      /./,
+    ],
+  ];
+  for (const [what, body, status, detail] of cases) {
+    for (const step of [body.length, 1]) {
+      await using one = await startApi();
+      const answer = await postInSteps(one, body, step);
+      if (status === 202) {
+        t.equal(answer.status, 202, what);
+        continue;
+      }
+      t.comment(what);
+      isRefused(t, answer, status, CODES[status] as string, detail);
+      isClean(t, one);
+    }
+  }
+  t.equal((await postBody(api, good)).status, 202, 'and the good one is good');
+  t.equal(
+    (await postBody(api, Buffer.concat([Buffer.from('Hello.\r\n'), good, Buffer.from('Bye.\r\n')]))).status,
+    202,
+    'RFC 2046: what stands before and behind is passed over',
+  );
+  t.equal((await postBody(api, swap(BOUNDARY, `${BOUNDARY} \t`))).status, 202, 'RFC 2046: transport padding');
+  t.equal((await postBody(api, good.subarray(0, -2))).status, 202, 'the last line break may be missing');
+});
+
+/** Posts a chunked body in steps of so many bytes. */
+async function postInSteps(api: TestApi, body: Buffer, step: number): Promise<Answer> {
+  await using client = await api.connect();
+  client.write(requestText('POST', MESSAGES, { ...FORM, 'Transfer-Encoding': 'chunked' }));
+  const pieces = [];
+  for (let at = 0; at < body.length; at += step) {
+    const piece = body.subarray(at, at + step);
+    pieces.push(Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n'));
+  }
+  client.write(Buffer.concat([...pieces, Buffer.from('0\r\n\r\n')]));
+  return await client.answer();
+}
+
+test('the Content-Type', async (t) => {
+  await using api = await startApi();
+  const body = bodyOf([...NEEDED, FILE]);
+  const longest = 'b'.repeat(70);
+  for (const type of [
+    `multipart/form-data; boundary="${BOUNDARY}"`,
+    `Multipart/Form-Data;charset=utf-8; BOUNDARY=${BOUNDARY};`,
+  ]) {
+    t.equal((await postBody(api, body, { headers: { 'Content-Type': type } })).status, 202, type);
+  }
+  t.equal(
+    (await postBody(api, bodyOf([...NEEDED], longest), { boundary: longest })).status,
+    202,
+    '70 characters',
+  );
+  t.equal((await postBody(api, bodyOf([...NEEDED], "a 'b"), { boundary: `"a 'b"` })).status, 202, 'a blank');
+  await using refusing = await startApi();
+  for (const parameter of [
+    '',
+    ';',
+    '; boundary',
+    '; boundary=',
+    '; boundary=""',
+    `; boundary=${longest}b`,
+    '; boundary="a "',
+    '; boundary=a"b',
+    '; boundary=a; boundary=b',
+    '; boundary="ä"',
+  ]) {
+    const answer = await postBody(refusing, body, {
+      headers: { 'Content-Type': `multipart/form-data${parameter}` },
+    });
+    isRefused(t, answer, 400, 'malformed-multipart', /boundary/);
+  }
+  for (const type of [
+    `multipart/mixed; boundary=${BOUNDARY}`,
+    'application/x-www-form-urlencoded',
+    'multipart/form-datax',
+  ]) {
+    isRefused(
+      t,
+      await postBody(refusing, body, { headers: { 'Content-Type': type } }),
+      415,
+      'unsupported-media-type',
+      /JSON/,
+    );
+  }
+  isRefused(
+    t,
+    await postBody(refusing, body, { headers: { 'Content-Encoding': 'gzip' } }),
+    415,
+    'unsupported-media-type',
+    /Content-Encoding/,
+  );
+  isRefused(t, await postBody(refusing, Buffer.alloc(0)), 400, 'malformed-multipart', /does not occur/);
+  isClean(t, refusing);
+});
+
+test('each limit: exactly, and one more', async (t) => {
+  const texts = 'john@example.com'.length + 'Hi'.length;
+  const file = (bytes: number, filename = 'a') => ({
+    name: 'file',
+    filename,
+    content: Buffer.alloc(bytes, 'a'),
+  });
+  const frame = (bytes: number) => {
+    const body = bodyOf(NEEDED);
+    return Buffer.concat([
+      Buffer.alloc(bytes - (body.length - texts - 2) - 2, 'p'),
+      Buffer.from('\r\n'),
+      body.subarray(0, -2),
+    ]);
+  };
+  const cases: [what: string, make: (extra: number) => Buffer, detail: RegExp][] = [
+    [
+      'message',
+      (extra) => bodyOf([...NEEDED, file(1000 - texts + extra)]),
+      /larger than 1000 bytes \(FIELDPOST_MAX_MESSAGE\)/,
+    ],
+    [
+      'message in several files',
+      (extra) => bodyOf([file(500), ...NEEDED, file(500 - texts + extra)]),
+      /1000 bytes/,
+    ],
+    [
+      'files',
+      (extra) => bodyOf([...NEEDED, file(0), file(1), file(2), ...Array(extra).fill(file(0))]),
+      /more than 3 files \(FIELDPOST_MAX_ATTACHMENTS\)/,
+    ],
+    [
+      'files without names',
+      (extra) =>
+        bodyOf([
+          ...NEEDED,
+          file(1),
+          file(1, ''),
+          file(1, ''),
+          file(0, ''),
+          ...Array(extra).fill(file(1, '')),
+        ]),
+      /more than 3 files/,
+    ],
+    [
+      'frame',
+      (extra) => frame(FORM_FRAME_BYTES_MAX + extra),
+      new RegExp(`besides its contents is larger than ${FORM_FRAME_BYTES_MAX}`),
+    ],
+    [
+      'header',
+      (extra) =>
+        bodyOf([
+          ...NEEDED,
+          rawPart(
+            [
+              'Content-Disposition: form-data; name=x',
+              `X: ${'x'.repeat(HEADER_SECTION_BYTES_MAX - 45 + extra)}`,
+            ],
+            '',
+          ),
+        ]),
+      new RegExp(`header of a part is larger than ${HEADER_SECTION_BYTES_MAX}`),
+    ],
+  ];
+  for (const [what, make, detail] of cases) {
+    await using api = await startApi({ settings: { maxMessageBytes: 1000, maxAttachments: 3 } });
+    const exact = await postBody(api, make(0));
+    t.equal(exact.status, 202, `${what}: ${exact.body}`);
+    await using refusing = await startApi({ settings: { maxMessageBytes: 1000, maxAttachments: 3 } });
+    isRefused(t, await postBody(refusing, make(1)), 413, 'too-large', detail);
+    isRefused(t, await postInSteps(refusing, make(1), 700), 413, 'too-large', detail);
+    isClean(t, refusing);
+  }
+  for (const name of ['plain', 'unknown']) {
+    await using api = await startApi();
+    const make = (extra: number) =>
+      bodyOf([FILE, ...NEEDED, { name, content: 'x'.repeat(FORM_FIELD_BYTES_MAX + extra) }]);
+    isRefused(
+      t,
+      await postBody(api, make(1)),
+      413,
+      'too-large',
+      new RegExp(`"${name}" is larger than ${FORM_FIELD_BYTES_MAX}`),
+    );
+    isClean(t, api);
+    t.equal((await postBody(api, make(0))).status, 202);
+  }
+  await using none = await startApi({ settings: { maxAttachments: 0 } });
+  isRefused(t, await postBody(none, bodyOf([...NEEDED, FILE])), 413, 'too-large', /more than 0 files/);
+});
+
+test('what can be refused at once is, before the body and before 100 Continue', async (t) => {
+  const full = new FieldpostError('queue-full', 'The queue is full');
+  const cases: [failure: FieldpostError | null, headers: Record<string, string>, status: number][] = [
+    [null, { 'Content-Length': String(2000 + FORM_FRAME_BYTES_MAX) }, 413],
+    [full, {}, 429],
+    [new FieldpostError('storage-full', 'The disk is full'), {}, 507],
+    [new FieldpostError('storage-failed', 'The disk fails'), {}, 503],
+    [null, { 'Content-Type': 'multipart/form-data' }, 400],
+    [null, { 'Content-Encoding': 'br' }, 415],
+  ];
+  for (const [failure, headers, status] of cases) {
+    for (const expect of [{}, { Expect: '100-continue' }]) {
+      await using api = await startApi({ settings: { maxMessageBytes: 1000 } });
+      api.store.failure = failure;
+      await using client = await api.connect();
+      client.write(requestText('POST', MESSAGES, { ...FORM, ...expect, ...headers }, 1000));
+      const answer = await client.answer();
+      t.equal(answer.status, status, 'the first answer');
+      t.equal(answer.headers.connection, 'close');
+      t.equal(await client.ended, false);
+      isClean(t, api);
+    }
+  }
+  await using api = await startApi();
+  api.store.held = true;
+  const body = bodyOf([...NEEDED, FILE]);
+  await using client = await api.connect();
+  client.write(requestText('POST', MESSAGES, { ...FORM, Expect: '100-continue' }, body.length));
+  t.equal((await client.answer()).status, 100, 'a hold refuses nothing');
+  client.write(body);
+  t.equal((await client.answer()).status, 202);
+});
+
+test('Idempotency-Key', async (t) => {
+  await using api = await startApi();
+  const key = { 'Idempotency-Key': 'k1' };
+  const first = await postBody(api, bodyOf([...NEEDED, FILE, { name: 'x', content: '' }]), { headers: key });
+  t.equal(first.status, 202);
+  // Another boundary, order and unknown field: the same message. Also when nothing new could be stored.
+  api.store.failure = new FieldpostError('queue-full', 'The queue is full');
+  const again = await postBody(api, bodyOf([FILE, ...NEEDED.toReversed()], 'b2'), {
+    headers: key,
+    boundary: 'b2',
+  });
+  t.equal(again.status, 202, again.body);
+  t.equal(again.headers['idempotency-replayed'], 'true');
+  t.equal(again.json[0].id, first.json[0].id);
+  t.notOk('ignored' in again.json[0]);
+  api.store.failure = null;
+  for (const other of [
+    [...NEEDED, { ...FILE, content: 'abd' }],
+    [...NEEDED, { ...FILE, filename: 'a.bim' }],
+    [...NEEDED, { ...FILE, type: 'application/x-b' }],
+    [...NEEDED],
+    [...NEEDED, FILE, FILE],
+    [...NEEDED, FILE, { name: 'plain', content: 'x' }],
+  ]) {
+    isRefused(t, await postBody(api, bodyOf(other), { headers: key }), 422, 'invalid', /other content/);
+  }
+  isRefused(
+    t,
+    await api.post([{ type: 1, destination: 'john@example.com', subject: 'Hi' }], key),
+    422,
+    'invalid',
+    /other content/,
+  );
+  t.equal(api.store.size, 1);
+  t.equal(api.store.files.size, 1);
+  t.equal(api.store.uploads, 0);
+  const bare = { 'Idempotency-Key': 'k2' };
+  await api.post([{ type: 1, destination: 'john@example.com', subject: 'Hi' }], bare);
+  const asForm = await postBody(api, bodyOf(NEEDED), { headers: bare });
+  t.equal(asForm.headers['idempotency-replayed'], 'true', 'one message, in whatever form');
+});
+
+test('the same key while the first body is still on its way', async (t) => {
+  await using api = await startApi();
+  const body = bodyOf([...NEEDED, FILE]);
+  const key = { 'Idempotency-Key': 'k' };
+  for (const end of ['finish', 'leave']) {
+    await using first = await api.connect();
+    first.write(requestText('POST', MESSAGES, { ...FORM, 'Idempotency-Key': end }, body.length));
+    first.write(body.subarray(0, -20));
+    while (api.store.uploads === 0) await settled();
+    const second = await postBody(api, body, { headers: { 'Idempotency-Key': end } });
+    t.equal(second.status, 409, second.body);
+    if (end === 'finish') {
+      first.write(body.subarray(-20));
+      t.equal((await first.answer()).status, 202);
+    } else {
+      first.socket.destroy();
+      while (api.store.uploads > 0) await settled();
+      t.equal(
+        (await postBody(api, body, { headers: { 'Idempotency-Key': end } })).status,
+        202,
+        'the key is free again',
+      );
+    }
+  }
+  t.equal((await postBody(api, body, { headers: key })).status, 202);
+});
+
+test('a client that goes away leaves nothing behind', async (t) => {
+  await using api = await startApi();
+  const body = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(300_000, 'x') }, FILE]);
+  let refused = 0;
+  for (const end of ['end', 'destroy', 'resetAndDestroy'] as const) {
+    for (const share of [0.001, 0.5, 0.9999]) {
+      await using client = await api.connect();
+      client.write(requestText('POST', MESSAGES, FORM, body.length));
+      client.write(body.subarray(0, Math.floor(body.length * share)));
+      while (api.store.uploads === 0) await settled();
+      client.socket[end]();
+      if (end === 'end') isRefused(t, await client.answer(), 400, 'malformed-request', /cut short/);
+      refused++;
+      while (api.lines.filter((line) => line.includes('request refused')).length < refused) await settled();
+      isClean(t, api);
+    }
+  }
+});
+
+test('a slow client: a byte every 29 s is enough, 31 s are not', async (t) => {
+  await using api = await startApi();
+  const body = bodyOf([...NEEDED, FILE]);
+  await using client = await api.connect();
+  client.write(requestText('POST', MESSAGES, FORM, body.length));
+  while (api.store.uploads === 0 || api.clock.pending === 0) await settled();
+  for (const byte of body.subarray(0, 40)) {
+    client.write(Buffer.from([byte]));
+    await api.heard(client);
+    await api.clock.advance(REQUEST_IDLE_MS - SECOND_MS);
+    t.equal(client.rest, '');
+  }
+  client.write(body.subarray(40, 41));
+  await api.heard(client);
+  await api.clock.advance(REQUEST_IDLE_MS + SECOND_MS);
+  isRefused(t, await client.answer(), 408, 'timeout', /30 s/);
+  t.equal(await client.ended, false);
+  isClean(t, api);
+});
+
+test('a slow disk is not the client to blame for', async (t) => {
+  await using api = await startApi();
+  const body = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(4_000_000, 'x') }]);
+  const { release, waiting } = api.store.stallFiles();
+  await using client = await api.connect();
+  client.write(requestText('POST', MESSAGES, FORM, body.length));
+  client.write(body);
+  await waiting;
+  // What fits is still read.
+  for (let quiet = 0, read = 0; quiet < 50; quiet++) {
+    await settled();
+    if (api.readOf(client) !== read) quiet = 0;
+    read = api.readOf(client);
+  }
+  t.ok(api.readOf(client) < 2_000_000, 'then no more is read');
+  for (let minute = 0; minute < 4; minute++) await api.clock.advance(60 * SECOND_MS);
+  t.equal(client.rest, '');
+  release();
+  t.equal((await client.answer()).status, 202);
+});
+
+test('a disk that fails in the middle', async (t) => {
+  for (const code of ['storage-full', 'storage-failed', 'queue-full'] as const) {
+    await using api = await startApi();
+    api.store.failFileAfter(100_000, new FieldpostError(code, 'No'));
+    await using client = await api.connect();
+    // The rest never comes: the answer does not wait for it.
+    client.write(requestText('POST', MESSAGES, FORM, 10_000_000));
+    client.write(bodyOf([...NEEDED, FILE, { ...FILE, content: Buffer.alloc(3_000_000, 'x') }]));
+    const answer = await client.answer();
+    t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, detail: 'No' });
+    t.equal(await client.ended, false);
+    isClean(t, api);
+  }
+});
+
+test('texts of many forms, and JSON bodies, share what memory there is', async (t) => {
+  await using api = await startApi();
+  const json = JSON.stringify([
+    { type: 1, destination: 'john@example.com', plain: 'x'.repeat(2 ** 20 - 100) },
+  ]);
+  const clients = await Promise.all(Array.from({ length: BODIES_BYTES_MAX / 2 ** 20 }, () => api.connect()));
+  for (const client of clients) {
+    client.write(requestText('POST', MESSAGES, { 'Content-Type': 'application/json' }, json.length));
+    client.write(json.slice(0, -1));
+  }
+  const text = bodyOf([...NEEDED, { name: 'plain', content: 'x'.repeat(FORM_FIELD_BYTES_MAX) }]);
+  let answer = await postBody(api, text);
+  while (answer.status === 202) answer = await postBody(api, text);
+  isRefused(t, answer, 503, 'unavailable', /bodies of all requests/);
+  t.ok(answer.headers['retry-after']);
+  const file = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(2 ** 20) }]);
+  t.equal((await postBody(api, file)).status, 202, 'files take none of it');
+  for (const client of clients) {
+    client.write(json.slice(-1));
+    t.equal((await client.answer()).status, 202);
+    await client[Symbol.asyncDispose]();
+  }
+  t.equal((await postBody(api, text)).status, 202, 'it is given back');
+  t.equal(api.store.uploads, 0);
+});
