@@ -6,8 +6,8 @@ import { type Destination, parseFields } from '../destinations/destination.js';
 import { FieldpostError } from '../errors.js';
 import { readJson } from './body.js';
 import type { Exchange } from './exchange.js';
-import { LOGGED_CHARS_MAX } from './messages.js';
 import type { ApiContext } from './parts.js';
+import { LOGGED_CHARS_MAX } from './post.js';
 
 /** Where the list is; a destination is at its id below. */
 export const DESTINATIONS = '/api/internal/offline_notification_destinations';

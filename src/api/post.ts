@@ -20,7 +20,7 @@ export const POST_HEADERS = {
 const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };
 /** Of the names that clients make up, as many characters go to the log. */
-const LOGGED_CHARS_MAX = 200;
+export const LOGGED_CHARS_MAX = 200;
 
 /** What was posted, and what became of it. */
 interface Posted extends Accepted {
@@ -97,6 +97,8 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
       maxMessageBytes,
     });
     const drafts = [draftOf(form)];
+    // The room it kept in the queue is for this very message.
+    if (form.files.length === 0) await upload.discard();
     const hash = key === null ? '' : hashOf(drafts, form.files);
     if (before === null)
       return { drafts, ...(await store.accept(drafts, key === null ? null : { key, hash })) };

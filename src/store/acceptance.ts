@@ -92,6 +92,10 @@ export class Acceptance {
     return { ids, replayed: false };
   }
 
+  recall(key: string): { ids: readonly string[]; hash: string } | null {
+    return this.#keys.recall(key);
+  }
+
   async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
     const files = this.#takeFiles(drafts);
     const contents = drafts.map(({ content }) => encodeContent(content));

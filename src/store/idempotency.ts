@@ -18,6 +18,12 @@ export class IdempotencyKeys {
     this.#ageMs = ageMs;
   }
 
+  /** What was accepted with this key, or null if it is new. */
+  recall(key: string): KeyEntry | null {
+    const entry = this.#entries.get(key);
+    return entry && !this.#isOver(entry) ? entry : null;
+  }
+
   /** The ids that were given for this key, or null if it is new. Throws conflict and invalid as Store.accept does. */
   idsOf({ key, hash }: KeyedContent): readonly string[] | null {
     if (this.#arriving.has(key)) {
@@ -25,8 +31,8 @@ export class IdempotencyKeys {
         hint: 'wait for its answer',
       });
     }
-    const entry = this.#entries.get(key);
-    if (!entry || this.#isOver(entry)) return null;
+    const entry = this.recall(key);
+    if (entry === null) return null;
     if (entry.hash === hash) return entry.ids;
     throw new FieldpostError('invalid', 'this Idempotency-Key was used with other content', {
       hint: 'use a new key for a new message',

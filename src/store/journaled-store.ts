@@ -96,6 +96,10 @@ class JournaledStore implements Store {
     return await this.#acceptance.accept(drafts, keyed);
   }
 
+  recall(key: string): ReturnType<Store['recall']> {
+    return this.#acceptance.recall(key);
+  }
+
   get(id: string): Message | undefined {
     return this.#state.messages.get(id);
   }

@@ -87,6 +87,9 @@ export interface Store {
    */
   accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted>;
 
+  /** What was accepted with this key, while that is remembered: its ids, and the SHA-256 (hex) of its content. */
+  recall(key: string): { readonly ids: readonly string[]; readonly hash: string } | null;
+
   get(id: string): Message | undefined;
   /** Newest first. */
   list(query: { status: Status | null; limit: number; after: string | null }): Page;

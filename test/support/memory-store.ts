@@ -54,6 +54,11 @@ export class MemoryStore implements Store {
   readonly #taken = new Map<string, Status>();
   readonly #keys = new Map<string, { hash: string; ids: readonly string[] | null }>();
   #stalled: Promise<void> | null = null;
+  #filesWait: (() => Promise<void>) | null = null;
+  #fileRoom = {
+    bytes: Number.POSITIVE_INFINITY,
+    failure: new FieldpostError('storage-full', 'The disk is full'),
+  };
   #arrival: (() => void) | null = null;
 
   constructor(clock: Clock) {
@@ -73,6 +78,26 @@ export class MemoryStore implements Store {
       this.#arrival = resolve;
     });
     return { release, arrived };
+  }
+
+  /** Makes files wait, as a slow disk does; `waiting` resolves once one does. */
+  stallFiles(): { release: () => void; waiting: Promise<void> } {
+    let release: () => void = () => undefined;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const waiting = new Promise<void>((resolve) => {
+      this.#filesWait = () => {
+        resolve();
+        return released;
+      };
+    });
+    return { release, waiting };
+  }
+
+  /** Files fail with this once so many more octets of them have come. */
+  failFileAfter(bytes: number, failure: FieldpostError): void {
+    this.#fileRoom = { bytes, failure };
   }
 
   /** All messages there are. */
@@ -106,8 +131,13 @@ export class MemoryStore implements Store {
     return {
       add: async ({ name, type }, source) => {
         const chunks: Buffer[] = [];
-        // A copy: whoever gives a chunk may use its memory again.
-        for await (const chunk of source) chunks.push(Buffer.from(chunk));
+        for await (const chunk of source) {
+          await this.#filesWait?.();
+          // A copy: whoever gives a chunk may use its memory again.
+          chunks.push(Buffer.from(chunk));
+          this.#fileRoom.bytes -= chunk.length;
+          if (this.#fileRoom.bytes < 0) throw this.#fileRoom.failure;
+        }
         this.#mayFail();
         const bytes = Buffer.concat(chunks);
         const id = `file${++this.#fileIds}`;
@@ -121,6 +151,11 @@ export class MemoryStore implements Store {
         for (const id of ids) if (!this.#needed.has(id)) this.files.delete(id);
       },
     };
+  }
+
+  recall(key: string): { ids: readonly string[]; hash: string } | null {
+    const before = this.#keys.get(key);
+    return before === undefined || before.ids === null ? null : { ids: before.ids, hash: before.hash };
   }
 
   get(id: string): Message | undefined {
