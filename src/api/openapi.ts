@@ -3,7 +3,7 @@
  * really answer.
  */
 import { LANGS } from '../destinations/destination.js';
-import { DESTINATION_NAME_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
+import { DESTINATION_NAME_CHARS_MAX, FORM_FIELD_BYTES_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
 import { STATUSES } from './messages.js';
 import { PROBLEMS } from './problem.js';
 import type { Route, RouteDoc } from './routes.js';
@@ -51,6 +51,20 @@ const SCHEMAS = {
         auto_open: orNull({ type: 'boolean' }),
         app_data: {},
       },
+    },
+  },
+  Form: {
+    type: 'object',
+    required: ['destination'],
+    description:
+      'One email: needs subject, plain or html. A part with a filename, or with another Content-Type than text, is a file, under whatever name; text is UTF-8. Other fields are ignored and named in the answer.',
+    properties: {
+      type: { const: '1' },
+      destination: { ...text, description: 'email address' },
+      subject: { ...text, maxLength: SUBJECT_CHARS_MAX },
+      plain: { ...text, maxLength: FORM_FIELD_BYTES_MAX },
+      html: { ...text, maxLength: FORM_FIELD_BYTES_MAX },
+      file: { type: 'array', items: { ...text, contentMediaType: 'application/octet-stream' } },
     },
   },
   Accepted: {
@@ -182,7 +196,12 @@ function operation(doc: RouteDoc): object {
   return {
     summary: doc.summary,
     ...(parameters.length > 0 && { parameters }),
-    ...(doc.body && { requestBody: { required: true, content: content(doc.body) } }),
+    ...(doc.body && {
+      requestBody: {
+        required: true,
+        content: { ...content(doc.body), ...(doc.form && content(doc.form, 'multipart/form-data')) },
+      },
+    }),
     responses: {
       [doc.status]: { description: 'Done', ...(doc.answer && { content: content(doc.answer) }) },
       ...(doc.cacheable && { 304: { description: 'It is still what the given ETag stands for' } }),
@@ -195,9 +214,9 @@ function parameter(place: 'path' | 'query' | 'header', name: string, schema: obj
   return { name, in: place, schema };
 }
 
-function content(of: SchemaName | 'text/plain'): object {
+function content(of: SchemaName | 'text/plain', type = 'application/json'): object {
   if (of === 'text/plain') return { 'text/plain': { schema: text } };
-  return { 'application/json': { schema: { $ref: `#/components/schemas/${of}` } } };
+  return { [type]: { schema: { $ref: `#/components/schemas/${of}` } } };
 }
 
 function problem(status: number): object {

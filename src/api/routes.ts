@@ -26,6 +26,8 @@ export interface RouteDoc {
   readonly query?: Readonly<Record<string, object>>;
   readonly headers?: Readonly<Record<string, object>>;
   readonly body?: SchemaName;
+  /** The same as a form. */
+  readonly form?: SchemaName;
   readonly status: number;
   readonly answer?: SchemaName | 'text/plain';
   /** Has an ETag, and answers 304 to whoever knows it. */
@@ -47,6 +49,7 @@ export const ROUTES: readonly Route[] = [
       summary: 'Accept messages for delivery, all of them or none; answered once they are on stable storage',
       headers: POST_HEADERS,
       body: 'Drafts',
+      form: 'Form',
       status: 202,
       answer: 'Accepted',
       problems: [409, 413, 415, 422, 429, 507],

@@ -14,7 +14,7 @@ const NAME_CHARS_MAX = 54;
 
 /** Visible ASCII with single blanks between words, which no parser changes when it unfolds a line. */
 const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
-const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
+const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:; charset=[\w.:+-]+)?$/;
 
 /** `Name: value` as it stands. An address or an id has no place to be folded at, however long it is. */
 export function header(name: string, value: string): string {
@@ -66,8 +66,9 @@ function foldEncoded(subject: string): string {
 }
 
 /**
- * The headers that describe an attachment of this name and media type. A name that is not plain is in `filename`
- * as RFC 2231 has it, and in `name`, where older mail programs look, with what they could not read replaced.
+ * The headers that describe an attachment of this name and media type, which may have a charset. A name that is
+ * not plain is in `filename` as RFC 2231 has it, and in `name`, where older mail programs look, with what they could
+ * not read replaced.
  * A type that is none, or says that the content is a mail or has parts (RFC 2046 forbids it base64), is told as
  * `application/octet-stream`.
  */

@@ -26,7 +26,7 @@ export interface Letter {
 /** A file that goes with it, read only while it is sent. */
 export interface Attachment {
   readonly name: string;
-  /** Media type without parameters. */
+  /** Media type, with no parameter but a charset. */
   readonly type: string;
   /** Octets that `open` will give. */
   readonly size: number;

@@ -5,6 +5,7 @@ import { PROBLEMS } from '../../src/api/problem.js';
 import { ROUTES } from '../../src/api/routes.js';
 import { FieldpostError } from '../../src/errors.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
 type Json = any;
@@ -70,7 +71,7 @@ test('the document has the routes, all of them and no others', async (t) => {
 });
 
 test('what is answered is what the document says', async (t) => {
-  await using api = await startApi({ settings: { maxBatch: 2, apiToken: 's3cret' } });
+  await using api = await startApi({ settings: { maxBatch: 2, maxMessageBytes: 1000, apiToken: 's3cret' } });
   const token = { Authorization: 'Bearer s3cret' };
   const document = JSON.parse((await api.call('GET', '/openapi.json', { headers: token })).body);
   const seen = new Set<string>();
@@ -112,6 +113,13 @@ test('what is answered is what the document says', async (t) => {
   await post([EMAIL, EMAIL, EMAIL]);
   await post([{}]);
   await post({});
+  const form = (body: Buffer, type = `multipart/form-data; boundary=${BOUNDARY}`) =>
+    call('POST', MESSAGES, { headers: { 'Content-Type': type }, body: body.toString() });
+  await form(bodyOf([...NEEDED, { name: 'cc', content: 'x' }, { name: 'f', filename: 'a', content: 'b' }]));
+  await form(bodyOf([]));
+  await form(bodyOf(NEEDED).subarray(9));
+  await form(bodyOf(NEEDED), 'multipart/form-data');
+  await form(bodyOf([{ name: 'f', filename: 'a', content: 'x'.repeat(2000) }]));
   await post([EMAIL], { Authorization: '' });
   await post([EMAIL], { Host: 'evil.example' });
   for (const code of ['queue-full', 'storage-full', 'storage-failed', 'stopping', 'conflict'] as const) {

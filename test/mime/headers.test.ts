@@ -84,11 +84,14 @@ t.test('an attachment has a type that may be base64', async (t) => {
   t.equal(type('image/svg+xml'), 'image/svg+xml');
   const long = 'application/vnd.openxmlformats-officedocument.presentationml.presentation';
   t.equal(type(long), long);
+  t.equal(type('text/csv; charset=iso-8859-1'), 'text/csv; charset=iso-8859-1');
   for (const bad of [
     '',
     'text',
     'text/',
     'a/b; c=d',
+    'text/csv; charset="x"',
+    'message/rfc822; charset=utf-8',
     'a b/c',
     'a/b\r\nBcc: x',
     'message/rfc822',

@@ -1,6 +1,6 @@
 /** The README's curl lines, run as they are printed, against the daemon that `npm start` runs. */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { isBuilt, startDaemon } from '../support/daemon.js';
@@ -27,6 +27,20 @@ t.test('the examples of the README', { skip: isBuilt ? false : 'the program is n
   }
   const caught = () => daemon.lines.filter((line) => line.startsWith('Subject: '));
   while (caught().length < accepted) await daemon.nextLine();
-  t.same(caught().sort(), ['Subject: Alarm', 'Subject: Pump 3', 'Subject: Żółty alarm'], 'the mails show up');
+  t.same(
+    caught().sort(),
+    ['Subject: Alarm', 'Subject: Pump 3', 'Subject: The manual', 'Subject: Żółty alarm'],
+    'the mails show up',
+  );
+  const attached = daemon.lines.filter((line) => line.startsWith('[attached: '));
+  const size = (path: string) => statSync(path).size;
+  t.same(
+    attached,
+    [
+      `[attached: README.md, application/octet-stream, ${size('README.md')} octets]`,
+      `[attached: licence.txt, text/plain, ${size('LICENSE')} octets]`,
+    ],
+    'with their files',
+  );
   t.equal(await daemon.end('SIGINT'), 0, 'Ctrl-C stops it');
 });
