@@ -49,6 +49,12 @@ export const REMOVED_IDS_MAX = 1000;
 export const ID_GAP = 1000;
 /** Documents put to the cloud, of which it is not known whether they arrived. */
 export const SYNC_ATTEMPTS_MAX = 8;
+/** So long nobody has edited the book when it is put to the cloud. */
+export const SYNC_QUIET_MS = SECOND_MS;
+/** So often somebody else may be faster before the sync waits as after any trouble. */
+export const SYNC_TRIES_MAX = 3;
+/** What stands in the cloud's document may be nested so deep. */
+export const DOCUMENT_DEPTH_MAX = 32;
 
 // Addresses (RFC 5321 §4.5.3.1, RFC 3696 erratum 1690).
 export const LOCAL_PART_BYTES_MAX = 64;

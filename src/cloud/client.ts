@@ -87,7 +87,7 @@ export interface CloudClient {
   getDestinations(etag: string | null, signal: AbortSignal): Promise<DestinationsAnswer>;
   /** `ifMatch`: the ETag of the document this one replaces; null: it is the first. */
   putDestinations(
-    entries: readonly object[],
+    entries: readonly unknown[],
     ifMatch: string | null,
     signal: AbortSignal,
   ): Promise<PutAnswer>;

@@ -86,6 +86,13 @@ export class AddressBook {
     });
   }
 
+  /** To be called before a sync with that cloud. What another one had says nothing of this one. */
+  join(cloud: string): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#book.cloud !== cloud) await this.#keeping.record({ e: 'cloud', cloud });
+    });
+  }
+
   /** The ETag of the cloud's document as it was last merged; null if there is none. */
   get etag(): string | null {
     return this.#book.base?.etag ?? null;

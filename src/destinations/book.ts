@@ -21,6 +21,8 @@ export interface Book {
   readonly removed: Map<string, number>;
   /** What stands in the document without being shown. */
   hidden: readonly unknown[];
+  /** Which cloud the rest is about; null if there was none yet. */
+  cloud: string | null;
   /** What the cloud is known to have had, and the entries have been merged with; null if nothing is. */
   base: Base | null;
   /** The documents put in its place since: the last of them, or any, may have arrived. */
@@ -40,6 +42,8 @@ export type BookEvent =
       readonly hidden: readonly unknown[];
       readonly attempt: readonly unknown[] | null;
     }
+  /** The book is kept in step with another cloud from now on. */
+  | { readonly e: 'cloud'; readonly cloud: string }
   /** The base stands; something is put next. */
   | { readonly e: 'attempted'; readonly document: readonly unknown[] }
   /** The cloud took what was put last. */
@@ -47,7 +51,15 @@ export type BookEvent =
 
 /** The book of a new store. */
 export function emptyBook(): Book {
-  return { nextId: 1, entries: new Map(), removed: new Map(), hidden: [], base: null, attempted: [] };
+  return {
+    nextId: 1,
+    entries: new Map(),
+    removed: new Map(),
+    hidden: [],
+    cloud: null,
+    base: null,
+    attempted: [],
+  };
 }
 
 /** Applies one event. */
@@ -66,6 +78,10 @@ export function applyBook(book: Book, event: BookEvent): void {
       book.base = event.base;
       // What was put in the place of another base can no longer arrive.
       book.attempted = event.attempt === null ? [] : [event.attempt];
+      return;
+    case 'cloud':
+      book.cloud = event.cloud;
+      distrust(book, false);
       return;
     case 'attempted':
       book.attempted = [...book.attempted, event.document].slice(-SYNC_ATTEMPTS_MAX);
@@ -97,8 +113,8 @@ function replaceEntries(book: Book, entries: Map<number, Entry>): void {
 }
 
 /**
- * Something of the history is damaged: what is missing here may be missing for that reason, and must not be taken
- * for deleted. With `gap` there may also have been ids that nobody knows of any more.
+ * What is missing on one side must no longer be taken for deleted: the history is damaged, or it is not this cloud's.
+ * With `gap` there may also have been ids that nobody knows of any more.
  */
 export function distrust(book: Book, gap: boolean): void {
   book.base = null;
@@ -112,6 +128,7 @@ export interface BookDocument {
   readonly entries: readonly (readonly [id: number, entry: Entry])[];
   readonly removed: readonly (readonly [uid: string, id: number])[];
   readonly hidden: readonly unknown[];
+  readonly cloud: string | null;
   readonly base: Base | null;
   readonly attempted: readonly (readonly unknown[])[];
 }

@@ -1,0 +1,178 @@
+/**
+ * Keeps the address book in step with the cloud's document (cloud.md): asks for it, merges, puts what is new. What
+ * the merge means is the book's business (destinations/). daemon.ts builds it where a cloud is configured; the link
+ * says when it is online and what the cloud has, the api when somebody has edited.
+ */
+import type { AddressBook } from '../destinations/address-book.js';
+import type { Base } from '../destinations/book.js';
+import { FieldpostError } from '../errors.js';
+import { DOCUMENT_DEPTH_MAX, SYNC_QUIET_MS, SYNC_TRIES_MAX } from '../limits.js';
+import { backoffMs } from '../network/backoff.js';
+import type { Clock, Timer } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import { type CloudClient, CloudError } from './client.js';
+
+/** What the sync is given. */
+export interface SyncOptions {
+  readonly book: AddressBook;
+  /** Which cloud it is, and which device there. */
+  readonly cloud: string;
+  readonly client: Pick<CloudClient, 'getDestinations' | 'putDestinations'>;
+  readonly config: { readonly backoffMinMs: number; readonly backoffMaxMs: number };
+  /** While it is false nothing is asked: the link will say when it is true again. */
+  readonly isOnline: () => boolean;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/** What the state endpoint shows. */
+export interface SyncView {
+  /** True if the cloud had all that was edited here when it was last asked. */
+  readonly synced: boolean;
+  /** Wall time of the last success; null before the first since the start. */
+  readonly lastSyncMs: number | null;
+  /** Why the last one failed, as a sentence; null if it did not. */
+  readonly reason: string | null;
+}
+
+/** One sync at a time, and one timer for the next; idle until asked. */
+export class Sync {
+  readonly #options: SyncOptions;
+  readonly #stopped = new AbortController();
+  #running: Promise<void> | null = null;
+  #timer: Timer | null = null;
+  /** When the next one is due, on the boot's clock. */
+  #nextMs = Number.POSITIVE_INFINITY;
+  /** After trouble it is not before this. */
+  #notBeforeMs = 0;
+  #failures = 0;
+  /** The generation of the book that the cloud is known to have. */
+  #confirmed = -1;
+  #lastMs: number | null = null;
+  #reason: string | null = null;
+
+  constructor(options: SyncOptions) {
+    this.#options = options;
+  }
+
+  /** The link is online. */
+  request(): void {
+    this.#dueIn(0);
+  }
+
+  /** The cloud has a document with this ETag. */
+  seen(etag: string): void {
+    if (etag !== this.#options.book.etag) this.#dueIn(0);
+  }
+
+  /** Somebody has edited the book, and may go on doing so. */
+  edited(): void {
+    this.#dueIn(SYNC_QUIET_MS);
+  }
+
+  /** Gives up what is under way. */
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    this.#timer?.stop();
+    await this.#running;
+  }
+
+  /** How it stands, as people see it. */
+  view(): SyncView {
+    const { book, clock } = this.#options;
+    const startMs = clock.wallMs() - clock.bootMs();
+    return {
+      synced: this.#reason === null && this.#confirmed === book.generation,
+      lastSyncMs: this.#lastMs === null ? null : startMs + this.#lastMs,
+      reason: this.#reason,
+    };
+  }
+
+  #dueIn(ms: number): void {
+    this.#nextMs = Math.max(this.#options.clock.bootMs() + ms, this.#notBeforeMs);
+    this.#goOn();
+  }
+
+  /** Begins what is due now, or sets the timer for it. */
+  #goOn(): void {
+    const { clock, isOnline } = this.#options;
+    this.#timer?.stop();
+    this.#timer = null;
+    if (this.#stopped.signal.aborted || this.#running !== null || !isOnline()) return;
+    const inMs = this.#nextMs - clock.bootMs();
+    if (inMs === Number.POSITIVE_INFINITY) return;
+    if (inMs > 0) this.#timer = clock.after(inMs, () => this.#goOn());
+    else {
+      this.#nextMs = Number.POSITIVE_INFINITY;
+      this.#running = this.#run().finally(() => {
+        this.#running = null;
+        this.#goOn();
+      });
+    }
+  }
+
+  /** One sync, and what follows from its end. */
+  async #run(): Promise<void> {
+    const { book, clock, log } = this.#options;
+    const { etag } = book;
+    try {
+      this.#confirmed = await this.#sync(this.#stopped.signal);
+      if (this.#reason !== null || book.etag !== etag) log.info('destinations synced', { ...book.counts });
+      this.#lastMs = clock.bootMs();
+      this.#reason = null;
+      this.#failures = 0;
+    } catch (error) {
+      // A disk that refuses is told by the store; anything else is a bug.
+      if (!(error instanceof CloudError || error instanceof FieldpostError)) throw error;
+      if (!this.#stopped.signal.aborted) this.#failed(error);
+    }
+  }
+
+  #failed(error: CloudError | FieldpostError): void {
+    const { clock, config, random, log } = this.#options;
+    const { message: reason } = error;
+    if (reason !== this.#reason) log.warn('destinations not synced', { reason });
+    this.#reason = reason;
+    const asked = error instanceof CloudError ? (error.retryAfterMs ?? 0) : 0;
+    const pauseMs = backoffMs(++this.#failures, random(), config.backoffMinMs, config.backoffMaxMs);
+    this.#notBeforeMs = clock.bootMs() + Math.max(asked, pauseMs);
+    this.#nextMs = this.#notBeforeMs;
+  }
+
+  /** Gives the generation of the book that the cloud has now. Throws CloudError, and what the store throws. */
+  async #sync(signal: AbortSignal): Promise<number> {
+    const { book, cloud, client, log } = this.#options;
+    await book.join(cloud);
+    for (let tries = 0; tries < SYNC_TRIES_MAX; tries++) {
+      const { etag } = book;
+      const remote = remoteOf(await client.getDestinations(etag, signal));
+      if (remote === null && etag !== null) log.warn('destinations forgotten');
+      const { push, generation } = await book.pull(remote);
+      if (push === null) return generation;
+      const answer = await client.putDestinations(push.document, push.ifMatch, signal);
+      if (answer.kind === 'stored') {
+        await book.stored(answer.etag);
+        return generation;
+      }
+    }
+    throw new CloudError('status', 'somebody else changes the address book in the cloud all the time');
+  }
+}
+
+/** What the book is to be merged with. Throws CloudError for a document that could not be kept. */
+function remoteOf(answer: Awaited<ReturnType<CloudClient['getDestinations']>>): Base | null | 'unchanged' {
+  if (answer.kind === 'unchanged') return 'unchanged';
+  if (answer.kind === 'none') return null;
+  if (!isShallow(answer.entries, DOCUMENT_DEPTH_MAX)) {
+    throw new CloudError('contract', 'the cloud breaks its contract: its document is nested too deep');
+  }
+  return { etag: answer.etag, document: answer.entries };
+}
+
+/** True if nothing in the value is nested deeper than that; deeper ones cannot be written as JSON again. */
+function isShallow(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1));
+}

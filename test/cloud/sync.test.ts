@@ -1,0 +1,301 @@
+import t from 'tap';
+import { CloudError } from '../../src/cloud/client.js';
+import { Sync } from '../../src/cloud/sync.js';
+import { applyBook, type Book, emptyBook } from '../../src/destinations/book.js';
+import type { Fields } from '../../src/destinations/destination.js';
+import { FieldpostError } from '../../src/errors.js';
+import { FakeClock } from '../support/clock.js';
+import { CloudDocument, type Fate } from '../support/cloud-document.js';
+import { memoryBook } from '../support/memory-store.js';
+
+const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
+const JANE: Fields = { type: 1, destination: 'jane@example.com', lang: 'nl', name: 'Jane' };
+const THEIRS = { ...JANE, uid: '11111111-0000-4000-8000-000000000001' };
+
+function start({ cloud = new CloudDocument(), state = emptyBook(), name = 'https://cloud.example/a' } = {}) {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const log = (event: string, fields = {}) => void lines.push([event, ...Object.values(fields)].join(' '));
+  const bench = {
+    cloud,
+    clock,
+    lines,
+    state: state as Book,
+    isOnline: true,
+    failure: null as FieldpostError | null,
+    book: memoryBook(() => {
+      if (bench.failure) throw bench.failure;
+    }, state),
+    sync: null as unknown as Sync,
+    /** What was called since the last time. */
+    calls: () => cloud.calls.splice(0).join(' '),
+  };
+  bench.sync = new Sync({
+    book: bench.book,
+    cloud: name,
+    client: cloud,
+    config: { backoffMinMs: 1000, backoffMaxMs: 300_000 },
+    isOnline: () => bench.isOnline,
+    clock,
+    random: () => 0,
+    log: { debug: log, info: log, warn: log, error: log },
+  });
+  return bench;
+}
+
+t.test('on coming online both sides get what they miss', async (t) => {
+  const { book, sync, cloud, clock, calls, lines } = start();
+  await book.add(JOHN);
+  cloud.edit(() => [THEIRS, 'strange']);
+  t.same(sync.view(), { synced: false, lastSyncMs: null, reason: null });
+  await clock.advance(60_000);
+  t.equal(calls(), '', 'nobody has asked');
+  sync.request();
+  await clock.advance(0);
+  t.equal(calls(), 'get put');
+  t.same(
+    book.list().map(({ name }) => name),
+    ['John', 'Jane'],
+  );
+  t.same(
+    cloud.entries?.map((entry) => (entry as Fields).name),
+    ['Jane', undefined, 'John'],
+  );
+  t.same(sync.view(), { synced: true, lastSyncMs: clock.wallMs(), reason: null });
+  t.same(lines, ['destinations synced 2 1']);
+  clock.leap(3_600_000);
+  t.equal(sync.view().lastSyncMs, clock.wallMs(), 'a leap of the wall misdates nothing');
+  sync.request();
+  await clock.advance(0);
+  t.equal(calls(), 'get', 'what is known is not put again');
+  t.equal(lines.length, 1);
+});
+
+t.test('edits are put after a second of quiet, and only online', async (t) => {
+  const bench = start();
+  const { book, sync, clock, calls } = bench;
+  sync.request();
+  await clock.advance(0);
+  calls();
+  const edit = async (name: string) => {
+    if (book.get(1)) await book.replace(1, { ...JOHN, name });
+    else await book.add(JOHN);
+    sync.edited();
+  };
+  await edit('a');
+  t.equal(sync.view().synced, false);
+  await clock.advance(900);
+  await edit('b');
+  await clock.advance(999);
+  t.equal(calls(), '');
+  await clock.advance(1);
+  t.equal(calls(), 'get put');
+  t.equal(sync.view().synced, true);
+  bench.isOnline = false;
+  await edit('c');
+  await clock.advance(60_000);
+  t.equal(calls(), '');
+  t.equal(clock.pending, 0, 'nothing wakes an idle daemon');
+  bench.isOnline = true;
+  sync.request();
+  await clock.advance(0);
+  t.equal(calls(), 'get put');
+});
+
+t.test('a heartbeat that names another document', async (t) => {
+  const { book, sync, cloud, clock, calls } = start();
+  cloud.edit(() => [THEIRS]);
+  sync.seen(cloud.etag);
+  await clock.advance(0);
+  t.equal(calls(), 'get');
+  sync.seen(cloud.etag);
+  await clock.advance(0);
+  t.equal(calls(), '', 'one that is known is no news');
+  cloud.edit(() => []);
+  sync.seen(cloud.etag);
+  await clock.advance(0);
+  t.same([calls(), book.list()], ['get', []]);
+});
+
+t.test('an edit while a sync is under way', async (t) => {
+  const { book, sync, cloud, clock, calls } = start();
+  await book.add(JOHN);
+  cloud.onCall = async (call): Promise<Fate> => {
+    if (call === 'put') {
+      cloud.onCall = () => 'ok';
+      await book.replace(1, { ...JOHN, name: 'Later' });
+      sync.edited();
+      sync.seen('"x"');
+      sync.edited();
+    }
+    return 'ok';
+  };
+  sync.request();
+  await clock.advance(0);
+  t.equal(calls(), 'get put');
+  t.equal(sync.view().synced, false, 'the generation tells that this one was not put');
+  await clock.advance(1000);
+  t.equal(calls(), 'get put', 'one more, after the second of quiet');
+  t.match(cloud.entries, [{ name: 'Later' }]);
+  t.equal(sync.view().synced, true);
+});
+
+t.test('somebody else is faster', async (t) => {
+  const { book, sync, cloud, clock, calls, lines } = start();
+  await book.add(JOHN);
+  let faster = 2;
+  let edits = 0;
+  cloud.onCall = (call) => {
+    if (call === 'put' && faster-- > 0) cloud.edit((entries) => [...entries, `note ${edits++}`]);
+    return 'ok';
+  };
+  sync.request();
+  await clock.advance(0);
+  t.equal(calls(), 'get put get put get put');
+  t.equal(sync.view().synced, true);
+  faster = Number.POSITIVE_INFINITY;
+  await book.add(JANE);
+  sync.edited();
+  await clock.advance(1000);
+  t.equal(calls(), 'get put get put get put', 'three tries');
+  t.match(sync.view(), { synced: false, reason: /somebody else/ });
+  await clock.advance(999);
+  t.equal(calls(), '', 'then the back-off');
+  faster = 0;
+  await clock.advance(1);
+  t.equal(calls(), 'get put');
+  t.match(sync.view(), { synced: true, reason: null });
+  t.equal(cloud.entries?.length, 2 + edits, 'nobody was overwritten');
+  t.match(lines.at(-2), /^destinations not synced /);
+  t.match(lines.at(-1), /^destinations synced /);
+});
+
+t.test('trouble is told once, and tried again less and less often', async (t) => {
+  const { book, sync, cloud, clock, calls, lines } = start();
+  await book.add(JOHN);
+  cloud.onCall = () => 'error';
+  sync.request();
+  for (const pauseMs of [1000, 2000, 4000, 8000]) {
+    await clock.advance(0);
+    t.equal(calls(), 'get');
+    sync.request();
+    sync.edited();
+    await clock.advance(pauseMs - 1);
+    t.equal(calls(), '', 'nobody makes it hurry');
+    await clock.advance(1);
+  }
+  t.equal(lines.length, 1);
+  t.match(sync.view(), { synced: false, lastSyncMs: null, reason: /in trouble/ });
+  calls();
+  cloud.onCall = () => {
+    throw new CloudError('status', 'slow down', 600_000);
+  };
+  await clock.advance(16_000);
+  t.equal(calls(), 'get');
+  await clock.advance(599_999);
+  t.equal(calls(), '', 'the cloud may ask for more');
+  cloud.onCall = () => 'ok';
+  await clock.advance(1);
+  t.equal(calls(), 'get put');
+});
+
+t.test('a lost answer to a PUT', async (t) => {
+  const { book, sync, cloud, clock } = start();
+  await book.add(JOHN);
+  cloud.onCall = (call) => (call === 'put' ? 'lost answer' : 'ok');
+  sync.request();
+  await clock.advance(0);
+  await book.remove(1);
+  cloud.onCall = () => 'ok';
+  await clock.advance(1000);
+  t.same([book.list(), cloud.entries], [[], []], 'our own entry is not somebody else’s');
+});
+
+t.test('a cloud that has lost the document, and another cloud', async (t) => {
+  const first = start();
+  await first.book.add(JOHN);
+  first.sync.request();
+  await first.clock.advance(0);
+  first.cloud.forget();
+  first.sync.request();
+  await first.clock.advance(0);
+  t.match(first.cloud.entries, [JOHN], 'it gets it back');
+  t.ok(first.lines.includes('destinations forgotten'));
+
+  const other = new CloudDocument('w');
+  other.edit(() => []);
+  const moved = start({ cloud: other, state: first.state, name: 'https://cloud.example/b' });
+  moved.sync.request();
+  await moved.clock.advance(0);
+  t.match([moved.book.list(), other.entries], [[JOHN], [JOHN]], 'that it has nothing deletes nothing');
+  other.edit(() => []);
+  moved.sync.request();
+  await moved.clock.advance(0);
+  t.same(moved.book.list(), [], 'from then on it may');
+});
+
+t.test('a document that cannot be kept', async (t) => {
+  const { book, sync, cloud, clock, calls } = start();
+  await book.add(JOHN);
+  let deep: unknown = 1;
+  for (let depth = 0; depth < 40; depth++) deep = [deep];
+  cloud.edit(() => [deep]);
+  sync.request();
+  await clock.advance(0);
+  t.match(sync.view(), { synced: false, reason: /contract.*too deep/ });
+  t.equal(calls(), 'get');
+  t.match(book.list(), [JOHN]);
+});
+
+t.test('a store that refuses', async (t) => {
+  const bench = start();
+  const { book, sync, cloud, clock, calls } = bench;
+  await book.add(JOHN);
+  bench.failure = new FieldpostError('storage-failed', 'the disk refuses');
+  sync.request();
+  await clock.advance(0);
+  t.equal(calls(), '', 'what is not on record is not put');
+  t.match(sync.view(), { synced: false, reason: 'the disk refuses' });
+  bench.failure = null;
+  await clock.advance(1000);
+  t.equal(sync.view().synced, true);
+  t.match(cloud.entries, [JOHN]);
+});
+
+t.test('a stop gives up what is under way', async (t) => {
+  const { book, sync, cloud, clock, calls } = start();
+  await book.add(JOHN);
+  let answer: () => void = () => undefined;
+  cloud.onCall = () =>
+    new Promise((resolve) => {
+      answer = () => resolve('ok');
+    });
+  sync.request();
+  await clock.advance(0);
+  const stopped = sync.stop();
+  answer();
+  await stopped;
+  t.equal(calls(), 'get');
+  sync.edited();
+  sync.request();
+  await clock.advance(60_000);
+  t.equal(calls(), '');
+  t.equal(clock.pending, 0);
+});
+
+t.test('what is recorded while the power may fail', async (t) => {
+  const state = emptyBook();
+  applyBook(state, {
+    e: 'destination',
+    id: 1,
+    entry: { ...JOHN, uid: '00000000-0000-4000-8000-000000000009' },
+  });
+  const bench = start({ state });
+  bench.cloud.onCall = (call) => {
+    if (call === 'put') t.equal(state.attempted.length, 1, 'the attempt is on record before it is put');
+    return 'ok';
+  };
+  bench.sync.request();
+  await bench.clock.advance(0);
+  t.same([state.attempted, state.base?.etag], [[], bench.cloud.etag]);
+});
