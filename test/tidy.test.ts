@@ -116,6 +116,8 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/api/routes.ts': 'test/api/server.test.ts',
   'src/api/routing.ts': 'test/api/server.test.ts',
   'src/api/state.ts': 'test/api/server.test.ts',
+  'src/cloud-server/phrases.ts': 'test/cloud-server/texts.test.ts',
+  'src/cloud-server/spans.ts': 'test/cloud-server/texts.test.ts',
   'src/store/chronicle.ts': 'test/scenarios/clock.test.ts',
   'src/store/acceptance.ts': 'test/store/spool.test.ts',
   'src/store/relocation.ts': 'test/store/ledger.test.ts',

@@ -30,8 +30,7 @@ const WORDS: Readonly<Record<Lang, Words>> = {
       ['seconde', 'seconden'],
     ],
     and: 'en',
-    months:
-      'januari februari maart april mei juni juli augustus september oktober november december',
+    months: 'januari februari maart april mei juni juli augustus september oktober november december',
     date: dayMonthYear,
     time: asIs,
   },
@@ -79,8 +78,7 @@ const WORDS: Readonly<Record<Lang, Words>> = {
       ['secondo', 'secondi'],
     ],
     and: 'e',
-    months:
-      'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
+    months: 'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
     date: dayMonthYear,
     time: asIs,
   },
@@ -105,8 +103,7 @@ const WORDS: Readonly<Record<Lang, Words>> = {
       ['segundo', 'segundos'],
     ],
     and: 'y',
-    months:
-      'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre',
+    months: 'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre',
     date: (day, month, year) => `${day} de ${month} de ${year}`,
     time: asIs,
   },
