@@ -131,6 +131,18 @@ export const CLOUD_IDLE_MS = 45 * SECOND_MS;
 /** Our wall clock counts as right if the cloud's differs from it by no more than this and the call's own time. */
 export const CLOUD_CLOCK_MS = 5 * SECOND_MS;
 
+// The reference cloud (cloud.md).
+/** Heartbeats and messages are small; a document may be as large as FIELDPOST_MAX_BODY. */
+export const CLOUD_BODY_BYTES_MAX = 64 * KIB;
+export const CLOUD_DEVICES_MAX = 10_000;
+/** After the cloud itself was away: a device's link backs off so long before it tries again. */
+export const CLOUD_GRACE_MS = 5 * MINUTE_MS;
+/** When devices were last heard is written not more often than this. */
+export const PRESENCE_WRITE_MS = 5 * MINUTE_MS;
+/** A cloud remembers the keys of messages for so long, and so many of them. */
+export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
+export const CLOUD_KEYS_MAX = 100_000;
+
 /** A stop waits at most this long for requests under way. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;
 

@@ -1,0 +1,66 @@
+/**
+ * The destinations document of a device: what may be stored, who is to be notified, what the device is called.
+ * Members that are not known are kept as they are. Used by documents.ts and notices.ts.
+ */
+import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
+import { type Fault, FieldpostError } from '../errors.js';
+import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
+
+/** A document as it was put. */
+export interface Document {
+  readonly destinations: readonly unknown[];
+  readonly [member: string]: unknown;
+}
+
+/** The document that a parsed body is. Throws malformed-request if it is none, and invalid with all its faults. */
+export function parseDocument(body: unknown): Document {
+  const { destinations } = (body ?? {}) as { destinations?: unknown };
+  if (typeof body !== 'object' || !Array.isArray(destinations)) {
+    throw new FieldpostError('malformed-request', 'The body must be an object with an array, destinations', {
+      hint: 'like {"destinations":[]}',
+    });
+  }
+  const faults: Fault[] = [];
+  const seen = new Set<string>();
+  for (const [index, entry] of destinations.entries()) faults.push(...entryFaults(entry, index, seen));
+  if (faults.length > 0) {
+    const count = faults.length === 1 ? 'One fault' : `${faults.length} faults`;
+    throw new FieldpostError('invalid', `${count} found, nothing was changed; see errors`, { faults });
+  }
+  return body as Document;
+}
+
+function entryFaults(entry: unknown, index: number, seen: Set<string>): Fault[] {
+  const at = `/destinations/${index}`;
+  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) {
+    return [{ pointer: at, detail: 'must be an object, a destination' }];
+  }
+  const faults = faultsOf(entry as Record<string, unknown>).map(({ pointer, detail }) => ({
+    pointer: `${at}${pointer}`,
+    detail,
+  }));
+  const uid = uidOf(entry)?.toLowerCase() ?? null;
+  if (uid === null) faults.unshift({ pointer: `${at}/uid`, detail: 'is required and must be a UUID' });
+  else if (seen.has(uid)) faults.unshift({ pointer: `${at}/uid`, detail: 'stands in the document twice' });
+  else seen.add(uid);
+  return faults;
+}
+
+/** Whom to notify: nobody twice, though two entries may name the same place. */
+export function entriesOf({ destinations }: Document): Entry[] {
+  const byTarget = new Map<string, Entry>();
+  for (const entry of destinations) {
+    if (isEntry(entry) && !byTarget.has(targetOf(entry))) byTarget.set(targetOf(entry), entry);
+  }
+  return [...byTarget.values()];
+}
+
+/** What people call the device: the document's `name` if it has one that fits a line, else its id. */
+export function deviceNameOf(document: Document, id: string): string {
+  const { name } = document;
+  const fits =
+    typeof name === 'string' &&
+    /^[^\p{C}]*\S[^\p{C}]*$/u.test(name) &&
+    name.length <= DESTINATION_NAME_CHARS_MAX;
+  return fits ? name.trim() : id;
+}

@@ -1,0 +1,86 @@
+/**
+ * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json` (sealed.ts).
+ * Used by the routes and by notices.ts.
+ */
+import { join } from 'node:path';
+import { FieldpostError, wordsOf } from '../errors.js';
+import type { Disk } from '../system/disk.js';
+import type { Log } from '../system/log.js';
+import { type Document, parseDocument } from './document.js';
+import { type Conditions, checkMayReplace, etagOf } from './etag.js';
+import { readSealed, writeSealed } from './sealed.js';
+
+/** A document, its JSON as it is sent, and the ETag of that. */
+export interface Stored {
+  readonly document: Document;
+  readonly text: string;
+  readonly etag: string;
+}
+
+const FILE = /^(.+)\.json$/;
+
+/** All of them, in memory and on the disk. */
+export class Documents {
+  readonly #disk: Disk;
+  readonly #directory: string;
+  readonly #stored = new Map<string, Stored>();
+  /** The last write of each device that has one under way. */
+  readonly #writes = new Map<string, Promise<unknown>>();
+
+  /** Reads all there are below `directory`, which is made where it is missing. */
+  static async open(disk: Disk, directory: string, log: Log): Promise<Documents> {
+    const documents = new Documents(disk, directory);
+    await disk.makeDirectory(directory);
+    for (const name of await disk.list(directory)) {
+      const id = FILE.exec(name)?.[1];
+      const found = id === undefined ? null : await readSealed(disk, join(directory, name), log);
+      if (id !== undefined && found !== null) documents.#stored.set(id, store(found as Document));
+    }
+    return documents;
+  }
+
+  private constructor(disk: Disk, directory: string) {
+    this.#disk = disk;
+    this.#directory = directory;
+  }
+
+  /** The document of a device, or null if none was ever stored. */
+  get(id: string): Stored | null {
+    return this.#stored.get(id) ?? null;
+  }
+
+  /**
+   * Replaces the document if the conditions hold; resolves with the new ETag once it lasts. Throws
+   * precondition-required, precondition-failed, malformed-request, invalid, and storage-failed: then it is unknown
+   * which of the two there will be after a restart.
+   */
+  async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
+    const stored = store(parseDocument(body));
+    const before = this.#writes.get(id) ?? Promise.resolve();
+    const write = before.catch(() => undefined).then(() => this.#replace(id, stored, conditions));
+    this.#writes.set(id, write);
+    try {
+      await write;
+    } finally {
+      if (this.#writes.get(id) === write) this.#writes.delete(id);
+    }
+    return stored.etag;
+  }
+
+  async #replace(id: string, stored: Stored, conditions: Conditions): Promise<void> {
+    checkMayReplace(conditions, this.get(id)?.etag ?? null);
+    try {
+      await writeSealed(this.#disk, join(this.#directory, `${id}.json`), stored.document);
+    } catch (error) {
+      throw new FieldpostError('storage-failed', `The document cannot be kept: ${wordsOf(error)}`, {
+        cause: error,
+      });
+    }
+    this.#stored.set(id, stored);
+  }
+}
+
+function store(document: Document): Stored {
+  const text = JSON.stringify(document);
+  return { document, text, etag: etagOf(text) };
+}
