@@ -5,7 +5,7 @@
 import { checkTogether } from './config/consistency.js';
 import { completeRelay } from './config/endpoints.js';
 import { Findings } from './config/findings.js';
-import { readClientCertificate, readPem, readSecret } from './config/secrets.js';
+import { readClientCertificate, readDeviceKeys, readPem, readSecret } from './config/secrets.js';
 import type { Setting } from './config/setting.js';
 import { SETTINGS, type SettingKey, type SettingValues } from './config/settings.js';
 import { FieldpostError } from './errors.js';
@@ -40,6 +40,20 @@ export interface CloudConfig {
   readonly clientCertificate: { readonly cert: string; readonly key: string } | null;
 }
 
+/** What the reference cloud (`fieldpost cloud`) is given; mail goes by the same relays as a device's. */
+export interface CloudServerConfig {
+  readonly listen: readonly ListenConfig[];
+  /** The keys of each device, and the operator's under `*`. Null: any device is let in, with any key. */
+  readonly keys: ReadonlyMap<string, readonly string[]> | null;
+  /** A silence as long as this is an outage; the second is for a device that has said it was stopping. */
+  readonly delayMs: number;
+  readonly stopDelayMs: number;
+  /** Where SMS, phone and push messages are posted; null: they are held. */
+  readonly webhook: string | null;
+  /** IANA name of the zone in which people are told times. */
+  readonly timeZone: string;
+}
+
 /** Every setting, complete and checked. */
 export interface Config {
   readonly relays: readonly RelayConfig[];
@@ -63,6 +77,7 @@ export interface Config {
   /** Null: no cloud, the link is disabled. */
   readonly cloud: CloudConfig | null;
   readonly heartbeatMs: number;
+  readonly cloudServer: CloudServerConfig;
   readonly maxBodyBytes: number;
   readonly maxBatch: number;
   readonly maxAttachments: number;
@@ -145,6 +160,14 @@ export function parseConfig(env: Environment, read: ReadText, device: { hostname
     },
     cloud,
     heartbeatMs: values.FIELDPOST_HEARTBEAT,
+    cloudServer: {
+      listen: values.FIELDPOST_CLOUD_SERVER_LISTEN,
+      keys: readDeviceKeys(values, read, findings),
+      delayMs: values.FIELDPOST_CLOUD_SERVER_DELAY,
+      stopDelayMs: values.FIELDPOST_CLOUD_SERVER_STOP_DELAY,
+      webhook: values.FIELDPOST_CLOUD_SERVER_WEBHOOK,
+      timeZone: values.FIELDPOST_CLOUD_SERVER_TIME_ZONE,
+    },
     maxBodyBytes: values.FIELDPOST_MAX_BODY,
     maxBatch: values.FIELDPOST_MAX_BATCH,
     maxAttachments: values.FIELDPOST_MAX_ATTACHMENTS,

@@ -55,6 +55,14 @@ t.test('with nothing set, every default is that of the operations page', async (
     maxAgeMs: { 1: 432_000_000, 2: 86_400_000, 3: 3_600_000, 4: 86_400_000 },
     cloud: null,
     heartbeatMs: 30_000,
+    cloudServer: {
+      listen: [{ kind: 'tcp', host: '127.0.0.1', port: 43780 }],
+      keys: null,
+      delayMs: 90_000,
+      stopDelayMs: 900_000,
+      webhook: null,
+      timeZone: 'UTC',
+    },
     maxBodyBytes: 1_048_576,
     maxBatch: 100,
     maxAttachments: 10,
@@ -80,6 +88,7 @@ t.test('every setting reaches its own field', async (t) => {
     '/k/ca': PEM,
     '/k/cert': OWN.cert,
     '/k/key': OWN.key,
+    '/k/keys': 'dev-1 abc',
   };
   const env: Record<string, [value: string, path: (config: Config) => unknown, wanted: unknown]> = {
     FIELDPOST_RELAY: ['smtp://u@r:26', (c) => c.relays[0]?.port, 26],
@@ -109,6 +118,20 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_CLOUD_CERT_FILE: ['/k/cert', (c) => c.cloud?.clientCertificate?.cert, OWN.cert],
     FIELDPOST_CLOUD_CERT_KEY_FILE: ['/k/key', (c) => c.cloud?.clientCertificate?.key, OWN.key],
     FIELDPOST_HEARTBEAT: ['7s', (c) => c.heartbeatMs, 7000],
+    FIELDPOST_CLOUD_SERVER_LISTEN: [
+      '[::1]:2',
+      (c) => c.cloudServer.listen[0],
+      { kind: 'tcp', host: '::1', port: 2 },
+    ],
+    FIELDPOST_CLOUD_SERVER_KEYS_FILE: ['/k/keys', (c) => c.cloudServer.keys?.get('dev-1'), ['abc']],
+    FIELDPOST_CLOUD_SERVER_DELAY: ['8s', (c) => c.cloudServer.delayMs, 8000],
+    FIELDPOST_CLOUD_SERVER_STOP_DELAY: ['9s', (c) => c.cloudServer.stopDelayMs, 9000],
+    FIELDPOST_CLOUD_SERVER_WEBHOOK: [
+      'https://h.example/x',
+      (c) => c.cloudServer.webhook,
+      'https://h.example/x',
+    ],
+    FIELDPOST_CLOUD_SERVER_TIME_ZONE: ['Europe/Paris', (c) => c.cloudServer.timeZone, 'Europe/Paris'],
     FIELDPOST_MAX_BODY: ['2KiB', (c) => c.maxBodyBytes, 2048],
     FIELDPOST_MAX_BATCH: ['9', (c) => c.maxBatch, 9],
     FIELDPOST_MAX_ATTACHMENTS: ['0', (c) => c.maxAttachments, 0],
@@ -437,6 +460,47 @@ t.test('warns where it works but is unwise, or had to guess', async (t) => {
 t.test('the state directory is systemd’s, where it gives one', async (t) => {
   t.equal(good({ STATE_DIRECTORY: '/var/lib/fieldpost:/var/lib/x' }).stateDir, '/var/lib/fieldpost');
   t.equal(good({ STATE_DIRECTORY: '/var/lib/fieldpost', FIELDPOST_STATE_DIR: '/s' }).stateDir, '/s');
+});
+
+t.test('the keys of the reference cloud', async (t) => {
+  const FIELDPOST_CLOUD_SERVER_KEYS_FILE = '/etc/keys';
+  const files = { '/etc/keys': '# ours\n\npump-3  first \npump-3 second\r\n* boss\n' };
+  const { cloudServer } = good({ FIELDPOST_CLOUD_SERVER_KEYS_FILE }, files);
+  t.strictSame(
+    [...(cloudServer.keys ?? [])],
+    [
+      ['pump-3', ['first', 'second']],
+      ['*', ['boss']],
+    ],
+  );
+  const bad = (text: string) => parse({ FIELDPOST_CLOUD_SERVER_KEYS_FILE }, { '/etc/keys': text }).problems;
+  t.match(bad('pump-3 first\npump-4\n'), [/line 2 is not a device and its key/]);
+  t.match(bad('pump-3 two words'), [/line 1/]);
+  t.match(bad('/etc/passwd key'), [/not such a name/]);
+  t.match(bad('pump-3 sch\u00fcssel'), [/visible ASCII/]);
+  t.notMatch(bad('pump-3 sch\u00fcssel'), /sch/, 'the key is not told');
+  t.match(parse({ FIELDPOST_CLOUD_SERVER_LISTEN: '0.0.0.0:80' }).problems, [
+    /0\.0\.0\.0:80 can be reached from other machines: that needs FIELDPOST_CLOUD_SERVER_KEYS_FILE/,
+  ]);
+  good({ FIELDPOST_CLOUD_SERVER_LISTEN: '0.0.0.0:80', FIELDPOST_CLOUD_SERVER_KEYS_FILE }, files);
+});
+
+t.test('a webhook, a time zone', async (t) => {
+  const env = {
+    FIELDPOST_CLOUD_SERVER_WEBHOOK: 'https://hooks.example.com/secret?key=1',
+    FIELDPOST_CLOUD_SERVER_TIME_ZONE: 'europe/amsterdam',
+  };
+  const config = good(env);
+  t.equal(config.cloudServer.webhook, env.FIELDPOST_CLOUD_SERVER_WEBHOOK);
+  t.equal(config.cloudServer.timeZone, 'Europe/Amsterdam');
+  t.equal(describeConfig(config).FIELDPOST_CLOUD_SERVER_WEBHOOK, 'https://hooks.example.com/(hidden)');
+  t.match(
+    parse({
+      FIELDPOST_CLOUD_SERVER_WEBHOOK: 'http://hooks.example.com/',
+      FIELDPOST_CLOUD_SERVER_TIME_ZONE: 'Mars/Olympus',
+    }).problems,
+    [/http:\/\/ is not allowed/, /Mars\/Olympus: not a time zone/],
+  );
 });
 
 t.test('the description can be read back, and hides secrets', async (t) => {

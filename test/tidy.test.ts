@@ -72,6 +72,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/limits.ts': 'test/config.test.ts',
   'src/errors.ts': 'test/cli/client.test.ts',
   'src/config/changes.ts': 'test/config.test.ts',
+  'src/config/cloud-server-settings.ts': 'test/config.test.ts',
   'src/config/consistency.ts': 'test/config.test.ts',
   'src/config/endpoints.ts': 'test/config.test.ts',
   'src/config/env-file.ts': 'test/config.test.ts',

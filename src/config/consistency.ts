@@ -12,6 +12,7 @@ type NumberKey = { [Key in SettingKey]: SettingValues[Key] extends number ? Key 
 const ORDERED: readonly [least: NumberKey, most: NumberKey][] = [
   ['FIELDPOST_BACKOFF_MIN', 'FIELDPOST_BACKOFF_MAX'],
   ['FIELDPOST_RETRY_MIN', 'FIELDPOST_RETRY_MAX'],
+  ['FIELDPOST_CLOUD_SERVER_DELAY', 'FIELDPOST_CLOUD_SERVER_STOP_DELAY'],
   ['FIELDPOST_MAX_BODY', 'FIELDPOST_MAX_SPOOL'],
   ['FIELDPOST_MAX_MESSAGE', 'FIELDPOST_MAX_SPOOL'],
 ];
@@ -30,6 +31,7 @@ export function checkTogether(
   }
   checkRelays(config, values, findings);
   checkListeners(config, findings);
+  checkCloudServer(config, findings);
   checkCloud(values, cloudKey, findings);
 }
 
@@ -70,6 +72,15 @@ function checkListeners(config: Config, findings: Findings): void {
   findings.problem(
     'FIELDPOST_LISTEN',
     `${showListener(open)} can be reached from other devices: that needs a token in FIELDPOST_API_TOKEN_FILE`,
+  );
+}
+
+function checkCloudServer({ cloudServer: { listen, keys } }: Config, findings: Findings): void {
+  const open = listen.find(needsToken);
+  if (keys !== null || open === undefined) return;
+  findings.problem(
+    'FIELDPOST_CLOUD_SERVER_LISTEN',
+    `${showListener(open)} can be reached from other machines: that needs FIELDPOST_CLOUD_SERVER_KEYS_FILE`,
   );
 }
 

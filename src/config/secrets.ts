@@ -3,10 +3,11 @@
  * missing one is told at the start. Used by parseConfig.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import type { Environment, ReadText } from '../config.js';
+import type { CloudServerConfig, Environment, ReadText } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import type { Findings } from './findings.js';
 import { SETTINGS, type SettingValues } from './settings.js';
+import { deviceId, refuse } from './values.js';
 
 type SecretKey = 'FIELDPOST_RELAY_PASSWORD' | 'FIELDPOST_API_TOKEN' | 'FIELDPOST_CLOUD_KEY';
 
@@ -95,4 +96,32 @@ export function readClientCertificate(
     findings.problem(keyKey, `the certificate or its key cannot be used: ${wordsOf(error)}`);
   }
   return null;
+}
+
+/**
+ * The keys in the file that FIELDPOST_CLOUD_SERVER_KEYS_FILE names: on each line a device, blanks, and its key; `*`
+ * in place of a device is the operator. A device may stand on several lines, while its key is being changed. Null
+ * where no file is named.
+ */
+export function readDeviceKeys(
+  values: SettingValues,
+  read: ReadText,
+  findings: Findings,
+): CloudServerConfig['keys'] {
+  const path = values.FIELDPOST_CLOUD_SERVER_KEYS_FILE;
+  if (path === null) return null;
+  const keys = new Map<string, string[]>();
+  try {
+    for (const [index, line] of read(path).split('\n').entries()) {
+      const [device = '', key = '', ...rest] = line.trim().split(/\s+/);
+      if (device === '' || device.startsWith('#')) continue;
+      if (key === '' || rest.length > 0) refuse(`line ${index + 1} is not a device and its key`);
+      if (device !== '*') deviceId.parse(device);
+      SETTINGS.FIELDPOST_CLOUD_KEY.parse(key);
+      keys.set(device, [...(keys.get(device) ?? []), key]);
+    }
+  } catch (error) {
+    findings.problem('FIELDPOST_CLOUD_SERVER_KEYS_FILE', `the file ${path} is of no use: ${wordsOf(error)}`);
+  }
+  return keys;
 }

@@ -2,6 +2,7 @@
  * The table of settings: every FIELDPOST_ key with its default, what is allowed, what it is for. parseConfig
  * reads by it, `fieldpost check` lists by it, and the README's table is held against it by a test.
  */
+import { CLOUD_SERVER_SETTINGS } from './cloud-server-settings.js';
 import { listeners, relays, showRelay } from './endpoints.js';
 import { given, optional, type Setting, type Traits } from './setting.js';
 import {
@@ -14,6 +15,7 @@ import {
   oneOf,
   path,
   refuse,
+  secretFile,
   size,
 } from './values.js';
 
@@ -31,11 +33,6 @@ const bearer = {
   allowed: 'visible ASCII without blanks; better a file',
   parse: (text: string) =>
     /^[\x21-\x7e]+$/.test(text) ? text : refuse('it has blanks or characters beyond visible ASCII'),
-};
-// The slash tells a path from a secret that was put where its file's name belongs, and would then be shown.
-const secretFile = {
-  allowed: 'the path of a file (with a slash in it) that holds the secret',
-  parse: (text: string) => (text.includes('/') ? text : refuse('not a path with a slash in it')),
 };
 const caFile = { allowed: 'the path of a file with PEM certificates', parse: (text: string) => text };
 
@@ -228,6 +225,7 @@ export const SETTINGS = {
     (config) => config.heartbeatMs,
     'How often the cloud is told that this device is alive.',
   ),
+  ...CLOUD_SERVER_SETTINGS,
   FIELDPOST_MAX_BODY: given(
     size('1KiB', '16MiB'),
     '1MiB',

@@ -89,6 +89,13 @@ export const path: Kind<string> = {
   show: (value) => value,
 };
 
+/** The path of a file that holds a secret. */
+export const secretFile: Omit<Kind<string>, 'show'> = {
+  allowed: 'the path of a file (with a slash in it) that holds the secret',
+  // The slash tells a path from a secret that was put where its file's name belongs, and would then be shown.
+  parse: (text) => (text.includes('/') ? text : refuse('not a path with a slash in it')),
+};
+
 /** An email address without a display name. */
 export const address: Kind<Address> = {
   allowed: 'one email address such as gateway@example.com',
@@ -118,12 +125,44 @@ export const cloudUrl: Kind<string> = {
     const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
     if (url.username !== '' || url.password !== '') refuse('a user or password does not belong here');
     if (url.search !== '' || url.hash !== '') refuse('it has a query or fragment');
-    const inClear = url.protocol === 'http:' && isLoopback(unbracket(url.hostname));
-    if (url.protocol !== 'https:' && !inClear) refuse(`${url.protocol}// is not allowed to this host`);
+    refuseClear(url);
     return url.href.replace(/\/+$/, '');
   },
   show: (value) => value,
 };
+
+/** A URL to post to, secrets in its path or query. */
+export const webhookUrl: Omit<Kind<string>, 'show'> = {
+  allowed: 'an https:// URL (http:// only to this machine itself) without user or fragment',
+  parse(text) {
+    const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
+    if (url.username !== '' || url.password !== '') refuse('a user or password does not belong here');
+    if (url.hash !== '') refuse('it has a fragment');
+    refuseClear(url);
+    return url.href;
+  },
+};
+
+/** A zone that Node knows. */
+export const timeZone: Kind<string> = {
+  allowed: 'UTC, or a name of the tz database such as Europe/Amsterdam',
+  parse(text) {
+    // Asking Intl costs memory, and nearly nobody asks for anything else.
+    if (text === 'UTC') return text;
+    try {
+      return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone;
+    } catch {
+      return refuse('not a time zone');
+    }
+  },
+  show: (value) => value,
+};
+
+/** Throws for a URL by which something would leave this machine unencrypted. */
+function refuseClear(url: URL): void {
+  const inClear = url.protocol === 'http:' && isLoopback(unbracket(url.hostname));
+  if (url.protocol !== 'https:' && !inClear) refuse(`${url.protocol}// is not allowed to this host`);
+}
 
 /** The parts of a comma-separated list, blanks around them dropped. */
 export function items(text: string): string[] {
