@@ -164,7 +164,7 @@ async function openCloud(
 }
 
 /** Does each step, also after one that failed; throws the first failure at the end. */
-async function inOrder(
+export async function inOrder(
   complain: System['log']['error'],
   steps: readonly (() => Promise<void>)[],
 ): Promise<void> {
@@ -178,8 +178,11 @@ async function inOrder(
   if (failures.length > 0) throw failures[0];
 }
 
-/** `before` is what the delivery that this one replaces leaves to it. */
-function createDelivery(config: Config, system: System, store: Store, before: Legacy = {}): Delivery {
+/**
+ * Delivery of what is in `store`, through the relays of the configuration. `before` is what the delivery that this one
+ * replaces leaves to it.
+ */
+export function createDelivery(config: Config, system: System, store: Store, before: Legacy = {}): Delivery {
   const { clock } = system;
   const session = {
     password: config.relayPassword,

@@ -122,17 +122,17 @@ export class Watch {
     const { clock, delays } = this.#options;
     const nowMs = clock.bootMs();
     const wallMs = clock.wallMs();
-    const device = this.#devices.get(id) ?? this.#newDevice(id, nowMs);
+    const device = this.#devices.get(id) ?? this.#newDevice(id, nowMs, wallMs);
     const before = device.presence;
+    const { heardBootMs, heardWallMs } = device;
     device.presence = presence.afterHeartbeat(before, nowMs, stopping, delays);
+    device.heardWallMs = wallMs;
+    device.heardBootMs = nowMs;
     if (before.state === 'offline') {
-      const { heardBootMs, heardWallMs } = device;
       const lastedMs = heardBootMs === null ? Math.max(0, wallMs - heardWallMs) : nowMs - heardBootMs;
       this.#options.log.info('device online', { device: id, offlineMs: lastedMs });
       this.#add(id, device, { kind: 'back', sinceMs: wallMs, lastedMs });
     }
-    device.heardWallMs = wallMs;
-    device.heardBootMs = nowMs;
     if (before.stopping !== stopping) this.#changed();
     else if (this.#unwritten === 'nothing') this.#unwritten = 'times';
   }
@@ -144,14 +144,14 @@ export class Watch {
     }
   }
 
-  #newDevice(id: string, nowMs: number): Watched {
+  #newDevice(id: string, nowMs: number, wallMs: number): Watched {
     if (this.#devices.size >= CLOUD_DEVICES_MAX) {
       throw new FieldpostError('unavailable', `There are ${CLOUD_DEVICES_MAX} devices already`);
     }
     const device: Watched = {
       presence: presence.firstHeard(nowMs, this.#options.delays),
-      heardWallMs: 0,
-      heardBootMs: null,
+      heardWallMs: wallMs,
+      heardBootMs: nowMs,
       news: [],
     };
     this.#devices.set(id, device);

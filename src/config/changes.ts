@@ -35,6 +35,7 @@ const FOLLOWERS: Readonly<Record<keyof Config, readonly [Follower, key: string]>
   stateDir: ['restart', 'FIELDPOST_STATE_DIR'],
   cloud: ['restart', 'FIELDPOST_CLOUD'],
   heartbeatMs: ['restart', 'FIELDPOST_HEARTBEAT'],
+  cloudServer: ['restart', 'FIELDPOST_CLOUD_SERVER'],
   keepFailedMs: ['restart', 'FIELDPOST_KEEP_FAILED'],
   history: ['restart', 'FIELDPOST_HISTORY'],
 };

@@ -7,7 +7,7 @@ import type { Budget, Reservation } from './budget.js';
 import type { Chronicle } from './chronicle.js';
 import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
-import { IdempotencyKeys } from './idempotency.js';
+import { IdempotencyKeys, type KeyMemory } from './idempotency.js';
 import { idMaker, type RandomBytes } from './ids.js';
 import type { Ledger } from './ledger.js';
 import { sumOf } from './record.js';
@@ -20,6 +20,7 @@ export interface AcceptanceOptions {
   readonly chronicle: Chronicle;
   readonly budget: Budget;
   readonly randomBytes: RandomBytes;
+  readonly keys: KeyMemory;
 }
 
 /** One for the store. */
@@ -32,13 +33,13 @@ export class Acceptance {
   readonly #keys: IdempotencyKeys;
   readonly #uploads = new Set<SpoolUpload>();
 
-  constructor({ ledger, chronicle, budget, randomBytes }: AcceptanceOptions) {
+  constructor({ ledger, chronicle, budget, randomBytes, keys }: AcceptanceOptions) {
     this.#ledger = ledger;
     this.#chronicle = chronicle;
     this.#budget = budget;
     this.#makeId = idMaker(randomBytes);
     this.#counter = ledger.state.counter;
-    this.#keys = new IdempotencyKeys(ledger.state.keys, (stamp) => chronicle.ageMs(stamp));
+    this.#keys = new IdempotencyKeys(ledger.state.keys, (stamp) => chronicle.ageMs(stamp), keys);
   }
 
   /** Forgets the keys that have served their time. */

@@ -2,20 +2,31 @@
  * Which requests have been accepted before, by their Idempotency-Key (local-api §1). Used by journaled-store.ts.
  */
 import { FieldpostError } from '../errors.js';
-import { IDEMPOTENCY_AGE_MS } from '../limits.js';
+import { IDEMPOTENCY_AGE_MS, IDEMPOTENCY_KEYS_MAX } from '../limits.js';
 import type { Stamp } from '../message/message.js';
 import type { KeyEntry } from './state.js';
 import type { KeyedContent } from './store.js';
+
+/** How long keys are remembered, and how many of them: the oldest is dropped first. */
+export interface KeyMemory {
+  readonly ageMs: number;
+  readonly max: number;
+}
+
+/** What local-api §1 promises. */
+export const KEY_MEMORY: KeyMemory = { ageMs: IDEMPOTENCY_AGE_MS, max: IDEMPOTENCY_KEYS_MAX };
 
 /** The keys of the state, and those of requests still under way. */
 export class IdempotencyKeys {
   readonly #entries: Map<string, KeyEntry>;
   readonly #ageMs: (stamp: Stamp) => number;
+  readonly #memory: KeyMemory;
   readonly #arriving = new Set<string>();
 
-  constructor(entries: Map<string, KeyEntry>, ageMs: (stamp: Stamp) => number) {
+  constructor(entries: Map<string, KeyEntry>, ageMs: (stamp: Stamp) => number, memory: KeyMemory) {
     this.#entries = entries;
     this.#ageMs = ageMs;
+    this.#memory = memory;
   }
 
   /** What was accepted with this key, or null if it is new. */
@@ -46,15 +57,24 @@ export class IdempotencyKeys {
       return await work();
     } finally {
       this.#arriving.delete(key);
+      this.#trim();
     }
   }
 
   /** Forgets the keys that have served their time. */
   sweep(): void {
     for (const [key, entry] of this.#entries) if (this.#isOver(entry)) this.#entries.delete(key);
+    this.#trim();
+  }
+
+  #trim(): void {
+    for (const oldest of this.#entries.keys()) {
+      if (this.#entries.size <= this.#memory.max) break;
+      this.#entries.delete(oldest);
+    }
   }
 
   #isOver({ at }: KeyEntry): boolean {
-    return this.#ageMs(at) > IDEMPOTENCY_AGE_MS;
+    return this.#ageMs(at) > this.#memory.ageMs;
   }
 }

@@ -22,6 +22,7 @@ import { Budget, type BudgetLimits } from './budget.js';
 import { Chronicle } from './chronicle.js';
 import { decodeContent, restingStatus } from './document.js';
 import type { StoreEvent } from './event.js';
+import { KEY_MEMORY, type KeyMemory } from './idempotency.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import { countMessages, listMessages, oldestOpen } from './listing.js';
 import type { Reachability } from './reachability.js';
@@ -33,6 +34,8 @@ export interface StoreOptions extends LedgerOptions {
   /** How long the content of a failed message is kept for a retry. */
   readonly keepFailedMs: number;
   readonly budget: BudgetLimits;
+  /** As local-api §1 has it if left out. */
+  readonly keys?: KeyMemory;
 }
 
 /** Opens the store in its directory, making it where there is none. Throws `already-running`. */
@@ -67,7 +70,7 @@ class JournaledStore implements Store {
     this.#chronicle = chronicle;
     this.#budget = budget;
     this.book = keepBook(ledger, budget, options.randomBytes);
-    this.#acceptance = new Acceptance({ ledger, chronicle, budget, randomBytes: options.randomBytes });
+    this.#acceptance = new Acceptance({ keys: KEY_MEMORY, ...options, ledger, chronicle, budget });
   }
 
   get storeId(): string {

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert';
 import { applyBook, type Book, emptyBook } from '../destinations/book.js';
-import { IDEMPOTENCY_KEYS_MAX } from '../limits.js';
+import { KEYS_HELD_MAX } from '../limits.js';
 import {
   type Boot,
   isFinal,
@@ -254,7 +254,7 @@ function rememberKey(state: State, key: string, entry: KeyEntry): void {
   state.keys.delete(key);
   state.keys.set(key, entry);
   for (const oldest of state.keys.keys()) {
-    if (state.keys.size <= IDEMPOTENCY_KEYS_MAX) break;
+    if (state.keys.size <= KEYS_HELD_MAX) break;
     state.keys.delete(oldest);
   }
 }

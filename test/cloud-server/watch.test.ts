@@ -1,0 +1,323 @@
+/** Presence and its notifications: by hand, in random histories, and with the process killed at every write. */
+import t from 'tap';
+import type { Happening } from '../../src/cloud-server/texts.js';
+import { Watch } from '../../src/cloud-server/watch.js';
+import { CLOUD_GRACE_MS, HOUR_MS, MINUTE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../../src/limits.js';
+import { createLog } from '../../src/system/log.js';
+import { FakeClock } from '../support/clock.js';
+import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
+import { seededRandom, testSeed } from '../support/random.js';
+
+const DELAY_MS = 90 * SECOND_MS;
+const STOP_DELAY_MS = 15 * MINUTE_MS;
+const TICK_MS = DELAY_MS / 10;
+const DIRECTORY = '/var/lib';
+const ID = 'pump-3';
+
+interface Told {
+  readonly id: string;
+  readonly atMs: number;
+  readonly happening: Happening;
+}
+
+/** A watch over many starts: one disk, one clock, and an outbox that outlives them and knows what it has had. */
+class Bench {
+  clock = new FakeClock();
+  disk = new FaultyDisk({ directories: [DIRECTORY] });
+  readonly told: Told[] = [];
+  /** Thrown by the outbox while set. */
+  refusal: Error | null = null;
+  /** Times the outbox was given what it had already. */
+  again = 0;
+  known: (id: string) => boolean = () => true;
+  readonly lines: string[] = [];
+  watch: Watch | null = null;
+  readonly #seen = new Set<string>();
+
+  async start(): Promise<void> {
+    const { clock, disk, lines } = this;
+    const log = createLog({
+      level: 'info',
+      priorities: true,
+      write: (line) => lines.push(line),
+      wallMs: Date.now,
+    });
+    this.watch = await Watch.open({
+      disk,
+      directory: DIRECTORY,
+      clock,
+      log,
+      delays: { delayMs: DELAY_MS, stopDelayMs: STOP_DELAY_MS },
+      isKnown: (id) => this.known(id),
+      tell: async (id, happening) => {
+        if (disk.dead) throw new PowerCutError('dead');
+        if (this.refusal) throw this.refusal;
+        const key = `${id} ${happening.kind} ${happening.sinceMs}`;
+        if (this.#seen.has(key)) this.again++;
+        else this.told.push({ id, atMs: clock.bootMs(), happening });
+        this.#seen.add(key);
+      },
+    });
+    this.watch.start();
+    await clock.advance(0);
+  }
+
+  /** Kills the process (or cuts the power), and starts it again after `downMs`. */
+  async restart({ downMs = 0, cut = false }: { downMs?: number; cut?: boolean } = {}): Promise<void> {
+    const next = cut ? this.disk.afterPowerCut('nothing') : this.disk.afterKill();
+    this.disk.cutPower();
+    // So that its timers are gone; what it still has to say, it says to a dead disk.
+    void this.watch?.stop().catch(() => undefined);
+    this.disk = next;
+    await this.clock.advance(downMs);
+    await this.start();
+  }
+
+  async beat(stopping = false): Promise<void> {
+    this.watch?.heard(ID, stopping);
+    await this.clock.advance(0);
+  }
+
+  /** Heartbeats every 30 s for so long. */
+  async steady(ms: number): Promise<void> {
+    for (let passedMs = 0; passedMs < ms; passedMs += 30 * SECOND_MS) {
+      await this.beat();
+      await this.clock.advance(Math.min(30 * SECOND_MS, ms - passedMs));
+    }
+  }
+
+  get kinds(): string[] {
+    return this.told.map(({ happening }) => happening.kind);
+  }
+}
+
+async function started(): Promise<Bench> {
+  const bench = new Bench();
+  await bench.start();
+  return bench;
+}
+
+t.test('silence is told after the delay, the return at once and with its length', async (t) => {
+  const bench = await started();
+  await bench.beat();
+  const heardMs = bench.clock.wallMs();
+  await bench.clock.advance(DELAY_MS - 1);
+  t.same(bench.told, []);
+  await bench.clock.advance(TICK_MS + 1);
+  t.match(bench.told, [{ id: ID, happening: { kind: 'silent', sinceMs: heardMs } }]);
+  await bench.clock.advance(HOUR_MS);
+  // The wall clock is for people; how long it lasted is measured.
+  bench.clock.leap(-DELAY_MS);
+  await bench.beat();
+  const lastedMs = DELAY_MS + TICK_MS + HOUR_MS;
+  t.match(bench.told[1]?.happening, { kind: 'back', sinceMs: bench.clock.wallMs(), lastedMs });
+  await bench.steady(HOUR_MS);
+  t.equal(bench.told.length, 2);
+  t.match([...(bench.watch?.sightings() ?? [])], [{ id: ID, state: 'online' }]);
+  t.match(bench.lines.join(''), /device offline device=pump-3 stopped=false\n.*device online device=pump-3/);
+});
+
+t.test('a planned stop is told much later, and not at all if the device is back before', async (t) => {
+  const bench = await started();
+  await bench.beat(true);
+  await bench.clock.advance(STOP_DELAY_MS - SECOND_MS);
+  await bench.beat();
+  await bench.beat(true);
+  await bench.clock.advance(SECOND_MS);
+  await bench.restart();
+  await bench.clock.advance(CLOUD_GRACE_MS + STOP_DELAY_MS - SECOND_MS);
+  t.same(bench.kinds, [], 'that it was stopping is known also after a restart');
+  await bench.clock.advance(TICK_MS + SECOND_MS);
+  t.same(bench.kinds, ['stopped']);
+});
+
+t.test('nobody is offline for the time in which the watch was away', async (t) => {
+  const bench = await started();
+  await bench.beat();
+  await bench.restart({ downMs: HOUR_MS });
+  await bench.clock.advance(CLOUD_GRACE_MS + DELAY_MS - 1);
+  t.same(bench.kinds, [], 'a fresh delay, after the time a device takes to find us again');
+  await bench.beat();
+  // The machine sleeps, or the process is stopped.
+  bench.clock.suspend(HOUR_MS);
+  await bench.clock.advance(CLOUD_GRACE_MS + DELAY_MS - 1);
+  t.same(bench.kinds, []);
+  await bench.clock.advance(TICK_MS + 1);
+  t.same(bench.kinds, ['silent']);
+  await bench.restart({ downMs: HOUR_MS });
+  await bench.clock.advance(HOUR_MS);
+  t.same(bench.kinds, ['silent'], 'it is told once, however often the cloud is started');
+  await bench.beat();
+  t.match(bench.told[1]?.happening, { kind: 'back' });
+  const back = bench.told[1]?.happening;
+  t.ok(back?.kind === 'back' && back.lastedMs > 2 * HOUR_MS);
+});
+
+t.test('heartbeats hardly write, and a device that is no longer ours is forgotten', async (t) => {
+  const bench = await started();
+  await bench.beat();
+  const before = bench.disk.operations;
+  await bench.steady(HOUR_MS);
+  const writes = HOUR_MS / PRESENCE_WRITE_MS;
+  t.ok(
+    bench.disk.operations - before <= writes * 6,
+    `${bench.disk.operations - before} operations in an hour`,
+  );
+  const heardMs = [...(bench.watch?.sightings() ?? [])][0]?.heardMs as number;
+  await bench.watch?.stop();
+  await bench.restart();
+  t.equal([...(bench.watch?.sightings() ?? [])][0]?.heardMs, heardMs, 'a clean stop loses nothing');
+  bench.known = () => false;
+  await bench.restart();
+  t.same([...(bench.watch?.sightings() ?? [])], []);
+});
+
+t.test('news that cannot be kept is told later, in order, and never twice', async (t) => {
+  const bench = await started();
+  await bench.beat();
+  bench.refusal = new Error('the outbox is full');
+  for (let i = 0; i < 4; i++) {
+    await bench.clock.advance(10 * DELAY_MS);
+    await bench.beat();
+  }
+  t.same(bench.kinds, []);
+  t.match(bench.lines.join(''), /notification delayed reason="the outbox is full"/);
+  bench.refusal = null;
+  await bench.restart();
+  t.same(bench.kinds, ['silent', 'back', 'silent', 'back'], 'the first and the last, and no more');
+  bench.disk.onOperation = () => 'error:ENOSPC';
+  await bench.clock.advance(HOUR_MS);
+  t.equal(bench.told.length, 4, 'what could not be written is not told');
+  bench.disk.onOperation = () => 'ok';
+  await bench.clock.advance(2 * TICK_MS);
+  t.same(bench.kinds.slice(4), ['silent']);
+});
+
+t.test('killed, or without power, at every write: each outage is told once, and each return', async (t) => {
+  for (const cut of [false, true]) {
+    for (let at = 1; ; at++) {
+      const bench = await started();
+      let isDead = false;
+      const { disk } = bench;
+      disk.onOperation = (n) => {
+        if (n !== at) return 'ok';
+        isDead = true;
+        return 'power-cut-after';
+      };
+      const next = async () => {
+        if (disk.dead && bench.disk === disk) await bench.restart({ cut });
+      };
+      for (let outage = 0; outage < 2; outage++) {
+        await bench.beat();
+        await next();
+        await bench.beat();
+        await bench.clock.advance(20 * DELAY_MS);
+        await next();
+        await bench.clock.advance(20 * DELAY_MS);
+        await bench.beat();
+        await next();
+        await bench.beat();
+      }
+      const name = `${cut ? 'cut' : 'killed'} at operation ${at}`;
+      t.same(bench.kinds, ['silent', 'back', 'silent', 'back'], name);
+      if (!isDead) break;
+    }
+  }
+});
+
+/** A device, its network and its cloud, up and down at random for hours. */
+async function history(seed: number): Promise<{ bench: Bench; faults: string[] }> {
+  const random = seededRandom(seed);
+  const pick = <T>(...of: readonly T[]) => of[Math.floor(random() * of.length)] as T;
+  const bench = await started();
+  const faults: string[] = [];
+  let beatMs = bench.clock.bootMs();
+  let stopping = false;
+  let awayMs = 0;
+  let seen = 0;
+  const check = () => {
+    for (const { atMs, happening } of bench.told.slice(seen)) {
+      seen++;
+      if (happening.kind === 'back') continue;
+      const fromMs = Math.max(beatMs, awayMs === 0 ? 0 : awayMs + CLOUD_GRACE_MS);
+      if (atMs - fromMs < (stopping ? STOP_DELAY_MS : DELAY_MS)) faults.push(`too early at ${atMs}`);
+      if ((happening.kind === 'stopped') !== stopping) faults.push(`${happening.kind} at ${atMs}`);
+    }
+  };
+  const beat = async (isStop = false) => {
+    beatMs = bench.clock.bootMs();
+    await bench.beat(isStop);
+    // Changes are written, and then told, once a second.
+    await bench.clock.advance(SECOND_MS);
+    stopping = isStop;
+    awayMs = 0;
+    if (bench.kinds.at(-1) !== 'back' && bench.told.length > 0) faults.push(`not back at ${beatMs}`);
+    seen = bench.told.length;
+  };
+  await beat();
+  for (let step = 0; step < 60; step++) {
+    switch (pick('steady', 'silent', 'silent', 'stop', 'restart', 'sleep')) {
+      case 'steady':
+        for (let i = pick(1, 5, 50); i > 0; i--) {
+          await beat();
+          await bench.clock.advance(pick(1, 30, 30, 80) * SECOND_MS);
+          check();
+        }
+        break;
+      case 'silent':
+        await bench.clock.advance(random() * pick(1, 2, 10) * DELAY_MS);
+        check();
+        await beat();
+        break;
+      case 'stop':
+        await beat(true);
+        await bench.clock.advance(random() * pick(1, 30) * DELAY_MS);
+        check();
+        break;
+      case 'restart':
+        await bench.restart({ downMs: random() * 10 * DELAY_MS, cut: random() < 0.5 });
+        awayMs = bench.clock.bootMs();
+        check();
+        break;
+      case 'sleep':
+        bench.clock.suspend(random() * 10 * DELAY_MS + 3 * TICK_MS);
+        awayMs = bench.clock.bootMs();
+        await bench.clock.advance(0);
+        check();
+        break;
+    }
+  }
+  await beat();
+  await bench.clock.advance(8 * DELAY_MS + TICK_MS);
+  if (bench.kinds.at(-1) !== 'silent') faults.push('the last outage was not told');
+  await beat();
+  return { bench, faults };
+}
+
+t.test('random histories: true, in time, in turn, and at most one pair within a delay', async (t) => {
+  const seed = testSeed();
+  for (let n = 0; n < 15; n++) {
+    const { bench, faults } = await history(seed + n);
+    for (const [index, { atMs }] of bench.told.entries()) {
+      const isReturn = bench.kinds[index] === 'back';
+      if (isReturn !== (index % 2 === 1)) faults.push(`out of turn: ${index}`);
+      const nextMs = bench.told[index + 2]?.atMs;
+      if (nextMs !== undefined && nextMs - atMs < DELAY_MS) faults.push(`too often at ${atMs}`);
+    }
+    t.same(faults, [], `FIELDPOST_TEST_SEED=${seed + n}`);
+  }
+});
+
+t.test('a device that keeps falling silent wearies nobody', async (t) => {
+  const bench = await started();
+  const day = 24 * HOUR_MS;
+  for (let passedMs = 0; passedMs < day; passedMs += 2 * DELAY_MS) {
+    await bench.beat();
+    await bench.clock.advance(2 * DELAY_MS);
+  }
+  t.ok(bench.told.length <= 4, `${bench.told.length} messages of one day with 480 short outages`);
+  await bench.steady(HOUR_MS);
+  const before = bench.told.length;
+  await bench.clock.advance(DELAY_MS + TICK_MS);
+  t.equal(bench.told.length, before + 1, 'once it has been steady the delay is the old one');
+});
