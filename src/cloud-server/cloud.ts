@@ -6,10 +6,11 @@
  *   presence.json                what is known of the devices, and what people are still to be told
  *   outbox/                      the store of what is on its way to people, and the lock of all this
  */
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createHttp } from '../api/http.js';
 import type { Config, ListenConfig } from '../config.js';
 import { createDelivery, inOrder, nameOf, type System } from '../daemon.js';
+import { systemCodeOf } from '../errors.js';
 import { CLOUD_KEYS_AGE_MS, KEYS_HELD_MAX, STOP_REQUESTS_MS } from '../limits.js';
 import { openStore } from '../store/journaled-store.js';
 import { openListeners } from '../system/listen.js';
@@ -49,6 +50,7 @@ export async function createCloud(config: Config, system: System): Promise<Cloud
   try {
     const delivery = createDelivery(config, system, store);
     const documents = await Documents.open(disk, join(directory, 'documents'), log);
+    await keepNames(disk, directory, config.stateDir);
     const post = new Post({ store, documents, nudge: () => delivery.nudge(), timeZone, log });
     const watch = await Watch.open({
       disk,
@@ -62,7 +64,7 @@ export async function createCloud(config: Config, system: System): Promise<Cloud
     const heartbeatMs = Math.floor(delayMs / HEARTBEATS_PER_DELAY);
     const parts = { documents, watch, post, clock, heartbeatMs, maxDocumentBytes: config.maxBodyBytes };
     const http = createCloudHttp(parts, config, system);
-    const listeners = await openListeners(listen, (kind) => http.makeServer(kind));
+    const listeners = await openListeners(listen, ({ kind }) => http.makeServer(kind));
     delivery.start();
     watch.start();
     log.info('cloud started', { listen: listeners.addresses.map(nameOf).join(','), devices: keys?.size });
@@ -73,7 +75,7 @@ export async function createCloud(config: Config, system: System): Promise<Cloud
           async () => log.info('cloud stopping'),
           async () => void (await Promise.all([listeners.close(), http.stop(STOP_REQUESTS_MS)])),
           () => watch.stop(),
-          () => delivery.stop(),
+          async () => void (await delivery.stop()),
           () => store.close(),
           async () => log.info('cloud stopped'),
         ]),
@@ -81,6 +83,16 @@ export async function createCloud(config: Config, system: System): Promise<Cloud
   } catch (error) {
     await store.close();
     throw error;
+  }
+}
+
+/** What lies in a directory lasts only if its own name, and those above it, do. */
+async function keepNames(disk: System['disk'], directory: string, stateDir: string): Promise<void> {
+  for (const path of [directory, stateDir, dirname(stateDir)]) {
+    await disk.syncDirectory(path).catch((error) => {
+      // What is above the directory we were given may not be ours to open, and then was there before us.
+      if (systemCodeOf(error) !== 'EACCES') throw error;
+    });
   }
 }
 

@@ -1,0 +1,150 @@
+/** The reference cloud over HTTP: documents, keys, heartbeats, and what is left after a power cut. */
+import t from 'tap';
+import { CLOUD_BODY_BYTES_MAX } from '../../src/limits.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+
+const FIRST = { 'If-None-Match': '*' };
+const STRONG = /^"[^"]+"$/;
+
+async function put(cloud: TestCloud, destinations: unknown, headers: Record<string, string> = FIRST) {
+  const answer = await cloud.call('PUT', DESTINATIONS, { headers, body: { destinations } });
+  return { ...answer, etag: answer.headers.get('etag') ?? '' };
+}
+
+t.test('a document is read, replaced, and never overwritten unseen', async (t) => {
+  await using cloud = await startCloud();
+  const none = await cloud.call('GET', DESTINATIONS);
+  t.match(none, { status: 404, json: { type: 'urn:fieldpost:problem:not-found' } });
+  t.equal((await put(cloud, [], {})).status, 428, 'what it replaces must be said');
+  t.equal((await put(cloud, [], { 'If-Match': '"x"' })).status, 412, 'there is nothing to replace yet');
+  const first = await put(cloud, [{ ...JAN, colour: 'blue' }]);
+  t.equal(first.status, 204);
+  t.match(first.etag, STRONG);
+  t.equal((await put(cloud, [])).status, 412, 'there is one already');
+
+  const got = await cloud.call('GET', DESTINATIONS);
+  t.same([got.status, got.headers.get('etag')], [200, first.etag]);
+  t.same(
+    got.json,
+    { destinations: [{ ...JAN, colour: 'blue' }] },
+    'what it does not know is carried through',
+  );
+  for (const known of [first.etag, `"x", W/${first.etag}`, '*']) {
+    const same = await cloud.call('GET', DESTINATIONS, { headers: { 'If-None-Match': known } });
+    t.same([same.status, same.text, same.headers.get('etag')], [304, '', first.etag], known);
+  }
+  t.equal((await cloud.call('GET', DESTINATIONS, { headers: { 'If-None-Match': '"x"' } })).status, 200);
+
+  t.equal((await put(cloud, [], { 'If-Match': `W/${first.etag}` })).status, 412, 'weak is not good enough');
+  t.equal((await put(cloud, [], { 'If-Match': 'unquoted' })).status, 400);
+  const document = { name: 'Pomp 3', destinations: [JAN, EWA] };
+  const headers = { 'If-Match': `"x", ${first.etag}` };
+  const second = await cloud.call('PUT', DESTINATIONS, { headers, body: document });
+  t.equal(second.status, 204);
+  t.not(second.headers.get('etag'), first.etag);
+  t.equal((await put(cloud, [], { 'If-Match': first.etag })).status, 412, 'somebody else was faster');
+  t.same((await cloud.call('GET', DESTINATIONS)).json, document);
+  const beat = await cloud.call('PUT', `${DEVICE}/heartbeat`, { body: { state: 'running', more: 1 } });
+  t.same(beat.json, {
+    destinations: second.headers.get('etag'),
+    heartbeatMs: 30_000,
+    serverTime: '2026-11-20T09:00:00.000Z',
+  });
+
+  const etag = second.headers.get('etag') ?? '';
+  const race = await Promise.all([1, 2, 3, 4].map((n) => put(cloud, [{ ...JAN, n }], { 'If-Match': etag })));
+  t.same(race.map(({ status }) => status).sort(), [204, 412, 412, 412], 'of many at once one wins');
+});
+
+t.test('what is no document is refused with all its faults, and changes nothing', async (t) => {
+  await using cloud = await startCloud();
+  const { etag } = await put(cloud, [JAN]);
+  const change = { 'If-Match': etag };
+  const bad = [{ ...JAN, type: 9 }, 'x', { ...EWA, uid: JAN.uid, lang: 'xx' }, { ...EWA, uid: 'u' }];
+  const refused = await put(cloud, bad, change);
+  t.equal(refused.status, 422);
+  t.same(
+    refused.json.errors.map(({ pointer }: { pointer: string }) => pointer),
+    [
+      '/destinations/0/type',
+      '/destinations/1',
+      '/destinations/2/uid',
+      '/destinations/2/lang',
+      '/destinations/3/uid',
+    ],
+  );
+  t.equal((await put(cloud, [JAN, JAN], change)).json.errors[0].pointer, '/destinations/1/uid');
+  for (const body of ['[]', 'null', '1', '{}', '{"destinations":{}}', '{', '']) {
+    t.equal((await cloud.call('PUT', DESTINATIONS, { headers: change, body })).status, 400, body);
+  }
+  const text = { ...change, 'Content-Type': 'text/plain' };
+  t.equal((await cloud.call('PUT', DESTINATIONS, { headers: text, body: '{}' })).status, 415);
+  t.same((await cloud.call('GET', DESTINATIONS)).json, { destinations: [JAN] });
+  const beat = (body: unknown) => cloud.call('PUT', `${DEVICE}/heartbeat`, { body });
+  t.equal((await beat({})).status, 422);
+  t.equal((await beat(null)).status, 422);
+  t.equal((await beat({ state: 'x'.repeat(CLOUD_BODY_BYTES_MAX) })).status, 413);
+  t.match(await cloud.call('POST', DESTINATIONS, { body: {} }), { status: 405 });
+  t.equal((await cloud.call('GET', '/devices/pump-3/x')).status, 404);
+  t.match(cloud.lines.join(''), /request refused .*code=invalid/);
+  t.notMatch(cloud.lines.join(''), /request failed/);
+});
+
+t.test('a device has its key, the operator his', async (t) => {
+  await using cloud = await startCloud({ keys: 'pump-3 old\npump-3 new\npump-4 four\n* boss\n' });
+  const statusOf = async (path: string, key: string | null) =>
+    (await cloud.call('PUT', `/devices/${path}/heartbeat`, { body: { state: 'running' }, key })).status;
+  t.equal(await statusOf('pump-3', 'old'), 200);
+  t.equal(await statusOf('pump-3', 'new'), 200);
+  t.equal(await statusOf('pump-3', 'boss'), 200);
+  for (const key of [null, 'four', 'x', '*']) t.equal(await statusOf('pump-3', key), 401, String(key));
+  for (const id of ['pump-9', '*', '..%2F..%2Fx', '__proto__']) t.equal(await statusOf(id, 'boss'), 401, id);
+  t.equal((await cloud.call('GET', '/devices', { key: 'four' })).status, 401);
+  const listed = await cloud.call('GET', '/devices', { key: 'boss' });
+  const lastHeartbeat = '2026-11-20T09:00:00.000Z';
+  t.same(listed.json, { devices: [{ id: 'pump-3', state: 'online', lastHeartbeat, destinations: null }] });
+  t.equal((await cloud.call('GET', '/healthz', { key: null })).text, 'ok');
+});
+
+t.test('without keys any device is let in, by programs on this machine', async (t) => {
+  await using cloud = await startCloud();
+  const body = { state: 'running' };
+  t.equal((await cloud.call('PUT', `${DEVICE}/heartbeat`, { body })).status, 200);
+  t.equal((await cloud.call('PUT', `${DEVICE}/heartbeat`, { body, key: null })).status, 401);
+  t.equal(
+    (await cloud.call('PUT', '/devices/..%2Fx/heartbeat', { body })).status,
+    401,
+    'it would name a file',
+  );
+  const Origin = 'http://evil.example';
+  t.equal((await cloud.call('PUT', `${DEVICE}/heartbeat`, { body, headers: { Origin } })).status, 403);
+});
+
+t.test('what was answered 204 is there after a power cut; a file that is damaged is put aside', async (t) => {
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const cloud = await startCloud({ disk });
+  const first = await put(cloud, [JAN]);
+  const second = await put(cloud, [JAN, EWA], { 'If-Match': first.etag });
+  const next = disk.afterPowerCut('nothing');
+  disk.onOperation = () => 'error:EIO';
+  const failed = await put(cloud, [], { 'If-Match': second.etag });
+  t.match(failed, { status: 503, json: { type: 'urn:fieldpost:problem:storage-failed' } });
+  t.same((await cloud.call('GET', DESTINATIONS)).json, { destinations: [JAN, EWA] });
+  disk.onOperation = () => 'ok';
+  await cloud.stop();
+
+  const again = await startCloud({ disk: next });
+  const got = await again.call('GET', DESTINATIONS);
+  t.same([got.json, got.headers.get('etag')], [{ destinations: [JAN, EWA] }, second.etag]);
+  await again.stop();
+  const path = '/var/lib/fieldpost/cloud/documents/pump-3.json';
+  const file = await next.open(path, 'update');
+  await file.write(Buffer.from('X'), 20);
+  await file.close();
+  await using damaged = await startCloud({ disk: next });
+  t.equal((await damaged.call('GET', DESTINATIONS)).status, 404);
+  t.match(damaged.lines.join(''), /cloud file damaged/);
+  t.not(await next.readWhole(`${path}.damaged`), null);
+  t.equal((await put(damaged, [EWA])).status, 204);
+});
