@@ -15,8 +15,11 @@ export class SpoolWriter {
   readonly #file: DiskFile;
   /** Asked before anything is written. */
   readonly #room: (bytes: number) => Promise<void>;
-  readonly #buffer = Buffer.allocUnsafeSlow(SPOOL_WRITE_BYTES);
+  /** One is filled while the other is written. */
+  #buffer: Buffer = Buffer.allocUnsafeSlow(SPOOL_WRITE_BYTES);
+  #other: Buffer | null = null;
   #filled = 0;
+  #writing: Promise<void> = Promise.resolve();
   #size = 0;
   #crc = 0;
 
@@ -43,19 +46,27 @@ export class SpoolWriter {
     }
   }
 
+  /** Writes what is in the buffer. Resolves when there is another one to go on with, which is when that of before is written. */
   async #flush(): Promise<void> {
     const bytes = this.#buffer.subarray(0, this.#filled);
-    await this.#room(bytes.length);
     this.#crc = crc32(bytes, this.#crc);
-    await this.#file.write(bytes, this.#size).catch(refused);
-    this.#size += bytes.length;
+    await this.#room(bytes.length);
+    await this.#writing;
+    this.#writing = this.#file.write(bytes, this.#size).catch(refused);
+    // Told to whoever waits for it.
+    this.#writing.catch(() => undefined);
     this.#spool.grow(this.id, bytes.length);
+    this.#size += bytes.length;
+    const other = this.#other ?? Buffer.allocUnsafeSlow(SPOOL_WRITE_BYTES);
+    this.#other = this.#buffer;
+    this.#buffer = other;
     this.#filled = 0;
   }
 
   /** Resolves when all of it is synced: what remains is its name. */
   async finish(): Promise<{ id: string; size: number; crc: number }> {
     if (this.#filled > 0) await this.#flush();
+    await this.#writing;
     await this.#file.sync().catch(refused);
     await this.#file.close().catch(() => undefined);
     return { id: this.id, size: this.#size, crc: this.#crc };
