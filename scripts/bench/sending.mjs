@@ -4,10 +4,12 @@
  * deliver.mjs starts it.
  */
 import { Buffer } from 'node:buffer';
+import { createReadStream } from 'node:fs';
+import { crc32 } from 'node:zlib';
 
-/** `sender`: the module that connects. `streamedBytes`: of each message, made in lines; null: 1 KiB of text. */
-/** @type {{sender: string, port: number, count: number, streamedBytes: number | null}} */
-const { sender, port, count, streamedBytes } = JSON.parse(process.argv[2] ?? '{}');
+/** `sender`: the module that connects. `streamedBytes`: of each message, made in lines. `path`: of a file that goes with it. Else 1 KiB of text. */
+/** @type {{sender: string, port: number, count: number, streamedBytes?: number, path?: string}} */
+const { sender, port, count, streamedBytes, path } = JSON.parse(process.argv[2] ?? '{}');
 const from = 'bench@example.com';
 const to = 'john@example.com';
 const lines = Buffer.from(`${'x'.repeat(78)}\r\n`.repeat(800));
@@ -17,13 +19,25 @@ async function* content() {
   for (let left = streamedBytes; left > 0; left -= lines.length) yield lines.subarray(0, left);
 }
 
+/** The file as the store knows it; read in pieces, so that it costs no memory that is counted. */
+async function describe(path) {
+  let [size, crc] = [0, 0];
+  for await (const chunk of createReadStream(path)) {
+    size += chunk.length;
+    crc = crc32(chunk, crc);
+  }
+  return { path, size, crc };
+}
+
 const { connect } = await import(sender);
-const { sendText, sendStream, close } = await connect(port);
+const { sendText, sendStream, sendFile, close } = await connect(port);
+const file = path && (await describe(path));
 const residentBytes = process.memoryUsage.rss();
 const cpu = process.cpuUsage();
 const began = performance.now();
 for (let n = 0; n < count; n++) {
-  if (streamedBytes === null) await sendText({ from, to, subject: 'Load', plain: 'x'.repeat(1024), n });
+  if (file) await sendFile({ from, to, subject: 'File', file, n });
+  else if (!streamedBytes) await sendText({ from, to, subject: 'Load', plain: 'x'.repeat(1024), n });
   else await sendStream({ from, to, size: streamedBytes, content: content() });
 }
 const ms = performance.now() - began;

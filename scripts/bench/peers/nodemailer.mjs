@@ -14,6 +14,8 @@ export async function connect(port) {
   });
   return {
     sendText: ({ from, to, subject, plain }) => pool.sendMail({ from, to, subject, text: plain }),
+    sendFile: ({ from, to, subject, file }) =>
+      pool.sendMail({ from, to, subject, attachments: [{ path: file.path, filename: 'file.bin' }] }),
     // Ready-made, as in our turn: nothing is encoded on the way.
     sendStream: ({ from, to, content }) =>
       pool.sendMail({ envelope: { from, to }, raw: Readable.from(content, { objectMode: false }) }),
