@@ -5,10 +5,10 @@
  */
 import t from 'tap';
 import { STORAGE_RETRY_MS } from '../../src/limits.js';
-import { Bookkeeper, draftTo } from '../support/bookkeeper.js';
+import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
-import { openOn } from '../support/store.js';
+import { openOn, STATE_DIR } from '../support/store.js';
 
 const seed = testSeed();
 const FAULTS: readonly Fault[] = [
@@ -36,6 +36,12 @@ async function useIt(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
   if (await book('a')) await books.settle(store, 'a', { kind: 'sent', reply: '250' });
   if (await book('b')) await books.settle(store, 'b', { kind: 'deferred', reply: '451', delayMs: 1000 });
   await clock.advance(1500);
+  await books.acceptFiles(store, draftTo('file'), [octets(700), octets(3000)]);
+  if (books.isPromised('file')) await books.settle(store, 'file', { kind: 'sent', reply: '250' });
+  await Promise.all([
+    books.acceptFiles(store, draftTo('kept'), [octets(5000)]),
+    books.acceptFiles(store, draftTo('kept2'), [octets(100)], { key: 'k', hash: 'h' }),
+  ]);
   await book('big', 600_000);
   if (await book('c', 600_000)) await books.change(store, 'c', 'cancel', 'cancelled');
   await Promise.all([book('d'), book('e'), books.setHeld(store, true)]);
@@ -67,8 +73,11 @@ t.test('each operation fails in each way', async (t) => {
           if (books.promised > 0) found.push(`${failed}: ${error}`);
         });
         disk.onOperation = () => 'ok';
-        const { store } = await openOn(successor(disk), seed + 1);
-        for (const words of await books.violations(store)) found.push(`${failed}: ${words}`);
+        const next = successor(disk);
+        const { store } = await openOn(next, seed + 1);
+        const strays = await strayFiles(next, STATE_DIR, store);
+        for (const words of [...(await books.violations(store)), ...strays])
+          found.push(`${failed}: ${words}`);
       }
     }
   }

@@ -6,11 +6,11 @@
 import t from 'tap';
 import { MIB, STORAGE_RETRY_MS } from '../../src/limits.js';
 import type { Message, Verdict } from '../../src/message/message.js';
-import { Bookkeeper, draftTo } from '../support/bookkeeper.js';
+import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
-import { type Bench, openOn } from '../support/store.js';
+import { type Bench, openOn, STATE_DIR } from '../support/store.js';
 
 const HISTORIES = process.env.FIELDPOST_TEST_LONG === '1' ? 3000 : 60;
 const LIVES_MAX = 4;
@@ -45,6 +45,7 @@ class History {
 
   constructor(seed: number) {
     this.#random = seededRandom(seed);
+    this.#books.mayDrop = true;
     this.#disk = new FaultyDisk({ random: seededRandom(seed + 1), directories: ['/var/lib'] });
   }
 
@@ -58,6 +59,7 @@ class History {
       this.#end();
       const { store } = await openOn(this.#disk, this.#below(1000), { budget: BUDGET });
       const found = await this.#books.violations(store);
+      found.push(...(await strayFiles(this.#disk, STATE_DIR, store)));
       if (found.length > 0) return found;
       this.#books.reconcile(store);
       // What was just read is the next life's beginning, be it by a kill.
@@ -100,6 +102,17 @@ class History {
       const drafts = Array.from({ length: count }, () => draftTo(`m${this.#names++}`, bytes));
       return this.#books.accept(store, drafts, key === null ? null : { key, hash: 'h' });
     };
+    const acceptFiles = (count: number, bytes: number, key: string | null = null) => {
+      const files = Array.from({ length: count }, (_, i) => octets(bytes + i));
+      const keyed = key === null ? null : { key, hash: 'h' };
+      return this.#books.acceptFiles(store, draftTo(`m${this.#names++}`), files, keyed);
+    };
+    /** An upload that its client leaves. */
+    const giveUp = async () => {
+      const upload = await store.upload(1000).catch(() => null);
+      await upload?.add({ name: 'a', type: 'text/plain' }, cutOff()).catch(() => undefined);
+      await upload?.discard();
+    };
     const settle = async (message: Message | undefined) => {
       if (!message) return;
       await this.#books.settle(store, nameOf(message), this.#pick(VERDICTS) as Verdict);
@@ -115,6 +128,10 @@ class History {
       accept: () => accept(1, 100 + this.#below(3000)),
       batch: () => accept(2 + this.#below(3), 500, `k${this.#names}`),
       big: () => accept(2, 100_000 + this.#below(200_000)),
+      files: () => acceptFiles(1 + this.#below(3), 200 + this.#below(3000)),
+      bigFile: () => acceptFiles(1, 200_000 + this.#below(700_000), `f${this.#names}`),
+      uploads: () =>
+        Promise.all([acceptFiles(2, 900), acceptFiles(1, 100), settle(this.#pick(waiting)), giveUp()]),
       huge: () => accept(1, 700_000 + this.#below(700_000)),
       together: () =>
         Promise.all([accept(1, 300), accept(2, 3000), settle(this.#pick(waiting)), accept(1, 90_000)]),
@@ -167,6 +184,11 @@ class History {
   #pick<T>(from: readonly T[]): T | undefined {
     return from[this.#below(from.length)];
   }
+}
+
+async function* cutOff(): AsyncGenerator<Buffer> {
+  yield octets(300_000);
+  throw new Error('the client has gone');
 }
 
 function nameOf({ destination }: Message): string {

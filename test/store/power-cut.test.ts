@@ -7,11 +7,11 @@ import { basename } from 'node:path';
 import t from 'tap';
 import { decodeLine, encodeLine, seal } from '../../src/store/record.js';
 import type { DiskFile } from '../../src/system/disk.js';
-import { Bookkeeper, draftTo } from '../support/bookkeeper.js';
+import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
 import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
-import { openOn } from '../support/store.js';
+import { openOn, STATE_DIR } from '../support/store.js';
 
 const seed = testSeed();
 const random = seededRandom(seed);
@@ -84,6 +84,41 @@ async function heavy(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
   books.synced();
 }
 
+/** Attachments: taken in, given up, replayed, together; kept for a retry, and gone after each kind of outcome. */
+async function attachments(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
+  const { store, clock } = await openOn(disk, seed);
+  const keyed = { key: 'key-1', hash: 'h1' };
+  await books.acceptFiles(store, draftTo('a1'), [octets(3000), octets(0)], keyed);
+  // A replay: the new files are not needed.
+  const again = await store.upload(3000);
+  const sent = await again.add({ name: 'again.bin', type: 'image/png' }, chunksOf(3000));
+  await store.accept([{ ...draftTo('a1'), attachments: [sent] }], keyed);
+  await again.discard();
+  const givenUp = await store.upload(0);
+  await givenUp.add({ name: 'b.bin', type: 'image/png' }, chunksOf(700)).catch(() => undefined);
+  await Promise.all([
+    books.acceptFiles(store, draftTo('c1'), [octets(700)]),
+    books.acceptFiles(store, draftTo('c2'), [octets(5000)]),
+    books.accept(store, [draftTo('c3')]),
+    givenUp.discard(),
+  ]);
+  await books.settle(store, 'a1', { kind: 'sent', reply: '250 taken' });
+  await books.settle(store, 'c1', { kind: 'failed', reply: '550 unknown' });
+  await books.acceptFiles(store, draftTo('d1'), [octets(600)]);
+  await books.settle(store, 'd1', { kind: 'expired', reply: 'too old' });
+  await clock.advance(1000);
+  books.synced();
+  await books.change(store, 'c1', 'retry', 'queued');
+  await books.change(store, 'c2', 'cancel', 'cancelled');
+  await books.settle(store, 'c1', { kind: 'sent', reply: '250 taken' });
+  await store.close();
+  books.synced();
+}
+
+async function* chunksOf(bytes: number): AsyncGenerator<Buffer> {
+  yield octets(bytes);
+}
+
 /** Runs the scenario once; before each operation takes what some or all variants of a power cut would leave. */
 async function cutPoints(
   scenario: (disk: FaultyDisk, books: Bookkeeper) => Promise<void>,
@@ -124,10 +159,11 @@ async function sweep(points: readonly CutPoint[], limit = Number.POSITIVE_INFINI
 /** Recovers, checks, goes on a little, and cuts the power once more. */
 async function recoverAndCheck(disk: FaultyDisk, books: Bookkeeper): Promise<string[]> {
   const { store } = await openOn(disk, seed + 7);
-  const found = await books.violations(store);
+  const found = [...(await books.violations(store)), ...(await strayFiles(disk, STATE_DIR, store))];
   const later = books.copy();
   later.reconcile(store);
   await later.accept(store, [draftTo('after')]);
+  await later.acceptFiles(store, draftTo('file'), [octets(600)]);
   const { store: again } = await openOn(disk.afterPowerCut('nothing'), seed + 8);
   return [...found, ...(await later.violations(again)).map((words) => `after going on: ${words}`)];
 }
@@ -136,6 +172,13 @@ t.comment(`seed ${seed}`);
 
 t.test('the power cut before every operation of everyday use', async (t) => {
   const points = await cutPoints(everyday);
+  const found = await sweep(points);
+  t.comment(`${points.length} cut points x ${VARIANTS.length} variants, ${found.length} violations`);
+  t.same(found.slice(0, 5), []);
+});
+
+t.test('the power cut before every operation on attachments', async (t) => {
+  const points = await cutPoints(attachments);
   const found = await sweep(points);
   t.comment(`${points.length} cut points x ${VARIANTS.length} variants, ${found.length} violations`);
   t.same(found.slice(0, 5), []);
@@ -163,7 +206,8 @@ t.test('the power cut before every operation of heavy use', async (t) => {
 });
 
 t.test('the power cut during recovery from a power cut', async (t) => {
-  const points = await cutPoints(everyday, { kinds: LONG ? VARIANTS.length : 1 });
+  const kinds = LONG ? VARIANTS.length : 1;
+  const points = [...(await cutPoints(everyday, { kinds })), ...(await cutPoints(attachments, { kinds }))];
   let recoveries = 0;
   const found: string[] = [];
   for (const { books, disks } of points) {
@@ -200,6 +244,21 @@ const PLANTED: readonly { fault: string; lie: (disk: FaultyDisk) => void; scenar
     fault: "the state directory's own name is not synced",
     scenario: everyday,
     lie: (disk) => skipDirectory(disk, /lib$/),
+  },
+  {
+    fault: 'attachments are not synced',
+    scenario: attachments,
+    lie: (disk) => skipSync(disk, /spool/),
+  },
+  {
+    fault: "attachments' names are not synced",
+    scenario: attachments,
+    lie: (disk) => skipDirectory(disk, /spool$/),
+  },
+  {
+    fault: 'attachments go before the outcome is synced',
+    scenario: attachments,
+    lie: removeEarly,
   },
   { fault: 'records are answered before they are synced', scenario: everyday, lie: syncLate },
   {
@@ -265,6 +324,33 @@ function syncLate(disk: FaultyDisk): void {
       setImmediate(() => sync.call(file).catch(() => undefined));
     };
   });
+}
+
+/** Unlinks with the record, not after its sync. */
+function removeEarly(disk: FaultyDisk): void {
+  const files = new Map<string, string[]>();
+  onOpen(disk, /journal/, (file, path) => {
+    const { write } = file;
+    file.write = async (bytes, offset) => {
+      await write.call(file, bytes, offset);
+      for (const line of linesOf(bytes))
+        for (const event of decodeLine(line, Number.parseInt(basename(path), 10))?.events ?? []) {
+          if (event.e === 'accepted')
+            for (const { id, attachments = [] } of event.messages)
+              files.set(
+                id,
+                attachments.map((attachment) => attachment.id),
+              );
+          if (event.e === 'sent' || event.e === 'cancelled' || event.e === 'expired')
+            for (const id of files.get(event.id) ?? []) await disk.remove(`${STATE_DIR}/spool/${id}`);
+        }
+    };
+  });
+}
+
+function* linesOf(bytes: Buffer): Iterable<Buffer> {
+  for (let at = 0, end = bytes.indexOf('\n'); end !== -1; at = end + 1, end = bytes.indexOf('\n', at))
+    yield bytes.subarray(at, end + 1);
 }
 
 function followsNothing(disk: FaultyDisk): void {

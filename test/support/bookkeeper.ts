@@ -4,20 +4,25 @@
  */
 import { parseAddress } from '../../src/message/address.js';
 import {
+  type Attachment,
   type Content,
   type Draft,
   isFinal,
+  type Message,
   NO_ATTACHMENTS,
   type Status,
   type Verdict,
 } from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
+import type { Disk } from '../../src/system/disk.js';
 
 /** `asked`: no answer yet, may be or not. `promised`: answered. `refused`: never. */
 type Standing = 'asked' | 'promised' | 'refused';
 
 interface Entry {
   readonly draft: Draft;
+  /** The octets of its attachments. */
+  readonly files: readonly Buffer[];
   readonly batch: number;
   standing: Standing;
   id: string | null;
@@ -31,6 +36,8 @@ interface KeyEntry {
 }
 
 export class Bookkeeper {
+  /** True where the budget is so small that files of failed messages give way to new ones. */
+  mayDrop = false;
   readonly #entries = new Map<string, Entry>();
   readonly #keys = new Map<string, KeyEntry>();
   #batches = 0;
@@ -39,6 +46,7 @@ export class Bookkeeper {
   /** A copy of the books as they are now, to hold a later recovery against. */
   copy(): Bookkeeper {
     const copy = new Bookkeeper();
+    copy.mayDrop = this.mayDrop;
     for (const [name, entry] of this.#entries) copy.#entries.set(name, { ...entry, may: new Set(entry.may) });
     for (const [key, entry] of this.#keys) copy.#keys.set(key, entry);
     copy.#batches = this.#batches;
@@ -66,10 +74,11 @@ export class Bookkeeper {
     store: Store,
     drafts: readonly Draft[],
     keyed: { key: string; hash: string } | null = null,
+    files: readonly Buffer[] = [],
   ): Promise<void> {
     const batch = ++this.#batches;
     const entries = drafts.map((draft): Entry => {
-      const entry: Entry = { draft, batch, standing: 'asked', id: null, may: new Set(['queued']) };
+      const entry: Entry = { draft, files, batch, standing: 'asked', id: null, may: new Set(['queued']) };
       this.#entries.set(nameOf(draft.destination), entry);
       return entry;
     });
@@ -91,6 +100,26 @@ export class Bookkeeper {
         throw error;
       }
     }
+  }
+
+  /** Uploads the files, hands over one message that has them, and ends the upload. Rejections are booked, not thrown. */
+  async acceptFiles(
+    store: Store,
+    draft: Draft,
+    files: readonly Buffer[],
+    keyed: { key: string; hash: string } | null = null,
+  ): Promise<void> {
+    const upload = await store.upload(0).catch(onlyRefusal);
+    if (!upload) return;
+    const attachments: Attachment[] = [];
+    for (const [i, bytes] of files.entries()) {
+      const added = await upload.add({ name: `${i}.bin`, type: 'image/png' }, once(bytes)).catch(onlyRefusal);
+      if (added) attachments.push(added);
+    }
+    // One that does not come through refuses the request.
+    if (attachments.length === files.length)
+      await this.accept(store, [{ ...draft, attachments }], keyed, files);
+    await upload.discard();
   }
 
   /** Takes a message and settles it. The outcome is written at once and may be lost until the next sync. */
@@ -161,7 +190,7 @@ export class Bookkeeper {
         .messages.map((m) => [nameOf(m.destination), m]),
     );
     const batches = new Map<number, Set<boolean>>();
-    for (const [name, { draft, standing, batch, id, may }] of this.#entries) {
+    for (const [name, { draft, files, standing, batch, id, may }] of this.#entries) {
       const message = byName.get(name);
       byName.delete(name);
       batches.set(batch, (batches.get(batch) ?? new Set()).add(message !== undefined));
@@ -171,9 +200,11 @@ export class Bookkeeper {
       if (id !== null && message.id !== id) found.push(`${name} has another id`);
       if (!may.has(message.status)) found.push(`${name} is ${message.status}, not ${[...may].join(' or ')}`);
       if (isFinal(message.status) && message.status !== 'failed') continue;
+      if (this.mayDrop && files.length > 0 && message.status === 'failed' && !message.place) continue;
       const content = await store.content(message).catch((error: Error) => error.message);
       if (!sameContent(content, draft.content))
         found.push(`${name} has lost its content: ${contentWords(content)}`);
+      found.push(...(await lostFiles(store, message, files)));
     }
     for (const [batch, present] of batches)
       if (present.size > 1) found.push(`batch ${batch} is there in part`);
@@ -223,6 +254,51 @@ function onlyStorage(error: unknown): void {
 
 function sameContent(a: Content | string, b: Content): boolean {
   return typeof a !== 'string' && a.subject === b.subject && a.plain === b.plain && a.html === b.html;
+}
+
+/** What is not right with the attachments of a message, in words. */
+async function lostFiles(store: Store, message: Message, files: readonly Buffer[]): Promise<string[]> {
+  const { attachments } = message;
+  const found = attachments.length === files.length ? [] : [`${attachments.length} attachments`];
+  for (const [i, attachment] of attachments.entries()) {
+    const read = await whole(store.openAttachment(attachment)).catch((error: Error) => error.message);
+    if (typeof read === 'string') found.push(read);
+    else if (!read.equals(files[i] ?? ZERO)) found.push('another file');
+  }
+  return found.map((words) => `${nameOf(message.destination)} has lost an attachment: ${words}`);
+}
+
+const ZERO = Buffer.alloc(0);
+
+/** All that a source gives. */
+export async function whole(source: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of source) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
+  yield bytes;
+}
+
+/** What refuses a file leaves nothing to be booked. */
+function onlyRefusal(error: unknown): null {
+  if ((error as { code?: string }).code !== 'queue-full') onlyStorage(error);
+  return null;
+}
+
+/** The octets of a file: as many, and told apart by where they stand. */
+export function octets(bytes: number): Buffer {
+  return Buffer.from(Uint8Array.from({ length: bytes }, (_, i) => i * 31 + (i >> 8)));
+}
+
+/** Files in the spool that no kept message needs. */
+export async function strayFiles(disk: Disk, directory: string, store: Store): Promise<string[]> {
+  const { messages } = store.list({ status: null, limit: 100_000, after: null });
+  const needed = messages.filter(({ place }) => place).flatMap(({ attachments }) => attachments);
+  const ids = new Set(needed.map(({ id }) => id));
+  const strays = (await disk.list(`${directory}/spool`)).filter((name) => !ids.has(name));
+  return strays.map((name) => `${name} is left in the spool`);
 }
 
 function contentWords(content: Content | string): string {
