@@ -12,7 +12,7 @@ import { Delivery, type Legacy } from './delivery/loop.js';
 import { FieldpostError, wordsOf } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
 import { domainOf, needsSmtpUtf8 } from './message/address.js';
-import type { Content, Message } from './message/message.js';
+import type { Email, EmailContent } from './message/message.js';
 import { wallMsOf } from './message/stamp.js';
 import { render } from './mime/letter.js';
 import { openStore, type StoreOptions } from './store/journaled-store.js';
@@ -202,7 +202,7 @@ export function createDelivery(config: Config, system: System, store: Store, bef
       const { openSession } = await import('./delivery/smtp-session.js');
       return openSession({ relay, ...session });
     },
-    render: (message: Message, content: Content) => {
+    render: (message: Email, content: EmailContent) => {
       const { size, bytes } = render({
         from: config.from,
         to: message.destination,

@@ -11,7 +11,7 @@ export interface ApiParts {
   readonly store: Store;
   readonly settings: Pick<
     Config,
-    'maxBodyBytes' | 'maxBatch' | 'maxAttachments' | 'maxMessageBytes' | 'allowedHosts' | 'apiToken'
+    'cloud' | 'maxBodyBytes' | 'maxBatch' | 'maxAttachments' | 'maxMessageBytes' | 'allowedHosts' | 'apiToken'
   >;
   readonly clock: Clock;
   readonly log: Log;

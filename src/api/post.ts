@@ -153,9 +153,9 @@ function hashOf(drafts: readonly Draft[], files: readonly FormFile[]): string {
   const canonical = drafts.map(({ type, destination, content }) => [
     type,
     destination,
-    content.subject,
-    content.plain,
-    content.html,
+    ...('message' in content
+      ? [content.message, content.title, content.auto_open, content.app_data]
+      : [content.subject, content.plain, content.html]),
     ...files.map(({ attachment: { name, type }, sum }) => [name, type, sum]),
   ]);
   return createHash('sha256').update(JSON.stringify(canonical)).digest('hex');

@@ -4,7 +4,7 @@
  * reachable in the store.
  */
 import { FieldpostError, wordsOf } from '../errors.js';
-import type { Content, Message, Verdict } from '../message/message.js';
+import type { Email, EmailContent, Message, Verdict } from '../message/message.js';
 import { ageMs } from '../message/stamp.js';
 import { isExpired } from './age.js';
 import { SessionError } from './conversation.js';
@@ -33,7 +33,7 @@ export interface Load {
 }
 
 /** Throws storage-damaged, as does the content when read, if something is not what was accepted. */
-export type Render = (message: Message, content: Content) => Parcel;
+export type Render = (email: Email, content: EmailContent) => Parcel;
 
 /**
  * `unoffered`: nothing has happened, it is still the next. `behind`: nothing is charged, the others go first;
@@ -91,8 +91,9 @@ export class Courier {
   async load(message: Message): Promise<Load | Verdict> {
     const { store, config, render } = this.#options;
     try {
-      const { size, smtpUtf8, content } = render(message, await store.content(message));
-      return { message, envelope: { from: config.from, to: message.destination, size, smtpUtf8 }, content };
+      const email = message as Email;
+      const { size, smtpUtf8, content } = render(email, (await store.content(email)) as EmailContent);
+      return { message, envelope: { from: config.from, to: email.destination, size, smtpUtf8 }, content };
     } catch (error) {
       return this.#unreadable(message, error);
     }

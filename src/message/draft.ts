@@ -6,7 +6,14 @@ import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
 import { APP_DATA_BYTES_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
 import type { Address } from './address.js';
-import { type Draft, type MessageType, NO_ATTACHMENTS } from './message.js';
+import {
+  type Draft,
+  type EmailDraft,
+  type MessageType,
+  NO_ATTACHMENTS,
+  type ShortContent,
+  type ShortDraft,
+} from './message.js';
 import { isMessageType, recipientFault, TYPE_FAULT } from './recipient.js';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -26,12 +33,19 @@ const TYPE_NAMES: Readonly<Record<MessageType, string>> = { 1: 'email', 2: 'SMS'
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const CONTROL = /\p{Control}/u;
 
+/** What this daemon's settings say of what it takes. */
+export interface DraftLimits {
+  readonly maxBatch: number;
+  /** Null: there is none, and nothing but emails can be delivered. */
+  readonly cloud: object | null;
+}
+
 /**
  * The drafts of a parsed JSON body. A field that is null counts as absent, as serialisers write it for
  * "not set". Throws malformed-request (not a non-empty array), too-large (more than `maxBatch` messages),
  * and invalid with all faults, those of the fields before those of types that nothing here can deliver.
  */
-export function parseDrafts(body: unknown, limits: { readonly maxBatch: number }): Draft[] {
+export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
   if (!Array.isArray(body) || body.length === 0) {
     throw new FieldpostError('malformed-request', 'The body must be a JSON array of one or more messages', {
       hint: 'put the message in brackets, like [{"type":1,"destination":"a@example.com","subject":"Hi"}]',
@@ -53,7 +67,8 @@ export function parseDrafts(body: unknown, limits: { readonly maxBatch: number }
     const type = parseMessageType(fields, report);
     if (type === 1) drafts.push(parseEmail(fields, report));
     else if (type !== null) {
-      checkShortMessage(type, fields, report);
+      drafts.push(parseShortMessage(type, fields, report));
+      if (limits.cloud !== null) continue;
       undeliverable.push({
         pointer: `/${index}/type`,
         detail: `${TYPE_NAMES[type]} messages go through a cloud, and none is configured (FIELDPOST_CLOUD)`,
@@ -89,7 +104,7 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
  * The draft of an email. Faults go to `report`, at the field's name, or at '' for the message as a whole;
  * the draft is good only if there were none.
  */
-export function parseEmail(fields: Fields, report: Report): Draft {
+export function parseEmail(fields: Fields, report: Report): EmailDraft {
   checkRecipient(1, fields, report);
   const subject = textOf(fields, 'subject', report);
   if (CONTROL.test(subject)) report('subject', 'must not contain line breaks or other control characters');
@@ -111,21 +126,35 @@ export function parseEmail(fields: Fields, report: Report): Draft {
   };
 }
 
-/** The rules for SMS, phone and push. */
-function checkShortMessage(type: 2 | 3 | 4, fields: Fields, report: Report): void {
-  const { message, auto_open: autoOpen } = fields;
+/** The draft of an SMS, a phone call or a push message, reported on as that of an email is. */
+function parseShortMessage(type: 2 | 3 | 4, fields: Fields, report: Report): ShortDraft {
   checkRecipient(type, fields, report);
-  if (message === undefined || message === null || message === '') {
-    report('message', 'is required and must not be empty');
-  } else textOf(fields, 'message', report);
-  if (type !== 4) return;
-  textOf(fields, 'title', report);
+  const message = textOf(fields, 'message', report);
+  if (!isSet(fields.message)) report('message', 'is required and must not be empty');
+  return {
+    type,
+    destination: fields.destination as string,
+    content: { message, ...(type === 4 && pushContent(fields, report)) },
+    attachments: NO_ATTACHMENTS,
+    ignored: unknownFields(fields, type),
+  };
+}
+
+/** What only a push message has. */
+function pushContent(fields: Fields, report: Report): Omit<ShortContent, 'message'> {
+  const { auto_open: autoOpen, app_data: appData } = fields;
+  const title = textOf(fields, 'title', report);
   if (autoOpen !== undefined && autoOpen !== null && typeof autoOpen !== 'boolean') {
     report('auto_open', 'must be true or false');
   }
-  if (jsonBytes(fields.app_data) > APP_DATA_BYTES_MAX) {
+  if (jsonBytes(appData) > APP_DATA_BYTES_MAX) {
     report('app_data', `must not be longer than ${APP_DATA_BYTES_MAX} bytes as JSON`);
   }
+  return {
+    ...(title !== '' && { title }),
+    ...(typeof autoOpen === 'boolean' && { auto_open: autoOpen }),
+    ...(appData !== undefined && appData !== null && { app_data: appData }),
+  };
 }
 
 function checkRecipient(type: MessageType, { destination }: Fields, report: Report): void {

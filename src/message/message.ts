@@ -10,12 +10,24 @@ export type MessageType = 1 | 2 | 3 | 4;
 /** The states of store.md. Only `sending` is never on disk: after a crash it is `queued` again. */
 export type Status = 'queued' | 'sending' | 'deferred' | 'sent' | 'failed' | 'expired' | 'cancelled';
 
-/** The text of an email, line breaks already CRLF. It stays on disk until it is sent. */
-export interface Content {
+/** The text of an email, line breaks already CRLF. */
+export interface EmailContent {
   readonly subject: string;
   readonly plain: string;
   readonly html: string;
 }
+
+/** The text of an SMS, a phone call or a push message, by the names that clients and the cloud have for it. */
+export interface ShortContent {
+  readonly message: string;
+  readonly title?: string;
+  readonly auto_open?: boolean;
+  /** Any JSON. */
+  readonly app_data?: unknown;
+}
+
+/** What is in a message. It stays on disk until it is sent. */
+export type Content = EmailContent | ShortContent;
 
 /** A file that goes with an email, and its file in the spool. */
 export interface Attachment {
@@ -35,10 +47,24 @@ export interface Attachment {
 export const NO_ATTACHMENTS: readonly Attachment[] = [];
 
 /** A message as it was handed over and found good, before it has an id. */
-export interface Draft {
-  readonly type: MessageType;
+export type Draft = EmailDraft | ShortDraft;
+
+/** An email, before it has an id. */
+export interface EmailDraft extends DraftParts {
+  readonly type: 1;
   readonly destination: Address;
-  readonly content: Content;
+  readonly content: EmailContent;
+}
+
+/** A message that goes through the cloud, before it has an id. */
+export interface ShortDraft extends DraftParts {
+  readonly type: 2 | 3 | 4;
+  /** What it looks like depends on the type (recipient.ts). */
+  readonly destination: string;
+  readonly content: ShortContent;
+}
+
+interface DraftParts {
   /** Made by an Upload of the store. */
   readonly attachments: readonly Attachment[];
   /** Names of the fields we do not know, told to the sender and to the log. */
@@ -73,7 +99,8 @@ export interface Place {
 export interface Message {
   readonly id: string;
   readonly type: MessageType;
-  readonly destination: Address;
+  /** An Address if it is an email. */
+  readonly destination: string;
   /** Told also when the content is gone, and the files with it. */
   readonly attachments: readonly Attachment[];
   readonly accepted: Stamp;
@@ -92,6 +119,9 @@ export interface Message {
   /** Null once the content is gone; then the attachments' files are not needed either. */
   place: Place | null;
 }
+
+/** A message of type 1: only the draft of an email becomes one. */
+export type Email = Message & { readonly destination: Address };
 
 /** What became of an attempt, as delivery tells the store. `reply` is what the relay, or we, said. */
 export type Verdict =

@@ -6,7 +6,7 @@
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
 import type { Address } from '../message/address.js';
-import type { Content } from '../message/message.js';
+import type { EmailContent } from '../message/message.js';
 import { base64Lines, base64Octets } from './base64.js';
 import { attachmentHeaders, formatDate, header, subjectHeader } from './headers.js';
 import { encodeQuotedPrintable } from './quoted-printable.js';
@@ -15,7 +15,7 @@ import { encodeQuotedPrintable } from './quoted-printable.js';
 export interface Letter {
   readonly from: Address;
   readonly to: Address;
-  readonly content: Content;
+  readonly content: EmailContent;
   /** Without the angle brackets. */
   readonly messageId: string;
   /** The moment of acceptance; null leaves the header out, for the submission server to add. */
@@ -89,7 +89,7 @@ function letterHeaders(letter: Letter): string {
 }
 
 /** The entity that carries the text: its headers and its body, up to where a boundary or the end may follow. */
-function renderText({ plain, html }: Content): (string | Buffer)[] {
+function renderText({ plain, html }: EmailContent): (string | Buffer)[] {
   if (html === '') return textPart('plain', plain);
   if (plain === '') return textPart('html', html);
   return [

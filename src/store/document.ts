@@ -4,14 +4,15 @@
  * messages stay a small file.
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
-import type { Address } from '../message/address.js';
 import {
   type Attachment,
   type Content,
+  type EmailContent,
   type Message,
   type MessageType,
   NO_ATTACHMENTS,
   type Place,
+  type ShortContent,
   type Stamp,
   type Status,
 } from '../message/message.js';
@@ -40,7 +41,7 @@ interface MessageDocument {
   id: string;
   /** 1 if left out. */
   type?: MessageType;
-  to: Address;
+  to: string;
   attachments?: readonly Attachment[];
   at: Stamp;
   /** 0 if left out. */
@@ -147,7 +148,8 @@ function fromMessageDocument(document: MessageDocument): Message {
 
 /** The JSON text of a content. */
 export function encodeContent(content: Content): Buffer {
-  // Put together by hand: this is done for every message, and making an object first costs as much again.
+  if ('message' in content) return Buffer.from(JSON.stringify(content));
+  // Put together by hand: this is done for every email, and making an object first costs as much again.
   let text = '';
   for (const member of ['subject', 'plain', 'html'] as const) {
     if (content[member] !== '')
@@ -158,6 +160,8 @@ export function encodeContent(content: Content): Buffer {
 
 /** The content of its JSON text. */
 export function decodeContent(bytes: Buffer): Content {
-  const { subject = '', plain = '', html = '' } = JSON.parse(bytes.toString()) as Partial<Content>;
+  const content = JSON.parse(bytes.toString()) as Partial<EmailContent> | ShortContent;
+  if ('message' in content) return content;
+  const { subject = '', plain = '', html = '' } = content;
   return { subject, plain, html };
 }

@@ -2,9 +2,9 @@
 import { test } from 'tap';
 import { FieldpostError } from '../../src/errors.js';
 import { APP_DATA_BYTES_MAX, SUBJECT_CHARS_MAX } from '../../src/limits.js';
-import { parseDrafts } from '../../src/message/draft.js';
+import { type DraftLimits, parseDrafts } from '../../src/message/draft.js';
 
-const LIMITS = { maxBatch: 100 };
+const LIMITS: DraftLimits = { maxBatch: 100, cloud: null };
 const email = (fields: object) => ({ type: 1, destination: 'john@example.com', subject: 'Hi', ...fields });
 const sms = (fields: object) => ({ type: 2, destination: '+31612345678', message: 'Hi', ...fields });
 const push = (fields: object) => ({ type: 4, destination: 'OWNER', message: 'Hi', ...fields });
@@ -28,6 +28,7 @@ test('an email is taken', async (t) => {
       type: 1,
       destination: 'john@example.com',
       content: { subject: 'Hi', plain: 'text', html: '<p>text</p>' },
+      attachments: [],
       ignored: [],
     },
   ]);
@@ -49,8 +50,8 @@ test('an email is taken', async (t) => {
 
 test('line breaks of the texts become CRLF', async (t) => {
   for (const field of ['plain', 'html'] as const) {
-    const content = parseDrafts([email({ [field]: 'a\nb\rc\r\nd\n\re\r\r\n' })], LIMITS)[0]?.content;
-    t.equal(content?.[field], 'a\r\nb\r\nc\r\nd\r\n\r\ne\r\n\r\n');
+    const [draft] = parseDrafts([email({ [field]: 'a\nb\rc\r\nd\n\re\r\r\n' })], LIMITS);
+    t.match(draft?.content, { [field]: 'a\r\nb\r\nc\r\nd\r\n\r\ne\r\n\r\n' });
   }
 });
 
@@ -60,7 +61,7 @@ test('unknown fields are named, never an error', async (t) => {
   );
   const [draft] = parseDrafts(body, LIMITS);
   t.same(draft?.ignored, ['cc', '__proto__', 'constructor', 'message']);
-  t.equal(draft?.content.subject, '');
+  t.match(draft?.content, { subject: '' });
 });
 
 test('the shape at the top', async (t) => {
@@ -75,8 +76,8 @@ test('the shape at the top', async (t) => {
       ['/1'],
     );
   }
-  t.equal(parseDrafts([email({}), email({})], { maxBatch: 2 }).length, 2, 'exactly the limit');
-  const large = refusalOf([email({}), email({}), email({})], { maxBatch: 2 });
+  t.equal(parseDrafts([email({}), email({})], { ...LIMITS, maxBatch: 2 }).length, 2, 'exactly the limit');
+  const large = refusalOf([email({}), email({}), email({})], { ...LIMITS, maxBatch: 2 });
   t.equal(large.code, 'too-large');
   t.match(large.message, /limit of 2 \(FIELDPOST_MAX_BATCH\)/);
 });
@@ -122,7 +123,7 @@ test('faults of an email are at their fields', async (t) => {
 test('a subject may have exactly its limit, counted in characters', async (t) => {
   for (const character of ['a', 'é', '\ud83d\ude00']) {
     const subject = character.repeat(SUBJECT_CHARS_MAX);
-    t.equal(parseDrafts([email({ subject })], LIMITS)[0]?.content.subject, subject);
+    t.match(parseDrafts([email({ subject })], LIMITS), [{ content: { subject } }]);
     t.same(pointersOf([email({ subject: `${subject}a` })]), ['/0/subject']);
   }
   t.same(pointersOf([email({ subject: 'a'.repeat(100_000) })]), ['/0/subject']);
@@ -171,6 +172,40 @@ test('SMS, phone and push are checked, then refused for want of a cloud', async 
     [push({ app_data: deep }), 'app_data'],
   ];
   for (const [message, field] of bad) t.same(pointersOf([message]), [`/0/${field}`, '/0/type'], field);
+});
+
+test('with a cloud SMS, phone and push are taken, among emails', async (t) => {
+  const limits = { ...LIMITS, cloud: {} };
+  const whole = push({ title: 'T', auto_open: false, app_data: { deep: [1, null] }, sound: 'loud' });
+  const none = push({ title: '', auto_open: null, app_data: null });
+  const call = sms({ type: 3, title: 'no such field here' });
+  const drafts = parseDrafts([sms({}), email({}), whole, none, call], limits);
+  const attachments: unknown[] = [];
+  t.strictSame(drafts, [
+    { type: 2, destination: '+31612345678', content: { message: 'Hi' }, attachments, ignored: [] },
+    {
+      type: 1,
+      destination: 'john@example.com',
+      content: { subject: 'Hi', plain: '', html: '' },
+      attachments,
+      ignored: [],
+    },
+    {
+      type: 4,
+      destination: 'OWNER',
+      content: { message: 'Hi', title: 'T', auto_open: false, app_data: { deep: [1, null] } },
+      attachments,
+      ignored: ['sound'],
+    },
+    { type: 4, destination: 'OWNER', content: { message: 'Hi' }, attachments, ignored: [] },
+    { type: 3, destination: '+31612345678', content: { message: 'Hi' }, attachments, ignored: ['title'] },
+  ]);
+  const { faults } = refusalOf([sms({}), sms({ destination: 'x' })], limits);
+  t.same(
+    faults.map(({ pointer }) => pointer),
+    ['/1/destination'],
+    'all or none',
+  );
 });
 
 test('all faults of all messages are named at once, those of fields before the missing cloud', async (t) => {

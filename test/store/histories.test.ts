@@ -5,7 +5,7 @@
  */
 import t from 'tap';
 import { MIB, STORAGE_RETRY_MS } from '../../src/limits.js';
-import type { Message, Verdict } from '../../src/message/message.js';
+import type { EmailContent, Message, Verdict } from '../../src/message/message.js';
 import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
@@ -121,7 +121,7 @@ class History {
     };
     const read = async (message: Message | undefined) => {
       if (!message || this.#disk.dead) return;
-      const { subject } = await store.content(message);
+      const { subject } = (await store.content(message)) as EmailContent;
       if (subject !== nameOf(message)) throw new Error(`${nameOf(message)} reads as ${subject}`);
     };
     const steps: Record<string, () => Promise<unknown>> = {

@@ -68,6 +68,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
   const parts: ApiParts = {
     store,
     settings: {
+      cloud: null,
       maxBodyBytes: 2 ** 20,
       maxBatch: 100,
       maxAttachments: 10,

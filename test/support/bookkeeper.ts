@@ -2,6 +2,7 @@
  * Keeps the books on what a store has promised, and holds a recovered store against them. It knows each
  * message by its destination, which is unique in a test. Used by the power-cut, disk-error and kill sweeps.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { parseAddress } from '../../src/message/address.js';
 import {
   type Attachment,
@@ -253,7 +254,7 @@ function onlyStorage(error: unknown): void {
 }
 
 function sameContent(a: Content | string, b: Content): boolean {
-  return typeof a !== 'string' && a.subject === b.subject && a.plain === b.plain && a.html === b.html;
+  return isDeepStrictEqual(a, b);
 }
 
 /** What is not right with the attachments of a message, in words. */

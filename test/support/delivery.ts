@@ -12,7 +12,7 @@ import type { Ending, Phase, Trouble } from '../../src/delivery/reply.js';
 import type { Session } from '../../src/delivery/session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
-import { type Message, type MessageType, NO_ATTACHMENTS } from '../../src/message/message.js';
+import { type Draft, type Message, type MessageType, NO_ATTACHMENTS } from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
 import type { LogFields, LogLevel } from '../../src/system/log.js';
 import { FakeClock } from './clock.js';
@@ -214,13 +214,11 @@ export async function until(holds: () => boolean): Promise<void> {
 /** Accepts `count` messages of a type; gives their ids. */
 export async function post(store: Store, count: number, type: MessageType = 1): Promise<string[]> {
   const content = { subject: 'test', plain: '', html: '' };
-  const draft = {
-    type,
-    destination: 'john@example.com' as Address,
-    content,
-    attachments: NO_ATTACHMENTS,
-    ignored: [],
-  };
+  const common = { attachments: NO_ATTACHMENTS, ignored: [] };
+  const draft: Draft =
+    type === 1
+      ? { type, destination: 'john@example.com' as Address, content, ...common }
+      : { type, destination: '+31612345678', content: { message: 'test' }, ...common };
   const { ids } = await store.accept(
     Array.from({ length: count }, () => draft),
     null,
