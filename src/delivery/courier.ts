@@ -3,10 +3,9 @@
  * needs more than a single ending to be judged is remembered: lost connections here, and how long relays were
  * reachable in the store.
  */
-import { FieldpostError, wordsOf } from '../errors.js';
 import type { Email, EmailContent, Message, Verdict } from '../message/message.js';
-import { ageMs } from '../message/stamp.js';
 import { isExpired } from './age.js';
+import { deferral, unreadable } from './charge.js';
 import { SessionError } from './conversation.js';
 import type { Envelope } from './envelope.js';
 import type { Line } from './line.js';
@@ -14,7 +13,6 @@ import type { DeliveryOptions } from './loop.js';
 import { type Outcome, outcomeOf, reasonOf } from './outcome.js';
 import type { RelayHealth } from './relay-health.js';
 import type { Ending } from './reply.js';
-import { retryDelayMs } from './schedule.js';
 
 /** A message as it goes over the wire. */
 export interface Parcel {
@@ -95,7 +93,7 @@ export class Courier {
       const { size, smtpUtf8, content } = render(email, (await store.content(email)) as EmailContent);
       return { message, envelope: { from: config.from, to: email.destination, size, smtpUtf8 }, content };
     } catch (error) {
-      return this.#unreadable(message, error);
+      return unreadable(message, error, this.#options);
     }
   }
 
@@ -112,18 +110,9 @@ export class Courier {
     if (this.#isAbandoning && outcome.kind !== 'sent') return this.#abandoned(message, outcome);
     this.#judgeRelay(health, outcome, ending);
     if ('trouble' in ending && ending.trouble.kind === 'source') {
-      return this.#unreadable(message, readError ?? ending.trouble.words);
+      return unreadable(message, readError ?? ending.trouble.words, this.#options);
     }
     return this.#judge(message, outcome);
-  }
-
-  /** Never half a mail; and no mail that we cannot read keeps the others waiting. */
-  #unreadable(message: Message, error: unknown): Verdict {
-    const reason = wordsOf(error);
-    this.#options.log.error('message unreadable', { id: message.id, reason });
-    return error instanceof FieldpostError && error.code === 'storage-damaged'
-      ? { kind: 'failed', reply: 'storage damaged' }
-      : this.#deferral(message, reason);
   }
 
   #abandoned({ id }: Message, { reply }: Outcome): Fate {
@@ -148,7 +137,7 @@ export class Courier {
     // The second connection lost in a row over one message is charged to it, and so is each further one.
     const isCharged = blame === 'message' || (blame === 'both' && wasLost);
     return isCharged
-      ? this.#deferral(message, reply)
+      ? deferral(message, reply, this.#options)
       : { kind: 'behind', reply, isOutage: blame === 'relay' };
   }
 
@@ -159,13 +148,6 @@ export class Courier {
       if (this.#lost.size <= LOST_MAX) break;
       this.#lost.delete(oldest);
     }
-  }
-
-  #deferral(message: Message, reply: string): Verdict {
-    const { store, config, random, clock } = this.#options;
-    const oldMs = ageMs(message.retried ?? message.accepted, clock, store.boots);
-    const delayMs = retryDelayMs(oldMs, random(), config.retryMinMs, config.retryMaxMs);
-    return { kind: 'deferred', reply, delayMs };
   }
 }
 

@@ -1,0 +1,42 @@
+/**
+ * What is charged to a message itself, by whichever way it goes: a later attempt, or that it cannot be read.
+ */
+import type { Config } from '../config.js';
+import { FieldpostError, wordsOf } from '../errors.js';
+import type { Message, Verdict } from '../message/message.js';
+import { ageMs } from '../message/stamp.js';
+import type { Store } from '../store/store.js';
+import type { Clock } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import { retryDelayMs } from './schedule.js';
+
+/** What the charge depends on. */
+export interface ChargeOptions {
+  readonly store: Store;
+  readonly config: Pick<Config, 'retryMinMs' | 'retryMaxMs'>;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/** Tried again later, at an interval that grows with its age. */
+export function deferral(
+  message: Message,
+  reply: string,
+  options: ChargeOptions,
+): Verdict & { kind: 'deferred' } {
+  const { store, config, random, clock } = options;
+  const oldMs = ageMs(message.retried ?? message.accepted, clock, store.boots);
+  const delayMs = retryDelayMs(oldMs, random(), config.retryMinMs, config.retryMaxMs);
+  return { kind: 'deferred', reply, delayMs };
+}
+
+/** Never half a message; and no message that we cannot read keeps the others waiting. */
+export function unreadable(message: Message, error: unknown, options: ChargeOptions): Verdict {
+  const reason = wordsOf(error);
+  options.log.error('message unreadable', { id: message.id, reason });
+  return error instanceof FieldpostError && error.code === 'storage-damaged'
+    ? { kind: 'failed', reply: 'storage damaged' }
+    : deferral(message, reason, options);
+}
