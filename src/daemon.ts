@@ -2,12 +2,14 @@
  * The composition root: builds everything, starts it in order and stops it in reverse. What a room needs of
  * another is handed to it here.
  */
+import assert from 'node:assert';
 import { createApi } from './api/server.js';
-import type { Link } from './cloud/link.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
-import type { CloudConfig, Config, ListenConfig } from './config.js';
+import type { Config, ListenConfig } from './config.js';
+import { linkView, openCloud } from './daemon/cloud.js';
 import { type Doing, statusLine } from './daemon/status-line.js';
+import { Gateway } from './delivery/gateway.js';
 import { Delivery, type Legacy } from './delivery/loop.js';
 import { FieldpostError, wordsOf } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
@@ -60,7 +62,19 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     budget: live,
   });
   let delivery = createDelivery(live, system, store);
-  const cloud = config.cloud && (await openCloud(config, config.cloud, system, store, () => delivery.wake()));
+  const wake = () => {
+    delivery.wake();
+    gateway.wake();
+  };
+  const cloud = config.cloud && (await openCloud(live, config.cloud, system, store, wake));
+  const gateway = new Gateway({
+    store,
+    config: live,
+    ...system,
+    // Without a cloud what once was meant for one grows old, and that is told.
+    send: cloud?.send ?? (() => assert.fail('there is no cloud')),
+    isOnline: () => cloud?.link.isOnline ?? false,
+  });
   const api = createApi({
     store,
     settings: live,
@@ -68,20 +82,23 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     log,
     version,
     startedBootMs: clock.bootMs(),
-    nudge: () => delivery.nudge(),
+    nudge() {
+      delivery.nudge();
+      gateway.nudge();
+    },
     edited: () => undefined,
     syncState: () => ({
       synced: false,
       lastSyncMs: null,
       reason: 'No cloud is configured (FIELDPOST_CLOUD): the address book is kept on this device only',
     }),
-    wake: () => {
-      delivery.wake();
+    wake() {
+      wake();
       cloud?.link.wake();
     },
     relayState: () => delivery.relayState(),
-    linkState: () => cloud?.link.view() ?? null,
-    outcomes: () => delivery.outcomes,
+    linkState: () => linkView(cloud, gateway),
+    outcomes: () => added(delivery.outcomes, gateway.outcomes),
     clockTrusted: () => clock.trust() !== 'wrong',
   });
   try {
@@ -94,12 +111,13 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       system.handed,
     );
     delivery.start();
+    gateway.start();
     cloud?.link.start();
     const { queued, deferred } = store.counts();
     log.info('started', { version, listen: listeners.addresses.map(nameOf).join(','), queued, deferred });
     return {
       addresses: listeners.addresses,
-      status: () => statusLine(doing(store, delivery, cloud)),
+      status: () => statusLine(doing(store, delivery, linkView(cloud, gateway))),
       async reload(next) {
         const { values, followers, taken, waiting } = changesBetween(live, next);
         Object.assign(live, values);
@@ -116,7 +134,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
           // A listener is closed once its last connection is; ending those is the api's part.
           async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
           async () => cloud?.link.stop(),
-          async () => void (await delivery.stop()),
+          async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
           async () => cloud?.close(),
           () => store.close(),
           async () => log.info('stopped'),
@@ -128,39 +146,14 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
   }
 }
 
-/** What is there once a cloud is configured. */
-interface Cloud {
-  readonly link: Link;
-  close(): void;
-}
-
-/** Builds the cloud's side. Loaded only here: a daemon without a cloud carries none of it about. */
-async function openCloud(
-  config: Config,
-  cloud: CloudConfig,
-  system: System,
-  store: Store,
-  wakeDelivery: () => void,
-): Promise<Cloud> {
-  const [{ openHttps }, { createCloudClient }, { Link }] = await Promise.all([
-    import('./system/https.js'),
-    import('./cloud/client.js'),
-    import('./cloud/link.js'),
-  ]);
-  const { version } = system;
-  const https = openHttps({ ...cloud, ...system });
-  const link = new Link({
-    client: createCloudClient(cloud, { send: https.send, ...system }),
-    config,
-    report() {
-      const { queued, sending, deferred, failed } = store.counts();
-      return { queue: { queued: queued + sending, deferred, failed }, version };
-    },
-    onOnline: wakeDelivery,
-    onDestinations: () => undefined,
-    ...system,
-  });
-  return { link, close: () => https.close() };
+/** What became of attempts, by both ways out. */
+function added(a: Delivery['outcomes'], b: Gateway['outcomes']): Delivery['outcomes'] {
+  return {
+    sent: a.sent + b.sent,
+    deferred: a.deferred + b.deferred,
+    failed: a.failed + b.failed,
+    expired: a.expired + b.expired,
+  };
 }
 
 /** Does each step, also after one that failed; throws the first failure at the end. */
@@ -221,9 +214,14 @@ export function createDelivery(config: Config, system: System, store: Store, bef
 }
 
 /** What is told of the daemon as a whole. */
-function doing(store: Store, delivery: Delivery, cloud: Cloud | null): Doing {
-  const link = cloud?.link.view() ?? { state: 'disabled', reason: null };
-  return { queue: store.counts(), relay: delivery.relayState(), link, storage: store.storage() };
+function doing(store: Store, delivery: Delivery, link: Doing['link'] | null): Doing {
+  const disabled = { state: 'disabled', reason: null };
+  return {
+    queue: store.counts(),
+    relay: delivery.relayState(),
+    link: link ?? disabled,
+    storage: store.storage(),
+  };
 }
 
 /** Settings are checked when they are read; where a socket of systemd's listens is only seen now. */

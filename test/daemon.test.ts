@@ -9,7 +9,7 @@ import { systemClock } from '../src/system/clock.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
 import { createLog } from '../src/system/log.js';
-import { DEVICE, fakeCloud, KEY } from './support/cloud.js';
+import { DEVICE, fakeCloud, KEY, problem } from './support/cloud.js';
 import { until } from './support/delivery.js';
 
 function world(): { system: System; lines: string[] } {
@@ -116,8 +116,34 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
     queue: { queued: 0, deferred: 0, failed: 0 },
     version: '0.0.0',
   });
+  const sms = { type: 2, destination: '+31612345678', message: 'Water!' };
+  const push = { type: 4, destination: 'OWNER', message: 'Water!', app_data: { pump: 3 } };
+  const taken = await fetch(`http://${address}/api/internal/messages`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify([sms, push]),
+  });
+  const ids = ((await taken.json()) as { id: string }[]).map(({ id }) => id);
+  await until(() => lines.filter((line) => line.includes('sent ')).length === 2);
+  t.match(
+    cloud.calls.filter(({ path }) => path === 'messages'),
+    [
+      { headers: { 'idempotency-key': ids[0] }, body: { ...sms, id: ids[0] } },
+      { headers: { 'idempotency-key': ids[1] }, body: { ...push, id: ids[1] } },
+    ],
+  );
+  const metrics = await (await fetch(`http://${address}/metrics`)).text();
+  t.match(metrics, 'fieldpost_outcomes_total{outcome="sent"} 2');
+  cloud.answer = ({ path }) => (path === 'messages' ? problem(402, 'no credit left') : undefined);
+  await fetch(`http://${address}/api/internal/messages`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify([sms]),
+  });
+  await until(() => lines.some((line) => line.includes('put behind')));
+  t.match(await stateOf(), { state: 'online', reason: /^messages wait: .*402: no credit left/ });
   await daemon.stop();
-  t.match(cloud.calls.at(-1)?.body, { state: 'stopping' });
+  t.match(cloud.calls.at(-1)?.body, { state: 'stopping', queue: { queued: 1 } });
 });
 
 t.test('a reload follows another relay; what waits for a restart is named', async (t) => {

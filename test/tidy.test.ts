@@ -100,6 +100,8 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/network/backoff.ts': 'test/delivery/schedule.test.ts',
   'src/network/words.ts': 'test/delivery/trouble.test.ts',
   'src/delivery/envelope.ts': 'test/delivery/smtp-session.test.ts',
+  'src/daemon/cloud.ts': 'test/daemon.test.ts',
+  'src/delivery/charge.ts': 'test/delivery/gateway.test.ts',
   'src/daemon/status-line.ts': 'test/daemon/herald.test.ts',
   'src/message/address.ts': 'test/message/draft.test.ts',
   'src/message/recipient.ts': 'test/message/draft.test.ts',

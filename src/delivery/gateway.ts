@@ -32,8 +32,6 @@ export interface GatewayOptions extends ChargeOptions {
   readonly send: (message: ShortMessage, signal: AbortSignal) => Promise<GatewayAnswer>;
   /** While it is not, nothing is attempted. */
   readonly isOnline: () => boolean;
-  /** How many messages came to what; counted up. */
-  readonly outcomes: Record<Verdict['kind'], number>;
 }
 
 /** For the log. */
@@ -44,6 +42,8 @@ const PUT_OFF_MAX = 1000;
 
 /** Sends what goes through the cloud; idle until started. */
 export class Gateway {
+  /** How many messages came to what, since the start. */
+  readonly outcomes: Record<Verdict['kind'], number> = { sent: 0, deferred: 0, failed: 0, expired: 0 };
   readonly #options: GatewayOptions;
   readonly #agenda: Agenda;
   readonly #clerk: Clerk;
@@ -64,7 +64,7 @@ export class Gateway {
   readonly #putOff = new Map<string, number>();
 
   constructor(options: GatewayOptions) {
-    const { store, clock, log, outcomes } = options;
+    const { store, clock, log } = options;
     this.#options = options;
     this.#agenda = new Agenda(store, clock, ({ type }) => type !== 1);
     this.#clerk = new Clerk({
@@ -72,7 +72,7 @@ export class Gateway {
       clock,
       log,
       onRecorded: ({ id, verdict }) => {
-        outcomes[verdict.kind]++;
+        this.outcomes[verdict.kind]++;
         if (verdict.kind === 'deferred') this.#agenda.deferred(id);
       },
       onRelieved: () => this.#pump(),
@@ -224,7 +224,7 @@ export class Gateway {
   }
 
   async #conclude({ id }: Message, verdict: Verdict): Promise<void> {
-    this.#putOff.delete(id);
+    if (verdict.kind !== 'deferred') this.#putOff.delete(id);
     await this.#clerk.record({ id, verdict, relay: CLOUD });
   }
 
@@ -242,12 +242,12 @@ export class Gateway {
       return;
     }
     const settledThen = this.#putOff.get(id);
+    this.#rememberPutOff(id);
     if (settledThen !== undefined && settledThen < this.#settled) {
       const { delayMs, ...rest } = deferral(message, reply, this.#options);
       const patientMs = Math.max(delayMs, answer.retryAfterMs ?? 0);
       return this.#conclude(message, { ...rest, delayMs: patientMs });
     }
-    this.#rememberPutOff(id);
     this.#pause(answer);
     store.giveBack(id);
     this.#agenda.putBehind(message, true);

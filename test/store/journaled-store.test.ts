@@ -1,6 +1,7 @@
 /** The store as the api and delivery see it, on a disk that works. */
 import t from 'tap';
 import { DAY_MS, IDEMPOTENCY_AGE_MS, OUTCOME_SYNC_COUNT, SEGMENT_BYTES, SWEEP_MS } from '../../src/limits.js';
+import type { Draft, Message } from '../../src/message/message.js';
 import { UNKNOWN_OUTCOME } from '../../src/store/replay.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo } from '../support/bookkeeper.js';
@@ -60,6 +61,34 @@ t.test('a key is answered when the queue is full or held', async (t) => {
   await store.hold();
   await t.rejects(store.accept([draftTo('b')], null), { code: 'queue-full' });
   t.equal((await store.accept([draftTo('a')], keyed)).replayed, true);
+});
+
+t.test('an SMS and a push message are read back as they came, also after a restart', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const common = { attachments: [], ignored: [] };
+  const drafts: Draft[] = [
+    { type: 2, destination: '+31612345678', content: { message: 'żółw\n"x"' }, ...common },
+    {
+      type: 4,
+      destination: 'OWNER',
+      content: { message: 'm', title: 't', auto_open: false, app_data: { a: [1, null, 'ź'] } },
+      ...common,
+    },
+  ];
+  const { ids } = await store.accept(drafts, null);
+  const check = async (store: Store) => {
+    for (const [index, { type, destination, content }] of drafts.entries()) {
+      const message = store.get(ids[index] as string) as Message;
+      t.match(message, { type, destination });
+      t.strictSame(await store.content(message), content);
+    }
+  };
+  await check(store);
+  await store.close();
+  const { store: again } = await openOn(disk, 2);
+  await check(again);
+  await again.close();
 });
 
 t.test('the budget', async (t) => {

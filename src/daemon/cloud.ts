@@ -1,0 +1,65 @@
+/**
+ * The cloud's side of the daemon: the client, the link, and what they have to do with the other rooms. Used by
+ * daemon.ts. All of it is loaded only where a cloud is configured: no other daemon carries it about.
+ */
+import type { Link, LinkView } from '../cloud/link.js';
+import type { CloudConfig, Config } from '../config.js';
+import type { System } from '../daemon.js';
+import type { Gateway, GatewayOptions } from '../delivery/gateway.js';
+import type { Store } from '../store/store.js';
+
+/** What is there once a cloud is configured. */
+export interface Cloud {
+  readonly link: Link;
+  /** Offers a message. */
+  readonly send: GatewayOptions['send'];
+  close(): void;
+}
+
+/** Builds the cloud's side; nothing is sent before the link is started. `wake` is called when the link is online. */
+export async function openCloud(
+  config: Config,
+  cloud: CloudConfig,
+  system: System,
+  store: Store,
+  wake: () => void,
+): Promise<Cloud> {
+  const [{ openHttps }, { CloudError, createCloudClient }, { Link }] = await Promise.all([
+    import('../system/https.js'),
+    import('../cloud/client.js'),
+    import('../cloud/link.js'),
+  ]);
+  const { version } = system;
+  const https = openHttps({ ...cloud, ...system });
+  const client = createCloudClient(cloud, { send: https.send, ...system });
+  const link = new Link({
+    client,
+    config,
+    report() {
+      const { queued, sending, deferred, failed } = store.counts();
+      return { queue: { queued: queued + sending, deferred, failed }, version };
+    },
+    onOnline: wake,
+    onDestinations: () => undefined,
+    ...system,
+  });
+  return {
+    link,
+    async send(message, signal) {
+      try {
+        return await client.sendMessage(message, signal);
+      } catch (error) {
+        if (!(error instanceof CloudError)) throw error;
+        return { kind: 'later', reply: error.message, retryAfterMs: error.retryAfterMs };
+      }
+    },
+    close: () => https.close(),
+  };
+}
+
+/** The link, and why messages wait although it is well. */
+export function linkView(cloud: Cloud | null, gateway: Gateway): LinkView | null {
+  const view = cloud?.link.view() ?? null;
+  if (view === null || view.reason !== null || gateway.reason === null) return view;
+  return { ...view, reason: `messages wait: ${gateway.reason}` };
+}

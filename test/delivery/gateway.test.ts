@@ -1,0 +1,282 @@
+/** The way through the cloud: what becomes of each answer, when nothing is tried, and what grows old. */
+import t from 'tap';
+import { Gateway, type GatewayAnswer, type ShortMessage } from '../../src/delivery/gateway.js';
+import { FieldpostError } from '../../src/errors.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import type { LogFields } from '../../src/system/log.js';
+import { FakeClock } from '../support/clock.js';
+import { CONFIG, post, WatchedStore } from '../support/delivery.js';
+
+const TAKEN: GatewayAnswer = { kind: 'taken', reply: '202 taken' };
+const LATER: GatewayAnswer = { kind: 'later', reply: 'the cloud is in trouble (503)', retryAfterMs: null };
+
+function bench() {
+  const clock = new FakeClock();
+  const store = new WatchedStore(clock);
+  const lines: [event: string, fields: LogFields][] = [];
+  const log = (event: string, fields: LogFields = {}) => void lines.push([event, fields]);
+  const made = {
+    clock,
+    store,
+    lines,
+    isOnline: true,
+    answer: (async () => TAKEN) as (message: ShortMessage, signal: AbortSignal) => Promise<GatewayAnswer>,
+    /** What was offered, and when. */
+    offered: [] as string[],
+    offeredMs: [] as number[],
+    messages: [] as ShortMessage[],
+  };
+  const startMs = clock.bootMs();
+  const gateway = new Gateway({
+    store,
+    config: CONFIG,
+    send: (message, signal) => {
+      made.offered.push(message.id);
+      made.messages.push(message);
+      made.offeredMs.push(clock.bootMs() - startMs);
+      return made.answer(message, signal);
+    },
+    isOnline: () => made.isOnline,
+    clock,
+    random: () => 0,
+    log: { debug: log, info: log, warn: log, error: log },
+  });
+  return Object.assign(made, {
+    gateway,
+    post: async (count = 1, type: 1 | 2 | 3 | 4 = 2) => {
+      const ids = await post(store, count, type);
+      gateway.nudge();
+      return ids as [string, ...string[]];
+    },
+    status: (id: string) => store.get(id)?.status,
+  });
+}
+
+t.test('SMS, phone and push go out one after another, emails do not', async (t) => {
+  const made = bench();
+  let atOnce = 0;
+  made.answer = async () => {
+    t.equal(++atOnce, 1);
+    await null;
+    atOnce--;
+    return TAKEN;
+  };
+  made.gateway.start();
+  const [sms] = await made.post(1, 2);
+  const [email] = await made.post(1, 1);
+  const [phone] = await made.post(1, 3);
+  const [push] = await made.post(1, 4);
+  await made.clock.advance(0);
+  t.same(made.offered, [sms, phone, push]);
+  t.same(made.messages[0], { id: sms, type: 2, destination: '+31612345678', message: 'test' });
+  t.match(made.store.get(sms), { status: 'sent', lastReply: '202 taken' });
+  t.equal(made.status(email), 'queued');
+  t.equal(made.gateway.outcomes.sent, 3);
+  t.match(made.lines[0], ['sent', { id: sms, relay: 'cloud', reply: '202 taken' }]);
+});
+
+t.test('refused is failed, with the words of the cloud, and blocks nothing', async (t) => {
+  const made = bench();
+  made.gateway.start();
+  const [bad, good] = await made.post(2);
+  made.answer = async ({ id }) => (id === bad ? { kind: 'refused', reply: '422 no such number' } : TAKEN);
+  await made.clock.advance(0);
+  t.match(made.store.get(bad), { status: 'failed', lastReply: '422 no such number' });
+  t.equal(made.status(good as string), 'sent');
+});
+
+t.test('while the link is not online nothing is attempted or charged; online it goes at once', async (t) => {
+  const made = bench();
+  made.isOnline = false;
+  made.gateway.start();
+  const [id] = await made.post();
+  await made.clock.advance(12 * HOUR_MS);
+  t.same(made.offered, []);
+  t.same(made.store.taken, []);
+  t.match(made.store.get(id), { status: 'queued', attempts: 0 });
+  t.ok(made.clock.fired <= 12, `${made.clock.fired} timers in 12 hours`);
+  made.isOnline = true;
+  made.gateway.wake();
+  await made.clock.advance(0);
+  t.equal(made.status(id), 'sent');
+});
+
+t.test(
+  'trouble of the cloud is charged to no message, and it is left alone for longer each time',
+  async (t) => {
+    const made = bench();
+    made.answer = async () => LATER;
+    made.gateway.start();
+    const ids = await made.post(3);
+    await made.clock.advance(2 * MINUTE_MS);
+    t.same(
+      made.offeredMs,
+      [0, 1, 3, 7, 15, 31, 63].map((s) => s * SECOND_MS),
+    );
+    t.same(new Set(made.offered.slice(0, 3)), new Set(ids), 'no probe is the message that failed the last');
+    for (const id of ids) t.match(made.store.get(id), { status: 'queued', attempts: 0 });
+    t.equal(made.gateway.reason, 'the cloud is in trouble (503)');
+    made.answer = async () => TAKEN;
+    made.offered.length = 0;
+    made.gateway.wake();
+    await made.clock.advance(0);
+    t.same(new Set(made.offered), new Set(ids));
+    t.equal(made.gateway.reason, null);
+  },
+);
+
+t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry', async (t) => {
+  const made = bench();
+  made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as GatewayAnswer;
+  made.gateway.start();
+  await made.post(2);
+  await made.clock.advance(MINUTE_MS);
+  made.gateway.wake();
+  await made.clock.advance(9 * MINUTE_MS - 1);
+  t.equal(made.offered.length, 1);
+  made.answer = async () => TAKEN;
+  await made.clock.advance(1);
+  t.equal(made.offered.length, 3);
+});
+
+t.test('a message the cloud cannot digest waits alone, longer each time, and the others pass', async (t) => {
+  const made = bench();
+  made.gateway.start();
+  const ids = await made.post(1);
+  const [poison] = ids;
+  made.answer = async ({ id }) =>
+    id === poison ? { ...LATER, reply: 'the cloud is in trouble (500)' } : TAKEN;
+  const others: string[] = [];
+  for (let n = 0; n < 60; n++) {
+    others.push(...(await made.post(1)));
+    await made.clock.advance(MINUTE_MS);
+  }
+  t.same(
+    others.filter((id) => made.status(id) !== 'sent'),
+    [],
+  );
+  t.match(made.store.get(poison), { status: 'deferred', lastReply: 'the cloud is in trouble (500)' });
+  const tries = made.offered.filter((id) => id === poison).length;
+  t.ok(tries >= 4 && tries <= 20, `${tries} tries in an hour`);
+  const delays = made.lines
+    .filter(([event]) => event === 'deferred')
+    .map(([, { delayMs }]) => delayMs as number);
+  t.ok(
+    delays.every((ms, i) => i === 0 || ms > (delays[i - 1] as number)) && delays.length > 2,
+    String(delays),
+  );
+  made.answer = async () => TAKEN;
+  await made.clock.advance(HOUR_MS);
+  t.equal(made.status(poison), 'sent');
+});
+
+t.test('what grows too old expires, offered or not, when it is time', async (t) => {
+  for (const [type, maxMs] of [
+    [2, DAY_MS],
+    [3, HOUR_MS],
+    [4, DAY_MS],
+  ] as const) {
+    const made = bench();
+    made.isOnline = false;
+    made.gateway.start();
+    const [id] = await made.post(1, type);
+    await made.post(1, 1);
+    await made.clock.advance(maxMs - 1);
+    t.equal(made.status(id), 'queued', String(type));
+    await made.clock.advance(1);
+    t.match(made.store.get(id), { status: 'expired', lastReply: /too old before the cloud/ }, String(type));
+    await made.clock.advance(DAY_MS);
+    const fired = made.clock.fired;
+    await made.clock.advance(DAY_MS);
+    t.equal(made.clock.fired, fired, 'with nothing that could expire nothing wakes');
+  }
+  const tried = bench();
+  tried.answer = async () => LATER;
+  tried.gateway.start();
+  const [phone, sms] = [...(await tried.post(1, 3)), ...(await tried.post(1, 2))] as [string, string];
+  await tried.clock.advance(HOUR_MS + 5 * MINUTE_MS);
+  t.match(tried.store.get(phone), { status: 'expired' });
+  t.equal(tried.status(sms), 'queued');
+  const late = bench();
+  late.isOnline = false;
+  late.gateway.start();
+  const [old] = await late.post(1, 3);
+  // Timers are late after a suspend.
+  late.clock.suspend(2 * HOUR_MS);
+  late.isOnline = true;
+  late.gateway.wake();
+  await late.clock.advance(0);
+  t.equal(late.status(old), 'expired');
+  t.same(late.offered, [], 'an alarm call that is too old is not made');
+});
+
+t.test('on hold nothing is offered', async (t) => {
+  const made = bench();
+  made.gateway.start();
+  await made.store.hold();
+  const [id] = await made.post();
+  await made.clock.advance(MINUTE_MS);
+  t.same(made.offered, []);
+  await made.store.release();
+  made.gateway.wake();
+  await made.clock.advance(0);
+  t.equal(made.status(id), 'sent');
+});
+
+t.test('content that cannot be read fails, and the next goes', async (t) => {
+  const made = bench();
+  const [bad, good] = (await made.post(2)) as [string, string];
+  made.store.contentErrors.set(bad, new FieldpostError('storage-damaged', 'the content is not what it was'));
+  made.gateway.start();
+  await made.clock.advance(0);
+  t.match(made.store.get(bad), { status: 'failed', lastReply: 'storage damaged' });
+  t.equal(made.status(good), 'sent');
+});
+
+t.test('an outcome that cannot be recorded stops the sending until it can', async (t) => {
+  const made = bench();
+  made.gateway.start();
+  const [first, second] = (await made.post(2)) as [string, string];
+  made.answer = async () => {
+    made.store.failure = new FieldpostError('storage-failed', 'the disk is gone');
+    return TAKEN;
+  };
+  await made.clock.advance(HOUR_MS);
+  t.same(made.offered, [first]);
+  made.store.failure = null;
+  made.answer = async () => TAKEN;
+  await made.clock.advance(MINUTE_MS);
+  t.same(made.offered, [first, second], 'once each');
+  t.equal(made.status(second), 'sent');
+});
+
+t.test('a stop waits for what is being sent, but not for ever', async (t) => {
+  const made = bench();
+  made.gateway.start();
+  let finish: (answer: GatewayAnswer) => void = () => undefined;
+  made.answer = () =>
+    new Promise((resolve) => {
+      finish = resolve;
+    });
+  const ids = (await made.post(2)) as [string, string];
+  await made.clock.advance(0);
+  const stopped = made.gateway.stop();
+  finish(TAKEN);
+  await stopped;
+  t.same(ids.map(made.status), ['sent', 'queued']);
+  t.equal(made.clock.pending, 0);
+
+  const hung = bench();
+  hung.gateway.start();
+  hung.answer = (_, signal) =>
+    new Promise((resolve) =>
+      signal.addEventListener('abort', () => resolve({ ...LATER, reply: 'given up' })),
+    );
+  const [id] = await hung.post();
+  await hung.clock.advance(0);
+  const over = hung.gateway.stop();
+  await hung.clock.advance(10 * SECOND_MS);
+  await over;
+  t.equal(hung.status(id), 'queued');
+  t.match(hung.lines, [['send abandoned', { id }]]);
+});
