@@ -133,8 +133,9 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
           async () => log.info('stopping'),
           // A listener is closed once its last connection is; ending those is the api's part.
           async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
-          async () => cloud?.link.stop(),
           async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
+          // The goodbye is the last that the cloud hears.
+          async () => cloud?.link.stop(),
           async () => cloud?.close(),
           () => store.close(),
           async () => log.info('stopped'),
