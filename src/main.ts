@@ -26,6 +26,12 @@ setFlagsFromString('--semi-space-growth-factor=1');
 
 const clock = systemClock();
 
+/** What `fieldpost dev` takes where nobody says otherwise: whoever pulls the plug there does not want to wait. */
+const DEV_SETTINGS: Environment = {
+  FIELDPOST_CLOUD_SERVER_DELAY: '15s',
+  FIELDPOST_CLOUD_SERVER_STOP_DELAY: '60s',
+};
+
 /** Exit statuses of a service that could not start (sysexits(3)). */
 const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
   'already-running': EXIT.tempFail,
@@ -35,7 +41,8 @@ const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
 
 /** Runs the service until a signal; gives the exit status. */
 async function serve(name: ServiceName, settings: Settings): Promise<number> {
-  const parsed = parseConfig(settings.env, readText, { hostname: hostname() });
+  const env = name === 'dev' ? { ...DEV_SETTINGS, ...settings.env } : settings.env;
+  const parsed = parseConfig(env, readText, { hostname: hostname() });
   if ('problems' in parsed) {
     for (const problem of parsed.problems) process.stderr.write(`fieldpost: ${formatProblem(problem)}\n`);
     return EXIT.config;
@@ -46,7 +53,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const signals = listenToSignals(name);
   const herald = await createHerald(system.log);
   try {
-    const { daemon, stop } = await start(name, withSockets(parsed.config, settings.env, system), system);
+    const { daemon, stop } = await start(name, withSockets(parsed.config, env, system), system);
     await herald?.ready(() => daemon?.status() ?? '');
     const reload = () => follow(settings, daemon, logging, system.log);
     while ((await signals.next()) === 'reload') await (herald?.reloading(reload) ?? reload());
@@ -141,19 +148,23 @@ async function start(
     const daemon = await createDaemon(config, system);
     return { stop: daemon.stop, daemon };
   }
+  const { createCloud } = await import('./cloud-server/cloud.js');
+  if (name === 'cloud') return { stop: (await createCloud(config, system)).stop, daemon: null };
   const { startDev } = await import('./dev/dev.js');
   const { stop } = await startDev({
     config,
     disk: system.disk,
     clock,
     print: (text) => process.stdout.write(text),
-    async startDaemon(devConfig) {
-      const daemon: Daemon = await createDaemon(devConfig, system);
-      const [address] = daemon.addresses;
-      return { address: address ? nameOf(address) : '', stop: () => daemon.stop() };
-    },
+    startDaemon: async (devConfig) => inDev(await createDaemon(devConfig, system)),
+    startCloud: async (devConfig) => inDev(await createCloud(devConfig, system)),
   });
   return { stop, daemon: null };
+}
+
+/** A service as dev.ts knows it: where it listens first, and how to stop it. */
+function inDev({ addresses: [address], stop }: Pick<Daemon, 'addresses' | 'stop'>) {
+  return { address: address ? nameOf(address) : '', stop };
 }
 
 /**

@@ -14,6 +14,7 @@ import { columns, printable } from './words.js';
 // Loaded when asked for: the daemon, which is started by one of them, does not carry the others about.
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => service('run'),
+  cloud: async () => service('cloud'),
   dev: async () => service('dev'),
   check: async () => (await import('./check.js')).check,
   status: async () => (await import('./status.js')).status,

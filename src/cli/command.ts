@@ -33,7 +33,7 @@ export interface Settings {
 }
 
 /** The daemon's own commands, which main carries out. */
-export type ServiceName = 'run' | 'dev';
+export type ServiceName = 'run' | 'cloud' | 'dev';
 
 /** Everything a command gets of the world. */
 export interface CommandContext {

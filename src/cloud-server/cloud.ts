@@ -67,7 +67,7 @@ export async function createCloud(config: Config, system: System): Promise<Cloud
     const listeners = await openListeners(listen, ({ kind }) => http.makeServer(kind));
     delivery.start();
     watch.start();
-    log.info('cloud started', { listen: listeners.addresses.map(nameOf).join(','), devices: keys?.size });
+    log.info('cloud ready', { listen: listeners.addresses.map(nameOf).join(','), devices: keys?.size });
     return {
       addresses: listeners.addresses,
       stop: () =>

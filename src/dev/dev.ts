@@ -1,9 +1,10 @@
 /**
- * `fieldpost dev`: the real daemon with a mail catcher as its relay, all on loopback, for whoever writes a
- * program against the API. It says where everything is, and shows every mail as it arrives. Used by main.ts.
+ * `fieldpost dev`: the real daemon with a mail catcher as its relay and the reference cloud as its cloud, all on
+ * loopback, for whoever writes a program against the API. It says where everything is, and shows every mail as it arrives. Used by main.ts.
  */
 import { join } from 'node:path';
 import type { Config } from '../config.js';
+import { SECOND_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import { openCatcher } from './catcher.js';
@@ -18,12 +19,19 @@ export interface DevOptions {
   /** For the person at the terminal. */
   readonly print: (text: string) => void;
   /** Starts the daemon proper and gives the address of its API. */
-  readonly startDaemon: (config: Config) => Promise<{ address: string; stop(): Promise<void> }>;
+  readonly startDaemon: StartService;
+  /** Starts the reference cloud and gives its address. */
+  readonly startCloud: StartService;
 }
+
+type StartService = (config: Config) => Promise<{ address: string; stop(): Promise<void> }>;
+
+/** The device's name in the embedded cloud, which takes any key. */
+const DEVICE = 'dev';
 
 /** Starts everything; the one thing to do with what it gives is to stop it. */
 export async function startDev(options: DevOptions): Promise<{ stop(): Promise<void> }> {
-  const { config, disk, clock, print, startDaemon } = options;
+  const { config, disk, clock, print, startDaemon, startCloud } = options;
   const directory = join(config.stateDir, 'mail');
   await disk.makeDirectory(config.stateDir);
   const mailbox = await openMailbox(disk, directory);
@@ -34,33 +42,50 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
       print(showMail(mail, await mailbox.keep(mail.raw)));
     },
   });
+  // Stopped in reverse: the daemon says good-bye to the cloud, which may have a mail for the catcher.
+  const stops = [() => catcher.close()];
+  const stop = async () => {
+    for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
+  };
   try {
     const relay = { host: '127.0.0.1', port: catcher.port, tls: 'never', user: null } as const;
-    const daemon = await startDaemon({ ...config, relays: [relay], relayPassword: null, relayCa: null });
-    print(greeting(daemon.address, catcher.port, directory));
-    return {
-      async stop() {
-        await daemon.stop();
-        await catcher.close();
-      },
-    };
+    const local = { ...config, relays: [relay], relayPassword: null, relayCa: null };
+    const cloudServer = { ...config.cloudServer, keys: null, webhook: null };
+    const cloud = await startCloud({ ...local, cloudServer });
+    stops.push(() => cloud.stop());
+    const url = `http://${cloud.address}`;
+    const link = { url, deviceId: DEVICE, key: DEVICE, ca: null, clientCertificate: null };
+    const daemon = await startDaemon({ ...local, cloud: link });
+    stops.push(() => daemon.stop());
+    print(greeting(daemon.address, `${url}/devices/${DEVICE}`, catcher.port, directory, cloudServer.delayMs));
+    return { stop };
   } catch (error) {
-    await catcher.close();
+    await stop();
     throw error;
   }
 }
 
-function greeting(address: string, catcherPort: number, directory: string): string {
+function greeting(
+  address: string,
+  cloud: string,
+  catcherPort: number,
+  directory: string,
+  delayMs: number,
+): string {
   return `
 Fieldpost is ready, with nothing that leaves this machine.
 
-  local API     http://${address}
-  mail catcher  127.0.0.1:${catcherPort}, mails kept in ${directory}
+  local API        http://${address}
+  reference cloud  ${cloud}
+  mail catcher     127.0.0.1:${catcherPort}, mails kept in ${directory}
 
 Try it in another terminal; the mail shows up here:
 
   curl -i http://${address}/api/internal/messages -H 'Content-Type: application/json' \\
     -d '[{"type":1,"destination":"john@example.com","subject":"Hello","plain":"It works."}]'
+
+Whoever is in the address book is told when a device has been silent for ${delayMs / SECOND_MS} s
+(FIELDPOST_CLOUD_SERVER_DELAY; 90 s where people depend on it).
 
 Ctrl-C stops it; what is queued is kept.
 

@@ -12,7 +12,7 @@ t.test('without a command it lists them and calls that a usage error', async (t)
   t.equal(asked.code, 0);
   t.equal(asked.err, '');
   t.equal(asked.out, bare.err);
-  for (const name of ['run', 'dev', 'check', 'status', 'queue', 'destinations', 'send', 'version']) {
+  for (const name of ['run', 'cloud', 'dev', 'check', 'status', 'queue', 'destinations', 'send', 'version']) {
     t.match(asked.out, new RegExp(`^  ${name} +\\w`, 'm'));
     const help = await fieldpost([name, '--help']);
     t.equal(help.code, 0, name);

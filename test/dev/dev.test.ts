@@ -30,6 +30,7 @@ t.test('the daemon gets the catcher for a relay, and a mail shows up', async (t)
   const printed: string[] = [];
   const steps: string[] = [];
   let given: Config | undefined;
+  let cloudGiven: Config | undefined;
   const directory = t.testdir();
   const dev = await startDev({
     config: configIn(directory),
@@ -40,20 +41,29 @@ t.test('the daemon gets the catcher for a relay, and a mail shows up', async (t)
       given = config;
       return { address: '127.0.0.1:4711', stop: async () => void steps.push('daemon stopped') };
     },
+    async startCloud(config) {
+      cloudGiven = config;
+      return { address: '127.0.0.1:4712', stop: async () => void steps.push('cloud stopped') };
+    },
   });
   const greeting = printed.join('');
   t.match(greeting, 'http://127.0.0.1:4711');
   t.match(greeting, /curl .*127\.0\.0\.1:4711/);
+  t.match(greeting, 'http://127.0.0.1:4712/devices/dev');
+  t.match(greeting, 'silent for 90 s');
+  t.match(given?.cloud, { url: 'http://127.0.0.1:4712', deviceId: 'dev' });
+  t.match(cloudGiven, { relays: given?.relays, cloudServer: { keys: null, webhook: null } });
   t.match(given?.relays, [{ host: '127.0.0.1', tls: 'never', user: null }]);
   await mailTo(given as Config);
   t.match(printed.join(''), /Subject: caught\n\ntext/);
   t.same(readdirSync(join(directory, 'state', 'mail')), ['000001.eml']);
   await dev.stop();
-  t.same(steps, ['daemon stopped']);
+  t.same(steps, ['daemon stopped', 'cloud stopped'], 'the daemon can say good-bye');
   await t.rejects(mailTo(given as Config), { code: 'ECONNREFUSED' });
 });
 
-t.test('a daemon that cannot start leaves no catcher behind', async (t) => {
+t.test('a daemon that cannot start leaves no catcher and no cloud behind', async (t) => {
+  const stopped: string[] = [];
   let given: Config | undefined;
   const starting = startDev({
     config: configIn(t.testdir()),
@@ -64,7 +74,9 @@ t.test('a daemon that cannot start leaves no catcher behind', async (t) => {
       given = config;
       throw new Error('no');
     },
+    startCloud: async () => ({ address: '127.0.0.1:4712', stop: async () => void stopped.push('cloud') }),
   });
   await t.rejects(starting, { message: 'no' });
+  t.same(stopped, ['cloud']);
   await t.rejects(mailTo(given as Config), { code: 'ECONNREFUSED' });
 });

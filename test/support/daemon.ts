@@ -20,13 +20,23 @@ export interface DaemonProcess {
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
+/** A free port for the cloud, too, where there is one. */
+const CLOUD_LISTEN: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  dev: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
+};
+
 /** Starts `fieldpost <command>` and resolves once it says that it has started. Rejects if it ends before. */
 export async function startDaemon(
   env: Readonly<Record<string, string>>,
   command: readonly string[] = ['run'],
 ): Promise<DaemonProcess> {
   const child = spawn(MAIN, command, {
-    env: { PATH: process.env.PATH, FIELDPOST_LISTEN: '127.0.0.1:0', ...env },
+    env: {
+      PATH: process.env.PATH,
+      FIELDPOST_LISTEN: '127.0.0.1:0',
+      ...CLOUD_LISTEN[command[0] ?? ''],
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;

@@ -1,0 +1,127 @@
+/**
+ * Pulling the plug: the real daemon, the reference cloud and the mail catcher as `fieldpost dev` wires them. Only the
+ * two clocks are ours: a device whose clock stands still is one without power.
+ */
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import { createCloud } from '../../src/cloud-server/cloud.js';
+import { parseConfig } from '../../src/config.js';
+import { createDaemon, nameOf, type System } from '../../src/daemon.js';
+import { startDev } from '../../src/dev/dev.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { systemDisk } from '../../src/system/disk.js';
+import { systemLock } from '../../src/system/lock.js';
+import { createLog } from '../../src/system/log.js';
+import { FakeClock } from '../support/clock.js';
+import { until } from '../support/delivery.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { DESTINATIONS, EWA, JAN, startCloud } from '../support/reference-cloud.js';
+import { fakeRelay } from '../support/relay.js';
+
+const DELAY_MS = 90 * SECOND_MS;
+
+t.test('the plug is pulled, and put back', async (t) => {
+  const clock = new FakeClock();
+  const deviceClock = new FakeClock();
+  const printed: string[] = [];
+  const lines: string[] = [];
+  const system: System = {
+    disk: systemDisk(),
+    clock,
+    log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
+    randomBytes,
+    random: () => 0.5,
+    takeLock: systemLock,
+    hostname: 'device.example',
+    version: '1.2.3',
+  };
+  const env = {
+    FIELDPOST_STATE_DIR: t.testdir(),
+    FIELDPOST_LISTEN: '127.0.0.1:0',
+    FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0',
+    FIELDPOST_CLOUD_SERVER_TIME_ZONE: 'Europe/Warsaw',
+  };
+  const parsed = parseConfig(env, () => '', system);
+  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
+  let url = '';
+  const dev = await startDev({
+    ...parsed,
+    ...system,
+    print: (text) => printed.push(text),
+    async startCloud(config) {
+      const cloud = await createCloud(config, system);
+      const address = cloud.addresses.map(nameOf).join();
+      url = `http://${address}/devices`;
+      return { address, stop: cloud.stop };
+    },
+    async startDaemon(config) {
+      const daemon = await createDaemon(config, { ...system, clock: deviceClock });
+      return { address: daemon.addresses.map(nameOf).join(), stop: daemon.stop };
+    },
+  });
+  const headers = { Authorization: 'Bearer any', 'Content-Type': 'application/json' };
+  const put = await fetch(`${url}/dev/destinations`, {
+    method: 'PUT',
+    headers: { ...headers, 'If-None-Match': '*' },
+    body: JSON.stringify({ name: 'Pomp 3', destinations: [JAN, EWA] }),
+  });
+  t.equal(put.status, 204);
+  const heardMs = async () => {
+    const { devices } = (await (await fetch(url, { headers })).json()) as {
+      devices: [{ lastHeartbeat: string }?];
+    };
+    return Date.parse(devices[0]?.lastHeartbeat ?? '');
+  };
+  while ((await heardMs()) !== clock.wallMs());
+
+  await clock.advance(DELAY_MS + 9 * SECOND_MS);
+  const mails = () => printed.slice(1);
+  await until(() => mails().length === 2);
+  const dutch = mails().find((mail) => mail.includes('jan@example.com'));
+  t.match(dutch, /Subject: Pomp 3 is offline\n/);
+  t.match(dutch, /Laatste levensteken: 20 november 2026, 10:00 \(UTC\+01:00\)/);
+  const polish = mails().find((mail) => mail.includes('ewa@example.com'));
+  t.match(polish, /Subject: Pomp 3 jest offline\n/);
+  t.match(polish, /Ostatni sygnał: 20 listopada 2026 r\., 10:00 \(UTC\+01:00\)/);
+
+  await clock.advance(22 * MINUTE_MS - DELAY_MS - 9 * SECOND_MS);
+  t.equal(mails().length, 2);
+  await deviceClock.advance(22 * MINUTE_MS);
+  while ((await heardMs()) !== clock.wallMs());
+  await clock.advance(SECOND_MS);
+  await until(() => mails().length === 4);
+  const back = mails().slice(2).join('');
+  t.match(back, /Subject: Pomp 3 is weer online\n/);
+  t.match(back, /Duur van de onderbreking: 22 minuten/);
+  t.match(back, /Czas trwania przerwy: 22 minuty/);
+  await dev.stop();
+  t.match(lines.join(''), /cloud stopped/);
+});
+
+t.test('a dead relay and a killed cloud lose no notification, and double none', async (t) => {
+  const clock = new FakeClock();
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  await using relay = await fakeRelay();
+  const first = await startCloud({ clock, disk, env: { FIELDPOST_RELAY: 'smtp://127.0.0.1:1?tls=never' } });
+  await first.call('PUT', DESTINATIONS, {
+    headers: { 'If-None-Match': '*' },
+    body: { destinations: [JAN, EWA] },
+  });
+  await first.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
+  await clock.advance(DELAY_MS + 9 * SECOND_MS);
+  await until(() => /notified device=pump-3/.test(first.lines.join('')));
+  await until(() => /relay failing/.test(first.lines.join('')));
+  const next = disk.afterKill();
+  await first.stop().catch(() => undefined);
+
+  const env = { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` };
+  await using second = await startCloud({ clock, disk: next, env });
+  await relay.arrived(2);
+  await second.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
+  await clock.advance(SECOND_MS);
+  await relay.arrived(4);
+  t.same(relay.mails.map(({ to: [to] }) => to).sort(), [
+    ...['ewa@example.com', 'ewa@example.com'],
+    ...['jan@example.com', 'jan@example.com'],
+  ]);
+});
