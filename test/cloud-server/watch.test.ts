@@ -296,7 +296,7 @@ async function history(seed: number): Promise<{ bench: Bench; faults: string[] }
 
 t.test('random histories: true, in time, in turn, and at most one pair within a delay', async (t) => {
   const seed = testSeed();
-  for (let n = 0; n < 15; n++) {
+  for (let n = 0; n < 8; n++) {
     const { bench, faults } = await history(seed + n);
     for (const [index, { atMs }] of bench.told.entries()) {
       const isReturn = bench.kinds[index] === 'back';

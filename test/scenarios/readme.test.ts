@@ -7,17 +7,23 @@ import { isBuilt, startDaemon } from '../support/daemon.js';
 
 const EXAMPLE = /<!-- example: (\d+) -->\n```sh\n(.*?)\n```/gs;
 
+/** The example that pulls a plug brings mails only after this test. */
+const PATIENT = { FIELDPOST_CLOUD_SERVER_DELAY: '1h', FIELDPOST_CLOUD_SERVER_STOP_DELAY: '1h' };
+
 t.test('the examples of the README', { skip: isBuilt ? false : 'the program is not built' }, async (t) => {
   const examples = [...readFileSync('README.md', 'utf8').matchAll(EXAMPLE)];
   t.ok(examples.length >= 5, 'there are some');
   // Behind what the line prints curl tells the status.
   const directory = t.testdir({ '.curlrc': 'write-out = "\\n%{http_code}"\n' });
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: join(directory, 'state') }, ['dev']);
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: join(directory, 'state'), ...PATIENT }, ['dev']);
   t.teardown(() => daemon.child.kill('SIGKILL'));
+  const cloudPort = /cloud ready .*:(\d+)/.exec(daemon.lines.join('\n'))?.[1];
   let accepted = 0;
   for (const [, status = '', lines = ''] of examples) {
-    // Only the port is another, as tests run side by side.
-    const script = lines.replaceAll('127.0.0.1:43770', `127.0.0.1:${daemon.port}`);
+    // Only the ports are others, as tests run side by side.
+    const script = lines
+      .replaceAll('127.0.0.1:43770', `127.0.0.1:${daemon.port}`)
+      .replaceAll('127.0.0.1:43780', `127.0.0.1:${cloudPort}`);
     const options = { encoding: 'utf8', env: { ...process.env, CURL_HOME: directory } } as const;
     const output = execFileSync('bash', ['-euo', 'pipefail', '-c', script], options);
     const [, body = '', told] = /^(.*)\n(\d+)$/s.exec(output) ?? [];
