@@ -9,6 +9,10 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const BENCH = fileURLToPath(new URL('.', import.meta.url));
+const busboy = (writeBytes) => (port, stateDir) => ({
+  args: [`${BENCH}peers/busboy.mjs`],
+  env: { PORT: String(port), STATE_DIR: stateDir, WRITE_BYTES: String(writeBytes) },
+});
 const KINDS = {
   fieldpost: (port, stateDir, relayPort) => ({
     args: [`${ROOT}build/dist/main.js`, 'run'],
@@ -19,6 +23,7 @@ const KINDS = {
       // The figures ask for more in the queue than a device is allowed by default.
       FIELDPOST_MAX_QUEUE: '1000000',
       FIELDPOST_MAX_SPOOL: '4GiB',
+      FIELDPOST_MAX_MESSAGE: '1GiB',
       ...(relayPort && { FIELDPOST_RELAY: `smtp://127.0.0.1:${relayPort}?tls=never` }),
     },
   }),
@@ -26,6 +31,8 @@ const KINDS = {
     args: [`${BENCH}peers/bare.mjs`],
     env: { PORT: String(port), STATE_DIR: stateDir },
   }),
+  busboy: busboy(16 * 1024),
+  busboyLarge: busboy(2 ** 20),
   sqlite: (port, stateDir, relayPort) => ({
     args: [`${BENCH}peers/express-sqlite.mjs`],
     env: {

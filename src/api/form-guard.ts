@@ -1,8 +1,8 @@
 /**
  * Stands in front of busboy, which loses parts, takes what only resembles a boundary for one, and waits for ever for
  * the end of some forms (packages.md). The guard finds every delimiter itself, counts, keeps the limits, and hands
- * on a form in which each part is a file named by its number: whatever a client wrote into the header of a part is
- * read here and goes no further. Pure; used by upload.ts.
+ * on a form in which each part is a file named by its number, between boundaries of our own: whatever a client wrote
+ * into the header of a part is read here and goes no further. Pure; used by upload.ts.
  *
  *   preamble → delimiter → header → opening → content → delimiter → … → closing → epilogue   (RFC 2046 §5.1.1)
  */
@@ -41,6 +41,7 @@ export class FormGuard {
   /** Octets of the contents of all files. */
   fileBytes = 0;
   readonly #delimiter: Buffer;
+  readonly #inner: Buffer;
   readonly #limits: FormLimits;
   #state: State = 'preamble';
   /** What cannot be judged before more has come. A form may begin with a boundary: then this is its line break. */
@@ -50,7 +51,9 @@ export class FormGuard {
   #frameBytes = -LINE_END.length;
   #out: Buffer[] = [];
 
-  constructor(boundary: string, limits: FormLimits) {
+  /** `inner` is the boundary of the form that is handed on; it must be one that no client can know. */
+  constructor(boundary: string, inner: string, limits: FormLimits) {
+    this.#inner = Buffer.from(`\r\n--${inner}`, 'latin1');
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
     this.#limits = limits;
   }
@@ -130,7 +133,7 @@ export class FormGuard {
     if (bytes[at] === DASH) {
       if (at + 1 === bytes.length) return null;
       if (bytes[at + 1] !== DASH) throw this.#pretender();
-      this.#hand(this.#delimiter, '--\r\n');
+      this.#hand('--\r\n');
       this.#state = 'closing';
       this.#countFrame(2);
       return at + 2;
@@ -155,7 +158,6 @@ export class FormGuard {
     const header = parsePartHeader(bytes.subarray(at + LINE_END.length, end + LINE_END.length));
     if (header.file !== null && header.file.name !== '') this.#countFile();
     this.#hand(
-      this.#delimiter,
       `\r\nContent-Disposition: form-data; name="${this.parts.length}"\r\nContent-Type: application/octet-stream\r\n\r\n`,
     );
     this.parts.push({ ...header, bytes: 0 });
@@ -189,8 +191,8 @@ export class FormGuard {
     return end < bytes.length ? end : null;
   }
 
-  #hand(bytes: Buffer, text: string): void {
-    this.#out.push(bytes, Buffer.from(text, 'latin1'));
+  #hand(text: string): void {
+    this.#out.push(this.#inner, Buffer.from(text, 'latin1'));
   }
 
   #countContent(content: Buffer): void {

@@ -3,10 +3,11 @@
  * that knows busboy, which sees nothing but what form-guard.ts hands on. post.ts uses it.
  */
 import { isUtf8 } from 'node:buffer';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import busboy from 'busboy';
+import { KIB } from '../limits.js';
 import type { Attachment } from '../message/message.js';
 import type { Upload } from '../store/store.js';
 import type { Exchange } from './exchange.js';
@@ -38,8 +39,11 @@ export interface FormTerms extends FormLimits {
 
 /** The name of a file that came without one. */
 const UNNAMED = 'attachment';
-/** What may wait between busboy and the disk; below that a chunk costs more than its copy. */
-const WAITING_BYTES = 256 * 1024;
+/** What may wait in front of busboy, and behind it: what a socket gives at once, and the next while that is written. */
+const FORM_WAITING_BYTES = 128 * KIB;
+const FILE_WAITING_BYTES = 64 * KIB;
+/** Of the boundary that busboy looks for: the longer, the faster it is, and nobody guesses it. */
+const BOUNDARY_BYTES = 64;
 
 /**
  * Takes the body in. Throws malformed-multipart, too-large, unsupported-media-type, invalid what the store throws, and as receiveBody does. The files are then the upload's to discard; none is being written any more.
@@ -73,12 +77,13 @@ class Intake {
   constructor(exchange: Exchange, terms: FormTerms) {
     this.#exchange = exchange;
     this.#terms = terms;
-    this.#guard = new FormGuard(terms.boundary, terms);
+    const boundary = randomBytes(BOUNDARY_BYTES).toString('hex');
+    this.#guard = new FormGuard(terms.boundary, boundary, terms);
     // The guard keeps all limits; busboy's own cut off in silence, and some do nothing.
     this.#parser = busboy({
-      headers: { 'content-type': `multipart/form-data; boundary="${terms.boundary}"` },
-      highWaterMark: WAITING_BYTES,
-      fileHwm: WAITING_BYTES,
+      headers: { 'content-type': `multipart/form-data; boundary="${boundary}"` },
+      highWaterMark: FORM_WAITING_BYTES,
+      fileHwm: FILE_WAITING_BYTES,
     })
       .on('file', (name, content) => this.#onPart(Number(name), content))
       .on('error', this.#break);
@@ -167,13 +172,32 @@ class Intake {
   }
 }
 
-/** The content of a part; throws before its end if that is not as many octets as the guard has seen go by. */
+/**
+ * The content of a part, piece by piece as busboy gives it: Node's own iterator would copy the pieces together.
+ * Throws before its end if that is not as many octets as the guard has seen go by.
+ */
 async function* allOf(content: Readable, part: Part): AsyncGenerator<Buffer, void, void> {
+  let waiting: Buffer | null = null;
+  let wake: () => void = () => undefined;
+  content.pause().on('data', (chunk: Buffer) => {
+    waiting = chunk;
+    content.pause();
+    wake();
+  });
+  content.once('close', () => wake());
   let bytes = 0;
-  for await (const chunk of content as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
+  while (!content.closed) {
+    await new Promise<void>((resolve) => {
+      wake = resolve;
+      content.resume();
+    });
+    const chunk: Buffer | null = waiting;
+    waiting = null;
+    if (chunk === null) continue;
+    bytes += (chunk as Buffer).length;
     yield chunk;
   }
+  if (content.errored) throw content.errored;
   if (bytes !== part.bytes) throw unread();
 }
 
