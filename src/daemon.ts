@@ -8,15 +8,12 @@ import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
 import type { Config, ListenConfig } from './config.js';
 import { linkView, openCloud } from './daemon/cloud.js';
+import { Mails } from './daemon/mails.js';
 import { type Doing, statusLine } from './daemon/status-line.js';
 import { Gateway } from './delivery/gateway.js';
 import { Delivery, type Legacy } from './delivery/loop.js';
 import { FieldpostError, wordsOf } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
-import { domainOf, needsSmtpUtf8 } from './message/address.js';
-import type { Email, EmailContent } from './message/message.js';
-import { wallMsOf } from './message/stamp.js';
-import { render } from './mime/letter.js';
 import { openStore, type StoreOptions } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
 import { openListeners } from './system/listen.js';
@@ -61,7 +58,8 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     keepFailedMs: config.keepFailedMs,
     budget: live,
   });
-  let delivery = createDelivery(live, system, store);
+  const mails = new Mails(live, store, clock);
+  let delivery = createDelivery(live, system, store, mails);
   const wake = () => {
     delivery.wake();
     gateway.wake();
@@ -97,6 +95,8 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       cloud?.link.wake();
     },
     relayState: () => delivery.relayState(),
+    mailLimitBytes: () => mails.limitBytes,
+    mailBytes: (draft) => mails.bytesOf(draft),
     linkState: () => linkView(cloud, gateway),
     outcomes: () => added(delivery.outcomes, gateway.outcomes),
     clockTrusted: () => clock.trust() !== 'wrong',
@@ -123,7 +123,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
         Object.assign(live, values);
         if (followers.has('delivery')) {
           const unrecorded = await delivery.stop();
-          delivery = createDelivery(live, system, store, { unrecorded, outcomes: delivery.outcomes });
+          delivery = createDelivery(live, system, store, mails, { unrecorded, outcomes: delivery.outcomes });
           delivery.start();
         }
         return { taken, waiting };
@@ -176,7 +176,13 @@ export async function inOrder(
  * Delivery of what is in `store`, through the relays of the configuration. `before` is what the delivery that this one
  * replaces leaves to it.
  */
-export function createDelivery(config: Config, system: System, store: Store, before: Legacy = {}): Delivery {
+export function createDelivery(
+  config: Config,
+  system: System,
+  store: Store,
+  mails = new Mails(config, store, system.clock),
+  before: Legacy = {},
+): Delivery {
   const { clock } = system;
   const session = {
     password: config.relayPassword,
@@ -185,7 +191,6 @@ export function createDelivery(config: Config, system: System, store: Store, bef
     timeoutMs: config.smtpTimeoutMs,
     clock,
   };
-  const domain = domainOf(config.from);
   return new Delivery({
     store,
     config,
@@ -194,23 +199,11 @@ export function createDelivery(config: Config, system: System, store: Store, bef
     open: async (relay) => {
       // Loaded with the first connection: a daemon that waits for a link need not carry TLS about.
       const { openSession } = await import('./delivery/smtp-session.js');
-      return openSession({ relay, ...session });
+      const opened = await openSession({ relay, ...session });
+      mails.heard(relay, opened.sizeLimit);
+      return opened;
     },
-    render: (message: Email, content: EmailContent) => {
-      const { size, bytes } = render({
-        from: config.from,
-        to: message.destination,
-        content,
-        messageId: `${message.id}.${store.storeId}@${domain}`,
-        dateMs: clock.trust() === 'wrong' ? null : wallMsOf(message.accepted, clock, store.boots),
-        attachments: message.attachments.map((attachment) => ({
-          ...attachment,
-          open: () => store.openAttachment(attachment),
-        })),
-      });
-      const smtpUtf8 = needsSmtpUtf8(config.from) || needsSmtpUtf8(message.destination);
-      return { size, smtpUtf8, content: bytes };
-    },
+    render: (message, content) => mails.parcel(message, content),
   });
 }
 

@@ -115,6 +115,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/api/openapi.ts': 'test/api/server.test.ts',
   'src/api/form-guard.ts': 'test/api/upload.test.ts',
   'src/api/form-part.ts': 'test/api/upload.test.ts',
+  'src/api/mail-size.ts': 'test/api/upload.test.ts',
   'src/api/post.ts': 'test/api/messages.test.ts',
   'src/api/problem.ts': 'test/api/server.test.ts',
   'src/api/receive.ts': 'test/api/server.test.ts',

@@ -2,6 +2,7 @@
  * What the composition root hands to the api: the other rooms are known here only by these functions.
  */
 import type { Config } from '../config.js';
+import type { EmailDraft } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
@@ -26,6 +27,10 @@ export interface ApiParts {
   edited(): void;
   syncState(): SyncState;
   relayState(): RelayState;
+  /** Octets of the largest mail that a relay takes; null where that is not known. */
+  mailLimitBytes(): number | null;
+  /** Octets of the mail that this draft will be. */
+  mailBytes(draft: EmailDraft): number;
   /** Null: no cloud is configured. */
   linkState(): LinkState | null;
   outcomes(): Outcomes;

@@ -6,13 +6,14 @@ import { type Fault, FieldpostError } from '../errors.js';
 import { FORM_FRAME_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
 import { invalidMessage, parseDrafts, parseEmail } from '../message/draft.js';
 import type { Draft } from '../message/message.js';
-import type { Accepted, Upload } from '../store/store.js';
+import type { Accepted } from '../store/store.js';
 import { checkNotEncoded, readJson } from './body.js';
 import type { Exchange } from './exchange.js';
 import { tooLargeMessage } from './form-guard.js';
 import { boundaryOf, TEXT_FIELDS } from './form-part.js';
+import { checkDeclared, checkFiles, checkMails } from './mail-size.js';
 import type { ApiContext } from './parts.js';
-import { type Form, type FormFile, receiveForm } from './upload.js';
+import { type Form, type FormFile, type FormTerms, receiveForm } from './upload.js';
 
 export const POST_HEADERS = {
   'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
@@ -67,12 +68,11 @@ async function alone(
   }
 }
 
-async function takeJson(
-  exchange: Exchange,
-  { store, settings }: ApiContext,
-  key: string | null,
-): Promise<Posted> {
+async function takeJson(exchange: Exchange, context: ApiContext, key: string | null): Promise<Posted> {
+  const { store, settings } = context;
   const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), settings);
+  // What was accepted before is answered as before.
+  if (key === null || store.recall(key) === null) checkMails(drafts, context);
   const keyed = key === null ? null : { key, hash: hashOf(drafts, []) };
   return { drafts, ...(await store.accept(drafts, keyed)) };
 }
@@ -85,40 +85,53 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
   if (exchange.declaredBytes > settings.maxMessageBytes + FORM_FRAME_BYTES_MAX) {
     throw tooLargeMessage(settings.maxMessageBytes);
   }
+  const { maxAttachments, maxMessageBytes } = settings;
+  const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes };
   const before = key === null ? null : store.recall(key);
-  const upload = before === null ? await store.upload(exchange.declaredBytes) : NOWHERE;
+  if (before !== null) return await replayForm(exchange, before, { ...terms, ...NOWHERE });
+  checkDeclared(exchange.declaredBytes, context);
+  const upload = await store.upload(exchange.declaredBytes);
   try {
-    const { maxAttachments, maxMessageBytes } = settings;
     const form = await receiveForm(exchange, {
-      boundary,
+      ...terms,
       upload,
-      isSummed: key !== null,
-      maxAttachments,
-      maxMessageBytes,
+      checkFiles: (bytes) => checkFiles(bytes, context),
     });
     const drafts = [draftOf(form)];
+    checkMails(drafts, context);
     // The room it kept in the queue is for this very message.
     if (form.files.length === 0) await upload.discard();
-    const hash = key === null ? '' : hashOf(drafts, form.files);
-    if (before === null)
-      return { drafts, ...(await store.accept(drafts, key === null ? null : { key, hash })) };
-    if (before.hash === hash) return { drafts, ids: before.ids, replayed: true };
-    throw new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
-      hint: 'use a new key for a new message',
-    });
+    const keyed = key === null ? null : { key, hash: hashOf(drafts, form.files) };
+    return { drafts, ...(await store.accept(drafts, keyed)) };
   } finally {
     await upload.discard();
   }
 }
 
-/** Where the files of a form go that was accepted before: they are only looked at. */
-const NOWHERE: Upload = {
-  async add(file, source) {
-    let size = 0;
-    for await (const chunk of source) size += chunk.length;
-    return { ...file, id: '', size, crc: 0 };
+/** Answers a form as the one before with its key was answered, if it is the same. Nothing of it is stored. */
+async function replayForm(
+  exchange: Exchange,
+  before: { readonly ids: readonly string[]; readonly hash: string },
+  terms: FormTerms,
+): Promise<Posted> {
+  const form = await receiveForm(exchange, terms);
+  const drafts = [draftOf(form)];
+  if (before.hash === hashOf(drafts, form.files)) return { drafts, ids: before.ids, replayed: true };
+  throw new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
+    hint: 'use a new key for a new message',
+  });
+}
+
+/** Where the files of a form go that are only looked at. */
+const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles'> = {
+  upload: {
+    async add(file, source) {
+      let size = 0;
+      for await (const chunk of source) size += chunk.length;
+      return { ...file, id: '', size, crc: 0 };
+    },
   },
-  discard: async () => undefined,
+  checkFiles: () => undefined,
 };
 
 /** The email that a form is. Throws invalid with all faults, each at the name of its field. */

@@ -35,6 +35,8 @@ export interface FormTerms extends FormLimits {
   readonly upload: Pick<Upload, 'add'>;
   /** True if the sums of the files are wanted. */
   readonly isSummed: boolean;
+  /** Throws if so many octets of files are more than can be delivered. */
+  readonly checkFiles: (bytes: number) => void;
 }
 
 /** The name of a file that came without one. */
@@ -46,7 +48,8 @@ const FILE_WAITING_BYTES = 64 * KIB;
 const BOUNDARY_BYTES = 64;
 
 /**
- * Takes the body in. Throws malformed-multipart, too-large, unsupported-media-type, invalid what the store throws, and as receiveBody does. The files are then the upload's to discard; none is being written any more.
+ * Takes the body in. Throws malformed-multipart, too-large, unsupported-media-type, invalid what the store and
+ * `checkFiles` throw, and as receiveBody does. The files are then the upload's to discard; none is being written any more.
  */
 export async function receiveForm(exchange: Exchange, terms: FormTerms): Promise<Form> {
   const intake = new Intake(exchange, terms);
@@ -112,6 +115,7 @@ class Intake {
   #take(chunk: Buffer): Promise<void> | void {
     const parser = this.#parser;
     for (const bytes of this.#guard.push(chunk)) parser.write(bytes);
+    this.#terms.checkFiles(this.#guard.fileBytes);
     if (parser.writableNeedDrain) return new Promise((resolve) => parser.once('drain', resolve));
   }
 

@@ -509,6 +509,52 @@ test('each limit: exactly, and one more', async (t) => {
   isRefused(t, await postBody(none, bodyOf([...NEEDED, FILE])), 413, 'too-large', /more than 0 files/);
 });
 
+test('what no relay would take is refused, once the relays have told', async (t) => {
+  let limit: number | null = null;
+  const start = () => startApi({ mailLimitBytes: () => limit });
+  const file = (bytes: number) => bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(bytes, 'x') }]);
+  const rest = 'Hi'.length;
+  const words = (bytes: number) =>
+    new RegExp(`${bytes} bytes or more on its way, and the relay takes at most ${limit} `);
+  // 57 octets are a line of 78, as base64.
+  limit = 780_000 + rest;
+  await using api = await start();
+  t.equal((await postBody(api, file(570_000))).status, 202, 'exactly');
+  await using refusing = await start();
+  isRefused(t, await postBody(refusing, file(570_001)), 413, 'too-large', words(780_006));
+  isClean(t, refusing);
+  const plain = (chars: number) => [
+    { type: 1, destination: 'john@example.com', subject: 'Hi', plain: 'x'.repeat(chars) },
+  ];
+  limit = 100_000;
+  t.equal((await api.post(plain(100_000 - rest))).status, 202);
+  isRefused(t, await refusing.post(plain(100_001 - rest)), 413, 'too-large', words(100_001));
+  isRefused(
+    t,
+    await refusing.post([...plain(1), ...plain(100_001 - rest)]),
+    413,
+    'too-large',
+    words(100_001),
+  );
+  // Files alone are enough, before they have come whole.
+  await using client = await refusing.connect();
+  client.write(requestText('POST', MESSAGES, FORM, 1_000_000));
+  client.write(file(500_000).subarray(0, -50));
+  isRefused(t, await client.answer(), 413, 'too-large', /the relay takes at most 100000/);
+  // So is what is declared, before a byte.
+  await using early = await refusing.connect();
+  early.write(requestText('POST', MESSAGES, { ...FORM, Expect: '100-continue' }, 2_000_000));
+  isRefused(t, await early.answer(), 413, 'too-large', /the relay takes at most 100000/);
+  isClean(t, refusing);
+  // What was accepted before the relay had told is answered as it was.
+  limit = null;
+  const key = { 'Idempotency-Key': 'k' };
+  const first = await postBody(refusing, file(570_001), { headers: key });
+  t.equal(first.status, 202);
+  limit = 1;
+  t.equal((await postBody(refusing, file(570_001), { headers: key })).json[0].id, first.json[0].id);
+});
+
 test('what can be refused at once is, before the body and before 100 Continue', async (t) => {
   const full = new FieldpostError('queue-full', 'The queue is full');
   const cases: [failure: FieldpostError | null, headers: Record<string, string>, status: number][] = [

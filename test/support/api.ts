@@ -11,6 +11,7 @@ import type { Http } from '../../src/api/http.js';
 import type { ApiParts } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
 import type { ListenConfig } from '../../src/config.js';
+import { base64Octets } from '../../src/mime/base64.js';
 import { type Listeners, openListeners } from '../../src/system/listen.js';
 import { createLog } from '../../src/system/log.js';
 import { FakeClock, settled } from './clock.js';
@@ -55,7 +56,9 @@ export interface CallOptions {
 }
 
 export interface StartOptions
-  extends Partial<Pick<ApiParts, 'patience' | 'relayState' | 'linkState' | 'syncState' | 'clockTrusted'>> {
+  extends Partial<
+    Pick<ApiParts, 'mailLimitBytes' | 'patience' | 'relayState' | 'linkState' | 'syncState' | 'clockTrusted'>
+  > {
   readonly settings?: Partial<ApiParts['settings']>;
   readonly listen?: ListenConfig;
   readonly store?: MemoryStore;
@@ -94,6 +97,11 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     relayState:
       options.relayState ?? (() => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' })),
     linkState: options.linkState ?? (() => null),
+    mailLimitBytes: options.mailLimitBytes ?? (() => null),
+    // As little as is enough to see that it is asked: all of the content, as it is.
+    mailBytes: ({ content, attachments }) =>
+      Buffer.byteLength(Object.values(content).join('')) +
+      attachments.reduce((sum, { size }) => sum + base64Octets(size), 0),
     outcomes: () => ({ sent: 3, deferred: 2, failed: 1, expired: 0 }),
     clockTrusted: options.clockTrusted ?? (() => true),
     ...(options.patience && { patience: options.patience }),

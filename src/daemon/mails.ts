@@ -1,0 +1,78 @@
+/**
+ * Mails as they go over the wire, and how large the relays take them: what delivery sends, and what the api refuses
+ * at the door because no relay would take it. Built by daemon.ts.
+ */
+import type { Config, RelayConfig } from '../config.js';
+import type { Parcel } from '../delivery/courier.js';
+import { domainOf, needsSmtpUtf8 } from '../message/address.js';
+import type { Attachment, Email, EmailContent, EmailDraft } from '../message/message.js';
+import { wallMsOf } from '../message/stamp.js';
+import { render } from '../mime/letter.js';
+import type { Store } from '../store/store.js';
+import type { Clock } from '../system/clock.js';
+
+/** All ids are as long as this. */
+const SOME_ID = '0'.repeat(15);
+
+/** The mails of one daemon; `config` may change under it. */
+export class Mails {
+  readonly #config: Pick<Config, 'from' | 'relays'>;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  /** What each relay said last; null: that it has no limit. */
+  readonly #limits = new Map<string, number | null>();
+
+  constructor(config: Pick<Config, 'from' | 'relays'>, store: Store, clock: Clock) {
+    this.#config = config;
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** The message, ready to be sent. */
+  parcel(message: Email, content: EmailContent): Parcel {
+    const store = this.#store;
+    const isWrong = this.#clock.trust() === 'wrong';
+    const dateMs = isWrong ? null : wallMsOf(message.accepted, this.#clock, store.boots);
+    const open = (attachment: Attachment) => store.openAttachment(attachment);
+    const { size, bytes } = this.#render({ ...message, content }, message.id, dateMs, open);
+    const smtpUtf8 = needsSmtpUtf8(this.#config.from) || needsSmtpUtf8(message.destination);
+    return { size, smtpUtf8, content: bytes };
+  }
+
+  /** Octets of the mail that the draft will be. */
+  bytesOf(draft: EmailDraft): number {
+    return this.#render(draft, SOME_ID, this.#clock.wallMs(), unread).size;
+  }
+
+  /** A relay has said how large a mail it takes (RFC 1870). */
+  heard({ host, port }: RelayConfig, limitBytes: number | null): void {
+    this.#limits.set(`${host}:${port}`, limitBytes);
+  }
+
+  /** The largest mail that a relay takes; null while one of them may take any. */
+  get limitBytes(): number | null {
+    const { relays } = this.#config;
+    const limits = relays.map(({ host, port }) => this.#limits.get(`${host}:${port}`) ?? null);
+    return limits.length === 0 || limits.includes(null) ? null : Math.max(...(limits as number[]));
+  }
+
+  #render(
+    { destination, content, attachments }: Pick<EmailDraft, 'destination' | 'content' | 'attachments'>,
+    id: string,
+    dateMs: number | null,
+    open: (attachment: Attachment) => AsyncIterable<Buffer>,
+  ) {
+    const { from } = this.#config;
+    return render({
+      from,
+      to: destination,
+      content,
+      messageId: `${id}.${this.#store.storeId}@${domainOf(from)}`,
+      dateMs,
+      attachments: attachments.map((attachment) => ({ ...attachment, open: () => open(attachment) })),
+    });
+  }
+}
+
+/** For a mail of which only the size is asked. */
+async function* unread(): AsyncGenerator<Buffer, void, void> {}

@@ -1,0 +1,65 @@
+/** The size that is told before a message has an id is that of its mail, and the relays' limits are put together. */
+import t from 'tap';
+import type { RelayConfig } from '../../src/config.js';
+import { Mails } from '../../src/daemon/mails.js';
+import type { Address } from '../../src/message/address.js';
+import type { Email, EmailContent } from '../../src/message/message.js';
+import { FakeClock } from '../support/clock.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { openOn } from '../support/store.js';
+
+const relay = (host: string): RelayConfig => ({ host, port: 25, tls: 'never', user: null });
+const from = 'device@example.com' as Address;
+
+t.test('the size of a mail, before and after it is accepted', async (t) => {
+  const clock = new FakeClock();
+  const { store } = await openOn(new FaultyDisk({ directories: ['/var/lib'] }), 1, { clock });
+  const mails = new Mails({ from, relays: [] }, store, clock);
+  const upload = await store.upload(0);
+  const file = await upload.add(
+    { name: 'Prüfung.csv', type: 'text/csv' },
+    (async function* () {
+      yield Buffer.alloc(1000, 'é');
+    })(),
+  );
+  const draft = {
+    type: 1 as const,
+    destination: 'john@example.com' as Address,
+    content: { subject: 'Grüße', plain: 'é\r\n'.repeat(100), html: '<b>' },
+    attachments: [file],
+    ignored: [],
+  };
+  const told = mails.bytesOf(draft);
+  const {
+    ids: [id = ''],
+  } = await store.accept([draft], null);
+  const message = store.get(id) as Email;
+  const { size, content } = mails.parcel(message, (await store.content(message)) as EmailContent);
+  t.equal(told, size);
+  let bytes = 0;
+  for await (const chunk of content as AsyncIterable<Buffer>) bytes += chunk.length;
+  t.equal(bytes, size);
+  await store.close();
+});
+
+t.test('the largest mail that a relay takes', async (t) => {
+  const clock = new FakeClock();
+  const { store } = await openOn(new FaultyDisk({ directories: ['/var/lib'] }), 1, { clock });
+  const [a, b] = [relay('a.example'), relay('b.example')];
+  const config = { from, relays: [] as RelayConfig[] };
+  const mails = new Mails(config, store, clock);
+  t.equal(mails.limitBytes, null, 'there is no relay');
+  config.relays = [a];
+  t.equal(mails.limitBytes, null, 'it has said nothing yet');
+  mails.heard(a, 1000);
+  t.equal(mails.limitBytes, 1000);
+  config.relays = [a, b];
+  t.equal(mails.limitBytes, null, 'the other may take more');
+  mails.heard(b, 3000);
+  t.equal(mails.limitBytes, 3000);
+  mails.heard(b, null);
+  t.equal(mails.limitBytes, null, 'it takes any');
+  mails.heard(b, 10);
+  t.equal(mails.limitBytes, 1000);
+  await store.close();
+});
