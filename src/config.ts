@@ -48,7 +48,7 @@ export interface CloudServerConfig {
   /** A silence as long as this is an outage; the second is for a device that has said it was stopping. */
   readonly delayMs: number;
   readonly stopDelayMs: number;
-  /** Where SMS, phone and push messages are posted; null: they are held. */
+  /** Where SMS, phone and push messages are posted; null: they are not taken. */
   readonly webhook: string | null;
   /** IANA name of the zone in which people are told times. */
   readonly timeZone: string;

@@ -157,7 +157,7 @@ async function start(
     clock,
     print: (text) => process.stdout.write(text),
     startDaemon: async (devConfig) => inDev(await createDaemon(devConfig, system)),
-    startCloud: async (devConfig) => inDev(await createCloud(devConfig, system)),
+    startCloud: async (devConfig, send) => inDev(await createCloud(devConfig, system, send)),
   });
   return { stop, daemon: null };
 }

@@ -6,10 +6,12 @@
  *   presence.json                what is known of the devices, and what people are still to be told
  *   outbox/                      the store of what is on its way to people, and the lock of all this
  */
+import assert from 'node:assert';
 import { dirname, join } from 'node:path';
 import { createHttp } from '../api/http.js';
 import type { Config, ListenConfig } from '../config.js';
 import { createDelivery, inOrder, nameOf, type System } from '../daemon.js';
+import { Gateway } from '../delivery/gateway.js';
 import { systemCodeOf } from '../errors.js';
 import { CLOUD_KEYS_AGE_MS, KEYS_HELD_MAX, STOP_REQUESTS_MS } from '../limits.js';
 import { openStore } from '../store/journaled-store.js';
@@ -19,6 +21,7 @@ import { CLOUD_ROUTES, type CloudParts } from './calls.js';
 import { Documents } from './documents.js';
 import { Post } from './post.js';
 import { Watch } from './watch.js';
+import { createWebhook, type SendShort } from './webhook.js';
 
 /** Devices are to report so often within their delay: two reports may be lost without anybody being alarmed. */
 const HEARTBEATS_PER_DELAY = 3;
@@ -33,9 +36,10 @@ export interface Cloud {
 
 /**
  * Starts the cloud. Resolves when devices are answered; rejects with FieldpostError (`already-running`,
- * `unavailable`) or what the disk says, with nothing left running.
+ * `unavailable`) or what the disk says, with nothing left running. `shortWay` takes SMS, phone and push messages in
+ * place of the webhook of the configuration.
  */
-export async function createCloud(config: Config, system: System): Promise<Cloud> {
+export async function createCloud(config: Config, system: System, shortWay?: SendShort): Promise<Cloud> {
   const { clock, log, disk } = system;
   const { listen, keys, timeZone, delayMs } = config.cloudServer;
   const directory = join(config.stateDir, 'cloud');
@@ -51,7 +55,21 @@ export async function createCloud(config: Config, system: System): Promise<Cloud
     const delivery = createDelivery(config, system, store);
     const documents = await Documents.open(disk, join(directory, 'documents'), log);
     await keepNames(disk, directory, config.stateDir);
-    const post = new Post({ store, documents, nudge: () => delivery.nudge(), timeZone, log });
+    const webhook = shortWay ? null : await openWebhook(config, system);
+    const send = shortWay ?? webhook?.send;
+    const gateway = new Gateway({
+      store,
+      config,
+      ...system,
+      // Without a way out nothing is taken; what was taken when there was one grows old, and that is told.
+      send: send ?? (() => assert.fail('there is no webhook')),
+      isOnline: () => send !== undefined,
+    });
+    const nudge = () => {
+      delivery.nudge();
+      gateway.nudge();
+    };
+    const post = new Post({ store, documents, nudge, timeZone, takesShort: send !== undefined, log });
     const watch = await Watch.open({
       disk,
       directory,
@@ -66,6 +84,7 @@ export async function createCloud(config: Config, system: System): Promise<Cloud
     const http = createCloudHttp(parts, config, system);
     const listeners = await openListeners(listen, ({ kind }) => http.makeServer(kind));
     delivery.start();
+    gateway.start();
     watch.start();
     log.info('cloud ready', { listen: listeners.addresses.map(nameOf).join(','), devices: keys?.size });
     return {
@@ -75,7 +94,8 @@ export async function createCloud(config: Config, system: System): Promise<Cloud
           async () => log.info('cloud stopping'),
           async () => void (await Promise.all([listeners.close(), http.stop(STOP_REQUESTS_MS)])),
           () => watch.stop(),
-          async () => void (await delivery.stop()),
+          async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
+          async () => webhook?.close(),
           () => store.close(),
           async () => log.info('cloud stopped'),
         ]),
@@ -84,6 +104,14 @@ export async function createCloud(config: Config, system: System): Promise<Cloud
     await store.close();
     throw error;
   }
+}
+
+/** Null where none is configured; then nothing of it is loaded either. */
+async function openWebhook({ cloudServer: { webhook: url } }: Config, { clock }: System) {
+  if (url === null) return null;
+  const { openHttps } = await import('../system/https.js');
+  const https = openHttps({ ca: null, clientCertificate: null, clock });
+  return { send: createWebhook({ url, send: https.send, clock }), close: () => https.close() };
 }
 
 /** What lies in a directory lasts only if its own name, and those above it, do. */

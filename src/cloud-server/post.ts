@@ -4,15 +4,16 @@
  * cloud.ts.
  */
 import { createHash } from 'node:crypto';
-import { FieldpostError } from '../errors.js';
+import type { Entry } from '../destinations/destination.js';
+import { type Fault, FieldpostError } from '../errors.js';
 import type { Address } from '../message/address.js';
-import { parseDrafts } from '../message/draft.js';
-import { type Draft, NO_ATTACHMENTS } from '../message/message.js';
+import { invalidMessage, parseShortMessage } from '../message/draft.js';
+import { type Draft, NO_ATTACHMENTS, type ShortContent, type ShortDraft } from '../message/message.js';
 import type { StorageState, Store } from '../store/store.js';
 import type { Log } from '../system/log.js';
 import { deviceNameOf, entriesOf } from './document.js';
 import type { Documents } from './documents.js';
-import { type Happening, textOf } from './texts.js';
+import { type Happening, type Text, textOf } from './texts.js';
 
 /** What it is given. */
 export interface PostOptions {
@@ -21,8 +22,13 @@ export interface PostOptions {
   /** Tells delivery that there is something to do. */
   readonly nudge: () => void;
   readonly timeZone: string;
+  /** False: there is no way for anything but mail. */
+  readonly takesShort: boolean;
   readonly log: Log;
 }
+
+/** With the device that the message is from, or about: for whoever resolves a placeholder. */
+type DeviceContent = ShortContent & { readonly device: string };
 
 /** The way out. */
 export class Post {
@@ -42,45 +48,66 @@ export class Post {
    * happening told again is told once. Rejects as Store.accept does.
    */
   async tell(id: string, happening: Happening): Promise<void> {
-    const { store, documents, nudge, timeZone, log } = this.#options;
+    const { store, documents, nudge, timeZone, takesShort, log } = this.#options;
     const document = documents.get(id)?.document ?? { destinations: [] };
     const name = deviceNameOf(document, id);
-    const drafts = entriesOf(document).map(({ type, destination, lang }) => {
-      const { subject, plain, short } = textOf(lang, name, happening, timeZone);
-      return type === 1 ? emailOf(destination, subject, plain) : emailOf(destination, subject, short);
-    });
-    if (drafts.length === 0) return;
+    const entries = entriesOf(document);
+    const reached = entries.filter(({ type }) => type === 1 || takesShort);
+    const drafts = reached.map((entry) => draftFor(entry, id, textOf(entry.lang, name, happening, timeZone)));
+    const fields = { device: id, kind: happening.kind, unreachable: entries.length - drafts.length };
+    if (drafts.length === 0) return log.info('notified', fields);
     // What it says may differ from the first time, if the document was changed between.
     const key = `presence ${id} ${happening.kind} ${happening.sinceMs}`;
     const { ids } = await store.accept(drafts, { key, hash: key });
-    log.info('notified', { device: id, kind: happening.kind, ids: ids.join(',') });
+    log.info('notified', { ...fields, ids: ids.join(',') });
     nudge();
   }
 
   /**
-   * Takes a message of a device; gives its id, or the one that came with this key before. Resolves once it is on
-   * stable storage. Throws malformed-request, invalid, and what Store.accept throws.
+   * Takes a message of a device; gives its id. Resolves once it is on stable storage. Throws malformed-request,
+   * invalid, unavailable where there is no way out for it, and what Store.accept throws.
    */
   async take(device: string, key: string | string[] | undefined, body: unknown): Promise<string> {
-    const { store, nudge } = this.#options;
+    const { store, nudge, takesShort } = this.#options;
     const { id } = (body ?? {}) as { id?: unknown };
     if (typeof id !== 'string' || id !== key) {
       throw new FieldpostError('malformed-request', "The Idempotency-Key must be the message's id");
     }
-    const drafts = parseDrafts([body], { maxBatch: 1, cloud: null });
-    const hash = createHash('sha256').update(JSON.stringify(drafts)).digest('hex');
-    await store.accept(drafts, { key: `message ${device} ${id}`, hash });
+    const draft = parseMessage(body as Readonly<Record<string, unknown>>, device);
+    if (!takesShort) {
+      throw new FieldpostError('unavailable', 'This cloud has no way to send SMS, phone and push messages', {
+        hint: 'see FIELDPOST_CLOUD_SERVER_WEBHOOK',
+      });
+    }
+    const { type, destination, content } = draft;
+    const hash = createHash('sha256')
+      .update(JSON.stringify([type, destination, content]))
+      .digest('hex');
+    await store.accept([draft], { key: `message ${device} ${id}`, hash });
     nudge();
     return id;
   }
 }
 
-function emailOf(to: string, subject: string, plain: string): Draft {
-  return {
-    type: 1,
-    destination: to as Address,
-    content: { subject, plain: plain.replaceAll('\n', '\r\n'), html: '' },
-    attachments: NO_ATTACHMENTS,
-    ignored: [],
-  };
+function draftFor(entry: Entry, device: string, { subject, plain, short }: Text): Draft {
+  const { type, destination } = entry;
+  const rest = { attachments: NO_ATTACHMENTS, ignored: [] };
+  if (type === 1) {
+    const content = { subject, plain: plain.replaceAll('\n', '\r\n'), html: '' };
+    return { type, destination: destination as Address, content, ...rest };
+  }
+  const content: DeviceContent = { device, message: short, ...(type === 4 && { title: subject }) };
+  return { type, destination, content, ...rest };
+}
+
+function parseMessage(body: Readonly<Record<string, unknown>>, device: string): ShortDraft {
+  const faults: Fault[] = [];
+  const report = (field: string, detail: string) => faults.push({ pointer: `/${field}`, detail });
+  const { type } = body;
+  const isShort = type === 2 || type === 3 || type === 4;
+  if (!isShort) report('type', 'must be the integer 2 (SMS), 3 (phone) or 4 (push); mail goes by a relay');
+  const draft = parseShortMessage(isShort ? type : 4, body, report);
+  if (faults.length > 0) throw invalidMessage(faults);
+  const content: DeviceContent = { ...draft.content, device };
+  return { ...draft, content };
 }

@@ -37,7 +37,7 @@ export const CLOUD_SERVER_SETTINGS = {
   ),
   FIELDPOST_CLOUD_SERVER_WEBHOOK: optional(
     webhookUrl,
-    'none: such messages are held',
+    'none: such messages are not taken',
     (config) => maskPath(config.cloudServer.webhook),
     'Where the reference cloud posts SMS, phone and push messages.',
     { secret: true },

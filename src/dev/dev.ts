@@ -9,7 +9,7 @@ import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import { openCatcher } from './catcher.js';
 import { openMailbox } from './mailbox.js';
-import { showMail } from './show.js';
+import { type ShownMessage, showMail, showShort } from './show.js';
 
 /** What main hands over. */
 export interface DevOptions {
@@ -21,10 +21,13 @@ export interface DevOptions {
   /** Starts the daemon proper and gives the address of its API. */
   readonly startDaemon: StartService;
   /** Starts the reference cloud and gives its address. */
-  readonly startCloud: StartService;
+  readonly startCloud: (config: Config, send: SendShort) => ReturnType<StartService>;
 }
 
 type StartService = (config: Config) => Promise<{ address: string; stop(): Promise<void> }>;
+
+/** Takes an SMS, a phone call or a push message. */
+type SendShort = (message: ShownMessage) => Promise<{ kind: 'taken'; reply: string }>;
 
 /** The device's name in the embedded cloud, which takes any key. */
 const DEVICE = 'dev';
@@ -51,7 +54,10 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     const relay = { host: '127.0.0.1', port: catcher.port, tls: 'never', user: null } as const;
     const local = { ...config, relays: [relay], relayPassword: null, relayCa: null };
     const cloudServer = { ...config.cloudServer, keys: null, webhook: null };
-    const cloud = await startCloud({ ...local, cloudServer });
+    const cloud = await startCloud({ ...local, cloudServer }, async (message) => {
+      print(showShort(message));
+      return { kind: 'taken', reply: 'shown' };
+    });
     stops.push(() => cloud.stop());
     const url = `http://${cloud.address}`;
     const link = { url, deviceId: DEVICE, key: DEVICE, ca: null, clientCertificate: null };
@@ -79,7 +85,7 @@ Fieldpost is ready, with nothing that leaves this machine.
   reference cloud  ${cloud}
   mail catcher     127.0.0.1:${catcherPort}, mails kept in ${directory}
 
-Try it in another terminal; the mail shows up here:
+Try it in another terminal; mail, SMS, phone and push messages show up here:
 
   curl -i http://${address}/api/internal/messages -H 'Content-Type: application/json' \\
     -d '[{"type":1,"destination":"john@example.com","subject":"Hello","plain":"It works."}]'

@@ -27,6 +27,23 @@ export function showMail(mail: CaughtMail, path: string): string {
   return `${lines.join('\n')}\n\n`;
 }
 
+/** What is shown of a message that is no email. */
+export interface ShownMessage {
+  readonly type: 2 | 3 | 4;
+  readonly destination: string;
+  readonly message: string;
+  readonly title?: string;
+}
+
+const TYPE_NAMES = { 2: 'SMS', 3: 'Phone call', 4: 'Push message' } as const;
+
+/** An SMS, a phone call or a push message for a terminal. */
+export function showShort({ type, destination, message, title = '' }: ShownMessage): string {
+  const lines = [`── ${TYPE_NAMES[type]}`, `To: ${inLine(destination)}`];
+  if (title !== '') lines.push(`Title: ${inLine(title)}`);
+  return `${[...lines, '', inText(message)].join('\n')}\n\n`;
+}
+
 function inText(text: string): string {
   const shown = text.slice(0, TEXT_CHARS_MAX).replace(/\r\n?/g, '\n').trimEnd();
   return `${visible(shown)}${text.length > TEXT_CHARS_MAX ? '\n[and more]' : ''}`;

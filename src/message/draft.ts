@@ -127,7 +127,7 @@ export function parseEmail(fields: Fields, report: Report): EmailDraft {
 }
 
 /** The draft of an SMS, a phone call or a push message, reported on as that of an email is. */
-function parseShortMessage(type: 2 | 3 | 4, fields: Fields, report: Report): ShortDraft {
+export function parseShortMessage(type: 2 | 3 | 4, fields: Fields, report: Report): ShortDraft {
   checkRecipient(type, fields, report);
   const message = textOf(fields, 'message', report);
   if (!isSet(fields.message)) report('message', 'is required and must not be empty');

@@ -1,5 +1,5 @@
 import { t } from 'tap';
-import { showMail } from '../../src/dev/show.js';
+import { showMail, showShort } from '../../src/dev/show.js';
 
 const mail = (...lines: string[]) => ({
   from: 'a@x',
@@ -61,4 +61,13 @@ t.test('nothing in a mail commands the terminal', async (t) => {
   t.match(shown, `Subject: ${visible} \\x0d x\n`, 'a line of its own holds no break');
   t.match(shown, `\n\n${visible}\noverwritten\n`);
   t.match(shown, `[attached: ${visible} , image/\\x1bpng, 0 octets]`);
+});
+
+t.test('what is no mail is shown as harmlessly', async (t) => {
+  const push = { type: 4, destination: 'OWNER', message: 'low\u001b[2J', title: 'Pump\n3' } as const;
+  t.equal(showShort(push), '── Push message\nTo: OWNER\nTitle: Pump 3\n\nlow\\x1b[2J\n\n');
+  t.equal(
+    showShort({ type: 2, destination: '+31612345678', message: 'x' }),
+    '── SMS\nTo: +31612345678\n\nx\n\n',
+  );
 });

@@ -48,8 +48,8 @@ t.test('the plug is pulled, and put back', async (t) => {
     ...parsed,
     ...system,
     print: (text) => printed.push(text),
-    async startCloud(config) {
-      const cloud = await createCloud(config, system);
+    async startCloud(config, send) {
+      const cloud = await createCloud(config, system, send);
       const address = cloud.addresses.map(nameOf).join();
       url = `http://${address}/devices`;
       return { address, stop: cloud.stop };

@@ -1,0 +1,43 @@
+/**
+ * The cloud's way out for SMS, phone calls and push messages: each is posted to a webhook, whose operator has the
+ * provider for it. Speaks once; the gateway (delivery) decides when to try again. Built by cloud.ts.
+ */
+import { retryAfterMsOf } from '../cloud/answer.js';
+import { CloudError } from '../cloud/error.js';
+import type { GatewayAnswer, GatewayOptions } from '../delivery/gateway.js';
+import { CLOUD_ANSWER_BYTES_MAX, CLOUD_CALL_TIMEOUT_MS } from '../limits.js';
+import type { Clock } from '../system/clock.js';
+import type { SendRequest } from '../system/https.js';
+
+/** Offers a message: one that has an id, a type, a destination, its content, and the `device` it is from or about. */
+export type SendShort = GatewayOptions['send'];
+
+/** The message itself is not wanted, whoever brings it again. */
+const REFUSALS = [400, 413, 415, 422];
+
+/** Posts messages to `url` as JSON, each with its id as Idempotency-Key: 2xx is taken, whatever the answer says. */
+export function createWebhook(options: { url: string; send: SendRequest; clock: Clock }): SendShort {
+  const { url, send, clock } = options;
+  return async (message, signal): Promise<GatewayAnswer> => {
+    try {
+      const answer = await send({
+        method: 'POST',
+        url,
+        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': message.id },
+        body: JSON.stringify(message),
+        timeoutMs: CLOUD_CALL_TIMEOUT_MS,
+        answerBytesMax: CLOUD_ANSWER_BYTES_MAX,
+        signal,
+      });
+      const { status } = answer;
+      const reply = `the webhook answered ${status}`;
+      if (status >= 200 && status < 300) return { kind: 'taken', reply };
+      if (REFUSALS.includes(status)) return { kind: 'refused', reply };
+      const { retryAfterMs = null } = retryAfterMsOf(answer, clock.wallMs());
+      return { kind: 'later', reply, retryAfterMs };
+    } catch (error) {
+      const { message: reply } = CloudError.ofNetwork(error, new URL(url).hostname, clock.wallMs());
+      return { kind: 'later', reply, retryAfterMs: null };
+    }
+  };
+}

@@ -1,0 +1,126 @@
+/** What goes out of the cloud by its webhook: messages of devices, taken once, and notifications that are no mail. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { until } from '../support/delivery.js';
+import { DESTINATIONS, DEVICE, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+
+const MESSAGES = `${DEVICE}/messages`;
+const SMS = { id: 'm1', type: 2, destination: '+31612345678', message: 'The pressure is low' };
+
+interface Hook extends AsyncDisposable {
+  readonly env: Record<string, string>;
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks at what it expects to be there
+  readonly taken: any[];
+  /** What it answers. */
+  status: number;
+}
+
+async function webhook(): Promise<Hook> {
+  const server = createServer(async (request, response) => {
+    let text = '';
+    for await (const chunk of request) text += chunk;
+    const body = JSON.parse(text);
+    if (request.headers['idempotency-key'] !== body.id) throw new Error('the key is not the id');
+    hook.taken.push({ ...body, url: request.url, status: hook.status });
+    response.writeHead(hook.status).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const hook: Hook = {
+    env: { FIELDPOST_CLOUD_SERVER_WEBHOOK: `http://127.0.0.1:${port}/secret?x=1` },
+    taken: [],
+    status: 204,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return hook;
+}
+
+const post = (cloud: TestCloud, body: object, key = SMS.id) =>
+  cloud.call('POST', MESSAGES, { body, headers: { 'Idempotency-Key': key } });
+
+t.test('a message is taken once, and goes to the webhook', async (t) => {
+  await using hook = await webhook();
+  await using cloud = await startCloud({ env: hook.env });
+  const push = {
+    id: 'm2',
+    type: 4,
+    destination: 'OWNER',
+    message: 'x',
+    title: 'T',
+    auto_open: true,
+    app_data: [1],
+  };
+  const both = await Promise.all([post(cloud, SMS), post(cloud, push, 'm2')]);
+  for (const [index, { status, json }] of both.entries())
+    t.same([status, json], [202, { id: `m${index + 1}` }]);
+  await until(() => hook.taken.length === 2);
+  const { id: _, ...sms } = SMS;
+  t.match(
+    hook.taken.find(({ type }) => type === 2),
+    { ...sms, device: 'pump-3', url: '/secret?x=1' },
+  );
+  const { id: __, ...rest } = push;
+  t.match(
+    hook.taken.find(({ type }) => type === 4),
+    { ...rest, device: 'pump-3' },
+  );
+
+  t.match(await post(cloud, { ...SMS, more: 1 }), { status: 202, json: { id: 'm1' } });
+  t.match(await post(cloud, { ...SMS, message: 'other' }), { status: 422 }, 'a key is for one message');
+  await cloud.clock.advance(7 * DAY_MS - SECOND_MS);
+  t.match(await post(cloud, SMS), { status: 202, json: { id: 'm1' } });
+  t.equal(hook.taken.length, 2, 'remembered for seven days');
+  await cloud.clock.advance(MINUTE_MS);
+  t.match(await post(cloud, SMS), { status: 202 });
+  await until(() => hook.taken.length === 3);
+  t.notMatch(cloud.lines.join(''), /secret/);
+});
+
+t.test('what is no message is refused with all its faults', async (t) => {
+  await using hook = await webhook();
+  await using cloud = await startCloud({ env: hook.env });
+  const refused = await post(cloud, { id: 'm1', type: 2, destination: '0612', message: '' });
+  t.equal(refused.status, 422);
+  const pointers = refused.json.errors.map(({ pointer }: { pointer: string }) => pointer);
+  t.same(pointers, ['/destination', '/message']);
+  t.match(await post(cloud, { ...SMS, type: 1 }), { status: 422, json: { errors: [{ pointer: '/type' }] } });
+  t.equal((await post(cloud, SMS, 'm2')).status, 400, 'the key is the id');
+  t.equal((await cloud.call('POST', MESSAGES, { body: SMS })).status, 400);
+  t.equal((await cloud.call('POST', MESSAGES, { body: 'null' })).status, 400);
+  t.same(hook.taken, []);
+  await using mute = await startCloud();
+  t.equal((await post(mute, SMS)).status, 503, 'without a webhook it is not taken: the device keeps it');
+});
+
+t.test('people are told by SMS, phone and push, too, as soon as the webhook works', async (t) => {
+  await using hook = await webhook();
+  await using cloud = await startCloud({ env: hook.env });
+  const uid = (n: number) => `${JAN.uid.slice(0, -1)}${n}`;
+  const destinations = [
+    { ...JAN, uid: uid(1), type: 2, destination: '+31612345678' },
+    { ...JAN, uid: uid(2), type: 3, destination: '+48221234567', lang: 'pl' },
+    { ...JAN, uid: uid(3), type: 4, destination: 'OWNER', lang: 'de' },
+    { ...JAN, uid: uid(4), type: 2, destination: '+31612345678', lang: 'en' },
+  ];
+  const headers = { 'If-None-Match': '*' };
+  t.equal((await cloud.call('PUT', DESTINATIONS, { headers, body: { destinations } })).status, 204);
+  await cloud.call('PUT', `${DEVICE}/heartbeat`, { body: { state: 'running' } });
+  hook.status = 500;
+  await cloud.clock.advance(2 * MINUTE_MS);
+  await until(() => hook.taken.length > 0);
+  await cloud.clock.advance(MINUTE_MS);
+  hook.status = 200;
+  const done = () => hook.taken.filter(({ status }) => status === 200);
+  while (done().length < 3) await cloud.clock.advance(SECOND_MS);
+  const at = '20 november 2026, 09:00 (UTC)';
+  const told = Object.fromEntries(done().map(({ type, message, title }) => [type, title ?? message]));
+  t.equal(told[2], `pump-3 is offline. Laatste levensteken: ${at}.`);
+  t.match(told[3], /^pump-3 jest offline\. Ostatni sygnał: 20 listopada 2026 r\., 09:00 \(UTC\)\.$/);
+  t.equal(told[4], 'pump-3 ist offline');
+  t.match(cloud.lines.join(''), /notified device=pump-3 kind=silent unreachable=0 ids=\w+,\w+,\w+\n/);
+});
