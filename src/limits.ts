@@ -65,6 +65,8 @@ export const ADDRESS_BYTES_MAX = 254;
 
 // The store (store.md).
 export const SEGMENT_BYTES = MIB;
+/** The journal is never smaller for long: a segment being written, one prepared, one that is still needed. */
+export const JOURNAL_BYTES_MIN = 3 * SEGMENT_BYTES;
 /** The end of every segment that only outcomes may use, so that what was delivered can always be recorded. */
 export const OUTCOME_RESERVE_BYTES = 64 * KIB;
 /** A lazy outcome waits for a sync at most this long, and at most so many of them wait together. */

@@ -389,6 +389,10 @@ t.test('what must hold between settings', async (t) => {
     ],
     [{ FIELDPOST_MAX_SPOOL: '24MiB' }, /FIELDPOST_MAX_MESSAGE: 25MiB is more than FIELDPOST_MAX_SPOOL/],
     [
+      { FIELDPOST_MAX_SPOOL: '27MiB' },
+      /FIELDPOST_MAX_MESSAGE: 25MiB is more .* 27MiB, less 3MiB for the journal/,
+    ],
+    [
       { FIELDPOST_MAX_SPOOL: '4MiB', FIELDPOST_MAX_MESSAGE: '1MiB', FIELDPOST_MAX_BODY: '5MiB' },
       /FIELDPOST_MAX_BODY/,
     ],

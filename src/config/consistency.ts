@@ -2,6 +2,7 @@
  * What must hold between settings, each of which is good by itself. Used by parseConfig.
  */
 import type { Config, ListenConfig } from '../config.js';
+import { JOURNAL_BYTES_MIN, MIB } from '../limits.js';
 import { showListener } from './endpoints.js';
 import type { Findings } from './findings.js';
 import { SETTINGS, type SettingKey, type SettingValues } from './settings.js';
@@ -9,12 +10,12 @@ import { isLoopback } from './values.js';
 
 type NumberKey = { [Key in SettingKey]: SettingValues[Key] extends number ? Key : never }[SettingKey];
 
-const ORDERED: readonly [least: NumberKey, most: NumberKey][] = [
+const ORDERED: readonly [least: NumberKey, most: NumberKey, besides?: number][] = [
   ['FIELDPOST_BACKOFF_MIN', 'FIELDPOST_BACKOFF_MAX'],
   ['FIELDPOST_RETRY_MIN', 'FIELDPOST_RETRY_MAX'],
   ['FIELDPOST_CLOUD_SERVER_DELAY', 'FIELDPOST_CLOUD_SERVER_STOP_DELAY'],
   ['FIELDPOST_MAX_BODY', 'FIELDPOST_MAX_SPOOL'],
-  ['FIELDPOST_MAX_MESSAGE', 'FIELDPOST_MAX_SPOOL'],
+  ['FIELDPOST_MAX_MESSAGE', 'FIELDPOST_MAX_SPOOL', JOURNAL_BYTES_MIN],
 ];
 
 /** Adds to `findings` what does not fit together. */
@@ -24,9 +25,9 @@ export function checkTogether(
   cloudKey: string | null,
   findings: Findings,
 ): void {
-  for (const [least, most] of ORDERED) {
-    if (values[least] <= values[most] || findings.isBad(most)) continue;
-    const shown = SETTINGS[most].show?.(config) ?? '';
+  for (const [least, most, besides = 0] of ORDERED) {
+    if (values[least] + besides <= values[most] || findings.isBad(most)) continue;
+    const shown = `${SETTINGS[most].show?.(config)}${besides > 0 ? `, less ${besides / MIB}MiB for the journal` : ''}`;
     findings.problem(least, `${SETTINGS[least].show?.(config)} is more than ${most}, which is ${shown}`);
   }
   checkRelays(config, values, findings);

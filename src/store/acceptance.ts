@@ -52,12 +52,18 @@ export class Acceptance {
     await this.#makeWay(expectedBytes);
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
-      room: this.#budget.reserve({ count: 1, bytes: expectedBytes }),
+      room: this.#reserve({ count: 1, bytes: expectedBytes }),
+      makeFile: () => this.#makeFile(),
       makeRoom: (room, bytes) => this.#makeRoom(room, bytes),
       onOver: () => this.#uploads.delete(upload),
     });
     this.#uploads.add(upload);
     return upload;
+  }
+
+  async #makeFile(): Promise<void> {
+    if (this.#budget.stale) await this.#budget.look();
+    this.#budget.takeFile();
   }
 
   /** What nobody had told is asked for when it comes. */

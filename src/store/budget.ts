@@ -72,18 +72,21 @@ export class Budget {
 
   /** Why the disk takes nothing more, as a sentence, or null. */
   get shortage(): string | null {
-    return this.#shortageWith(0);
+    return this.#shortageOfBytes(0) ?? this.#shortageOfInodes;
   }
 
-  #shortageWith(moreBytes: number): string | null {
-    const { freeBytes, freeInodes } = this.#space;
-    if (freeBytes - moreBytes < this.#limits.minFreeBytes) {
-      return `the disk has ${inMib(freeBytes)} free; ${inMib(this.#limits.minFreeBytes)} must stay free (FIELDPOST_MIN_FREE)`;
-    }
-    if (freeInodes < FREE_INODES_MIN) {
-      return `the disk has ${freeInodes} inodes free; ${FREE_INODES_MIN} must stay free`;
-    }
-    return null;
+  #shortageOfBytes(askedBytes: number): string | null {
+    const { freeBytes } = this.#space;
+    const { minFreeBytes } = this.#limits;
+    if (freeBytes - askedBytes >= minFreeBytes) return null;
+    const asked = askedBytes > 0 ? `, and ${inMib(askedBytes)} are asked for` : '';
+    return `the disk has ${inMib(freeBytes)} free${asked}; ${inMib(minFreeBytes)} must stay free (FIELDPOST_MIN_FREE)`;
+  }
+
+  get #shortageOfInodes(): string | null {
+    const { freeInodes } = this.#space;
+    if (freeInodes >= FREE_INODES_MIN) return null;
+    return `the disk has ${freeInodes} inodes free; ${FREE_INODES_MIN} must stay free`;
   }
 
   /** By how much it would be too much; what is not positive fits. */
@@ -122,19 +125,30 @@ export class Budget {
         { hint: 'wait for the link, or raise FIELDPOST_MAX_SPOOL' },
       );
     }
-    this.checkReserve(this.#reserved.bytes + asked.bytes);
+    this.#refuseFor(this.#shortageOfBytes(this.#reserved.bytes + asked.bytes));
+    // A file that grows needs none.
+    if (asked.count > 0) this.#refuseFor(this.#shortageOfInodes);
     this.change(asked);
   }
 
-  /** Throws storage-full if the disk is below its reserve, or would be with so much more on it. */
-  checkReserve(moreBytes = 0): void {
-    const shortage = this.#shortageWith(moreBytes);
+  /** Throws storage-full if the disk is below its reserve. */
+  checkReserve(): void {
+    this.#refuseFor(this.shortage);
+  }
+
+  #refuseFor(shortage: string | null): void {
     if (shortage) throw new FieldpostError('storage-full', shortage, { hint: 'free some space on the disk' });
   }
 
   /** Counts room as reserved, or with negative numbers as no longer so. Only for reservations. */
   change({ count, bytes }: Room): void {
     this.#reserved = { count: this.#reserved.count + count, bytes: this.#reserved.bytes + bytes };
+  }
+
+  /** Counts a file that is about to be made. Throws storage-full if there are too few inodes. */
+  takeFile(): void {
+    this.checkReserve();
+    this.#space.freeInodes--;
   }
 
   /** So many reserved bytes were written, and count as used from here on. Only for reservations. */

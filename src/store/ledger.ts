@@ -210,17 +210,16 @@ export class Ledger {
     // Behind a gap history begins anew: in a segment that the next start finds at the end of a snapshot.
     if (unproven.length > 0 || gap) await this.#theJournal.mend();
     this.#checkpointIfDue();
-    if (damagedNew === 0 && !gap) return await this.#sweepSpool();
-    // What cannot be read may have spoken of files that nothing else does: this start leaves them alone.
+    const strays = await this.spool.learn(neededFiles(this.state));
+    if (damagedNew === 0 && !gap) {
+      // Files of uploads that were cut off, and of messages that were final in time.
+      this.release(strays);
+      return await this.spool.idle;
+    }
+    // What cannot be read may have spoken of files that nothing else does: this start leaves those alone.
     log.error('store damaged', { pieces: damagedNew, heldBack, copies: join(directory, 'damaged') });
     // The next start shall not meet the same damage, nor judge these messages once more.
     await this.#beginCheckpoint();
-  }
-
-  /** Files of uploads that were cut off, and of messages that were final in time. */
-  async #sweepSpool(): Promise<void> {
-    this.release(this.spool.strays(neededFiles(this.state)));
-    await this.spool.idle;
   }
 
   /** What lowdb's `read` gives: the good snapshot and all that the journal says happened after it. */

@@ -43,19 +43,24 @@ export class Spool {
     return this.#bytes;
   }
 
-  /** Makes the directory where it is missing, and learns what is in it. */
+  /** Makes the directory where it is missing. Its name is the caller's to sync. */
   async open(): Promise<void> {
     await this.#disk.makeDirectory(this.#directory);
-    for (const name of await this.#disk.list(this.#directory)) {
-      if (!NAME.test(name)) continue;
-      const file = await this.#disk.open(this.#path(name), 'read');
-      this.grow(name, await file.size().finally(() => file.close()));
-    }
   }
 
-  /** The files that are not among `needed`. */
-  strays(needed: ReadonlySet<string>): string[] {
-    return [...this.#sizes.keys()].filter((id) => !needed.has(id));
+  /** Learns what is in the directory; `needed`, with their sizes, are what messages need. Gives the others. */
+  async learn(needed: ReadonlyMap<string, number>): Promise<string[]> {
+    const names = (await this.#disk.list(this.#directory)).filter((name) => NAME.test(name));
+    for (const name of names) this.grow(name, needed.get(name) ?? (await this.#sizeOf(name)));
+    return names.filter((name) => !needed.has(name));
+  }
+
+  /** A stray that cannot be looked at keeps nothing from starting. */
+  async #sizeOf(name: string): Promise<number> {
+    const file = await this.#disk.open(this.#path(name), 'read').catch(() => null);
+    const size = await file?.size().catch(() => 0);
+    await file?.close().catch(() => undefined);
+    return size ?? 0;
   }
 
   /** A new, empty file (Q0). Throws storage-full and storage-failed; then there is none. */

@@ -75,11 +75,11 @@ export function emptyState(historyMax: number): State {
   };
 }
 
-/** The attachments of messages whose content is kept. */
-export function neededFiles({ messages }: State): Set<string> {
-  const needed = new Set<string>();
+/** The attachments of messages whose content is kept, by their ids, with their sizes. */
+export function neededFiles({ messages }: State): Map<string, number> {
+  const needed = new Map<string, number>();
   for (const { place, attachments } of messages.values())
-    if (place) for (const { id } of attachments) needed.add(id);
+    if (place) for (const { id, size } of attachments) needed.set(id, size);
   return needed;
 }
 

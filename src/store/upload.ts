@@ -13,6 +13,8 @@ import type { Upload } from './store.js';
 export interface UploadOptions {
   readonly spool: Spool;
   readonly room: Reservation;
+  /** Sees to it that another file may be made; throws if it may not. */
+  readonly makeFile: () => Promise<void>;
   /** Sees to it that so many bytes may be written; throws if they may not. */
   readonly makeRoom: (room: Reservation, bytes: number) => Promise<void>;
   /** Called when the upload is over. */
@@ -34,7 +36,8 @@ export class SpoolUpload implements Upload {
     { name, type }: { readonly name: string; readonly type: string },
     source: AsyncIterable<Buffer>,
   ): Promise<Attachment> {
-    const { spool, room, makeRoom } = this.#options;
+    const { spool, room, makeFile, makeRoom } = this.#options;
+    await makeFile();
     this.#mustGoOn();
     const writer = await SpoolWriter.begin(spool, async (bytes) => {
       this.#mustGoOn();

@@ -1,81 +1,545 @@
 /** Attachments in the store: on their way in, kept, read back, and gone once nobody needs them. */
 import t from 'tap';
-import { SPOOL_WRITE_BYTES } from '../../src/limits.js';
+import {
+  DAY_MS,
+  HOUR_MS,
+  MIB,
+  SPOOL_READ_BYTES,
+  SPOOL_WRITE_BYTES,
+  STORAGE_RETRY_MS,
+} from '../../src/limits.js';
 import type { Attachment } from '../../src/message/message.js';
 import { crc32 } from '../../src/store/crc.js';
+import type { StoreOptions } from '../../src/store/journaled-store.js';
 import type { Store } from '../../src/store/store.js';
-import { draftTo } from '../support/bookkeeper.js';
-import { FaultyDisk } from '../support/faulty-disk.js';
+import type { DiskFile } from '../../src/system/disk.js';
+import { draftTo, octets, whole } from '../support/bookkeeper.js';
+import { settled } from '../support/clock.js';
+import { type Fault, FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import { openOn, STATE_DIR } from '../support/store.js';
 
 const SPOOL = `${STATE_DIR}/spool`;
+const FILE = { name: 'pump.png', type: 'image/png' };
 const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
-const SENT = { kind: 'sent', reply: '250 taken' } as const;
+const budgetOf = (limits: Partial<StoreOptions['budget']>) => ({
+  budget: { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0, ...limits },
+});
 
 async function* inChunks(bytes: Buffer, chunkBytes = 60_000): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += chunkBytes) yield bytes.subarray(at, at + chunkBytes);
-}
-
-async function whole(source: AsyncIterable<Buffer>): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of source) chunks.push(chunk);
-  return Buffer.concat(chunks);
 }
 
 /** A mail with these files; gives its id and what became of them. */
 async function acceptWith(store: Store, name: string, files: readonly Buffer[]) {
   const upload = await store.upload(0);
   const attachments: Attachment[] = [];
-  for (const [i, bytes] of files.entries())
-    attachments.push(await upload.add({ name: `${i}.bin`, type: 'application/pdf' }, inChunks(bytes)));
+  for (const bytes of files) attachments.push(await upload.add(FILE, inChunks(bytes)));
   const { ids } = await store.accept([{ ...draftTo(name), attachments }], null);
   await upload.discard();
   return { id: ids[0] as string, attachments };
 }
 
+/** From here on the journal has its two segments, 2 MiB. */
+async function begin(store: Store): Promise<void> {
+  await store.accept([draftTo('first')], null);
+  await settled();
+}
+
+async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'expired'): Promise<void> {
+  store.take(id);
+  await store.settle(id, { kind, reply: kind });
+}
+
+function watch(disk: FaultyDisk, fault: (operation: Operation) => Fault = () => 'ok'): Operation[] {
+  const seen: Operation[] = [];
+  disk.onOperation = (_n, operation) => {
+    seen.push(operation);
+    return fault(operation);
+  };
+  return seen;
+}
+
+function onOpen(disk: FaultyDisk, path: RegExp, how: (file: DiskFile) => void): void {
+  const { open } = disk;
+  disk.open = async (at, mode) => {
+    const file = await open.call(disk, at, mode);
+    if (path.test(at)) how(file);
+    return file;
+  };
+}
+
+/** Counts open files. */
+function countOpen(disk: FaultyDisk): () => number {
+  let count = 0;
+  onOpen(disk, /spool/, (file) => {
+    count++;
+    const { close } = file;
+    let isOpen = true;
+    file.close = async () => {
+      if (isOpen) count--;
+      isOpen = false;
+      await close.call(file);
+    };
+  });
+  return () => count;
+}
+
 t.test('what is uploaded is read back, also after a restart', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
-  const files = [0, 1, SPOOL_WRITE_BYTES, SPOOL_WRITE_BYTES + 1, 1_000_003].map((bytes) =>
-    Buffer.alloc(bytes, 'Żółw'),
-  );
+  await begin(store);
+  const lengths = [0, 1, SPOOL_READ_BYTES, SPOOL_WRITE_BYTES, SPOOL_WRITE_BYTES + 1, 1_000_003];
+  const files = lengths.map(octets);
+  const before = store.counts().bytes;
   const { id, attachments } = await acceptWith(store, 'a', files);
-  for (const [i, bytes] of files.entries()) {
-    t.match(attachments[i], { name: `${i}.bin`, type: 'application/pdf', size: bytes.length });
-    t.equal(attachments[i]?.crc, crc32(bytes));
-  }
-  for (const end of [() => store.close(), async () => undefined]) {
-    await end();
-    const { store: again } = await openOn(disk, 2);
-    t.same(again.get(id)?.attachments, attachments);
+  for (const [i, bytes] of files.entries())
+    t.match(attachments[i], { ...FILE, size: bytes.length, crc: crc32(bytes) });
+  const total = lengths.reduce((sum, length) => sum + length);
+  t.equal(store.counts().bytes - before, total, 'the spool counts');
+  const reads = async (store: Store) => {
+    t.same(store.get(id)?.attachments, attachments);
     for (const [i, attachment] of attachments.entries())
-      t.ok((await whole(again.openAttachment(attachment))).equals(files[i] as Buffer), `file ${i}`);
-    await again.close();
-  }
+      t.ok((await whole(store.openAttachment(attachment))).equals(files[i] as Buffer), `file ${i}`);
+  };
+  await reads(store);
+  await reads((await openOn(disk.afterKill(), 2)).store);
+  const again = disk.afterPowerCut('nothing');
+  const { store: third } = await openOn(again, 3);
+  await third.close();
+  const { store: fromSnapshot } = await openOn(again, 4);
+  await reads(fromSnapshot);
+  t.ok(fromSnapshot.counts().bytes > total);
 });
 
-t.test('files go when the outcome is synced, their names stay told', async (t) => {
+t.test('a message without attachments costs not a byte for them', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  await store.accept([draftTo('a')], null);
+  await store.close();
+  for (const path of ['store.json', 'journal/00000001.log'])
+    t.notMatch((await disk.readWhole(`${STATE_DIR}/${path}`))?.toString(), /attachments/);
+});
+
+t.test('files go when what ends the need is synced; their names stay told', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
-  const { id, attachments } = await acceptWith(store, 'a', [Buffer.alloc(10), Buffer.alloc(20)]);
-  store.take(id);
-  await store.settle(id, SENT);
-  t.equal((await disk.list(SPOOL)).length, 2, 'the outcome is not yet synced');
-  await clock.advance(1000);
-  t.same(await disk.list(SPOOL), []);
-  t.same(store.get(id)?.attachments, attachments);
+  const fresh = (name: string) => acceptWith(store, name, [octets(10), octets(20)]);
+  const files = async () => (await disk.list(SPOOL)).length;
+  for (const kind of ['sent', 'expired'] as const) {
+    const { id, attachments } = await fresh(kind);
+    await settleAs(store, id, kind);
+    t.equal(await files(), 2, 'the outcome is not yet synced');
+    await clock.advance(1000);
+    t.equal(await files(), 0, kind);
+    t.same(store.get(id)?.attachments, attachments);
+  }
+  const { id: cancelled } = await fresh('cancelled');
+  await store.cancel(cancelled);
+  await settled();
+  t.equal(await files(), 0, 'a cancellation is synced at once');
+
+  const { id: failed, attachments } = await fresh('failed');
+  await settleAs(store, failed, 'failed');
+  await clock.advance(6 * DAY_MS);
+  t.equal(await files(), 2, 'kept for a retry');
+  await store.retry(failed);
+  await settleAs(store, failed, 'failed');
+  await clock.advance(7 * DAY_MS - HOUR_MS);
+  t.equal(await files(), 2, 'and as long again after the next failure');
+  await clock.advance(3 * HOUR_MS);
+  t.equal(await files(), 0, 'but no longer');
+  await t.rejects(store.retry(failed), { code: 'conflict' });
   await store.close();
   const { store: again } = await openOn(disk, 2);
-  t.same(again.get(id)?.attachments, attachments);
+  t.same(again.get(failed)?.attachments, attachments, 'also after a restart');
 });
 
 t.test('what nobody took is removed', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
-  const upload = await store.upload(0);
-  await upload.add({ name: 'a', type: 'text/plain' }, inChunks(Buffer.alloc(100_000)));
+  const before = store.counts().bytes;
+  t.test('by a discard, again and again', async (t) => {
+    const upload = await store.upload(0);
+    await upload.add(FILE, inChunks(octets(100_000)));
+    t.equal(store.counts().bytes, before + 100_000, 'it counts while it is there');
+    await upload.discard();
+    await upload.discard();
+    t.same(await disk.list(SPOOL), []);
+    t.equal(store.counts().bytes, before);
+    await t.rejects(upload.add(FILE, inChunks(octets(1))), /given up/);
+  });
+  t.test('also where a discard comes in the middle of a file', async (t) => {
+    const upload = await store.upload(0);
+    const source = async function* () {
+      yield octets(SPOOL_WRITE_BYTES + 1);
+      await upload.discard();
+      yield octets(1);
+    };
+    await t.rejects(upload.add(FILE, source()), /given up/);
+    t.same(await disk.list(SPOOL), []);
+  });
+  t.test('also where the key has been used before', async (t) => {
+    const keyed = { key: 'k', hash: 'h' };
+    const { ids } = await store.accept([draftTo('a')], keyed);
+    const upload = await store.upload(0);
+    const attachments = [await upload.add(FILE, inChunks(octets(9)))];
+    t.same(await store.accept([{ ...draftTo('a'), attachments }], keyed), { ids, replayed: true });
+    await upload.discard();
+    t.same(await disk.list(SPOOL), []);
+  });
+  t.test('and what was taken is not', async (t) => {
+    const upload = await store.upload(0);
+    const attachments = [await upload.add(FILE, inChunks(octets(9)))];
+    await upload.add(FILE, inChunks(octets(10)));
+    await store.accept([{ ...draftTo('b'), attachments }], null);
+    await upload.discard();
+    t.same(
+      await disk.list(SPOOL),
+      attachments.map(({ id }) => id),
+    );
+  });
+  t.test('what the source throws is told as it is', async (t) => {
+    const upload = await store.upload(0);
+    const gone = new Error('the client has gone');
+    const source = async function* () {
+      yield octets(500_000);
+      throw gone;
+    };
+    await t.rejects(upload.add(FILE, source()), gone);
+    t.equal((await disk.list(SPOOL)).length, 1);
+  });
+});
+
+t.test('the budget', async (t) => {
+  t.test('what is declared is refused before anything is written', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+    const seen = watch(disk);
+    await t.rejects(store.upload(21 * MIB), { code: 'queue-full', message: /at most 20.0 MiB.*21.0 MiB/ });
+    t.same(seen, []);
+  });
+
+  t.test('what is under way counts, until it is given back', async (t) => {
+    const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+    await begin(store);
+    const first = await store.upload(12 * MIB);
+    await t.rejects(store.upload(7 * MIB), { code: 'queue-full' });
+    await t.rejects(store.accept([draftTo('a', 8 * MIB)], null), { code: 'queue-full' });
+    const attachment = await first.add(FILE, inChunks(octets(10 * MIB)));
+    await t.rejects(store.upload(7 * MIB), { code: 'queue-full' }, 'once, not twice, and as declared');
+    const second = await store.upload(4 * MIB);
+    await second.discard();
+    await store.accept([{ ...draftTo('b'), attachments: [attachment] }], null);
+    await first.discard();
+    const third = await store.upload(6 * MIB);
+    const fourth = await store.upload(2 * MIB);
+    await third.discard();
+    await third.discard();
+    await t.rejects(store.upload(7 * MIB), { code: 'queue-full' }, 'nothing is given back twice');
+    await fourth.discard();
+  });
+
+  t.test('what nobody has declared grows, and is ended where it is too much', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 12 * MIB }));
+    const uploads = await Promise.all([1, 2, 3].map(() => store.upload(0)));
+    let most = 0;
+    const endless = async function* () {
+      for (;;) {
+        most = Math.max(most, store.counts().bytes);
+        yield octets(100_000);
+      }
+    };
+    await Promise.all(uploads.map((it) => t.rejects(it.add(FILE, endless()), { code: 'queue-full' })));
+    t.ok(most <= 12 * MIB, `${most} bytes`);
+    t.ok(most > 11 * MIB, `${most} bytes`);
+    t.same(await disk.list(SPOOL), []);
+    await Promise.all(uploads.map((it) => it.discard()));
+    await acceptWith(store, 'a', [octets(MIB)]);
+  });
+
+  t.test('an upload has its place in the queue', async (t) => {
+    const { store } = await openOn(newDisk(), 1, budgetOf({ maxQueue: 2 }));
+    await store.accept([draftTo('a')], null);
+    const upload = await store.upload(0);
+    await t.rejects(store.upload(0), { code: 'queue-full' });
+    await t.rejects(store.accept([draftTo('b')], null), { code: 'queue-full' });
+    const attachments = [await upload.add(FILE, inChunks(octets(10)))];
+    await store.accept([{ ...draftTo('c'), attachments }], null);
+    await upload.discard();
+    t.equal(store.counts().queued, 2);
+  });
+
+  t.test('what must stay free on the disk stays free, also when many come at once', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk, 1, budgetOf({ minFreeBytes: 16 * MIB }));
+    await begin(store);
+    disk.capacityBytes = 30 * MIB;
+    const found = await Promise.all(
+      Array.from({ length: 8 }, () => store.upload(3 * MIB).catch((error: { code: string }) => error.code)),
+    );
+    const uploads = found.filter((it) => typeof it !== 'string');
+    t.equal(uploads.length, 4, 'of 14 MiB the journal has 2');
+    t.ok(found.every((it) => typeof it !== 'string' || it === 'storage-full'));
+    await Promise.all(uploads.map((it) => it.add(FILE, inChunks(octets(3 * MIB)))));
+    t.ok((await disk.space(STATE_DIR)).freeBytes >= 16 * MIB);
+    await t.rejects(store.upload(3 * MIB), { code: 'storage-full', message: /3.0 MiB are asked for/ });
+  });
+
+  t.test('and so do inodes', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk);
+    await begin(store);
+    disk.capacityInodes -= (await disk.space(STATE_DIR)).freeInodes - 105;
+    const upload = await store.upload(0);
+    const added = await Promise.all(
+      Array.from({ length: 20 }, () => upload.add(FILE, inChunks(octets(1))).catch(() => null)),
+    );
+    const { freeInodes } = await disk.space(STATE_DIR);
+    t.equal(freeInodes, 99, 'the last that may be taken is the hundredth');
+    await t.rejects(upload.add(FILE, inChunks(octets(1))), { code: 'storage-full', message: /inodes/ });
+    t.ok(added.some((it) => it === null));
+  });
+
+  t.test('files kept only for a possible retry give way, if that is of any use', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+    const failed: string[] = [];
+    for (const name of ['a', 'b', 'c']) {
+      const { id } = await acceptWith(store, name, [octets(4 * MIB)]);
+      await settleAs(store, id, 'failed');
+      failed.push(id);
+    }
+    await t.rejects(store.upload(19 * MIB), { code: 'queue-full' });
+    t.equal((await disk.list(SPOOL)).length, 3, 'in vain nothing is given up');
+    const upload = await store.upload(8 * MIB);
+    t.equal((await disk.list(SPOOL)).length, 2, 'the oldest goes');
+    await t.rejects(store.retry(failed[0] as string), { code: 'conflict' });
+    await upload.discard();
+    const growing = await store.upload(0);
+    await growing.add(FILE, inChunks(octets(11 * MIB)));
+    t.equal((await disk.list(SPOOL)).length, 2, 'also where nobody had declared it');
+  });
+});
+
+t.test('a disk that does not take it', async (t) => {
+  t.test('a full one in the middle: the file is gone, and there is room for others again', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk);
+    const isOpen = countOpen(disk);
+    await begin(store);
+    const upload = await store.upload(0);
+    const { freeBytes } = await disk.space(STATE_DIR);
+    disk.capacityBytes -= freeBytes - 2 * MIB;
+    await t.rejects(upload.add(FILE, inChunks(octets(3 * MIB))), { code: 'storage-full' });
+    t.same(await disk.list(SPOOL), []);
+    t.equal((await disk.space(STATE_DIR)).freeBytes, 2 * MIB);
+    await upload.discard();
+    t.equal(isOpen(), 0);
+    await acceptWith(store, 'b', [octets(MIB)]);
+  });
+
+  for (const kind of ['create', 'write', 'sync', 'syncDirectory'] as const) {
+    for (const fault of ['error:EIO', 'error-half:EIO', 'error-after:EIO'] as const) {
+      t.test(`${fault} at ${kind}`, async (t) => {
+        const disk = newDisk();
+        const { store } = await openOn(disk);
+        const isOpen = countOpen(disk);
+        watch(disk, (it) => (it.kind === kind && it.path.startsWith(SPOOL) ? fault : 'ok'));
+        await t.rejects(acceptWith(store, 'a', [octets(600_000)]), { code: 'storage-failed' });
+        await settled();
+        disk.onOperation = () => 'ok';
+        t.equal(isOpen(), 0);
+        t.same(await disk.list(SPOOL), []);
+        await acceptWith(store, 'b', [octets(600_000)]);
+        t.equal((await disk.list(SPOOL)).length, 1);
+        t.equal(store.counts().queued, 1);
+      });
+    }
+  }
+
+  t.test('a failed sync of the directory may have lost the names of others, too', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk);
+    const [one, other] = [await store.upload(0), await store.upload(0)];
+    const first = await one.add(FILE, inChunks(octets(10)));
+    const second = await other.add(FILE, inChunks(octets(10)));
+    let failing = true;
+    watch(disk, ({ kind, path }) =>
+      failing && kind === 'syncDirectory' && path === SPOOL ? 'error:EIO' : 'ok',
+    );
+    await t.rejects(store.accept([{ ...draftTo('a'), attachments: [first] }], null), {
+      code: 'storage-failed',
+    });
+    failing = false;
+    await t.rejects(store.accept([{ ...draftTo('b'), attachments: [second] }], null), {
+      code: 'storage-failed',
+    });
+    await acceptWith(store, 'c', [octets(10)]);
+  });
+
+  t.test('a file that cannot be removed is tried again, and swept at the next start', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk);
+    const before = store.counts().bytes;
+    let failing = true;
+    watch(disk, ({ kind, path }) =>
+      failing && kind === 'remove' && path.startsWith(SPOOL) ? 'error:EIO' : 'ok',
+    );
+    const upload = await store.upload(0);
+    await upload.add(FILE, inChunks(octets(100)));
+    await upload.discard();
+    t.equal(store.counts().bytes, before + 100, 'it still counts');
+    const left = disk.afterPowerCut('everything');
+    await openOn(left, 2);
+    t.same(await left.list(SPOOL), []);
+    failing = false;
+    const next = await store.upload(0);
+    await next.add(FILE, inChunks(octets(100)));
+    await next.discard();
+    t.equal(store.counts().bytes, before);
+  });
+});
+
+t.test('while nobody knows what became of a record, its files are kept', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  await begin(store);
+  let failing = true;
+  watch(disk, ({ kind, path }) =>
+    failing && kind === 'sync' && path.includes('journal') ? 'error-after:EIO' : 'ok',
+  );
+  await t.rejects(acceptWith(store, 'b', [octets(5000)]), { code: 'storage-failed' });
+  const { store: found } = await openOn(disk.afterPowerCut('everything'), 2);
+  const [message] = found.list({ status: 'queued', limit: 1, after: null }).messages;
+  t.equal(message?.destination, 'b@example.com', 'it was kept after all');
+  t.ok((await whole(found.openAttachment(message?.attachments[0] as Attachment))).equals(octets(5000)));
   t.equal((await disk.list(SPOOL)).length, 1);
-  await upload.discard();
-  await upload.discard();
-  t.same(await disk.list(SPOOL), []);
+  failing = false;
+  await clock.advance(STORAGE_RETRY_MS);
+  t.same(await disk.list(SPOOL), [], 'in the new segment it is void');
+});
+
+t.test('what was written and is in doubt is not called refused', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  await begin(store);
+  watch(disk, ({ kind, path }) => {
+    if (!path.includes('journal')) return 'ok';
+    return kind === 'sync' ? 'error-after:EIO' : kind === 'create' ? 'error:ENOSPC' : 'ok';
+  });
+  await t.rejects(acceptWith(store, 'b', [octets(5000)]), { code: 'storage-failed' });
+  const { store: found } = await openOn(disk.afterPowerCut('everything'), 2);
+  t.equal(found.counts().queued, 2);
+});
+
+t.test('names are synced together', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const seen = watch(disk);
+  await Promise.all(Array.from({ length: 12 }, (_, i) => acceptWith(store, `m${i}`, [octets(100)])));
+  const syncs = seen.filter(({ kind, path }) => kind === 'syncDirectory' && path === SPOOL).length;
+  t.ok(syncs < 6, `${syncs} syncs of the directory for 12 messages`);
+});
+
+t.test('an attachment that is not what was accepted is never given whole', async (t) => {
+  const bytes = octets(3 * SPOOL_READ_BYTES + 5);
+  const cases: Record<string, (disk: FaultyDisk, path: string, size: number) => Promise<void>> = {
+    gone: (disk, path) => disk.remove(path),
+    'with another octet': (disk, path) => rewrite(disk, path, (file) => file.write(Buffer.from('?'), 9)),
+    'with another last octet': (disk, path, size) =>
+      rewrite(disk, path, (file) => file.write(Buffer.from('?'), size - 1)),
+    longer: (disk, path, size) => rewrite(disk, path, (file) => file.write(Buffer.from('?'), size)),
+    shorter: async (disk, path, size) => {
+      await disk.remove(path);
+      const file = await disk.open(path, 'create');
+      await file.write(bytes.subarray(0, size - 1), 0);
+      await file.close();
+    },
+    unreadable: async (disk) =>
+      onOpen(disk, /spool/, (file) => {
+        file.read = async () => Promise.reject(Object.assign(new Error('EIO: read'), { code: 'EIO' }));
+      }),
+  };
+  for (const [words, spoil] of Object.entries(cases)) {
+    for (const content of [bytes, octets(10)]) {
+      const disk = newDisk();
+      const { store } = await openOn(disk);
+      const isOpen = countOpen(disk);
+      const { attachments } = await acceptWith(store, 'a', [content]);
+      const [attachment] = attachments as [Attachment];
+      await spoil(disk, `${SPOOL}/${attachment.id}`, content.length);
+      let read = 0;
+      const reading = async () => {
+        for await (const chunk of store.openAttachment(attachment)) read += chunk.length;
+      };
+      await t.rejects(reading(), { code: 'storage-damaged' }, words);
+      t.ok(read < content.length, `${read} of ${content.length} octets`);
+      t.equal(isOpen(), 0);
+    }
+  }
+});
+
+async function rewrite(
+  disk: FaultyDisk,
+  path: string,
+  how: (file: DiskFile) => Promise<void>,
+): Promise<void> {
+  const file = await disk.open(path, 'update');
+  await how(file);
+  await file.close();
+}
+
+t.test('whoever stops reading leaves no file open, and one chunk is read ahead', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const isOpen = countOpen(disk);
+  const { attachments } = await acceptWith(store, 'a', [octets(10 * SPOOL_READ_BYTES)]);
+  let reads = 0;
+  onOpen(disk, /spool/, (file) => {
+    const { read } = file;
+    file.read = (offset, length) => {
+      reads++;
+      return read.call(file, offset, length);
+    };
+  });
+  for await (const chunk of store.openAttachment(attachments[0] as Attachment)) {
+    await settled();
+    t.equal(chunk.length, SPOOL_READ_BYTES);
+    t.equal(reads, 2);
+    break;
+  }
+  t.equal(isOpen(), 0);
+});
+
+t.test('a start removes what is left over, and nothing that it does not know', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const { attachments } = await acceptWith(store, 'a', [octets(10)]);
+  const [{ id }] = attachments as [Attachment];
+  const cutOff = await store.upload(0);
+  await cutOff.add(FILE, inChunks(octets(10)));
+  for (const name of ['README', `${id}.bak`]) await (await disk.open(`${SPOOL}/${name}`, 'create')).close();
+  const after = disk.afterKill();
+  const { store: again } = await openOn(after, 2);
+  t.same(await after.list(SPOOL), ['README', id, `${id}.bak`].sort());
+  t.equal(again.storage().damaged, 0);
+});
+
+t.test('a start that finds damage leaves files alone that may belong to what it cannot read', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  await acceptWith(store, 'a', [octets(10)]);
+  await store.accept([draftTo('b')], null);
+  const path = `${STATE_DIR}/journal/00000001.log`;
+  const at = (await disk.readWhole(path))?.indexOf('to a') ?? 0;
+  await rewrite(disk, path, (file) => file.write(Buffer.from('?'), at));
+  const after = disk.afterKill();
+  const { store: again } = await openOn(after, 2);
+  t.equal(again.counts().queued, 1);
+  t.equal(again.storage().damaged, 1);
+  t.equal((await after.list(SPOOL)).length, 1);
+  await again.close();
+  await openOn(after, 3);
+  t.equal((await after.list(SPOOL)).length, 0, 'but not for ever');
 });
