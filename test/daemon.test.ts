@@ -1,6 +1,9 @@
 /** The composition root on a real disk and real sockets: it starts whole or not at all, and stops in order. */
 import { randomBytes } from 'node:crypto';
+import { open, readdir, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
+import PostalMime from 'postal-mime';
 import { SMTPServer } from 'smtp-server';
 import t from 'tap';
 import { type Config, parseConfig } from '../src/config.js';
@@ -9,8 +12,10 @@ import { systemClock } from '../src/system/clock.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
 import { createLog } from '../src/system/log.js';
+import { octets } from './support/bookkeeper.js';
 import { DEVICE, fakeCloud, KEY, problem } from './support/cloud.js';
 import { until } from './support/delivery.js';
+import { fakeRelay } from './support/relay.js';
 
 function world(): { system: System; lines: string[] } {
   const lines: string[] = [];
@@ -88,6 +93,71 @@ t.test('from the post to the relay, and the same after a restart', async (t) => 
   t.equal(arrived.length, 1);
   t.match(arrived[0], /^Subject: kept\r$/m);
   t.match(arrived[0], new RegExp(`^Message-ID: <${id}\\.[0-9a-f]{16}@device\\.example>\r$`, 'm'));
+});
+
+t.test('attachments arrive as they were; where one is spoilt, no half mail is taken', async (t) => {
+  await using relay = await fakeRelay();
+  const FIELDPOST_STATE_DIR = t.testdir();
+  const settings = configOf({ FIELDPOST_STATE_DIR });
+  const offline = await createDaemon(settings, world().system);
+  const address = nameOf(offline.addresses[0] as never);
+  const files = [octets(300_001), octets(0), Buffer.from('\r\n.\r\n')];
+  const postFiles = async (subject: string): Promise<string> => {
+    const form = new FormData();
+    form.set('destination', 'john@example.com');
+    form.set('subject', subject);
+    for (const [i, bytes] of files.entries())
+      form.append('file', new Blob([new Uint8Array(bytes)], { type: 'image/png' }), `żółw ${i}.png`);
+    const response = await fetch(`http://${address}/api/internal/messages`, { method: 'POST', body: form });
+    t.equal(response.status, 202);
+    return ((await response.json()) as [{ id: string }])[0].id;
+  };
+  const spool = join(FIELDPOST_STATE_DIR, 'spool');
+  const spoil = async (subject: string, how: (path: string) => Promise<void>): Promise<string> => {
+    const before = new Set(await readdir(spool));
+    const id = await postFiles(subject);
+    for (const name of await readdir(spool)) {
+      const path = join(spool, name);
+      if (!before.has(name) && (await stat(path)).size > 300_000) await how(path);
+    }
+    return id;
+  };
+  const ids = {
+    changed: await spoil('changed', async (path) => {
+      const file = await open(path, 'r+');
+      await file.write(Buffer.from('?'), 0, 1, 300_000);
+      await file.close();
+    }),
+    gone: await spoil('gone', rm),
+    whole: await postFiles('whole'),
+  };
+  await offline.stop();
+
+  const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;
+  const { system, lines } = world();
+  const online = await createDaemon(configOf({ FIELDPOST_STATE_DIR, FIELDPOST_RELAY }), system);
+  const calls = `http://${nameOf(online.addresses[0] as never)}/api/internal/messages`;
+  await until(() => lines.filter((line) => />(failed|sent) id=/.test(line)).length === 3);
+  const tell = async (id: string) => await (await fetch(`${calls}/${id}`)).json();
+  for (const id of [ids.changed, ids.gone])
+    t.match(await tell(id), { status: 'failed', lastReply: 'storage damaged' });
+  const told = files.map(({ length }, i) => ({ name: `żółw ${i}.png`, type: 'image/png', size: length }));
+  t.match(await tell(ids.whole), { status: 'sent', attachments: told });
+  await online.stop();
+
+  t.equal(relay.mails.length, 1, 'of the others nothing counts');
+  const { subject, attachments } = await PostalMime.parse(relay.mails[0]?.content ?? '');
+  t.equal(subject, 'whole');
+  for (const [i, { filename, mimeType, content }] of attachments.entries()) {
+    t.match({ filename, mimeType }, { filename: told[i]?.name, mimeType: 'image/png' });
+    t.ok(Buffer.from(content as ArrayBuffer).equals(files[i] as Buffer));
+  }
+  t.equal(attachments.length, 3);
+  t.equal(
+    (await readdir(spool)).length,
+    5,
+    'what was sent is gone; what failed is kept but for what was lost',
+  );
 });
 
 t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
