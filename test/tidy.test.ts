@@ -141,7 +141,6 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/store/upload.ts': 'test/store/spool.test.ts',
   'src/store/budget.ts': 'test/store/journaled-store.test.ts',
   'src/destinations/book.ts': 'test/destinations/address-book.test.ts',
-  'src/store/book.ts': 'test/store/journaled-store.test.ts',
   'src/store/crc.ts': 'test/store/journaled-store.test.ts',
   'src/store/damaged.ts': 'test/store/journaled-store.test.ts',
   'src/store/document.ts': 'test/store/journaled-store.test.ts',

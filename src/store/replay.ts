@@ -51,13 +51,10 @@ export async function replay(options: {
 }): Promise<Replayed> {
   const { segments, damaged, current, previous, historyMax } = options;
   let damagedNew = 0;
-  let isDamaged = false;
-  const keep = async (where: string, bytes: Buffer) => {
-    isDamaged = true;
-    if (await damaged.keep(where, bytes)) damagedNew++;
-  };
+  // Until a checkpoint has replaced it the same damage is met again at each start.
+  let isDamaged = current.state === 'bad';
   for (const { state, bytes } of [current, previous]) {
-    if (state === 'bad' && bytes) await keep('store.json', bytes);
+    if (state === 'bad' && bytes && (await damaged.keep('store.json', bytes))) damagedNew++;
   }
   const base = chooseBase({
     current: current.state,
@@ -93,11 +90,12 @@ export async function replay(options: {
     );
     for (const { offset, end } of [...judgement.damaged, ...lost]) {
       const where = `${String(stretch.segment).padStart(8, '0')}.log.${offset}`;
-      await keep(where, bytes.subarray(offset, end));
+      isDamaged = true;
+      if (await damaged.keep(where, bytes.subarray(offset, end))) damagedNew++;
     }
   }
   const gap = !base.trusted || !whole;
-  if (isDamaged || gap) distrust(state.book, gap);
+  if (isDamaged || damagedNew > 0 || gap) distrust(state.book, gap);
   return {
     state,
     follows,

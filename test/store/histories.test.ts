@@ -149,6 +149,15 @@ class History {
         const message = this.#pick(failed.filter(({ place }) => place));
         if (message) await this.#books.change(store, nameOf(message), 'retry', 'queued');
       },
+      destination: async () => {
+        const { destinations } = this.#books;
+        const name = this.#pick(destinations.names);
+        const draw = this.#random();
+        if (!name || draw < 0.4) await destinations.add(store, `d${this.#names++}`);
+        else if (draw < 0.8)
+          await destinations.change(store, name, this.#pick(['nl', 'fr', 'de'] as const) ?? 'en');
+        else await destinations.remove(store, name);
+      },
       hold: () => this.#books.setHeld(store, this.#random() < 0.5),
       flush: () => store.flush().catch(() => undefined),
       second: async () => {

@@ -26,7 +26,7 @@ interface CutPoint {
   readonly disks: readonly { kind: PowerCut; disk: FaultyDisk }[];
 }
 
-/** First start, single and batch accepts, outcomes of every kind, changes, hold, a clean stop and a restart. */
+/** First start, single and batch accepts, the address book, outcomes of every kind, changes, hold, a clean stop and a restart. */
 async function everyday(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
   let { store, clock } = await openOn(disk, seed);
   await books.accept(store, [draftTo('first')]);
@@ -35,7 +35,11 @@ async function everyday(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
     hash: 'h1',
   });
   await Promise.all(['c1', 'c2', 'c3', 'c4'].map((name) => books.accept(store, [draftTo(name, 900)])));
+  await books.destinations.add(store, 'john');
+  await books.destinations.add(store, 'jane');
   await books.settle(store, 'first', { kind: 'sent', reply: '250 taken' });
+  await books.destinations.change(store, 'john', 'nl');
+  await books.destinations.sync(store, 'jim', '"1"', '"2"');
   await books.settle(store, 'b1', { kind: 'failed', reply: '550 unknown' });
   await books.settle(store, 'b2', { kind: 'deferred', reply: '451 later', delayMs: 60_000 });
   await clock.advance(1000);
@@ -52,6 +56,8 @@ async function everyday(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
   books.synced();
   ({ store, clock } = await openOn(disk, seed + 1));
   await books.setHeld(store, false);
+  await books.destinations.remove(store, 'jane');
+  await Promise.all([books.destinations.add(store, 'jack'), books.destinations.change(store, 'jim', 'pl')]);
   await books.accept(store, [draftTo('e1', 3000)]);
   await books.settle(store, 'e1', { kind: 'expired', reply: 'too old' });
   await books.settle(store, 'c3', { kind: 'sent', reply: '250 taken' });
@@ -164,6 +170,7 @@ async function recoverAndCheck(disk: FaultyDisk, books: Bookkeeper): Promise<str
   later.reconcile(store);
   await later.accept(store, [draftTo('after')]);
   await later.acceptFiles(store, draftTo('file'), [octets(600)]);
+  await later.destinations.add(store, 'after');
   const { store: again } = await openOn(disk.afterPowerCut('nothing'), seed + 8);
   return [...found, ...(await later.violations(again)).map((words) => `after going on: ${words}`)];
 }

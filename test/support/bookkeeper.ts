@@ -16,6 +16,7 @@ import {
 } from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
 import type { Disk } from '../../src/system/disk.js';
+import { DestinationBooks } from './destination-books.js';
 
 /** `asked`: no answer yet, may be or not. `promised`: answered. `refused`: never. */
 type Standing = 'asked' | 'promised' | 'refused';
@@ -39,6 +40,8 @@ interface KeyEntry {
 export class Bookkeeper {
   /** True where the budget is so small that files of failed messages give way to new ones. */
   mayDrop = false;
+  /** Those of the address book. */
+  destinations = new DestinationBooks();
   readonly #entries = new Map<string, Entry>();
   readonly #keys = new Map<string, KeyEntry>();
   #batches = 0;
@@ -51,6 +54,7 @@ export class Bookkeeper {
     for (const [name, entry] of this.#entries) copy.#entries.set(name, { ...entry, may: new Set(entry.may) });
     for (const [key, entry] of this.#keys) copy.#keys.set(key, entry);
     copy.#batches = this.#batches;
+    copy.destinations = this.destinations.copy();
     copy.#held = new Set(this.#held);
     return copy;
   }
@@ -180,11 +184,12 @@ export class Bookkeeper {
       if (message) entry.may = new Set([message.status]);
     }
     this.#held = new Set([store.held]);
+    this.destinations.reconcile(store);
   }
 
   /** What `store` breaks of the promises, in words; nothing if it keeps them. */
   async violations(store: Store): Promise<string[]> {
-    const found: string[] = [];
+    const found = this.destinations.violations(store);
     const byName = new Map(
       store
         .list({ status: null, limit: 100_000, after: null })

@@ -1,0 +1,446 @@
+/**
+ * Random histories of an address book that is edited on two sides: lost requests and answers, power cuts at every
+ * step, damage, a cloud that forgets, another cloud. In the end both sides must agree, and on what the log of edits
+ * allows. One is told by its seed alone: FIELDPOST_TEST_SEED runs it first.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import t from 'tap';
+import type { Book, BookEvent } from '../../src/destinations/book.js';
+import { type Destination, type Entry, isEntry, targetOf } from '../../src/destinations/destination.js';
+import { sameDocument } from '../../src/destinations/merge.js';
+import {
+  type BookDevice,
+  type DeviceWorld,
+  memoryDevice,
+  type Step,
+  storeDevice,
+} from '../support/book-device.js';
+import { settled } from '../support/clock.js';
+import { CloudDocument, type Fate } from '../support/cloud-document.js';
+import { EditLog } from '../support/edit-log.js';
+import { seededRandom, testSeed } from '../support/random.js';
+
+const LONG = process.env.FIELDPOST_TEST_LONG === '1';
+const IN_MEMORY = LONG ? 60_000 : 2000;
+const WITH_COLLISIONS = LONG ? 38_000 : 800;
+const ON_DISK = LONG ? 3000 : 100;
+const STEPS_MAX = 24;
+const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
+const FATES: readonly [Fate, ...Fate[]] = ['lost request', 'lost answer', 'lost answer', 'late', 'error'];
+
+interface Plan {
+  readonly kind: 'memory' | 'store';
+  /** Targets are drawn from few, so that two entries have the same. */
+  readonly collisions?: boolean;
+  readonly tamper?: (state: Book, event: BookEvent) => void;
+  readonly distort?: (cloud: CloudDocument, state: () => Book) => DeviceWorld['client'];
+}
+
+class History {
+  readonly told: string[] = [];
+  readonly #random: () => number;
+  readonly #plan: Plan;
+  readonly #log = new EditLog();
+  readonly #home = new CloudDocument('h');
+  readonly #away = new CloudDocument('a');
+  readonly #world: DeviceWorld;
+  /** Uids by the targets they ever had, which are unique unless there are collisions. */
+  readonly #uidOf = new Map<string, string>();
+  readonly #idOf = new Map<string, number>();
+  readonly #gone: Entry[] = [];
+  /** What stands in the document and no device understands. */
+  readonly #strange = new Set<unknown>();
+  readonly #found: string[] = [];
+  #device!: BookDevice;
+  #cloud = this.#home;
+  #askedAt = 0;
+  #tokens = 0;
+  #highestId = 0;
+  #isCalm = false;
+
+  constructor(seed: number, plan: Plan) {
+    this.#random = seededRandom(seed);
+    this.#plan = plan;
+    for (const cloud of [this.#home, this.#away]) cloud.onCall = (call) => this.#onCall(call);
+    this.#world = {
+      random: this.#random,
+      onRecord: () => this.#onRecord(),
+      client: this.#clientOf(this.#home),
+      cloud: 'home',
+      isOnline: true,
+      made: 0,
+    };
+  }
+
+  async run(): Promise<string[]> {
+    this.#device =
+      this.#plan.kind === 'memory'
+        ? memoryDevice(this.#world, this.#plan.tamper)
+        : await storeDevice(this.#world);
+    for (let step = this.#below(STEPS_MAX); step > 0 && this.#found.length === 0; step--) {
+      await this.#step();
+      if (this.#device.isDead) await this.#restart();
+      this.#observe();
+    }
+    return this.#found.length > 0 ? this.#found : await this.#end();
+  }
+
+  /** All is well again: both sides must agree, stay so, and have kept every promise. */
+  async #end(): Promise<string[]> {
+    this.#isCalm = true;
+    this.#world.isOnline = true;
+    for (let round = 0; round < 3; round++) {
+      this.#device.sync.request();
+      await this.#device.clock.advance(120_000);
+    }
+    this.#observe();
+    const document = this.#cloud.entries ?? [];
+    const found = [...this.#found];
+    if (!this.#device.sync.view().synced) found.push('they do not agree in the end');
+    for (const strange of this.#strange) if (!document.includes(strange)) found.push(`${strange} is lost`);
+    const { etag } = this.#cloud;
+    this.#device.sync.request();
+    await this.#device.clock.advance(1000);
+    if (this.#cloud.etag !== etag) found.push('what was agreed is put again');
+    const listed = this.#device.book.list().map(fieldsOf);
+    if (!sameDocument(listed, document.filter(isEntry).map(fieldsOf)))
+      found.push('the list is not the document');
+    if (!this.#plan.collisions) found.push(...this.#log.violations(document));
+    return found;
+  }
+
+  async #step(): Promise<void> {
+    const weights: Record<string, [weight: number, () => Promise<void> | void]> = {
+      add: [4, () => this.#add()],
+      change: [5, () => this.#change()],
+      remove: [2, () => this.#remove()],
+      screen: [7, () => this.#screen()],
+      sync: [5, () => this.#sync()],
+      wait: [3, () => this.#device.clock.advance(1000 + this.#below(3000))],
+      'link goes': [1, () => this.#linkGoes()],
+      'link comes': [2, () => this.#linkComes()],
+      'power fails': [1, () => this.#device.die()],
+      'late requests arrive': [2, () => this.#cloud.arriveLate()],
+      'cloud forgets': [0.3, () => this.#forget()],
+      'cloud changes': [0.3, () => this.#move()],
+    };
+    let draw = this.#random() * Object.values(weights).reduce((sum, [weight]) => sum + weight, 0);
+    for (const [name, [weight, work]] of Object.entries(weights)) {
+      draw -= weight;
+      if (draw > 0) continue;
+      this.told.push(name);
+      return await work();
+    }
+  }
+
+  #linkGoes(): void {
+    this.#world.isOnline = false;
+  }
+
+  async #linkComes(): Promise<void> {
+    this.#world.isOnline = true;
+    await this.#sync();
+  }
+
+  async #sync(): Promise<void> {
+    this.#device.sync.request();
+    await this.#device.clock.advance(0);
+    await settled();
+  }
+
+  /** Does an edit on the device, which may die of it; true if it was acknowledged. */
+  async #edit<T>(work: (book: BookDevice['book']) => Promise<T>): Promise<T | null> {
+    const device = this.#device;
+    const done = work(device.book).catch((error: Error & { code?: string }) => {
+      const isExpected = ['storage-failed', 'not-found', 'conflict'].includes(error.code ?? '');
+      if (!isExpected) throw error;
+      this.told.push(error.message);
+      return null;
+    });
+    const result = await Promise.race([done, device.died.then(() => null)]);
+    if (result !== null) device.sync.edited();
+    return result;
+  }
+
+  async #add(): Promise<void> {
+    const fields = {
+      type: 1,
+      lang: this.#pick(LANGS),
+      name: this.#token('n'),
+      destination: this.#target(),
+    } as const;
+    const before = this.#device.lastUid;
+    const device = this.#device;
+    let isDone = false;
+    const added = this.#edit((book) => book.add(fields)).finally(() => {
+      isDone = true;
+    });
+    while (device.lastUid === before && !isDone) await nextTurn();
+    const uid = device.lastUid;
+    if (uid === before) return;
+    this.#uidOf.set(fields.destination, uid);
+    const isSure = this.#log.book('device', 'create', uid, {
+      name: fields.name,
+      destination: fields.destination,
+    });
+    const destination = await added;
+    if (!destination) return;
+    isSure();
+    if (destination.id <= this.#highestId) this.#found.push(`id ${destination.id} is given again`);
+    this.#highestId = Math.max(this.#highestId, destination.id);
+  }
+
+  async #change(): Promise<void> {
+    const old = this.#pick(this.#device.book.list());
+    if (!old) return;
+    const change: Record<string, unknown> = {};
+    if (this.#random() < 0.7) change.name = this.#token('n');
+    if (this.#random() < 0.4) change.destination = this.#target();
+    if (this.#random() < 0.4) change.lang = this.#pick(LANGS);
+    if (Object.keys(change).length === 0) return;
+    const uid = this.#uidOf.get(old.destination) ?? '';
+    const { lang: _, ...noted } = change;
+    const isSure = this.#log.book('device', 'edit', uid, noted);
+    if (typeof change.destination === 'string') this.#uidOf.set(change.destination, uid);
+    const { id, ...fields } = { ...old, ...change } as Destination;
+    if (await this.#edit((book) => book.replace(id, fields))) isSure();
+  }
+
+  async #remove(): Promise<void> {
+    const old = this.#pick(this.#device.book.list());
+    if (!old) return;
+    const isSure = this.#log.book('device', 'delete', this.#uidOf.get(old.destination) ?? '');
+    if (await this.#edit((book) => book.remove(old.id).then(() => true))) isSure();
+  }
+
+  /** Somebody edits in the cloud. A document that was lost nobody edits before it is there again. */
+  #screen(): void {
+    const cloud = this.#cloud;
+    if (cloud.entries === null && this.#device.book.etag !== null) return;
+    const entries = (cloud.entries ?? []).filter(isEntry);
+    const old = this.#pick(entries);
+    const draw = this.#random();
+    const book = (kind: 'create' | 'edit' | 'delete', uid: string, fields = {}) =>
+      this.#log.book('cloud', kind, uid, fields)();
+    if (!old || draw < 0.3) {
+      const back = draw < 0.1 ? this.#gone.pop() : undefined;
+      const uid = back?.uid ?? `00000000-0000-4000-9000-${(++this.#tokens).toString().padStart(12, '0')}`;
+      if (entries.some((entry) => entry.uid === uid)) return;
+      const noted = { name: this.#token('n'), destination: this.#target(), room: this.#token('r') };
+      this.#uidOf.set(noted.destination, uid);
+      book('create', uid, noted);
+      cloud.edit((all) => [...all, { uid, type: 1, lang: this.#pick(LANGS), ...noted }]);
+    } else if (draw < 0.45) {
+      this.#gone.push(old);
+      book('delete', old.uid);
+      cloud.edit((all) => all.filter((entry) => (entry as Entry)?.uid !== old.uid));
+    } else if (draw < 0.5) {
+      const strange = this.#token('strange');
+      this.#strange.add(strange);
+      cloud.edit((all) => [...all, strange]);
+    } else {
+      const noted: Record<string, unknown> = {};
+      if (this.#random() < 0.6) noted.name = this.#token('n');
+      if (this.#random() < 0.3) noted.destination = this.#target();
+      if (this.#random() < 0.3) noted.room = this.#token('r');
+      if (typeof noted.destination === 'string') this.#uidOf.set(noted.destination, old.uid);
+      book('edit', old.uid, noted);
+      cloud.edit((all) =>
+        all.map((entry) => ((entry as Entry)?.uid === old.uid ? { ...old, ...noted } : entry)),
+      );
+    }
+  }
+
+  #forget(): void {
+    this.#cloud.forget();
+    this.#strange.clear();
+    this.#log.forgot();
+  }
+
+  /** The device is told to use the other cloud, and starts anew. */
+  async #move(): Promise<void> {
+    this.#cloud = this.#cloud === this.#home ? this.#away : this.#home;
+    this.#world.client = this.#clientOf(this.#cloud);
+    this.#world.cloud = this.#cloud === this.#home ? 'home' : 'away';
+    this.#log.moved();
+    this.#strange.clear();
+    await this.#restart(false);
+  }
+
+  async #restart(isDamaged = this.#random() < 0.15): Promise<void> {
+    this.told.push(isDamaged ? 'damage is found' : 'it goes on');
+    if (isDamaged) this.#log.discarded();
+    const wasCalm = this.#isCalm;
+    this.#isCalm = true;
+    this.#device = await this.#device.restart(isDamaged);
+    this.#isCalm = wasCalm;
+  }
+
+  /** What must hold at any time. */
+  #observe(): void {
+    const { book, sync } = this.#device;
+    const { reason, lastSyncMs, synced } = sync.view();
+    // The last GET then was that of the sync that succeeded.
+    if (reason === null && lastSyncMs !== null) this.#log.synced(this.#askedAt);
+    const list = book.list();
+    const targets = new Set(list.map(targetOf));
+    if (targets.size !== list.length) this.#found.push('two entries have the same target');
+    const isSettled = synced && book.etag === this.#cloud.etag && this.#cloud.entries !== null;
+    if (isSettled && this.#cloud.entries) {
+      const document = this.#cloud.entries.filter(isEntry).map(fieldsOf);
+      if (!sameDocument(document, list.map(fieldsOf))) this.#found.push('synced is told, and is not so');
+    }
+    if (this.#plan.collisions) return;
+    for (const { id, destination } of list) {
+      const uid = this.#uidOf.get(destination) ?? '';
+      const known = this.#idOf.get(uid);
+      if (known !== undefined && known !== id) this.#found.push(`${uid} had id ${known} and has ${id}`);
+      this.#idOf.set(uid, id);
+      this.#highestId = Math.max(this.#highestId, id);
+    }
+    const ids = [...this.#idOf.values()];
+    if (new Set(ids).size !== ids.length) this.#found.push('an id stands for two');
+  }
+
+  async #onCall(call: 'get' | 'put'): Promise<Fate> {
+    if (call === 'get') this.#askedAt = this.#log.tick();
+    if (this.#isCalm) return 'ok';
+    const draw = this.#random();
+    const device = this.#device;
+    if (draw < 0.06) this.#screen();
+    else if (draw < 0.1) await this.#change();
+    else if (draw < 0.14) await this.#remove();
+    else if (draw < 0.17) device.die();
+    else if (draw < 0.4) {
+      const fate = this.#pick(FATES);
+      this.told.push(`${call}: ${fate}`);
+      if (this.#random() < 0.1) device.die();
+      return fate;
+    }
+    return 'ok';
+  }
+
+  #onRecord(): Step {
+    if (this.#isCalm) return 'ok';
+    const draw = this.#random();
+    const step = draw < 0.03 ? 'dies before' : draw < 0.06 ? 'dies after' : draw < 0.08 ? 'refused' : 'ok';
+    if (step !== 'ok') this.told.push(`record: ${step}`);
+    return step;
+  }
+
+  #clientOf(cloud: CloudDocument): DeviceWorld['client'] {
+    const state = () => (this.#device as BookDevice & { state: Book }).state;
+    return this.#plan.distort?.(cloud, state) ?? cloud;
+  }
+
+  #target(): string {
+    if (this.#plan.collisions) return `d${this.#below(5)}@${this.#pick(['example.com', 'EXAMPLE.com'])}`;
+    return `${this.#token('d')}@example.com`;
+  }
+
+  #token(kind: string): string {
+    return `${kind}${++this.#tokens}`;
+  }
+
+  #below(count: number): number {
+    return Math.floor(this.#random() * count);
+  }
+
+  #pick<T>(from: readonly [T, ...T[]]): T;
+  #pick<T>(from: readonly T[]): T | undefined;
+  #pick<T>(from: readonly T[]): T | undefined {
+    return from[this.#below(from.length)];
+  }
+}
+
+function fieldsOf({ type, destination, lang, name }: Destination | Entry): object {
+  return { type, destination, lang, name };
+}
+
+/** Runs histories until some have failed; says which, and how they went. */
+async function runMany(seed: number, count: number, plan: Plan, limit = 3): Promise<string[]> {
+  const found: string[] = [];
+  for (let i = 0; i < count && found.length < limit; i++) {
+    const history = new History(seed + i, plan);
+    const words = await history.run().catch((error: Error) => [String(error.stack)]);
+    if (words.length > 0) found.push(`seed ${seed + i}: ${words.join('; ')}\n  ${history.told.join(', ')}`);
+  }
+  return found;
+}
+
+const seed = testSeed();
+t.comment(`seed ${seed}`);
+
+t.test('with a journal in memory', async (t) => {
+  t.same(await runMany(seed, IN_MEMORY, { kind: 'memory' }), []);
+});
+
+t.test('with few targets, so that two entries become one', async (t) => {
+  t.same(await runMany(seed, WITH_COLLISIONS, { kind: 'memory', collisions: true }), []);
+});
+
+t.test('with the real store on a disk that fails', async (t) => {
+  t.same(await runMany(seed, ON_DISK, { kind: 'store' }), []);
+});
+
+/** Each breaks one thing on which the promises rest. */
+const PLANTED: Readonly<Record<string, Plan>> = {
+  'what was put is forgotten when the answer is lost': {
+    kind: 'memory',
+    distort: (cloud, state) => ({
+      getDestinations: (etag, signal) => cloud.getDestinations(etag, signal),
+      putDestinations: (entries, ifMatch, signal) =>
+        cloud.putDestinations(entries, ifMatch, signal).catch((error) => {
+          state().attempted = [];
+          throw error;
+        }),
+    }),
+  },
+  'a cloud that has lost its document is taken at its word': {
+    kind: 'memory',
+    distort: (cloud) => ({
+      async getDestinations(etag, signal) {
+        const answer = await cloud.getDestinations(etag, signal);
+        return answer.kind === 'none' ? { kind: 'document', etag: '"none"', entries: [] } : answer;
+      },
+      putDestinations: (entries, ifMatch, signal) =>
+        cloud.putDestinations(entries, ifMatch === '"none"' ? null : ifMatch, signal),
+    }),
+  },
+  'the document is put whatever is there': {
+    kind: 'memory',
+    distort: (cloud) => ({
+      getDestinations: (etag, signal) => cloud.getDestinations(etag, signal),
+      async putDestinations(entries, ifMatch, signal) {
+        const answer = await cloud.putDestinations(entries, ifMatch, signal);
+        return answer.kind === 'stored' ? answer : cloud.putDestinations(entries, cloud.etag, signal);
+      },
+    }),
+  },
+  'the base of one cloud is used for another': {
+    kind: 'memory',
+    tamper: (() => {
+      const bases = new WeakMap<Book, Book['base']>();
+      return (state: Book, event: BookEvent) => {
+        if (event.e === 'cloud') state.base = bases.get(state) ?? null;
+        bases.set(state, state.base);
+      };
+    })(),
+  },
+  'ids of what is gone are forgotten': { kind: 'memory', tamper: (state) => state.removed.clear() },
+  'what is not shown is not kept': {
+    kind: 'memory',
+    tamper: (state) => {
+      state.hidden = [];
+    },
+  },
+};
+
+for (const [fault, plan] of Object.entries(PLANTED)) {
+  t.test(`the histories see when ${fault}`, async (t) => {
+    // Always the same ones: whether a fault is seen must not be a matter of luck.
+    const found = await runMany(1, 20_000, plan, 1);
+    t.comment(found[0] ?? 'nothing seen');
+    t.ok(found.length > 0, 'a violation is found');
+  });
+}

@@ -1,0 +1,194 @@
+/**
+ * A device with an address book and the sync of it, whose power fails at any step and which goes on from what it
+ * had recorded. With a journal in memory, which is fast, or with the real store on the faulty disk. Used by the
+ * histories of test/cloud.
+ */
+import { join } from 'node:path';
+import type { CloudClient } from '../../src/cloud/client.js';
+import { Sync } from '../../src/cloud/sync.js';
+import { AddressBook } from '../../src/destinations/address-book.js';
+import { applyBook, type Book, type BookEvent, distrust, emptyBook } from '../../src/destinations/book.js';
+import { FieldpostError } from '../../src/errors.js';
+import { FakeClock } from './clock.js';
+import { FaultyDisk } from './faulty-disk.js';
+import { openOn, STATE_DIR } from './store.js';
+
+/** What becomes of one step of a device. */
+export type Step = 'ok' | 'dies before' | 'dies after' | 'refused';
+
+export interface DeviceWorld {
+  /** In [0, 1). */
+  readonly random: () => number;
+  /** Asked at every record that is written. */
+  readonly onRecord: () => Step;
+  /** The cloud it is in step with, and that one's name. */
+  client: Pick<CloudClient, 'getDestinations' | 'putDestinations'>;
+  cloud: string;
+  isOnline: boolean;
+  /** Entries made so far. */
+  made: number;
+}
+
+/** One life of a device, from one power-on to the next. */
+export interface BookDevice {
+  readonly book: AddressBook;
+  readonly sync: Sync;
+  readonly clock: FakeClock;
+  readonly isDead: boolean;
+  /** The uid made last. */
+  readonly lastUid: string;
+  /** Resolves when it dies: what waits for it else waits for ever. */
+  readonly died: Promise<void>;
+  /** The power fails. */
+  die(): void;
+  /** The next life, perhaps with damage found at its start. */
+  restart(isDamaged: boolean): Promise<BookDevice>;
+}
+
+function uidIn(world: DeviceWorld): string {
+  return `00000000-0000-4000-8000-${(++world.made).toString(16).padStart(12, '0')}`;
+}
+
+/** A death that can be waited for. */
+function mortality() {
+  const life = { isDead: false, die: (): void => undefined, died: Promise.resolve() };
+  life.died = new Promise((resolve) => {
+    life.die = () => {
+      life.isDead = true;
+      resolve();
+    };
+  });
+  return life;
+}
+
+function syncOf(book: AddressBook, clock: FakeClock, world: DeviceWorld, isDead: () => boolean): Sync {
+  const hang = () => new Promise<never>(() => undefined);
+  const silent = () => undefined;
+  return new Sync({
+    book,
+    cloud: world.cloud,
+    client: {
+      getDestinations: (etag, signal) => (isDead() ? hang() : world.client.getDestinations(etag, signal)),
+      putDestinations: (entries, ifMatch, signal) =>
+        isDead() ? hang() : world.client.putDestinations(entries, ifMatch, signal),
+    },
+    config: { backoffMinMs: 1000, backoffMaxMs: 60_000 },
+    isOnline: () => world.isOnline && !isDead(),
+    clock,
+    random: world.random,
+    log: { debug: silent, info: silent, warn: silent, error: silent },
+  });
+}
+
+/** A device whose journal is in memory. `tamper` plants a fault: it is called after every event. */
+export function memoryDevice(
+  world: DeviceWorld,
+  tamper: (state: Book, event: BookEvent) => void = () => undefined,
+  journal: readonly (BookEvent | 'damage')[] = [],
+): BookDevice & { readonly state: Book } {
+  const written = [...journal];
+  const state = emptyBook();
+  const apply = (event: BookEvent | 'damage') => {
+    if (event === 'damage') return distrust(state, false);
+    applyBook(state, event);
+    tamper(state, event);
+  };
+  for (const event of written) apply(event);
+  const life = mortality();
+  const device = { lastUid: '' };
+  const clock = new FakeClock();
+  const book = new AddressBook({
+    book: state,
+    async record(event) {
+      await null;
+      const hang = new Promise<never>(() => undefined);
+      if (life.isDead) return hang;
+      const step = world.onRecord();
+      if (step === 'refused') throw new FieldpostError('storage-failed', 'the disk refuses');
+      if (step === 'dies before') life.die();
+      if (life.isDead) return hang;
+      // As it is read back.
+      const copy = JSON.parse(JSON.stringify(event)) as BookEvent;
+      written.push(copy);
+      if (step === 'dies after') life.die();
+      if (life.isDead) return hang;
+      apply(copy);
+    },
+    checkRoom: async () => undefined,
+    newUid: () => {
+      device.lastUid = uidIn(world);
+      return device.lastUid;
+    },
+  });
+  return {
+    book,
+    state,
+    clock,
+    sync: syncOf(book, clock, world, () => life.isDead),
+    died: life.died,
+    die: life.die,
+    get isDead() {
+      return life.isDead;
+    },
+    get lastUid() {
+      return device.lastUid;
+    },
+    restart: async (isDamaged) => {
+      life.die();
+      return memoryDevice(world, tamper, isDamaged ? [...written, 'damage'] : written);
+    },
+  };
+}
+
+/** A device with the real store. */
+export async function storeDevice(
+  world: DeviceWorld,
+  disk = new FaultyDisk({ random: world.random, directories: ['/var/lib'] }),
+): Promise<BookDevice> {
+  const life = mortality();
+  const device = { lastUid: '' };
+  const randomBytes = (count: number) => {
+    const bytes = Uint8Array.from({ length: count }, () => Math.floor(world.random() * 256));
+    if (count !== 16) return bytes;
+    device.lastUid = uidIn(world);
+    return Uint8Array.from(Buffer.from(device.lastUid.replaceAll('-', ''), 'hex'));
+  };
+  disk.onOperation = (_, { kind, path }) => {
+    if (kind !== 'sync' || !path.includes('/journal/')) return 'ok';
+    const step = world.onRecord();
+    if (step === 'ok') return 'ok';
+    if (step === 'refused') return 'error:EIO';
+    life.die();
+    return step === 'dies before' ? 'power-cut-before' : 'power-cut-after';
+  };
+  const die = () => {
+    life.die();
+    disk.cutPower();
+  };
+  const { store, clock } = await openOn(disk, 1 + Math.floor(world.random() * 1000), { randomBytes });
+  return {
+    book: store.book,
+    clock,
+    sync: syncOf(store.book, clock, world, () => life.isDead),
+    died: life.died,
+    die,
+    get isDead() {
+      return life.isDead;
+    },
+    get lastUid() {
+      return device.lastUid;
+    },
+    restart: async (isDamaged) => {
+      die();
+      const next = disk.afterPowerCut('random', world.random);
+      if (isDamaged) {
+        // A snapshot that cannot be read: with the journal whole nothing is missing, but nobody can know that.
+        const path = join(STATE_DIR, 'store.json.1');
+        const file = await next.open(path, 'create').catch(() => next.open(path, 'update'));
+        await file.write(Buffer.from('{"crc":"0'), 0);
+        await file.close();
+      }
+      return await storeDevice(world, next);
+    },
+  };
+}

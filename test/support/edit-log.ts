@@ -1,0 +1,144 @@
+/**
+ * What two sides have made of an address book, told in the order in which it happened, and what may have become of it
+ * in the end. It knows the promises (no acknowledged edit is lost, nothing deleted comes back, an empty cloud empties
+ * nothing) and nothing of how they are kept. Every value of a field is written only once, so that it tells who wrote
+ * it. Where both sides did something to one entry and no sync lay in between, either outcome is let pass.
+ */
+
+export type Side = 'device' | 'cloud';
+
+interface Happening {
+  readonly at: number;
+  readonly side: Side;
+  readonly uid: string;
+  readonly kind: 'create' | 'edit' | 'delete';
+  readonly fields: Readonly<Record<string, unknown>>;
+  /** False as long as nobody was told that it is done. */
+  sure: boolean;
+}
+
+type Entry = Readonly<Record<string, unknown>> & { readonly uid: string };
+
+export class EditLog {
+  readonly #happenings: Happening[] = [];
+  /** Syncs that succeeded, by when they asked for the cloud's document, and when they were over at the latest. */
+  readonly #syncs = new Map<number, number>();
+  /** When it became unknown what both sides had agreed on. */
+  readonly #discards: number[] = [];
+  readonly #forgotten: number[] = [];
+  #hasMoved = false;
+  #now = 0;
+
+  /** A moment of its own. */
+  tick(): number {
+    return ++this.#now;
+  }
+
+  /** Books an edit, before it is made; gives a function to call when it is certain. */
+  book(side: Side, kind: Happening['kind'], uid: string, fields: Happening['fields'] = {}): () => void {
+    const happening = { at: this.tick(), side, uid, kind, fields, sure: false };
+    this.#happenings.push(happening);
+    return () => {
+      happening.sure = true;
+    };
+  }
+
+  /** A sync has succeeded; `askedAt` is the tick of its GET. */
+  synced(askedAt: number): void {
+    if (!this.#syncs.has(askedAt)) this.#syncs.set(askedAt, this.tick());
+  }
+
+  /** The device no longer knows what was agreed. */
+  discarded(): void {
+    this.#discards.push(this.tick());
+  }
+
+  /** The cloud has lost its document. */
+  forgot(): void {
+    this.discarded();
+    this.#forgotten.push(this.#now);
+  }
+
+  /** The device has been moved to another cloud, or back. */
+  moved(): void {
+    this.#hasMoved = true;
+    this.discarded();
+  }
+
+  /** What is wrong with the document on which both sides agree in the end. */
+  violations(document: readonly unknown[]): string[] {
+    const uids = new Set(this.#happenings.map(({ uid }) => uid));
+    const entries = new Map((document as Entry[]).map((entry) => [entry?.uid, entry]));
+    return [...uids].flatMap((uid) => {
+      const told = this.#happenings.filter((happening) => happening.uid === uid);
+      const found = [...this.#presence(told, entries.get(uid)), ...this.#values(told, entries.get(uid))];
+      return found.map((words) => `an entry's ${words} (${this.#tell(told)})`);
+    });
+  }
+
+  #tell(told: readonly Happening[]): string {
+    const words = told.map(({ at, side, kind, fields, sure }) => {
+      return `${at} ${side} ${kind}${sure ? '' : '?'} ${Object.values(fields)}`;
+    });
+    return `${words.join('; ')}; synced ${[...this.#syncs].map((span) => span.join('-'))}; discarded ${this.#discards}`;
+  }
+
+  #presence(told: readonly Happening[], entry: Entry | undefined): string[] {
+    const deletions = told.filter(({ kind }) => kind === 'delete');
+    const [creation] = told.filter(({ kind }) => kind === 'create');
+    if (deletions.length === 0) {
+      if (entry || !creation?.sure) return [];
+      // What only a cloud had that has lost it is lost.
+      const isExcused =
+        creation.side === 'cloud' &&
+        (this.#hasMoved ||
+          this.#forgotten.some((at) => at > creation.at && !this.#isSynced(creation.at, at)));
+      return isExcused ? [] : ['self is lost, and nobody has deleted it'];
+    }
+    const last = told.filter(({ kind }) => kind !== 'edit').at(-1) as Happening;
+    if (!entry || last.kind !== 'delete' || !last.sure || this.#isUncertain(last.at)) return [];
+    const others = told.filter(({ side }) => side !== last.side);
+    const isTouched = others.some(({ at }) => at > last.at || !this.#isSynced(at, last.at));
+    return isTouched ? [] : [`self has come back after the ${last.side} deleted it`];
+  }
+
+  #values(told: readonly Happening[], entry: Entry | undefined): string[] {
+    if (!entry) return [];
+    const names = new Set(told.flatMap(({ fields }) => Object.keys(fields)));
+    return [...names].flatMap((name) => this.#value(name, told, entry[name]));
+  }
+
+  #value(name: string, told: readonly Happening[], value: unknown): string[] {
+    // Who creates an entry without a field has said that there is none.
+    const written = told.filter(({ kind, fields }) => kind === 'create' || name in fields);
+    if (!written.some(({ fields }) => fields[name] === value))
+      return [`${name} is ${value}, which nobody wrote`];
+    const deleters = new Set(told.filter(({ kind }) => kind === 'delete').map(({ side }) => side));
+    const sure = written.filter((happening) => happening.sure);
+    const last = sure.at(-1);
+    if (!last) return [];
+    const later = written.filter(({ at }) => at > last.at).map(({ fields }) => fields[name]);
+    const isRight = [last.fields[name], ...later].includes(value);
+    if (isRight || deleters.size > 0) return [];
+    // The device's last word holds whatever the cloud has said before, merged or not.
+    if (last.side === 'device')
+      return [`${name} is ${value}, but the device has said ${last.fields[name]} later`];
+    const isConcurrent = written.some(({ side, at }) => side === 'device' && !this.#isSynced(at, last.at));
+    if (isConcurrent || this.#isUncertain(last.at)) return [];
+    return [`${name} is ${value}, but the cloud has said ${last.fields[name]} later`];
+  }
+
+  #isSynced(from: number, to: number): boolean {
+    return [...this.#syncs].some(([askedAt, overAt]) => from < askedAt && overAt < to);
+  }
+
+  /** True if between the syncs before and after it the base was lost. */
+  #isUncertain(at: number): boolean {
+    if (this.#hasMoved) return true;
+    const syncs = [...this.#syncs];
+    const before = Math.max(0, ...syncs.filter(([, overAt]) => overAt < at).map(([askedAt]) => askedAt));
+    const later = syncs.filter(([askedAt]) => askedAt > at).map(([, overAt]) => overAt);
+    const after = Math.min(Number.POSITIVE_INFINITY, ...later);
+    return this.#discards.some((discard) => before < discard && discard < after);
+  }
+}
