@@ -5,8 +5,9 @@
  *   const answer = await cloud.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
  */
 import { createCloud } from '../../src/cloud-server/cloud.js';
+import type { SendShort } from '../../src/cloud-server/webhook.js';
 import { type Config, type Environment, parseConfig } from '../../src/config.js';
-import { nameOf } from '../../src/daemon.js';
+import { nameOf, type System } from '../../src/daemon.js';
 import { createLog } from '../../src/system/log.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
@@ -58,6 +59,8 @@ export interface StartOptions {
   readonly env?: Environment;
   /** The text of the file with the keys; without it any key is right. */
   readonly keys?: string;
+  /** Takes SMS, phone and push messages. */
+  readonly send?: SendShort;
   readonly clock?: FakeClock;
   readonly disk?: FaultyDisk;
 }
@@ -67,7 +70,7 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
   const lines: string[] = [];
   const config = configOf(options);
   const random = seededRandom(1);
-  const cloud = await createCloud(config, {
+  const system: System = {
     disk,
     clock,
     log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
@@ -76,7 +79,8 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
     takeLock: async () => ({ release: async () => undefined }),
     hostname: 'cloud.example',
     version: '1.2.3',
-  });
+  };
+  const cloud = await createCloud(config, system, options.send);
   const url = `http://${cloud.addresses.map(nameOf)[0]}`;
   let stopped: Promise<void> | null = null;
   const stop = () => {

@@ -1,0 +1,191 @@
+/**
+ * The points about the destinations document.
+ */
+import {
+  Broken,
+  type Cloud,
+  expectObject,
+  expectProblem,
+  expectStatus,
+  expectStrong,
+  NotChecked,
+} from './cloud.js';
+import type { Point } from './point.js';
+
+const entry = (n: number, more: object = {}) => ({
+  uid: `0c0f3a3e-0000-4000-8000-00000000000${n}`,
+  type: 1,
+  destination: `conformance-${n}@example.com`,
+  lang: 'en',
+  name: `Conformance ${n}`,
+  ...more,
+});
+
+async function expectFresh(cloud: Cloud): Promise<void> {
+  if ((await cloud.get()).status === 200) {
+    throw new NotChecked(
+      'the device has a document; if it was never used, the cloud makes one up, which is wrong',
+    );
+  }
+}
+
+/** Throws Broken unless the document is still this one. */
+async function expectUnchanged(cloud: Cloud, text: string): Promise<void> {
+  if ((await cloud.present()).text !== text) throw new Broken('it was refused, but the document was changed');
+}
+
+export const DOCUMENT_POINTS: readonly Point[] = [
+  {
+    name: 'while no document was ever stored, GET is answered 404 with a problem',
+    why: 'an empty document instead would delete everybody on the device; a bare 404 may be any proxy’s',
+    async check(cloud) {
+      await expectFresh(cloud);
+      const answer = await cloud.get();
+      expectStatus(answer, 404);
+      expectProblem(answer);
+    },
+  },
+  {
+    name: 'PUT with If-Match is answered 412 while there is no document',
+    why: 'a device whose cloud has lost its document must learn that, and not store over a gap',
+    async check(cloud) {
+      await expectFresh(cloud);
+      expectStatus(await cloud.put({ destinations: [] }, { 'If-Match': '"conformance"' }), 412);
+      expectStatus(await cloud.get(), 404);
+    },
+  },
+  {
+    name: 'the first PUT, with If-None-Match: *, is answered 200 or 204',
+    why: 'a device could never hand over its address book',
+    async check(cloud) {
+      await expectFresh(cloud);
+      expectStatus(await cloud.put({ destinations: [entry(1)] }, { 'If-None-Match': '*' }), 200, 204);
+    },
+  },
+  {
+    name: 'PUT with If-None-Match: * is answered 412 once there is a document',
+    why: 'two that both believe to be the first would overwrite each other',
+    async check(cloud) {
+      const { text } = await cloud.present();
+      expectStatus(await cloud.put({ destinations: [entry(9)] }, { 'If-None-Match': '*' }), 412);
+      await expectUnchanged(cloud, text);
+    },
+  },
+  {
+    name: 'GET has a strong ETag',
+    why: 'with a weak one, or none, two edits cannot be told apart, and one of them is lost',
+    async check(cloud) {
+      const got = await cloud.get();
+      if (got.status !== 200) throw new NotChecked('there is no document');
+      expectStrong(got.etag);
+    },
+  },
+  {
+    name: 'PUT with the present ETag is answered 200 or 204 with the new, strong ETag',
+    why: 'the device would not know which document it agreed on',
+    async check(cloud) {
+      const { etag } = await cloud.present();
+      const answer = await cloud.put({ destinations: [entry(1), entry(2)] }, { 'If-Match': etag });
+      expectStatus(answer, 200, 204);
+      if (answer.text !== '') expectObject(answer);
+      if (expectStrong(answer.etag) === etag) throw new Broken('the ETag is still the old one');
+      const got = await cloud.get();
+      if (got.etag !== answer.etag) throw new Broken(`PUT said ${answer.etag}, GET says ${got.etag}`);
+    },
+  },
+  {
+    name: 'GET gives the entries that were put, each with all five members',
+    why: 'the device takes what differs for an edit of somebody else',
+    async check(cloud) {
+      await cloud.replace({ destinations: [entry(1), entry(2)] });
+      const { destinations } = (await cloud.present()).document;
+      if (!Array.isArray(destinations)) throw new Broken('destinations is not an array');
+      for (const wanted of [entry(1), entry(2)]) {
+        const found = destinations.find(({ uid }) => uid === wanted.uid);
+        for (const [member, value] of Object.entries(wanted)) {
+          if (found?.[member] !== value)
+            throw new Broken(`${member} came back as ${JSON.stringify(found?.[member])}`);
+        }
+      }
+      if (destinations.length !== 2) throw new Broken(`${destinations.length} entries came back, not 2`);
+    },
+  },
+  {
+    name: 'members of an entry that the cloud does not know are kept',
+    why: 'an older cloud would delete what newer devices, or its own screen, have stored',
+    async check(cloud) {
+      await cloud.replace({ destinations: [entry(1, { conformance: { nested: [1, null] } })] });
+      const [found] = (await cloud.present()).document.destinations as [Record<string, unknown>?];
+      if (JSON.stringify(found?.conformance) !== '{"nested":[1,null]}') {
+        throw new Broken(`it came back as ${JSON.stringify(found?.conformance)}`);
+      }
+    },
+  },
+  {
+    name: 'members of the document that the cloud does not know are kept',
+    why: 'as with those of an entry',
+    async check(cloud) {
+      await cloud.replace({ destinations: [], conformance: ['kept'] });
+      const { conformance } = (await cloud.present()).document;
+      if (JSON.stringify(conformance) !== '["kept"]') {
+        throw new Broken(`it came back as ${JSON.stringify(conformance)}`);
+      }
+    },
+  },
+  {
+    name: 'GET with If-None-Match is answered 304 without a body if the ETag is the present one, else 200',
+    why: 'every look would cost the whole document on a metered link, or edits would never be seen',
+    async check(cloud) {
+      const { etag } = await cloud.present();
+      const same = await cloud.get({ 'If-None-Match': etag });
+      expectStatus(same, 304);
+      if (same.text !== '') throw new Broken('the 304 has a body');
+      expectStatus(await cloud.get({ 'If-None-Match': '"conformance"' }), 200);
+    },
+  },
+  {
+    name: 'PUT with another ETag than the present one is answered 412, and changes nothing',
+    why: 'a device would overwrite what somebody else has edited meanwhile',
+    async check(cloud) {
+      const { etag: old } = await cloud.present();
+      await cloud.replace({ destinations: [entry(3)] });
+      const { text } = await cloud.present();
+      expectStatus(await cloud.put({ destinations: [entry(4)] }, { 'If-Match': old }), 412);
+      await expectUnchanged(cloud, text);
+    },
+  },
+  {
+    name: 'of several PUTs at the same time with the same ETag exactly one succeeds',
+    why: 'to look and to replace must be one step, or an edit is lost now and then',
+    async check(cloud) {
+      const { etag } = await cloud.present();
+      const puts = [5, 6, 7, 8].map((n) => cloud.put({ destinations: [entry(n)] }, { 'If-Match': etag }));
+      const statuses = (await Promise.all(puts)).map(({ status }) => status).sort();
+      const good = statuses.filter((status) => status === 200 || status === 204).length;
+      const lost = statuses.filter((status) => status === 412).length;
+      if (good !== 1 || lost !== 3) throw new Broken(`they were answered ${statuses.join(', ')}`);
+    },
+  },
+  {
+    name: 'an empty list is a document like any other',
+    why: 'with a 404 for it, the deletion of the last entry would be undone',
+    async check(cloud) {
+      const { etag } = await cloud.present();
+      expectStatus(await cloud.put({ destinations: [] }, { 'If-Match': etag }), 200, 204);
+      const got = await cloud.get();
+      expectStatus(got, 200);
+      if (JSON.stringify(got.json?.destinations) !== '[]') throw new Broken(`it came back as ${got.text}`);
+    },
+  },
+  {
+    name: 'a PUT that is no document is refused with 400, 413, 415 or 422, and changes nothing',
+    why: 'a broken writer would leave every device without an address book',
+    async check(cloud) {
+      const { etag, text } = await cloud.present();
+      for (const body of ['{"destinations":', '{"destinations":{}}', '[]', '"x"']) {
+        expectStatus(await cloud.put(body, { 'If-Match': etag }), 400, 413, 415, 422);
+      }
+      await expectUnchanged(cloud, text);
+    },
+  },
+];

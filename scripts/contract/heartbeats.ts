@@ -1,0 +1,87 @@
+/**
+ * The points about heartbeats and keys.
+ */
+import { Broken, expectObject, expectStatus, expectStrong, NotChecked } from './cloud.js';
+import type { Point } from './point.js';
+
+// RFC 3339.
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
+
+export const HEARTBEAT_POINTS: readonly Point[] = [
+  {
+    name: 'a heartbeat is answered 200 with a JSON object',
+    why: 'anything else is a failed call, and the device counts itself as offline',
+    async check(cloud) {
+      const answer = await cloud.heartbeat();
+      expectStatus(answer, 200);
+      expectObject(answer);
+    },
+  },
+  {
+    name: 'members of a heartbeat that the cloud does not know do not matter',
+    why: 'a newer device would be offline at an older cloud',
+    async check(cloud) {
+      expectStatus(await cloud.heartbeat({ conformance: { nested: [1] } }), 200);
+    },
+  },
+  {
+    name: 'a heartbeat may say that the device is stopping',
+    why: 'a planned stop is not to alarm anybody',
+    async check(cloud) {
+      const answer = await cloud.heartbeat({ state: 'stopping' });
+      await cloud.heartbeat();
+      expectStatus(answer, 200);
+      expectObject(answer);
+    },
+  },
+  {
+    name: 'heartbeatMs is a number of milliseconds, serverTime a moment with its zone',
+    why: 'the device takes its pace, and trust in its own clock, from them',
+    async check(cloud) {
+      const { heartbeatMs, serverTime } = expectObject(await cloud.heartbeat());
+      if (heartbeatMs !== undefined && !(typeof heartbeatMs === 'number' && heartbeatMs > 0)) {
+        throw new Broken(`heartbeatMs is ${JSON.stringify(heartbeatMs)}`);
+      }
+      if (serverTime === undefined) return;
+      const isMoment = typeof serverTime === 'string' && MOMENT.test(serverTime);
+      if (!isMoment || Number.isNaN(Date.parse(serverTime))) {
+        throw new Broken(`serverTime is ${JSON.stringify(serverTime)}, not like 2026-11-20T09:00:00Z`);
+      }
+    },
+  },
+  {
+    name: 'a heartbeat’s destinations is the document’s ETag, to the letter, quotes included',
+    why: 'the device fetches the document when it is another, and would do so every time or never',
+    async check(cloud) {
+      for (const note of ['one', 'two']) {
+        const etag = await cloud.replace({ destinations: [], note });
+        const { destinations } = expectObject(await cloud.heartbeat());
+        if (destinations === undefined) {
+          throw new NotChecked('the answers do not tell it; devices see edits only when they come online');
+        }
+        if (expectStrong(destinations) !== etag)
+          throw new Broken(`it is ${destinations}, the ETag is ${etag}`);
+      }
+    },
+  },
+  {
+    name: 'without the device’s key every call is refused with 401 or 403, and changes nothing',
+    why: 'anybody could edit who is told, or send messages in the device’s name',
+    async check(cloud) {
+      const { etag, text } = await cloud.present();
+      for (const key of [null, 'conformance-wrong-key']) {
+        expectStatus(await cloud.heartbeat({}, key), 401, 403);
+        expectStatus(await cloud.call('GET', 'destinations', { key }), 401, 403);
+        const body = { destinations: [], note: 'from a stranger' };
+        expectStatus(
+          await cloud.call('PUT', 'destinations', { key, body, headers: { 'If-Match': etag } }),
+          401,
+          403,
+        );
+        expectStatus(await cloud.call('POST', 'messages', { key, body: {} }), 401, 403);
+      }
+      if ((await cloud.present()).text !== text)
+        throw new Broken('a PUT with a wrong key changed the document');
+    },
+  },
+];

@@ -1,0 +1,33 @@
+/**
+ * scripts/conformance: tells the author of a cloud, in words, which points of the contract hold.
+ */
+import { Cloud } from './cloud.js';
+import { examine, type Finding } from './point.js';
+
+const USAGE = `usage: scripts/conformance BASE_URL DEVICE KEY
+
+Take a device of its own, best one that was never used: its document is replaced again and again (and put back at the
+end), and a few SMS go to +1 202 555 0199, a number that is kept free for fiction.
+`;
+const MARKS: Readonly<Record<Finding['result'], string>> = {
+  holds: 'ok    ',
+  broken: 'BROKEN',
+  'not checked': '-     ',
+};
+
+const [url = '', device, key, ...rest] = process.argv.slice(2);
+if (!URL.canParse(url) || device === undefined || key === undefined || rest.length > 0) {
+  process.stderr.write(USAGE);
+  process.exit(64);
+}
+const counts = { holds: 0, broken: 0, 'not checked': 0 };
+for await (const { point, result, words } of examine(new Cloud(url, device, key))) {
+  counts[result]++;
+  process.stdout.write(`${MARKS[result]} ${point.name}\n`);
+  if (words !== '') process.stdout.write(`         ${result}: ${words}\n`);
+  if (result === 'broken') process.stdout.write(`         why it matters: ${point.why}\n`);
+}
+process.stdout.write(
+  `hold: ${counts.holds}, broken: ${counts.broken}, not checked: ${counts['not checked']}\n`,
+);
+process.exit(counts.broken > 0 ? 1 : 0);

@@ -1,0 +1,367 @@
+/** The conformance suite: the reference cloud holds every point, and each planted fault breaks just its own. */
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { Cloud } from '../../scripts/contract/cloud.js';
+import { examine, POINTS } from '../../scripts/contract/point.js';
+import { type Call, type Fault, faultyCloud, type Spoilt } from '../support/faulty-cloud.js';
+import { JAN, startCloud } from '../support/reference-cloud.js';
+
+const HTML: Spoilt = { status: 200, headers: { 'content-type': 'text/html' }, body: '<p>Please log in</p>' };
+const KNOWN = ['uid', 'type', 'destination', 'lang', 'name'];
+
+/** The text with a change made to the object that it is, if it is one. */
+function changed(text: string, change: (value: Record<string, unknown>) => void): string {
+  try {
+    const value = JSON.parse(text);
+    if (typeof value !== 'object' || value === null) return text;
+    change(value);
+    return JSON.stringify(value);
+  } catch {
+    return text;
+  }
+}
+
+/** Changes the JSON of the good answers to one kind of call. */
+function spoil(what: string, change: (value: Record<string, unknown>) => void): Fault {
+  return {
+    answers(answer, call) {
+      if (call.what === what && answer.status < 300) answer.body = changed(answer.body, change);
+    },
+  };
+}
+
+/** Changes every ETag in the answers to these methods, or with null takes it away. */
+function retag(methods: readonly string[], tag: (etag: string) => string | null): Fault {
+  return {
+    answers({ headers }, { method }) {
+      const { etag } = headers;
+      if (etag === undefined || !methods.includes(method)) return;
+      const other = tag(etag);
+      if (other === null) delete headers.etag;
+      else headers.etag = other;
+    },
+  };
+}
+
+/** Turns one status into another. */
+function turn(from: number, to: number, more: Partial<Spoilt> = {}): Fault {
+  return {
+    answers(answer) {
+      if (answer.status === from) Object.assign(answer, { status: to, ...more });
+    },
+  };
+}
+
+/** Changes one header of the requests that have it. */
+function resend(name: string, change: (value: string, method: string) => string | null): Fault {
+  return {
+    asks({ headers, method }) {
+      const value = headers[name];
+      if (value === undefined) return;
+      const other = change(value, method);
+      if (other === null) delete headers[name];
+      else headers[name] = other;
+    },
+  };
+}
+
+/** Gives this answer in place of the good cloud's, where `when` says so. */
+function answer(instead: Partial<Spoilt>, when: (call: Call) => boolean): Fault {
+  return { instead: (call) => (when(call) ? { ...HTML, ...instead } : undefined) };
+}
+
+const HEARTBEATS = [
+  'a heartbeat is answered',
+  'a heartbeat may say',
+  'heartbeatMs is',
+  'a heartbeat’s destinations',
+  'without the device’s key',
+];
+
+/** Faults, made anew for each use, and how the points begin that they break. */
+const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: readonly string[]])[] = [
+  [
+    'a heartbeat answered with a login page',
+    () => answer({}, ({ what }) => what === 'heartbeat'),
+    HEARTBEATS,
+  ],
+  [
+    'a heartbeat answered 204',
+    () => answer({ status: 204, body: '' }, ({ what }) => what === 'heartbeat'),
+    [...HEARTBEATS, 'members of a heartbeat'],
+  ],
+  [
+    'a heartbeat with a member too many refused',
+    () => answer({ status: 400 }, ({ what, body }) => what === 'heartbeat' && body.includes('conformance')),
+    ['members of a heartbeat'],
+  ],
+  [
+    'no word for stopping',
+    () => answer({ status: 422 }, ({ what, body }) => what === 'heartbeat' && body.includes('stopping')),
+    ['a heartbeat may say'],
+  ],
+  [
+    'heartbeatMs in words',
+    () => spoil('heartbeat', (told) => Object.assign(told, { heartbeatMs: '30s' })),
+    ['heartbeatMs is'],
+  ],
+  [
+    'serverTime as a number',
+    () => spoil('heartbeat', (told) => Object.assign(told, { serverTime: 1795165200 })),
+    ['heartbeatMs is'],
+  ],
+  [
+    'an ETag without its quotes in the heartbeat',
+    () =>
+      spoil('heartbeat', (told) => {
+        told.destinations = String(told.destinations).replaceAll('"', '');
+      }),
+    ['a heartbeat’s destinations'],
+  ],
+  [
+    'an old ETag in the heartbeat',
+    () => spoil('heartbeat', (told) => Object.assign(told, { destinations: '"old"' })),
+    ['a heartbeat’s destinations'],
+  ],
+  [
+    'no look at keys',
+    () => ({
+      asks({ headers }) {
+        headers.authorization = 'Bearer right';
+      },
+    }),
+    ['without the device’s key'],
+  ],
+  [
+    'a look at keys that are there, and at no others',
+    () => ({
+      asks({ headers }) {
+        headers.authorization ??= 'Bearer right';
+      },
+    }),
+    ['without the device’s key'],
+  ],
+  [
+    'an empty document where there is none',
+    () => ({
+      answers(told, { method, what }) {
+        if (method !== 'GET' || what !== 'destinations' || told.status !== 404) return;
+        Object.assign(told, { status: 200, headers: { etag: '"none"' }, body: '{"destinations":[]}' });
+      },
+    }),
+    ['PUT with If-None-Match'],
+  ],
+  ['a 404 without a problem', () => turn(404, 404, { body: 'Not Found' }), ['while no document']],
+  [
+    'If-Match taken where there is nothing',
+    () => ({
+      asks({ method, headers }) {
+        if (method !== 'PUT' || headers['if-match'] !== '"conformance"') return;
+        delete headers['if-match'];
+        headers['if-none-match'] = '*';
+      },
+    }),
+    ['PUT with If-Match is answered 412'],
+  ],
+  [
+    'weak ETags',
+    () => ({
+      ...retag(['GET', 'PUT'], (etag) => `W/${etag}`),
+      ...resend('if-match', (etag) => etag.replace('W/', '')),
+    }),
+    ['GET has a strong ETag', 'PUT with the present ETag', 'a heartbeat’s destinations'],
+  ],
+  ['no ETags', () => retag(['GET', 'PUT'], () => null), ['GET has a strong ETag']],
+  ['no ETag with a PUT', () => retag(['PUT'], () => null), ['PUT with the present ETag']],
+  ['another ETag with PUT than with GET', () => retag(['PUT'], () => '"x"'), ['PUT with the present ETag']],
+  ['If-Match ignored', () => resend('if-match', () => '*'), ['PUT with another ETag', 'of several PUTs']],
+  [
+    'If-None-Match: * ignored, but for the first',
+    () => {
+      let isFirst = true;
+      return {
+        asks({ method, headers }) {
+          if (method !== 'PUT' || headers['if-none-match'] === undefined) return;
+          if (!isFirst) headers['if-match'] = '*';
+          if (!isFirst) delete headers['if-none-match'];
+          isFirst = false;
+        },
+      };
+    },
+    ['PUT with If-None-Match'],
+  ],
+  [
+    'the first document refused',
+    () => answer({ status: 500 }, ({ method, headers }) => method === 'PUT' && 'if-none-match' in headers),
+    ['the first PUT'],
+  ],
+  [
+    'a 409 in place of 412',
+    () => turn(412, 409),
+    ['PUT with If-Match is', 'PUT with If-None-Match', 'PUT with another ETag', 'of several PUTs'],
+  ],
+  [
+    'If-None-Match ignored',
+    () => resend('if-none-match', (value, method) => (method === 'GET' ? null : value)),
+    ['GET with If-None-Match'],
+  ],
+  [
+    'a 304 whatever the ETag',
+    () => resend('if-none-match', (value, method) => (method === 'GET' ? '*' : value)),
+    ['GET with If-None-Match'],
+  ],
+  [
+    'unknown members of entries dropped',
+    () => ({
+      asks(call) {
+        if (call.what !== 'destinations') return;
+        call.body = changed(call.body, (document) => {
+          if (!Array.isArray(document.destinations)) return;
+          document.destinations = document.destinations.map((entry) =>
+            Object.fromEntries(Object.entries(entry).filter(([name]) => KNOWN.includes(name))),
+          );
+        });
+      },
+    }),
+    ['members of an entry'],
+  ],
+  [
+    'unknown members of the document dropped',
+    () => spoil('destinations', (document) => delete document.conformance),
+    ['members of the document'],
+  ],
+  [
+    'names folded',
+    () => ({
+      answers(told) {
+        told.body = told.body.replaceAll('Conformance', 'CONFORMANCE');
+      },
+    }),
+    ['GET gives the entries'],
+  ],
+  [
+    'an empty list taken for none',
+    () => ({
+      answers(told, { method }) {
+        if (method === 'GET' && told.body === '{"destinations":[]}') told.status = 404;
+      },
+    }),
+    ['an empty list'],
+  ],
+  [
+    'anything taken for a document',
+    () => ({
+      asks(call) {
+        if (call.what === 'destinations' && call.body === '[]') call.body = '{"destinations":[]}';
+      },
+    }),
+    ['a PUT that is no document'],
+  ],
+  [
+    'another id in the answer to a message',
+    () => spoil('messages', (told) => Object.assign(told, { id: 'mine' })),
+    ['a message that is taken', 'the same message again', 'members of a message'],
+  ],
+  [
+    'a message answered with a login page',
+    () => answer({}, ({ what, headers }) => what === 'messages' && headers.authorization === 'Bearer right'),
+    ['a message that is taken', 'the same message again', 'a message that can never', 'members of a message'],
+  ],
+  [
+    'a second message under its key refused',
+    () => {
+      const seen = new Set<string | undefined>();
+      return {
+        answers(told, { headers: { 'idempotency-key': key } }) {
+          if (key !== undefined && seen.has(key)) told.status = 409;
+          seen.add(key);
+        },
+      };
+    },
+    ['the same message again'],
+  ],
+  [
+    'the Idempotency-Key ignored',
+    () => {
+      let id = '';
+      return {
+        asks(call) {
+          if (call.what !== 'messages' || call.headers['idempotency-key'] === undefined) return;
+          const other = randomUUID();
+          call.headers['idempotency-key'] = other;
+          call.body = changed(call.body, (message) => {
+            id = String(message.id);
+            message.id = other;
+          });
+        },
+        ...spoil('messages', (told) => Object.assign(told, { id })),
+      };
+    },
+    ['another message under a key'],
+  ],
+  [
+    'a 500 for a bad message',
+    () => ({
+      answers(told, { what }) {
+        if (what === 'messages' && told.status === 422) told.status = 500;
+      },
+    }),
+    ['a message that can never'],
+  ],
+  [
+    'a member too many of a message refused',
+    () => answer({ status: 400 }, ({ what, body }) => what === 'messages' && body.includes('"conformance":')),
+    ['members of a message'],
+  ],
+];
+
+/** What the suite finds of a device that was never used, at the reference cloud with this fault. */
+async function examineWith(fault: Fault, target: string, device: string) {
+  await using faulty = await faultyCloud(target, fault);
+  const found = { holds: [] as string[], broken: [] as string[], 'not checked': [] as string[] };
+  const words: string[] = [];
+  for await (const { point, result, words: seen } of examine(new Cloud(faulty.url, device, 'right'))) {
+    found[result].push(point.name);
+    if (result !== 'holds') words.push(`${result}: ${point.name}: ${seen}`);
+  }
+  return { ...found, words };
+}
+
+const send = async () => ({ kind: 'taken', reply: 'taken' }) as const;
+const devices = FAULTS.map((_, index) => `device-${index}`);
+const keys = ['good', ...devices].map((device) => `${device} right\n`).join('');
+
+t.test('the reference cloud holds every point, and is left as it was', async (t) => {
+  await using cloud = await startCloud({ keys, send });
+  const fresh = await examineWith({}, cloud.url, 'good');
+  t.same(fresh.words, []);
+  t.equal(fresh.holds.length, POINTS.length);
+  const path = '/devices/good/destinations';
+  const left = await cloud.call('GET', path, { key: 'right' });
+  t.same(left.json, { destinations: [] });
+  const headers = { 'If-Match': left.headers.get('etag') ?? '' };
+  const body = { name: 'in use', destinations: [JAN] };
+  await cloud.call('PUT', path, { key: 'right', headers, body });
+  const used = await examineWith({}, cloud.url, 'good');
+  t.same([used.broken, used['not checked'].length], [[], 3], 'three points need a device without a document');
+  t.same((await cloud.call('GET', path, { key: 'right' })).json, body);
+});
+
+t.test('each fault is found, and only it', async (t) => {
+  await using cloud = await startCloud({ keys, send });
+  const broken = new Set<string>();
+  for (const [index, [name, make, breaks]] of FAULTS.entries()) {
+    const found = await examineWith(make(), cloud.url, devices[index] as string);
+    const wanted = POINTS.map((point) => point.name).filter((one) =>
+      breaks.some((start) => one.startsWith(start)),
+    );
+    t.equal(wanted.length, breaks.length, `${name}: the points are there`);
+    t.same(found.broken, wanted, `${name}\n${found.words.join('\n')}`);
+    for (const one of found.broken) broken.add(one);
+  }
+  t.same(
+    POINTS.map(({ name }) => name).filter((name) => !broken.has(name)),
+    [],
+    'there is a fault for each point',
+  );
+});

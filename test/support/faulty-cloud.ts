@@ -1,0 +1,69 @@
+/**
+ * Stands between a device and a good cloud and spoils what a fault says: so a cloud can break any one point of the
+ * contract and hold all others.
+ */
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Call {
+  readonly method: string;
+  /** `heartbeat`, `destinations`, `messages`. */
+  readonly what: string;
+  headers: Record<string, string>;
+  body: string;
+}
+
+export interface Spoilt {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+export interface Fault {
+  /** Answers in place of the good cloud, unless it gives undefined. */
+  readonly instead?: (call: Call) => Spoilt | undefined;
+  /** Changes what the good cloud is asked. */
+  readonly asks?: (call: Call) => void;
+  /** Changes what it answered. */
+  readonly answers?: (answer: Spoilt, call: Call) => void;
+}
+
+const KEPT = ['authorization', 'content-type', 'if-match', 'if-none-match', 'idempotency-key'];
+
+/** A cloud with this fault in front of the one at `target`. */
+export async function faultyCloud(target: string, fault: Fault): Promise<{ url: string } & AsyncDisposable> {
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request) body += chunk;
+    const { method = '', url = '' } = request;
+    const call: Call = { method, what: url.replace(/.*\//, ''), headers: pick(request.headers), body };
+    fault.asks?.(call);
+    const answer = fault.instead?.(call) ?? (await ask(`${target}${url}`, call));
+    fault.answers?.(answer, call);
+    response.writeHead(answer.status, answer.headers).end(answer.status === 304 ? undefined : answer.body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+async function ask(url: string, { method, headers, body }: Call): Promise<Spoilt> {
+  const answer = await fetch(url, { method, headers, ...(body !== '' && { body }) });
+  const { 'content-type': type, etag } = Object.fromEntries(answer.headers);
+  return {
+    status: answer.status,
+    headers: { ...(type !== undefined && { 'content-type': type }), ...(etag !== undefined && { etag }) },
+    body: await answer.text(),
+  };
+}
+
+function pick(headers: IncomingHttpHeaders): Record<string, string> {
+  return Object.fromEntries(
+    KEPT.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]])),
+  );
+}
