@@ -148,6 +148,8 @@ export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
 
 /** A stop waits at most this long for requests under way. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;
+/** And this long for the first request of a connection that was made before it. */
+export const NEW_CONNECTION_MS = SECOND_MS;
 
 // What the service manager is told (operations.md).
 /** A notification that takes longer is given up. The manager itself is given 5 s by systemd-notify. */

@@ -54,8 +54,9 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const herald = await createHerald(system.log);
   try {
     const { daemon, stop } = await start(name, withSockets(parsed.config, env, system), system);
+    signals.serving();
     await herald?.ready(() => daemon?.status() ?? '');
-    const reload = () => follow(settings, daemon, logging, system.log);
+    const reload = () => follow(settings, daemon, logging, system);
     while ((await signals.next()) === 'reload') await (herald?.reloading(reload) ?? reload());
     await herald?.stopping();
     await stop();
@@ -84,14 +85,15 @@ async function follow(
   settings: Settings,
   daemon: Daemon | null,
   logging: { level: LogLevel },
-  log: Log,
+  system: System,
 ): Promise<void> {
+  const { log } = system;
   if (daemon === null) return;
   try {
     const env = settings.reread();
     const parsed = parseConfig(env, readText, { hostname: hostname() });
     if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('; '));
-    const { taken, waiting } = await daemon.reload(parsed.config);
+    const { taken, waiting } = await daemon.reload(withSockets(parsed.config, env, system));
     logging.level = parsed.config.logLevel;
     log.info('reloaded', {
       taken: taken.join(',') || 'nothing',
@@ -172,22 +174,26 @@ function inDev({ addresses: [address], stop }: Pick<Daemon, 'addresses' | 'stop'
  * closed), the first SIGTERM or SIGINT to end. A second one ends the process at once, for somebody is in a hurry; and
  * so does one that comes while it still starts, as nothing has been promised yet.
  */
-function listenToSignals(name: ServiceName): { next(): Promise<'reload' | 'end'> } {
+function listenToSignals(name: ServiceName): { serving(): void; next(): Promise<'reload' | 'end'> } {
   let wanted: 'reload' | 'end' | null = null;
-  let wake: (() => void) | null = null;
+  let isServing = false;
+  let wake = () => {};
   const want = (what: 'reload' | 'end') => {
     if (wanted !== 'end') wanted = what;
-    wake?.();
+    wake();
   };
   process.on('SIGHUP', () => want(name === 'dev' ? 'end' : 'reload'));
   const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      if (wanted === 'end' || wake === null) process.exit(128 + numbers[signal]);
+      if (wanted === 'end' || !isServing) process.exit(128 + numbers[signal]);
       want('end');
     });
   }
   return {
+    serving() {
+      isServing = true;
+    },
     async next() {
       const asked = new Promise<void>((resolve) => {
         wake = resolve;

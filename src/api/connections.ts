@@ -9,6 +9,7 @@ import type { Readable } from 'node:stream';
 import { FieldpostError } from '../errors.js';
 import {
   CONNECTIONS_MAX,
+  NEW_CONNECTION_MS,
   REFUSED_LINGER_BYTES,
   REFUSED_LINGER_MS,
   REQUEST_IDLE_MS,
@@ -38,6 +39,8 @@ export interface Connection {
   open: number;
   /** No further request is taken from it; what still arrives is thrown away. */
   closing: boolean;
+  /** True until its first request is answered. */
+  isNew: boolean;
   /** Written once the open requests are answered, then the connection ends. */
   parting: string | null;
   /** The body that is being received. */
@@ -69,6 +72,7 @@ export class Connections {
       kind,
       open: 0,
       closing: false,
+      isNew: !this.stopping,
       parting: null,
       receiving: null,
       idleSinceMs: this.#clock.bootMs(),
@@ -131,21 +135,32 @@ export class Connections {
     };
   }
 
-  /** Closes those without a request; resolves when all are gone, which is forced after `withinMs`. */
+  /**
+   * Closes those without a request; resolves when all are gone, which is forced after `withinMs`. Those that have not
+   * asked yet may be about to: a program that has just connected would take a reset for a refusal.
+   */
   async stop(withinMs: number): Promise<void> {
     this.stopping = true;
-    for (const { socket, open, closing } of this.#all.values()) if (open === 0 && !closing) socket.destroy();
+    this.#dropSilent((connection) => !connection.isNew);
     if (this.#all.size === 0) return;
+    const patience = this.#clock.after(NEW_CONNECTION_MS, () => this.#dropSilent(() => true));
     const deadline = this.#clock.after(withinMs, () => {
       for (const socket of this.#all.keys()) socket.destroy();
     });
     await new Promise<void>((resolve) => {
       this.#whenEmpty = resolve;
     });
+    patience.stop();
     deadline.stop();
   }
 
+  #dropSilent(mayGo: (connection: Connection) => boolean): void {
+    for (const connection of this.#all.values())
+      if (connection.open === 0 && !connection.closing && mayGo(connection)) connection.socket.destroy();
+  }
+
   #answered(connection: Connection): void {
+    connection.isNew = false;
     connection.open--;
     if (connection.open > 0) return;
     connection.idleSinceMs = this.#clock.bootMs();

@@ -8,6 +8,7 @@ import {
   HEADER_SECTION_BYTES_MAX,
   HEADERS_TIMEOUT_MS,
   KEEP_ALIVE_MS,
+  NEW_CONNECTION_MS,
   REFUSED_LINGER_BYTES,
   REFUSED_LINGER_MS,
   REQUEST_IDLE_MS,
@@ -441,6 +442,23 @@ test('connections are counted', async (t) => {
   t.equal((await clients[1]?.answer())?.status, 200);
   t.equal(api.store.size, 1, 'the one too many was not served');
   await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
+});
+
+test('a stop hears out those who have just connected, for a while', async (t) => {
+  await using api = await startApi();
+  await using quick = await api.connect();
+  await using mute = await api.connect();
+  await using used = await api.connect();
+  used.write(requestText('GET', '/healthz'));
+  await used.answer();
+  const stopped = api.api.stop(10 * SECOND_MS);
+  await used.ended;
+  quick.write(postText(GOOD.length) + GOOD);
+  const answer = await quick.answer();
+  t.match(answer, { status: 202, headers: { connection: 'close' } }, 'its connection was taken before');
+  await api.clock.advance(NEW_CONNECTION_MS);
+  await mute.ended;
+  await stopped;
 });
 
 test('a stop finishes what is under way and takes nothing new', async (t) => {

@@ -1,0 +1,30 @@
+SUMMARY = "Keeps the messages of a device and delivers them"
+DESCRIPTION = "Takes messages from programs on the device, keeps them through power cuts and weeks without a \
+network, and delivers them once the link is back."
+LICENSE = "MIT"
+LIC_FILES_CHKSUM = "file://LICENSE;md5=@LICENSE_MD5@"
+
+SRC_URI = "file://fieldpost-${PV}.tar.gz"
+
+inherit allarch systemd useradd features_check
+
+REQUIRED_DISTRO_FEATURES = "systemd"
+# Compiled already, and the same for every architecture.
+RDEPENDS:${PN} = "nodejs systemd"
+RRECOMMENDS:${PN} = "ca-certificates"
+
+SYSTEMD_SERVICE:${PN} = "fieldpost.socket fieldpost.service"
+# The group of the unix socket; the service's own user exists while it runs.
+USERADD_PACKAGES = "${PN}"
+GROUPADD_PARAM:${PN} = "--system fieldpost-api"
+
+do_configure[noexec] = "1"
+do_compile[noexec] = "1"
+
+do_install() {
+    UNITDIR=${systemd_system_unitdir} SYSUSERSDIR=${nonarch_libdir}/sysusers.d MANDIR=${mandir} \
+        sh ${S}/install ${D}
+}
+
+FILES:${PN} += "${nonarch_libdir}/fieldpost ${systemd_system_unitdir} ${nonarch_libdir}/sysusers.d"
+CONFFILES:${PN} = "${sysconfdir}/fieldpost/fieldpost.env"

@@ -1,0 +1,27 @@
+/**
+ * A relay within the container: `node relay.mjs DIRECTORY`. Listens on 127.0.0.1:2525, wants the user `device` with the
+ * password `sesame`, and keeps the Message-ID of each mail as a file's name.
+ */
+import { writeFileSync } from 'node:fs';
+import { SMTPServer } from 'smtp-server';
+
+const directory = process.argv[2];
+new SMTPServer({
+  allowInsecureAuth: true,
+  disabledCommands: ['STARTTLS'],
+  onAuth({ username, password }, _session, done) {
+    const isRight = username === 'device' && password === 'sesame';
+    done(isRight ? null : new Error('wrong password'), { user: username });
+  },
+  onData(stream, _session, done) {
+    let text = '';
+    stream.on('data', (chunk) => {
+      text += chunk;
+    });
+    stream.on('end', () => {
+      const id = /^Message-ID: <([^.]+)\./m.exec(text)?.[1];
+      writeFileSync(`${directory}/${id}`, text);
+      done();
+    });
+  },
+}).listen(2525, '127.0.0.1');
