@@ -226,8 +226,9 @@ async function badSetting(t: Test, it: Container): Promise<void> {
     'ActiveState=failed ExecMainStatus=78 NRestarts=0 SubState=failed',
     'it is not started again by itself',
   );
-  // Each call wakes it, until that is enough.
-  await it.until(`curl -sS -m 1 ${API}/state`, /refused/);
+  // A call that waits at the socket wakes it again and again, until that is enough.
+  await it.must(`systemd-run --quiet curl -sS -m 60 ${API}/state`);
+  await it.until('systemctl show fieldpost.socket -p Result', /=trigger-limit-hit/);
   const starts = (await log(it)).split('\n').filter((line) => /FIELDPOST_MAX_QUEUE=many/.test(line)).length;
   t.ok(starts <= 7, `started ${starts} times`);
   await setTo(it, RELAY);
