@@ -39,7 +39,7 @@ export interface Connection {
   open: number;
   /** No further request is taken from it; what still arrives is thrown away. */
   closing: boolean;
-  /** True until its first request is answered. */
+  /** True until its first request; false from the outset for one that comes while we stop. */
   isNew: boolean;
   /** Written once the open requests are answered, then the connection ends. */
   parting: string | null;
@@ -160,7 +160,6 @@ export class Connections {
   }
 
   #answered(connection: Connection): void {
-    connection.isNew = false;
     connection.open--;
     if (connection.open > 0) return;
     connection.idleSinceMs = this.#clock.bootMs();

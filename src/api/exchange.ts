@@ -14,6 +14,8 @@ export class Exchange {
   readonly res: ServerResponse;
   readonly connection: Connection;
   readonly connections: Connections;
+  /** The first of its connection. */
+  readonly isFirst: boolean;
   /** The path as it was sent, empty if the request target is none; and the text after its `?`. */
   readonly path: string;
   readonly query: string;
@@ -34,6 +36,8 @@ export class Exchange {
     this.res = res;
     this.connection = connection;
     this.connections = connections;
+    this.isFirst = connection.isNew;
+    connection.isNew = false;
     const { headers } = req;
     this.declaredBytes = Number(headers['content-length'] ?? 0);
     this.bodyDone = headers['transfer-encoding'] === undefined && this.declaredBytes === 0;

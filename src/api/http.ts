@@ -77,7 +77,7 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
     const route = found?.methods.get(req.method === 'HEAD' ? 'GET' : (req.method ?? ''));
     exchange.id = found?.id ?? '';
     guard(exchange, route);
-    if (exchange.connections.stopping && !exchange.connection.isNew) {
+    if (exchange.connections.stopping && !exchange.isFirst) {
       throw new FieldpostError('stopping', 'The daemon is stopping', {
         hint: 'try again when it runs again',
       });

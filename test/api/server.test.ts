@@ -458,6 +458,7 @@ test('a stop hears out those who have just connected, for a while', async (t) =>
   t.match(answer, { status: 202, headers: { connection: 'close' } }, 'its connection was taken before');
   await api.clock.advance(NEW_CONNECTION_MS);
   await mute.ended;
+  for (const client of [quick, mute]) await client[Symbol.asyncDispose]();
   await stopped;
 });
 
