@@ -28,6 +28,12 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly handed?: readonly number[];
 }
 
+const NEVER_SYNCED = {
+  synced: false,
+  lastSyncMs: null,
+  reason: 'No cloud is configured (FIELDPOST_CLOUD): the address book is kept on this device alone',
+};
+
 /** What is running. */
 export interface Daemon {
   /** Where the local API listens; port 0 has become the port that was found. */
@@ -84,12 +90,8 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       delivery.nudge();
       gateway.nudge();
     },
-    edited: () => undefined,
-    syncState: () => ({
-      synced: false,
-      lastSyncMs: null,
-      reason: 'No cloud is configured (FIELDPOST_CLOUD): the address book is kept on this device only',
-    }),
+    edited: () => cloud?.sync.edited(),
+    syncState: () => cloud?.sync.view() ?? NEVER_SYNCED,
     wake() {
       wake();
       cloud?.link.wake();
@@ -134,6 +136,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
           // A listener is closed once its last connection is; ending those is the api's part.
           async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
           async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
+          async () => cloud?.sync.stop(),
           // The goodbye is the last that the cloud hears.
           async () => cloud?.link.stop(),
           async () => cloud?.close(),

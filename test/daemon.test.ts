@@ -7,7 +7,7 @@ import PostalMime from 'postal-mime';
 import { SMTPServer } from 'smtp-server';
 import t from 'tap';
 import { type Config, parseConfig } from '../src/config.js';
-import { createDaemon, nameOf, type System } from '../src/daemon.js';
+import { createDaemon, type Daemon, nameOf, type System } from '../src/daemon.js';
 import { systemClock } from '../src/system/clock.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
@@ -258,6 +258,59 @@ t.test('a reload follows another relay; what waits for a restart is named', asyn
   );
   t.equal(daemon.status(), '1 queued, no relay, cloud disabled');
   await daemon.stop();
+});
+
+t.test('the address book, alone and then with a cloud', async (t) => {
+  const FIELDPOST_STATE_DIR = t.testdir();
+  const call = async (daemon: Daemon, path: string, method = 'GET', value?: object) => {
+    const answer = await fetch(`http://${nameOf(daemon.addresses[0] as never)}/api/internal/${path}`, {
+      method,
+      ...(value && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) }),
+    });
+    // biome-ignore lint/suspicious/noExplicitAny: a test looks at what it expects to be there
+    return (await answer.json()) as any;
+  };
+  const PATH = 'offline_notification_destinations';
+  const john = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
+  const jane = { type: 1, destination: 'jane@example.com', lang: 'nl', name: 'Jane' };
+  const uid = '00000000-0000-4000-9000-000000000001';
+
+  const alone = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), world().system);
+  t.same(await call(alone, PATH, 'POST', john), { id: 1, ...john });
+  const { destinations } = await call(alone, 'state');
+  t.match(destinations, { count: 1, synced: false, lastSync: null, reason: /No cloud is configured/ });
+  await alone.stop();
+
+  await using cloud = await fakeCloud();
+  cloud.document = { etag: '"theirs"', entries: [{ uid, ...jane, room: 'B2' }] };
+  const { system, lines } = world();
+  const env = {
+    FIELDPOST_STATE_DIR,
+    FIELDPOST_CLOUD: cloud.url,
+    FIELDPOST_DEVICE_ID: DEVICE,
+    FIELDPOST_CLOUD_KEY: KEY,
+  };
+  const daemon = await createDaemon(configOf(env), system);
+  const synced = () => lines.filter((line) => line.includes('destinations synced')).length;
+  await until(() => synced() === 1);
+  t.match(cloud.document.entries, [{ uid, room: 'B2' }, john]);
+  t.same(await call(daemon, PATH), [
+    { id: 1, ...john },
+    { id: 2, ...jane },
+  ]);
+  const put = new Promise<void>((resolve) => {
+    cloud.answer = ({ method, path }) => {
+      if (method === 'PUT' && path === 'destinations') resolve();
+      return undefined;
+    };
+  });
+  await call(daemon, `${PATH}/2`, 'PUT', { ...jane, lang: 'pl' });
+  await put;
+  await until(() => synced() === 2);
+  t.match(cloud.document.entries, [{ uid, lang: 'pl', room: 'B2' }, john]);
+  t.match((await call(daemon, 'state')).destinations, { count: 2, hidden: 0, synced: true, reason: null });
+  await daemon.stop();
+  t.equal(cloud.calls.at(-1)?.body.state, 'stopping', 'the goodbye is the last that the cloud hears');
 });
 
 t.test('one that cannot listen leaves nothing running', async (t) => {

@@ -3,6 +3,7 @@
  * daemon.ts. All of it is loaded only where a cloud is configured: no other daemon carries it about.
  */
 import type { Link, LinkView } from '../cloud/link.js';
+import type { Sync } from '../cloud/sync.js';
 import type { CloudConfig, Config } from '../config.js';
 import type { System } from '../daemon.js';
 import type { Gateway, GatewayOptions } from '../delivery/gateway.js';
@@ -11,6 +12,7 @@ import type { Store } from '../store/store.js';
 /** What is there once a cloud is configured. */
 export interface Cloud {
   readonly link: Link;
+  readonly sync: Sync;
   /** Offers a message. */
   readonly send: GatewayOptions['send'];
   close(): void;
@@ -24,10 +26,11 @@ export async function openCloud(
   store: Store,
   wake: () => void,
 ): Promise<Cloud> {
-  const [{ openHttps }, { CloudError, createCloudClient }, { Link }] = await Promise.all([
+  const [{ openHttps }, { CloudError, createCloudClient }, { Link }, { Sync }] = await Promise.all([
     import('../system/https.js'),
     import('../cloud/client.js'),
     import('../cloud/link.js'),
+    import('../cloud/sync.js'),
   ]);
   const { version } = system;
   const https = openHttps({ ...cloud, ...system });
@@ -39,12 +42,24 @@ export async function openCloud(
       const { queued, sending, deferred, failed } = store.counts();
       return { queue: { queued: queued + sending, deferred, failed }, version };
     },
-    onOnline: wake,
-    onDestinations: () => undefined,
+    onOnline() {
+      wake();
+      sync.request();
+    },
+    onDestinations: (etag) => sync.seen(etag),
+    ...system,
+  });
+  const sync = new Sync({
+    book: store.book,
+    cloud: `${cloud.url}/devices/${cloud.deviceId}`,
+    client,
+    config,
+    isOnline: () => link.isOnline,
     ...system,
   });
   return {
     link,
+    sync,
     async send(message, signal) {
       try {
         return await client.sendMessage(message, signal);
