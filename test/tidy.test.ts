@@ -188,14 +188,14 @@ function wrongDirection(path: string, from: string, typeOnly: boolean): string |
   return `${path}: ${here} must not import ${there} (${from})`;
 }
 
-/** The files that `start` imports, and those they import, and so on. */
-function reachedFrom(start: string, tree: Tree): ReadonlySet<string> {
+/** The files that `start` imports, and those they import, and so on; `atOnce`: without those loaded later, if at all. */
+function reachedFrom(start: string, tree: Tree, atOnce = false): ReadonlySet<string> {
   const seen = new Set([start]);
   for (const path of seen) {
     const text = tree.get(path);
     if (text === undefined) continue;
-    for (const { from, typeOnly } of importsOf(parse(path, text))) {
-      if (from.startsWith('.') && !typeOnly) seen.add(targetOf(path, from));
+    for (const { from, typeOnly, lazy } of importsOf(parse(path, text))) {
+      if (from.startsWith('.') && !typeOnly && !(atOnce && lazy)) seen.add(targetOf(path, from));
     }
   }
   return seen;
@@ -420,6 +420,29 @@ const RULES: readonly Rule[] = [
     planted: [
       ['test/config.test.ts', "import { x } from '../src/config.js';"],
       ['test/cli/cli.test.ts', ''],
+    ],
+  },
+  {
+    name: 'a start loads no TLS',
+    why: 'a daemon without a cloud, and one that waits for a network, carries neither the cloud nor TLS about: they cost megabytes and milliseconds',
+    find: (tree) =>
+      [...reachedFrom('src/main.ts', tree, true)].flatMap((path) => {
+        const text = tree.get(path);
+        if (text === undefined) return [];
+        const heavy = importsOf(parse(path, text)).filter(
+          ({ from, typeOnly, lazy }) => /^node:(?:https|tls|http2)$/.test(from) && !typeOnly && !lazy,
+        );
+        const isCloud = /^src\/cloud\//.test(path) ? [`${path}: is loaded at the start`] : [];
+        return [...isCloud, ...heavy.map(({ from }) => `${path}: imports ${from}`)];
+      }),
+    planted: [
+      ['src/main.ts', "import { request } from 'node:https';"],
+      ['src/main.ts', "export { connect } from 'node:tls';"],
+    ],
+    allowed: [
+      ['src/main.ts', "import { a } from './daemon.js'; import type { A } from './cloud/a.js';"],
+      ['src/daemon.ts', "import type { B } from 'node:tls'; const c = await import('./cloud/c.js');"],
+      ['src/cloud/c.ts', "import { request } from 'node:https';"],
     ],
   },
   {

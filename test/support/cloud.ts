@@ -53,7 +53,7 @@ export const HTML: CloudAnswer = {
   body: '<html><body>Welcome to the guest network. Please log in.</body></html>',
 };
 
-export async function fakeCloud(tls?: TlsOptions): Promise<FakeCloud> {
+export async function fakeCloud(tls?: TlsOptions, host = '127.0.0.1'): Promise<FakeCloud> {
   const sockets = new Map<Socket, number>();
   let connections = 0;
   let edits = 0;
@@ -72,12 +72,12 @@ export async function fakeCloud(tls?: TlsOptions): Promise<FakeCloud> {
     socket.on('error', () => undefined);
     socket.on('close', () => sockets.delete(socket));
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(0, host);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
 
   const cloud: FakeCloud = {
-    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
+    url: `${tls === undefined ? 'http' : 'https'}://${host}:${port}`,
     calls: [],
     document: null,
     heartbeat: {},

@@ -25,12 +25,17 @@ const CLOUD_LISTEN: Readonly<Record<string, Readonly<Record<string, string>>>> =
   dev: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
 };
 
-/** Starts `fieldpost <command>` and resolves once it says that it has started. Rejects if it ends before. */
+/**
+ * Starts `fieldpost <command>`, by way of `through`, and resolves once it says that it has started. Rejects if it ends
+ * before.
+ */
 export async function startDaemon(
   env: Readonly<Record<string, string>>,
   command: readonly string[] = ['run'],
+  through: readonly string[] = [],
 ): Promise<DaemonProcess> {
-  const child = spawn(MAIN, command, {
+  const [program = MAIN, ...args] = [...through, MAIN, ...command];
+  const child = spawn(program, args, {
     env: {
       PATH: process.env.PATH,
       FIELDPOST_LISTEN: '127.0.0.1:0',

@@ -179,24 +179,37 @@ export interface Fieldpost {
   message(id: string): Promise<Progress>;
   /** Makes it due now. */
   retry(id: string): Promise<void>;
-  state(): Promise<{ relay: { state: string; reason: string | null }; queue: Record<string, number> }>;
+  state(): Promise<{
+    relay: { state: string; reason: string | null };
+    link: { state: string; reason: string | null };
+    clock: { trusted: boolean };
+    queue: Record<string, number>;
+  }>;
   /** What it logged so far. */
   readonly lines: readonly string[];
-  /** The line of its log that matches, at once or when it comes. */
-  said(pattern: RegExp): Promise<string>;
+  /** The line of its log that matches, at once or when it comes; `from`: the first line that counts. */
+  said(pattern: RegExp, from?: number, patienceMs?: number): Promise<string>;
   /** Stops it as systemd does. */
   stop(): Promise<number | null>;
 }
 
-/** Starts the daemon; it is stopped when the test ends, and its log shown if the test failed. */
-export async function startFieldpost(t: Test, env: Readonly<Record<string, string>>): Promise<Fieldpost> {
-  const daemon = await startDaemon({
-    FIELDPOST_STATE_DIR: env.FIELDPOST_STATE_DIR ?? t.testdir(),
-    FIELDPOST_FROM: 'device@field.example',
-    FIELDPOST_BACKOFF_MIN: '100ms',
-    FIELDPOST_BACKOFF_MAX: '1s',
-    ...env,
-  });
+/** Starts the daemon, by way of `through`, which curl goes as well; it is stopped when the test ends, and its log shown if the test failed. */
+export async function startFieldpost(
+  t: Test,
+  env: Readonly<Record<string, string>>,
+  through: readonly string[] = [],
+): Promise<Fieldpost> {
+  const daemon = await startDaemon(
+    {
+      FIELDPOST_STATE_DIR: env.FIELDPOST_STATE_DIR ?? t.testdir(),
+      FIELDPOST_FROM: 'device@field.example',
+      FIELDPOST_BACKOFF_MIN: '100ms',
+      FIELDPOST_BACKOFF_MAX: '1s',
+      ...env,
+    },
+    ['run'],
+    through,
+  );
   const { child, lines, port } = daemon;
   const stop = async () => (child.exitCode === null ? daemon.end('SIGTERM') : child.exitCode);
   t.teardown(async () => {
@@ -204,21 +217,22 @@ export async function startFieldpost(t: Test, env: Readonly<Record<string, strin
     if (!t.passing()) t.comment(lines.join('\n'));
   });
   const api = `http://127.0.0.1:${port}/api/internal`;
+  const call = (path: string, body?: string) => curl(through, `${api}${path}`, body);
   return {
     lines,
     stop,
     async post(...mails) {
       const body = JSON.stringify(mails.map((mail) => ({ type: 1, ...mail })));
-      const answer = await curl(`${api}/messages`, body);
+      const answer = await call('/messages', body);
       return (answer as { id: string }[]).map(({ id }) => id);
     },
-    message: async (id) => (await curl(`${api}/messages/${id}`)) as Progress,
-    retry: async (id) => void (await curl(`${api}/messages/${id}/retry`, '')),
-    state: async () => (await curl(`${api}/state`)) as Awaited<ReturnType<Fieldpost['state']>>,
-    async said(pattern) {
-      const patience = AbortSignal.timeout(PATIENCE_MS);
+    message: async (id) => (await call(`/messages/${id}`)) as Progress,
+    retry: async (id) => void (await call(`/messages/${id}/retry`, '')),
+    state: async () => (await call('/state')) as Awaited<ReturnType<Fieldpost['state']>>,
+    async said(pattern, from = 0, patienceMs = PATIENCE_MS) {
+      const patience = AbortSignal.timeout(patienceMs);
       for (;;) {
-        const line = lines.find((one) => pattern.test(one));
+        const line = lines.slice(from).find((one) => pattern.test(one));
         if (line !== undefined) return line;
         if (!(await hears(child, patience))) throw new Error(`the daemon does not say ${pattern}`);
       }
@@ -243,10 +257,11 @@ function hears({ stdout }: ChildProcess, patience: AbortSignal): Promise<boolean
 }
 
 /** Gets the URL, or posts the body to it, and gives the JSON that is answered. */
-async function curl(url: string, body?: string): Promise<unknown> {
+async function curl(through: readonly string[], url: string, body?: string): Promise<unknown> {
   const data = body === undefined ? [] : ['-H', 'Content-Type: application/json', '--data-binary', '@-'];
+  const [program = '', ...args] = [...through, '/usr/bin/curl', '-sS', '--fail-with-body', ...data, url];
   return new Promise((resolve, reject) => {
-    const child = execFile('/usr/bin/curl', ['-sS', '--fail-with-body', ...data, url], (error, stdout) => {
+    const child = execFile(program, args, (error, stdout) => {
       if (error) reject(new Error(`${error.message}${stdout}`));
       else resolve(JSON.parse(stdout));
     });

@@ -30,6 +30,8 @@ export interface Import {
   readonly from: string;
   /** True if nothing of it is left in the compiled code. */
   readonly typeOnly: boolean;
+  /** True if it is loaded only when the code gets there: `import()`. */
+  readonly lazy: boolean;
   /** What is imported by name. */
   readonly names: readonly string[];
 }
@@ -51,9 +53,9 @@ export function importsOf(file: ts.SourceFile): Import[] {
   walk(file, (node) => {
     if (ts.isImportDeclaration(node)) found.push(readImport(node));
     else if (ts.isExportDeclaration(node) && node.moduleSpecifier !== undefined) {
-      found.push({ from: textOf(node.moduleSpecifier), typeOnly: node.isTypeOnly, names: [] });
+      found.push({ from: textOf(node.moduleSpecifier), typeOnly: node.isTypeOnly, lazy: false, names: [] });
     } else if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
-      found.push({ from: textOf(node.arguments[0]), typeOnly: false, names: [] });
+      found.push({ from: textOf(node.arguments[0]), typeOnly: false, lazy: true, names: [] });
     }
   });
   return found;
@@ -68,6 +70,7 @@ function readImport(node: ts.ImportDeclaration): Import {
   return {
     from: textOf(node.moduleSpecifier),
     typeOnly: (clause?.isTypeOnly ?? false) || onlyTypes,
+    lazy: false,
     names: elements.map((element) => (element.propertyName ?? element.name).text),
   };
 }

@@ -1,0 +1,107 @@
+/**
+ * A network namespace with one cable to this machine, and the ways in which such a network fails. Everything is done
+ * inside the namespace, so that nothing of this machine's own network changes. Needs root; used by test/peers.
+ *
+ *   const network = openNetwork(t);
+ *   network.filter('drop');      // a black hole
+ *   network.heal();
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import type { Test } from 'tap';
+
+/** How what goes out towards the peer fares. */
+export type Failing = 'loss' | 'drop' | 'reset' | 'unreachable';
+
+const RULES: Readonly<Record<Failing, readonly string[]>> = {
+  loss: ['numgen random mod 100 < 20 drop'],
+  drop: ['drop'],
+  reset: ['meta l4proto tcp reject with tcp reset'],
+  unreachable: ['reject with icmp type host-unreachable'],
+};
+
+export interface Network {
+  /** This machine, as the namespace sees it. */
+  readonly address: string;
+  /** What a program is started through to run inside. */
+  readonly through: readonly string[];
+  /** The names that the namespace knows this machine by; it has no DNS. */
+  names(...names: readonly string[]): void;
+  filter(how: Failing): void;
+  /** 64 kbit/s. */
+  slow(): void;
+  cable(state: 'up' | 'down'): void;
+  /** Undoes the last three. */
+  heal(): void;
+}
+
+/** Makes the namespace; it is gone when the test ends, however that ends. */
+export function openNetwork(t: Test): Network {
+  // Unique among what runs at the same time, and short: an interface's name has at most 15 characters.
+  const tag = `fp${process.pid % 100_000}x${Math.floor(Math.random() * 1000)}`;
+  const [near, far] = [`${tag}n`, `${tag}f`];
+  const subnet = `10.${200 + (process.pid % 50)}.${Math.floor(Math.random() * 256)}`;
+  const etc = `/etc/netns/${tag}`;
+  const run = (...args: readonly string[]) =>
+    execFileSync(args[0] as string, args.slice(1), { stdio: 'pipe' });
+  const inside = (...args: readonly string[]) => run('ip', 'netns', 'exec', tag, ...args);
+  const tolerate = (act: () => unknown) => {
+    try {
+      act();
+    } catch {
+      // What was never made need not be removed.
+    }
+  };
+  const clean = () => {
+    process.off('SIGTERM', ended);
+    tolerate(() => {
+      const pids = run('ip', 'netns', 'pids', tag).toString().split(/\s+/);
+      for (const pid of pids) if (pid !== '') process.kill(Number(pid), 'SIGKILL');
+    });
+    // The cable goes with the namespace once no process in it is left; deleting an end takes both at once.
+    tolerate(() => run('ip', 'link', 'del', near));
+    tolerate(() => run('ip', 'netns', 'del', tag));
+    rmSync(etc, { recursive: true, force: true });
+  };
+  const ended = () => {
+    clean();
+    process.exit(143);
+  };
+  process.on('SIGTERM', ended);
+  t.teardown(clean);
+
+  mkdirSync(etc, { recursive: true });
+  // These lie over those of /etc inside. Nobody listens there, so every look-up fails at once.
+  writeFileSync(`${etc}/resolv.conf`, 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
+  writeFileSync(`${etc}/nsswitch.conf`, 'hosts: files dns\n');
+  writeFileSync(`${etc}/hosts`, '127.0.0.1 localhost\n');
+  run('ip', 'netns', 'add', tag);
+  run('ip', 'link', 'add', near, 'type', 'veth', 'peer', 'name', far, 'netns', tag);
+  run('ip', 'address', 'add', `${subnet}.1/30`, 'dev', near);
+  run('ip', 'link', 'set', near, 'up');
+  inside('ip', 'link', 'set', 'lo', 'up');
+  inside('ip', 'address', 'add', `${subnet}.2/30`, 'dev', far);
+  inside('ip', 'link', 'set', far, 'up');
+  inside('nft', 'add table inet faults; add chain inet faults out { type filter hook output priority 0; }');
+
+  return {
+    address: `${subnet}.1`,
+    through: ['ip', 'netns', 'exec', tag],
+    names(...names) {
+      const line = names.length === 0 ? '' : `${subnet}.1 ${names.join(' ')}\n`;
+      // In place: the file that lies over /etc/hosts stays the same one.
+      writeFileSync(`${etc}/hosts`, `127.0.0.1 localhost\n${line}`);
+    },
+    filter(how) {
+      for (const rule of RULES[how]) inside('nft', `add rule inet faults out oifname ${far} ${rule}`);
+    },
+    slow: () =>
+      void inside('tc', ...`qdisc add dev ${far} root tbf rate 64kbit burst 4kb latency 1s`.split(' ')),
+    cable: (state) => void inside('ip', 'link', 'set', far, state),
+    heal() {
+      inside('nft', 'flush chain inet faults out');
+      tolerate(() => inside('tc', 'qdisc', 'del', 'dev', far, 'root'));
+      inside('ip', 'link', 'set', far, 'up');
+    },
+  };
+}
