@@ -24,6 +24,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   random(): number;
   readonly hostname: string;
   readonly version: string;
+  /** Told of the octets that were streamed, so that memory does not pile up (system/memory.ts). */
+  readonly streamed?: (bytes: number) => void;
   /** Descriptors of listening sockets that systemd has opened for us. */
   readonly handed?: readonly number[];
 }
@@ -64,7 +66,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     keepFailedMs: config.keepFailedMs,
     budget: live,
   });
-  const mails = new Mails(live, store, clock);
+  const mails = new Mails(live, store, system);
   let delivery = createDelivery(live, system, store, mails);
   const wake = () => {
     delivery.wake();
@@ -97,6 +99,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       cloud?.link.wake();
     },
     relayState: () => delivery.relayState(),
+    ...(system.streamed && { streamed: system.streamed }),
     mailLimitBytes: () => mails.limitBytes,
     mailBytes: (draft) => mails.bytesOf(draft),
     linkState: () => linkView(cloud, gateway),
@@ -183,7 +186,7 @@ export function createDelivery(
   config: Config,
   system: System,
   store: Store,
-  mails = new Mails(config, store, system.clock),
+  mails = new Mails(config, store, system),
   before: Legacy = {},
 ): Delivery {
   const { clock } = system;

@@ -16,6 +16,7 @@ import { systemClock } from './system/clock.js';
 import { readText, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log, type LogLevel } from './system/log.js';
+import { bufferCollector } from './system/memory.js';
 
 const VERSION = (JSON.parse(readText(new URL('../../package.json', import.meta.url))) as { version: string })
   .version;
@@ -123,6 +124,7 @@ function createSystem(logging: { readonly level: LogLevel }): System {
     takeLock: systemLock,
     hostname: hostname(),
     version: VERSION,
+    streamed: bufferCollector(),
     handed: handedOver(process.env, process.pid),
   };
 }
@@ -215,6 +217,7 @@ const exitCode = await runCommand(process.argv.slice(2), {
   stderr: { write: (text) => void process.stderr.write(text), isTTY: process.stderr.isTTY },
   stdin: process.stdin,
   read: readText,
+  open: (path) => systemDisk().open(path, 'read'),
   hostname: hostname(),
   version: VERSION,
   clock,

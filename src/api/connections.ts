@@ -43,8 +43,12 @@ export interface Connection {
   isNew: boolean;
   /** Written once the open requests are answered, then the connection ends. */
   parting: string | null;
-  /** The body that is being received. */
+  /** The request that began last. */
+  latest: IncomingMessage | null;
+  /** Its body that is being received. */
   receiving: Receiving | null;
+  /** Why there will be no more of its body, where that was known before anybody read it. */
+  broken: FieldpostError | null;
   idleSinceMs: number;
   /** To be called when one of its requests is done with. */
   readonly answered: () => void;
@@ -74,7 +78,9 @@ export class Connections {
       closing: false,
       isNew: !this.stopping,
       parting: null,
+      latest: null,
       receiving: null,
+      broken: null,
       idleSinceMs: this.#clock.bootMs(),
       answered: () => this.#answered(connection),
     };

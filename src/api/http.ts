@@ -139,6 +139,7 @@ function makeServer(
     const connection = connections.of(req.socket);
     if (connection === undefined || connection.closing) return void req.resume();
     connection.open++;
+    connection.latest = req;
     const exchange = new Exchange(req, res, connection, connections);
     res.once('close', exchange.over);
     exchange.awaitsContinue = awaitsContinue;
@@ -164,9 +165,10 @@ function endBroken(connections: Connections, error: Error, socket: Socket): void
   if (connection === undefined || !socket.writable) socket.destroy();
   else if (!connection.closing) {
     const problem = clientProblem(systemCodeOf(error), error);
-    const { receiving } = connection;
+    const { receiving, latest } = connection;
     // In a body: its request takes the problem as its answer, in its turn.
     if (receiving !== null && !receiving.req.complete) receiving.fail(problem);
+    else if (latest !== null && !latest.complete) connection.broken = problem;
     else connections.end(connection, rawProblem(problem));
   }
 }

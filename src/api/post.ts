@@ -86,7 +86,8 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
     throw tooLargeMessage(settings.maxMessageBytes);
   }
   const { maxAttachments, maxMessageBytes } = settings;
-  const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes };
+  const { streamed = () => undefined } = context;
+  const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes, streamed };
   const before = key === null ? null : store.recall(key);
   if (before !== null) return await replayForm(exchange, before, { ...terms, ...NOWHERE });
   checkDeclared(exchange.declaredBytes, context);

@@ -17,6 +17,8 @@ export function receiveBody(
 ): Promise<void> {
   const { req, res, connection, connections } = exchange;
   if (exchange.bodyDone) return Promise.resolve();
+  // It may have ended before anybody was there to read it.
+  if (req.destroyed || connection.broken !== null) return Promise.reject(connection.broken ?? cutShort());
   if (exchange.awaitsContinue) res.writeContinue();
 
   return new Promise((resolve, reject) => {

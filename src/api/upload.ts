@@ -37,6 +37,8 @@ export interface FormTerms extends FormLimits {
   readonly isSummed: boolean;
   /** Throws if so many octets of files are more than can be delivered. */
   readonly checkFiles: (bytes: number) => void;
+  /** Told of each chunk that was read. */
+  readonly streamed: (bytes: number) => void;
 }
 
 /** The name of a file that came without one. */
@@ -114,6 +116,7 @@ class Intake {
   /** Hands a chunk on. Gives a promise where the disk must catch up before the next. */
   #take(chunk: Buffer): Promise<void> | void {
     const parser = this.#parser;
+    this.#terms.streamed(chunk.length);
     for (const bytes of this.#guard.push(chunk)) parser.write(bytes);
     this.#terms.checkFiles(this.#guard.fileBytes);
     if (parser.writableNeedDrain) return new Promise((resolve) => parser.once('drain', resolve));

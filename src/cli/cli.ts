@@ -92,19 +92,31 @@ neither says anything, status, queue, send, destinations and check take those of
 }
 
 function readArguments(command: Command, args: readonly string[]): CommandInput {
-  const options = { ...COMMON, ...command.options };
+  const options: Command['options'] = { ...COMMON, ...command.options };
   try {
-    const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true });
+    const { values, positionals, tokens } = parseArgs({
+      args: [...args],
+      options,
+      allowPositionals: true,
+      tokens: true,
+    });
+    const given = tokens.flatMap((token) => (token.kind === 'option' ? token.name : []));
+    // The last would win, and the others be lost without a word.
+    const twice = given.find((name, at) => given.indexOf(name) < at && !options[name]?.multiple);
+    if (twice !== undefined) throw wrongUse(command, `--${twice} is there more than once`);
+    if (!command.takesWords && positionals.length > 0) {
+      throw wrongUse(command, `fieldpost ${command.name} takes no ${JSON.stringify(positionals[0])}`);
+    }
     return { options: values, words: positionals };
   } catch (error) {
     const code = (error as { code?: unknown }).code;
     if (typeof code !== 'string' || !code.startsWith('ERR_PARSE_ARGS')) throw error;
-    throw new CommandError(
-      EXIT.usage,
-      sayWrongOption(error, Object.keys(options)),
-      `fieldpost ${command.name} --help`,
-    );
+    throw wrongUse(command, sayWrongOption(error, Object.keys(options)));
   }
+}
+
+function wrongUse({ name }: Command, words: string): CommandError {
+  return new CommandError(EXIT.usage, words, `fieldpost ${name} --help`);
 }
 
 /** parseArgs' own words, but for an unknown option, where ours may know better. */

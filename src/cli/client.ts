@@ -3,7 +3,7 @@
  * as a CommandError that says what to do. Used by all commands that talk to the daemon.
  */
 import { Buffer } from 'node:buffer';
-import { request } from 'node:http';
+import { type ClientRequest, request } from 'node:http';
 import { showListener } from '../config/endpoints.js';
 import { type Environment, formatProblem, type ListenConfig, parseConfig } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
@@ -18,9 +18,19 @@ export interface Answer {
   readonly replayed: boolean;
 }
 
+/** A body that is read while it is sent. */
+export interface Stream {
+  /** Its Content-Type. */
+  readonly type: string;
+  /** In bytes; `chunks` are exactly as many. */
+  readonly length: number;
+  readonly chunks: AsyncIterable<Buffer>;
+}
+
 /** What to send besides method and path. */
 export interface CallContent {
   readonly json?: unknown;
+  readonly stream?: Stream;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -54,16 +64,32 @@ async function call(
   path: string,
   content: CallContent,
 ): Promise<Answer> {
-  const body = content.json === undefined ? null : Buffer.from(JSON.stringify(content.json));
+  const body = bodyOf(content);
   const headers: Record<string, string> = {
     // The daemon's guard knows this name, whatever address it listens on.
     host: 'localhost',
-    ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': String(body.length) }),
+    ...(body === null ? {} : { 'content-type': body.type, 'content-length': String(body.length) }),
+    // What is refused at once need not be read and sent.
+    ...(content.stream === undefined ? {} : { expect: '100-continue' }),
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...content.headers,
   };
   const raw = await exchange(listener, context, { method, path, headers }, body);
   return understand(raw, listener);
+}
+
+/** What is sent as the body: whole, or while it is read. */
+interface Body {
+  readonly type: string;
+  readonly length: number;
+  readonly chunks: Buffer | AsyncIterable<Buffer>;
+}
+
+function bodyOf({ json, stream }: CallContent): Body | null {
+  if (stream !== undefined) return stream;
+  if (json === undefined) return null;
+  const chunks = Buffer.from(JSON.stringify(json));
+  return { type: 'application/json', length: chunks.length, chunks };
 }
 
 interface RawAnswer {
@@ -77,22 +103,29 @@ function exchange(
   listener: ListenConfig,
   context: CommandContext,
   head: { method: string; path: string; headers: Record<string, string> },
-  body: Buffer | null,
+  body: Body | null,
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     const sent = request({ ...addressOf(listener), ...head, agent: false });
-    const deadline = context.clock.after(ANSWER_MS, () => {
-      sent.destroy(
-        new CommandError(EXIT.unavailable, `the daemon on ${showListener(listener)} does not answer`),
-      );
-    });
+    const late = () => {
+      fail(new CommandError(EXIT.unavailable, `the daemon on ${showListener(listener)} does not answer`));
+    };
+    let deadline = context.clock.after(ANSWER_MS, late);
+    // Every piece that it takes is a sign of life.
+    const extend = () => {
+      deadline.stop();
+      deadline = context.clock.after(ANSWER_MS, late);
+    };
     const fail = (error: unknown) => {
       deadline.stop();
       sent.destroy();
       reject(error instanceof CommandError ? error : unreachable(error, listener));
     };
-    sent.on('error', fail);
+    let isAnswered = false;
+    // A daemon that has refused the rest need not take it.
+    sent.on('error', (error) => isAnswered || fail(error));
     sent.on('response', (answer) => {
+      isAnswered = true;
       const chunks: Buffer[] = [];
       let length = 0;
       answer.on('error', fail);
@@ -110,8 +143,33 @@ function exchange(
         });
       });
     });
-    sent.end(body ?? undefined);
+    if (body === null || Buffer.isBuffer(body.chunks)) sent.end(body?.chunks);
+    else {
+      const { chunks } = body;
+      sent.flushHeaders();
+      sent.once('continue', () => {
+        pour(chunks, sent, extend).catch(fail);
+      });
+    }
   });
+}
+
+/** Sends what there is, at the pace at which it is taken, until the end or an answer. */
+async function pour(chunks: AsyncIterable<Buffer>, sent: ClientRequest, taken: () => void): Promise<void> {
+  let isAnswered = false;
+  let wake: () => void = () => undefined;
+  sent.on('drain', () => wake());
+  sent.once('response', () => {
+    isAnswered = true;
+    wake();
+  });
+  sent.once('close', () => wake());
+  for await (const chunk of chunks) {
+    if (isAnswered || sent.destroyed) return;
+    if (!sent.write(chunk)) await new Promise<void>((resolve) => (wake = resolve));
+    taken();
+  }
+  sent.end();
 }
 
 function addressOf(listener: ListenConfig): { socketPath: string } | { host: string; port: number } {
@@ -164,7 +222,9 @@ function refused(status: number, body: unknown): CommandError {
   const lines = faults.map(
     (fault: { pointer?: unknown; detail?: unknown }) => `  ${fault?.pointer}: ${fault?.detail}`,
   );
-  return new CommandError(exitCodeOf(status), [words, ...lines].join('\n'));
+  const hint =
+    status === 401 ? 'The token is in FIELDPOST_API_TOKEN_FILE, or in the systemd credential api-token.' : '';
+  return new CommandError(exitCodeOf(status), [words, ...lines].join('\n'), hint);
 }
 
 function exitCodeOf(status: number): number {

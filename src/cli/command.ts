@@ -5,12 +5,14 @@
 import type { ParseArgsConfig } from 'node:util';
 import type { Environment, ReadText } from '../config.js';
 import type { Clock } from '../system/clock.js';
+import type { DiskFile } from '../system/disk.js';
 
 /** Exit statuses, as sysexits(3) has them. */
 export const EXIT = {
   ok: 0,
   usage: 64,
   data: 65,
+  noInput: 66,
   unavailable: 69,
   inputOutput: 74,
   tempFail: 75,
@@ -43,6 +45,8 @@ export interface CommandContext {
   readonly stdin: AsyncIterable<Uint8Array>;
   /** Reads a text file; throws what node:fs throws. */
   readonly read: ReadText;
+  /** Opens a file to be read piece by piece; rejects with what node:fs says. */
+  readonly open: (path: string) => Promise<Pick<DiskFile, 'read' | 'size' | 'close'>>;
   readonly hostname: string;
   readonly version: string;
   readonly clock: Clock;
@@ -67,6 +71,8 @@ export interface Command {
   readonly help: string;
   /** Besides `--help` and `--env-file`, which every command takes. */
   readonly options: NonNullable<ParseArgsConfig['options']>;
+  /** True: words may follow its options. */
+  readonly takesWords?: true;
   /** True: without --env-file it takes the settings of the service on this device. */
   readonly asksService: boolean;
   /** True: it reads the env file by itself, again and again. */

@@ -48,6 +48,7 @@ Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75
     json: { type: 'boolean' },
     ...Object.fromEntries(FIELD_OPTIONS.map((name) => [name, { type: 'string' }])),
   },
+  takesWords: true,
   asksService: true,
   async run(input, context) {
     const [verb = 'list', ...words] = input.words;

@@ -12,7 +12,7 @@ import {
   textOption,
 } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { columns, counted, json, moment, printable, span, typeName } from './words.js';
+import { bytes, columns, counted, json, moment, printable, span, typeName } from './words.js';
 
 /** A message as the API shows it (local-api §1). */
 interface ShownMessage {
@@ -54,6 +54,7 @@ fieldpost queue release                             deliver again
 STATUS is one of ${STATUSES.join(', ')}.
 Exit status: 0 done, 65 no such message or not possible for it, 69 no daemon answers.`,
   options: { json: { type: 'boolean' }, status: { type: 'string' } },
+  takesWords: true,
   asksService: true,
   async run(input, context) {
     const [verb = 'list', ...words] = input.words;
@@ -146,13 +147,18 @@ async function show(
   }
   const blocks = shown.map((message) => {
     const facts = Object.entries(message as Record<string, unknown>).filter(([, value]) => value !== null);
-    const rows = facts.map(([key, value]) => [
-      key,
-      typeof value === 'string' ? value : JSON.stringify(value),
-    ]);
+    const rows = facts.map(([key, value]) => [key, factOf(key, value)]);
     return columns(rows.map((row) => row.map(printable))).join('\n');
   });
   context.stdout.write(`${blocks.join('\n\n')}\n`);
+}
+
+function factOf(key: string, value: unknown): string {
+  if (key === 'type') return typeName(Number(value));
+  if (key === 'attachments' && Array.isArray(value)) {
+    return value.map(({ name, type, size }) => `${name} (${type}, ${bytes(size)})`).join(', ') || 'none';
+  }
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** Calls `path` for each id. */

@@ -1,18 +1,20 @@
 /**
- * `fieldpost send`: hands a text mail to the daemon. Used by cli.ts.
+ * `fieldpost send`: hands a mail to the daemon. Used by cli.ts.
  */
-import { Buffer } from 'node:buffer';
+import { Buffer, isUtf8 } from 'node:buffer';
 import { MIB } from '../limits.js';
-import { connect } from './client.js';
+import { openForm } from './attach.js';
+import { type Answer, connect } from './client.js';
 import {
   type Command,
   type CommandContext,
   CommandError,
   type CommandInput,
   EXIT,
+  type Output,
   textOption,
 } from './command.js';
-import { json, printable } from './words.js';
+import { bytes, json, printable } from './words.js';
 
 // More than any setting lets the daemon take; an endless input must not fill the memory.
 const INPUT_BYTES_MAX = 64 * MIB;
@@ -21,25 +23,29 @@ export const send: Command = {
   name: 'send',
   summary: 'send a mail',
   help: `fieldpost send --to ADDRESS [--subject TEXT] [--body TEXT | -] [--html TEXT]
-               [--idempotency-key KEY] [--json]
+               [--attach FILE]... [--idempotency-key KEY] [--json]
 
 Hands a mail to the daemon and prints its id. With exit status 0 the daemon has stored it and will deliver it
 once the network allows; fieldpost queue show ID tells what became of it.
 
-  --to ADDRESS           may be repeated: each gets a mail of its own, and all are taken or none
-  --body TEXT            the plain text; with - instead it is read from standard input
+  --to ADDRESS           may be repeated, but not with --attach: each gets a mail of its own, and all are taken
+                         or none
+  --body TEXT            the plain text, in UTF-8; with - instead it is read from standard input
   --html TEXT            the same as HTML, beside the plain text or alone
+  --attach FILE          may be repeated; what kind of file it is is told by the end of its name
   --idempotency-key KEY  repeating the command with the same key sends nothing twice (for 24 hours)
 
-Exit status: 0 stored, 65 refused, 69 no daemon answers, 75 full or stopping: try later, 77 not allowed.`,
+Exit status: 0 stored, 65 refused, 66 a file cannot be read, 69 no daemon answers, 75 full or stopping: try later, 77 not allowed.`,
   options: {
     to: { type: 'string', multiple: true },
     subject: { type: 'string' },
     body: { type: 'string' },
     html: { type: 'string' },
+    attach: { type: 'string', multiple: true },
     'idempotency-key': { type: 'string' },
     json: { type: 'boolean' },
   },
+  takesWords: true,
   asksService: true,
   async run(input, context) {
     const destinations = input.options.to;
@@ -53,16 +59,55 @@ Exit status: 0 stored, 65 refused, 69 no daemon answers, 75 full or stopping: tr
         'fieldpost send --help',
       );
     }
-    const key = textOption(input, 'idempotency-key');
-    const answer = await connect(context.env, context)('POST', '/api/internal/messages', {
-      json: destinations.map((destination) => ({ type: 1, destination, ...text })),
-      headers: key === null ? {} : { 'idempotency-key': checkKey(key) },
-    });
+    const answer = await post(destinations as string[], text, input, context);
     if (input.options.json === true) context.stdout.write(json(answer.body));
     else for (const line of tell(answer.body, answer.replayed)) context.stdout.write(`${printable(line)}\n`);
     return EXIT.ok;
   },
 };
+
+/** Posts the mails as JSON, or the one with files as a form. */
+async function post(
+  destinations: readonly string[],
+  text: Readonly<Record<string, string>>,
+  input: CommandInput,
+  context: CommandContext,
+): Promise<Answer> {
+  const key = textOption(input, 'idempotency-key');
+  const headers: Record<string, string> = key === null ? {} : { 'idempotency-key': checkKey(key) };
+  const call = connect(context.env, context);
+  const paths = input.options.attach;
+  if (!Array.isArray(paths)) {
+    const json = destinations.map((destination) => ({ type: 1, destination, ...text }));
+    return await call('POST', '/api/internal/messages', { json, headers });
+  }
+  const [destination = '', ...others] = destinations;
+  if (others.length > 0) {
+    throw new CommandError(EXIT.usage, 'with --attach there is one --to: run it once for each');
+  }
+  const progress = progressOn(context.stderr);
+  const form = await openForm({ destination, ...text }, paths as string[], context.open, progress.show);
+  try {
+    return await call('POST', '/api/internal/messages', { stream: form, headers });
+  } finally {
+    progress.end();
+    await form.close();
+  }
+}
+
+/** How far it is, on one line that is gone in the end; on a terminal only. */
+function progressOn({ isTTY, write }: Output): { show(done: number, of: number): void; end(): void } {
+  let shown = '';
+  const put = (text: string) => {
+    if (!isTTY || text === shown) return;
+    write(`\r${text.padEnd(shown.length)}${text === '' ? '\r' : ''}`);
+    shown = text;
+  };
+  return {
+    show: (done, of) => put(`sending ${bytes(of)}: ${Math.floor((done / of) * 100)} %`),
+    end: () => put(''),
+  };
+}
 
 function subject(input: CommandInput): { subject?: string } {
   const text = textOption(input, 'subject');
@@ -100,12 +145,9 @@ async function readAll(stdin: AsyncIterable<Uint8Array>): Promise<string> {
     if (length > INPUT_BYTES_MAX)
       throw new CommandError(EXIT.data, `standard input is longer than ${INPUT_BYTES_MAX / MIB} MiB`);
   }
-  const bytes = Buffer.concat(chunks);
-  // What is not UTF-8 was written by an old program; Latin-1 loses no byte of it.
-  const text = bytes.toString('utf8');
-  return text.includes('\uFFFD') && !Buffer.from(text, 'utf8').equals(bytes)
-    ? bytes.toString('latin1')
-    : text;
+  const input = Buffer.concat(chunks);
+  if (isUtf8(input)) return input.toString();
+  throw new CommandError(EXIT.data, 'standard input is not UTF-8', 'iconv -f latin1 -t utf8 may help.');
 }
 
 /** A header value must not break its line; the daemon says what else it allows. */

@@ -1,7 +1,7 @@
 /**
  * `fieldpost run`, `cloud` and `dev`: named and explained here, carried out by main. Used by cli.ts.
  */
-import { type Command, CommandError, EXIT, type ServiceName, textOption } from './command.js';
+import { type Command, type ServiceName, textOption } from './command.js';
 import { settingsFor } from './environment.js';
 
 const SUMMARY: Record<ServiceName, string> = {
@@ -29,9 +29,6 @@ ${DETAIL[name]}`,
     asksService: false,
     readsEnvFile: true,
     async run(input, context) {
-      const [word] = input.words;
-      if (word !== undefined)
-        throw new CommandError(EXIT.usage, `fieldpost ${name} takes no ${JSON.stringify(word)}`);
       return context.serve(name, settingsFor(textOption(input, 'env-file'), context));
     },
   };

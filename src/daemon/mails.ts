@@ -11,6 +11,8 @@ import { render } from '../mime/letter.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 
+/** What is read is copied about so often on its way to the relay: as base64, and that in pieces. */
+const SENT_COPIES = 4;
 /** All ids are as long as this. */
 const SOME_ID = '0'.repeat(15);
 
@@ -19,21 +21,26 @@ export class Mails {
   readonly #config: Pick<Config, 'from' | 'relays'>;
   readonly #store: Store;
   readonly #clock: Clock;
+  readonly #streamed: (bytes: number) => void;
   /** What each relay said last; null: that it has no limit. */
   readonly #limits = new Map<string, number | null>();
 
-  constructor(config: Pick<Config, 'from' | 'relays'>, store: Store, clock: Clock) {
+  constructor(
+    config: Pick<Config, 'from' | 'relays'>,
+    store: Store,
+    { clock, streamed = () => undefined }: { clock: Clock; streamed?: (bytes: number) => void },
+  ) {
     this.#config = config;
     this.#store = store;
     this.#clock = clock;
+    this.#streamed = streamed;
   }
 
   /** The message, ready to be sent. */
   parcel(message: Email, content: EmailContent): Parcel {
-    const store = this.#store;
     const isWrong = this.#clock.trust() === 'wrong';
-    const dateMs = isWrong ? null : wallMsOf(message.accepted, this.#clock, store.boots);
-    const open = (attachment: Attachment) => store.openAttachment(attachment);
+    const dateMs = isWrong ? null : wallMsOf(message.accepted, this.#clock, this.#store.boots);
+    const open = (attachment: Attachment) => this.#open(attachment);
     const { size, bytes } = this.#render({ ...message, content }, message.id, dateMs, open);
     const smtpUtf8 = needsSmtpUtf8(this.#config.from) || needsSmtpUtf8(message.destination);
     return { size, smtpUtf8, content: bytes };
@@ -54,6 +61,13 @@ export class Mails {
     const { relays } = this.#config;
     const limits = relays.map(({ host, port }) => this.#limits.get(`${host}:${port}`) ?? null);
     return limits.length === 0 || limits.includes(null) ? null : Math.max(...(limits as number[]));
+  }
+
+  async *#open(attachment: Attachment): AsyncGenerator<Buffer, void, void> {
+    for await (const chunk of this.#store.openAttachment(attachment)) {
+      this.#streamed(SENT_COPIES * chunk.length);
+      yield chunk;
+    }
   }
 
   #render(

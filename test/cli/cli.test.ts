@@ -35,6 +35,7 @@ t.test('guesses what a slip of the finger meant', async (t) => {
     [['destinations', 'delete', '1'], /there is no destinations delete/],
     [['queue', '__proto__'], /there is no queue __proto__/],
     [['run', 'fast'], /takes no "fast"/],
+    [['status', 'extra'], /status takes no "extra"/],
     [['\u001b[31mred'], /no command \\u\{1b\}\[31mred/],
   ];
   for (const [argv, words] of cases) {

@@ -175,7 +175,11 @@ t.test('a refusal says what the daemon says, and its kind is the exit status', a
     const { code, err } = await fieldpost(['status'], { env: daemon.env });
     await daemon.close();
     t.equal(code, wanted, status);
-    t.equal(err, 'fieldpost: because \\u{1b}]0;x\n  /0/destination: is\\u{9b} empty\n');
+    const hint =
+      status === '401'
+        ? 'The token is in FIELDPOST_API_TOKEN_FILE, or in the systemd credential api-token.\n'
+        : '';
+    t.equal(err, `fieldpost: because \\u{1b}]0;x\n  /0/destination: is\\u{9b} empty\n${hint}`);
   }
 });
 
@@ -217,7 +221,7 @@ t.test('send: one mail for each address, in one request', async (t) => {
   await daemon.close();
 });
 
-t.test('send: text from standard input, whatever its encoding; a repeated key says so', async (t) => {
+t.test('send: text from standard input, in UTF-8; a repeated key says so', async (t) => {
   const daemon = await preparedDaemon({
     'POST /api/internal/messages': {
       status: 202,
@@ -231,15 +235,17 @@ t.test('send: text from standard input, whatever its encoding; a repeated key sa
     env,
     stdin: [euro.subarray(0, 1), euro.subarray(1)],
   });
-  await fieldpost(['send', '--to', 'a@b', '--body=-'], {
+  const latin1 = await fieldpost(['send', '--to', 'a@b', '--body=-'], {
     env,
     stdin: [Buffer.from('caf\u00e9\n', 'latin1')],
   });
+  t.equal(latin1.code, 65);
+  t.match(latin1.err, /not UTF-8\niconv/);
   await fieldpost(['send', '--to', 'a@b', '-'], { env, stdin: 'said \uFFFD' });
   await fieldpost(['send', '--to', 'a@b', '--body=-x'], { env, stdin: 'unread' });
   t.strictSame(
     daemon.asked.map(({ body }) => (body as { plain: string }[])[0]?.plain),
-    ['€', 'café\n', 'said \uFFFD', '-x'],
+    ['€', 'said \uFFFD', '-x'],
   );
   t.equal(utf8.out, '01A was queued before for a@b\n');
   await daemon.close();
@@ -257,6 +263,7 @@ t.test('send: what it will not send', async (t) => {
   const cases: [string[], RegExp][] = [
     [['send'], /to whom/],
     [['send', '--to', 'a@b'], /nothing to send/],
+    [['send', '--to', 'a@b', '--body', 'x', '--body', 'y'], /--body is there more than once/],
     [['send', '--to', 'a@b', 'hello'], /what is hello\?/],
     [['send', '--to', 'a@b', '--body', 'x', '-'], /not both/],
     [['send', '--to', 'a@b', '--body', 'x', '--idempotency-key', 'a\r\nb: c'], /visible ASCII/],
@@ -348,7 +355,16 @@ t.test('queue: empty, or by status', async (t) => {
 t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
   const conflict = { status: 409, body: { detail: 'it is final' } };
   const daemon = await preparedDaemon({
-    'GET /api/internal/messages/01A': { status: 200, body: message('01A', { lastReply: 'no\u001b[2J' }) },
+    'GET /api/internal/messages/01A': {
+      status: 200,
+      body: message('01A', {
+        lastReply: 'no\u001b[2J',
+        attachments: [
+          { name: 'a\u202e.txt', type: 'text/plain', size: 2048 },
+          { name: 'b', type: 'image/png', size: 1 },
+        ],
+      }),
+    },
     'POST /api/internal/messages/01A/retry': { status: 202 },
     'POST /api/internal/messages/01B/retry': conflict,
     'DELETE /api/internal/messages/01A': { status: 204 },
@@ -361,6 +377,8 @@ t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
   const shown = await queue('show', '01A');
   t.match(shown.out, /^destination +01A@x\.example$/m);
   t.match(shown.out, /^lastReply +no\\u\{1b\}\[2J$/m);
+  t.match(shown.out, /^type +email$/m);
+  t.match(shown.out, /^attachments +a\\u\{202e\}\.txt \(text\/plain, 2 KiB\), b \(image\/png, 1 byte\)$/m);
   t.notMatch(shown.out, /nextAttemptAt/);
   t.equal(JSON.parse((await queue('show', '01A', '--json')).out).id, '01A');
   t.equal(JSON.parse((await queue('show', '01A', '01A', '--json')).out).length, 2);

@@ -33,6 +33,16 @@ export async function fieldpost(argv: readonly string[], world: World = {}): Pro
     clock: new FakeClock(),
     isUnit: false,
     serve: async () => 0,
+    async open(path) {
+      const text = files[path] ?? failure('ENOENT', path);
+      if (text instanceof Error) throw text;
+      const bytes = Buffer.from(text);
+      return {
+        read: async (offset, length) => bytes.subarray(offset, offset + length),
+        size: async () => bytes.length,
+        close: async () => undefined,
+      };
+    },
     ...rest,
     read(path) {
       const text = files[path] ?? failure('ENOENT', path);

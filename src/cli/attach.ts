@@ -1,0 +1,129 @@
+/**
+ * A mail with files as the form that the daemon takes: its exact length, and its bytes as they are read from the
+ * files, which are never held in memory. Used by send.ts.
+ */
+import { Buffer } from 'node:buffer';
+import { randomUUID } from 'node:crypto';
+import { basename, extname } from 'node:path';
+import { wordsOf } from '../errors.js';
+import { KIB } from '../limits.js';
+import type { Stream } from './client.js';
+import { type CommandContext, CommandError, EXIT } from './command.js';
+
+/** What is read of a file at once. */
+const READ_BYTES = 256 * KIB;
+
+// What devices and people send. The rest is told as octets, which every mail program saves as it is.
+const TYPES: Readonly<Record<string, string>> = {
+  txt: 'text/plain',
+  log: 'text/plain',
+  csv: 'text/csv',
+  html: 'text/html',
+  htm: 'text/html',
+  md: 'text/markdown',
+  json: 'application/json',
+  xml: 'application/xml',
+  pdf: 'application/pdf',
+  zip: 'application/zip',
+  gz: 'application/gzip',
+  tgz: 'application/gzip',
+  tar: 'application/x-tar',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  png: 'image/png',
+  gif: 'image/gif',
+  webp: 'image/webp',
+  svg: 'image/svg+xml',
+  wav: 'audio/wav',
+  mp3: 'audio/mpeg',
+  mp4: 'video/mp4',
+  doc: 'application/msword',
+  docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
+  xls: 'application/vnd.ms-excel',
+  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+};
+
+interface OpenFile {
+  readonly path: string;
+  readonly file: Awaited<ReturnType<CommandContext['open']>>;
+  readonly size: number;
+  readonly head: Buffer;
+}
+
+/**
+ * Opens the files and gives the form of these texts with them; `close` ends it. `progress` is told of every read.
+ * Throws CommandError (66) for a file that cannot be read, also while its bytes are taken.
+ */
+export async function openForm(
+  texts: Readonly<Record<string, string>>,
+  paths: readonly string[],
+  open: CommandContext['open'],
+  progress: (doneBytes: number, ofBytes: number) => void,
+): Promise<Stream & { close(): Promise<void> }> {
+  const boundary = `fieldpost-${randomUUID()}`;
+  const files: OpenFile[] = [];
+  const close = async () => void (await Promise.all(files.map(({ file }) => file.close())));
+  const front = Object.entries(texts).map(([name, text]) => partHead(boundary, `name="${name}"`, text));
+  const back = Buffer.from(`--${boundary}--\r\n`);
+  try {
+    for (const path of paths) {
+      const file = await open(path).catch((error) => unreadable(path, error));
+      const type = TYPES[extname(path).slice(1).toLowerCase()] ?? 'application/octet-stream';
+      const name = `name="file"; filename="${escaped(basename(path))}"\r\nContent-Type: ${type}`;
+      const head = partHead(boundary, name, null);
+      files.push({ path, file, head, size: await file.size().catch((error) => unreadable(path, error)) });
+    }
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const length =
+    front.reduce((sum, { length }) => sum + length, back.length) +
+    files.reduce((sum, { head, size }) => sum + head.length + size + 2, 0);
+  return {
+    type: `multipart/form-data; boundary=${boundary}`,
+    length,
+    close,
+    chunks: (async function* () {
+      let done = 0;
+      for (const chunk of front) yield chunk;
+      for (const file of files) {
+        yield file.head;
+        for await (const chunk of contentOf(file)) {
+          yield chunk;
+          done += chunk.length;
+          progress(done, length);
+        }
+        yield Buffer.from('\r\n');
+      }
+      yield back;
+    })(),
+  };
+}
+
+async function* contentOf({ path, file, size }: OpenFile): AsyncGenerator<Buffer, void, void> {
+  for (let at = 0; at < size; ) {
+    const chunk = await file
+      .read(at, Math.min(READ_BYTES, size - at))
+      .catch((error) => unreadable(path, error));
+    // Its length has been promised already.
+    if (chunk.length === 0) throw new CommandError(EXIT.noInput, `${path} was cut short while it was read`);
+    at += chunk.length;
+    yield chunk;
+  }
+}
+
+/** The head of a part, and of a text the whole of it. */
+function partHead(boundary: string, disposition: string, text: string | null): Buffer {
+  const rest = text === null ? '' : `${text}\r\n`;
+  return Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${rest}`);
+}
+
+/** As browsers write a name into a header. */
+function escaped(name: string): string {
+  return name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
+}
+
+function unreadable(path: string, error: unknown): never {
+  throw new CommandError(EXIT.noInput, `cannot read ${path}: ${wordsOf(error)}`);
+}

@@ -1,0 +1,82 @@
+/** `fieldpost send --attach` against the local API: what arrives is what lay in the files, and what goes wrong is told. */
+import t from 'tap';
+import { FieldpostError } from '../../src/errors.js';
+import { startApi, type TestApi } from '../support/api.js';
+import { failure, fieldpost, type World } from './terminal.js';
+
+const SEND = ['send', '--to', 'john@example.com', '--subject', 'Grüße'];
+
+function send(api: TestApi, more: readonly string[], world: World = {}) {
+  const [address] = api.listeners.addresses;
+  const port = address?.kind === 'tcp' ? address.port : 0;
+  return fieldpost([...SEND, ...more], { env: { FIELDPOST_LISTEN: `127.0.0.1:${port}` }, ...world });
+}
+
+t.test('files arrive as they are', async (t) => {
+  await using api = await startApi();
+  const files = {
+    '/tmp/Prüf "1".PDF': 'a'.repeat(700_000),
+    'x/empty.weird': '',
+    'y.csv': 'a;b\r\n--fieldpost-\r\n',
+  };
+  const argv = Object.keys(files).flatMap((path) => ['--attach', path]);
+  const { code, out, err } = await send(api, [...argv, '-', '--html', '<b>'], { files, stdin: 'text' });
+  t.equal(code, 0, err);
+  t.equal(out, '00000001 is queued for john@example.com\n');
+  t.equal(err, '', 'no progress where nobody watches');
+  const message = api.store.get('00000001');
+  if (message === undefined) throw new Error('nothing was queued');
+  t.same(await api.store.content(message), { subject: 'Grüße', plain: 'text', html: '<b>' });
+  t.same(
+    message.attachments.map(({ id, name, type }) => [name, type, api.store.files.get(id)?.toString()]),
+    [
+      ['Prüf "1".PDF', 'application/pdf', files['/tmp/Prüf "1".PDF']],
+      ['empty.weird', 'application/octet-stream', ''],
+      ['y.csv', 'text/csv', files['y.csv']],
+    ],
+  );
+  const again = await send(api, ['--attach', 'y.csv', '--idempotency-key', 'k'], { files });
+  t.match(again.out, / is queued for /);
+  t.match(
+    (await send(api, ['--attach', 'y.csv', '--idempotency-key', 'k'], { files })).out,
+    /was queued before/,
+  );
+  t.match((await send(api, ['--attach', 'y.csv', '--json'], { files })).out, /"status": "queued"/);
+});
+
+t.test('a person sees how far it is', async (t) => {
+  await using api = await startApi();
+  const files = { a: 'x'.repeat(2 ** 20) };
+  const { code, err } = await send(api, ['--attach', 'a'], { files, isTTY: true });
+  t.equal(code, 0);
+  t.match(err, /^\rsending 1 MiB: 24 %\rsending 1 MiB: 49 %\rsending 1 MiB: 74 %/);
+  t.match(err, /\r +\r$/, 'and the line is empty in the end');
+});
+
+t.test('what cannot be read, or is not wanted', async (t) => {
+  await using api = await startApi({ settings: { maxMessageBytes: 1000 } });
+  const files = { big: 'x'.repeat(2 ** 20), dir: failure('EISDIR', 'dir'), short: 'abc' };
+  const gone = await send(api, ['--attach', 'short', '--attach', 'gone'], { files });
+  t.same([gone.code, gone.err], [66, "fieldpost: cannot read gone: ENOENT: open 'gone'\n"]);
+  t.equal((await send(api, ['--attach', 'dir'], { files })).code, 66);
+  const tooLarge = await send(api, ['--attach', 'big'], { files });
+  t.equal(tooLarge.code, 65);
+  t.match(tooLarge.err, /larger than 1000 bytes \(FIELDPOST_MAX_MESSAGE\)/);
+  api.store.failure = new FieldpostError('queue-full', 'The queue is full');
+  t.equal((await send(api, ['--attach', 'short'], { files })).code, 75);
+  api.store.failure = null;
+  t.equal((await send(api, ['--attach', 'short', '--to', 'b@example.com'], { files })).code, 64);
+  t.equal((await send(api, ['--attach', 'short', '--to', 'b'], { files })).code, 64);
+  const shrunk = { size: async () => 10, read: async () => Buffer.alloc(0), close: async () => undefined };
+  const cut = await send(api, ['--attach', 'a'], { open: async () => shrunk });
+  t.same([cut.code, cut.err], [66, 'fieldpost: a was cut short while it was read\n']);
+  while (api.store.uploads > 0) await api.clock.advance(0);
+  t.equal(api.store.size, 0);
+});
+
+t.test('a daemon whose disk fails says so while the file is still being sent', async (t) => {
+  await using api = await startApi();
+  api.store.failFileAfter(300_000, new FieldpostError('storage-full', 'The disk is full'));
+  const { code, err } = await send(api, ['--attach', 'a'], { files: { a: 'x'.repeat(8_000_000) } });
+  t.same([code, err], [75, 'fieldpost: The disk is full\n']);
+});

@@ -1,0 +1,248 @@
+/**
+ * The whole daemon and its attachments, seen from outside: a file far larger than its memory may grow, many clients
+ * of which half go away in the middle, and a relay that does not take everything.
+ */
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { SMTPServer } from 'smtp-server';
+import t, { type Test } from 'tap';
+import { MIB } from '../../src/limits.js';
+import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
+import { seededRandom, testSeed } from '../support/random.js';
+
+const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
+const LARGE_BYTES = (IS_LONG ? 200 : 64) * MIB;
+const GROWTH_MAX_BYTES = 24 * MIB;
+const CLIENTS = 64;
+const MESSAGES = '/api/internal/messages';
+
+/** A mail as it arrived: its subject, and SHA-256 and size of its only attachment. */
+interface Arrival {
+  readonly subject: string;
+  readonly sum: string;
+  readonly size: number;
+}
+
+/** A relay that others wrote; the attachments are decoded as they come. */
+async function startRelay(t: Test, options: { size?: number } = {}) {
+  const arrivals: Arrival[] = [];
+  let arrived: () => void = () => undefined;
+  const server = new SMTPServer({
+    disabledCommands: ['AUTH', 'STARTTLS'],
+    logger: false,
+    ...options,
+    async onData(stream, _session, done) {
+      arrivals.push(await read(stream as AsyncIterable<Buffer>));
+      done();
+      arrived();
+    },
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server.server, 'listening');
+  t.teardown(() => new Promise<void>((resolve) => server.close(resolve)));
+  return {
+    env: {
+      FIELDPOST_RELAY: `smtp://127.0.0.1:${(server.server.address() as { port: number }).port}?tls=never`,
+    },
+    arrivals,
+    async until(count: number) {
+      while (arrivals.length < count) {
+        await new Promise<void>((resolve) => {
+          arrived = resolve;
+        });
+      }
+    },
+  };
+}
+
+/** Reads a mail with one base64 attachment behind one text, as a stream. */
+async function read(stream: AsyncIterable<Buffer>): Promise<Arrival> {
+  const hash = createHash('sha256');
+  let text = '';
+  let subject: string | null = null;
+  let size = 0;
+  let isInFile = false;
+  const decode = (base64: string) => {
+    const bytes = Buffer.from(base64, 'base64');
+    hash.update(bytes);
+    size += bytes.length;
+  };
+  for await (const chunk of stream) {
+    text += chunk.toString('latin1');
+    subject ??= /^Subject: (.*)\r$/m.exec(text)?.[1] ?? null;
+    if (!isInFile) {
+      const head = /\r\nContent-Disposition: attachment;[\s\S]*?\r\n\r\n/.exec(text);
+      if (head === null) continue;
+      isInFile = true;
+      text = text.slice(head.index + head[0].length);
+    }
+    const end = text.indexOf('\r\n--');
+    const lines = end < 0 ? text.slice(0, text.lastIndexOf('\n') + 1) : text.slice(0, end);
+    decode(lines.replaceAll('\r\n', ''));
+    // Behind the end only the boundary follows.
+    text = end < 0 ? text.slice(lines.length) : '\r\n--';
+  }
+  return { subject: subject ?? '', sum: hash.digest('hex'), size };
+}
+
+const BOUNDARY = 'a-boundary-of-this-test';
+const part = (name: string, text: string) =>
+  `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`;
+
+/** Posts a form with one file in pieces made by `next`; `stopAt`: goes away after so many bytes. Gives the answer's first line. */
+async function upload(
+  port: number,
+  subject: string,
+  file: { size: number; next: (length: number) => Buffer },
+  stopAt = Number.POSITIVE_INFINITY,
+): Promise<{ status: number; sum: string }> {
+  const front = `${part('destination', 'john@example.com')}${part('subject', subject)}--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="f.bin"\r\n\r\n`;
+  const back = `\r\n--${BOUNDARY}--\r\n`;
+  const socket = connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  let told = '';
+  const ended = new Promise<void>((resolve) => {
+    socket.on('data', (chunk) => {
+      told += chunk.toString('latin1');
+      if (told.includes('\r\n\r\n')) resolve();
+    });
+    socket.on('error', () => resolve()).on('close', () => resolve());
+  });
+  socket.write(
+    `POST ${MESSAGES} HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=${BOUNDARY}\r\nContent-Length: ${front.length + file.size + back.length}\r\n\r\n${front}`,
+  );
+  const hash = createHash('sha256');
+  for (let sent = 0; sent < file.size && sent < stopAt; ) {
+    const bytes = file.next(Math.min(2 ** 18, file.size - sent, stopAt - sent));
+    hash.update(bytes);
+    sent += bytes.length;
+    if (!socket.write(bytes)) await Promise.race([once(socket, 'drain').catch(() => undefined), ended]);
+  }
+  if (stopAt < file.size) socket.destroy();
+  else socket.write(back);
+  await ended;
+  socket.destroy();
+  return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(told)?.[1] ?? 0), sum: hash.digest('hex') };
+}
+
+/** Random bytes, made as they are needed. */
+function noise(seed: number): (length: number) => Buffer {
+  const random = seededRandom(seed);
+  const block = Buffer.from(Uint32Array.from({ length: 2 ** 16 }, () => random() * 2 ** 32).buffer);
+  return (length) => {
+    const start = Math.floor(random() * (block.length - length + 1));
+    return block.subarray(Math.max(0, start), Math.max(0, start) + length);
+  };
+}
+
+const status = (daemon: DaemonProcess) => readFileSync(`/proc/${daemon.child.pid}/status`, 'latin1');
+const peakBytes = (daemon: DaemonProcess) => Number(/VmHWM:\s+(\d+)/.exec(status(daemon))?.[1]) * 1024;
+const descriptors = (daemon: DaemonProcess) => readdirSync(`/proc/${daemon.child.pid}/fd`).length;
+const order = (daemon: DaemonProcess, name: string) =>
+  fetch(`http://127.0.0.1:${daemon.port}/api/internal/queue/${name}`, { method: 'POST' });
+
+const options = { skip: isBuilt ? false : 'the program is not built', timeout: IS_LONG ? 300_000 : 110_000 };
+t.test('attachments', options, async (t) => {
+  const seed = testSeed();
+  t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+  const start = async (t: Test, env: Record<string, string>) => {
+    const stateDir = t.testdir();
+    const daemon = await startDaemon({
+      FIELDPOST_STATE_DIR: stateDir,
+      FIELDPOST_FROM: 'd@example.com',
+      ...env,
+    });
+    t.teardown(() => daemon.child.kill('SIGKILL'));
+    return { daemon, spool: () => readdirSync(join(stateDir, 'spool')) };
+  };
+
+  t.test(`a file of ${LARGE_BYTES / MIB} MiB`, async (t) => {
+    const relay = await startRelay(t);
+    const limits = { FIELDPOST_MAX_MESSAGE: '256MiB', FIELDPOST_MAX_SPOOL: '1GiB' };
+    const { daemon, spool } = await start(t, { ...relay.env, ...limits });
+    // Once through everything, so that what is measured is what the size does.
+    t.equal((await upload(daemon.port, 'small', { size: MIB, next: noise(seed) })).status, 202);
+    await relay.until(1);
+    await order(daemon, 'hold');
+    const before = peakBytes(daemon);
+    const { status, sum } = await upload(daemon.port, 'large', { size: LARGE_BYTES, next: noise(seed) });
+    t.equal(status, 202);
+    const uploaded = peakBytes(daemon) - before;
+    await order(daemon, 'release');
+    await relay.until(2);
+    const delivered = peakBytes(daemon) - before;
+    t.comment(
+      `grew by ${(uploaded / MIB).toFixed(1)} MiB, and ${(delivered / MIB).toFixed(1)} MiB with the delivery`,
+    );
+    t.ok(delivered < GROWTH_MAX_BYTES, 'memory hardly grows with the size');
+    t.same(relay.arrivals[1], { subject: 'large', sum, size: LARGE_BYTES });
+    t.equal(await daemon.end('SIGTERM'), 0);
+    t.same(spool(), [], 'and the file is gone');
+  });
+
+  t.test(`${CLIENTS} clients at once, half of which go away`, async (t) => {
+    const relay = await startRelay(t);
+    const { daemon, spool } = await start(t, relay.env);
+    const random = seededRandom(seed);
+    t.equal((await upload(daemon.port, 'first', { size: 1000, next: noise(seed) })).status, 202);
+    await relay.until(1);
+    await order(daemon, 'hold');
+    // The session to the relay is closed some seconds after it was used last.
+    const before = await settledCount(daemon);
+    const clients = Array.from({ length: CLIENTS }, (_, index) => {
+      const size = Math.floor(random() ** 3 * 4 * MIB);
+      const stopAt = index % 2 === 0 ? undefined : Math.floor(random() * size);
+      return { subject: `client ${index}`, size, stopAt, seed: Math.floor(random() * 2 ** 31) };
+    });
+    const results = await Promise.all(
+      clients.map(({ subject, size, stopAt, seed }) =>
+        upload(daemon.port, subject, { size, next: noise(seed) }, stopAt),
+      ),
+    );
+    const expected = clients.flatMap(({ subject, size, stopAt }, index) =>
+      stopAt === undefined ? [{ subject, size, sum: results[index]?.sum ?? '' }] : [],
+    );
+    t.same(
+      results.filter((_, index) => clients[index]?.stopAt === undefined).map(({ status }) => status),
+      Array(CLIENTS / 2).fill(202),
+    );
+    const after = await settledCount(daemon);
+    t.equal(after, before, 'no descriptor is left open');
+    t.equal(spool().length, expected.length, 'no file is there that no message needs');
+    await order(daemon, 'release');
+    await relay.until(1 + expected.length);
+    const bySubject = (a: Arrival, b: Arrival) => (a.subject < b.subject ? -1 : 1);
+    t.same(relay.arrivals.slice(1).sort(bySubject), expected.sort(bySubject), 'all that were taken arrive');
+    t.equal(await daemon.end('SIGTERM'), 0);
+    t.same(spool(), []);
+  });
+
+  t.test('a relay that takes only small mails is known once it was spoken to', async (t) => {
+    const relay = await startRelay(t, { size: 100_000 });
+    const { daemon } = await start(t, relay.env);
+    const post = (size: number) => upload(daemon.port, `size ${size}`, { size, next: noise(seed) });
+    t.equal((await post(1000)).status, 202);
+    await relay.until(1);
+    t.equal((await post(80_000)).status, 413, 'as base64 it is too large');
+    t.equal((await post(70_000)).status, 202);
+    await relay.until(2);
+    t.equal(await daemon.end('SIGTERM'), 0);
+  });
+});
+
+/** How many descriptors the daemon has, once that no longer changes. */
+async function settledCount(daemon: DaemonProcess): Promise<number> {
+  const health = () => fetch(`http://127.0.0.1:${daemon.port}/healthz`, { headers: { Connection: 'close' } });
+  let count = -1;
+  for (let same = 0; same < 8; ) {
+    await (await health()).text();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const now = descriptors(daemon);
+    same = now === count ? same + 1 : 0;
+    count = now;
+  }
+  return count;
+}

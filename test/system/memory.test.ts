@@ -1,0 +1,24 @@
+/** Buffers that were streamed are freed from time to time. */
+import t from 'tap';
+import { MIB } from '../../src/limits.js';
+import { bufferCollector } from '../../src/system/memory.js';
+
+t.test('it looks once for every 4 MiB', async (t) => {
+  let looks = 0;
+  const streamed = bufferCollector(() => {
+    looks++;
+  });
+  for (let i = 0; i < 64 * 8; i++) streamed(MIB / 64);
+  t.equal(looks, 2);
+});
+
+t.test('and then dead buffers are gone', async (t) => {
+  const streamed = bufferCollector();
+  let most = 0;
+  for (let i = 0; i < 2000; i++) {
+    const { length } = Buffer.allocUnsafeSlow(65_536);
+    streamed(length);
+    most = Math.max(most, process.memoryUsage().arrayBuffers);
+  }
+  t.ok(most < 16 * MIB, `${most / MIB} MiB at most`);
+});
