@@ -1,6 +1,8 @@
 /** The reference cloud over HTTP: documents, keys, heartbeats, and what is left after a power cut. */
 import t from 'tap';
+import { Documents } from '../../src/cloud-server/documents.js';
 import { CLOUD_BODY_BYTES_MAX } from '../../src/limits.js';
+import { createLog } from '../../src/system/log.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
 
@@ -53,6 +55,19 @@ t.test('a document is read, replaced, and never overwritten unseen', async (t) =
   });
 
   const etag = second.headers.get('etag') ?? '';
+  const log = createLog({ level: 'error', priorities: true, write: () => undefined, wallMs: Date.now });
+  const documents = await Documents.open(cloud.disk, '/var/lib/documents', log);
+  const firsts = [1, 2, 3].map((n) => documents.put('x', { destinations: [], n }, { 'if-none-match': '*' }));
+  const outcomes = await Promise.all(
+    firsts.map((put) =>
+      put.then(
+        () => 'stored',
+        ({ code }) => code,
+      ),
+    ),
+  );
+  t.same(outcomes, ['stored', 'precondition-failed', 'precondition-failed'], 'one after the other');
+  t.same(documents.get('x')?.document, { destinations: [], n: 1 });
   const race = await Promise.all([1, 2, 3, 4].map((n) => put(cloud, [{ ...JAN, n }], { 'If-Match': etag })));
   t.same(race.map(({ status }) => status).sort(), [204, 412, 412, 412], 'of many at once one wins');
 });

@@ -175,6 +175,7 @@ t.test('heartbeats hardly write, and a device that is no longer ours is forgotte
 t.test('news that cannot be kept is told later, in order, and never twice', async (t) => {
   const bench = await started();
   await bench.beat();
+  const firstMs = bench.clock.wallMs();
   bench.refusal = new Error('the outbox is full');
   for (let i = 0; i < 4; i++) {
     await bench.clock.advance(10 * DELAY_MS);
@@ -185,6 +186,8 @@ t.test('news that cannot be kept is told later, in order, and never twice', asyn
   bench.refusal = null;
   await bench.restart();
   t.same(bench.kinds, ['silent', 'back', 'silent', 'back'], 'the first and the last, and no more');
+  t.equal(bench.told[0]?.happening.sinceMs, firstMs);
+  t.equal(bench.told[3]?.happening.sinceMs, bench.clock.wallMs());
   bench.disk.onOperation = () => 'error:ENOSPC';
   await bench.clock.advance(HOUR_MS);
   t.equal(bench.told.length, 4, 'what could not be written is not told');

@@ -427,3 +427,16 @@ t.test('stopping', async (t) => {
   await store.close();
   await t.rejects(store.accept([draftTo('late')], null), { code: 'stopping' });
 });
+
+t.test('so many keys are remembered, and for so long, as the store is told', async (t) => {
+  const clock = new FakeClock();
+  const keys = { ageMs: 1000, max: 2 };
+  const { store } = await openOn(newDisk(), 1, { clock, keys });
+  const accept = (key: string) => store.accept([draftTo('a')], { key, hash: 'h' });
+  for (const key of ['a', 'b', 'c']) await accept(key);
+  t.equal((await accept('b')).replayed, true);
+  t.equal((await accept('a')).replayed, false, 'the oldest was dropped');
+  await clock.advance(1001);
+  t.equal((await accept('c')).replayed, false, 'too old');
+  await store.close();
+});
