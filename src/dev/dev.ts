@@ -1,6 +1,7 @@
 /**
  * `fieldpost dev`: the real daemon with a mail catcher as its relay and the reference cloud as its cloud, all on
- * loopback, for whoever writes a program against the API. It says where everything is, and shows every mail as it arrives. Used by main.ts.
+ * loopback, for whoever writes a program against the API. It says where everything is, and shows every mail as it
+ * arrives. Used by main.ts.
  */
 import { join } from 'node:path';
 import type { Config } from '../config.js';
@@ -61,7 +62,9 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     stops.push(() => cloud.stop());
     const url = `http://${cloud.address}`;
     const link = { url, deviceId: DEVICE, key: DEVICE, ca: null, clientCertificate: null };
-    const daemon = await startDaemon({ ...local, cloud: link });
+    // Well within the delay, which is a short one here: a device that is well must not be taken for silent.
+    const heartbeatMs = Math.min(config.heartbeatMs, cloudServer.delayMs / 3);
+    const daemon = await startDaemon({ ...local, cloud: link, heartbeatMs });
     stops.push(() => daemon.stop());
     print(greeting(daemon.address, `${url}/devices/${DEVICE}`, catcher.port, directory, cloudServer.delayMs));
     return { stop };

@@ -51,6 +51,7 @@ t.test('the daemon gets the catcher for a relay, and a mail shows up', async (t)
   t.match(greeting, /curl .*127\.0\.0\.1:4711/);
   t.match(greeting, 'http://127.0.0.1:4712/devices/dev');
   t.match(greeting, 'silent for 90 s');
+  t.equal(given?.heartbeatMs, 30_000, 'as configured: the delay is longer by far');
   t.match(given?.cloud, { url: 'http://127.0.0.1:4712', deviceId: 'dev' });
   t.match(cloudGiven, { relays: given?.relays, cloudServer: { keys: null, webhook: null } });
   t.match(given?.relays, [{ host: '127.0.0.1', tls: 'never', user: null }]);
@@ -60,6 +61,24 @@ t.test('the daemon gets the catcher for a relay, and a mail shows up', async (t)
   await dev.stop();
   t.same(steps, ['daemon stopped', 'cloud stopped'], 'the daemon can say good-bye');
   await t.rejects(mailTo(given as Config), { code: 'ECONNREFUSED' });
+});
+
+t.test('the daemon is heard well within a delay that is short', async (t) => {
+  const { cloudServer, ...config } = configIn(t.testdir());
+  let given: Config | undefined;
+  const dev = await startDev({
+    config: { ...config, cloudServer: { ...cloudServer, delayMs: 15_000 } },
+    disk: systemDisk(),
+    clock: new FakeClock(),
+    print: () => undefined,
+    async startDaemon(config) {
+      given = config;
+      return { address: '127.0.0.1:4711', stop: async () => undefined };
+    },
+    startCloud: async () => ({ address: '127.0.0.1:4712', stop: async () => undefined }),
+  });
+  t.equal(given?.heartbeatMs, 5000);
+  await dev.stop();
 });
 
 t.test('a daemon that cannot start leaves no catcher and no cloud behind', async (t) => {
