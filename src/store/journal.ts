@@ -174,7 +174,7 @@ export class Journal {
       // A failed sync is never repeated on the same file: the kernel may have dropped the pages and called
       // them clean.
       await this.#leave();
-      return await this.#renew(group, asFailure);
+      return await this.#renew(group);
     }
     current.offset += bytes.length;
     this.#appendedBytes += bytes.length;
@@ -197,19 +197,17 @@ export class Journal {
       for (const entry of others) entry.reject(trouble);
       return;
     }
-    if (!(await this.#begin(next, group).catch(() => false))) await this.#renew(group, asFailure);
+    if (!(await this.#begin(next, group).catch(() => false))) await this.#renew(group);
   }
 
   /** Tries the group, and all that is unproven, in a new segment; if that fails too, this is trouble. */
-  async #renew(group: Entry[], judge = asTrouble): Promise<void> {
+  async #renew(group: Entry[]): Promise<void> {
     try {
-      const next = await this.#options.segments.take(this.#bytesAnew(group));
-      judge = asFailure;
-      await this.#begin(next, group);
+      await this.#begin(await this.#options.segments.take(this.#bytesAnew(group)), group);
     } catch (error) {
-      const trouble = judge(error);
-      this.#setTrouble(trouble);
-      for (const entry of group) entry.reject(trouble);
+      this.#setTrouble(asTrouble(error));
+      // It was written once, and may be found by the next start: nobody is told that it was refused.
+      for (const entry of group) entry.reject(asFailure(error));
     }
   }
 

@@ -421,16 +421,31 @@ t.test('while nobody knows what became of a record, its files are kept', async (
 });
 
 t.test('what was written and is in doubt is not called refused', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk);
-  await begin(store);
-  watch(disk, ({ kind, path }) => {
-    if (!path.includes('journal')) return 'ok';
-    return kind === 'sync' ? 'error-after:EIO' : kind === 'create' ? 'error:ENOSPC' : 'ok';
+  t.test('where the disk is full for the segment it goes on in', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk);
+    let failing = false;
+    watch(disk, ({ kind, path }) => {
+      if (kind === 'create' && path.endsWith('00000002.log')) return 'error:ENOSPC';
+      return failing && kind === 'sync' && path.includes('journal') ? 'error-after:EIO' : 'ok';
+    });
+    await begin(store);
+    failing = true;
+    await t.rejects(store.accept([draftTo('b')], null), { code: 'storage-failed' });
+    const { store: found } = await openOn(disk.afterPowerCut('everything'), 2);
+    t.equal(found.counts().queued, 2);
   });
-  await t.rejects(acceptWith(store, 'b', [octets(5000)]), { code: 'storage-failed' });
-  const { store: found } = await openOn(disk.afterPowerCut('everything'), 2);
-  t.equal(found.counts().queued, 2);
+  t.test('where it is the first of a segment', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk);
+    let syncs = 0;
+    watch(disk, ({ kind, path }) =>
+      kind === 'sync' && path.includes('journal') && ++syncs % 2 === 0 ? 'error-after:ENOSPC' : 'ok',
+    );
+    await t.rejects(store.accept([draftTo('a')], null), { code: 'storage-failed' });
+    const { store: found } = await openOn(disk.afterPowerCut('everything'), 2);
+    t.equal(found.counts().queued, 1);
+  });
 });
 
 t.test('names are synced together', async (t) => {
