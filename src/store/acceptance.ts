@@ -3,6 +3,7 @@
  * journaled-store.ts.
  */
 import type { Attachment, Draft } from '../message/message.js';
+import type { Log } from '../system/log.js';
 import type { Budget, Reservation } from './budget.js';
 import type { Chronicle } from './chronicle.js';
 import { encodeContent } from './document.js';
@@ -19,6 +20,7 @@ export interface AcceptanceOptions {
   readonly ledger: Ledger;
   readonly chronicle: Chronicle;
   readonly budget: Budget;
+  readonly log: Log;
   readonly randomBytes: RandomBytes;
   readonly keys: KeyMemory;
 }
@@ -28,15 +30,17 @@ export class Acceptance {
   readonly #ledger: Ledger;
   readonly #chronicle: Chronicle;
   readonly #budget: Budget;
+  readonly #log: Log;
   readonly #makeId: (counter: number) => string;
   #counter: number;
   readonly #keys: IdempotencyKeys;
   readonly #uploads = new Set<SpoolUpload>();
 
-  constructor({ ledger, chronicle, budget, randomBytes, keys }: AcceptanceOptions) {
+  constructor({ ledger, chronicle, budget, log, randomBytes, keys }: AcceptanceOptions) {
     this.#ledger = ledger;
     this.#chronicle = chronicle;
     this.#budget = budget;
+    this.#log = log;
     this.#makeId = idMaker(randomBytes);
     this.#counter = ledger.state.counter;
     this.#keys = new IdempotencyKeys(ledger.state.keys, (stamp) => chronicle.ageMs(stamp), keys);
@@ -88,6 +92,7 @@ export class Acceptance {
     }
     if (ids.length === 0 || missing > 0) return;
     await this.#ledger.record([{ e: 'dropped', ids }], [], 'synced');
+    this.#log.info('content dropped', { messages: ids.length });
     await this.#ledger.spool.idle;
   }
 

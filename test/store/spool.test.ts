@@ -303,7 +303,7 @@ t.test('the budget', async (t) => {
 
   t.test('files kept only for a possible retry give way, if that is of any use', async (t) => {
     const disk = newDisk();
-    const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+    const { store, lines } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
     const failed: string[] = [];
     for (const name of ['a', 'b', 'c']) {
       const { id } = await acceptWith(store, name, [octets(4 * MIB)]);
@@ -314,6 +314,7 @@ t.test('the budget', async (t) => {
     t.equal((await disk.list(SPOOL)).length, 3, 'in vain nothing is given up');
     const upload = await store.upload(8 * MIB);
     t.equal((await disk.list(SPOOL)).length, 2, 'the oldest goes');
+    t.match(lines.join(''), /content dropped messages=1/);
     await t.rejects(store.retry(failed[0] as string), { code: 'conflict' });
     await upload.discard();
     const growing = await store.upload(0);
