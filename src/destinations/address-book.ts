@@ -109,7 +109,7 @@ export class AddressBook {
       // That the cloud has forgotten everything does not mean that anybody has deleted anything.
       const isLost = remote === null && book.base !== null;
       const merged = merge({
-        base: isLost ? null : (book.base?.document ?? null),
+        base: isLost ? [] : (book.base?.document ?? []),
         attempted: isLost ? [] : book.attempted,
         local: this.#sorted().map(([, entry]) => entry),
         hidden: book.hidden,

@@ -6,8 +6,8 @@ import { type Entry, isEntry, targetOf, uidOf } from './destination.js';
 
 /** What the merge looks at. */
 export interface Sides {
-  /** What device and cloud last agreed on; null if that is not known: then nothing is taken for deleted. */
-  readonly base: readonly unknown[] | null;
+  /** What device and cloud last agreed on; empty if that is not known: then nothing is taken for deleted. */
+  readonly base: readonly unknown[];
   /** What was put since, and may or may not have arrived. */
   readonly attempted: readonly (readonly unknown[])[];
   /** The entries that this device shows, oldest first. */
@@ -33,7 +33,7 @@ type Members = Readonly<Record<string, unknown>>;
 
 /** Merges; pure, and complete: the result holds all that either side would miss. */
 export function merge(sides: Sides): Merged {
-  const base = sides.base && keyed(sides.base);
+  const base = keyed(sides.base);
   const attempted = sides.attempted.map(keyed);
   const local = keyed([...sides.local, ...sides.hidden]);
   const remote = keyed(sides.remote);
@@ -43,11 +43,10 @@ export function merge(sides: Sides): Merged {
     const [here, there] = [local.get(key), remote.get(key)];
     // Our own write, of which the answer was lost, is not somebody else's edit.
     const isOurs = attempted.some((put) => same(put.get(key), there));
-    const isKnown = base !== null || (isOurs && there !== undefined);
-    const before = isOurs ? there : base?.get(key);
-    const value = isKnown ? mergeKnown(before, here, there) : mergeMembers(undefined, here, there);
+    const before = isOurs ? there : base.get(key);
+    const value = mergeOne(before, here, there);
     if (value !== undefined) merged.set(key, value);
-    if (!isKnown || !same(before, here)) edited.add(key);
+    if (!same(before, here)) edited.add(key);
   }
   const heirs = new Map<string, string>();
   const shown = new Set(sides.local.map(({ uid }) => uid));
@@ -69,7 +68,7 @@ export function sameDocument(a: readonly unknown[], b: readonly unknown[]): bool
 }
 
 /** The table: `before` is what both once had; undefined stands for absent. */
-function mergeKnown(before: unknown, here: unknown, there: unknown): unknown {
+function mergeOne(before: unknown, here: unknown, there: unknown): unknown {
   if (same(here, before)) return there;
   if (same(there, before)) return here;
   // Edited and deleted: nobody who should be warned is dropped by a conflict.
@@ -84,7 +83,7 @@ function mergeMembers(before: unknown, here: unknown, there: unknown): unknown {
   const members: [string, unknown][] = [];
   for (const name of names) {
     const [was, ours, theirs] = [before, here, there].map((value) => member(value, name));
-    // Without a base nothing is taken for deleted.
+    // Where nothing was before, nothing is taken for deleted.
     const isTheirs = before === undefined ? ours === undefined : same(ours, was);
     const value = isTheirs ? theirs : ours;
     if (value !== undefined) members.push([name, value]);

@@ -219,6 +219,23 @@ t.test('ids', async (t) => {
   t.equal(state.nextId, 5);
 });
 
+t.test('an entry that was taken over and returns', async (t) => {
+  const { book } = start();
+  await book.add(JOHN);
+  await book.pull({ etag: '"1"', document: [entry(9)] });
+  await book.stored('"2"');
+  t.same(book.list(), [{ id: 1, ...JOHN }]);
+  await book.pull({ etag: '"3"', document: [entry(9), entry(1, JANE)] });
+  t.same(
+    book.list(),
+    [
+      { id: 1, ...JOHN },
+      { id: 2, ...JANE },
+    ],
+    'its id stands for its heir',
+  );
+});
+
 t.test('events twice applied, and the plain form', async (t) => {
   const { book, events, state } = start();
   await book.add(JOHN);

@@ -37,18 +37,13 @@ function statesOf(side: string): Record<string, Value> {
 }
 
 function run(sides: Partial<Sides>): Merged {
-  return merge({ base: null, attempted: [], local: [], hidden: [], remote: [], ...sides });
+  return merge({ base: [], attempted: [], local: [], hidden: [], remote: [], ...sides });
 }
 
 /** The one entry that a merge of one entry gives. */
-function mergeOne(
-  base: 'none' | Value,
-  local: Value,
-  remote: Value,
-  attempted: readonly Value[] = [],
-): Value {
+function mergeOne(base: Value, local: Value, remote: Value, attempted: readonly Value[] = []): Value {
   const { document } = run({
-    base: base === 'none' ? null : listOf(base),
+    base: listOf(base),
     attempted: attempted.map(listOf),
     local: listOf(local) as Entry[],
     remote: listOf(remote),
@@ -156,14 +151,17 @@ t.test('without a base every combination is a union: nothing is taken for delete
   for (const [localName, local] of Object.entries(statesOf('local'))) {
     for (const [remoteName, remote] of Object.entries(statesOf('remote'))) {
       const value = local && remote ? both.result(undefined, local, remote) : (local ?? remote);
-      t.ok(isSame(mergeOne('none', local, remote), value), `local ${localName}, remote ${remoteName}`);
+      t.ok(isSame(mergeOne(undefined, local, remote), value), `local ${localName}, remote ${remoteName}`);
       t.ok(
-        isSame(mergeOne('none', local, remote, [undefined]), value),
+        isSame(mergeOne(undefined, local, remote, [undefined]), value),
         'what was put says of absence nothing',
       );
       if (remote === undefined) continue;
       const { value: arrived } = expected(remote, local, remote);
-      t.ok(isSame(mergeOne('none', local, remote, [remote]), arrived), 'what was put and arrived is a base');
+      t.ok(
+        isSame(mergeOne(undefined, local, remote, [remote]), arrived),
+        'what was put and arrived is a base',
+      );
     }
   }
 });
@@ -209,9 +207,9 @@ t.test('two with one destination become one', async (t) => {
   t.same(late.document, [{ ...movedTwo, name: 'New' }]);
   t.same([...late.heirs], [], 'what is shown keeps its own id');
 
-  const twins = run({ base: [], remote: [here(5), here(6, { name: 'Twin' })] });
+  const twins = run({ remote: [here(5), here(6, { name: 'Twin' })] });
   t.same(twins.document, [here(5)], 'two of the cloud’s own: the first');
-  const apart = run({ base: [], local: [here(1)], remote: [here(2, { type: 4 })] });
+  const apart = run({ local: [here(1)], remote: [here(2, { type: 4 })] });
   t.equal(apart.document.length, 2, 'an email and a push message are two things');
 });
 

@@ -1,5 +1,5 @@
 /** The address book in the real store: what it keeps across starts, and what damage makes of it. */
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { Fields } from '../../src/destinations/destination.js';
 import { ID_GAP } from '../../src/limits.js';
 import type { Store } from '../../src/store/store.js';
@@ -69,13 +69,21 @@ t.test('it is there after a kill, and after a clean stop', async (t) => {
 });
 
 t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
-  t.test('a record', async (t) => {
+  t.test('a record, or the snapshot, as often as it is met', async (t) => {
     const disk = newDisk();
     const { store } = await openOn(disk);
     await fill(store);
     await store.accept([draftTo('a')], null);
     await store.accept([draftTo('b')], null);
+    const stopped = disk.afterPowerCut('everything');
     await damage(disk, 'journal/00000001.log', 'to a');
+    await metTwice(t, disk);
+    await (await openOn(stopped, 9)).store.close();
+    await damage(stopped, 'store.json', '"John"');
+    await metTwice(t, stopped);
+  });
+
+  async function metTwice(t: Test, disk: FaultyDisk): Promise<void> {
     let next = disk.afterKill();
     for (const seed of [2, 3]) {
       // No checkpoint is made: the same damage is met again, though it was copied before.
@@ -91,7 +99,7 @@ t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
       document: [{ ...THEIRS, uid: THEIRS.uid.replace(/1$/, '2'), type: 4 }],
     });
     t.equal(last.book.counts.count, 3, 'what is missing in the cloud stays');
-  });
+  }
 
   t.test('a snapshot, once', async (t) => {
     for (const [file, count] of [
@@ -112,6 +120,20 @@ t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
       const { store: again } = await openOn(disk.afterKill(), 6);
       t.equal(again.book.etag, '"9"', 'what was agreed since then counts');
     }
+  });
+
+  t.test('a snapshot that no checkpoint replaces, once', async (t) => {
+    const disk = newDisk();
+    await fill((await openOn(disk)).store);
+    const next = disk.afterKill();
+    const file = await next.open(`${STATE_DIR}/store.json.1`, 'create');
+    await file.write(Buffer.from('{"crc"'), 0);
+    await file.close();
+    const { store } = await openOn(next, 2);
+    t.equal(store.book.etag, null);
+    await store.book.pull({ etag: '"9"', document: [THEIRS] });
+    const { store: again } = await openOn(next.afterKill(), 3);
+    t.equal(again.book.etag, '"9"');
   });
 
   t.test('with everything before it lost, ids that nobody knows of are passed over', async (t) => {
