@@ -162,6 +162,14 @@ t.test('attachments arrive as they were; where one is spoilt, no half mail is ta
 
 t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   await using cloud = await fakeCloud();
+  let reach: () => void = () => undefined;
+  const reached = new Promise<void>((resolve) => {
+    reach = resolve;
+  });
+  cloud.answer = async () => {
+    await reached;
+    return undefined;
+  };
   const { system, lines } = world();
   const daemon = await createDaemon(
     configOf({
@@ -177,7 +185,17 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   const stateOf = async () =>
     ((await (await fetch(`http://${address}/api/internal/state`)).json()) as { link: { state: string } })
       .link;
+  const call = { type: 3, destination: '+31612345678', message: 'Water!' };
+  await fetch(`http://${address}/api/internal/messages`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify([call]),
+  });
+  t.match(await stateOf(), { state: 'connecting' });
+  t.equal(cloud.calls.length, 1, 'nothing but the heartbeat is tried');
+  reach();
   await until(() => lines.some((line) => line.includes('link online')));
+  await until(() => lines.some((line) => line.includes('sent ')));
   t.match(await stateOf(), { state: 'online', reason: null, history: [{ state: 'connecting' }] });
   t.match(cloud.calls[0]?.body, {
     bootId: system.clock.boot,
@@ -194,16 +212,17 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
     body: JSON.stringify([sms, push]),
   });
   const ids = ((await taken.json()) as { id: string }[]).map(({ id }) => id);
-  await until(() => lines.filter((line) => line.includes('sent ')).length === 2);
+  await until(() => lines.filter((line) => line.includes('sent ')).length === 3);
   t.match(
     cloud.calls.filter(({ path }) => path === 'messages'),
     [
+      { body: call },
       { headers: { 'idempotency-key': ids[0] }, body: { ...sms, id: ids[0] } },
       { headers: { 'idempotency-key': ids[1] }, body: { ...push, id: ids[1] } },
     ],
   );
   const metrics = await (await fetch(`http://${address}/metrics`)).text();
-  t.match(metrics, 'fieldpost_outcomes_total{outcome="sent"} 2');
+  t.match(metrics, 'fieldpost_outcomes_total{outcome="sent"} 3');
   cloud.answer = ({ path }) => (path === 'messages' ? problem(402, 'no credit left') : undefined);
   await fetch(`http://${address}/api/internal/messages`, {
     method: 'POST',

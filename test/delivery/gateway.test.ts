@@ -125,6 +125,42 @@ t.test(
   },
 );
 
+t.test(
+  'the probe is another message than the one that failed; after an outage the old order is back',
+  async (t) => {
+    const made = bench();
+    made.answer = async () => LATER;
+    made.gateway.start();
+    const [first] = await made.post();
+    await made.clock.advance(500);
+    const [second, third, fourth] = (await made.post(3)) as [string, string, string];
+    await made.clock.advance(500);
+    t.same(made.offered, [first, second], 'also one that was accepted later');
+    made.answer = async () => TAKEN;
+    await made.clock.advance(2 * SECOND_MS);
+    t.same(made.offered.slice(2), [third, first, second, fourth]);
+  },
+);
+
+t.test('a call from before a reboot is as old as it is once the clock is known to be right', async (t) => {
+  const made = bench();
+  made.isOnline = false;
+  made.gateway.start();
+  const [id] = await made.post(1, 3);
+  const startMs = made.clock.wallMs() - 3 * HOUR_MS;
+  made.store.boots.set('a0000001', { startMs, confirmed: true });
+  Object.assign(made.store.get(id) as object, { accepted: { boot: 'a0000001', bootMs: 0 } });
+  await made.clock.advance(MINUTE_MS);
+  t.equal(made.status(id), 'queued');
+  // As the link does when it comes online.
+  made.clock.confirm();
+  made.isOnline = true;
+  made.gateway.wake();
+  await made.clock.advance(0);
+  t.equal(made.status(id), 'expired');
+  t.same(made.offered, []);
+});
+
 t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry', async (t) => {
   const made = bench();
   made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as GatewayAnswer;
