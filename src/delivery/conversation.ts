@@ -6,8 +6,9 @@
  */
 import { Readable } from 'node:stream';
 import { REPLY_BYTES_MAX } from '../limits.js';
+import { plain } from '../network/words.js';
 import type { Clock, Timer } from '../system/clock.js';
-import { type Ending, isLastLine, type Phase, parseReply, plain, type Reply, type Trouble } from './reply.js';
+import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
 import { lateEnding, socketEnding } from './trouble.js';
 
 /** What carries the bytes; it tells of what happens by received, line and lost. */

@@ -4,8 +4,6 @@
  */
 import { plain, type SocketTrouble } from '../network/words.js';
 
-export { plain };
-
 /** Where in a conversation we are: `content` is the body on its way, `dot` the wait for the answer to it. */
 export type Phase =
   | 'resolve'

@@ -12,12 +12,13 @@ import { SMTPClient } from 'smtp-client';
 import type { RelayConfig } from '../config.js';
 import { wordsOf } from '../errors.js';
 import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SECOND_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../limits.js';
+import { plain } from '../network/words.js';
 import type { Clock } from '../system/clock.js';
 import { Conversation, type Group, SessionError } from './conversation.js';
 import { DotStuffing, stuffWhole } from './dot-stuffing.js';
 import { type Command, type Envelope, introductionOf, unsendable } from './envelope.js';
 import { type Extensions, parseExtensions } from './extensions.js';
-import { type Ending, isLastLine, plain } from './reply.js';
+import { type Ending, isLastLine } from './reply.js';
 import type { Session } from './session.js';
 
 export { SessionError } from './conversation.js';
