@@ -14,6 +14,7 @@ import type { Clock } from '../system/clock.js';
 import type { HttpAnswer, HttpRequest, SendRequest } from '../system/https.js';
 import {
   arrayMember,
+  type Fields,
   failedCall,
   hasProblem,
   jsonOf,
@@ -54,11 +55,19 @@ export interface HeartbeatAnswer {
   readonly retryAfterMs?: number;
 }
 
-/** The destinations document, or why there is none. `none`: the cloud has never stored one. */
+/**
+ * The destinations document, or why there is none. `none`: the cloud has never stored one. `more`: members of it besides
+ * the entries, to be carried through.
+ */
 export type DestinationsAnswer =
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'none' }
-  | { readonly kind: 'document'; readonly etag: string; readonly entries: readonly unknown[] };
+  | {
+      readonly kind: 'document';
+      readonly etag: string;
+      readonly entries: readonly unknown[];
+      readonly more?: Fields;
+    };
 
 /** `changed`: the document is no longer the one of the ETag, somebody else has replaced it. */
 export type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
@@ -85,11 +94,12 @@ export interface CloudClient {
   heartbeat(report: HeartbeatReport, signal: AbortSignal): Promise<HeartbeatAnswer>;
   /** `etag`: of the document that is known already, or null. */
   getDestinations(etag: string | null, signal: AbortSignal): Promise<DestinationsAnswer>;
-  /** `ifMatch`: the ETag of the document this one replaces; null: it is the first. */
+  /** `ifMatch`: the ETag of the document this one replaces; null: it is the first. `more`: its other members. */
   putDestinations(
     entries: readonly unknown[],
     ifMatch: string | null,
     signal: AbortSignal,
+    more?: Fields,
   ): Promise<PutAnswer>;
   sendMessage(message: GatewayMessage, signal: AbortSignal): Promise<GatewayAnswer>;
 }
@@ -163,14 +173,17 @@ export function createCloudClient(
       // Any proxy on the way may say 404, and a page of its own with it.
       if (answer.status === 404 && hasProblem(answer)) return { kind: 'none' };
       if (answer.status !== 200) throw failedCall(answer, clock.wallMs());
-      const entries = arrayMember(jsonOf(answer), 'destinations');
-      return { kind: 'document', etag: strongEtagOf(answer), entries };
+      const document = jsonOf(answer);
+      const { destinations: _, ...more } = document;
+      const entries = arrayMember(document, 'destinations');
+      const present = { etag: strongEtagOf(answer), entries };
+      return { kind: 'document', ...present, ...(Object.keys(more).length > 0 && { more }) };
     },
 
-    async putDestinations(entries, ifMatch, signal) {
+    async putDestinations(entries, ifMatch, signal, more) {
       const answer = await call('PUT', 'destinations', signal, {
         headers: ifMatch === null ? { 'If-None-Match': '*' } : { 'If-Match': ifMatch },
-        body: { destinations: entries },
+        body: { ...more, destinations: entries },
         answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
       });
       if (answer.status === 412) return { kind: 'changed' };

@@ -151,7 +151,7 @@ export class Sync {
       if (remote === null && etag !== null) log.warn('destinations forgotten');
       const { push, generation } = await book.pull(remote);
       if (push === null) return generation;
-      const answer = await client.putDestinations(push.document, push.ifMatch, signal);
+      const answer = await client.putDestinations(push.document, push.ifMatch, signal, push.more);
       if (answer.kind === 'stored') {
         await book.stored(answer.etag);
         return generation;
@@ -165,10 +165,11 @@ export class Sync {
 function remoteOf(answer: Awaited<ReturnType<CloudClient['getDestinations']>>): Base | null | 'unchanged' {
   if (answer.kind === 'unchanged') return 'unchanged';
   if (answer.kind === 'none') return null;
-  if (!isShallow(answer.entries, DOCUMENT_DEPTH_MAX)) {
+  const { etag, entries: document, more } = answer;
+  if (!isShallow([document, more], DOCUMENT_DEPTH_MAX + 1)) {
     throw new CloudError('contract', 'the cloud breaks its contract: its document is nested too deep');
   }
-  return { etag: answer.etag, document: answer.entries };
+  return { etag, document, ...(more && { more }) };
 }
 
 /** True if nothing in the value is nested deeper than that; deeper ones cannot be written as JSON again. */

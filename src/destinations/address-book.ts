@@ -22,6 +22,8 @@ export interface BookKeeping {
 /** What is to be put to the cloud, and what it shall replace there: an ETag, or null for nothing. */
 export interface Push {
   readonly document: readonly unknown[];
+  /** Members of the cloud's document besides. */
+  readonly more?: Readonly<Record<string, unknown>>;
   readonly ifMatch: string | null;
 }
 
@@ -118,7 +120,13 @@ export class AddressBook {
       // A cloud without a document needs none to say that there is nothing.
       const isDone = sameDocument(merged.document, base?.document ?? []);
       await this.#keep(base, merged, isDone ? null : merged.document);
-      const push = isDone ? null : { document: merged.document, ifMatch: base?.etag ?? null };
+      const push = isDone
+        ? null
+        : {
+            document: merged.document,
+            ...(base?.more && { more: base.more }),
+            ifMatch: base?.etag ?? null,
+          };
       return { push, generation: this.#generation };
     });
   }

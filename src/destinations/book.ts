@@ -9,6 +9,8 @@ import type { Entry } from './destination.js';
 export interface Base {
   readonly etag: string;
   readonly document: readonly unknown[];
+  /** What else the cloud keeps beside the entries, to be handed back as it is; left out where that is nothing. */
+  readonly more?: Readonly<Record<string, unknown>>;
 }
 
 /** All that is known of the address book. */
@@ -89,7 +91,7 @@ export function applyBook(book: Book, event: BookEvent): void {
     case 'stored': {
       const document = book.attempted.at(-1);
       if (document === undefined) return;
-      book.base = { etag: event.etag, document };
+      book.base = { ...book.base, etag: event.etag, document };
       book.attempted = [];
       return;
     }

@@ -88,6 +88,22 @@ t.test('the calls about destinations keep to preconditions', async (t) => {
   t.strictSame(await client.getDestinations('"v1"', ALWAYS), { kind: 'unchanged' });
   t.strictSame(await client.putDestinations([], '"v0"', ALWAYS), { kind: 'changed' });
   t.strictSame(await client.putDestinations([], '"v1"', ALWAYS), { kind: 'stored', etag: '"v2"' });
+  const named = { name: 'Pump 3', destinations: [ENTRY] };
+  cloud.answer = ({ method }) =>
+    method === 'GET' ? { status: 200, headers: { ETag: '"v2"' }, body: named } : undefined;
+  const more = { name: 'Pump 3' };
+  t.strictSame(await client.getDestinations(null, ALWAYS), {
+    kind: 'document',
+    etag: '"v2"',
+    entries: [ENTRY],
+    more,
+  });
+  t.strictSame(await client.putDestinations([], '"v2"', ALWAYS, more), { kind: 'stored', etag: '"v3"' });
+  t.strictSame(
+    cloud.calls.at(-1)?.body,
+    { name: 'Pump 3', destinations: [] },
+    'what is not ours is carried through',
+  );
   cloud.answer = () => ({ status: 200, headers: { ETag: '"v3"' }, body: { some: 'thing' } });
   t.strictSame(await client.putDestinations([], '"v2"', ALWAYS), { kind: 'stored', etag: '"v3"' });
 });

@@ -1,5 +1,5 @@
 /**
- * Pulling the plug: the real daemon, the reference cloud and the mail catcher as `fieldpost dev` wires them. Only the
+ * Pulling the plug, from the address book on the device to the mails: the real daemon, the reference cloud and the mail catcher as `fieldpost dev` wires them. Only the
  * two clocks are ours: a device whose clock stands still is one without power.
  */
 import { randomBytes } from 'node:crypto';
@@ -44,6 +44,7 @@ t.test('the plug is pulled, and put back', async (t) => {
   const parsed = parseConfig(env, () => '', system);
   if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
   let url = '';
+  let api = '';
   const dev = await startDev({
     ...parsed,
     ...system,
@@ -56,6 +57,7 @@ t.test('the plug is pulled, and put back', async (t) => {
     },
     async startDaemon(config) {
       const daemon = await createDaemon(config, { ...system, clock: deviceClock });
+      api = `http://${daemon.addresses.map(nameOf).join()}`;
       return { address: daemon.addresses.map(nameOf).join(), stop: daemon.stop };
     },
   });
@@ -63,9 +65,24 @@ t.test('the plug is pulled, and put back', async (t) => {
   const put = await fetch(`${url}/dev/destinations`, {
     method: 'PUT',
     headers: { ...headers, 'If-None-Match': '*' },
-    body: JSON.stringify({ name: 'Pomp 3', destinations: [JAN, EWA] }),
+    body: JSON.stringify({ name: 'Pomp 3', destinations: [JAN] }),
   });
   t.equal(put.status, 204);
+  const { uid: _, ...ewa } = EWA;
+  const edit = async (method: string, id: string, fields: object) => {
+    const path = `${api}/api/internal/offline_notification_destinations${id}`;
+    const answer = await fetch(path, { method, headers, body: JSON.stringify(fields) });
+    return (await answer.json()) as { id: number };
+  };
+  const document = async () => (await fetch(`${url}/dev/destinations`, { headers })).text();
+  const synced = async (words: string) => {
+    while (!(await document()).includes(words)) await deviceClock.advance(SECOND_MS);
+    t.match(await document(), '"name":"Pomp 3"', 'the device leaves alone what is not its own');
+  };
+  const { id } = await edit('POST', '', { ...ewa, name: 'Ewa' });
+  await synced('"name":"Ewa"');
+  await edit('PUT', `/${id}`, { ...ewa, name: 'Ewa K.' });
+  await synced('"name":"Ewa K."');
   const heardMs = async () => {
     const { devices } = (await (await fetch(url, { headers })).json()) as {
       devices: [{ lastHeartbeat: string }?];
