@@ -1,7 +1,7 @@
 /** The process: exit codes and signals, as systemd and shells see them. */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import t from 'tap';
 import { isBuilt, MAIN, startDaemon } from './support/daemon.js';
@@ -19,6 +19,16 @@ function run(args: readonly string[], env: Record<string, string> = {}) {
 
 t.test('the version is that of the package', options, async (t) => {
   t.match(run(['version']), { status: 0, stdout: /^fieldpost \d+\.\d+\.\d+\n$/ });
+});
+
+t.test('the manual names every command', options, async (t) => {
+  const manual = readFileSync(new URL('../build/fieldpost.1', import.meta.url), 'utf8');
+  const listed = [...run(['--help']).stdout.matchAll(/^ {2}(\w+) /gm)].map(([, name]) => name);
+  t.same(
+    listed.filter((name) => !manual.includes(`.B ${name}\n`)),
+    [],
+  );
+  t.ok(listed.includes('run'));
 });
 
 t.test('a bad configuration ends with 78, all problems at once', options, async (t) => {

@@ -1,0 +1,159 @@
+/**
+ * The packages without the systems that they are for: built twice they are the same, they hold the four run-time packages
+ * and the program and nothing else, and what the recipes of Buildroot and Yocto put in place starts.
+ */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { tmpdir } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { type Test, test } from 'tap';
+import { MIB } from '../../src/limits.js';
+import { startDaemon } from '../support/daemon.js';
+
+const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
+const OUT = `${REPOSITORY}build/out`;
+const INSTALL_BYTES_MAX = 1.5 * MIB;
+const options = {
+  skip: process.env.FIELDPOST_TEST_SYSTEMD === '1' ? false : 'needs FIELDPOST_TEST_SYSTEMD=1 and dpkg-deb',
+};
+
+const sh = (script: string, env: Record<string, string> = {}) =>
+  execFileSync('bash', ['--norc', '-euc', script], {
+    encoding: 'utf8',
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+  });
+
+function scratch(t: Test): string {
+  const directory = mkdtempSync(`${tmpdir()}/fieldpost-packages-`);
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+const files = (directory: string) => sh(`cd ${directory}; find . -type f | sort`).trim().split('\n');
+const sha256 = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
+const outFile = (pattern: RegExp) => `${OUT}/${readdirSync(OUT).find((name) => pattern.test(name))}`;
+
+/** What runs from a tree in which it was put in place. */
+async function starts(t: Test, root: string): Promise<void> {
+  const main = `${root}/usr/lib/fieldpost/build/dist/main.js`;
+  // In the place of the program of this tree.
+  const instead = ['/bin/sh', '-c', `shift; exec "${process.execPath}" -- "${main}" "$@"`, 'sh'];
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: `${root}/state` }, ['run'], instead);
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const form = new FormData();
+  form.set('destination', 'john@example.com');
+  form.set('subject', 'x');
+  const answer = await fetch(`http://127.0.0.1:${daemon.port}/api/internal/messages`, {
+    method: 'POST',
+    body: form,
+  });
+  t.equal(answer.status, 202);
+  t.equal(await daemon.end('SIGTERM'), 0);
+}
+
+test('built twice they are the same', options, async (t) => {
+  const sums = () => sh(`cd ${OUT}; sha256sum *`);
+  sh(`rm -rf ${OUT}; cd ${REPOSITORY}; umask 077; bash scripts/package`);
+  const first = sums();
+  t.equal(first.trim().split('\n').length, 4);
+  sh(`cd ${REPOSITORY}; TZ=Asia/Tokyo bash scripts/package`);
+  t.equal(sums(), first);
+});
+
+test('the Debian package holds what it should', options, async (t) => {
+  const root = scratch(t);
+  const deb = outFile(/\.deb$/);
+  sh(
+    `dpkg-deb -x ${deb} ${root}; dpkg-deb -e ${deb} ${root}/DEBIAN; cd ${root}; md5sum --quiet -c DEBIAN/md5sums`,
+  );
+  const modules = `${root}/usr/lib/fieldpost/node_modules`;
+  const expected = sh(
+    `cd ${REPOSITORY}; npm ls --omit=dev --all --parseable --loglevel=error | grep -c node_modules`,
+  );
+  t.equal(files(modules).filter((name) => name.endsWith('package.json')).length, Number(expected));
+  const bytes = Number(sh(`du -s --apparent-size -B1 ${root}/usr/lib/fieldpost`).split('\t')[0]);
+  t.comment(`${bytes} bytes`);
+  t.ok(bytes <= INSTALL_BYTES_MAX, `${bytes} bytes installed`);
+  const dist = `${root}/usr/lib/fieldpost/build/dist`;
+  const wanted = readdirSync(dist).flatMap((name) =>
+    [...readFileSync(`${dist}/${name}`, 'utf8').matchAll(/(?:from|import\() ?"([^./][^"]*)"/g)].map(
+      ([, from]) => from ?? '',
+    ),
+  );
+  const foreign = [...new Set(wanted)].filter(
+    (name) => !name.startsWith('node:') && !builtinModules.includes(name),
+  );
+  t.same(foreign.sort(), ['busboy', 'lowdb', 'smtp-client', 'systemd-notify']);
+  const owners = sh(`dpkg-deb -c ${deb}`).trim().split('\n');
+  t.same(
+    owners.filter((line) => !/^[d-]rw[x-]r-[x-]r-[x-] root\/root /.test(line)),
+    [],
+    'all is of root, closed to writers',
+  );
+  await starts(t, root);
+});
+
+// As much of Buildroot as the recipe uses: its install step, for a package that is unpacked already.
+const BUILDROOT = `
+define generic-package
+endef
+include fieldpost.mk
+$(SOURCE)/.stamp_target_installed:
+	$(FIELDPOST_INSTALL_TARGET_CMDS)
+`;
+
+test('what the Buildroot recipe puts in place starts', options, async (t) => {
+  const directory = scratch(t);
+  sh(`cd ${directory}; tar xzf ${outFile(/buildroot/)}`);
+  const recipe = `${directory}/fieldpost-buildroot/package/fieldpost`;
+  const [, hash, archive] =
+    /^sha256 {2}(\w+) {2}(\S+)$/m.exec(readFileSync(`${recipe}/fieldpost.hash`, 'utf8')) ?? [];
+  t.equal(hash, sha256(`${recipe}/${archive}`));
+  t.notMatch(
+    sh(`cat ${recipe}/* | strings -n 4 | grep '^[^#]*@[A-Z]' || :`),
+    /@[A-Z0-9]+@/,
+    'nothing is left open',
+  );
+  writeFileSync(`${recipe}/Makefile`, BUILDROOT);
+  sh(`mkdir ${directory}/source; tar xzf ${recipe}/${archive} --strip-components=1 -C ${directory}/source`);
+  sh(
+    `make -s -C ${recipe} SOURCE=${directory}/source TARGET_DIR=${directory}/target ${directory}/source/.stamp_target_installed`,
+  );
+  t.ok(files(`${directory}/target`).includes('./usr/lib/systemd/system/fieldpost.service'));
+  await starts(t, `${directory}/target`);
+});
+
+test('what the Yocto recipe puts in place starts', options, async (t) => {
+  const directory = scratch(t);
+  sh(`cd ${directory}; tar xzf ${outFile(/yocto/)}`);
+  const layer = `${directory}/meta-fieldpost/recipes-connectivity/fieldpost`;
+  const name = readdirSync(layer).find((file) => file.endsWith('.bb')) ?? '';
+  const recipe = readFileSync(`${layer}/${name}`, 'utf8');
+  const version = /^fieldpost_(.+)\.bb$/.exec(name)?.[1];
+  sh(`cd ${directory}; tar xzf ${layer}/files/fieldpost-${version}.tar.gz`);
+  const source = `${directory}/fieldpost-${version}`;
+  const licence = createHash('md5')
+    .update(readFileSync(`${source}/LICENSE`))
+    .digest('hex');
+  t.match(recipe, `file://LICENSE;md5=${licence}`);
+  t.notMatch(recipe, /@[A-Z0-9]+@/, 'nothing is left open');
+  // The variables of bitbake.conf that the step uses; sh knows no dots or colons in names, and there are none.
+  const step = /^do_install\(\) \{\n([\s\S]*?)\n\}$/m.exec(recipe)?.[1] ?? '';
+  const variables = {
+    S: source,
+    D: `${directory}/image`,
+    mandir: '/usr/share/man',
+    nonarch_libdir: '/usr/lib',
+  };
+  sh(step, { ...variables, systemd_system_unitdir: '/usr/lib/systemd/system' });
+  const files_ = files(`${directory}/image`);
+  for (const path of [
+    './usr/lib/systemd/system/fieldpost.socket',
+    './usr/share/man/man1/fieldpost.1',
+    './usr/bin/fieldpost',
+  ])
+    t.ok(files_.includes(path), path);
+  await starts(t, `${directory}/image`);
+});
