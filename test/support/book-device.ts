@@ -186,7 +186,9 @@ export async function storeDevice(
         const path = join(STATE_DIR, 'store.json.1');
         const file = await next.open(path, 'create').catch(() => next.open(path, 'update'));
         await file.write(Buffer.from('{"crc":"0'), 0);
-        await file.close();
+        // Or the next power cut would make it another damage.
+        await file.sync();
+        await next.syncDirectory(STATE_DIR);
       }
       return await storeDevice(world, next);
     },
