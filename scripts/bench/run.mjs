@@ -1,8 +1,8 @@
 /**
- * `node scripts/bench/run.mjs [accept] [bytes] [deliver] [start] [memory] [upload] [idle]`: measures the built daemon against
- * its peers in the same run and prints a table of medians, lowest and highest, with the targets of quality.md. All
- * figures if none is named. BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a real disk) and BENCH_IDLE_S in the
- * environment.
+ * `node scripts/bench/run.mjs [accept] [bytes] [deliver] [start] [memory] [upload] [install] [idle]`: measures the built
+ * daemon against its peers in the same run and prints a table of medians, lowest and highest, with the targets of
+ * quality.md. All figures if none is named. BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a real disk) and
+ * BENCH_IDLE_S in the environment.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, statfsSync } from 'node:fs';
@@ -14,13 +14,14 @@ import { accept } from './accept.mjs';
 import { bytes } from './bytes.mjs';
 import { deliver } from './deliver.mjs';
 import { idle } from './idle.mjs';
+import { install } from './install.mjs';
 import { memory } from './memory.mjs';
 import { tableOf } from './rounds.mjs';
 import { missing } from './server.mjs';
 import { start } from './start.mjs';
 import { upload } from './upload.mjs';
 
-const FIGURES = { accept, bytes, deliver, start, memory, upload, idle };
+const FIGURES = { accept, bytes, deliver, start, memory, upload, install, idle };
 const TMPFS = 0x01021994;
 
 const names = process.argv.slice(2);

@@ -92,7 +92,7 @@ export const SETTINGS = {
     listeners,
     '127.0.0.1:43770',
     (config) => config.listen,
-    'Where the local API listens. Anything but loopback and unix sockets needs a token. Port 0 takes any free one.',
+    'Where the local API listens. Anything but loopback and unix sockets needs a token. Port 0 takes any free one. Sockets of systemd stand in for the default.',
   ),
   FIELDPOST_ALLOWED_HOSTS: optional(
     hosts,
