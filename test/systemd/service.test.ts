@@ -96,6 +96,10 @@ async function install(t: Test, it: Container): Promise<void> {
     'ActiveState=active NRestarts=0 StatusText=0 queued, no relay, cloud disabled SubState=running UnitFileState=enabled',
     'it runs, and tells how it does',
   );
+  t.match(
+    await show(it, 'WatchdogUSec', 'Restart', 'RestartUSec'),
+    'Restart=always RestartUSec=5s WatchdogUSec=1min',
+  );
   t.match(await log(it), /started version=.* listen=127\.0\.0\.1:43770,\/run\/fieldpost\/api\.sock /);
   t.equal(await it.must("stat -c '%A %U %G' /run/fieldpost/api.sock"), 'srw-rw---- root fieldpost-api');
   t.equal(await it.must(`stat -c %A ${STATE}`), 'drwx------');
