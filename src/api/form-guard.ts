@@ -76,7 +76,7 @@ export class FormGuard {
 
   /** The body is over. Throws malformed-multipart if the form is not. */
   end(): void {
-    if (this.#state === 'closing' || this.#state === 'epilogue') return;
+    if (this.#state === 'epilogue' || (this.#state === 'closing' && this.#rest.at(-1) !== CR)) return;
     if (this.#state !== 'preamble')
       throw malformed('The form ends before its last boundary', { hint: 'nothing was queued' });
     throw malformed('The boundary named in the Content-Type does not occur in the body', {
@@ -138,9 +138,8 @@ export class FormGuard {
       this.#countFrame(2);
       return at + 2;
     }
-    const end = this.#skipBlanks(bytes, at);
-    if (end === null || end + 1 === bytes.length) return null;
-    if (bytes[end] !== LINE_END[0] || bytes[end + 1] !== LINE_END[1]) throw this.#pretender();
+    const end = this.#lineEnd(bytes, at);
+    if (end === null) return null;
     this.#state = 'header';
     // The line break stays: it ends a header that has no lines.
     return end;
@@ -176,19 +175,20 @@ export class FormGuard {
   }
 
   #afterClosing(bytes: Buffer, at: number): number | null {
-    const end = this.#skipBlanks(bytes, at);
+    const end = this.#lineEnd(bytes, at);
     if (end === null) return null;
-    if (bytes[end] !== CR) throw this.#pretender();
     this.#state = 'epilogue';
     return end;
   }
 
-  /** Where something else than blanks and tabs begins (RFC 2046: transport padding); null if that is not known yet. */
-  #skipBlanks(bytes: Buffer, at: number): number | null {
+  /** Where the line ends behind blanks and tabs (RFC 2046: transport padding); null if that is not known yet. */
+  #lineEnd(bytes: Buffer, at: number): number | null {
     let end = at;
     while (bytes[end] === 0x20 || bytes[end] === 0x09) end++;
-    if (end - at > PADDING_BYTES_MAX) throw this.#pretender();
-    return end < bytes.length ? end : null;
+    const next = bytes.subarray(end, end + LINE_END.length);
+    if (end - at > PADDING_BYTES_MAX || !LINE_END.subarray(0, next.length).equals(next))
+      throw this.#pretender();
+    return next.length < LINE_END.length ? null : end;
   }
 
   #hand(text: string): void {

@@ -96,16 +96,23 @@ function readPart(header: string, content: Buffer): ReadPart | null {
   const disposition = found['content-disposition'];
   if (!disposition || !/^(?:|7bit|8bit|binary)$/i.test(found['content-transfer-encoding'] ?? '')) return null;
   if (!/^form-data\s*;/i.test(disposition)) return null;
-  const name = quoted(disposition, 'name');
+  const name = parameterOf(disposition, 'name');
   if (name === null) return null;
-  return { name, filename: quoted(disposition, 'filename'), type: found['content-type'] ?? '', content };
+  return { name, filename: parameterOf(disposition, 'filename'), type: found['content-type'] ?? '', content };
 }
 
-/** A parameter as these tests write it. */
-function quoted(header: string, name: string): string | null {
-  const value = new RegExp(`;\\s*${name}\\s*=\\s*(?:"([^"]*)"|([^\\s;"]+))`, 'i').exec(header);
-  if (value === null) return null;
-  return utf8(value[1] ?? value[2] ?? '');
+/** A parameter, quoted or a token; null where there is none. */
+function parameterOf(header: string, name: string): string | null {
+  const at = header.search(new RegExp(`;\\s*${name}\\s*=`, 'i'));
+  if (at < 0) return null;
+  const rest = header.slice(header.indexOf('=', at) + 1).trimStart();
+  if (!rest.startsWith('"')) return utf8(/^[^\s;"]*/.exec(rest)?.[0] ?? '');
+  let value = '';
+  for (let i = 1; i < rest.length && rest[i] !== '"'; i++) {
+    if (rest[i] === '\\' && (rest[i + 1] === '"' || rest[i + 1] === '\\')) i++;
+    value += rest[i];
+  }
+  return utf8(value);
 }
 
 function utf8(octets: string): string {

@@ -1,0 +1,218 @@
+/**
+ * Random and mutilated forms in random pieces: each is answered within its deadline, none with 500, and what is
+ * accepted is, octet by octet, what a strict reader of the whole body finds. FIELDPOST_TEST_LONG=1 makes it long,
+ * FIELDPOST_TEST_SEED repeats a run.
+ */
+import { type Test, test } from 'tap';
+import { MESSAGES, requestText, startApi, type TestApi } from '../support/api.js';
+import {
+  BOUNDARY,
+  bodyOf,
+  NEEDED,
+  type PartToMake,
+  partOf,
+  type ReadPart,
+  readForm,
+} from '../support/form.js';
+import { seededRandom, testSeed } from '../support/random.js';
+
+const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
+const FORMS = IS_LONG ? 100_000 : 2_000;
+const AT_ONCE = 24;
+const DEADLINE_MS = 20_000;
+const TEXTS = ['type', 'destination', 'subject', 'plain', 'html'];
+
+type Random = () => number;
+
+function pick<T>(random: Random, from: readonly T[]): T {
+  return from[Math.floor(random() * from.length)] as T;
+}
+
+const PIECES = [
+  '\r\n',
+  '\r',
+  '\n',
+  '--',
+  '-',
+  `\r\n--${BOUNDARY}`,
+  `\r\n--${BOUNDARY}--`,
+  `--${BOUNDARY}`,
+  `\r\n--${BOUNDARY.slice(0, -1)}`,
+  '\r\n\r\n',
+  ' ',
+  '\t',
+  '"',
+  ';',
+  '=',
+  '\\',
+  '\0',
+  'é',
+  'Content-Disposition: form-data; name="x"',
+  'Content-Type: image/png',
+  'Content-Type: text/plain; charset=utf-8',
+  '\r\nContent-Transfer-Encoding: base64',
+];
+
+/** Content that has what looks like a boundary but, for `isSafe`, is none. */
+function makeContent(random: Random, isSafe: boolean): Buffer {
+  const pieces: Buffer[] = [];
+  while (random() < 0.7) {
+    const length = Math.floor(random() ** 4 * 3000);
+    if (random() < 0.5) pieces.push(Buffer.from(Array.from({ length }, () => Math.floor(random() * 256))));
+    else pieces.push(Buffer.from(pick(random, PIECES)));
+  }
+  const content = Buffer.concat(pieces);
+  return isSafe && content.includes(BOUNDARY) ? Buffer.from('\r\n--a-boundar') : content;
+}
+
+function makeForm(random: Random): { body: Buffer; isGood: boolean } {
+  const isGood = random() < 0.3;
+  const parts: (PartToMake | Buffer)[] = [...NEEDED];
+  while (random() < 0.6) {
+    const content = makeContent(random, isGood);
+    const name = pick(random, ['file', 'x', 'plain.txt', 'ü', '__proto__', 'a%22b']);
+    const filename = pick(random, ['a.bin', 'ü.txt', '../x', 'C:\\y', '', 'a%22.b', 'z']);
+    const file = {
+      name,
+      filename,
+      content,
+      type: pick(random, ['text/csv', 'image/PNG', 'a/b; charset=x', '']),
+    };
+    const free = ['plain', 'html', 'cc'].filter(
+      (name) => !parts.some((one) => (one as PartToMake).name === name),
+    );
+    const text = { name: pick(random, [...free, 'x']), content: content.toString('base64') };
+    parts.splice(Math.floor(random() * (parts.length + 1)), 0, random() < 0.7 ? file : text);
+  }
+  const body = bodyOf(parts.map((part) => (Buffer.isBuffer(part) ? part : partOf(part))));
+  return { body: isGood ? body : mutilate(random, body), isGood };
+}
+
+function mutilate(random: Random, bytes: Buffer): Buffer {
+  let result = bytes;
+  do {
+    const at = Math.floor(random() * result.length);
+    const length = Math.floor(random() ** 3 * 60);
+    const [before, middle, after] = [
+      result.subarray(0, at),
+      result.subarray(at, at + length),
+      result.subarray(at + length),
+    ];
+    const piece = Buffer.from(pick(random, PIECES));
+    const choices = [
+      [before, after],
+      [before, middle, middle, after],
+      [before],
+      [before, piece, middle, after],
+      [before, piece, after],
+    ];
+    result = Buffer.concat(pick(random, choices));
+  } while (random() < 0.4);
+  return result;
+}
+
+/** The request in random pieces. */
+function makeRequest(random: Random, body: Buffer): Buffer[] {
+  const type = { 'Content-Type': `multipart/form-data; boundary=${BOUNDARY}` };
+  const largest = random() < 0.1 && body.length < 1000 ? 1 : pick(random, [30, 300, 3000, 100_000]);
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < body.length; ) {
+    const length = 1 + Math.floor(random() * largest);
+    pieces.push(body.subarray(at, at + length));
+    at += length;
+  }
+  if (random() < 0.5) return [Buffer.from(requestText('POST', MESSAGES, type, body.length || 1)), ...pieces];
+  const chunked = pieces.map((piece) =>
+    Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n')]),
+  );
+  const head = requestText('POST', MESSAGES, { ...type, 'Transfer-Encoding': 'chunked' });
+  return [Buffer.from(head), ...chunked, Buffer.from('0\r\n\r\n')];
+}
+
+/** What the mail of these parts is. */
+function expected(parts: readonly ReadPart[]) {
+  const isFile = ({ name, filename, type }: ReadPart) =>
+    filename !== null || (type !== '' && !/^text\//i.test(type) && !TEXTS.includes(name));
+  const text = (name: string) => {
+    const found = parts.filter((part) => !isFile(part) && part.name === name);
+    return (found[0]?.content.toString() ?? '').replace(/\r\n|\r|\n/g, '\r\n');
+  };
+  const files = parts
+    .filter((part) => isFile(part))
+    .map(({ filename, type, content }) => {
+      const last = (filename ?? '').replaceAll('%22', '"').split('/').at(-1)?.split('\\').at(-1) ?? '';
+      const name = last.replace(/\p{Cc}/gu, '').trim();
+      const media = type.split(';')[0]?.trim().toLowerCase() ?? '';
+      return { name, type: /^[\w.+-]+\/[\w.+-]+$/.test(media) ? media : 'application/octet-stream', content };
+    })
+    .filter(({ name, content }) => name !== '' || content.length > 0)
+    .map((file) => ({ ...file, name: file.name || 'attachment' }));
+  return { subject: text('subject'), plain: text('plain'), html: text('html'), files };
+}
+
+async function accepted(api: TestApi, id: string) {
+  const message = api.store.get(id);
+  if (message === undefined) throw new Error('there is none');
+  const files = message.attachments.map(({ id, name, type }) => ({
+    name,
+    type: type.split(';')[0],
+    content: api.store.files.get(id),
+  }));
+  return { ...(await api.store.content(message)), files };
+}
+
+/** Sends a form and compares what came of it; gives the status. */
+async function tryOne(t: Test, api: TestApi, random: Random): Promise<number> {
+  const { body, isGood } = makeForm(random);
+  await using client = await api.connect();
+  let isLate = false;
+  const deadline = setTimeout(() => {
+    isLate = true;
+    client.socket.destroy();
+  }, DEADLINE_MS);
+  for (const piece of makeRequest(random, body)) client.write(piece);
+  client.socket.end();
+  await client.ended;
+  clearTimeout(deadline);
+  const shown = JSON.stringify(body.toString('latin1'));
+  if (isLate) t.fail(`no answer: ${shown}`);
+  const answer = await client.answer();
+  if (answer.status === 500) t.fail(`answered 500: ${shown}`);
+  if (isGood && answer.status !== 202) t.fail(`a good form was refused, ${answer.body}: ${shown}`);
+  if (answer.status !== 202) return answer.status;
+  const parts = readForm(body);
+  if (parts === null) t.fail(`accepted what a strict reader refuses: ${shown}`);
+  else t.same(await accepted(api, answer.json[0].id), expected(parts), shown.slice(0, 3000));
+  return answer.status;
+}
+
+test(`whatever form comes in (${FORMS})`, { timeout: IS_LONG ? 1_800_000 : 100_000 }, async (t) => {
+  const seed = testSeed();
+  t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+  await using api = await startApi({ settings: { maxAttachments: 100 } });
+  const statuses = new Map<number, number>();
+  let next = 0;
+  const work = async () => {
+    while (next < FORMS) {
+      // Each has a seed of its own, so that the bytes do not depend on who comes first.
+      const random = seededRandom(Math.imul(seed, 0x9e3779b1) + next++);
+      const status = await tryOne(t, api, random);
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  t.comment(
+    [...statuses]
+      .map(([status, count]) => `${status}: ${count}`)
+      .sort()
+      .join(', '),
+  );
+  t.equal(api.store.uploads, 0, 'no upload is left open');
+  t.equal(api.store.size, statuses.get(202), 'one message for each 202');
+  t.same(
+    api.lines.filter((line) => line.startsWith('<3>')),
+    [],
+    'no fault of ours was logged',
+  );
+  for (const status of [202, 400, 422]) t.ok(statuses.has(status), `${status} was reached`);
+});
