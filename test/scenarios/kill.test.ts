@@ -4,12 +4,15 @@
  * while it was being sent. The relay is one that others wrote.
  */
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import type { Socket } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { SMTPServer } from 'smtp-server';
 import t from 'tap';
 import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
+import { BOUNDARY, bodyOf } from '../support/form.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const STORM_MS = process.env.FIELDPOST_TEST_LONG === '1' ? 60_000 : 8_000;
@@ -18,6 +21,13 @@ const DRAIN_MS = 60_000;
 const seed = testSeed();
 const random = seededRandom(seed);
 const between = (low: number, high: number) => low + Math.floor(random() * (high - low));
+
+/** A request, and the mails that it is about. */
+interface Posting {
+  readonly names: readonly string[];
+  readonly type: string;
+  readonly body: string | Buffer;
+}
 
 /** A relay that counts what arrives, and can be unplugged. */
 class Relay {
@@ -78,10 +88,17 @@ class Relay {
 
   #arrived(text: string): void {
     const name = /^Subject: (\S+)\r$/m.exec(text)?.[1] ?? 'nameless';
-    if (!text.includes(`this is ${name}, whole`)) this.broken.push(name);
+    if (!text.includes(`this is ${name}, whole`) || !hasItsFile(text, name)) this.broken.push(name);
     this.arrivals.set(name, (this.arrivals.get(name) ?? 0) + 1);
     this.#changed();
   }
+}
+
+/** True unless a mail that tells of a file has another one. The file is made of the name of its mail. */
+function hasItsFile(text: string, name: string): boolean {
+  const [, bytes, base64] = /filename="(\d+)\.bin"\r\n\r\n([\w+/=\r\n]*)\r\n--=_mixed--/.exec(text) ?? [];
+  if (base64 === undefined) return !text.includes('.bin') && !name.endsWith('-file');
+  return Buffer.from(base64, 'base64').equals(Buffer.alloc(Number(bytes), name));
 }
 
 t.comment(`seed ${seed}`);
@@ -109,19 +126,39 @@ t.test(
     const acknowledged = new Set<string>();
     let storming = true;
 
-    /** Posts batches, each under a key, again until it is answered, as a careful program does. */
+    /** A batch of mails as JSON. */
+    const batch = (number: number, n: number): Posting => {
+      const names = Array.from({ length: between(1, 4) }, (_, i) => `c${number}-${n}-${i}`);
+      const messages = names.map((name) => ({
+        type: 1,
+        destination: `${name}@example.com`,
+        subject: name,
+        plain: `${'x'.repeat(between(0, 3000))}\nthis is ${name}, whole\n`,
+      }));
+      return { names, type: 'application/json', body: JSON.stringify(messages) };
+    };
+
+    /** One mail with a file as a form. */
+    const form = (number: number, n: number): Posting => {
+      const name = `c${number}-${n}-file`;
+      const bytes = between(0, 1_500_000);
+      const body = bodyOf([
+        { name: 'file', filename: `${bytes}.bin`, content: Buffer.alloc(bytes, name) },
+        { name: 'destination', content: `${name}@example.com` },
+        { name: 'subject', content: name },
+        { name: 'plain', content: `this is ${name}, whole\n` },
+      ]);
+      return { names: [name], type: `multipart/form-data; boundary=${BOUNDARY}`, body };
+    };
+
+    /** Posts, each time under a key, again until it is answered, as a careful program does. */
     const client = async (number: number) => {
       const agent = new Agent({ keepAlive: true });
       for (let n = 0; storming; n++) {
-        const names = Array.from({ length: between(1, 4) }, (_, i) => `c${number}-${n}-${i}`);
-        const messages = names.map((name) => ({
-          type: 1,
-          destination: `${name}@example.com`,
-          subject: name,
-          plain: `${'x'.repeat(between(0, 3000))}\nthis is ${name}, whole\n`,
-        }));
+        const posting = number % 3 === 0 ? form(number, n) : batch(number, n);
+        const { names } = posting;
         for (let answered = false; !answered && storming; ) {
-          const status = daemon ? await post(daemon.port, agent, `key-${number}-${n}`, messages) : 0;
+          const status = daemon ? await post(daemon.port, agent, `key-${number}-${n}`, posting) : 0;
           if (status === 202) for (const name of names) acknowledged.add(name);
           answered = status === 202;
           if (!answered) await pause(20);
@@ -170,14 +207,23 @@ t.test(
     // One message at a time is under way, so an interruption can double one at the most.
     t.ok(duplicates <= relay.interruptions, 'twice only where it was interrupted');
     t.equal(await (daemon as DaemonProcess | null)?.end('SIGTERM'), 0, 'and it still stops cleanly');
+    t.ok(
+      [...acknowledged].some((name) => name.endsWith('-file')),
+      'mails with files were among them',
+    );
+    t.same(readdirSync(join(env.FIELDPOST_STATE_DIR, 'spool')), [], 'no file is left');
     await relay.unplug();
   },
 );
 
 /** The status of the answer, 0 if there was none. */
-function post(port: number, agent: Agent, key: string, messages: readonly object[]): Promise<number> {
+function post(port: number, agent: Agent, key: string, { type, body }: Posting): Promise<number> {
   return new Promise((resolve) => {
-    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
+    const headers = {
+      'Content-Type': type,
+      'Content-Length': Buffer.byteLength(body),
+      'Idempotency-Key': key,
+    };
     const call = request(
       { host: '127.0.0.1', port, agent, method: 'POST', path: '/api/internal/messages', headers },
       (answer) => {
@@ -187,6 +233,6 @@ function post(port: number, agent: Agent, key: string, messages: readonly object
       },
     );
     call.on('error', () => resolve(0));
-    call.end(JSON.stringify(messages));
+    call.end(body);
   });
 }
