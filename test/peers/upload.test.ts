@@ -1,0 +1,169 @@
+/**
+ * Forms as others make them: curl, Python, Node's own fetch, and a browser. What they attach arrives at the relay as
+ * it was, by the reading of a parser that others wrote.
+ */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import PostalMime from 'postal-mime';
+import { SMTPServer } from 'smtp-server';
+import t from 'tap';
+import { CHROMIUM, startChromium } from '../support/chromium.js';
+import { startDaemon } from '../support/daemon.js';
+import { sharedDirectory, skipWithout } from '../support/peers.js';
+
+/** Every octet, in no order that a line of text has, and the ends of lines. */
+const BYTES = Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i * 31 + (i >> 8) * 7) & 255));
+const TEXT = Buffer.from('a;b\r\n1;2\r\n--x\r\n');
+const NAMES = { binary: 'Grüße 🦆 1.png', text: 'tab"le.csv' };
+
+const PYTHON = `
+import http.client, sys, uuid
+port, binary, text = int(sys.argv[1]), open(sys.argv[2], 'rb').read(), open(sys.argv[3], 'rb').read()
+from email.mime.multipart import MIMEMultipart
+from email.mime.nonmultipart import MIMENonMultipart
+from email import policy, generator
+import io
+form = MIMEMultipart('form-data')
+def add(content, type, name, filename=None):
+    part = MIMENonMultipart(*type.split('/'))
+    extra = {} if filename is None else {'filename': ('utf-8', '', filename)}
+    part.add_header('Content-Disposition', 'form-data', name=name, **extra)
+    part.add_header('Content-Transfer-Encoding', 'binary')
+    part.set_payload(content.decode('latin1'))
+    form.attach(part)
+add(b'john@example.com', 'text/plain', 'destination')
+add('Grüße von Python'.encode(), 'text/plain', 'subject')
+add(binary, 'image/png', 'file', ${JSON.stringify(NAMES.binary)})
+add(text, 'text/csv', 'file', ${JSON.stringify(NAMES.text)})
+boundary = uuid.uuid4().hex
+body = b''
+for part in form.get_payload():
+    head = ''.join(f'{k}: {v}\\r\\n' for k, v in part.items() if k != 'MIME-Version')
+    body += b'--' + boundary.encode() + b'\\r\\n' + head.encode() + b'\\r\\n' + part.get_payload().encode('latin1') + b'\\r\\n'
+body += b'--' + boundary.encode() + b'--\\r\\n'
+connection = http.client.HTTPConnection('127.0.0.1', port)
+connection.request('POST', '/api/internal/messages', body, {'Content-Type': 'multipart/form-data; boundary=' + boundary})
+answer = connection.getresponse()
+print(answer.status, answer.read().decode())
+`;
+
+/** In a page: a form with both files, posted to where the page is from. */
+const IN_PAGE = (where: string, mode: string) => `(async () => {
+  const bytes = new Uint8Array(300000).map((_, i) => (i * 31 + (i >> 8) * 7) & 255);
+  const form = new FormData();
+  form.append('file', new File([bytes], ${JSON.stringify(NAMES.binary)}, { type: 'image/png' }));
+  form.append('destination', 'john@example.com');
+  form.append('subject', 'Grüße von Chromium');
+  form.append('file', new File([${JSON.stringify(TEXT.toString())}], ${JSON.stringify(NAMES.text)}, { type: 'text/csv' }));
+  form.append('none', new File([], ''));
+  const answer = await fetch('${where}/api/internal/messages', { method: 'POST', body: form, mode: '${mode}' });
+  return answer.status;
+})()`;
+
+t.test('forms of other people', { skip: skipWithout(CHROMIUM), timeout: 100_000 }, async (t) => {
+  const mails: Buffer[] = [];
+  let arrived: () => void = () => undefined;
+  const relay = new SMTPServer({
+    disabledCommands: ['AUTH', 'STARTTLS'],
+    logger: false,
+    onData(stream, _session, done) {
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('end', () => {
+        mails.push(Buffer.concat(chunks));
+        done();
+        arrived();
+      });
+    },
+  });
+  relay.listen(0, '127.0.0.1');
+  await once(relay.server, 'listening');
+  t.teardown(() => new Promise<void>((resolve) => relay.close(resolve)));
+  const directory = sharedDirectory(t);
+  const daemon = await startDaemon({
+    FIELDPOST_STATE_DIR: t.testdir(),
+    FIELDPOST_FROM: 'device@field.example',
+    FIELDPOST_RELAY: `smtp://127.0.0.1:${(relay.server.address() as { port: number }).port}?tls=never`,
+  });
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const url = `http://127.0.0.1:${daemon.port}`;
+  const binary = join(directory, 'binary');
+  const text = join(directory, 'text');
+  writeFileSync(binary, BYTES);
+  writeFileSync(text, TEXT);
+
+  /** The mail that arrives next. */
+  const next = async () => {
+    while (mails.length === 0) {
+      await new Promise<void>((resolve) => {
+        arrived = resolve;
+      });
+    }
+    return await PostalMime.parse(mails.shift() as Buffer);
+  };
+  const sum = (bytes: Uint8Array | Buffer) => createHash('sha256').update(bytes).digest('hex');
+  const isWhole = async (subject: string) => {
+    const mail = await next();
+    t.equal(mail.subject, subject);
+    t.same(
+      mail.attachments.map(({ filename, mimeType, content }) => [
+        filename,
+        mimeType,
+        sum(new Uint8Array(content as ArrayBuffer)),
+      ]),
+      [
+        [NAMES.binary, 'image/png', sum(BYTES)],
+        [NAMES.text, 'text/csv', sum(TEXT)],
+      ],
+      subject,
+    );
+  };
+
+  const quoted = NAMES.text.replaceAll('"', '\\"');
+  const told = execFileSync('/usr/bin/curl', [
+    ...[
+      '-sS',
+      `${url}/api/internal/messages`,
+      '-F',
+      'destination=john@example.com',
+      '-F',
+      'subject=Grüße von curl',
+    ],
+    ...[
+      '-F',
+      `file=@${binary};type=image/png;filename="${NAMES.binary}"`,
+      '-F',
+      `file=@${text};type=text/csv;filename="${quoted}"`,
+    ],
+  ]);
+  t.match(JSON.parse(told.toString()), [{ status: 'queued' }]);
+  await isWhole('Grüße von curl');
+
+  t.match(
+    execFileSync('/usr/bin/python3', ['-c', PYTHON, String(daemon.port), binary, text]).toString(),
+    /^202 /,
+  );
+  await isWhole('Grüße von Python');
+
+  const form = new FormData();
+  form.append('subject', 'Grüße von undici');
+  form.append('file', new File([BYTES], NAMES.binary, { type: 'image/png' }));
+  form.append('file', new File([TEXT], NAMES.text, { type: 'text/csv' }));
+  form.append('destination', 'john@example.com');
+  t.equal((await fetch(`${url}/api/internal/messages`, { method: 'POST', body: form })).status, 202);
+  await isWhole('Grüße von undici');
+
+  const profile = join(directory, 'profile');
+  mkdirSync(profile);
+  await using browser = await startChromium(profile);
+  t.equal(await browser.run(`${url}/healthz`, IN_PAGE('', 'same-origin')), 202);
+  await isWhole('Grüße von Chromium');
+  // A page from elsewhere may send a form without asking, and never sees the answer.
+  await browser.run('data:text/html,elsewhere', IN_PAGE(url, 'no-cors'));
+  const listed = (await (await fetch(`${url}/api/internal/messages`)).json()) as { messages: unknown[] };
+  t.equal(listed.messages.length, 4, 'what a page from elsewhere has sent is not there');
+  t.equal(await daemon.end('SIGTERM'), 0);
+});
