@@ -676,6 +676,51 @@ test('a client that goes away leaves nothing behind', async (t) => {
   }
 });
 
+test('a client that goes away before its body is read is noticed', async (t) => {
+  for (const end of ['end', 'destroy', 'resetAndDestroy'] as const) {
+    await using api = await startApi();
+    const begin = api.store.upload.bind(api.store);
+    let asked: () => void = () => undefined;
+    let go: () => void = () => undefined;
+    const isAsked = new Promise<void>((resolve) => {
+      asked = resolve;
+    });
+    const mayGo = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    // The disk is looked at first, which takes its time.
+    api.store.upload = async (bytes) => {
+      asked();
+      await mayGo;
+      return await begin(bytes);
+    };
+    const body = bodyOf([FILE, ...NEEDED]);
+    await using client = await api.connect();
+    client.write(requestText('POST', MESSAGES, FORM, body.length));
+    client.write(body.subarray(0, -30));
+    await isAsked;
+    await api.heard(client);
+    client.socket[end]();
+    for (let turn = 0; turn < 20; turn++) await settled();
+    go();
+    if (end === 'end') isRefused(t, await client.answer(), 400, 'malformed-request', /cut short/);
+    while (!api.lines.some((line) => line.includes('request refused'))) await settled();
+    isClean(t, api);
+  }
+});
+
+test('the room that a form keeps in the queue is for its own message', async (t) => {
+  await using api = await startApi();
+  const accept = api.store.accept.bind(api.store);
+  let open = -1;
+  api.store.accept = async (...given) => {
+    open = api.store.uploads;
+    return await accept(...given);
+  };
+  t.equal((await postBody(api, bodyOf(NEEDED))).status, 202);
+  t.equal(open, 0, 'without files it is given back before');
+});
+
 test('a slow client: a byte every 29 s is enough, 31 s are not', async (t) => {
   await using api = await startApi();
   const body = bodyOf([...NEEDED, FILE]);
