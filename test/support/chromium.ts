@@ -42,6 +42,8 @@ export interface Browser extends AsyncDisposable {
 export async function startChromium(directory: string): Promise<Browser> {
   const child = spawn(CHROMIUM, [...FLAGS, `--user-data-dir=${directory}`], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+    // A group of its own: it consists of many processes, which all must go.
+    detached: true,
   });
   const exited = once(child, 'exit');
   const orders = child.stdio[3] as Writable;
@@ -88,8 +90,10 @@ export async function startChromium(directory: string): Promise<Browser> {
       return result.value;
     },
     async [Symbol.asyncDispose]() {
-      child.kill('SIGKILL');
+      process.kill(-(child.pid as number), 'SIGKILL');
       await exited;
+      orders.destroy();
+      replies.destroy();
     },
   };
 }
