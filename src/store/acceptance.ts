@@ -78,10 +78,10 @@ export class Acceptance {
     room.add({ count: 0, bytes: bytes - room.bytes });
   }
 
-  /** Files kept only for a possible retry give way to new ones, the oldest first, if that is of any use. */
+  /** Files kept only for a possible retry give way to new messages, the oldest first, if that is of any use. */
   async #makeWay(bytes: number): Promise<void> {
     const { kept, messages } = this.#ledger.state;
-    let missing = this.#budget.excess({ count: 0, bytes }).bytes;
+    let missing = this.#budget.missing(bytes);
     const ids: string[] = [];
     for (const id of kept) {
       const held = bytesOf(messages.get(id)?.attachments ?? []);
@@ -94,6 +94,7 @@ export class Acceptance {
     await this.#ledger.record([{ e: 'dropped', ids }], [], 'synced');
     this.#log.info('content dropped', { messages: ids.length });
     await this.#ledger.spool.idle;
+    await this.#budget.look();
   }
 
   async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
@@ -115,6 +116,7 @@ export class Acceptance {
     try {
       if (this.#budget.stale) await this.#budget.look();
       const asked = { count: drafts.length, bytes: contents.reduce((sum, { length }) => sum + length, 0) };
+      if (this.#budget.missing(asked.bytes) > 0) await this.#makeWay(asked.bytes);
       const events = this.#inTheWay(drafts.length);
       room = this.#reserve(asked);
       const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));

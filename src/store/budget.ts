@@ -98,6 +98,13 @@ export class Budget {
     };
   }
 
+  /** How many bytes would have to go, from the state directory or the disk, for so many more to fit. */
+  missing(askedBytes: number): number {
+    const { bytes } = this.excess({ count: 0, bytes: askedBytes });
+    const leftBytes = this.#space.freeBytes - this.#reserved.bytes - askedBytes;
+    return Math.max(bytes, this.#limits.minFreeBytes - leftBytes);
+  }
+
   /** Reserves room until it is spent or given back. Throws queue-full or storage-full if there is not as much. */
   reserve(asked: Room): Reservation {
     const reservation = new Reservation(this);

@@ -4,6 +4,7 @@ import {
   DAY_MS,
   HOUR_MS,
   MIB,
+  SPACE_FRESH_MS,
   SPOOL_READ_BYTES,
   SPOOL_WRITE_BYTES,
   STORAGE_RETRY_MS,
@@ -48,6 +49,17 @@ async function begin(store: Store): Promise<void> {
 async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'expired'): Promise<void> {
   store.take(id);
   await store.settle(id, { kind, reply: kind });
+}
+
+/** Failed mails that are kept, each with a file of so many bytes; gives their ids. */
+async function failWith(store: Store, names: readonly string[], fileBytes: number): Promise<string[]> {
+  const failed: string[] = [];
+  for (const name of names) {
+    const { id } = await acceptWith(store, name, [octets(fileBytes)]);
+    await settleAs(store, id, 'failed');
+    failed.push(id);
+  }
+  return failed;
 }
 
 function watch(disk: FaultyDisk, fault: (operation: Operation) => Fault = () => 'ok'): Operation[] {
@@ -304,12 +316,7 @@ t.test('the budget', async (t) => {
   t.test('files kept only for a possible retry give way, if that is of any use', async (t) => {
     const disk = newDisk();
     const { store, lines } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
-    const failed: string[] = [];
-    for (const name of ['a', 'b', 'c']) {
-      const { id } = await acceptWith(store, name, [octets(4 * MIB)]);
-      await settleAs(store, id, 'failed');
-      failed.push(id);
-    }
+    const failed = await failWith(store, ['a', 'b', 'c'], 4 * MIB);
     await t.rejects(store.upload(19 * MIB), { code: 'queue-full' });
     t.equal((await disk.list(SPOOL)).length, 3, 'in vain nothing is given up');
     const upload = await store.upload(8 * MIB);
@@ -320,6 +327,31 @@ t.test('the budget', async (t) => {
     const growing = await store.upload(0);
     await growing.add(FILE, inChunks(octets(11 * MIB)));
     t.equal((await disk.list(SPOOL)).length, 2, 'also where nobody had declared it');
+  });
+
+  t.test('and to a mail without files', async (t) => {
+    const disk = newDisk();
+    const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+    await failWith(store, ['a', 'b', 'c'], 5 * MIB);
+    await store.accept([draftTo('d', 4 * MIB)], null);
+    t.equal((await disk.list(SPOOL)).length, 2);
+  });
+
+  t.test('and where it is the disk that has no room', async (t) => {
+    const disk = newDisk();
+    const { store, clock } = await openOn(disk, 1, budgetOf({ minFreeBytes: 16 * MIB }));
+    await begin(store);
+    await failWith(store, ['a', 'b', 'c'], 4 * MIB);
+    disk.capacityBytes = 30 * MIB;
+    await clock.advance(SPACE_FRESH_MS);
+    await store.accept([draftTo('d', MIB / 4)], null);
+    t.equal((await disk.list(SPOOL)).length, 2, 'to a mail without files');
+    await acceptWith(store, 'e', [octets(5 * MIB)]);
+    t.equal((await disk.list(SPOOL)).length, 2, 'and to one with files');
+    disk.capacityBytes = 18 * MIB;
+    await clock.advance(SPACE_FRESH_MS);
+    await t.rejects(store.accept([draftTo('f')], null), { code: 'storage-full' });
+    t.equal((await disk.list(SPOOL)).length, 2, 'in vain nothing is given up');
   });
 });
 
