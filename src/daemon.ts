@@ -97,6 +97,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     wake() {
       wake();
       cloud?.link.wake();
+      cloud?.sync.request();
     },
     relayState: () => delivery.relayState(),
     ...(system.streamed && { streamed: system.streamed }),

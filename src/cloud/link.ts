@@ -25,8 +25,8 @@ export interface LinkOptions {
   readonly report: () => Pick<HeartbeatReport, 'queue' | 'version'>;
   /** The link has become online. */
   readonly onOnline: () => void;
-  /** The ETag of the destinations document, as each good heartbeat tells it. */
-  readonly onDestinations: (etag: string) => void;
+  /** The ETag of the destinations document, as each good heartbeat tells it; null: it does not. */
+  readonly onDestinations: (etag: string | null) => void;
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
@@ -139,7 +139,7 @@ export class Link {
     this.#beating = null;
     if (this.#stopped.signal.aborted) return;
     this.#happen(event);
-    if (answer.destinations !== undefined) this.#options.onDestinations(answer.destinations);
+    if (event.kind === 'good') this.#options.onDestinations(answer.destinations ?? null);
   }
 
   #report(state: HeartbeatReport['state']): HeartbeatReport {

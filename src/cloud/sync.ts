@@ -45,26 +45,33 @@ export class Sync {
   #timer: Timer | null = null;
   /** When the next one is due, on the boot's clock. */
   #nextMs = Number.POSITIVE_INFINITY;
-  /** After trouble it is not before this. */
+  /** After trouble it is not before these: the back-off's end, and that of what the cloud asked for. */
+  #retryMs = 0;
   #notBeforeMs = 0;
   #failures = 0;
   /** The generation of the book that the cloud is known to have. */
   #confirmed = -1;
   #lastMs: number | null = null;
   #reason: string | null = null;
+  /** The ETag that the last heartbeat was told; null: none. */
+  #told: string | null = null;
 
   constructor(options: SyncOptions) {
     this.#options = options;
   }
 
-  /** The link is online. */
+  /** The link is online (again), or a person wants it now: the back-off is over, unless the cloud asked for it. */
   request(): void {
+    this.#retryMs = 0;
     this.#dueIn(0);
   }
 
-  /** The cloud has a document with this ETag. */
-  seen(etag: string): void {
-    if (etag !== this.#options.book.etag) this.#dueIn(0);
+  /** What a heartbeat was told: the ETag of the cloud's document, or none, which is null. */
+  seen(etag: string | null): void {
+    // A cloud need not tell any. One that did, and no longer does, has lost its document.
+    const isNews = etag === null ? this.#told !== null : etag !== this.#options.book.etag;
+    this.#told = etag;
+    if (isNews) this.#dueIn(0);
   }
 
   /** Somebody has edited the book, and may go on doing so. */
@@ -91,7 +98,7 @@ export class Sync {
   }
 
   #dueIn(ms: number): void {
-    this.#nextMs = Math.max(this.#options.clock.bootMs() + ms, this.#notBeforeMs);
+    this.#nextMs = Math.max(this.#options.clock.bootMs() + ms, this.#retryMs, this.#notBeforeMs);
     this.#goOn();
   }
 
@@ -135,10 +142,11 @@ export class Sync {
     const { message: reason } = error;
     if (reason !== this.#reason) log.warn('destinations not synced', { reason });
     this.#reason = reason;
-    const asked = error instanceof CloudError ? (error.retryAfterMs ?? 0) : 0;
-    const pauseMs = backoffMs(++this.#failures, random(), config.backoffMinMs, config.backoffMaxMs);
-    this.#notBeforeMs = clock.bootMs() + Math.max(asked, pauseMs);
-    this.#nextMs = this.#notBeforeMs;
+    const nowMs = clock.bootMs();
+    const askedMs = error instanceof CloudError ? (error.retryAfterMs ?? 0) : 0;
+    this.#notBeforeMs = nowMs + askedMs;
+    this.#retryMs = nowMs + backoffMs(++this.#failures, random(), config.backoffMinMs, config.backoffMaxMs);
+    this.#dueIn(0);
   }
 
   /** Gives the generation of the book that the cloud has now. Throws CloudError, and what the store throws. */

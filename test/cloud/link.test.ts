@@ -29,7 +29,7 @@ function bench(options: Partial<LinkOptions> = {}) {
     lines: [] as [event: string, fields: LogFields][],
     /** How often it became online, and the ETags it was told. */
     onlines: 0,
-    etags: [] as string[],
+    etags: [] as (string | null)[],
     /** When each heartbeat began, since the start. */
     beatsMs: [] as number[],
   };
@@ -359,7 +359,7 @@ t.test("the wall clock is confirmed where it agrees with the cloud's, and only t
 });
 
 t.test('the ETag of each good heartbeat is passed on, after the link is known to be online', async (t) => {
-  const seen: string[] = [];
+  const seen: (string | null)[] = [];
   const made = bench({
     onOnline: () => void seen.push('online'),
     onDestinations: (etag) => void seen.push(etag),
@@ -368,6 +368,11 @@ t.test('the ETag of each good heartbeat is passed on, after the link is known to
   made.link.start();
   await made.clock.advance(30 * SECOND_MS);
   t.same(seen, ['online', '"v1"', '"v1"']);
+  made.answer = async () => ({});
+  await made.clock.advance(30 * SECOND_MS);
+  made.answer = failing();
+  await made.clock.advance(30 * SECOND_MS);
+  t.same(seen.slice(3), [null], 'that there is none as well; a failed heartbeat says nothing of it');
 });
 
 t.test('a leap of the wall clock moves what is shown, and nothing else', async (t) => {

@@ -117,6 +117,26 @@ t.test('a heartbeat that names another document', async (t) => {
   t.same([calls(), book.list()], ['get', []]);
 });
 
+t.test('a heartbeat that no longer names a document', async (t) => {
+  const { book, sync, cloud, clock, calls } = start();
+  await book.add(JOHN);
+  sync.request();
+  await clock.advance(0);
+  calls();
+  sync.seen(null);
+  await clock.advance(0);
+  t.equal(calls(), '', 'a cloud need not tell');
+  sync.seen(cloud.etag);
+  cloud.forget();
+  sync.seen(null);
+  await clock.advance(0);
+  t.equal(calls(), 'get put');
+  t.match(cloud.entries, [JOHN], 'what it has lost it gets back while the link is online');
+  sync.seen(null);
+  await clock.advance(0);
+  t.equal(calls(), '', 'once');
+});
+
 t.test('an edit while a sync is under way', async (t) => {
   const { book, sync, cloud, clock, calls } = start();
   await book.add(JOHN);
@@ -178,10 +198,10 @@ t.test('trouble is told once, and tried again less and less often', async (t) =>
   for (const pauseMs of [1000, 2000, 4000, 8000]) {
     await clock.advance(0);
     t.equal(calls(), 'get');
-    sync.request();
+    sync.seen('"x"');
     sync.edited();
     await clock.advance(pauseMs - 1);
-    t.equal(calls(), '', 'nobody makes it hurry');
+    t.equal(calls(), '', 'neither heartbeats nor edits make it hurry');
     await clock.advance(1);
   }
   t.equal(lines.length, 1);
@@ -190,10 +210,12 @@ t.test('trouble is told once, and tried again less and less often', async (t) =>
   cloud.onCall = () => {
     throw new CloudError('status', 'slow down', 600_000);
   };
-  await clock.advance(16_000);
-  t.equal(calls(), 'get');
+  sync.request();
+  await clock.advance(0);
+  t.equal(calls(), 'get', 'coming online, and a person, do');
+  sync.request();
   await clock.advance(599_999);
-  t.equal(calls(), '', 'the cloud may ask for more');
+  t.equal(calls(), '', 'the cloud may ask for more, of everybody');
   cloud.onCall = () => 'ok';
   await clock.advance(1);
   t.equal(calls(), 'get put');
