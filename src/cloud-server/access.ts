@@ -9,7 +9,7 @@ import type { CloudServerConfig } from '../config.js';
 import { FieldpostError } from '../errors.js';
 
 /** In place of a device: the operator. */
-const OPERATOR = '*';
+export const OPERATOR = '*';
 
 /** Throws unauthorized unless the key that the request brings opens `device`; null: what only the operator may. */
 export type CheckKey = (exchange: Exchange, device: string | null) => void;

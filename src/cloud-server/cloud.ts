@@ -16,7 +16,7 @@ import { systemCodeOf } from '../errors.js';
 import { CLOUD_KEYS_AGE_MS, KEYS_HELD_MAX, STOP_REQUESTS_MS } from '../limits.js';
 import { openStore } from '../store/journaled-store.js';
 import { openListeners } from '../system/listen.js';
-import { createKeyCheck } from './access.js';
+import { createKeyCheck, OPERATOR } from './access.js';
 import { CLOUD_ROUTES, type CloudParts } from './calls.js';
 import { Documents } from './documents.js';
 import { Post } from './post.js';
@@ -86,7 +86,8 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     delivery.start();
     gateway.start();
     watch.start();
-    log.info('cloud ready', { listen: listeners.addresses.map(nameOf).join(','), devices: keys?.size });
+    const devices = keys && [...keys.keys()].filter((name) => name !== OPERATOR).length;
+    log.info('cloud ready', { listen: listeners.addresses.map(nameOf).join(','), devices });
     return {
       addresses: listeners.addresses,
       stop: () =>

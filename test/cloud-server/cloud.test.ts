@@ -108,6 +108,7 @@ t.test('what is no document is refused with all its faults, and changes nothing'
 
 t.test('a device has its key, the operator his', async (t) => {
   await using cloud = await startCloud({ keys: 'pump-3 old\npump-3 new\npump-4 four\n* boss\n' });
+  t.match(cloud.lines.join(''), /cloud ready .*devices=2\b/, 'the operator is no device');
   const statusOf = async (path: string, key: string | null) =>
     (await cloud.call('PUT', `/devices/${path}/heartbeat`, { body: { state: 'running' }, key })).status;
   t.equal(await statusOf('pump-3', 'old'), 200);
