@@ -11,6 +11,10 @@ import { build } from 'esbuild';
 
 const devices = Number(process.argv[2] ?? 100_000);
 const outageMs = Number(process.argv[3] ?? 60) * 60_000;
+if (!(Number.isSafeInteger(devices) && devices > 0 && outageMs > 0)) {
+  console.error('usage: node scripts/simulate-fleet.mjs [devices] [outage in minutes]');
+  process.exit(64);
+}
 
 const scratch = await mkdtemp(join(tmpdir(), 'fieldpost-fleet-'));
 try {

@@ -65,6 +65,8 @@ export class Link {
   #sequence = 0;
   #beating: Promise<void> | null = null;
   #timer: Timer | null = null;
+  /** Somebody wanted it while a heartbeat was under way, which may be one of before the network was mended. */
+  #isWanted = false;
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -80,8 +82,9 @@ export class Link {
     return this.#state.mode === 'online';
   }
 
-  /** A person wants it now: does not wait for the end of the back-off. */
+  /** A person wants it now: does not wait for the end of the back-off, nor for that of the next. */
   wake(): void {
+    this.#isWanted = this.#beating !== null;
     this.#happen({ kind: 'wake' });
   }
 
@@ -139,6 +142,7 @@ export class Link {
     this.#beating = null;
     if (this.#stopped.signal.aborted) return;
     this.#happen(event);
+    if (this.#isWanted) this.wake();
     if (event.kind === 'good') this.#options.onDestinations(answer.destinations ?? null);
   }
 

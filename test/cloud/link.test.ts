@@ -302,6 +302,25 @@ t.test('a person need not wait for the back-off', async (t) => {
   t.equal(made.beatsMs.length, beats + 1, 'online there is nothing to hurry');
 });
 
+t.test('a heartbeat that hung when a person came is followed by another at once', async (t) => {
+  const made = bench();
+  made.answer = failing();
+  made.link.start();
+  await made.clock.advance(HOUR_MS);
+  let fail: (error: CloudError) => void = () => undefined;
+  made.answer = () => new Promise((_, reject) => (fail = reject));
+  made.link.wake();
+  const beats = made.beatsMs.length;
+  made.link.wake();
+  t.equal(made.beatsMs.length, beats, 'one at a time');
+  made.answer = failing();
+  fail(new CloudError('network', 'no answer from DNS within 15 s'));
+  await settled();
+  t.equal(made.beatsMs.length, beats + 1);
+  await made.clock.advance(MINUTE_MS);
+  t.equal(made.beatsMs.length, beats + 1, 'but by no more than one');
+});
+
 t.test('a clean stop says so; what is under way ends, and nobody waits long', async (t) => {
   const made = bench();
   made.link.start();
