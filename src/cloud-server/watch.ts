@@ -214,6 +214,9 @@ export class Watch {
         const [id] = this.#newsworthy;
         if (id === undefined) return;
         const { news } = this.#devices.get(id) as Watched;
+        // If they cannot be told, those of the others come first the next time.
+        this.#newsworthy.delete(id);
+        this.#newsworthy.add(id);
         await this.#options.tell(id, news[0] as Happening);
         news.shift();
         if (news.length === 0) this.#newsworthy.delete(id);

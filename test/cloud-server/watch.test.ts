@@ -27,6 +27,8 @@ class Bench {
   readonly told: Told[] = [];
   /** Thrown by the outbox while set. */
   refusal: Error | null = null;
+  /** The device whose news it does not take, if any. */
+  refused: string | null = null;
   /** Times the outbox was given what it had already. */
   again = 0;
   known: (id: string) => boolean = () => true;
@@ -52,6 +54,7 @@ class Bench {
       tell: async (id, happening) => {
         if (disk.dead) throw new PowerCutError('dead');
         if (this.refusal) throw this.refusal;
+        if (id === this.refused) throw new Error('too many at once');
         const key = `${id} ${happening.kind} ${happening.sinceMs}`;
         if (this.#seen.has(key)) this.again++;
         else this.told.push({ id, atMs: clock.bootMs(), happening });
@@ -194,6 +197,24 @@ t.test('news that cannot be kept is told later, in order, and never twice', asyn
   bench.disk.onOperation = () => 'ok';
   await bench.clock.advance(2 * TICK_MS);
   t.same(bench.kinds.slice(4), ['silent']);
+});
+
+t.test('one device whose news cannot be kept keeps no other waiting', async (t) => {
+  const bench = new Bench();
+  await bench.start();
+  bench.refused = ID;
+  for (const id of [ID, 'pump-4', 'pump-5']) bench.watch?.heard(id, false);
+  await bench.clock.advance(DELAY_MS + 2 * TICK_MS);
+  t.same(
+    bench.told.map(({ id }) => id),
+    ['pump-4', 'pump-5'],
+  );
+  bench.refused = null;
+  await bench.clock.advance(2 * TICK_MS);
+  t.same(
+    bench.told.map(({ id }) => id),
+    ['pump-4', 'pump-5', ID],
+  );
 });
 
 t.test('killed, or without power, at every write: each outage is told once, and each return', async (t) => {
