@@ -128,7 +128,11 @@ function destinations({ destinations, link }: DaemonState): Line[] {
   if (destinations === undefined) return [];
   const { synced, lastSync, reason, hidden = 0 } = destinations;
   const count = counted(destinations.count, 'destination');
-  if (link?.state === 'disabled') return [{ topic: 'address book', mood: 'good', words: count }];
+  if (link?.state === 'disabled') {
+    if (destinations.count === 0) return [{ topic: 'address book', mood: 'good', words: count }];
+    const words = `${count}, but without a cloud nobody is told`;
+    return [{ topic: 'address book', mood: 'uneasy', words }];
+  }
   const last = lastSync ? ` (last synced ${moment(lastSync)} UTC)` : '';
   const words = synced ? 'in step with the cloud' : 'not yet in step with the cloud';
   const lines: Line[] = [

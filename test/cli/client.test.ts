@@ -86,7 +86,9 @@ t.test('status: what is not configured, and what a daemon leaves out', async (t)
   const { out } = await statusOf(bare);
   t.match(out, /^relay +none is configured \(FIELDPOST_RELAY\): messages are held$/m);
   t.match(out, /^cloud +none is configured$/m);
-  t.match(out, /^address book +4 destinations$/m);
+  t.match(out, /^address book +4 destinations, but without a cloud nobody is told$/m);
+  const none = { ...STATE.destinations, count: 0 };
+  t.match((await statusOf({ ...bare, destinations: none })).out, /^address book +0 destinations$/m);
   const unseen = { ...STATE, storage: { ...STATE.storage, freeBytes: null } };
   t.match((await statusOf(unseen)).out, /^storage +ok$/m);
   t.match((await statusOf({ ...STATE, relay: { state: 'unknown' } })).out, /^relay +not tried yet$/m);
