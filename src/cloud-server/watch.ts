@@ -77,6 +77,8 @@ export class Watch {
   #ticking: Timer | null = null;
   #pausing: Timer | null = null;
   #settling: Promise<void> | null = null;
+  /** Why the last try came to nothing; null if it did not. It is logged once, not at every tick. */
+  #trouble: string | null = null;
 
   /** Reads what was known. For the time since then no device is blamed. */
   static async open(options: WatchOptions): Promise<Watch> {
@@ -212,7 +214,7 @@ export class Watch {
         // Nothing is told that is not written: after a crash it could not be known again.
         if (this.#unwritten === 'vital') await this.#write();
         const [id] = this.#newsworthy;
-        if (id === undefined) return;
+        if (id === undefined) break;
         const { news } = this.#devices.get(id) as Watched;
         // If they cannot be told, those of the others come first the next time.
         this.#newsworthy.delete(id);
@@ -222,8 +224,11 @@ export class Watch {
         if (news.length === 0) this.#newsworthy.delete(id);
         if (this.#unwritten === 'nothing') this.#unwritten = 'times';
       }
+      this.#trouble = null;
     } catch (error) {
-      this.#options.log.error('notification delayed', { reason: wordsOf(error) });
+      const reason = wordsOf(error);
+      if (reason !== this.#trouble) this.#options.log.error('notification delayed', { reason });
+      this.#trouble = reason;
     }
   }
 
