@@ -92,8 +92,11 @@ export class Link {
   async stop(): Promise<void> {
     this.#stopped.abort();
     this.#timer?.stop();
+    // The first heartbeat may have been heard although we gave it up.
+    const isFirst = this.#beating !== null && this.#sequence === 1;
     await this.#beating;
-    if (this.#state.mode === 'online' || this.#state.mode === 'unsteady') await this.#sayGoodbye();
+    const { mode } = this.#state;
+    if (mode === 'online' || mode === 'unsteady' || isFirst) await this.#sayGoodbye();
   }
 
   /** The link as people see it. */

@@ -352,6 +352,21 @@ t.test('a clean stop says so; what is under way ends, and nobody waits long', as
   t.equal(hung.clock.pending, 0);
   t.equal(hung.mode(), 'online', 'what we gave up ourselves says nothing of the link');
 
+  const young = bench();
+  young.answer = (_, signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(new CloudError('aborted', 'given up')));
+    });
+  young.link.start();
+  const leaving = young.link.stop();
+  await young.clock.advance(3 * SECOND_MS);
+  await leaving;
+  t.same(
+    young.reports.map(({ state }) => state),
+    ['running', 'stopping'],
+    'the first heartbeat, which was given up, may have been heard',
+  );
+
   const offline = bench();
   offline.answer = failing();
   offline.link.start();
