@@ -5,7 +5,7 @@
 import { Buffer } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { basename, extname } from 'node:path';
-import { wordsOf } from '../errors.js';
+import { systemCodeOf, wordsOf } from '../errors.js';
 import { KIB } from '../limits.js';
 import type { Stream } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
@@ -71,7 +71,9 @@ export async function openForm(
       const type = TYPES[extname(path).slice(1).toLowerCase()] ?? 'application/octet-stream';
       const name = `name="file"; filename="${escaped(basename(path))}"\r\nContent-Type: ${type}`;
       const head = partHead(boundary, name, null);
-      files.push({ path, file, head, size: await file.size().catch((error) => unreadable(path, error)) });
+      const opened = { path, file, head, size: 0 };
+      files.push(opened);
+      opened.size = await sizeOf(opened).catch((error) => unreadable(path, error));
     }
   } catch (error) {
     await close();
@@ -101,6 +103,21 @@ export async function openForm(
   };
 }
 
+/** Pipes and what the kernel makes up (/proc) say 0 and have content all the same: that would be left behind. */
+async function sizeOf({ file, path }: OpenFile): Promise<number> {
+  const size = await file.size();
+  if (size > 0) return size;
+  const isEmpty = await file.read(0, 1).then(
+    ({ length }) => length === 0,
+    (error) => {
+      if (systemCodeOf(error) === 'ESPIPE') return false;
+      throw error;
+    },
+  );
+  if (isEmpty) return 0;
+  throw new CommandError(EXIT.noInput, `${path} does not tell its size`, 'Attach a copy of it.');
+}
+
 async function* contentOf({ path, file, size }: OpenFile): AsyncGenerator<Buffer, void, void> {
   for (let at = 0; at < size; ) {
     const chunk = await file
@@ -125,5 +142,6 @@ function escaped(name: string): string {
 }
 
 function unreadable(path: string, error: unknown): never {
+  if (error instanceof CommandError) throw error;
   throw new CommandError(EXIT.noInput, `cannot read ${path}: ${wordsOf(error)}`);
 }
