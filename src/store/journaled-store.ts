@@ -134,6 +134,8 @@ class JournaledStore implements Store {
     if (isFinal(message.status) && !again) throw alreadyFinal(message);
     if (again || message.due)
       await this.#chronicle.record([{ e: 'retried', id, ...this.#chronicle.birth() }], [], 'synced');
+    // Its content may have given way to a new message meanwhile.
+    if (message.status === 'failed' && message.place === null) throw alreadyFinal(message);
   }
 
   async flush(): Promise<void> {

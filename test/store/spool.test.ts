@@ -337,6 +337,15 @@ t.test('the budget', async (t) => {
     t.equal((await disk.list(SPOOL)).length, 2);
   });
 
+  t.test('and a retry that comes meanwhile is told so', async (t) => {
+    const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+    const [id = ''] = await failWith(store, ['a'], 12 * MIB);
+    const accepting = store.accept([draftTo('b', 4 * MIB)], null);
+    await t.rejects(store.retry(id), { code: 'conflict' });
+    await accepting;
+    t.equal(store.get(id)?.status, 'failed');
+  });
+
   t.test('and where it is the disk that has no room', async (t) => {
     const disk = newDisk();
     const { store, clock } = await openOn(disk, 1, budgetOf({ minFreeBytes: 16 * MIB }));
