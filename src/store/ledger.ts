@@ -249,6 +249,7 @@ export class Ledger {
   async #checkpoint(): Promise<void> {
     const journal = this.#theJournal;
     const appended = journal.appendedBytes;
+    let done: number[] = [];
     try {
       // What is done with goes also when there is no room to move the rest.
       const { maxSpoolBytes } = this.#options.budget;
@@ -256,15 +257,16 @@ export class Ledger {
       await relocate({ ...moving, maxSpoolBytes }).catch((error) =>
         this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }),
       );
+      // Whoever gave up what lies there is synced now; an outcome that is written meanwhile is not.
+      done = this.#segments.numbers.filter((segment) => !this.state.liveBytes.has(segment));
       await journal.sync();
       await this.#low.write();
     } finally {
       // Also after a failure: it is tried again after as much again, not at every record.
       this.#checkpointedBytes = appended;
     }
-    for (const segment of this.#oldSegments()) {
-      if (!this.state.liveBytes.has(segment)) await this.#segments.retire(segment);
-    }
+    const old = new Set(this.#oldSegments());
+    for (const segment of done) if (old.has(segment)) await this.#segments.retire(segment);
   }
 
   /** Segments that no snapshot needs for a replay. They are kept only for content that lies in them. */
