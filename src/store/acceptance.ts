@@ -2,7 +2,8 @@
  * The door of the store: takes messages and their files in, each once, all or nothing, and within the budget. Used by
  * journaled-store.ts.
  */
-import type { Attachment, Draft } from '../message/message.js';
+import { SEGMENT_BYTES } from '../limits.js';
+import type { Draft, Message } from '../message/message.js';
 import type { Log } from '../system/log.js';
 import type { Budget, Reservation } from './budget.js';
 import type { Chronicle } from './chronicle.js';
@@ -78,22 +79,27 @@ export class Acceptance {
     room.add({ count: 0, bytes: bytes - room.bytes });
   }
 
-  /** Files kept only for a possible retry give way to new messages, the oldest first, if that is of any use. */
+  /**
+   * Content kept only for a possible retry gives way to new messages, the oldest first, if that is of any use. Files
+   * go at once; texts when their segments do, which is why the first who asks may still be refused.
+   */
   async #makeWay(bytes: number): Promise<void> {
     const { kept, messages } = this.#ledger.state;
-    let missing = this.#budget.missing(bytes);
+    const missing = this.#budget.missing(bytes);
     const ids: string[] = [];
+    let [fileBytes, textBytes] = [0, 0];
     for (const id of kept) {
-      const held = bytesOf(messages.get(id)?.attachments ?? []);
-      if (missing <= 0) break;
-      if (held === 0) continue;
-      missing -= held;
+      if (fileBytes + textBytes - (textBytes % SEGMENT_BYTES) >= missing) break;
+      const { attachments, place } = messages.get(id) as Message;
+      fileBytes += attachments.reduce((sum, { size }) => sum + size, 0);
+      textBytes += place?.length ?? 0;
       ids.push(id);
     }
-    if (ids.length === 0 || missing > 0) return;
+    if (ids.length === 0 || fileBytes + textBytes < missing) return;
     await this.#ledger.record([{ e: 'dropped', ids }], [], 'synced');
     this.#log.info('content dropped', { messages: ids.length });
     await this.#ledger.spool.idle;
+    if (this.#budget.missing(bytes) > 0) await this.#ledger.checkpoint();
     await this.#budget.look();
   }
 
@@ -171,8 +177,4 @@ export class Acceptance {
     const dropped = [...kept].slice(0, Math.max(0, surplus));
     return dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
   }
-}
-
-function bytesOf(attachments: readonly Attachment[]): number {
-  return attachments.reduce((sum, { size }) => sum + size, 0);
 }

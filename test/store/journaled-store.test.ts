@@ -145,6 +145,23 @@ t.test('the byte budget counts what is on the disk', async (t) => {
   t.equal(next, 1);
 });
 
+t.test('texts kept only for a possible retry give way to new messages', async (t) => {
+  for (const segments of [4, 8]) {
+    const { store, clock } = await openOn(newDisk(), 1, {
+      budget: { maxQueue: 1000, maxSpoolBytes: segments * SEGMENT_BYTES, minFreeBytes: 0 },
+    });
+    let last = '';
+    for (let n = 0; n < 100; n++) {
+      // Whoever asks first may come before the segments have gone; whoever asks again does not.
+      const accept = () => acceptOne(store, `m${n}`, 100_000);
+      last = await accept().catch(() => clock.advance(0).then(accept));
+      await settleAs(store, last, 'failed');
+    }
+    await store.retry(last);
+    t.equal(store.get(last)?.status, 'queued', 'the youngest are kept');
+  }
+});
+
 t.test('cancel, retry, flush, hold', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);

@@ -38,7 +38,7 @@ interface KeyEntry {
 }
 
 export class Bookkeeper {
-  /** True where the budget is so small that files of failed messages give way to new ones. */
+  /** True where the budget is so small that content of failed messages gives way to new ones. */
   mayDrop = false;
   /** Those of the address book. */
   destinations = new DestinationBooks();
@@ -206,7 +206,7 @@ export class Bookkeeper {
       if (id !== null && message.id !== id) found.push(`${name} has another id`);
       if (!may.has(message.status)) found.push(`${name} is ${message.status}, not ${[...may].join(' or ')}`);
       if (isFinal(message.status) && message.status !== 'failed') continue;
-      if (this.mayDrop && files.length > 0 && message.status === 'failed' && !message.place) continue;
+      if (this.mayDrop && message.status === 'failed' && !message.place) continue;
       const content = await store.content(message).catch((error: Error) => error.message);
       if (!sameContent(content, draft.content))
         found.push(`${name} has lost its content: ${contentWords(content)}`);
