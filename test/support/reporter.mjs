@@ -1,6 +1,6 @@
 /**
  * Reads tap's output on standard input and tells it to a person: a line per test file, failures in full,
- * skips with their reason, and as the very last line `N passed, N failed` (and `, N skipped` if any were).
+ * skips with their reason, and as the very last line `N passed, N failed`; before it, how many were skipped.
  * A test that holds no further test counts as one, however many assertions it makes. A file that crashed,
  * timed out, held no test, or was named as an argument and never heard of (after a file that hangs tap gives up
  * the others without a word) counts as a failure. Used by scripts/test, which keeps the exit status.
@@ -43,8 +43,8 @@ root.on('complete', (results) => {
     console.log('FAIL no test was run');
     total.failed = 1;
   }
-  const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
-  console.log(`${total.passed} passed, ${total.failed} failed${skipped}`);
+  if (total.skipped > 0) console.log(`${total.skipped} skipped, each with its reason above`);
+  console.log(`${total.passed} passed, ${total.failed} failed`);
   process.exitCode = total.failed === 0 ? 0 : 1;
 });
 process.stdin.pipe(root);
