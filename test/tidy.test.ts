@@ -423,14 +423,15 @@ const RULES: readonly Rule[] = [
     ],
   },
   {
-    name: 'a start loads no TLS',
-    why: 'a daemon without a cloud, and one that waits for a network, carries neither the cloud nor TLS about: they cost megabytes and milliseconds',
+    name: 'a start loads neither TLS nor busboy',
+    why: 'a daemon without a cloud, one that waits for a network, and one that is given no forms carry none of it about: it costs megabytes and milliseconds',
     find: (tree) =>
       [...reachedFrom('src/main.ts', tree, true)].flatMap((path) => {
         const text = tree.get(path);
         if (text === undefined) return [];
         const heavy = importsOf(parse(path, text)).filter(
-          ({ from, typeOnly, lazy }) => /^node:(?:https|tls|http2)$/.test(from) && !typeOnly && !lazy,
+          ({ from, typeOnly, lazy }) =>
+            /^(?:node:(?:https|tls|http2)|busboy)$/.test(from) && !typeOnly && !lazy,
         );
         const isCloud = /^src\/cloud\//.test(path) ? [`${path}: is loaded at the start`] : [];
         return [...isCloud, ...heavy.map(({ from }) => `${path}: imports ${from}`)];
@@ -438,6 +439,7 @@ const RULES: readonly Rule[] = [
     planted: [
       ['src/main.ts', "import { request } from 'node:https';"],
       ['src/main.ts', "export { connect } from 'node:tls';"],
+      ['src/main.ts', "import busboy from 'busboy';"],
     ],
     allowed: [
       ['src/main.ts', "import { a } from './daemon.js'; import type { A } from './cloud/a.js';"],

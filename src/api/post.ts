@@ -13,7 +13,7 @@ import { tooLargeMessage } from './form-guard.js';
 import { boundaryOf, TEXT_FIELDS } from './form-part.js';
 import { checkDeclared, checkFiles, checkMails } from './mail-size.js';
 import type { ApiContext } from './parts.js';
-import { type Form, type FormFile, type FormTerms, receiveForm } from './upload.js';
+import type { Form, FormFile, FormTerms } from './upload.js';
 
 export const POST_HEADERS = {
   'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
@@ -107,6 +107,12 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
   } finally {
     await upload.discard();
   }
+}
+
+/** Loaded with the first form: a daemon that is only ever given JSON need not carry busboy about. */
+async function receiveForm(exchange: Exchange, terms: FormTerms): Promise<Form> {
+  const upload = await import('./upload.js');
+  return await upload.receiveForm(exchange, terms);
 }
 
 /** Answers a form as the one before with its key was answered, if it is the same. Nothing of it is stored. */
