@@ -16,12 +16,17 @@ export interface Entry {
   readonly relay: string;
 }
 
+/** Counts of messages, by what they came to. */
+export type Outcomes = Record<Verdict['kind'], number>;
+
 /** Records outcomes, and holds on to those that the store cannot take just now. */
 export class Clerk {
+  /** How many messages came to what. */
+  readonly outcomes: Outcomes = { sent: 0, deferred: 0, failed: 0, expired: 0 };
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #onRecorded: (entry: Entry) => void;
+  readonly #onDeferred: (id: string) => void;
   readonly #onRelieved: () => void;
   /** In order. The messages stay taken, so that nobody sends them again. */
   readonly #waiting = new Set<Entry>();
@@ -32,17 +37,20 @@ export class Clerk {
     store: Store;
     clock: Clock;
     log: Log;
-    onRecorded: (entry: Entry) => void;
+    /** The store has deferred it. */
+    onDeferred: (id: string) => void;
     /** All that had to wait is recorded. */
     onRelieved: () => void;
-    /** What an earlier clerk could not record. */
-    unrecorded?: readonly Entry[];
+    /** What an earlier clerk could not record, and what it has counted. */
+    unrecorded?: readonly Entry[] | undefined;
+    outcomes?: Readonly<Outcomes> | undefined;
   }) {
     this.#store = options.store;
     this.#clock = options.clock;
     this.#log = options.log;
-    this.#onRecorded = options.onRecorded;
+    this.#onDeferred = options.onDeferred;
     this.#onRelieved = options.onRelieved;
+    Object.assign(this.outcomes, options.outcomes);
     for (const entry of options.unrecorded ?? []) this.#waiting.add(entry);
     if (this.isStuck) this.#setTimer();
   }
@@ -98,7 +106,8 @@ export class Clerk {
       throw error;
     }
     this.#tell(entry);
-    this.#onRecorded(entry);
+    this.outcomes[entry.verdict.kind]++;
+    if (entry.verdict.kind === 'deferred') this.#onDeferred(entry.id);
     return null;
   }
 

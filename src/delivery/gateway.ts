@@ -12,7 +12,7 @@ import type { Timer } from '../system/clock.js';
 import { expiryAgeMs } from './age.js';
 import { Agenda } from './agenda.js';
 import { type ChargeOptions, deferral, unreadable } from './charge.js';
-import { Clerk } from './clerk.js';
+import { Clerk, type Outcomes } from './clerk.js';
 
 /** A message as the cloud is given it. */
 export type ShortMessage = ShortContent & {
@@ -42,8 +42,6 @@ const PUT_OFF_MAX = 1000;
 
 /** Sends what goes through the cloud; idle until started. */
 export class Gateway {
-  /** How many messages came to what, since the start. */
-  readonly outcomes: Record<Verdict['kind'], number> = { sent: 0, deferred: 0, failed: 0, expired: 0 };
   readonly #options: GatewayOptions;
   readonly #agenda: Agenda;
   readonly #clerk: Clerk;
@@ -71,12 +69,14 @@ export class Gateway {
       store,
       clock,
       log,
-      onRecorded: ({ id, verdict }) => {
-        this.outcomes[verdict.kind]++;
-        if (verdict.kind === 'deferred') this.#agenda.deferred(id);
-      },
+      onDeferred: (id) => this.#agenda.deferred(id),
       onRelieved: () => this.#pump(),
     });
+  }
+
+  /** How many messages came to what, since the start. */
+  get outcomes(): Readonly<Outcomes> {
+    return this.#clerk.outcomes;
   }
 
   start(): void {

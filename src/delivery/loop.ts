@@ -9,12 +9,11 @@
 import assert from 'node:assert';
 import type { Config } from '../config.js';
 import { STOP_SENDING_MS } from '../limits.js';
-import type { Verdict } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { Agenda } from './agenda.js';
-import { Clerk, type Entry } from './clerk.js';
+import { Clerk, type Entry, type Outcomes } from './clerk.js';
 import { Courier, type Fate, type Load, type Render } from './courier.js';
 import { Line } from './line.js';
 import { chooseRelay, nextRelayMs, overallState, RelayHealth, type RelayState } from './relay-health.js';
@@ -46,13 +45,11 @@ export interface DeliveryOptions extends Legacy {
 /** What one delivery leaves to the next: outcomes that the storage did not take, and the counts so far. */
 export interface Legacy {
   readonly unrecorded?: readonly Entry[];
-  readonly outcomes?: Readonly<Delivery['outcomes']>;
+  readonly outcomes?: Readonly<Outcomes>;
 }
 
 /** The loop; idle until started. */
 export class Delivery {
-  /** How many messages came to what, since the start. */
-  readonly outcomes: Record<Verdict['kind'], number> = { sent: 0, deferred: 0, failed: 0, expired: 0 };
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -75,7 +72,6 @@ export class Delivery {
     this.#clock = clock;
     this.#log = log;
     this.#startedMs = clock.bootMs();
-    Object.assign(this.outcomes, options.outcomes);
     // Only emails go through a relay.
     this.#agenda = new Agenda(store, clock, ({ type }) => type === 1);
     this.#courier = new Courier(options);
@@ -83,17 +79,20 @@ export class Delivery {
       store,
       clock,
       log,
-      onRecorded: ({ id, verdict }) => {
-        this.outcomes[verdict.kind]++;
-        if (verdict.kind === 'deferred') this.#agenda.deferred(id);
-      },
+      onDeferred: (id) => this.#agenda.deferred(id),
       onRelieved: () => this.#pump(),
-      unrecorded: options.unrecorded ?? [],
+      unrecorded: options.unrecorded,
+      outcomes: options.outcomes,
     });
     const { backoffMinMs, backoffMaxMs } = config;
     const health = { backoffMinMs, backoffMaxMs, clock, random, log };
     this.#relays = config.relays.map((relay) => new RelayHealth(relay, health));
     this.#lines = Array.from({ length: config.relayConnections }, () => new Line(open, clock));
+  }
+
+  /** How many messages came to what, since the start. */
+  get outcomes(): Readonly<Outcomes> {
+    return this.#clerk.outcomes;
   }
 
   start(): void {
