@@ -117,8 +117,11 @@ export class AddressBook {
         hidden: book.hidden,
         remote: base?.document ?? [],
       });
+      // What was put before may still arrive as long as the document has the ETag it was put for. Even where nothing
+      // is left to say, a new ETag turns it away.
+      const isAwaited = book.attempted.length > 0 && base?.etag === book.base?.etag;
       // A cloud without a document needs none to say that there is nothing.
-      const isDone = sameDocument(merged.document, base?.document ?? []);
+      const isDone = !isAwaited && sameDocument(merged.document, base?.document ?? []);
       await this.#keep(base, merged, isDone ? null : merged.document);
       const push = isDone
         ? null

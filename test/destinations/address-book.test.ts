@@ -175,6 +175,27 @@ t.test('a lost answer to a PUT, and one that comes late', async (t) => {
   t.same(late.push?.document, [], 'also where others were put after it');
 });
 
+t.test('a PUT that may still come late is turned away, even where nothing is left to say', async (t) => {
+  const { book, state, events } = start();
+  await book.add(JOHN);
+  await book.pull(null);
+  await book.remove(1);
+  t.same((await book.pull(null)).push, { document: [], ifMatch: null }, 'a document, that there be one');
+  await book.stored('"1"');
+  t.same([state.base, state.attempted], [{ etag: '"1"', document: [] }, []]);
+  t.equal((await book.pull('unchanged')).push, null, 'once');
+
+  await book.add(JANE);
+  await book.pull('unchanged');
+  await book.remove(2);
+  const again = { document: [], ifMatch: '"1"' };
+  t.same((await book.pull('unchanged')).push, again);
+  const { length } = events;
+  t.same((await book.pull({ etag: '"1"', document: [] })).push, again, 'until one is answered');
+  t.equal(events.length, length);
+  t.equal((await book.pull({ etag: '"2"', document: [] })).push, null, 'or somebody else has changed it');
+});
+
 t.test('a cloud that has forgotten everything', async (t) => {
   const { book, state } = start();
   await book.add(JOHN);
