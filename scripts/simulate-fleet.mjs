@@ -7,7 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { build } from 'esbuild';
+import { compile } from './compile.mjs';
 
 const devices = Number(process.argv[2] ?? 100_000);
 const outageMs = Number(process.argv[3] ?? 60) * 60_000;
@@ -19,18 +19,10 @@ if (!(Number.isSafeInteger(devices) && devices > 0 && outageMs > 0)) {
 const scratch = await mkdtemp(join(tmpdir(), 'fieldpost-fleet-'));
 try {
   const entry = (path) => fileURLToPath(new URL(`../test/support/${path}`, import.meta.url));
-  await build({
-    entryPoints: [entry('fleet.ts'), entry('random.ts')],
-    outdir: scratch,
-    outExtension: { '.js': '.mjs' },
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    logLevel: 'warning',
-  });
+  await compile([entry('fleet.ts'), entry('random.ts')], scratch);
   const load = (name) => import(pathToFileURL(join(scratch, name)).href);
-  const { simulateFleet, fleetReport } = await load('fleet.mjs');
-  const { seededRandom, testSeed } = await load('random.mjs');
+  const { simulateFleet, fleetReport } = await load('fleet.cjs');
+  const { seededRandom, testSeed } = await load('random.cjs');
   const seed = testSeed();
   console.log(`seed ${seed}`);
   for (const silent of [false, true]) {

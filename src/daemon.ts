@@ -2,7 +2,6 @@
  * The composition root: builds everything, starts it in order and stops it in reverse. What a room needs of
  * another is handed to it here.
  */
-import assert from 'node:assert';
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
@@ -78,7 +77,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     config: live,
     ...system,
     // Without a cloud what once was meant for one grows old, and that is told.
-    send: cloud?.send ?? (() => assert.fail('there is no cloud')),
+    send: cloud?.send ?? (() => Promise.reject(new Error('there is no cloud'))),
     isOnline: () => cloud?.link.isOnline ?? false,
   });
   const api = createApi({

@@ -1,8 +1,7 @@
 /**
- * Every maximum, interval and timeout that is not a setting, with its unit in its name, and the relations
- * between them that must hold. Those a user may change are defaults in config.ts.
+ * Every maximum, interval and timeout that is not a setting, with its unit in its name. Those a user may change are
+ * defaults in config.ts.
  */
-import assert from 'node:assert';
 
 export const KIB = 1024;
 export const MIB = 1024 * KIB;
@@ -161,17 +160,3 @@ export const STATUS_CHARS_MAX = 500;
 // The clock (delivery.md): a wall clock before the first of these, or later than so many years after it, is wrong.
 export const EARLIEST_WALL_MS = Date.UTC(2026, 10, 1);
 export const PLAUSIBLE_YEARS = 20;
-
-assert(OUTCOME_RESERVE_BYTES < SEGMENT_BYTES / 2, 'a segment is mostly for messages');
-assert(
-  OUTCOME_SYNC_COUNT * (REPLY_CHARS_MAX * 6 + KIB) > OUTCOME_RESERVE_BYTES / 2,
-  'the reserve is not idle',
-);
-assert(REQUEST_IDLE_MS > HEADERS_TIMEOUT_MS, 'a body may be slower than its headers');
-assert(REQUEST_TIMEOUT_MS > REQUEST_IDLE_MS, 'a whole request outlasts one pause');
-assert(SUBJECT_CHARS_MAX < FORM_FIELD_BYTES_MAX, 'a subject fits a form field');
-assert(CHECKPOINT_BYTES_MIN >= SEGMENT_BYTES, 'a checkpoint frees at least a segment');
-assert(
-  HEARTBEAT_TIMEOUT_MS < OFFLINE_AFTER_MS,
-  'a silent heartbeat is known to have failed before the link is offline',
-);

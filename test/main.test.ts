@@ -31,6 +31,31 @@ t.test('the manual names every command', options, async (t) => {
   t.ok(listed.includes('run'));
 });
 
+t.test('a start loads little of Node.js', options, async (t) => {
+  const dir = t.testdir({
+    // Tells what is loaded when the first line is printed, which says that the daemon has started.
+    'probe.cjs': `
+      const { writeFileSync } = require('fs');
+      const { write } = process.stdout;
+      process.stdout.write = function (...args) {
+        process.stdout.write = write;
+        writeFileSync(__dirname + '/loaded', process.moduleLoadList.join('\\n'));
+        return write.apply(process.stdout, args);
+      };`,
+  });
+  // The test's own runner would load more into every Node.js that is started here.
+  const through = ['env', '-u', 'NODE_OPTIONS', process.execPath, '--require', `${dir}/probe.cjs`];
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: `${dir}/state` }, ['run'], through);
+  t.equal(await daemon.end('SIGTERM'), 0);
+  const loaded = readFileSync(`${dir}/loaded`, 'utf8').split('\n');
+  t.ok(loaded.includes('NativeModule http'));
+  const late = ['assert', 'crypto', 'https', 'perf_hooks', 'tls', 'v8', 'vm'];
+  t.same(
+    late.filter((name) => loaded.includes(`NativeModule ${name}`)),
+    [],
+  );
+});
+
 t.test('a bad configuration ends with 78, all problems at once', options, async (t) => {
   const { status, stderr } = run(['run'], { FIELDPOST_RELAI: 'x', FIELDPOST_MAX_BATCH: 'many' });
   t.equal(status, 78);

@@ -11,7 +11,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { build } from 'esbuild';
+import { compile } from '../compile.mjs';
 import { cpuMs, orderQueue } from './process.mjs';
 import { compare, interleave } from './rounds.mjs';
 import { fill, startServer } from './server.mjs';
@@ -23,7 +23,7 @@ const NODEMAILER = pathOf('./peers/nodemailer.mjs');
 
 /** Resolves with the rows. */
 export async function deliver(plan) {
-  const session = await bundledSession(plan.base);
+  const session = await compiledSession(plan.base);
   const path = await attachmentIn(plan.base);
   return [
     ...(await small(plan, session)),
@@ -117,12 +117,10 @@ async function attachmentIn(directory) {
   return path;
 }
 
-/** The session as the daemon's bundle has it, in a file that stands alone. */
-async function bundledSession(directory) {
-  const outfile = join(directory, 'session.cjs');
-  const entryPoints = [pathOf('./session.mjs')];
-  await build({ entryPoints, outfile, bundle: true, platform: 'node', target: 'node20', format: 'cjs' });
-  return outfile;
+/** The session as the daemon's program has it, in files that stand alone. */
+async function compiledSession(directory) {
+  await compile({ session: pathOf('./session.mjs') }, directory);
+  return join(directory, 'session.cjs');
 }
 
 function pathOf(name) {

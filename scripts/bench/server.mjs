@@ -14,9 +14,11 @@ const busboy = (writeBytes) => (port, stateDir) => ({
   env: { PORT: String(port), STATE_DIR: stateDir, WRITE_BYTES: String(writeBytes) },
 });
 const KINDS = {
+  // As build/fieldpost starts it.
   fieldpost: (port, stateDir, relayPort) => ({
-    args: [`${ROOT}build/dist/main.js`, 'run'],
+    args: ['--', `${ROOT}build/dist/main.cjs`, 'run'],
     env: {
+      MALLOC_ARENA_MAX: '1',
       FIELDPOST_LISTEN: `127.0.0.1:${port}`,
       FIELDPOST_STATE_DIR: stateDir,
       FIELDPOST_FROM: 'bench@example.com',
@@ -99,7 +101,7 @@ export function fill(port, count, plainBytes = 1024) {
 
 /** Why a kind cannot run here, or null. */
 export function missing(kind) {
-  if (kind === 'fieldpost' && !existsSync(`${ROOT}build/dist/main.js`)) return 'not built: npm run build';
+  if (kind === 'fieldpost' && !existsSync(`${ROOT}build/dist/main.cjs`)) return 'not built: npm run build';
   return null;
 }
 

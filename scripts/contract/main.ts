@@ -15,19 +15,23 @@ const MARKS: Readonly<Record<Finding['result'], string>> = {
   'not checked': '-     ',
 };
 
-const [url = '', device, key, ...rest] = process.argv.slice(2);
-if (!URL.canParse(url) || device === undefined || key === undefined || rest.length > 0) {
-  process.stderr.write(USAGE);
-  process.exit(64);
+async function main(args: readonly string[]): Promise<number> {
+  const [url = '', device, key, ...rest] = args;
+  if (!URL.canParse(url) || device === undefined || key === undefined || rest.length > 0) {
+    process.stderr.write(USAGE);
+    return 64;
+  }
+  const counts = { holds: 0, broken: 0, 'not checked': 0 };
+  for await (const { point, result, words } of examine(new Cloud(url, device, key))) {
+    counts[result]++;
+    process.stdout.write(`${MARKS[result]} ${point.name}\n`);
+    if (words !== '') process.stdout.write(`         ${result}: ${words}\n`);
+    if (result === 'broken') process.stdout.write(`         why it matters: ${point.why}\n`);
+  }
+  process.stdout.write(
+    `hold: ${counts.holds}, broken: ${counts.broken}, not checked: ${counts['not checked']}\n`,
+  );
+  return counts.broken > 0 ? 1 : 0;
 }
-const counts = { holds: 0, broken: 0, 'not checked': 0 };
-for await (const { point, result, words } of examine(new Cloud(url, device, key))) {
-  counts[result]++;
-  process.stdout.write(`${MARKS[result]} ${point.name}\n`);
-  if (words !== '') process.stdout.write(`         ${result}: ${words}\n`);
-  if (result === 'broken') process.stdout.write(`         why it matters: ${point.why}\n`);
-}
-process.stdout.write(
-  `hold: ${counts.holds}, broken: ${counts.broken}, not checked: ${counts['not checked']}\n`,
-);
-process.exit(counts.broken > 0 ? 1 : 0);
+
+void main(process.argv.slice(2)).then((status) => process.exit(status));

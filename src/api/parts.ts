@@ -100,6 +100,4 @@ export interface ApiContext extends ApiParts {
   acceptedTotal: number;
   /** The Idempotency-Keys of requests that are not yet answered. */
   readonly keysUnderWay: Set<string>;
-  /** The OpenAPI document, as JSON. */
-  readonly description: string;
 }

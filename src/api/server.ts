@@ -3,7 +3,6 @@
  */
 import { createGuard } from './guard.js';
 import { createHttp, type Http } from './http.js';
-import { describe } from './openapi.js';
 import type { ApiContext, ApiParts } from './parts.js';
 import { ROUTES } from './routes.js';
 
@@ -13,7 +12,6 @@ export function createApi(parts: ApiParts): Http {
     ...parts,
     acceptedTotal: 0,
     keysUnderWay: new Set(),
-    description: describe(ROUTES, parts.version),
   };
   const guard = createGuard(parts.settings);
   return createHttp({

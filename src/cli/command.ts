@@ -42,7 +42,7 @@ export interface CommandContext {
   readonly env: Environment;
   readonly stdout: Output;
   readonly stderr: Output;
-  readonly stdin: AsyncIterable<Uint8Array>;
+  readonly stdin: () => AsyncIterable<Uint8Array>;
   /** Reads a text file; throws what node:fs throws. */
   readonly read: ReadText;
   /** Opens a file to be read piece by piece; rejects with what node:fs says. */

@@ -132,7 +132,7 @@ async function plain(input: CommandInput, context: CommandContext): Promise<{ pl
   }
   if (fromInput && body !== null && body !== '-')
     throw new CommandError(EXIT.usage, 'either --body or -, not both');
-  if (fromInput) return { plain: await readAll(context.stdin) };
+  if (fromInput) return { plain: await readAll(context.stdin()) };
   return body === null ? {} : { plain: body };
 }
 

@@ -6,7 +6,6 @@
  *   presence.json                what is known of the devices, and what people are still to be told
  *   outbox/                      the store of what is on its way to people, and the lock of all this
  */
-import assert from 'node:assert';
 import { dirname, join } from 'node:path';
 import { createHttp } from '../api/http.js';
 import type { Config, ListenConfig } from '../config.js';
@@ -62,7 +61,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       config,
       ...system,
       // Without a way out nothing is taken; what was taken when there was one grows old, and that is told.
-      send: send ?? (() => assert.fail('there is no webhook')),
+      send: send ?? (() => Promise.reject(new Error('there is no webhook'))),
       isOnline: () => send !== undefined,
     });
     const nudge = () => {

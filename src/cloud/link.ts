@@ -2,7 +2,7 @@
  * The link to the cloud: sends heartbeats, knows from their ends how the link is, and tells those who want to
  * know that it is back. daemon.ts builds it where a cloud is configured; the state endpoint asks it.
  */
-import assert from 'node:assert';
+import { assert } from '../errors.js';
 import { CLOUD_CLOCK_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';

@@ -3,8 +3,8 @@
  * same queue as the relays', and the same care: trouble of the cloud charges no message, and no message keeps the
  * others waiting. daemon.ts builds it and says what the link is doing.
  */
-import assert from 'node:assert';
 import type { Config } from '../config.js';
+import { assert } from '../errors.js';
 import { STOP_SENDING_MS } from '../limits.js';
 import type { Message, ShortContent, Verdict } from '../message/message.js';
 import { backoffMs } from '../network/backoff.js';

@@ -6,8 +6,8 @@
  * `#pump` decides, without waiting for anything, what can begin now; `#run` sends over one line for as long as
  * there is something ready, and pumps again. So nothing accepted while an attempt ends can be missed.
  */
-import assert from 'node:assert';
 import type { Config } from '../config.js';
+import { assert } from '../errors.js';
 import { STOP_SENDING_MS } from '../limits.js';
 import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';

@@ -1,7 +1,8 @@
 /**
  * When delivery tries a message again after trouble of its own. Pure; no clock is read.
  */
-import assert from 'node:assert';
+
+import { assert } from '../errors.js';
 
 // Messages deferred together shall not come back together.
 const SPREAD = 0.1;

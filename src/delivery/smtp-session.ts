@@ -4,13 +4,12 @@
  * is said is built and read in this room. Whatever is doubtful (a deadline, an error, a reply nobody asked for)
  * destroys the connection for good, so that no late reply is ever taken for the answer to another command.
  */
-import assert from 'node:assert';
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
 import { SMTPClient } from 'smtp-client';
 import type { RelayConfig } from '../config.js';
-import { wordsOf } from '../errors.js';
+import { assert, wordsOf } from '../errors.js';
 import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SECOND_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../limits.js';
 import { plain } from '../network/words.js';
 import type { Clock } from '../system/clock.js';

@@ -2,8 +2,8 @@
  * Header lines of a mail: the subject, the date and what describes an attachment. Used by letter.ts. What a
  * user wrote stands in ASCII lines of at most 76 octets, and can never end a line or begin another header.
  */
-import assert from 'node:assert';
 import { Buffer } from 'node:buffer';
+import { assert } from '../errors.js';
 
 const LINE_OCTETS_MAX = 76;
 /** Octets of text in an encoded word: their base64 and the 12 octets around it fit a line, the first after `Subject: `. */

@@ -2,9 +2,8 @@
  * The store of store.md as the api and delivery see it: what may happen to a message, when, and what is
  * written of it. What makes it last is the ledger's business. Built by daemon.ts.
  */
-import assert from 'node:assert';
 import type { AddressBook } from '../destinations/address-book.js';
-import { FieldpostError } from '../errors.js';
+import { assert, FieldpostError } from '../errors.js';
 import { SWEEP_MS } from '../limits.js';
 import {
   type Attachment,

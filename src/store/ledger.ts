@@ -194,14 +194,12 @@ export class Ledger {
 
   async #recover(): Promise<void> {
     const { disk, directory, log } = this.#options;
-    await this.#segments.open();
-    await this.spool.open();
-    await this.#damaged.open();
-    await disk.syncDirectory(directory);
-    await disk.syncDirectory(dirname(directory)).catch((error) => {
+    await Promise.all([this.#segments.open(), this.spool.open(), this.#damaged.open()]);
+    const parentSynced = disk.syncDirectory(dirname(directory)).catch((error) => {
       // Where systemd made the directory its parent is not ours to open, and already on the disk.
       if (systemCodeOf(error) !== 'EACCES') throw error;
     });
+    await Promise.all([disk.syncDirectory(directory), parentSynced]);
     await this.#low.read();
     const { unproven, damagedNew, gap, heldBack, bytes } = this.#replayed as Replayed;
     // Every start begins a segment: they count whole, or power cuts without end would fill the disk.

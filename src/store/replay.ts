@@ -62,7 +62,7 @@ export async function replay(options: {
     segments: await stateOfSegments(segments),
   });
   const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
-  const through = found?.parsed?.through ?? { segment: 0, offset: 0 };
+  const through = found?.snapshot?.through ?? { segment: 0, offset: 0 };
   const state = stateOf(found, historyMax);
   segments.startAbove(through.segment);
   const heads = await readHeads(segments, through.segment, state);

@@ -22,14 +22,22 @@ const CURRENT = 'store.json';
 const PREVIOUS = 'store.json.1';
 const TEMPORARY = 'store.json.new';
 
-const HEAD = /^\{"crc":"([0-9a-f]{8})",$/;
-const HEAD_BYTES = '{"crc":"xxxxxxxx",'.length;
+const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
+const HEAD_BYTES_MAX = 120;
+const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
 
 /** One of the two files, as it was found. */
 export interface FoundSnapshot {
   readonly state: SnapshotState;
   readonly bytes: Buffer | null;
-  readonly parsed: { readonly through: Position; readonly state: StoreDocument } | null;
+  readonly snapshot: Snapshot | null;
+}
+
+/** A good one. */
+export interface Snapshot {
+  readonly through: Position;
+  /** Parses it, which of ten thousand messages takes a while: done only for the one that is used. */
+  state(): StoreDocument;
 }
 
 /** What the adapter needs of the ledger. */
@@ -70,10 +78,9 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 
   async read(): Promise<State> {
-    const current = await this.#find(CURRENT);
-    const previous = await this.#find(PREVIOUS);
-    this.#current = current.parsed?.through ?? null;
-    this.#previous = previous.parsed?.through ?? null;
+    const [current, previous] = await Promise.all([this.#find(CURRENT), this.#find(PREVIOUS)]);
+    this.#current = current.snapshot?.through ?? null;
+    this.#previous = previous.snapshot?.through ?? null;
     this.#bytes = (current.bytes ?? previous.bytes)?.length ?? 0;
     await this.#options.disk.remove(this.#path(TEMPORARY));
     return await this.#options.replay(current, previous);
@@ -111,9 +118,9 @@ export class SnapshotAdapter implements Adapter<State> {
       if (systemCodeOf(error) === 'EIO') return Buffer.alloc(0);
       throw error;
     });
-    if (bytes === null) return { state: 'absent', bytes, parsed: null };
-    const parsed = decodeSnapshot(bytes);
-    return { state: parsed ? 'good' : 'bad', bytes, parsed };
+    if (bytes === null) return { state: 'absent', bytes, snapshot: null };
+    const snapshot = decodeSnapshot(bytes);
+    return { state: snapshot ? 'good' : 'bad', bytes, snapshot };
   }
 
   #path(name: string): string {
@@ -126,18 +133,21 @@ export function encodeSnapshot(through: Position, state: StoreDocument): Buffer 
   const bytes = Buffer.from(
     `{"crc":"xxxxxxxx","through":${JSON.stringify(through)},"state":${JSON.stringify(state)}}\n`,
   );
-  bytes.write(hex8(crc32(bytes.subarray(HEAD_BYTES))), '{"crc":"'.length, 'latin1');
+  bytes.write(hex8(crc32(bytes.subarray(SUMMED_FROM))), '{"crc":"'.length, 'latin1');
   return bytes;
 }
 
 /** Null if the bytes are not a whole snapshot. */
-export function decodeSnapshot(bytes: Buffer): { through: Position; state: StoreDocument } | null {
-  const crc = HEAD.exec(bytes.toString('latin1', 0, HEAD_BYTES))?.[1];
-  if (crc !== hex8(crc32(bytes.subarray(HEAD_BYTES)))) return null;
-  return JSON.parse(bytes.toString()) as { through: Position; state: StoreDocument };
+export function decodeSnapshot(bytes: Buffer): Snapshot | null {
+  const [head = '', crc, through] = HEAD.exec(bytes.toString('latin1', 0, HEAD_BYTES_MAX)) ?? [];
+  if (through === undefined || crc !== hex8(crc32(bytes.subarray(SUMMED_FROM)))) return null;
+  return {
+    through: JSON.parse(through),
+    state: () => JSON.parse(bytes.toString('utf8', head.length, bytes.lastIndexOf('}'))),
+  };
 }
 
 /** The state of a snapshot that was found good, or an empty one. */
 export function stateOf(found: FoundSnapshot | null, historyMax: number): State {
-  return found?.parsed ? fromDocument(found.parsed.state, historyMax) : emptyState(historyMax);
+  return found?.snapshot ? fromDocument(found.snapshot.state(), historyMax) : emptyState(historyMax);
 }

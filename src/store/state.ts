@@ -2,8 +2,8 @@
  * The state of the store, and the only function that changes it. Live use and replay call the same `apply`.
  * lowdb's document is a plain form of it (document.ts).
  */
-import assert from 'node:assert';
 import { applyBook, type Book, emptyBook } from '../destinations/book.js';
+import { assert } from '../errors.js';
 import { KEYS_HELD_MAX } from '../limits.js';
 import {
   type Boot,

@@ -1,8 +1,7 @@
 /**
  * The files of one request, from the first byte until an acceptance takes them (Q0, Q1). Made by acceptance.ts.
  */
-import assert from 'node:assert';
-import { FieldpostError } from '../errors.js';
+import { assert, FieldpostError } from '../errors.js';
 import type { Attachment } from '../message/message.js';
 import type { Reservation } from './budget.js';
 import type { Spool } from './spool.js';

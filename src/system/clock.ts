@@ -2,11 +2,11 @@
  * Two clocks and one sleep. Intervals are measured on the boot's clock, which runs through suspend and never
  * leaps; the wall is only for what people read.
  */
-import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { MINUTE_MS, SECOND_MS } from '../limits.js';
 import { hasLeapt, isPlausible, startMsOf, type Trust } from '../message/stamp.js';
+import { randomBytes } from './random.js';
 
 /** The clocks of this device. */
 export interface Clock {
@@ -73,9 +73,9 @@ const SYSTEM: ClockSource = {
   },
 };
 
-/** The real clocks of this device; `source` is another only in its test. */
-export function systemClock(source: ClockSource = SYSTEM): Clock {
-  return new SystemClock(source);
+/** The real clocks of this device, but for what is given in their place. */
+export function systemClock(source: Partial<ClockSource> = {}): Clock {
+  return new SystemClock({ ...SYSTEM, ...source });
 }
 
 class SystemClock implements Clock {

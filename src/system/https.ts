@@ -3,7 +3,6 @@
  * deadline and its size; no redirect is followed. Connections are kept for the next heartbeat. Loaded only where a
  * cloud is configured.
  */
-import assert from 'node:assert';
 import {
   type ClientRequest,
   Agent as HttpAgent,
@@ -14,7 +13,7 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { isIP, type Socket } from 'node:net';
 import { isLoopback, unbracket } from '../config/values.js';
-import { systemCodeOf } from '../errors.js';
+import { assert, systemCodeOf } from '../errors.js';
 import { CLOUD_IDLE_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
 import type { Clock, Timer } from './clock.js';
 

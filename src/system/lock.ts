@@ -2,13 +2,13 @@
  * A lock that no crash leaves behind: a listening unix socket. Whoever can connect to it knows that another
  * daemon runs; one that refuses is stale and is taken over.
  */
-import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { basename, dirname } from 'node:path';
 import { FieldpostError, systemCodeOf } from '../errors.js';
 import { answers } from './listen.js';
+import { randomBytes } from './random.js';
 
 /** Held until it is released or the process ends. */
 export interface Lock {

@@ -2,15 +2,13 @@
  * Memory that streams leave behind. V8 lets 32 MiB of dead buffers pile up before it looks at them, and a large file
  * would take that much whatever we keep. Main makes it; who streams much tells it how much.
  */
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { MIB } from '../limits.js';
 
 /** How much may pile up. A look costs half a millisecond. */
 const PILE_BYTES_MAX = 4 * MIB;
 
 /** A function to be told of the octets of buffers that have been streamed; from time to time it frees them. */
-export function bufferCollector(collect = youngCollection()): (bytes: number) => void {
+export function bufferCollector(collect: () => unknown = youngCollection()): (bytes: number) => void {
   let pileBytes = 0;
   return (bytes) => {
     pileBytes += bytes;
@@ -20,15 +18,25 @@ export function bufferCollector(collect = youngCollection()): (bytes: number) =>
   };
 }
 
-/** Node tells nobody how to collect the young generation but who asks for it by this flag, in a context made after that. */
-function youngCollection(): () => void {
-  let collect: ((options: { type: 'minor' }) => void) | null = null;
-  return () => {
-    if (collect === null) {
-      setFlagsFromString('--expose-gc');
-      collect = runInNewContext('gc');
-      setFlagsFromString('--no-expose-gc');
-    }
-    collect?.({ type: 'minor' });
+type Collect = (options: { type: 'minor' }) => void;
+
+/** Loaded with the first pile. */
+function youngCollection(): () => Promise<void> {
+  let loaded: Promise<Collect> | null = null;
+  return async () => {
+    loaded ??= load();
+    (await loaded)({ type: 'minor' });
   };
+}
+
+/** Node tells nobody how to collect the young generation but who asks for it by this flag, in a context made after that. */
+async function load(): Promise<Collect> {
+  const [{ setFlagsFromString }, { runInNewContext }] = await Promise.all([
+    import('node:v8'),
+    import('node:vm'),
+  ]);
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc');
+  setFlagsFromString('--no-expose-gc');
+  return collect;
 }

@@ -51,7 +51,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}): Pro
     },
     stdout: { write: (text) => void out.push(text), isTTY },
     stderr: { write: (text) => void err.push(text), isTTY },
-    stdin: chunksOf(typeof stdin === 'string' ? [Buffer.from(stdin)] : stdin),
+    stdin: () => chunksOf(typeof stdin === 'string' ? [Buffer.from(stdin)] : stdin),
   });
   return { code, out: out.join(''), err: err.join('') };
 }

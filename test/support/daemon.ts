@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 /** The built program. */
-export const MAIN = new URL('../../build/dist/main.js', import.meta.url).pathname;
+export const MAIN = new URL('../../build/dist/main.cjs', import.meta.url).pathname;
 /** Tests of the whole program need it built; `npm test` does that first. */
 export const isBuilt = existsSync(MAIN);
 

@@ -37,7 +37,7 @@ const outFile = (pattern: RegExp) => `${OUT}/${readdirSync(OUT).find((name) => p
 
 /** What runs from a tree in which it was put in place. */
 async function starts(t: Test, root: string): Promise<void> {
-  const main = `${root}/usr/lib/fieldpost/build/dist/main.js`;
+  const main = `${root}/usr/lib/fieldpost/build/dist/main.cjs`;
   // In the place of the program of this tree.
   const instead = ['/bin/sh', '-c', `shift; exec "${process.execPath}" -- "${main}" "$@"`, 'sh'];
   const daemon = await startDaemon({ FIELDPOST_STATE_DIR: `${root}/state` }, ['run'], instead);

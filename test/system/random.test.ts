@@ -1,0 +1,12 @@
+/** Bytes from the kernel. */
+import t from 'tap';
+import { randomBytes } from '../../src/system/random.js';
+
+t.test('as many as asked for, and never the same again', async (t) => {
+  for (const count of [0, 1, 5, 2560, 1_000_000]) t.equal(randomBytes(count).length, count);
+  t.not(randomBytes(16).toString('hex'), randomBytes(16).toString('hex'));
+  // Of a million bytes each value comes about 3,906 times: what is left zero at either end would stand out.
+  const counts = new Uint32Array(256);
+  for (const byte of randomBytes(1_000_000)) counts[byte] = (counts[byte] as number) + 1;
+  t.ok(counts.every((count) => count > 3000 && count < 5000));
+});
