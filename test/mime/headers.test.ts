@@ -104,8 +104,8 @@ t.test('an attachment has a type that may be base64', async (t) => {
 
 t.test('nothing ends a header early', async (t) => {
   for (const bad of ['\r', '\n', '\0', '\r\n']) {
-    t.throws(() => header('To', `a${bad}b`), { code: 'ERR_ASSERTION' });
-    t.throws(() => subjectHeader(`a${bad}b`), { code: 'ERR_ASSERTION' });
-    t.throws(() => attachmentHeaders(`a${bad}b`, 'a/b'), { code: 'ERR_ASSERTION' });
+    t.throws(() => header('To', `a${bad}b`), /no line break/);
+    t.throws(() => subjectHeader(`a${bad}b`), /no line break/);
+    t.throws(() => attachmentHeaders(`a${bad}b`, 'a/b'), /no line break/);
   }
 });
