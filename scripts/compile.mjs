@@ -31,6 +31,8 @@ export async function compile(entries, directory, packages = []) {
     output: {
       dir: directory,
       format: 'cjs',
+      // What is asked for late shall not bring Node's loader of ES modules along.
+      dynamicImportInCjs: false,
       entryFileNames: '[name].cjs',
       chunkFileNames: '[name].cjs',
       minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },

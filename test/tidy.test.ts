@@ -150,7 +150,6 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/store/listing.ts': 'test/store/journaled-store.test.ts',
   'src/store/replay.ts': 'test/store/journaled-store.test.ts',
   'src/store/segments.ts': 'test/store/journaled-store.test.ts',
-  'src/store/snapshot.ts': 'test/store/journaled-store.test.ts',
   'src/store/state.ts': 'test/store/journaled-store.test.ts',
 };
 

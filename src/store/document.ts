@@ -18,6 +18,9 @@ import {
 } from '../message/message.js';
 import { emptyState, insert, type KeyEntry, type State } from './state.js';
 
+// How many messages are turned into documents, or back, together.
+const BATCH_MESSAGES = 256;
+
 /** What stands in store.json under `state`. */
 export interface StoreDocument {
   readonly storeId: string;
@@ -27,9 +30,10 @@ export interface StoreDocument {
   readonly reachMs?: number;
   /** Those that a stamp below refers to. */
   readonly boots: Readonly<Record<string, BootDocument>>;
-  readonly messages: readonly MessageDocument[];
   readonly keys: readonly (KeyEntry & { readonly key: string })[];
   readonly book?: BookDocument;
+  /** In the order of acceptance, some at a time: they are made when they are asked for, and dead soon after. */
+  readonly messages: Iterable<readonly MessageDocument[]>;
 }
 
 interface BootDocument {
@@ -37,7 +41,8 @@ interface BootDocument {
   readonly confirmed?: true;
 }
 
-interface MessageDocument {
+/** One message of them. */
+export interface MessageDocument {
   id: string;
   /** 1 if left out. */
   type?: MessageType;
@@ -58,18 +63,26 @@ interface MessageDocument {
 
 /** The document of a state, in the order of acceptance. `sending` is only in memory and becomes what it was. */
 export function toDocument(state: State): StoreDocument {
-  const messages: MessageDocument[] = [];
-  for (const message of state.messages.values()) messages.push(toMessageDocument(state, message));
   return {
     storeId: state.storeId,
     counter: state.counter,
     ...(state.held && { held: true }),
     ...(state.reachMs > 0 && { reachMs: state.reachMs }),
     boots: bootsIn(state),
-    messages,
     keys: [...state.keys].map(([key, entry]) => ({ key, ...entry })),
     book: toBookDocument(state.book),
+    messages: messageDocuments(state),
   };
+}
+
+function* messageDocuments(state: State): Iterable<MessageDocument[]> {
+  let batch: MessageDocument[] = [];
+  for (const message of state.messages.values()) {
+    if (batch.push(toMessageDocument(state, message)) < BATCH_MESSAGES) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
 }
 
 /** A boot of which no stamp is left is forgotten here. */
@@ -121,7 +134,16 @@ export function fromDocument(document: StoreDocument, historyMax: number): State
   for (const [id, { startMs, confirmed = false }] of Object.entries(document.boots)) {
     state.boots.set(id, { startMs, confirmed });
   }
-  for (const kept of document.messages) insert(state, fromMessageDocument(kept), kept.place ?? null);
+  let [to, at]: [string, Stamp | null] = ['', null];
+  for (const batch of document.messages) {
+    for (const kept of batch) {
+      // Neighbours often came together, to one address: they share these again, as they did before.
+      if (kept.to === to) kept.to = to;
+      if (at?.boot === kept.at.boot && at.bootMs === kept.at.bootMs) kept.at = at;
+      ({ to, at } = kept);
+      insert(state, fromMessageDocument(kept), kept.place ?? null);
+    }
+  }
   for (const { key, ...entry } of document.keys) state.keys.set(key, entry);
   if (document.book) state.book = fromBookDocument(document.book);
   return state;

@@ -2,7 +2,7 @@
  * Recovery as tables: which snapshot to start from, which segments make up the history behind it, and what a
  * line that cannot be read means. Pure; replay.ts does the reading.
  */
-import type { Buffer } from 'node:buffer';
+import { Buffer } from 'node:buffer';
 import type { Position } from './event.js';
 import { decodeLine, type Follows, type ReadRecord } from './record.js';
 
@@ -197,9 +197,15 @@ function salvage(bytes: Buffer, offset: number, end: number, segment: number): P
   return [{ offset, end, record: null }];
 }
 
+const ZEROS = Buffer.alloc(4096);
+
 /** The offset behind the last byte before `upTo` that is not zero, or `from`. */
 function endOfWritten(bytes: Buffer, from: number, upTo: number | null): number {
   let end = Math.min(bytes.length, upTo ?? bytes.length);
+  // A segment is prepared with zeros, a mebibyte of which takes long one by one.
+  while (end - ZEROS.length >= from && ZEROS.equals(bytes.subarray(end - ZEROS.length, end))) {
+    end -= ZEROS.length;
+  }
   while (end > from && bytes[end - 1] === 0) end--;
   return end;
 }

@@ -116,7 +116,7 @@ async function stateOfSegments(segments: Segments): Promise<SegmentsState> {
   const { numbers } = segments;
   if (numbers.length === 0) return 'none';
   for (const number of numbers) {
-    const head = await readHead(segments, number);
+    const { head } = await readHead(segments, number);
     if (head || number === 1) return number === 1 || head?.follows.segment === 0 ? 'from-first' : 'later';
   }
   return 'later';
@@ -128,9 +128,9 @@ async function readHeads(segments: Segments, from: number, state: State): Promis
   const newest = segments.numbers.at(-1);
   for (const number of segments.numbers) {
     if (number < from) continue;
-    const head = await readHead(segments, number);
+    const { head, whole } = await readHead(segments, number);
     if (head && state.storeId === '') state.storeId = head.store;
-    if (head || number === from || !(await isUntouched(segments, number))) {
+    if (head || number === from || !isUntouched(whole ?? (await segments.readAll(number)), number)) {
       heads.set(number, head?.follows ?? 'unreadable');
     } else {
       heads.set(number, 'untouched');
@@ -141,16 +141,21 @@ async function readHeads(segments: Segments, from: number, state: State): Promis
   return heads;
 }
 
-/** The first record of a segment. It is short, but for what a start in doubt had to carry over. */
-async function readHead(segments: Segments, number: number): Promise<SegmentHead | undefined> {
-  let bytes = await segments.read(number, 0, FIRST_LINE_BYTES).catch(() => Buffer.alloc(0));
-  if (!bytes.includes(0x0a)) bytes = (await segments.readAll(number)).bytes;
-  return decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1), number)?.head;
+type Whole = Awaited<ReturnType<Segments['readAll']>>;
+
+/** The first record of a segment. It is short, but for what a start in doubt had to carry over: then all is read. */
+async function readHead(
+  segments: Segments,
+  number: number,
+): Promise<{ head: SegmentHead | undefined; whole: Whole | null }> {
+  const first = await segments.read(number, 0, FIRST_LINE_BYTES).catch(() => Buffer.alloc(0));
+  const whole = first.includes(0x0a) ? null : await segments.readAll(number);
+  const bytes = whole?.bytes ?? first;
+  return { head: decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1), number)?.head, whole };
 }
 
 /** True if no record of this segment is in it: it was prepared, and nothing was ever promised by it. */
-async function isUntouched(segments: Segments, segment: number): Promise<boolean> {
-  const { bytes, unreadable } = await segments.readAll(segment);
+function isUntouched({ bytes, unreadable }: Whole, segment: number): boolean {
   if (unreadable.length > 0) return false;
   return scan(bytes, { segment, from: 0, upTo: null }).every(({ record }) => record === null);
 }

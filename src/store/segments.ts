@@ -26,6 +26,9 @@ interface Reader {
   users: number;
 }
 
+// How many files a start looks at together.
+const MEASURED_AT_ONCE = 16;
+
 /** All segments in the directory: prepares, reads and lets go of them. It never looks into them. */
 export class Segments {
   readonly #disk: Disk;
@@ -53,11 +56,16 @@ export class Segments {
       const number = NAME.exec(name)?.[1];
       if (number !== undefined) this.#sizes.set(Number.parseInt(number, 10), 0);
     }
-    for (const number of this.#sizes.keys()) {
-      const file = await this.#disk.open(this.path(number), 'read');
-      this.#sizes.set(number, await file.size());
-      await file.close();
+    const numbers = [...this.#sizes.keys()];
+    for (let i = 0; i < numbers.length; i += MEASURED_AT_ONCE) {
+      await Promise.all(numbers.slice(i, i + MEASURED_AT_ONCE).map((number) => this.#measure(number)));
     }
+  }
+
+  async #measure(number: number): Promise<void> {
+    const file = await this.#disk.open(this.path(number), 'read');
+    this.#sizes.set(number, await file.size());
+    await file.close();
   }
 
   /** The numbers of all segments there are, lowest first, but for one that is done with. */

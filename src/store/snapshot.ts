@@ -3,9 +3,13 @@
  * file adapter rewrites without a sync; here `read` is the newest good snapshot plus what the journal says
  * happened after it, and `write` is a checkpoint that survives a power cut at any point.
  *
- *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{…}}
+ *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{…,"messages":[
+ *     {…},{…},
+ *     {…}
+ *     ]}}
  *
- * `crc` is the CRC-32 of all bytes behind its comma; `through` is the journal position the state includes.
+ * `crc` is the CRC-32 of all bytes behind its comma; `through` is the journal position the state includes. Messages stand
+ * many to a line, so that they can be read and written without all of them being in memory twice.
  * This is the only file that knows lowdb.
  */
 import { join } from 'node:path';
@@ -13,7 +17,7 @@ import { type Adapter, Low } from 'lowdb';
 import { systemCodeOf } from '../errors.js';
 import type { Disk } from '../system/disk.js';
 import { crc32, hex8 } from './crc.js';
-import { fromDocument, type StoreDocument, toDocument } from './document.js';
+import { fromDocument, type MessageDocument, type StoreDocument, toDocument } from './document.js';
 import type { Position } from './event.js';
 import type { SnapshotState } from './recovery.js';
 import { emptyState, type State } from './state.js';
@@ -24,6 +28,7 @@ const TEMPORARY = 'store.json.new';
 
 const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
 const HEAD_BYTES_MAX = 120;
+const TAIL = '\n]}}\n';
 const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
 
 /** One of the two files, as it was found. */
@@ -129,10 +134,15 @@ export class SnapshotAdapter implements Adapter<State> {
 }
 
 /** The bytes of a snapshot file. */
-export function encodeSnapshot(through: Position, state: StoreDocument): Buffer {
-  const bytes = Buffer.from(
-    `{"crc":"xxxxxxxx","through":${JSON.stringify(through)},"state":${JSON.stringify(state)}}\n`,
-  );
+export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer {
+  const position = JSON.stringify(through);
+  let text = `{"crc":"xxxxxxxx","through":${position},"state":${JSON.stringify(rest).slice(0, -1)},"messages":[`;
+  let separator = '\n';
+  for (const batch of messages) {
+    text += separator + JSON.stringify(batch).slice(1, -1);
+    separator = ',\n';
+  }
+  const bytes = Buffer.from(text + TAIL);
   bytes.write(hex8(crc32(bytes.subarray(SUMMED_FROM))), '{"crc":"'.length, 'latin1');
   return bytes;
 }
@@ -143,8 +153,23 @@ export function decodeSnapshot(bytes: Buffer): Snapshot | null {
   if (through === undefined || crc !== hex8(crc32(bytes.subarray(SUMMED_FROM)))) return null;
   return {
     through: JSON.parse(through),
-    state: () => JSON.parse(bytes.toString('utf8', head.length, bytes.lastIndexOf('}'))),
+    state() {
+      const end = bytes.indexOf('\n');
+      const rest = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
+      return { ...rest, messages: messagesOf(bytes, end + 1) };
+    },
   };
+}
+
+/** A line at a time: what is made of it is dead before the next. */
+function* messagesOf(bytes: Buffer, start: number): Iterable<MessageDocument[]> {
+  const end = bytes.length - TAIL.length;
+  for (let from = start; from < end; ) {
+    const at = bytes.indexOf(',\n', from);
+    const to = at < 0 ? end : at;
+    yield JSON.parse(`[${bytes.toString('utf8', from, to)}]`);
+    from = to + ',\n'.length;
+  }
 }
 
 /** The state of a snapshot that was found good, or an empty one. */

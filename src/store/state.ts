@@ -78,8 +78,10 @@ export function emptyState(historyMax: number): State {
 /** The attachments of messages whose content is kept, by their ids, with their sizes. */
 export function neededFiles({ messages }: State): Map<string, number> {
   const needed = new Map<string, number>();
-  for (const { place, attachments } of messages.values())
-    if (place) for (const { id, size } of attachments) needed.set(id, size);
+  for (const { place, attachments } of messages.values()) {
+    if (place === null || attachments.length === 0) continue;
+    for (const { id, size } of attachments) needed.set(id, size);
+  }
   return needed;
 }
 
@@ -200,7 +202,7 @@ function accept(
 /** Puts a message into the state where its status belongs. Also for a document that is read back. */
 export function insert(state: State, message: Message, place: Place | null): void {
   state.messages.set(message.id, message);
-  settle(state, message, place);
+  enter(state, message, place);
 }
 
 /** Runs `how` on a message that is known and not final; anything else has been said before and is no news. */
@@ -216,17 +218,23 @@ function finish(state: State, message: Message, status: 'sent' | 'failed' | 'exp
   settle(state, message, status === 'failed' ? message.place : null);
 }
 
-/** Enters the message, with its content at `place`, in the one set where its status belongs. */
+/** Moves the message, with its content at `place`, to the one set where its status belongs now. */
 function settle(state: State, message: Message, place: Place | null): void {
-  setPlace(state, message, place);
   for (const set of [state.queued, state.deferred, state.kept, state.finished]) set.delete(message.id);
+  enter(state, message, place);
+}
+
+/** Enters a message that is in none of the sets. */
+function enter(state: State, message: Message, place: Place | null): void {
+  setPlace(state, message, place);
   if (message.status === 'deferred') state.deferred.add(message.id);
   else if (!isFinal(message.status)) state.queued.add(message.id);
   else if (place) state.kept.add(message.id);
   else state.finished.add(message.id);
+  if (state.finished.size <= state.historyMax) return;
   for (const oldest of state.finished) {
-    if (state.finished.size <= state.historyMax) break;
     forget(state, oldest);
+    if (state.finished.size <= state.historyMax) return;
   }
 }
 
@@ -261,13 +269,14 @@ function rememberKey(state: State, key: string, entry: KeyEntry): void {
 
 /** Moves, or with null gives up, a message's content, and keeps the count of live bytes per segment true. */
 function setPlace(state: State, message: Message, place: Place | null): void {
-  const count = (at: Place, sign: 1 | -1) => {
-    const bytes = (state.liveBytes.get(at.segment) ?? 0) + sign * at.length;
-    if (bytes === 0) state.liveBytes.delete(at.segment);
-    else state.liveBytes.set(at.segment, bytes);
-  };
-  if (message.place) count(message.place, -1);
-  if (place) count(place, 1);
+  if (message.place) countLive(state, message.place, -1);
+  if (place) countLive(state, place, 1);
   if (message.place && !place) for (const { id } of message.attachments) state.released.push(id);
   message.place = place;
+}
+
+function countLive({ liveBytes }: State, { segment, length }: Place, sign: 1 | -1): void {
+  const bytes = (liveBytes.get(segment) ?? 0) + sign * length;
+  if (bytes === 0) liveBytes.delete(segment);
+  else liveBytes.set(segment, bytes);
 }

@@ -1,0 +1,53 @@
+/** The bytes of a snapshot: plain JSON that is read a line at a time. */
+import t from 'tap';
+import { fromDocument, toDocument } from '../../src/store/document.js';
+import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot.js';
+import { apply, emptyState, type State } from '../../src/store/state.js';
+
+const THROUGH = { segment: 7, offset: 12_345 };
+const BOOT = { boot: '0123abcd', bootMs: 1 };
+
+/** A state with so many messages, every third of them of another request, one with words that could be mistaken. */
+function stateWith(count: number): State {
+  const state = emptyState(1000);
+  state.storeId = 'feedfeedfeedfeed';
+  apply(state, [{ e: 'boot', boot: BOOT.boot, startMs: 5, confirmed: true }], { segment: 1, offset: 0 });
+  for (let n = 1; n <= count; n++) {
+    const id = `${String(n).padStart(7, '0')}ABCDEFGH`;
+    const destination = n % 5 === 0 ? '"],\n[ü€'.repeat(3) : `john${n >> 3}@example.com`;
+    const at = { ...BOOT, bootMs: n - (n % 3) };
+    const message = { id, type: 1, destination, length: 10, crc: n } as const;
+    apply(state, [{ e: 'accepted', messages: [message], at, reachMs: 0 }], { segment: 1, offset: n * 20 });
+  }
+  return state;
+}
+
+t.test('what was written is read, however many messages there are', async (t) => {
+  for (const count of [0, 1, 255, 256, 257, 700]) {
+    const state = stateWith(count);
+    const bytes = encodeSnapshot(THROUGH, toDocument(state));
+    const plain = JSON.parse(bytes.toString());
+    t.same(plain.through, THROUGH);
+    t.equal(plain.state.messages.length, count, 'it is JSON');
+    const snapshot = decodeSnapshot(bytes);
+    t.same(snapshot?.through, THROUGH);
+    const read = snapshot && fromDocument(snapshot.state(), 1000);
+    t.same(read?.messages, state.messages, `${count} messages`);
+    t.same([...(read?.queued ?? [])], [...state.queued]);
+    t.same(read?.liveBytes, state.liveBytes);
+    if (count > 0) t.same(read?.boots, state.boots);
+    if (read) t.ok(encodeSnapshot(THROUGH, toDocument(read)).equals(bytes), 'and written again the same');
+  }
+});
+
+t.test('every cut and every flipped bit is seen', async (t) => {
+  const bytes = encodeSnapshot(THROUGH, toDocument(stateWith(3)));
+  for (let length = 0; length < bytes.length; length++) {
+    if (decodeSnapshot(bytes.subarray(0, length)) !== null) t.fail(`cut at ${length}`);
+  }
+  for (let bit = 0; bit < bytes.length * 8; bit++) {
+    const broken = Buffer.from(bytes);
+    broken[bit >> 3] = (broken[bit >> 3] as number) ^ (1 << (bit & 7));
+    if (decodeSnapshot(broken) !== null) t.fail(`bit ${bit}`);
+  }
+});
