@@ -1,38 +1,53 @@
 /**
- * Compiles TypeScript into a few files that Node.js runs: `node scripts/compile.mjs ENTRY DIRECTORY`, or from another
- * script. What is imported at once comes into one file, what a start does not need stays in others. They are CommonJS,
- * which starts faster and loads node's own modules no sooner than the file that names them. White space goes, names
- * stay: a stack trace tells functions.
+ * Compiles TypeScript into what Node.js runs: `node scripts/compile.mjs ENTRY DIRECTORY [--whole | PACKAGE…]`, or from
+ * another script. What is imported at once comes into one file, what a start does not need stays in others; packages
+ * that are named stay outside. It is CommonJS, which starts faster and loads node's own modules no sooner than the file
+ * that names them. White space goes, names stay: a stack trace tells functions.
  */
 import { pathToFileURL } from 'node:url';
 import { build } from 'rolldown';
 
-/** node:crypto takes 4 ms of a start, and many devices never use it: it is loaded with the first function that is wanted. */
-const lateCrypto = {
-  name: 'late-crypto',
-  resolveId: (id) => (id === 'node:crypto' ? '\0late-crypto' : null),
+/** Modules of node's that take long to load, and that many devices never use: loaded with the first function that is wanted. */
+const late = (modules) => ({
+  name: 'late',
+  resolveId: (id) => (modules.includes(id) ? `\0late:${id.slice('node:'.length)}` : null),
   async load(id) {
-    if (id !== '\0late-crypto') return null;
-    const names = JSON.stringify(Object.keys(await import('node:crypto')));
-    const one =
-      "Object.defineProperty(exports, name, { get: () => require('crypto')[name], enumerable: true })";
-    return `for (const name of ${names}) ${one};`;
+    if (!id.startsWith('\0late:')) return null;
+    const name = id.slice('\0late:'.length);
+    const members = Object.keys(await import(`node:${name}`)).filter((member) => member !== 'default');
+    const one = `Object.defineProperty(exports, name, { get: () => require('${name}')[name], enumerable: true })`;
+    return `for (const name of ${JSON.stringify(members)}) ${one};`;
+  },
+});
+
+/** One character beyond ASCII would have V8 keep the whole file at twice its size. */
+const ascii = {
+  name: 'ascii',
+  generateBundle(_, chunks) {
+    const escaped = (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+    for (const chunk of Object.values(chunks)) chunk.code = chunk.code.replace(/[^\0-\x7f]/g, escaped);
   },
 };
 
-/** Compiles `entries` (a path, or paths by the names of their output) into `directory`. `packages` stay outside. */
-export async function compile(entries, directory, packages = []) {
+/**
+ * Compiles `entries` (a path, or paths by the names of their output) into `directory`. `whole`: each into one single
+ * file, which then names at its head all that is ever loaded.
+ */
+export async function compile(entries, directory, { packages = [], whole = false } = {}) {
+  const modules = ['node:crypto'];
+  if (whole) modules.push('node:https', 'node:tls', 'node:child_process', 'node:v8', 'node:vm');
   await build({
     input: entries,
     platform: 'node',
     external: packages,
     transform: { target: 'node20' },
-    plugins: [lateCrypto],
+    plugins: [late(modules), ascii],
     output: {
       dir: directory,
       format: 'cjs',
       // What is asked for late shall not bring Node's loader of ES modules along.
       dynamicImportInCjs: false,
+      codeSplitting: !whole,
       entryFileNames: '[name].cjs',
       chunkFileNames: '[name].cjs',
       minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
@@ -40,7 +55,7 @@ export async function compile(entries, directory, packages = []) {
   });
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const [entry, directory, ...packages] = process.argv.slice(2);
-  await compile(entry, directory, packages);
+  await compile(entry, directory, packages[0] === '--whole' ? { whole: true } : { packages });
 }

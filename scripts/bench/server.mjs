@@ -13,22 +13,23 @@ const busboy = (writeBytes) => (port, stateDir) => ({
   args: [`${BENCH}peers/busboy.mjs`],
   env: { PORT: String(port), STATE_DIR: stateDir, WRITE_BYTES: String(writeBytes) },
 });
+/** The daemon, from this file, started as build/fieldpost does it. */
+export const daemonIn = (program) => (port, stateDir, relayPort) => ({
+  args: ['--', program, 'run'],
+  env: {
+    MALLOC_ARENA_MAX: '1',
+    FIELDPOST_LISTEN: `127.0.0.1:${port}`,
+    FIELDPOST_STATE_DIR: stateDir,
+    FIELDPOST_FROM: 'bench@example.com',
+    // The figures ask for more in the queue than a device is allowed by default.
+    FIELDPOST_MAX_QUEUE: '1000000',
+    FIELDPOST_MAX_SPOOL: '4GiB',
+    FIELDPOST_MAX_MESSAGE: '1GiB',
+    ...(relayPort && { FIELDPOST_RELAY: `smtp://127.0.0.1:${relayPort}?tls=never` }),
+  },
+});
 const KINDS = {
-  // As build/fieldpost starts it.
-  fieldpost: (port, stateDir, relayPort) => ({
-    args: ['--', `${ROOT}build/dist/main.cjs`, 'run'],
-    env: {
-      MALLOC_ARENA_MAX: '1',
-      FIELDPOST_LISTEN: `127.0.0.1:${port}`,
-      FIELDPOST_STATE_DIR: stateDir,
-      FIELDPOST_FROM: 'bench@example.com',
-      // The figures ask for more in the queue than a device is allowed by default.
-      FIELDPOST_MAX_QUEUE: '1000000',
-      FIELDPOST_MAX_SPOOL: '4GiB',
-      FIELDPOST_MAX_MESSAGE: '1GiB',
-      ...(relayPort && { FIELDPOST_RELAY: `smtp://127.0.0.1:${relayPort}?tls=never` }),
-    },
-  }),
+  fieldpost: daemonIn(`${ROOT}build/dist/main.cjs`),
   bare: (port, stateDir) => ({
     args: [`${BENCH}peers/bare.mjs`],
     env: { PORT: String(port), STATE_DIR: stateDir },
@@ -46,10 +47,13 @@ const KINDS = {
   }),
 };
 
-/** Starts a server of a kind; resolves with its first answer. `firstAnswerMs` counts from the start of its process. */
+/**
+ * Starts a server of a kind, or as a function like those above says; resolves with its first answer. `firstAnswerMs`
+ * counts from the start of its process.
+ */
 export async function startServer(kind, stateDir, relayPort) {
   const port = await freePort();
-  const { args, env } = KINDS[kind](port, stateDir, relayPort);
+  const { args, env } = (KINDS[kind] ?? kind)(port, stateDir, relayPort);
   const began = performance.now();
   const child = spawn(process.execPath, args, {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },

@@ -1,8 +1,11 @@
 /** From the start of the process to its first answer, and its memory then: empty, and with 10,000 queued. */
+import { execFileSync } from 'node:child_process';
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { compile } from '../compile.mjs';
 import { compare, interleave } from './rounds.mjs';
-import { fill, startServer } from './server.mjs';
+import { daemonIn, fill, startServer } from './server.mjs';
 
 const QUEUED = 10_000;
 
@@ -10,6 +13,7 @@ const QUEUED = 10_000;
 export async function start(plan) {
   const stopped = await filled(join(plan.base, 'stopped'), 'SIGTERM');
   const killed = await filled(join(plan.base, 'killed'), 'SIGKILL');
+  const single = daemonIn(await singleFile(join(plan.base, 'single')));
   const resident = { empty: [], stopped: [], killed: [] };
   const first = (kind, template, memory) => async (stateDir) => {
     if (template)
@@ -22,18 +26,30 @@ export async function start(plan) {
   const found = await interleave(plan, {
     bare: first('bare'),
     empty: first('fieldpost', null, resident.empty),
+    single: first(single),
     stopped: first('fieldpost', stopped, resident.stopped),
     killed: first('fieldpost', killed, resident.killed),
   });
+  const bare = { name: 'bare', numbers: found.bare };
   const empty = { name: 'ours, empty', numbers: found.empty };
   const emptyMemory = { name: 'ours, empty', numbers: resident.empty };
   return [
-    compare('start, empty', 'ms', found.empty, { name: 'bare', numbers: found.bare }, { atMost: 1.8 }),
+    compare('start, empty', 'ms', found.empty, bare, { atMost: 1.8 }),
+    compare('start, empty, single file with its cache', 'ms', found.single, bare, { atMost: 1.4 }),
     compare('start, 10,000 after a clean stop', 'ms', found.stopped, empty, { atMost: 1.3 }),
     compare('start, 10,000 after a kill', 'ms', found.killed, empty, { atMost: 2 }),
     compare('resident then, clean stop', 'MiB', resident.stopped, emptyMemory, { moreAtMost: 16 }),
     compare('resident then, kill', 'MiB', resident.killed, emptyMemory, { moreAtMost: 16 }),
   ];
+}
+
+/** The program in one file, with what V8 has made of it; the path of what starts it. */
+async function singleFile(directory) {
+  const source = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+  await compile({ fieldpost: source('src/main.ts') }, directory, { whole: true });
+  await cp(source('build/single/cached.cjs'), join(directory, 'cached.cjs'));
+  execFileSync(process.execPath, [join(directory, 'cached.cjs'), '--make-cache']);
+  return join(directory, 'cached.cjs');
 }
 
 /** A state directory with 10,000 queued, whose daemon was ended by this signal. */

@@ -57,7 +57,7 @@ test('built twice they are the same', options, async (t) => {
   const sums = () => sh(`cd ${OUT}; sha256sum *`);
   sh(`rm -rf ${OUT}; cd ${REPOSITORY}; umask 077; bash scripts/package`);
   const first = sums();
-  t.equal(first.trim().split('\n').length, 4);
+  t.equal(first.trim().split('\n').length, 5);
   sh(`cd ${REPOSITORY}; TZ=Asia/Tokyo bash scripts/package`);
   t.equal(sums(), first);
 });
@@ -78,14 +78,14 @@ test('the Debian package holds what it should', options, async (t) => {
   t.ok(bytes <= INSTALL_BYTES_MAX, `${bytes} bytes installed`);
   const dist = `${root}/usr/lib/fieldpost/build/dist`;
   const wanted = readdirSync(dist).flatMap((name) =>
-    [...readFileSync(`${dist}/${name}`, 'utf8').matchAll(/(?:from|import\() ?"([^./][^"]*)"/g)].map(
+    [...readFileSync(`${dist}/${name}`, 'utf8').matchAll(/require\(["'`]([^."'`][^"'`]*)["'`]\)/g)].map(
       ([, from]) => from ?? '',
     ),
   );
   const foreign = [...new Set(wanted)].filter(
     (name) => !name.startsWith('node:') && !builtinModules.includes(name),
   );
-  t.same(foreign.sort(), ['busboy', 'lowdb', 'smtp-client', 'systemd-notify']);
+  t.same(foreign.sort(), ['busboy', 'smtp-client', 'systemd-notify'], 'lowdb is compiled in');
   const owners = sh(`dpkg-deb -c ${deb}`).trim().split('\n');
   t.same(
     owners.filter((line) => !/^[d-]rw[x-]r-[x-]r-[x-] root\/root /.test(line)),
@@ -93,6 +93,18 @@ test('the Debian package holds what it should', options, async (t) => {
     'all is of root, closed to writers',
   );
   await starts(t, root);
+});
+
+test('the single file runs alone', options, async (t) => {
+  const directory = scratch(t);
+  sh(`cd ${directory}; tar xzf ${outFile(/single/)} --strip-components=1`);
+  t.same(files(directory), ['./LICENSE', './cached.cjs', './fieldpost.cjs']);
+  t.match(
+    sh(`${directory}/fieldpost.cjs version; ${directory}/cached.cjs version`),
+    /^(?:fieldpost [\d.]+\n){2}$/,
+  );
+  const licence = readFileSync(`${directory}/LICENSE`, 'utf8');
+  for (const name of ['busboy', 'lowdb', 'smtp-client', 'systemd-notify']) t.match(licence, `--- ${name} `);
 });
 
 // As much of Buildroot as the recipe uses: its install step, for a package that is unpacked already.
