@@ -25,6 +25,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly version: string;
   /** Told of the octets that were streamed, so that memory does not pile up (system/memory.ts). */
   readonly streamed?: (bytes: number) => void;
+  /** Calls back when the network of this device has changed. */
+  readonly watchNetwork?: (onChange: () => void) => { close(): void };
   /** Descriptors of listening sockets that systemd has opened for us. */
   readonly handed?: readonly number[];
 }
@@ -80,6 +82,11 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     send: cloud?.send ?? (() => Promise.reject(new Error('there is no cloud'))),
     isOnline: () => cloud?.link.isOnline ?? false,
   });
+  const wakeAll = () => {
+    wake();
+    cloud?.link.wake();
+    cloud?.sync.request();
+  };
   const api = createApi({
     store,
     settings: live,
@@ -93,11 +100,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     },
     edited: () => cloud?.sync.edited(),
     syncState: () => cloud?.sync.view() ?? NEVER_SYNCED,
-    wake() {
-      wake();
-      cloud?.link.wake();
-      cloud?.sync.request();
-    },
+    wake: wakeAll,
     relayState: () => delivery.relayState(),
     ...(system.streamed && { streamed: system.streamed }),
     mailLimitBytes: () => mails.limitBytes,
@@ -118,6 +121,10 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     delivery.start();
     gateway.start();
     cloud?.link.start();
+    const network = system.watchNetwork?.(() => {
+      log.debug('network changed');
+      wakeAll();
+    });
     const { queued, deferred } = store.counts();
     log.info('started', { version, listen: listeners.addresses.map(nameOf).join(','), queued, deferred });
     return {
@@ -136,6 +143,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       stop: () =>
         inOrder(log.error, [
           async () => log.info('stopping'),
+          async () => network?.close(),
           // A listener is closed once its last connection is; ending those is the api's part.
           async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
           async () => void (await Promise.all([delivery.stop(), gateway.stop()])),

@@ -160,3 +160,7 @@ export const STATUS_CHARS_MAX = 500;
 // The clock (delivery.md): a wall clock before the first of these, or later than so many years after it, is wrong.
 export const EARLIEST_WALL_MS = Date.UTC(2026, 10, 1);
 export const PLAUSIBLE_YEARS = 20;
+
+/** After a change of the network it is waited for others that belong to it; then, at most so often, all is tried. */
+export const NETWORK_QUIET_MS = 2 * SECOND_MS;
+export const NETWORK_EVERY_MS = 10 * SECOND_MS;

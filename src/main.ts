@@ -16,6 +16,7 @@ import { readText, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log, type LogLevel } from './system/log.js';
 import { bufferCollector } from './system/memory.js';
+import { watchNetwork } from './system/network-watch.js';
 import { randomBytes } from './system/random.js';
 
 // What `performance` tells as well; but that brings modules with it that nothing else here needs.
@@ -145,6 +146,7 @@ function createSystem(logging: { readonly level: LogLevel }): System {
     hostname: hostname(),
     version: about.version,
     streamed: bufferCollector(),
+    watchNetwork: (onChange) => watchNetwork(clock, onChange),
     handed: handedOver(process.env, process.pid),
   };
 }

@@ -25,7 +25,11 @@ interface World {
   readonly network: Network;
   readonly cloud: FakeCloud;
   /** Starts a daemon whose cloud has that name. */
-  start(name?: string, through?: readonly string[]): Promise<Fieldpost>;
+  start(
+    name?: string,
+    through?: readonly string[],
+    env?: Readonly<Record<string, string>>,
+  ): Promise<Fieldpost>;
 }
 
 async function world(t: Test): Promise<World> {
@@ -41,7 +45,7 @@ async function world(t: Test): Promise<World> {
   return {
     network,
     cloud,
-    start: (name = 'cloud.test', through = []) =>
+    start: (name = 'cloud.test', through = [], env = {}) =>
       startFieldpost(
         t,
         {
@@ -50,6 +54,7 @@ async function world(t: Test): Promise<World> {
           FIELDPOST_CLOUD_KEY: KEY,
           FIELDPOST_CLOUD_CA_FILE: join(directory, 'ca.pem'),
           FIELDPOST_HEARTBEAT: '5s',
+          ...env,
         },
         [...network.through, ...through],
       ),
@@ -119,6 +124,23 @@ t.test('a network that is bad is still one', { skip, timeout }, async (t) => {
     network.heal();
   }
 });
+
+t.test(
+  'a device that is told of its network does not wait for the end of a pause',
+  { skip, timeout },
+  async (t) => {
+    const { network, start } = await world(t);
+    // The pauses are of two and a half minutes at least.
+    const daemon = await start(undefined, undefined, { FIELDPOST_BACKOFF_MIN: '5m' });
+    await daemon.said(/link online/, 0, ONLINE_MS);
+    network.filter('reset');
+    const from = daemon.lines.length;
+    await daemon.said(/link offline/, from, OFFLINE_MS);
+    network.heal();
+    network.announce();
+    await daemon.said(/link online/, from, ONLINE_MS);
+  },
+);
 
 t.test('a certificate for another name', { skip, timeout }, async (t) => {
   const { cloud, start } = await world(t);

@@ -27,6 +27,8 @@ export interface Network {
   readonly through: readonly string[];
   /** The names that the namespace knows this machine by; it has no DNS. */
   names(...names: readonly string[]): void;
+  /** Says that something has changed, as a DHCP client does when it has a lease. */
+  announce(): void;
   filter(how: Failing): void;
   /** 64 kbit/s. */
   slow(): void;
@@ -72,7 +74,9 @@ export function openNetwork(t: Test): Network {
 
   mkdirSync(etc, { recursive: true });
   // These lie over those of /etc inside. Nobody listens there, so every look-up fails at once.
-  writeFileSync(`${etc}/resolv.conf`, 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
+  const resolver = () =>
+    writeFileSync(`${etc}/resolv.conf`, 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
+  resolver();
   writeFileSync(`${etc}/nsswitch.conf`, 'hosts: files dns\n');
   writeFileSync(`${etc}/hosts`, '127.0.0.1 localhost\n');
   run('ip', 'netns', 'add', tag);
@@ -92,6 +96,7 @@ export function openNetwork(t: Test): Network {
       // In place: the file that lies over /etc/hosts stays the same one.
       writeFileSync(`${etc}/hosts`, `127.0.0.1 localhost\n${line}`);
     },
+    announce: resolver,
     filter(how) {
       for (const rule of RULES[how]) inside('nft', `add rule inet faults out oifname ${far} ${rule}`);
     },

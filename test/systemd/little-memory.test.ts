@@ -109,6 +109,8 @@ test('64 MB are enough', { skip: skip(), timeout: 300_000 }, async (t) => {
       });
     },
   });
+  // A daemon that ends in the middle of a mail may reset the connection.
+  relay.on('error', () => undefined);
   relay.listen(0, '127.0.0.1');
   await once(relay.server, 'listening');
   t.teardown(() => new Promise<void>((resolve) => relay.close(resolve)));

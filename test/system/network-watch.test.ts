@@ -1,0 +1,124 @@
+/** The network's files, as those who manage it write them; the kernel's own notifications. */
+import { once } from 'node:events';
+import { mkdirSync, renameSync, rmSync, symlinkSync, watch, writeFileSync } from 'node:fs';
+import t, { type Test } from 'tap';
+import { NETWORK_EVERY_MS, NETWORK_QUIET_MS } from '../../src/limits.js';
+import { watchNetwork } from '../../src/system/network-watch.js';
+import { FakeClock } from '../support/clock.js';
+
+interface World {
+  readonly etc: string;
+  readonly run: string;
+  readonly clock: FakeClock;
+  changes: number;
+  /** Resolves once the kernel has told of all that was written before. */
+  told(): Promise<void>;
+}
+
+function world(t: Test, { isLinked = false } = {}): World {
+  const directory = t.testdir({
+    etc: isLinked ? {} : { 'resolv.conf': '' },
+    run: { links: {}, 'stub.conf': '' },
+    fence: {},
+  });
+  if (isLinked) symlinkSync('../run/stub.conf', `${directory}/etc/resolv.conf`);
+  const [etc, run, fence] = ['etc', 'run', 'fence'].map((name) => `${directory}/${name}`) as [
+    string,
+    string,
+    string,
+  ];
+  const clock = new FakeClock();
+  const here: World = {
+    etc,
+    run,
+    clock,
+    changes: 0,
+    async told() {
+      // Of what is written in this order the kernel tells in this order.
+      const watcher = watch(fence);
+      const seen = once(watcher, 'change');
+      writeFileSync(`${fence}/file`, 'x');
+      await seen;
+      watcher.close();
+    },
+  };
+  const watching = watchNetwork(clock, () => here.changes++, {
+    resolver: `${etc}/resolv.conf`,
+    state: [`${run}/links`, `${run}/absent`],
+  });
+  t.teardown(() => watching.close());
+  return here;
+}
+
+/** What has been told of by the time that a change has been waited for. */
+async function changesOf(here: World, act: () => void): Promise<number> {
+  await here.clock.advance(NETWORK_EVERY_MS);
+  const before = here.changes;
+  act();
+  await here.told();
+  await here.clock.advance(NETWORK_QUIET_MS);
+  return here.changes - before;
+}
+
+t.test('each way of writing such a file is noticed, and nothing else', async (t) => {
+  const here = world(t);
+  const { etc, run } = here;
+  const resolver = `${etc}/resolv.conf`;
+  t.equal(await changesOf(here, () => writeFileSync(resolver, 'nameserver ::1\n')), 1, 'in place');
+  const replace = () => {
+    writeFileSync(`${etc}/new`, 'nameserver ::2\n');
+    renameSync(`${etc}/new`, resolver);
+  };
+  t.equal(await changesOf(here, replace), 1, 'replaced');
+  t.equal(await changesOf(here, replace), 1, 'and once more');
+  t.equal(await changesOf(here, () => rmSync(resolver)), 1, 'removed');
+  t.equal(await changesOf(here, () => writeFileSync(resolver, '')), 1, 'made anew');
+  t.equal(await changesOf(here, () => writeFileSync(`${run}/links/2`, 'OPER_STATE=routable\n')), 1, 'a link');
+  t.equal(await changesOf(here, () => writeFileSync(`${etc}/passwd`, 'x')), 0, 'another file beside it');
+  t.equal(await changesOf(here, () => undefined), 0);
+});
+
+t.test('through a link, as to a resolver of its own', async (t) => {
+  const here = world(t, { isLinked: true });
+  const replace = () => {
+    writeFileSync(`${here.run}/new`, 'nameserver ::2\n');
+    renameSync(`${here.run}/new`, `${here.run}/stub.conf`);
+  };
+  t.equal(await changesOf(here, replace), 1);
+  t.equal(await changesOf(here, replace), 1, 'and once more');
+  rmSync(`${here.run}/stub.conf`);
+  t.equal(await changesOf(world(t, { isLinked: true }), replace), 1, 'which is not there yet at the start');
+});
+
+t.test('many changes are one, and not too often', async (t) => {
+  const here = world(t);
+  const write = async () => {
+    writeFileSync(`${here.run}/links/2`, 'x');
+    await here.told();
+  };
+  for (let n = 0; n < 5; n++) await write();
+  await here.clock.advance(NETWORK_QUIET_MS - 1);
+  t.equal(here.changes, 0, 'the last of them is waited for');
+  await here.clock.advance(1);
+  t.equal(here.changes, 1);
+  await write();
+  await here.clock.advance(NETWORK_EVERY_MS - 1);
+  t.equal(here.changes, 1);
+  await here.clock.advance(1);
+  t.equal(here.changes, 2);
+});
+
+t.test('nothing to watch, and nothing after the end', async (t) => {
+  const nowhere = { resolver: '/nowhere/at/all', state: ['/nowhere'] };
+  t.doesNotThrow(() => watchNetwork(new FakeClock(), () => undefined, nowhere).close());
+  const directory = t.testdir({ links: {} });
+  mkdirSync(`${directory}/etc`);
+  const clock = new FakeClock();
+  const watching = watchNetwork(clock, () => t.fail('called'), {
+    resolver: `${directory}/etc/resolv.conf`,
+    state: [`${directory}/links`],
+  });
+  writeFileSync(`${directory}/etc/resolv.conf`, '');
+  watching.close();
+  await clock.advance(NETWORK_EVERY_MS);
+});
