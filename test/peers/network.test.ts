@@ -131,7 +131,10 @@ t.test(
   async (t) => {
     const { network, start } = await world(t);
     // The pauses are of two and a half minutes at least.
-    const daemon = await start(undefined, undefined, { FIELDPOST_BACKOFF_MIN: '5m' });
+    const daemon = await start(undefined, undefined, {
+      FIELDPOST_BACKOFF_MIN: '5m',
+      FIELDPOST_BACKOFF_MAX: '5m',
+    });
     await daemon.said(/link online/, 0, ONLINE_MS);
     network.filter('reset');
     const from = daemon.lines.length;
