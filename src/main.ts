@@ -34,12 +34,7 @@ const DEV_SETTINGS: Environment = {
 };
 
 // Node opens each stream when it is first asked for, which takes a millisecond: so nobody asks before there are words.
-const standardOutput = textOutput(() => {
-  const { stdout } = process;
-  // Whoever reads our output may go away; that is no reason to stop delivering.
-  if (stdout.listenerCount('error') === 0) stdout.on('error', () => undefined);
-  return stdout;
-});
+const standardOutput = textOutput(openStdout);
 const standardError = textOutput(() => process.stderr);
 
 /** Exit statuses of a service that could not start (sysexits(3)). */
@@ -230,6 +225,13 @@ function listenToSignals(name: ServiceName): { serving(): void; next(): Promise<
   };
 }
 
+function openStdout(): NodeJS.WriteStream {
+  const { stdout } = process;
+  // Whoever reads our output may go away; that is no reason to stop delivering.
+  if (stdout.listenerCount('error') === 0) stdout.on('error', () => undefined);
+  return stdout;
+}
+
 function textOutput(stream: () => NodeJS.WriteStream) {
   return {
     write: (text: string) => void stream().write(text),
@@ -255,7 +257,7 @@ async function main(): Promise<never> {
     serve,
   });
   // What a slow reader of our output has not taken yet would be lost.
-  for (const stream of [process.stdout, process.stderr]) {
+  for (const stream of [openStdout(), process.stderr]) {
     await new Promise<void>((resolve) => void stream.write('', () => resolve()));
   }
   process.exit(exitCode);
