@@ -16,6 +16,9 @@ export interface PartHeader {
 /** Text fields that are ours: without a file name they are text, whatever type they claim. */
 export const TEXT_FIELDS: readonly string[] = ['type', 'destination', 'subject', 'plain', 'html'];
 
+/** The name of a file that came without one, or with one that names a directory. */
+export const UNNAMED = 'attachment';
+
 const BOUNDARY = /^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/;
 const HEADER = /^([!#$%&'*+.^`|~\w-]+):[ \t]*(.*?)[ \t]*$/s;
 const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+)))?/y;
@@ -124,7 +127,7 @@ function fileName(told: string, field: string): string {
       faults: [{ pointer: field, detail: `has a file name of more than ${FILE_NAME_CHARS_MAX} characters` }],
     });
   }
-  return name === '.' || name === '..' ? '' : name;
+  return name === '.' || name === '..' ? UNNAMED : name;
 }
 
 /** The media type in lower case; of its parameters the charset, which a text cannot be read without. */

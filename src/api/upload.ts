@@ -12,7 +12,7 @@ import type { Attachment } from '../message/message.js';
 import type { Upload } from '../store/store.js';
 import type { Exchange } from './exchange.js';
 import { FormGuard, type FormLimits, type Part } from './form-guard.js';
-import { malformed, TEXT_FIELDS } from './form-part.js';
+import { malformed, TEXT_FIELDS, UNNAMED } from './form-part.js';
 import { receiveBody } from './receive.js';
 
 /** A file of a form, as it lies in the store. */
@@ -41,8 +41,6 @@ export interface FormTerms extends FormLimits {
   readonly streamed: (bytes: number) => void;
 }
 
-/** The name of a file that came without one. */
-const UNNAMED = 'attachment';
 /** What may wait in front of busboy, and behind it: what a socket gives at once, and the next while that is written. */
 const FORM_WAITING_BYTES = 128 * KIB;
 const FILE_WAITING_BYTES = 64 * KIB;

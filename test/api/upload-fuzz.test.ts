@@ -71,7 +71,7 @@ function makeForm(random: Random): { body: Buffer; isGood: boolean } {
   while (random() < 0.6) {
     const content = makeContent(random, isGood);
     const name = pick(random, ['file', 'x', 'plain.txt', 'ü', '__proto__', 'a%22b']);
-    const filename = pick(random, ['a.bin', 'ü.txt', '../x', 'C:\\y', '', 'a%22.b', 'z']);
+    const filename = pick(random, ['a.bin', 'ü.txt', '../x', 'C:\\y', '', 'a%22.b', 'z', '..']);
     const file = {
       name,
       filename,
@@ -141,7 +141,8 @@ function expected(parts: readonly ReadPart[]) {
     .filter((part) => isFile(part))
     .map(({ filename, type, content }) => {
       const last = (filename ?? '').replaceAll('%22', '"').split('/').at(-1)?.split('\\').at(-1) ?? '';
-      const name = last.replace(/\p{Cc}/gu, '').trim();
+      const seen = last.replace(/\p{Cc}/gu, '').trim();
+      const name = seen === '.' || seen === '..' ? 'attachment' : seen;
       const media = type.split(';')[0]?.trim().toLowerCase() ?? '';
       return { name, type: /^[\w.+-]+\/[\w.+-]+$/.test(media) ? media : 'application/octet-stream', content };
     })

@@ -149,6 +149,8 @@ test('names and types', async (t) => {
   const nothingChosen = { name: 'file', filename: '', type: 'application/octet-stream', content: '' };
   t.equal((await postBody(api, bodyOf([...NEEDED, nothingChosen]))).status, 202);
   t.same(newest(api), [], 'what browsers send where no file was chosen is none');
+  t.equal((await postBody(api, bodyOf([...NEEDED, { ...nothingChosen, filename: '..' }]))).status, 202);
+  t.match(newest(api), [{ name: 'attachment', content: '' }], 'an empty file of a strange name is one');
 });
 
 test('field faults are at the names of their fields', async (t) => {
