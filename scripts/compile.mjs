@@ -11,12 +11,11 @@ import { build } from 'rolldown';
 const late = (modules) => ({
   name: 'late',
   resolveId: (id) => (modules.includes(id) ? `\0late:${id.slice('node:'.length)}` : null),
-  async load(id) {
+  load(id) {
     if (!id.startsWith('\0late:')) return null;
     const name = id.slice('\0late:'.length);
-    const members = Object.keys(await import(`node:${name}`)).filter((member) => member !== 'default');
-    const one = `Object.defineProperty(exports, name, { get: () => require('${name}')[name], enumerable: true })`;
-    return `for (const name of ${JSON.stringify(members)}) ${one};`;
+    // Behind an empty object that whoever imports it may copy: so no names need be known.
+    return `module.exports = Object.create(new Proxy({}, { get: (_, member) => require('${name}')[member] }));`;
   },
 });
 

@@ -85,7 +85,6 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
   const wakeAll = () => {
     wake();
     cloud?.link.wake();
-    cloud?.sync.request();
   };
   const api = createApi({
     store,
@@ -100,7 +99,10 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     },
     edited: () => cloud?.sync.edited(),
     syncState: () => cloud?.sync.view() ?? NEVER_SYNCED,
-    wake: wakeAll,
+    wake() {
+      wakeAll();
+      cloud?.sync.request();
+    },
     relayState: () => delivery.relayState(),
     ...(system.streamed && { streamed: system.streamed }),
     mailLimitBytes: () => mails.limitBytes,

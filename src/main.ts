@@ -141,7 +141,7 @@ function createSystem(logging: { readonly level: LogLevel }): System {
     hostname: hostname(),
     version: about.version,
     streamed: bufferCollector(),
-    watchNetwork: (onChange) => watchNetwork(clock, onChange),
+    watchNetwork: (onChange) => watchNetwork(onChange, { clock, random: Math.random }),
     handed: handedOver(process.env, process.pid),
   };
 }
@@ -262,5 +262,10 @@ async function main(): Promise<never> {
   }
   process.exit(exitCode);
 }
+
+// A bug. Node.js itself would print the whole line of the compiled program as well, which is a long one, at each restart.
+process.on('uncaughtException', (error) => {
+  process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`, () => process.exit(1));
+});
 
 void main();

@@ -1,5 +1,5 @@
 /** The process: exit codes and signals, as systemd and shells see them. */
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -54,6 +54,28 @@ t.test('a start loads little of Node.js', options, async (t) => {
     late.filter((name) => loaded.includes(`NativeModule ${name}`)),
     [],
   );
+});
+
+t.test('a bug tells where it is, and not the whole program', options, async (t) => {
+  const dir = t.testdir({
+    // A handler of the program that throws.
+    'bug.cjs': "process.once('SIGUSR2', () => { const { message } = undefined; });",
+  });
+  const through = ['env', '-u', 'NODE_OPTIONS', process.execPath, '--require', `${dir}/bug.cjs`];
+  const child = spawn(through[0] as string, [...through.slice(1), MAIN, 'run'], {
+    env: { PATH: process.env.PATH, FIELDPOST_STATE_DIR: `${dir}/state`, FIELDPOST_LISTEN: '127.0.0.1:0' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let told = '';
+  child.stderr.on('data', (chunk) => {
+    told += chunk;
+  });
+  await once(child.stdout, 'data');
+  child.kill('SIGUSR2');
+  const [code] = await once(child, 'exit');
+  t.equal(code, 1);
+  t.match(told, /^TypeError: Cannot destructure .*\n {4}at .*bug\.cjs:1/);
+  t.ok(told.length < 2000, `${told.length} characters`);
 });
 
 t.test('a bad configuration ends with 78, all problems at once', options, async (t) => {

@@ -1,12 +1,13 @@
 #!/usr/bin/env -S node --
 /**
  * Starts fieldpost.cjs, which lies beside it, a fifth sooner: with the code that V8 has made of it before. That is kept in
- * fieldpost.cache, which `node cached.cjs --make-cache` writes, on the device, where this directory can be written. V8
- * takes it for this very program and this very version of Node.js alone; without one all is compiled as ever.
+ * fieldpost.cache, which `node cached.cjs --make-cache` writes, on the device, where this directory can be written.
+ * Without one that fits this very program and this very version of Node.js, all is compiled as ever.
  *
- *     CRC-32 of the rest, little endian, 4 bytes · what V8 gives
+ *     CRC-32 of the program and of the rest, little endian, 4 bytes · what V8 gives
  *
- * V8 trusts what it is given, and a flipped bit would run.
+ * V8 sees to it that the version and the flags are right; of the program it looks at the length alone, and it trusts the
+ * rest: a flipped bit would run.
  */
 'use strict';
 const { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } = require('node:fs');
@@ -19,11 +20,16 @@ const program = join(__dirname, 'fieldpost.cjs');
 const cache = join(__dirname, 'fieldpost.cache');
 const SUM_BYTES = 4;
 
+/** The program, as text of which every character is an octet. */
+function readProgram() {
+  return readFileSync(program, 'latin1');
+}
+
 /** Runs the program as Node.js would, and gives its compiled script. */
-function run(cachedData) {
+function run(text, cachedData) {
   // Behind a wrapper its first line, `#!…`, must be a comment.
-  const text = readFileSync(program, 'latin1').replace(/^#!/, '//');
-  const script = new Script(`(function (exports, require, module, __filename, __dirname) {${text}\n})`, {
+  const body = text.replace(/^#!/, '//');
+  const script = new Script(`(function (exports, require, module, __filename, __dirname) {${body}\n})`, {
     filename: program,
     cachedData,
   });
@@ -31,44 +37,60 @@ function run(cachedData) {
   return script;
 }
 
+/** What makes the data a cache of this program. */
+function sumOf(text, data) {
+  return crc32(data, crc32(text));
+}
+
+/** Undefined if there is none that is whole and of this program. */
+function readCache(text) {
+  try {
+    const bytes = readFileSync(cache);
+    const data = bytes.subarray(SUM_BYTES);
+    return bytes.readUInt32LE() === sumOf(text, data) ? data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Starts the daemon where it harms nobody, and keeps what V8 has compiled by the time it serves. */
-function makeCache() {
+function makeCache(text) {
   const scratch = mkdtempSync(join(tmpdir(), 'fieldpost-cache-'));
-  for (const name of Object.keys(process.env)) if (name.startsWith('FIELDPOST_')) delete process.env[name];
-  process.env.FIELDPOST_STATE_DIR = scratch;
+  process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
+  // Neither the settings of this device nor what a service manager says is meant for it.
+  const foreign = /^(?:FIELDPOST_|LISTEN_|WATCHDOG_|NOTIFY_SOCKET$|JOURNAL_STREAM$|CREDENTIALS_DIRECTORY$)/;
+  for (const name of Object.keys(process.env)) if (foreign.test(name)) delete process.env[name];
+  process.env.FIELDPOST_STATE_DIR = join(scratch, 'state');
   process.env.FIELDPOST_LISTEN = `unix:${join(scratch, 'socket')}`;
   process.argv.splice(2, Infinity, 'run');
   const { write } = process.stdout;
   // Its first line tells how the start went; V8's flags are still those with which the next start will come.
   process.stdout.write = (line) => {
     process.stdout.write = write;
-    const isStarted = line.includes(' started ');
-    if (isStarted) {
+    try {
+      if (!line.includes(' started ')) throw new Error(line);
       const data = script.createCachedData();
       const sum = Buffer.alloc(SUM_BYTES);
-      sum.writeUInt32LE(crc32(data));
+      sum.writeUInt32LE(sumOf(text, data));
       writeFileSync(`${cache}.new`, Buffer.concat([sum, data]));
       renameSync(`${cache}.new`, cache);
+      console.log(`${cache}: written for Node.js ${process.version}`);
+      process.exit(0);
+    } catch (error) {
+      fail(error.message);
     }
-    rmSync(scratch, { recursive: true, force: true });
-    console.log(isStarted ? `${cache}: written for Node.js ${process.version}` : line);
-    process.exit(isStarted ? 0 : 1);
   };
-  const script = run();
+  const script = run(text);
 }
 
-/** Undefined if there is none that is whole. */
-function readCache() {
-  // Node.js has this from 20.15 on.
-  if (crc32 === undefined) return undefined;
-  try {
-    const bytes = readFileSync(cache);
-    const data = bytes.subarray(SUM_BYTES);
-    return bytes.readUInt32LE() === crc32(data) ? data : undefined;
-  } catch {
-    return undefined;
-  }
+function fail(words) {
+  console.error(`cached.cjs: no cache was written: ${words}`);
+  process.exit(1);
 }
 
-if (process.argv[2] === '--make-cache') makeCache();
-else run(readCache());
+const text = readProgram();
+// Node.js has it from 20.15 on.
+const canSum = crc32 !== undefined;
+if (process.argv[2] !== '--make-cache') run(text, canSum ? readCache(text) : undefined);
+else if (canSum) makeCache(text);
+else fail(`Node.js ${process.version} is too old, 20.15 is needed`);

@@ -10,8 +10,9 @@ import { type Document, parseDocument } from './document.js';
 import { type Conditions, checkMayReplace, etagOf } from './etag.js';
 import { readSealed, writeSealed } from './sealed.js';
 
-/** A document, its JSON as it is sent, and the ETag of that. */
+/** A document, how often it was replaced, its JSON as it is sent, and its ETag. */
 export interface Stored {
+  readonly revision: number;
   readonly document: Document;
   readonly text: string;
   readonly etag: string;
@@ -34,7 +35,7 @@ export class Documents {
     for (const name of await disk.list(directory)) {
       const id = FILE.exec(name)?.[1];
       const found = id === undefined ? null : await readSealed(disk, join(directory, name), log);
-      if (id !== undefined && found !== null) documents.#stored.set(id, store(found as Document));
+      if (id !== undefined && found !== null) documents.#stored.set(id, read(keptOf(found)));
     }
     return documents;
   }
@@ -55,32 +56,44 @@ export class Documents {
    * which of the two there will be after a restart.
    */
   async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
-    const stored = store(parseDocument(body));
+    const document = parseDocument(body);
     const before = this.#writes.get(id) ?? Promise.resolve();
-    const write = before.catch(() => undefined).then(() => this.#replace(id, stored, conditions));
+    const write = before.catch(() => undefined).then(() => this.#replace(id, document, conditions));
     this.#writes.set(id, write);
     try {
-      await write;
+      return await write;
     } finally {
       if (this.#writes.get(id) === write) this.#writes.delete(id);
     }
-    return stored.etag;
   }
 
-  async #replace(id: string, stored: Stored, conditions: Conditions): Promise<void> {
-    checkMayReplace(conditions, this.get(id)?.etag ?? null);
+  async #replace(id: string, document: Document, conditions: Conditions): Promise<string> {
+    const replaced = this.get(id);
+    checkMayReplace(conditions, replaced?.etag ?? null);
+    const kept: Kept = { revision: (replaced?.revision ?? 0) + 1, document };
     try {
-      await writeSealed(this.#disk, join(this.#directory, `${id}.json`), stored.document);
+      await writeSealed(this.#disk, join(this.#directory, `${id}.json`), kept);
     } catch (error) {
       throw new FieldpostError('storage-failed', `The document cannot be kept: ${wordsOf(error)}`, {
         cause: error,
       });
     }
+    const stored = read(kept);
     this.#stored.set(id, stored);
+    return stored.etag;
   }
 }
 
-function store(document: Document): Stored {
+/** What stands in the file. */
+type Kept = Pick<Stored, 'revision' | 'document'>;
+
+/** Once the document alone stood there. */
+function keptOf(found: unknown): Kept {
+  return 'destinations' in (found as object) ? { revision: 0, document: found as Document } : (found as Kept);
+}
+
+/** Each write has an ETag of its own, also one that changes nothing: a PUT for the one before must not fit any more. */
+function read({ revision, document }: Kept): Stored {
   const text = JSON.stringify(document);
-  return { document, text, etag: etagOf(text) };
+  return { revision, document, text, etag: etagOf(`${revision} ${text}`) };
 }

@@ -35,7 +35,7 @@ export interface LinkState {
   readonly notBeforeMs: number;
 }
 
-/** What can happen to the link. `late`: its patience is over, see overdueMs. `wake`: a person wants it now. */
+/** What can happen to the link. `late`: its patience is over, see overdueMs. `wake`: it is wanted now. */
 export type LinkEvent =
   | { readonly kind: 'good'; readonly heartbeatMs?: number; readonly retryAfterMs?: number }
   | { readonly kind: 'failed'; readonly reason: string; readonly retryAfterMs?: number }

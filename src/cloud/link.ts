@@ -82,7 +82,7 @@ export class Link {
     return this.#state.mode === 'online';
   }
 
-  /** A person wants it now: does not wait for the end of the back-off, nor for that of the next. */
+  /** It is wanted now, or the network has changed: does not wait for the end of the back-off, nor for that of the next. */
   wake(): void {
     this.#isWanted = this.#beating !== null;
     this.#happen({ kind: 'wake' });

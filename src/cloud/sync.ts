@@ -60,7 +60,7 @@ export class Sync {
     this.#options = options;
   }
 
-  /** The link is online (again), or a person wants it now: the back-off is over, unless the cloud asked for it. */
+  /** The link is online (again), or it is wanted now: the back-off is over, unless the cloud asked for it. */
   request(): void {
     this.#retryMs = 0;
     this.#dueIn(0);

@@ -101,7 +101,7 @@ export class Gateway {
     else this.#pump();
   }
 
-  /** The link is online (again), or a person wants it now: the back-off is over, unless the cloud asked for it. */
+  /** The link is online (again), or it is wanted now: the back-off is over, unless the cloud asked for it. */
   wake(): void {
     this.#retryMs = 0;
     this.nudge();

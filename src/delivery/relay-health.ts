@@ -39,6 +39,8 @@ export class RelayHealth {
   #failures = 0;
   #retryMs = 0;
   #isProbed = false;
+  /** The network has changed since the probe under way began. */
+  #isWoken = false;
 
   constructor(relay: RelayConfig, options: HealthOptions) {
     this.relay = relay;
@@ -81,6 +83,7 @@ export class RelayHealth {
 
   endProbe(): void {
     this.#isProbed = false;
+    this.#isWoken = false;
   }
 
   /** It took a message, or refused one for the message's own sake. */
@@ -101,7 +104,9 @@ export class RelayHealth {
     if (wasFailing && nowMs < this.#retryMs) return;
     if (this.#state === 'ok' && nowMs - this.#sinceMs >= RELAY_GOOD_MS) this.#failures = 0;
     this.#failures++;
-    this.#retryMs = nowMs + backoffMs(this.#failures, random(), backoffMinMs, backoffMaxMs);
+    // What began before the network changed says nothing of the network there is now.
+    if (this.#isWoken) this.#retryMs = 0;
+    else this.#retryMs = nowMs + backoffMs(this.#failures, random(), backoffMinMs, backoffMaxMs);
     if (wasFailing) {
       this.#reason = reason;
       return;
@@ -113,6 +118,7 @@ export class RelayHealth {
   /** The network has changed for the better: it may be tried at once. */
   wake(): void {
     this.#retryMs = 0;
+    this.#isWoken = this.#isProbed;
   }
 
   #become(state: 'ok' | 'failing', reason: string | null): void {

@@ -155,6 +155,11 @@ export function decodeSnapshot(bytes: Buffer): Snapshot | null {
     through: JSON.parse(through),
     state() {
       const end = bytes.indexOf('\n');
+      // Once all stood in one line.
+      if (end === bytes.length - 1) {
+        const { messages, ...rest } = JSON.parse(bytes.toString()).state;
+        return { ...rest, messages: [messages] };
+      }
       const rest = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
       return { ...rest, messages: messagesOf(bytes, end + 1) };
     },

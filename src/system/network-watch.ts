@@ -1,7 +1,8 @@
 /**
  * Notices that the network of this device has changed. Whoever manages it writes down what it has found: name servers
  * in resolv.conf (every DHCP client does), links and leases below /run. The kernel tells of such a write by itself, so
- * nothing is asked while nothing happens. Main makes it, daemon.ts says what follows from it.
+ * nothing is asked while nothing happens. A place that is not there at the start is watched from the next change on.
+ * Main makes it, daemon.ts says what follows from it.
  */
 import { type FSWatcher, readlinkSync, realpathSync, watch } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
@@ -14,33 +15,46 @@ const STATE = ['/run/systemd/netif/links', '/run/NetworkManager/devices', '/run/
 
 /** Calls `onChange` a little after a change, and not too often; until it is closed. */
 export function watchNetwork(
-  clock: Pick<Clock, 'after' | 'bootMs'>,
   onChange: () => void,
+  world: {
+    readonly clock: Pick<Clock, 'after' | 'bootMs'>;
+    /** In [0, 1). */
+    readonly random: () => number;
+  },
   { resolver = RESOLVER, state = STATE } = {},
 ): { close(): void } {
+  const { clock, random } = world;
   let timer: Timer | null = null;
   let lastMs = Number.NEGATIVE_INFINITY;
   const changed = () => {
     if (timer !== null) return;
-    // Names and routes come one after another: the first is no use without the last.
-    const inMs = Math.max(NETWORK_QUIET_MS, lastMs + NETWORK_EVERY_MS - clock.bootMs());
-    timer = clock.after(inMs, () => {
+    // Names and routes come one after another: the first is no use without the last. And what hangs on one switch
+    // shall not come back in one moment.
+    const quietMs = NETWORK_QUIET_MS * (1 + random());
+    timer = clock.after(Math.max(quietMs, lastMs + NETWORK_EVERY_MS - clock.bootMs()), () => {
       timer = null;
       lastMs = clock.bootMs();
+      // What was not there at the start may be there now.
+      for (const watcher of watchers) watcher.close();
+      watchers = watchAll();
       onChange();
     });
   };
-  const files = new Set([resolver, targetOf(resolver)]);
-  const watchers = [...files].flatMap((path) => [
-    // One that is replaced, and one that is mounted there, as in a container.
-    watched(dirname(path), (name) => name === basename(path) && changed()),
-    watched(path, changed),
-  ]);
-  watchers.push(...state.map((directory) => watched(directory, changed)));
+  const watchAll = () => {
+    const files = new Set([resolver, targetOf(resolver)]);
+    const opened = [...files].flatMap((path) => [
+      // One that is replaced, and one that is mounted there, as in a container.
+      watched(dirname(path), (name) => name === basename(path) && changed()),
+      watched(path, changed),
+    ]);
+    for (const directory of state) opened.push(watched(directory, changed));
+    return opened.filter((watcher) => watcher !== null);
+  };
+  let watchers = watchAll();
   return {
     close() {
       timer?.stop();
-      for (const watcher of watchers) watcher?.close();
+      for (const watcher of watchers) watcher.close();
     },
   };
 }

@@ -72,6 +72,15 @@ t.test('a document is read, replaced, and never overwritten unseen', async (t) =
   t.same(race.map(({ status }) => status).sort(), [204, 412, 412, 412], 'of many at once one wins');
 });
 
+t.test('each write has an ETag of its own, also one that changes nothing', async (t) => {
+  await using cloud = await startCloud();
+  const first = await put(cloud, [JAN]);
+  const second = await put(cloud, [JAN], { 'If-Match': first.etag });
+  t.match(second, { status: 204, etag: STRONG });
+  const late = await put(cloud, [EWA], { 'If-Match': first.etag });
+  t.equal(late.status, 412, 'what was sent before it and comes late no longer fits');
+});
+
 t.test('what is no document is refused with all its faults, and changes nothing', async (t) => {
   await using cloud = await startCloud();
   const { etag } = await put(cloud, [JAN]);

@@ -85,6 +85,22 @@ t.test('woken, it is tried at once, and the back-off goes on where it was', asyn
   t.equal(first.nextMs - clock.bootMs(), 8 * SECOND_MS);
 });
 
+t.test('a probe that began before the network changed says nothing of the new one', async (t) => {
+  const { clock, first } = setUp();
+  first.failed('no');
+  await clock.advance(first.nextMs - clock.bootMs());
+  t.equal(first.begin(), true);
+  first.wake();
+  t.notOk(first.isAvailable(), 'one at a time');
+  first.failed('no answer');
+  first.endProbe();
+  t.ok(first.isAvailable(), 'the next need not wait');
+  t.equal(first.begin(), true);
+  first.failed('no answer');
+  first.endProbe();
+  t.notOk(first.isAvailable(), 'but the one after that');
+});
+
 t.test('each change of state is logged once; a state tells since when and why', async (t) => {
   const { clock, lines, first } = setUp();
   const at = clock.wallMs();

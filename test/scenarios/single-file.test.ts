@@ -4,7 +4,17 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
@@ -29,7 +39,13 @@ const through = (file: string) => [
 ];
 
 function run(...args: string[]) {
-  const env = { PATH: process.env.PATH, FIELDPOST_STATE_DIR: '/nowhere' };
+  // As in a unit of this device.
+  const env = {
+    PATH: process.env.PATH,
+    FIELDPOST_STATE_DIR: '/nowhere',
+    JOURNAL_STREAM: '8:1',
+    TMPDIR: directory,
+  };
   return spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: 60_000 });
 }
 
@@ -79,6 +95,7 @@ t.test('it starts from the cache, and without one, or with one of no use', async
   const made = run(`${directory}/cached.cjs`, '--make-cache');
   t.match(made, { status: 0, stderr: '' });
   t.match(made.stdout, `${cache}: written for Node.js ${process.version}`);
+  t.match(run(`${directory}/cached.cjs`, '--make-cache'), { status: 0, stderr: '' }, 'once more');
   const bytes = readFileSync(cache);
   // What says that V8 has taken it.
   const asked = `
@@ -109,7 +126,26 @@ t.test('it starts from the cache, and without one, or with one of no use', async
   writeFileSync(cache, bytes);
   // Another program under the same name, as after an update of which the cache knows nothing.
   const program = readFileSync(`${directory}/fieldpost.cjs`, 'latin1');
-  writeFileSync(`${directory}/fieldpost.cjs`, `${program}\n`, 'latin1');
-  t.equal(isRejected(), true);
-  t.match(run(`${directory}/cached.cjs`, 'version'), { status: 0, stdout: version, stderr: '' });
+  const updated = program.replaceAll('`fieldpost ', '`FIELDPOST ');
+  t.not(updated, program);
+  writeFileSync(`${directory}/fieldpost.cjs`, updated, 'latin1');
+  t.match(
+    run(`${directory}/cached.cjs`, 'version').stdout,
+    /^FIELDPOST /,
+    'V8 would take one of this length',
+  );
+});
+
+t.test('a cache that cannot be written is told, and leaves nothing', async (t) => {
+  rmSync(cache);
+  mkdirSync(cache);
+  const { status, stdout, stderr } = run(`${directory}/cached.cjs`, '--make-cache');
+  t.match(
+    { status, stdout, stderr },
+    { status: 1, stdout: '', stderr: /^cached\.cjs: no cache was written: E/ },
+  );
+  t.same(
+    readdirSync(directory).filter((name) => name.startsWith('fieldpost-cache-')),
+    [],
+  );
 });

@@ -42,10 +42,14 @@ function world(t: Test, { isLinked = false } = {}): World {
       watcher.close();
     },
   };
-  const watching = watchNetwork(clock, () => here.changes++, {
-    resolver: `${etc}/resolv.conf`,
-    state: [`${run}/links`, `${run}/absent`],
-  });
+  const watching = watchNetwork(
+    () => here.changes++,
+    { clock, random: () => 0 },
+    {
+      resolver: `${etc}/resolv.conf`,
+      state: [`${run}/links`, `${run}/absent`],
+    },
+  );
   t.teardown(() => watching.close());
   return here;
 }
@@ -108,17 +112,56 @@ t.test('many changes are one, and not too often', async (t) => {
   t.equal(here.changes, 2);
 });
 
+t.test('a place that comes later is watched from the next change on', async (t) => {
+  const here = world(t);
+  const later = `${here.run}/absent`;
+  mkdirSync(later);
+  await changesOf(here, () => writeFileSync(`${here.run}/links/2`, 'x'));
+  t.equal(await changesOf(here, () => writeFileSync(`${later}/1`, 'x')), 1);
+});
+
+t.test('devices that hang on one switch do not come back in one moment', async (t) => {
+  const directory = t.testdir({ 'resolv.conf': '', links: {} });
+  const clock = new FakeClock();
+  let random = 0;
+  const waits: number[] = [];
+  const watched = {
+    bootMs: () => clock.bootMs(),
+    after(ms: number) {
+      waits.push(ms);
+      return { stop() {} };
+    },
+  };
+  for (random of [0, 0.5]) {
+    const one = watchNetwork(
+      () => undefined,
+      { clock: watched, random: () => random },
+      { resolver: `${directory}/resolv.conf`, state: [] },
+    );
+    const fence = watch(directory);
+    const seen = once(fence, 'change');
+    writeFileSync(`${directory}/resolv.conf`, 'x');
+    await seen;
+    fence.close();
+    one.close();
+  }
+  t.same(waits, [NETWORK_QUIET_MS, 1.5 * NETWORK_QUIET_MS]);
+});
+
 t.test('nothing to watch, and nothing after the end', async (t) => {
   const nowhere = { resolver: '/nowhere/at/all', state: ['/nowhere'] };
-  t.doesNotThrow(() => watchNetwork(new FakeClock(), () => undefined, nowhere).close());
-  const directory = t.testdir({ links: {} });
-  mkdirSync(`${directory}/etc`);
   const clock = new FakeClock();
-  const watching = watchNetwork(clock, () => t.fail('called'), {
-    resolver: `${directory}/etc/resolv.conf`,
-    state: [`${directory}/links`],
-  });
-  writeFileSync(`${directory}/etc/resolv.conf`, '');
+  const of = { clock, random: () => 0 };
+  t.doesNotThrow(() => watchNetwork(() => undefined, of, nowhere).close());
+  const directory = t.testdir({ 'resolv.conf': '' });
+  const resolver = `${directory}/resolv.conf`;
+  const watching = watchNetwork(() => t.fail('called'), of, { resolver, state: [] });
+  const fence = watch(directory);
+  const seen = once(fence, 'change');
+  writeFileSync(resolver, 'x');
+  await seen;
+  fence.close();
+  t.equal(clock.pending, 1, 'a change is waited for');
   watching.close();
   await clock.advance(NETWORK_EVERY_MS);
 });
