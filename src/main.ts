@@ -82,8 +82,9 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
 
 /**
  * Nearly all that is made is gone after one request. V8 would let its generations grow to keep more of the dead about:
- * held short, the daemon takes a third less memory under load, at no cost in speed (scripts/bench memory, accept). V8
- * heeds the first of these only when it runs already, and node:v8 would take 2 ms of the start.
+ * held short, the daemon takes a third less memory under load, for a tenth of the requests that 32 clients together can
+ * make (scripts/bench memory, accept). V8 heeds the first of these only when it runs already, and node:v8 would take 2 ms
+ * of the start.
  */
 async function keepHeapSmall(): Promise<void> {
   const { setFlagsFromString } = await import('node:v8');
