@@ -10,6 +10,7 @@ import { type Config, type Environment, formatProblem, parseConfig } from './con
 import type { Herald } from './daemon/herald.js';
 import { createDaemon, type Daemon, nameOf, type System } from './daemon.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
+import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
 import { systemClock } from './system/clock.js';
 import { readText, systemDisk } from './system/disk.js';
@@ -60,7 +61,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   try {
     const { daemon, stop } = await start(name, withSockets(parsed.config, env, system), system);
     signals.serving();
-    void keepHeapSmall();
+    clock.after(SECOND_MS, () => void keepHeapSmall());
     await herald?.ready(() => daemon?.status() ?? '');
     const reload = () => follow(settings, daemon, logging, system);
     while ((await signals.next()) === 'reload') await (herald?.reloading(reload) ?? reload());
@@ -83,8 +84,8 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
 /**
  * Nearly all that is made is gone after one request. V8 would let its generations grow to keep more of the dead about:
  * held short, the daemon takes a third less memory under load, for a tenth of the requests that 32 clients together can
- * make (scripts/bench memory, accept). V8 heeds the first of these only when it runs already, and node:v8 would take 2 ms
- * of the start.
+ * make (scripts/bench memory, accept). V8 heeds the first of these only when it runs already; and node:v8 would take 2 ms
+ * of the start, which is over by then.
  */
 async function keepHeapSmall(): Promise<void> {
   const { setFlagsFromString } = await import('node:v8');

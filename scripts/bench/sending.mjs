@@ -4,7 +4,7 @@
  * deliver.mjs starts it.
  */
 import { Buffer } from 'node:buffer';
-import { createReadStream } from 'node:fs';
+import { createReadStream, readFileSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 
 /** `sender`: the module that connects. `streamedBytes`: of each message, made in lines. `path`: of a file that goes with it. Else 1 KiB of text. */
@@ -42,6 +42,7 @@ for (let n = 0; n < count; n++) {
 }
 const ms = performance.now() - began;
 const { user, system } = process.cpuUsage(cpu);
-const peakBytes = process.resourceUsage().maxRSS * 1024;
+// Not maxRSS, which begins with what the process that started this one had.
+const peakBytes = Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1]) * 1024;
 console.log(JSON.stringify({ ms, cpuMs: (user + system) / 1000, grownBytes: peakBytes - residentBytes }));
 await close();

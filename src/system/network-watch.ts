@@ -13,7 +13,7 @@ const RESOLVER = '/etc/resolv.conf';
 /** Where systemd-networkd, NetworkManager, connman and ifupdown keep the state of links. */
 const STATE = ['/run/systemd/netif/links', '/run/NetworkManager/devices', '/run/connman', '/run/network'];
 
-/** Calls `onChange` a little after a change, and not too often; until it is closed. */
+/** Calls `onChange` a little after a change, and not too often; from a moment after the start until it is closed. */
 export function watchNetwork(
   onChange: () => void,
   world: {
@@ -50,9 +50,14 @@ export function watchNetwork(
     for (const directory of state) opened.push(watched(directory, changed));
     return opened.filter((watcher) => watcher !== null);
   };
-  let watchers = watchAll();
+  let watchers: readonly FSWatcher[] = [];
+  // A start has other things to do, and tries everything by itself.
+  const begin = clock.after(NETWORK_QUIET_MS, () => {
+    watchers = watchAll();
+  });
   return {
     close() {
+      begin.stop();
       timer?.stop();
       for (const watcher of watchers) watcher.close();
     },

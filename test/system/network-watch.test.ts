@@ -15,7 +15,7 @@ interface World {
   told(): Promise<void>;
 }
 
-function world(t: Test, { isLinked = false } = {}): World {
+async function world(t: Test, { isLinked = false } = {}): Promise<World> {
   const directory = t.testdir({
     etc: isLinked ? {} : { 'resolv.conf': '' },
     run: { links: {}, 'stub.conf': '' },
@@ -51,6 +51,7 @@ function world(t: Test, { isLinked = false } = {}): World {
     },
   );
   t.teardown(() => watching.close());
+  await clock.advance(NETWORK_QUIET_MS);
   return here;
 }
 
@@ -65,7 +66,7 @@ async function changesOf(here: World, act: () => void): Promise<number> {
 }
 
 t.test('each way of writing such a file is noticed, and nothing else', async (t) => {
-  const here = world(t);
+  const here = await world(t);
   const { etc, run } = here;
   const resolver = `${etc}/resolv.conf`;
   t.equal(await changesOf(here, () => writeFileSync(resolver, 'nameserver ::1\n')), 1, 'in place');
@@ -83,7 +84,7 @@ t.test('each way of writing such a file is noticed, and nothing else', async (t)
 });
 
 t.test('through a link, as to a resolver of its own', async (t) => {
-  const here = world(t, { isLinked: true });
+  const here = await world(t, { isLinked: true });
   const replace = () => {
     writeFileSync(`${here.run}/new`, 'nameserver ::2\n');
     renameSync(`${here.run}/new`, `${here.run}/stub.conf`);
@@ -91,11 +92,15 @@ t.test('through a link, as to a resolver of its own', async (t) => {
   t.equal(await changesOf(here, replace), 1);
   t.equal(await changesOf(here, replace), 1, 'and once more');
   rmSync(`${here.run}/stub.conf`);
-  t.equal(await changesOf(world(t, { isLinked: true }), replace), 1, 'which is not there yet at the start');
+  t.equal(
+    await changesOf(await world(t, { isLinked: true }), replace),
+    1,
+    'which is not there yet at the start',
+  );
 });
 
 t.test('many changes are one, and not too often', async (t) => {
-  const here = world(t);
+  const here = await world(t);
   const write = async () => {
     writeFileSync(`${here.run}/links/2`, 'x');
     await here.told();
@@ -113,7 +118,7 @@ t.test('many changes are one, and not too often', async (t) => {
 });
 
 t.test('a place that comes later is watched from the next change on', async (t) => {
-  const here = world(t);
+  const here = await world(t);
   const later = `${here.run}/absent`;
   mkdirSync(later);
   await changesOf(here, () => writeFileSync(`${here.run}/links/2`, 'x'));
@@ -127,9 +132,9 @@ t.test('devices that hang on one switch do not come back in one moment', async (
   const waits: number[] = [];
   const watched = {
     bootMs: () => clock.bootMs(),
-    after(ms: number) {
+    after(ms: number, wake: () => void) {
       waits.push(ms);
-      return { stop() {} };
+      return clock.after(ms, wake);
     },
   };
   for (random of [0, 0.5]) {
@@ -138,6 +143,7 @@ t.test('devices that hang on one switch do not come back in one moment', async (
       { clock: watched, random: () => random },
       { resolver: `${directory}/resolv.conf`, state: [] },
     );
+    await clock.advance(NETWORK_QUIET_MS);
     const fence = watch(directory);
     const seen = once(fence, 'change');
     writeFileSync(`${directory}/resolv.conf`, 'x');
@@ -145,7 +151,10 @@ t.test('devices that hang on one switch do not come back in one moment', async (
     fence.close();
     one.close();
   }
-  t.same(waits, [NETWORK_QUIET_MS, 1.5 * NETWORK_QUIET_MS]);
+  t.same(
+    waits,
+    [1, 1, 1, 1.5].map((times) => times * NETWORK_QUIET_MS),
+  );
 });
 
 t.test('nothing to watch, and nothing after the end', async (t) => {
@@ -156,6 +165,7 @@ t.test('nothing to watch, and nothing after the end', async (t) => {
   const directory = t.testdir({ 'resolv.conf': '' });
   const resolver = `${directory}/resolv.conf`;
   const watching = watchNetwork(() => t.fail('called'), of, { resolver, state: [] });
+  await clock.advance(NETWORK_QUIET_MS);
   const fence = watch(directory);
   const seen = once(fence, 'change');
   writeFileSync(resolver, 'x');
