@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { SMTPServer } from 'smtp-server';
@@ -142,7 +142,19 @@ function noise(seed: number): (length: number) => Buffer {
 
 const status = (daemon: DaemonProcess) => readFileSync(`/proc/${daemon.child.pid}/status`, 'latin1');
 const peakBytes = (daemon: DaemonProcess) => Number(/VmHWM:\s+(\d+)/.exec(status(daemon))?.[1]) * 1024;
-const descriptors = (daemon: DaemonProcess) => readdirSync(`/proc/${daemon.child.pid}/fd`).length;
+/** Of files and sockets: that by which the kernel tells of changes of the network is opened a moment after the start. */
+function descriptors({ child }: DaemonProcess): number {
+  const directory = `/proc/${child.pid}/fd`;
+  const isCounted = (name: string) => {
+    try {
+      return readlinkSync(`${directory}/${name}`) !== 'anon_inode:inotify';
+    } catch {
+      // Closed since it was listed.
+      return false;
+    }
+  };
+  return readdirSync(directory).filter(isCounted).length;
+}
 const order = (daemon: DaemonProcess, name: string) =>
   fetch(`http://127.0.0.1:${daemon.port}/api/internal/queue/${name}`, { method: 'POST' });
 
