@@ -16,7 +16,7 @@ import { systemClock } from './system/clock.js';
 import { readText, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log, type LogLevel } from './system/log.js';
-import { bufferCollector } from './system/memory.js';
+import { bufferCollector, keepHeapSmall } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
 import { randomBytes } from './system/random.js';
 
@@ -79,18 +79,6 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
     system.log.error('cannot start', { reason: wordsOf(error), hint: 'see FIELDPOST_STATE_DIR' });
     return EXIT.inputOutput;
   }
-}
-
-/**
- * Nearly all that is made is gone after one request. V8 would let its generations grow to keep more of the dead about:
- * held short, the daemon takes a third less memory under load, for a tenth of the requests that 32 clients together can
- * make (scripts/bench memory, accept). V8 heeds the first of these only when it runs already; and node:v8 would take 2 ms
- * of the start, which is over by then.
- */
-async function keepHeapSmall(): Promise<void> {
-  const { setFlagsFromString } = await import('node:v8');
-  setFlagsFromString('--semi-space-growth-factor=1');
-  setFlagsFromString('--heap-growing-percent=50');
 }
 
 /** Sockets handed over by systemd stand in for the default of FIELDPOST_LISTEN; what is set there is opened as well. */

@@ -1,7 +1,6 @@
 /**
  * When delivery tries a message again after trouble of its own. Pure; no clock is read.
  */
-
 import { assert } from '../errors.js';
 
 // Messages deferred together shall not come back together.

@@ -1,8 +1,8 @@
 /**
  * How long a peer that is in trouble is left alone. Pure; used for relays and for the cloud.
  */
-
 import { assert } from '../errors.js';
+
 /**
  * How long to leave a peer alone after its `failures`th trouble in a row (from 1): full jitter below `minMs`
  * doubling up to `maxMs`. Never nothing, so that no loop can spin on it. `random` is in [0, 1).
