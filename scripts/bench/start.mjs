@@ -3,7 +3,6 @@ import { execFileSync } from 'node:child_process';
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { compile } from '../compile.mjs';
 import { compare, interleave } from './rounds.mjs';
 import { daemonIn, fill, startServer } from './server.mjs';
 
@@ -13,7 +12,7 @@ const QUEUED = 10_000;
 export async function start(plan) {
   const stopped = await filled(join(plan.base, 'stopped'), 'SIGTERM');
   const killed = await filled(join(plan.base, 'killed'), 'SIGKILL');
-  const single = daemonIn(await singleFile(join(plan.base, 'single')));
+  const single = daemonIn(singleFile(join(plan.base, 'single')));
   const resident = { empty: [], stopped: [], killed: [] };
   const first = (kind, template, memory) => async (stateDir) => {
     if (template)
@@ -44,12 +43,11 @@ export async function start(plan) {
 }
 
 /** The program in one file, with what V8 has made of it; the path of what starts it. */
-async function singleFile(directory) {
-  const source = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
-  await compile({ fieldpost: source('src/main.ts') }, directory, { whole: true });
-  await cp(source('build/single/cached.cjs'), join(directory, 'cached.cjs'));
-  execFileSync(process.execPath, [join(directory, 'cached.cjs'), '--make-cache']);
-  return join(directory, 'cached.cjs');
+function singleFile(directory) {
+  execFileSync('bash', [fileURLToPath(new URL('../single', import.meta.url)), directory]);
+  const program = join(directory, 'cached.cjs');
+  execFileSync(program, ['--make-cache']);
+  return program;
 }
 
 /** A state directory with 10,000 queued, whose daemon was ended by this signal. */

@@ -5,13 +5,11 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
-  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -26,11 +24,7 @@ const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 // Outside of the tree, where no node_modules is found.
 const directory = mkdtempSync(`${tmpdir()}/fieldpost-single-`);
 t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-execFileSync(process.execPath, ['scripts/compile.mjs', 'src/main.ts', directory, '--whole'], {
-  cwd: REPOSITORY,
-});
-renameSync(`${directory}/main.cjs`, `${directory}/fieldpost.cjs`);
-cpSync(`${REPOSITORY}build/single/cached.cjs`, `${directory}/cached.cjs`);
+execFileSync('bash', ['scripts/single', directory], { cwd: REPOSITORY });
 const cache = `${directory}/fieldpost.cache`;
 
 /** In the place of the program of this tree. */
