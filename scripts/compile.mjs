@@ -39,6 +39,8 @@ export async function compile(entries, directory, { packages = [], whole = false
     input: entries,
     platform: 'node',
     external: packages,
+    // Tree shaking takes calls such as decodeURIComponent(text) for free of effects, and removes the check they are.
+    treeshake: false,
     transform: { target: 'node20' },
     plugins: [late(modules), ascii],
     output: {

@@ -1,0 +1,74 @@
+/** The compiler changes nothing: what the source checks the built program checks as well. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { isBuilt, startDaemon } from '../support/daemon.js';
+
+/** Each throws, and nobody uses what it would give. */
+const CHECKS = [
+  'decodeURIComponent(text)',
+  'new URL(text)',
+  'new RegExp(text)',
+  'JSON.parse(text)',
+  'BigInt(text)',
+  'BigInt.asIntN(-1, 1n)',
+  'String.fromCodePoint(-1)',
+  'text.repeat(-1)',
+  'new Array(-1)',
+  'new Uint8Array(-1)',
+  'new Intl.DateTimeFormat("en", { timeZone: text })',
+  'Symbol.keyFor(text)',
+  'Object.defineProperty(Object.freeze({}), "a", { value: 1 })',
+  'new Date(Number.NaN).toISOString()',
+  'structuredClone(() => 0)',
+  'Reflect.ownKeys(text)',
+  'refuse(text)',
+  '/* @__PURE__ */ refuse(text)',
+  'missing.member',
+  'globalThis.missing.member',
+  'text.missing.member',
+];
+
+t.test('the compiler keeps every call, whoever uses its result', async (t) => {
+  const directory = t.testdir();
+  const checks = CHECKS.map(
+    (check) => `(text) => { try { ${check}; } catch { return true; } return false; }`,
+  );
+  const source = `
+    /* @__NO_SIDE_EFFECTS__ */
+    function refuse(text) { throw new Error(text); }
+    const checks = [${checks.join(',\n')}];
+    console.log(JSON.stringify(checks.map((check) => check('%ff ('))));`;
+  const entry = join(directory, 'checks.js');
+  writeFileSync(entry, source);
+  execFileSync(process.execPath, ['scripts/compile.mjs', entry, join(directory, 'out')]);
+  const program = join(directory, 'out/checks.cjs');
+  const { stdout, stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' });
+  t.equal(stderr, '');
+  const kept = JSON.parse(stdout) as boolean[];
+  t.same(
+    CHECKS.filter((_, at) => !kept[at]),
+    [],
+  );
+});
+
+const options = { skip: isBuilt ? false : 'the program is not built' };
+
+t.test('device and cloud refuse a path and a query with broken percent-encoding', options, async (t) => {
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: join(t.testdir(), 'state') }, ['dev']);
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const cloudPort = /cloud ready .*:(\d+)/.exec(daemon.lines.join('\n'))?.[1];
+  for (const at of [
+    `${daemon.port}/%ff`,
+    `${daemon.port}/api/internal/messages/%ff`,
+    `${daemon.port}/api/internal/messages?after=%ff`,
+    `${cloudPort}/%ff`,
+    `${cloudPort}/devices/%ff/destinations`,
+  ]) {
+    const answer = await fetch(`http://127.0.0.1:${at}`);
+    t.equal(answer.status, 400, at);
+    t.match(await answer.json(), { type: 'urn:fieldpost:problem:malformed-request' }, at);
+  }
+  t.equal(await daemon.end('SIGINT'), 0);
+});
