@@ -111,10 +111,16 @@ export type ReadText = (path: string) => string;
 
 /**
  * The configuration in `env`, its secrets and certificates read with `read`; or every problem it has, at
- * once. A key set to nothing counts as not set.
+ * once. A key set to nothing counts as not set. An unknown key is a problem, but only a warning where it is among
+ * `accepted`: then a newer version has run with it on this device.
  */
-export function parseConfig(env: Environment, read: ReadText, device: { hostname: string }): ParsedConfig {
-  const findings = new Findings(env);
+export function parseConfig(
+  env: Environment,
+  read: ReadText,
+  device: { hostname: string },
+  accepted: ReadonlySet<string> = new Set(),
+): ParsedConfig {
+  const findings = new Findings(env, accepted);
   const values = parseSettings(env, findings);
   const secrets = {
     relayPassword: readSecret('FIELDPOST_RELAY_PASSWORD', 'relay-password', values, env, read, findings),
@@ -145,8 +151,7 @@ export function parseConfig(env: Environment, read: ReadText, device: { hostname
     listen: values.FIELDPOST_LISTEN,
     allowedHosts: values.FIELDPOST_ALLOWED_HOSTS ?? [],
     apiToken: secrets.apiToken,
-    // systemd lists several directories with colons; the first is ours.
-    stateDir: values.FIELDPOST_STATE_DIR ?? (env.STATE_DIRECTORY?.split(':')[0] || './.fieldpost'),
+    stateDir: values.FIELDPOST_STATE_DIR ?? stateDirectoryOf(env),
     logLevel: values.FIELDPOST_LOG,
     backoffMinMs: values.FIELDPOST_BACKOFF_MIN,
     backoffMaxMs: values.FIELDPOST_BACKOFF_MAX,
@@ -182,6 +187,16 @@ export function parseConfig(env: Environment, read: ReadText, device: { hostname
   return findings.problems.length > 0
     ? { problems: findings.problems }
     : { config, warnings: findings.warnings };
+}
+
+/** Where state is kept where no setting says otherwise. systemd lists several directories with colons; the first is ours. */
+function stateDirectoryOf(env: Environment): string {
+  return env.STATE_DIRECTORY?.split(':')[0] || './.fieldpost';
+}
+
+/** The state directory that `env` names, also where something else in it is wrong. */
+export function namedStateDirectory(env: Environment): string {
+  return env.FIELDPOST_STATE_DIR?.trim() || stateDirectoryOf(env);
 }
 
 /** A problem as one line. */

@@ -8,7 +8,7 @@ import { needsToken } from './config/consistency.js';
 import type { Config, ListenConfig } from './config.js';
 import { linkView, openCloud } from './daemon/cloud.js';
 import { Mails } from './daemon/mails.js';
-import { type Doing, statusLine } from './daemon/status-line.js';
+import { type Doing, type SettingsFault, statusLine } from './daemon/status-line.js';
 import { Gateway } from './delivery/gateway.js';
 import { Delivery, type Legacy } from './delivery/loop.js';
 import { FieldpostError, wordsOf } from './errors.js';
@@ -27,6 +27,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly streamed?: (bytes: number) => void;
   /** Calls back when the network of this device has changed. */
   readonly watchNetwork?: (onChange: () => void) => { close(): void };
+  /** Why the settings found last are not followed; null, or left out, where they are. */
+  readonly settingsFault?: () => SettingsFault | null;
   /** Descriptors of listening sockets that systemd has opened for us. */
   readonly handed?: readonly number[];
 }
@@ -57,7 +59,7 @@ export interface Daemon {
  * `unavailable`) or what the disk says, with nothing left running.
  */
 export async function createDaemon(config: Config, system: System): Promise<Daemon> {
-  const { clock, log, version } = system;
+  const { clock, log, version, settingsFault = () => null } = system;
   // What reads its settings each time it needs them follows a reload through this object.
   const live = { ...config };
   const store = await openStore({
@@ -110,6 +112,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     linkState: () => linkView(cloud, gateway),
     outcomes: () => added(delivery.outcomes, gateway.outcomes),
     clockTrusted: () => clock.trust() !== 'wrong',
+    settingsFault,
   });
   try {
     const listeners = await openListeners(
@@ -131,7 +134,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     log.info('started', { version, listen: listeners.addresses.map(nameOf).join(','), queued, deferred });
     return {
       addresses: listeners.addresses,
-      status: () => statusLine(doing(store, delivery, linkView(cloud, gateway))),
+      status: () => statusLine(doing(store, delivery, linkView(cloud, gateway), settingsFault())),
       async reload(next) {
         const { values, followers, taken, waiting } = changesBetween(live, next);
         Object.assign(live, values);
@@ -224,13 +227,19 @@ export function createDelivery(
 }
 
 /** What is told of the daemon as a whole. */
-function doing(store: Store, delivery: Delivery, link: Doing['link'] | null): Doing {
+function doing(
+  store: Store,
+  delivery: Delivery,
+  link: Doing['link'] | null,
+  settings: SettingsFault | null,
+): Doing {
   const disabled = { state: 'disabled', reason: null };
   return {
     queue: store.counts(),
     relay: delivery.relayState(),
     link: link ?? disabled,
     storage: store.storage(),
+    settings,
   };
 }
 

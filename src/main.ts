@@ -6,8 +6,10 @@ import { hostname } from 'node:os';
 import about from '../package.json' with { type: 'json' };
 import { runCommand } from './cli/cli.js';
 import { EXIT, type ServiceName, type Settings } from './cli/command.js';
-import { type Config, type Environment, formatProblem, parseConfig } from './config.js';
+import { type Config, type Environment, formatProblem, namedStateDirectory, parseConfig } from './config.js';
 import type { Herald } from './daemon/herald.js';
+import { LastSettings } from './daemon/last-settings.js';
+import type { SettingsFault } from './daemon/status-line.js';
 import { createDaemon, type Daemon, nameOf, type System } from './daemon.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
 import { SECOND_MS } from './limits.js';
@@ -19,6 +21,7 @@ import { createLog, type Log, type LogLevel } from './system/log.js';
 import { bufferCollector, keepHeapSmall } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
 import { randomBytes } from './system/random.js';
+import { answerReload } from './system/reload-answer.js';
 
 // What `performance` tells as well; but that brings modules with it that nothing else here needs.
 const clock = systemClock({
@@ -47,38 +50,63 @@ const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
 
 /** Runs the service until a signal; gives the exit status. */
 async function serve(name: ServiceName, settings: Settings): Promise<number> {
-  const env = name === 'dev' ? { ...DEV_SETTINGS, ...settings.env } : settings.env;
-  const parsed = parseConfig(env, readText, { hostname: hostname() });
-  if ('problems' in parsed) {
-    for (const problem of parsed.problems) process.stderr.write(`fieldpost: ${formatProblem(problem)}\n`);
+  const given = name === 'dev' ? { ...DEV_SETTINGS, ...settings.env } : settings.env;
+  const running: Running = { level: 'info', fault: null };
+  const system = createSystem(running);
+  const { disk, log, version } = system;
+  const last = await LastSettings.open({ disk, log, directory: namedStateDirectory(given), version });
+  // At a terminal somebody is there to mend it; the other services are run by people, too.
+  const mayFallBack = name === 'run' && !process.stderr.isTTY;
+  const chosen = last.choose(given, settings.fault, parse, mayFallBack);
+  if ('problems' in chosen) {
+    for (const problem of chosen.problems) process.stderr.write(`fieldpost: ${problem}\n`);
     return EXIT.config;
   }
-  const logging = { level: parsed.config.logLevel };
-  const system = createSystem(logging);
-  for (const warning of parsed.warnings) system.log.warn('configuration', { warning });
+  const { parsed, env, refused } = chosen;
+  running.level = parsed.config.logLevel;
+  for (const warning of parsed.warnings) log.warn('configuration', { warning });
+  if (refused !== null) {
+    log.error('settings refused', { reason: refused, hint: 'the last good settings are used' });
+    running.fault = { reason: refused, sinceMs: clock.wallMs() };
+  }
   const signals = listenToSignals(name);
-  const herald = await createHerald(system.log);
+  const herald = await createHerald(log);
   try {
     const { daemon, stop } = await start(name, withSockets(parsed.config, env, system), system);
     signals.serving();
     clock.after(SECOND_MS, () => void keepHeapSmall());
     await herald?.ready(() => daemon?.status() ?? '');
-    const reload = () => follow(settings, daemon, logging, system);
-    while ((await signals.next()) === 'reload') await (herald?.reloading(reload) ?? reload());
+    if (daemon !== null && refused === null) await last.keep(env);
+    const reload = () => follow(settings, daemon, running, last, system);
+    while ((await signals.next()) === 'reload') {
+      await (herald?.reloading(reload) ?? reload());
+      const { RUNTIME_DIRECTORY } = process.env;
+      if (RUNTIME_DIRECTORY) answerReload(RUNTIME_DIRECTORY, running.fault?.reason ?? 'ok');
+    }
     await herald?.stopping();
     await stop();
     herald?.stop();
     return EXIT.ok;
   } catch (error) {
     if (error instanceof FieldpostError) {
-      system.log.error('cannot start', { reason: error.message, hint: error.hint || undefined });
+      log.error('cannot start', { reason: error.message, hint: error.hint || undefined });
       return EXIT_BY_CODE[error.code] ?? EXIT.inputOutput;
     }
     // What the system says of a file is no bug of ours; anything else is.
     if (systemCodeOf(error) === '') throw error;
-    system.log.error('cannot start', { reason: wordsOf(error), hint: 'see FIELDPOST_STATE_DIR' });
+    log.error('cannot start', { reason: wordsOf(error), hint: 'see FIELDPOST_STATE_DIR' });
     return EXIT.inputOutput;
   }
+}
+
+/** What a reload changes of the process itself. */
+interface Running {
+  level: LogLevel;
+  fault: SettingsFault | null;
+}
+
+function parse(env: Environment, accepted: ReadonlySet<string>) {
+  return parseConfig(env, readText, { hostname: hostname() }, accepted);
 }
 
 /** Sockets handed over by systemd stand in for the default of FIELDPOST_LISTEN; what is set there is opened as well. */
@@ -91,30 +119,35 @@ function withSockets(config: Config, env: Environment, system: System): Config {
 async function follow(
   settings: Settings,
   daemon: Daemon | null,
-  logging: { level: LogLevel },
+  running: Running,
+  last: LastSettings,
   system: System,
 ): Promise<void> {
   const { log } = system;
   if (daemon === null) return;
   try {
     const env = settings.reread();
-    const parsed = parseConfig(env, readText, { hostname: hostname() });
+    const parsed = parse(env, last.accepted);
     if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('; '));
     const { taken, waiting } = await daemon.reload(withSockets(parsed.config, env, system));
-    logging.level = parsed.config.logLevel;
+    running.level = parsed.config.logLevel;
+    running.fault = null;
+    await last.keep(env);
     log.info('reloaded', {
       taken: taken.join(',') || 'nothing',
       needsRestart: waiting.join(',') || undefined,
     });
   } catch (error) {
-    log.error('reload refused', { reason: wordsOf(error) });
+    const reason = wordsOf(error);
+    running.fault = { reason, sinceMs: running.fault?.sinceMs ?? clock.wallMs() };
+    log.error('reload refused', { reason });
   }
 }
 
-function createSystem(logging: { readonly level: LogLevel }): System {
+function createSystem(running: Readonly<Running>): System {
   const log = createLog({
     get level() {
-      return logging.level;
+      return running.level;
     },
     // Set by systemd where standard output goes to the journal.
     priorities: process.env.JOURNAL_STREAM !== undefined,
@@ -133,6 +166,7 @@ function createSystem(logging: { readonly level: LogLevel }): System {
     streamed: bufferCollector(),
     watchNetwork: (onChange) => watchNetwork(onChange, { clock, random: Math.random }),
     handed: handedOver(process.env, process.pid),
+    settingsFault: () => running.fault,
   };
 }
 

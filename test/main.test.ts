@@ -1,7 +1,7 @@
 /** The process: exit codes and signals, as systemd and shells see them. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import t from 'tap';
 import { isBuilt, MAIN, startDaemon } from './support/daemon.js';
@@ -79,11 +79,13 @@ t.test('a bug tells where it is, and not the whole program', options, async (t) 
 });
 
 t.test('a bad configuration ends with 78, all problems at once', options, async (t) => {
-  const { status, stderr } = run(['run'], { FIELDPOST_RELAI: 'x', FIELDPOST_MAX_BATCH: 'many' });
+  const FIELDPOST_STATE_DIR = t.testdir();
+  const bad = { FIELDPOST_STATE_DIR, FIELDPOST_RELAI: 'x', FIELDPOST_MAX_BATCH: 'many' };
+  const { status, stderr } = run(['run'], bad);
   t.equal(status, 78);
   t.match(stderr, /FIELDPOST_RELAI.*FIELDPOST_RELAY/);
   t.match(stderr, /FIELDPOST_MAX_BATCH/);
-  const missing = run(['run', '--env-file', '/nowhere/env']);
+  const missing = run(['run', '--env-file', '/nowhere/env'], { FIELDPOST_STATE_DIR });
   t.match(missing, { status: 78, stderr: /the env file is of no use: .*\/nowhere\/env/ });
 });
 
@@ -169,6 +171,65 @@ t.test('SIGHUP: what is new and good is followed, what is not changes nothing', 
   );
   t.equal(await daemon.end('SIGTERM'), 0);
 });
+
+t.test(
+  'a new fault in the settings does not end a device: the last good ones are used',
+  options,
+  async (t) => {
+    const FIELDPOST_STATE_DIR = t.testdir({ env: '' });
+    const file = `${FIELDPOST_STATE_DIR}/env`;
+    const RUNTIME_DIRECTORY = t.testdir();
+    const args = ['run', '--env-file', file];
+    const start = () => startDaemon({ FIELDPOST_STATE_DIR, RUNTIME_DIRECTORY }, args);
+    const state = async (port: number) => {
+      const answer = await fetch(`http://127.0.0.1:${port}/api/internal/state`);
+      return (await answer.json()) as { settings: object };
+    };
+    writeFileSync(file, 'FIELDPOST_RELAY=smtp://[::1]:1\nFIELDPOST_MAX_BATCH=2');
+    const first = await start();
+    t.match(await state(first.port), { settings: { state: 'ok', reason: null } });
+    t.equal(await first.end('SIGTERM'), 0);
+    for (const fault of ['FIELDPOST_RELAY=smtp:/typo', 'FIELDPOST_RELAI=x', 'no assignment']) {
+      writeFileSync(file, fault);
+      const daemon = await start();
+      t.teardown(() => daemon.child.kill('SIGKILL'));
+      t.match(daemon.lines.join('\n'), /error settings refused reason=.*last good settings/);
+      t.match(await state(daemon.port), { settings: { state: 'refused', reason: /RELAY|RELAI|KEY=value/ } });
+      const headers = { 'Content-Type': 'application/json' };
+      const mail = { type: 1, destination: 'john@example.com', subject: 'x' };
+      const body = JSON.stringify([mail, mail, mail]);
+      const url = `http://127.0.0.1:${daemon.port}`;
+      const answer = await fetch(`${url}/api/internal/messages`, { method: 'POST', headers, body });
+      t.equal(answer.status, 413, 'FIELDPOST_MAX_BATCH is still 2');
+      t.match(await (await fetch(`${url}/metrics`)).text(), /^fieldpost_settings_refused 1$/m);
+      t.equal(await daemon.end('SIGTERM'), 0);
+    }
+    const daemon = await start();
+    t.teardown(() => daemon.child.kill('SIGKILL'));
+    const reload = () => {
+      const said = daemon.nextLine();
+      daemon.child.kill('SIGHUP');
+      return said;
+    };
+    const answered = async () => {
+      const path = `${RUNTIME_DIRECTORY}/reload`;
+      while (!existsSync(path)) await new Promise((resolve) => setImmediate(resolve));
+      const words = readFileSync(path, 'utf8');
+      rmSync(path);
+      return words;
+    };
+    t.match(await reload(), /reload refused/);
+    t.match(await answered(), /KEY=value/, 'the script that asked for it is told');
+    writeFileSync(file, 'FIELDPOST_MAX_BATCH=3');
+    t.match(await reload(), /reloaded/);
+    t.equal(await answered(), 'ok\n');
+    t.match(await state(daemon.port), { settings: { state: 'ok', reason: null } }, 'mended');
+    t.equal(await daemon.end('SIGTERM'), 0);
+    rmSync(`${FIELDPOST_STATE_DIR}/settings.json`);
+    writeFileSync(file, 'FIELDPOST_MAX_BATCH=many');
+    t.equal(run(args, { FIELDPOST_STATE_DIR }).status, 78, 'nothing was ever good');
+  },
+);
 
 t.test('a request under way is answered before the end', options, async (t) => {
   const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir() });

@@ -130,7 +130,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cloud-server/webhook.ts': 'test/cloud-server/messages.test.ts',
   'src/cloud-server/phrases.ts': 'test/cloud-server/texts.test.ts',
   'src/cloud-server/presence.ts': 'test/cloud-server/watch.test.ts',
-  'src/cloud-server/sealed.ts': 'test/cloud-server/watch.test.ts',
+  'src/store/sealed.ts': 'test/cloud-server/watch.test.ts',
   'src/cloud-server/spans.ts': 'test/cloud-server/texts.test.ts',
   'src/store/chronicle.ts': 'test/scenarios/clock.test.ts',
   'src/store/acceptance.ts': 'test/store/spool.test.ts',

@@ -68,6 +68,12 @@ function metricsOf(context: ApiContext): string {
       oneOf(LINK_STATES, context.linkState()?.state ?? 'disabled'),
     ),
     metric(
+      'settings_refused',
+      'gauge',
+      '1 while the settings found last cannot be used and earlier ones are followed.',
+      only(Number(context.settingsFault() !== null)),
+    ),
+    metric(
       'storage_state',
       'gauge',
       '1 for the state the storage is in.',

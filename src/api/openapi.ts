@@ -147,6 +147,11 @@ const SCHEMAS = {
       damaged: count,
     }),
     clock: record({ trusted: { type: 'boolean' } }),
+    settings: record({
+      state: { type: 'string', enum: ['ok', 'refused'] },
+      since: instant,
+      reason: orNull(text),
+    }),
     version: text,
     uptimeMs: count,
   }),

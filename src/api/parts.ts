@@ -36,6 +36,8 @@ export interface ApiParts {
   outcomes(): Outcomes;
   /** True unless the wall clock is known to be wrong (delivery.md, Clock). */
   clockTrusted(): boolean;
+  /** Why the settings found last are not followed, since when (wall clock); null where they are. */
+  settingsFault(): { readonly reason: string; readonly sinceMs: number } | null;
   /** Told of the octets of bodies that have been streamed, so that memory does not pile up. */
   readonly streamed?: (bytes: number) => void;
   /** How long clients may dally; limits.ts says it, tests shorten it. */

@@ -23,6 +23,7 @@ export function getState(exchange: Exchange, context: ApiContext): void {
     },
     storage: store.storage(),
     clock: { trusted: context.clockTrusted() },
+    settings: settingsView(context.settingsFault(), clock.wallMs() - uptimeMs),
     version,
     uptimeMs,
   });
@@ -49,6 +50,12 @@ function linkView(link: LinkState | null, startedMs: number): object {
     reason,
     history: history.map(({ sinceMs, ...rest }) => ({ ...rest, since: isoOf(sinceMs) })),
   };
+}
+
+/** Settings that can be used have been so since the start, as far as clients need to know. */
+function settingsView(fault: ReturnType<ApiContext['settingsFault']>, startedMs: number): object {
+  if (fault === null) return { state: 'ok', since: isoOf(startedMs), reason: null };
+  return { state: 'refused', since: isoOf(fault.sinceMs), reason: fault.reason };
 }
 
 function isoOf(wallMs: number): string {

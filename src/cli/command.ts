@@ -30,7 +30,9 @@ export interface Output {
 export interface Settings {
   /** Those with which it starts. */
   readonly env: Environment;
-  /** As they are now: an env file may have changed. Throws CommandError if it is of no use. */
+  /** Why the env file could not be read at the start; null where it could, or where there is none. */
+  readonly fault: string | null;
+  /** As they are now: an env file may have changed. Throws CommandError if it cannot be used. */
   reread(): Environment;
 }
 

@@ -15,7 +15,7 @@ const CREDENTIALS = '/run/credentials/fieldpost.service';
 
 /**
  * The settings of a service. One that systemd has started, which has read the service's own file for it, finds there
- * what has changed since; its user must be able to read it. Throws CommandError (78) for a file that is of no use.
+ * what has changed since; its user must be able to read it.
  */
 export function settingsFor(envFile: string | null, context: CommandContext): Settings {
   const read =
@@ -25,7 +25,14 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
         ? () => serviceFile(context)
         : () => ({});
   const isOpen = envFile !== null || !context.isUnit || mayRead(ENV_FILE, context);
-  const file: Environment = isOpen ? read() : {};
+  let fault: string | null = null;
+  let file: Environment = {};
+  try {
+    if (isOpen) file = read();
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    fault = error.message;
+  }
   // What is in the environment because of the file goes when it goes from there: systemd, and Node.js where it is not
   // kept from it, have read it before us.
   const others = Object.fromEntries(
@@ -33,6 +40,7 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
   );
   return {
     env: { ...context.env, ...file },
+    fault,
     reread() {
       if (isOpen) return { ...others, ...read() };
       throw new CommandError(

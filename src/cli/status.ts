@@ -27,6 +27,7 @@ interface DaemonState {
   };
   storage?: { state: string; reason: string | null; freeBytes: number | null; damaged: number };
   clock?: { trusted: boolean };
+  settings?: { state: string; since: string | null; reason: string | null };
   version?: string;
   uptimeMs?: number;
 }
@@ -71,6 +72,7 @@ function print(
     ...destinations(state),
     ...storage(state),
     ...clock(state),
+    ...settings(state),
   ];
   const heads = columns(lines.map(({ topic }) => [topic, '|']));
   lines.forEach(({ mood, words }, index) => {
@@ -168,4 +170,10 @@ function clock({ clock }: DaemonState): Line[] {
   return [
     { topic: 'clock', mood: 'uneasy', words: 'the time of day is not confirmed; dates shown may be wrong' },
   ];
+}
+
+function settings({ settings }: DaemonState): Line[] {
+  if (settings === undefined || settings.state === 'ok') return [];
+  const words = `${settings.state}${since(settings.since)}, earlier ones are followed${because(settings.reason)}`;
+  return [{ topic: 'settings', mood: 'bad', words }];
 }

@@ -4,11 +4,11 @@
  */
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
+import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
-import type { Log } from '../system/log.js';
+import type { Log, LogFields } from '../system/log.js';
 import { type Document, parseDocument } from './document.js';
 import { type Conditions, checkMayReplace, etagOf } from './etag.js';
-import { readSealed, writeSealed } from './sealed.js';
 
 /** A document, how often it was replaced, its JSON as it is sent, and its ETag. */
 export interface Stored {
@@ -32,9 +32,10 @@ export class Documents {
   static async open(disk: Disk, directory: string, log: Log): Promise<Documents> {
     const documents = new Documents(disk, directory);
     await disk.makeDirectory(directory);
+    const tell = (paths: LogFields) => log.error('cloud file damaged', paths);
     for (const name of await disk.list(directory)) {
       const id = FILE.exec(name)?.[1];
-      const found = id === undefined ? null : await readSealed(disk, join(directory, name), log);
+      const found = id === undefined ? null : await readSealed(disk, join(directory, name), tell);
       if (id !== undefined && found !== null) documents.#stored.set(id, read(keptOf(found)));
     }
     return documents;

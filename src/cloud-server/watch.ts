@@ -9,11 +9,11 @@
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
 import { CLOUD_DEVICES_MAX, CLOUD_GRACE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../limits.js';
+import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
-import type { Log } from '../system/log.js';
+import type { Log, LogFields } from '../system/log.js';
 import * as presence from './presence.js';
-import { readSealed, writeSealed } from './sealed.js';
 import type { Happening } from './texts.js';
 
 /** What a device looks like from outside. */
@@ -83,10 +83,8 @@ export class Watch {
   /** Reads what was known. For the time since then no device is blamed. */
   static async open(options: WatchOptions): Promise<Watch> {
     const watch = new Watch(options);
-    const found = (await readSealed(options.disk, watch.#path, options.log)) as Record<
-      string,
-      Written
-    > | null;
+    const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
+    const found = (await readSealed(options.disk, watch.#path, tell)) as Record<string, Written> | null;
     for (const [id, written] of Object.entries(found ?? {})) {
       if (!options.isKnown(id)) continue;
       watch.#devices.set(id, watch.#restore(written));

@@ -12,9 +12,11 @@ export class Findings {
   readonly problems: ConfigProblem[] = [];
   readonly warnings: string[] = [];
   readonly #env: Environment;
+  readonly #accepted: ReadonlySet<string>;
 
-  constructor(env: Environment) {
+  constructor(env: Environment, accepted: ReadonlySet<string>) {
     this.#env = env;
+    this.#accepted = accepted;
   }
 
   /** Records what is wrong with a setting, once: what follows from a bad value is no second problem. */
@@ -31,6 +33,10 @@ export class Findings {
 
   /** Records a key that is no setting. Its value is never shown: it may be a secret under a mistyped name. */
   unknown(key: string): void {
+    if (this.#accepted.has(key)) {
+      this.warnings.push(`${key} is not known to this version: a newer one has run with it`);
+      return;
+    }
     const meant = nearest(key, Object.keys(SETTINGS));
     const guess = meant === null ? '' : `; did you mean ${meant}?`;
     this.problems.push({ key, value: null, detail: `there is no such setting${guess}` });

@@ -3,20 +3,28 @@
  */
 import type { QueueCounts, StorageState } from '../store/store.js';
 
+/** Why the settings that were found last are not followed; `sinceMs` on the wall clock. */
+export interface SettingsFault {
+  readonly reason: string;
+  readonly sinceMs: number;
+}
+
 /** What the line is made of. */
 export interface Doing {
   readonly queue: QueueCounts;
   readonly relay: { readonly state: 'none' | 'unknown' | 'ok' | 'failing'; readonly reason: string | null };
   readonly link: { readonly state: string; readonly reason: string | null };
   readonly storage: Pick<StorageState, 'state' | 'reason'>;
+  readonly settings: SettingsFault | null;
 }
 
 const RELAY = { none: 'no relay', unknown: 'relay not tried yet', ok: 'relay ok', failing: 'relay failing' };
 
-/** The queue, the relay, the link, and the storage if it is in trouble; nothing that changes by the mere passing of time. */
-export function statusLine({ queue, relay, link, storage }: Doing): string {
+/** The queue, the relay, the link, and storage and settings if they are in trouble; nothing that changes by the mere passing of time. */
+export function statusLine({ queue, relay, link, storage, settings }: Doing): string {
   const waiting = queue.queued + queue.sending;
   const parts = [
+    settings === null ? '' : `settings refused (${settings.reason})`,
     `${waiting} queued${queue.held ? ' (on hold)' : ''}`,
     queue.deferred > 0 ? `${queue.deferred} deferred` : '',
     queue.failed > 0 ? `${queue.failed} failed` : '',

@@ -54,8 +54,9 @@ t.test('version', async (t) => {
 /** What the service is given: its settings now, and after `change`. */
 async function settingsOf(argv: readonly string[], world: World, change: () => void) {
   const seen: unknown[] = [];
-  const serve: World['serve'] = async (name, { env, reread }) => {
+  const serve: World['serve'] = async (name, { env, fault, reread }) => {
     seen.push(name, env);
+    if (fault !== null) seen.push(fault);
     change();
     try {
       seen.push(reread());
@@ -91,14 +92,20 @@ t.test('services are handed to main with the settings they asked for, to be read
   const gone = await settingsOf(['run'], { env, files, isUnit: true }, () => delete files[SERVICE_FILE]);
   t.strictSame(gone.seen[2], { A: '1' }, 'no file is an empty one');
   const broken = await settingsOf(['run'], { env, files: { [SERVICE_FILE]: 'x' }, isUnit: true }, after);
-  t.match(broken, { code: 78, seen: [], err: /fieldpost.env:1/ });
+  t.match(
+    broken.seen,
+    ['run', env, /fieldpost.env:1/],
+    'a file with a fault is told, and the service decides',
+  );
   files[SERVICE_FILE] = failure('EACCES', SERVICE_FILE);
   const closed = await settingsOf(['run'], { env, files, isUnit: true }, () => undefined);
   t.match(closed.seen, ['run', env, /may not read .* restart/]);
 });
 
 t.test('a bad env file ends any command with all its lines', async (t) => {
-  const { code, err } = await fieldpost(['run', '--env-file', '/f'], { files: { '/f': 'A\nB=1\nC D=1\n' } });
+  const { code, err } = await fieldpost(['check', '--env-file', '/f'], {
+    files: { '/f': 'A\nB=1\nC D=1\n' },
+  });
   t.equal(code, 78);
   t.match(err, /\/f:1: .*\n\/f:3: /);
   const missing = await fieldpost(['check', '--env-file', '/gone']);

@@ -93,6 +93,7 @@ t.test('the line of words', async (t) => {
     relay: { state: 'ok', reason: null },
     link: { state: 'disabled', reason: 'No cloud is configured (FIELDPOST_CLOUD)' },
     storage: { state: 'ok', reason: null },
+    settings: null,
   } as const;
   t.equal(statusLine(well), '3 queued, relay ok, cloud disabled');
   const ill = {
@@ -100,10 +101,11 @@ t.test('the line of words', async (t) => {
     relay: { state: 'failing', reason: 'r:25: no DNS' },
     link: { state: 'offline', reason: 'no network' },
     storage: { state: 'full', reason: 'no space' },
+    settings: { reason: 'X=1: no', sinceMs: 1 },
   } as const;
   t.equal(
     statusLine(ill),
-    '3 queued (on hold), 4 deferred, 5 failed, relay failing (r:25: no DNS), cloud offline (no network), storage full (no space)',
+    'settings refused (X=1: no), 3 queued (on hold), 4 deferred, 5 failed, relay failing (r:25: no DNS), cloud offline (no network), storage full (no space)',
   );
   const later = { ...well, queue: { ...queue, oldestAgeMs: 6, bytes: 10 } };
   t.equal(statusLine(later), statusLine(well), 'time alone changes nothing');

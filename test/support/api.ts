@@ -57,7 +57,16 @@ export interface CallOptions {
 
 export interface StartOptions
   extends Partial<
-    Pick<ApiParts, 'mailLimitBytes' | 'patience' | 'relayState' | 'linkState' | 'syncState' | 'clockTrusted'>
+    Pick<
+      ApiParts,
+      | 'mailLimitBytes'
+      | 'patience'
+      | 'relayState'
+      | 'linkState'
+      | 'syncState'
+      | 'clockTrusted'
+      | 'settingsFault'
+    >
   > {
   readonly settings?: Partial<ApiParts['settings']>;
   readonly listen?: ListenConfig;
@@ -104,6 +113,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
       attachments.reduce((sum, { size }) => sum + base64Octets(size), 0),
     outcomes: () => ({ sent: 3, deferred: 2, failed: 1, expired: 0 }),
     clockTrusted: options.clockTrusted ?? (() => true),
+    settingsFault: options.settingsFault ?? (() => null),
     ...(options.patience && { patience: options.patience }),
   };
   const api = createApi(parts);

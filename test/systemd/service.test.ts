@@ -174,10 +174,15 @@ async function reload(t: Test, it: Container): Promise<void> {
     /reloaded taken=FIELDPOST_LOG needsRestart=FIELDPOST_HISTORY/,
   );
   await setTo(it, `${RELAY}FIELDPOST_LOG=loud\n`);
-  await it.must('systemctl reload fieldpost.service');
+  t.not((await it.run('systemctl reload fieldpost.service')).status, 0, 'a reload with a fault fails');
   await it.until(
     'journalctl -b -q -o cat -u fieldpost.service',
     /reload refused reason=.*FIELDPOST_LOG=loud/,
+  );
+  await it.until('journalctl -b -q -o cat -t reload', /^FIELDPOST_LOG=loud: /m);
+  await it.until(
+    'systemctl show fieldpost.service -p ActiveState,StatusText',
+    /ActiveState=active\nStatusText=settings refused \(FIELDPOST_LOG=loud|StatusText=settings refused \(FIELDPOST_LOG=loud[\s\S]*ActiveState=active/,
   );
   await setTo(it, RELAY);
   await it.must('systemctl reload fieldpost.service');
@@ -224,6 +229,15 @@ async function powerCut(t: Test, it: Container): Promise<void> {
 
 async function badSetting(t: Test, it: Container): Promise<void> {
   await setTo(it, `${RELAY}FIELDPOST_MAX_QUEUE=many\n`);
+  await it.must('systemctl restart fieldpost.service');
+  await it.until(
+    'systemctl show fieldpost.service -p StatusText',
+    /settings refused \(FIELDPOST_MAX_QUEUE=many/,
+  );
+  await post(it);
+  await it.until('systemctl show fieldpost.service -p StatusText', / 0 queued, relay ok/);
+  // Where no good settings are kept, a fault ends the start.
+  await it.must(`rm ${STATE}/settings.json`);
   t.not((await it.run('systemctl restart fieldpost.service')).status, 0);
   t.match(
     await show(it, 'ActiveState', 'SubState', 'ExecMainStatus', 'NRestarts'),

@@ -1,0 +1,114 @@
+/**
+ * The last settings with which the daemon ran, kept in the state directory. A start goes on with them when the settings
+ * it finds cannot be used: nobody stands beside a device whose update brought a typing error. Used by main.ts.
+ *
+ * `settings.json` (store/sealed.ts) is `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given.
+ * Secrets that come from files or credentials are not in it.
+ */
+import { join } from 'node:path';
+import { type Environment, formatProblem, type ParsedConfig } from '../config.js';
+import { wordsOf } from '../errors.js';
+import { readSealed, writeSealed } from '../store/sealed.js';
+import type { Disk } from '../system/disk.js';
+import type { Log } from '../system/log.js';
+
+/** Settings that can be used, and what is wrong with those that cannot. */
+export type Chosen =
+  | { readonly parsed: Good; readonly env: Environment; readonly refused: string | null }
+  | { readonly problems: readonly string[] };
+
+type Good = Exclude<ParsedConfig, { problems: unknown }>;
+type Parse = (env: Environment, accepted: ReadonlySet<string>) => ParsedConfig;
+
+/** The kept settings of one state directory. */
+export class LastSettings {
+  readonly #disk: Disk;
+  readonly #log: Log;
+  readonly #path: string;
+  readonly #version: string;
+  #kept: Readonly<Record<string, string>> | null = null;
+
+  /** Reads what is kept; what cannot be read counts as nothing, and is logged. */
+  static async open(options: {
+    disk: Disk;
+    log: Log;
+    directory: string;
+    version: string;
+  }): Promise<LastSettings> {
+    const last = new LastSettings(options);
+    await last.#read();
+    return last;
+  }
+
+  private constructor(options: { disk: Disk; log: Log; directory: string; version: string }) {
+    this.#disk = options.disk;
+    this.#log = options.log;
+    this.#path = join(options.directory, 'settings.json');
+    this.#version = options.version;
+  }
+
+  /** The keys that this version, or another one before, has accepted. */
+  get accepted(): ReadonlySet<string> {
+    return new Set(Object.keys(this.#kept ?? {}));
+  }
+
+  /**
+   * The settings to start with: those of `env`, or the kept ones where `env` cannot be used and `mayFallBack`. `fault`
+   * is what keeps the env file from being read, or null.
+   */
+  choose(env: Environment, fault: string | null, parse: Parse, mayFallBack: boolean): Chosen {
+    const found = parse(env, this.accepted);
+    const problems = fault === null ? [] : [fault];
+    if ('problems' in found) problems.push(...found.problems.map(formatProblem));
+    else if (fault === null) return { parsed: found, env, refused: null };
+    if (!mayFallBack || this.#kept === null) return { problems };
+    const before = { ...withoutSettings(env), ...this.#kept };
+    const parsed = parse(before, this.accepted);
+    if (!('problems' in parsed)) return { parsed, env: before, refused: problems.join('; ') };
+    const words = parsed.problems.map(formatProblem).join('; ');
+    return { problems: [...problems, `the last good settings cannot be used either: ${words}`] };
+  }
+
+  /** Keeps `env`, with which the daemon runs now. What cannot be written is logged. */
+  async keep(env: Environment): Promise<void> {
+    const settings: Record<string, string> = {};
+    for (const [key, value] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)))
+      if (isSetting(key) && value !== undefined) settings[key] = value;
+    // A start writes nothing to the flash where nothing has changed.
+    if (JSON.stringify(settings) === JSON.stringify(this.#kept)) return;
+    try {
+      await writeSealed(this.#disk, this.#path, { version: this.#version, settings });
+      this.#kept = settings;
+    } catch (error) {
+      this.#log.warn('settings not kept', { path: this.#path, reason: wordsOf(error) });
+    }
+  }
+
+  async #read(): Promise<void> {
+    try {
+      const found = await readSealed(this.#disk, this.#path, ({ copy }) => {
+        this.#log.warn('settings not kept', { path: this.#path, reason: `the file is damaged: see ${copy}` });
+      });
+      this.#kept = settingsIn(found);
+    } catch (error) {
+      this.#log.warn('settings not kept', { path: this.#path, reason: wordsOf(error) });
+    }
+  }
+}
+
+function isSetting(key: string): boolean {
+  return key.startsWith('FIELDPOST_');
+}
+
+function withoutSettings(env: Environment): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([key]) => !isSetting(key)));
+}
+
+/** The settings in the file's document; null where it is not of that shape. */
+function settingsIn(document: unknown): Readonly<Record<string, string>> | null {
+  const { settings } = (document ?? {}) as { settings?: unknown };
+  if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) return null;
+  const entries = Object.entries(settings);
+  const isGood = entries.every(([key, value]) => isSetting(key) && typeof value === 'string');
+  return isGood ? (settings as Record<string, string>) : null;
+}

@@ -1,0 +1,92 @@
+import t from 'tap';
+import { type Environment, parseConfig } from '../../src/config.js';
+import { LastSettings } from '../../src/daemon/last-settings.js';
+import type { Disk } from '../../src/system/disk.js';
+import { systemDisk } from '../../src/system/disk.js';
+import type { LogFields } from '../../src/system/log.js';
+
+const parse = (env: Environment, accepted: ReadonlySet<string>) =>
+  parseConfig(env, () => '', { hostname: 'pump-3' }, accepted);
+
+/** The kept settings of `directory`, and what is logged about them. */
+async function open(directory: string, disk: Disk = systemDisk(), version = '1.0.0') {
+  const said: string[] = [];
+  const say = (event: string, fields?: LogFields) => void said.push(`${event}: ${fields?.reason}`);
+  const log = { debug: say, info: say, warn: say, error: say };
+  const last = await LastSettings.open({ disk, log, directory, version });
+  return { last, said };
+}
+
+t.test('settings that can be used are used, whatever is kept', async (t) => {
+  const directory = t.testdir();
+  const { last } = await open(directory);
+  await last.keep({ FIELDPOST_MAX_BATCH: '2' });
+  const env = { FIELDPOST_MAX_BATCH: '3', PATH: '/bin' };
+  t.match(last.choose(env, null, parse, true), { parsed: { config: { maxBatch: 3 } }, env, refused: null });
+});
+
+t.test('a fault has the kept settings used, with all else as it is now', async (t) => {
+  const directory = t.testdir();
+  await (await open(directory)).last.keep({ FIELDPOST_MAX_BATCH: '2', PATH: '/old' });
+  const { last } = await open(directory);
+  const env = { FIELDPOST_MAX_BATCH: 'many', FIELDPOST_LOG: 'debug', PATH: '/bin' };
+  t.match(last.choose(env, null, parse, true), {
+    parsed: { config: { maxBatch: 2, logLevel: 'info' } },
+    env: { FIELDPOST_MAX_BATCH: '2', PATH: '/bin' },
+    refused: /FIELDPOST_MAX_BATCH=many/,
+  });
+  t.match(last.choose({}, 'the file cannot be read', parse, true), { refused: 'the file cannot be read' });
+  t.match(last.choose(env, null, parse, false), { problems: [/many/] }, 'not where somebody can mend it');
+});
+
+t.test('without kept settings, or with bad ones, all problems are told', async (t) => {
+  const directory = t.testdir();
+  const { last } = await open(directory);
+  const env = { FIELDPOST_MAX_BATCH: 'many' };
+  t.match(last.choose(env, null, parse, true), { problems: { length: 1 } });
+  await last.keep({ FIELDPOST_HISTORY: 'long' });
+  t.match(last.choose(env, 'f', parse, true), { problems: ['f', /many/, /either: FIELDPOST_HISTORY=long/] });
+});
+
+t.test('a key that a newer version has accepted warns, any other unknown one is a fault', async (t) => {
+  const { last } = await open(t.testdir());
+  await last.keep({ FIELDPOST_OF_TOMORROW: '1' });
+  t.match(last.choose({ FIELDPOST_OF_TOMORROW: '2' }, null, parse, true), {
+    parsed: { warnings: [/FIELDPOST_OF_TOMORROW is not known to this version/] },
+    refused: null,
+  });
+  t.match(last.choose({ FIELDPOST_RELAI: '2' }, null, parse, false), { problems: [/RELAI/] });
+});
+
+t.test('what is not new is not written', async (t) => {
+  const disk = systemDisk();
+  let opened = 0;
+  const counting: Disk = {
+    ...disk,
+    open(path, how) {
+      if (how === 'create') opened++;
+      return disk.open(path, how);
+    },
+  };
+  const directory = t.testdir();
+  const { last } = await open(directory, counting);
+  await last.keep({ FIELDPOST_LOG: 'debug', FIELDPOST_HISTORY: '1' });
+  await last.keep({ FIELDPOST_HISTORY: '1', HOME: '/', FIELDPOST_LOG: 'debug' });
+  await (await open(directory, counting)).last.keep({ FIELDPOST_HISTORY: '1', FIELDPOST_LOG: 'debug' });
+  t.equal(opened, 1);
+});
+
+t.test(
+  'a disk that refuses, and a file that is damaged or a directory, are told and stop nothing',
+  async (t) => {
+    const full: Disk = { ...systemDisk(), open: () => Promise.reject(new Error('ENOSPC')) };
+    const { last, said } = await open(t.testdir(), full);
+    await last.keep({ FIELDPOST_LOG: 'debug' });
+    t.strictSame(said, ['settings not kept: ENOSPC']);
+    for (const content of ['', 'x', '00000000 {}\n', {}] as const) {
+      const { last, said } = await open(t.testdir({ 'settings.json': content }));
+      t.match(said, [/settings not kept: /], JSON.stringify(content));
+      t.match(last.choose({ FIELDPOST_HISTORY: 'x' }, null, parse, true), { problems: { length: 1 } });
+    }
+  },
+);
