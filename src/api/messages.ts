@@ -36,8 +36,13 @@ export function get(exchange: Exchange, context: ApiContext): void {
 }
 
 /** `DELETE /api/internal/messages/{id}` */
-export async function cancel(exchange: Exchange, { store }: ApiContext): Promise<void> {
-  await store.cancel(exchange.id);
+export async function cancel(exchange: Exchange, { store, nudge }: ApiContext): Promise<void> {
+  try {
+    await store.cancel(exchange.id);
+  } finally {
+    // Delivery has passed it over meanwhile. If it is not cancelled after all, it is to be sent.
+    nudge();
+  }
   exchange.nothing();
 }
 

@@ -48,23 +48,33 @@ export class Agenda {
     this.#deferred.review();
   }
 
-  /** How many messages can be picked now; about as many as that, for ones cancelled since still count. */
+  /** How many messages can be claimed now; about as many as that, for ones cancelled since still count. */
   ready(): number {
     const nowMs = this.#clock.bootMs();
-    return this.#fresh.ready(nowMs) + this.#deferred.ready(nowMs) + this.#behind.size;
+    const behind = this.#firstBehind()[0] === null ? 0 : this.#behind.size;
+    return this.#fresh.ready(nowMs) + this.#deferred.ready(nowMs) + behind;
   }
 
-  /** On the boot's clock, when there may be something to pick if there is nothing now; Infinity: not by itself. */
+  /** On the boot's clock, when there may be something to claim if there is nothing now; Infinity: not by itself. */
   get nextMs(): number {
     return Math.min(this.#fresh.nextMs, this.#deferred.nextMs);
   }
 
   /**
-   * The message to send next, or null. It is off the agenda until it is put back, put behind or deferred. A probe
-   * never takes a message that went behind while there is another; otherwise its turn comes after those that
-   * were waiting when it went there.
+   * Claims the message to send next; null if there is none. It is off the agenda until it is put back, put behind or
+   * deferred. A probe never takes a message that went behind while there is another; otherwise its turn comes after
+   * those that were waiting when it went there.
    */
-  pick(probe: boolean): Message | null {
+  claim(probe: boolean): Message | null {
+    for (;;) {
+      const message = this.#pick(probe);
+      const claimed = message && this.#store.claim(message.id);
+      // What is being cancelled cannot be claimed. If that fails a review finds it again.
+      if (claimed || message === null) return claimed;
+    }
+  }
+
+  #pick(probe: boolean): Message | null {
     const [back, sinceMs] = this.#firstBehind();
     const ripeMaxMs = back === null || probe ? Number.POSITIVE_INFINITY : sinceMs;
     for (const lane of this.#freshFirst ? [this.#fresh, this.#deferred] : [this.#deferred, this.#fresh]) {
@@ -78,7 +88,7 @@ export class Agenda {
     return back;
   }
 
-  /** It was picked and not offered: it is the next of its lane again. */
+  /** It was claimed, given back and not offered: it is the next of its lane again. */
   putBack(message: Message): void {
     (message.status === 'deferred' ? this.#deferred : this.#fresh).unshift(message.id);
   }

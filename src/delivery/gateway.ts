@@ -137,7 +137,10 @@ export class Gateway {
     if (this.#working !== null || !this.#mayWork) return;
     const { clock } = this.#options;
     if (clock.bootMs() >= this.#expiryMs || (this.#maySend && this.#agenda.ready() > 0)) {
-      this.#working = this.#work();
+      this.#working = this.#work().finally(() => {
+        this.#working = null;
+        this.#pump();
+      });
       return;
     }
     const nextMs = Math.min(this.#expiryMs, this.#nextSendMs);
@@ -158,13 +161,11 @@ export class Gateway {
   async #work(): Promise<void> {
     if (this.#options.clock.bootMs() >= this.#expiryMs) await this.#expireAll();
     while (this.#maySend) {
-      const message = this.#agenda.pick(this.#failures > 0);
+      const message = this.#agenda.claim(this.#failures > 0);
       if (message === null) break;
       if (this.#leftMs(message) <= 0) await this.#expire(message);
       else await this.#offer(message);
     }
-    this.#working = null;
-    this.#pump();
   }
 
   /** How much longer the message may live; it ages all the time. */
@@ -192,20 +193,19 @@ export class Gateway {
         return;
       }
       // Somebody may have cancelled it meanwhile.
-      if (message.status === 'queued' || message.status === 'deferred') await this.#expire(message);
+      if (store.claim(message.id, 'expire')) await this.#expire(message);
     }
   }
 
+  /** A message that is claimed. */
   async #expire(message: Message): Promise<void> {
-    this.#options.store.take(message.id);
     await this.#conclude(message, { kind: 'expired', reply: message.lastReply ?? NEVER_OFFERED });
   }
 
-  /** Q3: offers one message, and acts on what comes of it. */
+  /** Q3: offers one message that is claimed, and acts on what comes of it. */
   async #offer(message: Message): Promise<void> {
     const { store, send } = this.#options;
     const { id, destination } = message;
-    store.take(id);
     let content: ShortContent;
     try {
       content = (await store.content(message)) as ShortContent;

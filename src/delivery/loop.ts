@@ -215,12 +215,11 @@ export class Delivery {
     await recorded;
   }
 
-  /** Takes the next message that can be read; null if there is none, or none may be taken. */
+  /** Claims the next message that can be read; null if there is none, or none may be sent. */
   async #load({ name: relay }: RelayHealth, isProbe: boolean): Promise<Load | null> {
     while (this.#mayTake()) {
-      const message = this.#agenda.pick(isProbe);
+      const message = this.#agenda.claim(isProbe);
       if (message === null) break;
-      this.#store.take(message.id);
       // There may be work for the other lines, which counted on us to take it.
       this.#pump();
       const load = await this.#courier.load(message);

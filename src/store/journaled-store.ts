@@ -52,7 +52,7 @@ class JournaledStore implements Store {
   readonly #chronicle: Chronicle;
   readonly #budget: Budget;
   readonly #acceptance: Acceptance;
-  /** Being cancelled just now: not to be sent meanwhile. */
+  /** Being cancelled: the record is on its way to the disk, so nobody may send them. */
   readonly #leaving = new Set<string>();
   #sending = 0;
   #stopping = false;
@@ -190,22 +190,23 @@ class JournaledStore implements Store {
     }
   }
 
-  take(id: string): void {
-    const message = this.#find(id);
-    assert(message.status === 'queued' || message.status === 'deferred', 'only a waiting message is taken');
-    assert(!this.#leaving.has(id), 'a message being cancelled is not taken');
+  claim(id: string, purpose: 'send' | 'expire' = 'send'): Message | null {
+    const message = this.#state.messages.get(id);
+    if (message?.status !== 'queued' && message?.status !== 'deferred') return null;
+    if (this.#leaving.has(id) || (this.held && purpose === 'send')) return null;
     message.status = 'sending';
     this.#sending++;
+    return message;
   }
 
   giveBack(id: string): void {
-    const message = this.#taken(id);
+    const message = this.#claimed(id);
     message.status = restingStatus(this.#state, id);
     this.#sending--;
   }
 
   async settle(id: string, verdict: Verdict): Promise<void> {
-    const message = this.#taken(id);
+    const message = this.#claimed(id);
     // Q4: written at once, so that a killed process does not send twice; synced within a second.
     await this.#chronicle.record([this.#eventOf(message, verdict)], [], 'written');
     this.#sending--;
@@ -268,9 +269,9 @@ class JournaledStore implements Store {
     return message;
   }
 
-  #taken(id: string): Message {
+  #claimed(id: string): Message {
     const message = this.#find(id);
-    assert(message.status === 'sending', 'only a taken message comes back');
+    assert(message.status === 'sending', 'only a claimed message comes back');
     return message;
   }
 }

@@ -117,11 +117,15 @@ export interface Store {
   queued(): Iterable<Message>;
   /** Messages with status `deferred` or, while being sent, `sending`; in the order of their deferral. */
   deferred(): Iterable<Message>;
-  /** Marks a queued or deferred message as `sending` (Q3, only in memory) and keeps its content from being moved. */
-  take(id: string): void;
-  /** Ends a take with nothing charged and nothing written: the message is as it was before. */
+  /**
+   * The only way to get a message for sending. Marks it as `sending` (Q3, only in memory) and gives it; null if it is
+   * unknown, final, claimed already or being cancelled, or if the queue is on hold. To `expire` a message sends
+   * nothing, so that is possible on hold as well.
+   */
+  claim(id: string, purpose?: 'send' | 'expire'): Message | null;
+  /** Ends a claim with nothing charged and nothing written: the message is as it was before. */
   giveBack(id: string): void;
-  /** Ends a take with an outcome (Q4…Q6): resolves when it is written, which is before it is synced. Rejects with storage-failed/storage-full if it cannot be written. */
+  /** Ends a claim with an outcome (Q4…Q6): resolves when it is written, which is before it is synced. Rejects with storage-failed/storage-full if it cannot be written. */
   settle(id: string, verdict: Verdict): Promise<void>;
   /** Reads the content back. Throws storage-damaged if it is not what was accepted. */
   content(message: Message): Promise<Content>;

@@ -193,7 +193,7 @@ test('what became of a message', async (t) => {
     nextAttemptAt: null,
     attachments: [],
   });
-  api.store.take(first);
+  api.store.claim(first);
   await api.store.settle(first, { kind: 'deferred', reply: '450 later', delayMs: 90_000 });
   await api.clock.advance(30_000);
   // The wall leaps a year ahead: the attempt is still a minute away.
@@ -214,7 +214,7 @@ test('what became of a message', async (t) => {
   if (message) message.due = { boot: 'another0', bootMs: 1e9 };
   const rebooted = await api.call('GET', `${MESSAGES}/${first}`);
   t.equal(rebooted.json.nextAttemptAt, '2027-11-20T09:02:00.000Z', 'another boot is now');
-  api.store.take(second);
+  api.store.claim(second);
   await api.store.settle(second, { kind: 'sent', reply: '250 ok' });
   t.match((await api.call('GET', `${MESSAGES}/${second}`)).json, {
     status: 'sent',
@@ -227,11 +227,13 @@ test('what became of a message', async (t) => {
 test('cancel and retry', async (t) => {
   await using api = await startApi();
   const [queued = '', sending = '', failed = ''] = await postSome(api, 3);
-  api.store.take(sending);
-  api.store.take(failed);
+  api.store.claim(sending);
+  api.store.claim(failed);
   await api.store.settle(failed, { kind: 'failed', reply: '550 no' });
+  api.nudges = 0;
   const cancelled = await api.call('DELETE', `${MESSAGES}/${queued}`);
   t.equal(cancelled.status, 204);
+  t.equal(api.nudges, 1, 'delivery has passed it over, and looks again');
   t.equal(cancelled.body, '');
   t.notOk('content-length' in cancelled.headers, 'RFC 9110 §8.6');
   t.equal(api.store.get(queued)?.status, 'cancelled');
@@ -250,7 +252,7 @@ test('cancel and retry', async (t) => {
 test('hold, release, flush', async (t) => {
   await using api = await startApi();
   const [id = ''] = await postSome(api, 1);
-  api.store.take(id);
+  api.store.claim(id);
   await api.store.settle(id, { kind: 'deferred', reply: '450', delayMs: 90_000 });
   const held = await api.call('POST', '/api/internal/queue/hold');
   t.equal(held.status, 202);

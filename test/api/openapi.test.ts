@@ -129,7 +129,7 @@ test('what is answered is what the document says', async (t) => {
   api.store.failure = new TypeError('bug') as FieldpostError;
   await post([EMAIL]);
   api.store.failure = null;
-  api.store.take(first);
+  api.store.claim(first);
   await api.store.settle(first, { kind: 'deferred', reply: '450', delayMs: 1000 });
   for (const path of ['/api/internal/state', '/healthz', '/metrics', '/openapi.json', MESSAGES])
     await call('GET', path);

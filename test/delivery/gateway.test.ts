@@ -92,7 +92,7 @@ t.test('while the link is not online nothing is attempted or charged; online it 
   const [id] = await made.post();
   await made.clock.advance(12 * HOUR_MS);
   t.same(made.offered, []);
-  t.same(made.store.taken, []);
+  t.same(made.store.claimed, []);
   t.match(made.store.get(id), { status: 'queued', attempts: 0 });
   t.ok(made.clock.fired <= 12, `${made.clock.fired} timers in 12 hours`);
   made.isOnline = true;
@@ -257,6 +257,59 @@ t.test('on hold nothing is offered', async (t) => {
   made.gateway.wake();
   await made.clock.advance(0);
   t.equal(made.status(id), 'sent');
+});
+
+t.test('whatever is cancelled, and when, the next message goes', async (t) => {
+  const held = bench();
+  held.gateway.start();
+  await held.store.hold();
+  const [first] = await held.post();
+  t.equal(held.gateway.reason, null, 'the state is asked for, so the agenda has looked');
+  await held.store.cancel(first);
+  await held.store.release();
+  held.gateway.wake();
+  const [second] = await held.post();
+  await held.clock.advance(0);
+  t.equal(held.status(second), 'sent', 'cancelled on hold');
+
+  const behind = bench();
+  behind.answer = async () => LATER;
+  behind.gateway.start();
+  const [poison] = await behind.post();
+  await behind.clock.advance(0);
+  t.same(behind.offered, [poison]);
+  await behind.store.cancel(poison);
+  t.equal(behind.gateway.reason, null, 'nothing waits');
+  await behind.clock.advance(MINUTE_MS);
+  behind.answer = async () => TAKEN;
+  const [next] = await behind.post();
+  await behind.clock.advance(MINUTE_MS);
+  t.equal(behind.status(next), 'sent', 'cancelled while it was put behind');
+
+  const leaving = bench();
+  leaving.isOnline = false;
+  leaving.gateway.start();
+  const [one, two] = (await leaving.post(2, 3)) as [string, string];
+  let end: () => void = () => undefined;
+  leaving.store.onCancel = () => new Promise((done) => (end = done));
+  const cancelling = leaving.store.cancel(one);
+  leaving.isOnline = true;
+  leaving.gateway.wake();
+  await leaving.clock.advance(0);
+  t.same([leaving.status(one), leaving.status(two)], ['queued', 'sent'], 'while it is cancelled');
+  end();
+  await cancelling;
+  await leaving.clock.advance(HOUR_MS);
+  t.same([leaving.status(one), leaving.offered], ['cancelled', [two]]);
+});
+
+t.test('on hold what is too old expires all the same', async (t) => {
+  const made = bench();
+  made.gateway.start();
+  await made.store.hold();
+  const [id] = await made.post(1, 3);
+  await made.clock.advance(HOUR_MS);
+  t.equal(made.status(id), 'expired');
 });
 
 t.test('content that cannot be read fails, and the next goes', async (t) => {

@@ -160,7 +160,7 @@ t.test(
     const expected = (7 * DAY_MS) / (2.5 * MINUTE_MS);
     t.ok(clock.fired < 1.2 * expected, `${clock.fired} timers in a week`);
     t.equal(relays.opened.length, clock.fired + 1, 'each timer is one try');
-    t.equal(store.taken.length, 0, 'a message is not taken before there is a connection');
+    t.equal(store.claimed.length, 0, 'a message is not claimed before there is a connection');
     t.same(new Set(ids.map((id) => store.get(id)?.attempts)), new Set([0]));
     t.same(events(), ['relay failing'], 'one line for one change');
     relays.onOpen = () => null;
@@ -354,7 +354,7 @@ t.test(
     // The store refuses a message that is being sent; here every one has come to its end.
     t.same(new Set(ids.map(status)), new Set(['sent']));
     t.equal(relays.mostAtOnce, 4);
-    t.ok(store.taken.length > 300, 'the relay did say no');
+    t.ok(store.claimed.length > 300, 'the relay did say no');
     t.equal(relays.open, 0);
     t.equal(clock.pending, 0);
   },
@@ -430,6 +430,26 @@ t.test('what is cancelled while we connect is not sent, and nothing spins', asyn
   delivery.start();
   await clock.advance(HOUR_MS);
   t.same([status(id), relays.offered, relays.opened.length, clock.pending], ['cancelled', [], 1, 0]);
+});
+
+t.test('a message is passed over while it is cancelled, and sent if that fails', async (t) => {
+  const { clock, store, delivery, post, status } = bench();
+  const [a = '', b = '', c = ''] = await post(3);
+  let refuse: (error: Error) => void = () => undefined;
+  store.onCancel = () => new Promise((_, reject) => (refuse = reject));
+  // The agenda knows all three by the time that one of them is cancelled.
+  await store.hold();
+  delivery.start();
+  const cancelling = store.cancel(b);
+  await store.release();
+  delivery.nudge();
+  await clock.advance(0);
+  t.same([a, b, c].map(status), ['sent', 'queued', 'sent']);
+  refuse(new Error('the disk is gone'));
+  await t.rejects(cancelling);
+  delivery.nudge();
+  await clock.advance(0);
+  t.equal(status(b), 'sent');
 });
 
 t.test('a stop lets the message under way end and begins no other', async (t) => {

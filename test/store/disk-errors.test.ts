@@ -129,7 +129,7 @@ t.test('a full disk refuses with 507, keeps outcomes, and recovers by itself', a
   const refused = await fill(store);
   t.equal(refused, 'storage-full');
   const [id] = ids as [string];
-  store.take(id);
+  store.claim(id);
   await store.settle(id, { kind: 'sent', reply: '250' });
   t.equal(store.get(id)?.status, 'sent', 'what was delivered is recorded');
   const count = store.counts().queued;

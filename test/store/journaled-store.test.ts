@@ -17,7 +17,7 @@ async function acceptOne(store: Store, name: string, bytes?: number): Promise<st
 }
 
 async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'expired'): Promise<void> {
-  store.take(id);
+  store.claim(id);
   await store.settle(id, { kind, reply: `${kind} it is` });
 }
 
@@ -162,12 +162,32 @@ t.test('texts kept only for a possible retry give way to new messages', async (t
   }
 });
 
+t.test('only what waits, and is not being cancelled, can be claimed; on hold nothing is', async (t) => {
+  const { store } = await openOn(newDisk());
+  const [a, b] = [await acceptOne(store, 'a'), await acceptOne(store, 'b')];
+  t.equal(store.claim('nobody'), null);
+  t.equal(store.claim(a)?.id, a);
+  t.equal(store.claim(a), null, 'claimed already');
+  store.giveBack(a);
+  const cancelling = store.cancel(a);
+  t.equal(store.claim(a), null, 'being cancelled');
+  t.equal(store.claim(a, 'expire'), null);
+  await cancelling;
+  t.equal(store.claim(a), null, 'final');
+  await store.hold();
+  t.equal(store.claim(b), null, 'on hold');
+  t.equal(store.claim(b, 'expire')?.id, b, 'what expires is not sent');
+  store.giveBack(b);
+  await store.release();
+  t.equal(store.claim(b)?.id, b);
+});
+
 t.test('cancel, retry, flush, hold', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   const a = await acceptOne(store, 'a');
   const b = await acceptOne(store, 'b');
-  store.take(a);
+  store.claim(a);
   await t.rejects(store.cancel(a), { code: 'conflict' }, 'not while it is being sent');
   store.giveBack(a);
   t.equal(store.get(a)?.status, 'queued');
@@ -184,11 +204,11 @@ t.test('cancel, retry, flush, hold', async (t) => {
   await t.rejects(store.cancel('nobody'), { code: 'not-found' });
   await t.rejects(store.retry('nobody'), { code: 'not-found' });
 
-  store.take(b);
+  store.claim(b);
   await store.settle(b, { kind: 'deferred', reply: '451 later', delayMs: 60_000 });
   t.match(store.get(b), { status: 'deferred', attempts: 1, lastReply: '451 later' });
   t.equal(store.get(b)?.due?.bootMs, clock.bootMs() + 60_000);
-  store.take(b);
+  store.claim(b);
   t.equal(store.get(b)?.status, 'sending');
   store.giveBack(b);
   t.equal(store.get(b)?.status, 'deferred', 'as it was before');
@@ -269,11 +289,11 @@ t.test('counts', async (t) => {
   for (let i = 0; i < 6; i++) ids.push(await acceptOne(store, `m${i}`));
   const [a, b, c, d] = ids as [string, string, string, string];
   await settleAs(store, a, 'failed');
-  store.take(b);
-  store.take(c);
+  store.claim(b);
+  store.claim(c);
   await store.settle(c, { kind: 'deferred', reply: '451', delayMs: 1 });
-  store.take(c);
-  store.take(d);
+  store.claim(c);
+  store.claim(d);
   await store.settle(d, { kind: 'deferred', reply: '451', delayMs: 1 });
   await clock.advance(5000);
   t.match(store.counts(), { queued: 2, sending: 2, deferred: 1, failed: 1, oldestAgeMs: 5000, held: false });

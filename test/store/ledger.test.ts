@@ -75,7 +75,7 @@ t.test('a checkpoint lets go of nothing for an outcome that is not synced yet', 
   const draft = draftTo('a', SEGMENT_BYTES);
   const accept = async () => (await store.accept([draft], null)).ids[0] as string;
   const send = async (id: string) => {
-    store.take(id);
+    store.claim(id);
     await store.settle(id, SENT);
   };
   const id = await accept();
@@ -127,7 +127,7 @@ t.test('a small budget is not used up by what is done with', async (t) => {
   const { store } = await openOn(disk, 1, { budget: { ...ROOMY, maxSpoolBytes: 11 * MIB } });
   for (let i = 0; i < 100; i++) {
     const { ids } = await store.accept([draftTo(`stays${i}`), draftTo(`goes${i}`, 500_000)], null);
-    store.take(ids[1] as string);
+    store.claim(ids[1] as string);
     await store.settle(ids[1] as string, SENT);
     await settled();
   }
@@ -155,7 +155,7 @@ t.test('after a lost journal what is accepted is kept', async (t) => {
     const { store } = await openOn(disk);
     const { ids } = await store.accept([draftTo('a')], null);
     if (had === 0) {
-      store.take(ids[0] as string);
+      store.claim(ids[0] as string);
       await store.settle(ids[0] as string, SENT);
     }
     await store.close();
@@ -233,7 +233,7 @@ t.test('on a full disk', async (t) => {
     disk.capacityBytes = 2 * MIB;
     const size = 100_000;
     while (await store.accept([draftTo('more', size)], null).catch(() => null));
-    store.take(id);
+    store.claim(id);
     const refused = t.rejects(store.accept([draftTo('toomuch', size)], null), { code: 'storage-full' });
     await store.settle(id, SENT);
     await refused;
@@ -260,7 +260,7 @@ t.test('on a full disk', async (t) => {
     // One message of each segment stays, and more and more is held back with it.
     while (!full) {
       const { ids } = await store.accept([draftTo('stays', 250_000), draftTo('goes', 300_000)], null);
-      store.take(ids[1] as string);
+      store.claim(ids[1] as string);
       await store.settle(ids[1] as string, SENT);
       seen.length = 0;
       await settled();
@@ -281,7 +281,7 @@ t.test('on a full disk', async (t) => {
       await settled();
     }
     for (const id of ids) {
-      store.take(id);
+      store.claim(id);
       await store.settle(id, SENT);
     }
     let tries = 0;
@@ -349,7 +349,7 @@ t.test('a snapshot whose rename says that it failed does not stop all later ones
     kind === 'rename' && path.includes('store.json') && ++renames === 2 ? 'error-after:EIO' : 'ok';
   for (let i = 0; i < 40; i++) {
     const { ids } = await store.accept([draftTo(`m${i}`, 500_000)], null);
-    store.take(ids[0] as string);
+    store.claim(ids[0] as string);
     await store.settle(ids[0] as string, SENT);
     await settled();
   }
@@ -382,7 +382,7 @@ t.test(
     const { store, clock } = await openOn(disk);
     const { ids } = await store.accept([draftTo('a')], null);
     const [id] = ids as [string];
-    store.take(id);
+    store.claim(id);
     // In one write, of which nothing behind it says that it was synced.
     await Promise.all([
       store.accept([draftTo('b')], null),
@@ -394,7 +394,7 @@ t.test(
     after.onOperation = (_n, { kind }) => (failing && kind === 'sync' ? 'error:EIO' : 'ok');
     const { store: again, clock: later } = await openOn(after, 2);
     t.equal(again.storage().state, 'failed');
-    again.take(id);
+    again.claim(id);
     failing = false;
     await later.advance(STORAGE_RETRY_MS);
     t.equal(again.storage().state, 'ok');
@@ -413,7 +413,7 @@ t.test('a segment whose rename says that it failed costs no request', async (t) 
   };
   for (let i = 0; i < 40; i++) {
     const { ids } = await store.accept([draftTo(`m${i}`, 400_000)], null);
-    store.take(ids[0] as string);
+    store.claim(ids[0] as string);
     await store.settle(ids[0] as string, SENT);
     await settled();
   }

@@ -47,7 +47,7 @@ async function begin(store: Store): Promise<void> {
 }
 
 async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'expired'): Promise<void> {
-  store.take(id);
+  store.claim(id);
   await store.settle(id, { kind, reply: kind });
 }
 

@@ -131,7 +131,7 @@ export class Bookkeeper {
   async settle(store: Store, name: string, verdict: Verdict): Promise<void> {
     const entry = this.#entry(name);
     const before = [...entry.may];
-    store.take(this.idOf(name));
+    store.claim(this.idOf(name));
     entry.may = new Set([...before.filter((it) => it !== verdict.kind), verdict.kind]);
     await store.settle(this.idOf(name), verdict).catch((error) => {
       onlyStorage(error);

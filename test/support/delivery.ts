@@ -43,20 +43,19 @@ export const CONFIG: DeliveryOptions['config'] = {
   maxAgeMs: { 1: 5 * DAY_MS, 2: DAY_MS, 3: HOUR_MS, 4: DAY_MS },
 };
 
-/** The memory store, which also tells what delivery does with it, and tolerates no message taken twice. */
+/** The memory store, which also tells what delivery does with it, and tolerates no message claimed twice. */
 export class WatchedStore extends MemoryStore {
-  /** Every take, in order. */
-  readonly taken: string[] = [];
+  /** Every claim, in order. */
+  readonly claimed: string[] = [];
   /** Messages handed out by queued() and deferred(). */
   walked = 0;
   /** By id: what reading the content throws. */
   readonly contentErrors = new Map<string, Error>();
 
-  override take(id: string): void {
-    const status = this.get(id)?.status;
-    if (status !== 'queued' && status !== 'deferred') throw new Error(`${id} was taken while ${status}`);
-    this.taken.push(id);
-    super.take(id);
+  override claim(id: string, purpose?: 'send' | 'expire'): Message | null {
+    const message = super.claim(id, purpose);
+    if (message) this.claimed.push(id);
+    return message;
   }
 
   override async content(message: Message) {

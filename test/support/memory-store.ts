@@ -38,6 +38,9 @@ export class MemoryStore implements Store {
   failure: FieldpostError | null = null;
   storageState: StorageState = { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 };
   held = false;
+  /** Called while a message is being cancelled: a test makes the disk slow, or refuse. */
+  onCancel: (id: string) => Promise<void> = async () => undefined;
+  readonly #leaving = new Set<string>();
   readonly book = memoryBook(() => this.#mayFail());
   readonly #clock: Clock;
   readonly #messages = new Map<string, Message>();
@@ -50,8 +53,8 @@ export class MemoryStore implements Store {
   uploads = 0;
   #fileIds = 0;
   readonly #deferrals = new Set<string>();
-  /** What a message was before it was taken. */
-  readonly #taken = new Map<string, Status>();
+  /** What a message was before it was claimed. */
+  readonly #claimed = new Map<string, Status>();
   readonly #keys = new Map<string, { hash: string; ids: readonly string[] | null }>();
   #stalled: Promise<void> | null = null;
   #filesWait: (() => Promise<void>) | null = null;
@@ -175,10 +178,16 @@ export class MemoryStore implements Store {
   async cancel(id: string): Promise<void> {
     this.#mayFail();
     const message = this.#known(id);
-    if (message.status === 'sending' || isFinal(message.status)) {
+    if (message.status === 'sending' || isFinal(message.status) || this.#leaving.has(id)) {
       throw new FieldpostError('conflict', `The message is ${message.status}`);
     }
-    this.#end(message, 'cancelled');
+    this.#leaving.add(id);
+    try {
+      await this.onCancel(id);
+      this.#end(message, 'cancelled');
+    } finally {
+      this.#leaving.delete(id);
+    }
   }
 
   async retry(id: string): Promise<void> {
@@ -226,29 +235,32 @@ export class MemoryStore implements Store {
   *queued(): Iterable<Message> {
     for (const message of this.#messages.values()) {
       const isOpen = message.status === 'queued' || message.status === 'sending';
-      if (isOpen && !this.#deferrals.has(message.id)) yield message;
+      if (isOpen && !this.#leaving.has(message.id) && !this.#deferrals.has(message.id)) yield message;
     }
   }
 
   *deferred(): Iterable<Message> {
-    for (const id of this.#deferrals) yield this.#known(id);
+    for (const id of this.#deferrals) if (!this.#leaving.has(id)) yield this.#known(id);
   }
 
-  take(id: string): void {
-    const message = this.#known(id);
-    this.#taken.set(id, message.status);
+  claim(id: string, purpose: 'send' | 'expire' = 'send'): Message | null {
+    const message = this.#messages.get(id);
+    if (message?.status !== 'queued' && message?.status !== 'deferred') return null;
+    if (this.#leaving.has(id) || (this.held && purpose === 'send')) return null;
+    this.#claimed.set(id, message.status);
     message.status = 'sending';
+    return message;
   }
 
   giveBack(id: string): void {
-    this.#known(id).status = this.#taken.get(id) as Status;
-    this.#taken.delete(id);
+    this.#known(id).status = this.#claimed.get(id) as Status;
+    this.#claimed.delete(id);
   }
 
   async settle(id: string, verdict: Verdict): Promise<void> {
     this.#mayFail();
     const message = this.#known(id);
-    this.#taken.delete(id);
+    this.#claimed.delete(id);
     message.lastReply = verdict.reply;
     message.attempts++;
     if (verdict.kind !== 'deferred') return this.#end(message, verdict.kind);
