@@ -11,9 +11,9 @@ import { createHttp } from '../api/http.js';
 import type { Config, ListenConfig } from '../config.js';
 import { createDelivery, inOrder, nameOf, type System } from '../daemon.js';
 import { Gateway } from '../delivery/gateway.js';
-import { systemCodeOf } from '../errors.js';
 import { CLOUD_KEYS_AGE_MS, KEYS_HELD_MAX, STOP_REQUESTS_MS } from '../limits.js';
 import { openStore } from '../store/journaled-store.js';
+import { syncAbove } from '../store/trouble.js';
 import { openListeners } from '../system/listen.js';
 import { createKeyCheck, OPERATOR } from './access.js';
 import { CLOUD_ROUTES, type CloudParts } from './calls.js';
@@ -116,12 +116,9 @@ async function openWebhook({ cloudServer: { webhook: url } }: Config, { clock }:
 
 /** What lies in a directory lasts only if its own name, and those above it, do. */
 async function keepNames(disk: System['disk'], directory: string, stateDir: string): Promise<void> {
-  for (const path of [directory, stateDir, dirname(stateDir)]) {
-    await disk.syncDirectory(path).catch((error) => {
-      // What is above the directory we were given may not be ours to open, and then was there before us.
-      if (systemCodeOf(error) !== 'EACCES') throw error;
-    });
-  }
+  await disk.syncDirectory(directory);
+  await disk.syncDirectory(stateDir);
+  await syncAbove(disk, dirname(stateDir));
 }
 
 function createCloudHttp(parts: CloudParts, config: Config, { clock, log }: System) {

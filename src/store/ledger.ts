@@ -3,7 +3,7 @@
  * It knows files and events; what may happen to a message is journaled-store.ts's business, its only user.
  */
 import { dirname, join } from 'node:path';
-import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import { FieldpostError, wordsOf } from '../errors.js';
 import { CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR, STORAGE_RETRY_MS } from '../limits.js';
 import type { Place } from '../message/message.js';
 import { stampOf } from '../message/stamp.js';
@@ -23,6 +23,7 @@ import { Segments } from './segments.js';
 import { type FoundSnapshot, openLow, SnapshotAdapter } from './snapshot.js';
 import { Spool } from './spool.js';
 import { apply, neededFiles, type State } from './state.js';
+import { syncAbove } from './trouble.js';
 
 /** The world the ledger lives in. */
 export interface LedgerOptions {
@@ -195,11 +196,7 @@ export class Ledger {
   async #recover(): Promise<void> {
     const { disk, directory, log } = this.#options;
     await Promise.all([this.#segments.open(), this.spool.open(), this.#damaged.open()]);
-    const parentSynced = disk.syncDirectory(dirname(directory)).catch((error) => {
-      // Where systemd made the directory its parent is not ours to open, and already on the disk.
-      if (systemCodeOf(error) !== 'EACCES') throw error;
-    });
-    await Promise.all([disk.syncDirectory(directory), parentSynced]);
+    await Promise.all([disk.syncDirectory(directory), syncAbove(disk, dirname(directory))]);
     await this.#low.read();
     const { unproven, damagedNew, gap, heldBack, bytes } = this.#replayed as Replayed;
     // Every start begins a segment: they count whole, or power cuts without end would fill the disk.

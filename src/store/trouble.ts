@@ -1,7 +1,8 @@
 /**
- * What a failed call to the disk means for whoever wanted something kept. Used where the store writes.
+ * What a failed call to the disk means for whoever wanted something kept. Used where the store writes, and by the reference cloud.
  */
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import type { Disk } from '../system/disk.js';
 
 /** `storage-full` where there is no room, else `storage-failed`; what is an answer already is left as it is. */
 export function asTrouble(error: unknown): FieldpostError {
@@ -16,5 +17,18 @@ export function asTrouble(error: unknown): FieldpostError {
 export function asFailure(error: unknown): FieldpostError {
   return new FieldpostError('storage-failed', `the disk refuses to keep data: ${wordsOf(error)}`, {
     cause: error,
+  });
+}
+
+/** What says that a directory is not ours to sync, or that its file system keeps no changes. */
+const NOTHING_TO_SYNC: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'EROFS'];
+
+/**
+ * Syncs a directory above the one we were given, so that the name we made there lasts. Where that directory belongs
+ * to somebody else, or lies on a read-only image (squashfs and erofs say EINVAL), we made no name in it.
+ */
+export async function syncAbove(disk: Disk, path: string): Promise<void> {
+  await disk.syncDirectory(path).catch((error) => {
+    if (!NOTHING_TO_SYNC.includes(systemCodeOf(error))) throw error;
   });
 }

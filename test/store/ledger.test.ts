@@ -459,3 +459,30 @@ t.test('a first segment begun in vain is not missed', async (t) => {
     for (const name of ['store.json', 'store.json.1']) await after.remove(`${STATE_DIR}/${name}`);
   }
 });
+
+t.test(
+  'a parent directory that cannot be synced because nothing in it can change is no trouble',
+  async (t) => {
+    for (const code of ['EINVAL', 'EROFS', 'EACCES']) {
+      const disk = newDisk();
+      disk.onOperation = (_n, { kind, path }) =>
+        kind === 'syncDirectory' && path === '/var/lib' ? `error:${code}` : 'ok';
+      const { store } = await openOn(disk);
+      await store.accept([draftTo('a')], null);
+      await store.close();
+      t.pass(code);
+    }
+  },
+);
+
+t.test('any other failure of that sync, or of our own directory, ends the start', async (t) => {
+  for (const [directory, code] of [
+    ['/var/lib', 'EIO'],
+    [STATE_DIR, 'EINVAL'],
+  ] as const) {
+    const disk = newDisk();
+    disk.onOperation = (_n, { kind, path }) =>
+      kind === 'syncDirectory' && path === directory ? `error:${code}` : 'ok';
+    await t.rejects(openOn(disk), { code }, directory);
+  }
+});
