@@ -2,6 +2,7 @@
  * The composition root: builds everything, starts it in order and stops it in reverse. What a room needs of
  * another is handed to it here.
  */
+import type { ApiParts } from './api/parts.js';
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
@@ -25,6 +26,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly version: string;
   /** Told of the octets that were streamed, so that memory does not pile up (system/memory.ts). */
   readonly streamed?: (bytes: number) => void;
+  /** The user at the other end of a connection from this device; null, or left out, where that is not known. */
+  readonly peerUid?: ApiParts['peerUid'];
   /** Calls back when the network of this device has changed. */
   readonly watchNetwork?: (onChange: () => void) => { close(): void };
   /** Why the settings found last are not followed; null, or left out, where they are. */
@@ -113,6 +116,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     outcomes: () => added(delivery.outcomes, gateway.outcomes),
     clockTrusted: () => clock.trust() !== 'wrong',
     settingsFault,
+    peerUid: system.peerUid ?? (async () => null),
   });
   try {
     const listeners = await openListeners(
@@ -130,8 +134,9 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       log.debug('network changed');
       wakeAll();
     });
-    const { queued, deferred } = store.counts();
-    log.info('started', { version, listen: listeners.addresses.map(nameOf).join(','), queued, deferred });
+    const { queued, deferred, held } = store.counts();
+    const listen = listeners.addresses.map(nameOf).join(',');
+    log.info('started', { version, listen, queued, deferred, held: held || undefined });
     return {
       addresses: listeners.addresses,
       status: () => statusLine(doing(store, delivery, linkView(cloud, gateway), settingsFault())),

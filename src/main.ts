@@ -20,6 +20,7 @@ import { systemLock } from './system/lock.js';
 import { createLog, type Log, type LogLevel } from './system/log.js';
 import { bufferCollector, keepHeapSmall } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
+import { peerUid } from './system/peer.js';
 import { randomBytes } from './system/random.js';
 import { answerReload } from './system/reload-answer.js';
 
@@ -167,6 +168,7 @@ function createSystem(running: Readonly<Running>): System {
     watchNetwork: (onChange) => watchNetwork(onChange, { clock, random: Math.random }),
     handed: handedOver(process.env, process.pid),
     settingsFault: () => running.fault,
+    peerUid,
   };
 }
 

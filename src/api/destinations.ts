@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { type Destination, parseFields } from '../destinations/destination.js';
 import { FieldpostError } from '../errors.js';
 import { readJson } from './body.js';
+import { callerOf } from './caller.js';
 import type { Exchange } from './exchange.js';
 import type { ApiContext } from './parts.js';
 import { LOGGED_CHARS_MAX } from './post.js';
@@ -28,27 +29,35 @@ export function get(exchange: Exchange, context: ApiContext): void {
 
 /** `POST /api/internal/offline_notification_destinations` */
 export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
-  const { store, settings } = context;
+  const { store, settings, log } = context;
   const { fields, ignored } = parseFields(await readJson(exchange, settings.maxBodyBytes), null);
+  const by = await callerOf(exchange, context);
   const added = await store.book.add(fields);
+  log.info('destination added', { destination: added.id, by });
   context.edited();
   exchange.json(201, told(added, ignored, context), { Location: `${DESTINATIONS}/${added.id}` });
 }
 
 /** `PUT /api/internal/offline_notification_destinations/{id}` */
 export async function put(exchange: Exchange, context: ApiContext): Promise<void> {
-  const { store, settings } = context;
+  const { store, settings, log } = context;
   const body = await readJson(exchange, settings.maxBodyBytes);
+  const by = await callerOf(exchange, context);
   const { id } = known(exchange, context);
   const { fields, ignored } = parseFields(body, id);
   const replaced = await store.book.replace(id, fields);
+  log.info('destination changed', { destination: id, by });
   context.edited();
   exchange.json(200, told(replaced, ignored, context));
 }
 
 /** `DELETE /api/internal/offline_notification_destinations/{id}` */
 export async function remove(exchange: Exchange, context: ApiContext): Promise<void> {
-  await context.store.book.remove(known(exchange, context).id);
+  const { store, log } = context;
+  const by = await callerOf(exchange, context);
+  const { id } = known(exchange, context);
+  await store.book.remove(id);
+  log.info('destination removed', { destination: id, by });
   context.edited();
   exchange.nothing();
 }

@@ -6,6 +6,7 @@ import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../limits.js';
 import { isFinal, type Message, type Status } from '../message/message.js';
 import { wallMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
+import { callerOf } from './caller.js';
 import { checkPercent, type Exchange } from './exchange.js';
 import type { ApiContext } from './parts.js';
 
@@ -36,21 +37,26 @@ export function get(exchange: Exchange, context: ApiContext): void {
 }
 
 /** `DELETE /api/internal/messages/{id}` */
-export async function cancel(exchange: Exchange, { store, nudge }: ApiContext): Promise<void> {
+export async function cancel(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, nudge, log } = context;
+  const by = await callerOf(exchange, context);
   try {
     await store.cancel(exchange.id);
   } finally {
     // Delivery has passed it over meanwhile. If it is not cancelled after all, it is to be sent.
     nudge();
   }
+  log.info('cancelled', { id: exchange.id, by });
   exchange.nothing();
 }
 
 /** `POST /api/internal/messages/{id}/retry` */
 export async function retry(exchange: Exchange, context: ApiContext): Promise<void> {
   const { id } = exchange;
-  const { store, wake } = context;
+  const { store, wake, log } = context;
+  const by = await callerOf(exchange, context);
   await store.retry(id);
+  log.info('retried', { id, by });
   // Looked at before delivery is: the answer is what the call itself has done.
   const view = viewOf(known(store.get(id), id), context);
   wake();
@@ -58,21 +64,30 @@ export async function retry(exchange: Exchange, context: ApiContext): Promise<vo
 }
 
 /** `POST /api/internal/queue/flush` */
-export async function flush(exchange: Exchange, { store, wake }: ApiContext): Promise<void> {
+export async function flush(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, wake, log } = context;
+  const by = await callerOf(exchange, context);
   await store.flush();
+  log.info('queue flushed', { by });
   wake();
   exchange.json(202, store.counts());
 }
 
 /** `POST /api/internal/queue/hold` */
-export async function hold(exchange: Exchange, { store }: ApiContext): Promise<void> {
+export async function hold(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, log } = context;
+  const by = await callerOf(exchange, context);
   await store.hold();
+  log.info('queue held', { by });
   exchange.json(202, store.counts());
 }
 
 /** `POST /api/internal/queue/release` */
-export async function release(exchange: Exchange, { store, wake }: ApiContext): Promise<void> {
+export async function release(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, wake, log } = context;
+  const by = await callerOf(exchange, context);
   await store.release();
+  log.info('queue released', { by });
   wake();
   exchange.json(202, store.counts());
 }

@@ -1,6 +1,7 @@
 /**
  * What the composition root hands to the api: the other rooms are known here only by these functions.
  */
+import type { Socket } from 'node:net';
 import type { Config } from '../config.js';
 import type { EmailDraft } from '../message/message.js';
 import type { Store } from '../store/store.js';
@@ -38,6 +39,8 @@ export interface ApiParts {
   clockTrusted(): boolean;
   /** Why the settings found last are not followed, since when (wall clock); null where they are. */
   settingsFault(): { readonly reason: string; readonly sinceMs: number } | null;
+  /** The user at the other end of a TCP connection from this device; null where that is not known. */
+  peerUid(ends: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>): Promise<number | null>;
   /** Told of the octets of bodies that have been streamed, so that memory does not pile up. */
   readonly streamed?: (bytes: number) => void;
   /** How long clients may dally; limits.ts says it, tests shorten it. */

@@ -334,6 +334,7 @@ test('the state', async (t) => {
     destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: 'no cloud' },
     storage: { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 },
     clock: { trusted: false },
+    settings: { state: 'ok', since: '2026-11-20T09:00:00.000Z', reason: null },
     version: '1.2.3',
     uptimeMs: 12_345,
   });

@@ -65,6 +65,7 @@ export interface StartOptions
       | 'linkState'
       | 'syncState'
       | 'clockTrusted'
+      | 'peerUid'
       | 'settingsFault'
     >
   > {
@@ -113,6 +114,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
       attachments.reduce((sum, { size }) => sum + base64Octets(size), 0),
     outcomes: () => ({ sent: 3, deferred: 2, failed: 1, expired: 0 }),
     clockTrusted: options.clockTrusted ?? (() => true),
+    peerUid: options.peerUid ?? (async () => null),
     settingsFault: options.settingsFault ?? (() => null),
     ...(options.patience && { patience: options.patience }),
   };
