@@ -49,6 +49,8 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     keepFailedMs: config.keepFailedMs,
     budget: config,
     keys: { ageMs: CLOUD_KEYS_AGE_MS, max: KEYS_HELD_MAX },
+    // A notification is for a person's eyes: after a power cut it must not go out again.
+    outcomes: 'synced',
   });
   try {
     const delivery = createDelivery(config, system, store);

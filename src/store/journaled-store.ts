@@ -35,6 +35,8 @@ export interface StoreOptions extends LedgerOptions {
   readonly budget: BudgetLimits;
   /** As local-api §1 has it if left out. */
   readonly keys?: KeyMemory;
+  /** How durable an outcome is before the next message may go out; `written` if left out. */
+  readonly outcomes?: 'written' | 'synced';
 }
 
 /** Opens the store in its directory, making it where there is none. Throws `already-running`. */
@@ -207,8 +209,8 @@ class JournaledStore implements Store {
 
   async settle(id: string, verdict: Verdict): Promise<void> {
     const message = this.#claimed(id);
-    // Q4: written at once, so that a killed process does not send twice; synced within a second.
-    await this.#chronicle.record([this.#eventOf(message, verdict)], [], 'written');
+    // Q4: written at once, so that a killed process does not send twice; synced within a second, or at once.
+    await this.#chronicle.record([this.#eventOf(message, verdict)], [], this.#options.outcomes ?? 'written');
     this.#sending--;
   }
 
