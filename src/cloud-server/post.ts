@@ -4,8 +4,9 @@
  * cloud.ts.
  */
 import { createHash } from 'node:crypto';
-import type { Entry } from '../destinations/destination.js';
+import { type Entry, targetOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
+import { IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
 import type { Address } from '../message/address.js';
 import { invalidMessage, parseShortMessage } from '../message/draft.js';
 import { type Draft, NO_ATTACHMENTS, type ShortContent, type ShortDraft } from '../message/message.js';
@@ -44,8 +45,9 @@ export class Post {
   }
 
   /**
-   * Tells everybody in the device's document, each in his language. Resolves once that is on stable storage; the same
-   * happening told again is told once. Rejects as Store.accept does.
+   * Tells everybody in the device's document, each in their language. Resolves once all of it is on stable storage.
+   * Each mail is accepted on its own, so an outbox with room for some takes those; the same happening told again adds
+   * only the ones that are missing. Rejects as Store.accept does.
    */
   async tell(id: string, happening: Happening): Promise<void> {
     const { store, documents, nudge, timeZone, takesShort, log } = this.#options;
@@ -53,14 +55,26 @@ export class Post {
     const name = deviceNameOf(document, id);
     const entries = entriesOf(document);
     const reached = entries.filter(({ type }) => type === 1 || takesShort);
-    const drafts = reached.map((entry) => draftFor(entry, id, textOf(entry.lang, name, happening, timeZone)));
-    const fields = { device: id, kind: happening.kind, unreachable: entries.length - drafts.length };
-    if (drafts.length === 0) return log.info('notified', fields);
-    // What it says may differ from the first time, if the document was changed between.
-    const key = `presence ${id} ${happening.kind} ${happening.sinceMs}`;
-    const { ids } = await store.accept(drafts, { key, hash: key });
-    log.info('notified', { ...fields, ids: ids.join(',') });
+    const outcomes = await Promise.allSettled(
+      reached.map(async (entry) => {
+        // The text may differ from the first time, if the document was changed between.
+        const key = `presence ${digest(id, happening.kind, happening.sinceMs, targetOf(entry))}`;
+        const draft = draftFor(entry, id, textOf(entry.lang, name, happening, timeZone));
+        const { ids } = await store.accept([draft], { key, hash: key });
+        return ids[0] as string;
+      }),
+    );
     nudge();
+    const ids = outcomes.map((outcome) => {
+      if (outcome.status === 'rejected') throw outcome.reason;
+      return outcome.value;
+    });
+    log.info('notified', {
+      device: id,
+      kind: happening.kind,
+      unreachable: entries.length - ids.length,
+      ...(ids.length > 0 && { ids: ids.join(',') }),
+    });
   }
 
   /**
@@ -70,8 +84,9 @@ export class Post {
   async take(device: string, key: string | string[] | undefined, body: unknown): Promise<string> {
     const { store, nudge, takesShort } = this.#options;
     const { id } = (body ?? {}) as { id?: unknown };
-    if (typeof id !== 'string' || id !== key) {
-      throw new FieldpostError('malformed-request', "The Idempotency-Key must be the message's id");
+    if (typeof id !== 'string' || id !== key || id.length > IDEMPOTENCY_KEY_CHARS_MAX) {
+      const words = `The Idempotency-Key must be the message's id, of at most ${IDEMPOTENCY_KEY_CHARS_MAX} characters`;
+      throw new FieldpostError('malformed-request', words);
     }
     const draft = parseMessage(body as Readonly<Record<string, unknown>>, device);
     if (!takesShort) {
@@ -80,13 +95,16 @@ export class Post {
       });
     }
     const { type, destination, content } = draft;
-    const hash = createHash('sha256')
-      .update(JSON.stringify([type, destination, content]))
-      .digest('hex');
+    const hash = digest(type, destination, content);
     await store.accept([draft], { key: `message ${device} ${id}`, hash });
     nudge();
     return id;
   }
+}
+
+/** SHA-256 in hex: equal if and only if the parts are. */
+function digest(...parts: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
 function draftFor(entry: Entry, device: string, { subject, plain, short }: Text): Draft {

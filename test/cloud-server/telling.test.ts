@@ -1,0 +1,67 @@
+/** How people are told: each of them, once, whatever is full, and whatever is lost in a power cut. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import t from 'tap';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { until } from '../support/delivery.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { DESTINATIONS, DEVICE, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { type FakeRelay, fakeRelay } from '../support/relay.js';
+
+const through = (relay: FakeRelay) => ({ FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` });
+
+/** Stores a document with so many people in it, and has the device say that it is there. */
+async function watched(cloud: TestCloud, people: number): Promise<void> {
+  const destinations = Array.from({ length: people }, (_, n) => ({
+    ...JAN,
+    uid: `${JAN.uid.slice(0, -3)}${String(n).padStart(3, '0')}`,
+    destination: `person-${n}@example.com`,
+  }));
+  const headers = { 'If-None-Match': '*' };
+  const { status } = await cloud.call('PUT', DESTINATIONS, { headers, body: { destinations } });
+  if (status !== 204) throw new Error(`the document was answered ${status}`);
+  await cloud.call('PUT', `${DEVICE}/heartbeat`, { body: { state: 'running' } });
+}
+
+/** Lets the cloud's time pass until it holds; gives up after an hour of it. */
+async function passUntil(cloud: TestCloud, holds: () => boolean): Promise<boolean> {
+  for (let passedMs = 0; !holds() && passedMs < HOUR_MS; passedMs += SECOND_MS) {
+    await cloud.clock.advance(SECOND_MS);
+    await nextTurn();
+  }
+  return holds();
+}
+
+t.test('thirty people are told through an outbox of twenty, each once', async (t) => {
+  await using relay = await fakeRelay();
+  await using cloud = await startCloud({ env: { ...through(relay), FIELDPOST_MAX_QUEUE: '20' } });
+  await watched(cloud, 30);
+  t.ok(await passUntil(cloud, () => relay.mails.length >= 30), `${relay.mails.length} were told`);
+  await cloud.clock.advance(5 * MINUTE_MS);
+  const told = relay.mails.map(({ to }) => to[0]).sort();
+  t.equal(told.length, 30);
+  t.equal(new Set(told).size, 30);
+});
+
+t.test('a power cut after the relay took the mails sends none of them again', async (t) => {
+  await using relay = await fakeRelay();
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const cloud = await startCloud({ disk, env: through(relay) });
+  await watched(cloud, 3);
+  const sent = () => cloud.lines.filter((line) => /^<6>sent /.test(line)).length;
+  // No second passes after the last outcome: what waits for a later sync has none.
+  await passUntil(cloud, () => cloud.lines.some((line) => line.includes('notified')));
+  await until(() => sent() === 3);
+  const next = disk.afterPowerCut('nothing');
+  disk.cutPower();
+  let isGone = false;
+  void cloud.stop().then(
+    () => undefined,
+    () => {
+      isGone = true;
+    },
+  );
+  await passUntil(cloud, () => isGone);
+  await using again = await startCloud({ disk: next, env: through(relay) });
+  await passUntil(again, () => relay.mails.length > 3);
+  t.equal(relay.mails.length, 3);
+});
