@@ -19,7 +19,7 @@ if (!(Number.isSafeInteger(devices) && devices > 0 && outageMs > 0)) {
 const scratch = await mkdtemp(join(tmpdir(), 'fieldpost-fleet-'));
 try {
   const entry = (path) => fileURLToPath(new URL(`../test/support/${path}`, import.meta.url));
-  await compile([entry('fleet.ts'), entry('random.ts')], scratch);
+  for (const name of ['fleet.ts', 'random.ts']) await compile(entry(name), scratch);
   const load = (name) => import(pathToFileURL(join(scratch, name)).href);
   const { simulateFleet, fleetReport } = await load('fleet.cjs');
   const { seededRandom, testSeed } = await load('random.cjs');

@@ -117,9 +117,9 @@ async function attachmentIn(directory) {
   return path;
 }
 
-/** The session as the daemon's program has it, in files that stand alone. */
+/** The session as the daemon's program has it, in one file. */
 async function compiledSession(directory) {
-  await compile({ session: pathOf('./session.mjs') }, directory);
+  await compile(pathOf('./session.mjs'), directory);
   return join(directory, 'session.cjs');
 }
 
