@@ -50,8 +50,10 @@ export const REMOVED_IDS_MAX = 1000;
 export const ID_GAP = 1000;
 /** Documents put to the cloud, of which it is not known whether they arrived. */
 export const SYNC_ATTEMPTS_MAX = 8;
-/** So long nobody has edited the book when it is put to the cloud. */
+/** Debounce: the book is sent to the cloud after this long without an edit, */
 export const SYNC_QUIET_MS = SECOND_MS;
+/** or this long after the first edit, whichever is sooner. */
+export const SYNC_EDITS_MS_MAX = 10 * SECOND_MS;
 /** So often somebody else may be faster before the sync waits as after any trouble. */
 export const SYNC_TRIES_MAX = 3;
 /** What stands in the cloud's document may be nested so deep. */
@@ -106,8 +108,8 @@ export const WHOLE_BYTES_MAX = 64 * KIB;
 /** Of a longer one so much at a time: a link that gets this through within a deadline is slow, not dead. */
 export const SLICE_BYTES = 16 * KIB;
 export const REPLY_BYTES_MAX = 64 * KIB;
-/** The back-off towards a relay starts anew only after it has been good for this long. */
-export const RELAY_GOOD_MS = MINUTE_MS;
+/** The back-off towards a relay or the cloud starts anew only after it has been good for this long. */
+export const PEER_GOOD_MS = MINUTE_MS;
 /** A stop waits at most this long for the message that is just being sent. */
 export const STOP_SENDING_MS = 10 * SECOND_MS;
 
@@ -117,8 +119,6 @@ export const HEARTBEAT_RETRY_MS = 2 * SECOND_MS;
 /** So many failed heartbeats in a row, or so long without a good one after the first, are `offline`. */
 export const OFFLINE_FAILURES = 3;
 export const OFFLINE_AFTER_MS = 30 * SECOND_MS;
-/** The back-off towards the cloud starts anew only after the link has been good for this long. */
-export const LINK_GOOD_MS = MINUTE_MS;
 export const LINK_HISTORY_MAX = 100;
 export const HEARTBEAT_TIMEOUT_MS = 15 * SECOND_MS;
 export const CLOUD_CALL_TIMEOUT_MS = 30 * SECOND_MS;

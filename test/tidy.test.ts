@@ -42,7 +42,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['destinations'],
   ['system'],
   ['config'],
-  ['network'],
+  ['network', 'retry'],
   ['message'],
   ['limits', 'errors'],
 ];
@@ -50,6 +50,7 @@ const RANKS: readonly (readonly string[])[] = [
 const PURE = [
   /^src\/message\//,
   /^src\/network\//,
+  /^src\/retry\//,
   /^src\/cloud\/(?:answer|link-state)\.ts$/,
   /^src\/limits\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
@@ -96,7 +97,6 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cloud/answer.ts': 'test/cloud/client.test.ts',
   'src/cloud/error.ts': 'test/cloud/client.test.ts',
   'src/cloud/link-state.ts': 'test/cloud/link.test.ts',
-  'src/network/backoff.ts': 'test/delivery/schedule.test.ts',
   'src/network/words.ts': 'test/delivery/trouble.test.ts',
   'src/delivery/envelope.ts': 'test/delivery/smtp-session.test.ts',
   'src/daemon/cloud.ts': 'test/daemon.test.ts',

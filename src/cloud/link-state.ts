@@ -10,11 +10,11 @@
 import {
   HEARTBEAT_MS_MAX,
   HEARTBEAT_RETRY_MS,
-  LINK_GOOD_MS,
   OFFLINE_AFTER_MS,
   OFFLINE_FAILURES,
+  PEER_GOOD_MS,
 } from '../limits.js';
-import { backoffMs } from '../network/backoff.js';
+import { backoffMs, patienceMs } from '../retry/backoff.js';
 
 /** Where the link is. Without a cloud there is none, which is called `disabled`. */
 export type LinkMode = 'connecting' | 'online' | 'unsteady' | 'offline';
@@ -120,7 +120,7 @@ function afterFailure(
   settings: LinkSettings,
 ): LinkState {
   const failures = state.failures + 1;
-  const wasGood = state.mode === 'online' && nowMs - state.sinceMs >= LINK_GOOD_MS;
+  const wasGood = state.mode === 'online' && nowMs - state.sinceMs >= PEER_GOOD_MS;
   const isOffline = state.mode === 'offline' || failures >= OFFLINE_FAILURES || nowMs >= overdueMs(state);
   const mode = isOffline ? 'offline' : state.mode === 'connecting' ? 'connecting' : 'unsteady';
   const pauses = (wasGood ? 0 : state.pauses) + (isOffline ? 1 : 0);
@@ -145,11 +145,6 @@ function offlineMs(pauses: number, random: number, { backoffMinMs, backoffMaxMs 
   const isLongest = backoffMinMs * 2 ** (pauses - 1) >= backoffMaxMs;
   const leastMs = isLongest ? backoffMaxMs / 2 : 0;
   return leastMs + backoffMs(pauses, random, backoffMinMs, backoffMaxMs - leastMs);
-}
-
-/** What the cloud asks for and a little more: told a date, a fleet must not be back in the same second. */
-function patienceMs(retryAfterMs: number, random: number): number {
-  return Math.ceil(retryAfterMs * (1 + SPREAD * random));
 }
 
 /** The same state in another mode; in the same mode it goes on. */

@@ -6,8 +6,8 @@
 import type { AddressBook } from '../destinations/address-book.js';
 import type { Base } from '../destinations/book.js';
 import { FieldpostError } from '../errors.js';
-import { DOCUMENT_DEPTH_MAX, SYNC_QUIET_MS, SYNC_TRIES_MAX } from '../limits.js';
-import { backoffMs } from '../network/backoff.js';
+import { DOCUMENT_DEPTH_MAX, SYNC_EDITS_MS_MAX, SYNC_QUIET_MS, SYNC_TRIES_MAX } from '../limits.js';
+import { Backoff } from '../retry/backoff.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { type CloudClient, CloudError } from './client.js';
@@ -43,12 +43,12 @@ export class Sync {
   readonly #stopped = new AbortController();
   #running: Promise<void> | null = null;
   #timer: Timer | null = null;
-  /** When the next one is due, on the boot's clock. */
-  #nextMs = Number.POSITIVE_INFINITY;
-  /** After trouble it is not before these: the back-off's end, and that of what the cloud asked for. */
-  #retryMs = 0;
-  #notBeforeMs = 0;
-  #failures = 0;
+  readonly #backoff: Backoff;
+  /** On the boot's clock, when the next one is due, but for the back-off. */
+  #dueMs = Number.POSITIVE_INFINITY;
+  /** The first edit that no sync has begun with yet, and until when others are waited for. */
+  #editedMs: number | null = null;
+  #quietMs = Number.POSITIVE_INFINITY;
   /** The generation of the book that the cloud is known to have. */
   #confirmed = -1;
   #lastMs: number | null = null;
@@ -58,12 +58,13 @@ export class Sync {
 
   constructor(options: SyncOptions) {
     this.#options = options;
+    this.#backoff = new Backoff(options);
   }
 
   /** The link is online (again), or it is wanted now: the back-off is over, unless the cloud asked for it. */
   request(): void {
-    this.#retryMs = 0;
-    this.#dueIn(0);
+    this.#backoff.wake();
+    this.#dueNow();
   }
 
   /** What a heartbeat was told: the ETag of the cloud's document, or none, which is null. */
@@ -71,12 +72,16 @@ export class Sync {
     // A cloud need not tell any. One that did, and no longer does, has lost its document.
     const isNews = etag === null ? this.#told !== null : etag !== this.#options.book.etag;
     this.#told = etag;
-    if (isNews) this.#dueIn(0);
+    if (isNews) this.#dueNow();
   }
 
   /** Somebody has edited the book, and may go on doing so. */
   edited(): void {
-    this.#dueIn(SYNC_QUIET_MS);
+    const nowMs = this.#options.clock.bootMs();
+    this.#editedMs ??= nowMs;
+    // Whoever edits without a pause is heard all the same.
+    this.#quietMs = Math.min(nowMs + SYNC_QUIET_MS, this.#editedMs + SYNC_EDITS_MS_MAX);
+    this.#goOn();
   }
 
   /** Gives up what is under way. */
@@ -97,9 +102,15 @@ export class Sync {
     };
   }
 
-  #dueIn(ms: number): void {
-    this.#nextMs = Math.max(this.#options.clock.bootMs() + ms, this.#retryMs, this.#notBeforeMs);
+  #dueNow(): void {
+    this.#dueMs = this.#options.clock.bootMs();
     this.#goOn();
+  }
+
+  #nothingDue(): void {
+    this.#dueMs = Number.POSITIVE_INFINITY;
+    this.#quietMs = Number.POSITIVE_INFINITY;
+    this.#editedMs = null;
   }
 
   /** Begins what is due now, or sets the timer for it. */
@@ -108,11 +119,12 @@ export class Sync {
     this.#timer?.stop();
     this.#timer = null;
     if (this.#stopped.signal.aborted || this.#running !== null || !isOnline()) return;
-    const inMs = this.#nextMs - clock.bootMs();
+    const nextMs = Math.max(Math.min(this.#dueMs, this.#quietMs), this.#backoff.readyMs);
+    const inMs = nextMs - clock.bootMs();
     if (inMs === Number.POSITIVE_INFINITY) return;
     if (inMs > 0) this.#timer = clock.after(inMs, () => this.#goOn());
     else {
-      this.#nextMs = Number.POSITIVE_INFINITY;
+      this.#nothingDue();
       this.#running = this.#run().finally(() => {
         this.#running = null;
         this.#goOn();
@@ -124,12 +136,13 @@ export class Sync {
   async #run(): Promise<void> {
     const { book, clock, log } = this.#options;
     const { etag } = book;
+    this.#backoff.begin();
     try {
       this.#confirmed = await this.#sync(this.#stopped.signal);
       if (this.#reason !== null || book.etag !== etag) log.info('destinations synced', { ...book.counts });
       this.#lastMs = clock.bootMs();
       this.#reason = null;
-      this.#failures = 0;
+      this.#backoff.good();
     } catch (error) {
       // A disk that refuses is told by the store; anything else is a bug.
       if (!(error instanceof CloudError || error instanceof FieldpostError)) throw error;
@@ -138,15 +151,12 @@ export class Sync {
   }
 
   #failed(error: CloudError | FieldpostError): void {
-    const { clock, config, random, log } = this.#options;
+    const { log } = this.#options;
     const { message: reason } = error;
     if (reason !== this.#reason) log.warn('destinations not synced', { reason });
     this.#reason = reason;
-    const nowMs = clock.bootMs();
-    const askedMs = error instanceof CloudError ? (error.retryAfterMs ?? 0) : 0;
-    this.#notBeforeMs = nowMs + askedMs;
-    this.#retryMs = nowMs + backoffMs(++this.#failures, random(), config.backoffMinMs, config.backoffMaxMs);
-    this.#dueIn(0);
+    this.#backoff.failed(error instanceof CloudError ? (error.retryAfterMs ?? 0) : 0);
+    this.#dueNow();
   }
 
   /** Gives the generation of the book that the cloud has now. Throws CloudError, and what the store throws. */

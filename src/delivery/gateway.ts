@@ -7,7 +7,7 @@ import type { Config } from '../config.js';
 import { assert } from '../errors.js';
 import { STOP_SENDING_MS } from '../limits.js';
 import type { Message, ShortContent, Verdict } from '../message/message.js';
-import { backoffMs } from '../network/backoff.js';
+import { Backoff, patienceMs } from '../retry/backoff.js';
 import type { Timer } from '../system/clock.js';
 import { expiryAgeMs } from './age.js';
 import { Agenda } from './agenda.js';
@@ -49,12 +49,10 @@ export class Gateway {
   #mode: 'idle' | 'running' | 'stopping' = 'idle';
   #timer: Timer | null = null;
   #working: Promise<void> | null = null;
-  /** Offers in a row that came to nothing, and the last one's words. */
-  #failures = 0;
+  readonly #backoff: Backoff;
+  /** Why the cloud is left alone; null while it works. */
   #reason: string | null = null;
-  /** On the boot's clock: the back-off's end, that of what the cloud asked for, and when some message may expire. */
-  #retryMs = 0;
-  #notBeforeMs = 0;
+  /** On the boot's clock, when some message may expire. */
   #expiryMs = 0;
   /** Messages taken or refused since the start: proof that the cloud works. */
   #settled = 0;
@@ -64,6 +62,7 @@ export class Gateway {
   constructor(options: GatewayOptions) {
     const { store, clock, log } = options;
     this.#options = options;
+    this.#backoff = new Backoff(options);
     this.#agenda = new Agenda(store, clock, ({ type }) => type !== 1);
     this.#clerk = new Clerk({
       store,
@@ -103,7 +102,7 @@ export class Gateway {
 
   /** The link is online (again), or it is wanted now: the back-off is over, unless the cloud asked for it. */
   wake(): void {
-    this.#retryMs = 0;
+    this.#backoff.wake();
     this.nudge();
   }
 
@@ -123,11 +122,7 @@ export class Gateway {
 
   get #maySend(): boolean {
     const { store, clock, isOnline } = this.#options;
-    return this.#mayWork && !store.held && isOnline() && clock.bootMs() >= this.#pausedUntilMs;
-  }
-
-  get #pausedUntilMs(): number {
-    return Math.max(this.#retryMs, this.#notBeforeMs);
+    return this.#mayWork && !store.held && isOnline() && clock.bootMs() >= this.#backoff.readyMs;
   }
 
   /** Begins what can begin now, and sets the one timer for what can begin later. */
@@ -152,16 +147,15 @@ export class Gateway {
   get #nextSendMs(): number {
     const { store, isOnline } = this.#options;
     if (store.held || !isOnline()) return Number.POSITIVE_INFINITY;
-    return this.#agenda.ready() > 0
-      ? this.#pausedUntilMs
-      : Math.max(this.#agenda.nextMs, this.#pausedUntilMs);
+    const { readyMs } = this.#backoff;
+    return this.#agenda.ready() > 0 ? readyMs : Math.max(this.#agenda.nextMs, readyMs);
   }
 
   /** Lets expire what is too old, then offers one message after another. */
   async #work(): Promise<void> {
     if (this.#options.clock.bootMs() >= this.#expiryMs) await this.#expireAll();
     while (this.#maySend) {
-      const message = this.#agenda.claim(this.#failures > 0);
+      const message = this.#agenda.claim(this.#backoff.isFailing);
       if (message === null) break;
       if (this.#leftMs(message) <= 0) await this.#expire(message);
       else await this.#offer(message);
@@ -213,10 +207,11 @@ export class Gateway {
       return this.#conclude(message, unreadable(message, error, this.#options));
     }
     const type = message.type as ShortMessage['type'];
+    this.#backoff.begin();
     const answer = await send({ id, type, destination, ...content }, this.#stopped.signal);
     if (answer.kind === 'later') return this.#putOffOrDefer(message, answer);
-    if (this.#failures > 0) this.#agenda.letBack();
-    this.#failures = 0;
+    if (this.#backoff.isFailing) this.#agenda.letBack();
+    this.#backoff.good();
     this.#reason = null;
     this.#settled++;
     const kind = answer.kind === 'taken' ? 'sent' : 'failed';
@@ -233,7 +228,7 @@ export class Gateway {
    * last put off, it is this one that the cloud cannot digest: then it waits alone, and its wait is charged to it.
    */
   async #putOffOrDefer(message: Message, answer: GatewayAnswer & { kind: 'later' }): Promise<void> {
-    const { store, log } = this.#options;
+    const { store, log, random } = this.#options;
     const { id } = message;
     const { reply } = answer;
     if (this.#stopped.signal.aborted) {
@@ -245,10 +240,11 @@ export class Gateway {
     this.#rememberPutOff(id);
     if (settledThen !== undefined && settledThen < this.#settled) {
       const { delayMs, ...rest } = deferral(message, reply, this.#options);
-      const patientMs = Math.max(delayMs, answer.retryAfterMs ?? 0);
+      const patientMs = Math.max(delayMs, patienceMs(answer.retryAfterMs ?? 0, random()));
       return this.#conclude(message, { ...rest, delayMs: patientMs });
     }
-    this.#pause(answer);
+    this.#backoff.failed(answer.retryAfterMs ?? 0);
+    this.#reason = reply;
     store.giveBack(id);
     this.#agenda.putBehind(message, true);
     log.info('put behind', { id, relay: CLOUD, reply });
@@ -261,14 +257,5 @@ export class Gateway {
       if (this.#putOff.size <= PUT_OFF_MAX) break;
       this.#putOff.delete(oldest);
     }
-  }
-
-  #pause({ reply, retryAfterMs }: GatewayAnswer & { kind: 'later' }): void {
-    const { clock, random, config } = this.#options;
-    const nowMs = clock.bootMs();
-    this.#failures++;
-    this.#reason = reply;
-    this.#retryMs = nowMs + backoffMs(this.#failures, random(), config.backoffMinMs, config.backoffMaxMs);
-    this.#notBeforeMs = nowMs + (retryAfterMs ?? 0);
   }
 }

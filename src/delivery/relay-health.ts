@@ -3,8 +3,7 @@
  * The loop tells what it met; the state endpoint shows it.
  */
 import type { RelayConfig } from '../config.js';
-import { RELAY_GOOD_MS } from '../limits.js';
-import { backoffMs } from '../network/backoff.js';
+import { Backoff } from '../retry/backoff.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 
@@ -36,17 +35,15 @@ export class RelayHealth {
   #state: 'unknown' | 'ok' | 'failing' = 'unknown';
   #sinceMs: number;
   #reason: string | null = null;
-  #failures = 0;
-  #retryMs = 0;
+  readonly #backoff: Backoff;
   #isProbed = false;
-  /** The network has changed since the probe under way began. */
-  #isWoken = false;
 
   constructor(relay: RelayConfig, options: HealthOptions) {
     this.relay = relay;
     this.name = `${relay.host}:${relay.port}`;
     this.#options = options;
     this.#sinceMs = options.clock.bootMs();
+    this.#backoff = new Backoff({ config: options, ...options });
   }
 
   get state(): 'unknown' | 'ok' | 'failing' {
@@ -66,16 +63,17 @@ export class RelayHealth {
 
   /** True if it may be used now. A relay not known to be well is used by one attempt at a time: the probe. */
   isAvailable(): boolean {
-    return this.#state === 'ok' || (!this.#isProbed && this.#options.clock.bootMs() >= this.#retryMs);
+    return this.#state === 'ok' || (!this.#isProbed && this.#options.clock.bootMs() >= this.#backoff.readyMs);
   }
 
   /** When it will be available by itself, on the boot's clock; Infinity while a probe will tell. */
   get nextMs(): number {
-    return this.#isProbed ? Number.POSITIVE_INFINITY : this.#retryMs;
+    return this.#isProbed ? Number.POSITIVE_INFINITY : this.#backoff.readyMs;
   }
 
   /** An attempt begins. True if it is a probe, which must then be ended. */
   begin(): boolean {
+    this.#backoff.begin();
     if (this.#state === 'ok') return false;
     this.#isProbed = true;
     return true;
@@ -83,11 +81,11 @@ export class RelayHealth {
 
   endProbe(): void {
     this.#isProbed = false;
-    this.#isWoken = false;
   }
 
   /** It took a message, or refused one for the message's own sake. */
   good(): void {
+    this.#backoff.good();
     if (this.#state === 'ok') return;
     const { log, clock } = this.#options;
     const failedMs = this.#state === 'failing' ? clock.bootMs() - this.#sinceMs : undefined;
@@ -97,28 +95,18 @@ export class RelayHealth {
 
   /** It is to blame for what went wrong. */
   failed(reason: string): void {
-    const { clock, random, backoffMinMs, backoffMaxMs, log } = this.#options;
-    const nowMs = clock.bootMs();
-    const wasFailing = this.#state === 'failing';
-    // Several connections that break together are one failure.
-    if (wasFailing && nowMs < this.#retryMs) return;
-    if (this.#state === 'ok' && nowMs - this.#sinceMs >= RELAY_GOOD_MS) this.#failures = 0;
-    this.#failures++;
-    // What began before the network changed says nothing of the network there is now.
-    if (this.#isWoken) this.#retryMs = 0;
-    else this.#retryMs = nowMs + backoffMs(this.#failures, random(), backoffMinMs, backoffMaxMs);
-    if (wasFailing) {
+    this.#backoff.failed();
+    if (this.#state === 'failing') {
       this.#reason = reason;
       return;
     }
     this.#become('failing', reason);
-    log.warn('relay failing', { relay: this.name, reason });
+    this.#options.log.warn('relay failing', { relay: this.name, reason });
   }
 
   /** The network has changed for the better: it may be tried at once. */
   wake(): void {
-    this.#retryMs = 0;
-    this.#isWoken = this.#isProbed;
+    this.#backoff.wake();
   }
 
   #become(state: 'ok' | 'failing', reason: string | null): void {

@@ -145,8 +145,6 @@ t.test('an edit while a sync is under way', async (t) => {
       cloud.onCall = () => 'ok';
       await book.replace(1, { ...JOHN, name: 'Later' });
       sync.edited();
-      sync.seen('"x"');
-      sync.edited();
     }
     return 'ok';
   };
@@ -219,6 +217,51 @@ t.test('trouble is told once, and tried again less and less often', async (t) =>
   cloud.onCall = () => 'ok';
   await clock.advance(1);
   t.equal(calls(), 'get put');
+});
+
+t.test('somebody edits without a pause', async (t) => {
+  const { book, sync, cloud, clock, calls } = start();
+  await book.add(JOHN);
+  sync.request();
+  await clock.advance(0);
+  calls();
+  const puts: number[] = [];
+  cloud.onCall = (call) => {
+    if (call === 'put') puts.push(clock.bootMs() - startMs);
+    return 'ok';
+  };
+  const startMs = clock.bootMs();
+  for (let n = 0; n < 40; n++) {
+    await book.replace(1, { ...JOHN, name: `${n}` });
+    sync.edited();
+    await clock.advance(900);
+  }
+  // The first edit behind a sync is the next one after it.
+  t.same(puts, [10_000, 20_800, 31_600]);
+  await clock.advance(100);
+  t.equal(sync.view().synced, true);
+  t.match(cloud.entries, [{ name: '39' }]);
+});
+
+t.test('a wish while a call hangs', async (t) => {
+  const { book, sync, cloud, clock, calls } = start();
+  await book.add(JOHN);
+  cloud.onCall = () => 'error';
+  sync.request();
+  for (const pauseMs of [0, 1000, 2000, 4000, 8000]) await clock.advance(pauseMs);
+  calls();
+  let fail: (fate: Fate) => void = () => undefined;
+  cloud.onCall = () => new Promise((done) => (fail = done));
+  await clock.advance(16_000);
+  t.equal(calls(), 'get');
+  // The network is back while the call that began before hangs.
+  sync.request();
+  cloud.onCall = () => 'ok';
+  await clock.advance(0);
+  t.equal(calls(), '', 'one at a time');
+  fail('lost request');
+  await clock.advance(0);
+  t.equal(calls(), 'get put', 'at once');
 });
 
 t.test('a lost answer to a PUT', async (t) => {

@@ -10,7 +10,7 @@ import { CONFIG, post, WatchedStore } from '../support/delivery.js';
 const TAKEN: GatewayAnswer = { kind: 'taken', reply: '202 taken' };
 const LATER: GatewayAnswer = { kind: 'later', reply: 'the cloud is in trouble (503)', retryAfterMs: null };
 
-function bench() {
+function bench({ random = (): number => 0 } = {}) {
   const clock = new FakeClock();
   const store = new WatchedStore(clock);
   const lines: [event: string, fields: LogFields][] = [];
@@ -38,7 +38,7 @@ function bench() {
     },
     isOnline: () => made.isOnline,
     clock,
-    random: () => 0,
+    random,
     log: { debug: log, info: log, warn: log, error: log },
   });
   return Object.assign(made, {
@@ -173,6 +173,37 @@ t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry
   made.answer = async () => TAKEN;
   await made.clock.advance(1);
   t.equal(made.offered.length, 3);
+});
+
+t.test('a wish while a call hangs is kept', async (t) => {
+  const made = bench();
+  made.answer = async () => LATER;
+  made.gateway.start();
+  const [id] = await made.post();
+  await made.clock.advance(MINUTE_MS);
+  let fail: () => void = () => undefined;
+  made.answer = () => new Promise((done) => (fail = () => done(LATER)));
+  await made.clock.advance(MINUTE_MS);
+  const before = made.offered.length;
+  // The link is back while the call that began before hangs.
+  made.gateway.wake();
+  made.answer = async () => TAKEN;
+  await made.clock.advance(0);
+  t.equal(made.offered.length, before, 'one at a time');
+  fail();
+  await made.clock.advance(0);
+  t.equal(made.status(id), 'sent');
+});
+
+t.test('what the cloud asks for is spread, so that a fleet is not back in one second', async (t) => {
+  for (const random of [0, 0.5]) {
+    const made = bench({ random: () => random });
+    made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as GatewayAnswer;
+    made.gateway.start();
+    await made.post();
+    await made.clock.advance(11 * MINUTE_MS);
+    t.same(made.offeredMs, [0, 600_000 * (1 + random / 10)]);
+  }
 });
 
 t.test('a message the cloud cannot digest waits alone, longer each time, and the others pass', async (t) => {

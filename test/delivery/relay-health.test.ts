@@ -6,7 +6,7 @@ import {
   overallState,
   RelayHealth,
 } from '../../src/delivery/relay-health.js';
-import { MINUTE_MS, RELAY_GOOD_MS, SECOND_MS } from '../../src/limits.js';
+import { MINUTE_MS, PEER_GOOD_MS, SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
 import { RELAY, SPARE } from '../support/delivery.js';
 
@@ -47,11 +47,11 @@ t.test('the back-off starts anew only after it has been good for a while', async
   await fail();
   await fail();
   first.good();
-  await clock.advance(RELAY_GOOD_MS - 1);
+  await clock.advance(PEER_GOOD_MS - 1);
   first.good();
   t.equal(await fail(), 4 * SECOND_MS);
   first.good();
-  await clock.advance(RELAY_GOOD_MS);
+  await clock.advance(PEER_GOOD_MS);
   t.equal(await fail(), SECOND_MS);
 });
 
@@ -76,12 +76,16 @@ t.test('connections that break together are one failure', async (t) => {
 t.test('woken, it is tried at once, and the back-off goes on where it was', async (t) => {
   const { clock, first } = setUp();
   for (let turn = 0; turn < 3; turn++) {
+    first.begin();
     first.failed('no');
+    first.endProbe();
     t.notOk(first.isAvailable());
     first.wake();
     t.ok(first.isAvailable());
   }
+  first.begin();
   first.failed('no');
+  first.endProbe();
   t.equal(first.nextMs - clock.bootMs(), 8 * SECOND_MS);
 });
 

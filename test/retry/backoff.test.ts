@@ -1,0 +1,101 @@
+import t from 'tap';
+import { MINUTE_MS, PEER_GOOD_MS, SECOND_MS } from '../../src/limits.js';
+import { Backoff, backoffMs, patienceMs } from '../../src/retry/backoff.js';
+import { FakeClock } from '../support/clock.js';
+
+const ALMOST_1 = 1 - Number.EPSILON;
+
+function start() {
+  const clock = new FakeClock();
+  const made = {
+    clock,
+    random: 0,
+    config: { backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS },
+    /** How long the next try has to wait yet, in seconds. */
+    waitS: () => Math.max(0, backoff.readyMs - clock.bootMs()) / SECOND_MS,
+  };
+  const backoff = new Backoff({ config: made.config, clock, random: () => made.random });
+  return Object.assign(made, {
+    backoff,
+    /** One try that fails, when it may begin. Gives the pause after it, in seconds. */
+    fail: async (retryAfterMs?: number) => {
+      await clock.advance(made.waitS() * SECOND_MS);
+      backoff.begin();
+      backoff.failed(retryAfterMs);
+      return made.waitS();
+    },
+  });
+}
+
+t.test('a peer is left alone for 1 s doubling to 5 min, all of the span being possible', async (t) => {
+  const wait = (failures: number, random: number) => backoffMs(failures, random, SECOND_MS, 5 * MINUTE_MS);
+  t.same(
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((failures) => wait(failures, 0) / SECOND_MS),
+    [1, 2, 4, 8, 16, 32, 64, 128, 256, 300],
+  );
+  t.equal(wait(10_000, 0), 5 * MINUTE_MS, 'no failure count is too high');
+  t.equal(wait(4, 0.5), 4 * SECOND_MS);
+  t.equal(wait(1, ALMOST_1), 1, 'never nothing at all');
+});
+
+t.test('what a peer asks for is granted, and up to a tenth more', async (t) => {
+  t.equal(patienceMs(MINUTE_MS, 0), MINUTE_MS);
+  t.equal(patienceMs(MINUTE_MS, ALMOST_1), 66 * SECOND_MS);
+  t.equal(patienceMs(0, ALMOST_1), 0);
+});
+
+t.test('pauses grow, and start anew only after a minute of good', async (t) => {
+  const { backoff, clock, config, fail } = start();
+  t.equal(backoff.isFailing, false);
+  t.same([await fail(), await fail(), await fail()], [1, 2, 4]);
+  t.equal(backoff.isFailing, true);
+  backoff.good();
+  t.equal(backoff.isFailing, false);
+  t.ok(backoff.readyMs <= clock.bootMs(), 'good ends the pause');
+  await clock.advance(PEER_GOOD_MS - 1);
+  backoff.good();
+  t.equal(await fail(), 8);
+  backoff.good();
+  await clock.advance(PEER_GOOD_MS);
+  t.equal(await fail(), 1);
+  config.backoffMaxMs = 1500;
+  t.equal(await fail(), 1.5, 'a reload is followed');
+});
+
+t.test('tries that fail together are one failure', async (t) => {
+  const { backoff, clock, waitS, fail } = start();
+  backoff.begin();
+  backoff.begin();
+  backoff.failed();
+  await clock.advance(500);
+  backoff.failed();
+  t.equal(waitS(), 0.5);
+  t.equal(await fail(), 2);
+});
+
+t.test('a wish ends the pause, and is kept while a try is under way', async (t) => {
+  const { backoff, waitS, fail } = start();
+  await fail();
+  await fail();
+  backoff.wake();
+  t.equal(waitS(), 0);
+  t.equal(await fail(), 4, 'the wish was for this try');
+  backoff.wake();
+  backoff.begin();
+  backoff.wake();
+  backoff.failed();
+  t.equal(waitS(), 0, 'this one began before the wish');
+  t.equal(await fail(), 16, 'once');
+});
+
+t.test('what a peer asks for is granted, whoever is in a hurry, and spread', async (t) => {
+  const made = start();
+  const { backoff, clock, waitS, fail } = made;
+  made.random = 0.5;
+  t.equal(await fail(600_000), 630);
+  backoff.wake();
+  t.equal(waitS(), 630);
+  await clock.advance(SECOND_MS);
+  backoff.good();
+  t.equal(waitS(), 629, 'another try that went well does not end it');
+});
