@@ -10,7 +10,8 @@ import { SessionError } from './conversation.js';
 import type { Envelope } from './envelope.js';
 import type { Line } from './line.js';
 import type { DeliveryOptions } from './loop.js';
-import { type Outcome, outcomeOf, reasonOf } from './outcome.js';
+import { isRefusal, type Outcome, outcomeOf, reasonOf } from './outcome.js';
+import type { Culprit } from './refusals.js';
 import type { RelayHealth } from './relay-health.js';
 import type { Ending } from './reply.js';
 
@@ -44,6 +45,8 @@ export type Fate =
 
 /** How many messages are remembered to have lost a connection. Forgetting one gives it another free loss. */
 const LOST_MAX = 1000;
+/** Who is to blame for an attempt; null if it went well. */
+type Blame = Culprit | 'both' | null;
 const UNOFFERED: Fate = { kind: 'unoffered' };
 
 /** One for all lines. */
@@ -108,11 +111,11 @@ export class Courier {
     if (ending === null) return UNOFFERED;
     const outcome = outcomeOf(ending, envelope.smtpUtf8);
     if (this.#isAbandoning && outcome.kind !== 'sent') return this.#abandoned(message, outcome);
-    this.#judgeRelay(health, outcome, ending);
+    const blame = this.#judgeRelay(health, message, outcome, ending);
     if ('trouble' in ending && ending.trouble.kind === 'source') {
       return unreadable(message, readError ?? ending.trouble.words, this.#options);
     }
-    return this.#judge(message, outcome);
+    return this.#judge(message, outcome, blame);
   }
 
   #abandoned({ id }: Message, { reply }: Outcome): Fate {
@@ -120,16 +123,21 @@ export class Courier {
     return UNOFFERED;
   }
 
-  #judgeRelay(health: RelayHealth, { blame }: Outcome, ending: Ending): void {
+  /** Tells the relay's health what happened; gives who is to blame in the end. */
+  #judgeRelay(health: RelayHealth, { id }: Message, outcome: Outcome, ending: Ending): Blame {
     if ('reply' in ending) this.#heard();
+    if (outcome.kind === 'sent') health.refusals.taken(id);
+    const blame = blameOf(health, id, outcome, ending);
     if (blame === 'relay' || blame === 'both') health.failed(reasonOf(ending));
-    else health.good();
+    // What others have proven says nothing of how the relay is now.
+    else if (blame === outcome.blame) health.good();
+    return blame;
   }
 
-  #judge(message: Message, { kind, blame, reply }: Outcome): Fate {
+  #judge(message: Message, { kind, reply }: Outcome, blame: Blame): Fate {
     const wasLost = this.#lost.has(message.id);
     if (blame === 'both') this.#rememberLoss(message.id);
-    else if (blame !== 'relay') this.#lost.delete(message.id);
+    else if (blame === 'message' || blame === null) this.#lost.delete(message.id);
     if (kind !== 'deferred') return { kind, reply };
     // It has been offered, so it may expire.
     const { store, clock, config } = this.#options;
@@ -149,6 +157,14 @@ export class Courier {
       this.#lost.delete(oldest);
     }
   }
+}
+
+/** What other messages show of a refusal that is not plainly the message's own. */
+function blameOf(health: RelayHealth, id: string, { blame }: Outcome, ending: Ending): Blame {
+  if (blame !== 'us' && !(blame === 'relay' && isRefusal(ending))) return blame;
+  const culprit = health.refusals.refused(id);
+  // A relay in trouble of its own (a full disk) is left alone at once.
+  return blame === 'relay' && culprit === 'unclear' ? 'relay' : culprit;
 }
 
 /** The same content; an error of reading it is told before it goes on to whoever reads. */

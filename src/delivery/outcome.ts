@@ -6,6 +6,7 @@
  * the relay's trouble and waits. Nothing is charged to a message for what the relay or the network did. And what
  * might be the message's own doing moves that message out of the way of the others.
  */
+import { faultOf, remedyOf } from './about-us.js';
 import type { Ending, Phase, Reply, Trouble } from './reply.js';
 
 /** What an attempt came to, and whose trouble it is. */
@@ -13,9 +14,10 @@ export interface Outcome {
   readonly kind: 'sent' | 'failed' | 'deferred';
   /**
    * Whose trouble it is: `relay` charges the message nothing; `message` says that the relay is well; `both`
-   * cannot tell. Null when sent.
+   * cannot tell; `us`: the relay refuses this device or its sender, and other messages show whether it refuses all
+   * of them or this one alone (refusals.ts). Null when sent.
    */
-  readonly blame: 'relay' | 'message' | 'both' | null;
+  readonly blame: 'relay' | 'message' | 'both' | 'us' | null;
   /** For lastReply: what the relay said, or we. */
   readonly reply: string;
 }
@@ -25,8 +27,6 @@ const BEFORE_MAIL: readonly Phase[] = ['resolve', 'connect', 'tls', 'greeting', 
 const TOO_BIG = '5.3.4';
 /** RFC 6531 §3.5: an address beyond ASCII is not permitted. */
 const NON_ASCII_ADDRESS = '5.6.7';
-/** Replies to RCPT that speak of us, not of the recipient: authentication or encryption is wanted (RFC 4954 §6). */
-const ABOUT_US = [530, 535, 538];
 
 /** The one row of the table that the ending falls in. `smtpUtf8`: the envelope holds an address beyond ASCII. */
 export function outcomeOf(ending: Ending, smtpUtf8: boolean): Outcome {
@@ -58,6 +58,7 @@ function afterTrouble(phase: Phase, { kind, words }: Trouble): Outcome {
 type Judgement = Omit<Outcome, 'reply'>;
 const SENT: Judgement = { kind: 'sent', blame: null };
 const RELAY: Judgement = { kind: 'deferred', blame: 'relay' };
+const US: Judgement = { kind: 'deferred', blame: 'us' };
 const MESSAGE: Judgement = { kind: 'deferred', blame: 'message' };
 const BOTH: Judgement = { kind: 'deferred', blame: 'both' };
 const FAILED: Judgement = { kind: 'failed', blame: 'message' };
@@ -74,17 +75,17 @@ function afterReply(phase: Phase, reply: Reply, smtpUtf8: boolean): Judgement {
 }
 
 /** MAIL names our own address: a refusal speaks of us, unless of the size or the script of this one mail. */
-function afterMail({ code, enhanced }: Reply, smtpUtf8: boolean): Judgement {
+function afterMail(reply: Reply, smtpUtf8: boolean): Judgement {
+  const { code, enhanced } = reply;
   if (code === 552 || enhanced === TOO_BIG) return FAILED;
-  return smtpUtf8 && (code === 553 || enhanced === NON_ASCII_ADDRESS) ? FAILED : RELAY;
+  if (smtpUtf8 && (code === 553 || enhanced === NON_ASCII_ADDRESS)) return FAILED;
+  return faultOf('mail', reply) === null ? RELAY : US;
 }
 
 function afterRecipient(reply: Reply): Judgement {
-  if (isClass(reply, 4)) return MESSAGE;
-  // "Relaying denied" is about us, also where a relay says it with a mailbox's code.
-  if (ABOUT_US.includes(reply.code) || reply.enhanced?.startsWith('5.7.')) return RELAY;
+  if (faultOf('rcpt', reply) !== null) return US;
   // 552: the mailbox is full, which passes (RFC 5321 §4.5.3.1.10).
-  return reply.code === 552 ? MESSAGE : FAILED;
+  return isClass(reply, 4) || reply.code === 552 ? MESSAGE : FAILED;
 }
 
 function afterData(reply: Reply): Judgement {
@@ -92,6 +93,7 @@ function afterData(reply: Reply): Judgement {
   // A mail too big for the system must not be uploaded again and again in the name of the system's trouble.
   if (enhanced === TOO_BIG) return FAILED;
   if (code === 452 || enhanced?.split('.')[1] === '3') return RELAY;
+  if (faultOf('dot', reply) !== null) return US;
   return isClass(reply, 4) ? MESSAGE : FAILED;
 }
 
@@ -114,8 +116,16 @@ const COMMANDS: Record<Phase, string> = {
   dot: 'a message',
 };
 
-/** Why the relay counts as failing, in a sentence for the state and the log. */
+/** Why the relay counts as failing, in a sentence for the state and the log: first what to mend, if that is known. */
 export function reasonOf(ending: Ending): string {
   if ('trouble' in ending) return ending.trouble.words;
-  return `it answered ${COMMANDS[ending.phase]} with "${ending.reply.text}"`;
+  const { phase, reply } = ending;
+  const remedy = remedyOf(phase, reply);
+  const words = `it answered ${COMMANDS[phase]} with "${reply.text}"`;
+  return remedy === '' ? words : `${remedy}; ${words}`;
+}
+
+/** True for a refusal of one message or of us over it, after which the relay goes on; 421 closes the connection. */
+export function isRefusal(ending: Ending): boolean {
+  return 'reply' in ending && ending.reply.code !== 421 && !BEFORE_MAIL.includes(ending.phase);
 }

@@ -6,6 +6,7 @@ import type { RelayConfig } from '../config.js';
 import { Backoff } from '../retry/backoff.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import { Refusals } from './refusals.js';
 
 /** What the state endpoint shows of all relays together. */
 export interface RelayState {
@@ -31,6 +32,8 @@ export interface HealthOptions {
 export class RelayHealth {
   readonly relay: RelayConfig;
   readonly name: string;
+  /** What it took and refused. */
+  readonly refusals: Refusals;
   readonly #options: HealthOptions;
   #state: 'unknown' | 'ok' | 'failing' = 'unknown';
   #sinceMs: number;
@@ -41,6 +44,7 @@ export class RelayHealth {
   constructor(relay: RelayConfig, options: HealthOptions) {
     this.relay = relay;
     this.name = `${relay.host}:${relay.port}`;
+    this.refusals = new Refusals(options.clock);
     this.#options = options;
     this.#sinceMs = options.clock.bootMs();
     this.#backoff = new Backoff({ config: options, ...options });

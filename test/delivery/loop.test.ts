@@ -177,6 +177,12 @@ const OUTAGES: readonly { name: string; open?: Ending; send?: Ending }[] = [
   { name: 'a relay with a full disk', send: reply('mail', '452 4.3.1 full') },
   { name: 'a relay whose disk fills at the content', send: reply('dot', '452 4.3.1 full') },
   { name: 'a relay that does not relay for us', send: reply('rcpt', '554 5.7.1 relay access denied') },
+  {
+    name: 'a relay that wants a full host name',
+    send: reply('rcpt', '504 5.5.2 <vm>: Helo command rejected: no'),
+  },
+  { name: 'a relay that does not know our domain', send: reply('rcpt', '450 4.1.8 Sender address rejected') },
+  { name: 'a relay that lets us send as nobody', send: reply('dot', '554 5.2.252 SendAsDenied; a as b') },
 ];
 
 for (const { name, open, send } of OUTAGES) {
@@ -206,19 +212,66 @@ for (const { name, open, send } of OUTAGES) {
   );
 }
 
-t.test(
-  'a mail to which the relay always says that it is unwell holds up the others twice at most',
-  async (t) => {
-    const { clock, relays, delivery, post, status } = bench({ random: seededRandom(seed) });
-    const ids = await post(50);
-    const [poison, ...others] = ids as [string, ...string[]];
-    relays.onSend = (id) => (id === poison ? reply('dot', '452 4.3.1 full') : TAKEN);
+t.test('a mail to which the relay always says that it is unwell holds up the others once', async (t) => {
+  const { clock, relays, delivery, post, status, events } = bench({ random: seededRandom(seed) });
+  const ids = await post(50);
+  const [poison, ...others] = ids as [string, ...string[]];
+  relays.onSend = (id) => (id === poison ? reply('dot', '452 4.3.1 full') : TAKEN);
+  delivery.start();
+  await clock.advance(10 * SECOND_MS);
+  t.same(new Set(others.map(status)), new Set(['sent']));
+  t.equal(status(poison), 'deferred', 'the others show that it is the mail');
+  t.equal(events().filter((event) => event === 'relay failing').length, 1);
+});
+
+t.test('what a relay refuses while it takes others is deferred, and the relay is well', async (t) => {
+  for (const [phase, words] of [
+    ['rcpt', '554 5.7.1 <x@elsewhere.example>: Relay access denied'],
+    ['rcpt', '454 4.7.1 <x@elsewhere.example>: Relay access denied'],
+    ['mail', '553 5.7.1 <old@field.example>: Sender address rejected: not owned by user device'],
+  ] as const) {
+    const denied = reply(phase, words);
+    const random = seededRandom(seed);
+    const { clock, store, relays, delivery, post, status, events } = bench({ random });
+    const ids = await post(400);
+    const refused = new Set(ids.filter((_, index) => index % 20 === 0));
+    relays.onSend = (id) => (refused.has(id) ? denied : TAKEN);
     delivery.start();
-    await clock.advance(10 * SECOND_MS);
-    t.same(new Set(others.map(status)), new Set(['sent']));
-    t.equal(status(poison), 'queued');
-  },
-);
+    await clock.advance(0);
+    for (const id of ids) {
+      const expected = refused.has(id) ? 'deferred' : 'sent';
+      if (status(id) !== expected) t.equal(status(id), expected, `${id}, without any pause`);
+    }
+    t.notOk(events().includes('relay failing'));
+    t.equal(delivery.relayState().state, 'ok');
+    // Days without another mail: they age, and the relay is as it was.
+    await clock.advance(12 * HOUR_MS);
+    t.notOk(events().includes('relay failing'));
+    while (clock.bootMs() < 6 * DAY_MS) {
+      await clock.advance(8 * HOUR_MS);
+      await post();
+      delivery.nudge();
+    }
+    t.same(new Set([...refused].map(status)), new Set(['expired']));
+    t.notOk(events().includes('relay failing'));
+    for (const id of refused) t.equal(store.get(id)?.lastReply, words);
+  }
+});
+
+t.test('one denied mail in a quiet queue does not keep the next good one for long', async (t) => {
+  const { clock, relays, delivery, post, status } = bench({ random: seededRandom(seed) });
+  const [denied] = await post();
+  relays.onSend = (id) => (id === denied ? reply('rcpt', '554 5.7.1 Relay access denied') : TAKEN);
+  delivery.start();
+  await clock.advance(DAY_MS);
+  t.equal(status(denied), 'queued', 'nobody knows yet whose trouble it is');
+  t.match(delivery.relayState(), { state: 'failing', reason: /FIELDPOST_RELAY_USER.*Relay access denied/ });
+  const [good] = await post();
+  delivery.nudge();
+  await clock.advance(5 * MINUTE_MS);
+  t.same([status(good), status(denied)], ['sent', 'deferred']);
+  t.equal(delivery.relayState().state, 'ok');
+});
 
 t.test('when the link is back the relay is tried at once', async (t) => {
   const { clock, relays, delivery, post, status } = bench();

@@ -11,7 +11,10 @@ const KINDS: Trouble['kind'][] = [
   ...(['certificate-not-yet-valid', 'tls', 'no-starttls', 'no-auth', 'no-smtputf8'] as const),
   ...(['too-large', 'source'] as const),
 ];
-const DETAILS = [null, '0.0', '1.1', '2.2', '3.0', '3.1', '3.4', '5.3', '6.7', '7.0', '7.1', '7.25', '30.1'];
+const DETAILS = [
+  ...([null, '0.0', '1.1', '1.8', '2.2', '3.0', '3.1', '3.4', '5.3', '6.7', '7.0', '7.1'] as const),
+  ...(['7.25', '30.1'] as const),
+];
 
 interface Case {
   phase: Phase;
@@ -38,11 +41,22 @@ const closing = (c: Case) => c.code === 421;
 const tooBig = (c: Case) => c.enhanced === '5.3.4';
 const noSuchScript = (c: Case) => c.utf8 && (c.code === 553 || c.enhanced === '5.6.7');
 const system = (c: Case) => c.code === 452 || (/^.\.3\./.test(c.enhanced ?? '') && !tooBig(c));
+const namesUs = (c: Case) => refused(c) && /^.\.(?:1\.8|7\.25)$/.test(c.enhanced ?? '');
 const aboutUs = (c: Case) =>
-  [530, 535, 538].includes(c.code ?? 0) || (permanent(c) && (c.enhanced ?? '').startsWith('5.7.'));
+  namesUs(c) ||
+  [500, 502, 503, 530, 535, 538].includes(c.code ?? 0) ||
+  (permanent(c) && /^5\.[57]\./.test(c.enhanced ?? ''));
+const itsOwn = (c: Case) =>
+  (temporary(c) && !namesUs(c)) || (permanent(c) && (c.enhanced ?? '').startsWith('5.3.'));
 const own = (c: Case) => c.trouble === 'too-large' || c.trouble === 'no-smtputf8';
 const unanswered = (c: Case) => c.trouble !== null && !own(c) && c.trouble !== 'source';
 const ours = (c: Case) => c.trouble === 'no-starttls' || c.trouble === 'no-auth';
+
+const otherMail = (c: Case) =>
+  mail(c) && refused(c) && !closing(c) && c.code !== 552 && !tooBig(c) && !noSuchScript(c);
+// At MAIL these codes name us, and so does whatever is for good and not the relay's own trouble.
+const speaksOfUs = (c: Case) =>
+  namesUs(c) || [500, 502, 503, 530, 535, 538].includes(c.code ?? 0) || !itsOwn(c);
 
 // The rows of delivery.md's table, said once more without looking at the code, and what the page leaves open.
 const ROWS: Row[] = [
@@ -55,19 +69,25 @@ const ROWS: Row[] = [
     (c) => mail(c) && refused(c) && noSuchScript(c) && c.code !== 552 && !tooBig(c),
     'failed message',
   ],
-  [
-    'MAIL other',
-    (c) => mail(c) && refused(c) && !closing(c) && c.code !== 552 && !tooBig(c) && !noSuchScript(c),
-    'deferred relay',
-  ],
-  ['RCPT 4xx', (c) => rcpt(c) && temporary(c) && !closing(c), 'deferred message'],
-  ['RCPT about us', (c) => rcpt(c) && permanent(c) && aboutUs(c), 'deferred relay'],
+  ['MAIL, system', (c) => otherMail(c) && !speaksOfUs(c), 'deferred relay'],
+  ['MAIL about us', (c) => otherMail(c) && speaksOfUs(c), 'deferred us'],
+  ['RCPT 4xx', (c) => rcpt(c) && temporary(c) && !closing(c) && !namesUs(c), 'deferred message'],
+  ['RCPT about us', (c) => rcpt(c) && refused(c) && !closing(c) && aboutUs(c), 'deferred us'],
   ['RCPT full', (c) => rcpt(c) && c.code === 552 && !aboutUs(c), 'deferred message'],
   ['RCPT other 5xx', (c) => rcpt(c) && permanent(c) && c.code !== 552 && !aboutUs(c), 'failed message'],
   ['content too big', (c) => late(c) && tooBig(c), 'failed message'],
   ['content, system', (c) => late(c) && refused(c) && system(c) && !closing(c), 'deferred relay'],
-  ['content 4xx', (c) => late(c) && temporary(c) && !system(c) && !closing(c), 'deferred message'],
-  ['content 5xx', (c) => late(c) && permanent(c) && !system(c) && !tooBig(c), 'failed message'],
+  ['content about us', (c) => late(c) && namesUs(c) && !closing(c) && c.code !== 452, 'deferred us'],
+  [
+    'content 4xx',
+    (c) => late(c) && temporary(c) && !system(c) && !closing(c) && !namesUs(c),
+    'deferred message',
+  ],
+  [
+    'content 5xx',
+    (c) => late(c) && permanent(c) && !system(c) && !tooBig(c) && !namesUs(c),
+    'failed message',
+  ],
   ['taken', (c) => during('dot')(c) && from(200, 299)(c), 'sent null'],
   [
     'success out of place',
@@ -123,14 +143,33 @@ t.test('what real relays say', async (t) => {
   };
   t.equal(after('greeting', '554 5.7.1 Your address is listed'), 'deferred relay');
   t.equal(after('auth', '535 5.7.8 Error: authentication failed'), 'deferred relay');
-  t.equal(after('mail', '553 5.7.1 Sender address rejected: not owned by user'), 'deferred relay');
+  t.equal(after('mail', '553 5.7.1 Sender address rejected: not owned by user'), 'deferred us');
+  t.equal(after('mail', '450 4.1.8 <a@b>: Sender address rejected: Domain not found'), 'deferred us');
+  t.equal(after('mail', '451 4.3.0 Local error'), 'deferred relay');
   t.equal(after('mail', '552 5.3.4 Message size exceeds fixed limit'), 'failed message');
   t.equal(after('rcpt', '450 4.2.0 Recipient address rejected: Greylisted'), 'deferred message');
-  t.equal(after('rcpt', '454 4.7.1 Relay access denied'), 'deferred message');
-  t.equal(after('rcpt', '554 5.7.1 Relay access denied'), 'deferred relay');
+  t.equal(after('rcpt', '454 4.7.1 Relay access denied'), 'deferred us');
+  t.equal(after('rcpt', '554 5.7.1 Relay access denied'), 'deferred us');
+  t.equal(
+    after('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname'),
+    'deferred us',
+  );
+  t.equal(
+    after('rcpt', '504 5.5.2 <a@vm>: Sender address rejected: need fully-qualified address'),
+    'deferred us',
+  );
+  t.equal(
+    after('rcpt', '504 5.5.2 <j@lan>: Recipient address rejected: need fully-qualified address'),
+    'failed message',
+  );
+  t.equal(after('rcpt', '550 Sender verify failed'), 'deferred us');
   t.equal(after('rcpt', '550 5.1.1 User unknown in virtual mailbox table'), 'failed message');
   t.equal(after('rcpt', '552 5.2.2 The email account is over quota'), 'deferred message');
   t.equal(after('data', '452 4.3.1 Insufficient system storage'), 'deferred relay');
+  t.equal(
+    after('dot', '550 5.7.60 SMTP; Client does not have permissions to send as this sender'),
+    'deferred us',
+  );
   t.equal(after('dot', '552 5.7.0 This message was blocked'), 'failed message');
   t.equal(after('dot', '552 5.3.4 Message size exceeds fixed limit'), 'failed message');
   t.equal(after('dot', '451 4.7.1 Try again later'), 'deferred message');
@@ -155,6 +194,11 @@ t.test('the reply says what the relay said, or we, and that a mail may arrive tw
 
 t.test('a reason is a sentence that names what was refused', async (t) => {
   const refusal: Ending = { phase: 'auth', reply: { code: 535, enhanced: '5.7.8', text: '535 5.7.8 bad' } };
-  t.equal(reasonOf(refusal), 'it answered our user name and password with "535 5.7.8 bad"');
+  t.match(
+    reasonOf(refusal),
+    /FIELDPOST_RELAY_USER.*; it answered our user name and password with "535 5\.7\.8 bad"$/,
+  );
+  const plain: Ending = { phase: 'mail', reply: { code: 451, enhanced: '4.3.0', text: '451 4.3.0 busy' } };
+  t.equal(reasonOf(plain), 'it answered our sender address with "451 4.3.0 busy"');
   t.equal(reasonOf({ phase: 'resolve', trouble: { kind: 'dns', words: 'no such host' } }), 'no such host');
 });

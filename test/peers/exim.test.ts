@@ -32,6 +32,22 @@ t.test('Exim', { skip: skipWithout(EXIM), timeout: 100_000 }, async (t) => {
     });
   }
 
+  t.test('a sender that Exim cannot verify is told, waits, and is charged to no mail', async (t) => {
+    const settings = { FIELDPOST_RELAY: exim.verifying, FIELDPOST_STATE_DIR: t.testdir() };
+    const refused = await startFieldpost(t, { ...settings, FIELDPOST_FROM: 'fieldpost@vm' });
+    const [id = ''] = await refused.post({ destination: 'john@post.example', plain: 'patience' });
+    await refused.said(/relay failing/);
+    const { relay } = await refused.state();
+    t.match(relay.reason, /FIELDPOST_FROM.*a recipient with "550 .*Sender verify failed/);
+    const untouched = { status: /^(?:queued|sending)$/, attempts: 0, lastReply: null };
+    t.match(await refused.message(id), untouched);
+    t.equal(await refused.stop(), 0);
+
+    const admitted = await startFieldpost(t, settings);
+    await admitted.said(new RegExp(` sent id=${id} `));
+    await exim.mail.mail(id);
+  });
+
   t.test('a mail beyond the announced SIZE fails without being sent', async (t) => {
     const fieldpost = await startFieldpost(t, { FIELDPOST_RELAY: exim.pipelining });
     const [large = '', next = ''] = await fieldpost.post(

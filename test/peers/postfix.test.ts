@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { t } from 'tap';
 import { meant, NASTY, readByPostalMime, readByPython } from '../support/nasty.js';
-import { type Posted, sharedDirectory, skipWithout, startFieldpost } from '../support/peers.js';
+import { named, type Posted, sharedDirectory, skipWithout, startFieldpost } from '../support/peers.js';
 import { POSTFIX_PROGRAMS, SMALL_BYTES, startPostfix } from '../support/postfix.js';
 
 /** A short mail whose recipient, subject and text are its name. */
@@ -63,6 +63,66 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS), timeout: 100_000 }, 
     await admitted.said(new RegExp(` sent id=${id} `));
     t.match(await admitted.message(id), { status: 'sent' });
     await postfix.mail.mail(id);
+  });
+
+  for (const { door, wrong, right, reason } of [
+    {
+      door: 'fullName',
+      wrong: { hostname: 'vm', from: 'device@field.example' },
+      right: { hostname: 'pump-3.field.example', from: 'device@field.example' },
+      reason: /full host name.*a recipient with "504 5\.5\.2 <vm>: Helo command rejected/,
+    },
+    {
+      door: 'fullSender',
+      wrong: { hostname: 'vm', from: '' },
+      right: { hostname: 'vm', from: 'device@field.example' },
+      reason: /FIELDPOST_FROM.*a recipient with "504 5\.5\.2 <fieldpost@vm>: Sender address rejected/,
+    },
+    {
+      door: 'knownSender',
+      wrong: { hostname: 'vm', from: 'device@nowhere.invalid' },
+      right: { hostname: 'vm', from: 'device@post.example' },
+      reason:
+        /FIELDPOST_FROM.*a recipient with "\d{3} \d\.1\.8 <device@nowhere\.invalid>: Sender address rejected/,
+    },
+  ] as const) {
+    t.test(`what ${door} has against us is told, waits, and is charged to no mail`, async (t) => {
+      const state = { FIELDPOST_STATE_DIR: t.testdir() };
+      const start = ({ hostname, from }: { hostname: string; from: string }) =>
+        startFieldpost(t, { ...postfix.settings(door), ...state, FIELDPOST_FROM: from }, named(hostname));
+      const refused = await start(wrong);
+      const ids = await refused.post(to('one'), to('two'), to('three'));
+      await refused.said(/relay failing/);
+      const { relay } = await refused.state();
+      t.equal(relay.state, 'failing');
+      t.match(relay.reason, reason);
+      // It is tried again, with each of them.
+      for (const id of ids) await refused.said(new RegExp(` put behind id=${id} `));
+      for (const id of ids) {
+        const untouched = { status: /^(?:queued|sending)$/, attempts: 0, lastReply: null };
+        t.match(await refused.message(id), untouched);
+      }
+      t.equal(await refused.stop(), 0);
+
+      const admitted = await start(right);
+      for (const id of ids) await admitted.said(new RegExp(` sent id=${id} `));
+      for (const id of ids) await postfix.mail.mail(id);
+    });
+  }
+
+  t.test('a recipient that Postfix does not relay to is deferred while others go through', async (t) => {
+    const fieldpost = await startFieldpost(t, postfix.settings('plain'));
+    postfix.answers.set('denied@elsewhere.example', '554 5.7.1 Relay access denied');
+    const mails = Array.from({ length: 40 }, (_, index) =>
+      index % 10 === 5 ? { ...to('x'), destination: 'denied@elsewhere.example' } : to(`n${index}`),
+    );
+    const ids = await fieldpost.post(...mails);
+    for (const [index, id] of ids.entries()) {
+      const becomes = index % 10 === 5 ? 'deferred' : 'sent';
+      await fieldpost.said(new RegExp(` ${becomes} id=${id} `));
+    }
+    t.notOk(fieldpost.lines.some((line) => / relay failing /.test(line)));
+    t.match((await fieldpost.state()).relay, { state: 'ok', reason: null });
   });
 
   for (const { name, door, ca, reason } of [

@@ -17,6 +17,8 @@ export interface Exim {
   /** FIELDPOST_RELAY where it offers PIPELINING, and where it does not and cuts off who pipelines. */
   readonly pipelining: string;
   readonly stepwise: string;
+  /** FIELDPOST_RELAY where it verifies the sender at RCPT; it knows no address `@vm`. */
+  readonly verifying: string;
   readonly mail: Maildir;
   /** The line of its log that matches, at once or when it comes. */
   logged(pattern: RegExp): Promise<string>;
@@ -25,7 +27,8 @@ export interface Exim {
 /** Starts Exim; it is stopped when the test ends. */
 export async function startExim(t: Test): Promise<Exim> {
   const directory = sharedDirectory(t);
-  const [pipelining = 0, stepwise = 0] = await freePorts(2);
+  const ports = await freePorts(3);
+  const [pipelining = 0, stepwise = 0, verifying = 0] = ports;
   const path = (name: string) => join(directory, name);
   const [user, group] = ['-u', '-g'].map((flag) => Number(execFileSync('/usr/bin/id', [flag, USER])));
   for (const name of ['spool', 'log', 'mail', 'mail/new', 'mail/cur', 'mail/tmp']) {
@@ -34,7 +37,7 @@ export async function startExim(t: Test): Promise<Exim> {
   }
   writeFileSync(path('log/mainlog'), '', { mode: 0o666 });
   chownSync(path('log/mainlog'), user ?? 0, group ?? 0);
-  writeFileSync(path('exim.conf'), configuration(path, pipelining, stepwise));
+  writeFileSync(path('exim.conf'), configuration(path, ports));
   const server = await startServer(EXIM, ['-C', path('exim.conf'), '-bdf'], pipelining);
   t.teardown(async () => {
     await server.stop();
@@ -43,6 +46,7 @@ export async function startExim(t: Test): Promise<Exim> {
   return {
     pipelining: `smtp://127.0.0.1:${pipelining}?tls=never`,
     stepwise: `smtp://127.0.0.1:${stepwise}?tls=never`,
+    verifying: `smtp://127.0.0.1:${verifying}?tls=never`,
     mail: new Maildir(path('mail')),
     logged: (pattern) =>
       appearing(path('log/mainlog'), `line ${pattern}`, () =>
@@ -53,7 +57,8 @@ export async function startExim(t: Test): Promise<Exim> {
   };
 }
 
-function configuration(path: (name: string) => string, pipelining: number, stepwise: number): string {
+function configuration(path: (name: string) => string, ports: readonly number[]): string {
+  const [pipelining, , verifying] = ports;
   return `
 exim_path = ${EXIM}
 spool_directory = ${path('spool')}
@@ -63,7 +68,7 @@ log_selector = +pipelining
 primary_hostname = exim.example
 keep_environment =
 local_interfaces = 127.0.0.1
-daemon_smtp_ports = ${pipelining} : ${stepwise}
+daemon_smtp_ports = ${ports.join(' : ')}
 pipelining_advertise_hosts = \${if eq{$received_port}{${pipelining}}{*}{:}}
 pipelining_connect_advertise_hosts = :
 tls_advertise_hosts =
@@ -72,13 +77,18 @@ message_size_limit = ${EXIM_BYTES_MAX}
 smtp_accept_queue_per_connection = 0
 deliver_drop_privilege = true
 acl_smtp_mail = mail
-acl_smtp_rcpt = accept
+acl_smtp_rcpt = rcpt
 begin acl
 mail:
   accept logwrite = declared $message_size bytes
+rcpt:
+  accept condition = \${if !={$received_port}{${verifying}}}
+  require verify = sender
+  accept
 begin routers
 all:
   driver = accept
+  domains = !vm
   transport = maildir
 begin transports
 maildir:

@@ -193,6 +193,11 @@ export interface Fieldpost {
   stop(): Promise<number | null>;
 }
 
+/** `through` for a device of this host name. */
+export function named(hostname: string): readonly string[] {
+  return ['/usr/bin/unshare', '--uts', '/bin/sh', '-c', `hostname ${hostname} && exec "$@"`, 'sh'];
+}
+
 /** Starts the daemon, by way of `through`, which curl goes as well; it is stopped when the test ends, and its log shown if the test failed. */
 export async function startFieldpost(
   t: Test,

@@ -44,6 +44,12 @@ const DOORS = {
   shy: `-o message_size_limit=${SMALL_BYTES} -o smtpd_discard_ehlo_keywords=size`,
   /** Knows ASCII only. */
   ascii: '-o smtputf8_enable=no',
+  /** Wants a full host name in EHLO; like the next two it says so at RCPT, as Postfix does by default. */
+  fullName: '-o smtpd_helo_required=yes -o smtpd_helo_restrictions=reject_non_fqdn_helo_hostname',
+  /** Wants a sender with a full domain. */
+  fullSender: '-o smtpd_sender_restrictions=reject_non_fqdn_sender',
+  /** Wants a sender whose domain there is. */
+  knownSender: '-o smtpd_sender_restrictions=reject_unknown_sender_domain',
 } as const;
 export type Door = keyof typeof DOORS;
 

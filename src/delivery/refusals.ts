@@ -1,0 +1,59 @@
+/**
+ * Who is to blame when a relay refuses us over one message: the other messages show it. What the relay refuses
+ * again although it has taken others since is the message's own trouble. Used by relay-health.ts, one for each relay.
+ */
+import { DAY_MS } from '../limits.js';
+import type { Clock } from '../system/clock.js';
+
+/** How many messages are remembered. A forgotten one is judged as if it had never been refused. */
+const REMEMBERED_MAX = 1000;
+/** So many different messages in a row may be refused before the relay counts as failing. */
+const IN_A_ROW_MAX = 20;
+/** What a relay took longer ago proves nothing. */
+const PROOF_MS = DAY_MS;
+
+/** `unclear`: others must be tried before anybody can tell. */
+export type Culprit = 'relay' | 'message' | 'unclear';
+
+/** What one relay took and refused. */
+export class Refusals {
+  readonly #clock: Pick<Clock, 'bootMs'>;
+  #taken = 0;
+  #takenMs = Number.NEGATIVE_INFINITY;
+  /** Messages refused since one was taken. */
+  #inARow = 0;
+  /** By message: how many had been taken when it was refused. */
+  readonly #refused = new Map<string, number>();
+
+  constructor(clock: Pick<Clock, 'bootMs'>) {
+    this.#clock = clock;
+  }
+
+  /** The relay has taken this message. */
+  taken(id: string): void {
+    this.#refused.delete(id);
+    this.#taken++;
+    this.#takenMs = this.#clock.bootMs();
+    this.#inARow = 0;
+  }
+
+  /** The relay has refused this message, or us over it. */
+  refused(id: string): Culprit {
+    const takenThen = this.#refused.get(id);
+    const hasTakenOthers = takenThen !== undefined && takenThen < this.#taken;
+    // Its count stays: it is the message's own trouble as long as others go through now and then.
+    if (hasTakenOthers && this.#clock.bootMs() - this.#takenMs < PROOF_MS) return 'message';
+    this.#remember(id);
+    const isFirst = takenThen === undefined || hasTakenOthers;
+    return isFirst && ++this.#inARow <= IN_A_ROW_MAX ? 'unclear' : 'relay';
+  }
+
+  #remember(id: string): void {
+    this.#refused.delete(id);
+    this.#refused.set(id, this.#taken);
+    for (const oldest of this.#refused.keys()) {
+      if (this.#refused.size <= REMEMBERED_MAX) break;
+      this.#refused.delete(oldest);
+    }
+  }
+}

@@ -1,0 +1,116 @@
+import t from 'tap';
+import { faultOf, remedyOf } from '../../src/delivery/about-us.js';
+import { parseReply } from '../../src/delivery/reply.js';
+
+function reply(text: string) {
+  const parsed = parseReply(text.split('\n'));
+  if (parsed === null) throw new Error(text);
+  return parsed;
+}
+
+// Replies as the programs give them, from their sources and manuals.
+const OF_US: readonly (readonly [fault: string, text: string])[] = [
+  // Postfix
+  ['name', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname'],
+  ['name', '501 5.5.2 <a_b>: Helo command rejected: Invalid name'],
+  ['name', '450 4.7.1 <vm.lan>: Helo command rejected: Host not found'],
+  ['name', '554 5.7.1 Service unavailable; Helo command [vm] blocked using dbl.example'],
+  ['sender', '504 5.5.2 <fieldpost@vm>: Sender address rejected: need fully-qualified address'],
+  ['sender', '550 5.1.8 <a@b.invalid>: Sender address rejected: Domain not found'],
+  ['sender', '450 4.1.8 <a@b.invalid>: Sender address rejected: Domain not found'],
+  ['sender', '550 5.1.0 <a@b.example>: Sender address rejected: User unknown in local recipient table'],
+  [
+    'sender',
+    '550 5.7.27 <a@b.example>: Sender address rejected: Domain b.example does not accept mail (nullMX)',
+  ],
+  ['login', '553 5.7.1 <a@b.example>: Sender address rejected: not logged in'],
+  ['login', '553 5.7.1 <a@b.example>: Sender address rejected: not owned by user device'],
+  ['client', '554 5.7.1 <unknown[192.0.2.7]>: Client host rejected: Access denied'],
+  ['client', '450 4.7.25 Client host rejected: cannot find your hostname, [192.0.2.7]'],
+  ['client', '554 5.7.1 Service unavailable; Client host [192.0.2.7] blocked using zen.example; listed'],
+  ['client', '503 5.7.0 Error: access denied for unknown[192.0.2.7]'],
+  ['relaying', '554 5.7.1 <john@example.net>: Relay access denied'],
+  ['relaying', '454 4.7.1 <john@example.net>: Relay access denied'],
+  ['relaying', '554 5.7.1 <john@example.net>: Recipient address rejected: Access denied'],
+  ['encryption', '530 5.7.0 Must issue a STARTTLS command first'],
+  ['protocol', '503 5.5.0 <DATA>: Data command rejected: Improper use of SMTP command pipelining'],
+  // Exim
+  ['sender', '550-Verification failed for <fieldpost@vm>\n550-Unrouteable address\n550 Sender verify failed'],
+  ['sender', '451 Could not complete sender verify callout'],
+  ['relaying', '550 relay not permitted'],
+  ['protocol', '503 sender not yet given'],
+  // Sendmail
+  ['sender', '553 5.5.4 <fieldpost@localhost>... Real domain name required for sender address'],
+  ['sender', '553 5.1.8 <a@b.invalid>... Domain of sender address a@b.invalid does not exist'],
+  ['sender', '451 4.1.8 Domain of sender address a@b.example does not resolve'],
+  ['relaying', '550 5.7.1 <john@example.net>... Relaying denied. IP name lookup failed [192.0.2.7]'],
+  ['relaying', '450 4.4.0 Relaying temporarily denied. Cannot resolve PTR record for 192.0.2.7'],
+  ['client', '550 5.7.1 Fix reverse DNS for 192.0.2.7'],
+  // OpenSMTPD
+  ['login', '530 5.5.1 Invalid command: Must issue an AUTH command first'],
+  ['sender', '530 Sender rejected'],
+  // Exchange Online
+  ['sender', '550 5.7.60 SMTP; Client does not have permissions to send as this sender'],
+  ['sender', '554 5.2.252 SendAsDenied; a@b.example not allowed to send as c@b.example'],
+  ['sender', '550 5.1.8 Access denied, bad outbound sender'],
+  ['sender', '550 5.7.750 Service unavailable. Client blocked from sending from unregistered domains'],
+  ['login', '530 5.7.57 SMTP; Client was not authenticated to send anonymous mail during MAIL FROM'],
+  ['relaying', '550 5.7.64 TenantAttribution; Relay Access Denied'],
+  ['relaying', '550 5.7.54 SMTP; Unable to relay recipient in non-accepted domain'],
+  ['client', '550 5.7.708 Access denied, traffic not accepted from this IP'],
+  ['client', '550 5.7.606 Access denied, banned sending IP [192.0.2.7]'],
+  // Others
+  ['client', '550-5.7.25 [192.0.2.7] The IP address sending this message does not have a PTR record'],
+  ['sender', '550-5.7.26 Unauthenticated email from b.example is not accepted'],
+];
+
+const OF_OTHERS: readonly string[] = [
+  '550 5.1.1 <gone@example.com>: Recipient address rejected: User unknown in relay recipient table',
+  '504 5.5.2 <john@lan>: Recipient address rejected: need fully-qualified address',
+  '450 4.2.0 <grey@example.com>: Recipient address rejected: Greylisted, come again',
+  '450 4.7.1 Try again later, you are greylisted',
+  '501 5.1.3 Bad recipient address syntax',
+  '550 Unrouteable address',
+  '550 5.1.1 Invalid recipient: <john@example.com>',
+  '550 No such user here',
+  '552 5.2.2 The email account is over quota',
+  '452 4.5.3 Too many recipients',
+  '452 4.2.2 Mailbox full',
+  '451 4.3.0 Local error in processing',
+];
+
+t.test('what mail servers say of us at RCPT is told from what they say of a recipient', async (t) => {
+  for (const [fault, text] of OF_US) t.equal(faultOf('rcpt', reply(text)), fault, text);
+  for (const text of OF_OTHERS) t.equal(faultOf('rcpt', reply(text)), null, text);
+});
+
+t.test('after the content only words and codes that name us count', async (t) => {
+  t.equal(
+    faultOf('dot', reply('550 5.7.60 SMTP; Client does not have permissions to send as this sender')),
+    'sender',
+  );
+  t.equal(faultOf('dot', reply('550 5.7.23 SPF validation failed')), 'sender');
+  for (const text of [
+    '552 5.7.0 This message was blocked',
+    '554 5.5.1 no',
+    '550 5.7.1 Spam',
+    '503 5.5.1 what',
+  ])
+    t.equal(faultOf('dot', reply(text)), null, text);
+});
+
+t.test('MAIL says nothing but our sender: what refuses it for good refuses that', async (t) => {
+  t.equal(faultOf('mail', reply('550 we do not like you')), 'sender');
+  t.equal(faultOf('mail', reply('554 5.7.1 <vm>: Helo command rejected: no')), 'name');
+  t.equal(faultOf('mail', reply('550 5.3.0 broken')), null, "the relay's own trouble");
+  t.equal(faultOf('mail', reply('451 4.3.0 busy')), null);
+});
+
+t.test('each fault names the setting to mend', async (t) => {
+  const named = (text: string) => remedyOf('rcpt', reply(text));
+  t.match(named('550 Sender verify failed'), 'FIELDPOST_FROM');
+  t.match(named('504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname'), 'full host name');
+  t.match(named('554 5.7.1 <a@b.c>: Relay access denied'), 'FIELDPOST_RELAY_USER');
+  t.match(named('530 5.7.0 Must issue a STARTTLS command first'), 'FIELDPOST_RELAY');
+  t.equal(named('550 5.1.1 User unknown'), '');
+});
