@@ -59,9 +59,11 @@ export class Ledger {
 
   /** Recovers what the last run left. Throws `already-running`, or what the disk says if it cannot be read. */
   static async open(options: LedgerOptions): Promise<Ledger> {
-    const { disk, directory, takeLock } = options;
+    const { disk, directory, takeLock, log } = options;
     await disk.makeDirectory(directory);
     const lock = await takeLock(join(directory, 'lock'));
+    if (lock.weakness !== undefined) log.warn('lock not on disk', { reason: lock.weakness });
+    if (lock.putAside !== undefined) log.warn('put aside', { name: 'lock', as: lock.putAside });
     const ledger = new Ledger(options, lock);
     try {
       await ledger.#recover();

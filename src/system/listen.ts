@@ -90,7 +90,10 @@ async function removeStale(path: string): Promise<void> {
   if (found?.isSocket() && !(await answers(path))) await rm(path, { force: true });
 }
 
-/** True if somebody listens on this unix socket, or may: only a refusal, or no socket at all, says that nobody does. */
+/** What connect says where nobody listens: no socket, a stale one, or an inode that the kernel cannot load. */
+const NOBODY: readonly string[] = ['ECONNREFUSED', 'ENOENT', 'ENOTDIR', 'ELOOP', 'EIO', 'EBADMSG', 'EUCLEAN'];
+
+/** True if somebody listens on this unix socket, or may. */
 export function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = connect({ path });
@@ -98,7 +101,7 @@ export function answers(path: string): Promise<boolean> {
       probe.destroy();
       resolve(true);
     });
-    probe.once('error', (error) => resolve(!['ECONNREFUSED', 'ENOENT'].includes(systemCodeOf(error))));
+    probe.once('error', (error) => resolve(!NOBODY.includes(systemCodeOf(error))));
   });
 }
 

@@ -1,17 +1,38 @@
 /**
- * A lock that no crash leaves behind: a listening unix socket. Whoever can connect to it knows that another
- * daemon runs; one that refuses is stale and is taken over.
+ * The lock of a state directory. No crash leaves it behind, and it is held in two places:
+ *
+ * - `lock`, a listening unix socket in the directory. Every process that sees the directory sees it, from other
+ *   containers and network namespaces, too, and former versions know only this one. It needs an inode.
+ * - an abstract unix socket, named after the directory's device and inode and our process. It needs no room on the
+ *   disk, but is seen only in our network namespace. Any user may take such a name, so it counts only where its
+ *   process really has the directory open.
+ *
+ * On a disk without room the second alone holds. Used by ledger.ts by way of the root.
  */
 import { constants } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
+import {
+  type FileHandle,
+  lstat,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  stat,
+} from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
-import { basename, dirname } from 'node:path';
-import { FieldpostError, systemCodeOf } from '../errors.js';
+import { basename, dirname, join } from 'node:path';
+import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import { answers } from './listen.js';
 import { randomBytes } from './random.js';
 
 /** Held until it is released or the process ends. */
 export interface Lock {
+  /** Why other network namespaces cannot see it, if they cannot. */
+  readonly weakness?: string;
+  /** The new name of what stood in the place of the lock and is no socket. */
+  readonly putAside?: string;
   release(): Promise<void>;
 }
 
@@ -19,45 +40,124 @@ export interface Lock {
 export type TakeLock = (path: string) => Promise<Lock>;
 
 export const systemLock: TakeLock = async (path) => {
-  // A socket's path may have 107 bytes; through the directory's descriptor any path is short.
+  // The descriptor stays open while the lock is held: by it others know that we are who we say (holdersOf).
   const directory = await open(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY);
-  const short = `/proc/self/fd/${directory.fd}/${basename(path)}`;
-  try {
-    const server = (await isFree(short)) && (await listen(short));
-    if (!server) {
-      throw new FieldpostError('already-running', `another daemon uses ${dirname(path)}`, {
-        hint: 'stop it first, or give this one its own FIELDPOST_STATE_DIR',
-      });
-    }
-    return {
-      async release() {
-        // Node removes the socket's file when it stops listening.
-        await new Promise((resolve) => server.close(resolve));
-        await directory.close();
-      },
-    };
-  } catch (error) {
+  const servers: Server[] = [];
+  const release = async () => {
+    // Node removes the socket's file when it stops listening.
+    for (const server of servers) await new Promise((resolve) => server.close(resolve));
     await directory.close();
-    throw error;
+  };
+  try {
+    // A socket's path may have 107 bytes; through the directory's descriptor any path is short.
+    const here = `/proc/self/fd/${directory.fd}`;
+    const { server, error, putAside } = await lockInDirectory(here, basename(path));
+    if (server) servers.push(server);
+    const [name, self] = [await abstractName(directory), await readlink('/proc/self')];
+    const abstract = await listen(`\0${name}${self}`).catch(() => null);
+    if (abstract) servers.push(abstract);
+    const holders = await holdersOf(name, directory);
+    const isOurs = holders.delete(self);
+    if (holders.size > 0 || (isOurs && !abstract)) throw inUse();
+    // Node.js before 20.4 makes another name of it.
+    if (!server && !isOurs) throw error;
+    const found = { ...(error !== undefined && { weakness: wordsOf(error) }), ...(putAside && { putAside }) };
+    return { ...found, release };
+  } catch (error) {
+    await release();
+    if (!isInUse(error)) throw error;
+    throw new FieldpostError('already-running', `another daemon uses ${dirname(path)}`, {
+      hint: 'stop it first, or give this one its own FIELDPOST_STATE_DIR',
+    });
   }
 };
 
+const IN_USE = 'EADDRINUSE';
+const inUse = () => Object.assign(new Error('the lock is held'), { code: IN_USE });
+const isInUse = (error: unknown) => systemCodeOf(error) === IN_USE;
+
+interface Found {
+  readonly server?: Server;
+  /** Why there is none. */
+  readonly error?: unknown;
+  readonly putAside?: string | null;
+}
+
+/** Listens on the socket in the directory. Throws EADDRINUSE where it is held. */
+async function lockInDirectory(directory: string, name: string): Promise<Found> {
+  try {
+    await sweep(directory, name);
+    const path = join(directory, name);
+    const putAside = await makeFree(path);
+    const server = await listen(path);
+    if (!server) throw inUse();
+    return { server, putAside };
+  } catch (error) {
+    if (isInUse(error)) throw error;
+    return { error };
+  }
+}
+
+/** What a process left that was killed while it took over a stale lock. It may have moved one that is held. */
+async function sweep(directory: string, name: string): Promise<void> {
+  for (const other of await readdir(directory)) {
+    if (!other.startsWith(`${name}.`) || !/^[0-9a-f]{8}$/.test(other.slice(name.length + 1))) continue;
+    const path = join(directory, other);
+    if (!(await lstat(path).catch(() => null))?.isSocket()) continue;
+    if (await answers(path)) throw inUse();
+    await rm(path, { force: true });
+  }
+}
+
 /**
  * Puts a stale socket out of the way. Of two that come at once the second may find the lock of the first where the
- * stale one was: so it is moved first, looked at, and put back if it answers.
+ * stale one was: so it is moved first, looked at, and put back if it answers. What is no socket stays aside; its new
+ * name is the answer.
  */
-async function isFree(path: string): Promise<boolean> {
-  if (await answers(path)) return false;
+async function makeFree(path: string): Promise<string | null> {
+  if (await answers(path)) throw inUse();
   const aside = `${path}.${randomBytes(4).toString('hex')}`;
   try {
     await rename(path, aside);
   } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return true;
+    if (systemCodeOf(error) === 'ENOENT') return null;
     throw error;
   }
-  const isHeld = await answers(aside);
-  await (isHeld ? rename(aside, path) : rm(aside, { force: true }));
-  return !isHeld;
+  if (await answers(aside)) {
+    await rename(aside, path);
+    throw inUse();
+  }
+  if (!(await lstat(aside)).isSocket()) return basename(aside);
+  await rm(aside, { force: true });
+  return null;
+}
+
+/** The abstract name of the directory's lock, but for the process's id. */
+async function abstractName(directory: FileHandle): Promise<string> {
+  const { dev, ino } = await directory.stat({ bigint: true });
+  return `fieldpost/${dev}-${ino}/`;
+}
+
+/** The processes that hold such a name and have the directory open. */
+async function holdersOf(name: string, directory: FileHandle): Promise<Set<string>> {
+  const holders = new Set<string>();
+  const sockets = await readFile('/proc/net/unix', 'latin1').catch(() => '');
+  for (const line of sockets.split('\n')) {
+    // Some versions of Node.js fill the name up with zeros, which are shown as @.
+    const pid = /^(\d+)@*$/.exec(line.split(`@${name}`)[1] ?? '')?.[1];
+    if (pid !== undefined && (await hasOpen(pid, directory))) holders.add(pid);
+  }
+  return holders;
+}
+
+async function hasOpen(pid: string, directory: FileHandle): Promise<boolean> {
+  const { dev, ino } = await directory.stat({ bigint: true });
+  const descriptors = `/proc/${pid}/fd`;
+  for (const fd of await readdir(descriptors).catch(() => [])) {
+    const found = await stat(join(descriptors, fd), { bigint: true }).catch(() => null);
+    if (found?.dev === dev && found.ino === ino) return true;
+  }
+  return false;
 }
 
 /** Null if somebody else listens there by now. */
@@ -66,7 +166,7 @@ function listen(path: string): Promise<Server | null> {
     const server = createServer((socket) => socket.destroy());
     server.unref();
     server.once('error', (error) => {
-      if (systemCodeOf(error) === 'EADDRINUSE') resolve(null);
+      if (systemCodeOf(error) === IN_USE) resolve(null);
       else reject(error);
     });
     server.listen(path, () => resolve(server));

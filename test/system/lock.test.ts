@@ -1,11 +1,11 @@
 /** The lock of a state directory: held by one, left behind by none. */
-import { execFile } from 'node:child_process';
+import { type ChildProcess, execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { systemLock } from '../../src/system/lock.js';
 
 t.test('one at a time', async (t) => {
@@ -90,4 +90,79 @@ t.test('a killed process leaves it to the next', async (t) => {
 
 t.test('without a directory there is no lock', async (t) => {
   await t.rejects(systemLock(join(t.testdir(), 'no', 'lock')), { code: 'ENOENT' });
+});
+
+/** Runs a script in another process until it prints; its directory is the first argument. */
+async function inAnother(t: Test, script: string, directory: string): Promise<ChildProcess> {
+  const child = execFile(process.execPath, ['-e', script, directory]);
+  t.teardown(() => child.kill('SIGKILL'));
+  await once(child.stdout as NonNullable<typeof child.stdout>, 'data');
+  return child;
+}
+
+/** Holds only the name that needs no room on the disk; with the directory open, or not. */
+const holding = (opens: boolean) => `
+  const { fstatSync, openSync, statSync } = require('fs');
+  const path = process.argv[1];
+  ${opens ? "openSync(path, 'r');" : ''}
+  const { dev, ino } = statSync(path, { bigint: true });
+  require('net').createServer().listen('\\0fieldpost/' + dev + '-' + ino + '/' + process.pid, () => console.log('held'));
+`;
+
+t.test('without room for a file it is held all the same, and says so', async (t) => {
+  // No file can be made in there.
+  const path = `/proc/${process.pid}/lock`;
+  const lock = await systemLock(path);
+  t.type(lock.weakness, 'string');
+  await t.rejects(systemLock(path), { code: 'already-running' });
+  await lock.release();
+  const again = await systemLock(path);
+  await again.release();
+});
+
+t.test('what another process holds without a file is seen', async (t) => {
+  const path = join(t.testdir(), 'lock');
+  const holder = await inAnother(t, holding(true), join(path, '..'));
+  await t.rejects(systemLock(path), { code: 'already-running' });
+  t.notOk(existsSync(path), 'nothing is left');
+  holder.kill('SIGKILL');
+  await once(holder, 'exit');
+  await (await systemLock(path)).release();
+});
+
+t.test('a name that somebody took who has not the directory open counts for nothing', async (t) => {
+  const path = join(t.testdir(), 'lock');
+  await inAnother(t, holding(false), join(path, '..'));
+  const lock = await systemLock(path);
+  t.equal(lock.weakness, undefined);
+  await lock.release();
+});
+
+t.test(
+  'what a process left that was killed during a take-over goes; a lock that it had moved holds',
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'lock-'));
+    t.teardown(() => rmSync(directory, { recursive: true }));
+    const path = join(directory, 'lock');
+    await leaveStale(`${path}.0123abcd`);
+    const lock = await systemLock(path);
+    t.same(readdirSync(join(path, '..')), ['lock']);
+    renameSync(path, `${path}.4567cdef`);
+    await t.rejects(systemLock(path), { code: 'already-running' });
+    renameSync(`${path}.4567cdef`, path);
+    await lock.release();
+    t.same(readdirSync(join(path, '..')), []);
+  },
+);
+
+t.test('what bears the name of the lock and is no socket is put aside', async (t) => {
+  for (const make of [mkdirSync, (path: string) => writeFileSync(path, 'text')]) {
+    const directory = t.testdir();
+    make(join(directory, 'lock'));
+    const lock = await systemLock(join(directory, 'lock'));
+    t.same(readdirSync(directory).sort(), ['lock', lock.putAside]);
+    await lock.release();
+    t.same(readdirSync(directory), [lock.putAside], 'and stays there');
+    await (await systemLock(join(directory, 'lock'))).release();
+  }
 });
