@@ -17,7 +17,9 @@ export class Line {
   readonly #clock: Clock;
   #session: Session | null = null;
   #relay: RelayConfig | null = null;
+  /** What this session was used for, and what of it the relay took. */
   #sends = 0;
+  #taken = 0;
   #isAnnounced = false;
   /** Relays that an announcement has confused once. */
   readonly #confused = new Set<RelayConfig>();
@@ -42,6 +44,7 @@ export class Line {
     this.#session = await this.#open(relay);
     this.#relay = relay;
     this.#sends = 0;
+    this.#taken = 0;
     this.#isAnnounced = false;
     return true;
   }
@@ -53,8 +56,9 @@ export class Line {
 
   /**
    * Sends one message over the session, and may announce the `next`; never rejects. Null: the connection had been
-   * used before and ended unused, as it does when the relay closes it for its age or count; or the relay could
-   * make nothing of the announcement, and will hear no other. That says nothing of the message.
+   * used before and ended unused, as it does when the relay closes it for its age or count; or the relay takes no
+   * more mails over it; or the relay could make nothing of the announcement, and will hear no other. That says
+   * nothing of the message, which wants a new session.
    */
   async send(
     envelope: Envelope,
@@ -70,7 +74,10 @@ export class Line {
       this.#confused.add(this.#relay);
       return null;
     }
-    return this.#sends++ > 0 && hasEndedUnused(ending) ? null : ending;
+    if (this.#sends++ > 0 && hasEndedUnused(ending)) return null;
+    if (this.#taken > 0 && isEnoughForOneSession(ending)) return null;
+    if (ending.phase === 'dot' && 'reply' in ending && ending.reply.code < 300) this.#taken++;
+    return ending;
   }
 
   /** Nothing to send for now: keeps a good session for a while. */
@@ -93,4 +100,12 @@ export class Line {
 function hasEndedUnused(ending: Ending): boolean {
   if (ending.phase !== 'mail') return false;
   return 'reply' in ending ? ending.reply.code === 421 : ending.trouble.kind === 'lost';
+}
+
+/** RFC 5321 §4.5.3.1.10 has no reply for it: OpenSMTPD says 452 4.5.3, others say it in words. */
+function isEnoughForOneSession(ending: Ending): boolean {
+  if (ending.phase !== 'mail' || !('reply' in ending)) return false;
+  const { code, enhanced, text } = ending.reply;
+  if (code < 400 || code > 499) return false;
+  return enhanced === '4.5.3' || /too many (?:e?mails|messages|transactions)/i.test(text);
 }

@@ -100,3 +100,26 @@ t.test('only a used connection may end unused', async (t) => {
     t.equal(await send(), ending);
   }
 });
+
+t.test('a relay that has taken enough over one connection is given another', async (t) => {
+  const enough = [
+    reply('mail', '452 4.5.3 Too many recipients: Too many messages sent'),
+    reply('mail', '450 4.7.0 too many mails in this session'),
+  ];
+  for (const ending of enough) {
+    const { relays, line, send } = setUp();
+    const left = [TAKEN, ending];
+    relays.onSend = () => left.shift() ?? TAKEN;
+    await line.connect(RELAY);
+    t.equal(await send(), TAKEN);
+    t.equal(await send(), null, 'nothing has happened to the message');
+    // Where nothing went well before, it is the relay's trouble.
+    for (const first of [reply('rcpt', '550 5.1.1 unknown'), ending]) {
+      left.push(first, ending);
+      await line.close();
+      await line.connect(RELAY);
+      t.equal(await send(), first);
+      t.equal(await send(), ending);
+    }
+  }
+});

@@ -553,6 +553,26 @@ t.test('a stop does not wait for a connection that is not there yet', async (t) 
   t.same([relays.open, status(id), clock.pending], [0, 'queued', 0]);
 });
 
+t.test('a relay that ends sessions after some mails costs no pause', async (t) => {
+  for (const takesAhead of [true, false]) {
+    const { clock, relays, delivery, post, status, events } = bench();
+    relays.takesAhead = takesAhead;
+    let left = 0;
+    relays.onOpen = () => {
+      left = 10;
+      return null;
+    };
+    relays.onSend = () =>
+      left-- > 0 ? TAKEN : reply('mail', '452 4.5.3 Too many recipients: Too many messages sent');
+    const ids = await post(100);
+    delivery.start();
+    await clock.advance(0);
+    t.same(new Set(ids.map(status)), new Set(['sent']));
+    t.equal(relays.opened.length, 10);
+    t.notOk(events().includes('relay failing'));
+  }
+});
+
 /** A relay on a real port, and delivery that speaks to it with real sessions. */
 function wired(port: number) {
   const relay = { host: '127.0.0.1', port, tls: 'never', user: null } as const;
