@@ -100,6 +100,8 @@ export const REPLY_CHARS_MAX = 500;
 
 // Delivery (delivery.md).
 export const SESSION_IDLE_MS = 5 * SECOND_MS;
+/** Pauses as long as this between all replies to one group of commands: the relay delays each of them. */
+export const TRICKLE_MS = 500;
 export const FINAL_DOT_TIMEOUT_MS = 10 * MINUTE_MS;
 /** How long we wait for the answer to QUIT. */
 export const QUIT_MS = 2 * SECOND_MS;

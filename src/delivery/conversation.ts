@@ -1,11 +1,11 @@
 /**
  * The rules of talking to a relay, whatever is said: one group of commands at a time, or, where the relay takes
- * them ahead, one behind another; a deadline for each, replies counted and read here. Whatever is doubtful (a deadline, an error, a reply nobody asked for) ends the conversation
- * and destroys the connection, so that no late reply is ever taken for the answer to another command. Used by
- * smtp-session.ts, which brings the wire.
+ * them ahead, one behind another; a deadline for each answer, replies counted and read here. Whatever is doubtful
+ * (a deadline, an error, a reply nobody asked for) ends the conversation and destroys the connection, so that no
+ * late reply is ever taken for the answer to another command. Used by smtp-session.ts, which brings the wire.
  */
 import { Readable } from 'node:stream';
-import { REPLY_BYTES_MAX } from '../limits.js';
+import { REPLY_BYTES_MAX, TRICKLE_MS } from '../limits.js';
 import { plain } from '../network/words.js';
 import type { Clock, Timer } from '../system/clock.js';
 import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
@@ -38,6 +38,8 @@ export interface Group {
   lines: readonly string[];
   /** The first reply that refuses: it decides, whatever the others say. */
   refusal: Ending | null;
+  /** Each reply came long after the one before: the relay delays them, and nothing is gained by pipelining. */
+  hasTrickled: boolean;
 }
 
 interface Pending extends Group {
@@ -60,8 +62,9 @@ export class Conversation {
   #lines: string[] = [];
   #pendingChars = 0;
   #isMidLine = false;
+  #repliedMs = 0;
 
-  /** `timeoutMs` is the deadline of a group that names no other. */
+  /** `timeoutMs` is the deadline of each answer to a group that names no other. */
   constructor(wire: Wire, options: { timeoutMs: number; clock: Clock }) {
     this.#wire = wire;
     this.#timeoutMs = options.timeoutMs;
@@ -77,7 +80,10 @@ export class Conversation {
     return this.#groups.length > 0;
   }
 
-  /** Writes a group of commands; resolves with all their replies. Rejects with SessionError, and all is over. */
+  /**
+   * Writes a group of commands; resolves with all their replies, for each of which `deadlineMs` counts. Rejects with
+   * SessionError, and all is over.
+   */
   exchange(phases: Phase[], data: string | Buffer | Readable, deadlineMs = this.#timeoutMs): Promise<Group> {
     const done = this.begin(phases, deadlineMs, data instanceof Readable ? data : null);
     if (this.#doubt === null) this.#wire.write(data).catch((error) => this.lost(error));
@@ -102,6 +108,7 @@ export class Conversation {
         replies: [],
         lines: [],
         refusal: null,
+        hasTrickled: phases.length > 1,
         deadlineMs,
         source,
         resolve,
@@ -175,7 +182,9 @@ export class Conversation {
       this.end(this.trouble(phase, 'garbage', `said "${reply.text}" out of turn`));
       return;
     }
+    const nowMs = this.#clock.bootMs();
     if (group !== undefined) {
+      if (group.replies.length > 0 && nowMs - this.#repliedMs < TRICKLE_MS) group.hasTrickled = false;
       group.replies.push(reply);
       group.lines = lines;
       if (isRefusal) group.refusal ??= { phase, reply };
@@ -183,6 +192,9 @@ export class Conversation {
     // 421 is a good-bye. A reply to content that is not yet through leaves us in the middle of it.
     if (group === undefined || reply.code === 421 || phase === 'content') this.end({ phase, reply });
     else if (group.replies.length === group.phases.length) this.finish();
+    // The deadline is meant for each answer.
+    else this.extend(group.deadlineMs);
+    this.#repliedMs = nowMs;
   }
 
   /** The wire is broken, or was ended by the relay: then nothing was thrown. */

@@ -30,7 +30,7 @@ export interface SessionOptions {
   readonly ca: string | null;
   /** The name we say in EHLO. */
   readonly helo: string;
-  /** How long each group of commands may take, and each pause while content is sent. */
+  /** How long each answer may take, and each pause while content is sent. */
   readonly timeoutMs: number;
   readonly clock: Clock;
 }
@@ -59,6 +59,8 @@ class SmtpSession implements Session {
   #extensions: Extensions = parseExtensions([]);
   /** A transaction was refused halfway and must be taken back. */
   #isHalfway = false;
+  /** The relay delays each answer, so that one command is said at a time. */
+  #isTarpit = false;
   /** What was said of the next message together with the last one's final dot, and the replies to it. */
   #announced: { readonly envelope: Envelope; readonly done: Promise<Group> } | null = null;
   /** What we say once the session is open goes through one stream: one a command would cost more than the command. */
@@ -108,7 +110,7 @@ class SmtpSession implements Session {
   }
 
   get takesAhead(): boolean {
-    return this.#extensions.pipelining;
+    return this.#extensions.pipelining && !this.#isTarpit;
   }
 
   #write(data: string | Buffer | Readable): Promise<unknown> {
@@ -202,7 +204,7 @@ class SmtpSession implements Session {
     const commands = introductionOf(envelope, this.#extensions);
     if (this.#isHalfway) commands.unshift(['mail', 'RSET\r\n']);
     this.#isHalfway = false;
-    const groups = this.#extensions.pipelining ? [commands] : commands.map((command) => [command]);
+    const groups = this.takesAhead ? [commands] : commands.map((command) => [command]);
     for (const group of groups) {
       const refusal = await this.#heard(this.#talk.exchange(phasesOf(group), linesOf(group)));
       if (refusal !== null) return refusal;
@@ -212,6 +214,7 @@ class SmtpSession implements Session {
 
   async #heard(replies: Promise<Group>): Promise<Ending | null> {
     const group = await replies;
+    if (group.hasTrickled) this.#isTarpit = true;
     return group.refusal === null ? null : await this.#takeBack(group, group.refusal);
   }
 

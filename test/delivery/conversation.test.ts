@@ -329,6 +329,41 @@ test('the deadline of content starts anew with every piece the relay takes', asy
   await session.close();
 });
 
+test('each answer to a group has the whole deadline, and a tarpit is then spoken to one by one', async (t) => {
+  const clock = new FakeClock();
+  const answers: (() => void)[] = [];
+  const held = [0, 1, 2].map(() => new Promise<void>((answer) => answers.push(answer)));
+  let asked = () => {};
+  const isAsked = new Promise<void>((done) => {
+    asked = done;
+  });
+  const slowly = (raw: string, wait: Promise<void> | undefined) => () => {
+    if (relay.mails.length > 0 || wait === undefined) return undefined;
+    if (raw.startsWith('354')) asked();
+    return { raw: `${raw}\r\n`, held: wait };
+  };
+  await using relay: FakeRelay = await fakeRelay(
+    { mail: slowly('250 ok', held[0]), rcpt: slowly('250 ok', held[1]), data: slowly('354 go', held[2]) },
+    { extensions: ['PIPELINING'] },
+  );
+  const session = await open(relay, clock);
+  const sending = session.send(ENVELOPE, CONTENT);
+  await isAsked;
+  t.ok(session.takesAhead);
+  for (const answer of answers) {
+    await clock.advance(TIMEOUT_MS * 0.9);
+    answer();
+    await settled();
+  }
+  t.match(await sending, { phase: 'dot', reply: { code: 250 } });
+  t.notOk(session.takesAhead, 'the next is not announced');
+  const before = relay.packets.length;
+  t.match(await session.send(ENVELOPE, CONTENT), { phase: 'dot', reply: { code: 250 } });
+  t.equal(relay.packets.length, before + 3, 'MAIL, RCPT and DATA on their own');
+  await session.close();
+  t.equal(clock.pending, 0);
+});
+
 test('the answer to a message may take ten minutes, to a whole one and to a stream', async (t) => {
   for (const content of [
     CONTENT,

@@ -28,6 +28,8 @@ export interface Act {
   readonly raw?: string;
   /** One write per byte, each in its own turn of the event loop. */
   readonly bytewise?: boolean;
+  /** Said when this resolves; what comes after it waits as well. */
+  readonly held?: Promise<void>;
   /** `fin` ends, `rst` resets the connection; `deaf` stops reading from it. After any of them no TLS is spoken. */
   readonly after?: 'fin' | 'rst' | 'deaf';
 }
@@ -232,7 +234,15 @@ class Conversation {
   #speak(): void {
     const act = this.#outbox[0];
     if (act === undefined || this.#socket.destroyed) return;
-    const { raw = '', bytewise = false, after } = act;
+    const { held, raw = '', bytewise = false, after } = act;
+    if (held !== undefined) {
+      const { held: _, ...rest } = act;
+      void held.then(() => {
+        this.#outbox[0] = rest;
+        this.#speak();
+      });
+      return;
+    }
     if (bytewise && raw.length > 1) {
       this.#outbox[0] = { ...act, raw: raw.slice(1) };
       this.#socket.write(raw.slice(0, 1), () => setImmediate(() => this.#speak()));
