@@ -62,7 +62,7 @@ const IMPURE_GLOBALS = ['Date.now', 'performance', 'Math.random', 'crypto', 'fet
 
 const PACKAGE_HOMES: Readonly<Record<string, string>> = {
   busboy: 'src/api/upload.ts',
-  'smtp-client': 'src/delivery/smtp-session.ts',
+  'smtp-client': 'src/delivery/channel.ts',
   lowdb: 'src/store/snapshot.ts',
   'systemd-notify': 'src/system/notify.ts',
 };
@@ -98,6 +98,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cloud/error.ts': 'test/cloud/client.test.ts',
   'src/cloud/link-state.ts': 'test/cloud/link.test.ts',
   'src/network/words.ts': 'test/delivery/trouble.test.ts',
+  'src/delivery/channel.ts': 'test/delivery/smtp-session.test.ts',
   'src/delivery/envelope.ts': 'test/delivery/smtp-session.test.ts',
   'src/daemon/cloud.ts': 'test/daemon.test.ts',
   'src/delivery/charge.ts': 'test/delivery/gateway.test.ts',

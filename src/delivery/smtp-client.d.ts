@@ -1,10 +1,10 @@
 /**
- * What smtp-session.ts uses of smtp-client 0.4.0 and the smtp-channel under it. The package's own types lack the
+ * What channel.ts uses of smtp-client 0.4.0 and the smtp-channel under it. The package's own types lack the
  * events, write() and TLS options.
  */
 declare module 'smtp-client' {
   import type { EventEmitter } from 'node:events';
-  import type { TcpNetConnectOpts } from 'node:net';
+  import type { Socket, TcpNetConnectOpts } from 'node:net';
   import type { Readable } from 'node:stream';
   import type { ConnectionOptions } from 'node:tls';
 
@@ -32,5 +32,7 @@ declare module 'smtp-client' {
     close(): Promise<void>;
     isLastReply(line: string): boolean;
     _onSend(chunk: string): void;
+    /** Makes the socket, or the TLS one on top of it. */
+    _createSocket(config: object, onConnect: () => void): Socket;
   }
 }

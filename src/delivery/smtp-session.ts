@@ -1,23 +1,22 @@
 /**
  * A conversation with one relay, over which many messages may be sent. The delivery loop opens, uses and closes it.
- * The only file that knows smtp-client, of which it takes connect, write, negotiateTLS, close and the events: what
- * is said is built and read in this room. Whatever is doubtful (a deadline, an error, a reply nobody asked for)
+ * What is said is built and read in this room; channel.ts carries it. Whatever is doubtful (a deadline, an error, a reply nobody asked for)
  * destroys the connection for good, so that no late reply is ever taken for the answer to another command.
  */
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
-import { SMTPClient } from 'smtp-client';
 import type { RelayConfig } from '../config.js';
 import { assert, wordsOf } from '../errors.js';
 import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SECOND_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../limits.js';
 import { plain } from '../network/words.js';
 import type { Clock } from '../system/clock.js';
+import { Channel } from './channel.js';
 import { Conversation, type Group, SessionError } from './conversation.js';
 import { DotStuffing, stuffWhole } from './dot-stuffing.js';
 import { type Command, type Envelope, introductionOf, unsendable } from './envelope.js';
 import { type Extensions, parseExtensions } from './extensions.js';
-import { type Ending, isLastLine } from './reply.js';
+import type { Ending } from './reply.js';
 import type { Session } from './session.js';
 
 export { SessionError } from './conversation.js';
@@ -40,16 +39,6 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   const session = new SmtpSession(options);
   await session.open();
   return session;
-}
-
-class Channel extends SMTPClient {
-  // "250\r\n" without a text is a reply, too.
-  override isLastReply(line: string): boolean {
-    return isLastLine(line) === true;
-  }
-
-  // Nobody wants to know, and taking what is sent apart costs more than sending it.
-  override _onSend(): void {}
 }
 
 class SmtpSession implements Session {

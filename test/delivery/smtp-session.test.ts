@@ -293,6 +293,36 @@ test('a 354 after only MAIL was refused gets no dot, which would send an empty m
   t.equal(relay.mails.length, 0);
 });
 
+test('a refusal before the hang-up is heard, also where our next write fails before we read', async (t) => {
+  for (const door of ['never', 'implicit'] as const) {
+    for (const isWhole of [true, false]) {
+      const words = `${door}, ${isWhole ? 'whole' : 'streamed'}`;
+      let go = () => {};
+      const gone = new Promise<void>((done) => {
+        go = done;
+      });
+      // Refusal and reset have arrived before this process looks at the socket again: its next write fails.
+      const content = () => {
+        go();
+        return { raw: '550 5.7.1 no such thing here\r\n', after: 'rst' } as const;
+      };
+      const shield = door === 'implicit' ? { tls, implicit: true } : {};
+      await using relay = await fakeRelay({ content }, { extensions: [], ...shield });
+      const clock = new FakeClock({ wallMs: Date.now() });
+      const session = await open({ port: relay.port, tls: door, clock });
+      async function* pieces() {
+        yield Buffer.from('Subject: x\r\n\r\n');
+        await gone;
+        for (let piece = 0; piece < 100; piece++) yield Buffer.alloc(KIB, 'x\r\n');
+      }
+      const ending = await session.send(ENVELOPE, isWhole ? Buffer.alloc(60 * KIB, 'x\r\n') : pieces());
+      t.match(ending, { phase: isWhole ? 'dot' : 'content', reply: { code: 550 } }, words);
+      await session.close();
+      t.equal(clock.pending, 0, words);
+    }
+  }
+});
+
 test('a host name that is none is not said', async (t) => {
   for (const helo of ['x\r\nMAIL FROM:<a@b.test>', 'two words', '', 'müller']) {
     await using relay = await fakeRelay();
