@@ -26,7 +26,12 @@ export interface RelayConfig {
 /** Where the local API listens; a tcp host has no brackets. */
 export type ListenConfig =
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
-  | { readonly kind: 'unix'; readonly path: string };
+  | {
+      readonly kind: 'unix';
+      readonly path: string;
+      /** Whoever calls here may send and ask after what was sent, and nothing else. */
+      readonly sendOnly?: true;
+    };
 
 /** The link to the cloud. */
 export interface CloudConfig {
@@ -66,6 +71,8 @@ export interface Config {
   readonly listen: readonly ListenConfig[];
   readonly allowedHosts: readonly string[];
   readonly apiToken: string | null;
+  /** Lets a client send and ask after what it sent, and nothing else. */
+  readonly sendToken: string | null;
   readonly stateDir: string;
   readonly logLevel: LogLevel;
   readonly backoffMinMs: number;
@@ -125,6 +132,7 @@ export function parseConfig(
   const secrets = {
     relayPassword: readSecret('FIELDPOST_RELAY_PASSWORD', 'relay-password', values, env, read, findings),
     apiToken: readSecret('FIELDPOST_API_TOKEN', 'api-token', values, env, read, findings),
+    sendToken: readSecret('FIELDPOST_SEND_TOKEN', 'send-token', values, env, read, findings),
     cloudKey: readSecret('FIELDPOST_CLOUD_KEY', 'cloud-key', values, env, read, findings),
   };
   const relayCa = readPem('FIELDPOST_RELAY_CA_FILE', values, read, findings);
@@ -151,6 +159,7 @@ export function parseConfig(
     listen: values.FIELDPOST_LISTEN,
     allowedHosts: values.FIELDPOST_ALLOWED_HOSTS ?? [],
     apiToken: secrets.apiToken,
+    sendToken: secrets.sendToken,
     stateDir: values.FIELDPOST_STATE_DIR ?? stateDirectoryOf(env),
     logLevel: values.FIELDPOST_LOG,
     backoffMinMs: values.FIELDPOST_BACKOFF_MIN,

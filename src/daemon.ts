@@ -16,6 +16,7 @@ import { FieldpostError, wordsOf } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
 import { openStore, type StoreOptions } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
+import type { Handed } from './system/activation.js';
 import { openListeners } from './system/listen.js';
 
 /** The outside world as this daemon sees it; tests hand over fakes. */
@@ -32,8 +33,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly watchNetwork?: (onChange: () => void) => { close(): void };
   /** Why the settings found last are not followed; null, or left out, where they are. */
   readonly settingsFault?: () => SettingsFault | null;
-  /** Descriptors of listening sockets that systemd has opened for us. */
-  readonly handed?: readonly number[];
+  /** Listening sockets that systemd has opened for us. */
+  readonly handed?: readonly Handed[];
 }
 
 const NEVER_SYNCED = {
@@ -123,7 +124,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       config.listen,
       (address) => {
         if (needsToken(address) && config.apiToken === null) throw unguarded(address);
-        return api.makeServer(address.kind);
+        return api.makeServer(address.kind === 'unix' && address.sendOnly ? 'send' : address.kind);
       },
       system.handed,
     );

@@ -11,6 +11,7 @@ export type ErrorCode =
   | 'malformed-request'
   | 'unauthorized'
   | 'not-local'
+  | 'forbidden'
   | 'not-found'
   | 'method-not-allowed'
   | 'timeout'

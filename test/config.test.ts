@@ -46,6 +46,7 @@ t.test('with nothing set, every default is that of the operations page', async (
     listen: [{ kind: 'tcp', host: '127.0.0.1', port: 43770 }],
     allowedHosts: [],
     apiToken: null,
+    sendToken: null,
     stateDir: './.fieldpost',
     logLevel: 'info',
     backoffMinMs: 1000,
@@ -83,6 +84,7 @@ t.test('an empty value is no value; blanks around one do not count', async (t) =
 t.test('every setting reaches its own field', async (t) => {
   const files = {
     '/k/pw': 'hunter2\n',
+    '/k/send': 'def',
     '/k/token': 'abc',
     '/k/cloud': 'key\r\n',
     '/k/ca': PEM,
@@ -101,6 +103,7 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_LISTEN: ['[::1]:1', (c) => c.listen, [{ kind: 'tcp', host: '::1', port: 1 }]],
     FIELDPOST_ALLOWED_HOSTS: ['Gate.Local, 10.0.0.1', (c) => c.allowedHosts, ['gate.local', '10.0.0.1']],
     FIELDPOST_API_TOKEN_FILE: ['/k/token', (c) => c.apiToken, 'abc'],
+    FIELDPOST_SEND_TOKEN_FILE: ['/k/send', (c) => c.sendToken, 'def'],
     FIELDPOST_STATE_DIR: ['/s', (c) => c.stateDir, '/s'],
     FIELDPOST_LOG: ['warn', (c) => c.logLevel, 'warn'],
     FIELDPOST_BACKOFF_MIN: ['3s', (c) => c.backoffMinMs, 3000],
@@ -144,7 +147,12 @@ t.test('every setting reaches its own field', async (t) => {
   };
   const config = good(Object.fromEntries(Object.entries(env).map(([key, [value]]) => [key, value])), files);
   for (const [key, [, path, wanted]] of Object.entries(env)) t.strictSame(path(config), wanted, key);
-  const direct = ['FIELDPOST_RELAY_PASSWORD', 'FIELDPOST_API_TOKEN', 'FIELDPOST_CLOUD_KEY'];
+  const direct = [
+    'FIELDPOST_RELAY_PASSWORD',
+    'FIELDPOST_API_TOKEN',
+    'FIELDPOST_SEND_TOKEN',
+    'FIELDPOST_CLOUD_KEY',
+  ];
   t.strictSame(
     Object.keys(SETTINGS).sort(),
     [...Object.keys(env), ...direct].sort(),
@@ -627,4 +635,27 @@ t.test('what a reload follows, and what waits for a restart', async (t) => {
     taken: ['FIELDPOST_RELAY_PASSWORD', 'FIELDPOST_MAX_AGE', 'FIELDPOST_MAX_BATCH'],
     waiting: ['FIELDPOST_LISTEN'],
   });
+});
+
+t.test('a token for sending only goes with one for everything, and is another', async (t) => {
+  const both = { FIELDPOST_API_TOKEN: 'a', FIELDPOST_SEND_TOKEN: 'b' };
+  t.equal(good(both).sendToken, 'b');
+  t.equal(
+    good({ FIELDPOST_API_TOKEN: 'a', FIELDPOST_SEND_TOKEN_FILE: '/k' }, { '/k': 'c\n' }).sendToken,
+    'c',
+    'from a file',
+  );
+  t.match(parse({ FIELDPOST_SEND_TOKEN: 'b' }).problems, [
+    /SEND_TOKEN_FILE: it needs FIELDPOST_API_TOKEN_FILE/,
+  ]);
+  t.match(parse({ ...both, FIELDPOST_SEND_TOKEN: 'a' }).problems, [/SEND_TOKEN_FILE: it is the same token/]);
+});
+
+t.test('a unix socket for sending only', async (t) => {
+  const { listen } = good({ FIELDPOST_LISTEN: 'unix:/a, unix-send:/b' });
+  t.strictSame(listen, [
+    { kind: 'unix', path: '/a' },
+    { kind: 'unix', path: '/b', sendOnly: true },
+  ]);
+  t.equal(describeConfig(good({ FIELDPOST_LISTEN: 'unix-send:/b' })).FIELDPOST_LISTEN, 'unix-send:/b');
 });

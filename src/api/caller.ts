@@ -7,7 +7,7 @@ import type { ApiContext } from './parts.js';
 
 /** `uid 1000`, an address that is not this device's, or the kind of socket where nobody can tell. */
 export async function callerOf({ req, connection }: Exchange, { peerUid }: ApiContext): Promise<string> {
-  if (connection.kind === 'unix') return 'unix socket';
+  if (connection.kind !== 'tcp') return 'unix socket';
   const { socket } = req;
   const uid = await peerUid(socket);
   return uid === null ? (socket.remoteAddress ?? 'unknown') : `uid ${uid}`;

@@ -31,10 +31,13 @@ export interface Receiving {
   cameMs: number;
 }
 
+/** By which socket a client came in; `send`: a unix socket for those who may send, and nothing else. */
+export type Door = 'tcp' | 'unix' | 'send';
+
 /** One client connection and what is going on over it. */
 export interface Connection {
   readonly socket: Socket;
-  readonly kind: 'tcp' | 'unix';
+  readonly kind: Door;
   /** Requests begun and not yet answered: more than one only if the client pipelines. */
   open: number;
   /** No further request is taken from it; what still arrives is thrown away. */
@@ -70,7 +73,7 @@ export class Connections {
   }
 
   /** Takes a new connection in. If there are too many, the one that idled longest, else the new one, must go. */
-  add(socket: Socket, kind: 'tcp' | 'unix'): void {
+  add(socket: Socket, kind: Door): void {
     const connection: Connection = {
       socket,
       kind,

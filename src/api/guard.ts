@@ -6,26 +6,38 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';
 
+/** Who may make a call: anybody, those who may send too, or operators alone. */
+export type Access = 'anybody' | 'senders' | 'operators';
+
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 // A host name or address, and any port.
 const HOST = /^(\[[0-9a-f:.]+\]|[^:]+)(?::\d{0,5})?$/;
 
 /**
  * A function that throws unless the request may go on: malformed-request (two Host headers), not-local,
- * unauthorized. `tokenFree` routes ask for no token. Over the unix socket neither Host nor token count:
- * the socket's mode says who may call.
+ * unauthorized, forbidden. Over a unix socket neither Host nor token count: the socket's mode says who may call.
  */
 export function createGuard(settings: {
   readonly allowedHosts: readonly string[];
   readonly apiToken: string | null;
-}): (exchange: Exchange, tokenFree: boolean) => void {
+  readonly sendToken: string | null;
+}): (exchange: Exchange, access: Access) => void {
   const names = new Set([...LOOPBACK_NAMES, ...settings.allowedHosts.map((name) => name.toLowerCase())]);
   const token = settings.apiToken === null ? null : digest(settings.apiToken);
+  const sendToken = settings.sendToken === null ? null : digest(settings.sendToken);
 
-  return function guard({ req, host, connection }, tokenFree) {
+  function mayWhat({ req, connection }: Exchange): 'everything' | 'send' | 'nothing' {
+    if (connection.kind !== 'tcp') return connection.kind === 'send' ? 'send' : 'everything';
+    const { authorization } = req.headers;
+    if (token === null || isBearer(authorization, token)) return 'everything';
+    return sendToken !== null && isBearer(authorization, sendToken) ? 'send' : 'nothing';
+  }
+
+  return function guard(exchange, access) {
+    const { req, host, connection } = exchange;
     checkSingleHost(req.rawHeaders);
     const lowerHost = host?.toLowerCase();
-    const overUnix = connection.kind === 'unix';
+    const overUnix = connection.kind !== 'tcp';
     if (!overUnix && lowerHost !== undefined && !names.has(HOST.exec(lowerHost)?.[1] ?? '')) {
       throw new FieldpostError(
         'not-local',
@@ -35,13 +47,20 @@ export function createGuard(settings: {
         },
       );
     }
-    const { origin, 'sec-fetch-site': site, authorization } = req.headers;
+    const { origin, 'sec-fetch-site': site } = req.headers;
     const isOwn = lowerHost !== undefined && origin?.toLowerCase() === `http://${lowerHost}`;
     if (origin !== undefined && !isOwn) throw foreignPage('Origin');
     if (site !== undefined && site !== 'same-origin' && site !== 'none') throw foreignPage('Sec-Fetch-Site');
-    if (token !== null && !overUnix && !tokenFree && !isBearer(authorization, token)) {
+    if (access === 'anybody') return;
+    const may = mayWhat(exchange);
+    if (may === 'nothing') {
       throw new FieldpostError('unauthorized', 'This daemon asks for a token', {
         hint: 'send it as Authorization: Bearer <token>',
+      });
+    }
+    if (may === 'send' && access !== 'senders') {
+      throw new FieldpostError('forbidden', 'This token, or this socket, is for sending only', {
+        hint: 'post a message, or ask after one by its id',
       });
     }
   };

@@ -16,7 +16,7 @@ import {
 } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
-import { Connections } from './connections.js';
+import { Connections, type Door } from './connections.js';
 import { Exchange } from './exchange.js';
 import type { Patience } from './parts.js';
 import { isAnswered, rawProblem } from './problem.js';
@@ -33,8 +33,8 @@ const PATIENCE: Patience = {
 
 /** A service, to be put behind listeners. */
 export interface Http {
-  /** A server that is not yet listening. Over `unix` neither Host nor token is asked for. */
-  makeServer(kind: 'tcp' | 'unix'): Server;
+  /** A server that is not yet listening. Over a unix socket neither Host nor token is asked for. */
+  makeServer(kind: Door): Server;
   /**
    * Answers new requests with `stopping`, ends idle connections, and resolves when the requests under way
    * are answered; after `withinMs` they are cut off. Close the listeners first.
@@ -109,7 +109,7 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
 }
 
 function makeServer(
-  kind: 'tcp' | 'unix',
+  kind: Door,
   connections: Connections,
   dispatch: (exchange: Exchange) => void,
   patience: Patience,

@@ -177,11 +177,11 @@ const COMMON_PROBLEMS = [400, 401, 403, 408, 431, 500, 503];
 /** The document, as JSON. */
 export function describe(routes: readonly Route[], version: string): string {
   const paths: Record<string, Record<string, object>> = {};
-  for (const { method, path, tokenFree, doc } of routes) {
+  for (const { method, path, access, doc } of routes) {
     paths[path] ??= path.includes('{id}')
       ? { parameters: [{ ...parameter('path', 'id', text), required: true }] }
       : {};
-    paths[path][method.toLowerCase()] = { ...operation(doc), ...(tokenFree && { security: [] }) };
+    paths[path][method.toLowerCase()] = { ...operation(doc), ...(access === 'anybody' && { security: [] }) };
   }
   return JSON.stringify({
     openapi: '3.1.0',

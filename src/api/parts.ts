@@ -13,7 +13,14 @@ export interface ApiParts {
   readonly store: Store;
   readonly settings: Pick<
     Config,
-    'cloud' | 'maxBodyBytes' | 'maxBatch' | 'maxAttachments' | 'maxMessageBytes' | 'allowedHosts' | 'apiToken'
+    | 'cloud'
+    | 'maxBodyBytes'
+    | 'maxBatch'
+    | 'maxAttachments'
+    | 'maxMessageBytes'
+    | 'allowedHosts'
+    | 'apiToken'
+    | 'sendToken'
   >;
   readonly clock: Clock;
   readonly log: Log;

@@ -21,6 +21,7 @@ export const PROBLEMS: Readonly<Record<AnsweredCode, readonly [status: number, t
   'malformed-request': [400, 'The request cannot be understood'],
   unauthorized: [401, 'A token is required'],
   'not-local': [403, 'Only programs on this device may call'],
+  forbidden: [403, 'This caller may send, and nothing else'],
   'not-found': [404, 'There is no such thing'],
   'method-not-allowed': [405, 'This cannot be done here'],
   timeout: [408, 'The request took too long'],

@@ -4,6 +4,7 @@
  */
 import * as destinations from './destinations.js';
 import type { Exchange } from './exchange.js';
+import type { Access } from './guard.js';
 import * as messages from './messages.js';
 import { getMetrics } from './metrics.js';
 import type { SchemaName } from './openapi.js';
@@ -14,8 +15,8 @@ import { getHealth, getState } from './state.js';
 
 /** One call of the API: what it answers to, what it does, and how it is described. */
 export interface Route extends Routed {
-  /** Asks for no token. */
-  readonly tokenFree?: true;
+  /** Operators alone where it is left out. */
+  readonly access?: Access;
   readonly handle: (exchange: Exchange, context: ApiContext) => void | Promise<void>;
   readonly doc: RouteDoc;
 }
@@ -44,6 +45,7 @@ export const ROUTES: readonly Route[] = [
   {
     method: 'POST',
     path: MESSAGES,
+    access: 'senders',
     handle: post,
     doc: {
       summary: 'Accept messages for delivery, all of them or none; answered once they are on stable storage',
@@ -70,6 +72,7 @@ export const ROUTES: readonly Route[] = [
   {
     method: 'GET',
     path: `${MESSAGES}/{id}`,
+    access: 'senders',
     handle: messages.get,
     doc: { summary: 'What became of a message', status: 200, answer: 'Message', problems: [404] },
   },
@@ -165,7 +168,7 @@ export const ROUTES: readonly Route[] = [
   {
     method: 'GET',
     path: '/healthz',
-    tokenFree: true,
+    access: 'anybody',
     handle: getHealth,
     doc: {
       summary: '`ok` while messages can be accepted and stored, whatever the network does',

@@ -16,7 +16,7 @@ export function createApi(parts: ApiParts): Http {
   const guard = createGuard(parts.settings);
   return createHttp({
     routes: ROUTES,
-    guard: (exchange, route) => guard(exchange, route?.tokenFree ?? false),
+    guard: (exchange, route) => guard(exchange, route?.access ?? 'operators'),
     handle: (route, exchange) => route.handle(exchange, context),
     clock: parts.clock,
     log: parts.log,

@@ -51,7 +51,8 @@ export function connect(env: Environment, context: CommandContext): Call {
   if ('problems' in parsed)
     throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
   const { listen, apiToken } = parsed.config;
-  const [listener] = listen;
+  // Commands of an operator need more than a socket for sending only allows.
+  const listener = listen.find((one) => one.kind === 'tcp' || !one.sendOnly) ?? listen[0];
   if (listener === undefined) throw new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener');
   return (method, path, content = {}) => call(listener, apiToken, context, method, path, content);
 }

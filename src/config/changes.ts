@@ -32,6 +32,7 @@ const FOLLOWERS: Readonly<Record<keyof Config, readonly [Follower, key: string]>
   listen: ['restart', 'FIELDPOST_LISTEN'],
   allowedHosts: ['restart', 'FIELDPOST_ALLOWED_HOSTS'],
   apiToken: ['restart', 'FIELDPOST_API_TOKEN'],
+  sendToken: ['restart', 'FIELDPOST_SEND_TOKEN'],
   stateDir: ['restart', 'FIELDPOST_STATE_DIR'],
   cloud: ['restart', 'FIELDPOST_CLOUD'],
   heartbeatMs: ['restart', 'FIELDPOST_HEARTBEAT'],

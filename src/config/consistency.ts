@@ -32,6 +32,7 @@ export function checkTogether(
   }
   checkRelays(config, values, findings);
   checkListeners(config, findings);
+  checkSendToken(config, findings);
   checkCloudServer(config, findings);
   checkCloud(values, cloudKey, findings);
 }
@@ -63,6 +64,19 @@ function checkRelays(config: Config, values: SettingValues, findings: Findings):
 /** True if others than programs on this device can reach it. */
 export function needsToken(listener: ListenConfig): boolean {
   return listener.kind === 'tcp' && !isLoopback(listener.host);
+}
+
+/** Where anybody may do anything, a token that allows less is a mistake; so is one that is both. */
+function checkSendToken({ apiToken, sendToken }: Config, findings: Findings): void {
+  if (sendToken === null || findings.isBad('FIELDPOST_API_TOKEN_FILE')) return;
+  if (apiToken === null) {
+    findings.problem(
+      'FIELDPOST_SEND_TOKEN_FILE',
+      'it needs FIELDPOST_API_TOKEN_FILE: without that token any program may do everything',
+    );
+  } else if (apiToken === sendToken) {
+    findings.problem('FIELDPOST_SEND_TOKEN_FILE', 'it is the same token as that of FIELDPOST_API_TOKEN_FILE');
+  }
 }
 
 function checkListeners(config: Config, findings: Findings): void {

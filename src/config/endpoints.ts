@@ -100,7 +100,7 @@ function decodeUser(text: string): string {
 
 /** Comma-separated listeners. */
 export const listeners: Kind<readonly ListenConfig[]> = {
-  allowed: '127.0.0.1:43770, [::1]:43770, unix:/path, or several separated by commas',
+  allowed: '127.0.0.1:43770, [::1]:43770, unix:/path, unix-send:/path, or several separated by commas',
   parse(text) {
     const parts = items(text);
     if (new Set(parts).size < parts.length) refuse('the same twice');
@@ -110,12 +110,13 @@ export const listeners: Kind<readonly ListenConfig[]> = {
 };
 
 function parseListener(text: string): ListenConfig {
-  if (text.startsWith('unix:')) {
-    const path = text.slice('unix:'.length);
+  const scheme = /^unix(?:-send)?:/.exec(text)?.[0];
+  if (scheme !== undefined) {
+    const path = text.slice(scheme.length);
     if (!path.startsWith('/')) refuse('the path of a unix socket starts with a slash');
     if (Buffer.byteLength(path) > UNIX_PATH_BYTES_MAX)
       refuse(`a unix socket's path has at most ${UNIX_PATH_BYTES_MAX} bytes`);
-    return { kind: 'unix', path };
+    return { kind: 'unix', path, ...(scheme === 'unix-send:' && { sendOnly: true }) };
   }
   const [, host = '', port = ''] = /^(.*):(\d{1,5})$/.exec(text) ?? refuse('not an address with a port');
   const bare = unbracket(host);
@@ -127,7 +128,8 @@ function parseListener(text: string): ListenConfig {
 
 /** A listener as FIELDPOST_LISTEN has it. */
 export function showListener(listener: ListenConfig): string {
-  return listener.kind === 'unix' ? `unix:${listener.path}` : `${showHost(listener.host)}:${listener.port}`;
+  if (listener.kind === 'unix') return `${listener.sendOnly ? 'unix-send' : 'unix'}:${listener.path}`;
+  return `${showHost(listener.host)}:${listener.port}`;
 }
 
 function showHost(host: string): string {

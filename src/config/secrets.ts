@@ -9,7 +9,11 @@ import type { Findings } from './findings.js';
 import { SETTINGS, type SettingValues } from './settings.js';
 import { deviceId, refuse } from './values.js';
 
-type SecretKey = 'FIELDPOST_RELAY_PASSWORD' | 'FIELDPOST_API_TOKEN' | 'FIELDPOST_CLOUD_KEY';
+type SecretKey =
+  | 'FIELDPOST_RELAY_PASSWORD'
+  | 'FIELDPOST_API_TOKEN'
+  | 'FIELDPOST_SEND_TOKEN'
+  | 'FIELDPOST_CLOUD_KEY';
 
 /**
  * The secret from the file that `<key>_FILE` names, else from `key` itself (with a warning), else from the

@@ -58,3 +58,16 @@ function make<T>(
   const { secret = false } = traits;
   return { fallback, fallbackWords, allowed: kind.allowed, about, secret, parse: kind.parse, show };
 }
+
+/** What a secret's setting is beside its kind. */
+export const SECRET: Traits = { secret: true };
+
+/** A secret as `fieldpost check` shows it. */
+export function hidden(secret: string | null | undefined): string {
+  return secret == null ? '' : '(hidden)';
+}
+
+/** The README's words for a secret that systemd may give. */
+export function credential(name: string): string {
+  return `the systemd credential \`${name}\`, else none`;
+}

@@ -2,15 +2,16 @@
  * The table of settings: every FIELDPOST_ key with its default, what is allowed, what it is for. parseConfig
  * reads by it, `fieldpost check` lists by it, and the README's table is held against it by a test.
  */
+import { API_SETTINGS } from './api-settings.js';
 import { CLOUD_SERVER_SETTINGS } from './cloud-server-settings.js';
-import { listeners, relays, showRelay } from './endpoints.js';
-import { given, optional, type Setting, type Traits } from './setting.js';
+import { relays, showRelay } from './endpoints.js';
+import { credential, given, hidden, optional, SECRET, type Setting } from './setting.js';
 import {
   address,
+  bearer,
   cloudUrl,
   deviceId,
   duration,
-  hosts,
   integer,
   oneOf,
   path,
@@ -18,8 +19,6 @@ import {
   secretFile,
   size,
 } from './values.js';
-
-const SECRET: Traits = { secret: true };
 
 const userName = {
   allowed: 'the name the relay knows this device by',
@@ -29,17 +28,10 @@ const password = {
   allowed: 'the password itself; better a file',
   parse: (text: string) => (/\p{Cc}/u.test(text) ? refuse('it has a control character or line break') : text),
 };
-const bearer = {
-  allowed: 'visible ASCII without blanks; better a file',
-  parse: (text: string) =>
-    /^[\x21-\x7e]+$/.test(text) ? text : refuse('it has blanks or characters beyond visible ASCII'),
-};
 const caFile = { allowed: 'the path of a file with PEM certificates', parse: (text: string) => text };
 
-const hidden = (secret: string | null | undefined) => (secret == null ? '' : '(hidden)');
 const certificates = (pem: string | null | undefined) =>
   pem == null ? '' : `(${pem.split('-----BEGIN CERTIFICATE-----').length - 1} certificates)`;
-const credential = (name: string) => `the systemd credential \`${name}\`, else none`;
 
 /** Every setting there is, in the order in which people read of them. */
 export const SETTINGS = {
@@ -88,32 +80,7 @@ export const SETTINGS = {
     (config) => config.from,
     'The sender of the mails.',
   ),
-  FIELDPOST_LISTEN: given(
-    listeners,
-    '127.0.0.1:43770',
-    (config) => config.listen,
-    'Where the local API listens. Anything but loopback and unix sockets needs a token. Port 0 takes any free one. Sockets of systemd stand in for the default.',
-  ),
-  FIELDPOST_ALLOWED_HOSTS: optional(
-    hosts,
-    'none',
-    (config) => config.allowedHosts.join(','),
-    'Names besides `localhost`, `127.0.0.1` and `[::1]` by which clients may call the API.',
-  ),
-  FIELDPOST_API_TOKEN_FILE: optional(
-    secretFile,
-    credential('api-token'),
-    null,
-    'The token that clients of the API must bring.',
-    SECRET,
-  ),
-  FIELDPOST_API_TOKEN: optional(
-    bearer,
-    'none',
-    (config) => hidden(config.apiToken),
-    'The same in the environment: works and warns.',
-    SECRET,
-  ),
+  ...API_SETTINGS,
   FIELDPOST_STATE_DIR: optional(
     path,
     '`$STATE_DIRECTORY`, else `./.fieldpost`',

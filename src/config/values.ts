@@ -197,3 +197,10 @@ export function unbracket(host: string): string {
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIpv4(host) && host.startsWith('127.'));
 }
+
+/** A token in an Authorization header. */
+export const bearer = {
+  allowed: 'visible ASCII without blanks; better a file',
+  parse: (text: string) =>
+    /^[\x21-\x7e]+$/.test(text) ? text : refuse('it has blanks or characters beyond visible ASCII'),
+};

@@ -9,25 +9,38 @@ import type { Environment, ListenConfig } from '../config.js';
 import { FieldpostError, wordsOf } from '../errors.js';
 
 const FIRST_FD = 3;
+const SEND_ONLY = 'send';
 
-/** The descriptors handed over to the process `pid`; none if they are meant for another. */
-export function handedOver(env: Environment, pid: number): readonly number[] {
+/** A listening socket that was handed over; the unit's FileDescriptorName= says what it is for. */
+export interface Handed {
+  readonly fd: number;
+  readonly sendOnly: boolean;
+}
+
+/** The sockets handed over to the process `pid`; none if they are meant for another. */
+export function handedOver(env: Environment, pid: number): readonly Handed[] {
   const count = Number(env.LISTEN_FDS);
   if (env.LISTEN_PID !== String(pid) || !Number.isSafeInteger(count) || count < 1) return [];
-  return Array.from({ length: count }, (_, index) => FIRST_FD + index);
+  const names = env.LISTEN_FDNAMES?.split(':') ?? [];
+  return Array.from({ length: count }, (_, index) => ({
+    fd: FIRST_FD + index,
+    sendOnly: names[index] === SEND_ONLY,
+  }));
 }
 
 /**
- * Serves on the socket behind `fd` with the server that is made for its address. Throws unavailable if it is no
+ * Serves on a handed socket with the server that is made for its address. Throws unavailable if it is no
  * listening stream socket, and what `makeServer` throws.
  */
 export async function serveHanded(
-  fd: number,
+  { fd, sendOnly }: Handed,
   makeServer: (address: ListenConfig) => Server,
 ): Promise<{ readonly server: Server; readonly address: ListenConfig }> {
   try {
     const path = unixPathOf(fd);
-    return path === null ? await serveTcp(fd, makeServer) : await serveUnix(fd, path, makeServer);
+    if (path !== null) return await serveUnix(fd, path, sendOnly, makeServer);
+    if (sendOnly) throw new Error('a socket for sending only must be a unix socket');
+    return await serveTcp(fd, makeServer);
   } catch (error) {
     if (error instanceof FieldpostError) throw error;
     const words = `Descriptor ${fd}, handed over by systemd, is of no use: ${wordsOf(error)}`;
@@ -51,8 +64,13 @@ async function serveTcp(fd: number, makeServer: (address: ListenConfig) => Serve
   }
 }
 
-async function serveUnix(fd: number, path: string, makeServer: (address: ListenConfig) => Server) {
-  const address = { kind: 'unix', path } as const;
+async function serveUnix(
+  fd: number,
+  path: string,
+  sendOnly: boolean,
+  makeServer: (address: ListenConfig) => Server,
+) {
+  const address = { kind: 'unix', path, ...(sendOnly && { sendOnly }) } as const;
   const server = makeServer(address);
   await listening(server, { fd });
   return { server, address };

@@ -6,7 +6,7 @@ import { chmod, lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, type Server } from 'node:net';
 import type { ListenConfig } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
-import { serveHanded } from './activation.js';
+import { type Handed, serveHanded } from './activation.js';
 
 /** Listeners that are open. */
 export interface Listeners {
@@ -22,19 +22,19 @@ const UNIX_SOCKET_MODE = 0o660;
 const UNIX_PATH_BYTES_MAX = 107;
 
 /**
- * Listens on all of `configs` and on the sockets `handed` over (descriptors), or on none. One of `configs` that was
+ * Listens on all of `configs` and on the sockets `handed` over, or on none. One of `configs` that was
  * handed over is not opened again. Throws unavailable, naming the address, and what `makeServer` throws.
  */
 export async function openListeners(
   configs: readonly ListenConfig[],
   makeServer: (address: ListenConfig) => Server,
-  handed: readonly number[] = [],
+  handed: readonly Handed[] = [],
 ): Promise<Listeners> {
   const servers: Server[] = [];
   const addresses: ListenConfig[] = [];
   try {
-    for (const fd of handed) {
-      const { server, address } = await serveHanded(fd, makeServer);
+    for (const one of handed) {
+      const { server, address } = await serveHanded(one, makeServer);
       servers.push(server);
       addresses.push(address);
     }

@@ -5,6 +5,7 @@ import { type Test, test } from 'tap';
 import type { ListenConfig } from '../../src/config.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
 
+const DESTINATIONS = '/api/internal/offline_notification_destinations';
 const PATHS = ['/healthz', '/api/internal/state', MESSAGES, '/metrics', '/openapi.json', '/none'];
 
 function isProblem(t: Test, answer: Answer, status: number, code: string, name: string): void {
@@ -177,6 +178,54 @@ test('the unix socket asks for neither Host nor token, but web pages stay out', 
   const page = ['Host: whatever', 'Origin: http://evil.example'];
   isProblem(t, await postWith(api, page), 403, 'not-local', 'Origin');
   isProblem(t, await postWith(api, ['Sec-Fetch-Site: cross-site']), 403, 'not-local', 'Sec-Fetch-Site');
+});
+
+/** What a program that may only send may do, and what not. */
+async function isSendOnly(t: Test, api: TestApi, headers: Readonly<Record<string, string>>): Promise<void> {
+  const posted = await api.post([EMAIL], headers);
+  t.equal(posted.status, 202);
+  const own = `${MESSAGES}/${posted.json[0].id}`;
+  t.equal((await api.call('GET', own, { headers })).status, 200, 'what became of its message');
+  t.equal((await api.call('GET', '/healthz', { headers })).status, 200);
+  const refused: [method: string, path: string][] = [
+    ['GET', MESSAGES],
+    ['DELETE', own],
+    ['POST', `${own}/retry`],
+    ...['flush', 'hold', 'release'].map((what): [string, string] => ['POST', `/api/internal/queue/${what}`]),
+    ...['GET', 'POST'].map((method): [string, string] => [method, DESTINATIONS]),
+    ...['GET', 'PUT', 'DELETE'].map((method): [string, string] => [method, `${DESTINATIONS}/1`]),
+    ...['/api/internal/state', '/metrics', '/openapi.json', '/none'].map((path): [string, string] => [
+      'GET',
+      path,
+    ]),
+  ];
+  for (const [method, path] of refused)
+    isProblem(t, await api.call(method, path, { headers }), 403, 'forbidden', `${method} ${path}`);
+  t.equal(api.store.held, false);
+  t.equal(api.store.size, 1);
+}
+
+test('the token for sending only', async (t) => {
+  await using api = await startApi({ settings: { apiToken: 'operator', sendToken: 'program' } });
+  await isSendOnly(t, api, { Authorization: 'Bearer program' });
+  t.equal((await api.call('GET', MESSAGES, { headers: { Authorization: 'Bearer operator' } })).status, 200);
+  isProblem(t, await api.post([EMAIL]), 401, 'unauthorized', 'none');
+  isProblem(t, await api.post([EMAIL], { Authorization: 'Bearer other' }), 401, 'unauthorized', 'another');
+});
+
+test('the socket for sending only', async (t) => {
+  const listen: ListenConfig = { kind: 'unix', path: `${shortDirectory(t)}/send.sock`, sendOnly: true };
+  await using api = await startApi({ listen, settings: { apiToken: 'operator', sendToken: null } });
+  await isSendOnly(t, api, {});
+  isProblem(
+    t,
+    await api.call('GET', MESSAGES, { headers: { Authorization: 'Bearer operator' } }),
+    403,
+    'forbidden',
+    'whatever token is brought',
+  );
+  const page = ['Host: whatever', 'Origin: http://evil.example'];
+  isProblem(t, await postWith(api, page), 403, 'not-local', 'web pages stay out');
 });
 
 /** The path of a socket must be short; that of t.testdir() need not be. */

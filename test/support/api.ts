@@ -88,6 +88,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
       maxMessageBytes: 25 * 2 ** 20,
       allowedHosts: [],
       apiToken: null,
+      sendToken: null,
       ...options.settings,
     },
     clock,
@@ -122,8 +123,9 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
   const sockets = new Map<number | undefined, Socket>();
   const listeners = await openListeners(
     [options.listen ?? { kind: 'tcp', host: '127.0.0.1', port: 0 }],
-    ({ kind }) => {
-      const server = api.makeServer(kind);
+    (address) => {
+      const door = address.kind === 'unix' && address.sendOnly ? 'send' : address.kind;
+      const server = api.makeServer(door);
       server.on('connection', (socket) => sockets.set(socket.remotePort, socket));
       return server;
     },

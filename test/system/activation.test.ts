@@ -16,7 +16,11 @@ const options = {
 };
 
 test('only what is meant for this process is taken', async (t) => {
-  t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '7' }, 7), [3, 4]);
+  t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '7', LISTEN_FDNAMES: 'fieldpost.socket:send' }, 7), [
+    { fd: 3, sendOnly: false },
+    { fd: 4, sendOnly: true },
+  ]);
+  t.match(handedOver({ LISTEN_FDS: '1', LISTEN_PID: '7' }, 7), [{ fd: 3, sendOnly: false }]);
   t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '8' }, 7), []);
   t.same(handedOver({ LISTEN_FDS: '2' }, 7), []);
   for (const LISTEN_FDS of [undefined, '', '0', '-1', '1.5', 'x'])

@@ -100,8 +100,15 @@ async function install(t: Test, it: Container): Promise<void> {
     await show(it, 'WatchdogUSec', 'Restart', 'RestartUSec'),
     'Restart=always RestartUSec=5s WatchdogUSec=1min',
   );
-  t.match(await log(it), /started version=.* listen=127\.0\.0\.1:43770,\/run\/fieldpost\/api\.sock /);
+  t.match(
+    await log(it),
+    /started version=.* listen=(?=\S*127\.0\.0\.1:43770)(?=\S*\/run\/fieldpost\/api\.sock)(?=\S*\/run\/fieldpost\/send\.sock)/,
+  );
   t.equal(await it.must("stat -c '%A %U %G' /run/fieldpost/api.sock"), 'srw-rw---- root fieldpost-api');
+  t.equal(await it.must("stat -c '%A %U %G' /run/fieldpost/send.sock"), 'srw-rw---- root fieldpost-send');
+  const sendOnly = 'curl -sS -o /dev/null -w %{http_code} --unix-socket /run/fieldpost/send.sock';
+  t.equal(await it.must(`${sendOnly} http://x/api/internal/state`), '403', 'for sending only');
+  t.equal(await it.must(`${sendOnly} http://x/api/internal/messages/none`), '404');
   t.equal(await it.must(`stat -c %A ${STATE}`), 'drwx------');
   t.match(await it.must('curl -sS --unix-socket /run/fieldpost/api.sock http://x/healthz'), 'ok');
   t.match(await it.must('fieldpost status'), /relay .*none is configured/, 'the command line finds it');

@@ -13,7 +13,7 @@ REQUIRED_DISTRO_FEATURES = "systemd"
 RDEPENDS:${PN} = "nodejs systemd"
 RRECOMMENDS:${PN} = "ca-certificates"
 
-SYSTEMD_SERVICE:${PN} = "fieldpost.socket fieldpost.service"
+SYSTEMD_SERVICE:${PN} = "fieldpost.socket fieldpost-send.socket fieldpost.service"
 # The group of the unix socket; the service's own user exists while it runs.
 USERADD_PACKAGES = "${PN}"
 GROUPADD_PARAM:${PN} = "--system fieldpost-api"
