@@ -30,6 +30,7 @@ export type ErrorCode =
   | 'bad-config'
   | 'already-running'
   | 'unavailable'
+  | 'busy'
   | 'internal';
 
 /** One fault of one field: a JSON Pointer (or form field name), and what is allowed there. */

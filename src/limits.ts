@@ -21,7 +21,20 @@ export const BODIES_BYTES_MAX = 16 * MIB;
 export const SUBJECT_CHARS_MAX = 998;
 export const APP_DATA_BYTES_MAX = 4 * KIB;
 export const HEADER_SECTION_BYTES_MAX = 16 * KIB;
+/** Answers that clients have not taken yet, of all requests together; below ANSWER_COUNTED_BYTES they do not count. */
+export const ANSWERS_BYTES_MAX = 4 * MIB;
+export const ANSWER_COUNTED_BYTES = 16 * KIB;
+/** Requests of one connection that may be open at once: those above it are not taken. */
+export const PIPELINED_MAX = 16;
 export const CONNECTIONS_MAX = 64;
+/** Further connections that wait for one of those to end, unread. */
+export const CONNECTIONS_WAITING_MAX = 192;
+/** All connections that are open at once, those being refused among them. */
+export const CONNECTIONS_OPEN_MAX = 512;
+/** A connection waits for its place at most this long. */
+export const PLACE_WAIT_MS = 5 * SECOND_MS;
+/** While connections wait, those that are silent are looked for this often. */
+export const PLACE_CHECK_MS = SECOND_MS / 4;
 export const HEADERS_TIMEOUT_MS = 10 * SECOND_MS;
 export const REQUEST_TIMEOUT_MS = 5 * MINUTE_MS;
 /** A request whose body brings not one byte for this long is ended. */

@@ -1,133 +1,148 @@
 /**
- * The connections of the api: how many there are, which of them wait for what, and how they end. A client
+ * The connections of a service: how many there are, which of them wait for what, and how they end. A client
  * that is refused while it still writes is given the time to read why: closing at once would make the kernel
- * answer its next bytes with a reset, which throws away what it has not read yet.
+ * answer its next bytes with a reset, which throws away what it has not read yet. http.ts makes them.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { FieldpostError } from '../errors.js';
+import type { FieldpostError } from '../errors.js';
 import {
+  ANSWERS_BYTES_MAX,
+  BODIES_BYTES_MAX,
   CONNECTIONS_MAX,
+  CONNECTIONS_WAITING_MAX,
   NEW_CONNECTION_MS,
+  PLACE_CHECK_MS,
+  PLACE_WAIT_MS,
   REFUSED_LINGER_BYTES,
   REFUSED_LINGER_MS,
-  REQUEST_IDLE_MS,
   SECOND_MS,
 } from '../limits.js';
-import type { Clock } from '../system/clock.js';
+import type { Clock, Timer } from '../system/clock.js';
+import { BodyWatch, type Receiving } from './body-watch.js';
+import { type Connection, type Door, newConnection, silentSinceMs } from './connection.js';
 import { rawProblem } from './problem.js';
-
-/** A body on its way in. */
-export interface Receiving {
-  readonly req: IncomingMessage;
-  /** Ends its request with an error. */
-  readonly fail: (error: FieldpostError) => void;
-  /** To be called with each chunk. */
-  readonly came: () => void;
-  /** True while we do not read: it is not the client who is slow. */
-  isOurTurn: boolean;
-  /** When its last chunk came, on the boot's clock. */
-  cameMs: number;
-}
-
-/** By which socket a client came in; `send`: a unix socket for those who may send, and nothing else. */
-export type Door = 'tcp' | 'unix' | 'send';
-
-/** One client connection and what is going on over it. */
-export interface Connection {
-  readonly socket: Socket;
-  readonly kind: Door;
-  /** Requests begun and not yet answered: more than one only if the client pipelines. */
-  open: number;
-  /** No further request is taken from it; what still arrives is thrown away. */
-  closing: boolean;
-  /** True until its first request; false from the outset for one that comes while we stop. */
-  isNew: boolean;
-  /** Written once the open requests are answered, then the connection ends. */
-  parting: string | null;
-  /** The request that began last. */
-  latest: IncomingMessage | null;
-  /** Its body that is being received. */
-  receiving: Receiving | null;
-  /** Why there will be no more of its body, where that was known before anybody read it. */
-  broken: FieldpostError | null;
-  idleSinceMs: number;
-  /** To be called when one of its requests is done with. */
-  readonly answered: () => void;
-}
+import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './refusals.js';
 
 /** All of them; each limit on connections is kept here. */
 export class Connections {
   readonly #clock: Clock;
+  readonly #bodies: BodyWatch;
   readonly #all = new Map<Socket, Connection>();
+  /** Those that wait for a place, the first come first. */
+  readonly #waiting = new Set<Connection>();
+  #placeTimer: Timer | null = null;
   /** No new requests; every answer is the last of its connection. */
   stopping = false;
-  /** Of bodies and texts of all requests, as much as is in memory. */
-  keptBytes = 0;
-  #isWatching = false;
   #whenEmpty: (() => void) | null = null;
 
   constructor(clock: Clock) {
     this.#clock = clock;
+    this.#bodies = new BodyWatch(clock);
   }
 
-  /** Takes a new connection in. If there are too many, the one that idled longest, else the new one, must go. */
+  /** Takes a new connection in. Where all places are taken it waits for one, unread; where too many wait, it is refused. */
   add(socket: Socket, kind: Door): void {
-    const connection: Connection = {
-      socket,
-      kind,
-      open: 0,
-      closing: false,
-      isNew: !this.stopping,
-      parting: null,
-      latest: null,
-      receiving: null,
-      broken: null,
-      idleSinceMs: this.#clock.bootMs(),
-      answered: () => this.#answered(connection),
-    };
-    const full = this.#all.size >= CONNECTIONS_MAX && !this.#dropIdle();
+    const connection = newConnection(socket, kind, this.#clock.bootMs(), (it) => this.#answered(it));
+    connection.isNew = !this.stopping;
     this.#all.set(socket, connection);
     socket.once('close', () => {
       this.#all.delete(socket);
+      this.#waiting.delete(connection);
       if (this.#all.size === 0) this.#whenEmpty?.();
+      this.#givePlaces();
     });
-    if (full) this.end(connection, rawProblem(tooMany()));
+    if (this.#waiting.size === 0 && this.#taken() <= CONNECTIONS_MAX) return;
+    if (this.#waiting.size >= CONNECTIONS_WAITING_MAX) {
+      this.end(connection, rawProblem(allTaken()));
+      return;
+    }
+    this.#waiting.add(connection);
+    connection.isWaiting = true;
+    // node:http has asked for its data, and gets it from the next tick on.
+    queueMicrotask(() => connection.isWaiting && socket.pause());
+    this.#givePlaces();
   }
 
   of(socket: Socket): Connection | undefined {
     return this.#all.get(socket);
   }
 
+  /** True while somebody waits for a place: then every answer is the last of its connection. */
+  get othersWait(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  /**
+   * Runs `start` once the requests before it are answered and their answers taken (RFC 9112 §9.3.2); until then
+   * nothing more is read from the connection, so that unread answers do not pile up.
+   */
+  inTurn(connection: Connection, start: () => void): void {
+    connection.open++;
+    if (connection.open === 1) {
+      start();
+      return;
+    }
+    connection.queue.push(start);
+    connection.socket.pause();
+  }
+
+  /**
+   * So much more of a body, or of a form's texts, stays in memory until the answer is out. Throws busy when that is
+   * too much; bodies that have stopped coming give way first.
+   */
+  keep(connection: Connection, bytes: number): void {
+    for (;;) {
+      let sum = bytes;
+      for (const { keptBytes } of this.#all.values()) sum += keptBytes;
+      if (sum <= BODIES_BYTES_MAX) break;
+      if (!this.#dropSilent(({ keptBytes, receiving }) => keptBytes > 0 && receiving !== null))
+        throw bodiesTooLarge();
+    }
+    connection.keptBytes += bytes;
+  }
+
   /** From now until received(), a body must bring a byte every REQUEST_IDLE_MS. */
   receive(connection: Connection, req: IncomingMessage, fail: (error: FieldpostError) => void): Receiving {
-    const receiving: Receiving = {
-      req,
-      fail,
-      came: () => {
-        receiving.cameMs = this.#clock.bootMs();
-      },
-      isOurTurn: false,
-      cameMs: this.#clock.bootMs(),
-    };
-    connection.receiving = receiving;
-    if (!this.#isWatching) this.#watchFor(REQUEST_IDLE_MS);
-    return receiving;
+    connection.receiving = this.#bodies.begin(req, fail);
+    return connection.receiving;
   }
 
   /** The body of `req` has come, or has been given up. The client may have begun the next one already. */
   received(connection: Connection, req: IncomingMessage): void {
-    if (connection.receiving?.req === req) connection.receiving = null;
+    if (connection.receiving?.req !== req) return;
+    this.#bodies.end(connection.receiving);
+    connection.receiving = null;
+  }
+
+  /** The answer has been given to the kernel, which may not take all of it before the client does. */
+  sent(connection: Connection, bytes: number): void {
+    connection.answer = { bytes, sinceMs: this.#clock.bootMs() };
+  }
+
+  /**
+   * Throws busy unless an answer of so many bytes fits into memory, beside those that clients have not taken yet.
+   * Those whose answers have been left longest give way first.
+   */
+  makeRoomForAnswer(bytes: number): void {
+    for (;;) {
+      let sum = 0;
+      for (const { answer } of this.#all.values()) sum += answer?.bytes ?? 0;
+      if (sum === 0 || sum + bytes <= ANSWERS_BYTES_MAX) return;
+      if (!this.#dropSilent(({ answer }) => answer !== null)) throw answersLeft();
+    }
   }
 
   /** Ends the connection with the bytes of a last answer, after those of the requests still open. */
   end(connection: Connection, lastAnswer: string): void {
-    connection.closing = true;
+    this.#close(connection);
     if (connection.open > 0) connection.parting = lastAnswer;
     else if (connection.socket.writable) {
       connection.socket.end(lastAnswer);
       discard(connection.socket, connection.socket);
+      // One that waited for a place has not been read from.
+      connection.socket.resume();
       this.#linger(connection.socket);
     }
   }
@@ -135,8 +150,12 @@ export class Connections {
   /** To be called before an answer with `Connection: close`: the client may still be writing its request. */
   lingerAfterAnswer(connection: Connection, req: IncomingMessage): void {
     const { socket } = connection;
-    connection.closing = true;
+    this.#close(connection);
+    // What follows an answer with `Connection: close` is not carried out.
+    connection.open -= connection.queue.length;
+    connection.queue.length = 0;
     discard(req, socket);
+    socket.resume();
     // This is what node:http calls after the last answer; by itself it closes both directions at once.
     socket.destroySoon = () => {
       socket.end();
@@ -150,9 +169,9 @@ export class Connections {
    */
   async stop(withinMs: number): Promise<void> {
     this.stopping = true;
-    this.#dropSilent((connection) => !connection.isNew);
+    this.#closeIdle((connection) => !connection.isNew);
     if (this.#all.size === 0) return;
-    const patience = this.#clock.after(NEW_CONNECTION_MS, () => this.#dropSilent(() => true));
+    const patience = this.#clock.after(NEW_CONNECTION_MS, () => this.#closeIdle(() => true));
     const deadline = this.#clock.after(withinMs, () => {
       for (const socket of this.#all.keys()) socket.destroy();
     });
@@ -161,56 +180,108 @@ export class Connections {
     });
     patience.stop();
     deadline.stop();
+    this.#placeTimer?.stop();
   }
 
-  #dropSilent(mayGo: (connection: Connection) => boolean): void {
-    for (const connection of this.#all.values())
-      if (connection.open === 0 && !connection.closing && mayGo(connection)) connection.socket.destroy();
+  #closeIdle(mayGo: (connection: Connection) => boolean): void {
+    for (const connection of this.#all.values()) {
+      if (connection.open > 0 || connection.closing || !mayGo(connection)) continue;
+      if (connection.isWaiting) this.#refuse(connection, stoppingNow());
+      else connection.socket.destroy();
+    }
   }
 
   #answered(connection: Connection): void {
     connection.open--;
-    if (connection.open > 0) return;
+    connection.answer = null;
+    connection.keptBytes = 0;
+    if (connection.socket.destroyed) return;
+    const next = connection.queue.shift();
+    if (connection.queue.length === 0) connection.socket.resume();
+    if (next !== undefined) {
+      next();
+      return;
+    }
     connection.idleSinceMs = this.#clock.bootMs();
+    connection.idleBytesRead = connection.socket.bytesRead;
     if (connection.parting !== null) this.end(connection, connection.parting);
     else if (this.stopping) connection.socket.end();
   }
 
-  /** Makes room. A connection used within the last second may have its next request under way to us. */
-  #dropIdle(): boolean {
-    let longest: Connection | null = null;
-    for (const connection of this.#all.values()) {
-      if (connection.open > 0 || connection.closing) continue;
-      if (longest === null || connection.idleSinceMs < longest.idleSinceMs) longest = connection;
+  /** From here on it holds its place no more. */
+  #close(connection: Connection): void {
+    connection.closing = true;
+    if (this.#waiting.size > 0) queueMicrotask(() => this.#givePlaces());
+  }
+
+  /** Gives the free places to those that have waited longest for one. As long as somebody waits, it looks again. */
+  #givePlaces(): void {
+    for (const connection of this.#waiting) {
+      if (this.#taken() >= CONNECTIONS_MAX && !this.#dropSilent(() => true)) break;
+      this.#waiting.delete(connection);
+      connection.isWaiting = false;
+      connection.idleSinceMs = this.#clock.bootMs();
+      connection.socket.resume();
     }
-    if (longest === null || this.#clock.bootMs() - longest.idleSinceMs < SECOND_MS) return false;
-    longest.closing = true;
-    longest.socket.destroy();
+    if (this.#waiting.size === 0 || this.#placeTimer !== null) return;
+    this.#placeTimer = this.#clock.after(PLACE_CHECK_MS, () => {
+      this.#placeTimer = null;
+      const sinceMs = this.#clock.bootMs() - PLACE_WAIT_MS;
+      for (const connection of this.#waiting)
+        if (connection.idleSinceMs <= sinceMs) this.#refuse(connection, allTaken());
+      this.#givePlaces();
+    });
+  }
+
+  /** How many places are taken. Those that are closing hold theirs no more. */
+  #taken(): number {
+    let count = 0;
+    for (const { isWaiting, closing } of this.#all.values()) if (!isWaiting && !closing) count++;
+    return count;
+  }
+
+  /** Ends one that waits for a place. */
+  #refuse(connection: Connection, why: FieldpostError): void {
+    this.#waiting.delete(connection);
+    connection.isWaiting = false;
+    this.end(connection, rawProblem(why));
+  }
+
+  /**
+   * Ends, of the connections that `mayGo` names, the one that has been silent longest; false if there is none. What
+   * was used within the last second may have its next bytes under way to us.
+   */
+  #dropSilent(mayGo: (connection: Connection) => boolean): boolean {
+    let longest: Connection | null = null;
+    let longestMs = this.#clock.bootMs() - SECOND_MS + 1;
+    for (const connection of this.#all.values()) {
+      if (connection.isWaiting || connection.closing || !mayGo(connection)) continue;
+      const sinceMs = silentSinceMs(connection);
+      if (sinceMs === null || sinceMs >= longestMs) continue;
+      longest = connection;
+      longestMs = sinceMs;
+    }
+    if (longest === null) return false;
+    this.#giveWay(longest);
     return true;
+  }
+
+  /** It is told why, where it has asked for something and can still hear it. */
+  #giveWay(connection: Connection): void {
+    const { socket, receiving, open, isNew, idleBytesRead } = connection;
+    this.#close(connection);
+    connection.answer = null;
+    connection.keptBytes = 0;
+    if (receiving !== null) receiving.fail(gaveWay());
+    else if (open === 0 && (isNew || socket.bytesRead > idleBytesRead)) {
+      this.end(connection, rawProblem(gaveWay()));
+    } else socket.destroy();
   }
 
   /** Lets what the client still sends come for a while. */
   #linger(socket: Socket): void {
     const deadline = this.#clock.after(REFUSED_LINGER_MS, () => socket.destroy());
     socket.once('close', () => deadline.stop());
-  }
-
-  // One timer for all, and only while a body is on its way: one for each body would cost more than the rest.
-  #watchFor(ms: number): void {
-    this.#isWatching = true;
-    this.#clock.after(ms, () => {
-      this.#isWatching = false;
-      const nowMs = this.#clock.bootMs();
-      let nextMs = Number.POSITIVE_INFINITY;
-      for (const { receiving } of this.#all.values()) {
-        if (receiving === null) continue;
-        if (receiving.isOurTurn) receiving.cameMs = nowMs;
-        const leftMs = receiving.cameMs + REQUEST_IDLE_MS - nowMs;
-        if (leftMs <= 0) receiving.fail(idleBody());
-        else nextMs = Math.min(nextMs, leftMs);
-      }
-      if (nextMs < Number.POSITIVE_INFINITY) this.#watchFor(nextMs);
-    });
   }
 }
 
@@ -220,17 +291,5 @@ function discard(source: Readable, socket: Socket): void {
   source.on('data', (chunk: Buffer) => {
     leftBytes -= chunk.length;
     if (leftBytes < 0) socket.destroy();
-  });
-}
-
-function tooMany(): FieldpostError {
-  return new FieldpostError('unavailable', `All ${CONNECTIONS_MAX} connections are in use`, {
-    hint: 'close those that are not needed, or try again',
-  });
-}
-
-function idleBody(): FieldpostError {
-  return new FieldpostError('timeout', `No byte of the body came for ${REQUEST_IDLE_MS / SECOND_MS} s`, {
-    hint: 'nothing was queued; send it again',
   });
 }

@@ -4,8 +4,9 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { FieldpostError } from '../errors.js';
-import { BODIES_BYTES_MAX } from '../limits.js';
-import type { Connection, Connections } from './connections.js';
+import { ANSWER_COUNTED_BYTES } from '../limits.js';
+import type { Connection } from './connection.js';
+import type { Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
 /** What a handler is given: the request, and the ways to answer it. */
@@ -29,7 +30,6 @@ export class Exchange {
   awaitsContinue = false;
   /** Octets of the body as the request announces them; 0 where it does not. */
   readonly declaredBytes: number;
-  #keptBytes = 0;
 
   constructor(req: IncomingMessage, res: ServerResponse, connection: Connection, connections: Connections) {
     this.req = req;
@@ -47,27 +47,10 @@ export class Exchange {
     this.query = query;
   }
 
-  /** So much more of the body stays in memory until the answer is out. Throws unavailable when that is too much. */
+  /** So much more of the body stays in memory until the answer is out. Throws busy when that is too much. */
   keep(bytes: number): void {
-    if (this.connections.keptBytes + bytes > BODIES_BYTES_MAX) {
-      throw new FieldpostError(
-        'unavailable',
-        `The bodies of all requests together exceed ${BODIES_BYTES_MAX} bytes`,
-        {
-          hint: 'nothing was queued; send it again in a moment',
-        },
-      );
-    }
-    this.#keptBytes += bytes;
-    this.connections.keptBytes += bytes;
+    this.connections.keep(this.connection, bytes);
   }
-
-  /** The answer is out, or nobody is there to take it. */
-  readonly over = (): void => {
-    this.connections.keptBytes -= this.#keptBytes;
-    this.#keptBytes = 0;
-    this.connection.answered();
-  };
 
   /** Answers with JSON. */
   json(status: number, value: unknown, headers?: Readonly<Record<string, string>>): void {
@@ -77,6 +60,7 @@ export class Exchange {
   /** Answers 204, or another status that goes without a body. */
   nothing(status: 204 | 304 = 204, headers?: Readonly<Record<string, string>>): void {
     this.res.writeHead(status, { ...headers, ...(this.#isLast() && { Connection: 'close' }) }).end();
+    this.connections.sent(this.connection, 0);
   }
 
   /** Answers with a problem; gives it back for the log. */
@@ -88,8 +72,11 @@ export class Exchange {
     return problem;
   }
 
-  /** Answers with a body; for HEAD with its headers only. */
+  /** Answers with a body; for HEAD with its headers only. Throws busy where too many answers wait to be read. */
   send(status: number, type: string, body: string, headers?: Readonly<Record<string, string>>): void {
+    // Only of what has changed nothing: who has posted must hear what became of it.
+    const isCounted = body.length > ANSWER_COUNTED_BYTES && this.req.method === 'GET';
+    if (isCounted) this.connections.makeRoomForAnswer(body.length);
     const head: Record<string, string | number> = {
       'Content-Type': type,
       'Content-Length': Buffer.byteLength(body),
@@ -99,12 +86,14 @@ export class Exchange {
     if (this.#isLast()) head.Connection = 'close';
     // One string, so that head and body leave in one write.
     this.res.writeHead(status, head).end(body);
+    this.connections.sent(this.connection, isCounted ? body.length : 0);
   }
 
   /** True if the connection ends with this answer; it then is prepared for that. */
   #isLast(): boolean {
     // What is left of a body would have to be read before the next request could be: not for one we refuse.
-    if (this.bodyDone && !this.connections.stopping) return false;
+    const { stopping, othersWait } = this.connections;
+    if (this.bodyDone && !stopping && !othersWait) return false;
     this.connections.lingerAfterAnswer(this.connection, this.req);
     return true;
   }

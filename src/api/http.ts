@@ -7,24 +7,26 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { FieldpostError, systemCodeOf } from '../errors.js';
 import {
-  CONNECTIONS_MAX,
+  CONNECTIONS_OPEN_MAX,
   HEADER_SECTION_BYTES_MAX,
   HEADERS_TIMEOUT_MS,
   KEEP_ALIVE_MS,
+  PIPELINED_MAX,
   REQUEST_TIMEOUT_MS,
   SECOND_MS,
 } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
-import { Connections, type Door } from './connections.js';
+import type { Door } from './connection.js';
+import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
 import type { Patience } from './parts.js';
 import { isAnswered, rawProblem } from './problem.js';
-import { cutShort } from './receive.js';
+import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
 import { createRouter, type Routed } from './routing.js';
 
-/** Requests of one connection that may be open at once. Clients that pipeline more are told to wait. */
-const PIPELINED_MAX = 16;
+/** Requests that are passed over in silence on a connection that ends; with more of them it is cut off. */
+const IGNORED_MAX = 64;
 const PATIENCE: Patience = {
   headersMs: HEADERS_TIMEOUT_MS,
   requestMs: REQUEST_TIMEOUT_MS,
@@ -77,11 +79,7 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
     const route = found?.methods.get(req.method === 'HEAD' ? 'GET' : (req.method ?? ''));
     exchange.id = found?.id ?? '';
     guard(exchange, route);
-    if (exchange.connections.stopping && !exchange.isFirst) {
-      throw new FieldpostError('stopping', 'The daemon is stopping', {
-        hint: 'try again when it runs again',
-      });
-    }
+    if (exchange.connections.stopping && !exchange.isFirst) throw stoppingNow();
     if (found === null) throw new FieldpostError('not-found', `There is nothing at ${JSON.stringify(path)}`);
     if (route === undefined) {
       const allowed = [...found.methods.keys()].flatMap((method) =>
@@ -130,21 +128,27 @@ function makeServer(
   // A client that never reads its answer must not hold a connection for ever. One that never ends its request
   // is told so before.
   server.timeout = 2 * patience.requestMs;
-  // Those beyond CONNECTIONS_MAX are told so; a flood of them is not.
-  server.maxConnections = 2 * CONNECTIONS_MAX;
+  // Those for whom there is no place are told so; a flood of them is not.
+  server.maxConnections = CONNECTIONS_OPEN_MAX;
   // Programs like nc end their side once they have asked. node:http knows this switch since 0.x without documenting it.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 
   const onRequest = (awaitsContinue: boolean) => (req: IncomingMessage, res: ServerResponse) => {
     const connection = connections.of(req.socket);
-    if (connection === undefined || connection.closing) return void req.resume();
-    connection.open++;
+    if (connection === undefined || connection.closing) {
+      req.resume();
+      // Each costs memory until its connection ends, and a client may send thousands at once.
+      if (connection !== undefined && ++connection.ignored > IGNORED_MAX) req.socket.destroy();
+      return;
+    }
+    if (connection.open === PIPELINED_MAX) return connections.end(connection, rawProblem(tooManyAtOnce()));
     connection.latest = req;
-    const exchange = new Exchange(req, res, connection, connections);
-    res.once('close', exchange.over);
-    exchange.awaitsContinue = awaitsContinue;
-    if (connection.open > PIPELINED_MAX) exchange.problem(tooManyAtOnce());
-    else dispatch(exchange);
+    connections.inTurn(connection, () => {
+      const exchange = new Exchange(req, res, connection, connections);
+      res.once('close', connection.answered);
+      exchange.awaitsContinue = awaitsContinue;
+      dispatch(exchange);
+    });
   };
   server.on('connection', (socket) => connections.add(socket, kind));
   server.on('request', onRequest(false));
@@ -171,32 +175,4 @@ function endBroken(connections: Connections, error: Error, socket: Socket): void
     else if (latest !== null && !latest.complete) connection.broken = problem;
     else connections.end(connection, rawProblem(problem));
   }
-}
-
-function clientProblem(code: string, error: Error): FieldpostError {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return new FieldpostError(
-        'headers-too-large',
-        `The headers are larger than ${HEADER_SECTION_BYTES_MAX} bytes`,
-      );
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new FieldpostError('timeout', 'The request did not come whole in time', {
-        hint: 'nothing was queued',
-      });
-    case 'HPE_INVALID_EOF_STATE':
-      return cutShort();
-    default:
-      return new FieldpostError('malformed-request', `This is not HTTP: ${error.message}`);
-  }
-}
-
-function noProxy(): FieldpostError {
-  return new FieldpostError('method-not-allowed', 'This is no proxy');
-}
-
-function tooManyAtOnce(): FieldpostError {
-  return new FieldpostError('unavailable', `More than ${PIPELINED_MAX} requests at once on one connection`, {
-    hint: 'wait for answers before sending more',
-  });
 }

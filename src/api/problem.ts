@@ -37,6 +37,7 @@ export const PROBLEMS: Readonly<Record<AnsweredCode, readonly [status: number, t
   'storage-failed': [503, 'The disk cannot be written'],
   stopping: [503, 'The daemon is stopping'],
   unavailable: [503, 'Not available now'],
+  busy: [503, 'Too busy just now'],
   'storage-full': [507, 'The disk is full'],
 };
 
@@ -47,6 +48,7 @@ const HEADERS: Partial<Record<ErrorCode, Readonly<Record<string, string>>>> = {
   'storage-failed': retryAfter(STORAGE_RETRY_MS),
   stopping: retryAfter(5 * SECOND_MS),
   unavailable: retryAfter(SECOND_MS),
+  busy: retryAfter(SECOND_MS),
 };
 
 /** The answer to whatever was thrown. What is not meant for people is `internal`, without its words. */

@@ -51,6 +51,7 @@ export function receiveBody(
       resolve();
     });
     req.on('close', () => {
+      connections.received(connection, req);
       if (!exchange.bodyDone) reject(cutShort());
     });
   });

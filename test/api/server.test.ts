@@ -1,21 +1,36 @@
 /** The HTTP of the local API (local-api §4, §5): limits, refusals, timeouts, odd clients, and the stop. */
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type Test, test } from 'tap';
 import type { ErrorCode } from '../../src/errors.js';
 import {
+  ANSWERS_BYTES_MAX,
+  BODIES_BYTES_MAX,
   CONNECTIONS_MAX,
+  CONNECTIONS_WAITING_MAX,
   HEADER_SECTION_BYTES_MAX,
   HEADERS_TIMEOUT_MS,
   KEEP_ALIVE_MS,
   NEW_CONNECTION_MS,
+  PLACE_WAIT_MS,
   REFUSED_LINGER_BYTES,
   REFUSED_LINGER_MS,
   REQUEST_IDLE_MS,
   REQUEST_TIMEOUT_MS,
   SECOND_MS,
 } from '../../src/limits.js';
-import { type Answer, EMAIL, MESSAGES, requestText, startApi, type TestApi } from '../support/api.js';
+import {
+  type Answer,
+  EMAIL,
+  MESSAGES,
+  type RawClient,
+  requestText,
+  startApi,
+  type TestApi,
+} from '../support/api.js';
 import { settled } from '../support/clock.js';
 
 const JSON_TYPE = { 'Content-Type': 'application/json' };
@@ -139,6 +154,8 @@ test('one connection serves many requests, also pipelined ones in their order', 
   for (let i = 0; i < 17; i++) answers.push((await client.answer()).status);
   t.same(answers.slice(0, 16), Array(16).fill(202));
   t.equal(answers[16], 503, 'more than 16 at once are told to wait');
+  t.equal(await client.ended, false);
+  t.equal(client.rest, '', 'and nothing that follows is taken');
 });
 
 test('bodies by halves and bytes', async (t) => {
@@ -414,34 +431,209 @@ test('headers and whole requests have their time', async (t) => {
   isProblem(t, await silent.answer(), 408, 'timeout');
 });
 
-test('connections are counted', async (t) => {
+/** So many connections, each of which has asked for nothing yet. */
+function connectAll(api: TestApi, count: number): Promise<RawClient[]> {
+  return Promise.all(Array.from({ length: count }, () => api.connect()));
+}
+
+const dispose = (clients: readonly RawClient[]) =>
+  Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
+
+async function isHealthy(t: Test, client: RawClient): Promise<void> {
+  client.write(requestText('GET', '/healthz'));
+  t.equal((await client.answer()).status, 200);
+}
+
+test('all connections in use: those that have idled longest make room, and what is under way is finished', async (t) => {
   await using api = await startApi();
-  const clients = await Promise.all(Array.from({ length: CONNECTIONS_MAX }, () => api.connect()));
-  for (const client of clients) {
-    client.write(requestText('GET', '/healthz'));
-    t.equal((await client.answer()).status, 200);
-  }
-  await using tooMany = await api.connect();
-  const refused = await tooMany.answer();
-  isProblem(t, refused, 503, 'unavailable');
-  t.equal(refused.headers['retry-after'], '1');
-  t.equal(await tooMany.ended, false);
-  tooMany.write(postText(GOOD.length) + GOOD);
-  // One of them is under way, the others have idled for a while: the first of these makes room.
+  const clients = await connectAll(api, CONNECTIONS_MAX);
+  for (const client of clients) await isHealthy(t, client);
   const { arrived, release } = api.store.stall();
   clients[0]?.write(postText(GOOD.length) + GOOD);
   await arrived;
+  await using late = await api.connect();
+  late.write(requestText('GET', '/healthz'));
+  await api.clock.advance(SECOND_MS - 1);
+  t.equal(late.rest, '', 'what was used within a second may be about to be used again');
   await api.clock.advance(SECOND_MS);
-  clients[1]?.write(requestText('GET', '/healthz'));
-  await clients[1]?.answer();
-  t.equal((await api.call('GET', '/healthz')).status, 200);
-  await clients[2]?.ended;
+  t.equal((await late.answer()).status, 200);
+  await clients[1]?.ended;
   release();
   t.equal((await clients[0]?.answer())?.status, 202);
-  clients[1]?.write(requestText('GET', '/healthz'));
-  t.equal((await clients[1]?.answer())?.status, 200);
-  t.equal(api.store.size, 1, 'the one too many was not served');
-  await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
+  await isHealthy(t, clients[2] as RawClient);
+  await dispose(clients);
+});
+
+test('a body that does not come gives way, and is told so', async (t) => {
+  await using api = await startApi();
+  const clients = await connectAll(api, CONNECTIONS_MAX);
+  for (const client of clients) client.write(postText(GOOD.length));
+  for (const client of clients) await api.heard(client);
+  // All but the first two send something now and then.
+  await api.clock.advance(SECOND_MS / 2);
+  for (const client of clients.slice(2)) client.write(GOOD[0] as string);
+  for (const client of clients) await api.heard(client);
+  await api.clock.advance(SECOND_MS / 2);
+  await using late = await api.connect();
+  await isHealthy(t, late);
+  const gone = await Promise.race(clients.map((client) => client.answer()));
+  isProblem(t, gone, 408, 'timeout');
+  t.match(gone.json.detail, /in use/);
+  t.equal(clients.slice(2).filter(({ rest }) => rest !== '').length, 0, 'it was one of those silent longest');
+  for (const client of clients.slice(2)) client.write(GOOD.slice(1));
+  for (const client of clients.slice(2)) t.equal((await client.answer()).status, 202);
+  await dispose(clients);
+});
+
+test('half a header gives way, too', async (t) => {
+  await using api = await startApi();
+  const clients = await connectAll(api, CONNECTIONS_MAX);
+  for (const client of clients) client.write('GET /healthz HTTP/1.1\r\nHo');
+  for (const client of clients) await api.heard(client);
+  await api.clock.advance(SECOND_MS);
+  await using late = await api.connect();
+  await isHealthy(t, late);
+  isProblem(t, await Promise.race(clients.map((client) => client.answer())), 408, 'timeout');
+  await dispose(clients);
+});
+
+test('who finds all connections in use waits a while, unread, and is then told so', async (t) => {
+  await using api = await startApi();
+  const { arrived, release } = api.store.stall();
+  const clients = await connectAll(api, CONNECTIONS_MAX);
+  for (const client of clients) client.write(postText(GOOD.length) + GOOD);
+  await arrived;
+  for (const client of clients) await api.heard(client);
+  const waiting = await connectAll(api, CONNECTIONS_WAITING_MAX);
+  for (const client of waiting) client.write(postText(GOOD.length) + GOOD);
+  await using tooMany = await api.connect();
+  const refused = await tooMany.answer();
+  isProblem(t, refused, 503, 'busy');
+  t.equal(refused.headers['retry-after'], '1');
+  t.equal(await tooMany.ended, false);
+  await api.clock.advance(PLACE_WAIT_MS - SECOND_MS);
+  t.equal(waiting.filter((client) => api.readOf(client) > 0 || client.rest !== '').length, 0);
+  // The first half leaves before its time has come: nothing is left of it.
+  await dispose(waiting.splice(0, CONNECTIONS_WAITING_MAX / 2));
+  await api.clock.advance(2 * SECOND_MS);
+  for (const client of waiting) {
+    const refused = await client.answer();
+    isProblem(t, refused, 503, 'busy');
+    t.equal(refused.headers['retry-after'], '1');
+  }
+  release();
+  for (const client of clients) t.equal((await client.answer()).status, 202);
+  t.equal(api.store.size, CONNECTIONS_MAX);
+  await dispose([...waiting, ...clients]);
+});
+
+test('who waits for a connection has it as soon as one is done with', async (t) => {
+  await using api = await startApi();
+  const { arrived, release } = api.store.stall();
+  const clients = await connectAll(api, CONNECTIONS_MAX + 100);
+  for (const client of clients) client.write(postText(GOOD.length) + GOOD);
+  await arrived;
+  release();
+  const answers = await Promise.all(clients.map((client) => client.answer()));
+  t.same([...new Set(answers.map(({ status }) => status))], [202], 'without any time going by');
+  const closed = answers.filter(({ headers }) => headers.connection === 'close').length;
+  t.ok(closed >= 100, `nobody keeps a connection for which others wait: ${closed}`);
+  t.equal(api.store.size, CONNECTIONS_MAX + 100);
+  await dispose(clients);
+});
+
+test('a stop tells those who still wait for a connection', async (t) => {
+  await using api = await startApi();
+  const { arrived, release } = api.store.stall();
+  const clients = await connectAll(api, CONNECTIONS_MAX);
+  for (const client of clients) client.write(postText(GOOD.length) + GOOD);
+  await arrived;
+  for (const client of clients) await api.heard(client);
+  const [waiting] = (await connectAll(api, 1)) as [RawClient];
+  waiting.write(postText(GOOD.length) + GOOD);
+  const stopped = api.api.stop(10 * SECOND_MS);
+  await api.clock.advance(NEW_CONNECTION_MS);
+  isProblem(t, await waiting.answer(), 503, 'stopping');
+  release();
+  for (const client of clients) t.equal((await client.answer()).status, 202);
+  await dispose([...clients, waiting]);
+  await stopped;
+});
+
+test('answers that nobody reads count, and those left longest give way', async (t) => {
+  // The kernel buffers little of a unix socket.
+  // In a directory of its own: the path of a unix socket is short.
+  const directory = mkdtempSync(join(tmpdir(), 'fieldpost-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const path = join(directory, 'api.sock');
+  await using api = await startApi({ listen: { kind: 'unix', path } });
+  const destination = `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.example.com`;
+  for (let i = 0; i < 10; i++) await api.post(Array(100).fill({ ...EMAIL, destination }));
+  const ask = requestText('GET', `${MESSAGES}?limit=1000`);
+  const pageBytes = (await api.call('GET', `${MESSAGES}?limit=1000`)).body.length;
+  let lists = 0;
+  const { list } = api.store;
+  api.store.list = (query) => {
+    lists++;
+    return list.call(api.store, query);
+  };
+  const clients: RawClient[] = [];
+  while ((clients.length + 2) * pageBytes <= ANSWERS_BYTES_MAX) {
+    const client = await api.connect();
+    clients.push(client);
+    client.socket.pause();
+    client.write(ask.repeat(16));
+    while (lists < clients.length) await settled();
+  }
+  for (let i = 0; i < 5; i++) await settled();
+  t.equal(lists, clients.length, 'nothing more is done for a client that has an answer to read');
+  // The room that is left is less than a page.
+  await using reader = await api.connect();
+  reader.socket.pause();
+  reader.write(ask);
+  while (lists < clients.length + 1) await settled();
+  await using good = await api.connect();
+  good.write(ask);
+  const refused = await good.answer();
+  isProblem(t, refused, 503, 'busy');
+  t.equal(refused.headers['retry-after'], '1');
+  await isHealthy(t, good);
+  t.equal((await api.post([EMAIL])).status, 202, 'and messages are taken all the time');
+  await api.clock.advance(SECOND_MS);
+  good.write(ask);
+  t.equal((await good.answer()).status, 200);
+  clients[0]?.socket.resume();
+  await clients[0]?.ended;
+  reader.socket.resume();
+  t.equal((await reader.answer()).status, 200, 'one of them was enough');
+  await dispose(clients);
+});
+
+test('what pipelined requests held is given back when their connection breaks', async (t) => {
+  await using api = await startApi();
+  const padded = GOOD.padEnd(2 ** 20);
+  for (let i = 0; i < BODIES_BYTES_MAX / 2 ** 20; i++) {
+    const { arrived, release } = api.store.stall();
+    const client = await api.connect();
+    client.write((postText(padded.length) + padded).repeat(2));
+    await arrived;
+    client.socket.resetAndDestroy();
+    await client[Symbol.asyncDispose]();
+    release();
+  }
+  t.equal((await api.call('POST', MESSAGES, { headers: JSON_TYPE, body: padded })).status, 202);
+});
+
+test('a flood of pipelined requests is cut off', { timeout: 20_000 }, async (t) => {
+  await using api = await startApi();
+  const { arrived, release } = api.store.stall();
+  await using client = await api.connect();
+  client.write(postText(GOOD.length) + GOOD);
+  await arrived;
+  client.write('GET / HTTP/1.1\r\n\r\n'.repeat(3000));
+  await client.ended;
+  t.equal(client.rest, '', 'unanswered');
+  release();
 });
 
 test('a stop hears out those who have just connected, for a while', async (t) => {

@@ -9,7 +9,14 @@ import {
   REQUEST_IDLE_MS,
   SECOND_MS,
 } from '../../src/limits.js';
-import { type Answer, MESSAGES, requestText, startApi, type TestApi } from '../support/api.js';
+import {
+  type Answer,
+  MESSAGES,
+  type RawClient,
+  requestText,
+  startApi,
+  type TestApi,
+} from '../support/api.js';
 import { settled } from '../support/clock.js';
 import { BOUNDARY, bodyOf, NEEDED, type PartToMake, postBody, rawPart } from '../support/form.js';
 
@@ -792,15 +799,19 @@ test('texts of many forms, and JSON bodies, share what memory there is', async (
   for (const client of clients) await api.heard(client);
   const text = bodyOf([...NEEDED, { name: 'plain', content: 'x'.repeat(FORM_FIELD_BYTES_MAX) }]);
   const answer = await postBody(api, text);
-  isRefused(t, answer, 503, 'unavailable', /bodies of all requests/);
+  isRefused(t, answer, 503, 'busy', /bodies of all requests/);
   t.ok(answer.headers['retry-after']);
   const file = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(2 ** 20) }]);
   t.equal((await postBody(api, file)).status, 202, 'files take none of it');
-  for (const client of clients) {
+  await api.clock.advance(SECOND_MS);
+  t.equal((await postBody(api, text)).status, 202, 'bodies that have stopped coming give way');
+  const [given, ...kept] = clients as [RawClient, ...RawClient[]];
+  isRefused(t, await given.answer(), 408, 'timeout', /silent|nothing has come/);
+  for (const client of kept) {
     client.write(json.slice(-1));
     t.equal((await client.answer()).status, 202);
-    await client[Symbol.asyncDispose]();
   }
+  for (const client of clients) await client[Symbol.asyncDispose]();
   t.equal((await postBody(api, text)).status, 202, 'it is given back');
   t.equal(api.store.uploads, 0);
 });

@@ -1,0 +1,91 @@
+/**
+ * What clients are told whose connection or request cannot be served as HTTP, or has reached a limit of its own.
+ * connections.ts and http.ts say it.
+ */
+import { FieldpostError } from '../errors.js';
+import {
+  BODIES_BYTES_MAX,
+  CONNECTIONS_MAX,
+  HEADER_SECTION_BYTES_MAX,
+  PIPELINED_MAX,
+  REQUEST_IDLE_MS,
+  SECOND_MS,
+} from '../limits.js';
+import { cutShort } from './receive.js';
+
+/** Nobody of those that have a place has given way in time. */
+export function allTaken(): FieldpostError {
+  return new FieldpostError('busy', `All ${CONNECTIONS_MAX} connections are in use`, {
+    hint: 'close those that are not needed, or try again',
+  });
+}
+
+/** A body does not fit into memory beside the others. */
+export function bodiesTooLarge(): FieldpostError {
+  return new FieldpostError('busy', `The bodies of all requests together exceed ${BODIES_BYTES_MAX} bytes`, {
+    hint: 'nothing was queued; send it again in a moment',
+  });
+}
+
+/** An answer does not fit into memory beside those that nobody reads. */
+export function answersLeft(): FieldpostError {
+  return new FieldpostError(
+    'busy',
+    'Clients have not read the answers they asked for, which fill the memory',
+    {
+      hint: 'read the answers, or try again',
+    },
+  );
+}
+
+/** Somebody else wanted the place of a connection that was silent. */
+export function gaveWay(): FieldpostError {
+  return new FieldpostError(
+    'timeout',
+    `All ${CONNECTIONS_MAX} connections are in use, and nothing has come on this one for longest`,
+    { hint: 'nothing was queued; send it again' },
+  );
+}
+
+/** The error of a request that comes while the daemon stops. */
+export function stoppingNow(): FieldpostError {
+  return new FieldpostError('stopping', 'The daemon is stopping', { hint: 'try again when it runs again' });
+}
+
+/** A body has stopped coming. */
+export function idleBody(): FieldpostError {
+  return new FieldpostError('timeout', `No byte of the body came for ${REQUEST_IDLE_MS / SECOND_MS} s`, {
+    hint: 'nothing was queued; send it again',
+  });
+}
+
+/** What node:http could not read, by its code. */
+export function clientProblem(code: string, error: Error): FieldpostError {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new FieldpostError(
+        'headers-too-large',
+        `The headers are larger than ${HEADER_SECTION_BYTES_MAX} bytes`,
+      );
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new FieldpostError('timeout', 'The request did not come whole in time', {
+        hint: 'nothing was queued',
+      });
+    case 'HPE_INVALID_EOF_STATE':
+      return cutShort();
+    default:
+      return new FieldpostError('malformed-request', `This is not HTTP: ${error.message}`);
+  }
+}
+
+/** The answer to CONNECT. */
+export function noProxy(): FieldpostError {
+  return new FieldpostError('method-not-allowed', 'This is no proxy');
+}
+
+/** A client pipelines too much. */
+export function tooManyAtOnce(): FieldpostError {
+  return new FieldpostError('busy', `More than ${PIPELINED_MAX} requests at once on one connection`, {
+    hint: 'wait for answers before sending more',
+  });
+}
