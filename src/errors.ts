@@ -73,6 +73,15 @@ export function systemCodeOf(thrown: unknown): string {
   return typeof code === 'string' ? code : '';
 }
 
+/** `busy` where the system had no file descriptor left for a call, else null. */
+export function busyOf(thrown: unknown): FieldpostError | null {
+  if (!['EMFILE', 'ENFILE'].includes(systemCodeOf(thrown))) return null;
+  return new FieldpostError('busy', 'No file descriptor is free', {
+    hint: 'try again in a moment',
+    cause: thrown,
+  });
+}
+
 /** Throws where something does not hold that must: a bug of ours. node:assert says more, and costs a start 3 ms. */
 export function assert(holds: unknown, words = 'a bug'): asserts holds {
   if (!holds) throw new Error(words);

@@ -21,7 +21,7 @@ import { createLog, type Log, type LogLevel } from './system/log.js';
 import { bufferCollector, keepHeapSmall } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
 import { peerUid } from './system/peer.js';
-import { randomBytes } from './system/random.js';
+import { openRandom } from './system/random.js';
 import { answerReload } from './system/reload-answer.js';
 
 // What `performance` tells as well; but that brings modules with it that nothing else here needs.
@@ -159,7 +159,7 @@ function createSystem(running: Readonly<Running>): System {
     disk: systemDisk(),
     clock,
     log,
-    randomBytes,
+    randomBytes: openRandom(),
     random: Math.random,
     takeLock: systemLock,
     hostname: hostname(),

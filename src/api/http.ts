@@ -5,7 +5,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { FieldpostError, systemCodeOf } from '../errors.js';
+import { busyOf, FieldpostError, systemCodeOf } from '../errors.js';
 import {
   CONNECTIONS_OPEN_MAX,
   HEADER_SECTION_BYTES_MAX,
@@ -95,7 +95,8 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
   }
 
   return (exchange) => {
-    run(exchange).catch((error: unknown) => {
+    run(exchange).catch((thrown: unknown) => {
+      const error = busyOf(thrown) ?? thrown;
       const { status } = exchange.problem(error);
       const { method } = exchange.req;
       const fields = { method, path: exchange.path, status };

@@ -3,7 +3,7 @@
  * Used by the routes and by notices.ts.
  */
 import { join } from 'node:path';
-import { FieldpostError, wordsOf } from '../errors.js';
+import { busyOf, FieldpostError, wordsOf } from '../errors.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
@@ -75,9 +75,8 @@ export class Documents {
     try {
       await writeSealed(this.#disk, join(this.#directory, `${id}.json`), kept);
     } catch (error) {
-      throw new FieldpostError('storage-failed', `The document cannot be kept: ${wordsOf(error)}`, {
-        cause: error,
-      });
+      const words = `The document cannot be kept: ${wordsOf(error)}`;
+      throw busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
     }
     const stored = read(kept);
     this.#stored.set(id, stored);

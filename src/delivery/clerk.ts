@@ -2,12 +2,15 @@
  * Has the store write down what became of messages. What cannot be written is kept, and tried again, until it
  * can: the loop sends nothing meanwhile, for it could not record that either.
  */
-import { FieldpostError, wordsOf } from '../errors.js';
+import { type ErrorCode, FieldpostError, wordsOf } from '../errors.js';
 import { STORAGE_RETRY_MS } from '../limits.js';
 import type { Verdict } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+
+/** What the store may say of an outcome that it can take later. */
+const PASSING: readonly ErrorCode[] = ['storage-full', 'storage-failed', 'busy'];
 
 /** What became of a message, and at which relay. */
 export interface Entry {
@@ -102,7 +105,7 @@ export class Clerk {
     try {
       await this.#store.settle(entry.id, entry.verdict);
     } catch (error) {
-      if (error instanceof FieldpostError && error.code.startsWith('storage-')) return error;
+      if (error instanceof FieldpostError && PASSING.includes(error.code)) return error;
       throw error;
     }
     this.#tell(entry);

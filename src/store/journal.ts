@@ -89,8 +89,8 @@ export class Journal {
   }
 
   /**
-   * Resolves once the record is applied. Rejects, applied nowhere, with `storage-full` if no segment can be
-   * prepared for want of room, and with `storage-failed` if the disk refuses: then the outcome is unknown.
+   * Resolves once the record is applied. Rejects, applied nowhere, with `storage-full` or `busy` if no segment can
+   * be prepared for want of room or of descriptors, and with `storage-failed` if the disk refuses: then the outcome is unknown.
    */
   append(record: JournalRecord, urgency: Urgency): Promise<void> {
     if (this.#trouble) return Promise.reject(this.#trouble);
@@ -193,7 +193,7 @@ export class Journal {
     } catch (error) {
       const trouble = asTrouble(error);
       if (trouble.code === 'storage-failed') this.#setTrouble(trouble);
-      const others = trouble.code === 'storage-full' ? this.#queue.putBackOutcomes(group) : group;
+      const others = trouble.code === 'storage-failed' ? group : this.#queue.putBackOutcomes(group);
       for (const entry of others) entry.reject(trouble);
       return;
     }

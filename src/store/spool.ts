@@ -63,7 +63,7 @@ export class Spool {
     return size ?? 0;
   }
 
-  /** A new, empty file (Q0). Throws storage-full and storage-failed; then there is none. */
+  /** A new, empty file (Q0). Throws storage-full, busy and storage-failed; then there is none. */
   async create(): Promise<{ id: string; file: DiskFile }> {
     let id: string;
     do id = Buffer.from(this.#randomBytes(ID_BYTES)).toString('hex');
@@ -109,9 +109,10 @@ export class Spool {
     try {
       await this.#disk.syncDirectory(this.#directory);
     } catch (error) {
-      // The kernel may call them clean now: no later sync says anything of these names.
-      for (const id of this.#names.keys()) this.#names.set(id, 'lost');
-      throw asTrouble(error);
+      const trouble = asTrouble(error);
+      // After a failed sync the kernel may call them clean: no later sync says anything of these names.
+      if (trouble.code !== 'busy') for (const id of this.#names.keys()) this.#names.set(id, 'lost');
+      throw trouble;
     }
     for (const [id] of covered) if (this.#names.get(id) === 'unsynced') this.#names.delete(id);
   }

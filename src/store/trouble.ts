@@ -1,12 +1,17 @@
 /**
  * What a failed call to the disk means for whoever wanted something kept. Used where the store writes, and by the reference cloud.
  */
-import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import { busyOf, FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import type { Disk } from '../system/disk.js';
 
-/** `storage-full` where there is no room, else `storage-failed`; what is an answer already is left as it is. */
+/**
+ * `storage-full` where there is no room, `busy` where there is no descriptor, else `storage-failed`; what is an answer
+ * already is left as it is.
+ */
 export function asTrouble(error: unknown): FieldpostError {
   if (error instanceof FieldpostError) return error;
+  const busy = busyOf(error);
+  if (busy !== null) return busy;
   const code = systemCodeOf(error);
   return code === 'ENOSPC' || code === 'EDQUOT'
     ? new FieldpostError('storage-full', 'the disk is full', { cause: error })

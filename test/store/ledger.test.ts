@@ -223,6 +223,27 @@ t.test('sectors that cannot be read any more', async (t) => {
   });
 });
 
+t.test('without a free descriptor an outcome is kept though a message beside it is refused', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const { ids } = await store.accept([draftTo('first')], null);
+  const [id] = ids as [string];
+  const { open } = disk;
+  disk.open = async () => {
+    throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
+  };
+  const size = 100_000;
+  while (await store.accept([draftTo('more', size)], null).catch(() => null));
+  store.claim(id);
+  const refused = t.rejects(store.accept([draftTo('toomuch', size)], null), { code: 'busy' });
+  await store.settle(id, SENT);
+  await refused;
+  t.equal(store.get(id)?.status, 'sent');
+  t.equal(store.storage().state, 'ok', 'it is no trouble of the disk');
+  disk.open = open;
+  await store.accept([draftTo('later', size)], null);
+});
+
 t.test('on a full disk', async (t) => {
   t.test('an outcome is kept though a message beside it is refused', async (t) => {
     const disk = newDisk();

@@ -1,8 +1,11 @@
 /** Bytes from the kernel. */
 import t from 'tap';
-import { randomBytes } from '../../src/system/random.js';
+import { openRandom, randomBytes } from '../../src/system/random.js';
 
 t.test('as many as asked for, and never the same again', async (t) => {
+  const random = openRandom();
+  t.equal(random(1000).length, 1000);
+  t.not(random(16).toString('hex'), random(16).toString('hex'));
   for (const count of [0, 1, 5, 2560, 1_000_000]) t.equal(randomBytes(count).length, count);
   t.not(randomBytes(16).toString('hex'), randomBytes(16).toString('hex'));
   // Of a million bytes each value comes about 3,906 times: what is left zero at either end would stand out.

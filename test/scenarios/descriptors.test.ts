@@ -1,0 +1,91 @@
+/** Clients hold every file descriptor that the daemon may have: what it cannot do it answers with `busy`, and loses nothing. */
+import { readdirSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import t from 'tap';
+import { EMAIL, MESSAGES, RawClient, requestText } from '../support/api.js';
+import { settled } from '../support/clock.js';
+import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
+import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';
+import { fakeRelay } from '../support/relay.js';
+
+const DESCRIPTORS = 48;
+const options = { skip: isBuilt ? false : 'the program is not built' };
+
+const openOf = ({ child }: DaemonProcess) => readdirSync(`/proc/${child.pid}/fd`).length;
+
+/** Takes connections until no descriptor is left: the server then closes the newest at once. */
+async function takeAll(daemon: DaemonProcess): Promise<Socket[]> {
+  const taken: Socket[] = [];
+  for (let isRefused = false; !isRefused; ) {
+    const before = openOf(daemon);
+    const socket = connect(daemon.port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    socket.once('close', () => {
+      isRefused = true;
+    });
+    taken.push(socket);
+    while (!isRefused && openOf(daemon) <= before) await settled();
+  }
+  return taken;
+}
+
+t.test('without a free descriptor nothing is lost, and a form is told to come again', options, async (t) => {
+  await using relay = await fakeRelay();
+  const env = {
+    FIELDPOST_STATE_DIR: join(t.testdir(), 'state'),
+    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+    FIELDPOST_BACKOFF_MAX: '1s',
+  };
+  const limited = ['/bin/sh', '-c', `ulimit -n ${DESCRIPTORS}; exec "$@"`, 'sh'];
+  const daemon = await startDaemon(env, ['run'], limited);
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const { port } = daemon;
+  const address = { kind: 'tcp', host: '127.0.0.1', port } as const;
+  const form = bodyOf([...NEEDED, { name: 'f', filename: 'a', content: 'b' }]);
+  const ask = async (
+    client: RawClient,
+    method: string,
+    path: string,
+    type = '',
+    body: string | Buffer = '',
+  ) => {
+    const length = Buffer.byteLength(body);
+    client.write(requestText(method, path, length > 0 ? { 'Content-Type': type } : {}, length));
+    client.write(body);
+    return await client.answer(method === 'HEAD');
+  };
+  const postForm = (client: RawClient) =>
+    ask(client, 'POST', MESSAGES, `multipart/form-data; boundary=${BOUNDARY}`, form);
+
+  const postJson = (client: RawClient) =>
+    ask(client, 'POST', MESSAGES, 'application/json', JSON.stringify([EMAIL]));
+
+  await using first = await RawClient.to(address);
+  await using second = await RawClient.to(address);
+  // An answer proves that the connection has been accepted. From the first mail on the journal is open.
+  for (const client of [first, second]) t.equal((await postJson(client)).status, 202);
+  await relay.arrived(2);
+  const before = openOf(daemon);
+  const taken = await takeAll(daemon);
+
+  const refused = await postForm(first);
+  if (!t.match(refused, { status: 503, json: { type: 'urn:fieldpost:problem:busy' } })) return;
+  t.match(refused.headers['retry-after'], /^\d+$/);
+  t.equal((await postJson(second)).status, 202, 'JSON needs no descriptor');
+  for (const path of ['/healthz', '/metrics', '/openapi.json', '/api/internal/state', MESSAGES]) {
+    t.equal((await ask(second, 'GET', path)).status, 200, path);
+  }
+
+  for (const socket of taken) socket.destroy();
+  while (openOf(daemon) > before + 5) await settled();
+  await relay.arrived(3);
+  await using third = await RawClient.to(address);
+  t.equal((await postForm(third)).status, 202, 'with descriptors it takes forms');
+  await relay.arrived(4);
+  t.equal(await daemon.end('SIGTERM'), 0);
+  t.same(
+    daemon.lines.filter((line) => / error /.test(line)),
+    [],
+  );
+});
