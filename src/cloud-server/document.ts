@@ -1,10 +1,11 @@
 /**
  * The destinations document of a device: what may be stored, who is to be notified, what the device is called.
- * Members that are not known are kept as they are. Used by documents.ts and notices.ts.
+ * Members that are not known are kept as they are. Used by documents.ts and post.ts.
  */
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
 import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
+import type { About } from './texts.js';
 
 /** A document as it was put. */
 export interface Document {
@@ -55,12 +56,17 @@ export function entriesOf({ destinations }: Document): Entry[] {
   return [...byTarget.values()];
 }
 
-/** What people call the device: the document's `name` if it has one that fits a line, else its id. */
-export function deviceNameOf(document: Document, id: string): string {
-  const { name } = document;
-  const fits =
-    typeof name === 'string' &&
-    /^[^\p{C}]*\S[^\p{C}]*$/u.test(name) &&
-    name.length <= DESTINATION_NAME_CHARS_MAX;
-  return fits ? name.trim() : id;
+/** What texts say of the device: its name in the document, else its id; and its site and contact, where named. */
+export function aboutOf({ name, site, contact }: Document, id: string): About {
+  return { device: lineOf(name) ?? id, site: lineOf(site), contact: lineOf(contact) };
+}
+
+// Controls, halves of characters, line ends, and what turns the direction of the text around it.
+const HARMFUL = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+/gu;
+
+/** The value as a line for a subject, without what could do harm there; null if nothing is left, or too much. */
+function lineOf(value: unknown): string | null {
+  if (typeof value !== 'string' || value.length > DESTINATION_NAME_CHARS_MAX) return null;
+  const line = value.replace(HARMFUL, ' ').replace(/\s+/g, ' ').trim();
+  return /[\p{L}\p{N}\p{P}\p{S}]/u.test(line) ? line : null;
 }

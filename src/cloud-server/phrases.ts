@@ -1,25 +1,24 @@
 /**
  * What people are told when a device goes offline and comes back, in each language. Facts stand behind a label
- * ("Duration of the outage: 5 minutes"), so that no date and no number has to bend to the sentence around it.
+ * ("Outage lasted: 5 minutes"), so that no date and no number has to bend to the sentence around it.
  * Used by texts.ts.
  */
 import type { Lang } from '../destinations/destination.js';
 
 /** One language's words. `device` is a name, to be shown as it is. */
 export interface Phrases {
+  /** Good at any hour: nobody knows when, or where, it is read. */
   readonly greeting: string;
-  /** Subjects, and the first words of short texts. */
-  readonly offline: (device: string) => string;
-  readonly online: (device: string) => string;
+  /** Subjects, and the first words of short texts, by what happened. */
+  readonly subject: Readonly<Record<Kind, (device: string) => string>>;
   /** Sentences: it fell silent; it said that it was stopping and did not return; it is back. */
-  readonly silent: (device: string) => string;
-  readonly stopped: (device: string) => string;
-  readonly back: (device: string) => string;
-  /** Labels of facts. */
-  readonly lastHeard: string;
-  readonly stoppedAt: string;
-  readonly backSince: string;
+  readonly sentence: Readonly<Record<Kind, (device: string) => string>>;
+  /** Labels of facts: the moment of what happened, and others. */
+  readonly moment: Readonly<Record<Kind, string>>;
   readonly lasted: string;
+  readonly site: string;
+  /** Whom to call. */
+  readonly contact: string;
   /** Between a label and its fact. */
   readonly colon: string;
   /** That the return will be told. */
@@ -27,112 +26,158 @@ export interface Phrases {
   readonly closing: string;
 }
 
+type Kind = 'silent' | 'stopped' | 'back';
+
+/** French wants a no-break space before a colon and within its quotation marks. */
+const NBSP = '\u00a0';
+
 export const PHRASES: Readonly<Record<Lang, Phrases>> = {
   nl: {
-    greeting: 'Goedendag,',
-    offline: (device) => `${device} is offline`,
-    online: (device) => `${device} is weer online`,
-    silent: (device) => `Het apparaat “${device}” is offline: we ontvangen er geen signalen meer van.`,
-    stopped: (device) => `Het apparaat “${device}” heeft zich afgemeld en is nog niet teruggekomen.`,
-    back: (device) => `Het apparaat “${device}” is weer bereikbaar.`,
-    lastHeard: 'Laatste levensteken',
-    stoppedAt: 'Afgemeld op',
-    backSince: 'Weer bereikbaar sinds',
+    greeting: 'Hallo,',
+    subject: {
+      silent: (device) => `${device} is offline`,
+      stopped: (device) => `${device} is nog uitgeschakeld`,
+      back: (device) => `${device} is weer online`,
+    },
+    sentence: {
+      silent: (device) => `Het apparaat “${device}” is offline: we ontvangen er geen signalen meer van.`,
+      stopped: (device) =>
+        `Het apparaat “${device}” is volgens plan uitgeschakeld en is nog niet weer online.`,
+      back: (device) => `Het apparaat “${device}” is weer online.`,
+    },
+    moment: { silent: 'Laatste signaal', stopped: 'Uitgeschakeld', back: 'Weer online sinds' },
     lasted: 'Duur van de onderbreking',
+    site: 'Locatie',
+    contact: 'Contact',
     colon: ': ',
-    promise: 'U ontvangt bericht zodra het apparaat weer bereikbaar is.',
+    promise: 'U krijgt bericht zodra het apparaat weer online is.',
     closing: 'Dit bericht is automatisch verzonden.',
   },
   fr: {
-    greeting: 'Bonjour,',
-    offline: (device) => `${device} est hors ligne`,
-    online: (device) => `${device} est de nouveau en ligne`,
-    silent: (device) => `L'appareil « ${device} » est hors ligne : nous n'en recevons plus aucun signal.`,
-    stopped: (device) =>
-      `L'appareil « ${device} » s'est déconnecté normalement et n'est pas encore revenu en ligne.`,
-    back: (device) => `L'appareil « ${device} » est de nouveau joignable.`,
-    lastHeard: 'Dernier signe de vie',
-    stoppedAt: 'Déconnecté depuis',
-    backSince: 'De nouveau joignable depuis',
-    lasted: "Durée de l'interruption",
-    colon: ' : ',
-    promise: "Vous recevrez un message dès que l'appareil sera de nouveau joignable.",
+    greeting: 'Madame, Monsieur,',
+    subject: {
+      silent: (device) => `${device} est hors ligne`,
+      stopped: (device) => `${device} est toujours à l’arrêt`,
+      back: (device) => `${device} est de nouveau en ligne`,
+    },
+    sentence: {
+      silent: (device) =>
+        `L’appareil «${NBSP}${device}${NBSP}» est hors ligne${NBSP}: nous n’en recevons plus aucun signal.`,
+      stopped: (device) =>
+        `L’appareil «${NBSP}${device}${NBSP}» a été arrêté comme prévu et n’est pas encore revenu en ligne.`,
+      back: (device) => `L’appareil «${NBSP}${device}${NBSP}» est de nouveau en ligne.`,
+    },
+    moment: { silent: 'Dernier signal', stopped: 'Déconnexion', back: 'Retour en ligne' },
+    lasted: 'Durée de l’interruption',
+    site: 'Site',
+    contact: 'Contact',
+    colon: `${NBSP}: `,
+    promise: 'Vous recevrez un message dès que l’appareil sera de nouveau en ligne.',
     closing: 'Ce message a été envoyé automatiquement.',
   },
   de: {
-    greeting: 'Guten Tag,',
-    offline: (device) => `${device} ist offline`,
-    online: (device) => `${device} ist wieder online`,
-    silent: (device) => `Das Gerät „${device}“ ist offline: Wir empfangen keine Signale mehr von ihm.`,
-    stopped: (device) => `Das Gerät „${device}“ hat sich abgemeldet und ist noch nicht zurückgekehrt.`,
-    back: (device) => `Das Gerät „${device}“ ist wieder erreichbar.`,
-    lastHeard: 'Letztes Lebenszeichen',
-    stoppedAt: 'Abgemeldet am',
-    backSince: 'Wieder erreichbar seit',
+    greeting: 'Hallo,',
+    subject: {
+      silent: (device) => `${device} ist offline`,
+      stopped: (device) => `${device} ist noch heruntergefahren`,
+      back: (device) => `${device} ist wieder online`,
+    },
+    sentence: {
+      silent: (device) => `Das Gerät „${device}“ ist offline: Wir empfangen keine Signale mehr von ihm.`,
+      stopped: (device) =>
+        `Das Gerät „${device}“ wurde planmäßig heruntergefahren und ist noch nicht wieder online.`,
+      back: (device) => `Das Gerät „${device}“ ist wieder online.`,
+    },
+    moment: { silent: 'Letztes Signal', stopped: 'Heruntergefahren', back: 'Wieder online seit' },
     lasted: 'Dauer der Unterbrechung',
+    site: 'Standort',
+    contact: 'Kontakt',
     colon: ': ',
-    promise: 'Sie erhalten eine Nachricht, sobald das Gerät wieder erreichbar ist.',
+    promise: 'Sie erhalten eine Nachricht, sobald das Gerät wieder online ist.',
     closing: 'Diese Nachricht wurde automatisch versandt.',
   },
   en: {
     greeting: 'Hello,',
-    offline: (device) => `${device} is offline`,
-    online: (device) => `${device} is online again`,
-    silent: (device) => `The device “${device}” is offline: we no longer receive any signal from it.`,
-    stopped: (device) => `The device “${device}” signed off and has not come back yet.`,
-    back: (device) => `The device “${device}” is reachable again.`,
-    lastHeard: 'Last sign of life',
-    stoppedAt: 'Signed off on',
-    backSince: 'Reachable again since',
-    lasted: 'Duration of the outage',
+    subject: {
+      silent: (device) => `${device} is offline`,
+      stopped: (device) => `${device} is still shut down`,
+      back: (device) => `${device} is back online`,
+    },
+    sentence: {
+      silent: (device) => `The device “${device}” is offline: we no longer receive any signal from it.`,
+      stopped: (device) => `The device “${device}” was shut down as planned and has not come back.`,
+      back: (device) => `The device “${device}” is back online.`,
+    },
+    moment: { silent: 'Last signal', stopped: 'Shut down', back: 'Back online' },
+    lasted: 'Outage lasted',
+    site: 'Site',
+    contact: 'Contact',
     colon: ': ',
-    promise: 'You will receive a message as soon as the device is reachable again.',
+    promise: 'You will get a message as soon as the device is back online.',
     closing: 'This message was sent automatically.',
   },
   it: {
-    greeting: 'Buongiorno,',
-    offline: (device) => `${device} è offline`,
-    online: (device) => `${device} è di nuovo online`,
-    silent: (device) => `Il dispositivo «${device}» è offline: non ne riceviamo più alcun segnale.`,
-    stopped: (device) =>
-      `Il dispositivo «${device}» si è disconnesso regolarmente e non è ancora tornato in linea.`,
-    back: (device) => `Il dispositivo «${device}» è di nuovo raggiungibile.`,
-    lastHeard: 'Ultimo segnale ricevuto',
-    stoppedAt: 'Disconnesso il',
-    backSince: 'Ritorno in linea',
-    lasted: "Durata dell'interruzione",
+    greeting: 'Gentile utente,',
+    subject: {
+      silent: (device) => `${device} è offline`,
+      stopped: (device) => `${device}: dispositivo ancora spento`,
+      back: (device) => `${device} è di nuovo online`,
+    },
+    sentence: {
+      silent: (device) => `Il dispositivo «${device}» è offline: non ne riceviamo più alcun segnale.`,
+      stopped: (device) =>
+        `Il dispositivo «${device}» è stato spento come previsto e non è ancora tornato online.`,
+      back: (device) => `Il dispositivo «${device}» è di nuovo online.`,
+    },
+    moment: { silent: 'Ultimo segnale', stopped: 'Spento il', back: 'Di nuovo online dal' },
+    lasted: 'Durata dell’interruzione',
+    site: 'Luogo',
+    contact: 'Contatto',
     colon: ': ',
-    promise: 'Riceverà un messaggio non appena il dispositivo sarà di nuovo raggiungibile.',
+    promise: 'Riceverà un messaggio non appena il dispositivo sarà di nuovo online.',
     closing: 'Questo messaggio è stato inviato automaticamente.',
   },
   pl: {
-    greeting: 'Dzień dobry,',
-    offline: (device) => `${device} jest offline`,
-    online: (device) => `${device} jest ponownie online`,
-    silent: (device) => `Urządzenie „${device}” jest offline: nie otrzymujemy od niego żadnych sygnałów.`,
-    stopped: (device) => `Urządzenie „${device}” zakończyło pracę w sposób planowy i jeszcze nie wróciło.`,
-    back: (device) => `Urządzenie „${device}” jest ponownie dostępne.`,
-    lastHeard: 'Ostatni sygnał',
-    stoppedAt: 'Zakończenie pracy',
-    backSince: 'Ponownie dostępne od',
+    greeting: 'Szanowni Państwo,',
+    subject: {
+      silent: (device) => `${device} jest offline`,
+      stopped: (device) => `${device}: urządzenie nadal wyłączone`,
+      back: (device) => `${device} jest ponownie online`,
+    },
+    sentence: {
+      silent: (device) =>
+        `Urządzenie „${device}” jest offline: nie otrzymujemy już od niego żadnych sygnałów.`,
+      stopped: (device) =>
+        `Urządzenie „${device}” zostało planowo wyłączone i nie uruchomiło się jeszcze ponownie.`,
+      back: (device) => `Urządzenie „${device}” jest ponownie online.`,
+    },
+    moment: { silent: 'Ostatni sygnał', stopped: 'Wyłączenie', back: 'Ponownie online od' },
     lasted: 'Czas trwania przerwy',
+    site: 'Lokalizacja',
+    contact: 'Kontakt',
     colon: ': ',
-    promise: 'Powiadomimy Państwa, gdy tylko urządzenie będzie ponownie dostępne.',
+    promise: 'Powiadomimy Państwa, gdy tylko urządzenie będzie ponownie online.',
     closing: 'Ta wiadomość została wysłana automatycznie.',
   },
   es: {
-    greeting: 'Buenos días:',
-    offline: (device) => `${device} está sin conexión`,
-    online: (device) => `${device} vuelve a estar en línea`,
-    silent: (device) => `El dispositivo «${device}» está sin conexión: ya no recibimos señales de él.`,
-    stopped: (device) => `El dispositivo «${device}» se desconectó de forma ordenada y aún no ha vuelto.`,
-    back: (device) => `El dispositivo «${device}» vuelve a estar disponible.`,
-    lastHeard: 'Última señal recibida',
-    stoppedAt: 'Desconectado desde',
-    backSince: 'Disponible de nuevo desde',
+    greeting: 'Hola:',
+    subject: {
+      silent: (device) => `${device} está sin conexión`,
+      stopped: (device) => `${device}: el dispositivo sigue apagado`,
+      back: (device) => `${device} vuelve a estar en línea`,
+    },
+    sentence: {
+      silent: (device) => `El dispositivo «${device}» está sin conexión: ya no recibimos señales de él.`,
+      stopped: (device) =>
+        `El dispositivo «${device}» se apagó según lo previsto y aún no ha vuelto a conectarse.`,
+      back: (device) => `El dispositivo «${device}» vuelve a estar en línea.`,
+    },
+    moment: { silent: 'Última señal', stopped: 'Desconexión', back: 'Conexión restablecida' },
     lasted: 'Duración de la interrupción',
+    site: 'Ubicación',
+    contact: 'Contacto',
     colon: ': ',
-    promise: 'Recibirá un mensaje en cuanto el dispositivo vuelva a estar disponible.',
+    promise: 'Recibirá un mensaje en cuanto el dispositivo vuelva a estar en línea.',
     closing: 'Este mensaje se ha enviado automáticamente.',
   },
 };

@@ -12,9 +12,10 @@ import { invalidMessage, parseShortMessage } from '../message/draft.js';
 import { type Draft, NO_ATTACHMENTS, type ShortContent, type ShortDraft } from '../message/message.js';
 import type { StorageState, Store } from '../store/store.js';
 import type { Log } from '../system/log.js';
-import { deviceNameOf, entriesOf } from './document.js';
+import { aboutOf, entriesOf } from './document.js';
 import type { Documents } from './documents.js';
-import { type Happening, type Text, textOf } from './texts.js';
+import { type Text, textOf } from './texts.js';
+import type { News } from './watch.js';
 
 /** What it is given. */
 export interface PostOptions {
@@ -49,17 +50,17 @@ export class Post {
    * Each mail is accepted on its own, so an outbox with room for some takes those; the same happening told again adds
    * only the ones that are missing. Rejects as Store.accept does.
    */
-  async tell(id: string, happening: Happening): Promise<void> {
+  async tell(id: string, happening: News): Promise<void> {
     const { store, documents, nudge, timeZone, takesShort, log } = this.#options;
     const document = documents.get(id)?.document ?? { destinations: [] };
-    const name = deviceNameOf(document, id);
+    const about = aboutOf(document, id);
     const entries = entriesOf(document);
     const reached = entries.filter(({ type }) => type === 1 || takesShort);
     const outcomes = await Promise.allSettled(
       reached.map(async (entry) => {
         // The text may differ from the first time, if the document was changed between.
-        const key = `presence ${digest(id, happening.kind, happening.sinceMs, targetOf(entry))}`;
-        const draft = draftFor(entry, id, textOf(entry.lang, name, happening, timeZone));
+        const key = `presence ${digest(id, happening.id, targetOf(entry))}`;
+        const draft = draftFor(entry, id, textOf(entry.lang, about, happening, timeZone));
         const { ids } = await store.accept([draft], { key, hash: key });
         return ids[0] as string;
       }),

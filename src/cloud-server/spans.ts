@@ -15,10 +15,11 @@ interface Words {
   /** January to December, as they stand in a date. */
   readonly months: string;
   readonly date: (day: number, month: string, year: number) => string;
+  /** Behind the date. */
   readonly time: (time: string) => string;
 }
 
-const asIs = (time: string) => time;
+const asIs = (time: string) => `, ${time}`;
 const dayMonthYear: Words['date'] = (day, month, year) => `${day} ${month} ${year}`;
 
 const WORDS: Readonly<Record<Lang, Words>> = {
@@ -32,7 +33,7 @@ const WORDS: Readonly<Record<Lang, Words>> = {
     and: 'en',
     months: 'januari februari maart april mei juni juli augustus september oktober november december',
     date: dayMonthYear,
-    time: asIs,
+    time: (time) => ` om ${time} uur`,
   },
   fr: {
     units: [
@@ -44,7 +45,7 @@ const WORDS: Readonly<Record<Lang, Words>> = {
     and: 'et',
     months: 'janvier février mars avril mai juin juillet août septembre octobre novembre décembre',
     date: (day, month, year) => `${day === 1 ? '1er' : day} ${month} ${year}`,
-    time: asIs,
+    time: (time) => ` à ${time}`,
   },
   de: {
     units: [
@@ -56,7 +57,7 @@ const WORDS: Readonly<Record<Lang, Words>> = {
     and: 'und',
     months: 'Januar Februar März April Mai Juni Juli August September Oktober November Dezember',
     date: (day, month, year) => `${day}. ${month} ${year}`,
-    time: (time) => `${time} Uhr`,
+    time: (time) => `, ${time} Uhr`,
   },
   en: {
     units: [
@@ -79,8 +80,8 @@ const WORDS: Readonly<Record<Lang, Words>> = {
     ],
     and: 'e',
     months: 'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
-    date: dayMonthYear,
-    time: asIs,
+    date: (day, month, year) => `${day === 1 ? '1º' : day} ${month} ${year}`,
+    time: (time) => `, ore ${time}`,
   },
   pl: {
     units: [
@@ -93,7 +94,7 @@ const WORDS: Readonly<Record<Lang, Words>> = {
     months:
       'stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia',
     date: (day, month, year) => `${day} ${month} ${year} r.`,
-    time: asIs,
+    time: (time) => `, godz. ${time}`,
   },
   es: {
     units: [
@@ -105,7 +106,7 @@ const WORDS: Readonly<Record<Lang, Words>> = {
     and: 'y',
     months: 'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre',
     date: (day, month, year) => `${day} de ${month} de ${year}`,
-    time: asIs,
+    time: (time) => `, ${time} h`,
   },
 };
 
@@ -135,7 +136,7 @@ function nounFor(count: number, [one, few, many = few]: Noun): string {
 export function momentIn(lang: Lang, wallMs: number, timeZone: string): string {
   const { months, date, time } = WORDS[lang];
   const { year, month, day, clock, offset } = timeZone === 'UTC' ? inUtc(wallMs) : inZone(wallMs, timeZone);
-  return `${date(day, months.split(' ')[month - 1] as string, year)}, ${time(clock)} (${offset})`;
+  return `${date(day, months.split(' ')[month - 1] as string, year)}${time(clock)} (${offset})`;
 }
 
 interface Local {

@@ -1,6 +1,6 @@
 /**
  * The notifications: what a person is told when a device falls silent, does not return from a planned stop, or
- * comes back, in the person's language. notices.ts makes messages of them.
+ * comes back, in the person's language. post.ts makes messages of them.
  */
 import type { Lang } from '../destinations/destination.js';
 import { PHRASES } from './phrases.js';
@@ -8,12 +8,12 @@ import { momentIn, spanIn } from './spans.js';
 
 /** What happened to a device. */
 export type Happening =
-  /** Nothing was heard from it after `sinceMs` (wall clock). */
-  | { readonly kind: 'silent'; readonly sinceMs: number }
+  /** Nothing was heard from it after `sinceMs` (wall clock; null where no clock can tell it). */
+  | { readonly kind: 'silent'; readonly sinceMs: number | null }
   /** It said at `sinceMs` that it was stopping, and did not come back. */
-  | { readonly kind: 'stopped'; readonly sinceMs: number }
-  /** It was heard again at `sinceMs`, after `lastedMs` of silence. */
-  | { readonly kind: 'back'; readonly sinceMs: number; readonly lastedMs: number };
+  | { readonly kind: 'stopped'; readonly sinceMs: number | null }
+  /** It was heard again at `sinceMs`, after `lastedMs` of silence (null where that cannot be told). */
+  | { readonly kind: 'back'; readonly sinceMs: number | null; readonly lastedMs: number | null };
 
 /** One notification: an email's subject and text, and a short text for SMS, phone and push. */
 export interface Text {
@@ -23,26 +23,38 @@ export interface Text {
   readonly short: string;
 }
 
-/** The text about `device` in a language, moments told in `timeZone` (an IANA name, or UTC). */
-export function textOf(lang: Lang, device: string, happening: Happening, timeZone: string): Text {
+/** What a text is about; site and contact are null where the document does not name them. */
+export interface About {
+  readonly device: string;
+  readonly site: string | null;
+  /** Whom to call. */
+  readonly contact: string | null;
+}
+
+/** The text about a device in a language, moments told in `timeZone` (an IANA name, or UTC). */
+export function textOf(lang: Lang, about: About, happening: Happening, timeZone: string): Text {
   const words = PHRASES[lang];
-  const at = momentIn(lang, happening.sinceMs, timeZone);
-  const fact = (label: string, value: string) => `${label}${words.colon}${value}`;
-  const isBack = happening.kind === 'back';
-  const facts =
-    happening.kind === 'back'
-      ? [fact(words.backSince, at), fact(words.lasted, spanIn(lang, happening.lastedMs))]
-      : [fact(happening.kind === 'silent' ? words.lastHeard : words.stoppedAt, at)];
-  const subject = isBack ? words.online(device) : words.offline(device);
+  const { kind, sinceMs } = happening;
+  const { device, site, contact } = about;
+  const lastedMs = kind === 'back' ? happening.lastedMs : null;
+  // What is not known, or not for certain, is left out.
+  const known: readonly (readonly [label: string, fact: string | null])[] = [
+    [words.site, site],
+    [words.moment[kind], sinceMs === null ? null : momentIn(lang, sinceMs, timeZone)],
+    [words.lasted, lastedMs === null ? null : spanIn(lang, lastedMs)],
+    [words.contact, contact],
+  ];
+  const facts = known.flatMap(([label, fact]) => (fact !== null ? [`${label}${words.colon}${fact}`] : []));
+  const subject = words.subject[kind](device);
   const paragraphs = [
     words.greeting,
-    [words[happening.kind](device), ...facts].join('\n'),
-    ...(isBack ? [] : [words.promise]),
+    [words.sentence[kind](device), ...facts].join('\n'),
+    ...(kind === 'back' ? [] : [words.promise]),
     words.closing,
   ];
   return {
     subject,
     plain: `${paragraphs.join('\n\n')}\n`,
-    short: [subject, ...facts].map((sentence) => `${sentence}.`).join(' '),
+    short: [subject, ...facts].map((sentence) => sentence.replace(/(?<!\.)$/, '.')).join(' '),
   };
 }
