@@ -153,6 +153,8 @@ export const CLOUD_CLOCK_MS = 5 * SECOND_MS;
 /** Heartbeats and messages are small; a document may be as large as FIELDPOST_MAX_BODY. */
 export const CLOUD_BODY_BYTES_MAX = 64 * KIB;
 export const CLOUD_DEVICES_MAX = 10_000;
+/** All documents together; they are in memory. */
+export const CLOUD_DOCUMENTS_CHARS_MAX = 64 * MIB;
 /** After the cloud itself was away: a device's link backs off so long before it tries again. */
 export const CLOUD_GRACE_MS = 5 * MINUTE_MS;
 /** When devices were last heard is written not more often than this. */

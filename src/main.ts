@@ -73,12 +73,12 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const signals = listenToSignals(name);
   const herald = await createHerald(log);
   try {
-    const { daemon, stop } = await start(name, withSockets(parsed.config, env, system), system);
+    const { daemon, reloads, stop } = await start(name, withSockets(parsed.config, env, system), system);
     signals.serving();
     clock.after(SECOND_MS, () => void keepHeapSmall());
     await herald?.ready(() => daemon?.status() ?? '');
     if (daemon !== null && refused === null) await last.keep(env);
-    const reload = () => follow(settings, daemon, running, last, system);
+    const reload = () => follow(settings, reloads, running, daemon && last, system);
     while ((await signals.next()) === 'reload') {
       await (herald?.reloading(reload) ?? reload());
       const { RUNTIME_DIRECTORY } = process.env;
@@ -116,24 +116,24 @@ function withSockets(config: Config, env: Environment, system: System): Config {
   return system.handed?.length && !isSet ? { ...config, listen: [] } : config;
 }
 
-/** Reads the settings again and has the daemon follow them; settings with a fault change nothing. */
+/** Reads the settings again and has the service follow them; settings with a fault change nothing. */
 async function follow(
   settings: Settings,
-  daemon: Daemon | null,
+  service: Pick<Daemon, 'reload'> | null,
   running: Running,
-  last: LastSettings,
+  last: LastSettings | null,
   system: System,
 ): Promise<void> {
   const { log } = system;
-  if (daemon === null) return;
+  if (service === null) return;
   try {
     const env = settings.reread();
-    const parsed = parse(env, last.accepted);
+    const parsed = parse(env, last?.accepted ?? new Set());
     if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('; '));
-    const { taken, waiting } = await daemon.reload(withSockets(parsed.config, env, system));
+    const { taken, waiting } = await service.reload(withSockets(parsed.config, env, system));
     running.level = parsed.config.logLevel;
     running.fault = null;
-    await last.keep(env);
+    await last?.keep(env);
     log.info('reloaded', {
       taken: taken.join(',') || 'nothing',
       needsRestart: waiting.join(',') || undefined,
@@ -186,17 +186,17 @@ async function createHerald(log: Log): Promise<Herald | null> {
   return new Herald({ notifier, clock, watchdogMs: watchdogMsOf(process.env, process.pid) });
 }
 
-async function start(
-  name: ServiceName,
-  config: Config,
-  system: System,
-): Promise<{ stop(): Promise<void>; readonly daemon: Daemon | null }> {
+/** What runs: the daemon, where it is that, and what follows a reload. */
+type Service = Pick<Daemon, 'stop'> & { daemon: Daemon | null; reloads: Pick<Daemon, 'reload'> | null };
+
+async function start(name: ServiceName, config: Config, system: System): Promise<Service> {
   if (name === 'run') {
     const daemon = await createDaemon(config, system);
-    return { stop: daemon.stop, daemon };
+    return { stop: daemon.stop, daemon, reloads: daemon };
   }
   const { createCloud } = await import('./cloud-server/cloud.js');
-  if (name === 'cloud') return { stop: (await createCloud(config, system)).stop, daemon: null };
+  const cloud = name === 'cloud' ? await createCloud(config, system) : null;
+  if (cloud !== null) return { stop: cloud.stop, daemon: null, reloads: cloud };
   const { startDev } = await import('./dev/dev.js');
   const { stop } = await startDev({
     config,
@@ -206,7 +206,7 @@ async function start(
     startDaemon: async (devConfig) => inDev(await createDaemon(devConfig, system)),
     startCloud: async (devConfig, send) => inDev(await createCloud(devConfig, system, send)),
   });
-  return { stop, daemon: null };
+  return { stop, daemon: null, reloads: null };
 }
 
 /** A service as dev.ts knows it: where it listens first, and how to stop it. */

@@ -133,6 +133,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cloud-server/etag.ts': 'test/cloud-server/cloud.test.ts',
   'src/cloud-server/post.ts': 'test/cloud-server/messages.test.ts',
   'src/cloud-server/webhook.ts': 'test/cloud-server/messages.test.ts',
+  'src/cloud-server/moment.ts': 'test/cloud-server/watch.test.ts',
   'src/cloud-server/phrases.ts': 'test/cloud-server/texts.test.ts',
   'src/cloud-server/presence.ts': 'test/cloud-server/watch.test.ts',
   'src/store/sealed.ts': 'test/cloud-server/watch.test.ts',

@@ -1,5 +1,5 @@
 /**
- * Who may call the cloud: a device with its key for itself, the operator with his for all. Used by server.ts.
+ * Who may call the cloud: a device with its key for itself, the operator with his for all. Used by cloud.ts.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Exchange } from '../api/exchange.js';
@@ -14,11 +14,29 @@ export const OPERATOR = '*';
 /** Throws unauthorized unless the key that the request brings opens `device`; null: what only the operator may. */
 export type CheckKey = (exchange: Exchange, device: string | null) => void;
 
+/** The keys that are good now, and the way to others. */
+export interface Access {
+  readonly check: CheckKey;
+  /** Holds from the next request on. */
+  change(keys: CloudServerConfig['keys']): void;
+}
+
+/** Lets in by these keys, until others come. */
+export function openAccess(keys: CloudServerConfig['keys']): Access {
+  let check = createKeyCheck(keys);
+  return {
+    check: (exchange, device) => check(exchange, device),
+    change(others) {
+      check = createKeyCheck(others);
+    },
+  };
+}
+
 /**
  * The check of these keys. Where there are none any key opens everything; then only programs on this machine may
  * call, and no web page.
  */
-export function createKeyCheck(keys: CloudServerConfig['keys']): CheckKey {
+function createKeyCheck(keys: CloudServerConfig['keys']): CheckKey {
   if (keys === null) {
     const guard = createGuard({ allowedHosts: [], apiToken: null, sendToken: null });
     return (exchange, device) => {

@@ -4,18 +4,20 @@
 import { readJson } from '../api/body.js';
 import type { Exchange } from '../api/exchange.js';
 import type { Routed } from '../api/routing.js';
-import { FieldpostError } from '../errors.js';
-import { CLOUD_BODY_BYTES_MAX } from '../limits.js';
+import { type Fault, FieldpostError } from '../errors.js';
+import { CLOUD_BODY_BYTES_MAX, DAY_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
+import type { Devices } from './devices.js';
 import type { Documents } from './documents.js';
 import { isKnown } from './etag.js';
 import type { Post } from './post.js';
-import type { Watch } from './watch.js';
+import type { Report, Watch } from './watch.js';
 
 /** What the calls work on. */
 export interface CloudParts {
   readonly documents: Documents;
   readonly watch: Watch;
+  readonly devices: Devices;
   readonly post: Post;
   readonly clock: Clock;
   /** How often devices are to report. */
@@ -36,18 +38,16 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
   { method: 'PUT', path: '/devices/{id}/destinations', for: 'device', handle: putDestinations },
   { method: 'POST', path: '/devices/{id}/messages', for: 'device', handle: postMessage },
   { method: 'GET', path: '/devices', for: 'operator', handle: listDevices },
+  { method: 'DELETE', path: '/devices/{id}', for: 'operator', handle: removeDevice },
   { method: 'GET', path: '/healthz', for: 'anyone', handle: getHealth },
 ];
 
 async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
   const { id } = exchange;
   const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX);
-  const { state } = (body ?? {}) as { state?: unknown };
-  if (state !== 'running' && state !== 'stopping') {
-    const faults = [{ pointer: '/state', detail: 'must be running or stopping' }];
-    throw new FieldpostError('invalid', 'This is no heartbeat; see errors', { faults });
-  }
-  parts.watch.heard(id, state === 'stopping');
+  const report = parseReport((body ?? {}) as Readonly<Record<string, unknown>>);
+  parts.devices.admit(id);
+  parts.watch.heard(id, report);
   const etag = parts.documents.get(id)?.etag;
   exchange.json(200, {
     ...(etag !== undefined && { destinations: etag }),
@@ -55,6 +55,19 @@ async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
     // A clock that is known to be wrong would confirm the device's wrong one.
     ...(parts.clock.trust() !== 'wrong' && { serverTime: new Date(parts.clock.wallMs()).toISOString() }),
   });
+}
+
+const SAID: readonly unknown[] = ['running', 'stopping', 'moved'] satisfies readonly Report['said'][];
+
+function parseReport({ state, intervalMs }: Readonly<Record<string, unknown>>): Report {
+  const everyMs = intervalMs ?? 0;
+  const faults: Fault[] = [];
+  if (!SAID.includes(state)) faults.push({ pointer: '/state', detail: `must be one of ${SAID.join(', ')}` });
+  if (!Number.isInteger(everyMs) || (everyMs as number) < 0 || (everyMs as number) > DAY_MS) {
+    faults.push({ pointer: '/intervalMs', detail: `must be a whole number of milliseconds up to ${DAY_MS}` });
+  }
+  if (faults.length > 0) throw new FieldpostError('invalid', 'This is no heartbeat; see errors', { faults });
+  return { said: state as Report['said'], everyMs: everyMs as number };
 }
 
 function getDestinations(exchange: Exchange, { documents }: CloudParts): void {
@@ -67,9 +80,10 @@ function getDestinations(exchange: Exchange, { documents }: CloudParts): void {
 
 async function putDestinations(
   exchange: Exchange,
-  { documents, maxDocumentBytes }: CloudParts,
+  { documents, devices, maxDocumentBytes }: CloudParts,
 ): Promise<void> {
   const body = await readJson(exchange, maxDocumentBytes);
+  devices.admit(exchange.id);
   const ETag = await documents.put(exchange.id, body, exchange.req.headers);
   exchange.nothing(204, { ETag });
 }
@@ -80,18 +94,25 @@ async function postMessage(exchange: Exchange, { post }: CloudParts): Promise<vo
   exchange.json(202, { id: await post.take(exchange.id, key, body) });
 }
 
-function listDevices(exchange: Exchange, { watch, documents }: CloudParts): void {
-  const devices = [...watch.sightings()].map(({ id, state, heardMs }) => ({
+function listDevices(exchange: Exchange, { devices }: CloudParts): void {
+  const list = devices.list().map(({ id, state, heardMs, destinations }) => ({
     id,
     state,
-    lastHeartbeat: new Date(heardMs).toISOString(),
-    destinations: documents.get(id)?.document.destinations.length ?? null,
+    lastHeartbeat: heardMs === null ? null : new Date(heardMs).toISOString(),
+    destinations,
   }));
-  exchange.json(200, { devices });
+  exchange.json(200, { devices: list, refused: devices.refused });
 }
 
-function getHealth(exchange: Exchange, { post }: CloudParts): void {
+async function removeDevice(exchange: Exchange, { devices }: CloudParts): Promise<void> {
+  await devices.remove(exchange.id);
+  exchange.nothing(204, {});
+}
+
+function getHealth(exchange: Exchange, { post, devices }: CloudParts): void {
   const { state, reason } = post.storage();
   if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
-  exchange.send(200, 'text/plain', 'ok');
+  // Those that were admitted are served all the same.
+  const refused = devices.refused > 0 ? `; too many devices, ${devices.refused} calls refused` : '';
+  exchange.send(200, 'text/plain', `ok${refused}`);
 }

@@ -8,15 +8,17 @@
  */
 import { dirname, join } from 'node:path';
 import { createHttp } from '../api/http.js';
+import { changesBetween } from '../config/changes.js';
 import type { Config, ListenConfig } from '../config.js';
-import { createDelivery, inOrder, nameOf, type System } from '../daemon.js';
+import { createDelivery, type Daemon, inOrder, nameOf, type System } from '../daemon.js';
 import { Gateway } from '../delivery/gateway.js';
 import { CLOUD_KEYS_AGE_MS, KEYS_HELD_MAX, STOP_REQUESTS_MS } from '../limits.js';
 import { openStore } from '../store/journaled-store.js';
 import { syncAbove } from '../store/trouble.js';
 import { openListeners } from '../system/listen.js';
-import { createKeyCheck, OPERATOR } from './access.js';
+import { type Access, OPERATOR, openAccess } from './access.js';
 import { CLOUD_ROUTES, type CloudParts } from './calls.js';
+import { Devices } from './devices.js';
 import { Documents } from './documents.js';
 import { Post } from './post.js';
 import { Watch } from './watch.js';
@@ -25,10 +27,15 @@ import { createWebhook, type SendShort } from './webhook.js';
 /** Devices are to report so often within their delay: two reports may be lost without anybody being alarmed. */
 const HEARTBEATS_PER_DELAY = 3;
 
+const LOG_KEY = 'FIELDPOST_LOG';
+const KEYS_KEY = 'FIELDPOST_CLOUD_SERVER_KEYS_FILE';
+
 /** A cloud that runs. */
 export interface Cloud {
   /** Where it listens; port 0 has become the port that was found. */
   readonly addresses: readonly ListenConfig[];
+  /** Follows the keys of a new configuration; gives the settings that are followed, and those that wait for a restart. */
+  readonly reload: Daemon['reload'];
   /** Finishes what is under way, within bounds, and resolves when everything is on the disk. */
   stop(): Promise<void>;
 }
@@ -77,20 +84,46 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       clock,
       log,
       delays: config.cloudServer,
-      isKnown: (id) => keys?.has(id) ?? true,
-      tell: (id, happening) => post.tell(id, happening),
+      randomBytes: system.randomBytes,
+      tell: (id, news) => post.tell(id, news),
     });
+    const devices = new Devices({ watch, documents, log });
+    const access = openAccess(keys);
     const heartbeatMs = Math.floor(delayMs / HEARTBEATS_PER_DELAY);
-    const parts = { documents, watch, post, clock, heartbeatMs, maxDocumentBytes: config.maxBodyBytes };
-    const http = createCloudHttp(parts, config, system);
+    const parts = {
+      documents,
+      watch,
+      devices,
+      post,
+      clock,
+      heartbeatMs,
+      maxDocumentBytes: config.maxBodyBytes,
+    };
+    const http = createCloudHttp(parts, access, system);
     const listeners = await openListeners(listen, ({ kind }) => http.makeServer(kind));
     delivery.start();
     gateway.start();
     watch.start();
-    const devices = keys && [...keys.keys()].filter((name) => name !== OPERATOR).length;
-    log.info('cloud ready', { listen: listeners.addresses.map(nameOf).join(','), devices });
+    const known = keys && [...keys.keys()].filter((name) => name !== OPERATOR).length;
+    log.info('cloud ready', { listen: listeners.addresses.map(nameOf).join(','), devices: known });
+    let held = config;
     return {
       addresses: listeners.addresses,
+      async reload(next) {
+        const { taken, waiting } = changesBetween(held, next);
+        const [before, after] = [held.cloudServer.keys, next.cloudServer.keys];
+        const lasting = [...taken.filter((key) => key !== LOG_KEY), ...waiting];
+        const followed: string[] = taken.filter((key) => key === LOG_KEY);
+        held = { ...held, logLevel: next.logLevel };
+        // With the first keys and without the last others may call: that is settled when the listeners are opened.
+        if ((before === null) !== (after === null))
+          return { taken: followed, waiting: [...lasting, KEYS_KEY] };
+        if (JSON.stringify([...(before ?? [])]) !== JSON.stringify([...(after ?? [])]))
+          followed.push(KEYS_KEY);
+        held = { ...held, cloudServer: { ...held.cloudServer, keys: after } };
+        access.change(after);
+        return { taken: followed, waiting: lasting };
+      },
       stop: () =>
         inOrder(log.error, [
           async () => log.info('cloud stopping'),
@@ -123,8 +156,7 @@ async function keepNames(disk: System['disk'], directory: string, stateDir: stri
   await syncAbove(disk, dirname(stateDir));
 }
 
-function createCloudHttp(parts: CloudParts, config: Config, { clock, log }: System) {
-  const check = createKeyCheck(config.cloudServer.keys);
+function createCloudHttp(parts: CloudParts, { check }: Access, { clock, log }: System) {
   return createHttp({
     routes: CLOUD_ROUTES,
     guard: (exchange, route) => {

@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import { busyOf, FieldpostError, wordsOf } from '../errors.js';
+import { CLOUD_DOCUMENTS_CHARS_MAX } from '../limits.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
@@ -25,6 +26,8 @@ export class Documents {
   readonly #disk: Disk;
   readonly #directory: string;
   readonly #stored = new Map<string, Stored>();
+  /** Characters of all documents together. */
+  #chars = 0;
   /** The last write of each device that has one under way. */
   readonly #writes = new Map<string, Promise<unknown>>();
 
@@ -36,7 +39,7 @@ export class Documents {
     for (const name of await disk.list(directory)) {
       const id = FILE.exec(name)?.[1];
       const found = id === undefined ? null : await readSealed(disk, join(directory, name), tell);
-      if (id !== undefined && found !== null) documents.#stored.set(id, read(keptOf(found)));
+      if (id !== undefined && found !== null) documents.#keep(id, read(keptOf(found)));
     }
     return documents;
   }
@@ -46,6 +49,11 @@ export class Documents {
     this.#directory = directory;
   }
 
+  /** The devices that have one. */
+  get ids(): Iterable<string> {
+    return this.#stored.keys();
+  }
+
   /** The document of a device, or null if none was ever stored. */
   get(id: string): Stored | null {
     return this.#stored.get(id) ?? null;
@@ -53,13 +61,30 @@ export class Documents {
 
   /**
    * Replaces the document if the conditions hold; resolves with the new ETag once it lasts. Throws
-   * precondition-required, precondition-failed, malformed-request, invalid, and storage-failed: then it is unknown
-   * which of the two there will be after a restart.
+   * precondition-required, precondition-failed, malformed-request, invalid, storage-full where all documents together
+   * would be too large, and storage-failed: then it is unknown which of the two there will be after a restart.
    */
   async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
     const document = parseDocument(body);
+    return await this.#inTurn(id, () => this.#replace(id, document, conditions));
+  }
+
+  /** Removes the document of a device, if it has one. Resolves once that lasts; rejects with storage-failed. */
+  async remove(id: string): Promise<void> {
+    await this.#inTurn(id, async () => {
+      if (!this.#stored.has(id)) return;
+      await lasting('removed', async () => {
+        await this.#disk.remove(this.#pathOf(id));
+        await this.#disk.syncDirectory(this.#directory);
+      });
+      this.#keep(id, null);
+    });
+  }
+
+  /** One after another, for each device. */
+  async #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
     const before = this.#writes.get(id) ?? Promise.resolve();
-    const write = before.catch(() => undefined).then(() => this.#replace(id, document, conditions));
+    const write = before.catch(() => undefined).then(work);
     this.#writes.set(id, write);
     try {
       return await write;
@@ -72,15 +97,33 @@ export class Documents {
     const replaced = this.get(id);
     checkMayReplace(conditions, replaced?.etag ?? null);
     const kept: Kept = { revision: (replaced?.revision ?? 0) + 1, document };
-    try {
-      await writeSealed(this.#disk, join(this.#directory, `${id}.json`), kept);
-    } catch (error) {
-      const words = `The document cannot be kept: ${wordsOf(error)}`;
-      throw busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
-    }
     const stored = read(kept);
-    this.#stored.set(id, stored);
+    if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > CLOUD_DOCUMENTS_CHARS_MAX) {
+      throw new FieldpostError('storage-full', 'The documents of all devices together would be too large');
+    }
+    await lasting('kept', () => writeSealed(this.#disk, this.#pathOf(id), kept));
+    this.#keep(id, stored);
     return stored.etag;
+  }
+
+  #keep(id: string, stored: Stored | null): void {
+    this.#chars += (stored?.text.length ?? 0) - (this.get(id)?.text.length ?? 0);
+    if (stored === null) this.#stored.delete(id);
+    else this.#stored.set(id, stored);
+  }
+
+  #pathOf(id: string): string {
+    return join(this.#directory, `${id}.json`);
+  }
+}
+
+/** Says of a failure what could not be done. */
+async function lasting(what: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const words = `The document cannot be ${what}: ${wordsOf(error)}`;
+    throw busyOf(error) ?? new FieldpostError('storage-failed', words, { cause: error });
   }
 }
 

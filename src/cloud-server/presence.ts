@@ -8,16 +8,21 @@
  * DAMPED_DELAYS delays, until the device has been steady for STEADY_DELAYS delays.
  */
 
+/** What a heartbeat says of the device's plans. `moved`: it goes to another cloud, and this one tells nobody. */
+export type Said = 'running' | 'stopping' | 'moved';
+
 /** What is known of one device. */
 export interface Presence {
   /** What people believe: they were told last that it is offline, or never, or that it is back. */
   readonly state: 'online' | 'offline';
   /** The last heartbeat; or, when the watch itself was away, the moment from which silence counts. */
   readonly heardMs: number;
-  /** The last heartbeat said that the device was stopping. */
-  readonly stopping: boolean;
-  /** The silence after which it counts as offline. */
-  readonly patienceMs: number;
+  /** What the last heartbeat said. */
+  readonly said: Said;
+  /** How often the device says that it comes; 0 where it does not say. */
+  readonly everyMs: number;
+  /** It counts as offline after so many delays of silence. */
+  readonly damping: number;
   /** When it last was silent for its delay; null while it never was, or long ago. */
   readonly unsteadyMs: number | null;
 }
@@ -31,35 +36,49 @@ export interface Delays {
 
 const DAMPED_DELAYS = 8;
 const STEADY_DELAYS = 20;
+/** One heartbeat in a row may be lost, and the next late, before anybody is alarmed. */
+const HEARTBEATS_PER_DELAY = 2.5;
 
 /** A device that is heard of for the first time, or for the first time since the watch was away. */
-export function firstHeard(nowMs: number, { delayMs }: Delays): Presence {
-  return { state: 'online', heardMs: nowMs, stopping: false, patienceMs: delayMs, unsteadyMs: null };
+export function firstHeard(nowMs: number): Presence {
+  return { state: 'online', heardMs: nowMs, said: 'running', everyMs: 0, damping: 1, unsteadyMs: null };
 }
 
-/** After a heartbeat. If it was offline before, people are to be told that it is back. */
-export function afterHeartbeat(before: Presence, nowMs: number, stopping: boolean, delays: Delays): Presence {
-  const { delayMs } = delays;
-  const wasOutage = before.state === 'offline' && !before.stopping;
-  const wasSilent = !before.stopping && nowMs - before.heardMs >= delayMs;
+/** After a heartbeat. If it was offline before and has not moved, people are to be told that it is back. */
+export function afterHeartbeat(
+  before: Presence,
+  nowMs: number,
+  { said, everyMs }: Pick<Presence, 'said' | 'everyMs'>,
+  delays: Delays,
+): Presence {
+  const wasRunning = before.said === 'running';
+  const wasOutage = before.state === 'offline' && wasRunning;
+  const wasSilent = wasRunning && nowMs - before.heardMs >= delayOf(before, delays);
   const unsteadyMs = wasOutage || wasSilent ? nowMs : before.unsteadyMs;
+  const delayMs = delayOf({ everyMs }, delays);
   const isSteady = unsteadyMs === null || nowMs - unsteadyMs >= STEADY_DELAYS * delayMs;
   return {
     state: 'online',
     heardMs: nowMs,
-    stopping,
-    patienceMs: isSteady
-      ? delayMs
-      : Math.min(before.patienceMs * (wasOutage ? 2 : 1), DAMPED_DELAYS * delayMs),
+    said,
+    everyMs,
+    damping: isSteady ? 1 : Math.min(before.damping * (wasOutage ? 2 : 1), DAMPED_DELAYS),
     unsteadyMs: isSteady ? null : unsteadyMs,
   };
 }
 
 /** After the passing of time. If it was online before and is not now, people are to be told. */
-export function afterSilence(before: Presence, nowMs: number, { stopDelayMs }: Delays): Presence {
-  const { state, heardMs, stopping, patienceMs } = before;
-  const limitMs = stopping ? Math.max(stopDelayMs, patienceMs) : patienceMs;
-  return state === 'online' && nowMs - heardMs >= limitMs ? { ...before, state: 'offline' } : before;
+export function afterSilence(before: Presence, nowMs: number, delays: Delays): Presence {
+  const { state, heardMs, said, damping } = before;
+  const patienceMs = delayOf(before, delays) * damping;
+  const limitMs = said === 'stopping' ? Math.max(delays.stopDelayMs, patienceMs) : patienceMs;
+  const isLate = state === 'online' && said !== 'moved' && nowMs - heardMs >= limitMs;
+  return isLate ? { ...before, state: 'offline' } : before;
+}
+
+/** The delay of a steady device: a device that comes seldom is not late when it comes as it said. */
+function delayOf({ everyMs }: Pick<Presence, 'everyMs'>, { delayMs }: Delays): number {
+  return Math.max(delayMs, HEARTBEATS_PER_DELAY * everyMs);
 }
 
 /** After the watch was away: nobody is to blame for that time, and a device may take `graceMs` to find us again. */

@@ -8,21 +8,28 @@
  */
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
-import { CLOUD_DEVICES_MAX, CLOUD_GRACE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../limits.js';
+import { CLOUD_GRACE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../limits.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
+import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import * as presence from './presence.js';
 import type { Happening } from './texts.js';
 
 /** What a device looks like from outside. */
 export interface Sighting {
   readonly id: string;
-  readonly state: 'online' | 'offline';
-  /** Its last heartbeat, on the wall clock. */
-  readonly heardMs: number;
+  readonly state: 'online' | 'offline' | 'moved';
+  /** Its last heartbeat, on the wall clock; null where no clock can tell it. */
+  readonly heardMs: number | null;
 }
+
+/** What a device says of itself in a heartbeat. */
+export type Report = Pick<presence.Presence, 'said' | 'everyMs'>;
+
+/** What people are to be told, and a name by which it is known again. */
+export type News = Happening & { readonly id: string };
 
 /** What the watch is given. */
 export interface WatchOptions {
@@ -31,26 +38,29 @@ export interface WatchOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly delays: presence.Delays;
-  /** False for a device that is to be forgotten. */
-  readonly isKnown: (id: string) => boolean;
+  readonly randomBytes: (count: number) => Uint8Array;
   /** Has people told; resolves once that is certain. Called again with the same news if it rejects. */
-  readonly tell: (id: string, news: Happening) => Promise<void>;
+  readonly tell: (id: string, news: News) => Promise<void>;
 }
 
 interface Watched {
   presence: presence.Presence;
-  heardWallMs: number;
-  /** The same moment on this boot's clock; null if it was before this start. */
-  heardBootMs: number | null;
+  /** The last heartbeat. */
+  heard: Moment;
   /** Not told yet, in order. */
-  news: Happening[];
+  news: News[];
 }
 
-interface Written {
+interface Written extends Report {
   readonly state: 'online' | 'offline';
-  readonly stopping: boolean;
-  readonly heardMs: number;
-  readonly news: readonly Happening[];
+  readonly heard: Moment;
+  readonly news: readonly News[];
+}
+
+/** Somebody who waits until what was changed lasts. */
+interface Waiting {
+  resolve(): void;
+  reject(reason: FieldpostError): void;
 }
 
 /** So often within a delay silence is looked for. */
@@ -77,6 +87,7 @@ export class Watch {
   #ticking: Timer | null = null;
   #pausing: Timer | null = null;
   #settling: Promise<void> | null = null;
+  #waiting: Waiting[] = [];
   /** Why the last try came to nothing; null if it did not. It is logged once, not at every tick. */
   #trouble: string | null = null;
 
@@ -86,7 +97,6 @@ export class Watch {
     const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
     const found = (await readSealed(options.disk, watch.#path, tell)) as Record<string, Written> | null;
     for (const [id, written] of Object.entries(found ?? {})) {
-      if (!options.isKnown(id)) continue;
       watch.#devices.set(id, watch.#restore(written));
       if (written.news.length > 0) watch.#newsworthy.add(id);
     }
@@ -117,46 +127,65 @@ export class Watch {
     if (this.#unwritten !== 'nothing') await this.#write();
   }
 
-  /** Takes a heartbeat. Throws unavailable for a new device beyond CLOUD_DEVICES_MAX. */
-  heard(id: string, stopping: boolean): void {
-    const { clock, delays } = this.#options;
+  /** The devices that were heard. */
+  get ids(): Iterable<string> {
+    return this.#devices.keys();
+  }
+
+  /** True for a device that was heard. */
+  has(id: string): boolean {
+    return this.#devices.has(id);
+  }
+
+  /** Takes a heartbeat. */
+  heard(id: string, report: Report): void {
+    const { clock, delays, log } = this.#options;
     const nowMs = clock.bootMs();
-    const wallMs = clock.wallMs();
-    const device = this.#devices.get(id) ?? this.#newDevice(id, nowMs, wallMs);
-    const before = device.presence;
-    const { heardBootMs, heardWallMs } = device;
-    device.presence = presence.afterHeartbeat(before, nowMs, stopping, delays);
-    device.heardWallMs = wallMs;
-    device.heardBootMs = nowMs;
-    if (before.state === 'offline') {
-      const lastedMs = heardBootMs === null ? Math.max(0, wallMs - heardWallMs) : nowMs - heardBootMs;
-      this.#options.log.info('device online', { device: id, offlineMs: lastedMs });
-      this.#add(id, device, { kind: 'back', sinceMs: wallMs, lastedMs });
+    const now = momentOf(clock);
+    const device = this.#devices.get(id) ?? this.#newDevice(id, nowMs, now);
+    const { presence: before, heard } = device;
+    device.presence = presence.afterHeartbeat(before, nowMs, report, delays);
+    device.heard = now;
+    if (report.said === 'moved') this.#moved(id, device, before);
+    else if (before.state === 'offline') {
+      const lastedMs = sinceMs(heard, clock);
+      log.info('device online', { device: id, offlineMs: lastedMs ?? undefined });
+      this.#add(id, device, { kind: 'back', sinceMs: now.wallMs, lastedMs });
     }
-    if (before.stopping !== stopping) this.#changed();
+    if (before.said !== report.said || before.everyMs !== report.everyMs) this.#changed();
     else if (this.#unwritten === 'nothing') this.#unwritten = 'times';
+  }
+
+  /** Forgets a device, and what people were still to be told of it. Resolves once that lasts; rejects with storage-failed. */
+  forget(id: string): Promise<void> {
+    if (!this.#devices.delete(id)) return Promise.resolve();
+    this.#newsworthy.delete(id);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+      this.#changed();
+    });
   }
 
   /** All devices there are. */
   *sightings(): Iterable<Sighting> {
-    for (const [id, { presence, heardWallMs }] of this.#devices) {
-      yield { id, state: presence.state, heardMs: heardWallMs };
+    const { clock } = this.#options;
+    for (const [id, { presence, heard }] of this.#devices) {
+      const state = presence.said === 'moved' ? 'moved' : presence.state;
+      yield { id, state, heardMs: wallMsOf(heard, clock) };
     }
   }
 
-  #newDevice(id: string, nowMs: number, wallMs: number): Watched {
-    if (this.#devices.size >= CLOUD_DEVICES_MAX) {
-      throw new FieldpostError('unavailable', `There are ${CLOUD_DEVICES_MAX} devices already`);
-    }
-    const device: Watched = {
-      presence: presence.firstHeard(nowMs, this.#options.delays),
-      heardWallMs: wallMs,
-      heardBootMs: nowMs,
-      news: [],
-    };
+  #newDevice(id: string, nowMs: number, heard: Moment): Watched {
+    const device: Watched = { presence: presence.firstHeard(nowMs), heard, news: [] };
     this.#devices.set(id, device);
     this.#changed();
     return device;
+  }
+
+  #moved(id: string, device: Watched, before: presence.Presence): void {
+    if (before.said !== 'moved') this.#options.log.info('device moved', { device: id });
+    device.news = [];
+    this.#newsworthy.delete(id);
   }
 
   #tickLater(): void {
@@ -176,9 +205,9 @@ export class Watch {
       const before = device.presence;
       device.presence = presence.afterSilence(before, nowMs, delays);
       if (device.presence.state === before.state) continue;
-      log.info('device offline', { device: id, stopped: before.stopping });
-      const kind = before.stopping ? 'stopped' : 'silent';
-      this.#add(id, device, { kind, sinceMs: device.heardWallMs });
+      const stopped = before.said === 'stopping';
+      log.info('device offline', { device: id, stopped });
+      this.#add(id, device, { kind: stopped ? 'stopped' : 'silent', sinceMs: wallMsOf(device.heard, clock) });
     }
     if (this.#unwritten === 'times' && nowMs - this.#writtenMs >= PRESENCE_WRITE_MS) this.#changed();
     // What could not be written or told is tried again.
@@ -214,11 +243,12 @@ export class Watch {
         const [id] = this.#newsworthy;
         if (id === undefined) break;
         const { news } = this.#devices.get(id) as Watched;
+        const [first] = news as [News];
         // If they cannot be told, those of the others come first the next time.
         this.#newsworthy.delete(id);
         this.#newsworthy.add(id);
-        await this.#options.tell(id, news[0] as Happening);
-        news.shift();
+        await this.#options.tell(id, first);
+        if (news[0] === first) news.shift();
         if (news.length === 0) this.#newsworthy.delete(id);
         if (this.#unwritten === 'nothing') this.#unwritten = 'times';
       }
@@ -232,33 +262,37 @@ export class Watch {
 
   async #write(): Promise<void> {
     const written: Record<string, Written> = {};
-    for (const [id, { presence, heardWallMs, news }] of this.#devices) {
-      const { state, stopping } = presence;
-      written[id] = { state, stopping, heardMs: heardWallMs, news: [...news] };
+    for (const [id, { presence, heard, news }] of this.#devices) {
+      const { state, said, everyMs } = presence;
+      written[id] = { state, said, everyMs, heard, news: [...news] };
     }
+    const waiting = this.#waiting.splice(0);
     this.#writtenMs = this.#options.clock.bootMs();
     this.#unwritten = 'nothing';
     try {
       await writeSealed(this.#options.disk, this.#path, written);
+      for (const { resolve } of waiting) resolve();
     } catch (error) {
       this.#unwritten = 'vital';
+      const words = `The devices cannot be kept: ${wordsOf(error)}`;
+      const reason = new FieldpostError('storage-failed', words, { cause: error });
+      for (const { reject } of waiting) reject(reason);
       throw error;
     }
   }
 
   #add(id: string, { news }: Watched, happening: Happening): void {
+    const name = Buffer.from(this.#options.randomBytes(8)).toString('hex');
     // The first may be on its way to being told. Of a pair in the middle nobody need hear.
     if (news.length >= NEWS_MAX) news.splice(1, 2);
-    news.push(happening);
+    news.push({ ...happening, id: name });
     this.#newsworthy.add(id);
     this.#changed();
   }
 
-  #restore({ state, stopping, heardMs, news }: Written): Watched {
-    const { clock, delays } = this.#options;
-    const nowMs = clock.bootMs();
-    const fresh = presence.afterAbsence(presence.firstHeard(nowMs, delays), nowMs, CLOUD_GRACE_MS);
-    const restored = { ...fresh, state, stopping };
-    return { presence: restored, heardWallMs: heardMs, heardBootMs: null, news: [...news] };
+  #restore({ state, said, everyMs, heard, news }: Written): Watched {
+    const nowMs = this.#options.clock.bootMs();
+    const fresh = presence.afterAbsence(presence.firstHeard(nowMs), nowMs, CLOUD_GRACE_MS);
+    return { presence: { ...fresh, state, said, everyMs }, heard, news: [...news] };
   }
 }

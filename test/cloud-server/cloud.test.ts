@@ -1,7 +1,8 @@
 /** The reference cloud over HTTP: documents, keys, heartbeats, and what is left after a power cut. */
 import t from 'tap';
+import { aboutOf } from '../../src/cloud-server/document.js';
 import { Documents } from '../../src/cloud-server/documents.js';
-import { CLOUD_BODY_BYTES_MAX } from '../../src/limits.js';
+import { CLOUD_BODY_BYTES_MAX, SECOND_MS } from '../../src/limits.js';
 import { createLog } from '../../src/system/log.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
@@ -128,7 +129,10 @@ t.test('a device has its key, the operator his', async (t) => {
   t.equal((await cloud.call('GET', '/devices', { key: 'four' })).status, 401);
   const listed = await cloud.call('GET', '/devices', { key: 'boss' });
   const lastHeartbeat = '2026-11-20T09:00:00.000Z';
-  t.same(listed.json, { devices: [{ id: 'pump-3', state: 'online', lastHeartbeat, destinations: null }] });
+  t.same(listed.json, {
+    devices: [{ id: 'pump-3', state: 'online', lastHeartbeat, destinations: null }],
+    refused: 0,
+  });
   t.equal((await cloud.call('GET', '/healthz', { key: null })).text, 'ok');
 });
 
@@ -172,4 +176,94 @@ t.test('what was answered 204 is there after a power cut; a file that is damaged
   t.match(damaged.lines.join(''), /cloud file damaged/);
   t.not(await next.readWhole(`${path}.damaged`), null);
   t.equal((await put(damaged, [EWA])).status, 204);
+});
+
+t.test('the operator removes a device; its name and its document are gone for good', async (t) => {
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const keys = 'pump-3 three\npump-4 four\n* boss\n';
+  const cloud = await startCloud({ disk, keys });
+  const beat = (id: string, key: string) =>
+    cloud.call('PUT', `/devices/${id}/heartbeat`, { body: { state: 'running' }, key });
+  await beat('pump-3', 'three');
+  await beat('pump-4', 'four');
+  const first = { headers: FIRST, body: { destinations: [JAN] }, key: 'three' };
+  t.equal((await cloud.call('PUT', DESTINATIONS, first)).status, 204);
+  t.equal((await cloud.call('DELETE', DEVICE, { key: 'three' })).status, 401, 'not for devices');
+  await cloud.clock.advance(SECOND_MS);
+  const removed = cloud.call('DELETE', DEVICE, { key: 'boss' });
+  for (let s = 0; s < 10; s++) await cloud.clock.advance(SECOND_MS);
+  t.equal((await removed).status, 204);
+  const next = disk.afterPowerCut('nothing');
+  t.equal((await cloud.call('DELETE', DEVICE, { key: 'boss' })).status, 404);
+  t.equal((await cloud.call('GET', DESTINATIONS, { key: 'three' })).status, 404);
+  await cloud.stop();
+  await using again = await startCloud({ disk: next, keys });
+  const { json } = await again.call('GET', '/devices', { key: 'boss' });
+  t.same(
+    json.devices.map(({ id }: { id: string }) => id),
+    ['pump-4'],
+  );
+  t.equal((await again.call('GET', DESTINATIONS, { key: 'three' })).status, 404);
+});
+
+t.test('what a device may be called does no harm in a subject', async (t) => {
+  const names = [
+    'Pump\u0000 3',
+    'Pump\u001b[31m 3',
+    '\u202eevil\u202c',
+    'a\u2028b',
+    '\ud800',
+    '\u001b',
+    '\u200b',
+    'ok 3',
+  ];
+  const said = names.map((name) => aboutOf({ name, destinations: [] }, 'pump-3').device);
+  t.same(said, ['Pump 3', 'Pump [31m 3', 'evil', 'a b', 'pump-3', 'pump-3', 'pump-3', 'ok 3']);
+  const { site, contact } = aboutOf({ destinations: [], site: ' Sluis\nnoord ', contact: 7 }, 'pump-3');
+  t.same([site, contact], ['Sluis noord', null]);
+});
+
+t.test('the keys follow a reload, and a device that has lost its line is kept', async (t) => {
+  const keys = 'pump-3 three\n* boss\n';
+  const env = { FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/etc/keys' };
+  await using cloud = await startCloud({ keys });
+  const statusOf = async (id: string, key: string) =>
+    (await cloud.call('PUT', `/devices/${id}/heartbeat`, { body: { state: 'running' }, key })).status;
+  t.same([await statusOf('pump-3', 'three'), await statusOf('pump-4', 'four')], [200, 401]);
+  t.same(await cloud.reload({ keys: 'pump-4 four\n* boss\n', env }), {
+    taken: ['FIELDPOST_CLOUD_SERVER_KEYS_FILE'],
+    waiting: [],
+  });
+  t.same([await statusOf('pump-3', 'three'), await statusOf('pump-4', 'four')], [401, 200]);
+  const { json } = await cloud.call('GET', '/devices', { key: 'boss' });
+  t.same(
+    json.devices.map(({ id }: { id: string }) => id),
+    ['pump-3', 'pump-4'],
+  );
+  const others = { ...env, FIELDPOST_LOG: 'warn', FIELDPOST_CLOUD_SERVER_DELAY: '2m' };
+  t.same(await cloud.reload({ keys, env: others }), {
+    taken: ['FIELDPOST_LOG', 'FIELDPOST_CLOUD_SERVER_KEYS_FILE'],
+    waiting: ['FIELDPOST_CLOUD_SERVER'],
+  });
+  t.same(
+    (await cloud.reload({})).waiting.at(-1),
+    'FIELDPOST_CLOUD_SERVER_KEYS_FILE',
+    'not opened to everybody',
+  );
+  t.equal(await statusOf('pump-4', 'four'), 401);
+});
+
+t.test('an interval and a move are understood, and what is neither is refused', async (t) => {
+  await using cloud = await startCloud();
+  const beat = (body: object) => cloud.call('PUT', `${DEVICE}/heartbeat`, { body });
+  t.equal((await beat({ state: 'running', intervalMs: 30_000 })).status, 200);
+  t.equal((await beat({ state: 'moved', intervalMs: null })).status, 200);
+  for (const intervalMs of ['30s', -1, 1.5, 1e9]) {
+    t.match(await beat({ state: 'running', intervalMs }), {
+      status: 422,
+      json: { errors: [{ pointer: '/intervalMs' }] },
+    });
+  }
+  t.equal((await cloud.call('GET', '/devices/%ff/destinations')).status, 400);
+  t.equal((await cloud.call('GET', '/devices/pump-3/%')).status, 400);
 });

@@ -4,7 +4,7 @@
  *   await using cloud = await startCloud();
  *   const answer = await cloud.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
  */
-import { createCloud } from '../../src/cloud-server/cloud.js';
+import { type Cloud, createCloud } from '../../src/cloud-server/cloud.js';
 import type { SendShort } from '../../src/cloud-server/webhook.js';
 import { type Config, type Environment, parseConfig } from '../../src/config.js';
 import { nameOf, type System } from '../../src/daemon.js';
@@ -52,6 +52,8 @@ export interface TestCloud extends AsyncDisposable {
   readonly disk: FaultyDisk;
   readonly lines: string[];
   call(method: string, path: string, options?: CallOptions): Promise<CloudAnswer>;
+  /** Has the cloud follow another configuration. */
+  reload(options: Pick<StartOptions, 'env' | 'keys'>): ReturnType<Cloud['reload']>;
   stop(): Promise<void>;
 }
 
@@ -94,6 +96,7 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
     disk,
     lines,
     call: (method, path, more) => call(`${url}${path}`, method, more),
+    reload: (next) => cloud.reload(configOf(next)),
     stop,
     [Symbol.asyncDispose]: stop,
   };

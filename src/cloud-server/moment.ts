@@ -1,0 +1,51 @@
+/**
+ * When a device was last heard, so that it can be told after a restart and with a clock that is wrong: a moment of a
+ * boot's clock, and what the wall showed then. Pure; used by watch.ts.
+ */
+import { startMsOf, type Trust } from '../message/stamp.js';
+
+/** The clocks, as far as a moment needs them. */
+interface Clocks {
+  wallMs(): number;
+  bootMs(): number;
+  readonly boot: string;
+  trust(): Trust;
+}
+
+/** A moment, as it is kept. */
+export interface Moment {
+  readonly boot: string;
+  readonly bootMs: number;
+  /** The wall clock then; null where it was known to be wrong. */
+  readonly wallMs: number | null;
+  /** Somebody who knows had said that the wall clock was right. */
+  readonly confirmed: boolean;
+}
+
+/** Now. */
+export function momentOf(clocks: Clocks): Moment {
+  const trust = clocks.trust();
+  return {
+    boot: clocks.boot,
+    bootMs: clocks.bootMs(),
+    wallMs: trust === 'wrong' ? null : clocks.wallMs(),
+    confirmed: trust === 'confirmed',
+  };
+}
+
+/** The moment on the wall clock, for people; null where no clock can tell it. */
+export function wallMsOf(moment: Moment, clocks: Clocks): number | null {
+  // Within a boot the wall of now tells it, also where the wall was wrong then and has been set since.
+  if (moment.boot === clocks.boot && clocks.trust() !== 'wrong') return startMsOf(clocks) + moment.bootMs;
+  return moment.wallMs;
+}
+
+/** The time since the moment in ms; null if the machine has booted since and its wall clock was not confirmed twice. */
+export function sinceMs(moment: Moment, clocks: Clocks): number | null {
+  const nowMs = clocks.bootMs();
+  if (moment.boot === clocks.boot) return nowMs - moment.bootMs;
+  if (moment.wallMs === null || !moment.confirmed || clocks.trust() !== 'confirmed') return null;
+  const passedMs = clocks.wallMs() - moment.wallMs;
+  // The moment lies before this boot.
+  return passedMs >= nowMs ? passedMs : null;
+}

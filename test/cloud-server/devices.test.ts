@@ -1,0 +1,45 @@
+/** How many devices there may be, and how the operator learns of it. */
+import t from 'tap';
+import { Devices } from '../../src/cloud-server/devices.js';
+import { createLog } from '../../src/system/log.js';
+
+t.test('one device too many is refused, logged once and counted, until one is removed', async (t) => {
+  const known = new Set(['a', 'b']);
+  const lines: string[] = [];
+  const log = createLog({
+    level: 'info',
+    priorities: true,
+    write: (line) => lines.push(line),
+    wallMs: Date.now,
+  });
+  const sighting = { id: 'a', state: 'online', heardMs: null } as const;
+  const devices = new Devices({
+    watch: {
+      ids: ['a'],
+      has: (id) => id === 'a' && known.has('a'),
+      sightings: () => [sighting].filter(({ id }) => known.has(id)),
+      forget: async (id) => void known.delete(id),
+    },
+    documents: {
+      ids: ['b'],
+      get: (id) => (id === 'b' ? { document: { destinations: [] } } : null),
+      remove: async () => undefined,
+    },
+    log,
+    max: 2,
+  });
+  t.same(
+    devices.list().map(({ id, state }) => [id, state]),
+    [
+      ['a', 'online'],
+      ['b', 'unheard'],
+    ],
+  );
+  for (const id of ['a', 'b']) devices.admit(id);
+  for (const id of ['c', 'd', 'c']) t.throws(() => devices.admit(id), { code: 'unavailable' });
+  t.equal(devices.refused, 3);
+  t.equal(lines.filter((line) => line.includes('device refused')).length, 1);
+  await devices.remove('a');
+  t.throws(() => devices.admit('e'), { code: 'unavailable' }, 'the stub still lists it');
+  t.equal(lines.filter((line) => line.includes('device refused')).length, 2, 'said anew');
+});
