@@ -25,6 +25,13 @@ const WORDS: Readonly<Record<number, string>> = {
   429: 'asks us to slow down',
 };
 
+/** Answers that are not the cloud's own: something on the way gives them. */
+const FOREIGN: Readonly<Record<number, string>> = {
+  304: 'a cache on the way, perhaps, for nothing was asked that may be answered so',
+  407: 'a proxy on the way wants a login',
+  511: 'the network of this device wants a login first; open its login page',
+};
+
 /** The object that the body of a success is. */
 export function jsonOf(answer: HttpAnswer): Fields {
   const fields = parse(answer.body);
@@ -53,6 +60,9 @@ export function problemWords({ body }: HttpAnswer): string {
 export function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
   const { status, headers } = answer;
   const { retryAfterMs = null } = retryAfterMsOf(answer, wallMs);
+  const foreign = FOREIGN[status];
+  if (foreign !== undefined)
+    return new CloudError('answer', `the answer was ${status}: ${foreign}`, retryAfterMs);
   if (status >= 300 && status < 400) {
     const to = plain(headers.location ?? 'elsewhere');
     const words = `the answer was ${status}, a redirect to ${to}, which is not followed: a login page of the network, perhaps`;

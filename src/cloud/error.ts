@@ -41,6 +41,7 @@ export class CloudError extends Error {
     if (kind === 'dns') {
       return new CloudError('network', `the name ${host} cannot be resolved (${systemCodeOf(thrown)})`);
     }
-    return new CloudError('network', plain(`${host}: ${words}`));
+    const hint = kind === 'client-certificate' ? '; see FIELDPOST_CLOUD_CERT_FILE' : '';
+    return new CloudError('network', plain(`${host}: ${words}${hint}`));
   }
 }

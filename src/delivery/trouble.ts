@@ -32,6 +32,6 @@ export function lateEnding(phase: Phase, afterMs: number): Ending {
 export function socketEnding(phase: Phase, thrown: unknown, wallMs: number): Ending {
   const trouble = socketTrouble(thrown, wallMs);
   // With TLS from the first byte the handshake is part of connecting.
-  const isTls = /^(?:tls|certificate)/.test(trouble.kind);
+  const isTls = /^(?:tls|certificate|client-certificate)/.test(trouble.kind);
   return { phase: isTls ? 'tls' : phase, trouble };
 }

@@ -13,25 +13,63 @@ export type SocketTrouble =
   | 'lost'
   | 'tls'
   | 'certificate'
-  | 'certificate-not-yet-valid';
+  | 'certificate-not-yet-valid'
+  | 'client-certificate';
 
-const KINDS: Readonly<Record<string, SocketTrouble>> = {
-  ENOTFOUND: 'dns',
-  EAI_AGAIN: 'dns',
-  EAI_FAIL: 'dns',
-  ECONNREFUSED: 'refused',
-  EHOSTUNREACH: 'unreachable',
-  ENETUNREACH: 'unreachable',
-  EHOSTDOWN: 'unreachable',
-  ENETDOWN: 'unreachable',
-  EADDRNOTAVAIL: 'unreachable',
-  ETIMEDOUT: 'unreachable',
-  EACCES: 'unreachable',
-  EPERM: 'unreachable',
-  ECONNRESET: 'lost',
-  EPIPE: 'lost',
-  CERT_NOT_YET_VALID: 'certificate-not-yet-valid',
+/** Node's codes of system calls and of its resolver, and what each means. */
+const SENTENCES: Readonly<Record<string, readonly [kind: SocketTrouble, words: string]>> = {
+  ENOTFOUND: ['dns', 'its name cannot be resolved: there is no such name'],
+  ENODATA: ['dns', 'its name cannot be resolved: the name has no address'],
+  EAI_AGAIN: ['dns', 'its name cannot be resolved: no name server answers'],
+  EAI_FAIL: ['dns', 'its name cannot be resolved: the name server failed'],
+  EAI_NODATA: ['dns', 'its name cannot be resolved: the name has no address'],
+  EAI_NONAME: ['dns', 'its name cannot be resolved: there is no such name'],
+  ECONNREFUSED: ['refused', 'the connection was refused: nothing listens there, or a firewall is in between'],
+  EHOSTUNREACH: ['unreachable', 'it cannot be reached: no way leads to its host'],
+  ENETUNREACH: ['unreachable', 'it cannot be reached: this device has no network, or no route to it'],
+  EHOSTDOWN: ['unreachable', 'it cannot be reached: its host is down'],
+  ENETDOWN: ['unreachable', 'it cannot be reached: the network of this device is down'],
+  EADDRNOTAVAIL: ['unreachable', 'it cannot be reached: this device has no address or no port left for that'],
+  EADDRINUSE: ['unreachable', 'it cannot be reached: this device has no port left for that'],
+  EAFNOSUPPORT: [
+    'unreachable',
+    'it cannot be reached: this device does not speak the protocol of its address',
+  ],
+  EINVAL: ['unreachable', 'it cannot be reached: its address cannot be connected to'],
+  ETIMEDOUT: ['unreachable', 'it cannot be reached: no answer comes from its host'],
+  EACCES: ['unreachable', 'it cannot be reached: a firewall of this device forbids it'],
+  EPERM: ['unreachable', 'it cannot be reached: a firewall of this device forbids it'],
+  EMFILE: ['unreachable', 'it cannot be reached: this device has too many files open'],
+  ENFILE: ['unreachable', 'it cannot be reached: this device has too many files open'],
+  ENOBUFS: ['unreachable', 'it cannot be reached: this device is short of memory'],
+  ENOMEM: ['unreachable', 'it cannot be reached: this device is short of memory'],
+  ECONNRESET: ['lost', 'the connection was lost: the other side broke it off'],
+  ECONNABORTED: ['lost', 'the connection was lost: this device gave it up'],
+  ENETRESET: ['lost', 'the connection was lost: the network broke it off'],
+  EPIPE: ['lost', 'the connection was lost: the other side closed it'],
+  ENOTCONN: ['lost', 'the connection was lost: the other side closed it'],
 };
+
+/** Of TLS, by OpenSSL's reason, which Node puts into the code as well. */
+const TLS_SENTENCES: readonly (readonly [reason: RegExp, kind: SocketTrouble, words: string])[] = [
+  [
+    /wrong.version.number|packet.length.too.long|http.request|unexpected.message/i,
+    'tls',
+    'TLS failed: it does not speak TLS on this port; plain SMTP or HTTP does, perhaps',
+  ],
+  [
+    /certificate.required|bad.certificate|alert.certificate|alert.unknown.ca|alert.access.denied/i,
+    'client-certificate',
+    'TLS failed: it wants a certificate of this device, or refuses the one it was shown',
+  ],
+  [
+    /protocol.version|unsupported.protocol|version.too.low/i,
+    'tls',
+    'TLS failed: it speaks no version of TLS from 1.2 on',
+  ],
+  [/handshake.failure|no.shared.cipher/i, 'tls', 'TLS failed: it and this device have no cipher in common'],
+  [/unrecognized.name/i, 'tls', 'TLS failed: it does not know the name by which it was called'],
+];
 
 // The names OpenSSL's X509_V_ERR_ have in Node, and Node's own.
 const CERTIFICATE =
@@ -42,9 +80,16 @@ const CERTIFICATE =
  * of the peer "it" and "its", for whoever shows them names it.
  */
 export function socketTrouble(thrown: unknown, wallMs: number): { kind: SocketTrouble; words: string } {
-  const code = systemCodeOf(thrown);
-  const kind = kindOf(code);
-  return { kind, words: wordsFor(kind, plain(wordsOf(thrown)), code, wallMs) };
+  // Each address of a name was tried, and each failed in its way.
+  const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [thrown];
+  const found = errors.map((error) => troubleOf(error, wallMs));
+  const places = new Map<string, Set<string>>();
+  for (const { words, place } of found) places.set(words, (places.get(words) ?? new Set()).add(place));
+  const words = [...places].map(([sentence, all]) => {
+    const shown = [...all].filter((place) => place !== '').join(', ');
+    return shown === '' ? sentence : `${sentence} (${shown})`;
+  });
+  return { kind: found[0]?.kind ?? 'lost', words: plain(words.join('; ')) };
 }
 
 /** What of `text` may be shown and kept: one line, no control characters, at most REPLY_CHARS_MAX. */
@@ -55,27 +100,31 @@ export function plain(text: string): string {
     : shown.slice(0, REPLY_CHARS_MAX).replace(/[\uD800-\uDBFF]$/, '');
 }
 
-function kindOf(code: string): SocketTrouble {
-  if (CERTIFICATE.test(code)) return KINDS[code] ?? 'certificate';
-  return KINDS[code] ?? (/^(?:ERR_SSL_|ERR_TLS_|EPROTO)/.test(code) ? 'tls' : 'lost');
+/** `place`: the code, and the address if there is one; they stand in brackets. */
+function troubleOf(thrown: unknown, wallMs: number): { kind: SocketTrouble; words: string; place: string } {
+  const code = systemCodeOf(thrown);
+  const said = plain(wordsOf(thrown));
+  const [kind, words] = SENTENCES[code] ?? [];
+  if (kind !== undefined && words !== undefined) {
+    const { address } = thrown as { address?: unknown };
+    return { kind, words, place: typeof address === 'string' ? `${code} ${address}` : code };
+  }
+  if (CERTIFICATE.test(code)) {
+    const certificate = code === 'CERT_NOT_YET_VALID' ? 'certificate-not-yet-valid' : 'certificate';
+    return { kind: certificate, words: certificateWords(said, code, wallMs), place: '' };
+  }
+  if (/^(?:ERR_SSL_|ERR_TLS_|EPROTO)/.test(code)) return { ...tlsTrouble(thrown, code), place: code };
+  return { kind: 'lost', words: said === '' ? LOST : `${LOST}: ${said}`, place: '' };
 }
 
-function wordsFor(kind: SocketTrouble, thrown: string, code: string, wallMs: number): string {
-  switch (kind) {
-    case 'dns':
-      return `its name cannot be resolved (${code})`;
-    case 'refused':
-      return 'the connection was refused';
-    case 'certificate':
-    case 'certificate-not-yet-valid':
-      return certificateWords(thrown, code, wallMs);
-    case 'tls':
-      return `TLS failed: ${thrown}`;
-    case 'lost':
-      return thrown === '' ? 'the connection was lost' : `the connection was lost: ${thrown}`;
-    case 'unreachable':
-      return thrown;
-  }
+const LOST = 'the connection was lost';
+
+function tlsTrouble(thrown: unknown, code: string): { kind: SocketTrouble; words: string } {
+  const { reason } = thrown as { reason?: unknown };
+  const said = typeof reason === 'string' ? reason : plain(wordsOf(thrown));
+  for (const [pattern, kind, words] of TLS_SENTENCES)
+    if (pattern.test(code) || pattern.test(said)) return { kind, words };
+  return { kind: 'tls', words: `TLS failed: ${said}` };
 }
 
 /** With a wrong clock a good certificate is not yet valid, or no longer: that is what has to be mended. */

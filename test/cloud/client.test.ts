@@ -177,6 +177,15 @@ t.test('what is not the cloud is a failed call in every call', async (t) => {
     if (answer.status !== 304) t.ok(await failureOf(made.client.getDestinations('"v1"', ALWAYS)));
     t.ok(await failureOf(made.client.getDestinations(null, ALWAYS)), `a ${answer.status} nobody asked for`);
   }
+  for (const [status, words] of [
+    [304, /304: a cache on the way/],
+    [407, /407: a proxy on the way wants a login/],
+    [511, /511: the network of this device wants a login/],
+  ] as const) {
+    cloud.answer = () => ({ status });
+    const { kind, message } = await failureOf(made.client.getDestinations(null, ALWAYS));
+    t.match({ kind, message }, { kind: 'answer', message: words });
+  }
   t.equal(cloud.calls.filter(({ path }) => !/^\w+$/.test(path)).length, 0, 'no redirect is followed');
 });
 

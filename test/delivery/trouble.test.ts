@@ -66,18 +66,6 @@ test('only a wrong clock is blamed, and only for what has to do with dates', asy
   }
 });
 
-test('when every address is dead the words of each are kept', async (t) => {
-  const both = [
-    thrown('EHOSTUNREACH', 'EHOSTUNREACH 10.0.0.1:25'),
-    thrown('EHOSTUNREACH', 'EHOSTUNREACH ::2:25'),
-  ];
-  const error = Object.assign(new AggregateError(both, ''), { code: 'EHOSTUNREACH' });
-  const ending = socketEnding('connect', error, WALL_MS);
-  t.match(ending, {
-    trouble: { kind: 'unreachable', words: 'EHOSTUNREACH 10.0.0.1:25; EHOSTUNREACH ::2:25' },
-  });
-});
-
 test('a deadline says what did not come, and within what time', async (t) => {
   t.same(lateEnding('rcpt', 60_000), {
     phase: 'rcpt',
