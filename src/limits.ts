@@ -83,6 +83,8 @@ export const SEGMENT_BYTES = MIB;
 export const JOURNAL_BYTES_MIN = 3 * SEGMENT_BYTES;
 /** The end of every segment that only outcomes may use, so that what was delivered can always be recorded. */
 export const OUTCOME_RESERVE_BYTES = 64 * KIB;
+/** No outcome takes more than this: a reply of REPLY_CHARS_MAX, and what stands around it. */
+export const OUTCOME_BYTES_MAX = 3 * KIB;
 /** A lazy outcome waits for a sync at most this long, and at most so many of them wait together. */
 export const OUTCOME_SYNC_MS = SECOND_MS;
 export const OUTCOME_SYNC_COUNT = 32;

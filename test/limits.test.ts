@@ -7,6 +7,7 @@ import {
   HEARTBEAT_TIMEOUT_MS,
   KIB,
   OFFLINE_AFTER_MS,
+  OUTCOME_BYTES_MAX,
   OUTCOME_RESERVE_BYTES,
   OUTCOME_SYNC_COUNT,
   REPLY_CHARS_MAX,
@@ -19,6 +20,8 @@ import {
 t.test('they go together', async (t) => {
   t.ok(OUTCOME_RESERVE_BYTES < SEGMENT_BYTES / 2, 'a segment is mostly for messages');
   const outcomesBytes = OUTCOME_SYNC_COUNT * (REPLY_CHARS_MAX * 6 + KIB);
+  t.ok(OUTCOME_BYTES_MAX >= REPLY_CHARS_MAX * 4 + KIB / 2, 'no reply is too long for it');
+  t.ok(OUTCOME_RESERVE_BYTES >= 20 * OUTCOME_BYTES_MAX, 'all that can be under way at once fits the reserve');
   t.ok(outcomesBytes > OUTCOME_RESERVE_BYTES / 2, 'the reserve is not idle');
   t.ok(REQUEST_IDLE_MS > HEADERS_TIMEOUT_MS, 'a body may be slower than its headers');
   t.ok(REQUEST_TIMEOUT_MS > REQUEST_IDLE_MS, 'a whole request outlasts one pause');

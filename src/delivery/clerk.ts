@@ -1,6 +1,6 @@
 /**
- * Has the store write down what became of messages. What cannot be written is kept, and tried again, until it
- * can: the loop sends nothing meanwhile, for it could not record that either.
+ * Has the store write down what became of messages, and sees to it that there is room for that before one is
+ * offered. What cannot be written all the same is kept, and tried again, until it can: nothing is sent meanwhile.
  */
 import { type ErrorCode, FieldpostError, wordsOf } from '../errors.js';
 import { STORAGE_RETRY_MS } from '../limits.js';
@@ -34,6 +34,9 @@ export class Clerk {
   /** In order. The messages stay taken, so that nobody sends them again. */
   readonly #waiting = new Set<Entry>();
   #trying: Promise<void> | null = null;
+  /** It was logged that there is no room. */
+  #isToldOfRoom = false;
+  #isStopped = false;
   #timer: Timer | null = null;
 
   constructor(options: {
@@ -63,6 +66,21 @@ export class Clerk {
     return this.#waiting.size > 0;
   }
 
+  /** True between two tries, of writing or of making room. */
+  get isWaiting(): boolean {
+    return this.#timer !== null;
+  }
+
+  /**
+   * True if what becomes of one more message can be recorded for certain. If not it makes room for that, again and
+   * again, and calls onRelieved when there is some.
+   */
+  mayOffer(): boolean {
+    if (!this.isStuck && this.#store.hasRoom) return true;
+    if (!this.isWaiting) void this.tryAgain();
+    return false;
+  }
+
   /** Resolves when the outcome is written, or is known to have to wait. */
   async record(entry: Entry): Promise<void> {
     const error = await this.#write(entry);
@@ -76,25 +94,45 @@ export class Clerk {
     this.#setTimer();
   }
 
-  /** Tries to write what waits. */
+  /** Tries to write what waits, and to make room for more. */
   tryAgain(): Promise<void> {
-    if (this.isStuck) this.#trying ??= this.#tryAll();
-    return this.#trying ?? Promise.resolve();
+    this.#trying ??= this.#tryAll().then((isDone) => {
+      this.#trying = null;
+      if (isDone) this.#onRelieved();
+      else if (!this.#isStopped) this.#setTimer();
+    });
+    return this.#trying;
   }
 
-  async #tryAll(): Promise<void> {
+  /** True if nothing waits any more, and there is room. */
+  async #tryAll(): Promise<boolean> {
+    this.#timer?.stop();
+    this.#timer = null;
     for (const entry of this.#waiting) {
       if ((await this.#write(entry)) !== null) break;
       this.#waiting.delete(entry);
     }
-    this.#trying = null;
-    if (this.isStuck) this.#setTimer();
-    else this.#onRelieved();
+    return !this.isStuck && (await this.#makeRoom());
+  }
+
+  async #makeRoom(): Promise<boolean> {
+    try {
+      if (!this.#store.hasRoom) await this.#store.makeRoom();
+      this.#isToldOfRoom = false;
+      return true;
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      if (!this.#isToldOfRoom) this.#log.warn('sending waits', { reason: wordsOf(error) });
+      this.#isToldOfRoom = true;
+      return false;
+    }
   }
 
   /** Tries once more, and gives up: what it gives is not recorded, and may be sent twice after a restart. */
   async stop(): Promise<readonly Entry[]> {
-    await this.tryAgain();
+    this.#isStopped = true;
+    if (this.isStuck) await this.tryAgain();
+    await this.#trying;
     this.#timer?.stop();
     this.#timer = null;
     return [...this.#waiting];
@@ -105,7 +143,7 @@ export class Clerk {
     try {
       await this.#store.settle(entry.id, entry.verdict);
     } catch (error) {
-      if (error instanceof FieldpostError && PASSING.includes(error.code)) return error;
+      if (isPassing(error)) return error;
       throw error;
     }
     this.#tell(entry);
@@ -126,4 +164,8 @@ export class Clerk {
     this.#timer?.stop();
     this.#timer = this.#clock.after(STORAGE_RETRY_MS, () => void this.tryAgain());
   }
+}
+
+function isPassing(error: unknown): error is FieldpostError {
+  return error instanceof FieldpostError && PASSING.includes(error.code);
 }

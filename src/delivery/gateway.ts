@@ -96,7 +96,7 @@ export class Gateway {
     // What was just accepted expires no sooner than this.
     this.#expiryMs = Math.min(this.#expiryMs, clock.bootMs() + Math.min(sms, phone, push));
     this.#agenda.review();
-    if (this.#clerk.isStuck) void this.#clerk.tryAgain();
+    if (this.#clerk.isWaiting) void this.#clerk.tryAgain();
     else this.#pump();
   }
 
@@ -131,7 +131,10 @@ export class Gateway {
     this.#timer = null;
     if (this.#working !== null || !this.#mayWork) return;
     const { clock } = this.#options;
-    if (clock.bootMs() >= this.#expiryMs || (this.#maySend && this.#agenda.ready() > 0)) {
+    if (
+      clock.bootMs() >= this.#expiryMs ||
+      (this.#maySend && this.#agenda.ready() > 0 && this.#clerk.mayOffer())
+    ) {
       this.#working = this.#work().finally(() => {
         this.#working = null;
         this.#pump();
@@ -146,7 +149,8 @@ export class Gateway {
   /** When there may be something to send; Infinity: not by itself. */
   get #nextSendMs(): number {
     const { store, isOnline } = this.#options;
-    if (store.held || !isOnline()) return Number.POSITIVE_INFINITY;
+    // Without room for an outcome the clerk will call.
+    if (store.held || !isOnline() || !store.hasRoom) return Number.POSITIVE_INFINITY;
     const { readyMs } = this.#backoff;
     return this.#agenda.ready() > 0 ? readyMs : Math.max(this.#agenda.nextMs, readyMs);
   }
@@ -154,7 +158,7 @@ export class Gateway {
   /** Lets expire what is too old, then offers one message after another. */
   async #work(): Promise<void> {
     if (this.#options.clock.bootMs() >= this.#expiryMs) await this.#expireAll();
-    while (this.#maySend) {
+    while (this.#maySend && this.#clerk.mayOffer()) {
       const message = this.#agenda.claim(this.#backoff.isFailing);
       if (message === null) break;
       if (this.#leftMs(message) <= 0) await this.#expire(message);

@@ -104,7 +104,7 @@ export class Delivery {
   /** Something may be there to send: after an accept, retry, flush, hold or release. Cheap at any rate. */
   nudge(): void {
     this.#agenda.review();
-    if (this.#clerk.isStuck) void this.#clerk.tryAgain();
+    if (this.#clerk.isWaiting) void this.#clerk.tryAgain();
     else this.#pump();
   }
 
@@ -157,7 +157,7 @@ export class Delivery {
       if (line === undefined) break;
       const ready = this.#agenda.ready();
       if (ready === 0 && this.#connecting === 0) return this.#agenda.nextMs;
-      if (ready <= this.#connecting) break;
+      if (ready <= this.#connecting || !this.#clerk.mayOffer()) break;
       void this.#run(line, health);
     }
     return Number.POSITIVE_INFINITY;
@@ -217,7 +217,7 @@ export class Delivery {
 
   /** Claims the next message that can be read; null if there is none, or none may be sent. */
   async #load({ name: relay }: RelayHealth, isProbe: boolean): Promise<Load | null> {
-    while (this.#mayTake()) {
+    while (this.#mayTake() && this.#clerk.mayOffer()) {
       const message = this.#agenda.claim(isProbe);
       if (message === null) break;
       // There may be work for the other lines, which counted on us to take it.

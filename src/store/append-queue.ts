@@ -5,8 +5,11 @@ import type { FieldpostError } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../limits.js';
 import type { SealedRecord } from './record.js';
 
-/** How sure a record must be before it is applied: `synced`, or, for an outcome, only `written`. */
-export type Urgency = 'synced' | 'written';
+/**
+ * How sure a record must be before it is applied: synced, or only `written`. Outcomes, `written` or `synced-outcome`,
+ * may use the end of a segment that is kept for them.
+ */
+export type Urgency = 'synced' | 'synced-outcome' | 'written';
 
 /** Somebody who waits for an answer. */
 export interface Waiter {
@@ -59,7 +62,7 @@ export class AppendQueue {
    * for want of room leaves them the reserve.
    */
   putBackOutcomes(group: readonly Entry[]): Entry[] {
-    const isOutcome = ({ urgency }: Entry, i: number) => i > 0 && urgency === 'written';
+    const isOutcome = ({ urgency }: Entry, i: number) => i > 0 && urgency !== 'synced';
     this.#entries.unshift(...group.filter(isOutcome));
     return group.filter((entry, i) => !isOutcome(entry, i));
   }

@@ -81,6 +81,12 @@ export class Journal {
     return this.#trouble !== null || this.#unproven.length > 0;
   }
 
+  /** Bytes that outcomes may still fill without a new segment; 0 while it is not certain that they can be kept. */
+  get roomBytes(): number {
+    if (this.#trouble || !this.#current) return 0;
+    return this.#current.segment.bytes - this.#current.offset;
+  }
+
   /** The end of what has been applied: a snapshot taken in the same synchronous step includes all before it. */
   get position(): Position {
     return this.#current
@@ -161,7 +167,7 @@ export class Journal {
     const current = this.#current;
     const durable =
       this.#syncDue ||
-      group.some(({ urgency }) => urgency === 'synced') ||
+      group.some(({ urgency }) => urgency !== 'written') ||
       this.#unproven.length + group.length >= OUTCOME_SYNC_COUNT;
     if (!current) return await this.#renew(group);
     const records = group.map(({ record }) => record);

@@ -4,7 +4,7 @@
  */
 import type { AddressBook } from '../destinations/address-book.js';
 import { assert, FieldpostError } from '../errors.js';
-import { SWEEP_MS } from '../limits.js';
+import { OUTCOME_BYTES_MAX, OUTCOME_RESERVE_BYTES, SWEEP_MS } from '../limits.js';
 import {
   type Attachment,
   type Content,
@@ -177,6 +177,15 @@ class JournaledStore implements Store {
     };
   }
 
+  get hasRoom(): boolean {
+    const neededBytes = (this.#sending + 1) * OUTCOME_BYTES_MAX;
+    return this.#ledger.outcomeRoomBytes >= Math.min(neededBytes, OUTCOME_RESERVE_BYTES);
+  }
+
+  makeRoom(): Promise<void> {
+    return this.#ledger.makeOutcomeRoom();
+  }
+
   queued(): Iterable<Message> {
     return this.#waiting(this.#state.queued);
   }
@@ -210,7 +219,8 @@ class JournaledStore implements Store {
   async settle(id: string, verdict: Verdict): Promise<void> {
     const message = this.#claimed(id);
     // Q4: written at once, so that a killed process does not send twice; synced within a second, or at once.
-    await this.#chronicle.record([this.#eventOf(message, verdict)], [], this.#options.outcomes ?? 'written');
+    const urgency = this.#options.outcomes === 'synced' ? 'synced-outcome' : 'written';
+    await this.#chronicle.record([this.#eventOf(message, verdict)], [], urgency);
     this.#sending--;
   }
 
@@ -241,8 +251,11 @@ class JournaledStore implements Store {
       return failed && this.#chronicle.ageMs(failed) > keepFailedMs;
     });
     if (ids.length > 0) {
-      await this.#ledger.record([{ e: 'dropped', ids }], [], 'written').catch(() => undefined);
-      log.info('content dropped', { messages: ids.length });
+      // Not one of those that may use the room for outcomes: this record may be long.
+      await this.#ledger.record([{ e: 'dropped', ids }], [], 'synced').then(
+        () => log.info('content dropped', { messages: ids.length }),
+        () => undefined,
+      );
     }
     await this.#chronicle.keepClock();
     if (!this.#stopping) this.#sweepTimer = clock.after(SWEEP_MS, () => void this.sweep());

@@ -132,6 +132,17 @@ export class Ledger {
     this.#checkpointIfDue();
   }
 
+  /** Bytes that outcomes may still fill for certain, also on a full disk. */
+  get outcomeRoomBytes(): number {
+    return this.#theJournal.roomBytes;
+  }
+
+  /** Resolves once OUTCOME_RESERVE_BYTES are free for outcomes. Rejects like `record`. */
+  async makeOutcomeRoom(): Promise<void> {
+    // Whatever is synced leaves that room behind it, and takes a new segment if there is not as much.
+    await this.record([], [], 'synced');
+  }
+
   /** Removes these files once no record that may be found by the next start promises them. */
   release(files: readonly string[]): void {
     this.state.released.push(...files);

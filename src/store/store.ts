@@ -113,6 +113,11 @@ export interface Store {
   counts(): QueueCounts;
   storage(): StorageState;
 
+  /** True if the outcome of one more message can be recorded for certain. Nothing is offered while it is false. */
+  readonly hasRoom: boolean;
+  /** Makes that room. Rejects with storage-full or storage-failed. */
+  makeRoom(): Promise<void>;
+
   /** Messages never deferred (`queued` or `sending`), oldest first. Do not keep the iterator across an await. */
   queued(): Iterable<Message>;
   /** Messages with status `deferred` or, while being sent, `sending`; in the order of their deferral. */

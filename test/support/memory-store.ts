@@ -38,6 +38,7 @@ export class MemoryStore implements Store {
   failure: FieldpostError | null = null;
   storageState: StorageState = { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 };
   held = false;
+  hasRoom = true;
   /** Called while a message is being cancelled: a test makes the disk slow, or refuse. */
   onCancel: (id: string) => Promise<void> = async () => undefined;
   readonly #leaving = new Set<string>();
@@ -230,6 +231,11 @@ export class MemoryStore implements Store {
 
   storage(): StorageState {
     return this.storageState;
+  }
+
+  async makeRoom(): Promise<void> {
+    this.#mayFail();
+    this.hasRoom = true;
   }
 
   *queued(): Iterable<Message> {

@@ -1,0 +1,117 @@
+/**
+ * A full disk, and restarts on it: a mail whose outcome could not be written down would be sent again by each of them.
+ * The real store, and both ways out, on a disk that has no room.
+ */
+import t from 'tap';
+import { Gateway } from '../../src/delivery/gateway.js';
+import { Delivery } from '../../src/delivery/loop.js';
+import { MIB, MINUTE_MS, STORAGE_RETRY_MS } from '../../src/limits.js';
+import type { Store } from '../../src/store/store.js';
+import type { FakeClock } from '../support/clock.js';
+import { CONFIG, FakeRelays, post, reply } from '../support/delivery.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { openOn } from '../support/store.js';
+
+/** No file can grow any more. */
+async function fill(disk: FaultyDisk): Promise<void> {
+  disk.capacityBytes = 1024 * MIB;
+  disk.capacityBytes -= (await disk.space('/')).freeBytes;
+}
+
+/** Both ways out of a store; everything that is offered is taken. */
+function transports(store: Store, clock: FakeClock) {
+  const relays = new FakeRelays();
+  const offered: string[] = [];
+  const lines: string[] = [];
+  const log = (event: string) => void lines.push(event);
+  const common = {
+    store,
+    clock,
+    config: CONFIG,
+    random: () => 0,
+    log: { debug: log, info: log, warn: log, error: log },
+  };
+  const delivery = new Delivery({
+    ...common,
+    open: (relay) => relays.session(relay),
+    render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
+  });
+  const gateway = new Gateway({
+    ...common,
+    isOnline: () => true,
+    send: async ({ id }) => {
+      offered.push(id);
+      return { kind: 'taken', reply: '202' };
+    },
+  });
+  return {
+    relays,
+    lines,
+    offered: () => [...relays.offered, ...offered],
+    start() {
+      delivery.start();
+      gateway.start();
+    },
+    stop: async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
+  };
+}
+
+t.test('what cannot be recorded is not sent, however often the process starts', async (t) => {
+  let disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const first = await openOn(disk);
+  const ids = [...(await post(first.store, 3)), ...(await post(first.store, 3, 2))];
+  await first.clock.advance(MINUTE_MS);
+  disk = disk.afterKill();
+  await fill(disk);
+  // The one segment that was prepared is used up.
+  const second = await openOn(disk, 2);
+  await second.store.hold();
+  await second.store.release();
+  const offered: string[] = [];
+  for (let start = 0; start < 5; start++) {
+    disk = disk.afterKill();
+    await fill(disk);
+    const { store, clock, lines } = await openOn(disk, start + 3);
+    const out = transports(store, clock);
+    out.start();
+    await clock.advance(MINUTE_MS);
+    offered.push(...out.offered());
+    const waits = out.lines.filter((event) => event === 'sending waits').length;
+    t.equal(waits > 0, store.counts().queued > 0, `start ${start}: ${[...lines, ...out.lines]}`);
+    t.equal(waits <= 2, true, 'told once for each way out');
+    t.notOk(out.lines.includes('outcome not recorded'));
+    t.ok(clock.fired < 20, `${clock.fired} timers in a minute`);
+  }
+  t.same(offered, [...new Set(offered)], 'nothing twice');
+
+  disk = disk.afterKill();
+  await fill(disk);
+  const { store, clock } = await openOn(disk, 9);
+  const out = transports(store, clock);
+  out.start();
+  await clock.advance(MINUTE_MS);
+  disk.capacityBytes += 64 * MIB;
+  await clock.advance(STORAGE_RETRY_MS);
+  offered.push(...out.offered());
+  t.same(offered.sort(), ids.sort(), 'with room again the rest goes, by itself');
+  await out.stop();
+  await store.close();
+});
+
+t.test('on a disk that became full a backlog drains as far as there is proven room', async (t) => {
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const { store, clock } = await openOn(disk);
+  for (let n = 0; n < 20; n++) await post(store, 100);
+  await clock.advance(MINUTE_MS);
+  await fill(disk);
+  const out = transports(store, clock);
+  // Outcomes of this length do not all fit into what is prepared.
+  out.relays.onSend = () => reply('dot', `250 2.0.0 ${'€'.repeat(480)}`);
+  out.start();
+  await clock.advance(MINUTE_MS);
+  const { length } = out.offered();
+  t.ok(length > 500 && length < 2000, `${length} of 2000`);
+  t.notOk(out.lines.includes('outcome not recorded'));
+  const next = await openOn(disk.afterKill(), 2);
+  t.equal(next.store.counts().queued, 2000 - length, 'all that was sent is known to be');
+});
