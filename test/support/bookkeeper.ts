@@ -131,7 +131,8 @@ export class Bookkeeper {
   async settle(store: Store, name: string, verdict: Verdict): Promise<void> {
     const entry = this.#entry(name);
     const before = [...entry.may];
-    store.claim(this.idOf(name));
+    // On hold as well: what is settled then was claimed before.
+    store.claim(this.idOf(name), 'expire');
     entry.may = new Set([...before.filter((it) => it !== verdict.kind), verdict.kind]);
     await store.settle(this.idOf(name), verdict).catch((error) => {
       onlyStorage(error);
