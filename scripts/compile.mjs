@@ -30,11 +30,12 @@ const ascii = {
   },
 };
 
-/** Compiles the file `entry` to `directory`/NAME.cjs. */
-export async function compile(entry, directory) {
+/** Compiles the file `entry` to `directory`/NAME.cjs, by default under its own name; `external` packages stay outside. */
+export async function compile(entry, directory, { name = '[name]', external = [] } = {}) {
   await build({
     input: entry,
     platform: 'node',
+    external,
     // Tree shaking takes calls such as decodeURIComponent(text) for free of effects, and removes the check they are.
     treeshake: false,
     transform: { target: 'node20' },
@@ -45,7 +46,7 @@ export async function compile(entry, directory) {
       codeSplitting: false,
       // Node's loader of ES modules would cost memory.
       dynamicImportInCjs: false,
-      entryFileNames: '[name].cjs',
+      entryFileNames: `${name}.cjs`,
       minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
     },
   });
