@@ -79,6 +79,8 @@ export const ADDRESS_BYTES_MAX = 254;
 
 // The store (store.md).
 export const SEGMENT_BYTES = MIB;
+/** A larger file in the journal is not ours: no record is so long (FIELDPOST_MAX_BODY is at most 16 MiB). */
+export const SEGMENT_BYTES_MAX = 64 * MIB;
 /** The journal is never smaller for long: a segment being written, one prepared, one that is still needed. */
 export const JOURNAL_BYTES_MIN = 3 * SEGMENT_BYTES;
 /** The end of every segment that only outcomes may use, so that what was delivered can always be recorded. */
@@ -99,7 +101,9 @@ export const RELOCATED_EVENT_BYTES = 64;
 export const READ_AHEAD_BYTES = 64 * KIB;
 /** where no more than this, the events and outcomes of others, lies between them. */
 export const READ_AHEAD_GAP_BYTES = 4 * KIB;
+/** Copies of what could not be read take at most so much, and at most this part of FIELDPOST_MAX_SPOOL. */
 export const DAMAGED_BYTES_MAX = 8 * MIB;
+export const DAMAGED_SHARE = 1 / 4;
 /** So much of an attachment goes to the disk in one write. */
 export const SPOOL_WRITE_BYTES = 256 * KIB;
 /** So much of it is read at a time when it is sent. */

@@ -1,62 +1,108 @@
 /**
- * `damaged/`: copies of what recovery could not read, for whoever wants to look into it later. The same piece
- * found again at the next start is copied once. Beyond a limit pieces are only counted.
+ * `damaged/`: copies of what recovery could not read, for whoever wants to look into it later. They are numbered, and
+ * have a budget of their own, for which the oldest go. The same piece found again at the next start is copied once.
+ * Used by ledger.ts and replay.ts.
  */
 import { join } from 'node:path';
 import { DAMAGED_BYTES_MAX } from '../limits.js';
 import type { Disk } from '../system/disk.js';
+import type { Aside } from './aside.js';
 import { crc32, hex8 } from './crc.js';
+
+/** `12-00000007.log.4096.1a2b3c4d`: the copy's number, where the bytes were, and their CRC-32. */
+const NAME = /^(?:(\d+)-)?(.+)$/;
+
+interface Copy {
+  readonly name: string;
+  readonly number: number;
+  readonly bytes: number;
+}
 
 /** The directory of copies, with its count. */
 export class Damaged {
   readonly #disk: Disk;
   readonly #directory: string;
-  readonly #names = new Set<string>();
-  #bytes = 0;
+  readonly #bytesMax: number;
+  /** What was found, without the number of its copy. */
+  readonly #pieces = new Set<string>();
+  /** Oldest first. */
+  #copies: Copy[] = [];
 
-  constructor(disk: Disk, directory: string) {
+  /** `bytesMax`: what the copies may take, if that is less than they may ever. */
+  constructor(disk: Disk, directory: string, bytesMax = Number.POSITIVE_INFINITY) {
     this.#disk = disk;
     this.#directory = directory;
+    this.#bytesMax = Math.min(bytesMax, DAMAGED_BYTES_MAX);
   }
 
   /** Pieces kept or counted. */
   get count(): number {
-    return this.#names.size;
+    return this.#pieces.size;
   }
 
   /** Bytes kept. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#copies.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Counts what former starts have kept. */
-  async open(): Promise<void> {
-    for (const name of await this.#disk.list(this.#directory)) {
-      this.#names.add(name);
-      this.#bytes += (await this.#disk.readWhole(join(this.#directory, name)))?.length ?? 0;
+  /** Counts what former starts have kept. Nothing in there is opened. */
+  async open(aside: Aside): Promise<void> {
+    const names = await this.#disk.list(this.#directory).catch(async () => {
+      await aside.move(this.#directory, 'aside');
+      return [];
+    });
+    for (const name of names) {
+      const found = await this.#disk.look(join(this.#directory, name)).catch(() => null);
+      const [, number = '0', piece = name] = NAME.exec(name) ?? [];
+      this.#pieces.add(piece);
+      if (found?.kind === 'file') this.#copies.push({ name, number: Number(number), bytes: found.bytes });
+    }
+    this.#copies.sort((a, b) => a.number - b.number);
+    await this.#makeRoom(0);
+  }
+
+  /**
+   * Keeps a copy under a name that tells where it was found. `isNew`: no former start found it. `isKept`: the copy is
+   * on the disk; one that is larger than the budget never is.
+   */
+  async keep(where: string, bytes: Buffer): Promise<{ isNew: boolean; isKept: boolean }> {
+    const piece = `${where}.${hex8(crc32(bytes))}`;
+    const isNew = !this.#pieces.has(piece);
+    this.#pieces.add(piece);
+    if (this.#copies.some(({ name }) => name.endsWith(piece))) return { isNew, isKept: true };
+    if (bytes.length > this.#bytesMax) return { isNew, isKept: false };
+    // A disk that does not take the copy must not keep the daemon from starting: then it is only counted.
+    const isKept = await this.#copy(piece, bytes).then(
+      () => true,
+      () => false,
+    );
+    return { isNew, isKept };
+  }
+
+  async #makeRoom(neededBytes: number): Promise<void> {
+    while (this.#copies.length > 0 && this.bytes + neededBytes > this.#bytesMax) {
+      const oldest = this.#copies.shift();
+      if (oldest) await this.#disk.remove(join(this.#directory, oldest.name)).catch(() => undefined);
     }
   }
 
-  /** Keeps a copy under a name that tells where it was found. True if this piece is new. */
-  async keep(where: string, bytes: Buffer): Promise<boolean> {
-    const name = `${where}.${hex8(crc32(bytes))}`;
-    if (this.#names.has(name)) return false;
-    this.#names.add(name);
-    // A disk that does not take the copy must not keep the daemon from starting: then it is only counted.
-    if (this.#bytes + bytes.length <= DAMAGED_BYTES_MAX) await this.#copy(name, bytes).catch(() => undefined);
-    return true;
-  }
-
-  async #copy(name: string, bytes: Buffer): Promise<void> {
+  async #copy(piece: string, bytes: Buffer): Promise<void> {
+    await this.#makeRoom(bytes.length);
     await this.#disk.makeDirectory(this.#directory);
-    const file = await this.#disk.open(join(this.#directory, name), 'create');
+    const number = (this.#copies.at(-1)?.number ?? 0) + 1;
+    const name = `${number}-${piece}`;
+    const path = join(this.#directory, name);
+    const file = await this.#disk.open(path, 'create');
     try {
       await file.write(bytes, 0);
       await file.sync();
-    } finally {
       await file.close();
+    } catch (error) {
+      await file.close().catch(() => undefined);
+      await this.#disk.remove(path).catch(() => undefined);
+      throw error;
     }
     await this.#disk.syncDirectory(this.#directory);
-    this.#bytes += bytes.length;
+    this.#copies.push({ name, number, bytes: bytes.length });
   }
 }

@@ -4,7 +4,12 @@
  */
 import { dirname, join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
-import { CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR, STORAGE_RETRY_MS } from '../limits.js';
+import {
+  CHECKPOINT_BYTES_MIN,
+  CHECKPOINT_SNAPSHOT_FACTOR,
+  DAMAGED_SHARE,
+  STORAGE_RETRY_MS,
+} from '../limits.js';
 import type { Place } from '../message/message.js';
 import { stampOf } from '../message/stamp.js';
 import type { Clock, Timer } from '../system/clock.js';
@@ -12,6 +17,7 @@ import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
 import type { Urgency } from './append-queue.js';
+import { Aside, lockDirectory } from './aside.js';
 import { Contents } from './contents.js';
 import { Damaged } from './damaged.js';
 import type { StoreEvent } from './event.js';
@@ -46,6 +52,7 @@ export class Ledger {
   readonly #lock: Lock;
   readonly #segments: Segments;
   readonly #contents: Contents;
+  readonly #aside: Aside;
   readonly #damaged: Damaged;
   readonly #adapter: SnapshotAdapter;
   readonly #low: ReturnType<typeof openLow>;
@@ -59,11 +66,7 @@ export class Ledger {
 
   /** Recovers what the last run left. Throws `already-running`, or what the disk says if it cannot be read. */
   static async open(options: LedgerOptions): Promise<Ledger> {
-    const { disk, directory, takeLock, log } = options;
-    await disk.makeDirectory(directory);
-    const lock = await takeLock(join(directory, 'lock'));
-    if (lock.weakness !== undefined) log.warn('lock not on disk', { reason: lock.weakness });
-    if (lock.putAside !== undefined) log.warn('put aside', { name: 'lock', as: lock.putAside });
+    const lock = await lockDirectory(options);
     const ledger = new Ledger(options, lock);
     try {
       await ledger.#recover();
@@ -75,16 +78,18 @@ export class Ledger {
   }
 
   private constructor(options: LedgerOptions, lock: Lock) {
-    const { disk, directory, historyMax, randomBytes } = options;
+    const { disk, directory, historyMax, randomBytes, log, budget } = options;
     this.#options = options;
+    this.#aside = new Aside(disk, log);
     this.#lock = lock;
     this.#segments = new Segments(disk, join(directory, 'journal'));
     this.spool = new Spool(disk, join(directory, 'spool'), randomBytes);
     this.#contents = new Contents((...range) => this.#segments.read(...range));
-    this.#damaged = new Damaged(disk, join(directory, 'damaged'));
+    this.#damaged = new Damaged(disk, join(directory, 'damaged'), budget.maxSpoolBytes * DAMAGED_SHARE);
     this.#adapter = new SnapshotAdapter({
       disk,
       directory,
+      aside: this.#aside,
       position: () => this.#theJournal.position,
       replay: (current, previous) => this.#replay(current, previous),
     });
@@ -105,9 +110,9 @@ export class Ledger {
     return this.#damaged.count;
   }
 
-  /** Bytes in journal, spool and damaged/. */
+  /** Bytes in journal and spool. Copies in damaged/ have a budget of their own. */
   get usedBytes(): number {
-    return this.journalBytes + this.spool.bytes + this.#damaged.bytes;
+    return this.journalBytes + this.spool.bytes;
   }
 
   get journalBytes(): number {
@@ -116,9 +121,7 @@ export class Ledger {
 
   /** Bytes of the journal that hold content still needed. */
   get liveBytes(): number {
-    let sum = 0;
-    for (const bytes of this.state.liveBytes.values()) sum += bytes;
-    return sum;
+    return [...this.state.liveBytes.values()].reduce((sum, bytes) => sum + bytes, 0);
   }
 
   /** Resolves once the events are in the journal, as sure as asked, and applied. Rejects like Journal.append. */
@@ -208,7 +211,8 @@ export class Ledger {
 
   async #recover(): Promise<void> {
     const { disk, directory, log } = this.#options;
-    await Promise.all([this.#segments.open(), this.spool.open(), this.#damaged.open()]);
+    const aside = this.#aside;
+    await Promise.all([this.#segments.open(aside), this.spool.open(aside), this.#damaged.open(aside)]);
     await Promise.all([disk.syncDirectory(directory), syncAbove(disk, dirname(directory))]);
     await this.#low.read();
     const { unproven, damagedNew, gap, heldBack, bytes } = this.#replayed as Replayed;

@@ -54,7 +54,7 @@ export async function replay(options: {
   // Until a checkpoint has replaced it the same damage is met again at each start.
   let isDamaged = current.state === 'bad';
   for (const { state, bytes } of [current, previous]) {
-    if (state === 'bad' && bytes && (await damaged.keep('store.json', bytes))) damagedNew++;
+    if (state === 'bad' && bytes && (await damaged.keep('store.json', bytes)).isNew) damagedNew++;
   }
   const base = chooseBase({
     current: current.state,
@@ -91,7 +91,7 @@ export async function replay(options: {
     for (const { offset, end } of [...judgement.damaged, ...lost]) {
       const where = `${String(stretch.segment).padStart(8, '0')}.log.${offset}`;
       isDamaged = true;
-      if (await damaged.keep(where, bytes.subarray(offset, end))) damagedNew++;
+      if ((await damaged.keep(where, bytes.subarray(offset, end))).isNew) damagedNew++;
     }
   }
   const gap = !base.trusted || !whole;

@@ -5,8 +5,9 @@
  */
 import { join } from 'node:path';
 import { systemCodeOf } from '../errors.js';
-import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../limits.js';
+import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX } from '../limits.js';
 import type { Disk, DiskFile } from '../system/disk.js';
+import type { Aside } from './aside.js';
 
 const NAME = /^(\d{8})\.log$/;
 const ZEROS = Buffer.alloc(SEGMENT_BYTES / 4);
@@ -49,23 +50,23 @@ export class Segments {
     this.#directory = directory;
   }
 
-  /** Makes the directory where it is missing, and learns what is in it. */
-  async open(): Promise<void> {
-    await this.#disk.makeDirectory(this.#directory);
-    for (const name of await this.#disk.list(this.#directory)) {
+  /** Makes the directory where it is missing, and learns what is in it. What is no segment is put aside. */
+  async open(aside: Aside): Promise<void> {
+    await aside.makeDirectory(this.#directory);
+    const numbers = (await this.#disk.list(this.#directory)).flatMap((name) => {
       const number = NAME.exec(name)?.[1];
-      if (number !== undefined) this.#sizes.set(Number.parseInt(number, 10), 0);
-    }
-    const numbers = [...this.#sizes.keys()];
+      return number === undefined ? [] : [Number.parseInt(number, 10)];
+    });
     for (let i = 0; i < numbers.length; i += MEASURED_AT_ONCE) {
-      await Promise.all(numbers.slice(i, i + MEASURED_AT_ONCE).map((number) => this.#measure(number)));
+      await Promise.all(numbers.slice(i, i + MEASURED_AT_ONCE).map((number) => this.#measure(number, aside)));
     }
   }
 
-  async #measure(number: number): Promise<void> {
-    const file = await this.#disk.open(this.path(number), 'read');
-    this.#sizes.set(number, await file.size());
-    await file.close();
+  async #measure(number: number, aside: Aside): Promise<void> {
+    let bytes = await aside.find(this.path(number));
+    if (Number(bytes) > SEGMENT_BYTES_MAX) bytes = await aside.move(this.path(number), 'aside');
+    if (typeof bytes === 'number') this.#sizes.set(number, bytes);
+    else if (bytes === 'unusable') this.startAbove(number);
   }
 
   /** The numbers of all segments there are, lowest first, but for one that is done with. */
@@ -75,7 +76,7 @@ export class Segments {
 
   /** Says that new segments must have higher numbers than this, also where the one with it is gone. */
   startAbove(segment: number): void {
-    this.#above = segment;
+    this.#above = Math.max(this.#above, segment);
   }
 
   /** Bytes on disk, the prepared segment included. */

@@ -15,7 +15,9 @@
 import { join } from 'node:path';
 import { type Adapter, Low } from 'lowdb';
 import { systemCodeOf } from '../errors.js';
+import { DAMAGED_BYTES_MAX } from '../limits.js';
 import type { Disk } from '../system/disk.js';
+import type { Aside } from './aside.js';
 import { crc32, hex8 } from './crc.js';
 import { fromDocument, type MessageDocument, type StoreDocument, toDocument } from './document.js';
 import type { Position } from './event.js';
@@ -49,6 +51,7 @@ export interface Snapshot {
 export interface SnapshotOptions {
   readonly disk: Disk;
   readonly directory: string;
+  readonly aside: Aside;
   /** The journal position that the state includes, asked for in the same synchronous step in which it is read. */
   readonly position: () => Position;
   /** Replays the journal behind whichever snapshot is good. */
@@ -87,7 +90,8 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#current = current.snapshot?.through ?? null;
     this.#previous = previous.snapshot?.through ?? null;
     this.#bytes = (current.bytes ?? previous.bytes)?.length ?? 0;
-    await this.#options.disk.remove(this.#path(TEMPORARY));
+    if ((await this.#options.aside.find(this.#path(TEMPORARY))) !== 'unusable')
+      await this.#options.disk.remove(this.#path(TEMPORARY));
     return await this.#options.replay(current, previous);
   }
 
@@ -119,6 +123,13 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 
   async #find(name: string): Promise<FoundSnapshot> {
+    const size = await this.#options.aside.find(this.#path(name));
+    if (size === 'unusable') return { state: 'bad', bytes: null, snapshot: null };
+    if (size !== null && size > DAMAGED_BYTES_MAX && !(await this.#beginsWell(name))) {
+      // Too large for a copy, and perhaps for our memory.
+      await this.#options.aside.move(this.#path(name), 'damaged');
+      return { state: 'bad', bytes: null, snapshot: null };
+    }
     const bytes = await this.#options.disk.readWhole(this.#path(name)).catch((error) => {
       if (systemCodeOf(error) === 'EIO') return Buffer.alloc(0);
       throw error;
@@ -126,6 +137,15 @@ export class SnapshotAdapter implements Adapter<State> {
     if (bytes === null) return { state: 'absent', bytes, snapshot: null };
     const snapshot = decodeSnapshot(bytes);
     return { state: snapshot ? 'good' : 'bad', bytes, snapshot };
+  }
+
+  async #beginsWell(name: string): Promise<boolean> {
+    const file = await this.#options.disk.open(this.#path(name), 'read');
+    try {
+      return HEAD.test((await file.read(0, HEAD_BYTES_MAX)).toString('latin1'));
+    } finally {
+      await file.close();
+    }
   }
 
   #path(name: string): string {

@@ -8,6 +8,7 @@ import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import { SPOOL_READ_BYTES } from '../limits.js';
 import type { Attachment } from '../message/message.js';
 import type { Disk, DiskFile } from '../system/disk.js';
+import type { Aside } from './aside.js';
 import { crc32 } from './crc.js';
 import type { RandomBytes } from './ids.js';
 import { asTrouble } from './trouble.js';
@@ -44,8 +45,8 @@ export class Spool {
   }
 
   /** Makes the directory where it is missing. Its name is the caller's to sync. */
-  async open(): Promise<void> {
-    await this.#disk.makeDirectory(this.#directory);
+  async open(aside: Aside): Promise<void> {
+    await aside.makeDirectory(this.#directory);
   }
 
   /** Learns what is in the directory; `needed`, with their sizes, are what messages need. Gives the others. */
@@ -57,10 +58,8 @@ export class Spool {
 
   /** A stray that cannot be looked at keeps nothing from starting. */
   async #sizeOf(name: string): Promise<number> {
-    const file = await this.#disk.open(this.#path(name), 'read').catch(() => null);
-    const size = await file?.size().catch(() => 0);
-    await file?.close().catch(() => undefined);
-    return size ?? 0;
+    const found = await this.#disk.look(this.#path(name)).catch(() => null);
+    return found?.kind === 'file' ? found.bytes : 0;
   }
 
   /** A new, empty file (Q0). Throws storage-full, busy and storage-failed; then there is none. */

@@ -14,17 +14,26 @@ import {
   type Stats,
   write,
 } from 'node:fs';
-import { access, mkdir, readdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
+import { access, lstat, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { systemCodeOf } from '../errors.js';
+
+/** What a name stands for. Only a `file`, a regular one, is ever opened. */
+export interface Found {
+  readonly kind: 'file' | 'directory' | 'other';
+  readonly bytes: number;
+}
 
 /** The calls of a file system. They reject with what the system says (`code` is its error code). */
 export interface Disk {
   /**
    * Opens a file: `read` an existing one; `update` an existing one for reading and writing; `create` a new
-   * one, which must not exist, for both. The new name is kept once its directory is synced.
+   * one, which must not exist, for both. The new name is kept once its directory is synced. What is no regular
+   * file is refused: EISDIR for a directory, else ENOTSUP.
    */
   open(path: string, how: 'read' | 'update' | 'create'): Promise<DiskFile>;
+  /** What stands at the path; null if nothing does. Opens nothing, and follows no link. */
+  look(path: string): Promise<Found | null>;
   /** The whole file, or null if there is none. */
   readWhole(path: string): Promise<Buffer | null>;
   /** The names in a directory, sorted; none if there is no such directory. */
@@ -62,8 +71,9 @@ export interface Space {
 }
 
 const FLAGS = {
-  read: constants.O_RDONLY,
-  update: constants.O_RDWR,
+  // Without O_NONBLOCK the open of a fifo waits for whoever opens its other end. It changes nothing for files.
+  read: constants.O_RDONLY | constants.O_NONBLOCK,
+  update: constants.O_RDWR | constants.O_NONBLOCK,
   create: constants.O_RDWR | constants.O_CREAT | constants.O_EXCL,
 } as const;
 
@@ -72,11 +82,28 @@ export function systemDisk(): Disk {
   return {
     async open(path, how) {
       const fd = await called<number>((done) => open(path, FLAGS[how], 0o600, done));
-      return new OpenFile(fd);
+      const file = new OpenFile(fd);
+      if (how !== 'create') await file.mustBeRegular(path);
+      return file;
+    },
+    async look(path) {
+      try {
+        const found = await lstat(path);
+        const kind = found.isFile() ? 'file' : found.isDirectory() ? 'directory' : 'other';
+        return { kind, bytes: found.size };
+      } catch (error) {
+        if (systemCodeOf(error) === 'ENOENT') return null;
+        throw error;
+      }
     },
     async readWhole(path) {
       try {
-        return await readFile(path);
+        const file = await this.open(path, 'read');
+        try {
+          return await file.read(0, await file.size());
+        } finally {
+          await file.close();
+        }
       } catch (error) {
         if (systemCodeOf(error) === 'ENOENT') return null;
         throw error;
@@ -176,6 +203,15 @@ class OpenFile implements DiskFile {
 
   async size(): Promise<number> {
     return (await this.#call<Stats>((fd, done) => fstat(fd, done))).size;
+  }
+
+  /** Closes what is no regular file, and throws. */
+  async mustBeRegular(path: string): Promise<void> {
+    const found = await this.#call<Stats>((fd, done) => fstat(fd, done));
+    if (found.isFile()) return;
+    await this.close();
+    const code = found.isDirectory() ? 'EISDIR' : 'ENOTSUP';
+    throw Object.assign(new Error(`${code}: ${path} is not a regular file`), { code });
   }
 
   async close(): Promise<void> {

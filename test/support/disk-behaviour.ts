@@ -43,6 +43,7 @@ export async function diskBehaviour(
       await reader.close();
       await disk.makeDirectory(`${d}/inner`);
       await t.rejects(disk.open(`${d}/inner`, 'update'), { code: 'EISDIR' });
+      await t.rejects(disk.open(`${d}/inner`, 'read'), { code: 'EISDIR' });
     },
   );
 
@@ -82,6 +83,13 @@ export async function diskBehaviour(
     await fill(disk, `${d}/a`, 'one');
     t.equal(await textOf(disk, `${d}/a`), 'one');
     await t.rejects(disk.readWhole(d), { code: 'EISDIR' });
+  });
+
+  await part('look: what stands there, without opening it', async (t, disk, d) => {
+    t.equal(await disk.look(`${d}/a`), null);
+    await fill(disk, `${d}/a`, 'one');
+    t.same(await disk.look(`${d}/a`), { kind: 'file', bytes: 3 });
+    t.equal((await disk.look(d))?.kind, 'directory');
   });
 
   await part('list: sorted names, none without the directory', async (t, disk, d) => {

@@ -7,7 +7,7 @@
  * sync writes it. Used by every test of the store; its own test is test/system/faulty-disk.test.ts.
  */
 import assert from 'node:assert';
-import type { Disk, DiskFile, Space } from '../../src/system/disk.js';
+import type { Disk, DiskFile, Found, Space } from '../../src/system/disk.js';
 import {
   type Cut,
   DirectoryNode,
@@ -126,6 +126,13 @@ export class FaultyDisk implements Disk {
     const node = this.#find(path, 'open');
     if (node instanceof DirectoryNode) throw diskError('EISDIR', 'open', path);
     return this.#handle(node, path, how === 'update');
+  }
+
+  async look(path: string): Promise<Found | null> {
+    await this.#turn();
+    const node = this.#look(path, 'lstat');
+    if (node instanceof DirectoryNode) return { kind: 'directory', bytes: 0 };
+    return node ? { kind: 'file', bytes: node.now.bytes } : null;
   }
 
   async readWhole(path: string): Promise<Buffer | null> {

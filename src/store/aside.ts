@@ -1,0 +1,78 @@
+/**
+ * What bears one of the store's names and is not what it should be: a directory, a fifo, a link that leads nowhere, an
+ * inode that the kernel refuses. It is never opened. What can be renamed is put aside, the store goes on without the
+ * rest, and both are logged. Used at the start by ledger.ts, segments.ts and snapshot.ts.
+ */
+import { basename, dirname, join } from 'node:path';
+import { systemCodeOf, wordsOf } from '../errors.js';
+import type { Disk } from '../system/disk.js';
+import type { Lock, TakeLock } from '../system/lock.js';
+import type { Log } from '../system/log.js';
+
+/** Makes the state directory where it is missing, and takes its lock. Throws `already-running`. */
+export async function lockDirectory(options: {
+  readonly disk: Disk;
+  readonly directory: string;
+  readonly takeLock: TakeLock;
+  readonly log: Log;
+}): Promise<Lock> {
+  const { disk, directory, takeLock, log } = options;
+  await disk.makeDirectory(directory);
+  const lock = await takeLock(join(directory, 'lock'));
+  if (lock.weakness !== undefined) log.warn('lock not on disk', { reason: lock.weakness });
+  if (lock.putAside !== undefined) log.warn('put aside', { name: 'lock', as: lock.putAside });
+  return lock;
+}
+
+/** Looks at names, and makes them free. */
+export class Aside {
+  readonly #disk: Disk;
+  readonly #log: Log;
+
+  constructor(disk: Disk, log: Log) {
+    this.#disk = disk;
+    this.#log = log;
+  }
+
+  /** Bytes of the regular file at `path`; null if none is there, or none is left; `unusable` if its name stays taken. */
+  async find(path: string): Promise<number | null | 'unusable'> {
+    try {
+      const found = await this.#disk.look(path);
+      if (found === null) return null;
+      if (found.kind === 'file') return found.bytes;
+    } catch (error) {
+      return this.#goOnWithout(path, error);
+    }
+    return await this.move(path, 'aside');
+  }
+
+  /** Renames what stands at `path` to a free name that ends in `why`. Gives null, or `unusable`. */
+  async move(path: string, why: string): Promise<null | 'unusable'> {
+    try {
+      const taken = new Set(await this.#disk.list(dirname(path)));
+      let as = `${basename(path)}.${why}`;
+      for (let n = 2; taken.has(as); n++) as = `${basename(path)}.${why}${n}`;
+      await this.#disk.rename(path, `${dirname(path)}/${as}`);
+      this.#log.warn('put aside', { name: basename(path), as });
+      return null;
+    } catch (error) {
+      return this.#goOnWithout(path, error);
+    }
+  }
+
+  #goOnWithout(path: string, error: unknown): 'unusable' {
+    this.#log.warn('unusable', { name: basename(path), reason: wordsOf(error) });
+    return 'unusable';
+  }
+
+  /** Makes the directory; what stands in its place and is none is put aside. Throws what the disk says. */
+  async makeDirectory(path: string): Promise<void> {
+    try {
+      await this.#disk.makeDirectory(path);
+    } catch (error) {
+      if (!['EEXIST', 'ENOTDIR', 'ENOENT'].includes(systemCodeOf(error))) throw error;
+      if ((await this.move(path, 'aside')) === 'unusable') throw error;
+      await this.#disk.makeDirectory(path);
+    }
+  }
+}

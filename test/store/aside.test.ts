@@ -1,0 +1,136 @@
+/** What bears one of the store's names and is none of its files keeps nothing from starting. On the real file system. */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { MIB } from '../../src/limits.js';
+import type { Message } from '../../src/message/message.js';
+import { systemDisk } from '../../src/system/disk.js';
+import { draftTo } from '../support/bookkeeper.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { type Bench, openOn, STATE_DIR } from '../support/store.js';
+
+const STRANGE: Readonly<Record<string, (path: string) => void>> = {
+  'a directory'(path) {
+    mkdirSync(path);
+    writeFileSync(join(path, 'inside'), 'text');
+  },
+  'a fifo': (path) => execFileSync('mkfifo', [path]),
+  'a link that leads nowhere': (path) => symlinkSync('/nowhere/at/all', path),
+  'a link to itself': (path) => symlinkSync(path, path),
+  'a sparse file of 3 GiB'(path) {
+    writeFileSync(path, '');
+    truncateSync(path, 3 * 2 ** 30);
+  },
+};
+const NAMES = [
+  'store.json',
+  'store.json.1',
+  'store.json.new',
+  'journal/00000009.log',
+  'damaged/1-x',
+  'spool/0123',
+];
+const DIRECTORIES = ['journal', 'spool', 'damaged'];
+
+const openAt = (directory: string): Promise<Bench> =>
+  openOn(systemDisk() as unknown as FaultyDisk, 1, { directory });
+
+function namesIn({ store }: Bench): string[] {
+  const { messages } = store.list({ status: 'queued', limit: 10, after: null });
+  return messages.map(({ destination }: Message) => destination.replace(/@.*/, '')).sort();
+}
+
+/** A store that was killed with two messages in its journal, and has no snapshot. */
+async function storeWithTwo(t: Test): Promise<string> {
+  const directory = t.testdir();
+  const { store } = await openAt(directory);
+  await store.accept([draftTo('a')], null);
+  await store.accept([draftTo('b')], null);
+  return directory;
+}
+
+for (const [what, make] of Object.entries(STRANGE)) {
+  t.test(`${what} in the place of any file`, async (t) => {
+    for (const name of NAMES) {
+      const directory = await storeWithTwo(t);
+      mkdirSync(join(directory, 'damaged'), { recursive: true });
+      rmSync(join(directory, name), { force: true });
+      make(join(directory, name));
+      const bench = await openAt(directory);
+      t.same(namesIn(bench), ['a', 'b'], name);
+      await bench.store.accept([draftTo('c')], null);
+      await bench.store.close();
+      const again = await openAt(directory);
+      t.same(namesIn(again), ['a', 'b', 'c'], `${name}, and the start after that`);
+      await again.store.close();
+    }
+  });
+}
+
+t.test('a file in the place of a directory', async (t) => {
+  for (const name of DIRECTORIES) {
+    const directory = t.testdir();
+    writeFileSync(join(directory, name), 'text');
+    const bench = await openAt(directory);
+    await bench.store.accept([draftTo('a')], null);
+    await bench.store.close();
+    t.ok(readdirSync(directory).includes(`${name}.aside`), name);
+    t.match(bench.lines.join(), new RegExp(`put aside name=${name} as=${name}.aside`));
+  }
+});
+
+/** Lets every call on this name fail. */
+function refuse(disk: FaultyDisk, name: string, code: string): void {
+  const check = (...paths: string[]) => {
+    if (paths.some((path) => path.endsWith(name)))
+      throw Object.assign(new Error(`${code}: refused`), { code });
+  };
+  const { look, open, rename } = disk;
+  disk.look = async (path) => {
+    check(path);
+    return await look.call(disk, path);
+  };
+  disk.open = async (path, how) => {
+    check(path);
+    return await open.call(disk, path, how);
+  };
+  disk.rename = async (from, to) => {
+    check(from, to);
+    await rename.call(disk, from, to);
+  };
+}
+
+t.test('an inode that the kernel refuses, which cannot be renamed either', async (t) => {
+  for (const code of ['EUCLEAN', 'EBADMSG']) {
+    for (const name of ['journal/00000009.log', 'damaged/1-x', 'store.json.1']) {
+      const disk = new FaultyDisk({ directories: [`${STATE_DIR}/damaged`] });
+      const before = await openOn(disk);
+      await before.store.accept([draftTo('a')], null);
+      await (await disk.open(`${STATE_DIR}/${name}`, 'create')).close();
+      refuse(disk, name, code);
+      const bench = await openOn(disk, 2);
+      t.same(namesIn(bench), ['a'], `${name}: ${code}`);
+      await bench.store.accept([draftTo('b')], null);
+      if (!name.startsWith('damaged')) t.match(bench.lines.join(), /unusable name=/);
+      t.same(namesIn(await openOn(disk, 3)), ['a', 'b'], 'and the next start');
+    }
+  }
+});
+
+t.test('copies have a budget of their own, and the oldest go', async (t) => {
+  const disk = new FaultyDisk({ directories: [`${STATE_DIR}/damaged`] });
+  const write = async (name: string, bytes: number) => {
+    const file = await disk.open(`${STATE_DIR}/damaged/${name}`, 'create');
+    await file.write(Buffer.alloc(bytes, 1), 0);
+    await file.close();
+  };
+  await write('10-c', MIB / 2);
+  await write('9-b', MIB / 2);
+  await write('store.json.0123abcd', MIB / 2);
+  const budget = { maxQueue: 100, maxSpoolBytes: 4 * MIB, minFreeBytes: 0 };
+  const { store } = await openOn(disk, 1, { budget });
+  t.same(await disk.list(`${STATE_DIR}/damaged`), ['10-c', '9-b'], 'a quarter of the budget, the newest');
+  t.equal(store.counts().bytes, 0, 'they count against no message');
+  await store.accept([draftTo('a', 700_000)], null);
+});
