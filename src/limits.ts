@@ -69,6 +69,11 @@ export const SYNC_QUIET_MS = SECOND_MS;
 export const SYNC_EDITS_MS_MAX = 10 * SECOND_MS;
 /** So often somebody else may be faster before the sync waits as after any trouble. */
 export const SYNC_TRIES_MAX = 3;
+/** A mark in the cloud's document whose texts are longer, or whose counter is higher, is none. */
+export const MARK_TEXT_CHARS_MAX = 64;
+export const MARK_COUNTER_MAX = 2 ** 48;
+/** The cloud must say for this long, while the link is online, that it has no document before it is given a new one. */
+export const SYNC_ABSENT_MS = 10 * MINUTE_MS;
 /** What stands in the cloud's document may be nested so deep. */
 export const DOCUMENT_DEPTH_MAX = 32;
 

@@ -4,13 +4,15 @@
  * says when it is online and what the cloud has, the api when somebody has edited.
  */
 import type { AddressBook } from '../destinations/address-book.js';
-import type { Base } from '../destinations/book.js';
+import type { Estranged, Remote } from '../destinations/lineage.js';
 import { FieldpostError } from '../errors.js';
 import { DOCUMENT_DEPTH_MAX, SYNC_EDITS_MS_MAX, SYNC_QUIET_MS, SYNC_TRIES_MAX } from '../limits.js';
 import { Backoff } from '../retry/backoff.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import { Absence } from './absence.js';
 import { type CloudClient, CloudError } from './client.js';
+import { ABSENT_WORDS, alteredWords, joinedWords } from './sync-words.js';
 
 /** What the sync is given. */
 export interface SyncOptions {
@@ -29,11 +31,11 @@ export interface SyncOptions {
 
 /** What the state endpoint shows. */
 export interface SyncView {
-  /** True if the cloud had all that was edited here when it was last asked. */
+  /** True if the cloud had all that was edited here when it was last asked, and had it as it was given it. */
   readonly synced: boolean;
   /** Wall time of the last success; null before the first since the start. */
   readonly lastSyncMs: number | null;
-  /** Why the last one failed, as a sentence; null if it did not. */
+  /** Why the last one failed, or what is wrong with the cloud's document, as a sentence; null if nothing is. */
   readonly reason: string | null;
 }
 
@@ -53,17 +55,26 @@ export class Sync {
   #confirmed = -1;
   #lastMs: number | null = null;
   #reason: string | null = null;
+  /** The ETag of the document that was last looked at; one that was just put is asked for, and compared. */
+  #looked: string | null = null;
+  readonly #absence: Absence;
+  /** Both sides were joined when the book had this generation. */
+  #joined: { readonly generation: number; readonly reason: string } | null = null;
+  /** What the cloud makes of what it is given, in words. */
+  #altered: string | null = null;
   /** The ETag that the last heartbeat was told; null: none. */
   #told: string | null = null;
 
   constructor(options: SyncOptions) {
     this.#options = options;
     this.#backoff = new Backoff(options);
+    this.#absence = new Absence(options.clock);
   }
 
   /** The link is online (again), or it is wanted now: the back-off is over, unless the cloud asked for it. */
   request(): void {
     this.#backoff.wake();
+    this.#absence.interrupt();
     this.#dueNow();
   }
 
@@ -96,9 +107,10 @@ export class Sync {
     const { book, clock } = this.#options;
     const startMs = clock.wallMs() - clock.bootMs();
     return {
-      synced: this.#reason === null && this.#confirmed === book.generation,
+      synced:
+        this.#reason === null && this.#confirmed === book.generation && book.alterations.changed.length === 0,
       lastSyncMs: this.#lastMs === null ? null : startMs + this.#lastMs,
-      reason: this.#reason,
+      reason: this.#reason ?? this.#altered ?? this.#joinedReason,
     };
   }
 
@@ -159,28 +171,62 @@ export class Sync {
     this.#dueNow();
   }
 
+  /** An edit made here tells that somebody has seen to the book since. */
+  get #joinedReason(): string | null {
+    return this.#joined?.generation === this.#options.book.generation ? this.#joined.reason : null;
+  }
+
   /** Gives the generation of the book that the cloud has now. Throws CloudError, and what the store throws. */
   async #sync(signal: AbortSignal): Promise<number> {
-    const { book, cloud, client, log } = this.#options;
+    const { book, cloud, client } = this.#options;
     await book.join(cloud);
-    for (let tries = 0; tries < SYNC_TRIES_MAX; tries++) {
-      const { etag } = book;
-      const remote = remoteOf(await client.getDestinations(etag, signal));
-      if (remote === null && etag !== null) log.warn('destinations forgotten');
-      const { push, generation } = await book.pull(remote);
-      if (push === null) return generation;
-      const answer = await client.putDestinations(push.document, push.ifMatch, signal, push.more);
-      if (answer.kind === 'stored') {
-        await book.stored(answer.etag);
+    for (let puts = 0; ; puts++) {
+      const known = this.#looked === book.etag ? book.etag : null;
+      const remote = remoteOf(await client.getDestinations(known, signal));
+      this.#checkAbsent(remote === null);
+      const { push, estranged, generation } = await book.pull(remote);
+      if (estranged !== null) this.#tellJoined(estranged);
+      this.#looked = remote === null ? null : book.etag;
+      if (push === null) {
+        this.#tellAltered();
         return generation;
       }
+      if (puts === SYNC_TRIES_MAX) break;
+      const answer = await client.putDestinations(push.document, push.ifMatch, signal, push.more);
+      if (answer.kind === 'stored') await book.stored(answer.etag);
     }
     throw new CloudError('status', 'somebody else changes the address book in the cloud all the time');
+  }
+
+  /** Throws CloudError for a document that is missing, although there was one, and not missing for long. */
+  #checkAbsent(isAbsent: boolean): void {
+    const { book, log } = this.#options;
+    if (!isAbsent || book.etag === null) {
+      this.#absence.end();
+      return;
+    }
+    const { isBelieved, isNews } = this.#absence.said();
+    if (!isBelieved) throw new CloudError('status', ABSENT_WORDS);
+    if (isNews) log.warn('destinations forgotten');
+  }
+
+  #tellJoined(estranged: Estranged): void {
+    const { book, log } = this.#options;
+    const reason = joinedWords(estranged);
+    log.warn('destinations joined', { reason });
+    this.#joined = { generation: book.generation, reason };
+  }
+
+  #tellAltered(): void {
+    const { book, log } = this.#options;
+    const reason = alteredWords(book.alterations);
+    if (reason !== null && reason !== this.#altered) log.warn('destinations altered', { reason });
+    this.#altered = reason;
   }
 }
 
 /** What the book is to be merged with. Throws CloudError for a document that could not be kept. */
-function remoteOf(answer: Awaited<ReturnType<CloudClient['getDestinations']>>): Base | null | 'unchanged' {
+function remoteOf(answer: Awaited<ReturnType<CloudClient['getDestinations']>>): Remote | null | 'unchanged' {
   if (answer.kind === 'unchanged') return 'unchanged';
   if (answer.kind === 'none') return null;
   const { etag, entries: document, more } = answer;

@@ -4,9 +4,11 @@
  */
 import { FieldpostError } from '../errors.js';
 import { DESTINATIONS_MAX } from '../limits.js';
-import type { Base, Book, BookEvent } from './book.js';
+import { type Agreement, agree, agreeOnNew } from './agreement.js';
+import type { Book, BookEvent } from './book.js';
 import { type Destination, type Entry, type Fields, targetOf } from './destination.js';
-import { type Merged, merge, sameDocument } from './merge.js';
+import type { Base, Remote } from './lineage.js';
+import { alterations, sameDocument } from './merge.js';
 
 /** What keeps the book. */
 export interface BookKeeping {
@@ -17,14 +19,16 @@ export interface BookKeeping {
   checkRoom(): Promise<void>;
   /** A new random UUID. */
   newUid(): string;
+  /** A new random text, which nobody else draws. */
+  newNonce(): string;
 }
 
-/** What is to be put to the cloud, and what it shall replace there: an ETag, or null for nothing. */
-export interface Push {
-  readonly document: readonly unknown[];
-  /** Members of the cloud's document besides. */
-  readonly more?: Readonly<Record<string, unknown>>;
-  readonly ifMatch: string | null;
+/** What the cloud makes of what it is given. */
+export interface Alterations {
+  /** It drops the document's member that tells of its lineage, as it may drop any it does not know. */
+  readonly dropsMark: boolean;
+  /** Members of entries that it has changed, or `gone`. `id`: null for what is not shown. */
+  readonly changed: readonly { readonly id: number | null; readonly members: readonly string[] }[];
 }
 
 /** The book; every change of it goes through here. */
@@ -32,6 +36,8 @@ export class AddressBook {
   readonly #keeping: BookKeeping;
   #turn: Promise<unknown> = Promise.resolve();
   #generation = 0;
+  /** The ETag that the cloud's document had last, and the base that says the same. */
+  #seen: { readonly base: Base | null; readonly etag: string } | null = null;
 
   constructor(keeping: BookKeeping) {
     this.#keeping = keeping;
@@ -88,49 +94,61 @@ export class AddressBook {
     });
   }
 
-  /** To be called before a sync with that cloud. What another one had says nothing of this one. */
+  /** What stands in the cloud's document and cannot be shown. */
+  get hidden(): readonly unknown[] {
+    return this.#book.hidden;
+  }
+
+  /** Removes one of those. Throws not-found. */
+  removeHidden(value: unknown): Promise<void> {
+    return this.#inTurn(async () => {
+      if (!this.#book.hidden.some((one) => sameDocument([one], [value]))) {
+        throw new FieldpostError('not-found', 'There is no such hidden entry any more');
+      }
+      await this.#keeping.record({ e: 'hidden removed', value });
+      this.#generation++;
+    });
+  }
+
+  /** To be called before a sync with that cloud. An ETag of another one says nothing of this one's document. */
   join(cloud: string): Promise<void> {
     return this.#inTurn(async () => {
       if (this.#book.cloud !== cloud) await this.#keeping.record({ e: 'cloud', cloud });
     });
   }
 
-  /** The ETag of the cloud's document as it was last merged; null if there is none. */
+  /** The ETag of the cloud's document as it was last merged; null if none is known. */
   get etag(): string | null {
-    return this.#book.base?.etag ?? null;
+    const { base } = this.#book;
+    return this.#seen?.base === base ? this.#seen.etag : (base?.etag ?? null);
+  }
+
+  /** What the cloud has made of what it was last given. */
+  get alterations(): Alterations {
+    const { base, attempted, entries } = this.#book;
+    const ids = new Map([...entries].map(([id, { uid }]) => [uid, id]));
+    const found = base?.given ? alterations(base.given, base.document) : [];
+    return {
+      dropsMark: base?.bare === true && attempted.length === 0,
+      changed: [...found].map(([uid, members]) => ({ id: ids.get(uid) ?? null, members })),
+    };
   }
 
   /**
    * Merges with what the cloud has: a document; null if it has none; or what it had before, where that has not
    * changed. Gives what is to be put next, null if the cloud has all; and the generation that this includes.
    */
-  pull(remote: Base | null | 'unchanged'): Promise<{ push: Push | null; generation: number }> {
+  pull(
+    remote: Remote | null | 'unchanged',
+  ): Promise<Pick<Agreement, 'push' | 'estranged'> & { readonly generation: number }> {
     return this.#inTurn(async () => {
-      const book = this.#book;
-      const base = remote === 'unchanged' ? book.base : remote;
-      // That the cloud has forgotten everything does not mean that anybody has deleted anything.
-      const isLost = remote === null && book.base !== null;
-      const merged = merge({
-        base: isLost ? [] : (book.base?.document ?? []),
-        attempted: isLost ? [] : book.attempted,
-        local: this.#sorted().map(([, entry]) => entry),
-        hidden: book.hidden,
-        remote: base?.document ?? [],
-      });
-      // What was put before may still arrive as long as the document has the ETag it was put for. Even where nothing
-      // is left to say, a new ETag turns it away.
-      const isAwaited = book.attempted.length > 0 && base?.etag === book.base?.etag;
-      // A cloud without a document needs none to say that there is nothing.
-      const isDone = !isAwaited && sameDocument(merged.document, base?.document ?? []);
-      await this.#keep(base, merged, isDone ? null : merged.document);
-      const push = isDone
-        ? null
-        : {
-            document: merged.document,
-            ...(base?.more && { more: base.more }),
-            ifMatch: base?.etag ?? null,
-          };
-      return { push, generation: this.#generation };
+      const found = remote === 'unchanged' ? this.#known() : remote;
+      const draw = () => this.#keeping.newNonce();
+      const { event, push, estranged } =
+        found === null ? agreeOnNew(this.#book, draw) : agree(this.#book, found, draw);
+      if (event !== null) await this.#keeping.record(event);
+      if (found !== null) this.#seen = { base: this.#book.base, etag: found.etag };
+      return { push, estranged, generation: this.#generation };
     });
   }
 
@@ -139,35 +157,9 @@ export class AddressBook {
     return this.#inTurn(() => this.#keeping.record({ e: 'stored', etag }));
   }
 
-  /** Records what the merge has brought, if that is anything, before it is put. */
-  async #keep(base: Base | null, merged: Merged, attempt: readonly unknown[] | null): Promise<void> {
-    const { book } = this.#keeping;
-    const isSame =
-      base?.etag === book.base?.etag && sameDocument(base?.document ?? [], book.base?.document ?? []);
-    if (!isSame) {
-      const { shown, hidden } = merged;
-      await this.#keeping.record({
-        e: 'merged',
-        base,
-        entries: this.#numbered(merged, shown),
-        hidden,
-        attempt,
-      });
-    } else if (attempt !== null && !sameDocument(book.attempted.at(-1) ?? [], attempt)) {
-      await this.#keeping.record({ e: 'attempted', document: attempt });
-    }
-  }
-
-  /** Each entry with the id it has here, had here once, or is given now. */
-  #numbered({ heirs }: Merged, entries: readonly Entry[]): [id: number, entry: Entry][] {
-    const { book } = this.#keeping;
-    const ids = new Map([...book.entries].map(([id, { uid }]) => [uid, id]));
-    let { nextId } = book;
-    const numbered = entries.map((entry): [number, Entry] => {
-      const known = ids.get(heirs.get(entry.uid) ?? entry.uid) ?? book.removed.get(entry.uid);
-      return [known ?? nextId++, entry];
-    });
-    return numbered.sort(([a], [b]) => a - b);
+  #known(): Remote | null {
+    const { base } = this.#book;
+    return base && { ...base, etag: this.etag ?? '' };
   }
 
   get #book(): Book {

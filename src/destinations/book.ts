@@ -4,14 +4,8 @@
  */
 import { ID_GAP, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../limits.js';
 import type { Entry } from './destination.js';
-
-/** A document of the cloud and the ETag it had. */
-export interface Base {
-  readonly etag: string;
-  readonly document: readonly unknown[];
-  /** What else the cloud keeps beside the entries, to be handed back as it is; left out where that is nothing. */
-  readonly more?: Readonly<Record<string, unknown>>;
-}
+import { type Attempt, type Base, MARK, type Mark } from './lineage.js';
+import { sameDocument } from './merge.js';
 
 /** All that is known of the address book. */
 export interface Book {
@@ -23,12 +17,12 @@ export interface Book {
   readonly removed: Map<string, number>;
   /** What stands in the document without being shown. */
   hidden: readonly unknown[];
-  /** Which cloud the rest is about; null if there was none yet. */
+  /** Which cloud the base's ETag is of; null if there was none yet. */
   cloud: string | null;
   /** What the cloud is known to have had, and the entries have been merged with; null if nothing is. */
   base: Base | null;
   /** The documents put in its place since: the last of them, or any, may have arrived. */
-  attempted: readonly (readonly unknown[])[];
+  attempted: readonly Attempt[];
 }
 
 /** One thing that has happened to it. Twice applied it does no harm. */
@@ -43,11 +37,14 @@ export type BookEvent =
       readonly entries: readonly (readonly [id: number, entry: Entry])[];
       readonly hidden: readonly unknown[];
       readonly attempt: readonly unknown[] | null;
+      readonly mark?: Mark;
     }
+  /** A value of the document that is not shown was removed on this device. */
+  | { readonly e: 'hidden removed'; readonly value: unknown }
   /** The book is kept in step with another cloud from now on. */
   | { readonly e: 'cloud'; readonly cloud: string }
   /** The base stands; something is put next. */
-  | { readonly e: 'attempted'; readonly document: readonly unknown[] }
+  | { readonly e: 'attempted'; readonly document: readonly unknown[]; readonly mark?: Mark }
   /** The cloud took what was put last. */
   | { readonly e: 'stored'; readonly etag: string };
 
@@ -79,23 +76,32 @@ export function applyBook(book: Book, event: BookEvent): void {
       book.hidden = event.hidden;
       book.base = event.base;
       // What was put in the place of another base can no longer arrive.
-      book.attempted = event.attempt === null ? [] : [event.attempt];
+      book.attempted = event.attempt === null ? [] : [attemptOf(event.attempt, event.mark)];
+      return;
+    case 'hidden removed':
+      book.hidden = book.hidden.filter((value) => !sameDocument([value], [event.value]));
       return;
     case 'cloud':
       book.cloud = event.cloud;
-      distrust(book, false);
+      book.base = book.base && { ...book.base, etag: null };
       return;
     case 'attempted':
-      book.attempted = [...book.attempted, event.document].slice(-SYNC_ATTEMPTS_MAX);
+      book.attempted = [...book.attempted, attemptOf(event.document, event.mark)].slice(-SYNC_ATTEMPTS_MAX);
       return;
     case 'stored': {
-      const document = book.attempted.at(-1);
-      if (document === undefined) return;
-      book.base = { ...book.base, etag: event.etag, document };
+      const put = book.attempted.at(-1);
+      if (put === undefined) return;
+      const { given: _, ...base } = book.base ?? {};
+      const more = put.mark && { more: { ...book.base?.more, [MARK]: put.mark } };
+      book.base = { ...base, etag: event.etag, document: put.document, ...more };
       book.attempted = [];
       return;
     }
   }
+}
+
+function attemptOf(document: readonly unknown[], mark: Mark | null = null): Attempt {
+  return { document, mark };
 }
 
 /** Puts others in the place of the entries, and remembers the ids of those that are gone. */
@@ -115,7 +121,7 @@ function replaceEntries(book: Book, entries: Map<number, Entry>): void {
 }
 
 /**
- * What is missing on one side must no longer be taken for deleted: the history is damaged, or it is not this cloud's.
+ * What is missing on one side must no longer be taken for deleted: the history is damaged.
  * With `gap` there may also have been ids that nobody knows of any more.
  */
 export function distrust(book: Book, gap: boolean): void {
@@ -132,7 +138,8 @@ export interface BookDocument {
   readonly hidden: readonly unknown[];
   readonly cloud: string | null;
   readonly base: Base | null;
-  readonly attempted: readonly (readonly unknown[])[];
+  /** Each was its document alone once. */
+  readonly attempted: readonly (Attempt | readonly unknown[])[];
 }
 
 /** The plain form of a book. */
@@ -142,5 +149,10 @@ export function toBookDocument(book: Book): BookDocument {
 
 /** The book of its plain form. */
 export function fromBookDocument(document: BookDocument): Book {
-  return { ...document, entries: new Map(document.entries), removed: new Map(document.removed) };
+  return {
+    ...document,
+    entries: new Map(document.entries),
+    removed: new Map(document.removed),
+    attempted: document.attempted.map((put) => ('document' in put ? put : attemptOf(put))),
+  };
 }

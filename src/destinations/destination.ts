@@ -34,7 +34,8 @@ export interface Destination extends Fields {
   readonly id: number;
 }
 
-const FIELDS: readonly string[] = ['type', 'destination', 'lang', 'name'];
+/** The names of the four. */
+export const FIELDS: readonly string[] = ['type', 'destination', 'lang', 'name'];
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const CONTROL = /\p{Control}/u;
 // JSON can spell half a surrogate pair (`\ud800`), which cannot be written as UTF-8.

@@ -2,12 +2,17 @@
  * The three-way merge of cloud.md, "Destination sync": what becomes of the book when device and cloud have both
  * changed it. Documents are lists of whatever stands in them; what is no entry takes part, but is not shown.
  */
-import { type Entry, isEntry, targetOf, uidOf } from './destination.js';
+import { type Entry, FIELDS, isEntry, targetOf, uidOf } from './destination.js';
+import type { Trust } from './lineage.js';
 
 /** What the merge looks at. */
 export interface Sides {
-  /** What device and cloud last agreed on; empty if that is not known: then nothing is taken for deleted. */
+  /** How far remote is believed. */
+  readonly trust: Trust;
+  /** What the cloud had when both last agreed; empty if that is not known: then nothing is taken for deleted. */
   readonly base: readonly unknown[];
+  /** What it was given then: the same, or what it has changed by itself. */
+  readonly given: readonly unknown[];
   /** What was put since, and may or may not have arrived. */
   readonly attempted: readonly (readonly unknown[])[];
   /** The entries that this device shows, oldest first. */
@@ -28,12 +33,21 @@ export interface Merged {
   readonly heirs: ReadonlyMap<string, string>;
 }
 
+/** What each side had of an entry before; undefined stands for absent. */
+interface Before {
+  readonly here: unknown;
+  readonly there: unknown;
+}
+
+const NOTHING: Before = { here: undefined, there: undefined };
+
 type Document = ReadonlyMap<string, unknown>;
 type Members = Readonly<Record<string, unknown>>;
 
 /** Merges; pure, and complete: the result holds all that either side would miss. */
 export function merge(sides: Sides): Merged {
   const base = keyed(sides.base);
+  const given = keyed(sides.given);
   const attempted = sides.attempted.map(keyed);
   const local = keyed([...sides.local, ...sides.hidden]);
   const remote = keyed(sides.remote);
@@ -41,12 +55,17 @@ export function merge(sides: Sides): Merged {
   const edited = new Set<string>();
   for (const key of new Set([...remote.keys(), ...local.keys()])) {
     const [here, there] = [local.get(key), remote.get(key)];
-    // Our own write, of which the answer was lost, is not somebody else's edit.
-    const isOurs = attempted.some((put) => same(put.get(key), there));
-    const before = isOurs ? there : base.get(key);
+    const before =
+      ofAttempt(attempted, sides.trust, base.get(key), key, there) ??
+      believed(
+        sides.trust,
+        { here: given.get(key), there: keptOf(given.get(key), base.get(key)) },
+        here,
+        there,
+      );
     const value = mergeOne(before, here, there);
     if (value !== undefined) merged.set(key, value);
-    if (!same(before, here)) edited.add(key);
+    if (!same(before.here, here)) edited.add(key);
   }
   const heirs = new Map<string, string>();
   const shown = new Set(sides.local.map(({ uid }) => uid));
@@ -67,25 +86,57 @@ export function sameDocument(a: readonly unknown[], b: readonly unknown[]): bool
   return left.size === right.size && [...left].every(([key, value]) => same(value, right.get(key)));
 }
 
-/** The table: `before` is what both once had; undefined stands for absent. */
-function mergeOne(before: unknown, here: unknown, there: unknown): unknown {
-  if (same(here, before)) return there;
-  if (same(there, before)) return here;
-  // Edited and deleted: nobody who should be warned is dropped by a conflict.
-  return mergeMembers(before, here, there);
+/** Our own write, of which the answer was lost, is not somebody else's edit; what differs from it is. */
+function ofAttempt(
+  attempted: readonly Document[],
+  trust: Trust,
+  base: unknown,
+  key: string,
+  there: unknown,
+): Before | null {
+  if (attempted.some((put) => same(put.get(key), there))) return { here: there, there };
+  // Where a base is known only a PUT of ours can have brought there what we made since.
+  if (trust === 'none' || base !== undefined || there === undefined) return null;
+  const put = attempted.findLast((one) => one.has(key))?.get(key);
+  return put === undefined ? null : { here: put, there: put };
 }
 
-/** Member by member; one that both have changed is local's. Where one side is absent, the other one whole. */
-function mergeMembers(before: unknown, here: unknown, there: unknown): unknown {
-  if (here === undefined || same(here, there)) return there;
-  if (there === undefined) return here;
+/** What was before, as far as a document that is believed so far can be held against it. */
+function believed(trust: Trust, before: Before, here: unknown, there: unknown): Before {
+  if (trust !== 'full' && there === undefined) return NOTHING;
+  if (trust === 'none' && here !== undefined) return NOTHING;
+  return before;
+}
+
+/** What the cloud has kept of a value it was given. What it has added is its own, and new here. */
+function keptOf(given: unknown, kept: unknown): unknown {
+  if (given === undefined || kept === undefined || uidOf(given) === null) return given && kept;
+  return Object.fromEntries(
+    Object.entries(kept as object).filter(([name]) => Object.hasOwn(given as object, name)),
+  );
+}
+
+/** The table. */
+function mergeOne(before: Before, here: unknown, there: unknown): unknown {
+  if (here !== undefined && there !== undefined) return mergeMembers(before, here, there);
+  if (same(there, before.there)) return here;
+  if (same(here, before.here)) return there;
+  // Edited and deleted: nobody who should be warned is dropped by a conflict.
+  return here ?? there;
+}
+
+/** Member by member; one that both have changed is local's. */
+function mergeMembers(before: Before, here: unknown, there: unknown): unknown {
+  if (same(here, there)) return there;
   const names = new Set([...Object.keys(there as object), ...Object.keys(here as object)]);
   const members: [string, unknown][] = [];
   for (const name of names) {
-    const [was, ours, theirs] = [before, here, there].map((value) => member(value, name));
+    const [was, ours] = [member(before.here, name), member(here, name)];
+    const [wasTheirs, theirs] = [member(before.there, name), member(there, name)];
     // Where nothing was before, nothing is taken for deleted.
-    const isTheirs = before === undefined ? ours === undefined : same(ours, was);
-    const value = isTheirs ? theirs : ours;
+    const isOurs =
+      before.here === undefined ? ours !== undefined : !same(ours, was) || same(theirs, wasTheirs);
+    const value = isOurs ? ours : theirs;
     if (value !== undefined) members.push([name, value]);
   }
   const merged: unknown = Object.fromEntries(members);
@@ -96,6 +147,31 @@ function mergeMembers(before: unknown, here: unknown, there: unknown): unknown {
 
 function member(value: unknown, name: string): unknown {
   return value !== undefined && Object.hasOwn(value as object, name) ? (value as Members)[name] : undefined;
+}
+
+/**
+ * What a cloud has made of the values it was given: for each uid the members it has changed or dropped. Of members that
+ * are not ours it may change what it likes. `gone`: it has dropped the whole.
+ */
+export function alterations(
+  given: readonly unknown[],
+  kept: readonly unknown[],
+): ReadonlyMap<string, readonly string[]> {
+  const there = keyed(kept);
+  const found = new Map<string, readonly string[]>();
+  for (const [key, value] of keyed(given)) {
+    const now = there.get(key);
+    const names = now === undefined ? ['gone'] : uidOf(value) === null ? [] : changedMembers(value, now);
+    if (names.length > 0) found.set(key, names);
+  }
+  return found;
+}
+
+function changedMembers(given: unknown, kept: unknown): string[] {
+  return Object.keys(given as object).filter((name) => {
+    const [was, is] = [member(given, name), member(kept, name)];
+    return is === undefined || (FIELDS.includes(name) && !same(was, is));
+  });
 }
 
 /** The entries that would notify the same place, where there is more than one. */

@@ -7,6 +7,9 @@ import type { Budget } from './budget.js';
 import type { RandomBytes } from './ids.js';
 import type { Ledger } from './ledger.js';
 
+/** Enough that no two are ever the same. */
+const NONCE_BYTES = 12;
+
 /** The address book of this ledger's state. */
 export function keepBook(ledger: Ledger, budget: Budget, randomBytes: RandomBytes): AddressBook {
   return new AddressBook({
@@ -20,6 +23,7 @@ export function keepBook(ledger: Ledger, budget: Budget, randomBytes: RandomByte
       budget.checkReserve();
     },
     newUid: () => uuidOf(randomBytes(16)),
+    newNonce: () => Buffer.from(randomBytes(NONCE_BYTES)).toString('base64url'),
   });
 }
 

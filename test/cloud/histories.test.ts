@@ -1,12 +1,13 @@
 /**
  * Random histories of an address book that is edited on two sides: lost requests and answers, power cuts at every
- * step, damage, a cloud that forgets, another cloud. In the end both sides must agree, and on what the log of edits
+ * step, damage, a cloud that forgets or goes back to a backup, stray 404s, another cloud, another URL of the same. In the end both sides must agree, and on what the log of edits
  * allows. One is told by its seed alone: FIELDPOST_TEST_SEED runs it first.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import type { Book, BookEvent } from '../../src/destinations/book.js';
 import { type Destination, type Entry, isEntry, targetOf } from '../../src/destinations/destination.js';
+import { MARK, type Mark, markOf } from '../../src/destinations/lineage.js';
 import { sameDocument } from '../../src/destinations/merge.js';
 import {
   type BookDevice,
@@ -26,7 +27,14 @@ const WITH_COLLISIONS = LONG ? 38_000 : 800;
 const ON_DISK = LONG ? 3000 : 100;
 const STEPS_MAX = 24;
 const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
-const FATES: readonly [Fate, ...Fate[]] = ['lost request', 'lost answer', 'lost answer', 'late', 'error'];
+const FATES: readonly [Fate, ...Fate[]] = [
+  'lost request',
+  'lost answer',
+  'lost answer',
+  'late',
+  'error',
+  'stray',
+];
 
 interface Plan {
   readonly kind: 'memory' | 'store';
@@ -51,6 +59,8 @@ class History {
   /** What stands in the document and no device understands. */
   readonly #strange = new Set<unknown>();
   readonly #found: string[] = [];
+  readonly #backups: { readonly cloud: CloudDocument; readonly since: number; restore(): void }[] = [];
+  #spellings = 0;
   #device!: BookDevice;
   #cloud = this.#home;
   #askedAt = 0;
@@ -61,7 +71,10 @@ class History {
   constructor(seed: number, plan: Plan) {
     this.#random = seededRandom(seed);
     this.#plan = plan;
-    for (const cloud of [this.#home, this.#away]) cloud.onCall = (call) => this.#onCall(call);
+    for (const cloud of [this.#home, this.#away]) {
+      cloud.onCall = (call) => this.#onCall(call);
+      cloud.onArrival = (entries) => this.#log.arrived(entries);
+    }
     this.#world = {
       random: this.#random,
       onRecord: () => this.#onRecord(),
@@ -69,6 +82,7 @@ class History {
       cloud: 'home',
       isOnline: true,
       made: 0,
+      drawn: 0,
     };
   }
 
@@ -89,9 +103,10 @@ class History {
   async #end(): Promise<string[]> {
     this.#isCalm = true;
     this.#world.isOnline = true;
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < 15; round++) {
       this.#device.sync.request();
       await this.#device.clock.advance(120_000);
+      if (round >= 2 && this.#device.sync.view().synced) break;
     }
     this.#observe();
     const document = this.#cloud.entries ?? [];
@@ -122,6 +137,11 @@ class History {
       'power fails': [1, () => this.#device.die()],
       'late requests arrive': [2, () => this.#cloud.arriveLate()],
       'cloud forgets': [0.3, () => this.#forget()],
+      'cloud is backed up': [0.6, () => this.#backUp()],
+      'backup is restored': [0.6, () => this.#restore()],
+      'ETag flaps': [0.3, () => this.#cloud.flap()],
+      'URL is spelled anew': [0.3, () => this.#respell()],
+      'half an hour goes by': [0.3, () => this.#device.clock.advance(30 * 60_000)],
       'cloud changes': [0.3, () => this.#move()],
     };
     let draw = this.#random() * Object.values(weights).reduce((sum, [weight]) => sum + weight, 0);
@@ -196,8 +216,8 @@ class History {
     const change: Record<string, unknown> = {};
     if (this.#random() < 0.7) change.name = this.#token('n');
     if (this.#random() < 0.4) change.destination = this.#target();
-    if (this.#random() < 0.4) change.lang = this.#pick(LANGS);
     if (Object.keys(change).length === 0) return;
+    if (this.#random() < 0.4) change.lang = this.#pick(LANGS);
     const uid = this.#uidOf.get(old.destination) ?? '';
     const { lang: _, ...noted } = change;
     const isSure = this.#log.book('device', 'edit', uid, noted);
@@ -213,10 +233,9 @@ class History {
     if (await this.#edit((book) => book.remove(old.id).then(() => true))) isSure();
   }
 
-  /** Somebody edits in the cloud. A document that was lost nobody edits before it is there again. */
+  /** Somebody edits in the cloud; a document that was lost is made anew. */
   #screen(): void {
     const cloud = this.#cloud;
-    if (cloud.entries === null && this.#device.book.etag !== null) return;
     const entries = (cloud.entries ?? []).filter(isEntry);
     const old = this.#pick(entries);
     const draw = this.#random();
@@ -254,7 +273,28 @@ class History {
   #forget(): void {
     this.#cloud.forget();
     this.#strange.clear();
-    this.#log.forgot();
+    this.#log.lost(0);
+  }
+
+  #backUp(): void {
+    const cloud = this.#cloud;
+    if (cloud.entries === null) return;
+    this.#backups.push({ cloud, since: this.#log.tick(), restore: cloud.backUp() });
+  }
+
+  #restore(): void {
+    const backup = this.#pick(this.#backups.filter(({ cloud }) => cloud === this.#cloud));
+    if (!backup) return;
+    backup.restore();
+    this.#log.lost(backup.since);
+    this.#strange.clear();
+    for (const value of this.#cloud.entries ?? []) if (typeof value === 'string') this.#strange.add(value);
+  }
+
+  /** The device is told of the same cloud in other words, and starts anew. */
+  async #respell(): Promise<void> {
+    this.#world.cloud = `${this.#world.cloud.split(' ')[0]} ${++this.#spellings}`;
+    await this.#restart(false);
   }
 
   /** The device is told to use the other cloud, and starts anew. */
@@ -281,7 +321,7 @@ class History {
     const { book, sync } = this.#device;
     const { reason, lastSyncMs, synced } = sync.view();
     // The last GET then was that of the sync that succeeded.
-    if (reason === null && lastSyncMs !== null) this.#log.synced(this.#askedAt);
+    if (reason === null && lastSyncMs !== null && this.#askedAt > 0) this.#log.synced(this.#askedAt);
     const list = book.list();
     const targets = new Set(list.map(targetOf));
     if (targets.size !== list.length) this.#found.push('two entries have the same target');
@@ -314,6 +354,8 @@ class History {
     else if (draw < 0.4) {
       const fate = this.#pick(FATES);
       this.told.push(`${call}: ${fate}`);
+      // A device that has never seen a document believes it, and knows no more than before.
+      if (call === 'get' && fate === 'stray') this.#askedAt = 0;
       if (this.#random() < 0.1) device.die();
       return fate;
     }
@@ -383,14 +425,29 @@ t.test('with the real store on a disk that fails', async (t) => {
   t.same(await runMany(seed, ON_DISK, { kind: 'store' }), []);
 });
 
+/** A cloud whose documents come with another mark than they have. `base`: the mark of the one that is known. */
+function remarked(change: (mark: Mark, base: Mark) => Partial<Mark>): NonNullable<Plan['distort']> {
+  return (cloud, state) => ({
+    async getDestinations(etag, signal) {
+      const answer = await cloud.getDestinations(etag, signal);
+      const mark = answer.kind === 'document' ? markOf(answer.more) : null;
+      const base = markOf(state().base?.more);
+      if (answer.kind !== 'document' || mark === null || base === null) return answer;
+      return { ...answer, more: { [MARK]: { ...mark, ...change(mark, base) } } };
+    },
+    putDestinations: (entries, ifMatch, signal, more) =>
+      cloud.putDestinations(entries, ifMatch, signal, more),
+  });
+}
+
 /** Each breaks one thing on which the promises rest. */
 const PLANTED: Readonly<Record<string, Plan>> = {
   'what was put is forgotten when the answer is lost': {
     kind: 'memory',
     distort: (cloud, state) => ({
       getDestinations: (etag, signal) => cloud.getDestinations(etag, signal),
-      putDestinations: (entries, ifMatch, signal) =>
-        cloud.putDestinations(entries, ifMatch, signal).catch((error) => {
+      putDestinations: (entries, ifMatch, signal, more) =>
+        cloud.putDestinations(entries, ifMatch, signal, more).catch((error) => {
           state().attempted = [];
           throw error;
         }),
@@ -398,34 +455,39 @@ const PLANTED: Readonly<Record<string, Plan>> = {
   },
   'a cloud that has lost its document is taken at its word': {
     kind: 'memory',
-    distort: (cloud) => ({
+    distort: (cloud, state) => ({
       async getDestinations(etag, signal) {
         const answer = await cloud.getDestinations(etag, signal);
-        return answer.kind === 'none' ? { kind: 'document', etag: '"none"', entries: [] } : answer;
+        if (answer.kind !== 'none') return answer;
+        return { kind: 'document', etag: '"none"', entries: [], more: state().base?.more ?? {} };
       },
-      putDestinations: (entries, ifMatch, signal) =>
-        cloud.putDestinations(entries, ifMatch === '"none"' ? null : ifMatch, signal),
+      putDestinations: (entries, ifMatch, signal, more) =>
+        cloud.putDestinations(entries, ifMatch === '"none"' ? null : ifMatch, signal, more),
     }),
+  },
+  'a document of another lineage is taken for a descendant': {
+    kind: 'memory',
+    distort: remarked(({ nonce }, base) =>
+      nonce === base.nonce ? {} : { lineage: base.lineage, counter: base.counter + 1 },
+    ),
+  },
+  'a backup is not known by its counter': {
+    kind: 'memory',
+    distort: remarked(({ nonce }, base) => (nonce === base.nonce ? {} : { counter: base.counter + 1 })),
+  },
+  'the nonce of a PUT is not looked for': {
+    kind: 'memory',
+    distort: remarked(({ nonce }, base) => (nonce === base.nonce ? {} : { nonce: 'another' })),
   },
   'the document is put whatever is there': {
     kind: 'memory',
     distort: (cloud) => ({
       getDestinations: (etag, signal) => cloud.getDestinations(etag, signal),
-      async putDestinations(entries, ifMatch, signal) {
-        const answer = await cloud.putDestinations(entries, ifMatch, signal);
-        return answer.kind === 'stored' ? answer : cloud.putDestinations(entries, cloud.etag, signal);
+      async putDestinations(entries, ifMatch, signal, more) {
+        const answer = await cloud.putDestinations(entries, ifMatch, signal, more);
+        return answer.kind === 'stored' ? answer : cloud.putDestinations(entries, cloud.etag, signal, more);
       },
     }),
-  },
-  'the base of one cloud is used for another': {
-    kind: 'memory',
-    tamper: (() => {
-      const bases = new WeakMap<Book, Book['base']>();
-      return (state: Book, event: BookEvent) => {
-        if (event.e === 'cloud') state.base = bases.get(state) ?? null;
-        bases.set(state, state.base);
-      };
-    })(),
   },
   'ids of what is gone are forgotten': { kind: 'memory', tamper: (state) => state.removed.clear() },
   'what is not shown is not kept': {

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { AddressBook } from '../../src/destinations/address-book.js';
+import type { Push } from '../../src/destinations/agreement.js';
 import {
   applyBook,
   type Book,
@@ -10,6 +11,7 @@ import {
   toBookDocument,
 } from '../../src/destinations/book.js';
 import type { Entry, Fields } from '../../src/destinations/destination.js';
+import type { Mark, Remote } from '../../src/destinations/lineage.js';
 import { FieldpostError } from '../../src/errors.js';
 import { DESTINATIONS_MAX, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../../src/limits.js';
 
@@ -29,6 +31,7 @@ interface Bench {
 
 function start(state: Book = emptyBook()): Bench {
   let uids = 0;
+  let nonces = 0;
   const bench: Bench = {
     state,
     events: [],
@@ -44,6 +47,7 @@ function start(state: Book = emptyBook()): Bench {
       },
       checkRoom: async () => undefined,
       newUid: () => uid(++uids),
+      newNonce: () => `nonce ${++nonces}`,
     }),
   };
   return bench;
@@ -115,32 +119,65 @@ t.test('there is a limit', async (t) => {
   await book.add(JANE);
 });
 
+/** What the cloud has once somebody has edited what was put. */
+const edited = (etag: string, document: readonly unknown[], { more }: Push): Remote => ({
+  etag,
+  document,
+  more,
+});
+
+/** What is to be put; there must be something. */
+async function pushOf(pulled: ReturnType<AddressBook['pull']>): Promise<Push> {
+  const { push } = await pulled;
+  if (push === null) throw new Error('nothing is to be put');
+  return push;
+}
+
 t.test('a sync with a cloud that has nothing, and then something', async (t) => {
   const { book, state, events } = start();
-  t.same(await book.pull(null), { push: null, generation: 0 }, 'nothing on both sides');
+  t.same(await book.pull(null), { push: null, estranged: null, generation: 0 }, 'nothing on both sides');
   t.same(events, []);
   await book.add(JOHN);
-  const { push } = await book.pull(null);
-  t.same(push, { document: [entry(1)], ifMatch: null });
-  await book.pull(null);
-  t.equal(events.length, 2, 'an attempt that is made again is not written again');
+  const first = await pushOf(book.pull(null));
+  t.match(first, { document: [entry(1)], ifMatch: null, more: { fieldpost: { counter: 1 } } });
+  t.same(await pushOf(book.pull(null)), first, 'a PUT that is made again is the same');
+  t.equal(events.length, 2, 'and not written again');
   await book.stored('"1"');
-  t.same([state.base, state.attempted], [{ etag: '"1"', document: [entry(1)] }, []]);
-  t.same(await book.pull('unchanged'), { push: null, generation: 1 });
+  t.same([state.base, state.attempted], [{ etag: '"1"', document: [entry(1)], more: first.more }, []]);
+  t.match(await book.pull('unchanged'), { push: null, generation: 1 });
   t.equal(events.length, 3);
 
   const document = [entry(1, { name: 'Theirs', room: 'B2' }), entry(7, JANE), 'strange'];
-  t.same((await book.pull({ etag: '"2"', document })).push, null);
+  const second = await pushOf(book.pull(edited('"2"', document, first)));
+  t.same(second.document, document, 'what was edited there is put back, with a higher counter');
+  t.match(second.more, { fieldpost: { ...(first.more.fieldpost as Mark), counter: 2, nonce: String } });
+  await book.stored('"3"');
   t.same(book.list(), [
     { id: 1, ...JOHN, name: 'Theirs' },
     { id: 2, ...JANE },
   ]);
   t.same(book.counts, { count: 2, hidden: 1 });
   await book.replace(1, { ...JOHN, lang: 'it' });
-  t.same((await book.pull('unchanged')).push, {
+  t.match(await pushOf(book.pull('unchanged')), {
     document: [entry(1, { lang: 'it', room: 'B2' }), ...document.slice(1)],
-    ifMatch: '"2"',
+    ifMatch: '"3"',
+    more: { fieldpost: { counter: 3 } },
   });
+});
+
+t.test('members of the document besides the entries', async (t) => {
+  const { book } = start();
+  const put = await pushOf(book.pull({ etag: '"1"', document: [entry(5)], more: { name: 'Pump 3' } }));
+  t.match(put.more, { name: 'Pump 3', fieldpost: {} });
+  await book.stored('"2"');
+  t.equal((await book.pull(edited('"2"', put.document, put))).push, null, 'what was put is found');
+  t.match(
+    (await pushOf(book.pull(null))).more,
+    { name: 'Pump 3' },
+    'a cloud that has lost them gets them back',
+  );
+  const wiped = await pushOf(book.pull({ etag: '"9"', document: [], more: { site: 'B' } }));
+  t.match(wiped.more, { name: 'Pump 3', site: 'B' }, 'those of both are joined');
 });
 
 t.test('an edit while a document is being put is not lost, nor taken for put', async (t) => {
@@ -151,28 +188,41 @@ t.test('an edit while a document is being put is not lost, nor taken for put', a
   await book.add(JANE);
   await book.stored('"1"');
   t.not(generation, book.generation);
-  t.same((await book.pull('unchanged')).push?.document, [entry(2, JANE)]);
+  t.same((await pushOf(book.pull('unchanged'))).document, [entry(2, JANE)]);
 });
 
 t.test('a lost answer to a PUT, and one that comes late', async (t) => {
   const { book } = start();
   await book.add(JOHN);
-  await book.pull(null);
+  const first = await pushOf(book.pull(null));
   await book.remove(1);
   t.same(
-    (await book.pull({ etag: '"1"', document: [entry(1)] })).push?.document,
+    (await pushOf(book.pull(edited('"1"', [entry(1)], first)))).document,
     [],
     'our own entry is deleted',
   );
   await book.stored('"2"');
   await book.add(JANE);
-  await book.pull('unchanged');
+  const early = await pushOf(book.pull('unchanged'));
   await book.replace(2, { ...JANE, name: 'Second' });
   await book.pull('unchanged');
   await book.remove(2);
   await book.pull('unchanged');
-  const late = await book.pull({ etag: '"3"', document: [entry(2, JANE)] });
-  t.same(late.push?.document, [], 'also where others were put after it');
+  const late = await pushOf(book.pull(edited('"3"', [entry(2, JANE)], early)));
+  t.same(late.document, [], 'also where others were put after it');
+});
+
+t.test('a lost answer to a PUT, and a cloud that keeps no mark', async (t) => {
+  const { book } = start();
+  await book.add(JOHN);
+  await book.pull(null);
+  await book.remove(1);
+  t.same((await pushOf(book.pull({ etag: '"1"', document: [entry(1)] }))).document, []);
+  await book.add(JANE);
+  await book.pull('unchanged');
+  const corrected = entry(2, { ...JANE, name: 'Jane K.' });
+  await book.pull({ etag: '"2"', document: [corrected] });
+  t.equal(book.get(2)?.name, 'Jane K.', 'what differs from what was put somebody has edited');
 });
 
 t.test('a PUT that may still come late is turned away, even where nothing is left to say', async (t) => {
@@ -180,47 +230,81 @@ t.test('a PUT that may still come late is turned away, even where nothing is lef
   await book.add(JOHN);
   await book.pull(null);
   await book.remove(1);
-  t.same((await book.pull(null)).push, { document: [], ifMatch: null }, 'a document, that there be one');
+  const none = await pushOf(book.pull(null));
+  t.match(none, { document: [], ifMatch: null }, 'a document, that there be one');
   await book.stored('"1"');
-  t.same([state.base, state.attempted], [{ etag: '"1"', document: [] }, []]);
+  t.same([state.base, state.attempted], [{ etag: '"1"', document: [], more: none.more }, []]);
   t.equal((await book.pull('unchanged')).push, null, 'once');
 
   await book.add(JANE);
-  await book.pull('unchanged');
+  const put = await pushOf(book.pull('unchanged'));
   await book.remove(2);
-  const again = { document: [], ifMatch: '"1"' };
-  t.same((await book.pull('unchanged')).push, again);
+  const again = await pushOf(book.pull('unchanged'));
+  t.match(again, { document: [], ifMatch: '"1"', more: { fieldpost: { counter: 3 } } });
   const { length } = events;
-  t.same((await book.pull({ etag: '"1"', document: [] })).push, again, 'until one is answered');
+  t.same(await pushOf(book.pull(edited('"1"', [], none))), again, 'until one is answered');
   t.equal(events.length, length);
-  t.equal((await book.pull({ etag: '"2"', document: [] })).push, null, 'or somebody else has changed it');
+  t.match(
+    await pushOf(book.pull(edited('"2"', [entry(2, JANE)], put))),
+    { document: [] },
+    'or is found there',
+  );
 });
 
 t.test('a cloud that has forgotten everything', async (t) => {
   const { book, state } = start();
   await book.add(JOHN);
-  await book.pull({ etag: '"1"', document: [entry(1), entry(8, JANE), 'strange'] });
+  const put = await pushOf(book.pull({ etag: '"1"', document: [entry(1), entry(8, JANE), 'strange'] }));
+  await book.stored('"2"');
+  await book.pull(edited('"2"', put.document, put));
+  const { base } = state;
   await book.remove(1);
-  const { push } = await book.pull(null);
-  t.same(push, { document: [entry(8, JANE), 'strange'], ifMatch: null });
-  t.equal(state.base, null);
-  const returned = await book.pull({ etag: '"9"', document: [entry(1)] });
+  const anew = await pushOf(book.pull(null));
+  t.match(anew, { document: [entry(8, JANE), 'strange'], ifMatch: null });
+  t.not(
+    (anew.more.fieldpost as Mark).lineage,
+    (put.more.fieldpost as Mark).lineage,
+    'it is another document',
+  );
+  t.same(state.base, base, 'what was known stays known until it has arrived');
+  const found = await book.pull({ etag: '"9"', document: [entry(3, OWNER)] });
+  t.equal(found.estranged, 'bare');
   t.same(
     book.list(),
     [
-      { id: 1, ...JOHN },
       { id: 2, ...JANE },
+      { id: 3, ...OWNER },
     ],
-    'what it has after all is joined; a uid that returns keeps its id',
+    'what it has after all is joined',
   );
-  t.equal(returned.push?.ifMatch, '"9"');
+  t.equal(found.push?.ifMatch, '"9"');
+});
+
+t.test('another cloud', async (t) => {
+  const { book, state } = start();
+  await book.join('a');
+  await book.add(JOHN);
+  const { more } = await pushOf(book.pull(null));
+  await book.stored('"1"');
+  await book.join('a');
+  t.equal(book.etag, '"1"');
+  await book.join('b');
+  t.equal(book.etag, null, 'its ETags are others');
+  t.same(state.base, { etag: null, document: [entry(1)], more }, 'but the document may be the same');
+  t.match(await book.pull({ etag: '"7"', document: [], more }), { push: { document: [] }, estranged: null });
+  t.same([book.etag, book.list()], ['"7"', []]);
 });
 
 t.test('ids', async (t) => {
   const { book, state } = start();
-  await book.pull({ etag: '"1"', document: [entry(5), entry(6, JANE)] });
-  await book.pull({ etag: '"2"', document: [entry(6, JANE)] });
-  await book.pull({ etag: '"3"', document: [entry(6, JANE), entry(7, OWNER), entry(5)] });
+  let put = await pushOf(book.pull({ etag: '"1"', document: [entry(5), entry(6, JANE)] }));
+  await book.stored('"2"');
+  const pull = async (document: readonly unknown[]) => {
+    put = await pushOf(book.pull(edited('"3"', document, put)));
+    await book.stored('"4"');
+  };
+  await pull([entry(6, JANE)]);
+  await pull([entry(6, JANE), entry(7, OWNER), entry(5)]);
   t.same(
     book.list().map(({ id, name }) => [id, name]),
     [
@@ -231,22 +315,69 @@ t.test('ids', async (t) => {
   );
   await book.remove(3);
   const { id } = await book.add(OWNER);
-  await book.pull({ etag: '"4"', document: [entry(6, JANE), entry(7, { ...OWNER, lang: 'fr' }), entry(5)] });
+  await pull([entry(6, JANE), entry(7, { ...OWNER, lang: 'fr' }), entry(5)]);
   t.equal(id, 4);
   t.same(book.get(4)?.lang, 'pl', 'an entry that takes over from a local one has its id');
   await book.remove(4);
-  await book.pull({ etag: '"5"', document: [entry(7, { ...OWNER, name: 'Boss' })] });
+  await pull([entry(7, { ...OWNER, name: 'Boss' })]);
   t.equal(book.get(4)?.name, 'Boss', 'and keeps it');
   t.equal(state.nextId, 5);
+});
+
+t.test('what is not shown', async (t) => {
+  const { book, events } = start();
+  const strange = ['x', { uid: uid(9), type: 7 }, { uid: uid(8), type: 8 }];
+  await book.pull({ etag: '"1"', document: [...strange, entry(5)] });
+  await book.stored('"2"');
+  t.same(book.hidden, strange);
+  const { generation } = book;
+  await book.removeHidden('x');
+  await book.removeHidden({ type: 7, uid: uid(9) });
+  t.equal(book.generation, generation + 2);
+  t.same(book.hidden, strange.slice(2));
+  t.same((await pushOf(book.pull('unchanged'))).document, [strange[2], entry(5)]);
+  const { length } = events;
+  t.equal(codeOf(await book.removeHidden('x').catch((error) => error)), 'not-found');
+  t.equal(events.length, length);
+});
+
+t.test('what a cloud makes of what it is given', async (t) => {
+  const { book } = start();
+  await book.add({ ...JOHN, destination: 'John@example.com' });
+  await book.add(JANE);
+  const { document, more } = await pushOf(book.pull(null));
+  await book.stored('"1"');
+  t.same(book.alterations, { dropsMark: false, changed: [] });
+  const kept = { ...(document[0] as Entry), destination: 'john@example.com', since: 5 };
+  const adopted = await pushOf(book.pull({ etag: '"1"', document: [kept], more }));
+  t.same(book.alterations.changed, [
+    { id: 1, members: ['destination'] },
+    { id: 2, members: ['gone'] },
+  ]);
+  t.same(
+    adopted.document,
+    [{ ...kept, destination: 'John@example.com' }, document[1]],
+    'its own member is kept',
+  );
+  await book.stored('"2"');
+  t.equal((await book.pull({ etag: '"2"', document: [kept], more: adopted.more })).push, null);
+  t.equal(
+    (await book.pull({ etag: '"3"', document: [kept], more: adopted.more })).push,
+    null,
+    'an ETag that flaps',
+  );
+  t.same([book.etag, book.list().length], ['"3"', 2]);
+  t.equal((await book.pull({ etag: '"2"', document: [kept] })).push, null);
+  t.match(book.alterations, { dropsMark: true, changed: [{ id: 1 }, { id: 2 }] });
 });
 
 t.test('an entry that was taken over and returns', async (t) => {
   const { book } = start();
   await book.add(JOHN);
-  await book.pull({ etag: '"1"', document: [entry(9)] });
+  const put = await pushOf(book.pull({ etag: '"1"', document: [entry(9)] }));
   await book.stored('"2"');
   t.same(book.list(), [{ id: 1, ...JOHN }]);
-  await book.pull({ etag: '"3"', document: [entry(9), entry(1, JANE)] });
+  await book.pull(edited('"3"', [entry(9), entry(1, JANE)], put));
   t.same(
     book.list(),
     [
@@ -262,8 +393,9 @@ t.test('events twice applied, and the plain form', async (t) => {
   await book.add(JOHN);
   await book.add(OWNER);
   await book.remove(2);
-  await book.pull({ etag: '"1"', document: [entry(9, JANE)] });
+  const put = await pushOf(book.pull({ etag: '"1"', document: [entry(9, JANE)] }));
   await book.stored('"2"');
+  await book.pull(edited('"2"', put.document, put));
   await book.add(OWNER);
   await book.pull('unchanged');
   const twice = emptyBook();
@@ -272,6 +404,12 @@ t.test('events twice applied, and the plain form', async (t) => {
   t.same(toBookDocument(twice), toBookDocument(state));
   const plain = JSON.parse(JSON.stringify(toBookDocument(state)));
   t.same(toBookDocument(fromBookDocument(plain)), toBookDocument(state));
+  const documents = state.attempted.map(({ document }) => document);
+  t.same(
+    fromBookDocument({ ...plain, attempted: documents }).attempted,
+    documents.map((document) => ({ document, mark: null })),
+    'of a version that put no marks',
+  );
   distrust(state, false);
   t.same([state.base, state.attempted, state.entries.size], [null, [], 3]);
   const { nextId } = state;
@@ -284,8 +422,9 @@ t.test('what is remembered is bounded', async (t) => {
   const document = Array.from({ length: REMOVED_IDS_MAX + 5 }, (_, n) =>
     entry(n + 1, { destination: `n${n}@example.com` }),
   );
-  await book.pull({ etag: '"1"', document });
-  await book.pull({ etag: '"2"', document: [] });
+  const put = await pushOf(book.pull({ etag: '"1"', document }));
+  await book.stored('"2"');
+  await book.pull(edited('"3"', [], put));
   t.equal(state.removed.size, REMOVED_IDS_MAX);
   t.not(state.removed.has(uid(5)), true);
   t.ok(state.removed.has(uid(6)), 'the oldest are forgotten');

@@ -4,7 +4,7 @@
  */
 import t from 'tap';
 import type { Entry } from '../../src/destinations/destination.js';
-import { type Merged, merge, type Sides, sameDocument } from '../../src/destinations/merge.js';
+import { alterations, type Merged, merge, type Sides, sameDocument } from '../../src/destinations/merge.js';
 
 type Value = Readonly<Record<string, unknown>> | undefined;
 
@@ -37,7 +37,16 @@ function statesOf(side: string): Record<string, Value> {
 }
 
 function run(sides: Partial<Sides>): Merged {
-  return merge({ base: [], attempted: [], local: [], hidden: [], remote: [], ...sides });
+  return merge({
+    trust: 'full',
+    base: [],
+    given: sides.base ?? [],
+    attempted: [],
+    local: [],
+    hidden: [],
+    remote: [],
+    ...sides,
+  });
 }
 
 /** The one entry that a merge of one entry gives. */
@@ -129,7 +138,9 @@ t.test('every combination finds one row of the table, and is merged as it says',
         const others = [undefined, { ...BEFORE, lang: 'es' }];
         for (const attempted of [[], [remote], [local], [undefined], ...others.map((it) => [it, remote])]) {
           const arrived = attempted.some((put) => isSame(put, remote));
-          const before = arrived ? remote : base;
+          // What this device has made, only its own PUT can have brought there.
+          const made = remote && attempted.findLast((put) => put !== undefined);
+          const before = arrived ? remote : (base ?? made);
           const { rows, value } = expected(before, local, remote);
           const found = mergeOne(base, local, remote, attempted);
           count++;
@@ -164,6 +175,79 @@ t.test('without a base every combination is a union: nothing is taken for delete
       );
     }
   }
+});
+
+t.test('every combination, from a document that is believed only in part', async (t) => {
+  const both = TABLE.find(({ name }) => name.startsWith('both edited')) as Row;
+  const wrong: string[] = [];
+  for (const [localName, local] of Object.entries(statesOf('local'))) {
+    for (const [remoteName, remote] of Object.entries(statesOf('remote'))) {
+      const sides = { base: [BEFORE], local: listOf(local) as Entry[], remote: listOf(remote) };
+      const three = expected(BEFORE, local, remote).value;
+      const edits = run({ ...sides, trust: 'edits' }).document[0] as Value;
+      // What is missing there was not deleted there.
+      if (!isSame(edits, remote === undefined ? local : three))
+        wrong.push(`edits: ${localName}, ${remoteName}`);
+      const none = run({ ...sides, trust: 'none' }).document[0] as Value;
+      // And of a field that both have ours counts; what was deleted here stays deleted.
+      const joined =
+        local && remote ? both.result(undefined, local, remote) : remote === undefined ? local : three;
+      if (!isSame(none, joined)) wrong.push(`none: ${localName}, ${remoteName}`);
+    }
+  }
+  t.same(wrong, []);
+});
+
+t.test('every combination, from a cloud that has changed what it was given', async (t) => {
+  const kept = { ...BEFORE, name: 'JOHN', added: 1 };
+  const mangled = (value: Value, side: Value = value): Value =>
+    value && {
+      ...value,
+      ...(value.name === side?.name && value.name === BEFORE.name && { name: 'JOHN' }),
+      added: 1,
+    };
+  const wrong: string[] = [];
+  for (const [localName, local] of Object.entries(statesOf('local'))) {
+    for (const [remoteName, plain] of Object.entries(statesOf('remote'))) {
+      const remote = mangled(plain);
+      const found = run({
+        base: [kept],
+        given: [BEFORE],
+        local: listOf(local) as Entry[],
+        remote: listOf(remote),
+      }).document[0] as Value;
+      const { value } = expected(BEFORE, local, plain);
+      // As if the cloud had kept it; what it has added is its own.
+      const right = value && remote ? { ...value, ...(local !== undefined && { added: 1 }) } : value;
+      const isDeleted = local === undefined;
+      if (!isDeleted && !isSame(found, right))
+        wrong.push(`${localName}, ${remoteName}: ${JSON.stringify(found)}`);
+    }
+  }
+  t.same(wrong, []);
+  const gone = run({ base: [], given: [BEFORE], local: [BEFORE], remote: [] });
+  t.same(gone.document, [BEFORE], 'who was dropped by the cloud is not dropped here');
+  t.same(run({ base: [], given: [BEFORE], local: [], remote: [] }).document, [], 'and may be deleted here');
+});
+
+t.test('what a cloud has changed of what it was given', async (t) => {
+  const given = [BEFORE, here(2), here(3), 'strange', 'stranger', { uid: uid(4), x: 1 }];
+  const kept = [
+    { ...BEFORE, name: 'JOHN', room: 'C4', added: 1 },
+    without(here(2)),
+    'strange',
+    { uid: uid(4), x: 1 },
+  ];
+  t.same(
+    [...alterations(given, kept)],
+    [
+      [uid(1), ['name']],
+      [uid(2), ['room']],
+      [uid(3), ['gone']],
+      ['"stranger"', ['gone']],
+    ],
+  );
+  t.equal(alterations(given, given).size, 0);
 });
 
 t.test('a type and a destination that do not go together', async (t) => {

@@ -25,8 +25,9 @@ export interface DeviceWorld {
   client: Pick<CloudClient, 'getDestinations' | 'putDestinations'>;
   cloud: string;
   isOnline: boolean;
-  /** Entries made so far. */
+  /** Entries made so far, and nonces drawn. */
   made: number;
+  drawn: number;
 }
 
 /** One life of a device, from one power-on to the next. */
@@ -69,8 +70,8 @@ function syncOf(book: AddressBook, clock: FakeClock, world: DeviceWorld, isDead:
     cloud: world.cloud,
     client: {
       getDestinations: (etag, signal) => (isDead() ? hang() : world.client.getDestinations(etag, signal)),
-      putDestinations: (entries, ifMatch, signal) =>
-        isDead() ? hang() : world.client.putDestinations(entries, ifMatch, signal),
+      putDestinations: (entries, ifMatch, signal, more) =>
+        isDead() ? hang() : world.client.putDestinations(entries, ifMatch, signal, more),
     },
     config: { backoffMinMs: 1000, backoffMaxMs: 60_000 },
     isOnline: () => world.isOnline && !isDead(),
@@ -119,6 +120,7 @@ export function memoryDevice(
       device.lastUid = uidIn(world);
       return device.lastUid;
     },
+    newNonce: () => `nonce ${++world.drawn}`,
   });
   return {
     book,

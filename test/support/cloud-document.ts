@@ -6,11 +6,12 @@ import { type CloudClient, CloudError } from '../../src/cloud/client.js';
 
 /**
  * What becomes of a call. `late`: the answer never comes, but the request arrives when `arriveLate` is called.
- * `error`: the cloud is in trouble.
+ * `error`: the cloud is in trouble. `stray`: a GET is told that there is no document, though there is one.
  */
-export type Fate = 'ok' | 'lost request' | 'lost answer' | 'late' | 'error';
+export type Fate = 'ok' | 'lost request' | 'lost answer' | 'late' | 'error' | 'stray';
 
 type Entries = readonly unknown[];
+type More = Readonly<Record<string, unknown>>;
 type Call = 'get' | 'put';
 
 const LOST = 'no answer came';
@@ -18,6 +19,12 @@ const LOST = 'no answer came';
 export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'putDestinations'> {
   /** What the cloud has; null while there was never anything, or when it has lost it. */
   entries: Entries | null = null;
+  /** The members of the document besides. */
+  more: More = {};
+  /** What this cloud makes of a document that is put to it; the contract's cloud keeps it as it is. */
+  keep: (entries: Entries, more: More) => readonly [Entries, More] = (entries, more) => [entries, more];
+  /** Told of each document that a device has put and that has arrived. */
+  onArrival: (entries: Entries) => void = () => undefined;
   /** What becomes of the next call; a test may also wait, edit or throw here. */
   onCall: (call: Call) => Fate | Promise<Fate> = () => 'ok';
   /** Every call that was made, for a test to look at. */
@@ -37,13 +44,28 @@ export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'put
 
   /** Somebody edits on the cloud's own screen. */
   edit(how: (entries: Entries) => Entries): void {
-    this.#store(how(this.entries ?? []));
+    this.#store(how(this.entries ?? []), this.more);
   }
 
   /** The document is gone, as after a failed restore. */
   forget(): void {
     this.entries = null;
+    this.more = {};
     this.#late = [];
+  }
+
+  /** A backup of the document as it is now; what it gives puts that one back. */
+  backUp(): () => void {
+    const { entries, more } = this;
+    return () => {
+      if (entries === null) this.forget();
+      else this.#store(entries, more);
+    };
+  }
+
+  /** The same document has another ETag, as from a cloud whose ETags flap. */
+  flap(): void {
+    this.#version++;
   }
 
   /** What was underway reaches the cloud after all. */
@@ -52,42 +74,47 @@ export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'put
   }
 
   async getDestinations(etag: string | null, signal: AbortSignal) {
-    return await this.#call('get', signal, () => {
-      if (this.entries === null) return { kind: 'none' } as const;
+    return await this.#call('get', signal, (fate) => {
+      if (this.entries === null || fate === 'stray') return { kind: 'none' } as const;
       if (etag === this.etag) return { kind: 'unchanged' } as const;
-      return { kind: 'document', etag: this.etag, entries: copyOf(this.entries) } as const;
+      return {
+        kind: 'document',
+        etag: this.etag,
+        ...copyOf({ entries: this.entries, more: this.more }),
+      } as const;
     });
   }
 
-  async putDestinations(entries: Entries, ifMatch: string | null, signal: AbortSignal) {
-    const sent = copyOf(entries);
+  async putDestinations(entries: Entries, ifMatch: string | null, signal: AbortSignal, more: More = {}) {
+    const sent = copyOf({ entries, more });
     return await this.#call('put', signal, () => {
       const isExpected =
         ifMatch === null ? this.entries === null : this.entries !== null && ifMatch === this.etag;
       if (!isExpected) return { kind: 'changed' } as const;
-      this.#store(sent);
+      this.#store(...this.keep(sent.entries, sent.more));
+      this.onArrival(sent.entries);
       return { kind: 'stored', etag: this.etag } as const;
     });
   }
 
-  async #call<Answer>(call: Call, signal: AbortSignal, arrive: () => Answer): Promise<Answer> {
+  async #call<Answer>(call: Call, signal: AbortSignal, arrive: (fate: Fate) => Answer): Promise<Answer> {
     this.calls.push(call);
     const fate = await this.onCall(call);
     if (signal.aborted) throw new CloudError('aborted', 'the call was given up');
     if (fate === 'error') throw new CloudError('status', 'the cloud is in trouble (500)', null);
-    if (fate === 'late') this.#late.push(arrive);
+    if (fate === 'late') this.#late.push(() => arrive('late'));
     if (fate === 'lost request' || fate === 'late') throw new CloudError('network', LOST);
-    const answer = arrive();
+    const answer = arrive(fate);
     if (fate === 'lost answer') throw new CloudError('network', LOST);
     return answer;
   }
 
-  #store(entries: Entries): void {
-    this.entries = copyOf(entries);
+  #store(entries: Entries, more: More): void {
+    ({ entries: this.entries, more: this.more } = copyOf({ entries, more }));
     this.#version++;
   }
 }
 
-function copyOf(entries: Entries): Entries {
-  return JSON.parse(JSON.stringify(entries));
+function copyOf<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value)) as T;
 }

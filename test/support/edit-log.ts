@@ -1,8 +1,9 @@
 /**
  * What two sides have made of an address book, told in the order in which it happened, and what may have become of it
- * in the end. It knows the promises (no acknowledged edit is lost, nothing deleted comes back, an empty cloud empties
- * nothing) and nothing of how they are kept. Every value of a field is written only once, so that it tells who wrote
- * it. Where both sides did something to one entry and no sync lay in between, either outcome is let pass.
+ * in the end. It knows the promises (no acknowledged edit is lost, nothing deleted comes back, a cloud that has lost its
+ * document or goes back in time drops nobody) and nothing of how they are kept. Every value of a field is written only
+ * once, so that it tells who wrote it. Where both sides did something to one entry, and neither had what the other did,
+ * either outcome is let pass. The cloud has what a PUT has brought it, whether or not the device was told.
  */
 
 export type Side = 'device' | 'cloud';
@@ -25,7 +26,10 @@ export class EditLog {
   readonly #syncs = new Map<number, number>();
   /** When it became unknown what both sides had agreed on. */
   readonly #discards: number[] = [];
-  readonly #forgotten: number[] = [];
+  /** When the cloud lost what had happened there since. */
+  readonly #losses: { readonly at: number; readonly since: number }[] = [];
+  /** The documents that the device has put, by when they reached the cloud. */
+  readonly #arrivals: { readonly at: number; readonly entries: ReadonlyMap<string, Entry> }[] = [];
   #hasMoved = false;
   #now = 0;
 
@@ -53,10 +57,15 @@ export class EditLog {
     this.#discards.push(this.tick());
   }
 
-  /** The cloud has lost its document. */
-  forgot(): void {
+  /** A document that the device has put has reached the cloud. */
+  arrived(document: readonly unknown[]): void {
+    this.#arrivals.push({ at: this.tick(), entries: keyed(document) });
+  }
+
+  /** The cloud has lost what happened there since that tick; 0: everything. */
+  lost(since: number): void {
     this.discarded();
-    this.#forgotten.push(this.#now);
+    this.#losses.push({ at: this.#now, since });
   }
 
   /** The device has been moved to another cloud, or back. */
@@ -68,7 +77,7 @@ export class EditLog {
   /** What is wrong with the document on which both sides agree in the end. */
   violations(document: readonly unknown[]): string[] {
     const uids = new Set(this.#happenings.map(({ uid }) => uid));
-    const entries = new Map((document as Entry[]).map((entry) => [entry?.uid, entry]));
+    const entries = keyed(document);
     return [...uids].flatMap((uid) => {
       const told = this.#happenings.filter((happening) => happening.uid === uid);
       const found = [...this.#presence(told, entries.get(uid)), ...this.#values(told, entries.get(uid))];
@@ -92,13 +101,18 @@ export class EditLog {
       const isExcused =
         creation.side === 'cloud' &&
         (this.#hasMoved ||
-          this.#forgotten.some((at) => at > creation.at && !this.#isSynced(creation.at, at)));
+          this.#losses.some(({ at, since }) => {
+            return since < creation.at && creation.at < at && !this.#isSynced(creation.at, at);
+          }));
       return isExcused ? [] : ['self is lost, and nobody has deleted it'];
     }
     const last = told.filter(({ kind }) => kind !== 'edit').at(-1) as Happening;
     if (!entry || last.kind !== 'delete' || !last.sure || this.#isUncertain(last.at)) return [];
+    if (last.side === 'cloud' && this.#isForeign(last.at)) return [];
+    // A backup brings back what was deleted since.
+    if (this.#losses.some(({ at, since }) => since > 0 && at > last.at)) return [];
     const others = told.filter(({ side }) => side !== last.side);
-    const isTouched = others.some(({ at }) => at > last.at || !this.#isSynced(at, last.at));
+    const isTouched = others.some((other) => other.at > last.at || !this.#isKnown(other, last.at));
     return isTouched ? [] : [`self has come back after the ${last.side} deleted it`];
   }
 
@@ -123,9 +137,28 @@ export class EditLog {
     // The device's last word holds whatever the cloud has said before, merged or not.
     if (last.side === 'device')
       return [`${name} is ${value}, but the device has said ${last.fields[name]} later`];
-    const isConcurrent = written.some(({ side, at }) => side === 'device' && !this.#isSynced(at, last.at));
+    const isConcurrent = written.some((one) => one.side === 'device' && !this.#isKnown(one, last.at));
     if (isConcurrent || this.#isUncertain(last.at)) return [];
     return [`${name} is ${value}, but the cloud has said ${last.fields[name]} later`];
+  }
+
+  /** True if at that tick the other side had what happened, or what its side made of that later. */
+  #isKnown({ at, side, kind, uid, fields }: Happening, to: number): boolean {
+    if (this.#isSynced(at, to)) return true;
+    if (side === 'cloud' || kind === 'delete') return false;
+    const later = this.#happenings.filter((one) => one.uid === uid && one.side === 'device' && one.at >= at);
+    const isIn = (entry: Entry | undefined) =>
+      entry !== undefined &&
+      Object.keys(fields).every((name) =>
+        later.some((one) => name in one.fields && one.fields[name] === entry[name]),
+      );
+    return this.#arrivals.some((arrival) => arrival.at < to && isIn(arrival.entries.get(uid)));
+  }
+
+  /** True if no PUT of the device had reached the cloud's document by then: what is missing there may mean anything. */
+  #isForeign(to: number): boolean {
+    const madeAt = Math.max(0, ...this.#losses.filter(({ at }) => at < to).map(({ at }) => at));
+    return !this.#arrivals.some(({ at }) => madeAt < at && at < to);
   }
 
   #isSynced(from: number, to: number): boolean {
@@ -141,4 +174,8 @@ export class EditLog {
     const after = Math.min(Number.POSITIVE_INFINITY, ...later);
     return this.#discards.some((discard) => before < discard && discard < after);
   }
+}
+
+function keyed(document: readonly unknown[]): Map<string, Entry> {
+  return new Map((document as Entry[]).map((entry) => [entry?.uid, entry]));
 }

@@ -332,6 +332,9 @@ export class MemoryStore implements Store {
   }
 }
 
+/** Counted for all books of a test: two that go on from one state must not draw the same. */
+let nonces = 0;
+
 /** The real address book over a state that no disk keeps; `mayFail` is asked before every change. */
 export function memoryBook(mayFail: () => void = () => undefined, book: Book = emptyBook()): AddressBook {
   let uids = 0;
@@ -343,5 +346,6 @@ export function memoryBook(mayFail: () => void = () => undefined, book: Book = e
     },
     checkRoom: async () => undefined,
     newUid: () => `00000000-0000-4000-8000-${String(++uids).padStart(12, '0')}`,
+    newNonce: () => `nonce ${++nonces}`,
   });
 }

@@ -1,0 +1,132 @@
+/**
+ * The mark that this device writes into the cloud's document, and what it tells of a document that comes back
+ * (cloud.md, "Lineage"). A document that does not descend from the one we know says nothing by what it lacks.
+ * Used by book.ts and address-book.ts.
+ */
+import { MARK_COUNTER_MAX, MARK_TEXT_CHARS_MAX } from '../limits.js';
+import { sameDocument } from './merge.js';
+
+/** The member of the document that holds the mark. A cloud carries it through as any member it does not know. */
+export const MARK = 'fieldpost';
+
+/** Members of the document besides the entries. */
+export type More = Readonly<Record<string, unknown>>;
+
+/** What this device writes into the document, beside the entries. */
+export interface Mark {
+  /** Drawn when a document is made; every PUT keeps it. */
+  readonly lineage: string;
+  /** Grows with each PUT. */
+  readonly counter: number;
+  /** Drawn for each PUT. */
+  readonly nonce: string;
+}
+
+/** A document of the cloud and the ETag it has. */
+export interface Remote {
+  readonly etag: string;
+  readonly document: readonly unknown[];
+  /** What else the cloud keeps beside the entries; left out where that is nothing. */
+  readonly more?: More;
+}
+
+/** The cloud's document as it is known. */
+export interface Base extends Omit<Remote, 'etag'> {
+  /** Null: the cloud is configured anew, and an ETag of the former one says nothing of its document. */
+  readonly etag: string | null;
+  /** What the cloud was given, where it keeps something else. */
+  readonly given?: readonly unknown[];
+  /** Its mark was missing when it was last seen. */
+  readonly bare?: true;
+}
+
+/** A document that was put, and may or may not have arrived. */
+export interface Attempt {
+  readonly document: readonly unknown[];
+  /** Null: an earlier version of this program put it. */
+  readonly mark: Mark | null;
+}
+
+/**
+ * How far a document is believed. `full`: it descends from the one we know. `edits`: its edits count, what it lacks
+ * does not. `none`: both are joined, and where both have a field ours counts.
+ */
+export type Trust = 'full' | 'edits' | 'none';
+
+/** Why a document is joined although we know one: of another lineage, from before, or without a mark. */
+export type Estranged = 'other' | 'older' | 'bare';
+
+/** What a document is to the one that is known, and what it is to be merged with. */
+export interface Kinship {
+  readonly trust: Trust;
+  /** What the cloud's document was when this device last knew it, and what the cloud was given then. */
+  readonly base: readonly unknown[];
+  readonly given: readonly unknown[];
+  /** What was put and may be in the document without any mark that says so. */
+  readonly attempted: readonly (readonly unknown[])[];
+  readonly estranged: Estranged | null;
+  /** The cloud keeps something else than it was given. */
+  readonly isAltered: boolean;
+  /** The lineage that the next PUT goes on with; null: a new one. */
+  readonly lineage: string | null;
+  /** Nothing that was put can still arrive. */
+  readonly isLanded: boolean;
+}
+
+/** The mark of a document, or null if it has none that is one. */
+export function markOf(more: More | undefined): Mark | null {
+  const { lineage, counter, nonce } = (more?.[MARK] ?? {}) as Partial<Mark>;
+  const isCounter =
+    Number.isSafeInteger(counter) && Number(counter) > 0 && Number(counter) < MARK_COUNTER_MAX;
+  return isText(lineage) && isText(nonce) && isCounter ? { lineage, counter: Number(counter), nonce } : null;
+}
+
+/** What `remote` is to the document that is known, if one is, and to those that were put since. */
+export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remote: Remote): Kinship {
+  const mark = markOf(remote.more);
+  const known = markOf(base?.more);
+  const unknown: Kinship = {
+    trust: 'none',
+    base: base?.document ?? [],
+    given: base?.given ?? base?.document ?? [],
+    // A document with a mark tells by its nonce what has arrived.
+    attempted: mark === null ? attempts.map(({ document }) => document) : [],
+    estranged: null,
+    isAltered: false,
+    lineage: mark?.lineage ?? null,
+    isLanded: attempts.length === 0,
+  };
+  const kin: Kinship = { ...unknown, trust: 'full' };
+  if (mark === null) {
+    if (base === null) return unknown;
+    if (base.etag === remote.etag) return sameAs(base, kin, remote);
+    if (base.bare) return { ...kin, trust: 'edits' };
+    // Before the first PUT of this version no document had a mark; another cloud's never descends from ours.
+    if (known === null && base.etag !== null) return kin;
+    return { ...unknown, estranged: 'bare' };
+  }
+  const arrived = attempts.find((attempt) => attempt.mark?.nonce === mark.nonce);
+  if (arrived) {
+    return { ...kin, base: arrived.document, given: arrived.document, isLanded: true };
+  }
+  if (base === null) return unknown;
+  if (known?.lineage !== mark.lineage) return { ...unknown, estranged: 'other' };
+  if (known.nonce === mark.nonce) return sameAs(base, kin, remote);
+  if (known.counter < mark.counter) return kin;
+  return { ...unknown, estranged: 'older', lineage: null };
+}
+
+/** With the ETag of the one that is known nobody has edited it: what differs the cloud itself has made of it. */
+function sameAs({ etag, given, document }: Base, kin: Kinship, remote: Remote): Kinship {
+  if (etag !== remote.etag || sameDocument(document, remote.document)) return kin;
+  return { ...kin, base: remote.document, given: given ?? document, isAltered: true };
+}
+
+/** The highest counter that is known of a lineage; 0 if none is. */
+export function counterOf(lineage: string, marks: readonly (Mark | null)[]): number {
+  return Math.max(0, ...marks.map((mark) => (mark?.lineage === lineage ? mark.counter : 0)));
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= MARK_TEXT_CHARS_MAX;
+}

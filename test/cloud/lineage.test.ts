@@ -1,0 +1,339 @@
+/**
+ * Documents of which a device cannot take what is missing for deleted: wiped and made anew, restored from a backup,
+ * another device's, or of a cloud that changes what it is given. And PUTs that arrived though nobody said so.
+ */
+import t from 'tap';
+import { emptyBook } from '../../src/destinations/book.js';
+import type { Entry, Fields } from '../../src/destinations/destination.js';
+import { SYNC_ABSENT_MS } from '../../src/limits.js';
+import { CloudDocument } from '../support/cloud-document.js';
+import { startSync } from '../support/sync.js';
+
+const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
+const JANE: Fields = { type: 1, destination: 'jane@example.com', lang: 'nl', name: 'Jane' };
+const EWA: Fields = { type: 1, destination: 'ewa@example.com', lang: 'pl', name: 'Ewa' };
+const BOSS = {
+  type: 1,
+  destination: 'boss@example.com',
+  lang: 'de',
+  name: 'Boss',
+  uid: '11111111-0000-4000-8000-00000000000b',
+};
+
+/** A device with John and Jane, in step with its cloud. */
+async function inStep() {
+  const bench = startSync();
+  await bench.book.add(JOHN);
+  await bench.book.add(JANE);
+  await bench.syncNow();
+  t.equal(bench.sync.view().synced, true);
+  return bench;
+}
+
+const namesIn = (cloud: CloudDocument) => cloud.entries?.map((entry) => (entry as Fields).name).sort();
+const namesOf = ({ book }: { book: { list(): Fields[] } }) =>
+  book
+    .list()
+    .map(({ name }) => name)
+    .sort();
+
+t.test('a document that was wiped and is edited before the device asks', async (t) => {
+  const bench = await inStep();
+  const { cloud, sync, lines } = bench;
+  cloud.forget();
+  cloud.edit(() => [BOSS]);
+  await bench.syncNow();
+  t.same(namesOf(bench), ['Boss', 'Jane', 'John'], 'nobody is dropped');
+  t.same(namesIn(cloud), ['Boss', 'Jane', 'John']);
+  t.equal(lines.filter((line) => line.startsWith('destinations joined')).length, 1, 'a warning, once');
+  t.match(sync.view(), { synced: true, reason: /joined/ });
+  cloud.edit((entries) => entries.filter((entry) => (entry as Fields).name !== 'John'));
+  await bench.syncNow();
+  t.same(namesOf(bench), ['Boss', 'Jane'], 'from then on deletions count again');
+  await bench.book.remove(bench.book.list()[0]?.id ?? 0);
+  await bench.syncNow();
+  t.same([namesIn(cloud), sync.view().reason], [['Boss'], null], 'an edit here ends the warning');
+});
+
+t.test('a backup that is restored', async (t) => {
+  const bench = await inStep();
+  const { cloud, book, lines } = bench;
+  const restore = cloud.backUp();
+  await book.add(EWA);
+  await book.replace(1, { ...JOHN, name: 'Johnny' });
+  await bench.syncNow();
+  restore();
+  cloud.edit((entries) => [...entries, BOSS]);
+  await bench.syncNow();
+  t.same(namesOf(bench), ['Boss', 'Ewa', 'Jane', 'Johnny']);
+  t.same(namesIn(cloud), ['Boss', 'Ewa', 'Jane', 'Johnny']);
+  t.equal(lines.filter((line) => line.startsWith('destinations joined')).length, 1);
+});
+
+t.test('a backup from before an edit that was made in the cloud', async (t) => {
+  const bench = await inStep();
+  const { cloud } = bench;
+  const restore = cloud.backUp();
+  cloud.edit((entries) => [...entries, BOSS]);
+  await bench.syncNow();
+  restore();
+  await bench.syncNow();
+  t.same(namesOf(bench), ['Boss', 'Jane', 'John'], 'who was added there and seen here is kept');
+  t.same(namesIn(cloud), ['Boss', 'Jane', 'John']);
+});
+
+t.test('a deletion on the device is not undone by a restored backup', async (t) => {
+  const bench = await inStep();
+  const { cloud, book } = bench;
+  const restore = cloud.backUp();
+  await book.add(EWA);
+  await bench.syncNow();
+  await book.remove(2);
+  restore();
+  await bench.syncNow();
+  t.same(
+    [namesOf(bench), namesIn(cloud)],
+    [
+      ['Ewa', 'John'],
+      ['Ewa', 'John'],
+    ],
+  );
+});
+
+for (const kill of [false, true]) {
+  t.test(`a PUT whose answer was lost${kill ? ', then a kill' : ''}`, async (t) => {
+    const arrived = async (edit: (entries: readonly unknown[]) => unknown[]) => {
+      const bench = await inStep();
+      const { cloud } = bench;
+      await bench.book.add(EWA);
+      cloud.onCall = (call) => (call === 'put' ? 'lost answer' : 'ok');
+      await bench.syncNow();
+      cloud.onCall = () => 'ok';
+      cloud.edit(edit);
+      const next = kill ? startSync({ cloud, state: bench.state }) : bench;
+      await next.syncNow();
+      t.equal(next.sync.view().synced, true);
+      t.notMatch(next.lines.join('\n'), /joined/);
+      return next;
+    };
+    const isEwa = (entry: unknown) => (entry as Entry).destination === EWA.destination;
+    const corrected = await arrived((entries) =>
+      entries.map((it) => (isEwa(it) ? { ...(it as Entry), name: 'Ewa K.' } : it)),
+    );
+    t.same(
+      [namesOf(corrected), namesIn(corrected.cloud)],
+      [
+        ['Ewa K.', 'Jane', 'John'],
+        ['Ewa K.', 'Jane', 'John'],
+      ],
+      'a correction counts',
+    );
+    const deleted = await arrived((entries) => entries.filter((it) => !isEwa(it)));
+    t.same(
+      [namesOf(deleted), namesIn(deleted.cloud)],
+      [
+        ['Jane', 'John'],
+        ['Jane', 'John'],
+      ],
+      'a deletion counts',
+    );
+  });
+}
+
+t.test('one 404, though the document is there', async (t) => {
+  const bench = await inStep();
+  const { cloud, sync, clock } = bench;
+  cloud.edit((entries) => entries.filter((entry) => (entry as Fields).name !== 'John'));
+  cloud.onCall = (call) => (call === 'get' ? 'stray' : 'ok');
+  await bench.syncNow();
+  t.match(sync.view(), { synced: false, reason: /has no address book/ });
+  t.same(namesOf(bench), ['Jane', 'John']);
+  cloud.onCall = () => 'ok';
+  await clock.advance(60_000);
+  t.same(
+    [namesOf(bench), namesIn(cloud), sync.view().synced],
+    [['Jane'], ['Jane'], true],
+    'the deletion still counts',
+  );
+});
+
+t.test('a 404 that stays', async (t) => {
+  const bench = await inStep();
+  const { cloud, sync, clock, lines } = bench;
+  cloud.forget();
+  await bench.syncNow();
+  await clock.advance(SYNC_ABSENT_MS - 300_000);
+  bench.isOnline = false;
+  await clock.advance(20 * 60_000);
+  bench.isOnline = true;
+  sync.request();
+  await clock.advance(0);
+  t.equal(cloud.entries, null, 'the time without a link does not count');
+  await clock.advance(2 * SYNC_ABSENT_MS);
+  t.same(namesIn(cloud), ['Jane', 'John'], 'it gets back what it has lost');
+  t.equal(lines.filter((line) => line.startsWith('destinations forgotten')).length, 1);
+  t.match(sync.view(), { synced: true, reason: null });
+});
+
+t.test('another spelling of the URL', async (t) => {
+  const bench = await inStep();
+  const { cloud, state } = bench;
+  cloud.edit((entries) =>
+    entries
+      .filter((entry) => (entry as Fields).name !== 'John')
+      .map((entry) => ({ ...(entry as Entry), name: 'Jane K.' })),
+  );
+  const next = startSync({ cloud, state, name: 'https://CLOUD.example/a' });
+  await next.syncNow();
+  t.same([namesOf(next), namesIn(cloud)], [['Jane K.'], ['Jane K.']]);
+  t.notMatch(next.lines.join('\n'), /joined/);
+});
+
+t.test('another cloud', async (t) => {
+  const bench = await inStep();
+  const empty = new CloudDocument('w');
+  const moved = startSync({ cloud: empty, state: bench.state, name: 'https://other.example/a' });
+  await moved.syncNow();
+  t.same(namesIn(empty), ['Jane', 'John'], 'one without a document is given it at once');
+  const back = startSync({ cloud: bench.cloud, state: bench.state });
+  bench.cloud.edit(() => [BOSS]);
+  await back.book.add(EWA);
+  await back.syncNow();
+  t.same(namesIn(bench.cloud), ['Boss', 'Ewa', 'Jane', 'John'], 'one with a document is joined');
+  t.match(back.lines.join('\n'), /destinations joined/);
+});
+
+t.test('a store of the version before, and its cloud', async (t) => {
+  const state = emptyBook();
+  const uid = (n: number) => `00000000-0000-4000-8000-00000000000${n}`;
+  const [john, jane] = [
+    { ...JOHN, uid: uid(1) },
+    { ...JANE, uid: uid(2) },
+  ];
+  state.entries.set(1, john).set(2, jane);
+  Object.assign(state, {
+    nextId: 3,
+    cloud: 'https://cloud.example/a',
+    base: { etag: '"v1"', document: [john, jane] },
+  });
+  const cloud = new CloudDocument();
+  cloud.edit(() => [john, jane]);
+  const bench = startSync({ cloud, state });
+  cloud.edit(() => [john]);
+  await bench.syncNow();
+  t.same([namesOf(bench), namesIn(cloud)], [['John'], ['John']], 'a deletion is not lost');
+  t.notMatch(bench.lines.join('\n'), /joined/);
+  t.match(cloud.more, { fieldpost: { counter: 1 } }, 'from now on the document has a mark');
+});
+
+t.test('a cloud that drops members it does not know', async (t) => {
+  const cloud = new CloudDocument();
+  cloud.keep = (entries) => [entries, {}];
+  const bench = startSync({ cloud });
+  const { book, sync, lines, calls } = bench;
+  await book.add(JOHN);
+  await book.add(JANE);
+  await bench.syncNow();
+  t.match(sync.view(), { synced: true, reason: /drops .*fieldpost/ });
+  t.match(lines.join('\n'), /destinations altered .*fieldpost/);
+  calls();
+  await bench.syncNow();
+  t.equal(calls(), 'get', 'it is not put again and again');
+  cloud.edit(() => [BOSS]);
+  await bench.syncNow();
+  t.same(
+    [namesOf(bench), namesIn(cloud)],
+    [
+      ['Boss', 'Jane', 'John'],
+      ['Boss', 'Jane', 'John'],
+    ],
+    'nobody is lost',
+  );
+  await book.remove(2);
+  await bench.syncNow();
+  t.same(
+    [namesOf(bench), namesIn(cloud)],
+    [
+      ['Boss', 'John'],
+      ['Boss', 'John'],
+    ],
+    'what is deleted here is deleted',
+  );
+  cloud.edit((entries) => entries.map((entry) => ({ ...(entry as Entry), lang: 'fr' })));
+  await bench.syncNow();
+  t.same(
+    book.list().map(({ lang }) => lang),
+    ['fr', 'fr'],
+    'edits there count',
+  );
+  t.equal(lines.filter((line) => line.startsWith('destinations altered')).length, 1, 'told once');
+  const again = startSync({ cloud, state: bench.state });
+  await again.syncNow();
+  t.match(again.sync.view(), { synced: true, reason: /drops .*fieldpost/ }, 'a new start finds it too');
+});
+
+t.test('a cloud that changes what it is given', async (t) => {
+  const cloud = new CloudDocument();
+  cloud.keep = (entries, more) => [
+    entries.map((entry) => ({
+      ...(entry as Entry),
+      destination: (entry as Entry).destination.toLowerCase(),
+      touched: 1,
+    })),
+    more,
+  ];
+  const bench = startSync({ cloud });
+  const { book, sync, calls, lines } = bench;
+  await book.add({ ...JOHN, destination: 'John@example.com' });
+  await book.add(JANE);
+  await bench.syncNow();
+  t.match(sync.view(), { synced: false, reason: /changes what it is given: destination 1 \(destination\)$/ });
+  t.match(lines.join('\n'), /destinations altered/);
+  t.equal(book.get(1)?.destination, 'John@example.com', 'what was acknowledged here stays');
+  calls();
+  await bench.syncNow();
+  t.equal(calls(), 'get', 'it is not put again and again');
+  cloud.edit((entries) => entries.map((entry) => ({ ...(entry as Entry), name: 'Theirs' })));
+  await bench.syncNow();
+  t.same(
+    book.list().map(({ name }) => name),
+    ['Theirs', 'Theirs'],
+    'an edit there counts all the same',
+  );
+  cloud.keep = (entries, more) => [entries, more];
+  await book.replace(2, { ...JANE, lang: 'it' });
+  await bench.syncNow();
+  t.match(sync.view(), { synced: true, reason: null }, 'a cloud that was mended');
+});
+
+t.test('a cloud that drops entries', async (t) => {
+  const cloud = new CloudDocument();
+  cloud.keep = (entries, more) => [entries.slice(0, 1), more];
+  const bench = startSync({ cloud });
+  await bench.book.add(JOHN);
+  await bench.book.add(JANE);
+  await bench.syncNow();
+  t.same(namesOf(bench), ['Jane', 'John'], 'a cloud that cannot keep somebody does not delete anybody');
+  t.match(bench.sync.view(), { synced: false, reason: /destination 2 \(gone\)/ });
+  await bench.book.remove(2);
+  await bench.syncNow();
+  t.match(bench.sync.view(), { synced: true, reason: null });
+});
+
+t.test('an ETag that flaps', async (t) => {
+  const bench = await inStep();
+  const { cloud, sync, calls, book } = bench;
+  const { records } = bench;
+  calls();
+  for (let beat = 0; beat < 20; beat++) {
+    cloud.flap();
+    sync.seen(cloud.etag);
+    await bench.clock.advance(0);
+  }
+  t.equal(bench.records, records, 'nothing is written for a document that says the same');
+  t.equal(calls(), Array(20).fill('get').join(' '));
+  await book.add(EWA);
+  await bench.syncNow();
+  t.same(namesIn(cloud), ['Ewa', 'Jane', 'John'], 'and the next PUT names the ETag of now');
+  t.equal(calls(), 'get put get');
+});
