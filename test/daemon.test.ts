@@ -331,7 +331,7 @@ t.test('the address book, alone and then with a cloud', async (t) => {
   await until(() => synced() === 2);
   t.match(cloud.document.entries, [{ uid, lang: 'pl', room: 'B2' }, john]);
   t.match((await call(daemon, 'state')).destinations, { count: 2, hidden: 0, synced: true, reason: null });
-  cloud.document = { etag: '"edited"', entries: [{ uid, ...jane, name: 'Janet' }] };
+  cloud.document = { ...cloud.document, etag: '"edited"', entries: [{ uid, ...jane, name: 'Janet' }] };
   await call(daemon, 'queue/flush', 'POST');
   await until(() => synced() === 3);
   t.match(await call(daemon, PATH), [{ id: 2, name: 'Janet' }], 'a person need not wait for a heartbeat');

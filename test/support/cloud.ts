@@ -39,7 +39,7 @@ export interface FakeCloud extends AsyncDisposable {
   readonly url: string;
   readonly calls: CloudCall[];
   /** What the contract-abiding answers tell and keep. */
-  document: { etag: string; entries: readonly unknown[] } | null;
+  document: { etag: string; entries: readonly unknown[]; more?: object } | null;
   heartbeat: object;
   /** Asked first; undefined: the contract's answer. */
   answer: (call: CloudCall) => CloudAnswer | Rudeness | undefined | Promise<CloudAnswer | undefined>;
@@ -104,11 +104,16 @@ export async function fakeCloud(tls?: TlsOptions, host = '127.0.0.1'): Promise<F
       case 'GET destinations':
         if (document === null) return problem(404, 'there is no document yet');
         if (call.headers['if-none-match'] === document.etag) return { status: 304 };
-        return { status: 200, headers: { ETag: document.etag }, body: { destinations: document.entries } };
+        return {
+          status: 200,
+          headers: { ETag: document.etag },
+          body: { ...document.more, destinations: document.entries },
+        };
       case 'PUT destinations': {
         const isFirst = call.headers['if-none-match'] === '*' && document === null;
         if (!isFirst && call.headers['if-match'] !== document?.etag) return problem(412, 'it was changed');
-        cloud.document = { etag: `"v${++edits}"`, entries: call.body.destinations };
+        const { destinations: entries, ...more } = call.body;
+        cloud.document = { etag: `"v${++edits}"`, entries, more };
         return { status: 204, headers: { ETag: cloud.document.etag } };
       }
       case 'POST messages':
