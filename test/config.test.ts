@@ -301,7 +301,12 @@ t.test('listeners', async (t) => {
 });
 
 t.test('where a secret comes from', async (t) => {
-  const files = { '/c/relay-password': 'from credential\n', '/f': 'from file\n\n', '/crlf': 'x\r\n' };
+  const files = {
+    '/c/relay-password': 'from credential\n',
+    '/c/cloud-key': '(not given)',
+    '/f': 'from file\n\n',
+    '/crlf': 'x\r\n',
+  };
   const base = { FIELDPOST_RELAY: 'smtp://u@h' };
   const withFile = parse(
     { ...base, FIELDPOST_RELAY_PASSWORD_FILE: '/crlf', CREDENTIALS_DIRECTORY: '/c' },
@@ -316,6 +321,19 @@ t.test('where a secret comes from', async (t) => {
   const withCredential = parse({ ...base, CREDENTIALS_DIRECTORY: '/c' }, files);
   t.equal(withCredential.config?.relayPassword, 'from credential');
   t.equal(withCredential.config?.apiToken, null, 'a credential that was not given is no problem');
+  t.match(
+    parse(
+      { ...base, FIELDPOST_CLOUD: 'https://x', FIELDPOST_DEVICE_ID: 'x', CREDENTIALS_DIRECTORY: '/c' },
+      files,
+    ).problems,
+    [/^FIELDPOST_CLOUD_KEY_FILE: FIELDPOST_CLOUD needs it/],
+    "nor is the unit's word for one",
+  );
+  t.match(
+    parse({ ...base, CREDENTIALS_DIRECTORY: '/c' }, { ...files, '/c/api-token': '' }).problems,
+    [/it is empty/],
+    'an empty one is',
+  );
   const direct = parse({ ...base, FIELDPOST_RELAY_PASSWORD: 'direct' });
   t.equal(direct.config?.relayPassword, 'direct');
   t.match(direct.warnings, [

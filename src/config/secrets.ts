@@ -15,6 +15,9 @@ type SecretKey =
   | 'FIELDPOST_SEND_TOKEN'
   | 'FIELDPOST_CLOUD_KEY';
 
+/** What fieldpost.service gives in place of a credential that is not there. No token or key has a blank in it. */
+const NOT_GIVEN = '(not given)';
+
 /**
  * The secret from the file that `<key>_FILE` names, else from `key` itself (with a warning), else from the
  * systemd credential of that name; null where there is none. One line break at a file's end does not count.
@@ -43,6 +46,7 @@ export function readSecret(
   const from = path ?? `${directory}/${credential}`;
   try {
     const secret = read(from).replace(/\r?\n$/, '');
+    if (path === null && secret === NOT_GIVEN) return null;
     if (secret === '') throw new FieldpostError('bad-config', 'it is empty');
     return SETTINGS[key].parse(secret);
   } catch (error) {

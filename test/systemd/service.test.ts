@@ -96,6 +96,7 @@ async function install(t: Test, it: Container): Promise<void> {
     'ActiveState=active NRestarts=0 StatusText=0 queued, no relay, cloud disabled SubState=running UnitFileState=enabled',
     'it runs, and tells how it does',
   );
+  t.notMatch(await it.must('journalctl -b -q --no-pager -o cat'), /credential/i, 'nothing is missed');
   t.match(
     await show(it, 'WatchdogUSec', 'Restart', 'RestartUSec'),
     'Restart=always RestartUSec=5s WatchdogUSec=1min',
