@@ -1,9 +1,13 @@
 /**
  * The directory in which `fieldpost dev` keeps caught mails: `000001.eml`, `000002.eml`, …, each exactly as it
- * came over the wire. A mail appears whole or not at all. Nothing is synced: these are for looking at.
+ * came over the wire. A mail appears whole or not at all. The oldest make room for new ones. Nothing is synced: these
+ * are for looking at.
  */
 import { join } from 'node:path';
+import { MIB } from '../limits.js';
 import type { Disk } from '../system/disk.js';
+
+const KEPT_MAX = { count: 1000, bytes: 256 * MIB };
 
 /** A directory of caught mails. */
 export interface Mailbox {
@@ -11,28 +15,67 @@ export interface Mailbox {
   keep(raw: Buffer): Promise<string>;
 }
 
-/** Opens the directory, which is made where it is missing; numbers go on after the highest there is. */
-export async function openMailbox(disk: Disk, directory: string): Promise<Mailbox> {
+/**
+ * Opens the directory, which is made where it is missing; numbers go on after the highest there is. It keeps the newest
+ * mails, as many as `max` allows, and always the last.
+ */
+export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX): Promise<Mailbox> {
+  const pathOf = (number: number, ending: string) =>
+    join(directory, `${String(number).padStart(6, '0')}.${ending}`);
+  /** Sizes by number, the oldest first. */
+  const kept = new Map<number, number>();
+  let keptBytes = 0;
+  const add = (number: number, bytes: number) => {
+    kept.set(number, bytes);
+    keptBytes += bytes;
+  };
+  const makeRoom = async () => {
+    for (const [number, bytes] of kept) {
+      if (kept.size <= 1 || (kept.size <= max.count && keptBytes <= max.bytes)) break;
+      kept.delete(number);
+      keptBytes -= bytes;
+      await disk.remove(pathOf(number, 'eml'));
+    }
+  };
+
   await disk.makeDirectory(directory);
+  const found: number[] = [];
   let last = 0;
   for (const name of await disk.list(directory)) {
-    last = Math.max(last, Number(/^(\d+)\.(?:eml|part)$/.exec(name)?.[1] ?? 0));
+    const [, digits, ending] = /^(\d{6,})\.(eml|part)$/.exec(name) ?? [];
+    if (digits === undefined) continue;
+    last = Math.max(last, Number(digits));
+    if (ending === 'eml') found.push(Number(digits));
+    else await disk.remove(join(directory, name));
   }
+  for (const number of found.sort((a, b) => a - b)) add(number, await sizeOf(disk, pathOf(number, 'eml')));
+  await makeRoom();
+
   return {
     async keep(raw) {
-      const number = String(++last).padStart(6, '0');
-      const path = join(directory, `${number}.eml`);
-      const part = join(directory, `${number}.part`);
+      const number = ++last;
+      const part = pathOf(number, 'part');
       try {
         await write(disk, part, raw);
       } catch (error) {
         await disk.remove(part);
         throw error;
       }
-      await disk.rename(part, path);
-      return path;
+      await disk.rename(part, pathOf(number, 'eml'));
+      add(number, raw.length);
+      await makeRoom();
+      return pathOf(number, 'eml');
     },
   };
+}
+
+async function sizeOf(disk: Disk, path: string): Promise<number> {
+  const file = await disk.open(path, 'read');
+  try {
+    return await file.size();
+  } finally {
+    await file.close();
+  }
 }
 
 async function write(disk: Disk, path: string, raw: Buffer): Promise<void> {

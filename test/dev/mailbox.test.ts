@@ -33,6 +33,20 @@ t.test('what a stop in the middle left is in nobody’s way', async (t) => {
   });
   const mailbox = await openMailbox(systemDisk(), directory);
   t.equal(await mailbox.keep(Buffer.from('x')), join(directory, '000008.eml'));
+  t.same(readdirSync(directory).sort(), ['000003.eml', '000008.eml', '000009.txt', 'notes.eml']);
+});
+
+t.test('the oldest mails make room, also at the start', async (t) => {
+  const directory = t.testdir({ '000001.eml': 'a', '000002.eml': 'bb', '000003.eml': 'ccc', 'mine.txt': '' });
+  const names = () => readdirSync(directory).sort();
+  const mailbox = await openMailbox(systemDisk(), directory, { count: 3, bytes: 5 });
+  t.same(names(), ['000002.eml', '000003.eml', 'mine.txt'], 'as many octets as are allowed');
+  await mailbox.keep(Buffer.from(''));
+  await mailbox.keep(Buffer.from(''));
+  t.same(names(), ['000003.eml', '000004.eml', '000005.eml', 'mine.txt'], 'as many mails');
+  await mailbox.keep(Buffer.from('more than that'));
+  t.same(names(), ['000006.eml', 'mine.txt'], 'the last one stays, however large');
+  t.equal(readFileSync(join(directory, '000006.eml'), 'latin1'), 'more than that');
 });
 
 t.test('a full disk leaves nothing of a mail', async (t) => {
