@@ -1,6 +1,6 @@
 /** The compiler changes nothing: what the source checks the built program checks as well. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { isBuilt, startDaemon } from '../support/daemon.js';
@@ -51,6 +51,21 @@ t.test('the compiler keeps every call, whoever uses its result', async (t) => {
     CHECKS.filter((_, at) => !kept[at]),
     [],
   );
+});
+
+t.test('an install without compiler and program says that there is no program', async (t) => {
+  const directory = t.testdir({ scripts: {} });
+  cpSync('scripts/prepare', join(directory, 'scripts/prepare'));
+  cpSync('package.json', join(directory, 'package.json'));
+  // As npm does at the end of an install.
+  const prepare = () =>
+    spawnSync('npm', ['run', '--silent', 'prepare'], { cwd: directory, encoding: 'utf8' });
+  t.match(prepare(), { status: 1, stderr: /There is no program[\s\S]*npm ci && npm run build/ });
+  mkdirSync(join(directory, 'node_modules/rolldown'), { recursive: true });
+  t.equal(prepare().status, 0, 'with a compiler it can be built');
+  rmSync(join(directory, 'node_modules'), { recursive: true });
+  cpSync('package.json', join(directory, 'build/dist/main.cjs'));
+  t.equal(prepare().status, 0, 'there is one');
 });
 
 const options = { skip: isBuilt ? false : 'the program is not built' };
