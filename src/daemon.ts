@@ -72,6 +72,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     historyMax: config.history,
     keepFailedMs: config.keepFailedMs,
     budget: live,
+    sender: () => live.from,
   });
   const mails = new Mails(live, store, system);
   let delivery = createDelivery(live, system, store, mails);
@@ -228,7 +229,7 @@ export function createDelivery(
       mails.heard(relay, opened.sizeLimit);
       return opened;
     },
-    render: (message, content) => mails.parcel(message, content),
+    render: (...mail) => mails.parcel(...mail),
   });
 }
 

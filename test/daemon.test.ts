@@ -238,6 +238,30 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   t.match(goodbye?.body, { state: 'stopping', queue: { queued: 1 } });
 });
 
+t.test('a reload changes neither sender nor Message-ID of a mail that was accepted before', async (t) => {
+  const { system } = world();
+  await using relay = await fakeRelay();
+  const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY: 'smtp://127.0.0.1:1?tls=never' };
+  const daemon = await createDaemon(configOf({ ...env, FIELDPOST_FROM: 'before@one.example' }), system);
+  const address = nameOf(daemon.addresses[0] as never);
+  await post(address, 'mine');
+  const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;
+  await daemon.reload(configOf({ ...env, FIELDPOST_RELAY, FIELDPOST_FROM: 'after@two.example' }));
+  await post(address, 'other');
+  await relay.arrived(2);
+  for (const [subject, sender] of [
+    ['mine', 'before@one.example'],
+    ['other', 'after@two.example'],
+  ] as const) {
+    const mail = relay.mails.find(({ content }) => content.includes(`Subject: ${subject}`));
+    t.equal(mail?.from, sender);
+    t.ok(mail?.content.includes(`From: <${sender}>\r\n`));
+    const [, domain] = sender.split('@');
+    t.match(String(mail?.content), new RegExp(`^Message-ID: <\\S+@${domain}>\r$`, 'm'));
+  }
+  await daemon.stop();
+});
+
 t.test('a reload follows another relay; what waits for a restart is named', async (t) => {
   let arrive: (subject: string) => void = () => undefined;
   const arrival = new Promise<string>((resolve) => {

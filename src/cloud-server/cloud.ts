@@ -55,6 +55,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     historyMax: config.history,
     keepFailedMs: config.keepFailedMs,
     budget: config,
+    sender: () => config.from,
     keys: { ageMs: CLOUD_KEYS_AGE_MS, max: KEYS_HELD_MAX },
     // A notification is for a person's eyes: after a power cut it must not go out again.
     outcomes: 'synced',

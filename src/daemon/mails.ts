@@ -4,7 +4,7 @@
  */
 import type { Config, RelayConfig } from '../config.js';
 import type { Parcel } from '../delivery/courier.js';
-import { domainOf, needsSmtpUtf8 } from '../message/address.js';
+import { type Address, domainOf, needsSmtpUtf8 } from '../message/address.js';
 import type { Attachment, Email, EmailContent, EmailDraft } from '../message/message.js';
 import { wallMsOf } from '../message/stamp.js';
 import { render } from '../mime/letter.js';
@@ -36,19 +36,20 @@ export class Mails {
     this.#streamed = streamed;
   }
 
-  /** The message, ready to be sent. */
-  parcel(message: Email, content: EmailContent): Parcel {
+  /** The message, ready to be sent by `from`. Its Message-ID is that of its acceptance, whoever sends it. */
+  parcel(message: Email, content: EmailContent, from: Address): Parcel {
     const isWrong = this.#clock.trust() === 'wrong';
     const dateMs = isWrong ? null : wallMsOf(message.accepted, this.#clock, this.#store.boots);
     const open = (attachment: Attachment) => this.#open(attachment);
-    const { size, bytes } = this.#render({ ...message, content }, message.id, dateMs, open);
-    const smtpUtf8 = needsSmtpUtf8(this.#config.from) || needsSmtpUtf8(message.destination);
+    const { size, bytes } = this.#render({ ...message, content }, message, { from, dateMs, open });
+    const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(message.destination);
     return { size, smtpUtf8, content: bytes };
   }
 
   /** Octets of the mail that the draft will be. */
   bytesOf(draft: EmailDraft): number {
-    return this.#render(draft, SOME_ID, this.#clock.wallMs(), unread).size;
+    const { from } = this.#config;
+    return this.#render(draft, { id: SOME_ID }, { from, dateMs: this.#clock.wallMs(), open: unread }).size;
   }
 
   /** A relay has said how large a mail it takes (RFC 1870). */
@@ -72,20 +73,25 @@ export class Mails {
 
   #render(
     { destination, content, attachments }: Pick<EmailDraft, 'destination' | 'content' | 'attachments'>,
-    id: string,
-    dateMs: number | null,
-    open: (attachment: Attachment) => AsyncIterable<Buffer>,
+    { id, from: stamped }: Pick<Email, 'id' | 'from'>,
+    { from, dateMs, open }: Sending,
   ) {
-    const { from } = this.#config;
     return render({
       from,
       to: destination,
       content,
-      messageId: `${id}.${this.#store.storeId}@${domainOf(from)}`,
+      messageId: `${id}.${this.#store.storeId}@${domainOf(stamped ?? from)}`,
       dateMs,
       attachments: attachments.map((attachment) => ({ ...attachment, open: () => open(attachment) })),
     });
   }
+}
+
+/** How one mail is sent. */
+interface Sending {
+  readonly from: Address;
+  readonly dateMs: number | null;
+  readonly open: (attachment: Attachment) => AsyncIterable<Buffer>;
 }
 
 /** For a mail of which only the size is asked. */

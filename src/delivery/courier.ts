@@ -3,6 +3,7 @@
  * needs more than a single ending to be judged is remembered: lost connections here, and how long relays were
  * reachable in the store.
  */
+import type { Address } from '../message/address.js';
 import type { Email, EmailContent, Message, Verdict } from '../message/message.js';
 import { isExpired } from './age.js';
 import { deferral, unreadable } from './charge.js';
@@ -32,7 +33,7 @@ export interface Load {
 }
 
 /** Throws storage-damaged, as does the content when read, if something is not what was accepted. */
-export type Render = (email: Email, content: EmailContent) => Parcel;
+export type Render = (email: Email, content: EmailContent, from: Address) => Parcel;
 
 /**
  * `unoffered`: nothing has happened, it is still the next. `behind`: nothing is charged, the others go first;
@@ -54,6 +55,9 @@ export class Courier {
   readonly #options: DeliveryOptions;
   /** Messages whose last offer ended with the connection. */
   readonly #lost = new Set<string>();
+  /** Senders of the past that a relay has refused. */
+  readonly #refused = new Set<Address>();
+  #isStopping = false;
   #isAbandoning = false;
 
   constructor(options: DeliveryOptions) {
@@ -67,20 +71,26 @@ export class Courier {
       return true;
     } catch (error) {
       if (!(error instanceof SessionError)) throw error;
-      health.failed(reasonOf(error.ending));
+      // Another delivery may have taken over by now: this one says nothing of the relay any more.
+      if (!this.#isStopping) health.failed(reasonOf(error.ending));
       return false;
     }
   }
 
   /** No relay is of any use: this time does not count. */
   missed(): void {
-    this.#options.store.reachability.missed();
+    if (!this.#isStopping) this.#options.store.reachability.missed();
   }
 
   #heard(): void {
     const { store, clock, config } = this.#options;
     // A message waiting for its turn asks more often than this.
     store.reachability.heard(clock.bootMs(), 2 * config.retryMaxMs);
+  }
+
+  /** Nothing begins any more. What is being sent may end as it does, and counts. */
+  stopping(): void {
+    this.#isStopping = true;
   }
 
   /** We are about to close the connections: what ends now ends by our own doing. */
@@ -90,14 +100,24 @@ export class Courier {
 
   /** Makes a message, which has been taken, ready to be offered; or tells its fate, if it cannot be read. */
   async load(message: Message): Promise<Load | Verdict> {
-    const { store, config, render } = this.#options;
+    const { store, render } = this.#options;
     try {
       const email = message as Email;
-      const { size, smtpUtf8, content } = render(email, (await store.content(email)) as EmailContent);
-      return { message, envelope: { from: config.from, to: email.destination, size, smtpUtf8 }, content };
+      const from = this.#senderOf(email);
+      const { size, smtpUtf8, content } = render(email, (await store.content(email)) as EmailContent, from);
+      return { message, envelope: { from, to: email.destination, size, smtpUtf8 }, content };
     } catch (error) {
       return unreadable(message, error, this.#options);
     }
+  }
+
+  /**
+   * The sender of its acceptance, the same at every try. The present one takes its place where a relay has refused
+   * that, for then somebody has mended FIELDPOST_FROM; and where a person has queued the message anew.
+   */
+  #senderOf({ from, retried }: Email): Address {
+    const present = this.#options.config.from;
+    return from === undefined || retried !== undefined || this.#refused.has(from) ? present : from;
   }
 
   /** Q3: offers a message over the line, and has the `next` announced where the relay takes that. */
@@ -110,6 +130,7 @@ export class Courier {
     const ending = await line.send(envelope, content, next?.envelope);
     if (ending === null) return UNOFFERED;
     const outcome = outcomeOf(ending, envelope.smtpUtf8);
+    if (outcome.blame === 'us') this.#refused.add(envelope.from);
     if (this.#isAbandoning && outcome.kind !== 'sent') return this.#abandoned(message, outcome);
     const blame = this.#judgeRelay(health, message, outcome, ending);
     if ('trouble' in ending && ending.trouble.kind === 'source') {

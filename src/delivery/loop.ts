@@ -120,6 +120,7 @@ export class Delivery {
    */
   async stop(): Promise<readonly Entry[]> {
     this.#mode = 'stopping';
+    this.#courier.stopping();
     this.#disarm();
     let timer: Timer | undefined;
     const patience = new Promise<void>((done) => {

@@ -101,6 +101,11 @@ export interface Message {
   readonly type: MessageType;
   /** An Address if it is an email. */
   readonly destination: string;
+  /**
+   * The sender of an email, stamped at acceptance; its Message-ID has this sender's domain. Undefined for other types
+   * and in mails that were accepted before there was this stamp.
+   */
+  readonly from?: Address | undefined;
   /** Told also when the content is gone, and the files with it. */
   readonly attachments: readonly Attachment[];
   readonly accepted: Stamp;

@@ -3,6 +3,7 @@
  * journaled-store.ts.
  */
 import { SEGMENT_BYTES } from '../limits.js';
+import type { Address } from '../message/address.js';
 import type { Draft, Message } from '../message/message.js';
 import type { Log } from '../system/log.js';
 import type { Budget, Reservation } from './budget.js';
@@ -24,6 +25,8 @@ export interface AcceptanceOptions {
   readonly log: Log;
   readonly randomBytes: RandomBytes;
   readonly keys: KeyMemory;
+  /** The sender of the emails accepted now. */
+  readonly sender?: () => Address | undefined;
 }
 
 /** One for the store. */
@@ -35,13 +38,23 @@ export class Acceptance {
   readonly #makeId: (counter: number) => string;
   #counter: number;
   readonly #keys: IdempotencyKeys;
+  readonly #sender: () => Address | undefined;
   readonly #uploads = new Set<SpoolUpload>();
 
-  constructor({ ledger, chronicle, budget, log, randomBytes, keys }: AcceptanceOptions) {
+  constructor({
+    ledger,
+    chronicle,
+    budget,
+    log,
+    randomBytes,
+    keys,
+    sender = () => undefined,
+  }: AcceptanceOptions) {
     this.#ledger = ledger;
     this.#chronicle = chronicle;
     this.#budget = budget;
     this.#log = log;
+    this.#sender = sender;
     this.#makeId = idMaker(randomBytes);
     this.#counter = ledger.state.counter;
     this.#keys = new IdempotencyKeys(ledger.state.keys, (stamp) => chronicle.ageMs(stamp), keys);
@@ -155,6 +168,7 @@ export class Acceptance {
       id,
       type,
       destination,
+      ...(type === 1 && { from: this.#sender() }),
       ...(attachments.length > 0 && { attachments }),
       ...sumOf(content),
     };

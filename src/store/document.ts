@@ -4,6 +4,7 @@
  * messages stay a small file.
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
+import type { Address } from '../message/address.js';
 import {
   type Attachment,
   type Content,
@@ -16,7 +17,7 @@ import {
   type Stamp,
   type Status,
 } from '../message/message.js';
-import { emptyState, insert, type KeyEntry, type State } from './state.js';
+import { emptyState, insert, type KeyEntry, type State, sharedSender } from './state.js';
 
 // How many messages are turned into documents, or back, together.
 const BATCH_MESSAGES = 256;
@@ -47,6 +48,7 @@ export interface MessageDocument {
   /** 1 if left out. */
   type?: MessageType;
   to: string;
+  from?: Address;
   attachments?: readonly Attachment[];
   at: Stamp;
   /** 0 if left out. */
@@ -102,11 +104,12 @@ function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument>
 }
 
 function toMessageDocument(state: State, message: Message): MessageDocument {
-  const { id, type, destination, attachments, accepted, reachMs, retried, failed } = message;
+  const { id, type, destination, from, attachments, accepted, reachMs, retried, failed } = message;
   const { attempts, lastReply, due, place } = message;
   const status = message.status === 'sending' ? restingStatus(state, id) : message.status;
   const document: MessageDocument = { id, to: destination, at: accepted };
   if (type !== 1) document.type = type;
+  if (from !== undefined) document.from = from;
   if (attachments.length > 0) document.attachments = attachments;
   if (reachMs > 0) document.reachMs = reachMs;
   if (retried) document.retried = retried;
@@ -141,7 +144,7 @@ export function fromDocument(document: StoreDocument, historyMax: number): State
       if (kept.to === to) kept.to = to;
       if (at?.boot === kept.at.boot && at.bootMs === kept.at.bootMs) kept.at = at;
       ({ to, at } = kept);
-      insert(state, fromMessageDocument(kept), kept.place ?? null);
+      insert(state, fromMessageDocument(kept, sharedSender(state, kept.from)), kept.place ?? null);
     }
   }
   for (const { key, ...entry } of document.keys) state.keys.set(key, entry);
@@ -149,11 +152,12 @@ export function fromDocument(document: StoreDocument, historyMax: number): State
   return state;
 }
 
-function fromMessageDocument(document: MessageDocument): Message {
+function fromMessageDocument(document: MessageDocument, from: Address | undefined): Message {
   const message: Message = {
     id: document.id,
     type: document.type ?? 1,
     destination: document.to,
+    from,
     attachments: document.attachments ?? NO_ATTACHMENTS,
     accepted: document.at,
     reachMs: document.reachMs ?? 0,

@@ -3,6 +3,7 @@
  * state (state.ts). They carry results, not differences, so that one that is applied twice does no harm.
  */
 import type { BookEvent } from '../destinations/book.js';
+import type { Address } from '../message/address.js';
 import type { Attachment, MessageType, Stamp } from '../message/message.js';
 
 /** A position in the journal: a segment's number and a byte offset in it. */
@@ -30,6 +31,8 @@ export interface AcceptedMessage extends ContentSum {
   readonly id: string;
   readonly type: MessageType;
   readonly destination: string;
+  /** The sender of an email. */
+  readonly from?: Address | undefined;
   /** Left out where there are none. */
   readonly attachments?: readonly Attachment[];
 }

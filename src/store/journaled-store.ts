@@ -5,6 +5,7 @@
 import type { AddressBook } from '../destinations/address-book.js';
 import { assert, FieldpostError } from '../errors.js';
 import { OUTCOME_BYTES_MAX, OUTCOME_RESERVE_BYTES, SWEEP_MS } from '../limits.js';
+import type { Address } from '../message/address.js';
 import {
   type Attachment,
   type Content,
@@ -33,6 +34,8 @@ export interface StoreOptions extends LedgerOptions {
   /** How long the content of a failed message is kept for a retry. */
   readonly keepFailedMs: number;
   readonly budget: BudgetLimits;
+  /** The sender that emails are stamped with. Left out: they get none. */
+  readonly sender?: () => Address | undefined;
   /** As local-api §1 has it if left out. */
   readonly keys?: KeyMemory;
   /** How durable an outcome is before the next message may go out; `written` if left out. */

@@ -5,6 +5,7 @@
 import { applyBook, type Book, emptyBook } from '../destinations/book.js';
 import { assert } from '../errors.js';
 import { KEYS_HELD_MAX } from '../limits.js';
+import type { Address } from '../message/address.js';
 import {
   type Boot,
   isFinal,
@@ -46,6 +47,8 @@ export interface State {
   readonly finished: Set<string>;
   readonly keys: Map<string, KeyEntry>;
   book: Book;
+  /** That of the email last seen. Not a part of the history. */
+  sender: Address | null;
   /** Bytes of content still needed, by the segment they lie in. */
   readonly liveBytes: Map<number, number>;
   /** Attachments that no message needs any more; whoever removes their files takes them from here. */
@@ -69,6 +72,7 @@ export function emptyState(historyMax: number): State {
     finished: new Set(),
     keys: new Map(),
     book: emptyBook(),
+    sender: null,
     liveBytes: new Map(),
     released: [],
     historyMax,
@@ -181,12 +185,13 @@ function accept(
     if (known.place) setPlace(state, known, place);
     return;
   }
-  const { id, type, destination, attachments = NO_ATTACHMENTS } = accepted;
+  const { id, type, destination, from, attachments = NO_ATTACHMENTS } = accepted;
   state.counter = Math.max(state.counter, counterOf(id));
   const message: Message = {
     id,
     type,
     destination,
+    from: sharedSender(state, from),
     attachments,
     accepted: at,
     reachMs,
@@ -197,6 +202,12 @@ function accept(
     place: null,
   };
   insert(state, message, place);
+}
+
+/** Nearly all emails have the same sender: they share one string. */
+export function sharedSender(state: State, from: Address | undefined): Address | undefined {
+  if (from !== undefined && from !== state.sender) state.sender = from;
+  return from && (state.sender ?? from);
 }
 
 /** Puts a message into the state where its status belongs. Also for a document that is read back. */

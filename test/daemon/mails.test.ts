@@ -34,7 +34,7 @@ t.test('the size of a mail, before and after it is accepted', async (t) => {
     ids: [id = ''],
   } = await store.accept([draft], null);
   const message = store.get(id) as Email;
-  const { size, content } = mails.parcel(message, (await store.content(message)) as EmailContent);
+  const { size, content } = mails.parcel(message, (await store.content(message)) as EmailContent, from);
   t.equal(told, size);
   let bytes = 0;
   for await (const chunk of content as AsyncIterable<Buffer>) bytes += chunk.length;

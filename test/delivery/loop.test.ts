@@ -2,6 +2,7 @@ import t from 'tap';
 import type { Ending } from '../../src/delivery/reply.js';
 import { openSession } from '../../src/delivery/smtp-session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SESSION_IDLE_MS, STOP_SENDING_MS } from '../../src/limits.js';
+import type { Address } from '../../src/message/address.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { bench, RELAY, reply, SPARE, TAKEN, trouble, until } from '../support/delivery.js';
 import { seededRandom, testSeed } from '../support/random.js';
@@ -503,6 +504,63 @@ t.test('a message is passed over while it is cancelled, and sent if that fails',
   delivery.nudge();
   await clock.advance(0);
   t.equal(status(b), 'sent');
+});
+
+t.test('a delivery that has stopped says nothing of a relay that it could not reach', async (t) => {
+  const { clock, store, relays, delivery, post, events } = bench();
+  let misses = 0;
+  store.reachability.missed = () => void misses++;
+  let fail: () => void = () => undefined;
+  relays.onOpen = () => new Promise((done) => (fail = () => done(DOWN)));
+  await post();
+  delivery.start();
+  await settled();
+  await delivery.stop();
+  fail();
+  await clock.advance(HOUR_MS);
+  t.same([events(), misses, clock.pending], [[], 0, 0]);
+});
+
+t.test('a mail has the sender of its acceptance at every try, unless a relay has refused that', async (t) => {
+  const refusal = reply('mail', '550 5.1.8 Sender address rejected: Domain not found');
+  const of = (address: string) => address as Address;
+  const { clock, store, relays, delivery, post, status } = bench({
+    settings: { from: of('new@example.com') },
+  });
+  store.sender = of('old@example.com');
+  const ids = await post(2);
+  store.sender = undefined;
+  ids.push(...(await post()));
+  delivery.start();
+  await clock.advance(0);
+  const senders = () => relays.envelopes.splice(0).map(({ from }) => from);
+  t.same(
+    senders(),
+    ['old@example.com', 'old@example.com', 'new@example.com'],
+    'one of an older store has none',
+  );
+  store.sender = of('bad@example');
+  ids.push(...(await post(2)));
+  relays.onSend = () => (relays.envelopes.at(-1)?.from === 'bad@example' ? refusal : TAKEN);
+  delivery.nudge();
+  await clock.advance(MINUTE_MS);
+  t.same(new Set(ids.map(status)), new Set(['sent']), 'a setting that was mended helps what waits');
+  t.same(new Set(senders()), new Set(['bad@example', 'new@example.com']));
+});
+
+t.test('a mail that a person has queued anew has the present sender', async (t) => {
+  const { clock, store, relays, delivery, post, status } = bench();
+  store.sender = 'old@example.com' as Address;
+  const [id = ''] = await post();
+  relays.onSend = () => reply('dot', '550 5.7.1 no');
+  delivery.start();
+  await clock.advance(0);
+  if (status(id) !== 'failed') await clock.advance(6 * DAY_MS);
+  await store.retry(id);
+  relays.onSend = () => TAKEN;
+  delivery.nudge();
+  await clock.advance(HOUR_MS);
+  t.equal(relays.envelopes.at(-1)?.from, 'device@example.com');
 });
 
 t.test('a stop lets the message under way end and begins no other', async (t) => {

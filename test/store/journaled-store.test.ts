@@ -1,11 +1,13 @@
 /** The store as the api and delivery see it, on a disk that works. */
 import t from 'tap';
 import { DAY_MS, IDEMPOTENCY_AGE_MS, OUTCOME_SYNC_COUNT, SEGMENT_BYTES, SWEEP_MS } from '../../src/limits.js';
+import type { Address } from '../../src/message/address.js';
 import type { Draft, Message } from '../../src/message/message.js';
 import { UNKNOWN_OUTCOME } from '../../src/store/replay.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo } from '../support/bookkeeper.js';
 import { FakeClock } from '../support/clock.js';
+import { post } from '../support/delivery.js';
 import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import { openOn, STATE_DIR } from '../support/store.js';
 
@@ -180,6 +182,30 @@ t.test('only what waits, and is not being cancelled, can be claimed; on hold not
   store.giveBack(b);
   await store.release();
   t.equal(store.claim(b)?.id, b);
+});
+
+t.test('the sender of an email is stamped at its acceptance', async (t) => {
+  const disk = newDisk();
+  let sender = 'first@example.com';
+  const stamping = { sender: () => sender as Address };
+  const { store } = await openOn(disk, 1, stamping);
+  const a = await acceptOne(store, 'a');
+  sender = 'second@example.com';
+  const b = await acceptOne(store, 'b');
+  const [sms = ''] = await post(store, 1, 2);
+  const senders = (found: Store) => [a, b, sms].map((id) => found.get(id)?.from);
+  const expected = ['first@example.com', 'second@example.com', undefined];
+  t.same(senders(store), expected);
+  const left = disk.afterKill();
+  const killed = await openOn(left, 2, stamping);
+  t.same(senders(killed.store), expected, 'from the journal');
+  await killed.store.close();
+  const { store: closed } = await openOn(left, 3);
+  t.same(senders(closed), expected, 'from the snapshot');
+  const old = await acceptOne(closed, 'old');
+  await closed.close();
+  const { store: again } = await openOn(left, 4, stamping);
+  t.equal(again.get(old)?.from, undefined, 'nothing is made up for a mail without the stamp');
 });
 
 t.test('cancel, retry, flush, hold', async (t) => {

@@ -5,6 +5,7 @@
 import { AddressBook } from '../../src/destinations/address-book.js';
 import { applyBook, type Book, emptyBook } from '../../src/destinations/book.js';
 import { FieldpostError } from '../../src/errors.js';
+import type { Address } from '../../src/message/address.js';
 import {
   type Attachment,
   type Boot,
@@ -39,6 +40,8 @@ export class MemoryStore implements Store {
   storageState: StorageState = { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 };
   held = false;
   hasRoom = true;
+  /** What emails are stamped with. */
+  sender: Address | undefined = undefined;
   /** Called while a message is being cancelled: a test makes the disk slow, or refuse. */
   onCancel: (id: string) => Promise<void> = async () => undefined;
   readonly #leaving = new Set<string>();
@@ -194,8 +197,10 @@ export class MemoryStore implements Store {
   async retry(id: string): Promise<void> {
     this.#mayFail();
     const message = this.#known(id);
-    if (message.status === 'failed') message.status = 'queued';
-    else if (isFinal(message.status))
+    if (message.status === 'failed') {
+      message.status = 'queued';
+      message.retried = stampOf(this.#clock);
+    } else if (isFinal(message.status))
       throw new FieldpostError('conflict', `The message is ${message.status}`);
     message.due = null;
   }
@@ -302,6 +307,7 @@ export class MemoryStore implements Store {
       id,
       type,
       destination,
+      from: type === 1 ? this.sender : undefined,
       attachments,
       accepted,
       reachMs,
