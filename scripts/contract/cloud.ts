@@ -3,11 +3,18 @@
  * points of the contract.
  */
 
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { request as requestTls } from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
+
 /** An answer. */
 export interface Answer {
   readonly status: number;
   readonly etag: string | null;
   readonly type: string;
+  /** As the header has it, or null. */
+  readonly retryAfter: string | null;
   readonly text: string;
   /** The JSON object that the body is, or null. */
   readonly json: Readonly<Record<string, unknown>> | null;
@@ -23,6 +30,10 @@ export interface Extras {
 }
 
 const PATIENCE_MS = 15_000;
+/** A cloud that wants to be left alone for longer, or more often, cannot be tried now. */
+const PAUSE_MS_MAX = 120_000;
+const PAUSES_MAX = 5;
+const ROUNDS = 20;
 // RFC 9110 §8.8.3, without W/.
 const STRONG_ETAG = /^"[\x21\x23-\x7e\x80-\xff]*"$/;
 
@@ -32,42 +43,112 @@ export class Broken extends Error {}
 /** A point that cannot be judged; the message says why. */
 export class NotChecked extends Error {}
 
+/** A device of the cloud, by its name and key. */
+export interface Credentials {
+  readonly device: string;
+  readonly key: string;
+}
+
+/** How the cloud is asked. */
+export interface Manner {
+  /** A second device of the same cloud, where there is one. */
+  readonly other?: Credentials | null;
+  /** How often what goes wrong only now and then is tried. */
+  readonly rounds?: number;
+  /** Waits where the cloud asks for it. */
+  readonly wait?: (ms: number) => Promise<unknown>;
+}
+
 /** One device at one cloud. */
 export class Cloud {
-  readonly #base: string;
+  /** How often what goes wrong only now and then is tried. */
+  readonly rounds: number;
+  readonly #url: string;
+  readonly #device: string;
   readonly #key: string;
+  readonly #manner: Manner;
 
-  constructor(url: string, device: string, key: string) {
-    this.#base = `${url.replace(/\/+$/, '')}/devices/${encodeURIComponent(device)}`;
+  constructor(url: string, { device, key }: Credentials, manner: Manner = {}) {
+    this.#url = url.replace(/\/+$/, '');
+    this.#device = device;
     this.#key = key;
+    this.#manner = manner;
+    this.rounds = manner.rounds ?? ROUNDS;
   }
 
-  /** One call below `devices/<id>/`. Throws Broken if no whole answer comes. */
-  async call(method: string, path: string, { headers, body, key = this.#key }: Extras = {}): Promise<Answer> {
+  /** The second device with its own key; throws NotChecked where there is none. */
+  get other(): Cloud {
+    const { other } = this.#manner;
+    if (!other) throw new NotChecked('it takes a second device: OTHER_DEVICE and OTHER_KEY');
+    return new Cloud(this.#url, other, this.#manner);
+  }
+
+  /** Another device with this one's key: the second one, else one that should not exist. */
+  get stranger(): Cloud {
+    const device = this.#manner.other?.device ?? `${this.#device}-stranger`;
+    return new Cloud(this.#url, { device, key: this.#key }, this.#manner);
+  }
+
+  /**
+   * One call below `devices/<id>/`, made as a device makes it. A cloud that asks for a pause (429 with Retry-After)
+   * is given it. Throws Broken if no whole answer comes, NotChecked if the pause is too long.
+   */
+  async call(method: string, path: string, extras: Extras = {}): Promise<Answer> {
+    const { wait = sleep } = this.#manner;
+    for (let pauses = 0; ; pauses++) {
+      const answer = await this.#ask(method, path, extras);
+      const asked = answer.status === 429 ? answer.retryAfter : null;
+      if (asked === null) return answer;
+      const pauseMs = Number(asked) * 1000;
+      if (!(pauseMs <= PAUSE_MS_MAX) || pauses >= PAUSES_MAX) {
+        throw new NotChecked(`the cloud wants to be left alone (429, Retry-After: ${asked})`);
+      }
+      await wait(pauseMs);
+    }
+  }
+
+  async #ask(method: string, path: string, { headers, body, key = this.#key }: Extras): Promise<Answer> {
+    const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
+    // As a device does: the name as it is, and no Accept-Encoding.
+    const url = `${this.#url}/devices/${this.#device}/${path}`;
+    const options = {
+      method,
+      signal: AbortSignal.timeout(PATIENCE_MS),
+      headers: {
+        Accept: 'application/json',
+        'User-Agent': 'fieldpost/0-conformance',
+        ...(key !== null && { Authorization: `Bearer ${key}` }),
+        ...(text !== undefined && {
+          'Content-Type': 'application/json',
+          'Content-Length': Buffer.byteLength(text),
+        }),
+        ...headers,
+      },
+    };
     try {
-      const answer = await fetch(`${this.#base}/${path}`, {
-        method,
-        redirect: 'manual',
-        signal: AbortSignal.timeout(PATIENCE_MS),
-        headers: {
-          ...(key !== null && { Authorization: `Bearer ${key}` }),
-          ...(body !== undefined && { 'Content-Type': 'application/json' }),
-          ...headers,
-        },
-        ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-      });
-      const text = await answer.text();
-      const type = answer.headers.get('content-type') ?? 'no type';
-      return { status: answer.status, etag: answer.headers.get('etag'), type, text, json: objectOf(text) };
+      const sent = url.startsWith('https:') ? requestTls(url, options) : request(url, options);
+      sent.end(text);
+      const [response] = (await once(sent, 'response')) as [IncomingMessage];
+      const chunks: Buffer[] = [];
+      for await (const chunk of response) chunks.push(chunk);
+      return answerOf(response, Buffer.concat(chunks));
     } catch (error) {
-      const { cause } = error as { cause?: Error };
-      throw new Broken(`${method} ${path} brought no answer: ${(cause ?? (error as Error)).message}`);
+      if (error instanceof Broken) throw error;
+      throw new Broken(`${method} ${path} brought no answer: ${(error as Error).message}`);
     }
   }
 
   heartbeat(more: Readonly<Record<string, unknown>> = {}, key?: string | null): Promise<Answer> {
     const queue = { queued: 0, deferred: 0, failed: 0 };
-    const body = { bootId: 'c0fefe00', sequence: 1, uptimeMs: 1000, state: 'running', queue, version: '0' };
+    const body = {
+      bootId: 'c0fefe00',
+      sequence: 1,
+      uptimeMs: 1000,
+      state: 'running',
+      intervalMs: 30_000,
+      queue,
+      version: '0',
+    };
     return this.call('PUT', 'heartbeat', { body: { ...body, ...more }, ...(key !== undefined && { key }) });
   }
 
@@ -130,6 +211,30 @@ export function expectStrong(etag: unknown): string {
   if (typeof etag === 'string' && STRONG_ETAG.test(etag)) return etag;
   if (etag === null || etag === undefined) throw new Broken('there is no ETag');
   throw new Broken(`${JSON.stringify(etag)} is not a strong ETag in quotes`);
+}
+
+/** Throws NotChecked if the answer says, with a problem, that the cloud does no such thing. */
+export function expectService({ status, json }: Answer, what: string): void {
+  const { title, detail } = json ?? {};
+  const words = [detail, title].find((said) => typeof said === 'string');
+  if ((status === 501 || status === 503) && words !== undefined) {
+    throw new NotChecked(`the cloud says that it takes ${what} (${status}: ${words})`);
+  }
+}
+
+function answerOf({ statusCode = 0, headers }: IncomingMessage, body: Buffer): Answer {
+  const encoding = headers['content-encoding'] ?? 'identity';
+  if (encoding !== 'identity')
+    throw new Broken(`the answer is compressed (${encoding}), and nobody asked for that`);
+  const text = body.toString();
+  return {
+    status: statusCode,
+    etag: headers.etag ?? null,
+    type: headers['content-type'] ?? 'no type',
+    retryAfter: headers['retry-after'] ?? null,
+    text,
+    json: objectOf(text),
+  };
 }
 
 function objectOf(text: string): Readonly<Record<string, unknown>> | null {

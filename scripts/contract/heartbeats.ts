@@ -35,6 +35,16 @@ export const HEARTBEAT_POINTS: readonly Point[] = [
     },
   },
   {
+    name: 'a heartbeat may say that the device has moved',
+    why: 'the people of a device that goes to another cloud would be told that it is offline',
+    async check(cloud) {
+      const answer = await cloud.heartbeat({ state: 'moved' });
+      await cloud.heartbeat();
+      expectStatus(answer, 200);
+      expectObject(answer);
+    },
+  },
+  {
     name: 'heartbeatMs is a number of milliseconds, serverTime a moment with its zone',
     why: 'the device takes its pace, and trust in its own clock, from them',
     async check(cloud) {
@@ -82,6 +92,18 @@ export const HEARTBEAT_POINTS: readonly Point[] = [
       }
       if ((await cloud.present()).text !== text)
         throw new Broken('a PUT with a wrong key changed the document');
+    },
+  },
+  {
+    name: 'a device’s key opens no other device',
+    why: 'whoever has one device in hand could edit who is told of all others',
+    async check(cloud) {
+      const { stranger } = cloud;
+      for (const answer of [await stranger.heartbeat(), await stranger.get()]) {
+        // A cloud need not say whether there is such a device.
+        expectStatus(answer, 401, 403, 404);
+      }
+      expectStatus(await stranger.call('POST', 'messages', { body: {} }), 401, 403, 404);
     },
   },
 ];

@@ -1,25 +1,58 @@
 /**
- * The points about messages. A few SMS go to +1 202 555 0199, a number that is kept free for fiction.
+ * The points about messages. Some SMS and a call go to +1 202 555 0199, a number that is kept free for fiction.
  */
-import { randomUUID } from 'node:crypto';
-import { Broken, type Cloud, expectObject, expectProblem, expectStatus, NotChecked } from './cloud.js';
+import { randomBytes } from 'node:crypto';
+import {
+  type Answer,
+  Broken,
+  type Cloud,
+  expectObject,
+  expectProblem,
+  expectService,
+  expectStatus,
+  NotChecked,
+} from './cloud.js';
 import type { Point } from './point.js';
 
 const SMS = { type: 2, destination: '+12025550199', message: 'Fieldpost conformance: nothing to do' };
 
+/** As devices draw them: 15 digits and capitals. */
+function newId(): string {
+  return `00000${randomBytes(5).toString('hex').toUpperCase()}`;
+}
+
 /** Hands over a message of its own; gives its id. Throws NotChecked if it is not taken. */
-async function taken(cloud: Cloud): Promise<string> {
-  const id = randomUUID();
-  const { status } = await cloud.message({ ...SMS, id }, id);
-  if (status < 200 || status > 299) throw new NotChecked(`no message is taken (${status})`);
+async function taken(cloud: Cloud, id = newId()): Promise<string> {
+  const answer = await cloud.message({ ...SMS, id }, id);
+  expectService(answer, 'no messages');
+  if (!isTaken(answer)) throw new NotChecked(`no message is taken (${answer.status})`);
   return id;
 }
 
-function expectTaken(answer: Parameters<typeof expectStatus>[0], id: string): void {
-  if (answer.status < 200 || answer.status > 299)
-    throw new Broken(`it was answered ${answer.status}, not 2xx`);
+function isTaken({ status }: Answer): boolean {
+  return status >= 200 && status <= 299;
+}
+
+/** Throws Broken unless the message was taken, NotChecked where the cloud says that it takes none such. */
+function expectTaken(answer: Answer, id: string, what = 'no messages'): void {
+  expectService(answer, what);
+  if (!isTaken(answer)) throw new Broken(`it was answered ${answer.status}, not 2xx`);
   const told = expectObject(answer).id;
   if (told !== id) throw new Broken(`the answer’s id is ${JSON.stringify(told)}, the message’s is "${id}"`);
+}
+
+/** Another text under the id and key of a message that was taken. */
+function forged(cloud: Cloud, id: string): Promise<Answer> {
+  return cloud.message({ ...SMS, message: `${SMS.message}, again`, id }, id);
+}
+
+/** A message that was taken, at a cloud that shows by a refusal that it remembers it. Throws NotChecked at others. */
+async function remembered(cloud: Cloud): Promise<string> {
+  const id = await taken(cloud);
+  if (isTaken(await forged(cloud, id))) {
+    throw new NotChecked('another text under the same key is not refused, so that its answers do not tell');
+  }
+  return id;
 }
 
 export const MESSAGE_POINTS: readonly Point[] = [
@@ -27,7 +60,7 @@ export const MESSAGE_POINTS: readonly Point[] = [
     name: 'a message that is taken is answered 2xx with its id',
     why: 'only that proves to the device that it was this cloud which took it',
     async check(cloud) {
-      const id = randomUUID();
+      const id = newId();
       expectTaken(await cloud.message({ ...SMS, id }, id), id);
     },
   },
@@ -44,18 +77,18 @@ export const MESSAGE_POINTS: readonly Point[] = [
     why: 'a cloud that does not look at the key sends twice whatever a device must offer twice',
     async check(cloud) {
       const id = await taken(cloud);
-      const other = randomUUID();
+      const other = newId();
       const answer = await cloud.message({ ...SMS, id: other }, id);
-      const isTaken = answer.status >= 200 && answer.status < 300;
-      if (isTaken && answer.json?.id === other) throw new Broken('it was taken under its own id');
+      if (isTaken(answer) && answer.json?.id === other) throw new Broken('it was taken under its own id');
     },
   },
   {
     name: 'a message that can never be sent is refused with 400, 413, 415 or 422, and a problem that says why',
     why: 'with any other answer the device offers it until it is too old, and nobody learns why',
     async check(cloud) {
-      const id = randomUUID();
+      const id = newId();
       const answer = await cloud.message({ ...SMS, id, destination: 'no number' }, id);
+      expectService(answer, 'no messages');
       expectStatus(answer, 400, 413, 415, 422);
       expectProblem(answer);
     },
@@ -65,8 +98,64 @@ export const MESSAGE_POINTS: readonly Point[] = [
     why: 'a newer device’s messages would be refused by an older cloud',
     async check(cloud) {
       await taken(cloud);
-      const id = randomUUID();
+      const id = newId();
       expectTaken(await cloud.message({ ...SMS, id, conformance: true }, id), id);
+    },
+  },
+  {
+    name: 'phone calls and push messages are taken, or it is said that they are not',
+    why: 'a refusal looks as if the one message was wrong, and the device gives it up',
+    async check(cloud) {
+      await taken(cloud);
+      const push = { title: 'Conformance', auto_open: false, app_data: { pump: [3] } };
+      const others = [
+        { ...SMS, type: 3 },
+        { ...SMS, type: 4, destination: 'CONFORMANCE', ...push },
+      ];
+      for (const message of others) {
+        const id = newId();
+        expectTaken(await cloud.message({ ...message, id }, id), id, `no messages of type ${message.type}`);
+      }
+    },
+  },
+  {
+    name: 'a message of 60,000 bytes is taken',
+    why: 'a device may send so much; a 413 is a refusal for good',
+    async check(cloud) {
+      await taken(cloud);
+      const id = newId();
+      expectTaken(await cloud.message({ ...SMS, id, conformance: 'x'.repeat(59_000) }, id), id);
+    },
+  },
+  {
+    name: 'of a message that comes twice at once only one is taken for a new one',
+    why: 'to look for the key and to keep it must be one step, or people are called twice',
+    async check(cloud) {
+      await remembered(cloud);
+      for (let round = 0; round < cloud.rounds; round++) {
+        const id = newId();
+        const both = await Promise.all([cloud.message({ ...SMS, id }, id), forged(cloud, id)]);
+        if (both.every(isTaken)) throw new Broken('both were taken, with different texts');
+      }
+    },
+  },
+  {
+    name: 'a message is remembered while others come',
+    why: 'a device that was offline for days asks again with the same key; keep keys for seven days',
+    async check(cloud) {
+      const id = await remembered(cloud);
+      for (let round = 0; round < 2 * cloud.rounds; round++) await taken(cloud);
+      if (isTaken(await forged(cloud, id)))
+        throw new Broken('its key was forgotten, and another text taken under it');
+    },
+  },
+  {
+    name: 'each device has keys of its own',
+    why: 'two devices may draw the same id, and the message of the second would be lost',
+    async check(cloud) {
+      const { other } = cloud;
+      const id = await remembered(cloud);
+      expectTaken(await forged(other, id), id);
     },
   },
 ];

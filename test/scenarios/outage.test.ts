@@ -96,10 +96,10 @@ t.test('the plug is pulled, and put back', async (t) => {
   await until(() => mails().length === 2);
   const dutch = mails().find((mail) => mail.includes('jan@example.com'));
   t.match(dutch, /Subject: Pomp 3 is offline\n/);
-  t.match(dutch, /Laatste levensteken: 20 november 2026, 10:00 \(UTC\+01:00\)/);
+  t.match(dutch, /Laatste signaal: 20 november 2026 om 10:00 uur \(UTC\+01:00\)/);
   const polish = mails().find((mail) => mail.includes('ewa@example.com'));
   t.match(polish, /Subject: Pomp 3 jest offline\n/);
-  t.match(polish, /Ostatni sygnał: 20 listopada 2026 r\., 10:00 \(UTC\+01:00\)/);
+  t.match(polish, /Ostatni sygnał: 20 listopada 2026 r\., godz\. 10:00 \(UTC\+01:00\)/);
 
   await clock.advance(22 * MINUTE_MS - DELAY_MS - 9 * SECOND_MS);
   t.equal(mails().length, 2);

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 
 export interface Call {
   readonly method: string;
+  readonly device: string;
   /** `heartbeat`, `destinations`, `messages`. */
   readonly what: string;
   headers: Record<string, string>;
@@ -16,12 +17,14 @@ export interface Call {
 export interface Spoilt {
   status: number;
   headers: Record<string, string>;
-  body: string;
+  body: string | Buffer;
 }
 
 export interface Fault {
   /** Answers in place of the good cloud, unless it gives undefined. */
   readonly instead?: (call: Call) => Spoilt | undefined;
+  /** Delays what the good cloud is asked. */
+  readonly holds?: (call: Call) => Promise<void>;
   /** Changes what the good cloud is asked. */
   readonly asks?: (call: Call) => void;
   /** Changes what it answered. */
@@ -34,9 +37,12 @@ const KEPT = ['authorization', 'content-type', 'if-match', 'if-none-match', 'ide
 export async function faultyCloud(target: string, fault: Fault): Promise<{ url: string } & AsyncDisposable> {
   const server = createServer(async (request, response) => {
     let body = '';
+    request.setEncoding('utf8');
     for await (const chunk of request) body += chunk;
     const { method = '', url = '' } = request;
-    const call: Call = { method, what: url.replace(/.*\//, ''), headers: pick(request.headers), body };
+    const [, , device = '', what = ''] = url.split('/');
+    const call: Call = { method, device, what, headers: pick(request.headers), body };
+    await fault.holds?.(call);
     fault.asks?.(call);
     const answer = fault.instead?.(call) ?? (await ask(`${target}${url}`, call));
     fault.answers?.(answer, call);
