@@ -10,6 +10,7 @@ import { type Config, type Environment, formatProblem, namedStateDirectory, pars
 import type { Herald } from './daemon/herald.js';
 import { LastSettings } from './daemon/last-settings.js';
 import type { SettingsFault } from './daemon/status-line.js';
+import { Warnings } from './daemon/warnings.js';
 import { createDaemon, type Daemon, nameOf, type System } from './daemon.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
 import { SECOND_MS } from './limits.js';
@@ -65,7 +66,8 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   }
   const { parsed, env, refused } = chosen;
   running.level = parsed.config.logLevel;
-  for (const warning of parsed.warnings) log.warn('configuration', { warning });
+  const warnings = new Warnings(log, { sendsMail: name !== 'dev' });
+  warnings.tell(parsed);
   if (refused !== null) {
     log.error('settings refused', { reason: refused, hint: 'the last good settings are used' });
     running.fault = { reason: refused, sinceMs: clock.wallMs() };
@@ -78,7 +80,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
     clock.after(SECOND_MS, () => void keepHeapSmall());
     await herald?.ready(() => daemon?.status() ?? '');
     if (daemon !== null && refused === null) await last.keep(env);
-    const reload = () => follow(settings, reloads, running, daemon && last, system);
+    const reload = () => follow(settings, reloads, running, daemon && last, system, warnings);
     while ((await signals.next()) === 'reload') {
       await (herald?.reloading(reload) ?? reload());
       const { RUNTIME_DIRECTORY } = process.env;
@@ -123,6 +125,7 @@ async function follow(
   running: Running,
   last: LastSettings | null,
   system: System,
+  warnings: Warnings,
 ): Promise<void> {
   const { log } = system;
   if (service === null) return;
@@ -134,10 +137,9 @@ async function follow(
     running.level = parsed.config.logLevel;
     running.fault = null;
     await last?.keep(env);
-    log.info('reloaded', {
-      taken: taken.join(',') || 'nothing',
-      needsRestart: waiting.join(',') || undefined,
-    });
+    const needsRestart = waiting.join(',') || undefined;
+    log.info('reloaded', { taken: taken.join(',') || 'nothing', needsRestart });
+    warnings.tell(parsed);
   } catch (error) {
     const reason = wordsOf(error);
     running.fault = { reason, sinceMs: running.fault?.sinceMs ?? clock.wallMs() };

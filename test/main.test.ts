@@ -135,6 +135,32 @@ t.test('a slow reader gets all of the output, and a closed terminal ends no daem
   t.equal(await daemon.end('SIGTERM'), 0);
 });
 
+t.test(
+  'a start without a relay, or with a sender that many refuse, says so, and a reload that changes that',
+  options,
+  async (t) => {
+    const FIELDPOST_STATE_DIR = t.testdir({ env: 'FIELDPOST_FROM=fieldpost@vm' });
+    const file = `${FIELDPOST_STATE_DIR}/env`;
+    const daemon = await startDaemon({ FIELDPOST_STATE_DIR }, ['run', '--env-file', file]);
+    t.teardown(() => daemon.child.kill('SIGKILL'));
+    const [relay, sender] = daemon.lines;
+    t.match(relay, /warn {2}configuration warning="no relay is configured.*FIELDPOST_RELAY/);
+    t.match(sender, /warn {2}configuration warning="mails come from fieldpost@vm.*FIELDPOST_FROM/);
+    const reloaded = async (words: RegExp) => {
+      const from = daemon.lines.length;
+      daemon.child.kill('SIGHUP');
+      while (!daemon.lines.slice(from).some((line) => words.test(line))) await daemon.nextLine();
+    };
+    writeFileSync(file, 'FIELDPOST_FROM=fieldpost@vm\nFIELDPOST_RELAY=smtp://127.0.0.1:1');
+    await reloaded(/reloaded taken=FIELDPOST_RELAY$/);
+    writeFileSync(file, 'FIELDPOST_FROM=fieldpost@vm');
+    await reloaded(/warn {2}configuration warning="no relay is configured/);
+    const told = daemon.lines.filter((line) => / configuration /.test(line));
+    t.equal(told.length, 3, 'what goes on is not said again');
+    t.equal(await daemon.end('SIGTERM'), 0);
+  },
+);
+
 t.test('SIGHUP: what is new and good is followed, what is not changes nothing', options, async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir({ env: 'FIELDPOST_MAX_QUEUE=3' });
   const file = `${FIELDPOST_STATE_DIR}/env`;

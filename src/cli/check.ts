@@ -2,6 +2,8 @@
  * `fieldpost check`: all that is wrong with the configuration, or the effective one with its secrets hidden.
  * Used by cli.ts.
  */
+
+import { mailAdvice } from '../config/mail-advice.js';
 import { describeConfig, formatProblem, parseConfig } from '../config.js';
 import { type Command, EXIT } from './command.js';
 import { counted, json, painter, printable } from './words.js';
@@ -18,9 +20,9 @@ every problem there is. Exit status 78 if the daemon would not start with it.`,
   async run(input, context) {
     const { stdout, stderr, env } = context;
     const parsed = parseConfig(env, context.read, context);
+    const warnings = 'problems' in parsed ? [] : [...parsed.warnings, ...mailAdvice(parsed.config)];
     if (input.options.json === true) {
-      const told =
-        'problems' in parsed ? parsed : { config: describeConfig(parsed.config), warnings: parsed.warnings };
+      const told = 'problems' in parsed ? parsed : { config: describeConfig(parsed.config), warnings };
       stdout.write(json(told));
       return 'problems' in parsed ? EXIT.config : EXIT.ok;
     }
@@ -34,7 +36,7 @@ every problem there is. Exit status 78 if the daemon would not start with it.`,
     }
     for (const [key, value] of Object.entries(describeConfig(parsed.config)))
       stdout.write(`${printable(`${key}=${value}`)}\n`);
-    for (const warning of parsed.warnings) stderr.write(`warning: ${printable(warning)}\n`);
+    for (const warning of warnings) stderr.write(`warning: ${printable(warning)}\n`);
     return EXIT.ok;
   },
 };

@@ -78,7 +78,7 @@ export const SETTINGS = {
     address,
     '`fieldpost@<hostname>`',
     (config) => config.from,
-    'The sender of the mails.',
+    'The sender of the mails. Many relays refuse one without a full domain, or one that is not theirs.',
   ),
   ...API_SETTINGS,
   FIELDPOST_STATE_DIR: optional(

@@ -126,6 +126,21 @@ t.test('check shows what takes effect, with secrets hidden', async (t) => {
   t.notMatch(out + err + JSON.stringify(asJson), /hunter2/);
 });
 
+t.test('check says that mails have no relay, or a sender that many relays refuse', async (t) => {
+  const warningsOf = async (env: Record<string, string>) => {
+    const { code, out } = await fieldpost(['check', '--json'], { env });
+    t.equal(code, 0);
+    return (JSON.parse(out) as { warnings: string[] }).warnings;
+  };
+  const FIELDPOST_RELAY = 'smtp://mail.example.com';
+  t.match(await warningsOf({ FIELDPOST_FROM: 'a@b.example' }), [/no relay.*FIELDPOST_RELAY/]);
+  t.match(await warningsOf({ FIELDPOST_RELAY, FIELDPOST_FROM: 'a@vm' }), [/a@vm.*FIELDPOST_FROM/]);
+  for (const from of ['a@b.example', 'a@[192.0.2.1]', 'a@[IPv6:2001:db8::1]'])
+    t.same(await warningsOf({ FIELDPOST_RELAY, FIELDPOST_FROM: from }), [], from);
+  const { err } = await fieldpost(['check'], { env: { FIELDPOST_FROM: 'a@vm' } });
+  t.match(err, /^warning: no relay.*\nwarning: mails come from a@vm/);
+});
+
 t.test('check tells every problem and ends as the daemon would', async (t) => {
   const env = { FIELDPOST_LOG: 'loud\u001b[31m', FIELDPOST_TEAPOT: '1' };
   const { code, out, err } = await fieldpost(['check'], { env });
@@ -161,7 +176,8 @@ t.test('what this user may not read is said, or passed over where it may not mat
   t.equal(code, 0);
   t.match(err, /may not read \/etc\/fieldpost/);
   const token = '/run/credentials/fieldpost.service/api-token';
-  const closed = await fieldpost(['check'], { files: { [token]: failure('EACCES', token) } });
+  const env = { FIELDPOST_RELAY: 'smtp://mail.example.com', FIELDPOST_FROM: 'a@b.example' };
+  const closed = await fieldpost(['check'], { env, files: { [token]: failure('EACCES', token) } });
   t.strictSame([closed.code, closed.err], [0, '']);
 });
 

@@ -1,0 +1,16 @@
+/**
+ * What is no fault of the settings and still keeps mails from arriving. Pure; `fieldpost check` shows it, and
+ * daemon/warnings.ts logs it.
+ */
+import type { Config } from '../config.js';
+import { domainOf } from '../message/address.js';
+
+/** Sentences, each with the setting to mend; none where mails have a relay and a sender that relays take. */
+export function mailAdvice({ relays, from }: Pick<Config, 'relays' | 'from'>): readonly string[] {
+  const advice: string[] = [];
+  if (relays.length === 0) advice.push('no relay is configured, so that mails wait: set FIELDPOST_RELAY');
+  // `localhost` and the like; an address literal has dots or colons.
+  if (!/[.:]/.test(domainOf(from)))
+    advice.push(`mails come from ${from}, which many relays refuse as no full address: set FIELDPOST_FROM`);
+  return advice;
+}
