@@ -68,7 +68,12 @@ test('the Debian package holds what it should', options, async (t) => {
   sh(
     `dpkg-deb -x ${deb} ${root}; dpkg-deb -e ${deb} ${root}/DEBIAN; cd ${root}; md5sum --quiet -c DEBIAN/md5sums`,
   );
-  t.same(files(`${root}/usr/lib/fieldpost`), ['./LICENSE', './build/dist/main.cjs', './package.json']);
+  t.same(files(`${root}/usr/lib/fieldpost`), [
+    './LICENSE',
+    './build/dist/main.cjs',
+    './package.json',
+    './reload',
+  ]);
   const expected = sh(
     `cd ${REPOSITORY}; npm ls --omit=dev --all --parseable --loglevel=error | grep -c node_modules`,
   );
