@@ -116,6 +116,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/api/connections.ts': 'test/api/server.test.ts',
   'src/api/exchange.ts': 'test/api/server.test.ts',
   'src/api/guard.ts': 'test/api/server.test.ts',
+  'src/api/hidden.ts': 'test/api/destinations.test.ts',
   'src/api/http.ts': 'test/api/server.test.ts',
   'src/api/metrics.ts': 'test/api/server.test.ts',
   'src/api/openapi.ts': 'test/api/server.test.ts',

@@ -7,6 +7,7 @@ import { FieldpostError } from '../errors.js';
 import { readJson } from './body.js';
 import { callerOf } from './caller.js';
 import type { Exchange } from './exchange.js';
+import { hiddenEntries, hiddenEntry, isHiddenId, wantsHidden } from './hidden.js';
 import type { ApiContext } from './parts.js';
 import { LOGGED_CHARS_MAX } from './post.js';
 
@@ -14,9 +15,9 @@ import { LOGGED_CHARS_MAX } from './post.js';
 export const DESTINATIONS = '/api/internal/offline_notification_destinations';
 export const LIST_HEADERS = { 'If-None-Match': { type: 'string', description: 'the `ETag` of the list' } };
 
-/** `GET /api/internal/offline_notification_destinations` */
-export function list(exchange: Exchange, { store }: ApiContext): void {
-  const body = JSON.stringify(store.book.list());
+/** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` what is not understood instead. */
+export function list(exchange: Exchange, { store: { book } }: ApiContext): void {
+  const body = JSON.stringify(wantsHidden(exchange.query) ? hiddenEntries(book.hidden) : book.list());
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
   if (isAmong(exchange.req.headers['if-none-match'], etag)) exchange.nothing(304, { ETag: etag });
   else exchange.send(200, 'application/json', body, { ETag: etag });
@@ -24,7 +25,8 @@ export function list(exchange: Exchange, { store }: ApiContext): void {
 
 /** `GET /api/internal/offline_notification_destinations/{id}` */
 export function get(exchange: Exchange, context: ApiContext): void {
-  exchange.json(200, known(exchange, context));
+  const { hidden } = context.store.book;
+  exchange.json(200, isHiddenId(exchange.id) ? hiddenEntry(hidden, exchange.id) : known(exchange, context));
 }
 
 /** `POST /api/internal/offline_notification_destinations` */
@@ -55,9 +57,11 @@ export async function put(exchange: Exchange, context: ApiContext): Promise<void
 export async function remove(exchange: Exchange, context: ApiContext): Promise<void> {
   const { store, log } = context;
   const by = await callerOf(exchange, context);
-  const { id } = known(exchange, context);
-  await store.book.remove(id);
-  log.info('destination removed', { destination: id, by });
+  if (isHiddenId(exchange.id)) {
+    const { entry } = hiddenEntry(store.book.hidden, exchange.id);
+    await store.book.removeHidden(entry);
+  } else await store.book.remove(known(exchange, context).id);
+  log.info('destination removed', { destination: exchange.id, by });
   context.edited();
   exchange.nothing();
 }

@@ -106,7 +106,15 @@ const SCHEMAS = {
     { id: count, ...destinationFields, ignored: { type: 'array', items: text, minItems: 1 } },
     ['ignored'],
   ),
-  Destinations: { type: 'array', items: { $ref: '#/components/schemas/Destination' } },
+  HiddenEntry: record({
+    id: { type: 'string', pattern: '^hidden-[0-9a-f]{16}$' },
+    reason: { ...text, description: 'why it is not understood' },
+    entry: { description: "what stands in the cloud's document: anything" },
+  }),
+  OneDestination: {
+    anyOf: [{ $ref: '#/components/schemas/Destination' }, { $ref: '#/components/schemas/HiddenEntry' }],
+  },
+  Destinations: { type: 'array', items: { $ref: '#/components/schemas/OneDestination' } },
   Queue: record({
     queued: count,
     sending: count,

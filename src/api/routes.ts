@@ -5,6 +5,7 @@
 import * as destinations from './destinations.js';
 import type { Exchange } from './exchange.js';
 import type { Access } from './guard.js';
+import { HIDDEN_QUERY } from './hidden.js';
 import * as messages from './messages.js';
 import { getMetrics } from './metrics.js';
 import type { SchemaName } from './openapi.js';
@@ -117,9 +118,11 @@ export const ROUTES: readonly Route[] = [
     handle: destinations.list,
     doc: {
       summary: 'Whom to tell when this device goes offline',
+      query: HIDDEN_QUERY,
       headers: destinations.LIST_HEADERS,
       status: 200,
       answer: 'Destinations',
+      problems: [422],
       cacheable: true,
     },
   },
@@ -139,7 +142,7 @@ export const ROUTES: readonly Route[] = [
     method: 'GET',
     path: `${DESTINATIONS}/{id}`,
     handle: destinations.get,
-    doc: { summary: 'One destination', status: 200, answer: 'Destination', problems: [404] },
+    doc: { summary: 'One destination', status: 200, answer: 'OneDestination', problems: [404] },
   },
   {
     method: 'PUT',

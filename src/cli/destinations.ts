@@ -23,6 +23,13 @@ interface ShownDestination {
   readonly name: string;
 }
 
+/** What the cloud's document has and the device does not understand. */
+interface ShownHidden {
+  readonly id: string;
+  readonly reason: string;
+  readonly entry: unknown;
+}
+
 const PATH = '/api/internal/offline_notification_destinations';
 const WHICH = 'which destination? fieldpost destinations list shows the ids';
 const FIELD_OPTIONS = ['type', 'to', 'lang', 'name'];
@@ -37,6 +44,8 @@ fieldpost destinations add --type TYPE --to DESTINATION --lang LANG --name NAME 
 fieldpost destinations update ID [--type TYPE] [--to DESTINATION] [--lang LANG] [--name NAME] [--json]
                                                     changes what is given, keeps the rest
 fieldpost destinations remove ID...                 no longer to be told
+fieldpost destinations list --hidden [--json]       what the cloud's list has and this version does not understand;
+                                                    remove takes the ids shown there as well
 
 TYPE is one of ${TYPE_NAMES.join(', ')}; LANG one of ${LANGS.join(', ')}.
 DESTINATION is an email address; a number like +4915112345678 for sms and phone; for push an email address or
@@ -46,6 +55,7 @@ What is changed here is changed at once, and told to the cloud when the link all
 Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75 the disk takes nothing.`,
   options: {
     json: { type: 'boolean' },
+    hidden: { type: 'boolean' },
     ...Object.fromEntries(FIELD_OPTIONS.map((name) => [name, { type: 'string' }])),
   },
   takesWords: true,
@@ -57,6 +67,9 @@ Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75
     if (given !== undefined && action !== add && action !== update) {
       throw new CommandError(EXIT.usage, `--${given} belongs to destinations add and update`);
     }
+    if (input.options.hidden === true && action !== list) {
+      throw new CommandError(EXIT.usage, '--hidden belongs to destinations list');
+    }
     await action(words, input, connect(context.env, context), context);
     return EXIT.ok;
   },
@@ -64,6 +77,7 @@ Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75
 
 async function list(...[words, input, call, context]: Parameters<Action>): Promise<void> {
   noMore(words);
+  if (input.options.hidden === true) return listHidden(input, call, context);
   const found = (await call('GET', PATH)).body as ShownDestination[];
   if (input.options.json === true) return context.stdout.write(json(found));
   if (found.length === 0) return context.stdout.write('The address book is empty: nobody is told.\n');
@@ -78,6 +92,19 @@ async function list(...[words, input, call, context]: Parameters<Action>): Promi
     [['ID', 'TYPE', 'LANG', 'DESTINATION', 'NAME'], ...rows].map((row) => row.map(printable)),
   );
   context.stdout.write(`${[...lines, '', `${counted(found.length, 'destination')}.`].join('\n')}\n`);
+}
+
+async function listHidden(
+  input: CommandInput,
+  call: Parameters<Action>[2],
+  { stdout }: CommandContext,
+): Promise<void> {
+  const found = (await call('GET', `${PATH}?hidden=true`)).body as ShownHidden[];
+  if (input.options.json === true) return stdout.write(json(found));
+  if (found.length === 0) return stdout.write('Nothing is hidden.\n');
+  const rows = found.map(({ id, reason, entry }) => [id, reason, JSON.stringify(entry)]);
+  const lines = columns([['ID', 'REASON', 'ENTRY'], ...rows].map((row) => row.map(printable)));
+  stdout.write(`${[...lines, '', `${found.length} hidden.`].join('\n')}\n`);
 }
 
 async function add(...[words, input, call, context]: Parameters<Action>): Promise<void> {

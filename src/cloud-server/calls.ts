@@ -8,6 +8,7 @@ import { type Fault, FieldpostError } from '../errors.js';
 import { CLOUD_BODY_BYTES_MAX, DAY_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Devices } from './devices.js';
+import { type Document, misunderstood } from './document.js';
 import type { Documents } from './documents.js';
 import { isKnown } from './etag.js';
 import type { Post } from './post.js';
@@ -85,7 +86,9 @@ async function putDestinations(
   const body = await readJson(exchange, maxDocumentBytes);
   devices.admit(exchange.id);
   const ETag = await documents.put(exchange.id, body, exchange.req.headers);
-  exchange.nothing(204, { ETag });
+  const faults = misunderstood(body as Document);
+  if (faults.length === 0) exchange.nothing(204, { ETag });
+  else exchange.json(200, { misunderstood: faults }, { ETag });
 }
 
 async function postMessage(exchange: Exchange, { post }: CloudParts): Promise<void> {

@@ -13,7 +13,7 @@ export interface Document {
   readonly [member: string]: unknown;
 }
 
-/** The document that a parsed body is. Throws malformed-request if it is none, and invalid with all its faults. */
+/** The document that a parsed body is. Throws malformed-request if it is none. */
 export function parseDocument(body: unknown): Document {
   const { destinations } = (body ?? {}) as { destinations?: unknown };
   if (typeof body !== 'object' || !Array.isArray(destinations)) {
@@ -21,14 +21,13 @@ export function parseDocument(body: unknown): Document {
       hint: 'like {"destinations":[]}',
     });
   }
-  const faults: Fault[] = [];
-  const seen = new Set<string>();
-  for (const [index, entry] of destinations.entries()) faults.push(...entryFaults(entry, index, seen));
-  if (faults.length > 0) {
-    const count = faults.length === 1 ? 'One fault' : `${faults.length} faults`;
-    throw new FieldpostError('invalid', `${count} found, nothing was changed; see errors`, { faults });
-  }
   return body as Document;
+}
+
+/** What of the entries is not understood; it is kept and given back as it is. */
+export function misunderstood({ destinations }: Document): Fault[] {
+  const seen = new Set<string>();
+  return destinations.flatMap((entry, index) => entryFaults(entry, index, seen));
 }
 
 function entryFaults(entry: unknown, index: number, seen: Set<string>): Fault[] {

@@ -61,7 +61,7 @@ export class Documents {
 
   /**
    * Replaces the document if the conditions hold; resolves with the new ETag once it lasts. Throws
-   * precondition-required, precondition-failed, malformed-request, invalid, storage-full where all documents together
+   * precondition-required, precondition-failed, malformed-request, storage-full where all documents together
    * would be too large, and storage-failed: then it is unknown which of the two there will be after a restart.
    */
   async put(id: string, body: unknown, conditions: Conditions): Promise<string> {

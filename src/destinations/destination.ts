@@ -99,6 +99,14 @@ export function isEntry(value: unknown): value is Entry {
   return uidOf(value) !== null && faultsOf(value as Entry).length === 0;
 }
 
+/** Why a value of the document is not shown, in words. */
+export function whyHidden(value: unknown): string {
+  if (!isObject(value)) return 'is not an object';
+  if (uidOf(value) === null) return 'has no uid, or one that is not a UUID';
+  const [fault] = faultsOf(value);
+  return fault ? `${fault.pointer.slice(1)} ${fault.detail}` : 'has the uid of another entry';
+}
+
 /** The uid of a value of the document, or null if it has none that is a UUID. */
 export function uidOf(value: unknown): string | null {
   return isObject(value) && typeof value.uid === 'string' && UUID.test(value.uid) ? value.uid : null;

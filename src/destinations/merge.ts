@@ -227,8 +227,8 @@ function same(a: unknown, b: unknown): boolean {
   return a === b || canonical(a) === canonical(b);
 }
 
-/** The value's JSON with the members of every object in one order. */
-function canonical(value: unknown): string {
+/** The value's JSON with the members of every object in one order: equal for what says the same. */
+export function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) => {
     if (typeof inner !== 'object' || inner === null || Array.isArray(inner)) return inner;
     return Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)));

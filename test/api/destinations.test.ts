@@ -53,6 +53,46 @@ test('a destination from its addition to its removal', async (t) => {
   t.equal((await call(api, 'GET', '/api/internal/state')).json.destinations.count, 2);
 });
 
+test('entries of the cloud that are not understood are listed and removed', async (t) => {
+  await using api = await startApi();
+  const { book } = api.store;
+  const uid = '00000000-0000-4000-9000-000000000001';
+  const jane = { ...JANE, uid };
+  const strange = [
+    { uid: 'u' },
+    'x',
+    { ...JOHN, uid: uid.replace(/1$/, '2'), lang: 'sv' },
+    { ...jane, name: 'Again' },
+  ];
+  await book.pull({ etag: '"1"', document: [jane, ...strange] });
+  await book.stored('"2"');
+  t.match((await call(api, 'GET', `${LIST}?hidden=false`)).json, [JANE]);
+  const listed = await call(api, 'GET', `${LIST}?hidden=true`);
+  t.match(listed.json, [
+    { id: /^hidden-[0-9a-f]{16}$/, reason: /uid/, entry: { uid: 'u' } },
+    { reason: /object/, entry: 'x' },
+    { reason: /^lang must be/, entry: strange[2] },
+    { reason: /another entry/, entry: strange[3] },
+  ]);
+  const again = await call(api, 'GET', `${LIST}?hidden=true`, undefined, {
+    'If-None-Match': listed.headers.etag,
+  });
+  t.equal(again.status, 304);
+  const at = (index: number) => `${LIST}/${listed.json[index].id}`;
+  t.same((await call(api, 'GET', at(2))).json, listed.json[2]);
+  isProblem(t, await call(api, 'PUT', at(2), JOHN), 404, 'not-found');
+  for (const index of [1, 2]) t.equal((await call(api, 'DELETE', at(index))).status, 204);
+  for (const method of ['GET', 'DELETE']) isProblem(t, await call(api, method, at(1)), 404, 'not-found');
+  t.same(book.hidden, [strange[0], strange[3]]);
+  t.same(
+    (await book.pull('unchanged')).push?.document,
+    [jane, strange[0], strange[3]],
+    'the cloud hears of it',
+  );
+  t.equal(api.edits, 2, 'and the sync');
+  isProblem(t, await call(api, 'GET', `${LIST}?hidden=yes`), 422, 'invalid');
+});
+
 test('every type, every language', async (t) => {
   await using api = await startApi();
   const targets = ['a@example.com', '+31612345678', '+31612345678', 'OWNER'];

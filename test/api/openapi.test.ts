@@ -141,6 +141,7 @@ test('what is answered is what the document says', async (t) => {
   for (const id of [first, second, 'nope']) await call('POST', `${MESSAGES}/{id}/retry`, { id });
   for (const what of ['flush', 'hold', 'release']) await call('POST', `/api/internal/queue/${what}`);
   const [list, one] = [DESTINATIONS, `${DESTINATIONS}/{id}`];
+  await call('GET', list, { query: '?hidden=perhaps' });
   const edit = (method: string, path: string, id: string, value: unknown, type = 'application/json') =>
     call(method, path, { id, headers: { 'Content-Type': type }, body: JSON.stringify(value) });
   const john = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };

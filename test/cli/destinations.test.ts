@@ -76,6 +76,26 @@ t.test('the address book from the command line', async (t) => {
   t.match((await run('add', '--type=email')).err, /missing: --to, --lang, --name/);
 });
 
+t.test('what is hidden', async (t) => {
+  await using api = await startApi();
+  const [{ port }] = api.listeners.addresses as [ListenConfig & { kind: 'tcp' }];
+  const run = (...argv: string[]) =>
+    fieldpost(['destinations', ...argv], { env: { FIELDPOST_LISTEN: `127.0.0.1:${port}` } });
+  t.equal((await run('list', '--hidden')).out, 'Nothing is hidden.\n');
+  await api.store.book.pull({ etag: '"1"', document: ['x\u001b', { uid: 'u' }] });
+  const [first, second] = JSON.parse((await run('--hidden', '--json')).out);
+  t.match([first, second], [{ id: /^hidden-/, entry: 'x\u001b' }, { entry: { uid: 'u' } }]);
+  const shown = (await run('list', '--hidden')).out.split('\n');
+  t.match(shown[0], /^ID +REASON +ENTRY$/);
+  t.match(shown[1], new RegExp(`^${first.id}  is not an object +"x`));
+  t.same(shown.slice(3), ['', '2 hidden.', '']);
+  t.notMatch(shown.join(), '\u001b', 'nothing steers the terminal');
+  t.same(await run('remove', first.id), { code: 0, out: `${first.id} is removed\n`, err: '' });
+  t.match(JSON.parse((await run('list', '--hidden', '--json')).out), [{ id: second.id }]);
+  t.equal((await run('remove', first.id)).code, 65);
+  t.equal((await run('remove', '--hidden', second.id)).code, 64);
+});
+
 t.test('without a daemon', async (t) => {
   const { code } = await fieldpost(['destinations'], { env: { FIELDPOST_LISTEN: 'unix:/nonexistent/api' } });
   t.equal(code, 69);

@@ -1,0 +1,61 @@
+/**
+ * Entries of the cloud's document that this version does not understand: kept, not shown among the destinations, listed
+ * by `?hidden=true`, and removed by an id made of what they say. Used by destinations.ts.
+ */
+import { createHash } from 'node:crypto';
+import { whyHidden } from '../destinations/destination.js';
+import { canonical } from '../destinations/merge.js';
+import { FieldpostError } from '../errors.js';
+
+/** Such an entry as clients see it. */
+export interface HiddenEntry {
+  /** `hidden-` and 16 hex digits, the same as long as the entry says the same. */
+  readonly id: string;
+  /** Why it is not understood. */
+  readonly reason: string;
+  /** What stands in the document. */
+  readonly entry: unknown;
+}
+
+const PREFIX = 'hidden-';
+const ID_DIGITS = 16;
+
+/** What the query of the list can ask for, for OpenAPI. */
+export const HIDDEN_QUERY = {
+  hidden: {
+    type: 'boolean',
+    description: "true: the entries of the cloud's document that are not understood",
+  },
+};
+
+/** True if the query asks for the hidden ones. Throws invalid for anything but true and false. */
+export function wantsHidden(query: string): boolean {
+  const given = new URLSearchParams(query).get('hidden') ?? 'false';
+  if (given === 'true' || given === 'false') return given === 'true';
+  const faults = [{ pointer: 'hidden', detail: 'must be true or false' }];
+  throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
+}
+
+/** True for an id of a hidden entry, whether or not there is one. */
+export function isHiddenId(id: string): boolean {
+  return id.startsWith(PREFIX);
+}
+
+/** All of them. */
+export function hiddenEntries(values: readonly unknown[]): HiddenEntry[] {
+  return values.map((entry) => ({ id: idOf(entry), reason: whyHidden(entry), entry }));
+}
+
+/** The one of that id. Throws not-found. */
+export function hiddenEntry(values: readonly unknown[], id: string): HiddenEntry {
+  const found = hiddenEntries(values).find((one) => one.id === id);
+  if (found) return found;
+  throw new FieldpostError('not-found', `There is no hidden entry ${JSON.stringify(id)}`, {
+    hint: 'the list with ?hidden=true tells the ids; what says something else has another',
+  });
+}
+
+function idOf(value: unknown): string {
+  const hash = createHash('sha256').update(canonical(value)).digest('hex');
+  return `${PREFIX}${hash.slice(0, ID_DIGITS)}`;
+}
