@@ -32,6 +32,7 @@ const HEADER_END = Buffer.from('\r\n\r\n');
 /** Blanks behind a boundary. */
 const PADDING_BYTES_MAX = 64;
 const CR = 0x0d;
+const LF = 0x0a;
 const DASH = 0x2d;
 
 /** One form on its way in. */
@@ -41,11 +42,16 @@ export class FormGuard {
   /** Octets of the contents of all files. */
   fileBytes = 0;
   readonly #delimiter: Buffer;
+  /** Without its line break. */
+  readonly #dashes: Buffer;
   readonly #inner: Buffer;
   readonly #limits: FormLimits;
   #state: State = 'preamble';
   /** What cannot be judged before more has come. A form may begin with a boundary: then this is its line break. */
   #rest: Buffer = LINE_END;
+  /** Octets of the body that came, and where those that are being read begin in it. */
+  #pushedBytes = 0;
+  #startBytes = 0;
   #files = 0;
   #contentBytes = 0;
   #frameBytes = -LINE_END.length;
@@ -55,6 +61,7 @@ export class FormGuard {
   constructor(boundary: string, inner: string, limits: FormLimits) {
     this.#inner = Buffer.from(`\r\n--${inner}`, 'latin1');
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
+    this.#dashes = this.#delimiter.subarray(LINE_END.length);
     this.#limits = limits;
   }
 
@@ -62,6 +69,8 @@ export class FormGuard {
   push(chunk: Buffer): readonly Buffer[] {
     this.#out = [];
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#startBytes = this.#pushedBytes - this.#rest.length;
+    this.#pushedBytes += chunk.length;
     this.#rest = NOTHING;
     for (let at = 0; at < bytes.length; ) {
       const next = this.#step(bytes, at);
@@ -77,11 +86,8 @@ export class FormGuard {
   /** The body is over. Throws malformed-multipart if the form is not. */
   end(): void {
     if (this.#state === 'epilogue' || (this.#state === 'closing' && this.#rest.at(-1) !== CR)) return;
-    if (this.#state !== 'preamble')
-      throw malformed('The form ends before its last boundary', { hint: 'nothing was queued' });
-    throw malformed('The boundary named in the Content-Type does not occur in the body', {
-      hint: 'each boundary is a line of its own, ended by CR LF',
-    });
+    if (this.#state === 'preamble') throw noBoundary();
+    throw malformed('The form ends before its last boundary', { hint: 'nothing was queued' });
   }
 
   /** One step from `at`: where the next begins, or null if more must come first. */
@@ -104,7 +110,7 @@ export class FormGuard {
 
   /** Up to the next delimiter, or as far as there cannot be one. */
   #search(bytes: Buffer, at: number): number | null {
-    const found = bytes.indexOf(this.#delimiter, at);
+    const found = this.#findDelimiter(bytes, at);
     const end = found >= 0 ? found : bytes.length - this.#heldBack(bytes, at);
     if (this.#state === 'content') this.#countContent(bytes.subarray(at, end));
     else this.#countFrame(end - at);
@@ -116,11 +122,33 @@ export class FormGuard {
     return found + this.#delimiter.length;
   }
 
-  /** How many of the last octets may be the beginning of a delimiter. Its only CR is its first octet. */
+  /** Where the next delimiter is, or -1. Throws where some readers would see one, and others would not. */
+  #findDelimiter(bytes: Buffer, at: number): number {
+    for (let from = at; ; ) {
+      const dashes = bytes.indexOf(this.#dashes, from);
+      if (dashes < 0) return -1;
+      const found = dashes - LINE_END.length;
+      if (found >= at && this.#begins(bytes.subarray(found))) return found;
+      // Within a line of content it is content to all. Before the first part and behind the last it is not.
+      const before = dashes > at ? bytes[dashes - 1] : 0;
+      if (this.#state !== 'content' || before === CR || before === LF) throw this.#doubtful(dashes);
+      from = dashes + 1;
+    }
+  }
+
+  /** How many of the last octets may be the beginning of a delimiter, or of what resembles one. */
   #heldBack(bytes: Buffer, at: number): number {
-    const from = Math.max(at, bytes.length - this.#delimiter.length + 1);
-    const cr = bytes.subarray(from).lastIndexOf(CR);
-    return cr >= 0 && this.#begins(bytes.subarray(from + cr)) ? bytes.length - from - cr : 0;
+    for (let from = Math.max(at, bytes.length - this.#delimiter.length + 1); from < bytes.length; from++) {
+      const tail = bytes.subarray(from);
+      const isBreak = tail[0] === CR || tail[0] === LF;
+      if (this.#begins(tail) || this.#beginsDashes(isBreak ? tail.subarray(1) : tail)) return tail.length;
+    }
+    return 0;
+  }
+
+  /** True if the octets, and others that may follow, are a boundary. */
+  #beginsDashes(bytes: Buffer): boolean {
+    return bytes.length <= this.#dashes.length && bytes.equals(this.#dashes.subarray(0, bytes.length));
   }
 
   /** True if the octets, and others that may follow, are a delimiter. */
@@ -222,8 +250,17 @@ export class FormGuard {
   #countFrame(bytes: number): void {
     this.#frameBytes += bytes;
     if (this.#frameBytes > FORM_FRAME_BYTES_MAX) {
+      if (this.#state === 'preamble') throw noBoundary();
       throw tooLarge(`What the form has besides its contents is larger than ${FORM_FRAME_BYTES_MAX} bytes`);
     }
+  }
+
+  #doubtful(at: number): FieldpostError {
+    const where = this.#state === 'content' ? `in part ${this.parts.length}` : 'outside the parts';
+    return malformed(
+      `The boundary at offset ${this.#startBytes + at} of the body, ${where}, does not follow a CR LF: readers disagree about it`,
+      { hint: 'put CR LF in front of each boundary, and nothing else in front of the first' },
+    );
   }
 
   #pretender(): FieldpostError {
@@ -231,6 +268,12 @@ export class FormGuard {
       hint: 'use a boundary that occurs in no content, and end its line with CR LF',
     });
   }
+}
+
+function noBoundary(): FieldpostError {
+  return malformed('The boundary named in the Content-Type does not occur in the body', {
+    hint: 'each boundary is a line of its own, ended by CR LF',
+  });
 }
 
 /** The error of a message that exceeds FIELDPOST_MAX_MESSAGE. */

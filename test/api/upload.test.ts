@@ -426,6 +426,60 @@ test('the Content-Type', async (t) => {
   isClean(t, refusing);
 });
 
+test('a boundary that readers disagree about is refused, with its place', async (t) => {
+  const good = bodyOf([FILE, ...NEEDED]);
+  const dashes = `--${BOUNDARY}`;
+  const second = good.indexOf(dashes, 1);
+  const last = good.indexOf(`${dashes}--`);
+  /** The form with these bytes in place of the line break in front of the boundary at `at`. */
+  const broken = (at: number, bytes: string) =>
+    Buffer.concat([good.subarray(0, at - 2), Buffer.from(bytes), good.subarray(at)]);
+  const cases: [what: string, body: Buffer, place: number, where: string][] = [];
+  for (const front of ['\n', '\r', ' ', '\t', '\0', '\ufeff', 'text', 'text\n', '\r\n ', '-', '\r\n\n']) {
+    const bytes = Buffer.from(front);
+    const what = `${JSON.stringify(front)} in front of the first boundary`;
+    cases.push([what, Buffer.concat([bytes, good]), bytes.length, 'outside the parts']);
+    const behind = Buffer.concat([good, bytes, Buffer.from(`${dashes}--\r\n`)]);
+    if (front !== '-') cases.push([`${what}, behind the end`, behind, good.length + bytes.length, 'outside']);
+  }
+  for (const end of ['\n', '\r', '\n\r', '\n\n', 'x\n']) {
+    const what = `${JSON.stringify(end)} in front of`;
+    cases.push([`${what} a middle boundary`, broken(second, end), second - 2 + end.length, 'in part 1']);
+    cases.push([`${what} the last boundary`, broken(last, end), last - 2 + end.length, 'in part 3']);
+  }
+  await using api = await startApi();
+  for (const [what, body, place, where] of cases) {
+    for (const stepBytes of [body.length, 1, 7, 50]) {
+      const answer = await postInSteps(api, body, stepBytes);
+      isRefused(
+        t,
+        answer,
+        400,
+        'malformed-multipart',
+        new RegExp(`at offset ${place} of the body, ${where}`),
+      );
+      t.comment(what);
+    }
+  }
+  isClean(t, api);
+  for (const preamble of ['\r\n', 'This is a form.\r\n', '\n\n--a-boundar\r\n', '\r\n\r\n']) {
+    const answer = await postBody(api, Buffer.concat([Buffer.from(preamble), good]));
+    t.equal(answer.status, 202, `a preamble of lines is allowed: ${JSON.stringify(preamble)}`);
+  }
+  const within = bodyOf([...NEEDED, { ...FILE, content: `a${dashes}\r\n-${dashes}${dashes}` }]);
+  for (const stepBytes of [within.length, 1, 7]) {
+    t.equal((await postInSteps(api, within, stepBytes)).status, 202, 'within a line it is content to all');
+  }
+});
+
+test('a wrong boundary is told as such, however large the form', async (t) => {
+  await using api = await startApi();
+  const body = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(2 * FORM_FRAME_BYTES_MAX, 'x') }]);
+  const answer = await postBody(api, body, { boundary: 'another' });
+  isRefused(t, answer, 400, 'malformed-multipart', /does not occur/);
+  isClean(t, api);
+});
+
 test('each limit: exactly, and one more', async (t) => {
   const texts = 'john@example.com'.length + 'Hi'.length;
   const file = (bytes: number, filename = 'a') => ({

@@ -70,14 +70,17 @@ export function readForm(body: Buffer, boundary = BOUNDARY): ReadPart[] | null {
   const text = `\r\n${body.toString('latin1')}`;
   const dashes = `\r\n--${boundary}`;
   const sections = text.split(dashes);
-  sections.shift();
+  // Some readers see a boundary in these, and others do not.
+  const bare = `--${boundary}`;
+  if (sections.shift()?.includes(bare)) return null;
   const parts: ReadPart[] = [];
   for (const [index, section] of sections.entries()) {
     const closing = /^--[ \t]*(?:\r\n[\s\S]*|)$/.test(section);
-    if (closing) return index === sections.length - 1 ? parts : null;
+    if (closing) return index === sections.length - 1 && !section.includes(bare) ? parts : null;
     const found = /^[ \t]*\r\n([\s\S]*?)\r\n\r\n([\s\S]*)$/.exec(section);
     // The lines of a header end before its empty line; one that begins with it has no lines.
     if (found === null || /^[ \t]*\r\n\r\n/.test(section)) return null;
+    if (['\r', '\n'].some((end) => found[2]?.includes(`${end}${bare}`))) return null;
     const part = readPart(found[1] as string, Buffer.from(found[2] as string, 'latin1'));
     if (part === null) return null;
     parts.push(part);
