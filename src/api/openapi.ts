@@ -39,7 +39,7 @@ const SCHEMAS = {
       type: 'object',
       required: ['type', 'destination'],
       description:
-        'type 1 needs subject, plain or html; types 2 to 4 need message. Unknown fields are ignored and named in the answer.',
+        'type 1 needs subject, plain or html; types 2 to 4 need message. Unknown fields are ignored and named in the answer; those of other mailers (to, cc, text, from, attachments …) are a 422.',
       properties: {
         type: messageType,
         destination,

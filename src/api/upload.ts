@@ -24,7 +24,7 @@ export interface FormFile {
 
 /** A form that came whole. */
 export interface Form {
-  /** By name, in the order of the form: all texts of the fields we know, and an empty list for each other field. */
+  /** By name, in the order of the form: all texts of the fields we know; of the others only whether they have one. */
   readonly texts: ReadonlyMap<string, readonly string[]>;
   readonly files: readonly FormFile[];
 }
@@ -44,6 +44,8 @@ export interface FormTerms extends FormLimits {
 /** What may wait in front of busboy, and behind it: what a socket gives at once, and the next while that is written. */
 const FORM_WAITING_BYTES = 128 * KIB;
 const FILE_WAITING_BYTES = 64 * KIB;
+/** In place of the text of a field that we do not know. */
+const UNREAD = '…';
 /** Of the boundary that busboy looks for: the longer, the faster it is, and nobody guesses it. */
 const BOUNDARY_BYTES = 64;
 
@@ -148,6 +150,7 @@ class Intake {
     const bytes = Buffer.concat(chunks);
     if (!isUtf8(bytes)) throw malformed(`The field ${JSON.stringify(field)} is not UTF-8`);
     if (isKnown) texts.push(bytes.toString());
+    else if (part.bytes > 0) texts.push(UNREAD);
   }
 
   #queueFile(part: Part, file: NonNullable<Part['file']>, content: Readable): Promise<void> {

@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
 import { APP_DATA_BYTES_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
 import type { Address } from './address.js';
+import { mailWordFault } from './mail-words.js';
 import {
   type Draft,
   type EmailDraft,
@@ -63,7 +64,7 @@ export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
   const undeliverable: Fault[] = [];
   for (const [index, fields] of body.entries()) {
     const report: Report = (field, detail) =>
-      faults.push({ pointer: field === '' ? `/${index}` : `/${index}/${field}`, detail });
+      faults.push({ pointer: field === '' ? `/${index}` : `/${index}/${pointed(field)}`, detail });
     const type = parseMessageType(fields, report);
     if (type === 1) drafts.push(parseEmail(fields, report));
     else if (type !== null) {
@@ -78,6 +79,11 @@ export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
   faults.push(...undeliverable);
   if (faults.length > 0) throw invalidMessage(faults);
   return drafts;
+}
+
+/** A name as JSON Pointer has it (RFC 6901 §3). */
+function pointed(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 /** The error that refuses a request for the faults of its fields. */
@@ -122,7 +128,7 @@ export function parseEmail(fields: Fields, report: Report): EmailDraft {
     destination: fields.destination as Address,
     content: { subject, plain, html },
     attachments: NO_ATTACHMENTS,
-    ignored: unknownFields(fields, 1),
+    ignored: unknownFields(fields, 1, report),
   };
 }
 
@@ -136,7 +142,7 @@ export function parseShortMessage(type: 2 | 3 | 4, fields: Fields, report: Repor
     destination: fields.destination as string,
     content: { message, ...(type === 4 && pushContent(fields, report)) },
     attachments: NO_ATTACHMENTS,
-    ignored: unknownFields(fields, type),
+    ignored: unknownFields(fields, type, report),
   };
 }
 
@@ -200,6 +206,19 @@ function jsonBytes(value: unknown): number {
   }
 }
 
-function unknownFields(fields: Fields, type: MessageType): readonly string[] {
-  return Object.keys(fields).filter((name) => !KNOWN_FIELDS[type].has(name));
+/** The fields we do not know. One that other mailers have, and that says something, is a fault. */
+function unknownFields(fields: Fields, type: MessageType, report: Report): readonly string[] {
+  const known = KNOWN_FIELDS[type];
+  return Object.keys(fields).filter((name) => {
+    if (known.has(name)) return false;
+    const fault = isEmpty(fields[name]) ? null : mailWordFault(name, known);
+    if (fault !== null) report(name, fault);
+    return fault === null;
+  });
+}
+
+/** True for what clients send that have such a field and do not use it. */
+function isEmpty(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return !isSet(value) || value === false;
+  return Object.keys(value).length === 0;
 }

@@ -18,18 +18,21 @@ async function postSome(api: TestApi, count: number): Promise<string[]> {
 
 test('accepting', async (t) => {
   await using api = await startApi();
-  const answer = await api.post([EMAIL, { ...EMAIL, destination: 'b@example.com', cc: 'x', plain: 'a\nb' }]);
+  const answer = await api.post([
+    EMAIL,
+    { ...EMAIL, destination: 'b@example.com', sound: 'x', plain: 'a\nb' },
+  ]);
   t.equal(answer.status, 202);
   t.equal(answer.headers['content-type'], 'application/json');
   t.same(answer.json, [
     { id: '00000001', type: 1, destination: 'john@example.com', status: 'queued' },
-    { id: '00000002', type: 1, destination: 'b@example.com', status: 'queued', ignored: ['cc'] },
+    { id: '00000002', type: 1, destination: 'b@example.com', status: 'queued', ignored: ['sound'] },
   ]);
   t.equal(api.nudges, 1);
   const message = api.store.get('00000002');
   t.same(message && (await api.store.content(message)), { subject: 'Hi', plain: 'a\r\nb', html: '' });
   const logged = api.lines.filter((line) => line.includes('fields ignored'));
-  t.same(logged, ['<6>fields ignored id=00000002 fields=cc\n']);
+  t.same(logged, ['<6>fields ignored id=00000002 fields=sound\n']);
 });
 
 test('the answer comes after the commit, not before', async (t) => {
@@ -138,14 +141,14 @@ test('an Idempotency-Key', async (t) => {
   const first = await api.post([EMAIL], key);
   t.equal(first.status, 202);
   t.notOk('idempotency-replayed' in first.headers);
-  const body = ` [ {"subject":"Hi", "cc":"me","destination":"john@example.com","type":1,"plain":null} ]`;
+  const body = ` [ {"subject":"Hi", "sound":"me","destination":"john@example.com","type":1,"plain":null} ]`;
   const again = await api.call('POST', MESSAGES, {
     headers: { ...key, 'Content-Type': 'application/json' },
     body,
   });
   t.equal(again.status, 202);
   t.equal(again.headers['idempotency-replayed'], 'true');
-  t.same(again.json, [{ ...first.json[0], ignored: ['cc'] }], 'the same content, however it is written');
+  t.same(again.json, [{ ...first.json[0], ignored: ['sound'] }], 'the same content, however it is written');
   t.equal(api.store.size, 1);
   t.equal(api.nudges, 1, 'a replay queues nothing');
 

@@ -105,7 +105,7 @@ test('what is answered is what the document says', async (t) => {
       body: JSON.stringify(value),
     });
 
-  const accepted = await post([EMAIL, { ...EMAIL, cc: 'x' }]);
+  const accepted = await post([EMAIL, { ...EMAIL, sound: 'x' }]);
   const [first, second] = accepted.json.map((entry: { id: string }) => entry.id);
   await post([EMAIL], { 'Idempotency-Key': 'k' });
   await post([{ ...EMAIL, subject: 'no' }], { 'Idempotency-Key': 'k' });
@@ -115,7 +115,9 @@ test('what is answered is what the document says', async (t) => {
   await post({});
   const form = (body: Buffer, type = `multipart/form-data; boundary=${BOUNDARY}`) =>
     call('POST', MESSAGES, { headers: { 'Content-Type': type }, body: body.toString() });
-  await form(bodyOf([...NEEDED, { name: 'cc', content: 'x' }, { name: 'f', filename: 'a', content: 'b' }]));
+  await form(
+    bodyOf([...NEEDED, { name: 'sound', content: 'x' }, { name: 'f', filename: 'a', content: 'b' }]),
+  );
   await form(bodyOf([]));
   await form(bodyOf(NEEDED).subarray(9));
   await form(bodyOf(NEEDED), 'multipart/form-data');

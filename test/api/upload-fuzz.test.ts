@@ -81,7 +81,7 @@ function makeForm(random: Random): { body: Buffer; isGood: boolean } {
       content,
       type: pick(random, ['text/csv', 'image/PNG', 'a/b; charset=x', '']),
     };
-    const free = ['plain', 'html', 'cc'].filter(
+    const free = ['plain', 'html', 'sound'].filter(
       (name) => !parts.some((one) => (one as PartToMake).name === name),
     );
     const text = { name: pick(random, [...free, 'x']), content: content.toString('base64') };

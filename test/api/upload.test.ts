@@ -66,10 +66,10 @@ test('a form is one email with its files', async (t) => {
     bodyOf([
       FILE,
       { name: 'plain', content: 'a\nb' },
-      { name: 'cc', content: 'x' },
+      { name: 'sound', content: 'x' },
       { ...FILE, name: 'any', filename: 'b.png', type: 'image/PNG', content: bytes },
       { name: '__proto__', content: 'y' },
-      { name: 'cc', content: 'x' },
+      { name: 'sound', content: 'x' },
       ...NEEDED,
       { ...FILE, filename: 'empty.txt', type: 'text/plain', content: '' },
       { name: 'html', content: '<b>ü</b>' },
@@ -83,7 +83,7 @@ test('a form is one email with its files', async (t) => {
       type: 1,
       destination: 'john@example.com',
       status: 'queued',
-      ignored: ['cc', '__proto__'],
+      ignored: ['sound', '__proto__'],
     },
   ]);
   t.same(newest(api), [
@@ -470,6 +470,30 @@ test('a boundary that readers disagree about is refused, with its place', async 
   for (const stepBytes of [within.length, 1, 7]) {
     t.equal((await postInSteps(api, within, stepBytes)).status, 202, 'within a line it is content to all');
   }
+});
+
+test('a form with the words of other mailers is refused; those that are empty are ignored', async (t) => {
+  await using api = await startApi();
+  const parts = [
+    { name: 'text', content: 'The alarm' },
+    { name: 'cc', content: 'a@example.com' },
+    // Somebody forgot the @ of curl's -F file=@path.
+    { name: 'file', content: '/var/log/messages' },
+    { name: 'bcc', content: '' },
+  ];
+  const answer = await postBody(api, bodyOf([...NEEDED, ...parts]));
+  isRefused(t, answer, 422, 'invalid', /3 faults/);
+  t.match(answer.json.errors, [
+    { pointer: 'text', detail: /called plain/ },
+    { pointer: 'cc', detail: /each recipient/ },
+    { pointer: 'file', detail: /with a filename/ },
+  ]);
+  isClean(t, api);
+  const taken = await postBody(
+    api,
+    bodyOf([...NEEDED, { name: 'cc', content: '' }, { ...FILE, name: 'attachments' }]),
+  );
+  t.match(taken.json, [{ ignored: ['cc'] }]);
 });
 
 test('a wrong boundary is told as such, however large the form', async (t) => {

@@ -57,10 +57,10 @@ test('line breaks of the texts become CRLF', async (t) => {
 
 test('unknown fields are named, never an error', async (t) => {
   const body = JSON.parse(
-    '[{"type":1,"destination":"a@b.c","plain":"x","cc":"y","__proto__":{"subject":"no"},"constructor":1,"message":"z"}]',
+    '[{"type":1,"destination":"a@b.c","plain":"x","sound":"y","__proto__":{"subject":"no"},"constructor":1,"message":"z"}]',
   );
   const [draft] = parseDrafts(body, LIMITS);
-  t.same(draft?.ignored, ['cc', '__proto__', 'constructor', 'message']);
+  t.same(draft?.ignored, ['sound', '__proto__', 'constructor', 'message']);
   t.match(draft?.content, { subject: '' });
 });
 
@@ -107,7 +107,7 @@ test('faults of an email are at their fields', async (t) => {
     ['plain not text', email({ plain: {} }), ['/0/plain']],
     ['html not text', email({ html: ['x'] }), ['/0/html']],
     ['nothing to say', email({ subject: '', plain: '', html: null }), ['/0']],
-    ['only unknown fields', { type: 1, destination: 'a@b.c', text: 'x' }, ['/0']],
+    ['only unknown fields', { type: 1, destination: 'a@b.c', sound: 'x' }, ['/0']],
     ...['subject', 'plain', 'html'].flatMap((name) =>
       ['\ud800', '\udc00x', 'x\ud83d'].map((text): [string, unknown, string[]] => [
         `${name} ${escape(text)}`,

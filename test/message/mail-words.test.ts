@@ -1,0 +1,71 @@
+/** Words of other mailers: refused with a hint, in every usual spelling; other names are not. */
+import { test } from 'tap';
+import { FieldpostError } from '../../src/errors.js';
+import { parseDrafts } from '../../src/message/draft.js';
+import { mailWordFault } from '../../src/message/mail-words.js';
+
+const MAIL = new Set(['type', 'destination', 'subject', 'plain', 'html']);
+const SMS = new Set(['type', 'destination', 'message']);
+
+function faultsOf(fields: object, cloud: object | null = null) {
+  try {
+    parseDrafts([fields], { maxBatch: 1, cloud });
+  } catch (error) {
+    if (error instanceof FieldpostError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+test('what others call the parts of a mail is refused, and the hint says how it is done here', (t) => {
+  const hints: [names: string, hint: RegExp][] = [
+    ['text body content msg textBody TextBody plain_text text-plain', /called plain/],
+    ['htmlBody HtmlBody body_html html_content HTMLPart', /called html/],
+    ['to To recipient recipients rcpt toAddresses mailto destinations', /called destination/],
+    ['cc bcc CC Bcc ccRecipients bcc_addresses', /one message for each/],
+    ['from From sender from_email fromName mail_from return-path', /FIELDPOST_FROM/],
+    ['replyTo reply_to Reply-To in_reply_to References', /FIELDPOST_FROM/],
+    ['headers custom_headers Header', /no headers/],
+    ['attachments attachment files file inlineImages', /multipart\/form-data/],
+    ['template_id personalizations raw markdown amp', /send subject, plain and html/],
+    ['send_at scheduledAt', /as soon as/],
+    ['Subject SUBJECT sub_ject', /is written subject/],
+    ['HTML Plain', /is written (html|plain)/],
+  ];
+  for (const [names, hint] of hints) {
+    for (const name of names.split(' ')) t.match(mailWordFault(name, MAIL), hint, name);
+  }
+  t.match(mailWordFault('text', SMS), /called message/);
+  t.match(mailWordFault('Message', SMS), /is written message/);
+  t.end();
+});
+
+test('other names are none of these', (t) => {
+  const names =
+    'id sound category tag message title auto_open app_data priority email x __proto__ constructor é';
+  for (const name of names.split(' ')) t.equal(mailWordFault(name, MAIL), null, name);
+  for (const name of ['subject', 'plain', 'html', 'title']) t.equal(mailWordFault(name, SMS), null, name);
+  t.end();
+});
+
+test('a field that says something is a fault, at its place; an empty one is ignored', (t) => {
+  const mail = { type: 1, destination: 'john@example.com', subject: 'Hi' };
+  t.match(faultsOf({ ...mail, text: 'The alarm', cc: ['a@example.com'], sound: 'x' }), [
+    { pointer: '/0/text', detail: /plain/ },
+    { pointer: '/0/cc', detail: /each recipient/ },
+  ]);
+  t.match(faultsOf({ ...mail, 'to/~': 'x' }), [{ pointer: '/0/to~1~0' }]);
+  for (const empty of ['', null, false, [], {}]) {
+    t.same(faultsOf({ ...mail, cc: empty, attachments: empty }), [], JSON.stringify(empty));
+  }
+  for (const something of ['x', 0, true, [null], { a: 1 }])
+    t.equal(faultsOf({ ...mail, cc: something }).length, 1);
+  const sms = { type: 2, destination: '+31612345678', message: 'Hi' };
+  t.match(faultsOf({ ...sms, from: 'us' }, {}), [{ pointer: '/0/from' }]);
+  t.same(
+    faultsOf({ ...sms, subject: 'x', plain: 'y', title: 'z' }, {}),
+    [],
+    'fields of the published API are none',
+  );
+  t.end();
+});
