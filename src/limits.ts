@@ -159,6 +159,8 @@ export const CLOUD_ANSWER_BYTES_MAX = 64 * KIB;
 export const CLOUD_IDLE_MS = 45 * SECOND_MS;
 /** Our wall clock counts as right if the cloud's differs from it by no more than this and the call's own time. */
 export const CLOUD_CLOCK_MS = 5 * SECOND_MS;
+/** Our wall clock counts as wrong if the cloud's differs from it by this or more. */
+export const CLOUD_CONTRADICTS_MS = 30 * DAY_MS;
 
 // The reference cloud (cloud.md).
 /** Heartbeats and messages are small; a document may be as large as FIELDPOST_MAX_BODY. */

@@ -3,7 +3,8 @@
  * know that it is back. daemon.ts builds it where a cloud is configured; the state endpoint asks it.
  */
 import { assert } from '../errors.js';
-import { CLOUD_CLOCK_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';
+import { CLOUD_CLOCK_MS, CLOUD_CONTRADICTS_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';
+import { isPlausible } from '../message/stamp.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { type CloudClient, CloudError, type HeartbeatAnswer, type HeartbeatReport } from './client.js';
@@ -160,11 +161,14 @@ export class Link {
     };
   }
 
-  /** The cloud knows the time. If our wall clock agrees with it, it is right. */
+  /** The cloud knows the time. If our wall clock agrees with it, it is right; if they are weeks apart, it is not. */
   #compareClocks({ serverTimeMs }: HeartbeatAnswer, tookMs: number): void {
     const { clock } = this.#options;
-    if (serverTimeMs === undefined) return;
-    if (Math.abs(clock.wallMs() - serverTimeMs) <= CLOUD_CLOCK_MS + tookMs) clock.confirm();
+    // A cloud that believes to be in 1970 knows nothing.
+    if (serverTimeMs === undefined || !isPlausible(serverTimeMs)) return;
+    const apartMs = Math.abs(clock.wallMs() - serverTimeMs);
+    if (apartMs <= CLOUD_CLOCK_MS + tookMs) clock.confirm();
+    else if (apartMs >= CLOUD_CONTRADICTS_MS && clock.trust() !== 'wrong') clock.doubt();
   }
 
   /** The one place in which the link's state changes. */

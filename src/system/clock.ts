@@ -20,6 +20,8 @@ export interface Clock {
   trust(): Trust;
   /** Somebody who knows says that the wall is right just now. That holds until it leaps. */
   confirm(): void;
+  /** Somebody who knows says that the wall is far from right. That holds until it leaps, or somebody confirms it. */
+  doubt(): void;
   /**
    * Calls back once, unless stopped first, when `ms` have passed on the boot's clock; after a suspend up to a
    * minute late. Does not keep the process alive.
@@ -89,6 +91,8 @@ class SystemClock implements Clock {
   #bootAheadMs = Number.NEGATIVE_INFINITY;
   /** When the boot began, by the wall, at its last confirmation; null before the first. */
   #confirmedMs: number | null = null;
+  /** When the boot began, by the wall, as it was doubted last; null while nobody doubts it. */
+  #doubtedMs: number | null = null;
   /** On the boot's clock: when the wall was last found to be as confirmed, and when the file was looked for. */
   #heldMs = 0;
   #askedMs = Number.NEGATIVE_INFINITY;
@@ -128,11 +132,22 @@ class SystemClock implements Clock {
       this.#heldMs = bootMs;
       return 'confirmed';
     }
-    return isPlausible(this.wallMs()) ? 'plausible' : 'wrong';
+    const isDoubted = this.#doubtedMs !== null && !hasLeapt(this.#doubtedMs, startMs);
+    return isPlausible(this.wallMs()) && !isDoubted ? 'plausible' : 'wrong';
   }
 
   confirm(): void {
     this.#confirmedMs = startMsOf(this);
+    this.#doubtedMs = null;
+  }
+
+  doubt(): void {
+    const startMs = startMsOf(this);
+    const heardMs = (this.#source.synchronizedMs() ?? Number.NaN) - startMs;
+    // A time server was heard on this wall, and knows better.
+    if (heardMs >= -LOOK_MS && heardMs <= this.bootMs() + LOOK_MS) return;
+    this.#confirmedMs = null;
+    this.#doubtedMs = startMs;
   }
 
   after(ms: number, wake: () => void): Timer {

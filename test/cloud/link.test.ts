@@ -10,7 +10,7 @@ import {
   overdueMs,
   step,
 } from '../../src/cloud/link-state.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS } from '../../src/limits.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { fleetReport, simulateFleet } from '../support/fleet.js';
@@ -383,6 +383,10 @@ t.test("the wall clock is confirmed where it agrees with the cloud's, and only t
     [-5000, 'confirmed'],
     [6000, 'plausible'],
     [-6000, 'plausible'],
+    [-DAY_MS, 'plausible'],
+    [2 * YEAR_MS, 'wrong'],
+    [60 * DAY_MS, 'wrong'],
+    [-50 * YEAR_MS, 'plausible'],
   ] as const) {
     const made = bench();
     made.answer = async () => ({ serverTimeMs: made.clock.wallMs() + aheadMs });

@@ -26,6 +26,7 @@ export class FakeClock implements Clock {
   #bootMs: number;
   #wallMs: number;
   #confirmedMs: number | null = null;
+  #doubtedMs: number | null = null;
   // In the order they were set: of two for the same moment the first goes first.
   readonly #waiting = new Set<Waiting>();
 
@@ -93,11 +94,18 @@ export class FakeClock implements Clock {
   trust(): Trust {
     const isConfirmed = this.#confirmedMs !== null && !hasLeapt(this.#confirmedMs, startMsOf(this));
     if (isConfirmed) return 'confirmed';
-    return isPlausible(this.#wallMs) ? 'plausible' : 'wrong';
+    const isDoubted = this.#doubtedMs !== null && !hasLeapt(this.#doubtedMs, startMsOf(this));
+    return isPlausible(this.#wallMs) && !isDoubted ? 'plausible' : 'wrong';
   }
 
   confirm(): void {
     this.#confirmedMs = startMsOf(this);
+    this.#doubtedMs = null;
+  }
+
+  doubt(): void {
+    this.#confirmedMs = null;
+    this.#doubtedMs = startMsOf(this);
   }
 
   #next(): Waiting | null {

@@ -146,6 +146,27 @@ t.test('a wall that was confirmed is so until it leaps, and again once it has le
 });
 
 t.test(
+  'a wall that was doubted is wrong until it leaps or is confirmed, but not against a time server',
+  async (t) => {
+    const { now, clock } = bench();
+    clock.confirm();
+    clock.doubt();
+    t.equal(clock.trust(), 'wrong');
+    now.pass(DAY_MS);
+    t.equal(clock.trust(), 'wrong');
+    now.wallMs += 60 * DAY_MS;
+    t.equal(clock.trust(), 'plausible', 'somebody has set it');
+    clock.doubt();
+    clock.confirm();
+    t.equal(clock.trust(), 'confirmed');
+    now.synchronizedMs = now.wallMs;
+    now.pass(DAY_MS);
+    clock.doubt();
+    t.equal(clock.trust(), 'confirmed');
+  },
+);
+
+t.test(
   'a time server confirms the wall: its file is looked for seldom, and not once it was found',
   async (t) => {
     const { now, clock } = bench();
