@@ -72,7 +72,6 @@ const DETAILS: Readonly<Record<string, Fault>> = {
 
 /** Codes that cannot speak of a recipient: RFC 4954 §6, RFC 5321 §4.2.4. */
 const CODES: Readonly<Record<number, Fault>> = {
-  500: 'protocol',
   502: 'protocol',
   503: 'protocol',
   530: 'login',

@@ -44,7 +44,7 @@ const system = (c: Case) => c.code === 452 || (/^.\.3\./.test(c.enhanced ?? '') 
 const namesUs = (c: Case) => refused(c) && /^.\.(?:1\.8|7\.25)$/.test(c.enhanced ?? '');
 const aboutUs = (c: Case) =>
   namesUs(c) ||
-  [500, 502, 503, 530, 535, 538].includes(c.code ?? 0) ||
+  [502, 503, 530, 535, 538].includes(c.code ?? 0) ||
   (permanent(c) && /^5\.[57]\./.test(c.enhanced ?? ''));
 const itsOwn = (c: Case) =>
   (temporary(c) && !namesUs(c)) || (permanent(c) && (c.enhanced ?? '').startsWith('5.3.'));
@@ -55,8 +55,7 @@ const ours = (c: Case) => c.trouble === 'no-starttls' || c.trouble === 'no-auth'
 const otherMail = (c: Case) =>
   mail(c) && refused(c) && !closing(c) && c.code !== 552 && !tooBig(c) && !noSuchScript(c);
 // At MAIL these codes name us, and so does whatever is for good and not the relay's own trouble.
-const speaksOfUs = (c: Case) =>
-  namesUs(c) || [500, 502, 503, 530, 535, 538].includes(c.code ?? 0) || !itsOwn(c);
+const speaksOfUs = (c: Case) => namesUs(c) || [502, 503, 530, 535, 538].includes(c.code ?? 0) || !itsOwn(c);
 
 // The rows of delivery.md's table, said once more without looking at the code, and what the page leaves open.
 const ROWS: Row[] = [
