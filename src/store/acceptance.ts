@@ -138,9 +138,10 @@ export class Acceptance {
       if (this.#budget.missing(asked.bytes) > 0) await this.#makeWay(asked.bytes);
       const events = this.#inTheWay(drafts.length);
       room = this.#reserve(asked);
+      if (files.length > 0) await this.#ledger.spool.keepNames(files);
+      // Ids are drawn in the order in which the records are written: nothing may be awaited in between.
       const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));
       events.push({ e: 'accepted', ...this.#chronicle.birth(), messages, ...keyed });
-      if (files.length > 0) await this.#ledger.spool.keepNames(files);
       // Q2: this sync is the promise behind the 202.
       await this.#chronicle.record(events, contents, 'synced');
       return messages.map(({ id }) => id);

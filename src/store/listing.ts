@@ -10,18 +10,22 @@ import type { Page, QueueCounts } from './store.js';
  * acceptance, so a page stays right when the message that `after` names is forgotten meanwhile.
  */
 export function listMessages(
-  state: State,
+  { messages }: State,
   query: { status: Status | null; limit: number; after: string | null },
 ): Page {
   const { status, limit, after } = query;
-  const messages: Message[] = [];
-  for (const message of [...state.messages.values()].reverse()) {
-    if (after !== null && message.id >= after) continue;
-    if (status !== null && message.status !== status) continue;
-    if (messages.length === limit) return { messages, next: (messages[limit - 1] as Message).id };
-    messages.push(message);
+  const isKnown = after !== null && messages.has(after);
+  // The last that were met: as many as a page, and one that tells whether there is more.
+  const met: Message[] = [];
+  let count = 0;
+  for (const message of messages.values()) {
+    if (isKnown && message.id === after) break;
+    if (!isKnown && after !== null && message.id >= after) continue;
+    if (status === null || message.status === status) met[count++ % (limit + 1)] = message;
   }
-  return { messages, next: null };
+  const page: Message[] = [];
+  for (let i = count - 1; i >= 0 && page.length < limit; i--) page.push(met[i % (limit + 1)] as Message);
+  return { messages: page, next: count > limit ? (page.at(-1) as Message).id : null };
 }
 
 /** How many messages there are of each kind; `sending` of them are being sent just now. */

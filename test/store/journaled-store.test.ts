@@ -503,3 +503,41 @@ t.test('so many keys are remembered, and for so long, as the store is told', asy
   t.equal((await accept('c')).replayed, false, 'too old');
   await store.close();
 });
+
+t.test(
+  'pages follow the order of acceptance, also where mails with and without files come together',
+  async (t) => {
+    const { store } = await openOn(newDisk());
+    const withFile = async (draft: Draft): Promise<Draft> => {
+      const upload = await store.upload(4);
+      const bytes = (async function* () {
+        yield Buffer.from('file');
+      })();
+      const attachment = await upload.add({ name: 'f', type: 'text/plain' }, bytes);
+      return { ...draft, attachments: [attachment] } as Draft;
+    };
+    const drafts = await Promise.all(
+      Array.from({ length: 30 }, async (_, i) => {
+        const draft = draftTo(`mail${i}`);
+        return i % 3 === 0 ? await withFile(draft) : draft;
+      }),
+    );
+    // Of those with files the names must be on the disk first, which takes a while.
+    const answers = await Promise.all(drafts.map((draft) => store.accept([draft], null)));
+    const accepted = answers.map(({ ids }) => ids[0] as string);
+    const seen: string[] = [];
+    for (let after: string | null = null; ; ) {
+      const page = store.list({ status: null, limit: 3, after });
+      seen.push(...page.messages.map(({ id }) => id));
+      after = page.next;
+      if (after === null) break;
+    }
+    t.same(seen, [...accepted].sort().reverse(), 'each once, newest first');
+    t.same(
+      [...store.queued()].map(({ id }) => id),
+      [...accepted].sort(),
+      'and they are sent in this order',
+    );
+    await store.close();
+  },
+);
