@@ -18,6 +18,7 @@ import { openStore, type StoreOptions } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
 import type { Handed } from './system/activation.js';
 import { openListeners } from './system/listen.js';
+import { storeMemory } from './system/memory.js';
 
 /** The outside world as this daemon sees it; tests hand over fakes. */
 export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'randomBytes' | 'takeLock'> {
@@ -25,6 +26,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   random(): number;
   readonly hostname: string;
   readonly version: string;
+  /** Bytes of memory that the daemon may take; left out, there is no limit. */
+  readonly memoryBytes?: number;
   /** Told of the octets that were streamed, so that memory does not pile up (system/memory.ts). */
   readonly streamed?: (bytes: number) => void;
   /** The user at the other end of a connection from this device; null, or left out, where that is not known. */
@@ -73,6 +76,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     keepFailedMs: config.keepFailedMs,
     budget: live,
     sender: () => live.from,
+    memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
   });
   const mails = new Mails(live, store, system);
   let delivery = createDelivery(live, system, store, mails);

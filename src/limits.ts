@@ -43,6 +43,8 @@ export const KEEP_ALIVE_MS = 60 * SECOND_MS;
 /** After a refusal the rest of the body is read and thrown away for this long, or this many bytes. */
 export const REFUSED_LINGER_MS = 2 * SECOND_MS;
 export const REFUSED_LINGER_BYTES = MIB;
+/** RFC 6838 §4.2: each half of a media type has at most 127 characters. */
+export const MEDIA_TYPE_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEY_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEYS_MAX = 10_000;
 /** No store remembers more keys than this, whatever it is told. */
@@ -52,6 +54,22 @@ export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;
 /** What a client is told to wait for when the queue or the disk is full. */
 export const RETRY_AFTER_FULL_MS = 60 * SECOND_MS;
+
+// Memory.
+/** Where no control group limits it, no more than this, nor than half of the machine's, is taken as the limit. */
+export const MEMORY_LIMIT_BYTES_MAX = 1024 * MIB;
+/** Of the limit, what an idle daemon takes: node, V8, code, buffers. */
+export const IDLE_MEMORY_BYTES = 36 * MIB;
+/** Of the limit, what requests and their answers may take: 16 MiB of 128. */
+export const HTTP_MEMORY_SHARE = 1 / 8;
+/** The store takes so much memory for each byte that it knows: V8's dead objects, and the snapshots that a start reads. */
+export const STORE_MEMORY_FACTOR = 2.5;
+/** Of the store's memory, what Idempotency-Keys take before the oldest is forgotten. */
+export const KEYS_MEMORY_SHARE = 1 / 4;
+/** Kept free of messages for the address book. */
+export const BOOK_MEMORY_BYTES = 512 * KIB;
+/** A file is counted in blocks of this size, and one for its inode and its name. */
+export const BLOCK_BYTES = 4 * KIB;
 
 // The address book (local-api §2, cloud.md).
 export const DESTINATION_NAME_CHARS_MAX = 200;

@@ -2,7 +2,7 @@
 /**
  * The process: arguments, environment, signals and exit codes. Nothing else touches `process`.
  */
-import { hostname } from 'node:os';
+import { hostname, totalmem } from 'node:os';
 import about from '../package.json' with { type: 'json' };
 import { runCommand } from './cli/cli.js';
 import { EXIT, type ServiceName, type Settings } from './cli/command.js';
@@ -19,7 +19,7 @@ import { systemClock } from './system/clock.js';
 import { readText, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log, type LogLevel } from './system/log.js';
-import { bufferCollector, keepHeapSmall } from './system/memory.js';
+import { bufferCollector, keepHeapSmall, memoryLimit } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
 import { peerUid } from './system/peer.js';
 import { openRandom } from './system/random.js';
@@ -166,6 +166,7 @@ function createSystem(running: Readonly<Running>): System {
     takeLock: systemLock,
     hostname: hostname(),
     version: about.version,
+    memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),
     streamed: bufferCollector(),
     watchNetwork: (onChange) => watchNetwork(onChange, { clock, random: Math.random }),
     handed: handedOver(process.env, process.pid),

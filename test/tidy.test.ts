@@ -144,6 +144,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cloud-server/spans.ts': 'test/cloud-server/texts.test.ts',
   'src/store/chronicle.ts': 'test/scenarios/clock.test.ts',
   'src/store/acceptance.ts': 'test/store/spool.test.ts',
+  'src/store/places.ts': 'test/store/ledger.test.ts',
   'src/store/relocation.ts': 'test/store/ledger.test.ts',
   'src/store/spool-writer.ts': 'test/store/spool.test.ts',
   'src/store/trouble.ts': 'test/store/disk-errors.test.ts',

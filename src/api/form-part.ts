@@ -4,7 +4,7 @@
  */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
-import { FILE_NAME_CHARS_MAX } from '../limits.js';
+import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../limits.js';
 
 /** A text field of this name; or a file, whose name may be empty. */
 export interface PartHeader {
@@ -61,7 +61,7 @@ export function parsePartHeader(lines: Buffer): PartHeader {
   const filename = filenameOf(disposition.parameters);
   const isTyped = type !== undefined && !/^(?:text\/|$)/i.test(type);
   if (filename !== null || (isTyped && !TEXT_FIELDS.includes(name))) {
-    return { field: name, file: { name: fileName(filename ?? '', name), type: mediaType(type) } };
+    return { field: name, file: { name: fileName(filename ?? '', name), type: mediaType(type, name) } };
   }
   checkCharset(name, type ?? '');
   return { field: name, file: null };
@@ -122,20 +122,23 @@ function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
 /** The last component of a path of any system, without what cannot be seen. */
 function fileName(told: string, field: string): string {
   const name = (told.split(/[/\\]/).at(-1) as string).replace(INVISIBLE, '').trim();
-  if (name.length > FILE_NAME_CHARS_MAX) {
-    throw new FieldpostError('invalid', 'A file name is too long; see errors', {
-      faults: [{ pointer: field, detail: `has a file name of more than ${FILE_NAME_CHARS_MAX} characters` }],
-    });
-  }
+  if (name.length > FILE_NAME_CHARS_MAX) throw tooLong(field, 'file name', FILE_NAME_CHARS_MAX);
   return name === '.' || name === '..' ? UNNAMED : name;
 }
 
 /** The media type in lower case; of its parameters the charset, which a text cannot be read without. */
-function mediaType(told = ''): string {
+function mediaType(told = '', field: string): string {
   const type = (told.split(';', 1)[0] as string).trim().toLowerCase();
   if (!MEDIA_TYPE.test(type)) return 'application/octet-stream';
+  if (type.length > MEDIA_TYPE_CHARS_MAX) throw tooLong(field, 'media type', MEDIA_TYPE_CHARS_MAX);
   const charset = parseValue(told)?.parameters.get('charset')?.toLowerCase() ?? '';
   return CHARSET.test(charset) ? `${type}; charset=${charset}` : type;
+}
+
+function tooLong(field: string, what: string, charsMax: number): FieldpostError {
+  return new FieldpostError('invalid', `A ${what} is too long; see errors`, {
+    faults: [{ pointer: field, detail: `has a ${what} of more than ${charsMax} characters` }],
+  });
 }
 
 function checkCharset(field: string, type: string): void {

@@ -16,6 +16,7 @@ import { CLOUD_KEYS_AGE_MS, KEYS_HELD_MAX, STOP_REQUESTS_MS } from '../limits.js
 import { openStore } from '../store/journaled-store.js';
 import { syncAbove } from '../store/trouble.js';
 import { openListeners } from '../system/listen.js';
+import { storeMemory } from '../system/memory.js';
 import { type Access, OPERATOR, openAccess } from './access.js';
 import { CLOUD_ROUTES, type CloudParts } from './calls.js';
 import { Devices } from './devices.js';
@@ -56,6 +57,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     keepFailedMs: config.keepFailedMs,
     budget: config,
     sender: () => config.from,
+    memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
     keys: { ageMs: CLOUD_KEYS_AGE_MS, max: KEYS_HELD_MAX },
     // A notification is for a person's eyes: after a power cut it must not go out again.
     outcomes: 'synced',

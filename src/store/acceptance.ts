@@ -2,11 +2,11 @@
  * The door of the store: takes messages and their files in, each once, all or nothing, and within the budget. Used by
  * journaled-store.ts.
  */
-import { SEGMENT_BYTES } from '../limits.js';
+import { BLOCK_BYTES, SEGMENT_BYTES } from '../limits.js';
 import type { Address } from '../message/address.js';
-import type { Draft, Message } from '../message/message.js';
+import { type Attachment, type Draft, type Message, NO_ATTACHMENTS } from '../message/message.js';
 import type { Log } from '../system/log.js';
-import type { Budget, Reservation } from './budget.js';
+import type { Budget, Reservation, Room } from './budget.js';
 import type { Chronicle } from './chronicle.js';
 import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
@@ -16,6 +16,10 @@ import type { Ledger } from './ledger.js';
 import { sumOf } from './record.js';
 import type { Accepted, KeyedContent, Upload } from './store.js';
 import { SpoolUpload } from './upload.js';
+import { keyWeight, messageWeight, ownText } from './weight.js';
+
+/** The memory of a message of which only the size is known yet. */
+const PLAIN_WEIGHT = messageWeight({ destination: '', attachments: NO_ATTACHMENTS });
 
 /** What the door is given. */
 export interface AcceptanceOptions {
@@ -57,7 +61,7 @@ export class Acceptance {
     this.#sender = sender;
     this.#makeId = idMaker(randomBytes);
     this.#counter = ledger.state.counter;
-    this.#keys = new IdempotencyKeys(ledger.state.keys, (stamp) => chronicle.ageMs(stamp), keys);
+    this.#keys = new IdempotencyKeys(ledger.state, (stamp) => chronicle.ageMs(stamp), keys);
   }
 
   /** Forgets the keys that have served their time. */
@@ -70,8 +74,8 @@ export class Acceptance {
     await this.#makeWay(expectedBytes);
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
-      room: this.#reserve({ count: 1, bytes: expectedBytes }),
-      makeFile: () => this.#makeFile(),
+      room: this.#reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
+      makeFile: (room) => this.#makeFile(room),
       makeRoom: (room, bytes) => this.#makeRoom(room, bytes),
       onOver: () => this.#uploads.delete(upload),
     });
@@ -79,8 +83,9 @@ export class Acceptance {
     return upload;
   }
 
-  async #makeFile(): Promise<void> {
-    if (this.#budget.stale) await this.#budget.look();
+  async #makeFile(room: Reservation): Promise<void> {
+    // For inode and name.
+    await this.#makeRoom(room, BLOCK_BYTES);
     this.#budget.takeFile();
   }
 
@@ -89,7 +94,7 @@ export class Acceptance {
     if (room.bytes >= bytes) return;
     if (this.#budget.stale) await this.#budget.look();
     await this.#makeWay(bytes - room.bytes);
-    room.add({ count: 0, bytes: bytes - room.bytes });
+    room.add({ bytes: bytes - room.bytes });
   }
 
   /**
@@ -134,9 +139,9 @@ export class Acceptance {
     let room: Reservation | null = null;
     try {
       if (this.#budget.stale) await this.#budget.look();
-      const asked = { count: drafts.length, bytes: contents.reduce((sum, { length }) => sum + length, 0) };
+      const asked = roomOf(drafts, contents, keyed);
       if (this.#budget.missing(asked.bytes) > 0) await this.#makeWay(asked.bytes);
-      const events = this.#inTheWay(drafts.length);
+      const events = this.#inTheWay(asked);
       room = this.#reserve(asked);
       if (files.length > 0) await this.#ledger.spool.keepNames(files);
       // Ids are drawn in the order in which the records are written: nothing may be awaited in between.
@@ -168,14 +173,14 @@ export class Acceptance {
     return {
       id,
       type,
-      destination,
+      destination: ownText(destination),
       ...(type === 1 && { from: this.#sender() }),
-      ...(attachments.length > 0 && { attachments }),
+      ...(attachments.length > 0 && { attachments: attachments.map(ownTexts) }),
       ...sumOf(content),
     };
   }
 
-  #reserve(asked: { count: number; bytes: number }): Reservation {
+  #reserve(asked: Room): Reservation {
     try {
       return this.#budget.reserve(asked);
     } catch (error) {
@@ -186,10 +191,30 @@ export class Acceptance {
   }
 
   /** Content kept only for a possible retry gives way to new messages, the oldest first. */
-  #inTheWay(count: number): StoreEvent[] {
-    const { kept } = this.#ledger.state;
-    const surplus = this.#budget.excess({ count, bytes: 0 }).count + kept.size;
-    const dropped = [...kept].slice(0, Math.max(0, surplus));
+  #inTheWay(asked: Room): StoreEvent[] {
+    const { kept, messages, weights } = this.#ledger.state;
+    const excess = this.#budget.excess({ ...asked, bytes: 0 });
+    let count = excess.count + kept.size;
+    let memoryBytes = excess.memoryBytes + weights.kept;
+    const dropped: string[] = [];
+    for (const id of kept) {
+      if (count <= 0 && memoryBytes <= 0) break;
+      dropped.push(id);
+      count--;
+      memoryBytes -= messageWeight(messages.get(id) as Message);
+    }
     return dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
   }
+}
+
+/** What the drafts take, their key included. */
+function roomOf(drafts: readonly Draft[], contents: readonly Buffer[], keyed: KeyedContent | null): Room {
+  const bytes = contents.reduce((sum, { length }) => sum + length, 0);
+  const messages = drafts.reduce((sum, draft) => sum + messageWeight(draft), 0);
+  const key = keyed ? keyWeight(keyed.key, { hash: keyed.hash, ids: drafts.map(() => '') }) : 0;
+  return { count: drafts.length, bytes, memoryBytes: messages + key };
+}
+
+function ownTexts({ name, type, ...rest }: Attachment): Attachment {
+  return { ...rest, name: ownText(name), type: ownText(type) };
 }

@@ -1,14 +1,16 @@
 /**
- * What may still be taken in: the count of messages, the bytes in the state directory, and what must stay
- * free on the disk for everybody else. Asked before anything is written; what was granted is reserved until it is
- * used, so that many at a time do not overrun it together. Used by acceptance.ts and uploads.
+ * What may still be taken in: the count of messages, the bytes in the state directory, the memory for all that is
+ * known, and what must stay free on the disk for everybody else. Asked before anything is written; what was granted is
+ * reserved until it is used, so that many at a time do not overrun it together. Used by acceptance.ts and uploads.
  */
 import { FieldpostError } from '../errors.js';
 import { FREE_INODES_MIN, MIB, SPACE_FRESH_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk, Space } from '../system/disk.js';
 import type { Log } from '../system/log.js';
+import type { State } from './state.js';
 import { asTrouble } from './trouble.js';
+import { neededMemoryBytes } from './weight.js';
 
 /** The settings that bound the store. */
 export interface BudgetLimits {
@@ -17,11 +19,20 @@ export interface BudgetLimits {
   readonly minFreeBytes: number;
 }
 
-/** So many messages in the queue, and bytes in the state directory. */
+/** So many messages in the queue, bytes in the state directory, and bytes of memory (weight.ts). */
 export interface Room {
   readonly count: number;
   readonly bytes: number;
+  readonly memoryBytes: number;
 }
+
+/** What waits and what is stored now, without the memory that gives way to new messages. */
+export function roomUsed({ state, usedBytes }: { readonly state: State; readonly usedBytes: number }): Room {
+  const count = state.queued.size + state.deferred.size;
+  return { count, bytes: usedBytes, memoryBytes: neededMemoryBytes(state) };
+}
+
+const NOTHING: Room = { count: 0, bytes: 0, memoryBytes: 0 };
 
 /** Says whether something still fits. It looks at the disk, but never writes. */
 export class Budget {
@@ -30,14 +41,22 @@ export class Budget {
   readonly #log: Log;
   readonly #directory: string;
   readonly #limits: BudgetLimits;
+  readonly #memoryBytesMax: number;
   readonly #used: () => Room;
-  #reserved: Room = { count: 0, bytes: 0 };
+  #reserved: Room = NOTHING;
   #space: Space = { freeBytes: Number.POSITIVE_INFINITY, freeInodes: Number.POSITIVE_INFINITY };
   #lookedMs = Number.NEGATIVE_INFINITY;
 
-  /** `used` is asked for what waits and what is stored now. */
+  /** `used` is asked for what waits and what is stored now, without the memory that gives way by itself. */
   constructor(
-    world: { disk: Disk; clock: Clock; log: Log; directory: string; budget: BudgetLimits },
+    world: {
+      disk: Disk;
+      clock: Clock;
+      log: Log;
+      directory: string;
+      budget: BudgetLimits;
+      memoryBytesMax?: number;
+    },
     used: () => Room,
   ) {
     this.#disk = world.disk;
@@ -45,6 +64,7 @@ export class Budget {
     this.#log = world.log;
     this.#directory = world.directory;
     this.#limits = world.budget;
+    this.#memoryBytesMax = world.memoryBytesMax ?? Number.POSITIVE_INFINITY;
     this.#used = used;
   }
 
@@ -95,12 +115,18 @@ export class Budget {
     return {
       count: used.count + this.#reserved.count + asked.count - this.#limits.maxQueue,
       bytes: used.bytes + this.#reserved.bytes + asked.bytes - this.#limits.maxSpoolBytes,
+      memoryBytes: used.memoryBytes + this.#reserved.memoryBytes + asked.memoryBytes - this.#memoryBytesMax,
     };
+  }
+
+  /** Bytes of memory that nobody has or was granted; negative where a restart has brought a smaller limit. */
+  get leftMemoryBytes(): number {
+    return -this.excess(NOTHING).memoryBytes;
   }
 
   /** How many bytes would have to go, from the state directory or the disk, for so many more to fit. */
   missing(askedBytes: number): number {
-    const { bytes } = this.excess({ count: 0, bytes: askedBytes });
+    const { bytes } = this.excess({ ...NOTHING, bytes: askedBytes });
     const leftBytes = this.#space.freeBytes - this.#reserved.bytes - askedBytes;
     return Math.max(bytes, this.#limits.minFreeBytes - leftBytes);
   }
@@ -114,28 +140,39 @@ export class Budget {
 
   /** Throws queue-full or storage-full unless so much more fits. Only for reservations. */
   take(asked: Room): void {
-    const { count, bytes } = this.excess(asked);
-    const { maxQueue, maxSpoolBytes } = this.#limits;
-    if (asked.count > 0 && count > 0) {
-      throw new FieldpostError(
-        'queue-full',
-        `the queue holds ${maxQueue + count - asked.count} messages and takes at most ${maxQueue}`,
-        {
-          hint: 'wait for the link, or raise FIELDPOST_MAX_QUEUE',
-        },
-      );
-    }
-    if (bytes > 0) {
-      throw new FieldpostError(
-        'queue-full',
-        `the stored messages take ${inMib(maxSpoolBytes + bytes - asked.bytes)} and may take at most ${inMib(maxSpoolBytes)}; this one needs ${inMib(asked.bytes)}`,
-        { hint: 'wait for the link, or raise FIELDPOST_MAX_SPOOL' },
-      );
-    }
+    const refusal = this.refusal(asked);
+    if (refusal) throw refusal;
     this.#refuseFor(this.#shortageOfBytes(this.#reserved.bytes + asked.bytes));
     // A file that grows needs none.
     if (asked.count > 0) this.#refuseFor(this.#shortageOfInodes);
     this.change(asked);
+  }
+
+  /** Why the queue does not take so much more (queue-full), or null. `giving` is what would give way to it. */
+  refusal(asked: Room, giving: Room = NOTHING): FieldpostError | null {
+    const excess = this.excess(asked);
+    const { maxQueue, maxSpoolBytes } = this.#limits;
+    const memoryBytesMax = this.#memoryBytesMax;
+    if (asked.count > 0 && excess.count > giving.count) {
+      const held = maxQueue + excess.count - asked.count;
+      return queueFull(
+        `the queue holds ${held} messages and takes at most ${maxQueue}`,
+        'FIELDPOST_MAX_QUEUE',
+      );
+    }
+    if (excess.bytes > giving.bytes) {
+      const held = `the stored messages take ${inMib(maxSpoolBytes + excess.bytes - asked.bytes)}`;
+      const needed = `may take at most ${inMib(maxSpoolBytes)}; this one needs ${inMib(asked.bytes)}`;
+      return queueFull(`${held} and ${needed}`, 'FIELDPOST_MAX_SPOOL');
+    }
+    if (excess.memoryBytes > giving.memoryBytes) {
+      const held = inMib(memoryBytesMax + excess.memoryBytes - asked.memoryBytes);
+      return queueFull(
+        `what is known of the stored messages takes ${held} of memory and may take at most ${inMib(memoryBytesMax)}`,
+        "the service's memory (MemoryMax=)",
+      );
+    }
+    return null;
   }
 
   /** Throws storage-full if the disk is below its reserve. */
@@ -148,8 +185,12 @@ export class Budget {
   }
 
   /** Counts room as reserved, or with negative numbers as no longer so. Only for reservations. */
-  change({ count, bytes }: Room): void {
-    this.#reserved = { count: this.#reserved.count + count, bytes: this.#reserved.bytes + bytes };
+  change({ count, bytes, memoryBytes }: Room): void {
+    this.#reserved = {
+      count: this.#reserved.count + count,
+      bytes: this.#reserved.bytes + bytes,
+      memoryBytes: this.#reserved.memoryBytes + memoryBytes,
+    };
   }
 
   /** Counts a file that is about to be made. Throws storage-full if there are too few inodes. */
@@ -160,7 +201,7 @@ export class Budget {
 
   /** So many reserved bytes were written, and count as used from here on. Only for reservations. */
   spend(bytes: number): void {
-    this.change({ count: 0, bytes: -bytes });
+    this.change({ ...NOTHING, bytes: -bytes });
     this.#space.freeBytes -= bytes;
   }
 }
@@ -168,8 +209,7 @@ export class Budget {
 /** Room that was granted and is not yet used. */
 export class Reservation {
   readonly #budget: Budget;
-  #count = 0;
-  #bytes = 0;
+  #left: Room = NOTHING;
 
   constructor(budget: Budget) {
     this.#budget = budget;
@@ -177,28 +217,37 @@ export class Reservation {
 
   /** Bytes that may still be written. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#left.bytes;
   }
 
   /** Throws queue-full or storage-full if there is not as much. */
-  add(asked: Room): void {
+  add(more: Partial<Room>): void {
+    const asked = { ...NOTHING, ...more };
     this.#budget.take(asked);
-    this.#count += asked.count;
-    this.#bytes += asked.bytes;
+    const { count, bytes, memoryBytes } = this.#left;
+    this.#left = {
+      count: count + asked.count,
+      bytes: bytes + asked.bytes,
+      memoryBytes: memoryBytes + asked.memoryBytes,
+    };
   }
 
   /** So many of its bytes are written. */
   spend(bytes: number): void {
     this.#budget.spend(bytes);
-    this.#bytes -= bytes;
+    this.#left = { ...this.#left, bytes: this.#left.bytes - bytes };
   }
 
   /** Gives back what is left. May be called twice. */
   end(): void {
-    this.#budget.change({ count: -this.#count, bytes: -this.#bytes });
-    this.#count = 0;
-    this.#bytes = 0;
+    const { count, bytes, memoryBytes } = this.#left;
+    this.#budget.change({ count: -count, bytes: -bytes, memoryBytes: -memoryBytes });
+    this.#left = NOTHING;
   }
+}
+
+function queueFull(words: string, what: string): FieldpostError {
+  return new FieldpostError('queue-full', words, { hint: `wait for the link, or raise ${what}` });
 }
 
 function inMib(bytes: number): string {

@@ -17,7 +17,9 @@ import {
   type Stamp,
   type Status,
 } from '../message/message.js';
+import { insertKey } from './idempotency.js';
 import { emptyState, insert, type KeyEntry, type State, sharedSender } from './state.js';
+import type { Bounds } from './weight.js';
 
 // How many messages are turned into documents, or back, together.
 const BATCH_MESSAGES = 256;
@@ -127,9 +129,9 @@ export function restingStatus(state: State, id: string): 'queued' | 'deferred' {
   return state.deferred.has(id) ? 'deferred' : 'queued';
 }
 
-/** The state of a document. `historyMax`: how many finished messages stay readable. */
-export function fromDocument(document: StoreDocument, historyMax: number): State {
-  const state = emptyState(historyMax);
+/** The state of a document. */
+export function fromDocument(document: StoreDocument, bounds: Bounds): State {
+  const state = emptyState(bounds);
   state.storeId = document.storeId;
   state.counter = document.counter;
   state.held = document.held ?? false;
@@ -147,7 +149,7 @@ export function fromDocument(document: StoreDocument, historyMax: number): State
       insert(state, fromMessageDocument(kept, sharedSender(state, kept.from)), kept.place ?? null);
     }
   }
-  for (const { key, ...entry } of document.keys) state.keys.set(key, entry);
+  for (const { key, ...entry } of document.keys) insertKey(state, key, entry);
   if (document.book) state.book = fromBookDocument(document.book);
   return state;
 }

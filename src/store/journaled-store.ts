@@ -18,7 +18,7 @@ import type { Boots } from '../message/stamp.js';
 import type { Timer } from '../system/clock.js';
 import { Acceptance } from './acceptance.js';
 import { keepBook } from './book.js';
-import { Budget, type BudgetLimits } from './budget.js';
+import { Budget, type BudgetLimits, roomUsed } from './budget.js';
 import { Chronicle } from './chronicle.js';
 import { decodeContent, restingStatus } from './document.js';
 import type { StoreEvent } from './event.js';
@@ -28,6 +28,7 @@ import { countMessages, listMessages, oldestOpen } from './listing.js';
 import type { Reachability } from './reachability.js';
 import type { State } from './state.js';
 import type { Accepted, KeyedContent, Page, QueueCounts, StorageState, Store, Upload } from './store.js';
+import { keptReply } from './weight.js';
 
 /** What the store is given. */
 export interface StoreOptions extends LedgerOptions {
@@ -67,10 +68,7 @@ class JournaledStore implements Store {
     this.#options = options;
     this.#ledger = ledger;
     const chronicle = new Chronicle(ledger, options.clock);
-    const budget = new Budget(options, () => ({
-      count: ledger.state.queued.size + ledger.state.deferred.size,
-      bytes: ledger.usedBytes,
-    }));
+    const budget = new Budget(options, () => roomUsed(ledger));
     this.#chronicle = chronicle;
     this.#budget = budget;
     this.book = keepBook(ledger, budget, options.randomBytes);
@@ -228,7 +226,8 @@ class JournaledStore implements Store {
   }
 
   #eventOf(message: Message, verdict: Verdict): StoreEvent {
-    const { kind, reply } = verdict;
+    const { kind } = verdict;
+    const reply = keptReply(verdict.reply, this.#budget.leftMemoryBytes);
     const attempts = kind === 'expired' ? message.attempts : message.attempts + 1;
     const common = { id: message.id, attempts, reply, ...this.#chronicle.reach() };
     if (kind !== 'deferred') return { e: kind, ...common, at: this.#chronicle.now() };

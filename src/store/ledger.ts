@@ -23,24 +23,24 @@ import { Damaged } from './damaged.js';
 import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
 import { Journal } from './journal.js';
+import { neededFiles } from './places.js';
 import { relocate } from './relocation.js';
 import { type Replayed, replay } from './replay.js';
 import { Segments } from './segments.js';
 import { type FoundSnapshot, openLow, SnapshotAdapter } from './snapshot.js';
 import { Spool } from './spool.js';
-import { apply, neededFiles, type State } from './state.js';
+import { apply, type State } from './state.js';
 import { syncAbove } from './trouble.js';
+import { type BoundsOptions, boundsOf } from './weight.js';
 
 /** The world the ledger lives in. */
-export interface LedgerOptions {
+export interface LedgerOptions extends BoundsOptions {
   readonly disk: Disk;
   readonly clock: Clock;
   readonly log: Log;
   readonly randomBytes: RandomBytes;
   readonly takeLock: TakeLock;
   readonly directory: string;
-  /** How many finished messages stay readable. */
-  readonly historyMax: number;
   readonly budget: { readonly maxSpoolBytes: number };
 }
 
@@ -78,7 +78,7 @@ export class Ledger {
   }
 
   private constructor(options: LedgerOptions, lock: Lock) {
-    const { disk, directory, historyMax, randomBytes, log, budget } = options;
+    const { disk, directory, randomBytes, log, budget } = options;
     this.#options = options;
     this.#aside = new Aside(disk, log);
     this.#lock = lock;
@@ -93,7 +93,7 @@ export class Ledger {
       position: () => this.#theJournal.position,
       replay: (current, previous) => this.#replay(current, previous),
     });
-    this.#low = openLow(this.#adapter, historyMax);
+    this.#low = openLow(this.#adapter, boundsOf(options));
   }
 
   get state(): State {
@@ -110,9 +110,9 @@ export class Ledger {
     return this.#damaged.count;
   }
 
-  /** Bytes in journal and spool. Copies in damaged/ have a budget of their own. */
+  /** Bytes in journal, spool and snapshots. Copies in damaged/ have a budget of their own. */
   get usedBytes(): number {
-    return this.journalBytes + this.spool.bytes;
+    return this.journalBytes + this.spool.bytes + this.#adapter.diskBytes;
   }
 
   get journalBytes(): number {
@@ -236,10 +236,11 @@ export class Ledger {
 
   /** What lowdb's `read` gives: the good snapshot and all that the journal says happened after it. */
   async #replay(current: FoundSnapshot, previous: FoundSnapshot): Promise<State> {
-    const { clock, historyMax, randomBytes } = this.#options;
+    const { clock, randomBytes } = this.#options;
+    const bounds = boundsOf(this.#options);
     const [segments, damaged] = [this.#segments, this.#damaged];
     const now = stampOf(clock);
-    const replayed = await replay({ segments, damaged, current, previous, historyMax, now });
+    const replayed = await replay({ segments, damaged, current, previous, bounds, now });
     const { state, follows, unproven } = replayed;
     if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
     // Of these the sweep thinks for itself.

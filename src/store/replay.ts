@@ -18,6 +18,7 @@ import {
 import type { Segments } from './segments.js';
 import { type FoundSnapshot, stateOf } from './snapshot.js';
 import { apply, type State } from './state.js';
+import type { Bounds } from './weight.js';
 
 /** Why a message found in a history with a gap is not sent by itself. */
 export const UNKNOWN_OUTCOME = 'outcome unknown after storage damage';
@@ -45,11 +46,11 @@ export async function replay(options: {
   damaged: Damaged;
   current: FoundSnapshot;
   previous: FoundSnapshot;
-  historyMax: number;
+  bounds: Bounds;
   /** The moment of this start. */
   now: Stamp;
 }): Promise<Replayed> {
-  const { segments, damaged, current, previous, historyMax } = options;
+  const { segments, damaged, current, previous, bounds } = options;
   let damagedNew = 0;
   // Until a checkpoint has replaced it the same damage is met again at each start.
   let isDamaged = current.state === 'bad';
@@ -63,7 +64,7 @@ export async function replay(options: {
   });
   const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
   const through = found?.snapshot?.through ?? { segment: 0, offset: 0 };
-  const state = stateOf(found, historyMax);
+  const state = stateOf(found, bounds);
   segments.startAbove(through.segment);
   const heads = await readHeads(segments, through.segment, state);
   const { stretches, whole } = linkHistory(heads, through);

@@ -23,6 +23,7 @@ import { fromDocument, type MessageDocument, type StoreDocument, toDocument } fr
 import type { Position } from './event.js';
 import type { SnapshotState } from './recovery.js';
 import { emptyState, type State } from './state.js';
+import type { Bounds } from './weight.js';
 
 const CURRENT = 'store.json';
 const PREVIOUS = 'store.json.1';
@@ -59,8 +60,8 @@ export interface SnapshotOptions {
 }
 
 /** lowdb over the journaled store: `read()` recovers, `write()` is a checkpoint. */
-export function openLow(adapter: SnapshotAdapter, historyMax: number): Low<State> {
-  return new Low(adapter, emptyState(historyMax));
+export function openLow(adapter: SnapshotAdapter, bounds: Bounds): Low<State> {
+  return new Low(adapter, emptyState(bounds));
 }
 
 /** lowdb's adapter over the two snapshot files. */
@@ -78,6 +79,11 @@ export class SnapshotAdapter implements Adapter<State> {
   /** Size of the newest snapshot. */
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** Bytes of the one in use, the one before it, and the one being written, all about as large. */
+  get diskBytes(): number {
+    return 3 * this.#bytes;
   }
 
   /** Segments before this one are needed by neither snapshot for a replay; 0 while there are not yet two. */
@@ -198,6 +204,6 @@ function* messagesOf(bytes: Buffer, start: number): Iterable<MessageDocument[]> 
 }
 
 /** The state of a snapshot that was found good, or an empty one. */
-export function stateOf(found: FoundSnapshot | null, historyMax: number): State {
-  return found?.snapshot ? fromDocument(found.snapshot.state(), historyMax) : emptyState(historyMax);
+export function stateOf(found: FoundSnapshot | null, bounds: Bounds): State {
+  return found?.snapshot ? fromDocument(found.snapshot.state(), bounds) : emptyState(bounds);
 }

@@ -8,13 +8,16 @@ import { crc32 } from './crc.js';
 import type { Spool } from './spool.js';
 import { asTrouble } from './trouble.js';
 
+/** Throws unless so many bytes may be added to a file of the spool, and counts them there. */
+type Room = (id: string, bytes: number) => Promise<void>;
+
 /** Begun, written to, and then either finished or abandoned. */
 export class SpoolWriter {
   readonly id: string;
   readonly #spool: Spool;
   readonly #file: DiskFile;
   /** Asked before anything is written. */
-  readonly #room: (bytes: number) => Promise<void>;
+  readonly #room: Room;
   /** One is filled while the other is written. */
   #buffer: Buffer = Buffer.allocUnsafeSlow(SPOOL_WRITE_BYTES);
   #other: Buffer | null = null;
@@ -24,12 +27,12 @@ export class SpoolWriter {
   #crc = 0;
 
   /** Makes the file. `room` is asked, and throws, before so many bytes are written. */
-  static async begin(spool: Spool, room: (bytes: number) => Promise<void>): Promise<SpoolWriter> {
+  static async begin(spool: Spool, room: Room): Promise<SpoolWriter> {
     const { id, file } = await spool.create();
     return new SpoolWriter(spool, id, file, room);
   }
 
-  private constructor(spool: Spool, id: string, file: DiskFile, room: (bytes: number) => Promise<void>) {
+  private constructor(spool: Spool, id: string, file: DiskFile, room: Room) {
     this.#spool = spool;
     this.id = id;
     this.#file = file;
@@ -50,12 +53,11 @@ export class SpoolWriter {
   async #flush(): Promise<void> {
     const bytes = this.#buffer.subarray(0, this.#filled);
     this.#crc = crc32(bytes, this.#crc);
-    await this.#room(bytes.length);
+    await this.#room(this.id, bytes.length);
     await this.#writing;
     this.#writing = this.#file.write(bytes, this.#size).catch(refused);
     // Told to whoever waits for it.
     this.#writing.catch(() => undefined);
-    this.#spool.grow(this.id, bytes.length);
     this.#size += bytes.length;
     const other = this.#other ?? Buffer.allocUnsafeSlow(SPOOL_WRITE_BYTES);
     this.#other = this.#buffer;

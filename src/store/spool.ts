@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
-import { SPOOL_READ_BYTES } from '../limits.js';
+import { BLOCK_BYTES, SPOOL_READ_BYTES } from '../limits.js';
 import type { Attachment } from '../message/message.js';
 import type { Disk, DiskFile } from '../system/disk.js';
 import type { Aside } from './aside.js';
@@ -39,7 +39,7 @@ export class Spool {
     this.#randomBytes = randomBytes;
   }
 
-  /** Bytes in all its files, those under way included. */
+  /** Bytes that all its files take on the disk, those under way included. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -81,8 +81,10 @@ export class Spool {
 
   /** Counts bytes that were written to a file. */
   grow(id: string, bytes: number): void {
-    this.#sizes.set(id, (this.#sizes.get(id) ?? 0) + bytes);
-    this.#bytes += bytes;
+    const before = this.#sizes.get(id);
+    const size = (before ?? 0) + bytes;
+    this.#sizes.set(id, size);
+    this.#bytes += diskBytes(size) - (before === undefined ? 0 : diskBytes(before));
   }
 
   /** Resolves once the names of these files are on the device (Q1). Calls at the same time share a sync. */
@@ -137,7 +139,8 @@ export class Spool {
       }
       this.#stuck.delete(id);
       this.#names.delete(id);
-      this.#bytes -= this.#sizes.get(id) ?? 0;
+      const size = this.#sizes.get(id);
+      if (size !== undefined) this.#bytes -= diskBytes(size);
       this.#sizes.delete(id);
     }
   }
@@ -171,6 +174,11 @@ export class Spool {
   #path(id: string): string {
     return join(this.#directory, id);
   }
+}
+
+/** Whole blocks, and one for inode and name. */
+function diskBytes(size: number): number {
+  return (Math.ceil(size / BLOCK_BYTES) + 1) * BLOCK_BYTES;
 }
 
 function changed(): FieldpostError {

@@ -4,7 +4,6 @@
  */
 import { applyBook, type Book, emptyBook } from '../destinations/book.js';
 import { assert } from '../errors.js';
-import { KEYS_HELD_MAX } from '../limits.js';
 import type { Address } from '../message/address.js';
 import {
   type Boot,
@@ -15,7 +14,10 @@ import {
   type Stamp,
 } from '../message/message.js';
 import type { AcceptedMessage, ContentSum, Position, StoreEvent } from './event.js';
+import { forgetKey, insertKey } from './idempotency.js';
 import { counterOf } from './ids.js';
+import { setPlace } from './places.js';
+import { type Bounds, memoryBytes, messageWeight, type Weights } from './weight.js';
 
 /** An Idempotency-Key that led to an acceptance. */
 export interface KeyEntry {
@@ -53,12 +55,12 @@ export interface State {
   readonly liveBytes: Map<number, number>;
   /** Attachments that no message needs any more; whoever removes their files takes them from here. */
   readonly released: string[];
-  /** How many finished messages stay readable. A setting, not part of the history. */
-  readonly historyMax: number;
+  readonly weights: Weights;
+  readonly bounds: Bounds;
 }
 
 /** The state of a new store. */
-export function emptyState(historyMax: number): State {
+export function emptyState(bounds: Bounds): State {
   return {
     storeId: '',
     counter: 0,
@@ -75,18 +77,9 @@ export function emptyState(historyMax: number): State {
     sender: null,
     liveBytes: new Map(),
     released: [],
-    historyMax,
+    weights: { messages: 0, kept: 0, finished: 0, keys: 0, book: null },
+    bounds,
   };
-}
-
-/** The attachments of messages whose content is kept, by their ids, with their sizes. */
-export function neededFiles({ messages }: State): Map<string, number> {
-  const needed = new Map<string, number>();
-  for (const { place, attachments } of messages.values()) {
-    if (place === null || attachments.length === 0) continue;
-    for (const { id, size } of attachments) needed.set(id, size);
-  }
-  return needed;
 }
 
 /** Applies the events of one record. `contentsAt` is where the record's first content begins. */
@@ -125,8 +118,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
     case 'deferred':
       countReach(state, event.reachMs);
       change(state, event.id, (message) => {
-        message.attempts = event.attempts;
-        message.lastReply = event.reply;
+        charge(state, message, event);
         message.due = event.due;
         message.status = 'deferred';
         settle(state, message, message.place);
@@ -137,8 +129,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
     case 'failed':
       countReach(state, event.reachMs);
       change(state, event.id, (message) => {
-        message.attempts = event.attempts;
-        message.lastReply = event.reply;
+        charge(state, message, event);
         if (event.e === 'failed') message.failed = event.at;
         finish(state, message, event.e);
       });
@@ -166,6 +157,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
       return;
     default:
       applyBook(state.book, event);
+      state.weights.book = null;
   }
 }
 
@@ -213,6 +205,7 @@ export function sharedSender(state: State, from: Address | undefined): Address |
 /** Puts a message into the state where its status belongs. Also for a document that is read back. */
 export function insert(state: State, message: Message, place: Place | null): void {
   state.messages.set(message.id, message);
+  state.weights.messages += messageWeight(message);
   enter(state, message, place);
 }
 
@@ -220,6 +213,18 @@ export function insert(state: State, message: Message, place: Place | null): voi
 function change(state: State, id: string, how: (message: Message) => void): void {
   const message = state.messages.get(id);
   if (message && !isFinal(message.status)) how(message);
+}
+
+/** What the attempt ended with. */
+function charge(
+  state: State,
+  message: Message,
+  { attempts, reply }: { attempts: number; reply: string },
+): void {
+  state.weights.messages -= messageWeight(message);
+  message.attempts = attempts;
+  message.lastReply = reply;
+  state.weights.messages += messageWeight(message);
 }
 
 /** Q5, or Q6 for `failed`, whose content is kept for a retry. */
@@ -231,7 +236,8 @@ function finish(state: State, message: Message, status: 'sent' | 'failed' | 'exp
 
 /** Moves the message, with its content at `place`, to the one set where its status belongs now. */
 function settle(state: State, message: Message, place: Place | null): void {
-  for (const set of [state.queued, state.deferred, state.kept, state.finished]) set.delete(message.id);
+  for (const set of [state.queued, state.deferred]) set.delete(message.id);
+  if (state.kept.delete(message.id)) state.weights.kept -= messageWeight(message);
   enter(state, message, place);
 }
 
@@ -240,12 +246,15 @@ function enter(state: State, message: Message, place: Place | null): void {
   setPlace(state, message, place);
   if (message.status === 'deferred') state.deferred.add(message.id);
   else if (!isFinal(message.status)) state.queued.add(message.id);
-  else if (place) state.kept.add(message.id);
-  else state.finished.add(message.id);
-  if (state.finished.size <= state.historyMax) return;
+  else {
+    const set = place ? 'kept' : 'finished';
+    state[set].add(message.id);
+    state.weights[set] += messageWeight(message);
+  }
+  const { historyMax, memoryBytesMax } = state.bounds;
   for (const oldest of state.finished) {
+    if (state.finished.size <= historyMax && memoryBytes(state) <= memoryBytesMax) return;
     forget(state, oldest);
-    if (state.finished.size <= state.historyMax) return;
   }
 }
 
@@ -254,6 +263,9 @@ function forget(state: State, id: string): void {
   assert(message !== undefined && isFinal(message.status), 'only a finished message is forgotten');
   state.messages.delete(id);
   state.finished.delete(id);
+  const weight = messageWeight(message);
+  state.weights.messages -= weight;
+  state.weights.finished -= weight;
 }
 
 function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reachMs: number }): void {
@@ -270,24 +282,6 @@ function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reach
 }
 
 function rememberKey(state: State, key: string, entry: KeyEntry): void {
-  state.keys.delete(key);
-  state.keys.set(key, entry);
-  for (const oldest of state.keys.keys()) {
-    if (state.keys.size <= KEYS_HELD_MAX) break;
-    state.keys.delete(oldest);
-  }
-}
-
-/** Moves, or with null gives up, a message's content, and keeps the count of live bytes per segment true. */
-function setPlace(state: State, message: Message, place: Place | null): void {
-  if (message.place) countLive(state, message.place, -1);
-  if (place) countLive(state, place, 1);
-  if (message.place && !place) for (const { id } of message.attachments) state.released.push(id);
-  message.place = place;
-}
-
-function countLive({ liveBytes }: State, { segment, length }: Place, sign: 1 | -1): void {
-  const bytes = (liveBytes.get(segment) ?? 0) + sign * length;
-  if (bytes === 0) liveBytes.delete(segment);
-  else liveBytes.set(segment, bytes);
+  forgetKey(state, key);
+  insertKey(state, key, entry);
 }

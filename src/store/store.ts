@@ -29,7 +29,7 @@ export interface QueueCounts {
   failed: number;
   /** Of the oldest message not final; 0 if there is none. */
   oldestAgeMs: number;
-  /** Bytes in the journal and spool together. */
+  /** Bytes that journal, spool and snapshots take on the disk. */
   bytes: number;
   held: boolean;
 }

@@ -2,6 +2,7 @@
  * The files of one request, from the first byte until an acceptance takes them (Q0, Q1). Made by acceptance.ts.
  */
 import { assert, FieldpostError } from '../errors.js';
+import { BLOCK_BYTES } from '../limits.js';
 import type { Attachment } from '../message/message.js';
 import type { Reservation } from './budget.js';
 import type { Spool } from './spool.js';
@@ -13,7 +14,7 @@ export interface UploadOptions {
   readonly spool: Spool;
   readonly room: Reservation;
   /** Sees to it that another file may be made; throws if it may not. */
-  readonly makeFile: () => Promise<void>;
+  readonly makeFile: (room: Reservation) => Promise<void>;
   /** Sees to it that so many bytes may be written; throws if they may not. */
   readonly makeRoom: (room: Reservation, bytes: number) => Promise<void>;
   /** Called when the upload is over. */
@@ -36,13 +37,18 @@ export class SpoolUpload implements Upload {
     source: AsyncIterable<Buffer>,
   ): Promise<Attachment> {
     const { spool, room, makeFile, makeRoom } = this.#options;
-    await makeFile();
+    await makeFile(room);
     this.#mustGoOn();
-    const writer = await SpoolWriter.begin(spool, async (bytes) => {
+    const writer = await SpoolWriter.begin(spool, async (id, bytes) => {
       this.#mustGoOn();
-      await makeRoom(room, bytes);
-      room.spend(bytes);
+      // Only the last part of a file is no multiple of a block.
+      const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+      await makeRoom(room, blockBytes);
+      // In one step: what is spent is used, and nobody else is granted it in between.
+      room.spend(blockBytes);
+      spool.grow(id, bytes);
     });
+    room.spend(BLOCK_BYTES);
     try {
       for await (const chunk of source) await writer.write(chunk);
       const written = await writer.finish();

@@ -186,6 +186,12 @@ test('field faults are at the names of their fields', async (t) => {
   const long = await postBody(api, bodyOf([...NEEDED, { ...FILE, filename: 'n'.repeat(256) }]));
   isRefused(t, long, 422, 'invalid', /too long/);
   t.match(long.json.errors, [{ pointer: 'file', detail: /more than 255/ }]);
+  const typed = (chars: number) =>
+    postBody(api, bodyOf([...NEEDED, { ...FILE, type: `text/${'t'.repeat(chars - 'text/'.length)}` }]));
+  t.equal((await typed(255)).status, 202);
+  const longType = await typed(256);
+  isRefused(t, longType, 422, 'invalid', /too long/);
+  t.match(longType.json.errors, [{ pointer: 'file', detail: /media type of more than 255/ }]);
 });
 
 test('a form that cannot be read is refused whole', async (t) => {

@@ -5,12 +5,13 @@ import { fromDocument, toDocument } from '../../src/store/document.js';
 import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot.js';
 import { apply, emptyState, type State } from '../../src/store/state.js';
 
+const BOUNDS = { historyMax: 1000, memoryBytesMax: Number.POSITIVE_INFINITY };
 const THROUGH = { segment: 7, offset: 12_345 };
 const BOOT = { boot: '0123abcd', bootMs: 1 };
 
 /** A state with so many messages, every third of them of another request, one with words that could be mistaken. */
 function stateWith(count: number): State {
-  const state = emptyState(1000);
+  const state = emptyState(BOUNDS);
   state.storeId = 'feedfeedfeedfeed';
   apply(state, [{ e: 'boot', boot: BOOT.boot, startMs: 5, confirmed: true }], { segment: 1, offset: 0 });
   for (let n = 1; n <= count; n++) {
@@ -32,7 +33,7 @@ t.test('what was written is read, however many messages there are', async (t) =>
     t.equal(plain.state.messages.length, count, 'it is JSON');
     const snapshot = decodeSnapshot(bytes);
     t.same(snapshot?.through, THROUGH);
-    const read = snapshot && fromDocument(snapshot.state(), 1000);
+    const read = snapshot && fromDocument(snapshot.state(), BOUNDS);
     t.same(read?.messages, state.messages, `${count} messages`);
     t.same([...(read?.queued ?? [])], [...state.queued]);
     t.same(read?.liveBytes, state.liveBytes);
@@ -48,7 +49,7 @@ t.test('one that stands in a single line, as once they did', async (t) => {
   const bytes = Buffer.from(`{"crc":"${hex8(crc32(Buffer.from(rest)))}",${rest}`);
   const snapshot = decodeSnapshot(bytes);
   t.same(snapshot?.through, THROUGH);
-  t.same(snapshot && fromDocument(snapshot.state(), 1000).messages, state.messages);
+  t.same(snapshot && fromDocument(snapshot.state(), BOUNDS).messages, state.messages);
 });
 
 t.test('every cut and every flipped bit is seen', async (t) => {

@@ -1,0 +1,30 @@
+/**
+ * Where the contents of messages lie, and what is needed for that: bytes in each segment, and files. Used by state.ts, which
+ * moves them, and by ledger.ts.
+ */
+import type { Message, Place } from '../message/message.js';
+import type { State } from './state.js';
+
+/** Moves, or with null gives up, a message's content, and keeps the count of live bytes per segment true. */
+export function setPlace(state: State, message: Message, place: Place | null): void {
+  if (message.place) countLive(state, message.place, -1);
+  if (place) countLive(state, place, 1);
+  if (message.place && !place) for (const { id } of message.attachments) state.released.push(id);
+  message.place = place;
+}
+
+function countLive({ liveBytes }: State, { segment, length }: Place, sign: 1 | -1): void {
+  const bytes = (liveBytes.get(segment) ?? 0) + sign * length;
+  if (bytes === 0) liveBytes.delete(segment);
+  else liveBytes.set(segment, bytes);
+}
+
+/** The attachments of messages whose content is kept, by their ids, with their sizes. */
+export function neededFiles({ messages }: State): Map<string, number> {
+  const needed = new Map<string, number>();
+  for (const { place, attachments } of messages.values()) {
+    if (place === null || attachments.length === 0) continue;
+    for (const { id, size } of attachments) needed.set(id, size);
+  }
+  return needed;
+}

@@ -1,0 +1,237 @@
+/** What is known costs memory: all of it is counted, against one budget, and nobody is promised more than fits. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import t from 'tap';
+import { DAY_MS, KIB, MIB } from '../../src/limits.js';
+import type { Attachment, Draft } from '../../src/message/message.js';
+import { fromDocument, toDocument } from '../../src/store/document.js';
+import { KEY_MEMORY } from '../../src/store/idempotency.js';
+import { apply, emptyState, type State } from '../../src/store/state.js';
+import type { Store } from '../../src/store/store.js';
+import { memoryBytes, ownText } from '../../src/store/weight.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { seededRandom } from '../support/random.js';
+import { openOn } from '../support/store.js';
+
+const NO_BOUNDS = { historyMax: 1_000_000, memoryBytesMax: Number.POSITIVE_INFINITY };
+const AT = { boot: '0123abcd', bootMs: 1.5 };
+const FILES = 10;
+const FILE = { name: 'ż'.repeat(255), type: `text/${'t'.repeat(250)}` };
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+function heapBytes(): number {
+  collect();
+  return process.memoryUsage().heapUsed;
+}
+
+const idOf = (n: number) => ownText(`${n.toString(32).padStart(7, '0')}ABCDEFGH`);
+const fileOf = (n: number, file: { name: string; type: string }): Attachment => ({
+  id: ownText(`${n}`.padStart(20, 'f')),
+  name: ownText(file.name),
+  type: ownText(file.type),
+  size: 1,
+  crc: 2 ** 31 + n,
+});
+
+const filesOf = (n: number, file: { name: string; type: string }) =>
+  Array.from({ length: FILES }, (_, i) => fileOf(n * FILES + i, file));
+
+function acceptInto(state: State, n: number, attachments: readonly Attachment[], destination: string): void {
+  const message = {
+    id: idOf(n),
+    type: 1,
+    destination: ownText(destination),
+    length: 10,
+    crc: 2 ** 31 + n,
+  } as const;
+  const accepted = { e: 'accepted', at: { ...AT, bootMs: n + 0.5 }, reachMs: 2 ** 31 + n } as const;
+  apply(state, [{ ...accepted, messages: [{ ...message, attachments }] }], { segment: 1, offset: n * 20 });
+}
+
+t.test('what is counted is not less than V8 takes', async (t) => {
+  const long = { name: 'a name that is as long as most', type: 'application/pdf' };
+  const fillers: Record<string, (state: State, n: number) => void> = {
+    'bare messages': (state, n) => acceptInto(state, n, [], 'john@example.com'),
+    'long destinations': (state, n) => acceptInto(state, n, [], `ż${'j'.repeat(200)}@example.com`),
+    'usual files': (state, n) => acceptInto(state, n, filesOf(n, long), 'john@example.com'),
+    'long names': (state, n) => acceptInto(state, n, filesOf(n, FILE), 'john@example.com'),
+    'deferred messages': (state, n) => {
+      acceptInto(state, n, [], 'john@example.com');
+      const due = { ...AT, bootMs: n + 0.25 };
+      const reply = ownText(`450 ${n} ${'r'.repeat(400)}`);
+      apply(state, [{ e: 'deferred', id: idOf(n), attempts: 1, reply, due }], { segment: 1, offset: 0 });
+    },
+    keys: (state, n) => {
+      const key = ownText(`${n}`.padStart(255, 'k'));
+      const ids = Array.from({ length: 100 }, (_, i) => idOf(n * 100 + i));
+      const messages = ids.map((id) => ({ id, type: 1, destination: 'x', length: 1, crc: 1 }) as const);
+      const hash = ownText(`${n}`.padStart(64, 'a'));
+      const at = { ...AT, bootMs: n + 0.5 };
+      apply(state, [{ e: 'accepted', at, reachMs: 0, messages, key, hash }], { segment: 1, offset: 0 });
+    },
+  };
+  for (const [name, fill] of Object.entries(fillers)) {
+    const state = emptyState(NO_BOUNDS);
+    const countedBefore = memoryBytes(state);
+    // The tables are there, and the code is compiled.
+    fill(state, 1);
+    const before = heapBytes();
+    for (let n = 2; n <= 1001; n++) fill(state, n);
+    const taken = heapBytes() - before;
+    const counted = memoryBytes(state) - countedBefore;
+    t.ok(counted >= taken, `${name}: ${taken} bytes are taken, ${counted} counted`);
+    t.ok(counted < 3 * taken, `${name}: and not much more`);
+  }
+});
+
+const draftWith = (attachments: readonly Attachment[]): Draft =>
+  ({
+    type: 1,
+    destination: 'john@example.com',
+    content: { subject: 'x', plain: '', html: '' },
+    attachments,
+    ignored: [],
+  }) as unknown as Draft;
+
+async function acceptFiles(store: Store): Promise<string> {
+  const upload = await store.upload(0);
+  try {
+    const attachments: Attachment[] = [];
+    const content = async function* () {
+      yield Buffer.from('x');
+    };
+    for (let i = 0; i < FILES; i++) attachments.push(await upload.add(FILE, content()));
+    return (await store.accept([draftWith(attachments)], null)).ids[0] as string;
+  } finally {
+    await upload.discard();
+  }
+}
+
+const MEMORY = { memoryBytesMax: 1536 * KIB };
+
+async function fill(store: Store): Promise<string[]> {
+  const ids: string[] = [];
+  for (;;) {
+    const id = await acceptFiles(store).catch((error) => {
+      if (error.code !== 'queue-full' || !/memory/.test(error.message)) throw error;
+      return null;
+    });
+    if (id === null) return ids;
+    ids.push(id);
+  }
+}
+
+async function settleAs(store: Store, id: string, kind: 'sent' | 'failed', reply = '250 ok'): Promise<void> {
+  store.claim(id);
+  await store.settle(id, { kind, reply });
+}
+
+t.test(
+  'mails with many long names are refused once their memory is spent, and kept over a restart',
+  async (t) => {
+    const disk = new FaultyDisk();
+    const { store, clock } = await openOn(disk, 1, MEMORY);
+    const ids = await fill(store);
+    // Ten names of two bytes a character, and ten types.
+    t.ok(ids.length > 50 && ids.length < 1536 / 8, `${ids.length} mails`);
+    await t.rejects(
+      store.accept([draftWith([])], null).then(() => fillBare(store)),
+      { code: 'queue-full' },
+    );
+    await store.close();
+    const { store: again } = await openOn(disk, 2, { ...MEMORY, clock });
+    t.ok(ids.every((id) => again.get(id)?.status === 'queued'));
+    await t.rejects(acceptFiles(again), { code: 'queue-full' }, 'it weighs the same');
+    await settleAs(again, ids[0] as string, 'sent');
+    t.ok(await acceptFiles(again), 'what is sent is forgotten for what is new');
+    t.equal(again.get(ids[0] as string), undefined);
+    await again.close();
+  },
+);
+
+async function fillBare(store: Store): Promise<never> {
+  for (;;) await store.accept([draftWith([])], null);
+}
+
+t.test('content kept for a retry gives way to new messages', async (t) => {
+  const { store } = await openOn(new FaultyDisk(), 1, MEMORY);
+  const ids = await fill(store);
+  for (const id of ids.slice(0, 3)) await settleAs(store, id, 'failed', '550 no');
+  t.ok(await acceptFiles(store));
+  await t.rejects(store.retry(ids[0] as string));
+  await store.retry(ids[2] as string);
+  t.equal(store.get(ids[2] as string)?.status, 'queued');
+  await store.close();
+});
+
+t.test('an outcome is recorded where memory is short, with the beginning of its reply', async (t) => {
+  const { store } = await openOn(new FaultyDisk(), 1, MEMORY);
+  const [first = '', second = ''] = await fill(store);
+  await fillBare(store).catch(() => undefined);
+  const reply = `450 ${'r'.repeat(400)}`;
+  store.claim(first);
+  await store.settle(first, { kind: 'deferred', reply, delayMs: 1000 });
+  t.match(store.get(first), { status: 'deferred', lastReply: reply.slice(0, 80) });
+  for (const { id } of [...store.queued()].slice(0, 20)) if (id !== second) await store.cancel(id);
+  store.claim(second);
+  await store.settle(second, { kind: 'deferred', reply, delayMs: 1000 });
+  t.equal(store.get(second)?.lastReply, reply, 'with room, it is whole');
+  await store.close();
+});
+
+t.test(
+  '10,000 keys, each with a hundred ids, take their share, and no alarm is refused for them',
+  async (t) => {
+    const memoryBytesMax = 4 * MIB;
+    const disk = new FaultyDisk();
+    const options = { memoryBytesMax, historyMax: 0 };
+    const { store, clock } = await openOn(disk, 1, options);
+    const drafts = Array.from({ length: 100 }, () => draftWith([]));
+    const KEYS = 300;
+    for (let n = 0; n < KEYS; n++) {
+      const key = `${n}`.padStart(255, 'k');
+      const { ids } = await store.accept(drafts, { key, hash: 'a'.repeat(64) });
+      for (const id of ids) await settleAs(store, id, 'sent');
+    }
+    const known = () =>
+      Array.from({ length: KEYS }, (_, n) => store.recall(`${n}`.padStart(255, 'k')) !== null);
+    const kept = known().filter(Boolean).length;
+    // A quarter of 4 MiB, of at least 46 bytes an id.
+    t.ok(kept > 100 && kept < MIB / 4600, `${kept} keys are known`);
+    t.same(known(), [...Array(KEYS - kept).fill(false), ...Array(kept).fill(true)], 'the youngest');
+    await store.close();
+    const { store: again } = await openOn(disk, 2, { ...options, clock });
+    t.ok(again.recall(`${KEYS - kept}`.padStart(255, 'k')) !== null);
+    t.equal(again.recall(`${KEYS - kept - 1}`.padStart(255, 'k')), null);
+    await again.close();
+    t.ok(KEY_MEMORY.max * 100 * 46 > memoryBytesMax, 'all that the count allows would not have fitted');
+  },
+);
+
+t.test('the sums stay true, whatever happens', async (t) => {
+  const random = seededRandom(7);
+  const state = emptyState({ historyMax: 20, memoryBytesMax: 200_000 });
+  for (let n = 1; n < 3000; n++) {
+    const offset = n * 20;
+    const ids = [...state.messages.keys()];
+    const id = ids[Math.floor(random() * ids.length)] ?? '';
+    const common = { id, attempts: 1, reply: 'r'.repeat(Math.floor(random() * 300)) };
+    const kind = Math.floor(random() * 8);
+    if (kind <= 2) acceptInto(state, n, random() < 0.5 ? [] : [fileOf(n, FILE)], 'john@example.com');
+    else if (kind === 3) apply(state, [{ e: 'deferred', ...common, due: AT }], { segment: 1, offset });
+    else if (kind === 4) apply(state, [{ e: 'sent', ...common, at: AT }], { segment: 1, offset });
+    else if (kind === 5) apply(state, [{ e: 'failed', ...common, at: AT }], { segment: 1, offset });
+    else if (kind === 6) apply(state, [{ e: 'dropped', ids: [id] }], { segment: 1, offset });
+    else {
+      const message = { id: idOf(n), type: 1, destination: 'x', length: 1, crc: 1 } as const;
+      const keyed = { key: `k${n % 50}`, hash: 'a', at: { ...AT, bootMs: n * DAY_MS }, reachMs: 0 };
+      apply(state, [{ e: 'accepted', messages: [message], ...keyed }], { segment: 1, offset });
+    }
+    if (n % 100 > 0) continue;
+    const { messages, ...rest } = toDocument(state);
+    const copy = fromDocument(JSON.parse(JSON.stringify({ ...rest, messages: [...messages] })), state.bounds);
+    t.same(copy.weights, { ...state.weights, book: copy.weights.book }, `after ${n} events`);
+  }
+});
