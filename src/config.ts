@@ -5,7 +5,13 @@
 import { checkTogether } from './config/consistency.js';
 import { completeRelay } from './config/endpoints.js';
 import { Findings } from './config/findings.js';
-import { readClientCertificate, readDeviceKeys, readPem, readSecret } from './config/secrets.js';
+import {
+  readClientCertificate,
+  readDeviceKeys,
+  readPem,
+  readSecret,
+  readWebhookAuth,
+} from './config/secrets.js';
 import type { Setting } from './config/setting.js';
 import { SETTINGS, type SettingKey, type SettingValues } from './config/settings.js';
 import { FieldpostError } from './errors.js';
@@ -55,6 +61,8 @@ export interface CloudServerConfig {
   readonly stopDelayMs: number;
   /** Where SMS, phone and push messages are posted; null: they are not taken. */
   readonly webhook: string | null;
+  /** The webhook's `Authorization`; null: it wants none. */
+  readonly webhookAuth: string | null;
   /** IANA name of the zone in which people are told times. */
   readonly timeZone: string;
 }
@@ -180,6 +188,7 @@ export function parseConfig(
       delayMs: values.FIELDPOST_CLOUD_SERVER_DELAY,
       stopDelayMs: values.FIELDPOST_CLOUD_SERVER_STOP_DELAY,
       webhook: values.FIELDPOST_CLOUD_SERVER_WEBHOOK,
+      webhookAuth: readWebhookAuth(values, read, findings),
       timeZone: values.FIELDPOST_CLOUD_SERVER_TIME_ZONE,
     },
     maxBodyBytes: values.FIELDPOST_MAX_BODY,

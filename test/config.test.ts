@@ -62,6 +62,7 @@ t.test('with nothing set, every default is that of the operations page', async (
       delayMs: 90_000,
       stopDelayMs: 900_000,
       webhook: null,
+      webhookAuth: null,
       timeZone: 'UTC',
     },
     maxBodyBytes: 1_048_576,
@@ -91,6 +92,7 @@ t.test('every setting reaches its own field', async (t) => {
     '/k/cert': OWN.cert,
     '/k/key': OWN.key,
     '/k/keys': 'dev-1 abc',
+    '/k/auth': 'Bearer abc',
   };
   const env: Record<string, [value: string, path: (config: Config) => unknown, wanted: unknown]> = {
     FIELDPOST_RELAY: ['smtp://u@r:26', (c) => c.relays[0]?.port, 26],
@@ -134,6 +136,7 @@ t.test('every setting reaches its own field', async (t) => {
       (c) => c.cloudServer.webhook,
       'https://h.example/x',
     ],
+    FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: ['/k/auth', (c) => c.cloudServer.webhookAuth, 'Bearer abc'],
     FIELDPOST_CLOUD_SERVER_TIME_ZONE: ['Europe/Paris', (c) => c.cloudServer.timeZone, 'Europe/Paris'],
     FIELDPOST_MAX_BODY: ['2KiB', (c) => c.maxBodyBytes, 2048],
     FIELDPOST_MAX_BATCH: ['9', (c) => c.maxBatch, 9],
@@ -513,6 +516,20 @@ t.test('the keys of the reference cloud', async (t) => {
     /0\.0\.0\.0:80 can be reached from other machines: that needs FIELDPOST_CLOUD_SERVER_KEYS_FILE/,
   ]);
   good({ FIELDPOST_CLOUD_SERVER_LISTEN: '0.0.0.0:80', FIELDPOST_CLOUD_SERVER_KEYS_FILE }, files);
+});
+
+t.test('the credentials for a webhook', async (t) => {
+  const FIELDPOST_CLOUD_SERVER_WEBHOOK = 'https://hooks.example.com/';
+  const FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE = '/etc/auth';
+  const problems = (text: string) =>
+    parse({ FIELDPOST_CLOUD_SERVER_WEBHOOK, FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE }, { '/etc/auth': text })
+      .problems;
+  t.match(problems('s3cret'), [/does not hold a scheme and its credentials/]);
+  t.notMatch(problems('s3cret'), /s3cret/);
+  t.match(problems('Bearer a\r\nX: y'), [/does not hold/]);
+  t.match(parse({ FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE }, { '/etc/auth': 'Bearer abc' }).problems, [
+    /it needs FIELDPOST_CLOUD_SERVER_WEBHOOK/,
+  ]);
 });
 
 t.test('a webhook, a time zone', async (t) => {

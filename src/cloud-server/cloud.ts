@@ -145,11 +145,14 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
 }
 
 /** Null where none is configured; then nothing of it is loaded either. */
-async function openWebhook({ cloudServer: { webhook: url } }: Config, { clock }: System) {
+async function openWebhook({ cloudServer: { webhook: url, webhookAuth } }: Config, { clock }: System) {
   if (url === null) return null;
   const { openHttps } = await import('../system/https.js');
   const https = openHttps({ ca: null, clientCertificate: null, clock });
-  return { send: createWebhook({ url, send: https.send, clock }), close: () => https.close() };
+  return {
+    send: createWebhook({ url, authorization: webhookAuth, send: https.send, clock }),
+    close: () => https.close(),
+  };
 }
 
 /** What lies in a directory lasts only if its own name, and those above it, do. */

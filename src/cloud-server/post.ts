@@ -4,7 +4,7 @@
  * cloud.ts.
  */
 import { createHash } from 'node:crypto';
-import { type Entry, targetOf } from '../destinations/destination.js';
+import { type Entry, type Lang, targetOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
 import { IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
 import type { Address } from '../message/address.js';
@@ -29,8 +29,11 @@ export interface PostOptions {
   readonly log: Log;
 }
 
-/** With the device that the message is from, or about: for whoever resolves a placeholder. */
-type DeviceContent = ShortContent & { readonly device: string };
+/**
+ * With the device that the message is from, or about, for whoever resolves a placeholder; and with the language of a
+ * notification, for whoever reads it aloud.
+ */
+type DeviceContent = ShortContent & { readonly device: string; readonly lang?: Lang };
 
 /** The way out. */
 export class Post {
@@ -109,13 +112,13 @@ function digest(...parts: readonly unknown[]): string {
 }
 
 function draftFor(entry: Entry, device: string, { subject, plain, short }: Text): Draft {
-  const { type, destination } = entry;
+  const { type, destination, lang } = entry;
   const rest = { attachments: NO_ATTACHMENTS, ignored: [] };
   if (type === 1) {
     const content = { subject, plain: plain.replaceAll('\n', '\r\n'), html: '' };
     return { type, destination: destination as Address, content, ...rest };
   }
-  const content: DeviceContent = { device, message: short, ...(type === 4 && { title: subject }) };
+  const content: DeviceContent = { device, lang, message: short, ...(type === 4 && { title: subject }) };
   return { type, destination, content, ...rest };
 }
 

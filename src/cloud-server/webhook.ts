@@ -15,15 +15,27 @@ export type SendShort = GatewayOptions['send'];
 /** The message itself is not wanted, whoever brings it again. */
 const REFUSALS = [400, 413, 415, 422];
 
+/** What it is given. */
+export interface WebhookOptions {
+  readonly url: string;
+  /** What goes into `Authorization`; null: there is none. */
+  readonly authorization: string | null;
+  readonly send: SendRequest;
+  readonly clock: Clock;
+}
+
 /** Posts messages to `url` as JSON, each with its id as Idempotency-Key: 2xx is taken, whatever the answer says. */
-export function createWebhook(options: { url: string; send: SendRequest; clock: Clock }): SendShort {
-  const { url, send, clock } = options;
+export function createWebhook({ url, authorization, send, clock }: WebhookOptions): SendShort {
   return async (message, signal): Promise<GatewayAnswer> => {
     try {
       const answer = await send({
         method: 'POST',
         url,
-        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': message.id },
+        headers: {
+          'Content-Type': 'application/json',
+          'Idempotency-Key': message.id,
+          ...(authorization !== null && { Authorization: authorization }),
+        },
         body: JSON.stringify(message),
         timeoutMs: CLOUD_CALL_TIMEOUT_MS,
         answerBytesMax: CLOUD_ANSWER_BYTES_MAX,

@@ -42,6 +42,13 @@ export const CLOUD_SERVER_SETTINGS = {
     'Where the reference cloud posts SMS, phone and push messages.',
     { secret: true },
   ),
+  FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: optional(
+    secretFile,
+    'none',
+    ({ cloudServer: { webhookAuth } }) => (webhookAuth === null ? '' : '(hidden)'),
+    'What the webhook wants in `Authorization`, such as `Bearer abc` or `Basic dTpw`.',
+    { secret: true },
+  ),
   FIELDPOST_CLOUD_SERVER_TIME_ZONE: given(
     timeZone,
     'UTC',

@@ -133,3 +133,21 @@ export function readDeviceKeys(
   }
   return keys;
 }
+
+/** The `Authorization` in the file that FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE names; null where none is named. */
+export function readWebhookAuth(values: SettingValues, read: ReadText, findings: Findings): string | null {
+  const key = 'FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE';
+  const path = values[key];
+  if (path === null) return null;
+  if (values.FIELDPOST_CLOUD_SERVER_WEBHOOK === null) {
+    findings.problem(key, 'it needs FIELDPOST_CLOUD_SERVER_WEBHOOK');
+  }
+  try {
+    const text = read(path).trim();
+    if (/^[A-Za-z][\w-]* [\x21-\x7e]+$/.test(text)) return text;
+    findings.problem(key, `the file ${path} does not hold a scheme and its credentials, like Bearer abc`);
+  } catch (error) {
+    findings.problem(key, `the file ${path} cannot be read: ${wordsOf(error)}`);
+  }
+  return null;
+}

@@ -23,7 +23,8 @@ async function webhook(): Promise<Hook> {
     for await (const chunk of request) text += chunk;
     const body = JSON.parse(text);
     if (request.headers['idempotency-key'] !== body.id) throw new Error('the key is not the id');
-    hook.taken.push({ ...body, url: request.url, status: hook.status });
+    const { authorization } = request.headers;
+    hook.taken.push({ ...body, url: request.url, status: hook.status, authorization });
     response.writeHead(hook.status).end();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -81,6 +82,16 @@ t.test('a message is taken once, and goes to the webhook', async (t) => {
   t.notMatch(cloud.lines.join(''), /secret/);
 });
 
+t.test('the webhook is given the credentials in the file', async (t) => {
+  await using hook = await webhook();
+  const env = { ...hook.env, FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: '/etc/webhook-auth' };
+  await using cloud = await startCloud({ env, files: { '/etc/webhook-auth': 'Bearer s3cret\n' } });
+  t.match(await post(cloud, SMS), { status: 202 });
+  await until(() => hook.taken.length === 1);
+  t.equal(hook.taken[0].authorization, 'Bearer s3cret');
+  t.notMatch(cloud.lines.join(''), /s3cret/);
+});
+
 t.test('what is no message is refused with all its faults', async (t) => {
   await using hook = await webhook();
   await using cloud = await startCloud({ env: hook.env });
@@ -122,5 +133,10 @@ t.test('people are told by SMS, phone and push, too, as soon as the webhook work
   t.equal(told[2], `pump-3 is offline. Laatste signaal: ${at}.`);
   t.match(told[3], /^pump-3 jest offline\. Ostatni sygnał: 20 listopada 2026 r\., godz\. 09:00 \(UTC\)\.$/);
   t.equal(told[4], 'pump-3 ist offline');
+  t.same(
+    Object.fromEntries(done().map(({ type, lang }) => [type, lang])),
+    { 2: 'nl', 3: 'pl', 4: 'de' },
+    'whoever reads it aloud must know the language',
+  );
   t.match(cloud.lines.join(''), /notified device=pump-3 kind=silent unreachable=0 ids=\w+,\w+,\w+\n/);
 });

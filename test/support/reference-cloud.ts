@@ -61,6 +61,8 @@ export interface StartOptions {
   readonly env?: Environment;
   /** The text of the file with the keys; without it any key is right. */
   readonly keys?: string;
+  /** The texts of other files. */
+  readonly files?: Readonly<Record<string, string>>;
   /** Takes SMS, phone and push messages. */
   readonly send?: SendShort;
   readonly clock?: FakeClock;
@@ -102,14 +104,14 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
   };
 }
 
-function configOf({ env = {}, keys }: StartOptions): Config {
+function configOf({ env = {}, keys, files = {} }: StartOptions): Config {
   const all = {
     FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0',
     FIELDPOST_STATE_DIR: '/var/lib/fieldpost',
     ...(keys !== undefined && { FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/etc/keys' }),
     ...env,
   };
-  const parsed = parseConfig(all, () => keys ?? '', { hostname: 'cloud.example' });
+  const parsed = parseConfig(all, (path) => files[path] ?? keys ?? '', { hostname: 'cloud.example' });
   if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
   return parsed.config;
 }
