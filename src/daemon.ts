@@ -10,6 +10,7 @@ import type { Config, ListenConfig } from './config.js';
 import { linkView, openCloud } from './daemon/cloud.js';
 import { Mails } from './daemon/mails.js';
 import { type Doing, type SettingsFault, statusLine } from './daemon/status-line.js';
+import { addedOutcomes } from './delivery/clerk.js';
 import { Gateway } from './delivery/gateway.js';
 import { Delivery, type Legacy } from './delivery/loop.js';
 import { FieldpostError, wordsOf } from './errors.js';
@@ -119,7 +120,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     mailLimitBytes: () => mails.limitBytes,
     mailBytes: (draft) => mails.bytesOf(draft),
     linkState: () => linkView(cloud, gateway),
-    outcomes: () => added(delivery.outcomes, gateway.outcomes),
+    outcomes: () => addedOutcomes(delivery.outcomes, gateway.outcomes),
     clockTrusted: () => clock.trust() !== 'wrong',
     settingsFault,
     peerUid: system.peerUid ?? (async () => null),
@@ -175,16 +176,6 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     await store.close();
     throw error;
   }
-}
-
-/** What became of attempts, by both ways out. */
-function added(a: Delivery['outcomes'], b: Gateway['outcomes']): Delivery['outcomes'] {
-  return {
-    sent: a.sent + b.sent,
-    deferred: a.deferred + b.deferred,
-    failed: a.failed + b.failed,
-    expired: a.expired + b.expired,
-  };
 }
 
 /** Does each step, also after one that failed; throws the first failure at the end. */

@@ -19,6 +19,8 @@ export const FILE_NAME_CHARS_MAX = 255;
 /** Bodies, or the texts of forms, that are in memory at the same time, of all requests together. */
 export const BODIES_BYTES_MAX = 16 * MIB;
 export const SUBJECT_CHARS_MAX = 998;
+/** No provider takes a longer SMS: it would fail after the 202. */
+export const SMS_CHARS_MAX = 1600;
 export const APP_DATA_BYTES_MAX = 4 * KIB;
 export const HEADER_SECTION_BYTES_MAX = 16 * KIB;
 /** Answers that clients have not taken yet, of all requests together; below ANSWER_COUNTED_BYTES they do not count. */

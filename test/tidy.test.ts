@@ -105,6 +105,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/delivery/channel.ts': 'test/delivery/smtp-session.test.ts',
   'src/delivery/envelope.ts': 'test/delivery/smtp-session.test.ts',
   'src/daemon/cloud.ts': 'test/daemon.test.ts',
+  'src/delivery/carrier.ts': 'test/delivery/gateway.test.ts',
   'src/delivery/charge.ts': 'test/delivery/gateway.test.ts',
   'src/daemon/status-line.ts': 'test/daemon/herald.test.ts',
   'src/message/address.ts': 'test/message/draft.test.ts',

@@ -3,7 +3,12 @@
  * really answer.
  */
 import { LANGS } from '../destinations/destination.js';
-import { DESTINATION_NAME_CHARS_MAX, FORM_FIELD_BYTES_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
+import {
+  DESTINATION_NAME_CHARS_MAX,
+  FORM_FIELD_BYTES_MAX,
+  SMS_CHARS_MAX,
+  SUBJECT_CHARS_MAX,
+} from '../limits.js';
 import { STATUSES } from './messages.js';
 import { PROBLEMS } from './problem.js';
 import type { Route, RouteDoc } from './routes.js';
@@ -46,7 +51,7 @@ const SCHEMAS = {
         subject: { ...orNull(text), maxLength: SUBJECT_CHARS_MAX },
         plain: orNull(text),
         html: orNull(text),
-        message: orNull(text),
+        message: { ...orNull(text), description: `an SMS has at most ${SMS_CHARS_MAX} characters` },
         title: orNull(text),
         auto_open: orNull({ type: 'boolean' }),
         app_data: {},

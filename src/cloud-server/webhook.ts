@@ -4,7 +4,7 @@
  */
 import { retryAfterMsOf } from '../cloud/answer.js';
 import { CloudError } from '../cloud/error.js';
-import type { GatewayAnswer, GatewayOptions } from '../delivery/gateway.js';
+import type { GatewayAnswer, GatewayOptions } from '../delivery/carrier.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_CALL_TIMEOUT_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { SendRequest } from '../system/https.js';

@@ -6,7 +6,8 @@ import type { Link, LinkView } from '../cloud/link.js';
 import type { Sync } from '../cloud/sync.js';
 import type { CloudConfig, Config } from '../config.js';
 import type { System } from '../daemon.js';
-import type { Gateway, GatewayOptions } from '../delivery/gateway.js';
+import type { GatewayOptions } from '../delivery/carrier.js';
+import type { Gateway } from '../delivery/gateway.js';
 import type { Store } from '../store/store.js';
 
 /** What is there once a cloud is configured. */

@@ -22,6 +22,16 @@ export interface Entry {
 /** Counts of messages, by what they came to. */
 export type Outcomes = Record<Verdict['kind'], number>;
 
+/** What two clerks have counted, together. */
+export function addedOutcomes(a: Readonly<Outcomes>, b: Readonly<Outcomes>): Outcomes {
+  return {
+    sent: a.sent + b.sent,
+    deferred: a.deferred + b.deferred,
+    failed: a.failed + b.failed,
+    expired: a.expired + b.expired,
+  };
+}
+
 /** Records outcomes, and holds on to those that the store cannot take just now. */
 export class Clerk {
   /** How many messages came to what. */

@@ -218,7 +218,7 @@ export class Delivery {
 
   /** Claims the next message that can be read; null if there is none, or none may be sent. */
   async #load({ name: relay }: RelayHealth, isProbe: boolean): Promise<Load | null> {
-    while (this.#mayTake() && this.#clerk.mayOffer()) {
+    while (this.#mayTake() && this.#agenda.ready() > 0 && this.#clerk.mayOffer()) {
       const message = this.#agenda.claim(isProbe);
       if (message === null) break;
       // There may be work for the other lines, which counted on us to take it.

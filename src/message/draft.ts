@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
-import { APP_DATA_BYTES_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
+import { APP_DATA_BYTES_MAX, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
 import type { Address } from './address.js';
 import { mailWordFault } from './mail-words.js';
 import {
@@ -137,6 +137,9 @@ export function parseShortMessage(type: 2 | 3 | 4, fields: Fields, report: Repor
   checkRecipient(type, fields, report);
   const message = textOf(fields, 'message', report);
   if (!isSet(fields.message)) report('message', 'is required and must not be empty');
+  if (type === 2 && isLonger(message, SMS_CHARS_MAX)) {
+    report('message', `must not be longer than ${SMS_CHARS_MAX} characters in an SMS`);
+  }
   return {
     type,
     destination: fields.destination as string,

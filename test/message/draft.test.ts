@@ -132,6 +132,8 @@ test('a subject may have exactly its limit, counted in characters', async (t) =>
 test('SMS, phone and push are checked, then refused for want of a cloud', async (t) => {
   const good = [
     sms({}),
+    sms({ message: '😀'.repeat(1600) }),
+    sms({ type: 3, message: 'a'.repeat(1601) }),
     sms({ type: 3, destination: `+${'1'.repeat(15)}` }),
     push({}),
     push({ destination: 'a@b.c', title: 'T', auto_open: false, app_data: { deep: [1] } }),
@@ -150,6 +152,7 @@ test('SMS, phone and push are checked, then refused for want of a cloud', async 
   }
   const deep = JSON.parse(`${'['.repeat(200_000)}${']'.repeat(200_000)}`);
   const bad: [object, string][] = [
+    [sms({ message: 'é'.repeat(1601) }), 'message'],
     [sms({ destination: undefined }), 'destination'],
     [sms({ destination: '0612345678' }), 'destination'],
     [sms({ destination: '+0612345678' }), 'destination'],

@@ -1,0 +1,266 @@
+/**
+ * Takes one type of message to the cloud: SMS, phone calls or push messages, one message after another while the link
+ * is online. It takes the same care as the relays' loop: trouble of the cloud charges no message, and no message keeps
+ * the others waiting. Used by gateway.ts, which has one for each type.
+ */
+import type { Config } from '../config.js';
+import { assert } from '../errors.js';
+import { STOP_SENDING_MS } from '../limits.js';
+import type { Message, ShortContent, Verdict } from '../message/message.js';
+import { Backoff, patienceMs } from '../retry/backoff.js';
+import type { Timer } from '../system/clock.js';
+import { expiryAgeMs } from './age.js';
+import { Agenda } from './agenda.js';
+import { type ChargeOptions, deferral, unreadable } from './charge.js';
+import { Clerk, type Outcomes } from './clerk.js';
+
+/** A message as the cloud is given it. */
+export type ShortMessage = ShortContent & {
+  readonly id: string;
+  readonly type: 2 | 3 | 4;
+  readonly destination: string;
+};
+
+/** What came of an offer. `later`: the cloud is to blame, whatever it was. */
+export type GatewayAnswer =
+  | { readonly kind: 'taken' | 'refused'; readonly reply: string }
+  | { readonly kind: 'later'; readonly reply: string; readonly retryAfterMs: number | null };
+
+/** What the gateway is given. */
+export interface GatewayOptions extends ChargeOptions {
+  readonly config: Pick<Config, 'backoffMinMs' | 'backoffMaxMs' | 'retryMinMs' | 'retryMaxMs' | 'maxAgeMs'>;
+  readonly send: (message: ShortMessage, signal: AbortSignal) => Promise<GatewayAnswer>;
+  /** While it is not, nothing is attempted. */
+  readonly isOnline: () => boolean;
+}
+
+/** For the log. */
+const CLOUD = 'cloud';
+const NEVER_OFFERED = 'it grew too old before the cloud could be reached';
+/** How many messages are remembered to have been put off. Forgetting one puts it off once more. */
+const PUT_OFF_MAX = 1000;
+
+/** Sends the messages of one type; idle until started. */
+export class Carrier {
+  readonly #type: ShortMessage['type'];
+  readonly #options: GatewayOptions;
+  readonly #agenda: Agenda;
+  readonly #clerk: Clerk;
+  readonly #stopped = new AbortController();
+  #mode: 'idle' | 'running' | 'stopping' = 'idle';
+  #timer: Timer | null = null;
+  #working: Promise<void> | null = null;
+  readonly #backoff: Backoff;
+  /** Why the cloud is left alone; null while it works. */
+  #reason: string | null = null;
+  /** On the boot's clock, when some message may expire. */
+  #expiryMs = 0;
+  /** Messages taken or refused since the start: proof that the cloud works. */
+  #settled = 0;
+  /** By id: the count above when the message was last put off. */
+  readonly #putOff = new Map<string, number>();
+
+  constructor(type: ShortMessage['type'], options: GatewayOptions) {
+    this.#type = type;
+    const { store, clock, log } = options;
+    this.#options = options;
+    this.#backoff = new Backoff(options);
+    this.#agenda = new Agenda(store, clock, (message) => message.type === type);
+    this.#clerk = new Clerk({
+      store,
+      clock,
+      log,
+      onDeferred: (id) => this.#agenda.deferred(id),
+      onRelieved: () => this.#pump(),
+    });
+  }
+
+  /** How many messages came to what, since the start. */
+  get outcomes(): Readonly<Outcomes> {
+    return this.#clerk.outcomes;
+  }
+
+  start(): void {
+    assert(this.#mode === 'idle');
+    this.#mode = 'running';
+    this.#pump();
+  }
+
+  /** Why messages wait although the link is online; null if none does. */
+  get reason(): string | null {
+    return this.#agenda.ready() > 0 ? this.#reason : null;
+  }
+
+  /** Something may be there to send, or to be left alone: after an accept, retry, flush, hold or release. */
+  nudge(): void {
+    const { clock, config } = this.#options;
+    // What was just accepted expires no sooner than this.
+    this.#expiryMs = Math.min(this.#expiryMs, clock.bootMs() + config.maxAgeMs[this.#type]);
+    this.#agenda.review();
+    if (this.#clerk.isWaiting) void this.#clerk.tryAgain();
+    else this.#pump();
+  }
+
+  /** The link is online (again), or it is wanted now: the back-off is over, unless the cloud asked for it. */
+  wake(): void {
+    this.#backoff.wake();
+    this.nudge();
+  }
+
+  /** Finishes what is being sent, for at most STOP_SENDING_MS. */
+  async stop(): Promise<void> {
+    this.#mode = 'stopping';
+    this.#timer?.stop();
+    const patience = this.#options.clock.after(STOP_SENDING_MS, () => this.#stopped.abort());
+    await this.#working;
+    patience.stop();
+    await this.#clerk.stop();
+  }
+
+  get #mayWork(): boolean {
+    return this.#mode === 'running' && !this.#clerk.isStuck;
+  }
+
+  get #maySend(): boolean {
+    const { store, clock, isOnline } = this.#options;
+    return this.#mayWork && !store.held && isOnline() && clock.bootMs() >= this.#backoff.readyMs;
+  }
+
+  /** Begins what can begin now, and sets the one timer for what can begin later. */
+  #pump(): void {
+    this.#timer?.stop();
+    this.#timer = null;
+    if (this.#working !== null || !this.#mayWork) return;
+    const { clock } = this.#options;
+    if (
+      clock.bootMs() >= this.#expiryMs ||
+      (this.#maySend && this.#agenda.ready() > 0 && this.#clerk.mayOffer())
+    ) {
+      this.#working = this.#work().finally(() => {
+        this.#working = null;
+        this.#pump();
+      });
+      return;
+    }
+    const nextMs = Math.min(this.#expiryMs, this.#nextSendMs);
+    if (nextMs === Number.POSITIVE_INFINITY) return;
+    this.#timer = clock.after(Math.max(1, nextMs - clock.bootMs()), () => this.#pump());
+  }
+
+  /** When there may be something to send; Infinity: not by itself. */
+  get #nextSendMs(): number {
+    const { store, isOnline } = this.#options;
+    // Without room for an outcome the clerk will call.
+    if (store.held || !isOnline() || !store.hasRoom) return Number.POSITIVE_INFINITY;
+    const { readyMs } = this.#backoff;
+    return this.#agenda.ready() > 0 ? readyMs : Math.max(this.#agenda.nextMs, readyMs);
+  }
+
+  /** Lets expire what is too old, then offers one message after another. */
+  async #work(): Promise<void> {
+    if (this.#options.clock.bootMs() >= this.#expiryMs) await this.#expireAll();
+    while (this.#maySend && this.#agenda.ready() > 0 && this.#clerk.mayOffer()) {
+      const message = this.#agenda.claim(this.#backoff.isFailing);
+      if (message === null) break;
+      if (this.#leftMs(message) <= 0) await this.#expire(message);
+      else await this.#offer(message);
+    }
+  }
+
+  /** How much longer the message may live; it ages all the time. */
+  #leftMs(message: Message): number {
+    const { store, clock, config } = this.#options;
+    return config.maxAgeMs[message.type] - expiryAgeMs(message, store, clock);
+  }
+
+  async #expireAll(): Promise<void> {
+    const { store, clock } = this.#options;
+    const old: Message[] = [];
+    this.#expiryMs = Number.POSITIVE_INFINITY;
+    for (const list of [store.queued(), store.deferred()]) {
+      for (const message of list) {
+        if (message.type !== this.#type) continue;
+        const leftMs = this.#leftMs(message);
+        if (leftMs <= 0) old.push(message);
+        else this.#expiryMs = Math.min(this.#expiryMs, clock.bootMs() + leftMs);
+      }
+    }
+    for (const message of old) {
+      if (!this.#mayWork) {
+        // What cannot be recorded now is looked at again when it can.
+        this.#expiryMs = 0;
+        return;
+      }
+      // Somebody may have cancelled it meanwhile.
+      if (store.claim(message.id, 'expire')) await this.#expire(message);
+    }
+  }
+
+  /** A message that is claimed. */
+  async #expire(message: Message): Promise<void> {
+    await this.#conclude(message, { kind: 'expired', reply: message.lastReply ?? NEVER_OFFERED });
+  }
+
+  /** Q3: offers one message that is claimed, and acts on what comes of it. */
+  async #offer(message: Message): Promise<void> {
+    const { store, send } = this.#options;
+    const { id, destination } = message;
+    let content: ShortContent;
+    try {
+      content = (await store.content(message)) as ShortContent;
+    } catch (error) {
+      return this.#conclude(message, unreadable(message, error, this.#options));
+    }
+    const type = message.type as ShortMessage['type'];
+    this.#backoff.begin();
+    const answer = await send({ id, type, destination, ...content }, this.#stopped.signal);
+    if (answer.kind === 'later') return this.#putOffOrDefer(message, answer);
+    if (this.#backoff.isFailing) this.#agenda.letBack();
+    this.#backoff.good();
+    this.#reason = null;
+    this.#settled++;
+    const kind = answer.kind === 'taken' ? 'sent' : 'failed';
+    return this.#conclude(message, { kind, reply: answer.reply });
+  }
+
+  async #conclude({ id }: Message, verdict: Verdict): Promise<void> {
+    if (verdict.kind !== 'deferred') this.#putOff.delete(id);
+    await this.#clerk.record({ id, verdict, relay: CLOUD });
+  }
+
+  /**
+   * The cloud is left alone for a while, and the message goes behind the others. If others have passed since it was
+   * last put off, it is this one that the cloud cannot digest: then it waits alone, and its wait is charged to it.
+   */
+  async #putOffOrDefer(message: Message, answer: GatewayAnswer & { kind: 'later' }): Promise<void> {
+    const { store, log, random } = this.#options;
+    const { id } = message;
+    const { reply } = answer;
+    if (this.#stopped.signal.aborted) {
+      log.warn('send abandoned', { id, reply });
+      store.giveBack(id);
+      return;
+    }
+    const settledThen = this.#putOff.get(id);
+    this.#rememberPutOff(id);
+    if (settledThen !== undefined && settledThen < this.#settled) {
+      const { delayMs, ...rest } = deferral(message, reply, this.#options);
+      const patientMs = Math.max(delayMs, patienceMs(answer.retryAfterMs ?? 0, random()));
+      return this.#conclude(message, { ...rest, delayMs: patientMs });
+    }
+    this.#backoff.failed(answer.retryAfterMs ?? 0);
+    this.#reason = reply;
+    store.giveBack(id);
+    this.#agenda.putBehind(message, true);
+    log.info('put behind', { id, relay: CLOUD, reply });
+  }
+
+  #rememberPutOff(id: string): void {
+    this.#putOff.delete(id);
+    this.#putOff.set(id, this.#settled);
+    for (const oldest of this.#putOff.keys()) {
+      if (this.#putOff.size <= PUT_OFF_MAX) break;
+      this.#putOff.delete(oldest);
+    }
+  }
+}
