@@ -180,6 +180,7 @@ export class Sync {
   async #sync(signal: AbortSignal): Promise<number> {
     const { book, cloud, client } = this.#options;
     await book.join(cloud);
+    let confirmed: number | null = null;
     for (let puts = 0; ; puts++) {
       const known = this.#looked === book.etag ? book.etag : null;
       const remote = remoteOf(await client.getDestinations(known, signal));
@@ -191,8 +192,11 @@ export class Sync {
         this.#tellAltered();
         return generation;
       }
+      // What was edited here since has a sync of its own.
+      if (confirmed !== null && confirmed !== generation) return confirmed;
       if (puts === SYNC_TRIES_MAX) break;
       const answer = await client.putDestinations(push.document, push.ifMatch, signal, push.more);
+      confirmed = answer.kind === 'stored' ? generation : null;
       if (answer.kind === 'stored') await book.stored(answer.etag);
     }
     throw new CloudError('status', 'somebody else changes the address book in the cloud all the time');
