@@ -20,9 +20,13 @@ export interface DaemonProcess {
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
+const STARTED = /started .*listen=[^ ,]*?:(\d+)/;
+const CLOUD_READY = /cloud ready .*listen=[^ ,]*?:(\d+)/;
+
 /** A free port for the cloud, too, where there is one. */
 const CLOUD_LISTEN: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   dev: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
+  cloud: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
 };
 
 /**
@@ -47,10 +51,11 @@ export async function startDaemon(
   const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
   const lines: string[] = [];
   const output = createInterface({ input: child.stdout });
+  const ready = command[0] === 'cloud' ? CLOUD_READY : STARTED;
   const port = await new Promise<number>((resolve, reject) => {
     output.on('line', (line) => {
       lines.push(line);
-      const found = /started .*listen=[^ ,]*?:(\d+)/.exec(line)?.[1];
+      const found = ready.exec(line)?.[1];
       if (found !== undefined) resolve(Number(found));
     });
     void ended.then(([code]) =>
