@@ -209,6 +209,20 @@ t.test('the sender of an email is stamped at its acceptance', async (t) => {
   t.equal(again.get(old)?.from, undefined, 'nothing is made up for a mail without the stamp');
 });
 
+t.test('contents are said to be dropped once that is recorded', async (t) => {
+  const disk = newDisk();
+  const { store, clock, lines } = await openOn(disk, 1, { keepFailedMs: DAY_MS });
+  await settleAs(store, await acceptOne(store, 'a'), 'failed');
+  await clock.advance(DAY_MS - SWEEP_MS);
+  const dropped = () => lines.filter((line) => line.includes('content dropped')).length;
+  disk.onOperation = (_n, { kind }) => (kind === 'sync' ? 'error:EIO' : 'ok');
+  await clock.advance(2 * SWEEP_MS);
+  t.equal(dropped(), 0, 'not while the disk refuses');
+  disk.onOperation = () => 'ok';
+  await clock.advance(2 * SWEEP_MS);
+  t.equal(dropped(), 1);
+});
+
 t.test('cancel, retry, flush, hold', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
