@@ -185,7 +185,7 @@ export class Acceptance {
       return this.#budget.reserve(asked);
     } catch (error) {
       // Segments may hold more that is done with than is needed.
-      if (this.#ledger.liveBytes < this.#ledger.journalBytes / 2) void this.#ledger.checkpoint();
+      if (this.#ledger.isMostlyDone) void this.#ledger.checkpoint();
       throw error;
     }
   }

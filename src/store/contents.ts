@@ -52,16 +52,24 @@ export class Contents {
     return cut(this.#stretch, place);
   }
 
+  /** Memory and buses err for a moment, too: damage is a checksum that is wrong twice. */
   async #readAlone(place: Place): Promise<Buffer> {
+    for (let reading = 1; reading <= 2; reading++) {
+      const content = await this.#readOnce(place);
+      if (content !== null) return content;
+    }
+    throw new FieldpostError('storage-damaged', 'the stored content is not what was accepted');
+  }
+
+  async #readOnce(place: Place): Promise<Buffer | null> {
     const { segment, offset, length } = place;
     const bytes = await this.#readSegment(segment, offset, length).catch((error) => {
-      const isLost = ['EIO', 'ENOENT'].includes(systemCodeOf(error));
+      // A disk that fails to read may do it again in a moment; a file that is gone does not come back.
+      const isLost = systemCodeOf(error) === 'ENOENT';
       const reason = `the stored content cannot be read: ${wordsOf(error)}`;
       throw new FieldpostError(isLost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
     });
-    const content = cut({ segment, offset, bytes }, place);
-    if (content !== null) return content;
-    throw new FieldpostError('storage-damaged', 'the stored content is not what was accepted');
+    return cut({ segment, offset, bytes }, place);
   }
 }
 

@@ -23,17 +23,18 @@ import { Damaged } from './damaged.js';
 import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
 import { Journal } from './journal.js';
+import { Mark } from './mark.js';
 import { neededFiles } from './places.js';
 import { relocate } from './relocation.js';
 import { type Replayed, replay } from './replay.js';
 import { Segments } from './segments.js';
 import { type FoundSnapshot, openLow, SnapshotAdapter } from './snapshot.js';
 import { Spool } from './spool.js';
-import { apply, type State } from './state.js';
+import { apply, liveBytesOf, type State } from './state.js';
 import { syncAbove } from './trouble.js';
 import { type BoundsOptions, boundsOf } from './weight.js';
 
-/** The world the ledger lives in. */
+/** The world it lives in. */
 export interface LedgerOptions extends BoundsOptions {
   readonly disk: Disk;
   readonly clock: Clock;
@@ -53,6 +54,7 @@ export class Ledger {
   readonly #segments: Segments;
   readonly #contents: Contents;
   readonly #aside: Aside;
+  readonly #mark: Mark;
   readonly #damaged: Damaged;
   readonly #adapter: SnapshotAdapter;
   readonly #low: ReturnType<typeof openLow>;
@@ -78,7 +80,7 @@ export class Ledger {
   }
 
   private constructor(options: LedgerOptions, lock: Lock) {
-    const { disk, directory, randomBytes, log, budget } = options;
+    const { disk, clock, directory, randomBytes, log, budget } = options;
     this.#options = options;
     this.#aside = new Aside(disk, log);
     this.#lock = lock;
@@ -86,6 +88,7 @@ export class Ledger {
     this.spool = new Spool(disk, join(directory, 'spool'), randomBytes);
     this.#contents = new Contents((...range) => this.#segments.read(...range));
     this.#damaged = new Damaged(disk, join(directory, 'damaged'), budget.maxSpoolBytes * DAMAGED_SHARE);
+    this.#mark = new Mark(disk, clock, join(directory, 'synced'));
     this.#adapter = new SnapshotAdapter({
       disk,
       directory,
@@ -112,16 +115,12 @@ export class Ledger {
 
   /** Bytes in journal, spool and snapshots. Copies in damaged/ have a budget of their own. */
   get usedBytes(): number {
-    return this.journalBytes + this.spool.bytes + this.#adapter.diskBytes;
+    return this.#segments.bytes + this.spool.bytes + this.#adapter.diskBytes;
   }
 
-  get journalBytes(): number {
-    return this.#segments.bytes;
-  }
-
-  /** Bytes of the journal that hold content still needed. */
-  get liveBytes(): number {
-    return [...this.state.liveBytes.values()].reduce((sum, bytes) => sum + bytes, 0);
+  /** True if more than half of the journal is done with. */
+  get isMostlyDone(): boolean {
+    return liveBytesOf(this.state) < this.#segments.bytes / 2;
   }
 
   /** Resolves once the events are in the journal, as sure as asked, and applied. Rejects like Journal.append. */
@@ -152,8 +151,13 @@ export class Ledger {
     if (!this.#theJournal.isInDoubt) this.#removeReleased();
   }
 
+  #onProven(): void {
+    this.#mark.note(this.#theJournal.position);
+    this.#removeReleased();
+  }
+
+  /** Sync the record, then unlink: whatever gave these up is on the device. */
   #removeReleased(): void {
-    // Sync the record, then unlink: whatever gave these up is on the device.
     const files = this.state.released.splice(0);
     if (files.length > 0) void this.spool.remove(files);
   }
@@ -166,12 +170,13 @@ export class Ledger {
   /** Begins a checkpoint if that lets go of a segment; resolves when it is done, also if it failed. */
   async checkpoint(): Promise<void> {
     const { segment: current } = this.#theJournal.position;
-    const done = (segment: number) => segment < current && !this.state.liveBytes.has(segment);
-    if (this.#segments.numbers.some(done)) await this.#beginCheckpoint();
+    const isDone = (number: number) => number < current && !this.state.liveBytes.has(number);
+    if (this.#segments.numbers.some(isDone)) await this.#beginCheckpoint();
   }
 
   #checkpointIfDue(): void {
-    if (this.#bytesSinceCheckpoint > this.#checkpointDueBytes) void this.#beginCheckpoint();
+    const dueBytes = Math.max(CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR * this.#adapter.bytes);
+    if (this.#bytesSinceCheckpoint > dueBytes) void this.#beginCheckpoint();
   }
 
   /** Unless one is under way. Resolves when it is done, also if it failed. */
@@ -191,6 +196,7 @@ export class Ledger {
     await this.#checkpointing;
     if (this.#bytesSinceCheckpoint > 0 && !this.#trouble) await this.#beginCheckpoint();
     await this.#theJournal.close();
+    await this.#mark.close();
     await this.#segments.close();
     await this.spool.idle;
     await this.#lock.release();
@@ -205,20 +211,15 @@ export class Ledger {
     return this.#theJournal.appendedBytes - this.#checkpointedBytes;
   }
 
-  get #checkpointDueBytes(): number {
-    return Math.max(CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR * this.#adapter.bytes);
-  }
-
   async #recover(): Promise<void> {
     const { disk, directory, log } = this.#options;
-    const aside = this.#aside;
-    await Promise.all([this.#segments.open(aside), this.spool.open(aside), this.#damaged.open(aside)]);
+    await Promise.all([this.#segments, this.spool, this.#damaged].map((part) => part.open(this.#aside)));
     await Promise.all([disk.syncDirectory(directory), syncAbove(disk, dirname(directory))]);
     await this.#low.read();
     const { unproven, damagedNew, gap, heldBack, bytes } = this.#replayed as Replayed;
+    this.#replayed = null;
     // Every start begins a segment: they count whole, or power cuts without end would fill the disk.
     this.#checkpointedBytes = -bytes;
-    this.#replayed = null;
     // Behind a gap history begins anew: in a segment that the next start finds at the end of a snapshot.
     if (unproven.length > 0 || gap) await this.#theJournal.mend();
     this.#checkpointIfDue();
@@ -237,10 +238,9 @@ export class Ledger {
   /** What lowdb's `read` gives: the good snapshot and all that the journal says happened after it. */
   async #replay(current: FoundSnapshot, previous: FoundSnapshot): Promise<State> {
     const { clock, randomBytes } = this.#options;
-    const bounds = boundsOf(this.#options);
     const [segments, damaged] = [this.#segments, this.#damaged];
-    const now = stampOf(clock);
-    const replayed = await replay({ segments, damaged, current, previous, bounds, now });
+    const found = { segments, damaged, current, previous, mark: await this.#mark.read() };
+    const replayed = await replay({ ...found, bounds: boundsOf(this.#options), now: stampOf(clock) });
     const { state, follows, unproven } = replayed;
     if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
     // Of these the sweep thinks for itself.
@@ -253,7 +253,7 @@ export class Ledger {
       follows,
       unproven,
       apply: (record, contentsAt) => apply(state, record.events, contentsAt),
-      onProven: () => this.#removeReleased(),
+      onProven: () => this.#onProven(),
       onTrouble: (trouble) => this.#onTrouble(trouble),
     });
     return state;

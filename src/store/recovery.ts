@@ -112,17 +112,31 @@ export interface Stretch {
   readonly segment: number;
   readonly from: number;
   readonly upTo: number | null;
+  /** How far a second place (mark.ts) says that the segment was synced; 0 if it does not say. */
+  readonly marked?: number;
+}
+
+/** The history behind a base, and what of it is missing. */
+export interface History {
+  readonly stretches: Stretch[];
+  /** False if something between base and newest is missing. */
+  readonly whole: boolean;
+  /** The segments that are needed and not there. */
+  readonly missing: number[];
 }
 
 /**
  * The stretches that make up the history behind `base`, oldest first, found by walking from the newest
  * segment along its `follows`. Segments passed over on the way are void: they were begun in doubt and never
- * proven. `whole` is false if something between base and newest is missing.
+ * proven. `mark`: how far which segment was proven, from a second place.
  */
 export function linkHistory(
   heads: ReadonlyMap<number, Head>,
   base: Position,
-): { stretches: Stretch[]; whole: boolean } {
+  mark: Position | null = null,
+): History {
+  const markedIn = (segment: number) => (mark?.segment === segment ? { marked: mark.offset } : {});
+  const missing: number[] = [];
   const written = [...heads.keys()]
     .filter((segment) => segment >= base.segment && heads.get(segment) !== 'untouched')
     .sort((a, b) => b - a);
@@ -131,6 +145,8 @@ export function linkHistory(
   let next: { segment: number; upTo: number | null } | undefined;
   const newest = written[0];
   if (newest !== undefined) next = { segment: newest, upTo: null };
+  if (mark && mark.segment > Math.max(base.segment, newest ?? 0))
+    next = { segment: mark.segment, upTo: mark.offset };
   while (next && next.segment > base.segment) {
     const { segment, upTo }: { segment: number; upTo: number | null } = next;
     const head = heads.get(segment);
@@ -138,10 +154,11 @@ export function linkHistory(
     if (head === undefined || head === 'untouched') {
       // The history names a segment that is gone: go on with what there is.
       whole = false;
+      missing.push(segment);
       next = before === undefined ? undefined : { segment: before, upTo: null };
       continue;
     }
-    stretches.unshift({ segment, from: 0, upTo });
+    stretches.unshift({ segment, from: 0, upTo, ...markedIn(segment) });
     if (head === 'unreadable') {
       next = before === undefined ? { segment: base.segment, upTo: null } : { segment: before, upTo: null };
     } else {
@@ -150,12 +167,14 @@ export function linkHistory(
   }
   if (base.segment > 0) {
     if (next?.segment === base.segment && heads.has(base.segment)) {
-      stretches.unshift({ segment: base.segment, from: base.offset, upTo: next.upTo });
+      const { segment, offset } = base;
+      stretches.unshift({ segment, from: offset, upTo: next.upTo, ...markedIn(segment) });
     } else {
       whole = false;
+      if (!heads.has(base.segment)) missing.push(base.segment);
     }
   }
-  return { stretches, whole };
+  return { stretches, whole, missing };
 }
 
 /** A piece of a segment: a valid record, or bytes that are none. */
@@ -163,6 +182,8 @@ export interface Piece {
   readonly offset: number;
   readonly end: number;
   readonly record: ReadRecord | null;
+  /** No write of ours, whole or torn, leaves such bytes. */
+  readonly isForeign?: true;
 }
 
 /** Splits the bytes of a stretch's segment into pieces, up to where it ends or only zeros follow. */
@@ -175,7 +196,7 @@ export function scan(bytes: Buffer, { segment, from, upTo }: Stretch): Piece[] {
     const lineEnd = lineFeed === -1 || lineFeed >= end ? end : lineFeed + 1;
     const record = decodeLine(bytes.subarray(offset, lineEnd), segment);
     if (record) pieces.push({ offset, end: lineEnd, record });
-    else pieces.push(...salvage(bytes, offset, lineEnd, segment));
+    else pieces.push(...salvage(bytes, offset, lineEnd, segment).map((piece) => examine(piece, bytes)));
     offset = lineEnd;
   }
   return pieces;
@@ -195,6 +216,22 @@ function salvage(bytes: Buffer, offset: number, end: number, segment: number): P
       ];
   }
   return [{ offset, end, record: null }];
+}
+
+/**
+ * The journal is JSON in UTF-8, and zeros. Of an unfinished write each sector is old or new, and so is text or zeros:
+ * other control characters, and octets that UTF-8 has not, come from a disk that lost what it had.
+ */
+const FOREIGN = Uint8Array.from({ length: 256 }, (_, octet) =>
+  (octet < 0x20 && octet !== 0 && octet !== 0x0a) || octet === 0xc0 || octet === 0xc1 || octet > 0xf4 ? 1 : 0,
+);
+
+function examine(piece: Piece, bytes: Buffer): Piece {
+  if (piece.record) return piece;
+  for (let at = piece.offset; at < piece.end; at++) {
+    if (FOREIGN[bytes[at] as number] === 1) return { ...piece, isForeign: true };
+  }
+  return piece;
 }
 
 const ZEROS = Buffer.alloc(4096);
@@ -221,16 +258,17 @@ export interface Judgement {
 
 /**
  * Judges the pieces of a stretch. With a follower, all before its `upTo` was proven. Without one, proven is
- * what a later record says was synced: a bad line above that is the torn tail of an unfinished write.
+ * what a later record, or the mark, says was synced: a bad line above that is the torn tail of an unfinished write,
+ * unless it holds what no write of ours leaves.
  */
 export function judge(stretch: Stretch, pieces: readonly Piece[]): Judgement {
   const valid = pieces.filter((piece): piece is Piece & { record: ReadRecord } => piece.record !== null);
   const synced = valid.map(({ record }) => record.synced);
-  const provenTo = stretch.upTo ?? Math.max(stretch.from, ...synced);
+  const provenTo = stretch.upTo ?? Math.max(stretch.from, stretch.marked ?? 0, ...synced);
   const damaged = pieces
-    .filter(({ record, offset }) => record === null && offset < provenTo)
+    .filter(({ record, offset, isForeign }) => record === null && (offset < provenTo || isForeign))
     .map(({ offset, end }) => ({ offset, end }));
   const readTo = pieces.at(-1)?.end ?? stretch.from;
-  if (stretch.upTo !== null && readTo < stretch.upTo) damaged.push({ offset: readTo, end: stretch.upTo });
+  if (readTo < provenTo) damaged.push({ offset: readTo, end: provenTo });
   return { valid, damaged, provenTo };
 }

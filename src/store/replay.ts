@@ -5,6 +5,7 @@
 import { distrust } from '../destinations/book.js';
 import { isFinal, type Stamp } from '../message/message.js';
 import type { Damaged } from './damaged.js';
+import type { Position } from './event.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
 import {
   chooseBase,
@@ -46,16 +47,21 @@ export async function replay(options: {
   damaged: Damaged;
   current: FoundSnapshot;
   previous: FoundSnapshot;
+  /** What a second place says was synced (mark.ts). */
+  mark: Position | null;
   bounds: Bounds;
   /** The moment of this start. */
   now: Stamp;
 }): Promise<Replayed> {
-  const { segments, damaged, current, previous, bounds } = options;
+  const { segments, damaged, current, previous, mark, bounds } = options;
   let damagedNew = 0;
   // Until a checkpoint has replaced it the same damage is met again at each start.
   let isDamaged = current.state === 'bad';
-  for (const { state, bytes } of [current, previous]) {
-    if (state === 'bad' && bytes && (await damaged.keep('store.json', bytes)).isNew) damagedNew++;
+  for (const { state, bytes, putAside } of [current, previous]) {
+    if (state !== 'bad' || !bytes) continue;
+    const { isNew, isKept } = await damaged.keep('store.json', bytes);
+    if (isNew) damagedNew++;
+    if (!isKept) await putAside();
   }
   const base = chooseBase({
     current: current.state,
@@ -65,9 +71,12 @@ export async function replay(options: {
   const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
   const through = found?.snapshot?.through ?? { segment: 0, offset: 0 };
   const state = stateOf(found, bounds);
-  segments.startAbove(through.segment);
-  const heads = await readHeads(segments, through.segment, state);
-  const { stretches, whole } = linkHistory(heads, through);
+  segments.startAbove(Math.max(through.segment, mark?.segment ?? 0));
+  const heads = await readHeads(segments, { through, mark }, state);
+  const { stretches, whole, missing } = linkHistory(heads, through, mark);
+  for (const segment of missing) {
+    if ((await damaged.keep(`${fileOf(segment)}.missing`, Buffer.alloc(0))).isNew) damagedNew++;
+  }
 
   let follows: Follows = { segment: through.segment, upTo: through.offset };
   let unproven: JournalRecord[] = [];
@@ -90,9 +99,14 @@ export async function replay(options: {
       ({ offset, end }) => end > judgement.provenTo && isPartOf(stretch, offset, end),
     );
     for (const { offset, end } of [...judgement.damaged, ...lost]) {
-      const where = `${String(stretch.segment).padStart(8, '0')}.log.${offset}`;
       isDamaged = true;
-      if ((await damaged.keep(where, bytes.subarray(offset, end))).isNew) damagedNew++;
+      const { isNew, isKept } = await damaged.keep(
+        `${fileOf(stretch.segment)}.${offset}`,
+        bytes.subarray(offset, end),
+      );
+      if (isNew) damagedNew++;
+      // Nothing is removed before its copy is on the disk.
+      if (!isKept) segments.keepWhole(stretch.segment);
     }
   }
   const gap = !base.trusted || !whole;
@@ -106,6 +120,10 @@ export async function replay(options: {
     gap,
     heldBack: gap ? holdBack(state, options.now) : 0,
   };
+}
+
+function fileOf(segment: number): string {
+  return `${String(segment).padStart(8, '0')}.log`;
 }
 
 function isPartOf({ from, upTo }: Stretch, offset: number, end: number): boolean {
@@ -123,21 +141,33 @@ async function stateOfSegments(segments: Segments): Promise<SegmentsState> {
   return 'later';
 }
 
-/** The heads of the segments from `from` on; finds the store id, and hands untouched segments back for use. */
-async function readHeads(segments: Segments, from: number, state: State): Promise<Map<number, Head>> {
+/**
+ * The heads of the segments from the snapshot on; finds the store id, and hands untouched segments back for use. A
+ * segment that another place speaks of was written: it is never untouched, whatever is left of it.
+ */
+async function readHeads(
+  segments: Segments,
+  { through, mark }: { through: Position; mark: Position | null },
+  state: State,
+): Promise<Map<number, Head>> {
   const heads = new Map<number, Head>();
-  const newest = segments.numbers.at(-1);
-  for (const number of segments.numbers) {
-    if (number < from) continue;
+  const spokenOf = new Set([through.segment]);
+  if (mark && mark.offset > 0) spokenOf.add(mark.segment);
+  const headless: { number: number; whole: Whole | null }[] = [];
+  const numbers = segments.numbers.filter((number) => number >= through.segment);
+  for (const number of numbers) {
     const { head, whole } = await readHead(segments, number);
+    heads.set(number, head?.follows ?? 'unreadable');
+    if (!head) headless.push({ number, whole });
+    else if (head.follows.upTo > 0) spokenOf.add(head.follows.segment);
     if (head && state.storeId === '') state.storeId = head.store;
-    if (head || number === from || !isUntouched(whole ?? (await segments.readAll(number)), number)) {
-      heads.set(number, head?.follows ?? 'unreadable');
-    } else {
-      heads.set(number, 'untouched');
-      if (number === newest) await segments.reuse(number);
-      else await segments.remove(number);
-    }
+  }
+  for (const { number, whole } of headless) {
+    if (spokenOf.has(number)) continue;
+    if (!isUntouched(whole ?? (await segments.readAll(number)), number)) continue;
+    heads.set(number, 'untouched');
+    if (number === numbers.at(-1)) await segments.reuse(number);
+    else await segments.remove(number);
   }
   return heads;
 }
@@ -158,7 +188,8 @@ async function readHead(
 /** True if no record of this segment is in it: it was prepared, and nothing was ever promised by it. */
 function isUntouched({ bytes, unreadable }: Whole, segment: number): boolean {
   if (unreadable.length > 0) return false;
-  return scan(bytes, { segment, from: 0, upTo: null }).every(({ record }) => record === null);
+  const pieces = scan(bytes, { segment, from: 0, upTo: null });
+  return pieces.every(({ record, isForeign }) => record === null && !isForeign);
 }
 
 /** Nothing of a history with a gap is sent by itself: it may have been sent in the gap. */

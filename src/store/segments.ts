@@ -44,6 +44,7 @@ export class Segments {
   #reader: Reader | null = null;
   readonly #busyReaders = new Set<Reader>();
   #above = 0;
+  readonly #keptWhole = new Set<number>();
 
   constructor(disk: Disk, directory: string) {
     this.#disk = disk;
@@ -116,10 +117,18 @@ export class Segments {
     this.#prepare(SEGMENT_BYTES).catch(() => undefined);
   }
 
+  /** Says that a segment holds damage of which there is no copy: it is never removed, only renamed. */
+  keepWhole(segment: number): void {
+    this.#keptWhole.add(segment);
+  }
+
   /** Lets go of a segment that nothing needs any more; one that is just being read stays for another time. */
   async retire(segment: number): Promise<void> {
     if (this.#isBeingRead(segment)) return;
-    if (this.#spare === null && this.sizeOf(segment) === SEGMENT_BYTES) this.#spare = segment;
+    if (this.#keptWhole.has(segment)) {
+      await this.#disk.rename(this.path(segment), `${this.path(segment)}.damaged`);
+      this.#sizes.delete(segment);
+    } else if (this.#spare === null && this.sizeOf(segment) === SEGMENT_BYTES) this.#spare = segment;
     else await this.remove(segment);
   }
 

@@ -39,6 +39,8 @@ export interface FoundSnapshot {
   readonly state: SnapshotState;
   readonly bytes: Buffer | null;
   readonly snapshot: Snapshot | null;
+  /** Renames it, where it was damaged and there is no room for a copy. */
+  putAside(): Promise<unknown>;
 }
 
 /** A good one. */
@@ -129,20 +131,21 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 
   async #find(name: string): Promise<FoundSnapshot> {
+    const putAside = () => this.#options.aside.move(this.#path(name), 'damaged');
     const size = await this.#options.aside.find(this.#path(name));
-    if (size === 'unusable') return { state: 'bad', bytes: null, snapshot: null };
+    if (size === 'unusable') return { state: 'bad', bytes: null, snapshot: null, putAside };
     if (size !== null && size > DAMAGED_BYTES_MAX && !(await this.#beginsWell(name))) {
       // Too large for a copy, and perhaps for our memory.
-      await this.#options.aside.move(this.#path(name), 'damaged');
-      return { state: 'bad', bytes: null, snapshot: null };
+      await putAside();
+      return { state: 'bad', bytes: null, snapshot: null, putAside };
     }
     const bytes = await this.#options.disk.readWhole(this.#path(name)).catch((error) => {
       if (systemCodeOf(error) === 'EIO') return Buffer.alloc(0);
       throw error;
     });
-    if (bytes === null) return { state: 'absent', bytes, snapshot: null };
+    if (bytes === null) return { state: 'absent', bytes, snapshot: null, putAside };
     const snapshot = decodeSnapshot(bytes);
-    return { state: snapshot ? 'good' : 'bad', bytes, snapshot };
+    return { state: snapshot ? 'good' : 'bad', bytes, snapshot, putAside };
   }
 
   async #beginsWell(name: string): Promise<boolean> {

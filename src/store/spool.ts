@@ -149,7 +149,8 @@ export class Spool {
    * Reads an attachment, one chunk ahead. Throws storage-damaged, before the last chunk is given, if it is gone or not
    * what was accepted; and storage-failed where that may change.
    */
-  async *read({ id, size, crc }: Attachment): AsyncGenerator<Buffer, void, void> {
+  async *read(attachment: Attachment): AsyncGenerator<Buffer, void, void> {
+    const { id, size, crc } = attachment;
     const file = await this.#disk.open(this.#path(id), 'read').catch(unreadable);
     const read = (at: number) => file.read(at, Math.min(SPOOL_READ_BYTES, size - at)).catch(unreadable);
     let ahead: Promise<Buffer> | null = null;
@@ -160,7 +161,8 @@ export class Spool {
         const chunk: Buffer = await (ahead ?? read(at));
         at += chunk.length;
         found = crc32(chunk, found);
-        if (chunk.length === 0 || (at === size && found !== crc)) throw changed();
+        if (chunk.length === 0) throw changed();
+        if (at === size && found !== crc) throw await this.#secondLook(attachment, read);
         ahead = at < size ? read(at) : null;
         yield chunk;
       }
@@ -169,6 +171,22 @@ export class Spool {
       await ahead?.catch(() => undefined);
       await file.close().catch(() => undefined);
     }
+  }
+
+  /** A checksum was wrong. It is damage only if it is wrong twice; else the message is tried again. */
+  async #secondLook(
+    { size, crc }: Attachment,
+    read: (at: number) => Promise<Buffer>,
+  ): Promise<FieldpostError> {
+    let found = 0;
+    for (let at = 0; at < size; ) {
+      const chunk = await read(at);
+      if (chunk.length === 0) return changed();
+      at += chunk.length;
+      found = crc32(chunk, found);
+    }
+    if (found !== crc) return changed();
+    return new FieldpostError('storage-failed', 'a stored attachment was read wrongly');
   }
 
   #path(id: string): string {
@@ -186,7 +204,7 @@ function changed(): FieldpostError {
 }
 
 function unreadable(error: unknown): never {
-  const lost = ['EIO', 'ENOENT'].includes(systemCodeOf(error));
+  const lost = systemCodeOf(error) === 'ENOENT';
   const reason = `a stored attachment cannot be read: ${wordsOf(error)}`;
   throw new FieldpostError(lost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
 }

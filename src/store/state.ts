@@ -82,6 +82,13 @@ export function emptyState(bounds: Bounds): State {
   };
 }
 
+/** Bytes of the journal that hold content still needed. */
+export function liveBytesOf({ liveBytes }: State): number {
+  let sum = 0;
+  for (const bytes of liveBytes.values()) sum += bytes;
+  return sum;
+}
+
 /** Applies the events of one record. `contentsAt` is where the record's first content begins. */
 export function apply(state: State, events: readonly StoreEvent[], contentsAt: Position): void {
   let at = contentsAt.offset;

@@ -58,7 +58,22 @@ t.test('an unreadable sector behind a content does not cost the content', async 
   await contents.read(first);
   breakFrom(second.offset + second.length);
   t.equal(String(await contents.read(second)), 'second');
-  await t.rejects(contents.read(third), { code: 'storage-damaged' });
+  await t.rejects(
+    contents.read(third),
+    { code: 'storage-failed' },
+    'tried again: the disk may read it later',
+  );
+  breakFrom(Number.POSITIVE_INFINITY);
+  t.equal(String(await contents.read(third)), 'third');
+});
+
+t.test('content that is read wrongly once is read again', async (t) => {
+  const bytes = Buffer.from('first');
+  let reads = 0;
+  const contents = new Contents(async () => (++reads === 1 ? Buffer.from('f?rst') : bytes));
+  const place = { segment: 7, offset: 5, length: 5, crc: crc32(bytes) };
+  t.equal(String(await contents.read(place)), 'first');
+  t.equal(reads, 2);
 });
 
 t.test('content of another CRC is damage, also in what was read ahead', async (t) => {

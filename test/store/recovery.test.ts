@@ -57,6 +57,7 @@ t.test('the history is linked from the newest segment along its heads', async (t
         { segment: 2, from: 0, upTo: null },
       ],
       whole: true,
+      missing: [],
     },
     'a plain chain; the prepared segment is not part of it',
   );
@@ -76,17 +77,18 @@ t.test('the history is linked from the newest segment along its heads', async (t
         { segment: 6, from: 0, upTo: null },
       ],
       whole: true,
+      missing: [],
     },
     'a segment begun in doubt and passed over is void',
   );
   t.same(
     link([[4, after(3, 9)]], 4, 100),
-    { stretches: [{ segment: 4, from: 100, upTo: null }], whole: true },
+    { stretches: [{ segment: 4, from: 100, upTo: null }], whole: true, missing: [] },
     'behind a snapshot in the newest segment',
   );
   t.same(link([[7, after(6, 80)]], 5, 100).whole, false, 'a segment between snapshot and newest is missing');
-  t.same(link([], 5, 100), { stretches: [], whole: false }, 'the journal is gone');
-  t.same(link([], 0), { stretches: [], whole: true }, 'there never was one');
+  t.same(link([], 5, 100), { stretches: [], whole: false, missing: [5] }, 'the journal is gone');
+  t.same(link([], 0), { stretches: [], whole: true, missing: [] }, 'there never was one');
   t.same(
     link(
       [
@@ -101,6 +103,7 @@ t.test('the history is linked from the newest segment along its heads', async (t
         { segment: 2, from: 0, upTo: null },
       ],
       whole: true,
+      missing: [],
     },
     'a torn head: nothing says that the segment before ends early',
   );
@@ -147,7 +150,11 @@ t.test(
         if (!ids.every((id) => id !== names[lost])) t.fail(`byte ${at}: a broken line was read`);
         // A lost line feed joins two lines, of which the second is still good.
         if (ids.length !== 2) t.fail(`byte ${at}: ${ids.join()} left, of what only one line was broken`);
-        if (damaged.length > 0 !== at < third) t.fail(`byte ${at}: damage ${JSON.stringify(damaged)}`);
+        // A torn write leaves text and zeros, nothing else.
+        const foreign = (broken[at] as number) < 0x20 && broken[at] !== 0x0a && broken[at] !== 0;
+        const impossible = foreign || (broken[at] as number) > 0xf4;
+        if (damaged.length > 0 !== (at < third || impossible))
+          t.fail(`byte ${at}: damage ${JSON.stringify(damaged)}`);
       }
     }
     for (let cut = 0; cut < end; cut++) {
@@ -168,6 +175,39 @@ t.test('below a follower nothing may be missing, and nothing behind it counts', 
   t.same(judged(bytes, third), { ids: ['a', 'b'], damaged: [], provenTo: third }, 'what is behind is void');
   const holed = Buffer.from(bytes).fill(0, second, third);
   t.same(judged(holed, third), { ids: ['a'], damaged: [{ offset: second, end: third }], provenTo: third });
+});
+
+t.test('what a second place says was synced counts as proven', async (t) => {
+  const { bytes, starts } = threeLines();
+  const end = bytes.length - 500;
+  const third = starts[2] as number;
+  const judgedMarked = (bytes: Buffer) => {
+    const stretch = { segment: 1, from: 0, upTo: null, marked: end };
+    return judge(stretch, scan(bytes, stretch));
+  };
+  t.same(judgedMarked(bytes).damaged, []);
+  t.equal(judgedMarked(bytes).provenTo, end);
+  t.same(
+    judgedMarked(Buffer.from(bytes).fill(0, third)).damaged,
+    [{ offset: third, end }],
+    'the last is gone',
+  );
+  t.same(judgedMarked(Buffer.alloc(bytes.length)).damaged, [{ offset: 0, end }], 'all is gone');
+});
+
+t.test('a segment of which a second place knows, and which is gone, is missing', async (t) => {
+  const heads = new Map<number, Head>([[4, { segment: 3, upTo: 9 }]]);
+  const base = { segment: 4, offset: 100 };
+  t.same(linkHistory(heads, base, { segment: 5, offset: 80 }), {
+    stretches: [{ segment: 4, from: 100, upTo: null }],
+    whole: false,
+    missing: [5],
+  });
+  t.same(
+    linkHistory(heads, base, { segment: 3, offset: 80 }),
+    linkHistory(heads, base),
+    'an old mark says nothing',
+  );
 });
 
 t.test('what an earlier use of the segment left is no history', async (t) => {

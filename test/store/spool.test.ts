@@ -535,11 +535,36 @@ t.test('an attachment that is not what was accepted is never given whole', async
       const reading = async () => {
         for await (const chunk of store.openAttachment(attachment)) read += chunk.length;
       };
-      await t.rejects(reading(), { code: 'storage-damaged' }, words);
+      const code = words === 'unreadable' ? 'storage-failed' : 'storage-damaged';
+      await t.rejects(reading(), { code }, words);
       t.ok(read < content.length, `${read} of ${content.length} octets`);
       t.equal(isOpen(), 0);
     }
   }
+});
+
+t.test('an attachment that is read wrongly once is tried again', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const content = octets(SPOOL_READ_BYTES + 5);
+  const { attachments } = await acceptWith(store, 'a', [content]);
+  const [attachment] = attachments as [Attachment];
+  let reads = 0;
+  onOpen(disk, /spool/, (file) => {
+    const { read } = file;
+    file.read = async (offset, length) => {
+      const bytes = Buffer.from(await read.call(file, offset, length));
+      if (++reads === 1) bytes[0] = (bytes[0] ?? 0) ^ 1;
+      return bytes;
+    };
+  });
+  const readAll = async () => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of store.openAttachment(attachment)) chunks.push(chunk);
+    return Buffer.concat(chunks);
+  };
+  await t.rejects(readAll(), { code: 'storage-failed' });
+  t.ok((await readAll()).equals(content));
 });
 
 async function rewrite(

@@ -1,0 +1,84 @@
+/**
+ * `synced`: how far the newest segment is known to be on the device, in a second place. The records say it of those
+ * before them, so nothing else speaks for the last ones: without it, a bad block there would pass for a write that was
+ * cut off. One line, written over in place, never synced: it claims what is true already, and an old claim stays true.
+ *
+ *     crc {"segment":7,"synced":12345}
+ *
+ * Used by ledger.ts.
+ */
+import { Buffer } from 'node:buffer';
+import { OUTCOME_SYNC_MS } from '../limits.js';
+import type { Clock, Timer } from '../system/clock.js';
+import type { Disk, DiskFile } from '../system/disk.js';
+import { crc32, hex8 } from './crc.js';
+import type { Position } from './event.js';
+
+const LINE = /^([0-9a-f]{8}) (\{"segment":(\d+),"synced":(\d+)\}) *\n$/;
+/** Within one sector, so that it is wholly the old one or wholly the new one. */
+const LINE_BYTES = 64;
+
+/** The file. What fails here only makes recovery know less. */
+export class Mark {
+  readonly #disk: Disk;
+  readonly #clock: Clock;
+  readonly #path: string;
+  #latest: Position | null = null;
+  #timer: Timer | null = null;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(disk: Disk, clock: Clock, path: string) {
+    this.#disk = disk;
+    this.#clock = clock;
+    this.#path = path;
+  }
+
+  /** What the last run wrote; null if that is nothing, or cannot be read. */
+  async read(): Promise<Position | null> {
+    const bytes = await this.#disk.readWhole(this.#path).catch(() => null);
+    const [, crc, json = '', segment, synced] = LINE.exec(bytes?.toString('latin1') ?? '') ?? [];
+    if (crc === undefined || crc !== hex8(crc32(Buffer.from(json)))) return null;
+    return { segment: Number(segment), offset: Number(synced) };
+  }
+
+  /** All before `position` is on the device. Written within a second. */
+  note(position: Position): void {
+    this.#latest = position;
+    this.#timer ??= this.#clock.after(OUTCOME_SYNC_MS, () => void this.#write());
+  }
+
+  /** Writes what was noted last. */
+  close(): Promise<void> {
+    return this.#write();
+  }
+
+  #write(): Promise<void> {
+    this.#timer?.stop();
+    this.#timer = null;
+    this.#writing = this.#writing.then(() => this.#writeNow()).catch(() => undefined);
+    return this.#writing;
+  }
+
+  async #writeNow(): Promise<void> {
+    if (!this.#latest) return;
+    const { segment, offset } = this.#latest;
+    this.#latest = null;
+    const file = await this.#open();
+    const json = `{"segment":${segment},"synced":${offset}}`;
+    const line = `${hex8(crc32(Buffer.from(json)))} ${json}`;
+    try {
+      await file.write(Buffer.from(`${line.padEnd(LINE_BYTES - 1)}\n`), 0);
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** A damaged one may be longer or shorter: only one of our length is written over. */
+  async #open(): Promise<DiskFile> {
+    const found = await this.#disk.look(this.#path);
+    if (found?.kind === 'file' && found.bytes === LINE_BYTES)
+      return await this.#disk.open(this.#path, 'update');
+    if (found) await this.#disk.remove(this.#path);
+    return await this.#disk.open(this.#path, 'create');
+  }
+}
