@@ -6,8 +6,9 @@ import type { Exchange } from './exchange.js';
 import type { ApiContext, LinkState } from './parts.js';
 
 /** `GET /api/internal/state` */
-export function getState(exchange: Exchange, context: ApiContext): void {
+export async function getState(exchange: Exchange, context: ApiContext): Promise<void> {
   const { store, clock, version } = context;
+  await store.look();
   const uptimeMs = clock.bootMs() - context.startedBootMs;
   const relay = context.relayState();
   const { synced, lastSyncMs, reason } = context.syncState();
@@ -30,9 +31,9 @@ export function getState(exchange: Exchange, context: ApiContext): void {
 }
 
 /** `GET /healthz`: only what a restart or a technician on the device could mend, never the network. */
-export function getHealth(exchange: Exchange, { store }: ApiContext): void {
-  const { state, reason } = store.storage();
-  if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
+export async function getHealth(exchange: Exchange, { store }: ApiContext): Promise<void> {
+  const reason = await store.look();
+  if (reason !== null) throw new FieldpostError('unavailable', reason);
   exchange.send(200, 'text/plain', 'ok');
 }
 

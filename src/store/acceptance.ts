@@ -2,7 +2,8 @@
  * The door of the store: takes messages and their files in, each once, all or nothing, and within the budget. Used by
  * journaled-store.ts.
  */
-import { BLOCK_BYTES, SEGMENT_BYTES } from '../limits.js';
+import { wordsOf } from '../errors.js';
+import { BLOCK_BYTES, KIB, SEGMENT_BYTES } from '../limits.js';
 import type { Address } from '../message/address.js';
 import { type Attachment, type Draft, type Message, NO_ATTACHMENTS } from '../message/message.js';
 import type { Log } from '../system/log.js';
@@ -67,6 +68,20 @@ export class Acceptance {
   /** Forgets the keys that have served their time. */
   sweep(): void {
     this.#keys.sweep();
+  }
+
+  /** Looks at the disk. Gives why it, or the budget, takes no small message now, or null. */
+  async look(): Promise<string | null> {
+    try {
+      await this.#budget.look();
+    } catch (error) {
+      return wordsOf(error);
+    }
+    const { kept, messages } = this.#ledger.state;
+    const asked = { count: 1, bytes: KIB, memoryBytes: PLAIN_WEIGHT };
+    let bytes = 0;
+    for (const id of kept) bytes += contentBytes(messages.get(id) as Message);
+    return this.#budget.refusal(asked, { count: 0, bytes, memoryBytes: 0 })?.message ?? null;
   }
 
   async upload(expectedBytes: number): Promise<Upload> {
@@ -217,4 +232,9 @@ function roomOf(drafts: readonly Draft[], contents: readonly Buffer[], keyed: Ke
 
 function ownTexts({ name, type, ...rest }: Attachment): Attachment {
   return { ...rest, name: ownText(name), type: ownText(type) };
+}
+
+/** What would be free without the content of this message. */
+function contentBytes({ attachments, place }: Message): number {
+  return attachments.reduce((sum, { size }) => sum + size, place?.length ?? 0);
 }

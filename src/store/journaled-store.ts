@@ -168,14 +168,14 @@ class JournaledStore implements Store {
 
   storage(): StorageState {
     if (this.#budget.stale) void this.#budget.look().catch(() => undefined);
-    const trouble = this.#ledger.trouble;
-    const shortage = this.#budget.shortage;
-    return {
-      state: trouble ? 'failed' : shortage ? 'full' : 'ok',
-      reason: trouble?.message ?? shortage,
-      freeBytes: this.#budget.freeBytes,
-      damaged: this.#ledger.damagedCount,
-    };
+    const { trouble, damagedCount: damaged } = this.#ledger;
+    const { shortage, freeBytes } = this.#budget;
+    const state = trouble ? 'failed' : shortage ? 'full' : 'ok';
+    return { state, reason: trouble?.message ?? shortage, freeBytes, damaged };
+  }
+
+  async look(): Promise<string | null> {
+    return (await this.#acceptance.look()) ?? this.storage().reason;
   }
 
   get hasRoom(): boolean {

@@ -112,6 +112,8 @@ export interface Store {
   readonly held: boolean;
   counts(): QueueCounts;
   storage(): StorageState;
+  /** Looks at the disk now. Gives why no message of 1 KiB could be accepted, as a sentence, or null. Never rejects. */
+  look(): Promise<string | null>;
 
   /** True if the outcome of one more message can be recorded for certain. Nothing is offered while it is false. */
   readonly hasRoom: boolean;

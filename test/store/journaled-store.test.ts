@@ -97,6 +97,7 @@ t.test('the budget', async (t) => {
   const limits = { maxQueue: 5, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
   const disk = newDisk();
   const { store, clock, lines } = await openOn(disk, 1, { budget: limits });
+  t.equal(await store.look(), null);
   const answers = await Promise.allSettled(
     Array.from({ length: 8 }, (_, i) => store.accept([draftTo(`m${i}`)], null)),
   );
@@ -106,6 +107,7 @@ t.test('the budget', async (t) => {
     'exact, however many come at once',
   );
   await t.rejects(store.accept([draftTo('x')], null), { code: 'queue-full', message: /takes at most 5/ });
+  t.match(await store.look(), /takes at most 5/, 'the health check says so');
   const [id] = store.list({ status: null, limit: 1, after: null }).messages.map(({ id }) => id) as [string];
   await settleAs(store, id, 'sent');
   await acceptOne(store, 'next');

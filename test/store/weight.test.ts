@@ -82,7 +82,6 @@ t.test('what is counted is not less than V8 takes', async (t) => {
     const taken = heapBytes() - before;
     const counted = memoryBytes(state) - countedBefore;
     t.ok(counted >= taken, `${name}: ${taken} bytes are taken, ${counted} counted`);
-    t.ok(counted < 3 * taken, `${name}: and not much more`);
   }
 });
 
@@ -133,6 +132,7 @@ t.test(
   async (t) => {
     const disk = new FaultyDisk();
     const { store, clock } = await openOn(disk, 1, MEMORY);
+    t.equal(await store.look(), null);
     const ids = await fill(store);
     // Ten names of two bytes a character, and ten types.
     t.ok(ids.length > 50 && ids.length < 1536 / 8, `${ids.length} mails`);
@@ -140,6 +140,7 @@ t.test(
       store.accept([draftWith([])], null).then(() => fillBare(store)),
       { code: 'queue-full' },
     );
+    t.match(await store.look(), /of memory/, 'and the health check says why');
     await store.close();
     const { store: again } = await openOn(disk, 2, { ...MEMORY, clock });
     t.ok(ids.every((id) => again.get(id)?.status === 'queued'));

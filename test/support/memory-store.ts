@@ -238,6 +238,10 @@ export class MemoryStore implements Store {
     return this.storageState;
   }
 
+  async look(): Promise<string | null> {
+    return this.storageState.reason;
+  }
+
   async makeRoom(): Promise<void> {
     this.#mayFail();
     this.hasRoom = true;
