@@ -122,6 +122,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/api/http.ts': 'test/api/server.test.ts',
   'src/api/metrics.ts': 'test/api/server.test.ts',
   'src/api/openapi.ts': 'test/api/server.test.ts',
+  'src/api/precondition.ts': 'test/api/destinations.test.ts',
   'src/api/refusals.ts': 'test/api/server.test.ts',
   'src/api/form-guard.ts': 'test/api/upload.test.ts',
   'src/api/form-part.ts': 'test/api/upload.test.ts',

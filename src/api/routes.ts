@@ -132,17 +132,25 @@ export const ROUTES: readonly Route[] = [
     handle: destinations.post,
     doc: {
       summary: 'Add a destination; `Location` says where it is',
+      headers: destinations.EDIT_HEADERS,
       body: 'DestinationFields',
       status: 201,
       answer: 'Destination',
-      problems: [409, 413, 415, 422, 507],
+      problems: [409, 412, 413, 415, 422, 507],
     },
   },
   {
     method: 'GET',
     path: `${DESTINATIONS}/{id}`,
     handle: destinations.get,
-    doc: { summary: 'One destination', status: 200, answer: 'OneDestination', problems: [404] },
+    doc: {
+      summary: 'One destination',
+      headers: destinations.LIST_HEADERS,
+      status: 200,
+      answer: 'OneDestination',
+      problems: [404],
+      cacheable: true,
+    },
   },
   {
     method: 'PUT',
@@ -150,17 +158,23 @@ export const ROUTES: readonly Route[] = [
     handle: destinations.put,
     doc: {
       summary: 'Replace a destination',
+      headers: destinations.EDIT_HEADERS,
       body: 'DestinationFields',
       status: 200,
       answer: 'Destination',
-      problems: [404, 409, 413, 415, 422, 507],
+      problems: [404, 409, 412, 413, 415, 422, 507],
     },
   },
   {
     method: 'DELETE',
     path: `${DESTINATIONS}/{id}`,
     handle: destinations.remove,
-    doc: { summary: 'Remove a destination', status: 204, problems: [404, 507] },
+    doc: {
+      summary: 'Remove a destination',
+      headers: destinations.EDIT_HEADERS,
+      status: 204,
+      problems: [404, 412, 507],
+    },
   },
   {
     method: 'GET',

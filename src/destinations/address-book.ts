@@ -63,9 +63,13 @@ export class AddressBook {
     return entry && shown(id, entry);
   }
 
-  /** Throws conflict, naming the id that has this destination already; too-large where there are too many. */
-  add(fields: Fields): Promise<Destination> {
+  /**
+   * Throws conflict, naming the id that has this destination already; too-large where there are too many. `check` may
+   * refuse what is there when the edit's turn has come, as in the other edits.
+   */
+  add(fields: Fields, check: () => void = noCheck): Promise<Destination> {
     return this.#inTurn(async () => {
+      check();
       this.#checkUnique(fields, null);
       if (this.#book.entries.size >= DESTINATIONS_MAX) throw full();
       await this.#keeping.checkRoom();
@@ -74,9 +78,10 @@ export class AddressBook {
   }
 
   /** Throws not-found; conflict as add does. */
-  replace(id: number, fields: Fields): Promise<Destination> {
+  replace(id: number, fields: Fields, check: () => void = noCheck): Promise<Destination> {
     return this.#inTurn(async () => {
       const entry = this.#find(id);
+      check();
       this.#checkUnique(fields, id);
       const replaced = { ...entry, ...fields };
       if (sameDocument([replaced], [entry])) return shown(id, entry);
@@ -86,9 +91,10 @@ export class AddressBook {
   }
 
   /** Throws not-found. */
-  remove(id: number): Promise<void> {
+  remove(id: number, check: () => void = noCheck): Promise<void> {
     return this.#inTurn(async () => {
       this.#find(id);
+      check();
       await this.#keeping.record({ e: 'destination removed', id });
       this.#generation++;
     });
@@ -209,3 +215,5 @@ function full(): FieldpostError {
     hint: 'remove one that is no longer needed',
   });
 }
+
+function noCheck(): void {}

@@ -148,6 +148,48 @@ test('what is refused changes nothing', async (t) => {
   t.equal(api.edits, 2);
 });
 
+test('an edit meant for what is no longer there is refused', async (t) => {
+  await using api = await startApi();
+  const added = await call(api, 'POST', LIST, JOHN);
+  const one = `${LIST}/1`;
+  const etag = added.headers.etag as string;
+  t.match(etag, /^"[^"]+"$/);
+  t.equal((await call(api, 'GET', one)).headers.etag, etag, 'a single destination has an ETag');
+  t.equal((await call(api, 'GET', one, undefined, { 'If-None-Match': etag })).status, 304);
+  const changed = await call(api, 'PUT', one, { ...JOHN, name: 'J' }, { 'If-Match': etag });
+  t.equal(changed.status, 200);
+  const now = changed.headers.etag as string;
+  t.not(now, etag);
+  const list = (await call(api, 'GET', LIST)).headers.etag as string;
+  for (const headers of [
+    { 'If-Match': etag },
+    { 'If-Match': `W/${now}` },
+    { 'If-Match': '"x", "y"' },
+    { 'If-None-Match': '*' },
+  ]) {
+    isProblem(t, await call(api, 'PUT', one, JOHN, headers), 412, 'precondition-failed');
+    isProblem(t, await call(api, 'DELETE', one, undefined, headers), 412, 'precondition-failed');
+  }
+  const other = { ...JOHN, destination: 'other@example.com' };
+  isProblem(t, await call(api, 'POST', LIST, other, { 'If-Match': etag }), 412, 'precondition-failed');
+  t.equal((await call(api, 'GET', LIST)).headers.etag, list, 'nothing has changed');
+  // Of two who have read the same, one comes first.
+  const both = await Promise.all(
+    ['a', 'b'].map((name) => call(api, 'PUT', one, { ...JOHN, name }, { 'If-Match': now })),
+  );
+  t.same(both.map(({ status }) => status).sort(), [200, 412]);
+  t.equal((await call(api, 'POST', LIST, other, { 'If-Match': '*' })).status, 201);
+  t.equal(
+    (
+      await call(api, 'DELETE', one, undefined, {
+        'If-Match': `"x", ${both.find(({ status }) => status === 200)?.headers.etag}`,
+      })
+    ).status,
+    204,
+  );
+  isProblem(t, await call(api, 'DELETE', one, undefined, { 'If-Match': '*' }), 404, 'not-found');
+});
+
 test('fields that are not known are told', async (t) => {
   await using api = await startApi();
   const added = await call(api, 'POST', LIST, { id: 7, ...JOHN, phone: '1', uid: 'x' });

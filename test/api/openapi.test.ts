@@ -158,6 +158,14 @@ test('what is answered is what the document says', async (t) => {
   const { etag = '' } = (await call('GET', list)).headers;
   await call('GET', list, { headers: { 'If-None-Match': etag } });
   for (const id of ['1', '9']) await call('GET', one, { id });
+  await call('GET', one, { id: '1', headers: { 'If-None-Match': '*' } });
+  const stale = { 'Content-Type': 'application/json', 'If-Match': '"stale"' };
+  await call('POST', list, {
+    headers: stale,
+    body: JSON.stringify({ ...john, destination: 'q@example.com' }),
+  });
+  await call('PUT', one, { id: '1', headers: stale, body: JSON.stringify(john) });
+  await call('DELETE', one, { id: '1', headers: stale });
   for (const id of ['2', '9']) await call('DELETE', one, { id });
   await edit('POST', list, '', { ...john, destination: 'y@example.com' });
   await edit('PUT', one, '3', john);
