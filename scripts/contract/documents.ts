@@ -165,6 +165,13 @@ export const DOCUMENT_POINTS: readonly Point[] = [
     },
   },
   {
+    name: 'an entry that the cloud does not understand is kept',
+    why: 'one entry of a newer device, or of another cloud, would keep the whole address book from the cloud',
+    async check(cloud) {
+      await expectKept(cloud, { type: 9, destination: 'conformance', lang: 'xx', name: 'Unknown' });
+    },
+  },
+  {
     name: 'a document of 500 entries with long names is taken',
     why: 'a device may have so many; beyond the cloud’s own limit no edit would arrive any more',
     async check(cloud) {

@@ -408,6 +408,11 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
     ['entries of every type'],
   ],
   [
+    'entries of unknown types refused',
+    () => answer({ status: 422 }, ({ what, body }) => what === 'destinations' && body.includes('"type":9')),
+    ['an entry that the cloud does not'],
+  ],
+  [
     'no Polish',
     () => answer({ status: 422 }, ({ what, body }) => what === 'destinations' && body.includes('"pl"')),
     ['entries of every type'],
