@@ -53,7 +53,8 @@ export async function replay(options: {
   /** The moment of this start. */
   now: Stamp;
 }): Promise<Replayed> {
-  const { segments, damaged, current, previous, mark, bounds } = options;
+  const { segments, damaged, mark, bounds } = options;
+  const { current, previous, snapshotState } = readSnapshots(options);
   let damagedNew = 0;
   // Until a checkpoint has replaced it the same damage is met again at each start.
   let isDamaged = current.state === 'bad';
@@ -70,7 +71,7 @@ export async function replay(options: {
   });
   const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
   const through = found?.snapshot?.through ?? { segment: 0, offset: 0 };
-  const state = stateOf(found, bounds);
+  const state = snapshotState ?? stateOf(null, bounds);
   segments.startAbove(Math.max(through.segment, mark?.segment ?? 0));
   const heads = await readHeads(segments, { through, mark }, state);
   const { stretches, whole, missing } = linkHistory(heads, through, mark);
@@ -120,6 +121,23 @@ export async function replay(options: {
     gap,
     heldBack: gap ? holdBack(state, options.now) : 0,
   };
+}
+
+/** Reads the newest snapshot that can be used. One of an unexpected shape is bad, whatever its checksum says. */
+function readSnapshots({ current, previous, bounds }: Parameters<typeof replay>[0]) {
+  const read = (found: FoundSnapshot) => {
+    try {
+      return found.state === 'good' ? stateOf(found, bounds) : null;
+    } catch {
+      return null;
+    }
+  };
+  const bad = (found: FoundSnapshot): FoundSnapshot =>
+    found.state === 'good' ? { ...found, state: 'bad', snapshot: null } : found;
+  const newest = read(current);
+  if (newest) return { current, previous, snapshotState: newest };
+  const before = read(previous);
+  return { current: bad(current), previous: before ? previous : bad(previous), snapshotState: before };
 }
 
 function fileOf(segment: number): string {

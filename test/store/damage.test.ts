@@ -1,5 +1,6 @@
 /** Bad blocks where recovery had nothing but its own judgement: each is told, copied, and costs only what it hit. */
 import t, { type Test } from 'tap';
+import { crc32, hex8 } from '../../src/store/crc.js';
 import { draftTo } from '../support/bookkeeper.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { type Bench, openOn, STATE_DIR } from '../support/store.js';
@@ -155,4 +156,21 @@ t.test('a store that was never damaged is never told to be', async (t) => {
     if (seed % 2 === 0) await bench.store.close();
     disk = seed % 3 === 0 ? disk.afterPowerCut('random') : await killed(bench, disk);
   }
+});
+
+t.test('a snapshot of an unexpected shape, with a checksum that is right, is damage', async (t) => {
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const bench = await openOn(disk);
+  await bench.store.accept([draftTo('a')], null);
+  await bench.store.close();
+  const path = `${STATE_DIR}/store.json`;
+  const whole = String(await disk.readWhole(path)).slice('{"crc":"xxxxxxxx",'.length);
+  const other = Buffer.from(whole.replace('"boots":', '"shoes":'));
+  await disk.remove(path);
+  const file = await disk.open(path, 'create');
+  await file.write(Buffer.concat([Buffer.from(`{"crc":"${hex8(crc32(other))}",`), other]), 0);
+  await file.close();
+  const again = await openOn(disk, 2);
+  await isTold(t, again, disk, 'shape');
+  await again.store.accept([draftTo('b')], null);
 });
