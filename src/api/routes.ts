@@ -81,7 +81,11 @@ export const ROUTES: readonly Route[] = [
     method: 'DELETE',
     path: `${MESSAGES}/{id}`,
     handle: messages.cancel,
-    doc: { summary: 'Cancel a message that is not final', status: 204, problems: [404, 409, 507] },
+    doc: {
+      summary: 'Cancel a message that is not final; of a failed one, delete the content for good',
+      status: 204,
+      problems: [404, 409, 507],
+    },
   },
   {
     method: 'POST',

@@ -46,7 +46,7 @@ export const queue: Command = {
   help: `fieldpost queue [list] [--status STATUS] [--json]   what waits, oldest first; or what has that status
 fieldpost queue show ID... [--json]                 all that is known of a message
 fieldpost queue retry ID...                         due now; a failed one is queued anew
-fieldpost queue cancel ID...                        never to be sent
+fieldpost queue cancel ID...                        never to be sent; the content of a failed one is deleted
 fieldpost queue flush                               everything due now
 fieldpost queue hold                                stop delivering, also after a restart
 fieldpost queue release                             deliver again

@@ -4,7 +4,7 @@
  * recorded, listed, swept or closed, and costs a few bytes then.
  */
 import { MINUTE_MS } from '../limits.js';
-import type { Stamp } from '../message/message.js';
+import type { Message, Stamp, Verdict } from '../message/message.js';
 import { ageMs, bootNews, stampOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 import type { Urgency } from './append-queue.js';
@@ -43,8 +43,17 @@ export class Chronicle {
     return { at, reachMs: this.reachability.startMs(at.bootMs) };
   }
 
+  /** What is recorded of an attempt, or of an age, that ended with this verdict. */
+  outcome({ id, attempts: before }: Message, verdict: Verdict): StoreEvent {
+    const { kind, reply } = verdict;
+    const attempts = kind === 'expired' ? before : before + 1;
+    const common = { id, attempts, reply, ...this.#reach() };
+    if (kind !== 'deferred') return { e: kind, ...common, at: this.now() };
+    return { e: kind, ...common, due: this.now(verdict.delayMs) };
+  }
+
   /** What an outcome says of the reachable time, if anything. */
-  reach(): { reachMs?: number } {
+  #reach(): { reachMs?: number } {
     const { countedMs } = this.reachability;
     return countedMs - this.#ledger.state.reachMs >= REACH_STEP_MS ? { reachMs: countedMs } : {};
   }

@@ -21,7 +21,6 @@ import { keepBook } from './book.js';
 import { Budget, type BudgetLimits, roomUsed } from './budget.js';
 import { Chronicle } from './chronicle.js';
 import { decodeContent, restingStatus } from './document.js';
-import type { StoreEvent } from './event.js';
 import { KEY_MEMORY, type KeyMemory } from './idempotency.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import { countMessages, listMessages, oldestOpen } from './listing.js';
@@ -121,13 +120,17 @@ class JournaledStore implements Store {
         hint: 'ask again what became of it',
       });
     }
-    if (isFinal(message.status)) throw alreadyFinal(message);
+    const drops = message.status === 'failed' && message.place !== null;
+    if (isFinal(message.status) && !drops) throw alreadyFinal(message);
     this.#leaving.add(id);
     try {
-      await this.#chronicle.record([{ e: 'cancelled', id, at: this.#chronicle.now() }], [], 'synced');
+      if (drops) await this.#ledger.record([{ e: 'dropped', ids: [id] }], [], 'synced');
+      else await this.#chronicle.record([{ e: 'cancelled', id, at: this.#chronicle.now() }], [], 'synced');
     } finally {
       this.#leaving.delete(id);
     }
+    // A retry may have come first.
+    if (drops && message.place !== null) throw new FieldpostError('conflict', 'the message is queued anew');
   }
 
   async retry(id: string): Promise<void> {
@@ -221,17 +224,9 @@ class JournaledStore implements Store {
     const message = this.#claimed(id);
     // Q4: written at once, so that a killed process does not send twice; synced within a second, or at once.
     const urgency = this.#options.outcomes === 'synced' ? 'synced-outcome' : 'written';
-    await this.#chronicle.record([this.#eventOf(message, verdict)], [], urgency);
-    this.#sending--;
-  }
-
-  #eventOf(message: Message, verdict: Verdict): StoreEvent {
-    const { kind } = verdict;
     const reply = keptReply(verdict.reply, this.#budget.leftMemoryBytes);
-    const attempts = kind === 'expired' ? message.attempts : message.attempts + 1;
-    const common = { id: message.id, attempts, reply, ...this.#chronicle.reach() };
-    if (kind !== 'deferred') return { e: kind, ...common, at: this.#chronicle.now() };
-    return { e: kind, ...common, due: this.#chronicle.now(verdict.delayMs) };
+    await this.#chronicle.record([this.#chronicle.outcome(message, { ...verdict, reply })], [], urgency);
+    this.#sending--;
   }
 
   async content(message: Message): Promise<Content> {

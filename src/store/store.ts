@@ -93,7 +93,10 @@ export interface Store {
   get(id: string): Message | undefined;
   /** Newest first. */
   list(query: { status: Status | null; limit: number; after: string | null }): Page;
-  /** Throws not-found; conflict if the message is final or being sent. */
+  /**
+   * Ends a message that is not final; a failed one stays failed, and loses the content kept for a retry. Throws
+   * not-found; conflict if the message is being sent, or is final and has no content.
+   */
   cancel(id: string): Promise<void>;
   /** Makes it due now; a failed one is queued anew while its content is kept. Throws not-found, conflict. */
   retry(id: string): Promise<void>;

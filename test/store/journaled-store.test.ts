@@ -225,6 +225,29 @@ t.test('contents are said to be dropped once that is recorded', async (t) => {
   t.equal(dropped(), 1);
 });
 
+t.test('the content of a failed message is deleted, once; the message stays failed', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk);
+  const [id, other, sent] = await Promise.all(['a', 'b', 'c'].map((name) => acceptOne(store, name)));
+  if (!id || !other || !sent) throw new Error('three were accepted');
+  for (const failed of [id, other]) await settleAs(store, failed, 'failed');
+  await settleAs(store, sent, 'sent');
+  await store.cancel(id);
+  t.match(store.get(id), { status: 'failed', place: null, lastReply: 'failed it is' });
+  for (const gone of [id, sent]) {
+    await t.rejects(store.cancel(gone), { code: 'conflict' });
+    await t.rejects(store.retry(gone), { code: 'conflict' });
+  }
+  const [retried, deleted] = await Promise.allSettled([store.retry(other), store.cancel(other)]);
+  t.equal(retried.status, 'fulfilled');
+  t.match(deleted, { reason: { code: 'conflict' } }, 'a retry that came first holds');
+  t.equal(store.get(other)?.status, 'queued');
+
+  const { store: again } = await openOn(disk.afterPowerCut('nothing'), 2);
+  t.match(again.get(id), { status: 'failed', place: null }, 'the deletion lasts');
+  t.ok(again.get(other)?.place, 'and nothing else is deleted');
+});
+
 t.test('cancel, retry, flush, hold', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);

@@ -153,6 +153,12 @@ t.test('files go when what ends the need is synced; their names stay told', asyn
   await settled();
   t.equal(await files(), 0, 'a cancellation is synced at once');
 
+  const { id: deleted } = await fresh('deleted');
+  await settleAs(store, deleted, 'failed');
+  await store.cancel(deleted);
+  await settled();
+  t.equal(await files(), 0, 'so is the deletion of what a failed one keeps');
+
   const { id: failed, attachments } = await fresh('failed');
   await settleAs(store, failed, 'failed');
   await clock.advance(6 * DAY_MS);

@@ -182,6 +182,7 @@ export class MemoryStore implements Store {
   async cancel(id: string): Promise<void> {
     this.#mayFail();
     const message = this.#known(id);
+    if (message.status === 'failed' && this.#contents.delete(id)) return;
     if (message.status === 'sending' || isFinal(message.status) || this.#leaving.has(id)) {
       throw new FieldpostError('conflict', `The message is ${message.status}`);
     }
@@ -197,7 +198,7 @@ export class MemoryStore implements Store {
   async retry(id: string): Promise<void> {
     this.#mayFail();
     const message = this.#known(id);
-    if (message.status === 'failed') {
+    if (message.status === 'failed' && this.#contents.has(id)) {
       message.status = 'queued';
       message.retried = stampOf(this.#clock);
     } else if (isFinal(message.status))
