@@ -80,7 +80,8 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       delivery.nudge();
       gateway.nudge();
     };
-    const post = new Post({ store, documents, nudge, timeZone, takesShort: send !== undefined, log });
+    const ways = { takesMail: config.relays.length > 0, takesShort: send !== undefined };
+    const post = new Post({ store, documents, nudge, timeZone, ...ways, log });
     const watch = await Watch.open({
       disk,
       directory,

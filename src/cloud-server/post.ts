@@ -24,7 +24,9 @@ export interface PostOptions {
   /** Tells delivery that there is something to do. */
   readonly nudge: () => void;
   readonly timeZone: string;
-  /** False: there is no way for anything but mail. */
+  /** False: no relay is configured, so that nobody can be told by mail. */
+  readonly takesMail: boolean;
+  /** False: there is no way for SMS, phone and push messages. */
   readonly takesShort: boolean;
   readonly log: Log;
 }
@@ -51,14 +53,14 @@ export class Post {
   /**
    * Tells everybody in the device's document, each in their language. Resolves once all of it is on stable storage.
    * Each mail is accepted on its own, so an outbox with room for some takes those; the same happening told again adds
-   * only the ones that are missing. Rejects as Store.accept does.
+   * only the ones that are missing. A destination to which no way is configured counts as unreachable. Rejects as Store.accept does.
    */
   async tell(id: string, happening: News): Promise<void> {
-    const { store, documents, nudge, timeZone, takesShort, log } = this.#options;
+    const { store, documents, nudge, timeZone, takesMail, takesShort, log } = this.#options;
     const document = documents.get(id)?.document ?? { destinations: [] };
     const about = aboutOf(document, id);
     const entries = entriesOf(document);
-    const reached = entries.filter(({ type }) => type === 1 || takesShort);
+    const reached = entries.filter(({ type }) => (type === 1 ? takesMail : takesShort));
     const outcomes = await Promise.allSettled(
       reached.map(async (entry) => {
         // The text may differ from the first time, if the document was changed between.

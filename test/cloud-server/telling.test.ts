@@ -65,3 +65,10 @@ t.test('a power cut after the relay took the mails sends none of them again', as
   await passUntil(again, () => relay.mails.length > 3);
   t.equal(relay.mails.length, 3);
 });
+
+t.test('without a relay nobody is told by mail, and the log says so', async (t) => {
+  await using cloud = await startCloud({ send: async () => ({ kind: 'taken', reply: 'shown' }) });
+  await watched(cloud, 2);
+  t.ok(await passUntil(cloud, () => cloud.lines.some((line) => line.includes('notified'))));
+  t.match(cloud.lines.join(''), /notified device=pump-3 kind=silent unreachable=2\n/);
+});
