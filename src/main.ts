@@ -16,7 +16,7 @@ import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.
 import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
 import { systemClock } from './system/clock.js';
-import { readText, systemDisk } from './system/disk.js';
+import { readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log, type LogLevel } from './system/log.js';
 import { bufferCollector, keepHeapSmall, memoryLimit } from './system/memory.js';
@@ -28,8 +28,7 @@ import { answerReload } from './system/reload-answer.js';
 // What `performance` tells as well; but that brings modules with it that nothing else here needs.
 const clock = systemClock({
   processMs() {
-    const [seconds, nanoseconds] = process.hrtime();
-    return seconds * 1000 + nanoseconds / 1e6;
+    return Number(process.hrtime.bigint()) / 1e6;
   },
 });
 
@@ -277,6 +276,7 @@ async function main(): Promise<never> {
     stdout: standardOutput,
     stderr: standardError,
     stdin: () => process.stdin,
+    stdinKind,
     read: readText,
     open: (path) => systemDisk().open(path, 'read'),
     hostname: hostname(),

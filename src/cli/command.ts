@@ -45,6 +45,8 @@ export interface CommandContext {
   readonly stdout: Output;
   readonly stderr: Output;
   readonly stdin: () => AsyncIterable<Uint8Array>;
+  /** What standard input is: something that is piped in, a socket, or nothing to be read unasked (terminal, /dev/null). */
+  readonly stdinKind: () => 'piped' | 'socket' | 'none';
   /** Reads a text file; throws what node:fs throws. */
   readonly read: ReadText;
   /** Opens a file to be read piece by piece; rejects with what node:fs says. */

@@ -2,7 +2,7 @@
  * `fieldpost send`: hands a mail to the daemon. Used by cli.ts.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
-import { MIB } from '../limits.js';
+import { MIB, SECOND_MS } from '../limits.js';
 import { openForm } from './attach.js';
 import { type Answer, connect } from './client.js';
 import {
@@ -18,6 +18,8 @@ import { bytes, json, printable } from './words.js';
 
 // More than any setting lets the daemon take; an endless input must not fill the memory.
 const INPUT_BYTES_MAX = 64 * MIB;
+/** How long a socket as standard input may be silent before the mail goes without it. */
+const SOCKET_MS = 2 * SECOND_MS;
 
 export const send: Command = {
   name: 'send',
@@ -30,7 +32,8 @@ once the network allows; fieldpost queue show ID tells what became of it.
 
   --to ADDRESS           may be repeated, but not with --attach: each gets a mail of its own, and all are taken
                          or none
-  --body TEXT            the plain text, in UTF-8; with - instead it is read from standard input
+  --body TEXT            the plain text, in UTF-8; with - instead it is read from standard input, as it is where
+                         neither --body nor --html is given and something is piped in
   --html TEXT            the same as HTML, beside the plain text or alone
   --attach FILE          may be repeated; what kind of file it is is told by the end of its name
   --idempotency-key KEY  repeating the command with the same key sends nothing twice (for 24 hours)
@@ -51,7 +54,9 @@ Exit status: 0 stored, 65 refused, 66 a file cannot be read, 69 no daemon answer
     const destinations = input.options.to;
     if (!Array.isArray(destinations))
       throw new CommandError(EXIT.usage, 'to whom? --to ADDRESS', 'fieldpost send --help');
-    const text = { ...subject(input), ...(await plain(input, context)), ...html(input) };
+    const given = { ...subject(input), ...(await plain(input, context)), ...html(input) };
+    const isBare = given.plain === undefined && given.html === undefined;
+    const text = isBare ? { ...given, ...(await piped(context)) } : given;
     if (Object.keys(text).length === 0) {
       throw new CommandError(
         EXIT.usage,
@@ -134,6 +139,31 @@ async function plain(input: CommandInput, context: CommandContext): Promise<{ pl
     throw new CommandError(EXIT.usage, 'either --body or -, not both');
   if (fromInput) return { plain: await readAll(context.stdin()) };
   return body === null ? {} : { plain: body };
+}
+
+/**
+ * What is piped in although nobody said `-`: `echo text | fieldpost send` means it. A terminal and /dev/null, which
+ * services have, are not read. Behind a socket there may be a program that has left it open and sends nothing.
+ */
+async function piped({ stdin, stdinKind, clock }: CommandContext): Promise<{ plain?: string }> {
+  const kind = stdinKind();
+  if (kind === 'none') return {};
+  const chunks = stdin()[Symbol.asyncIterator]();
+  const first = chunks.next();
+  const silent = new Promise<null>((resolve) => {
+    if (kind === 'socket') clock.after(SOCKET_MS, () => resolve(null));
+  });
+  const begun = await Promise.race([first, silent]);
+  if (begun === null) return {};
+  const text = await readAll(behind(begun, chunks));
+  return text === '' ? {} : { plain: text };
+}
+
+async function* behind(
+  first: IteratorResult<Uint8Array>,
+  chunks: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, void> {
+  for (let next = first; !next.done; next = await chunks.next()) yield next.value;
 }
 
 async function readAll(stdin: AsyncIterable<Uint8Array>): Promise<string> {

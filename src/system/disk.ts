@@ -7,6 +7,7 @@ import {
   constants,
   fdatasync,
   fstat,
+  fstatSync,
   fsync,
   open,
   read,
@@ -247,4 +248,15 @@ function called<T>(call: (done: Done<T>) => void): Promise<T> {
 /** A small text file, at the start, when there is nothing else to do. Throws what node:fs throws. */
 export function readText(path: string | URL): string {
   return readFileSync(path, 'utf8');
+}
+
+/** What standard input is: something that is piped in, a socket, or nothing to be read unasked (terminal, /dev/null). */
+export function stdinKind(): 'piped' | 'socket' | 'none' {
+  try {
+    const stat = fstatSync(0);
+    return stat.isFIFO() || stat.isFile() ? 'piped' : stat.isSocket() ? 'socket' : 'none';
+  } catch {
+    // It may be closed.
+    return 'none';
+  }
 }

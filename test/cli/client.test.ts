@@ -253,6 +253,55 @@ t.test('send: text from standard input, in UTF-8; a repeated key says so', async
   await daemon.close();
 });
 
+t.test('send: what is piped in is the text, where no other is given', async (t) => {
+  const taken = { status: 202, body: [{ id: '01A', destination: 'a@b' }] };
+  const daemon = await preparedDaemon({ 'POST /api/internal/messages': taken });
+  const env = daemon.env;
+  const send = (argv: readonly string[], world: World) =>
+    fieldpost(['send', '--to', 'a@b', ...argv], { env, ...world });
+  const subject = ['--subject', 'x'];
+  const piped: World = { stdinKind: () => 'piped' };
+  await send([], { ...piped, stdin: 'the text\n' });
+  await send(subject, { ...piped, stdin: 'the text\n' });
+  await send(subject, { stdinKind: () => 'socket', stdin: 'the text\n' });
+  t.equal((await send(subject, { ...piped, stdin: '' })).code, 0, 'cron gives an empty pipe');
+  await send(subject, { stdinKind: () => 'none', stdin: 'of a terminal' });
+  await send([...subject, '--body', 'given'], { ...piped, stdin: 'unread' });
+  await send([...subject, '--html', '<b>'], { ...piped, stdin: 'unread' });
+  t.equal((await send([], { ...piped, stdin: '' })).code, 64, 'nothing is nothing');
+  t.equal((await send([], { ...piped, stdin: [Buffer.from([0xff])] })).code, 65, 'not UTF-8');
+  t.strictSame(
+    daemon.asked.map(({ body }) => (body as { plain?: string }[])[0]?.plain),
+    ['the text\n', 'the text\n', 'the text\n', undefined, undefined, 'given', undefined],
+  );
+  await daemon.close();
+});
+
+t.test('send: a socket that stays silent is not waited for', async (t) => {
+  const taken = { status: 202, body: [{ id: '01A', destination: 'a@b' }] };
+  const daemon = await preparedDaemon({ 'POST /api/internal/messages': taken });
+  const clock = new FakeClock();
+  let asked: () => void = () => undefined;
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  const silent = (async function* () {
+    asked();
+    await new Promise(() => undefined);
+    yield Buffer.alloc(0);
+  })();
+  const sent = fieldpost(['send', '--to', 'a@b', '--subject', 'x'], {
+    env: daemon.env,
+    clock,
+    stdinKind: () => 'socket',
+    stdin: silent,
+  });
+  await isAsked;
+  await clock.advance(2000);
+  t.equal((await sent).code, 0);
+  await daemon.close();
+});
+
 t.test('send: an endless input is not read for ever', async (t) => {
   const mebibyte = Buffer.alloc(1024 * 1024, 'y');
   const world = { env: { FIELDPOST_LISTEN: 'unix:/nonexistent' }, stdin: Array(65).fill(mebibyte) };

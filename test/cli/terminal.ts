@@ -17,7 +17,7 @@ export interface Ran {
 
 export interface World extends Partial<Omit<CommandContext, 'stdin' | 'stdout' | 'stderr' | 'read'>> {
   readonly files?: Readonly<Record<string, string | Error>>;
-  readonly stdin?: readonly Uint8Array[] | string;
+  readonly stdin?: readonly Uint8Array[] | AsyncIterable<Uint8Array> | string;
   readonly isTTY?: boolean;
 }
 
@@ -32,6 +32,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}): Pro
     version: '1.2.3',
     clock: new FakeClock(),
     isUnit: false,
+    stdinKind: () => 'none',
     serve: async () => 0,
     async open(path) {
       const text = files[path] ?? failure('ENOENT', path);
@@ -56,7 +57,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}): Pro
   return { code, out: out.join(''), err: err.join('') };
 }
 
-async function* chunksOf(chunks: readonly Uint8Array[]) {
+async function* chunksOf(chunks: readonly Uint8Array[] | AsyncIterable<Uint8Array>) {
   yield* chunks;
 }
 
