@@ -154,6 +154,8 @@ export const WHOLE_BYTES_MAX = 64 * KIB;
 /** Of a longer one so much at a time: a link that gets this through within a deadline is slow, not dead. */
 export const SLICE_BYTES = 16 * KIB;
 export const REPLY_BYTES_MAX = 64 * KIB;
+/** Where a name has several addresses, the next is tried after this, while the earlier ones still are (RFC 8305). */
+export const ADDRESS_STAGGER_MS = 500;
 /** The back-off towards a relay or the cloud starts anew only after it has been good for this long. */
 export const PEER_GOOD_MS = MINUTE_MS;
 /** A stop waits at most this long for the message that is just being sent. */

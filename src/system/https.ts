@@ -4,18 +4,26 @@
  * cloud is configured.
  */
 import {
+  type AgentOptions,
   type ClientRequest,
+  type ClientRequestArgs,
   Agent as HttpAgent,
   request as httpRequest,
   type IncomingMessage,
   type RequestOptions,
 } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import {
+  Agent as HttpsAgent,
+  type AgentOptions as HttpsAgentOptions,
+  request as httpsRequest,
+} from 'node:https';
 import { isIP, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { isLoopback, unbracket } from '../config/values.js';
 import { assert, systemCodeOf } from '../errors.js';
 import { CLOUD_IDLE_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
 import type { Clock, Timer } from './clock.js';
+import { type Connect, type ConnectOptions, type ConnectRequest, createConnect } from './connect.js';
 
 /** One request. */
 export interface HttpRequest {
@@ -55,16 +63,15 @@ export interface HttpsOptions {
   readonly ca: string | null;
   readonly clientCertificate: { readonly cert: string; readonly key: string } | null;
   readonly clock: Clock;
+  /** The look-up of names, where it is not the system's. */
+  readonly lookup?: ConnectOptions['lookup'];
 }
-
-// Where a name has several addresses, the next is tried after this. Node's own 250 ms are less than the round trip
-// of a satellite.
-const ADDRESS_ATTEMPT_MS = 5 * SECOND_MS;
 
 const STALE = 'STALE';
 
 /** Makes ready for requests; nothing is connected before the first. `http:` goes to loopback only. */
-export function openHttps({ ca, clientCertificate, clock }: HttpsOptions): Https {
+export function openHttps({ ca, clientCertificate, clock, lookup }: HttpsOptions): Https {
+  const connect = createConnect({ clock, ...(lookup && { lookup }) });
   const kept = {
     keepAlive: true,
     // No probes on a metered link: an idle connection does not live for so long.
@@ -72,8 +79,8 @@ export function openHttps({ ca, clientCertificate, clock }: HttpsOptions): Https
     timeout: CLOUD_IDLE_MS,
   };
   const agents = {
-    'https:': new HttpsAgent({ ...kept, ...(ca !== null && { ca }), ...clientCertificate }),
-    'http:': new HttpAgent(kept),
+    'https:': new RacingHttpsAgent(connect, { ...kept, ...(ca !== null && { ca }), ...clientCertificate }),
+    'http:': new RacingHttpAgent(connect, kept),
   };
   return {
     async send(request) {
@@ -96,12 +103,68 @@ export function openHttps({ ca, clientCertificate, clock }: HttpsOptions): Https
   };
 }
 
+/** What an agent hands to createConnection: the request's options and its own. */
+type SocketOptions = ClientRequestArgs & { readonly race?: Pick<ConnectRequest, 'signal' | 'resolved'> };
+
+type Created = (error: Error | null, socket: Duplex) => void;
+
+/** Gives an agent a socket that `secure` has made of a connected one, or the error. */
+function create(
+  connect: Connect,
+  { host, port, race }: SocketOptions,
+  created: Created | undefined,
+  secure: (socket: Socket) => Duplex,
+): null {
+  assert(typeof host === 'string' && race !== undefined && created !== undefined, 'a request of ours');
+  connect({ host: unbracket(host), port: Number(port), ...race })
+    .then(secure)
+    // The agent looks at the socket only where there is no error.
+    .then(
+      (socket) => created(null, socket),
+      (error) => created(error, null as unknown as Duplex),
+    );
+  return null;
+}
+
+class RacingHttpAgent extends HttpAgent {
+  readonly #connect: Connect;
+
+  constructor(connect: Connect, options: AgentOptions) {
+    super(options);
+    this.#connect = connect;
+  }
+
+  override createConnection(options: SocketOptions, created?: Created): null {
+    return create(this.#connect, options, created, (socket) => socket.setTimeout(CLOUD_IDLE_MS));
+  }
+}
+
+class RacingHttpsAgent extends HttpsAgent {
+  readonly #connect: Connect;
+
+  constructor(connect: Connect, options: HttpsAgentOptions) {
+    super(options);
+    this.#connect = connect;
+  }
+
+  /** TLS goes over the connected socket. The certificate is checked for the name, which stays in the options. */
+  override createConnection(options: SocketOptions, created?: Created): null {
+    return create(this.#connect, options, created, (socket) => {
+      const secured = super.createConnection({ ...options, socket } as RequestOptions);
+      assert(secured != null, 'Node makes the TLS socket at once');
+      return secured;
+    });
+  }
+}
+
 /** One request on its way. */
 class Attempt {
   readonly answer: Promise<HttpAnswer>;
   readonly #req: ClientRequest;
   readonly #signal: AbortSignal;
   readonly #deadline: Timer;
+  /** Aborted where no connection is wanted any more. */
+  readonly #connecting = new AbortController();
   /** What the deadline finds missing. */
   #missing: string;
   #resolve: (answer: HttpAnswer) => void = () => undefined;
@@ -119,7 +182,7 @@ class Attempt {
       method,
       agent,
       headers: { ...headers, ...(body !== null && { 'Content-Length': Buffer.byteLength(body) }) },
-      autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
+      race: { signal: this.#connecting.signal, resolved: () => (this.#missing = 'connection') },
     } as RequestOptions);
     this.#signal = signal;
     this.#deadline = clock.after(timeoutMs, () =>
@@ -137,13 +200,9 @@ class Attempt {
 
   #watch(socket: Socket): void {
     const isTls = 'encrypted' in socket;
-    if (!socket.connecting) this.#missing = 'answer';
-    else {
-      const later = (event: string, missing: string) => socket.once(event, () => (this.#missing = missing));
-      later('lookup', 'connection');
-      later('connect', isTls ? 'TLS handshake' : 'answer');
-      later('secureConnect', 'answer');
-    }
+    const isReady = this.#req.reusedSocket || !isTls;
+    this.#missing = isReady ? 'answer' : 'TLS handshake';
+    if (!isReady) socket.once('secureConnect', () => (this.#missing = 'answer'));
   }
 
   #receive(res: IncomingMessage, bytesMax: number): void {
@@ -175,6 +234,7 @@ class Attempt {
   #fail(code: string, words: string): void {
     this.#end();
     this.#reject(Object.assign(new Error(words), { code }));
+    this.#connecting.abort();
     this.#req.destroy();
   }
 

@@ -1,5 +1,8 @@
 /** Requests over real sockets: deadlines, TLS, connections that are kept and those that died meanwhile. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import t from 'tap';
+import { ADDRESS_STAGGER_MS } from '../../src/limits.js';
 import { type HttpAnswer, type HttpRequest, type HttpsOptions, openHttps } from '../../src/system/https.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';
@@ -173,4 +176,73 @@ t.test('nobody listens, and a name that is none', async (t) => {
   await cloud[Symbol.asyncDispose]();
   await t.rejects(made.send(), { code: 'ECONNREFUSED' });
   await t.rejects(made.send({ url: 'https://nobody.invalid/' }), /getaddrinfo/);
+});
+
+t.test(
+  'behind addresses that refuse the cloud is found, and its certificate is checked for its name',
+  async (t) => {
+    const ca = makeCertificate({ name: 'Test CA' });
+    const hosts = ['cloud.example'];
+    const { key, cert } = makeCertificate({ name: 'cloud', hosts, issuer: ca });
+    await using cloud = await cloudThatAnswers({ key, cert });
+    const addresses = ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.1'];
+    const lookup = async () => addresses.map((address) => ({ address, family: 4 }));
+    using made = open(cloud, { ca: ca.cert, lookup });
+    const url = (name: string) => `${cloud.url.replace('127.0.0.1', name)}/devices/${DEVICE}/heartbeat`;
+    t.equal((await made.send({ url: url('cloud.example') })).status, 200);
+    t.equal((await made.send({ url: url('cloud.example') })).status, 200);
+    t.same(
+      cloud.calls.map(({ connection }) => connection),
+      [1, 1],
+      'the connection is kept',
+    );
+    await t.rejects(made.send({ url: url('other.example') }), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
+    t.equal(made.clock.pending, 0);
+  },
+);
+
+// Listens at each address and accepts nothing. The kernel drops every SYN once the one place of the queue is taken.
+const BLACK_HOLES = `
+import socket, sys
+held = []
+for host in sys.argv[2:]:
+    listener = socket.socket()
+    listener.bind((host, int(sys.argv[1])))
+    listener.listen(0)
+    held += [listener, socket.create_connection((host, int(sys.argv[1])))]
+print('ready', flush=True)
+sys.stdin.read()
+`;
+
+t.test('three addresses that never answer leave the fourth its time', async (t) => {
+  await using cloud = await cloudThatAnswers();
+  const { port } = new URL(cloud.url);
+  const dead = ['127.0.0.2', '127.0.0.3', '127.0.0.4'];
+  const holes = spawn('python3', ['-c', BLACK_HOLES, port, ...dead], { stdio: ['pipe', 'pipe', 'inherit'] });
+  t.teardown(() => holes.kill());
+  await once(holes.stdout, 'data');
+  const lookup = async () => [...dead, '127.0.0.1'].map((address) => ({ address, family: 4 }));
+  using made = open(cloud, { lookup });
+  const url = `http://localhost:${port}/devices/${DEVICE}/heartbeat`;
+  const call = made.send({ url });
+  // Each step opens the next address; the fourth is open well before the deadline of 15 s.
+  for (let step = 0; step < dead.length; step++) await made.clock.advance(ADDRESS_STAGGER_MS);
+  t.equal((await call).status, 200);
+  t.equal(made.clock.pending, 0);
+});
+
+t.test('where no address answers the deadline ends the call and all attempts', async (t) => {
+  await using cloud = await cloudThatAnswers();
+  const { port } = new URL(cloud.url);
+  const dead = ['127.0.0.2', '127.0.0.3'];
+  const holes = spawn('python3', ['-c', BLACK_HOLES, port, ...dead], { stdio: ['pipe', 'pipe', 'inherit'] });
+  t.teardown(() => holes.kill());
+  await once(holes.stdout, 'data');
+  const lookup = async () => dead.map((address) => ({ address, family: 4 }));
+  using made = open(cloud, { lookup });
+  const call = made.send({ url: `http://localhost:${port}/devices/${DEVICE}/heartbeat` });
+  const rejected = t.rejects(call, { code: 'DEADLINE', message: /^no connection within 15 s$/ });
+  await made.clock.advance(15_000);
+  await rejected;
+  t.equal(made.clock.pending, 0);
 });

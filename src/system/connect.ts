@@ -1,0 +1,152 @@
+/**
+ * Connects to a name that has several addresses, some of which may be dead: as RFC 8305 does, the next address is
+ * tried while the earlier ones still are, and the first that connects wins. Used by https.ts.
+ */
+import type { LookupAddress } from 'node:dns';
+import { lookup as systemLookup } from 'node:dns/promises';
+import { isIP, connect as netConnect, type Socket } from 'node:net';
+import { systemCodeOf } from '../errors.js';
+import { ADDRESS_STAGGER_MS } from '../limits.js';
+import type { Clock, Timer } from './clock.js';
+
+/** Where to. */
+export interface ConnectRequest {
+  /** A name, or an address without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Ends all attempts; the promise then rejects with ABORT_ERR. */
+  readonly signal: AbortSignal;
+  /** Called when the name has been resolved. */
+  readonly resolved: () => void;
+}
+
+/**
+ * Gives a connected socket. Rejects with what the look-up or the only attempt said, or with an AggregateError of all
+ * attempts, whose `code` is that of the first.
+ */
+export type Connect = (request: ConnectRequest) => Promise<Socket>;
+
+/** What a test can put in place of the network. */
+export interface ConnectOptions {
+  readonly clock: Clock;
+  readonly lookup?: (host: string) => Promise<readonly LookupAddress[]>;
+  readonly open?: (address: string, port: number) => Socket;
+}
+
+/** Makes a Connect. It remembers for each host the address that connected last, and begins with it. */
+export function createConnect(options: ConnectOptions): Connect {
+  const { clock, lookup = lookUpAll, open = openSocket } = options;
+  const good = new Map<string, string>();
+  return async ({ host, port, signal, resolved }) => {
+    const found = isIP(host) === 0 ? interleaved(await lookup(host)) : [host];
+    if (signal.aborted) throw givenUp();
+    resolved();
+    const first = found.filter((address) => address === good.get(host));
+    const addresses = [...first, ...found.filter((address) => address !== good.get(host))];
+    const race = new Race(addresses, (address) => open(address, port), clock, signal);
+    const { address, socket } = await race.winner;
+    if (found.length > 1) good.set(host, address);
+    return socket;
+  };
+}
+
+/** The attempts of one connection. */
+class Race {
+  readonly winner: Promise<{ address: string; socket: Socket }>;
+  readonly #waiting: string[];
+  readonly #open: (address: string) => Socket;
+  readonly #clock: Clock;
+  readonly #signal: AbortSignal;
+  readonly #attempts = new Set<Socket>();
+  readonly #errors: Error[] = [];
+  #next: Timer | null = null;
+  #resolve: (winner: { address: string; socket: Socket }) => void = () => undefined;
+  #reject: (error: Error) => void = () => undefined;
+
+  constructor(
+    addresses: readonly string[],
+    open: (address: string) => Socket,
+    clock: Clock,
+    signal: AbortSignal,
+  ) {
+    this.winner = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    this.#waiting = [...addresses];
+    this.#open = open;
+    this.#clock = clock;
+    this.#signal = signal;
+    signal.addEventListener('abort', this.#giveUp);
+    this.#begin();
+  }
+
+  readonly #giveUp = () => {
+    this.#end(null);
+    this.#reject(givenUp());
+  };
+
+  /** Tries the next address. Earlier attempts go on. */
+  #begin(): void {
+    this.#next?.stop();
+    this.#next = null;
+    const address = this.#waiting.shift();
+    if (address === undefined) return;
+    const socket = this.#open(address);
+    this.#attempts.add(socket);
+    socket.once('connect', () => {
+      if (!this.#attempts.has(socket)) return;
+      this.#end(socket);
+      this.#resolve({ address, socket });
+    });
+    // The listener stays: an error of a loser must not end the process.
+    socket.on('error', (error) => this.#failed(socket, error));
+    if (this.#waiting.length > 0) this.#next = this.#clock.after(ADDRESS_STAGGER_MS, () => this.#begin());
+  }
+
+  #failed(socket: Socket, error: Error): void {
+    if (!this.#attempts.delete(socket)) return;
+    this.#errors.push(error);
+    if (this.#waiting.length > 0) this.#begin();
+    else if (this.#attempts.size === 0) {
+      this.#end(null);
+      this.#reject(errorOf(this.#errors));
+    }
+  }
+
+  #end(winner: Socket | null): void {
+    this.#signal.removeEventListener('abort', this.#giveUp);
+    this.#next?.stop();
+    for (const socket of this.#attempts) if (socket !== winner) socket.destroy();
+    this.#attempts.clear();
+  }
+}
+
+function lookUpAll(host: string): Promise<LookupAddress[]> {
+  return systemLookup(host, { all: true });
+}
+
+function openSocket(address: string, port: number): Socket {
+  return netConnect({ host: address, port, noDelay: true });
+}
+
+/** The resolver's order, but the families take turns: a family that is dead as a whole costs every other attempt only. */
+function interleaved(found: readonly LookupAddress[]): string[] {
+  const mine = found.filter(({ family }) => family === found[0]?.family);
+  const others = found.filter(({ family }) => family !== found[0]?.family);
+  const addresses: string[] = [];
+  for (let n = 0; n < Math.max(mine.length, others.length); n++) {
+    for (const one of [mine[n], others[n]]) if (one !== undefined) addresses.push(one.address);
+  }
+  return [...new Set(addresses)];
+}
+
+function errorOf(errors: readonly Error[]): Error {
+  const [first] = errors;
+  if (first !== undefined && errors.length === 1) return first;
+  return Object.assign(new AggregateError(errors), { code: systemCodeOf(first) });
+}
+
+function givenUp(): Error {
+  return Object.assign(new Error('given up'), { code: 'ABORT_ERR' });
+}
