@@ -33,8 +33,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly streamed?: (bytes: number) => void;
   /** The user at the other end of a connection from this device; null, or left out, where that is not known. */
   readonly peerUid?: ApiParts['peerUid'];
-  /** Calls back when the network of this device has changed. */
-  readonly watchNetwork?: (onChange: () => void) => { close(): void };
+  /** Calls back when the network of this device has changed; looks closer while `isOffline`. */
+  readonly watchNetwork?: (onChange: () => void, isOffline: () => boolean) => { close(): void };
   /** Why the settings found last are not followed; null, or left out, where they are. */
   readonly settingsFault?: () => SettingsFault | null;
   /** Listening sockets that systemd has opened for us. */
@@ -58,8 +58,11 @@ export interface Daemon {
    * finished first, within bounds. Gives the keys that are followed, and those that wait for a restart.
    */
   reload(next: Config): Promise<{ readonly taken: readonly string[]; readonly waiting: readonly string[] }>;
-  /** Finishes what is under way, within bounds, and resolves when everything is on the disk. */
-  stop(): Promise<void>;
+  /**
+   * Finishes what is under way, within bounds, and resolves when everything is on the disk. `next`: the settings of the
+   * next start, as far as they are known; where they name another cloud, this one is told that the device has moved.
+   */
+  stop(next?: Config): Promise<void>;
 }
 
 /**
@@ -137,10 +140,11 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     delivery.start();
     gateway.start();
     cloud?.link.start();
+    const isOffline = () => delivery.relayState().state === 'failing' || cloud?.link.isOnline === false;
     const network = system.watchNetwork?.(() => {
       log.debug('network changed');
       wakeAll();
-    });
+    }, isOffline);
     const { queued, deferred, held } = store.counts();
     const listen = listeners.addresses.map(nameOf).join(',');
     log.info('started', { version, listen, queued, deferred, held: held || undefined });
@@ -157,7 +161,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
         }
         return { taken, waiting };
       },
-      stop: () =>
+      stop: (next) =>
         inOrder(log.error, [
           async () => log.info('stopping'),
           async () => network?.close(),
@@ -166,7 +170,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
           async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
           async () => cloud?.sync.stop(),
           // The goodbye is the last that the cloud hears.
-          async () => cloud?.link.stop(),
+          async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
           async () => cloud?.close(),
           () => store.close(),
           async () => log.info('stopped'),
@@ -176,6 +180,11 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     await store.close();
     throw error;
   }
+}
+
+/** True if the device reports to another cloud, under another name, or to none. */
+function hasMoved({ cloud: before }: Config, { cloud: next }: Config): boolean {
+  return before?.url !== next?.url || before?.deviceId !== next?.deviceId;
 }
 
 /** Does each step, also after one that failed; throws the first failure at the end. */

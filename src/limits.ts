@@ -162,8 +162,10 @@ export const PEER_GOOD_MS = MINUTE_MS;
 export const STOP_SENDING_MS = 10 * SECOND_MS;
 
 // The cloud link (cloud.md).
-/** A heartbeat that fails is tried again after this, until the link counts as offline. */
-export const HEARTBEAT_RETRY_MS = 2 * SECOND_MS;
+/** Over how long a fleet spreads its tries at the cloud: the first after a boot, and those after a failed heartbeat. */
+export const LINK_SPREAD_MS = 25 * SECOND_MS;
+/** So long after a boot other devices may have booted in the same second. */
+export const COMMON_BOOT_MS = 5 * MINUTE_MS;
 /** So many failed heartbeats in a row, or so long without a good one after the first, are `offline`. */
 export const OFFLINE_FAILURES = 3;
 export const OFFLINE_AFTER_MS = 30 * SECOND_MS;
@@ -213,6 +215,8 @@ export const STATUS_CHARS_MAX = 500;
 export const EARLIEST_WALL_MS = Date.UTC(2026, 10, 1);
 export const PLAUSIBLE_YEARS = 20;
 
-/** After a change of the network it is waited for others that belong to it; then, at most so often, all is tried. */
+/** Network changes come in bursts: wait 2 s for the rest, then retry relays and cloud, at most every 10 s. */
 export const NETWORK_QUIET_MS = 2 * SECOND_MS;
 export const NETWORK_EVERY_MS = 10 * SECOND_MS;
+/** How often routes and links are compared while something is offline. */
+export const NETWORK_LOOK_MS = 5 * SECOND_MS;

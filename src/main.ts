@@ -24,6 +24,7 @@ import { watchNetwork } from './system/network-watch.js';
 import { peerUid } from './system/peer.js';
 import { openRandom } from './system/random.js';
 import { answerReload } from './system/reload-answer.js';
+import { listenToSignals } from './system/signals.js';
 
 // What `performance` tells as well; but that brings modules with it that nothing else here needs.
 const clock = systemClock({
@@ -71,7 +72,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
     log.error('settings refused', { reason: refused, hint: 'the last good settings are used' });
     running.fault = { reason: refused, sinceMs: clock.wallMs() };
   }
-  const signals = listenToSignals(name);
+  const signals = listenToSignals(process, name === 'dev');
   const herald = await createHerald(log);
   try {
     const { daemon, reloads, stop } = await start(name, withSockets(parsed.config, env, system), system);
@@ -86,7 +87,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
       if (RUNTIME_DIRECTORY) answerReload(RUNTIME_DIRECTORY, running.fault?.reason ?? 'ok');
     }
     await herald?.stopping();
-    await stop();
+    await stop(nextConfig(settings, last));
     herald?.stop();
     return EXIT.ok;
   } catch (error) {
@@ -105,6 +106,16 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
 interface Running {
   level: LogLevel;
   fault: SettingsFault | null;
+}
+
+/** The settings that the next start will find; undefined where they cannot be read or used. */
+function nextConfig(settings: Settings, last: LastSettings): Config | undefined {
+  try {
+    const parsed = parse(settings.reread(), last.accepted);
+    return 'problems' in parsed ? undefined : parsed.config;
+  } catch {
+    return undefined;
+  }
 }
 
 function parse(env: Environment, accepted: ReadonlySet<string>) {
@@ -167,7 +178,7 @@ function createSystem(running: Readonly<Running>): System {
     version: about.version,
     memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),
     streamed: bufferCollector(),
-    watchNetwork: (onChange) => watchNetwork(onChange, { clock, random: Math.random }),
+    watchNetwork: (onChange, isOffline) => watchNetwork(onChange, { clock, random: Math.random, isOffline }),
     handed: handedOver(process.env, process.pid),
     settingsFault: () => running.fault,
     peerUid,
@@ -214,43 +225,6 @@ async function start(name: ServiceName, config: Config, system: System): Promise
 /** A service as dev.ts knows it: where it listens first, and how to stop it. */
 function inDev({ addresses: [address], stop }: Pick<Daemon, 'addresses' | 'stop'>) {
   return { address: address ? nameOf(address) : '', stop };
-}
-
-/**
- * What signals ask for, one thing after the other: SIGHUP to read the settings again (it ends `dev`, whose terminal was
- * closed), the first SIGTERM or SIGINT to end. A second one ends the process at once, for somebody is in a hurry; and
- * so does one that comes while it still starts, as nothing has been promised yet.
- */
-function listenToSignals(name: ServiceName): { serving(): void; next(): Promise<'reload' | 'end'> } {
-  let wanted: 'reload' | 'end' | null = null;
-  let isServing = false;
-  let wake = () => {};
-  const want = (what: 'reload' | 'end') => {
-    if (wanted !== 'end') wanted = what;
-    wake();
-  };
-  process.on('SIGHUP', () => want(name === 'dev' ? 'end' : 'reload'));
-  const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(signal, () => {
-      if (wanted === 'end' || !isServing) process.exit(128 + numbers[signal]);
-      want('end');
-    });
-  }
-  return {
-    serving() {
-      isServing = true;
-    },
-    async next() {
-      const asked = new Promise<void>((resolve) => {
-        wake = resolve;
-      });
-      if (wanted === null) await asked;
-      const now = wanted ?? 'end';
-      if (now === 'reload') wanted = null;
-      return now;
-    },
-  };
 }
 
 function openStdout(): NodeJS.WriteStream {

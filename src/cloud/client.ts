@@ -37,8 +37,10 @@ export interface HeartbeatReport {
   readonly sequence: number;
   /** Since the device booted. */
   readonly uptimeMs: number;
-  /** `stopping`: a planned stop, nothing to cry wolf about. */
-  readonly state: 'running' | 'stopping';
+  /** `stopping`: a planned stop, which alarms nobody. `moved`: another cloud takes over, or none. */
+  readonly state: 'running' | 'stopping' | 'moved';
+  /** How often the device comes by itself. */
+  readonly intervalMs: number;
   readonly queue: { readonly queued: number; readonly deferred: number; readonly failed: number };
   readonly version: string;
 }

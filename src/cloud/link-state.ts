@@ -8,13 +8,14 @@
  * online, from wherever. `connecting` is unsteady that has not been online yet.
  */
 import {
+  COMMON_BOOT_MS,
   HEARTBEAT_MS_MAX,
-  HEARTBEAT_RETRY_MS,
+  LINK_SPREAD_MS,
   OFFLINE_AFTER_MS,
   OFFLINE_FAILURES,
   PEER_GOOD_MS,
 } from '../limits.js';
-import { backoffMs, patienceMs } from '../retry/backoff.js';
+import { patienceMs } from '../retry/backoff.js';
 
 /** Where the link is. Without a cloud there is none, which is called `disabled`. */
 export type LinkMode = 'connecting' | 'online' | 'unsteady' | 'offline';
@@ -35,12 +36,12 @@ export interface LinkState {
   readonly notBeforeMs: number;
 }
 
-/** What can happen to the link. `late`: its patience is over, see overdueMs. `wake`: it is wanted now. */
+/** What can happen to the link. `late`: its patience is over, see overdueMs. `wake`: it is wanted within so long. */
 export type LinkEvent =
   | { readonly kind: 'good'; readonly heartbeatMs?: number; readonly retryAfterMs?: number }
   | { readonly kind: 'failed'; readonly reason: string; readonly retryAfterMs?: number }
   | { readonly kind: 'late' }
-  | { readonly kind: 'wake' };
+  | { readonly kind: 'wake'; readonly withinMs: number };
 
 /** The settings that the link goes by. */
 export interface LinkSettings {
@@ -52,15 +53,18 @@ export interface LinkSettings {
 /** Heartbeats of a fleet that began together shall not stay together. */
 const SPREAD = 0.1;
 
-/** The link at its start: the first heartbeat is due at once. */
-export function firstState(nowMs: number): LinkState {
+/**
+ * The link at its start: the first heartbeat is due at some moment within `withinMs`. A power cut starts every device of a
+ * region in the same second. `random` is in [0, 1).
+ */
+export function firstState(nowMs: number, withinMs: number, random: number): LinkState {
   return {
     mode: 'connecting',
     sinceMs: nowMs,
     reason: null,
     failures: 0,
     pauses: 0,
-    nextMs: nowMs,
+    nextMs: nowMs + Math.floor(withinMs * random),
     notBeforeMs: nowMs,
   };
 }
@@ -86,10 +90,14 @@ export function step(
     case 'late':
       return nowMs < overdueMs(state) ? state : become(state, 'offline', nowMs);
     case 'wake':
-      return state.mode === 'online'
-        ? state
-        : { ...state, nextMs: Math.min(state.nextMs, Math.max(nowMs, state.notBeforeMs)) };
+      return afterWake(state, event.withinMs, nowMs, random);
   }
+}
+
+/** What is due within `withinMs` anyway stays as it is: to draw again would bring a fleet back in half the time. */
+function afterWake(state: LinkState, withinMs: number, nowMs: number, random: number): LinkState {
+  if (state.mode === 'online' || state.nextMs <= nowMs + withinMs) return state;
+  return { ...state, nextMs: Math.max(nowMs + Math.floor(withinMs * random), state.notBeforeMs) };
 }
 
 function afterGood(
@@ -99,10 +107,8 @@ function afterGood(
   random: number,
   settings: LinkSettings,
 ): LinkState {
-  // The cloud may slow us down; how much we may talk at most is our own business.
-  const everyMs = Math.max(settings.heartbeatMs, Math.min(heartbeatMs, HEARTBEAT_MS_MAX));
   const notBeforeMs = nowMs + patienceMs(retryAfterMs, random);
-  const nextMs = nowMs + Math.round(everyMs * (1 + SPREAD * (2 * random - 1)));
+  const nextMs = nowMs + Math.round(intervalMs(settings, heartbeatMs) * (1 + SPREAD * (2 * random - 1)));
   return {
     ...become(state, 'online', nowMs),
     reason: null,
@@ -110,6 +116,11 @@ function afterGood(
     nextMs: Math.max(nextMs, notBeforeMs),
     notBeforeMs,
   };
+}
+
+/** How often the device comes by itself. The cloud may slow it down to `askedMs`, within bounds, and never speed it up. */
+export function intervalMs({ heartbeatMs }: LinkSettings, askedMs: number): number {
+  return Math.max(heartbeatMs, Math.min(askedMs, HEARTBEAT_MS_MAX));
 }
 
 function afterFailure(
@@ -124,7 +135,7 @@ function afterFailure(
   const isOffline = state.mode === 'offline' || failures >= OFFLINE_FAILURES || nowMs >= overdueMs(state);
   const mode = isOffline ? 'offline' : state.mode === 'connecting' ? 'connecting' : 'unsteady';
   const pauses = (wasGood ? 0 : state.pauses) + (isOffline ? 1 : 0);
-  const pauseMs = isOffline ? offlineMs(pauses, random, settings) : HEARTBEAT_RETRY_MS;
+  const pauseMs = retryMs(pauses, random, settings);
   const notBeforeMs = nowMs + patienceMs(retryAfterMs, random);
   return {
     ...become(state, mode, nowMs),
@@ -137,14 +148,34 @@ function afterFailure(
 }
 
 /**
- * Full jitter while the pauses grow, so that a fleet that lost its cloud in one moment does not come back in one.
- * By the time they have grown to the longest it is spread, and at least half of that is waited: a device that is
- * offline for weeks wakes 16 times an hour for it, not 24.
+ * How long until the next heartbeat after `pauses` pauses of the back-off; 0 while the link is not offline yet. Never less
+ * than half of spreadMs, and at least half of the pause is waited: a fleet that lost its cloud in one moment, for however
+ * short, does not come back in one.
  */
-function offlineMs(pauses: number, random: number, { backoffMinMs, backoffMaxMs }: LinkSettings): number {
-  const isLongest = backoffMinMs * 2 ** (pauses - 1) >= backoffMaxMs;
-  const leastMs = isLongest ? backoffMaxMs / 2 : 0;
-  return leastMs + backoffMs(pauses, random, backoffMinMs, backoffMaxMs - leastMs);
+function retryMs(pauses: number, random: number, settings: LinkSettings): number {
+  const { backoffMinMs, backoffMaxMs } = settings;
+  const grownMs = pauses === 0 ? 0 : Math.min(backoffMinMs * 2 ** (pauses - 1), backoffMaxMs);
+  const ceilingMs = Math.max(grownMs, spreadMs(settings));
+  return Math.ceil((ceilingMs * (2 - random)) / 2);
+}
+
+/**
+ * Over how long to spread what a whole fleet would do at once. Soon after a boot others may have booted, or got their
+ * network, in the same second; later there is no need, and it is 0.
+ */
+export function commonMs({
+  clock,
+  config,
+}: {
+  readonly clock: { bootMs(): number };
+  readonly config: LinkSettings;
+}): number {
+  return clock.bootMs() < COMMON_BOOT_MS ? spreadMs(config) : 0;
+}
+
+/** Over how long a fleet spreads its tries. Short heartbeats and short pauses are somebody's wish to be quick. */
+export function spreadMs({ heartbeatMs, backoffMaxMs }: LinkSettings): number {
+  return Math.min(LINK_SPREAD_MS, heartbeatMs, backoffMaxMs);
 }
 
 /** The same state in another mode; in the same mode it goes on. */

@@ -9,7 +9,9 @@ import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { type CloudClient, CloudError, type HeartbeatAnswer, type HeartbeatReport } from './client.js';
 import {
+  commonMs,
   firstState,
+  intervalMs,
   type LinkEvent,
   type LinkMode,
   type LinkSettings,
@@ -64,6 +66,8 @@ export class Link {
   #state: LinkState;
   #lastMs: number | null = null;
   #sequence = 0;
+  /** How seldom the cloud wants us to come; 0: it has not said. */
+  #askedMs = 0;
   #beating: Promise<void> | null = null;
   #timer: Timer | null = null;
   /** Somebody wanted it while a heartbeat was under way, which may be one of before the network was mended. */
@@ -71,7 +75,7 @@ export class Link {
 
   constructor(options: LinkOptions) {
     this.#options = options;
-    this.#state = firstState(options.clock.bootMs());
+    this.#state = firstState(options.clock.bootMs(), commonMs(options), options.random());
   }
 
   start(): void {
@@ -86,18 +90,18 @@ export class Link {
   /** It is wanted now, or the network has changed: does not wait for the end of the back-off, nor for that of the next. */
   wake(): void {
     this.#isWanted = this.#beating !== null;
-    this.#happen({ kind: 'wake' });
+    this.#happen({ kind: 'wake', withinMs: commonMs(this.#options) });
   }
 
-  /** Ends the heartbeat under way and, if the cloud can be reached, says goodbye, for at most GOODBYE_TIMEOUT_MS. */
-  async stop(): Promise<void> {
+  /** Ends the heartbeat under way and, if the cloud can be reached, says `goodbye`, for at most GOODBYE_TIMEOUT_MS. */
+  async stop(goodbye: 'stopping' | 'moved' = 'stopping'): Promise<void> {
     this.#stopped.abort();
     this.#timer?.stop();
     // The first heartbeat may have been heard although we gave it up.
     const isFirst = this.#beating !== null && this.#sequence === 1;
     await this.#beating;
     const { mode } = this.#state;
-    if (mode === 'online' || mode === 'unsteady' || isFirst) await this.#sayGoodbye();
+    if (mode === 'online' || mode === 'unsteady' || isFirst) await this.#sayGoodbye(goodbye);
   }
 
   /** The link as people see it. */
@@ -136,6 +140,7 @@ export class Link {
     try {
       answer = await client.heartbeat(this.#report('running'), this.#stopped.signal);
       this.#lastMs = clock.bootMs();
+      this.#askedMs = answer.heartbeatMs ?? 0;
       this.#compareClocks(answer, this.#lastMs - begunMs);
       event = { kind: 'good', ...answer };
     } catch (error) {
@@ -151,12 +156,13 @@ export class Link {
   }
 
   #report(state: HeartbeatReport['state']): HeartbeatReport {
-    const { clock, report } = this.#options;
+    const { clock, config, report } = this.#options;
     return {
       bootId: clock.boot,
       sequence: ++this.#sequence,
       uptimeMs: clock.bootMs(),
       state,
+      intervalMs: intervalMs(config, this.#askedMs),
       ...report(),
     };
   }
@@ -195,12 +201,12 @@ export class Link {
     else log.warn('link offline', fields);
   }
 
-  async #sayGoodbye(): Promise<void> {
+  async #sayGoodbye(state: HeartbeatReport['state']): Promise<void> {
     const { client, clock } = this.#options;
     const control = new AbortController();
     const patience = clock.after(GOODBYE_TIMEOUT_MS, () => control.abort());
     try {
-      await client.heartbeat(this.#report('stopping'), control.signal);
+      await client.heartbeat(this.#report(state), control.signal);
     } catch (error) {
       // The cloud will notice by itself, a little later.
       if (!(error instanceof CloudError)) throw error;

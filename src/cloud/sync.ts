@@ -12,6 +12,7 @@ import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { Absence } from './absence.js';
 import { type CloudClient, CloudError } from './client.js';
+import { commonMs, type LinkSettings } from './link-state.js';
 import { ABSENT_WORDS, alteredWords, joinedWords } from './sync-words.js';
 
 /** What the sync is given. */
@@ -20,7 +21,7 @@ export interface SyncOptions {
   /** Which cloud it is, and which device there. */
   readonly cloud: string;
   readonly client: Pick<CloudClient, 'getDestinations' | 'putDestinations'>;
-  readonly config: { readonly backoffMinMs: number; readonly backoffMaxMs: number };
+  readonly config: LinkSettings;
   /** While it is false nothing is asked: the link will say when it is true again. */
   readonly isOnline: () => boolean;
   readonly clock: Clock;
@@ -71,11 +72,23 @@ export class Sync {
     this.#absence = new Absence(options.clock);
   }
 
-  /** The link is online (again), or it is wanted now: the back-off is over, unless the cloud asked for it. */
+  /** It is wanted now: the back-off is over, unless the cloud asked for it. */
   request(): void {
     this.#backoff.wake();
     this.#absence.interrupt();
     this.#dueNow();
+  }
+
+  /**
+   * The link is online (again). A cloud that tells ETags with its heartbeats is asked only where there is something to
+   * do: a fleet that comes back should not ask twice each.
+   */
+  online(): void {
+    this.#backoff.wake();
+    this.#absence.interrupt();
+    const isInStep = this.#reason === null && this.#confirmed === this.#options.book.generation;
+    if (this.#told !== null && isInStep) this.#goOn();
+    else this.#dueIn(this.#options.random() * commonMs(this.#options));
   }
 
   /** What a heartbeat was told: the ETag of the cloud's document, or none, which is null. */
@@ -115,7 +128,11 @@ export class Sync {
   }
 
   #dueNow(): void {
-    this.#dueMs = this.#options.clock.bootMs();
+    this.#dueIn(0);
+  }
+
+  #dueIn(ms: number): void {
+    this.#dueMs = this.#options.clock.bootMs() + Math.floor(ms);
     this.#goOn();
   }
 

@@ -45,7 +45,7 @@ export async function openCloud(
     },
     onOnline() {
       wake();
-      sync.request();
+      sync.online();
     },
     onDestinations: (etag) => sync.seen(etag),
     ...system,

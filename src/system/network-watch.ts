@@ -1,13 +1,15 @@
 /**
- * Notices that the network of this device has changed. Whoever manages it writes down what it has found: name servers
- * in resolv.conf (every DHCP client does), links and leases below /run. The kernel tells of such a write by itself, so
- * nothing is asked while nothing happens. A place that is not there at the start is watched from the next change on.
- * Main makes it, daemon.ts says what follows from it.
+ * Notices that the network of this device has changed. Network managers write what they find: name servers in resolv.conf
+ * (every DHCP client does), links and leases below /run. The kernel tells of such a write, so nothing is polled while all is
+ * well. A place that does not exist at the start is watched from the next change on. Static addresses, PPP and routes leave
+ * no file: while something is offline, the kernel's own tables are compared every 5 s. Main makes it, daemon.ts says what
+ * follows from it.
  */
 import { type FSWatcher, readlinkSync, realpathSync, watch } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { NETWORK_EVERY_MS, NETWORK_QUIET_MS } from '../limits.js';
+import { NETWORK_EVERY_MS, NETWORK_LOOK_MS, NETWORK_QUIET_MS } from '../limits.js';
 import type { Clock, Timer } from './clock.js';
+import { lookAtNetwork } from './network-look.js';
 
 const RESOLVER = '/etc/resolv.conf';
 /** Where systemd-networkd, NetworkManager, connman and ifupdown keep the state of links. */
@@ -20,14 +22,17 @@ export function watchNetwork(
     readonly clock: Pick<Clock, 'after' | 'bootMs'>;
     /** In [0, 1). */
     readonly random: () => number;
+    /** True while a relay or the cloud cannot be reached. */
+    readonly isOffline: () => boolean;
   },
-  { resolver = RESOLVER, state = STATE } = {},
+  { resolver = RESOLVER, state = STATE, look = lookAtNetwork } = {},
 ): { close(): void } {
-  const { clock, random } = world;
+  const { clock, random, isOffline } = world;
   let timer: Timer | null = null;
+  let isClosed = false;
   let lastMs = Number.NEGATIVE_INFINITY;
   const changed = () => {
-    if (timer !== null) return;
+    if (timer !== null || isClosed) return;
     // Names and routes come one after another: the first is no use without the last. And what hangs on one switch
     // shall not come back in one moment.
     const quietMs = NETWORK_QUIET_MS * (1 + random());
@@ -55,9 +60,23 @@ export function watchNetwork(
   const begin = clock.after(NETWORK_QUIET_MS, () => {
     watchers = watchAll();
   });
+  // What the network was at the last look; null while all is well, and nobody looks.
+  let seen: string | null = null;
+  const compare = async () => {
+    if (!isOffline()) seen = null;
+    else {
+      const now = await look();
+      if (seen !== null && now !== seen) changed();
+      seen = now;
+    }
+    if (!isClosed) next = clock.after(NETWORK_LOOK_MS, compare);
+  };
+  let next = clock.after(NETWORK_LOOK_MS, compare);
   return {
     close() {
+      isClosed = true;
       begin.stop();
+      next.stop();
       timer?.stop();
       for (const watcher of watchers) watcher.close();
     },

@@ -16,6 +16,7 @@ const REPORT = {
   sequence: 1,
   uptimeMs: 61_000,
   state: 'running',
+  intervalMs: 30_000,
   queue: { queued: 3, deferred: 2, failed: 1 },
   version: '1.2.3',
 } as const;

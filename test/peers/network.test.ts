@@ -17,6 +17,8 @@ const SECOND_MS = 1000;
 const OFFLINE_MS = 70 * SECOND_MS;
 // The longest pause of the back-off is a second here, and a connection takes some of TCP's own pauses.
 const ONLINE_MS = 30 * SECOND_MS;
+// Two looks at the network, and the pause in which others of its changes are waited for.
+const LOOK_MS = 15 * SECOND_MS;
 
 const ca = makeCertificate({ name: 'Test CA' });
 const server = makeCertificate({ name: 'cloud', hosts: ['cloud.test'], issuer: ca });
@@ -144,6 +146,26 @@ t.test(
     await daemon.said(/link online/, from, ONLINE_MS);
   },
 );
+
+t.test('a link that comes up without a word to anybody does', { skip, timeout }, async (t) => {
+  const { network, start } = await world(t);
+  const daemon = await start(undefined, undefined, {
+    FIELDPOST_BACKOFF_MIN: '5m',
+    FIELDPOST_BACKOFF_MAX: '5m',
+    FIELDPOST_LOG: 'debug',
+  });
+  await daemon.said(/link online/, 0, ONLINE_MS);
+  const from = daemon.lines.length;
+  network.cable('down');
+  await daemon.said(/link offline/, from, OFFLINE_MS);
+  // A change that is noticed tells that an earlier look has seen the network without its link.
+  for (let n = 1; !daemon.lines.slice(from).some((line) => line.includes('network changed')); n++) {
+    network.addAddress(n);
+    await daemon.said(/network changed/, from, LOOK_MS).catch(() => undefined);
+  }
+  network.cable('up');
+  await daemon.said(/link online/, from, ONLINE_MS);
+});
 
 t.test('a certificate for another name', { skip, timeout }, async (t) => {
   const { cloud, start } = await world(t);

@@ -73,7 +73,7 @@ function syncOf(book: AddressBook, clock: FakeClock, world: DeviceWorld, isDead:
       putDestinations: (entries, ifMatch, signal, more) =>
         isDead() ? hang() : world.client.putDestinations(entries, ifMatch, signal, more),
     },
-    config: { backoffMinMs: 1000, backoffMaxMs: 60_000 },
+    config: { heartbeatMs: 30_000, backoffMinMs: 1000, backoffMaxMs: 60_000 },
     isOnline: () => world.isOnline && !isDead(),
     clock,
     random: world.random,

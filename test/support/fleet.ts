@@ -1,21 +1,25 @@
 /**
- * Many devices and one cloud that is gone for a while: how many requests reach it each second. The devices are the
- * link's real state machine (link-state.ts) on a simulated clock; coming online, each asks for its destinations,
- * too. Used by the test of the link, and by `node scripts/simulate-fleet.mjs` with 100,000 devices.
+ * Many devices and one cloud that is gone for a while, or a power cut that boots them all in the same seconds: how many
+ * requests reach the cloud each second. The devices are the link's real state machine (link-state.ts) on a simulated clock.
+ * Coming online for the first time, each asks for its destinations, too. Used by the test of the link, and by
+ * `node scripts/simulate-fleet.mjs` with 100,000 devices.
  */
 import {
   firstState,
   type LinkSettings,
   type LinkState,
   overdueMs,
+  spreadMs,
   step,
 } from '../../src/cloud/link-state.js';
-import { HEARTBEAT_TIMEOUT_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { HEARTBEAT_TIMEOUT_MS, HOUR_MS, MINUTE_MS, NETWORK_QUIET_MS, SECOND_MS } from '../../src/limits.js';
 
 export interface FleetOptions {
   readonly devices: number;
   readonly random: () => number;
   readonly outageMs?: number;
+  /** All boot within 5 s at the end of the outage, and get their network 10 s after that. */
+  readonly boot?: boolean;
   /** What a request meets during the outage: it fails at once (refused, 503), or there is no answer at all. */
   readonly silent?: boolean;
   readonly settings?: LinkSettings;
@@ -41,13 +45,20 @@ const LEAD_MS = 5 * MINUTE_MS;
 const TAIL_MS = 15 * MINUTE_MS;
 /** How long the cloud takes to answer. */
 const ANSWER_MS = 50;
+/** A power cut's end: within how long all boot, and when their network is there. */
+const BOOT_MS = 5 * SECOND_MS;
+const NETWORK_MS = 15 * SECOND_MS;
 
 export function simulateFleet(options: FleetOptions): FleetFigures {
-  const { devices, random, outageMs = HOUR_MS, silent = false, settings = SETTINGS } = options;
+  const { devices, random, outageMs = HOUR_MS, silent = false, boot = false, settings = SETTINGS } = options;
   const downMs = LEAD_MS;
   const upMs = downMs + outageMs;
   const endMs = upMs + TAIL_MS;
+  // Booted devices meet a cloud that has been there all the time, but no network for the first seconds.
+  const isWell = (atMs: number) => (boot ? atMs >= upMs + NETWORK_MS : atMs < downMs || atMs >= upMs);
   const states: LinkState[] = [];
+  const booted: boolean[] = [];
+  const wakes: number[] = [];
   const requests = new Uint32Array(endMs / SECOND_MS);
   const onlineAtMs = new Float64Array(devices).fill(Number.NaN);
   // Devices by the second of their next event, and by whether a heartbeat of theirs is under way.
@@ -58,9 +69,19 @@ export function simulateFleet(options: FleetOptions): FleetFigures {
   };
   /** A heartbeat at `atMs`, followed to its end. */
   const beat = (device: number, atMs: number) => {
+    const wakeMs = wakes[device] ?? Number.POSITIVE_INFINITY;
+    if (atMs >= wakeMs) {
+      wakes[device] = Number.POSITIVE_INFINITY;
+      const woken = { kind: 'wake', withinMs: spreadMs(settings) } as const;
+      states[device] = step(states[device] as LinkState, woken, atMs, random(), settings);
+      agenda.add(device, Math.max(atMs, (states[device] as LinkState).nextMs));
+      return;
+    }
     const before = states[device] as LinkState;
-    const isUp = atMs < downMs || atMs >= upMs;
-    count(atMs);
+    // An event that a wake has overtaken.
+    if (atMs < before.nextMs) return;
+    const isUp = isWell(atMs);
+    if (isUp || !boot) count(atMs);
     const tookMs = isUp || !silent ? ANSWER_MS : HEARTBEAT_TIMEOUT_MS;
     const endedMs = atMs + tookMs;
     let state = before;
@@ -70,15 +91,20 @@ export function simulateFleet(options: FleetOptions): FleetFigures {
     state = step(state, event, endedMs, random(), settings);
     states[device] = state;
     if (isUp && before.mode !== 'online') {
-      count(endedMs);
+      // Later ones have the ETag of the heartbeat, which is the one they know.
+      if (!booted[device]) count(boot ? endedMs + random() * spreadMs(settings) : endedMs);
+      booted[device] = true;
       if (atMs >= upMs) onlineAtMs[device] = endedMs - upMs;
     }
     agenda.add(device, Math.max(state.nextMs, endedMs));
   };
   for (let device = 0; device < devices; device++) {
-    const atMs = random() * settings.heartbeatMs;
-    states.push(firstState(atMs));
-    agenda.add(device, atMs);
+    const atMs = boot ? upMs + random() * BOOT_MS : random() * settings.heartbeatMs;
+    const state = firstState(atMs, boot ? spreadMs(settings) : 0, random());
+    states.push(state);
+    agenda.add(device, state.nextMs);
+    wakes.push(boot ? upMs + NETWORK_MS + NETWORK_QUIET_MS * (1 + random()) : Number.POSITIVE_INFINITY);
+    if (boot) agenda.add(device, wakes[device] as number);
   }
   agenda.run(beat);
 

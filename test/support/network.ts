@@ -33,7 +33,9 @@ export interface Network {
   /** 64 kbit/s. */
   slow(): void;
   cable(state: 'up' | 'down'): void;
-  /** Undoes the last three. */
+  /** Gives the namespace another address, which leads nowhere. */
+  addAddress(n: number): void;
+  /** Undoes the others. */
   heal(): void;
 }
 
@@ -103,6 +105,7 @@ export function openNetwork(t: Test): Network {
     slow: () =>
       void inside('tc', ...`qdisc add dev ${far} root tbf rate 64kbit burst 4kb latency 1s`.split(' ')),
     cable: (state) => void inside('ip', 'link', 'set', far, state),
+    addAddress: (n) => void inside('ip', 'address', 'add', `127.9.9.${n}/32`, 'dev', 'lo'),
     heal() {
       inside('nft', 'flush chain inet faults out');
       tolerate(() => inside('tc', 'qdisc', 'del', 'dev', far, 'root'));

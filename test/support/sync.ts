@@ -42,7 +42,7 @@ export function startSync({
     book: bench.book,
     cloud: name,
     client: cloud,
-    config: { backoffMinMs: 1000, backoffMaxMs: 300_000 },
+    config: { heartbeatMs: 30_000, backoffMinMs: 1000, backoffMaxMs: 300_000 },
     isOnline: () => bench.isOnline,
     clock,
     random: () => 0,

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { mkdirSync, renameSync, rmSync, symlinkSync, watch, writeFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { NETWORK_EVERY_MS, NETWORK_QUIET_MS } from '../../src/limits.js';
+import { NETWORK_EVERY_MS, NETWORK_LOOK_MS, NETWORK_QUIET_MS } from '../../src/limits.js';
 import { watchNetwork } from '../../src/system/network-watch.js';
 import { FakeClock } from '../support/clock.js';
 
@@ -44,7 +44,7 @@ async function world(t: Test, { isLinked = false } = {}): Promise<World> {
   };
   const watching = watchNetwork(
     () => here.changes++,
-    { clock, random: () => 0 },
+    { clock, random: () => 0, isOffline: () => false },
     {
       resolver: `${etc}/resolv.conf`,
       state: [`${run}/links`, `${run}/absent`],
@@ -140,7 +140,7 @@ t.test('devices that hang on one switch do not come back in one moment', async (
   for (random of [0, 0.5]) {
     const one = watchNetwork(
       () => undefined,
-      { clock: watched, random: () => random },
+      { clock: watched, random: () => random, isOffline: () => false },
       { resolver: `${directory}/resolv.conf`, state: [] },
     );
     await clock.advance(NETWORK_QUIET_MS);
@@ -151,16 +151,57 @@ t.test('devices that hang on one switch do not come back in one moment', async (
     fence.close();
     one.close();
   }
+  const quiet = [1, 1, 1, 1.5].map((times) => times * NETWORK_QUIET_MS);
   t.same(
-    waits,
-    [1, 1, 1, 1.5].map((times) => times * NETWORK_QUIET_MS),
+    waits.filter((ms) => ms !== NETWORK_LOOK_MS),
+    quiet,
   );
+});
+
+t.test('while something is offline the network itself is compared, every 5 s', async (t) => {
+  const clock = new FakeClock();
+  let isOffline = false;
+  let network = 'cable out';
+  let looks = 0;
+  let changes = 0;
+  const watching = watchNetwork(
+    () => changes++,
+    { clock, random: () => 0, isOffline: () => isOffline },
+    {
+      resolver: '/nowhere',
+      state: [],
+      async look() {
+        looks++;
+        return network;
+      },
+    },
+  );
+  t.teardown(() => watching.close());
+  await clock.advance(NETWORK_EVERY_MS);
+  network = 'cable in';
+  await clock.advance(NETWORK_EVERY_MS);
+  t.equal(looks, 0, 'nobody looks while all is well');
+  network = 'cable out';
+  isOffline = true;
+  await clock.advance(4 * NETWORK_LOOK_MS);
+  t.equal(looks, 4);
+  t.equal(changes, 0, 'the first look only remembers');
+  network = 'cable in';
+  await clock.advance(NETWORK_LOOK_MS + NETWORK_QUIET_MS);
+  t.equal(changes, 1);
+  network = 'and a route';
+  await clock.advance(NETWORK_LOOK_MS + NETWORK_EVERY_MS);
+  t.equal(changes, 2, 'what comes a little later counts, too');
+  isOffline = false;
+  const before = looks;
+  await clock.advance(NETWORK_EVERY_MS);
+  t.equal(looks, before);
 });
 
 t.test('nothing to watch, and nothing after the end', async (t) => {
   const nowhere = { resolver: '/nowhere/at/all', state: ['/nowhere'] };
   const clock = new FakeClock();
-  const of = { clock, random: () => 0 };
+  const of = { clock, random: () => 0, isOffline: () => false };
   t.doesNotThrow(() => watchNetwork(() => undefined, of, nowhere).close());
   const directory = t.testdir({ 'resolv.conf': '' });
   const resolver = `${directory}/resolv.conf`;
@@ -171,7 +212,7 @@ t.test('nothing to watch, and nothing after the end', async (t) => {
   writeFileSync(resolver, 'x');
   await seen;
   fence.close();
-  t.equal(clock.pending, 1, 'a change is waited for');
+  t.equal(clock.pending, 2, 'a change is waited for');
   watching.close();
   await clock.advance(NETWORK_EVERY_MS);
 });
