@@ -71,10 +71,20 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
   const { routes, guard, handle, log } = parts;
   const find = createRouter(routes);
 
+  /** The guard stands before everything: who may not call is not told what is wrong with the path either. */
+  function findOrGuard(exchange: Exchange, path: string): ReturnType<typeof find> {
+    try {
+      return find(path);
+    } catch (error) {
+      guard(exchange, undefined);
+      throw error;
+    }
+  }
+
   async function run(exchange: Exchange): Promise<void> {
     const { req, path } = exchange;
     if (path === '') throw new FieldpostError('malformed-request', 'The request target must be a path');
-    const found = find(path);
+    const found = findOrGuard(exchange, path);
     // HEAD is GET without the body, which node:http leaves away by itself.
     const route = found?.methods.get(req.method === 'HEAD' ? 'GET' : (req.method ?? ''));
     exchange.id = found?.id ?? '';

@@ -205,6 +205,14 @@ async function isSendOnly(t: Test, api: TestApi, headers: Readonly<Record<string
   t.equal(api.store.size, 1);
 }
 
+test('a path that is broken tells nothing to who may not call', async (t) => {
+  await using api = await startApi({ settings: { apiToken: 's3cret' } });
+  const call = (headers: Readonly<Record<string, string>>) => api.call('GET', '/%ff', { headers });
+  isProblem(t, await call({ Host: 'evil.example' }), 403, 'not-local', 'a foreign name');
+  isProblem(t, await call({}), 401, 'unauthorized', 'no token');
+  isProblem(t, await call({ Authorization: 'Bearer s3cret' }), 400, 'malformed-request', 'who may');
+});
+
 test('the token for sending only', async (t) => {
   await using api = await startApi({ settings: { apiToken: 'operator', sendToken: 'program' } });
   await isSendOnly(t, api, { Authorization: 'Bearer program' });
