@@ -247,6 +247,7 @@ function doing(
   const disabled = { state: 'disabled', reason: null };
   return {
     queue: store.counts(),
+    isFull: store.room().reason !== null,
     relay: delivery.relayState(),
     link: link ?? disabled,
     storage: store.storage(),

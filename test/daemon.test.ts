@@ -306,7 +306,7 @@ t.test('a reload follows another relay; what waits for a restart is named', asyn
     429,
     'the new limit of the queue',
   );
-  t.equal(daemon.status(), '1 queued, no relay, cloud disabled');
+  t.equal(daemon.status(), '1 queued, queue full, no relay, cloud disabled');
   await daemon.stop();
 });
 

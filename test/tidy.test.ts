@@ -153,6 +153,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/store/trouble.ts': 'test/store/disk-errors.test.ts',
   'src/store/upload.ts': 'test/store/spool.test.ts',
   'src/store/budget.ts': 'test/store/journaled-store.test.ts',
+  'src/store/room.ts': 'test/store/journaled-store.test.ts',
   'src/destinations/agreement.ts': 'test/destinations/address-book.test.ts',
   'src/destinations/book.ts': 'test/destinations/address-book.test.ts',
   'src/store/crc.ts': 'test/store/journaled-store.test.ts',

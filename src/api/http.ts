@@ -21,7 +21,7 @@ import type { Door } from './connection.js';
 import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
 import type { Patience } from './parts.js';
-import { isAnswered, rawProblem } from './problem.js';
+import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
 import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
 import { createRouter, type Routed } from './routing.js';
 
@@ -50,6 +50,8 @@ export interface HttpParts<Route extends Routed> {
   /** Throws unless the request may go on; `route` is undefined where there is none. */
   readonly guard: (exchange: Exchange, route: Route | undefined) => void;
   readonly handle: (route: Route, exchange: Exchange) => void | Promise<void>;
+  /** Told of every request that is answered with a problem. */
+  readonly refused?: (exchange: Exchange, code: AnsweredCode) => void;
   readonly clock: Clock;
   readonly log: Log;
   /** limits.ts says it, tests shorten it. */
@@ -107,10 +109,11 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
   return (exchange) => {
     run(exchange).catch((thrown: unknown) => {
       const error = busyOf(thrown) ?? thrown;
-      const { status } = exchange.problem(error);
+      const { status, code } = exchange.problem(error);
+      parts.refused?.(exchange, code);
       const { method } = exchange.req;
       const fields = { method, path: exchange.path, status };
-      if (isAnswered(error)) log.debug('request refused', { ...fields, code: error.code });
+      if (isAnswered(error)) log.debug('request refused', { ...fields, code });
       // A fault of ours: the stack is for the log, the client is told only that it happened.
       else log.error('request failed', { ...fields, error: (error as Error)?.stack ?? String(error) });
     });

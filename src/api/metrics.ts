@@ -13,13 +13,15 @@ type Kind = 'gauge' | 'counter';
 type Sample = readonly [labels: Readonly<Record<string, string>>, value: number];
 
 /** `GET /metrics` */
-export function getMetrics(exchange: Exchange, context: ApiContext): void {
+export async function getMetrics(exchange: Exchange, context: ApiContext): Promise<void> {
+  await context.store.look();
   exchange.send(200, CONTENT_TYPE, metricsOf(context));
 }
 
 function metricsOf(context: ApiContext): string {
   const { store, clock } = context;
   const { queued, sending, deferred, failed, oldestAgeMs, bytes, held } = store.counts();
+  const { used, limits, reason } = store.room();
   const storage = store.storage();
   const uptimeMs = clock.bootMs() - context.startedBootMs;
   return [
@@ -41,7 +43,30 @@ function metricsOf(context: ApiContext): string {
     ),
     metric('queue_bytes', 'gauge', 'Bytes of the journal and the spool.', only(bytes)),
     metric('queue_held', 'gauge', '1 while delivery is held.', only(Number(held))),
+    metric(
+      'queue_full',
+      'gauge',
+      '1 while no message of 1 KiB is accepted for one of the limits.',
+      only(Number(reason !== null)),
+    ),
+    metric('queue_used_messages', 'gauge', 'Messages that count in the limit.', only(used.messages)),
+    metric('queue_limit_messages', 'gauge', 'Messages that may wait.', only(limits.messages)),
+    metric('queue_used_bytes', 'gauge', 'Bytes on the disk that count in the limit.', only(used.bytes)),
+    metric('queue_limit_bytes', 'gauge', 'Bytes that may be on the disk.', only(limits.bytes)),
+    metric('queue_used_memory_bytes', 'gauge', 'Memory for what is stored.', only(used.memoryBytes)),
+    metric(
+      'queue_limit_memory_bytes',
+      'gauge',
+      'Memory that what is stored may take; left out where there is no limit.',
+      known(limits.memoryBytes),
+    ),
     metric('accepted_total', 'counter', 'Messages accepted since the start.', only(context.acceptedTotal)),
+    metric(
+      'refused_total',
+      'counter',
+      'Refused requests to post messages since the start, by problem.',
+      by('code', context.refusedTotals),
+    ),
     metric(
       'outcomes_total',
       'counter',
@@ -79,7 +104,12 @@ function metricsOf(context: ApiContext): string {
       '1 for the state the storage is in.',
       oneOf(STORAGE_STATES, storage.state),
     ),
-    metric('storage_free_bytes', 'gauge', 'Free bytes where the state is kept.', only(storage.freeBytes)),
+    metric(
+      'storage_free_bytes',
+      'gauge',
+      'Free bytes where the state is kept; left out where nobody could look.',
+      known(storage.freeBytes),
+    ),
     metric(
       'storage_damaged',
       'gauge',
@@ -99,6 +129,11 @@ function metric(name: string, kind: Kind, help: string, samples: readonly Sample
 
 function only(value: number): Sample[] {
   return [[{}, value]];
+}
+
+/** No sample where it is null or infinite. */
+function known(value: number | null): Sample[] {
+  return value !== null && Number.isFinite(value) ? only(value) : [];
 }
 
 function by(label: string, values: Readonly<Record<string, number>>): Sample[] {

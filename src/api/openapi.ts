@@ -36,6 +36,16 @@ const destinationFields = {
   name: { ...text, minLength: 1, maxLength: DESTINATION_NAME_CHARS_MAX },
 };
 
+const queue = {
+  queued: count,
+  sending: count,
+  deferred: count,
+  failed: count,
+  oldestAgeMs: count,
+  bytes: count,
+  held: { type: 'boolean' },
+};
+
 const SCHEMAS = {
   Drafts: {
     type: 'array',
@@ -120,15 +130,7 @@ const SCHEMAS = {
     anyOf: [{ $ref: '#/components/schemas/Destination' }, { $ref: '#/components/schemas/HiddenEntry' }],
   },
   Destinations: { type: 'array', items: { $ref: '#/components/schemas/OneDestination' } },
-  Queue: record({
-    queued: count,
-    sending: count,
-    deferred: count,
-    failed: count,
-    oldestAgeMs: count,
-    bytes: count,
-    held: { type: 'boolean' },
-  }),
+  Queue: record(queue),
   State: record({
     link: record({
       state: { type: 'string', enum: ['disabled', 'connecting', 'online', 'unsteady', 'offline'] },
@@ -145,7 +147,16 @@ const SCHEMAS = {
       since: instant,
       reason: orNull(text),
     }),
-    queue: { $ref: '#/components/schemas/Queue' },
+    queue: record({
+      ...queue,
+      used: record({ messages: count, bytes: count, memoryBytes: count }),
+      limits: record({ messages: count, bytes: count, memoryBytes: orNull(count) }),
+      full: {
+        type: 'boolean',
+        description: 'true while no message of 1 KiB is accepted for one of the limits',
+      },
+      reason: orNull(text),
+    }),
     destinations: record({
       count,
       hidden: { ...count, description: "entries of the cloud's document that are not understood" },
@@ -156,7 +167,7 @@ const SCHEMAS = {
     storage: record({
       state: { type: 'string', enum: ['ok', 'full', 'failed'] },
       reason: orNull(text),
-      freeBytes: count,
+      freeBytes: orNull(count),
       damaged: count,
     }),
     clock: record({ trusted: { type: 'boolean' } }),

@@ -7,6 +7,7 @@ import type { EmailDraft } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import type { AnsweredCode } from './problem.js';
 
 /** What the root hands over. */
 export interface ApiParts {
@@ -110,6 +111,8 @@ export interface Patience {
 export interface ApiContext extends ApiParts {
   /** Messages accepted since the start. */
   acceptedTotal: number;
+  /** Refused requests to post messages since the start, by the code of the problem. */
+  readonly refusedTotals: Record<AnsweredCode, number>;
   /** The Idempotency-Keys of requests that are not yet answered. */
   readonly keysUnderWay: Set<string>;
 }

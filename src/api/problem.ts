@@ -7,12 +7,14 @@ import { RETRY_AFTER_FULL_MS, SECOND_MS, STORAGE_RETRY_MS } from '../limits.js';
 
 /** An error as it is answered. */
 export interface Problem {
+  readonly code: AnsweredCode;
   readonly status: number;
   readonly body: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-type AnsweredCode = Exclude<ErrorCode, 'storage-damaged' | 'bad-config' | 'already-running'>;
+/** A code that clients may see. */
+export type AnsweredCode = Exclude<ErrorCode, 'storage-damaged' | 'bad-config' | 'already-running'>;
 
 /** Every code that can be answered: its status and title. */
 export const PROBLEMS: Readonly<Record<AnsweredCode, readonly [status: number, title: string]>> = {
@@ -56,15 +58,16 @@ export function problemOf(thrown: unknown): Problem {
   const error = isAnswered(thrown)
     ? thrown
     : new FieldpostError('internal', 'The request failed inside the daemon', { hint: 'its log says more' });
-  const [status, title] = PROBLEMS[error.code as AnsweredCode];
+  const code = error.code as AnsweredCode;
+  const [status, title] = PROBLEMS[code];
   const body = {
-    type: `urn:fieldpost:problem:${error.code}`,
+    type: `urn:fieldpost:problem:${code}`,
     title,
     status,
     detail: error.hint === '' ? error.message : `${error.message}; ${error.hint}`,
     ...(error.faults.length > 0 && { errors: error.faults }),
   };
-  return { status, body: JSON.stringify(body), headers: HEADERS[error.code] ?? {} };
+  return { code, status, body: JSON.stringify(body), headers: HEADERS[code] ?? {} };
 }
 
 /** True if the thrown is meant for the client; otherwise it is a fault of ours, for the log. */

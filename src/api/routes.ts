@@ -38,7 +38,8 @@ export interface RouteDoc {
   readonly problems?: readonly number[];
 }
 
-const MESSAGES = '/api/internal/messages';
+/** Where messages are posted. */
+export const MESSAGES = '/api/internal/messages';
 const QUEUE = '/api/internal/queue';
 const { DESTINATIONS } = destinations;
 

@@ -4,13 +4,15 @@
 import { createGuard } from './guard.js';
 import { createHttp, type Http } from './http.js';
 import type { ApiContext, ApiParts } from './parts.js';
-import { ROUTES } from './routes.js';
+import { type AnsweredCode, PROBLEMS } from './problem.js';
+import { MESSAGES, ROUTES } from './routes.js';
 
 /** The local API over what the root hands over. It listens nowhere by itself. */
 export function createApi(parts: ApiParts): Http {
   const context: ApiContext = {
     ...parts,
     acceptedTotal: 0,
+    refusedTotals: zeroTotals(),
     keysUnderWay: new Set(),
   };
   const guard = createGuard(parts.settings);
@@ -18,8 +20,17 @@ export function createApi(parts: ApiParts): Http {
     routes: ROUTES,
     guard: (exchange, route) => guard(exchange, route?.access ?? 'operators'),
     handle: (route, exchange) => route.handle(exchange, context),
+    refused({ req, path }, code) {
+      if (req.method === 'POST' && path === MESSAGES) context.refusedTotals[code]++;
+    },
     clock: parts.clock,
     log: parts.log,
     patience: parts.patience,
   });
+}
+
+/** From zero on for every code: a counter that appears with its first event hides that event from rate(). */
+function zeroTotals(): Record<AnsweredCode, number> {
+  const zeros = Object.keys(PROBLEMS).map((code) => [code, 0]);
+  return Object.fromEntries(zeros) as Record<AnsweredCode, number>;
 }

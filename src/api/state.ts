@@ -2,6 +2,7 @@
  * The calls that tell how the daemon is doing (local-api §3): the state snapshot and the health check.
  */
 import { FieldpostError } from '../errors.js';
+import type { QueueRoom } from '../store/store.js';
 import type { Exchange } from './exchange.js';
 import type { ApiContext, LinkState } from './parts.js';
 
@@ -15,7 +16,7 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
   exchange.json(200, {
     link: linkView(context.linkState(), clock.wallMs() - uptimeMs),
     relay: { state: relay.state, since: isoOf(relay.sinceMs), reason: relay.reason },
-    queue: store.counts(),
+    queue: { ...store.counts(), ...roomView(store.room()) },
     destinations: {
       ...store.book.counts,
       synced,
@@ -51,6 +52,11 @@ function linkView(link: LinkState | null, startedMs: number): object {
     reason,
     history: history.map(({ sinceMs, ...rest }) => ({ ...rest, since: isoOf(sinceMs) })),
   };
+}
+
+/** The queue's budgets as clients see them. */
+function roomView({ used, limits, reason }: QueueRoom): object {
+  return { used, limits, full: reason !== null, reason };
 }
 
 /** Settings that can be used have been so since the start, as far as clients need to know. */

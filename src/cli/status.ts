@@ -5,6 +5,13 @@ import { connect } from './client.js';
 import { type Command, EXIT } from './command.js';
 import { bytes, columns, counted, json, type Mood, moment, painter, printable, span } from './words.js';
 
+/** Of the queue's budgets; null: without a limit. */
+interface Amounts {
+  messages: number;
+  bytes: number;
+  memoryBytes: number | null;
+}
+
 /** The snapshot of the state endpoint; what an older or newer daemon leaves out is not told. */
 interface DaemonState {
   link?: { state: string; since: string | null; lastHeartbeat: string | null; reason: string | null };
@@ -17,6 +24,10 @@ interface DaemonState {
     oldestAgeMs: number;
     bytes: number;
     held: boolean;
+    used?: Amounts;
+    limits?: Amounts;
+    full?: boolean;
+    reason?: string | null;
   };
   destinations?: {
     count: number;
@@ -47,7 +58,7 @@ Says how the running daemon is doing: relay, queue, cloud link, destinations, st
 --json prints the daemon's own snapshot.
 
 Exit status: 0 while the daemon can accept messages (a missing network is no error), 75 while its storage
-cannot, 69 if no daemon answers.`,
+or its full queue cannot, 69 if no daemon answers.`,
   options: { json: { type: 'boolean' } },
   asksService: true,
   async run(input, context) {
@@ -55,7 +66,8 @@ cannot, 69 if no daemon answers.`,
     const state = (body ?? {}) as DaemonState;
     if (input.options.json === true) context.stdout.write(json(body));
     else print(state, painter(context.stdout, context.env), context.stdout);
-    return (state.storage?.state ?? 'ok') === 'ok' ? EXIT.ok : EXIT.tempFail;
+    const accepts = (state.storage?.state ?? 'ok') === 'ok' && state.queue?.full !== true;
+    return accepts ? EXIT.ok : EXIT.tempFail;
   },
 };
 
@@ -109,6 +121,12 @@ function queue({ queue }: DaemonState): Line[] {
   ].filter((part) => part !== '');
   const words = waiting === 0 ? 'empty' : `${counted(waiting, 'message')} waiting (${detail.join(', ')})`;
   const lines: Line[] = [{ topic: 'queue', mood: 'good', words: `${words}, ${bytes(queue.bytes)} on disk` }];
+  if (queue.used && queue.limits) {
+    const room = roomWords(queue.used, queue.limits);
+    lines.push({ topic: '', mood: queue.full ? 'bad' : 'good', words: `room: ${room}` });
+  }
+  if (queue.full)
+    lines.push({ topic: '', mood: 'bad', words: `full, messages are refused${because(queue.reason)}` });
   if (queue.held)
     lines.push({ topic: '', mood: 'uneasy', words: 'delivery is on hold: fieldpost queue release ends it' });
   if (queue.failed > 0) {
@@ -116,6 +134,15 @@ function queue({ queue }: DaemonState): Line[] {
     lines.push({ topic: '', mood: 'uneasy', words });
   }
   return lines;
+}
+
+function roomWords(used: Amounts, limits: Amounts): string {
+  const memory =
+    limits.memoryBytes === null
+      ? ''
+      : `, ${bytes(used.memoryBytes ?? 0)} of ${bytes(limits.memoryBytes)} of memory`;
+  const disk = `${bytes(used.bytes)} of ${bytes(limits.bytes)} on disk`;
+  return `${used.messages} of ${counted(limits.messages, 'message')}, ${disk}${memory} used`;
 }
 
 function link({ link }: DaemonState): Line[] {

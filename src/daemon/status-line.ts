@@ -12,6 +12,7 @@ export interface SettingsFault {
 /** What the line is made of. */
 export interface Doing {
   readonly queue: QueueCounts;
+  readonly isFull: boolean;
   readonly relay: { readonly state: 'none' | 'unknown' | 'ok' | 'failing'; readonly reason: string | null };
   readonly link: { readonly state: string; readonly reason: string | null };
   readonly storage: Pick<StorageState, 'state' | 'reason'>;
@@ -21,11 +22,12 @@ export interface Doing {
 const RELAY = { none: 'no relay', unknown: 'relay not tried yet', ok: 'relay ok', failing: 'relay failing' };
 
 /** The queue, the relay, the link, and storage and settings if they are in trouble; nothing that changes by the mere passing of time. */
-export function statusLine({ queue, relay, link, storage, settings }: Doing): string {
+export function statusLine({ queue, isFull, relay, link, storage, settings }: Doing): string {
   const waiting = queue.queued + queue.sending;
   const parts = [
     settings === null ? '' : `settings refused (${settings.reason})`,
     `${waiting} queued${queue.held ? ' (on hold)' : ''}`,
+    isFull ? 'queue full' : '',
     queue.deferred > 0 ? `${queue.deferred} deferred` : '',
     queue.failed > 0 ? `${queue.failed} failed` : '',
     `${RELAY[relay.state]}${because(relay.reason)}`,

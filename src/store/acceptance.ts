@@ -2,12 +2,11 @@
  * The door of the store: takes messages and their files in, each once, all or nothing, and within the budget. Used by
  * journaled-store.ts.
  */
-import { wordsOf } from '../errors.js';
-import { BLOCK_BYTES, KIB, SEGMENT_BYTES } from '../limits.js';
+import { BLOCK_BYTES, SEGMENT_BYTES } from '../limits.js';
 import type { Address } from '../message/address.js';
-import { type Attachment, type Draft, type Message, NO_ATTACHMENTS } from '../message/message.js';
+import type { Attachment, Draft, Message } from '../message/message.js';
 import type { Log } from '../system/log.js';
-import type { Budget, Reservation, Room } from './budget.js';
+import type { Budget, Reservation } from './budget.js';
 import type { Chronicle } from './chronicle.js';
 import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
@@ -15,12 +14,10 @@ import { IdempotencyKeys, type KeyMemory } from './idempotency.js';
 import { idMaker, type RandomBytes } from './ids.js';
 import type { Ledger } from './ledger.js';
 import { sumOf } from './record.js';
+import { PLAIN_WEIGHT, type Room } from './room.js';
 import type { Accepted, KeyedContent, Upload } from './store.js';
 import { SpoolUpload } from './upload.js';
 import { keyWeight, messageWeight, ownText } from './weight.js';
-
-/** The memory of a message of which only the size is known yet. */
-const PLAIN_WEIGHT = messageWeight({ destination: '', attachments: NO_ATTACHMENTS });
 
 /** What the door is given. */
 export interface AcceptanceOptions {
@@ -68,20 +65,6 @@ export class Acceptance {
   /** Forgets the keys that have served their time. */
   sweep(): void {
     this.#keys.sweep();
-  }
-
-  /** Looks at the disk. Gives why it, or the budget, takes no small message now, or null. */
-  async look(): Promise<string | null> {
-    try {
-      await this.#budget.look();
-    } catch (error) {
-      return wordsOf(error);
-    }
-    const { kept, messages } = this.#ledger.state;
-    const asked = { count: 1, bytes: KIB, memoryBytes: PLAIN_WEIGHT };
-    let bytes = 0;
-    for (const id of kept) bytes += contentBytes(messages.get(id) as Message);
-    return this.#budget.refusal(asked, { count: 0, bytes, memoryBytes: 0 })?.message ?? null;
   }
 
   async upload(expectedBytes: number): Promise<Upload> {
@@ -232,9 +215,4 @@ function roomOf(drafts: readonly Draft[], contents: readonly Buffer[], keyed: Ke
 
 function ownTexts({ name, type, ...rest }: Attachment): Attachment {
   return { ...rest, name: ownText(name), type: ownText(type) };
-}
-
-/** What would be free without the content of this message. */
-function contentBytes({ attachments, place }: Message): number {
-  return attachments.reduce((sum, { size }) => sum + size, place?.length ?? 0);
 }

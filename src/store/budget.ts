@@ -8,9 +8,9 @@ import { FREE_INODES_MIN, MIB, SPACE_FRESH_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk, Space } from '../system/disk.js';
 import type { Log } from '../system/log.js';
-import type { State } from './state.js';
+import { NOTHING, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
+import type { QueueRoom } from './store.js';
 import { asTrouble } from './trouble.js';
-import { neededMemoryBytes } from './weight.js';
 
 /** The settings that bound the store. */
 export interface BudgetLimits {
@@ -18,21 +18,6 @@ export interface BudgetLimits {
   readonly maxSpoolBytes: number;
   readonly minFreeBytes: number;
 }
-
-/** So many messages in the queue, bytes in the state directory, and bytes of memory (weight.ts). */
-export interface Room {
-  readonly count: number;
-  readonly bytes: number;
-  readonly memoryBytes: number;
-}
-
-/** What waits and what is stored now, without the memory that gives way to new messages. */
-export function roomUsed({ state, usedBytes }: { readonly state: State; readonly usedBytes: number }): Room {
-  const count = state.queued.size + state.deferred.size;
-  return { count, bytes: usedBytes, memoryBytes: neededMemoryBytes(state) };
-}
-
-const NOTHING: Room = { count: 0, bytes: 0, memoryBytes: 0 };
 
 /** Says whether something still fits. It looks at the disk, but never writes. */
 export class Budget {
@@ -42,12 +27,13 @@ export class Budget {
   readonly #directory: string;
   readonly #limits: BudgetLimits;
   readonly #memoryBytesMax: number;
-  readonly #used: () => Room;
+  readonly #stored: Stored;
   #reserved: Room = NOTHING;
+  /** Refused, and too much ever since: SMALL if the queue is full for every message. */
+  #refused: Room | null = null;
   #space: Space = { freeBytes: Number.POSITIVE_INFINITY, freeInodes: Number.POSITIVE_INFINITY };
   #lookedMs = Number.NEGATIVE_INFINITY;
 
-  /** `used` is asked for what waits and what is stored now, without the memory that gives way by itself. */
   constructor(
     world: {
       disk: Disk;
@@ -57,7 +43,7 @@ export class Budget {
       budget: BudgetLimits;
       memoryBytesMax?: number;
     },
-    used: () => Room,
+    stored: Stored,
   ) {
     this.#disk = world.disk;
     this.#clock = world.clock;
@@ -65,7 +51,7 @@ export class Budget {
     this.#directory = world.directory;
     this.#limits = world.budget;
     this.#memoryBytesMax = world.memoryBytesMax ?? Number.POSITIVE_INFINITY;
-    this.#used = used;
+    this.#stored = stored;
   }
 
   /** As of the last look, less what was written since. */
@@ -78,8 +64,12 @@ export class Budget {
     return this.#clock.bootMs() - this.#lookedMs >= SPACE_FRESH_MS;
   }
 
-  /** Looks at the free space, and says when it has run out and when there is some again. Throws storage-failed. */
+  /**
+   * Looks at the free space and the queue. Logs when the space has run out, and when there is room again on the disk
+   * or in the queue. Throws storage-failed.
+   */
   async look(): Promise<void> {
+    this.#lookAtQueue();
     const before = this.shortage;
     this.#space = await this.#disk.space(this.#directory).catch((error) => {
       throw asTrouble(error);
@@ -88,6 +78,40 @@ export class Budget {
     const { shortage } = this;
     if (shortage && !before) this.#log.warn('storage full', { reason: shortage });
     if (!shortage && before) this.#log.info('storage no longer full');
+  }
+
+  #lookAtQueue(): void {
+    if (this.#refused === null) return;
+    // A tenth of the queue more, so that one that fills as fast as it drains is not logged every second.
+    const { maxQueue } = this.#limits;
+    const count = Math.min(this.#refused.count + Math.floor(maxQueue / 10), maxQueue);
+    if (this.refusal({ ...this.#refused, count }, roomGiving(this.#stored)) !== null) return;
+    this.#refused = null;
+    this.#log.info('queue no longer full');
+  }
+
+  /** Why the queue takes no message of 1 KiB, as a sentence, or null. */
+  get fullness(): string | null {
+    return this.refusal(SMALL, roomGiving(this.#stored))?.message ?? null;
+  }
+
+  /** What is used or granted, of how much. */
+  get room(): QueueRoom {
+    const { count, bytes, memoryBytes } = roomUsed(this.#stored);
+    const { maxQueue, maxSpoolBytes } = this.#limits;
+    return {
+      used: {
+        messages: count + this.#reserved.count,
+        bytes: bytes + this.#reserved.bytes,
+        memoryBytes: memoryBytes + this.#reserved.memoryBytes,
+      },
+      limits: {
+        messages: maxQueue,
+        bytes: maxSpoolBytes,
+        memoryBytes: Number.isFinite(this.#memoryBytesMax) ? this.#memoryBytesMax : null,
+      },
+      reason: this.fullness,
+    };
   }
 
   /** Why the disk takes nothing more, as a sentence, or null. */
@@ -111,7 +135,7 @@ export class Budget {
 
   /** By how much it would be too much; what is not positive fits. */
   excess(asked: Room): Room {
-    const used = this.#used();
+    const used = roomUsed(this.#stored);
     return {
       count: used.count + this.#reserved.count + asked.count - this.#limits.maxQueue,
       bytes: used.bytes + this.#reserved.bytes + asked.bytes - this.#limits.maxSpoolBytes,
@@ -141,11 +165,22 @@ export class Budget {
   /** Throws queue-full or storage-full unless so much more fits. Only for reservations. */
   take(asked: Room): void {
     const refusal = this.refusal(asked);
-    if (refusal) throw refusal;
+    if (refusal) {
+      this.#noteRefused(asked, refusal.message);
+      throw refusal;
+    }
     this.#refuseFor(this.#shortageOfBytes(this.#reserved.bytes + asked.bytes));
     // A file that grows needs none.
     if (asked.count > 0) this.#refuseFor(this.#shortageOfInodes);
     this.change(asked);
+  }
+
+  /** Logs it once, until what was refused fits: once for large messages, once when no small one fits either. */
+  #noteRefused(asked: Room, reason: string): void {
+    if (this.#refused === SMALL) return;
+    const isFull = this.fullness !== null;
+    if (this.#refused === null || isFull) this.#log.warn('queue full', { reason });
+    this.#refused = isFull ? SMALL : asked;
   }
 
   /** Why the queue does not take so much more (queue-full), or null. `giving` is what would give way to it. */

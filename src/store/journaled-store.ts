@@ -3,7 +3,7 @@
  * written of it. What makes it last is the ledger's business. Built by daemon.ts.
  */
 import type { AddressBook } from '../destinations/address-book.js';
-import { assert, FieldpostError } from '../errors.js';
+import { assert, FieldpostError, wordsOf } from '../errors.js';
 import { OUTCOME_BYTES_MAX, OUTCOME_RESERVE_BYTES, SWEEP_MS } from '../limits.js';
 import type { Address } from '../message/address.js';
 import {
@@ -18,7 +18,7 @@ import type { Boots } from '../message/stamp.js';
 import type { Timer } from '../system/clock.js';
 import { Acceptance } from './acceptance.js';
 import { keepBook } from './book.js';
-import { Budget, type BudgetLimits, roomUsed } from './budget.js';
+import { Budget, type BudgetLimits } from './budget.js';
 import { Chronicle } from './chronicle.js';
 import { decodeContent, restingStatus } from './document.js';
 import { KEY_MEMORY, type KeyMemory } from './idempotency.js';
@@ -67,7 +67,7 @@ class JournaledStore implements Store {
     this.#options = options;
     this.#ledger = ledger;
     const chronicle = new Chronicle(ledger, options.clock);
-    const budget = new Budget(options, () => roomUsed(ledger));
+    const budget = new Budget(options, ledger);
     this.#chronicle = chronicle;
     this.#budget = budget;
     this.book = keepBook(ledger, budget, options.randomBytes);
@@ -177,8 +177,12 @@ class JournaledStore implements Store {
     return { state, reason: trouble?.message ?? shortage, freeBytes, damaged };
   }
 
+  room(): ReturnType<Store['room']> {
+    return this.#budget.room;
+  }
+
   async look(): Promise<string | null> {
-    return (await this.#acceptance.look()) ?? this.storage().reason;
+    return await this.#budget.look().then(() => this.room().reason ?? this.storage().reason, wordsOf);
   }
 
   get hasRoom(): boolean {
@@ -215,8 +219,7 @@ class JournaledStore implements Store {
   }
 
   giveBack(id: string): void {
-    const message = this.#claimed(id);
-    message.status = restingStatus(this.#state, id);
+    this.#claimed(id).status = restingStatus(this.#state, id);
     this.#sending--;
   }
 

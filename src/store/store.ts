@@ -34,11 +34,21 @@ export interface QueueCounts {
   held: boolean;
 }
 
+/** How much of the queue's budgets is used or granted, and how much there may be. */
+export interface QueueRoom {
+  readonly used: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number };
+  /** `memoryBytes` is null where the service's memory is not limited. */
+  readonly limits: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number | null };
+  /** Why no message of 1 KiB fits, as a sentence; null while one does. */
+  readonly reason: string | null;
+}
+
 /** How well messages can be kept just now. */
 export interface StorageState {
   state: 'ok' | 'full' | 'failed';
   /** A sentence a technician understands; null when ok. */
   reason: string | null;
+  /** Infinite while nobody could look. */
   freeBytes: number;
   /** Pieces of the store that recovery could not read. */
   damaged: number;
@@ -114,6 +124,7 @@ export interface Store {
 
   readonly held: boolean;
   counts(): QueueCounts;
+  room(): QueueRoom;
   storage(): StorageState;
   /** Looks at the disk now. Gives why no message of 1 KiB could be accepted, as a sentence, or null. Never rejects. */
   look(): Promise<string | null>;

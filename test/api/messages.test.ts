@@ -3,11 +3,19 @@ import { type Test, test } from 'tap';
 import { type ErrorCode, FieldpostError } from '../../src/errors.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../src/limits.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { openOn } from '../support/store.js';
 
 const isProblem = (t: Test, answer: Answer, status: number, code: ErrorCode) => {
   t.equal(answer.status, status);
   t.equal(answer.headers['content-type'], 'application/problem+json');
   t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, status, title: /./, detail: /./ });
+};
+
+/** How full the store in memory says that it is. */
+const ROOM = {
+  used: { messages: 2, bytes: 4096, memoryBytes: 512 },
+  limits: { messages: 10_000, bytes: 2 ** 28, memoryBytes: 2 ** 23 },
 };
 
 /** Posts `count` emails in one request and gives their ids. */
@@ -344,7 +352,7 @@ test('the state', async (t) => {
       history: [],
     },
     relay: { state: 'failing', since: '2026-01-01T00:00:00.000Z', reason: 'refused' },
-    queue,
+    queue: { ...queue, ...ROOM, full: false, reason: null },
     destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: 'no cloud' },
     storage: { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 },
     clock: { trusted: false },
@@ -394,6 +402,81 @@ test('the health check knows the storage and nothing else', async (t) => {
   }
 });
 
+test('a full queue is ill health, and the state says how full it is', async (t) => {
+  await using api = await startApi();
+  const before = await api.call('GET', '/api/internal/state');
+  t.match(before.json.queue, { queued: 0, full: false, reason: null, ...ROOM });
+  api.store.queueRoom = { ...ROOM, reason: 'the queue holds too much' };
+  isProblem(t, await api.call('GET', '/healthz'), 503, 'unavailable');
+  const { json } = await api.call('GET', '/api/internal/state');
+  t.match(json.queue, { full: true, reason: 'the queue holds too much' });
+  t.match((await api.call('GET', '/metrics')).body, /^fieldpost_queue_full 1$/m);
+  api.store.queueRoom = { ...ROOM, limits: { ...ROOM.limits, memoryBytes: null }, reason: null };
+  t.notMatch((await api.call('GET', '/metrics')).body, /^fieldpost_queue_limit_memory_bytes /m);
+});
+
+test('health, state and metrics tell of the disk as it is when they are asked', async (t) => {
+  const budget = { maxQueue: 10, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
+  const open = async () => {
+    const disk = new FaultyDisk();
+    disk.capacityBytes = 2 ** 30;
+    return { disk, ...(await openOn(disk, 1, { budget })) };
+  };
+  const freeOf = (answer: Answer) =>
+    Number(/^fieldpost_storage_free_bytes (.*)$/m.exec(answer.body)?.[1] ?? 'NaN');
+  for (const first of ['/api/internal/state', '/metrics']) {
+    // Of a store that nobody has asked before.
+    const { store } = await open();
+    await using api = await startApi({ realStore: store });
+    const answer = await api.call('GET', first);
+    const free = answer.json === undefined ? freeOf(answer) : answer.json.storage.freeBytes;
+    t.ok(free > 2 ** 29 && free <= 2 ** 30, `${first} begins with ${free} bytes free`);
+    await store.close();
+  }
+  // The clock stands still all the time.
+  const { disk, store } = await open();
+  await using api = await startApi({ realStore: store });
+  t.equal((await api.call('GET', '/healthz')).status, 200);
+  disk.capacityBytes = 2 ** 19;
+  isProblem(t, await api.call('GET', '/healthz'), 503, 'unavailable');
+  t.match((await api.call('GET', '/api/internal/state')).json.storage, { state: 'full', freeBytes: Number });
+  t.match((await api.call('GET', '/metrics')).body, /^fieldpost_storage_state\{state="full"\} 1$/m);
+  disk.capacityBytes = 2 ** 30;
+  t.equal((await api.call('GET', '/healthz')).status, 200);
+});
+
+test('free space that nobody can look at is unknown', async (t) => {
+  await using api = await startApi();
+  api.store.storageState = { state: 'ok', reason: null, freeBytes: Number.POSITIVE_INFINITY, damaged: 0 };
+  t.equal((await api.call('GET', '/api/internal/state')).json.storage.freeBytes, null);
+  t.notMatch((await api.call('GET', '/metrics')).body, /Infinity/);
+});
+
+test('refused requests are counted by their problem', async (t) => {
+  await using api = await startApi();
+  const posted = { 'Content-Type': 'application/json' };
+  api.store.failure = new FieldpostError('queue-full', 'no');
+  for (let count = 0; count < 2; count++) await api.post([EMAIL]);
+  api.store.failure = new FieldpostError('storage-full', 'no');
+  await api.post([EMAIL]);
+  await api.post([{}]);
+  await api.call('POST', MESSAGES, { headers: posted, body: '{' });
+  await api.call('POST', MESSAGES, { headers: { ...posted, Host: 'evil.example' }, body: '[]' });
+  // Nobody wanted to post a message.
+  await api.call('POST', `${MESSAGES}/nope/retry`);
+  await api.call('PUT', MESSAGES);
+  const { body } = await api.call('GET', '/metrics');
+  const counted = [...body.matchAll(/^fieldpost_refused_total\{code="(.+)"\} ([1-9].*)$/gm)];
+  t.same(Object.fromEntries(counted.map(([, code, count]) => [code, Number(count)])), {
+    'queue-full': 2,
+    'storage-full': 1,
+    invalid: 1,
+    'malformed-json': 1,
+    'not-local': 1,
+  });
+  t.match(body, /^fieldpost_refused_total\{code="stopping"\} 0$/m, 'and begin with 0');
+});
+
 test('the metrics', async (t) => {
   await using api = await startApi({ relayState: () => ({ state: 'ok', sinceMs: 0, reason: null }) });
   await postSome(api, 2);
@@ -408,7 +491,15 @@ test('the metrics', async (t) => {
     'fieldpost_queue_messages{status="failed"} 0',
     'fieldpost_queue_oldest_age_seconds 1.5',
     'fieldpost_queue_held 1',
+    'fieldpost_queue_full 0',
+    'fieldpost_queue_used_messages 2',
+    'fieldpost_queue_limit_messages 10000',
+    'fieldpost_queue_used_bytes 4096',
+    'fieldpost_queue_limit_bytes 268435456',
+    'fieldpost_queue_used_memory_bytes 512',
+    'fieldpost_queue_limit_memory_bytes 8388608',
     'fieldpost_accepted_total 2',
+    'fieldpost_refused_total{code="queue-full"} 0',
     'fieldpost_outcomes_total{outcome="sent"} 3',
     'fieldpost_relay_state{state="ok"} 1',
     'fieldpost_relay_state{state="failing"} 0',

@@ -77,6 +77,22 @@ t.test('status: storage that cannot store is exit status 75', async (t) => {
   t.equal((await statusOf({ ...STATE, storage: { ...storage, state: 'full' } }, ['--json'])).code, 75);
 });
 
+t.test('status: how full the queue is; a full one is exit status 75', async (t) => {
+  const room = {
+    used: { messages: 9, bytes: 2048, memoryBytes: 1024 },
+    limits: { messages: 10, bytes: 4096, memoryBytes: 3072 },
+  };
+  const queue = { ...STATE.queue, queued: 9, ...room, full: false, reason: null };
+  const { code, out } = await statusOf({ ...STATE, queue });
+  t.equal(code, 0);
+  t.match(out, /^ +room: 9 of 10 messages, 2 KiB of 4 KiB on disk, 1 KiB of 3 KiB of memory used$/m);
+  const full = await statusOf({ ...STATE, queue: { ...queue, full: true, reason: 'no \u001b[2J room' } });
+  t.equal(full.code, 75);
+  t.match(full.out, /^ +full, messages are refused: no \\u\{1b\}\[2J room$/m);
+  const unlimited = { ...queue, limits: { ...room.limits, memoryBytes: null } };
+  t.match((await statusOf({ ...STATE, queue: unlimited })).out, /, 2 KiB of 4 KiB on disk used$/m);
+});
+
 t.test('status: what is not configured, and what a daemon leaves out', async (t) => {
   const bare = {
     ...STATE,

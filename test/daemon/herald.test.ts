@@ -90,6 +90,7 @@ t.test('the line of words', async (t) => {
   const queue = { queued: 2, sending: 1, deferred: 0, failed: 0, oldestAgeMs: 5, bytes: 9, held: false };
   const well = {
     queue,
+    isFull: false,
     relay: { state: 'ok', reason: null },
     link: { state: 'disabled', reason: 'No cloud is configured (FIELDPOST_CLOUD)' },
     storage: { state: 'ok', reason: null },
@@ -98,6 +99,7 @@ t.test('the line of words', async (t) => {
   t.equal(statusLine(well), '3 queued, relay ok, cloud disabled');
   const ill = {
     queue: { ...queue, deferred: 4, failed: 5, held: true },
+    isFull: true,
     relay: { state: 'failing', reason: 'r:25: no DNS' },
     link: { state: 'offline', reason: 'no network' },
     storage: { state: 'full', reason: 'no space' },
@@ -105,7 +107,7 @@ t.test('the line of words', async (t) => {
   } as const;
   t.equal(
     statusLine(ill),
-    'settings refused (X=1: no), 3 queued (on hold), 4 deferred, 5 failed, relay failing (r:25: no DNS), cloud offline (no network), storage full (no space)',
+    'settings refused (X=1: no), 3 queued (on hold), queue full, 4 deferred, 5 failed, relay failing (r:25: no DNS), cloud offline (no network), storage full (no space)',
   );
   const later = { ...well, queue: { ...queue, oldestAgeMs: 6, bytes: 10 } };
   t.equal(statusLine(later), statusLine(well), 'time alone changes nothing');

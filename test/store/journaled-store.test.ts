@@ -23,6 +23,8 @@ async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'exp
   await store.settle(id, { kind, reply: `${kind} it is` });
 }
 
+const fullLines = (lines: readonly string[]) => lines.filter((line) => line.includes('queue full')).length;
+
 /** Flips a bit of a stored file, as wear does. */
 async function damage(disk: FaultyDisk, path: string, where: string | number): Promise<void> {
   const file = await disk.open(`${STATE_DIR}/${path}`, 'update');
@@ -126,8 +128,39 @@ t.test('the budget', async (t) => {
   t.equal(lines.filter((line) => line.includes('storage no longer full')).length, 1);
 });
 
+t.test('a full queue is logged once, and when it is over', async (t) => {
+  const budget = { maxQueue: 20, maxSpoolBytes: 2 ** 28, minFreeBytes: 0 };
+  const { store, lines } = await openOn(newDisk(), 1, { budget });
+  const told = () => lines.filter((line) => line.includes('queue')).map((line) => line.slice(3).trim());
+  const drafts = (count: number) => Array.from({ length: count }, (_, i) => draftTo(`m${i}`));
+  const { ids } = await store.accept(drafts(18), null);
+  t.match(store.room(), { used: { messages: 18 }, limits: { messages: 20 }, reason: null });
+  for (let tries = 0; tries < 2; tries++) {
+    await t.rejects(store.accept(drafts(5), null), { code: 'queue-full' });
+    t.equal(await store.look(), null, 'one more would fit');
+  }
+  t.equal(told().length, 1);
+  t.match(told()[0], /^queue full reason=.*holds 18 messages/);
+  await store.accept(drafts(2), null);
+  for (let tries = 0; tries < 2; tries++)
+    await t.rejects(store.accept(drafts(1), null), { code: 'queue-full' });
+  t.equal(told().length, 2, 'it is told once more when nothing fits at all');
+  t.match(told()[1], /^queue full reason=.*holds 20 messages/);
+  for (const id of ids.slice(0, 2)) await store.cancel(id);
+  t.equal(await store.look(), null);
+  t.equal(told().length, 2, 'not for the first that fits again: a queue that fills as it drains is quiet');
+  await store.cancel(ids[2] as string);
+  t.equal(await store.look(), null);
+  t.same(told().slice(2), ['queue no longer full']);
+  await t.rejects(store.accept(drafts(21), null), { code: 'queue-full' });
+  t.equal(told().length, 4, 'and told anew');
+  for (const { id } of [...store.queued()]) await store.cancel(id);
+  await store.look();
+  t.same(told().slice(4), ['queue no longer full'], 'also where what was refused never fits');
+});
+
 t.test('the byte budget counts what is on the disk', async (t) => {
-  const { store, clock } = await openOn(newDisk(), 1, {
+  const { store, clock, lines } = await openOn(newDisk(), 1, {
     budget: { maxQueue: 1000, maxSpoolBytes: 4 * SEGMENT_BYTES, minFreeBytes: 0 },
   });
   let accepted = 0;
@@ -135,6 +168,7 @@ t.test('the byte budget counts what is on the disk', async (t) => {
     for (; ; accepted++) await acceptOne(store, `m${accepted}`, 400_000);
   };
   await t.rejects(filled(), { code: 'queue-full', message: /FIELDPOST_MAX_SPOOL|may take at most/ });
+  t.equal(fullLines(lines), 1, 'it is told once');
   // Beside the journal there is a small snapshot.
   t.ok(accepted >= 3 && Math.floor(store.counts().bytes / SEGMENT_BYTES) <= 4);
   for (const { id } of [...store.queued()]) await settleAs(store, id, 'sent');

@@ -131,7 +131,7 @@ t.test(
   'mails with many long names are refused once their memory is spent, and kept over a restart',
   async (t) => {
     const disk = new FaultyDisk();
-    const { store, clock } = await openOn(disk, 1, MEMORY);
+    const { store, clock, lines } = await openOn(disk, 1, MEMORY);
     t.equal(await store.look(), null);
     const ids = await fill(store);
     // Ten names of two bytes a character, and ten types.
@@ -141,6 +141,13 @@ t.test(
       { code: 'queue-full' },
     );
     t.match(await store.look(), /of memory/, 'and the health check says why');
+    t.match(
+      lines.findLast((line) => line.includes('queue full')),
+      /of memory/,
+      'and the log',
+    );
+    const { used, limits } = store.room();
+    t.ok(limits.memoryBytes !== null && used.memoryBytes > 0.9 * limits.memoryBytes);
     await store.close();
     const { store: again } = await openOn(disk, 2, { ...MEMORY, clock });
     t.ok(ids.every((id) => again.get(id)?.status === 'queued'));

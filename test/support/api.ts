@@ -12,6 +12,7 @@ import type { ApiParts } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
 import type { ListenConfig } from '../../src/config.js';
 import { base64Octets } from '../../src/mime/base64.js';
+import type { Store } from '../../src/store/store.js';
 import { type Listeners, openListeners } from '../../src/system/listen.js';
 import { createLog } from '../../src/system/log.js';
 import { FakeClock, settled } from './clock.js';
@@ -72,6 +73,8 @@ export interface StartOptions
   readonly settings?: Partial<ApiParts['settings']>;
   readonly listen?: ListenConfig;
   readonly store?: MemoryStore;
+  /** The daemon's own store in place of the one in memory. */
+  readonly realStore?: Store;
 }
 
 export async function startApi(options: StartOptions = {}): Promise<TestApi> {
@@ -79,7 +82,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
   const store = options.store ?? new MemoryStore(clock);
   const lines: string[] = [];
   const parts: ApiParts = {
-    store,
+    store: options.realStore ?? store,
     settings: {
       cloud: null,
       maxBodyBytes: 2 ** 20,

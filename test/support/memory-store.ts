@@ -24,6 +24,7 @@ import type {
   KeyedContent,
   Page,
   QueueCounts,
+  QueueRoom,
   StorageState,
   Store,
   Upload,
@@ -38,6 +39,11 @@ export class MemoryStore implements Store {
   /** Thrown by every change while set. */
   failure: FieldpostError | null = null;
   storageState: StorageState = { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 };
+  queueRoom: QueueRoom = {
+    used: { messages: 2, bytes: 4096, memoryBytes: 512 },
+    limits: { messages: 10_000, bytes: 2 ** 28, memoryBytes: 2 ** 23 },
+    reason: null,
+  };
   held = false;
   hasRoom = true;
   /** What emails are stamped with. */
@@ -239,8 +245,12 @@ export class MemoryStore implements Store {
     return this.storageState;
   }
 
+  room(): QueueRoom {
+    return this.queueRoom;
+  }
+
   async look(): Promise<string | null> {
-    return this.storageState.reason;
+    return this.queueRoom.reason ?? this.storageState.reason;
   }
 
   async makeRoom(): Promise<void> {

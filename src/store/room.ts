@@ -1,0 +1,47 @@
+/**
+ * Amounts of what the budgets are about: messages, bytes on the disk, bytes of memory. Used by budget.ts and
+ * acceptance.ts.
+ */
+import { KIB } from '../limits.js';
+import { NO_ATTACHMENTS } from '../message/message.js';
+import type { State } from './state.js';
+import { messageWeight, neededMemoryBytes } from './weight.js';
+
+/** So many messages in the queue, bytes in the state directory, and bytes of memory (weight.ts). */
+export interface Room {
+  readonly count: number;
+  readonly bytes: number;
+  readonly memoryBytes: number;
+}
+
+/** What of a store budgets are about. */
+export interface Stored {
+  readonly state: State;
+  /** Bytes that journal, spool and snapshots take on the disk. */
+  readonly usedBytes: number;
+}
+
+/** What waits and what is stored now, without the memory that gives way to new messages. */
+export function roomUsed({ state, usedBytes }: Stored): Room {
+  const count = state.queued.size + state.deferred.size;
+  return { count, bytes: usedBytes, memoryBytes: neededMemoryBytes(state) };
+}
+
+/** What gives way to new messages: bytes on the disk that keep the content of failed ones for a retry. */
+export function roomGiving({ state: { kept, messages } }: Stored): Room {
+  let bytes = 0;
+  for (const id of kept) {
+    const message = messages.get(id);
+    for (const { size } of message?.attachments ?? NO_ATTACHMENTS) bytes += size;
+    bytes += message?.place?.length ?? 0;
+  }
+  return { ...NOTHING, bytes };
+}
+
+/** The memory of a message of which only the size is known yet. */
+export const PLAIN_WEIGHT = messageWeight({ destination: '', attachments: NO_ATTACHMENTS });
+
+/** Nothing at all. */
+export const NOTHING: Room = { count: 0, bytes: 0, memoryBytes: 0 };
+/** What a message of 1 KiB needs. */
+export const SMALL: Room = { count: 1, bytes: KIB, memoryBytes: PLAIN_WEIGHT };
