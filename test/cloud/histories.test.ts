@@ -26,6 +26,7 @@ const IN_MEMORY = LONG ? 60_000 : 2000;
 const WITH_COLLISIONS = LONG ? 38_000 : 800;
 const ON_DISK = LONG ? 3000 : 100;
 const STEPS_MAX = 24;
+const HEARTBEAT_MS = 30_000;
 const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
 const FATES: readonly [Fate, ...Fate[]] = [
   'lost request',
@@ -48,6 +49,8 @@ class History {
   readonly told: string[] = [];
   readonly #random: () => number;
   readonly #plan: Plan;
+  /** The heartbeats tell the document's ETag, which no cloud must. */
+  readonly #tellsETags: boolean;
   readonly #log = new EditLog();
   readonly #home = new CloudDocument('h');
   readonly #away = new CloudDocument('a');
@@ -64,6 +67,8 @@ class History {
   #device!: BookDevice;
   #cloud = this.#home;
   #askedAt = 0;
+  /** The device whose last call was a PUT, and how many edits it had seen by then. */
+  #put: { readonly device: BookDevice; readonly generation: number } | null = null;
   #tokens = 0;
   #highestId = 0;
   #isCalm = false;
@@ -71,6 +76,7 @@ class History {
   constructor(seed: number, plan: Plan) {
     this.#random = seededRandom(seed);
     this.#plan = plan;
+    this.#tellsETags = this.#random() < 0.5;
     for (const cloud of [this.#home, this.#away]) {
       cloud.onCall = (call) => this.#onCall(call);
       cloud.onArrival = (entries) => this.#log.arrived(entries);
@@ -158,8 +164,14 @@ class History {
   }
 
   async #linkComes(): Promise<void> {
+    const { sync, clock } = this.#device;
     this.#world.isOnline = true;
-    await this.#sync();
+    // A heartbeat has come through: many a cloud tells with it which document it has.
+    if (this.#tellsETags) sync.seen(this.#cloud.entries && this.#cloud.etag);
+    sync.online();
+    // Others may have come online in the same second: that is spread over up to a heartbeat.
+    await clock.advance(this.#below(HEARTBEAT_MS));
+    await settled();
   }
 
   async #sync(): Promise<void> {
@@ -343,10 +355,14 @@ class History {
   }
 
   async #onCall(call: 'get' | 'put'): Promise<Fate> {
-    if (call === 'get') this.#askedAt = this.#log.tick();
+    const device = this.#device;
+    const { generation } = device.book;
+    // What was edited while a document was put has a sync of its own: this one's last GET says nothing of it.
+    const isEditedSince = this.#put?.device === device && this.#put.generation !== generation;
+    if (call === 'get' && !isEditedSince) this.#askedAt = this.#log.tick();
+    this.#put = call === 'put' ? { device, generation } : null;
     if (this.#isCalm) return 'ok';
     const draw = this.#random();
-    const device = this.#device;
     if (draw < 0.06) this.#screen();
     else if (draw < 0.1) await this.#change();
     else if (draw < 0.14) await this.#remove();

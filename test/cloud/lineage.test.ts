@@ -6,7 +6,7 @@ import t from 'tap';
 import { emptyBook } from '../../src/destinations/book.js';
 import type { Entry, Fields } from '../../src/destinations/destination.js';
 import { SYNC_ABSENT_MS } from '../../src/limits.js';
-import { CloudDocument } from '../support/cloud-document.js';
+import { CloudDocument, type Fate } from '../support/cloud-document.js';
 import { startSync } from '../support/sync.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
@@ -137,6 +137,31 @@ for (const kill of [false, true]) {
       ],
       'a deletion counts',
     );
+  });
+}
+
+for (const kind of ['an edit', 'a deletion']) {
+  t.test(`an edit here during a PUT, and ${kind} in the cloud before the next`, async (t) => {
+    const bench = await inStep();
+    const { cloud, book, sync } = bench;
+    await book.add(EWA);
+    cloud.onCall = async (call): Promise<Fate> => {
+      if (call === 'put') await book.replace(1, { ...JOHN, name: 'Johnny' });
+      return 'ok';
+    };
+    await bench.syncNow();
+    cloud.onCall = () => 'ok';
+    t.same(namesIn(cloud), ['Ewa', 'Jane', 'John'], 'the edit is left to the next sync');
+    t.match(sync.view(), { synced: false, reason: null });
+    cloud.edit((entries) =>
+      kind === 'an edit'
+        ? entries.map((it) => ((it as Fields).name === 'John' ? { ...(it as Entry), name: 'J.' } : it))
+        : entries.filter((it) => (it as Fields).name !== 'John'),
+    );
+    await bench.syncNow();
+    t.same(namesIn(cloud), ['Ewa', 'Jane', 'Johnny'], 'who edited there had not seen it: it counts');
+    t.same([namesOf(bench), sync.view().synced], [namesIn(cloud), true]);
+    t.notMatch(bench.lines.join('\n'), /joined/);
   });
 }
 
