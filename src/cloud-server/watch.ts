@@ -16,6 +16,7 @@ import type { Log, LogFields } from '../system/log.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import * as presence from './presence.js';
 import type { Happening } from './texts.js';
+import { type Written, writtenOf } from './written.js';
 
 /** What a device looks like from outside. */
 export interface Sighting {
@@ -49,12 +50,6 @@ interface Watched {
   heard: Moment;
   /** Not told yet, in order. */
   news: News[];
-}
-
-interface Written extends Report {
-  readonly state: 'online' | 'offline';
-  readonly heard: Moment;
-  readonly news: readonly News[];
 }
 
 /** Somebody who waits until what was changed lasts. */
@@ -95,8 +90,13 @@ export class Watch {
   static async open(options: WatchOptions): Promise<Watch> {
     const watch = new Watch(options);
     const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
-    const found = (await readSealed(options.disk, watch.#path, tell)) as Record<string, Written> | null;
-    for (const [id, written] of Object.entries(found ?? {})) {
+    const found = await readSealed(options.disk, watch.#path, tell);
+    for (const [id, value] of Object.entries(found ?? {})) {
+      const written = writtenOf(value);
+      if (written === null) {
+        options.log.error('cloud file damaged', { path: watch.#path, device: id });
+        continue;
+      }
       watch.#devices.set(id, watch.#restore(written));
       if (written.news.length > 0) watch.#newsworthy.add(id);
     }
