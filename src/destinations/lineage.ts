@@ -36,7 +36,7 @@ export interface Base extends Omit<Remote, 'etag'> {
   readonly etag: string | null;
   /** What the cloud was given, where it keeps something else. */
   readonly given?: readonly unknown[];
-  /** Its mark was missing when it was last seen. */
+  /** Its mark was missing when it was last seen; one it has was put since. */
   readonly bare?: true;
 }
 
@@ -100,7 +100,8 @@ export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remot
   if (mark === null) {
     if (base === null) return unknown;
     if (base.etag === remote.etag) return sameAs(base, kin, remote);
-    if (base.bare) return { ...kin, trust: 'edits' };
+    // A mark of ours that was put and not read back yet: what is there now may be from before it.
+    if (base.bare && known === null) return { ...kin, trust: 'edits' };
     // Before the first PUT of this version no document had a mark; another cloud's never descends from ours.
     if (known === null && base.etag !== null) return kin;
     return { ...unknown, estranged: 'bare' };

@@ -82,6 +82,27 @@ t.test('a backup from before an edit that was made in the cloud', async (t) => {
   t.same(namesIn(cloud), ['Boss', 'Jane', 'John']);
 });
 
+t.test('a backup from before the first PUT, which was not read back yet', async (t) => {
+  const bench = startSync();
+  const { book, cloud, lines } = bench;
+  cloud.edit(() => [BOSS]);
+  const restore = cloud.backUp();
+  cloud.onCall = (call) => (call === 'put' ? 'error' : 'ok');
+  await bench.syncNow();
+  await book.replace(1, { ...JOHN, name: 'Johnny' });
+  cloud.onCall = (call) => {
+    if (call === 'put') cloud.onCall = () => 'error';
+    return 'ok';
+  };
+  await bench.syncNow();
+  t.same([namesIn(cloud), book.etag], [['Johnny'], cloud.etag], 'the PUT was answered');
+  cloud.onCall = () => 'ok';
+  restore();
+  await bench.syncNow();
+  t.same([namesOf(bench), namesIn(cloud)], [['Johnny'], ['Johnny']], 'what was acknowledged here stays');
+  t.match(lines.join('\n'), /destinations joined/);
+});
+
 t.test('a deletion on the device is not undone by a restored backup', async (t) => {
   const bench = await inStep();
   const { cloud, book } = bench;
@@ -295,6 +316,26 @@ t.test('a cloud that drops members it does not know', async (t) => {
   const again = startSync({ cloud, state: bench.state });
   await again.syncNow();
   t.match(again.sync.view(), { synced: true, reason: /drops .*fieldpost/ }, 'a new start finds it too');
+});
+
+t.test('a cloud that drops them, and whose ETags flap', async (t) => {
+  const cloud = new CloudDocument();
+  cloud.keep = (entries) => [entries, {}];
+  const bench = startSync({ cloud });
+  const { book, sync, calls } = bench;
+  for (const fields of [JOHN, JANE, EWA]) {
+    await book.add(fields);
+    cloud.onCall = (call) => {
+      if (call === 'get') cloud.flap();
+      return 'ok';
+    };
+    await bench.syncNow();
+    t.equal(sync.view().synced, true);
+  }
+  t.same(namesIn(cloud), ['Ewa', 'Jane', 'John']);
+  calls();
+  await bench.syncNow();
+  t.equal(calls(), 'get', 'it is not put again and again');
 });
 
 t.test('a cloud that changes what it is given', async (t) => {
