@@ -159,6 +159,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/store/crc.ts': 'test/store/journaled-store.test.ts',
   'src/store/damaged.ts': 'test/store/journaled-store.test.ts',
   'src/store/document.ts': 'test/store/journaled-store.test.ts',
+  'src/store/event.ts': 'test/store/format.test.ts',
   'src/store/idempotency.ts': 'test/store/journaled-store.test.ts',
   'src/store/ids.ts': 'test/store/journaled-store.test.ts',
   'src/store/journal.ts': 'test/store/journaled-store.test.ts',

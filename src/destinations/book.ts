@@ -48,6 +48,21 @@ export type BookEvent =
   /** The cloud took what was put last. */
   | { readonly e: 'stored'; readonly etag: string };
 
+const BOOK_EVENTS: Readonly<Record<BookEvent['e'], true>> = {
+  destination: true,
+  'destination removed': true,
+  merged: true,
+  'hidden removed': true,
+  cloud: true,
+  attempted: true,
+  stored: true,
+};
+
+/** False for an event that only a newer version of this program knows. */
+export function isBookEvent(event: { readonly e: string }): event is BookEvent {
+  return Object.hasOwn(BOOK_EVENTS, event.e);
+}
+
 /** The book of a new store. */
 export function emptyBook(): Book {
   return {

@@ -121,6 +121,8 @@ export interface Message {
   lastReply: string | null;
   /** When a deferred message is due, on the clock of the boot it was deferred in; null: now. */
   due: Stamp | null;
+  /** Members of a newer version, which are only kept. */
+  more?: Readonly<Record<string, unknown>> | undefined;
   /** Null once the content is gone; then the attachments' files are not needed either. */
   place: Place | null;
 }
@@ -134,6 +136,21 @@ export type Verdict =
   | { readonly kind: 'failed'; readonly reply: string }
   | { readonly kind: 'expired'; readonly reply: string }
   | { readonly kind: 'deferred'; readonly reply: string; readonly delayMs: number };
+
+const STATUSES: readonly Status[] = [
+  'queued',
+  'sending',
+  'deferred',
+  'sent',
+  'failed',
+  'expired',
+  'cancelled',
+];
+
+/** False for a message that only a newer version of this program knows how to send. */
+export function isUnderstood({ type, status }: Message): boolean {
+  return type >= 1 && type <= 4 && STATUSES.includes(status);
+}
 
 /** True when nothing more will happen to the message by itself. */
 export function isFinal(status: Status): boolean {

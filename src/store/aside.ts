@@ -28,6 +28,8 @@ export async function lockDirectory(options: {
 export class Aside {
   readonly #disk: Disk;
   readonly #log: Log;
+  /** The names of files that a newer version wrote. */
+  readonly newer = new Set<string>();
 
   constructor(disk: Disk, log: Log) {
     this.#disk = disk;
@@ -47,17 +49,58 @@ export class Aside {
   }
 
   /** Renames what stands at `path` to a free name that ends in `why`. Gives null, or `unusable`. */
-  async move(path: string, why: string): Promise<null | 'unusable'> {
+  async move(path: string, why: 'aside' | 'damaged' | 'newer'): Promise<null | 'unusable'> {
     try {
       const taken = new Set(await this.#disk.list(dirname(path)));
       let as = `${basename(path)}.${why}`;
       for (let n = 2; taken.has(as); n++) as = `${basename(path)}.${why}${n}`;
       await this.#disk.rename(path, `${dirname(path)}/${as}`);
+      if (why === 'newer') this.newer.add(as);
       this.#log.warn('put aside', { name: basename(path), as });
       return null;
     } catch (error) {
       return this.#goOnWithout(path, error);
     }
+  }
+
+  /**
+   * Keeps a copy of the file at `path` under a free name that ends in `why`, and on the device; one that is there
+   * already is enough. Without room for it the file itself is renamed.
+   */
+  async copy(path: string, why: 'newer'): Promise<void> {
+    const disk = this.#disk;
+    const directory = dirname(path);
+    try {
+      const bytes = (await disk.readWhole(path)) ?? Buffer.alloc(0);
+      const taken = new Set(await disk.list(directory));
+      let as = `${basename(path)}.${why}`;
+      for (let n = 2; taken.has(as); n++) {
+        if (await this.#holds(`${directory}/${as}`, bytes)) return;
+        as = `${basename(path)}.${why}${n}`;
+      }
+      const copy = `${directory}/${as}`;
+      const file = await disk.open(copy, 'create');
+      try {
+        await file.write(bytes, 0);
+        await file.sync();
+        await file.close();
+      } catch (error) {
+        await file.close().catch(() => undefined);
+        await disk.remove(copy).catch(() => undefined);
+        throw error;
+      }
+      await disk.syncDirectory(directory);
+      this.newer.add(as);
+      this.#log.warn('put aside', { name: basename(path), as });
+    } catch {
+      await this.move(path, why);
+    }
+  }
+
+  async #holds(path: string, bytes: Buffer): Promise<boolean> {
+    const found = await this.#disk.look(path);
+    if (found?.kind !== 'file' || found.bytes !== bytes.length) return false;
+    return (await this.#disk.readWhole(path))?.equals(bytes) ?? false;
   }
 
   #goOnWithout(path: string, error: unknown): 'unusable' {

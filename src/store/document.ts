@@ -17,8 +17,10 @@ import {
   type Stamp,
   type Status,
 } from '../message/message.js';
+import type { StoreEvent } from './event.js';
+import { unknownMembers } from './format.js';
 import { insertKey } from './idempotency.js';
-import { emptyState, insert, type KeyEntry, type State, sharedSender } from './state.js';
+import { apply, emptyState, insert, type KeyEntry, type State, sharedSender } from './state.js';
 import type { Bounds } from './weight.js';
 
 // How many messages are turned into documents, or back, together.
@@ -35,6 +37,8 @@ export interface StoreDocument {
   readonly boots: Readonly<Record<string, BootDocument>>;
   readonly keys: readonly (KeyEntry & { readonly key: string })[];
   readonly book?: BookDocument;
+  /** Those that only a newer version understands: they are applied by the first that does. */
+  readonly unknownEvents?: readonly object[];
   /** In the order of acceptance, some at a time: they are made when they are asked for, and dead soon after. */
   readonly messages: Iterable<readonly MessageDocument[]>;
 }
@@ -65,6 +69,25 @@ export interface MessageDocument {
   place?: Place;
 }
 
+const DOCUMENT_MEMBERS: ReadonlySet<string> = new Set([
+  ...[
+    'format',
+    'storeId',
+    'counter',
+    'held',
+    'reachMs',
+    'boots',
+    'keys',
+    'book',
+    'unknownEvents',
+    'messages',
+  ],
+]);
+const MESSAGE_MEMBERS: ReadonlySet<string> = new Set<keyof MessageDocument>([
+  ...(['id', 'type', 'to', 'from', 'attachments', 'at', 'reachMs', 'retried', 'failed', 'status'] as const),
+  ...(['attempts', 'reply', 'due', 'place'] as const),
+]);
+
 /** The document of a state, in the order of acceptance. `sending` is only in memory and becomes what it was. */
 export function toDocument(state: State): StoreDocument {
   return {
@@ -75,6 +98,8 @@ export function toDocument(state: State): StoreDocument {
     boots: bootsIn(state),
     keys: [...state.keys].map(([key, entry]) => ({ key, ...entry })),
     book: toBookDocument(state.book),
+    ...(state.unknownEvents.length > 0 && { unknownEvents: state.unknownEvents }),
+    ...state.more,
     messages: messageDocuments(state),
   };
 }
@@ -121,6 +146,7 @@ function toMessageDocument(state: State, message: Message): MessageDocument {
   if (lastReply !== null) document.reply = lastReply;
   if (due) document.due = due;
   if (place) document.place = place;
+  if (message.more) Object.assign(document, message.more);
   return document;
 }
 
@@ -151,6 +177,9 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   }
   for (const { key, ...entry } of document.keys) insertKey(state, key, entry);
   if (document.book) state.book = fromBookDocument(document.book);
+  state.more = unknownMembers(document, DOCUMENT_MEMBERS);
+  // By now this may be a version that knows them.
+  apply(state, (document.unknownEvents ?? []) as StoreEvent[], { segment: 0, offset: 0 });
   return state;
 }
 
@@ -168,6 +197,7 @@ function fromMessageDocument(document: MessageDocument, from: Address | undefine
     lastReply: document.reply ?? null,
     due: document.due ?? null,
     place: null,
+    more: unknownMembers(document, MESSAGE_MEMBERS),
   };
   if (document.retried) message.retried = document.retried;
   if (document.failed) message.failed = document.failed;

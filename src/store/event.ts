@@ -5,6 +5,7 @@
 import type { BookEvent } from '../destinations/book.js';
 import type { Address } from '../message/address.js';
 import type { Attachment, MessageType, Stamp } from '../message/message.js';
+import { unknownMembers } from './format.js';
 
 /** A position in the journal: a segment's number and a byte offset in it. */
 export interface Position {
@@ -35,6 +36,15 @@ export interface AcceptedMessage extends ContentSum {
   readonly from?: Address | undefined;
   /** Left out where there are none. */
   readonly attachments?: readonly Attachment[];
+}
+
+const ACCEPTED_MEMBERS: ReadonlySet<string> = new Set<keyof AcceptedMessage>([
+  ...(['id', 'type', 'destination', 'from', 'attachments', 'length', 'crc'] as const),
+]);
+
+/** The members that only a newer version knows. */
+export function moreOf(accepted: AcceptedMessage): Record<string, unknown> | undefined {
+  return unknownMembers(accepted, ACCEPTED_MEMBERS);
 }
 
 /** One thing that has happened. Those of one record stand or fall together. */

@@ -11,6 +11,7 @@ import {
   type Content,
   type Draft,
   isFinal,
+  isUnderstood,
   type Message,
   type Verdict,
 } from '../message/message.js';
@@ -135,7 +136,7 @@ class JournaledStore implements Store {
 
   async retry(id: string): Promise<void> {
     const message = this.#find(id);
-    const again = message.status === 'failed' && message.place !== null;
+    const again = message.status === 'failed' && message.place !== null && isUnderstood(message);
     if (isFinal(message.status) && !again) throw alreadyFinal(message);
     if (again || message.due)
       await this.#chronicle.record([{ e: 'retried', id, ...this.#chronicle.birth() }], [], 'synced');

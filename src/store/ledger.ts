@@ -24,13 +24,13 @@ import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
 import { Journal } from './journal.js';
 import { Mark } from './mark.js';
-import { neededFiles } from './places.js';
+import { liveBytesOf, neededFiles } from './places.js';
 import { relocate } from './relocation.js';
-import { type Replayed, replay } from './replay.js';
+import { type Replayed, replay, tellOf } from './replay.js';
 import { Segments } from './segments.js';
 import { type FoundSnapshot, openLow, SnapshotAdapter } from './snapshot.js';
 import { Spool } from './spool.js';
-import { apply, liveBytesOf, type State } from './state.js';
+import { apply, type State } from './state.js';
 import { syncAbove } from './trouble.js';
 import { type BoundsOptions, boundsOf } from './weight.js';
 
@@ -108,9 +108,9 @@ export class Ledger {
     return this.#trouble;
   }
 
-  /** Pieces that recovery could not read, of this start and earlier ones. */
+  /** Pieces that recovery could not read, of this start and earlier ones, and files of a newer version. */
   get damagedCount(): number {
-    return this.#damaged.count;
+    return this.#damaged.count + this.#aside.newer.size;
   }
 
   /** Bytes in journal, spool and snapshots. Copies in damaged/ have a budget of their own. */
@@ -216,21 +216,20 @@ export class Ledger {
     await Promise.all([this.#segments, this.spool, this.#damaged].map((part) => part.open(this.#aside)));
     await Promise.all([disk.syncDirectory(directory), syncAbove(disk, dirname(directory))]);
     await this.#low.read();
-    const { unproven, damagedNew, gap, heldBack, bytes } = this.#replayed as Replayed;
+    const replayed = this.#replayed as Replayed;
     this.#replayed = null;
     // Every start begins a segment: they count whole, or power cuts without end would fill the disk.
-    this.#checkpointedBytes = -bytes;
+    this.#checkpointedBytes = -replayed.bytes;
     // Behind a gap history begins anew: in a segment that the next start finds at the end of a snapshot.
-    if (unproven.length > 0 || gap) await this.#theJournal.mend();
+    if (replayed.unproven.length > 0 || replayed.gap) await this.#theJournal.mend();
     this.#checkpointIfDue();
     const strays = await this.spool.learn(neededFiles(this.state));
-    if (damagedNew === 0 && !gap) {
-      // Files of uploads that were cut off, and of messages that were final in time.
-      this.release(strays);
+    if (tellOf(replayed, this.state, log, join(directory, 'damaged'))) {
+      // Files of uploads that were cut off, and of messages that were final in time; or a newer version's.
+      if (this.#aside.newer.size === 0) this.release(strays);
       return await this.spool.idle;
     }
     // What cannot be read may have spoken of files that nothing else does: this start leaves those alone.
-    log.error('store damaged', { pieces: damagedNew, heldBack, copies: join(directory, 'damaged') });
     // The next start shall not meet the same damage, nor judge these messages once more.
     await this.#beginCheckpoint();
   }
@@ -238,8 +237,8 @@ export class Ledger {
   /** What lowdb's `read` gives: the good snapshot and all that the journal says happened after it. */
   async #replay(current: FoundSnapshot, previous: FoundSnapshot): Promise<State> {
     const { clock, randomBytes } = this.#options;
-    const [segments, damaged] = [this.#segments, this.#damaged];
-    const found = { segments, damaged, current, previous, mark: await this.#mark.read() };
+    const [segments, damaged, aside] = [this.#segments, this.#damaged, this.#aside];
+    const found = { segments, damaged, aside, current, previous, mark: await this.#mark.read() };
     const replayed = await replay({ ...found, bounds: boundsOf(this.#options), now: stampOf(clock) });
     const { state, follows, unproven } = replayed;
     if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');

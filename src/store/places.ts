@@ -19,6 +19,13 @@ function countLive({ liveBytes }: State, { segment, length }: Place, sign: 1 | -
   else liveBytes.set(segment, bytes);
 }
 
+/** Bytes of the journal that hold content still needed. */
+export function liveBytesOf({ liveBytes }: State): number {
+  let sum = 0;
+  for (const bytes of liveBytes.values()) sum += bytes;
+  return sum;
+}
+
 /** The attachments of messages whose content is kept, by their ids, with their sizes. */
 export function neededFiles({ messages }: State): Map<string, number> {
   const needed = new Map<string, number>();

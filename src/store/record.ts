@@ -9,7 +9,8 @@
  *
  *     {"contents":[…],"synced":n,"events":[…]}
  *
- * The first record of a segment, its head, also says `"store":"…","follows":{"segment":n,"upTo":n}`: where the
+ * The first record of a segment, its head, also says `"format":{"major":n,"minor":n}` (format.ts; 1.0 if it is
+ * missing) and `"store":"…","follows":{"segment":n,"upTo":n}`: where the
  * history that counts ends in the segment before. What was written behind that, and may have been promised,
  * stands in the head once more: so it is never void in one place before it is whole in the other.
  *
@@ -20,6 +21,7 @@
 import { Buffer } from 'node:buffer';
 import { crc32, hex8 } from './crc.js';
 import type { ContentSum, StoreEvent } from './event.js';
+import { FORMAT, type Format, formatOf, isForeign } from './format.js';
 
 /** Where the history that counts ends in the segment before; what is behind it there is void. */
 export interface Follows {
@@ -48,6 +50,8 @@ export interface SegmentHead {
   /** The store id. */
   readonly store: string;
   readonly follows: Follows;
+  /** That of this program if left out. */
+  readonly format?: Format;
 }
 
 const CRC_CHARS = 8;
@@ -55,7 +59,8 @@ const CONTENTS_HEAD = '{"contents":[';
 /** Where the first content of a line begins, from the line's start. */
 export const CONTENTS_OFFSET = CRC_CHARS + 1 + CONTENTS_HEAD.length;
 /** A head is at most this much longer than another record. */
-const HEAD_BYTES_MAX = 128;
+const HEAD_BYTES_MAX = 192;
+const FORMAT_TEXT = `"format":${JSON.stringify(FORMAT)}`;
 
 /** A record with its events as text, made once however often it has to be written. */
 export interface SealedRecord extends JournalRecord {
@@ -100,7 +105,9 @@ export interface LineContext {
 /** The line of a record, line feed included. */
 export function encodeLine({ contents, eventsText }: SealedRecord, context: LineContext): Buffer {
   const { segment, synced, head } = context;
-  const headText = head ? `"store":"${head.store}","follows":${JSON.stringify(head.follows)},` : '';
+  const headText = head
+    ? `${FORMAT_TEXT},"store":"${head.store}","follows":${JSON.stringify(head.follows)},`
+    : '';
   const rest = `${headText}"synced":${synced},"events":${eventsText}}\n`;
   if (contents.length === 0) return sealLine(Buffer.from(`         {${rest}`), segment);
   let bytes = CONTENTS_OFFSET + contents.length + 1 + Buffer.byteLength(rest);
@@ -151,11 +158,17 @@ export function decodeLine(line: Buffer, segment: number): ReadRecord | null {
   if (line.toString('latin1', 0, CRC_CHARS) !== hex8(crc32(payload, segment))) return null;
   const parsed = JSON.parse(payload.toString()) as {
     contents?: unknown[];
+    format?: unknown;
     store?: string;
     follows?: Follows;
     synced: number;
     events: StoreEvent[];
   };
+  const format = formatOf(parsed.format);
+  if (isForeign(format)) {
+    const { store = '', follows = { segment: 0, upTo: 0 } } = parsed;
+    return { events: [], contents: [], synced: 0, head: { store, follows, format } };
+  }
   const contents: Buffer[] = [];
   let at = CONTENTS_OFFSET;
   for (const { length } of contentSums(parsed.events)) {
@@ -164,7 +177,7 @@ export function decodeLine(line: Buffer, segment: number): ReadRecord | null {
   }
   const { synced, events, store, follows } = parsed;
   if (store === undefined || follows === undefined) return { events, contents, synced };
-  return { events, contents, synced, head: { store, follows } };
+  return { events, contents, synced, head: { store, follows, format } };
 }
 
 /** The contents that the events name, in order. */

@@ -6,8 +6,8 @@ import { Buffer } from 'node:buffer';
 import type { Position } from './event.js';
 import { decodeLine, type Follows, type ReadRecord } from './record.js';
 
-/** What a snapshot file looks like: `bad` is there and cannot be read. */
-export type SnapshotState = 'good' | 'bad' | 'absent';
+/** What a snapshot file looks like: `bad` is there and cannot be read, `newer` was written by a newer major version. */
+export type SnapshotState = 'good' | 'bad' | 'absent' | 'newer';
 /** Which segments there are: none, all from the very first one on, or only later ones. */
 export type SegmentsState = 'none' | 'from-first' | 'later';
 
@@ -32,7 +32,8 @@ interface BaseRow {
   readonly why: string;
 }
 
-const ANY: readonly SnapshotState[] = ['good', 'bad', 'absent'];
+const ANY: readonly SnapshotState[] = ['good', 'bad', 'absent', 'newer'];
+const OTHER: readonly SnapshotState[] = ['bad', 'absent', 'newer'];
 const UNUSABLE: readonly SnapshotState[] = ['bad', 'absent'];
 const ANYWHERE: readonly SegmentsState[] = ['none', 'from-first', 'later'];
 
@@ -44,6 +45,27 @@ export const BASE_TABLE: readonly BaseRow[] = [
     segments: ANYWHERE,
     base: { from: 'current', trusted: true },
     why: 'the newest snapshot is whole',
+  },
+  {
+    current: ['newer'],
+    previous: ['good'],
+    segments: ANYWHERE,
+    base: { from: 'previous', trusted: false },
+    why: 'a newer version has gone on from there: what it did is unknown',
+  },
+  {
+    current: ['newer'],
+    previous: OTHER,
+    segments: ANYWHERE,
+    base: { from: 'empty', trusted: false },
+    why: 'only the newer version knows what was before',
+  },
+  {
+    current: UNUSABLE,
+    previous: ['newer'],
+    segments: ANYWHERE,
+    base: { from: 'empty', trusted: false },
+    why: 'only the newer version knows what was before',
   },
   {
     current: UNUSABLE,

@@ -1,11 +1,15 @@
 /**
  * Reads what the last run left and replays it. What it means is decided by the tables of recovery.ts. Used by
- * journaled-store.ts at the start; it changes nothing on the disk but `damaged/` and prepared segments.
+ * ledger.ts at the start; it changes nothing on the disk but `damaged/`, prepared segments, and the names of what a newer
+ * version wrote.
  */
 import { distrust } from '../destinations/book.js';
-import { isFinal, type Stamp } from '../message/message.js';
+import { isFinal, isUnderstood, type Message, type Stamp } from '../message/message.js';
+import type { Log } from '../system/log.js';
+import type { Aside } from './aside.js';
 import type { Damaged } from './damaged.js';
 import type { Position } from './event.js';
+import { FORMAT, type Format, formatText, isForeign, isNewer } from './format.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
 import {
   chooseBase,
@@ -23,6 +27,8 @@ import type { Bounds } from './weight.js';
 
 /** Why a message found in a history with a gap is not sent by itself. */
 export const UNKNOWN_OUTCOME = 'outcome unknown after storage damage';
+const UNKNOWN_TO_US = 'outcome unknown: a newer version has used the store since';
+const NOT_UNDERSTOOD = 'of a newer version: this one does not know such messages';
 
 const FIRST_LINE_BYTES = 512;
 
@@ -39,12 +45,19 @@ export interface Replayed {
   readonly gap: boolean;
   /** Messages held back because of that. */
   readonly heldBack: number;
+  /** A newer major version has gone on from here: its files were put aside, and are not read. */
+  readonly overtaken: boolean;
+  /** The newest version that was read, if that is newer than this program's. */
+  readonly newest: string | null;
+  /** Messages that failed because only a newer version knows what they are. */
+  readonly notUnderstood: number;
 }
 
-/** Rebuilds the state from the best snapshot and all the history behind it. */
-export async function replay(options: {
+/** What a replay needs. */
+interface ReplayOptions {
   segments: Segments;
   damaged: Damaged;
+  aside: Aside;
   current: FoundSnapshot;
   previous: FoundSnapshot;
   /** What a second place says was synced (mark.ts). */
@@ -52,8 +65,11 @@ export async function replay(options: {
   bounds: Bounds;
   /** The moment of this start. */
   now: Stamp;
-}): Promise<Replayed> {
-  const { segments, damaged, mark, bounds } = options;
+}
+
+/** Rebuilds the state from the best snapshot and all the history behind it. */
+export async function replay(options: ReplayOptions): Promise<Replayed> {
+  const { segments, damaged, bounds } = options;
   const { current, previous, snapshotState } = readSnapshots(options);
   let damagedNew = 0;
   // Until a checkpoint has replaced it the same damage is met again at each start.
@@ -64,16 +80,19 @@ export async function replay(options: {
     if (isNew) damagedNew++;
     if (!isKept) await putAside();
   }
+  const newerStore = await putAsideNewer(options);
   const base = chooseBase({
     current: current.state,
     previous: previous.state,
     segments: await stateOfSegments(segments),
   });
+  const mark = options.mark && segments.newer.has(options.mark.segment) ? null : options.mark;
   const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
   const through = found?.snapshot?.through ?? { segment: 0, offset: 0 };
   const state = snapshotState ?? stateOf(null, bounds);
   segments.startAbove(Math.max(through.segment, mark?.segment ?? 0));
-  const heads = await readHeads(segments, { through, mark }, state);
+  if (state.storeId === '') state.storeId = newerStore;
+  const { heads, formats } = await readHeads(segments, { through, mark }, state);
   const { stretches, whole, missing } = linkHistory(heads, through, mark);
   for (const segment of missing) {
     if ((await damaged.keep(`${fileOf(segment)}.missing`, Buffer.alloc(0))).isNew) damagedNew++;
@@ -110,21 +129,45 @@ export async function replay(options: {
       if (!isKept) segments.keepWhole(stretch.segment);
     }
   }
-  const gap = !base.trusted || !whole;
+  const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= through.segment);
+  const gap = !base.trusted || !whole || overtaken;
   if (isDamaged || damagedNew > 0 || gap) distrust(state.book, gap);
+  const notUnderstood = fail(state, options.now, NOT_UNDERSTOOD, (message) => !isUnderstood(message));
+  // Nothing of a history with a gap is sent by itself: it may have been sent in the gap.
+  const reason = overtaken ? UNKNOWN_TO_US : UNKNOWN_OUTCOME;
+  const heldBack = gap ? fail(state, options.now, reason, () => true) : 0;
+  if (found?.snapshot) formats.push(found.snapshot.format);
+  const newest = newestOf(formats);
   return {
-    state,
-    follows,
-    unproven,
-    bytes: begunBytes,
-    damagedNew,
-    gap,
-    heldBack: gap ? holdBack(state, options.now) : 0,
+    ...{ state, follows, unproven, bytes: begunBytes, damagedNew, gap, heldBack },
+    ...{ overtaken, newest, notUnderstood },
   };
 }
 
+/** The newest version that is newer than ours. */
+function newestOf(formats: readonly Format[]): string | null {
+  const newest = formats.filter(isNewer).sort((a, b) => b.minor - a.minor)[0];
+  return newest ? formatText(newest) : null;
+}
+
+/**
+ * Puts aside what a newer major version wrote: segments are renamed, of snapshots there are copies before a checkpoint
+ * takes their place. So the next start sees it too, whenever the power is cut. Gives the store id, or an empty text.
+ */
+async function putAsideNewer({ segments, aside, current, previous }: ReplayOptions): Promise<string> {
+  let store = '';
+  for (const number of segments.numbers) {
+    const { head } = await readHead(segments, number);
+    if (!head?.format || !isForeign(head.format)) continue;
+    store = head.store;
+    await segments.putAsideNewer(number, aside);
+  }
+  for (const snapshot of [current, previous]) if (snapshot.state === 'newer') await snapshot.copyAside();
+  return store;
+}
+
 /** Reads the newest snapshot that can be used. One of an unexpected shape is bad, whatever its checksum says. */
-function readSnapshots({ current, previous, bounds }: Parameters<typeof replay>[0]) {
+function readSnapshots({ current, previous, bounds }: ReplayOptions) {
   const read = (found: FoundSnapshot) => {
     try {
       return found.state === 'good' ? stateOf(found, bounds) : null;
@@ -167,8 +210,9 @@ async function readHeads(
   segments: Segments,
   { through, mark }: { through: Position; mark: Position | null },
   state: State,
-): Promise<Map<number, Head>> {
+): Promise<{ heads: Map<number, Head>; formats: Format[] }> {
   const heads = new Map<number, Head>();
+  const formats: Format[] = [];
   const spokenOf = new Set([through.segment]);
   if (mark && mark.offset > 0) spokenOf.add(mark.segment);
   const headless: { number: number; whole: Whole | null }[] = [];
@@ -179,6 +223,7 @@ async function readHeads(
     if (!head) headless.push({ number, whole });
     else if (head.follows.upTo > 0) spokenOf.add(head.follows.segment);
     if (head && state.storeId === '') state.storeId = head.store;
+    if (head?.format) formats.push(head.format);
   }
   for (const { number, whole } of headless) {
     if (spokenOf.has(number)) continue;
@@ -187,7 +232,7 @@ async function readHeads(
     if (number === numbers.at(-1)) await segments.reuse(number);
     else await segments.remove(number);
   }
-  return heads;
+  return { heads, formats };
 }
 
 type Whole = Awaited<ReturnType<Segments['readAll']>>;
@@ -210,22 +255,30 @@ function isUntouched({ bytes, unreadable }: Whole, segment: number): boolean {
   return pieces.every(({ record, isForeign }) => record === null && !isForeign);
 }
 
-/** Nothing of a history with a gap is sent by itself: it may have been sent in the gap. */
-function holdBack(state: State, now: Stamp): number {
-  let count = 0;
-  for (const message of [...state.messages.values()]) {
-    if (isFinal(message.status)) continue;
-    const { id, attempts } = message;
-    apply(state, [{ e: 'failed', id, attempts, at: now, reply: UNKNOWN_OUTCOME }], {
-      segment: 0,
-      offset: 0,
-    });
-    count++;
-  }
-  return count;
+/** Lets the messages that are not final fail with this reason; gives how many. Their content is kept for a retry. */
+function fail(state: State, now: Stamp, reply: string, which: (message: Message) => boolean): number {
+  const messages = [...state.messages.values()].filter(
+    (message) => !isFinal(message.status) && which(message),
+  );
+  for (const { id, attempts } of messages)
+    apply(state, [{ e: 'failed', id, attempts, at: now, reply }], { segment: 0, offset: 0 });
+  return messages.length;
 }
 
 /** The record without its hold on the whole segment's bytes. */
 function copyOf({ events, contents }: JournalRecord): JournalRecord {
   return { events, contents: contents.map((content) => Buffer.from(content)) };
+}
+
+/** Logs what a start found that needs telling, and gives false if a checkpoint shall settle it. */
+export function tellOf(replayed: Replayed, { unknownEvents }: State, log: Log, copies: string): boolean {
+  const { damagedNew, gap, heldBack, overtaken, newest, notUnderstood } = replayed;
+  if (overtaken) log.error('newer store put aside', { heldBack });
+  if (damagedNew > 0 || (gap && !overtaken))
+    log.error('store damaged', { pieces: damagedNew, heldBack, copies });
+  if (newest !== null || unknownEvents.length > 0 || notUnderstood > 0) {
+    const format = newest ?? formatText(FORMAT);
+    log.warn('store of a newer version', { format, unknownEvents: unknownEvents.length, notUnderstood });
+  }
+  return damagedNew === 0 && !gap && notUnderstood === 0;
 }

@@ -10,6 +10,8 @@ import type { Disk, DiskFile } from '../system/disk.js';
 import type { Aside } from './aside.js';
 
 const NAME = /^(\d{8})\.log$/;
+/** One that a newer version wrote. */
+const NEWER_NAME = /^(\d{8})\.log\.newer\d*$/;
 const ZEROS = Buffer.alloc(SEGMENT_BYTES / 4);
 /** What is read at a time where not all can be read. */
 const PAGE_BYTES = 4096;
@@ -45,6 +47,8 @@ export class Segments {
   readonly #busyReaders = new Set<Reader>();
   #above = 0;
   readonly #keptWhole = new Set<number>();
+  /** The numbers of those that a newer version wrote. They stay taken. */
+  readonly newer = new Set<number>();
 
   constructor(disk: Disk, directory: string) {
     this.#disk = disk;
@@ -54,13 +58,33 @@ export class Segments {
   /** Makes the directory where it is missing, and learns what is in it. What is no segment is put aside. */
   async open(aside: Aside): Promise<void> {
     await aside.makeDirectory(this.#directory);
-    const numbers = (await this.#disk.list(this.#directory)).flatMap((name) => {
+    const names = await this.#disk.list(this.#directory);
+    for (const name of names) {
+      const number = NEWER_NAME.exec(name)?.[1];
+      if (number === undefined) continue;
+      aside.newer.add(name);
+      this.#leaveToNewer(Number.parseInt(number, 10));
+    }
+    const numbers = names.flatMap((name) => {
       const number = NAME.exec(name)?.[1];
       return number === undefined ? [] : [Number.parseInt(number, 10)];
     });
     for (let i = 0; i < numbers.length; i += MEASURED_AT_ONCE) {
       await Promise.all(numbers.slice(i, i + MEASURED_AT_ONCE).map((number) => this.#measure(number, aside)));
     }
+  }
+
+  /** Puts one aside that a newer version wrote. It keeps its number, also where it cannot be renamed. */
+  async putAsideNewer(segment: number, aside: Aside): Promise<void> {
+    if (this.#reader?.segment === segment) await this.#retireReader();
+    await aside.move(this.path(segment), 'newer');
+    this.#sizes.delete(segment);
+    this.#leaveToNewer(segment);
+  }
+
+  #leaveToNewer(segment: number): void {
+    this.newer.add(segment);
+    this.startAbove(segment);
   }
 
   async #measure(number: number, aside: Aside): Promise<void> {

@@ -3,12 +3,12 @@
  * file adapter rewrites without a sync; here `read` is the newest good snapshot plus what the journal says
  * happened after it, and `write` is a checkpoint that survives a power cut at any point.
  *
- *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{…,"messages":[
+ *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{"format":{"major":n,"minor":n},…,"messages":[
  *     {…},{…},
  *     {…}
  *     ]}}
  *
- * `crc` is the CRC-32 of all bytes behind its comma; `through` is the journal position the state includes. Messages stand
+ * `crc` is the CRC-32 of all bytes behind its comma; `format` is told in format.ts; `through` is the journal position the state includes. Messages stand
  * many to a line, so that they can be read and written without all of them being in memory twice.
  * This is the only file that knows lowdb.
  */
@@ -21,16 +21,20 @@ import type { Aside } from './aside.js';
 import { crc32, hex8 } from './crc.js';
 import { fromDocument, type MessageDocument, type StoreDocument, toDocument } from './document.js';
 import type { Position } from './event.js';
+import { FORMAT, type Format, formatOf, isForeign } from './format.js';
 import type { SnapshotState } from './recovery.js';
 import { emptyState, type State } from './state.js';
 import type { Bounds } from './weight.js';
 
 const CURRENT = 'store.json';
 const PREVIOUS = 'store.json.1';
+const NEWER_NAME = /^store\.json(\.1)?\.newer\d*$/;
 const TEMPORARY = 'store.json.new';
 
 const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
-const HEAD_BYTES_MAX = 120;
+/** Older programs look for nothing in front of the state, so it is the first member of that. */
+const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
+const HEAD_BYTES_MAX = 200;
 const TAIL = '\n]}}\n';
 const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
 
@@ -41,11 +45,14 @@ export interface FoundSnapshot {
   readonly snapshot: Snapshot | null;
   /** Renames it, where it was damaged and there is no room for a copy. */
   putAside(): Promise<unknown>;
+  /** Keeps a copy of a newer version's beside it, as a checkpoint will take its place. */
+  copyAside(): Promise<unknown>;
 }
 
 /** A good one. */
 export interface Snapshot {
   readonly through: Position;
+  readonly format: Format;
   /** Parses it, which of ten thousand messages takes a while: done only for the one that is used. */
   state(): StoreDocument;
 }
@@ -100,6 +107,8 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#bytes = (current.bytes ?? previous.bytes)?.length ?? 0;
     if ((await this.#options.aside.find(this.#path(TEMPORARY))) !== 'unusable')
       await this.#options.disk.remove(this.#path(TEMPORARY));
+    for (const name of await this.#options.disk.list(this.#options.directory))
+      if (NEWER_NAME.test(name)) this.#options.aside.newer.add(name);
     return await this.#options.replay(current, previous);
   }
 
@@ -131,21 +140,26 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 
   async #find(name: string): Promise<FoundSnapshot> {
-    const putAside = () => this.#options.aside.move(this.#path(name), 'damaged');
-    const size = await this.#options.aside.find(this.#path(name));
-    if (size === 'unusable') return { state: 'bad', bytes: null, snapshot: null, putAside };
+    const { aside } = this.#options;
+    const path = this.#path(name);
+    const putAside = () => aside.move(path, 'damaged');
+    const copyAside = () => aside.copy(path, 'newer');
+    const ways = { putAside, copyAside };
+    const size = await aside.find(path);
+    if (size === 'unusable') return { state: 'bad', bytes: null, snapshot: null, ...ways };
     if (size !== null && size > DAMAGED_BYTES_MAX && !(await this.#beginsWell(name))) {
       // Too large for a copy, and perhaps for our memory.
       await putAside();
-      return { state: 'bad', bytes: null, snapshot: null, putAside };
+      return { state: 'bad', bytes: null, snapshot: null, ...ways };
     }
-    const bytes = await this.#options.disk.readWhole(this.#path(name)).catch((error) => {
+    const bytes = await this.#options.disk.readWhole(path).catch((error) => {
       if (systemCodeOf(error) === 'EIO') return Buffer.alloc(0);
       throw error;
     });
-    if (bytes === null) return { state: 'absent', bytes, snapshot: null, putAside };
+    if (bytes === null) return { state: 'absent', bytes, snapshot: null, ...ways };
     const snapshot = decodeSnapshot(bytes);
-    return { state: snapshot ? 'good' : 'bad', bytes, snapshot, putAside };
+    if (snapshot && isForeign(snapshot.format)) return { state: 'newer', bytes, snapshot: null, ...ways };
+    return { state: snapshot ? 'good' : 'bad', bytes, snapshot, ...ways };
   }
 
   async #beginsWell(name: string): Promise<boolean> {
@@ -165,7 +179,8 @@ export class SnapshotAdapter implements Adapter<State> {
 /** The bytes of a snapshot file. */
 export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer {
   const position = JSON.stringify(through);
-  let text = `{"crc":"xxxxxxxx","through":${position},"state":${JSON.stringify(rest).slice(0, -1)},"messages":[`;
+  const members = JSON.stringify({ format: FORMAT, ...rest }).slice(0, -1);
+  let text = `{"crc":"xxxxxxxx","through":${position},"state":${members},"messages":[`;
   let separator = '\n';
   for (const batch of messages) {
     text += separator + JSON.stringify(batch).slice(1, -1);
@@ -178,10 +193,13 @@ export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDo
 
 /** Null if the bytes are not a whole snapshot. */
 export function decodeSnapshot(bytes: Buffer): Snapshot | null {
-  const [head = '', crc, through] = HEAD.exec(bytes.toString('latin1', 0, HEAD_BYTES_MAX)) ?? [];
+  const start = bytes.toString('latin1', 0, HEAD_BYTES_MAX);
+  const [head = '', crc, through] = HEAD.exec(start) ?? [];
   if (through === undefined || crc !== hex8(crc32(bytes.subarray(SUMMED_FROM)))) return null;
+  const format = FORMAT_MEMBER.exec(start.slice(head.length))?.[1];
   return {
     through: JSON.parse(through),
+    format: formatOf(format && JSON.parse(format)),
     state() {
       const end = bytes.indexOf('\n');
       // Once all stood in one line.

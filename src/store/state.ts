@@ -2,7 +2,7 @@
  * The state of the store, and the only function that changes it. Live use and replay call the same `apply`.
  * lowdb's document is a plain form of it (document.ts).
  */
-import { applyBook, type Book, emptyBook } from '../destinations/book.js';
+import { applyBook, type Book, emptyBook, isBookEvent } from '../destinations/book.js';
 import { assert } from '../errors.js';
 import type { Address } from '../message/address.js';
 import {
@@ -13,7 +13,7 @@ import {
   type Place,
   type Stamp,
 } from '../message/message.js';
-import type { AcceptedMessage, ContentSum, Position, StoreEvent } from './event.js';
+import { type AcceptedMessage, type ContentSum, moreOf, type Position, type StoreEvent } from './event.js';
 import { forgetKey, insertKey } from './idempotency.js';
 import { counterOf } from './ids.js';
 import { setPlace } from './places.js';
@@ -53,6 +53,9 @@ export interface State {
   sender: Address | null;
   /** Bytes of content still needed, by the segment they lie in. */
   readonly liveBytes: Map<number, number>;
+  /** Events and members of a newer minor version (format.ts): only kept. */
+  readonly unknownEvents: object[];
+  more: Readonly<Record<string, unknown>> | undefined;
   /** Attachments that no message needs any more; whoever removes their files takes them from here. */
   readonly released: string[];
   readonly weights: Weights;
@@ -76,17 +79,12 @@ export function emptyState(bounds: Bounds): State {
     book: emptyBook(),
     sender: null,
     liveBytes: new Map(),
+    unknownEvents: [],
+    more: undefined,
     released: [],
     weights: { messages: 0, kept: 0, finished: 0, keys: 0, book: null },
     bounds,
   };
-}
-
-/** Bytes of the journal that hold content still needed. */
-export function liveBytesOf({ liveBytes }: State): number {
-  let sum = 0;
-  for (const bytes of liveBytes.values()) sum += bytes;
-  return sum;
 }
 
 /** Applies the events of one record. `contentsAt` is where the record's first content begins. */
@@ -163,7 +161,8 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
       }
       return;
     default:
-      applyBook(state.book, event);
+      if (isBookEvent(event)) applyBook(state.book, event);
+      else state.unknownEvents.push(event);
       state.weights.book = null;
   }
 }
@@ -199,6 +198,7 @@ function accept(
     lastReply: null,
     due: null,
     place: null,
+    more: moreOf(accepted),
   };
   insert(state, message, place);
 }

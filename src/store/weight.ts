@@ -49,13 +49,14 @@ const REPLY_CHARS_SURE = 80;
 const WIDE = /[^\0-\xff]/;
 
 /** What is known of a message before it has an id: enough to tell its weight. */
-type Weighed = Pick<Message, 'destination' | 'attachments'> & { readonly lastReply?: string | null };
+type Weighed = Pick<Message, 'destination' | 'attachments' | 'more'> & { readonly lastReply?: string | null };
 
 /** A message, its files' names and media types, and its last reply. */
-export function messageWeight({ destination, attachments, lastReply = null }: Weighed): number {
+export function messageWeight({ destination, attachments, lastReply = null, more }: Weighed): number {
   const replyBytes = Math.max(textWeight(lastReply ?? ''), TEXT_BYTES + REPLY_CHARS_SURE);
   let bytes = MESSAGE_BYTES + textWeight(destination) + replyBytes;
   for (const file of attachments) bytes += fileWeight(file);
+  if (more) bytes += 2 * textWeight(JSON.stringify(more));
   return bytes;
 }
 
@@ -78,8 +79,13 @@ export function bookWeight(book: Book): number {
 /** Bytes of memory that all of the state takes. */
 export function memoryBytes(state: State): number {
   const { weights, book } = state;
-  weights.book ??= bookWeight(book);
+  weights.book ??= bookWeight(book) + unknownWeight(state);
   return weights.messages + weights.keys + weights.book;
+}
+
+/** What only a newer version understands weighs with the book: it changes as seldom. */
+function unknownWeight({ unknownEvents, more }: State): number {
+  return unknownEvents.length > 0 || more ? 2 * textWeight(JSON.stringify([unknownEvents, more])) : 0;
 }
 
 /** Without what gives way to new messages: what is kept for a retry, and finished messages. */

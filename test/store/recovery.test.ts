@@ -12,7 +12,7 @@ import {
   scan,
 } from '../../src/store/recovery.js';
 
-const SNAPSHOTS: readonly SnapshotState[] = ['good', 'bad', 'absent'];
+const SNAPSHOTS: readonly SnapshotState[] = ['good', 'bad', 'absent', 'newer'];
 const SEGMENTS: readonly SegmentsState[] = ['none', 'from-first', 'later'];
 
 t.test('exactly one row of the base table for every combination', async (t) => {
@@ -34,6 +34,9 @@ t.test('what the page says of each case', async (t) => {
   t.same(base('absent', 'absent', 'none'), { from: 'empty', trusted: true }, 'a new store');
   t.same(base('absent', 'absent', 'later'), { from: 'empty', trusted: false }, 'snapshots are lost');
   t.same(base('bad', 'bad', 'later'), { from: 'empty', trusted: false }, 'both are bad');
+  t.same(base('newer', 'good', 'later'), { from: 'previous', trusted: false }, 'a newer version went on');
+  t.same(base('newer', 'newer', 'from-first'), { from: 'empty', trusted: false }, 'it knows the rest alone');
+  t.same(base('absent', 'newer', 'later'), { from: 'empty', trusted: false }, 'a cut between its renames');
   t.same(base('bad', 'absent', 'from-first'), { from: 'empty', trusted: true }, 'the journal has it all');
 });
 

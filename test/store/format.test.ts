@@ -1,0 +1,244 @@
+/** Versions of the format: the store of a released version is read whole, a newer one is kept for its version. */
+import { Buffer } from 'node:buffer';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { crc32, hex8 } from '../../src/store/crc.js';
+import { type Disk, systemDisk } from '../../src/system/disk.js';
+import { draftTo } from '../support/bookkeeper.js';
+import type { FaultyDisk } from '../support/faulty-disk.js';
+import { type Bench, openOn } from '../support/store.js';
+
+// Made by version 0.1.0 and killed: on hold, three messages and a cancelled one, a file, two destinations and two keys.
+// The second segment holds what happened behind the snapshot. The zeros behind the records are left out.
+const FIXTURE = 'test/store/fixtures/format-1.0';
+const TEXTS: Readonly<Record<string, string>> = {
+  'anna@example.com': 'Woda!',
+  'john@example.com': 'Water!',
+  'eve@example.com': 'See the file.',
+  'max@example.com': 'The last one.',
+};
+
+const openAt = (directory: string, disk: Disk = systemDisk()): Promise<Bench> =>
+  openOn(disk as FaultyDisk, 1, { directory });
+
+function copyOfFixture(t: Test): string {
+  const directory = t.testdir();
+  cpSync(FIXTURE, directory, { recursive: true });
+  return directory;
+}
+
+/** Rewrites the snapshot, and gives what it was made into. */
+function changeSnapshot(directory: string, change: (text: string) => string): string {
+  const path = join(directory, 'store.json');
+  const summed = change(readFileSync(path, 'utf8')).slice('{"crc":"xxxxxxxx",'.length);
+  const text = `{"crc":"${hex8(crc32(Buffer.from(summed)))}",${summed}`;
+  writeFileSync(path, text);
+  return text;
+}
+
+/** Rewrites the lines of a segment, and gives what it was made into. */
+function changeSegment(directory: string, segment: number, change: (payload: string) => string): string {
+  const path = join(directory, `journal/0000000${segment}.log`);
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
+  const text = lines
+    .map((line) => change(line.slice(9)))
+    .map((payload) => `${hex8(crc32(Buffer.from(payload), segment))} ${payload}\n`)
+    .join('');
+  writeFileSync(path, text);
+  return text;
+}
+
+const versionOf = (major: number, minor: number) => `"format":{"major":${major},"minor":${minor}}`;
+const snapshotOf = (version: string) => (text: string) => text.replace('"state":{', `"state":{${version},`);
+const segmentOf = (version: string) => (payload: string) =>
+  payload.replace('{"store"', `{${version},"store"`);
+
+function statuses({ store }: Bench): Record<string, string> {
+  const { messages } = store.list({ status: null, limit: 20, after: null });
+  return Object.fromEntries(messages.map(({ destination, status }) => [destination, status]));
+}
+
+async function textsOf({ store }: Bench): Promise<Record<string, string>> {
+  const texts: Record<string, string> = {};
+  for (const message of store.list({ status: null, limit: 20, after: null }).messages) {
+    if (message.place === null) continue;
+    const content = await store.content(message);
+    texts[message.destination] = 'plain' in content ? content.plain : content.message;
+  }
+  return texts;
+}
+
+t.test('the store of version 0.1.0 is read whole', async (t) => {
+  const directory = copyOfFixture(t);
+  for (const start of ['first start', 'after a stop']) {
+    const bench = await openAt(directory);
+    const { store } = bench;
+    t.same(
+      statuses(bench),
+      {
+        'anna@example.com': 'queued',
+        'john@example.com': 'queued',
+        'nobody@example.com': 'cancelled',
+        'eve@example.com': 'queued',
+        'max@example.com': 'queued',
+      },
+      start,
+    );
+    t.same(await textsOf(bench), TEXTS);
+    const [eve] = store.list({ status: null, limit: 2, after: null }).messages.slice(1);
+    const [file] = eve?.attachments ?? [];
+    t.match(file, { name: 'log.txt', type: 'text/plain', size: 10 });
+    const chunks: Buffer[] = [];
+    if (file) for await (const chunk of store.openAttachment(file)) chunks.push(chunk);
+    t.equal(Buffer.concat(chunks).toString(), 'level 3 m\n');
+    t.equal(store.recall('first')?.ids.length, 2);
+    t.equal(store.recall('second')?.ids.length, 1);
+    t.equal(store.held, true);
+    t.match(store.book.list(), [
+      { id: 1, destination: 'john@example.com' },
+      { id: 2, destination: '+4915112345678' },
+    ]);
+    t.equal(store.storage().damaged, 0);
+    t.notMatch(bench.lines.join('\n'), /newer|damaged/);
+    await store.close();
+  }
+  t.match(readFileSync(join(directory, 'store.json'), 'utf8'), /"state":\{"format":\{"major":1,"minor":0\},/);
+  const heads = readdirSync(join(directory, 'journal')).map((name) =>
+    readFileSync(join(directory, 'journal', name), 'utf8').split('\n', 1),
+  );
+  t.match(heads.join('\n'), /^[0-9a-f]{8} \{"format":\{"major":1,"minor":0\},"store"/m);
+});
+
+t.test('a segment of a newer major version is put aside, and nothing is sent by itself', async (t) => {
+  const directory = copyOfFixture(t);
+  const text = changeSegment(directory, 2, (payload) =>
+    segmentOf(versionOf(2, 0))(payload).replace('"events":[', '"happenings":['),
+  );
+  const bench = await openAt(directory);
+  t.equal(readFileSync(join(directory, 'journal/00000002.log.newer'), 'utf8'), text);
+  const failed = {
+    'anna@example.com': 'failed',
+    'john@example.com': 'failed',
+    'nobody@example.com': 'cancelled',
+  };
+  t.same(statuses(bench), failed);
+  const [message] = bench.store.list({ status: 'failed', limit: 1, after: null }).messages;
+  t.equal(message?.lastReply, 'outcome unknown: a newer version has used the store since');
+  t.match(bench.lines.join('\n'), /put aside name=00000002.log as=00000002.log.newer/);
+  t.match(bench.lines.join('\n'), /newer store put aside heldBack=2/);
+  t.notMatch(bench.lines.join('\n'), /store damaged/);
+  t.equal(bench.store.storage().damaged, 1);
+  await bench.store.accept([draftTo('new')], null);
+  // Killed.
+  const again = await openAt(directory);
+  const isNew = { ...failed, 'new@example.com': 'queued' };
+  t.match(statuses(again), isNew, 'what came later is trusted');
+  t.notMatch(again.lines.join('\n'), /newer store put aside/, 'said once');
+  t.equal(again.store.storage().damaged, 1, 'and counted while it is there');
+  await again.store.close();
+  const third = await openAt(directory);
+  t.match(statuses(third), isNew);
+  await third.store.close();
+  t.equal(readFileSync(join(directory, 'journal/00000002.log.newer'), 'utf8'), text);
+  t.equal(readdirSync(join(directory, 'spool')).length, 1, 'its attachment too');
+});
+
+t.test('a snapshot and journal of a newer major version', async (t) => {
+  const directory = copyOfFixture(t);
+  const text = changeSnapshot(directory, snapshotOf(versionOf(2, 0)));
+  changeSegment(directory, 1, segmentOf(versionOf(2, 0)));
+  changeSegment(directory, 2, segmentOf(versionOf(2, 0)));
+  const bench = await openAt(directory);
+  t.same(statuses(bench), {});
+  t.equal(bench.store.storeId, JSON.parse(readFileSync(`${FIXTURE}/store.json`, 'utf8')).state.storeId);
+  t.equal(bench.store.storage().damaged, 3);
+  await bench.store.accept([draftTo('new')], null);
+  await bench.store.close();
+  const again = await openAt(directory);
+  t.same(Object.values(statuses(again)), ['queued']);
+  await again.store.close();
+  t.equal(readFileSync(join(directory, 'store.json.newer'), 'utf8'), text);
+  t.same(readdirSync(join(directory, 'spool')).length, 1);
+});
+
+/** A disk that does no more once it has changed so many things. */
+function killedAfter(changes: number): Disk {
+  let left = changes;
+  const disk = systemDisk();
+  const CHANGING = new Set(['rename', 'remove', 'open', 'syncDirectory', 'makeDirectory']);
+  return new Proxy(disk, {
+    get(target, name) {
+      const method = Reflect.get(target, name);
+      if (typeof method !== 'function') return method;
+      return async (...given: unknown[]) => {
+        if (CHANGING.has(String(name)) && left-- <= 0) throw new Error('killed');
+        return await method.apply(target, given);
+      };
+    },
+  });
+}
+
+t.test('whenever the first start is killed, the next holds the same messages back', async (t) => {
+  for (const what of ['segment', 'snapshot']) {
+    let changes = 0;
+    for (let isDone = false; !isDone && changes < 100; changes++) {
+      const directory = t.testdir();
+      cpSync(FIXTURE, directory, { recursive: true });
+      cpSync(join(directory, 'store.json'), join(directory, 'store.json.1'));
+      if (what === 'segment') changeSegment(directory, 2, segmentOf(versionOf(2, 0)));
+      else changeSnapshot(directory, snapshotOf(versionOf(2, 0)));
+      const lines = await openAt(directory, killedAfter(changes)).then(
+        ({ lines }) => lines.join('\n'),
+        () => 'killed',
+      );
+      isDone = !/killed/.test(lines);
+      const bench = await openAt(directory);
+      const queued = bench.store.counts().queued;
+      if (queued > 0) t.fail(`${what}: ${queued} may be sent again after ${changes} changes`);
+      const kept = what === 'segment' ? 'journal/00000002.log.newer' : 'store.json.newer';
+      if (!existsSync(join(directory, kept))) t.fail(`${what}: nothing is kept after ${changes} changes`);
+      await bench.store.close();
+    }
+    t.ok(changes > 5 && changes < 100, `${what}: ${changes} changes`);
+  }
+});
+
+t.test('what a newer minor version adds is kept and written back', async (t) => {
+  const directory = copyOfFixture(t);
+  changeSnapshot(directory, (text) =>
+    snapshotOf(versionOf(1, 99))(text)
+      .replace('"counter":', '"moods":["calm"],"counter":')
+      .replace('"to":"anna@example.com"', '"to":"anna@example.com","priority":7')
+      .replace('"to":"john@example.com"', '"to":"john@example.com","type":9'),
+  );
+  changeSegment(directory, 2, (payload) =>
+    segmentOf(versionOf(1, 99))(payload)
+      .replace('"events":[{"e":"destination"', '"events":[{"e":"mood","mood":"bright"},{"e":"destination"')
+      .replace('"destination":"max@example.com"', '"destination":"max@example.com","priority":8'),
+  );
+  for (const start of ['first start', 'after a stop']) {
+    const bench = await openAt(directory);
+    t.match(statuses(bench), {
+      'anna@example.com': 'queued',
+      'john@example.com': 'failed',
+      'max@example.com': 'queued',
+    });
+    t.match(await textsOf(bench), TEXTS, start);
+    t.equal(bench.store.book.list().length, 2);
+    t.equal(bench.store.storage().damaged, 0);
+    t.match(bench.lines.join('\n'), /store of a newer version .*unknownEvents=1/);
+    if (start === 'first start') t.match(bench.lines.join('\n'), /format=1\.99 .*notUnderstood=1/);
+    const [message] = bench.store.list({ status: 'failed', limit: 1, after: null }).messages;
+    t.equal(message?.lastReply, 'of a newer version: this one does not know such messages');
+    await t.rejects(bench.store.retry(message?.id ?? ''), { code: 'conflict' }, 'it would wait for ever');
+    await bench.store.accept([draftTo('new')], null);
+    await bench.store.close();
+    const { state } = JSON.parse(readFileSync(join(directory, 'store.json'), 'utf8'));
+    t.same(state.moods, ['calm']);
+    t.same(state.unknownEvents, [{ e: 'mood', mood: 'bright' }]);
+    const priorities = state.messages.flatMap(({ priority = [] }) => priority);
+    t.same(priorities, [7, 8]);
+    t.ok(state.messages.some(({ type }: { type: number }) => type === 9));
+  }
+});
