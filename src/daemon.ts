@@ -108,6 +108,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     log,
     version,
     startedBootMs: clock.bootMs(),
+    memoryBytes: system.memoryBytes,
     nudge() {
       delivery.nudge();
       gateway.nudge();

@@ -26,22 +26,25 @@ export async function readJson(exchange: Exchange, limitBytes: number): Promise<
 
 /** The whole body, at most `limitBytes`. Rejects with too-large, malformed-request, timeout or unavailable. */
 async function readBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
+  const memoryBytes = exchange.connections.memory.bodiesBytes;
+  const maxBytes = Math.min(limitBytes, memoryBytes);
+  const setting = maxBytes < limitBytes ? "the service's memory, MemoryMax=" : 'FIELDPOST_MAX_BODY';
   // Also before 100 Continue, so that a client that asks need not send what would be refused.
-  if (exchange.declaredBytes > limitBytes) throw tooLarge(limitBytes);
+  if (exchange.declaredBytes > maxBytes) throw tooLarge(maxBytes, setting);
   // Nearly always a body arrives in one chunk, which then is not copied.
   const chunks: Buffer[] = [];
   let bytes = 0;
   await receiveBody(exchange, (chunk) => {
     bytes += chunk.length;
-    if (bytes > limitBytes) throw tooLarge(limitBytes);
+    if (bytes > maxBytes) throw tooLarge(maxBytes, setting);
     exchange.keep(chunk.length);
     chunks.push(chunk);
   });
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }
 
-function tooLarge(limitBytes: number): FieldpostError {
-  return new FieldpostError('too-large', `The body is larger than ${limitBytes} bytes (FIELDPOST_MAX_BODY)`);
+function tooLarge(limitBytes: number, setting: string): FieldpostError {
+  return new FieldpostError('too-large', `The body is larger than ${limitBytes} bytes (${setting})`);
 }
 
 function hasBom(bytes: Buffer): boolean {

@@ -8,8 +8,6 @@ import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { FieldpostError } from '../errors.js';
 import {
-  ANSWERS_BYTES_MAX,
-  BODIES_BYTES_MAX,
   CONNECTIONS_MAX,
   CONNECTIONS_WAITING_MAX,
   NEW_CONNECTION_MS,
@@ -22,12 +20,15 @@ import {
 import type { Clock, Timer } from '../system/clock.js';
 import { BodyWatch, type Receiving } from './body-watch.js';
 import { type Connection, type Door, newConnection, silentSinceMs } from './connection.js';
+import type { HttpMemory } from './http-memory.js';
 import { rawProblem } from './problem.js';
 import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './refusals.js';
 
 /** All of them; each limit on connections is kept here. */
 export class Connections {
   readonly #clock: Clock;
+  /** How much the bodies, and the answers, of all may take. */
+  readonly memory: HttpMemory;
   readonly #bodies: BodyWatch;
   readonly #all = new Map<Socket, Connection>();
   /** Those that wait for a place, the first come first. */
@@ -37,8 +38,9 @@ export class Connections {
   stopping = false;
   #whenEmpty: (() => void) | null = null;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, memory: HttpMemory) {
     this.#clock = clock;
+    this.memory = memory;
     this.#bodies = new BodyWatch(clock);
   }
 
@@ -96,9 +98,9 @@ export class Connections {
     for (;;) {
       let sum = bytes;
       for (const { keptBytes } of this.#all.values()) sum += keptBytes;
-      if (sum <= BODIES_BYTES_MAX) break;
+      if (sum <= this.memory.bodiesBytes) break;
       if (!this.#dropSilent(({ keptBytes, receiving }) => keptBytes > 0 && receiving !== null))
-        throw bodiesTooLarge();
+        throw bodiesTooLarge(this.memory.bodiesBytes);
     }
     connection.keptBytes += bytes;
   }
@@ -129,7 +131,7 @@ export class Connections {
     for (;;) {
       let sum = 0;
       for (const { answer } of this.#all.values()) sum += answer?.bytes ?? 0;
-      if (sum === 0 || sum + bytes <= ANSWERS_BYTES_MAX) return;
+      if (sum === 0 || sum + bytes <= this.memory.answersBytes) return;
       if (!this.#dropSilent(({ answer }) => answer !== null)) throw answersLeft();
     }
   }

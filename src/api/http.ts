@@ -20,6 +20,7 @@ import type { Log } from '../system/log.js';
 import type { Door } from './connection.js';
 import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
+import { httpMemory } from './http-memory.js';
 import type { Patience } from './parts.js';
 import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
 import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
@@ -54,13 +55,15 @@ export interface HttpParts<Route extends Routed> {
   readonly refused?: (exchange: Exchange, code: AnsweredCode) => void;
   readonly clock: Clock;
   readonly log: Log;
+  /** What the process may take; left out, there is no limit. */
+  readonly memoryBytes?: number | undefined;
   /** limits.ts says it, tests shorten it. */
   readonly patience?: Patience | undefined;
 }
 
 /** A service with these routes. It listens nowhere by itself. */
 export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http {
-  const connections = new Connections(parts.clock);
+  const connections = new Connections(parts.clock, httpMemory(parts.memoryBytes ?? Number.POSITIVE_INFINITY));
   const dispatch = createDispatch(parts);
   return {
     makeServer: (kind) => makeServer(kind, connections, dispatch, parts.patience ?? PATIENCE),

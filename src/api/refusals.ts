@@ -4,7 +4,6 @@
  */
 import { FieldpostError } from '../errors.js';
 import {
-  BODIES_BYTES_MAX,
   CONNECTIONS_MAX,
   HEADER_SECTION_BYTES_MAX,
   PIPELINED_MAX,
@@ -21,8 +20,8 @@ export function allTaken(): FieldpostError {
 }
 
 /** A body does not fit into memory beside the others. */
-export function bodiesTooLarge(): FieldpostError {
-  return new FieldpostError('busy', `The bodies of all requests together exceed ${BODIES_BYTES_MAX} bytes`, {
+export function bodiesTooLarge(maxBytes: number): FieldpostError {
+  return new FieldpostError('busy', `The bodies of all requests together exceed ${maxBytes} bytes`, {
     hint: 'nothing was queued; send it again in a moment',
   });
 }

@@ -25,6 +25,7 @@ export function createApi(parts: ApiParts): Http {
     },
     clock: parts.clock,
     log: parts.log,
+    memoryBytes: parts.memoryBytes,
     patience: parts.patience,
   });
 }

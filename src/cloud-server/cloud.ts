@@ -163,7 +163,7 @@ async function keepNames(disk: System['disk'], directory: string, stateDir: stri
   await syncAbove(disk, dirname(stateDir));
 }
 
-function createCloudHttp(parts: CloudParts, { check }: Access, { clock, log }: System) {
+function createCloudHttp(parts: CloudParts, { check }: Access, { clock, log, memoryBytes }: System) {
   return createHttp({
     routes: CLOUD_ROUTES,
     guard: (exchange, route) => {
@@ -173,5 +173,6 @@ function createCloudHttp(parts: CloudParts, { check }: Access, { clock, log }: S
     handle: (route, exchange) => route.handle(exchange, parts),
     clock,
     log,
+    memoryBytes,
   });
 }

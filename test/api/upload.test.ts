@@ -870,6 +870,25 @@ test('a disk that fails in the middle', async (t) => {
   }
 });
 
+test('where memory is short, bodies may take less of it', async (t) => {
+  // Three quarters of an eighth: 6 MiB.
+  await using api = await startApi({ memoryBytes: 64 * 2 ** 20, settings: { maxBodyBytes: 16 * 2 ** 20 } });
+  const json = { 'Content-Type': 'application/json' };
+  const small = JSON.stringify([{ type: 1, destination: 'john@example.com', subject: 'x' }]);
+  const tooLarge = await api.call('POST', MESSAGES, { headers: json, body: small.padEnd(6 * 2 ** 20 + 1) });
+  isRefused(t, tooLarge, 413, 'too-large', /6291456 bytes .*memory/);
+  await using client = await api.connect();
+  const large = small.padEnd(6 * 2 ** 20);
+  client.write(requestText('POST', MESSAGES, json, large.length));
+  client.write(large.slice(0, -1));
+  await api.heard(client);
+  const other = await api.call('POST', MESSAGES, { headers: json, body: small });
+  isRefused(t, other, 503, 'busy', /6291456 bytes/);
+  client.write(large.slice(-1));
+  t.equal((await client.answer()).status, 202);
+  t.equal((await api.call('POST', MESSAGES, { headers: json, body: small })).status, 202);
+});
+
 test('texts of many forms, and JSON bodies, share what memory there is', async (t) => {
   await using api = await startApi();
   const json = JSON.stringify([

@@ -68,6 +68,7 @@ export interface StartOptions
       | 'clockTrusted'
       | 'peerUid'
       | 'settingsFault'
+      | 'memoryBytes'
     >
   > {
   readonly settings?: Partial<ApiParts['settings']>;
@@ -120,6 +121,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     clockTrusted: options.clockTrusted ?? (() => true),
     peerUid: options.peerUid ?? (async () => null),
     settingsFault: options.settingsFault ?? (() => null),
+    memoryBytes: options.memoryBytes,
     ...(options.patience && { patience: options.patience }),
   };
   const api = createApi(parts);
