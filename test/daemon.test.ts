@@ -8,6 +8,7 @@ import { SMTPServer } from 'smtp-server';
 import t from 'tap';
 import { type Config, parseConfig } from '../src/config.js';
 import { createDaemon, type Daemon, nameOf, type System } from '../src/daemon.js';
+import { HOUR_MS } from '../src/limits.js';
 import { systemClock } from '../src/system/clock.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
@@ -372,7 +373,8 @@ for (const hasCloud of [true, false]) {
     await using cloud = await fakeCloud();
     cloud.answer = () => problem(503, 'not yet');
     const { system, lines } = world();
-    const clock = new FakeClock();
+    // Long after the boot: soon after one a new network wakes the link within 25 s.
+    const clock = new FakeClock({ bootMs: HOUR_MS });
     let changed = () => {};
     let isWatching = true;
     const watchNetwork = (onChange: () => void) => {
