@@ -123,9 +123,12 @@ export class RelayHealth {
 /**
  * The relay to use now: the first, in the order of the configuration, that is not failing, or whose back-off is
  * over. Null while there is none; a later relay does not step in while an earlier one is being tried for the
- * first time.
+ * first time. One that was never tried comes before a second try of those that fail: where each try hangs for longer than
+ * the first pauses last, it would never have its turn.
  */
 export function chooseRelay(relays: readonly RelayHealth[]): RelayHealth | null {
+  const next = relays.find(({ state }) => state !== 'failing');
+  if (next?.state === 'unknown') return next.isAvailable() ? next : null;
   for (const health of relays) {
     if (health.isAvailable()) return health;
     if (health.state !== 'failing') return null;
@@ -136,6 +139,8 @@ export function chooseRelay(relays: readonly RelayHealth[]): RelayHealth | null 
 /** When chooseRelay may find one by itself, on the boot's clock; Infinity while a probe will tell. */
 export function nextRelayMs(relays: readonly RelayHealth[]): number {
   let nextMs = Number.POSITIVE_INFINITY;
+  const next = relays.find(({ state }) => state !== 'failing');
+  if (next?.state === 'unknown') return next.nextMs;
   for (const health of relays) {
     nextMs = Math.min(nextMs, health.nextMs);
     if (health.state !== 'failing') break;
@@ -146,7 +151,8 @@ export function nextRelayMs(relays: readonly RelayHealth[]): number {
 /** All relays as one state: that of the best, with the reasons of all that fail. `startedMs` is wall time. */
 export function overallState(relays: readonly RelayHealth[], startedMs: number): RelayState {
   const by = (state: RelayState['state']) => relays.find((health) => health.state === state);
-  const best = by('ok') ?? by('unknown') ?? by('failing');
+  // A relay that nobody needed yet says nothing of how mail fares.
+  const best = by('ok') ?? by('failing') ?? by('unknown');
   if (best === undefined) return { state: 'none', sinceMs: startedMs, reason: null };
   const reasons = relays.map(({ reason }) => reason).filter((reason) => reason !== null);
   return {

@@ -156,3 +156,28 @@ t.test('without a relay there is nothing to choose or to wait for', async (t) =>
   t.equal(nextRelayMs([]), Number.POSITIVE_INFINITY);
   t.same(overallState([], 5), { state: 'none', sinceMs: 5, reason: null });
 });
+
+t.test('however long each try hangs, every relay has its turn', async (t) => {
+  const { clock, first, spare } = setUp();
+  const third = setUp().first;
+  const all = [first, spare, third];
+  for (const health of all) {
+    t.equal(chooseRelay(all), health);
+    health.begin();
+    t.equal(chooseRelay(all), null, 'not while one is tried for the first time');
+    // Far longer than the first pause of those before it.
+    await clock.advance(20 * SECOND_MS);
+    if (health === third) health.good();
+    else health.failed('no answer');
+    health.endProbe();
+  }
+  t.match(overallState(all, 0), { state: 'ok' });
+});
+
+t.test('a relay that nobody needed yet does not hide that mail waits', async (t) => {
+  const { first, spare } = setUp();
+  first.begin();
+  first.failed('no');
+  first.endProbe();
+  t.match(overallState([first, spare], 0), { state: 'failing', reason: /no/ });
+});
