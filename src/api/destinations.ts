@@ -6,7 +6,8 @@ import { FieldpostError } from '../errors.js';
 import { readJson } from './body.js';
 import { callerOf } from './caller.js';
 import type { Exchange } from './exchange.js';
-import { hiddenEntries, hiddenEntry, isHiddenId, wantsHidden } from './hidden.js';
+import { flagIn } from './flag.js';
+import { hiddenEntries, hiddenEntry, isHiddenId } from './hidden.js';
 import type { ApiContext } from './parts.js';
 import { LOGGED_CHARS_MAX } from './post.js';
 import { checkPrecondition, etagOf, sendTagged } from './precondition.js';
@@ -20,7 +21,7 @@ export const EDIT_HEADERS = {
 
 /** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` what is not understood instead. */
 export function list(exchange: Exchange, { store: { book } }: ApiContext): void {
-  const body = JSON.stringify(wantsHidden(exchange.query) ? hiddenEntries(book.hidden) : book.list());
+  const body = JSON.stringify(flagIn(exchange.query, 'hidden') ? hiddenEntries(book.hidden) : book.list());
   sendTagged(exchange, body);
 }
 

@@ -28,14 +28,6 @@ export const HIDDEN_QUERY = {
   },
 };
 
-/** True if the query asks for the hidden ones. Throws invalid for anything but true and false. */
-export function wantsHidden(query: string): boolean {
-  const given = new URLSearchParams(query).get('hidden') ?? 'false';
-  if (given === 'true' || given === 'false') return given === 'true';
-  const faults = [{ pointer: 'hidden', detail: 'must be true or false' }];
-  throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
-}
-
 /** True for an id of a hidden entry, whether or not there is one. */
 export function isHiddenId(id: string): boolean {
   return id.startsWith(PREFIX);

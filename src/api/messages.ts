@@ -8,6 +8,7 @@ import { wallMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 import { callerOf } from './caller.js';
 import { checkPercent, type Exchange } from './exchange.js';
+import { flagIn } from './flag.js';
 import type { ApiContext } from './parts.js';
 
 export const STATUSES: readonly Status[] = [
@@ -90,6 +91,21 @@ export async function release(exchange: Exchange, context: ApiContext): Promise<
   log.info('queue released', { by });
   wake();
   exchange.json(202, store.counts());
+}
+
+/** What a purge can be asked for, for OpenAPI. */
+export const PURGE_QUERY = {
+  damaged: { type: 'boolean', description: 'true: the copies of what could not be read go as well' },
+};
+
+/** `POST /api/internal/queue/purge`: answered when all is done. */
+export async function purge(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store, log } = context;
+  const damaged = flagIn(exchange.query, 'damaged');
+  const by = await callerOf(exchange, context);
+  await store.purge(damaged);
+  log.info('purged', { by, damaged });
+  exchange.json(200, store.counts());
 }
 
 /** A message as clients see it: envelope and progress, no content. */

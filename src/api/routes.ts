@@ -118,6 +118,19 @@ export const ROUTES: readonly Route[] = [
     doc: { summary: 'Resume delivery', status: 202, answer: 'Queue', problems: [507] },
   },
   {
+    method: 'POST',
+    path: `${QUEUE}/purge`,
+    handle: messages.purge,
+    doc: {
+      summary:
+        'Overwrite what is left on the disk of messages that are done with; answered when that is done',
+      query: messages.PURGE_QUERY,
+      status: 200,
+      answer: 'Queue',
+      problems: [422, 507],
+    },
+  },
+  {
     method: 'GET',
     path: DESTINATIONS,
     handle: destinations.list,

@@ -21,6 +21,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   queue: async () => (await import('./queue.js')).queue,
   destinations: async () => (await import('./destinations.js')).destinations,
   send: async () => (await import('./send.js')).send,
+  purge: async () => (await import('./purge.js')).purge,
   version: async () => (await import('./version.js')).version,
 };
 

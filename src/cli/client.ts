@@ -7,7 +7,7 @@ import { type ClientRequest, request } from 'node:http';
 import { showListener } from '../config/endpoints.js';
 import { type Environment, formatProblem, type ListenConfig, parseConfig } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
-import { MIB, SECOND_MS } from '../limits.js';
+import { HOUR_MS, MIB, SECOND_MS } from '../limits.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 
 /** The daemon's answer to a call: always a success; anything else is thrown. */
@@ -32,6 +32,8 @@ export interface CallContent {
   readonly json?: unknown;
   readonly stream?: Stream;
   readonly headers?: Readonly<Record<string, string>>;
+  /** True: the daemon has much to do before it answers. */
+  readonly isLong?: boolean;
 }
 
 /** Makes one call to the daemon. Throws CommandError for anything but a success. */
@@ -39,6 +41,8 @@ export type Call = (method: string, path: string, content?: CallContent) => Prom
 
 // A daemon that waits for its disk may take a while; one that hangs is told apart from one that is not there.
 const ANSWER_MS = 30 * SECOND_MS;
+// A slow disk writes as much as it may hold.
+const LONG_ANSWER_MS = HOUR_MS;
 // A page of a thousand messages with their replies is well below.
 const ANSWER_BYTES_MAX = 16 * MIB;
 // The settings that say how to reach the daemon. The others may be wrong, or unreadable, without harm here.
@@ -75,7 +79,8 @@ async function call(
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...content.headers,
   };
-  const raw = await exchange(listener, context, { method, path, headers }, body);
+  const answerMs = content.isLong ? LONG_ANSWER_MS : ANSWER_MS;
+  const raw = await exchange(listener, context, { method, path, headers, answerMs }, body);
   return understand(raw, listener);
 }
 
@@ -103,7 +108,7 @@ interface RawAnswer {
 function exchange(
   listener: ListenConfig,
   context: CommandContext,
-  head: { method: string; path: string; headers: Record<string, string> },
+  { answerMs, ...head }: { method: string; path: string; headers: Record<string, string>; answerMs: number },
   body: Body | null,
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
@@ -111,11 +116,11 @@ function exchange(
     const late = () => {
       fail(new CommandError(EXIT.unavailable, `the daemon on ${showListener(listener)} does not answer`));
     };
-    let deadline = context.clock.after(ANSWER_MS, late);
+    let deadline = context.clock.after(answerMs, late);
     // Every piece that it takes is a sign of life.
     const extend = () => {
       deadline.stop();
-      deadline = context.clock.after(ANSWER_MS, late);
+      deadline = context.clock.after(answerMs, late);
     };
     const fail = (error: unknown) => {
       deadline.stop();

@@ -22,13 +22,27 @@ export class Contents {
   #stretch: Stretch = { segment: 0, offset: 0, bytes: Buffer.alloc(0) };
   /** Where the last content ended. */
   #last = { segment: 0, end: 0 };
+  readonly #underWay = new Set<Promise<Buffer>>();
 
   constructor(readSegment: Segments['read']) {
     this.#readSegment = readSegment;
   }
 
   /** Throws `storage-damaged` if the content is lost, and `storage-failed` where that may change. */
-  async read(place: Place): Promise<Buffer> {
+  read(place: Place): Promise<Buffer> {
+    const reading = this.#read(place);
+    const over = () => this.#underWay.delete(reading);
+    this.#underWay.add(reading);
+    reading.then(over, over);
+    return reading;
+  }
+
+  /** Resolves once all that is being read now has been read, so that what lies there may change. Never rejects. */
+  async idle(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
+  }
+
+  async #read(place: Place): Promise<Buffer> {
     const isNext = this.#isNextTo(place);
     this.#last = { segment: place.segment, end: place.offset + place.length };
     const found = cut(this.#stretch, place) ?? (isNext ? await this.#readAhead(place) : null);

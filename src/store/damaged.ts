@@ -8,6 +8,7 @@ import { DAMAGED_BYTES_MAX } from '../limits.js';
 import type { Disk } from '../system/disk.js';
 import type { Aside } from './aside.js';
 import { crc32, hex8 } from './crc.js';
+import { overwriteAt } from './overwrite.js';
 
 /** `12-00000007.log.4096.1a2b3c4d`: the copy's number, where the bytes were, and their CRC-32. */
 const NAME = /^(?:(\d+)-)?(.+)$/;
@@ -77,6 +78,18 @@ export class Damaged {
       () => false,
     );
     return { isNew, isKept };
+  }
+
+  /** Overwrites and removes all copies, and counts anew. Rejects with what the disk says. */
+  async purge(): Promise<void> {
+    for (const copy of [...this.#copies]) {
+      const path = join(this.#directory, copy.name);
+      await overwriteAt(this.#disk, path);
+      await this.#disk.remove(path);
+      this.#copies = this.#copies.filter((other) => other !== copy);
+    }
+    if (this.#pieces.size > 0) await this.#disk.syncDirectory(this.#directory);
+    this.#pieces.clear();
   }
 
   async #makeRoom(neededBytes: number): Promise<void> {

@@ -9,6 +9,7 @@
 import type { FieldpostError } from '../errors.js';
 import { OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS } from '../limits.js';
 import type { Clock, Timer } from '../system/clock.js';
+import { Alone } from './alone.js';
 import { AppendQueue, type Entry, type Urgency, type Waiter } from './append-queue.js';
 import type { Position } from './event.js';
 import {
@@ -59,7 +60,7 @@ export class Journal {
   /** Written and applied behind that. */
   #unproven: SealedRecord[];
   #trouble: FieldpostError | null = null;
-  #running: Promise<void> | null = null;
+  readonly #alone = new Alone(() => this.#wake());
   #syncTimer: Timer | null = null;
   #syncDue = false;
   #syncWaiters: Waiter[] = [];
@@ -118,27 +119,29 @@ export class Journal {
   }
 
   /** After trouble, or a start that found unproven records: tries a new segment. Resolves also if that fails. */
-  async mend(): Promise<void> {
-    while (this.#running) await this.#running;
-    this.#running = this.#renew([]).finally(() => {
-      this.#running = null;
+  mend(): Promise<void> {
+    return this.#alone.run(() => this.#renew([]));
+  }
+
+  /** Goes on in a new segment once `prepare` is done. Rejects with what that says, or like append. */
+  async beginAnew(prepare: () => Promise<void>): Promise<void> {
+    await this.#alone.run(async () => {
+      await prepare();
+      if (!this.#trouble) await this.#begin(await this.#options.segments.take(this.#bytesAnew([])), []);
     });
-    await this.#running;
-    if (!this.#queue.isEmpty) this.#wake();
+    if (this.#trouble) throw this.#trouble;
   }
 
   /** Waits for what was handed over, and closes the current segment. */
   async close(): Promise<void> {
-    while (this.#running) await this.#running;
+    await this.#alone.idle();
     this.#syncTimer?.stop();
     await this.#leave();
   }
 
   #wake(): void {
-    this.#running ??= this.#run().finally(() => {
-      this.#running = null;
-      if (!this.#queue.isEmpty || this.#syncDue) this.#wake();
-    });
+    const isWork = !this.#queue.isEmpty || this.#syncDue;
+    if (isWork && this.#alone.isFree) void this.#alone.run(() => this.#run());
   }
 
   async #run(): Promise<void> {
@@ -151,16 +154,10 @@ export class Journal {
         for (const entry of this.#queue.takeAll()) entry.reject(trouble);
         return;
       }
-      const group = this.#takeFitting();
+      const group = this.#current ? this.#queue.takeFitting(this.roomBytes) : [];
       if (group.length > 0 || this.#syncDue) await this.#commit(group);
       else await this.#turnOver();
     }
-  }
-
-  /** The entries at the head of the queue that fit the current segment. */
-  #takeFitting(): Entry[] {
-    const current = this.#current;
-    return current ? this.#queue.takeFitting(current.segment.bytes - current.offset) : [];
   }
 
   async #commit(group: Entry[]): Promise<void> {

@@ -24,7 +24,7 @@ import { Chronicle } from './chronicle.js';
 import { decodeContent, restingStatus } from './document.js';
 import { KEY_MEMORY, type KeyMemory } from './idempotency.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
-import { countMessages, listMessages, oldestOpen } from './listing.js';
+import { alreadyFinal, countMessages, listMessages, oldestOpen } from './listing.js';
 import type { Reachability } from './reachability.js';
 import type { State } from './state.js';
 import type { Accepted, KeyedContent, Page, QueueCounts, StorageState, Store, Upload } from './store.js';
@@ -146,6 +146,10 @@ class JournaledStore implements Store {
 
   async flush(): Promise<void> {
     if (this.#state.deferred.size > 0) await this.#ledger.record([{ e: 'flushed' }], [], 'synced');
+  }
+
+  purge(withDamaged: boolean): Promise<void> {
+    return this.#ledger.purge(withDamaged);
   }
 
   hold(): Promise<void> {
@@ -290,8 +294,4 @@ class JournaledStore implements Store {
     assert(message.status === 'sending', 'only a claimed message comes back');
     return message;
   }
-}
-
-function alreadyFinal({ status }: Message): FieldpostError {
-  return new FieldpostError('conflict', `the message is ${status} already`);
 }

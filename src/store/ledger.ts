@@ -16,8 +16,10 @@ import type { Clock, Timer } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
+import { Alone } from './alone.js';
 import type { Urgency } from './append-queue.js';
 import { Aside, lockDirectory } from './aside.js';
+import { checkpoint } from './checkpoint.js';
 import { Contents } from './contents.js';
 import { Damaged } from './damaged.js';
 import type { StoreEvent } from './event.js';
@@ -25,13 +27,13 @@ import type { RandomBytes } from './ids.js';
 import { Journal } from './journal.js';
 import { Mark } from './mark.js';
 import { liveBytesOf, neededFiles } from './places.js';
-import { relocate } from './relocation.js';
+import { purge } from './purge.js';
 import { type Replayed, replay, tellOf } from './replay.js';
 import { Segments } from './segments.js';
 import { type FoundSnapshot, openLow, SnapshotAdapter } from './snapshot.js';
 import { Spool } from './spool.js';
 import { apply, type State } from './state.js';
-import { syncAbove } from './trouble.js';
+import { asTrouble, syncAbove } from './trouble.js';
 import { type BoundsOptions, boundsOf } from './weight.js';
 
 /** The world it lives in. */
@@ -62,7 +64,8 @@ export class Ledger {
   #replayed: Replayed | null = null;
   #trouble: FieldpostError | null = null;
   #mendTimer: Timer | null = null;
-  #checkpointing: Promise<void> | null = null;
+  /** A checkpoint, or a purge. */
+  readonly #tidying = new Alone(() => undefined);
   #checkpointedBytes = 0;
   #closed = false;
 
@@ -180,20 +183,18 @@ export class Ledger {
   }
 
   /** Unless one is under way. Resolves when it is done, also if it failed. */
-  #beginCheckpoint(): Promise<void> {
-    this.#checkpointing ??= this.#checkpoint()
-      .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }))
-      .finally(() => {
-        this.#checkpointing = null;
-      });
-    return this.#checkpointing;
+  async #beginCheckpoint(): Promise<void> {
+    if (!this.#tidying.isFree) return await this.#tidying.idle();
+    await this.#tidying
+      .run(() => this.#checkpoint())
+      .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }));
   }
 
   /** Writes what is pending, checkpoints if anything changed, and lets go of the directory. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#mendTimer?.stop();
-    await this.#checkpointing;
+    await this.#tidying.idle();
     if (this.#bytesSinceCheckpoint > 0 && !this.#trouble) await this.#beginCheckpoint();
     await this.#theJournal.close();
     await this.#mark.close();
@@ -259,31 +260,29 @@ export class Ledger {
   }
 
   async #checkpoint(): Promise<void> {
-    const journal = this.#theJournal;
-    const appended = journal.appendedBytes;
-    let done: number[] = [];
-    try {
-      // What is done with goes also when there is no room to move the rest.
-      const { maxSpoolBytes } = this.#options.budget;
-      const moving = { ledger: this, journal, segments: this.#segments, old: this.#oldSegments() };
-      await relocate({ ...moving, maxSpoolBytes }).catch((error) =>
-        this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }),
-      );
-      // Whoever gave up what lies there is synced now; an outcome that is written meanwhile is not.
-      done = this.#segments.numbers.filter((segment) => !this.state.liveBytes.has(segment));
-      await journal.sync();
-      await this.#low.write();
-    } finally {
-      // Also after a failure: it is tried again after as much again, not at every record.
+    const { maxSpoolBytes } = this.#options.budget;
+    const appended = this.#theJournal.appendedBytes;
+    // Also after a failure it is tried again after as much again, not at every record.
+    await checkpoint({ ...this.#tidied, log: this.#options.log, maxSpoolBytes }).finally(() => {
       this.#checkpointedBytes = appended;
-    }
-    const old = new Set(this.#oldSegments());
-    for (const segment of done) if (old.has(segment)) await this.#segments.retire(segment);
+    });
   }
 
-  /** Segments that no snapshot needs for a replay. They are kept only for content that lies in them. */
-  #oldSegments(): number[] {
-    return this.#segments.numbers.filter((segment) => segment < this.#adapter.neededFrom);
+  /** Overwrites what no message needs any more: see purge.ts. Throws storage-full, storage-failed, stopping. */
+  async purge(withDamaged: boolean): Promise<void> {
+    const { disk, directory } = this.#options;
+    const rest = { disk, directory, contents: this.#contents, isStopping: () => this.#closed };
+    const damaged = withDamaged ? this.#damaged : null;
+    await this.#tidying
+      .run(() => purge({ ...this.#tidied, ...rest, damaged }))
+      .catch((error) => Promise.reject(asTrouble(error)));
+    await this.spool.idle;
+  }
+
+  /** What checkpoint and purge work on. */
+  get #tidied() {
+    const [segments, adapter] = [this.#segments, this.#adapter];
+    return { ledger: this, journal: this.#theJournal, segments, adapter, write: () => this.#low.write() };
   }
 
   #onTrouble(trouble: FieldpostError | null): void {

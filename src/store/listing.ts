@@ -1,6 +1,7 @@
 /**
  * What the api is told of all messages: pages, newest first, and counts. Used by journaled-store.ts.
  */
+import { FieldpostError } from '../errors.js';
 import { isFinal, type Message, type Status } from '../message/message.js';
 import type { State } from './state.js';
 import type { Page, QueueCounts } from './store.js';
@@ -49,4 +50,9 @@ export function countMessages(
 export function oldestOpen({ messages }: State): Message | undefined {
   for (const message of messages.values()) if (!isFinal(message.status)) return message;
   return undefined;
+}
+
+/** The refusal to change a message that is final. */
+export function alreadyFinal({ status }: Message): FieldpostError {
+  return new FieldpostError('conflict', `the message is ${status} already`);
 }

@@ -10,10 +10,14 @@ import { sumOf } from './record.js';
 import type { Segments } from './segments.js';
 import type { State } from './state.js';
 
-/** What a relocation is given. */
-export interface RelocationOptions {
+/** What moving content takes. */
+export interface MoveOptions {
   readonly ledger: { readonly state: State; read(place: Place): Promise<Buffer> };
   readonly journal: Pick<Journal, 'append'>;
+}
+
+/** What a relocation is given. */
+export interface RelocationOptions extends MoveOptions {
   readonly segments: Pick<Segments, 'sizeOf'>;
   /** Segments that no snapshot needs for a replay. */
   readonly old: readonly number[];
@@ -22,21 +26,31 @@ export interface RelocationOptions {
 
 /** Moves old content if that is worth it. Rejects like Journal.append. */
 export async function relocate(options: RelocationOptions): Promise<void> {
-  const { segments, maxSpoolBytes } = options;
-  const { state } = options.ledger;
-  const old = new Set(options.old.filter((segment) => state.liveBytes.has(segment)));
-  const moving = [...state.messages.values()].filter(({ place }) => place && old.has(place.segment));
+  const { segments, maxSpoolBytes, ledger } = options;
+  const old = options.old.filter((segment) => ledger.state.liveBytes.has(segment));
   let movedBytes = 0;
-  for (const { place } of moving) movedBytes += (place?.length ?? 0) + RELOCATED_EVENT_BYTES;
+  for (const { place } of messagesIn(old, ledger.state)) {
+    movedBytes += (place?.length ?? 0) + RELOCATED_EVENT_BYTES;
+  }
   let heldBytes = 0;
   for (const segment of old) heldBytes += segments.sizeOf(segment);
   const floor = Math.min(RELOCATE_BYTES_MIN, maxSpoolBytes / 4);
-  if (heldBytes - movedBytes <= Math.max(floor, movedBytes)) return;
+  if (heldBytes - movedBytes > Math.max(floor, movedBytes)) await moveContents(old, options);
+}
+
+/** Moves all content that lies in these segments, but what cannot be read. Rejects like Journal.append. */
+export async function moveContents(segments: readonly number[], options: MoveOptions): Promise<void> {
+  const moving = messagesIn(segments, options.ledger.state);
   while (moving.length > 0) await moveSome(moving, options);
 }
 
+function messagesIn(segments: readonly number[], { messages }: State): Message[] {
+  const wanted = new Set(segments);
+  return [...messages.values()].filter(({ place }) => place && wanted.has(place.segment));
+}
+
 /** Moves messages off the head of the list, as many as make one record. One that cannot be read stays. */
-async function moveSome(moving: Message[], { ledger, journal }: RelocationOptions): Promise<void> {
+async function moveSome(moving: Message[], { ledger, journal }: MoveOptions): Promise<void> {
   const contents: Buffer[] = [];
   const messages: (ContentSum & { id: string })[] = [];
   let bytes = 0;

@@ -4,17 +4,16 @@
  * nothing needs any more a new number. The journal writes them, recovery and the ledger read them.
  */
 import { join } from 'node:path';
-import { systemCodeOf } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX } from '../limits.js';
 import type { Disk, DiskFile } from '../system/disk.js';
 import type { Aside } from './aside.js';
+import { overwriteAt } from './overwrite.js';
+import { type Pieces, readInPieces } from './pieces.js';
 
 const NAME = /^(\d{8})\.log$/;
 /** One that a newer version wrote. */
 const NEWER_NAME = /^(\d{8})\.log\.newer\d*$/;
 const ZEROS = Buffer.alloc(SEGMENT_BYTES / 4);
-/** What is read at a time where not all can be read. */
-const PAGE_BYTES = 4096;
 
 /** A segment without a record of its number that is, with its name, on stable storage. */
 export interface Prepared {
@@ -156,6 +155,23 @@ export class Segments {
     else await this.remove(segment);
   }
 
+  /** Overwrites a segment that nothing needs any more, and lets go of it; damage without a copy stays. */
+  async purge(segment: number): Promise<void> {
+    if (!this.#keptWhole.has(segment)) await overwriteAt(this.#disk, this.path(segment));
+    await this.retire(segment);
+  }
+
+  /** Overwrites what the next segments are made of. Nobody may take one meanwhile. */
+  async purgeAhead(): Promise<void> {
+    const next = await this.#next?.catch(() => null);
+    this.#next = null;
+    await next?.file.close();
+    if (next) this.#untouched = next.number;
+    for (const segment of [this.#untouched, this.#spare]) {
+      if (segment !== null) await overwriteAt(this.#disk, this.path(segment));
+    }
+  }
+
   async remove(segment: number): Promise<void> {
     if (this.#reader?.segment === segment) await this.#retireReader();
     await this.#disk.remove(this.path(segment));
@@ -187,27 +203,8 @@ export class Segments {
   }
 
   /** Reads all of a segment; what the disk does not give back any more is zeros, and said. */
-  async readAll(segment: number): Promise<{ bytes: Buffer; unreadable: { offset: number; end: number }[] }> {
-    const size = this.sizeOf(segment);
-    const unreadable: { offset: number; end: number }[] = [];
-    const piece = async (offset: number, length: number): Promise<Buffer> => {
-      try {
-        return await this.read(segment, offset, length);
-      } catch (error) {
-        if (systemCodeOf(error) !== 'EIO') throw error;
-        if (length > PAGE_BYTES) return Buffer.concat(await pagesOf(offset, length));
-        unreadable.push({ offset, end: offset + length });
-        return Buffer.alloc(length);
-      }
-    };
-    const pagesOf = async (from: number, length: number): Promise<Buffer[]> => {
-      const pages: Buffer[] = [];
-      for (let offset = from; offset < from + length; offset += PAGE_BYTES) {
-        pages.push(await piece(offset, Math.min(PAGE_BYTES, from + length - offset)));
-      }
-      return pages;
-    };
-    return { bytes: await piece(0, size), unreadable };
+  async readAll(segment: number): Promise<Pieces> {
+    return await readInPieces(this.sizeOf(segment), (at, length) => this.read(segment, at, length));
   }
 
   async close(): Promise<void> {

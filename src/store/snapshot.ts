@@ -85,6 +85,11 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#options = options;
   }
 
+  /** The newest and the one before it, where they are there. */
+  get paths(): string[] {
+    return [CURRENT, PREVIOUS].map((name) => this.#path(name));
+  }
+
   /** Size of the newest snapshot. */
   get bytes(): number {
     return this.#bytes;

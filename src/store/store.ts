@@ -112,6 +112,11 @@ export interface Store {
   retry(id: string): Promise<void>;
   /** Makes everything due now. */
   flush(): Promise<void>;
+  /**
+   * Overwrites what is left of the content of messages that are done with; also the copies of damage, if asked to.
+   * Throws storage-full, storage-failed, stopping: then some may be left.
+   */
+  purge(withDamaged: boolean): Promise<void>;
   hold(): Promise<void>;
   release(): Promise<void>;
 

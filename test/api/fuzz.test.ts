@@ -36,6 +36,7 @@ const PATHS = [
   `${MESSAGES}/00000001/retry`,
   `${MESSAGES}/%2e%2e/%00`,
   '/api/internal/queue/flush',
+  '/api/internal/queue/purge',
   '/api/internal/state',
   '/healthz',
   '/metrics',

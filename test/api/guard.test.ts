@@ -191,7 +191,10 @@ async function isSendOnly(t: Test, api: TestApi, headers: Readonly<Record<string
     ['GET', MESSAGES],
     ['DELETE', own],
     ['POST', `${own}/retry`],
-    ...['flush', 'hold', 'release'].map((what): [string, string] => ['POST', `/api/internal/queue/${what}`]),
+    ...['flush', 'hold', 'release', 'purge'].map((what): [string, string] => [
+      'POST',
+      `/api/internal/queue/${what}`,
+    ]),
     ...['GET', 'POST'].map((method): [string, string] => [method, DESTINATIONS]),
     ...['GET', 'PUT', 'DELETE'].map((method): [string, string] => [method, `${DESTINATIONS}/1`]),
     ...['/api/internal/state', '/metrics', '/openapi.json', '/none'].map((path): [string, string] => [

@@ -292,6 +292,18 @@ test('hold, release, flush', async (t) => {
   t.equal(api.wakes, 2);
 });
 
+test('purge', async (t) => {
+  await using api = await startApi();
+  const purge = '/api/internal/queue/purge';
+  t.equal((await api.call('POST', purge)).status, 200);
+  const answer = await api.call('POST', `${purge}?damaged=true`);
+  t.match(answer.json, { queued: 0, held: false });
+  t.same(api.store.purges, [{ withDamaged: false }, { withDamaged: true }]);
+  isProblem(t, await api.call('POST', `${purge}?damaged=all`), 422, 'invalid');
+  api.store.failure = new FieldpostError('storage-failed', 'no');
+  isProblem(t, await api.call('POST', purge), 503, 'storage-failed');
+});
+
 test('listing', async (t) => {
   await using api = await startApi();
   const ids = (await Promise.all([postSome(api, 100), postSome(api, 5)])).flat().sort().reverse();

@@ -141,7 +141,8 @@ test('what is answered is what the document says', async (t) => {
   for (const id of [first, second, 'nope']) await call('GET', `${MESSAGES}/{id}`, { id });
   for (const id of [second, second, 'nope']) await call('DELETE', `${MESSAGES}/{id}`, { id });
   for (const id of [first, second, 'nope']) await call('POST', `${MESSAGES}/{id}/retry`, { id });
-  for (const what of ['flush', 'hold', 'release']) await call('POST', `/api/internal/queue/${what}`);
+  for (const what of ['flush', 'hold', 'release', 'purge']) await call('POST', `/api/internal/queue/${what}`);
+  await call('POST', '/api/internal/queue/purge', { query: '?damaged=perhaps' });
   const [list, one] = [DESTINATIONS, `${DESTINATIONS}/{id}`];
   await call('GET', list, { query: '?hidden=perhaps' });
   const edit = (method: string, path: string, id: string, value: unknown, type = 'application/json') =>
@@ -176,7 +177,7 @@ test('what is answered is what the document says', async (t) => {
   await call('DELETE', one, { id: '1' });
   await call('DELETE', `${MESSAGES}/{id}`, { id: first });
   await call('POST', `${MESSAGES}/{id}/retry`, { id: first });
-  for (const what of ['flush', 'hold', 'release']) await call('POST', `/api/internal/queue/${what}`);
+  for (const what of ['flush', 'hold', 'release', 'purge']) await call('POST', `/api/internal/queue/${what}`);
   api.store.storageState = { state: 'failed', reason: 'no disk', freeBytes: 0, damaged: 1 };
   for (const path of ['/api/internal/state', '/healthz', '/metrics']) await call('GET', path);
 

@@ -80,6 +80,7 @@ test('paths and methods', async (t) => {
     [`${MESSAGES}/x`, 'GET, HEAD, DELETE'],
     [`${MESSAGES}/x/retry`, 'POST'],
     ['/api/internal/queue/flush', 'POST'],
+    ['/api/internal/queue/purge', 'POST'],
     ['/healthz', 'GET, HEAD'],
   ];
   for (const [path, allow] of allowed) {

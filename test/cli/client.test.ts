@@ -419,6 +419,18 @@ t.test('queue: empty, or by status', async (t) => {
   await daemon.close();
 });
 
+t.test('purge', async (t) => {
+  const daemon = await preparedDaemon({
+    'POST /api/internal/queue/purge': { status: 200, body: {} },
+    'POST /api/internal/queue/purge?damaged=true': { status: 507, body: { detail: 'no room' } },
+  });
+  const purge = (...argv: string[]) => fieldpost(['purge', ...argv], { env: daemon.env });
+  t.strictSame(await purge(), { code: 0, out: 'What was done with is overwritten.\n', err: '' });
+  t.match(await purge('--damaged'), { code: 75, err: /no room/ });
+  t.equal((await purge('all')).code, 64);
+  await daemon.close();
+});
+
 t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
   const conflict = { status: 409, body: { detail: 'it is final' } };
   const daemon = await preparedDaemon({

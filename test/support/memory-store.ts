@@ -46,6 +46,8 @@ export class MemoryStore implements Store {
   };
   held = false;
   hasRoom = true;
+  /** What was asked of purge, in order. */
+  readonly purges: { withDamaged: boolean }[] = [];
   /** What emails are stamped with. */
   sender: Address | undefined = undefined;
   /** Called while a message is being cancelled: a test makes the disk slow, or refuse. */
@@ -215,6 +217,11 @@ export class MemoryStore implements Store {
   async flush(): Promise<void> {
     this.#mayFail();
     for (const message of this.#messages.values()) message.due = null;
+  }
+
+  async purge(withDamaged: boolean): Promise<void> {
+    this.#mayFail();
+    this.purges.push({ withDamaged });
   }
 
   async hold(): Promise<void> {

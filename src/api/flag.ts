@@ -1,0 +1,12 @@
+/**
+ * A parameter of the query that is true or false. Used by messages.ts and hidden.ts.
+ */
+import { FieldpostError } from '../errors.js';
+
+/** False where it is left out. Throws invalid for anything but true and false. */
+export function flagIn(query: string, name: string): boolean {
+  const given = new URLSearchParams(query).get(name) ?? 'false';
+  if (given === 'true' || given === 'false') return given === 'true';
+  const faults = [{ pointer: name, detail: 'must be true or false' }];
+  throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
+}

@@ -1,0 +1,27 @@
+/**
+ * Overwrites with zeros what is to be read by nobody any more. Used by purge.ts, segments.ts and damaged.ts. A disk that
+ * writes elsewhere than it was told, as flash does, may keep the old blocks all the same.
+ */
+import { KIB } from '../limits.js';
+import type { Disk, DiskFile } from '../system/disk.js';
+
+const ZEROS = Buffer.alloc(256 * KIB);
+
+/** Resolves once zeros stand in place of all that is in the file, on the device. Rejects with what the disk says. */
+export async function overwrite(file: DiskFile): Promise<void> {
+  const bytes = await file.size();
+  for (let at = 0; at < bytes; at += ZEROS.length) {
+    await file.write(ZEROS.subarray(0, Math.min(ZEROS.length, bytes - at)), at);
+  }
+  await file.sync();
+}
+
+/** The same for the file at this path. */
+export async function overwriteAt(disk: Disk, path: string): Promise<void> {
+  const file = await disk.open(path, 'update');
+  try {
+    await overwrite(file);
+  } finally {
+    await file.close();
+  }
+}

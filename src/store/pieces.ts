@@ -1,0 +1,39 @@
+/**
+ * Reads a file as far as the disk gives it back. Used by segments.ts.
+ */
+import { systemCodeOf } from '../errors.js';
+
+/** What is read at a time where not all can be read. */
+const PAGE_BYTES = 4096;
+
+/** What was read, zeros in place of what could not be, and where those are. */
+export interface Pieces {
+  readonly bytes: Buffer;
+  readonly unreadable: { offset: number; end: number }[];
+}
+
+/** Reads `size` bytes with `read`; where that says EIO, page by page. Rejects with what else `read` says. */
+export async function readInPieces(
+  size: number,
+  read: (offset: number, length: number) => Promise<Buffer>,
+): Promise<Pieces> {
+  const unreadable: { offset: number; end: number }[] = [];
+  const piece = async (offset: number, length: number): Promise<Buffer> => {
+    try {
+      return await read(offset, length);
+    } catch (error) {
+      if (systemCodeOf(error) !== 'EIO') throw error;
+      if (length > PAGE_BYTES) return Buffer.concat(await pagesOf(offset, length));
+      unreadable.push({ offset, end: offset + length });
+      return Buffer.alloc(length);
+    }
+  };
+  const pagesOf = async (from: number, length: number): Promise<Buffer[]> => {
+    const pages: Buffer[] = [];
+    for (let offset = from; offset < from + length; offset += PAGE_BYTES) {
+      pages.push(await piece(offset, Math.min(PAGE_BYTES, from + length - offset)));
+    }
+    return pages;
+  };
+  return { bytes: await piece(0, size), unreadable };
+}

@@ -1,0 +1,203 @@
+/** A purge: what was sent can be read by nobody any more, what waits is not touched, and a power cut costs nothing. */
+import t from 'tap';
+import { KIB } from '../../src/limits.js';
+import type { Store } from '../../src/store/store.js';
+import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import { seededRandom, testSeed } from '../support/random.js';
+import { openOn, STATE_DIR } from '../support/store.js';
+
+const seed = testSeed();
+const newDisk = () => new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
+
+/** The files below the directory that hold the words. */
+async function filesWith(disk: FaultyDisk, words: string, directory = STATE_DIR): Promise<string[]> {
+  const found: string[] = [];
+  for (const name of await disk.list(directory)) {
+    const path = `${directory}/${name}`;
+    if ((await disk.look(path))?.kind === 'directory') found.push(...(await filesWith(disk, words, path)));
+    else if ((await disk.readWhole(path))?.includes(words)) found.push(path);
+  }
+  return found;
+}
+
+/** Segments full of mails that were sent, were cancelled, failed and wait; used again in part. */
+async function longHistory(store: Store, books: Bookkeeper): Promise<void> {
+  // Segments that nothing waits in: they are let go of, and the next ones are made of them.
+  for (let i = 0; i < 12; i++) {
+    await books.accept(store, [draftTo(`gone-first${i}`, 330 * KIB)]);
+    await books.settle(store, `gone-first${i}`, { kind: 'sent', reply: '250 taken' });
+  }
+  for (let i = 0; i < 6; i++) {
+    await books.accept(store, [draftTo(`wait${i}`), draftTo(`gone${i}`, 330 * KIB)]);
+    await books.settle(store, `gone${i}`, { kind: 'sent', reply: '250 taken' });
+  }
+  await books.accept(store, [draftTo('gone-cancelled'), draftTo('failed'), draftTo('deferred')]);
+  await books.acceptFiles(store, draftTo('wait-files'), [octets(700)]);
+  await books.change(store, 'gone-cancelled', 'cancel', 'cancelled');
+  await books.settle(store, 'failed', { kind: 'failed', reply: '550 unknown' });
+  await books.settle(store, 'deferred', { kind: 'deferred', reply: '451 later', delayMs: 60_000 });
+}
+
+const TOLD = 'to gone';
+
+t.comment(`seed ${seed}`);
+
+t.test('nothing in the state directory tells what was sent; what waits can be sent', async (t) => {
+  const disk = newDisk();
+  const books = new Bookkeeper();
+  const { store } = await openOn(disk, seed);
+  await longHistory(store, books);
+  t.ok((await filesWith(disk, TOLD)).length > 1, 'before, it can be read');
+  await store.purge(false);
+  t.same(await filesWith(disk, TOLD), []);
+  t.same(await books.violations(store), []);
+  await books.accept(store, [draftTo('later', 900 * KIB), draftTo('later2', 900 * KIB)]);
+  books.synced();
+  t.same(await filesWith(disk, TOLD), [], 'nor do the segments that come next');
+
+  const { store: again } = await openOn(disk.afterPowerCut('nothing'), seed + 1);
+  t.same(await books.violations(again), []);
+  t.equal(again.storage().damaged, 0);
+});
+
+t.test('a purge right after a start, of a new store, and a second one', async (t) => {
+  const disk = newDisk();
+  const books = new Bookkeeper();
+  const { store } = await openOn(disk, seed);
+  await store.purge(false);
+  await longHistory(store, books);
+  await store.close();
+  books.synced();
+  const { store: again } = await openOn(disk, seed + 1);
+  t.ok((await filesWith(disk, TOLD)).length > 0);
+  await Promise.all([again.purge(false), again.purge(false)]);
+  t.same(await filesWith(disk, TOLD), []);
+  t.same(await books.violations(again), []);
+  await again.close();
+});
+
+t.test('what is read, accepted and sent meanwhile is whole', async (t) => {
+  const disk = newDisk();
+  const books = new Bookkeeper();
+  const { store } = await openOn(disk, seed);
+  await longHistory(store, books);
+  const purging = store.purge(false);
+  let isOver = false;
+  void purging.then(() => {
+    isOver = true;
+  });
+  let rounds = 0;
+  while (!isOver) {
+    await books.accept(store, [draftTo(`during${rounds}`)]);
+    await books.settle(store, `during${rounds++}`, { kind: 'sent', reply: '250 taken' });
+    t.same(await books.violations(store), []);
+  }
+  await purging;
+  t.ok(rounds > 1);
+  t.same(await filesWith(disk, TOLD), []);
+});
+
+t.test('what is being read is not overwritten before it has been read', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk, seed);
+  const { ids } = await store.accept([draftTo('wait')], null);
+  const message = store.get(ids[0] as string);
+  if (!message) throw new Error('it was accepted');
+  const { open } = disk;
+  let release: () => void = () => undefined;
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  disk.open = async (path, how) => {
+    disk.open = open;
+    const file = await open.call(disk, path, how);
+    const { read } = file;
+    file.read = async (offset, length) => {
+      file.read = read;
+      await released;
+      return await read.call(file, offset, length);
+    };
+    return file;
+  };
+  const reading = store.content(message);
+  const purging = store.purge(false);
+  // Nothing on this disk takes longer than one turn of the event loop: the purge has ended, or waits.
+  await new Promise((resolve) => setImmediate(resolve));
+  release();
+  t.same(await reading, draftTo('wait').content);
+  await purging;
+  t.same(await store.content(message), draftTo('wait').content);
+});
+
+t.test('copies of damage stay, unless they are to go', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk, seed);
+  await store.close();
+  const put = async (path: string) => {
+    const file = await disk.open(path, 'create');
+    await file.write(Buffer.from(TOLD), 0);
+    await file.close();
+  };
+  await disk.makeDirectory(`${STATE_DIR}/damaged`);
+  const copies = [
+    `${STATE_DIR}/damaged/1-00000001.log.0.12345678`,
+    `${STATE_DIR}/journal/00000001.log.damaged`,
+    `${STATE_DIR}/store.json.damaged2`,
+  ];
+  for (const path of copies) await put(path);
+  const { store: again } = await openOn(disk, seed + 1);
+  t.equal(again.storage().damaged, 1);
+  await again.purge(false);
+  t.same(await filesWith(disk, TOLD), copies);
+  await again.purge(true);
+  for (const path of copies) t.equal(await disk.look(path), null);
+  t.equal(again.storage().damaged, 0);
+});
+
+t.test('a disk that refuses ends the purge, and nothing else', async (t) => {
+  const disk = newDisk();
+  const books = new Bookkeeper();
+  const { store } = await openOn(disk, seed);
+  await longHistory(store, books);
+  for (let skip = 0; ; skip += 7) {
+    const at = disk.operations + skip + 1;
+    disk.onOperation = (n) => (n === at ? 'error:EIO' : 'ok');
+    const ended = await store.purge(false).catch((error: { code: string }) => error.code);
+    disk.onOperation = () => 'ok';
+    if (ended === undefined && disk.operations < at) break;
+    t.ok(ended === undefined || ended === 'storage-failed', `${ended}`);
+    await books.accept(store, [draftTo(`after${skip}`)]);
+    t.same(await books.violations(store), [], `a refusal at ${skip}`);
+  }
+  await store.purge(false);
+  t.same(await filesWith(disk, TOLD), [], 'the next one makes good for it');
+});
+
+t.test('the power cut before every operation of a purge', async (t) => {
+  const kinds = ['nothing', 'everything', 'random', 'torn-head', 'torn-tail'] as const;
+  const disk = newDisk();
+  const books = new Bookkeeper();
+  const { store } = await openOn(disk, seed);
+  await longHistory(store, books);
+  const cuts: { where: string; disk: FaultyDisk }[] = [];
+  disk.onOperation = (n, { kind, path }) => {
+    const how = kinds[n % kinds.length] as (typeof kinds)[number];
+    cuts.push({ where: `before ${n} (${kind} ${path}), ${how}`, disk: disk.afterPowerCut(how) });
+    return 'ok';
+  };
+  await store.purge(false);
+  const found: string[] = [];
+  for (const { where, disk } of cuts) {
+    const { store } = await openOn(disk, seed + 2);
+    const wrong = [...(await books.violations(store)), ...(await strayFiles(disk, STATE_DIR, store))];
+    await store.purge(false);
+    if ((await filesWith(disk, TOLD)).length > 0) wrong.push('what was sent can be read after another purge');
+    const { store: again } = await openOn(disk.afterPowerCut('nothing'), seed + 3);
+    wrong.push(...(await books.violations(again)));
+    found.push(...wrong.map((words) => `cut ${where}: ${words}`));
+  }
+  t.comment(`${cuts.length} cut points, ${found.length} violations`);
+  t.ok(cuts.length > 50);
+  t.same(found.slice(0, 5), []);
+});
