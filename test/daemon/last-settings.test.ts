@@ -79,7 +79,11 @@ t.test('what is not new is not written', async (t) => {
 t.test(
   'a disk that refuses, and a file that is damaged or a directory, are told and stop nothing',
   async (t) => {
-    const full: Disk = { ...systemDisk(), open: () => Promise.reject(new Error('ENOSPC')) };
+    const disk = systemDisk();
+    const full: Disk = {
+      ...disk,
+      open: (path, how) => (how === 'create' ? Promise.reject(new Error('ENOSPC')) : disk.open(path, how)),
+    };
     const { last, said } = await open(t.testdir(), full);
     await last.keep({ FIELDPOST_LOG: 'debug' });
     t.strictSame(said, ['settings not kept: ENOSPC']);
