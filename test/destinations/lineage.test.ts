@@ -79,7 +79,8 @@ const TABLE: readonly Row[] = [
   },
   {
     name: 'no mark, from a cloud that drops it: its edits count, what it lacks does not',
-    matches: (mark, base, isSameEtag) => mark === 'none' && base.endsWith('drops the mark') && !isSameEtag,
+    matches: (mark, base, isSameEtag) =>
+      mark === 'none' && base === 'of a cloud that drops the mark' && !isSameEtag,
     verdict: () => ({ trust: 'edits', estranged: null, lineage: null }),
   },
   {
@@ -89,9 +90,9 @@ const TABLE: readonly Row[] = [
     verdict: full,
   },
   {
-    name: 'no mark any more, or of another cloud: joined',
+    name: 'no mark any more, or not yet the one that was put, or of another cloud: joined',
     matches: (mark, base, isSameEtag) =>
-      mark === 'none' && (base.startsWith('marked') || base.startsWith('of that version')) && !isSameEtag,
+      mark === 'none' && (isMarked(base) || base.startsWith('of that version')) && !isSameEtag,
     verdict: () => ({ trust: 'none', estranged: 'bare', lineage: null }),
   },
   {
