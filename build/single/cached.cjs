@@ -64,11 +64,16 @@ function makeCache(text) {
   process.env.FIELDPOST_LISTEN = `unix:${join(scratch, 'socket')}`;
   process.argv.splice(2, Infinity, 'run');
   const { write } = process.stdout;
-  // Its first line tells how the start went; V8's flags are still those with which the next start will come.
+  let said = '';
+  process.on('exit', (status) => {
+    if (status !== 0) console.error(`cached.cjs: no cache was written: ${said}`);
+  });
+  // Warnings may come first. At the line that says that it has started, V8's flags are still those of the next start.
   process.stdout.write = (line) => {
+    said += line;
+    if (!line.includes(' started ')) return;
     process.stdout.write = write;
     try {
-      if (!line.includes(' started ')) throw new Error(line);
       const data = script.createCachedData();
       const sum = Buffer.alloc(SUM_BYTES);
       sum.writeUInt32LE(sumOf(text, data));
@@ -77,7 +82,8 @@ function makeCache(text) {
       console.log(`${cache}: written for Node.js ${process.version}`);
       process.exit(0);
     } catch (error) {
-      fail(error.message);
+      said = error.message;
+      process.exit(1);
     }
   };
   const script = run(text);
