@@ -118,6 +118,8 @@ export const OUTCOME_SYNC_COUNT = 32;
 export const CHECKPOINT_BYTES_MIN = MIB;
 export const CHECKPOINT_SNAPSHOT_FACTOR = 2;
 export const RELOCATE_BYTES_MIN = 8 * MIB;
+/** How often the journal is tidied while the disk is short. */
+export const TIDY_EVERY_MS = 30 * SECOND_MS;
 /** Content moved by one record of a relocation. */
 export const RELOCATE_RECORD_BYTES = 256 * KIB;
 /** What such a record holds of a message beside its content, about. */

@@ -156,6 +156,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/store/pieces.ts': 'test/store/damage.test.ts',
   'src/store/relocation.ts': 'test/store/ledger.test.ts',
   'src/store/spool-writer.ts': 'test/store/spool.test.ts',
+  'src/store/tidy.ts': 'test/store/ledger.test.ts',
   'src/store/trouble.ts': 'test/store/disk-errors.test.ts',
   'src/store/upload.ts': 'test/store/spool.test.ts',
   'src/store/budget.ts': 'test/store/journaled-store.test.ts',

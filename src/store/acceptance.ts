@@ -5,6 +5,7 @@
 import { BLOCK_BYTES, SEGMENT_BYTES } from '../limits.js';
 import type { Address } from '../message/address.js';
 import type { Attachment, Draft, Message } from '../message/message.js';
+import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import type { Budget, Reservation } from './budget.js';
 import type { Chronicle } from './chronicle.js';
@@ -16,6 +17,7 @@ import type { Ledger } from './ledger.js';
 import { sumOf } from './record.js';
 import { PLAIN_WEIGHT, type Room } from './room.js';
 import type { Accepted, KeyedContent, Upload } from './store.js';
+import { createTidy } from './tidy.js';
 import { SpoolUpload } from './upload.js';
 import { keyWeight, messageWeight, ownText } from './weight.js';
 
@@ -27,6 +29,7 @@ export interface AcceptanceOptions {
   readonly log: Log;
   readonly randomBytes: RandomBytes;
   readonly keys: KeyMemory;
+  readonly clock: Pick<Clock, 'bootMs'>;
   /** The sender of the emails accepted now. */
   readonly sender?: () => Address | undefined;
 }
@@ -42,6 +45,7 @@ export class Acceptance {
   readonly #keys: IdempotencyKeys;
   readonly #sender: () => Address | undefined;
   readonly #uploads = new Set<SpoolUpload>();
+  readonly #tidy: () => Promise<void>;
 
   constructor({
     ledger,
@@ -50,6 +54,7 @@ export class Acceptance {
     log,
     randomBytes,
     keys,
+    clock,
     sender = () => undefined,
   }: AcceptanceOptions) {
     this.#ledger = ledger;
@@ -57,6 +62,11 @@ export class Acceptance {
     this.#budget = budget;
     this.#log = log;
     this.#sender = sender;
+    this.#tidy = createTidy({
+      bytes: () => ledger.usedBytes,
+      checkpoint: () => ledger.checkpoint(true),
+      bootMs: () => clock.bootMs(),
+    });
     this.#makeId = idMaker(randomBytes);
     this.#counter = ledger.state.counter;
     this.#keys = new IdempotencyKeys(ledger.state, (stamp) => chronicle.ageMs(stamp), keys);
@@ -65,6 +75,11 @@ export class Acceptance {
   /** Forgets the keys that have served their time. */
   sweep(): void {
     this.#keys.sweep();
+  }
+
+  /** Makes room where the disk is short and more than half of the journal is done with: see tidy.ts. */
+  async tidy(): Promise<void> {
+    if (this.#ledger.isMostlyDone) await this.#tidy();
   }
 
   async upload(expectedBytes: number): Promise<Upload> {
@@ -184,6 +199,7 @@ export class Acceptance {
     } catch (error) {
       // Segments may hold more that is done with than is needed.
       if (this.#ledger.isMostlyDone) void this.#ledger.checkpoint();
+      if (this.#budget.shortage) void this.tidy();
       throw error;
     }
   }

@@ -20,6 +20,7 @@ export interface CheckpointOptions {
   readonly write: () => Promise<void>;
   readonly log: Log;
   readonly maxSpoolBytes: number;
+  readonly isShort: boolean;
 }
 
 /** Rejects like Journal.append, or with what the disk says. */

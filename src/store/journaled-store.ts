@@ -178,6 +178,7 @@ class JournaledStore implements Store {
     if (this.#budget.stale) void this.#budget.look().catch(() => undefined);
     const { trouble, damagedCount: damaged } = this.#ledger;
     const { shortage, freeBytes } = this.#budget;
+    if (shortage) void this.#acceptance.tidy();
     const state = trouble ? 'failed' : shortage ? 'full' : 'ok';
     return { state, reason: trouble?.message ?? shortage, freeBytes, damaged };
   }

@@ -170,11 +170,11 @@ export class Ledger {
     return this.#contents.read(place);
   }
 
-  /** Begins a checkpoint if that lets go of a segment; resolves when it is done, also if it failed. */
-  async checkpoint(): Promise<void> {
+  /** Begins a checkpoint if that lets go of a segment, or `isShort`; resolves when it is done, also if it failed. */
+  async checkpoint(isShort = false): Promise<void> {
     const { segment: current } = this.#theJournal.position;
     const isDone = (number: number) => number < current && !this.state.liveBytes.has(number);
-    if (this.#segments.numbers.some(isDone)) await this.#beginCheckpoint();
+    if (isShort || this.#segments.numbers.some(isDone)) await this.#beginCheckpoint(isShort);
   }
 
   #checkpointIfDue(): void {
@@ -183,10 +183,10 @@ export class Ledger {
   }
 
   /** Unless one is under way. Resolves when it is done, also if it failed. */
-  async #beginCheckpoint(): Promise<void> {
+  async #beginCheckpoint(isShort = false): Promise<void> {
     if (!this.#tidying.isFree) return await this.#tidying.idle();
     await this.#tidying
-      .run(() => this.#checkpoint())
+      .run(() => this.#checkpoint(isShort))
       .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }));
   }
 
@@ -259,11 +259,11 @@ export class Ledger {
     return state;
   }
 
-  async #checkpoint(): Promise<void> {
+  async #checkpoint(isShort: boolean): Promise<void> {
     const { maxSpoolBytes } = this.#options.budget;
     const appended = this.#theJournal.appendedBytes;
     // Also after a failure it is tried again after as much again, not at every record.
-    await checkpoint({ ...this.#tidied, log: this.#options.log, maxSpoolBytes }).finally(() => {
+    await checkpoint({ ...this.#tidied, log: this.#options.log, maxSpoolBytes, isShort }).finally(() => {
       this.#checkpointedBytes = appended;
     });
   }

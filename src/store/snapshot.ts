@@ -122,14 +122,15 @@ export class SnapshotAdapter implements Adapter<State> {
     const { disk, directory, position } = this.#options;
     const through = position();
     const bytes = encodeSnapshot(through, toDocument(state));
-    await disk.remove(this.#path(TEMPORARY));
-    const file = await disk.open(this.#path(TEMPORARY), 'create');
-    try {
-      await file.write(bytes, 0);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await this.#writeTemporary(bytes).catch(async (error) => {
+      if (!['ENOSPC', 'EDQUOT'].includes(systemCodeOf(error)) || !this.#current || !this.#previous)
+        throw error;
+      // On a disk that is full of our own files only the older snapshot can make room. The newer one is good.
+      this.#previous = null;
+      await disk.remove(this.#path(PREVIOUS));
+      await disk.syncDirectory(directory);
+      await this.#writeTemporary(bytes);
+    });
     // A current one that was not good must not take the place of the good one before it.
     const replaced = this.#current;
     if (replaced) {
@@ -142,6 +143,18 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#current = through;
     this.#bytes = bytes.length;
     await disk.syncDirectory(directory);
+  }
+
+  async #writeTemporary(bytes: Buffer): Promise<void> {
+    const { disk } = this.#options;
+    await disk.remove(this.#path(TEMPORARY));
+    const file = await disk.open(this.#path(TEMPORARY), 'create');
+    try {
+      await file.write(bytes, 0);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
   }
 
   async #find(name: string): Promise<FoundSnapshot> {

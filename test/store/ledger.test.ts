@@ -149,6 +149,60 @@ t.test('power cuts without end do not fill the disk', async (t) => {
   t.equal(store.counts().queued, 30);
 });
 
+t.test('restarts do not fill a small disk', async (t) => {
+  const budget = { ...ROOMY, minFreeBytes: 4 * MIB };
+  let disk = newDisk();
+  disk.capacityBytes = 16 * MIB;
+  /** Accepts it, after as many looks as a program that tries again every minute needs. */
+  const accept = async ({ store, clock }: Awaited<ReturnType<typeof openOn>>, name: string) => {
+    for (let tries = 0; ; tries++) {
+      const accepted = await store.accept([draftTo(name)], null).catch((error) => error.code);
+      if (accepted !== 'storage-full' || tries === 5) return accepted;
+      await clock.advance(60_000);
+      store.storage();
+      await settled();
+    }
+  };
+  for (let boot = 0; boot < 40; boot++) {
+    const bench = await openOn(disk, boot, { budget });
+    t.match(await accept(bench, `m${boot}`), { ids: { length: 1 } }, `boot ${boot}`);
+    await bench.clock.advance(10_000);
+    disk = disk.afterKill();
+  }
+  const bench = await openOn(disk, 99, { budget });
+  t.equal(bench.store.counts().queued, 40);
+});
+
+t.test('where only the older snapshot can make room for a newer one, it does', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  const sendAll = async () => {
+    for (const { id } of [...store.queued()]) {
+      store.claim(id);
+      await store.settle(id, SENT);
+    }
+  };
+  // Two snapshots.
+  while (!(await disk.list(STATE_DIR)).includes('store.json.1')) {
+    await store.accept(Array(20).fill(draftTo('a', 50_000)), null);
+    await sendAll();
+    await settled();
+  }
+  await store.accept([draftTo('stays')], null);
+  await clock.advance(2000);
+  let isOver = false;
+  disk.onOperation = (_n, { kind, path }) => {
+    if (kind === 'remove' && path.endsWith('store.json.1')) isOver = true;
+    return kind === 'write' && path.endsWith('store.json.new') && !isOver ? 'error:ENOSPC' : 'ok';
+  };
+  await store.close();
+  t.ok(isOver);
+  disk.onOperation = () => 'ok';
+  const again = await openOn(disk.afterPowerCut('nothing'));
+  t.equal(again.store.counts().queued, 1);
+  t.equal(again.store.storage().damaged, 0);
+});
+
 t.test('after a lost journal what is accepted is kept', async (t) => {
   for (const had of [0, 1]) {
     let disk = newDisk();
