@@ -14,7 +14,8 @@ export const check: Command = {
   help: `fieldpost check [--env-file FILE] [--json]
 
 Reads the configuration as the daemon does and prints every setting as it takes effect, secrets hidden; or
-every problem there is. Exit status 78 if the daemon would not start with it.`,
+every problem there is. Exit status 78 if the daemon does not take these settings; a start then
+goes on with the last good ones, if there are any.`,
   options: { json: { type: 'boolean' } },
   asksService: true,
   async run(input, context) {
@@ -30,7 +31,7 @@ every problem there is. Exit status 78 if the daemon would not start with it.`,
       const paint = painter(stderr, env);
       for (const problem of parsed.problems) stderr.write(`${printable(formatProblem(problem))}\n`);
       stderr.write(
-        `${paint('bad', `${counted(parsed.problems.length, 'problem')}: the daemon would not start.`)}\n`,
+        `${paint('bad', `${counted(parsed.problems.length, 'problem')}: the daemon does not take these settings.`)}\n`,
       );
       return EXIT.config;
     }
