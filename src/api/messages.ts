@@ -3,7 +3,7 @@
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../limits.js';
-import { isFinal, type Message, type Status } from '../message/message.js';
+import { isFinal, type Message, STATUSES, type Status } from '../message/message.js';
 import { wallMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 import { callerOf } from './caller.js';
@@ -11,15 +11,6 @@ import { checkPercent, type Exchange } from './exchange.js';
 import { flagIn } from './flag.js';
 import type { ApiContext } from './parts.js';
 
-export const STATUSES: readonly Status[] = [
-  'queued',
-  'sending',
-  'deferred',
-  'sent',
-  'failed',
-  'expired',
-  'cancelled',
-];
 export const LIST_QUERY = {
   status: { type: 'string', enum: STATUSES },
   limit: { type: 'integer', minimum: 1, maximum: LIST_LIMIT_MAX, default: LIST_LIMIT_DEFAULT },

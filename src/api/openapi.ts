@@ -9,7 +9,7 @@ import {
   SMS_CHARS_MAX,
   SUBJECT_CHARS_MAX,
 } from '../limits.js';
-import { STATUSES } from './messages.js';
+import { STATUSES } from '../message/message.js';
 import { PROBLEMS } from './problem.js';
 import type { Route, RouteDoc } from './routes.js';
 

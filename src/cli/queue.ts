@@ -1,7 +1,9 @@
 /**
  * `fieldpost queue`: the queue as mailq shows it, and what an operator may do to it. Used by cli.ts.
  */
+
 import { LIST_LIMIT_MAX } from '../limits.js';
+import { STATUSES } from '../message/message.js';
 import { type Call, connect } from './client.js';
 import {
   type Command,
@@ -28,7 +30,6 @@ interface ShownMessage {
 
 const WHICH = 'which message? fieldpost queue list shows the ids';
 const WAITING = ['sending', 'queued', 'deferred'] as const;
-const STATUSES = ['queued', 'sending', 'deferred', 'sent', 'failed', 'expired', 'cancelled'];
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   list,
@@ -74,7 +75,7 @@ async function list(
 ): Promise<void> {
   noMore(words);
   const status = textOption(input, 'status');
-  if (status !== null && !STATUSES.includes(status)) {
+  if (status !== null && !STATUSES.some((one) => one === status)) {
     throw new CommandError(EXIT.usage, `--status is one of ${STATUSES.join(', ')}`);
   }
   // By id, because a message may change its status between two calls; ids sort by acceptance.

@@ -137,7 +137,8 @@ export type Verdict =
   | { readonly kind: 'expired'; readonly reply: string }
   | { readonly kind: 'deferred'; readonly reply: string; readonly delayMs: number };
 
-const STATUSES: readonly Status[] = [
+/** Every status there is. */
+export const STATUSES: readonly Status[] = [
   'queued',
   'sending',
   'deferred',

@@ -3,8 +3,9 @@
  */
 
 /**
- * What signals ask for, one thing after the other: SIGHUP to read the settings again (or to end, where `endsWithTerminal`), the first SIGTERM or SIGINT to end. A second one ends the process at once, for somebody is in a hurry; and
- * so does one that comes while it still starts, as nothing has been promised yet.
+ * What signals ask for, one thing after the other: SIGHUP to read the settings again (or to end, where
+ * `endsWithTerminal`), the first SIGTERM or SIGINT to end. A second one ends the process at once, for somebody is in a
+ * hurry. So does one that comes while the service still starts: nothing has been promised yet.
  */
 export function listenToSignals(
   source: { on(signal: NodeJS.Signals, act: () => void): void; exit(status: number): never },
