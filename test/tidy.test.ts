@@ -153,6 +153,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/store/alone.ts': 'test/store/ledger.test.ts',
   'src/store/checkpoint.ts': 'test/store/ledger.test.ts',
   'src/store/overwrite.ts': 'test/store/purge.test.ts',
+  'src/store/copy.ts': 'test/store/aside.test.ts',
   'src/store/pieces.ts': 'test/store/damage.test.ts',
   'src/store/relocation.ts': 'test/store/ledger.test.ts',
   'src/store/spool-writer.ts': 'test/store/spool.test.ts',

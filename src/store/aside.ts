@@ -3,11 +3,13 @@
  * inode that the kernel refuses. It is never opened. What can be renamed is put aside, the store goes on without the
  * rest, and both are logged. Used at the start by ledger.ts, segments.ts and snapshot.ts.
  */
+
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf, wordsOf } from '../errors.js';
 import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
+import { writeCopy } from './copy.js';
 
 /** Makes the state directory where it is missing, and takes its lock. Throws `already-running`. */
 export async function lockDirectory(options: {
@@ -79,17 +81,7 @@ export class Aside {
         as = `${basename(path)}.${why}${n}`;
       }
       const copy = `${directory}/${as}`;
-      const file = await disk.open(copy, 'create');
-      try {
-        await file.write(bytes, 0);
-        await file.sync();
-        await file.close();
-      } catch (error) {
-        await file.close().catch(() => undefined);
-        await disk.remove(copy).catch(() => undefined);
-        throw error;
-      }
-      await disk.syncDirectory(directory);
+      await writeCopy(disk, copy, bytes);
       this.newer.add(as);
       this.#log.warn('put aside', { name: basename(path), as });
     } catch {

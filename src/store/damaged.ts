@@ -3,10 +3,12 @@
  * have a budget of their own, for which the oldest go. The same piece found again at the next start is copied once.
  * Used by ledger.ts and replay.ts.
  */
+
 import { join } from 'node:path';
 import { DAMAGED_BYTES_MAX } from '../limits.js';
 import type { Disk } from '../system/disk.js';
 import type { Aside } from './aside.js';
+import { writeCopy } from './copy.js';
 import { crc32, hex8 } from './crc.js';
 import { overwriteAt } from './overwrite.js';
 
@@ -105,17 +107,7 @@ export class Damaged {
     const number = (this.#copies.at(-1)?.number ?? 0) + 1;
     const name = `${number}-${piece}`;
     const path = join(this.#directory, name);
-    const file = await this.#disk.open(path, 'create');
-    try {
-      await file.write(bytes, 0);
-      await file.sync();
-      await file.close();
-    } catch (error) {
-      await file.close().catch(() => undefined);
-      await this.#disk.remove(path).catch(() => undefined);
-      throw error;
-    }
-    await this.#disk.syncDirectory(this.#directory);
+    await writeCopy(this.#disk, path, bytes);
     this.#copies.push({ name, number, bytes: bytes.length });
   }
 }
