@@ -2,13 +2,14 @@
 import { randomBytes } from 'node:crypto';
 import { open, readdir, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { uptime } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { SMTPServer } from 'smtp-server';
 import t from 'tap';
 import { type Config, parseConfig } from '../src/config.js';
 import { createDaemon, type Daemon, nameOf, type System } from '../src/daemon.js';
-import { HOUR_MS } from '../src/limits.js';
+import { HOUR_MS, SECOND_MS } from '../src/limits.js';
 import { systemClock } from '../src/system/clock.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
@@ -21,7 +22,8 @@ import { fakeRelay } from './support/relay.js';
 
 function world(): { system: System; lines: string[] } {
   const lines: string[] = [];
-  const clock = systemClock();
+  // A device that has just booted waits a while before its first heartbeat; this one has been up for an hour.
+  const clock = systemClock({ uptimeS: () => uptime() + HOUR_MS / SECOND_MS });
   const log = createLog({
     level: 'debug',
     priorities: true,
