@@ -7,6 +7,7 @@ import type { Address } from '../message/address.js';
 import type { Attachment, Draft, Message } from '../message/message.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import { Alone } from './alone.js';
 import type { Budget, Reservation } from './budget.js';
 import type { Chronicle } from './chronicle.js';
 import { encodeContent } from './document.js';
@@ -15,7 +16,7 @@ import { IdempotencyKeys, type KeyMemory } from './idempotency.js';
 import { idMaker, type RandomBytes } from './ids.js';
 import type { Ledger } from './ledger.js';
 import { sumOf } from './record.js';
-import { PLAIN_WEIGHT, type Room } from './room.js';
+import { NOTHING, PLAIN_WEIGHT, type Room } from './room.js';
 import type { Accepted, KeyedContent, Upload } from './store.js';
 import { createTidy } from './tidy.js';
 import { SpoolUpload } from './upload.js';
@@ -45,6 +46,7 @@ export class Acceptance {
   readonly #keys: IdempotencyKeys;
   readonly #sender: () => Address | undefined;
   readonly #uploads = new Set<SpoolUpload>();
+  readonly #makingRoom = new Alone(() => undefined);
   readonly #tidy: () => Promise<void>;
 
   constructor({
@@ -84,9 +86,9 @@ export class Acceptance {
 
   async upload(expectedBytes: number): Promise<Upload> {
     await this.#budget.look();
-    await this.#makeWay(expectedBytes);
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
+      // Nothing gives way to a mere Content-Length: that happens as the bytes come.
       room: this.#reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
       makeFile: (room) => this.#makeFile(room),
       makeRoom: (room, bytes) => this.#makeRoom(room, bytes),
@@ -102,12 +104,14 @@ export class Acceptance {
     this.#budget.takeFile();
   }
 
-  /** What nobody had told is asked for when it comes. */
+  /** Sees to it that so many bytes are reserved. One caller at a time: nobody counts on what gives way to another. */
   async #makeRoom(room: Reservation, bytes: number): Promise<void> {
     if (room.bytes >= bytes) return;
-    if (this.#budget.stale) await this.#budget.look();
-    await this.#makeWay(bytes - room.bytes);
-    room.add({ bytes: bytes - room.bytes });
+    await this.#makingRoom.run(async () => {
+      if (this.#budget.stale) await this.#budget.look();
+      await this.#makeWay(bytes - room.bytes);
+      this.#orTidy(() => room.add(bytes - room.bytes));
+    });
   }
 
   /**
@@ -153,9 +157,9 @@ export class Acceptance {
     try {
       if (this.#budget.stale) await this.#budget.look();
       const asked = roomOf(drafts, contents, keyed);
-      if (this.#budget.missing(asked.bytes) > 0) await this.#makeWay(asked.bytes);
-      const events = this.#inTheWay(asked);
       room = this.#reserve(asked);
+      await this.#makeRoom(room, asked.bytes);
+      const events = this.#inTheWay();
       if (files.length > 0) await this.#ledger.spool.keepNames(files);
       // Ids are drawn in the order in which the records are written: nothing may be awaited in between.
       const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));
@@ -193,9 +197,15 @@ export class Acceptance {
     };
   }
 
+  /** Reserves room, but no bytes where content must first give way to them. */
   #reserve(asked: Room): Reservation {
+    return this.#orTidy(() => this.#budget.reserve(asked));
+  }
+
+  /** Asks the budget. Where it refuses, the journal may hold what is done with. */
+  #orTidy<T>(ask: () => T): T {
     try {
-      return this.#budget.reserve(asked);
+      return ask();
     } catch (error) {
       // Segments may hold more that is done with than is needed.
       if (this.#ledger.isMostlyDone) void this.#ledger.checkpoint();
@@ -204,10 +214,10 @@ export class Acceptance {
     }
   }
 
-  /** Content kept only for a possible retry gives way to new messages, the oldest first. */
-  #inTheWay(asked: Room): StoreEvent[] {
+  /** Content kept only for a possible retry gives way to what is reserved, the oldest first. */
+  #inTheWay(): StoreEvent[] {
     const { kept, messages, weights } = this.#ledger.state;
-    const excess = this.#budget.excess({ ...asked, bytes: 0 });
+    const excess = this.#budget.excess(NOTHING);
     let count = excess.count + kept.size;
     let memoryBytes = excess.memoryBytes + weights.kept;
     const dropped: string[] = [];

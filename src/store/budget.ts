@@ -119,10 +119,10 @@ export class Budget {
     return this.#shortageOfBytes(0) ?? this.#shortageOfInodes;
   }
 
-  #shortageOfBytes(askedBytes: number): string | null {
+  #shortageOfBytes(askedBytes: number, givingBytes = 0): string | null {
     const { freeBytes } = this.#space;
     const { minFreeBytes } = this.#limits;
-    if (freeBytes - askedBytes >= minFreeBytes) return null;
+    if (freeBytes + givingBytes - askedBytes >= minFreeBytes) return null;
     const asked = askedBytes > 0 ? `, and ${inMib(askedBytes)} are asked for` : '';
     return `the disk has ${inMib(freeBytes)} free${asked}; ${inMib(minFreeBytes)} must stay free (FIELDPOST_MIN_FREE)`;
   }
@@ -155,24 +155,31 @@ export class Budget {
     return Math.max(bytes, this.#limits.minFreeBytes - leftBytes);
   }
 
-  /** Reserves room until it is spent or given back. Throws queue-full or storage-full if there is not as much. */
+  /**
+   * Reserves room until it is spent or given back. Throws queue-full or storage-full if there is not as much, what
+   * would give way included. Where that must, no bytes are reserved: they are to be added once it has.
+   */
   reserve(asked: Room): Reservation {
-    const reservation = new Reservation(this);
-    reservation.add(asked);
-    return reservation;
+    const isFree = this.missing(asked.bytes) <= 0;
+    this.#check(asked, isFree ? NOTHING : roomGiving(this.#stored));
+    return new Reservation(this, isFree ? asked : { ...asked, bytes: 0 });
   }
 
   /** Throws queue-full or storage-full unless so much more fits. Only for reservations. */
   take(asked: Room): void {
-    const refusal = this.refusal(asked);
+    this.#check(asked, NOTHING);
+    this.change(asked);
+  }
+
+  #check(asked: Room, giving: Room): void {
+    const refusal = this.refusal(asked, giving);
     if (refusal) {
       this.#noteRefused(asked, refusal.message);
       throw refusal;
     }
-    this.#refuseFor(this.#shortageOfBytes(this.#reserved.bytes + asked.bytes));
+    this.#refuseFor(this.#shortageOfBytes(this.#reserved.bytes + asked.bytes, giving.bytes));
     // A file that grows needs none.
     if (asked.count > 0) this.#refuseFor(this.#shortageOfInodes);
-    this.change(asked);
   }
 
   /** Logs it once, until what was refused fits: once for large messages, once when no small one fits either. */
@@ -244,10 +251,13 @@ export class Budget {
 /** Room that was granted and is not yet used. */
 export class Reservation {
   readonly #budget: Budget;
-  #left: Room = NOTHING;
+  #left: Room;
 
-  constructor(budget: Budget) {
+  /** Of what `budget` has granted. */
+  constructor(budget: Budget, granted: Room) {
     this.#budget = budget;
+    this.#left = granted;
+    budget.change(granted);
   }
 
   /** Bytes that may still be written. */
@@ -255,16 +265,10 @@ export class Reservation {
     return this.#left.bytes;
   }
 
-  /** Throws queue-full or storage-full if there is not as much. */
-  add(more: Partial<Room>): void {
-    const asked = { ...NOTHING, ...more };
-    this.#budget.take(asked);
-    const { count, bytes, memoryBytes } = this.#left;
-    this.#left = {
-      count: count + asked.count,
-      bytes: bytes + asked.bytes,
-      memoryBytes: memoryBytes + asked.memoryBytes,
-    };
+  /** So many bytes more. Throws queue-full or storage-full if there are not as many. */
+  add(bytes: number): void {
+    this.#budget.take({ ...NOTHING, bytes });
+    this.#left = { ...this.#left, bytes: this.#left.bytes + bytes };
   }
 
   /** So many of its bytes are written. */

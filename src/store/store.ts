@@ -84,8 +84,9 @@ export interface Store {
   readonly storeId: string;
 
   /**
-   * Begins an upload, and keeps room for it: of one message in the queue, and of `expectedBytes` on the disk (0
-   * where nobody knows; then it grows with what comes). Throws queue-full, storage-full, storage-failed, stopping.
+   * Begins an upload, and keeps room for it: of one message in the queue, and of `expectedBytes` on the disk. Where
+   * nobody knows them (0), or content of failed messages must give way first, the room grows with the bytes that come.
+   * Throws queue-full, storage-full, storage-failed, stopping.
    */
   upload(expectedBytes: number): Promise<Upload>;
 

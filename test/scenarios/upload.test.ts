@@ -12,6 +12,7 @@ import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
 import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
 import { seededRandom, testSeed } from '../support/random.js';
+import { fakeRelay } from '../support/relay.js';
 
 const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
 const LARGE_BYTES = (IS_LONG ? 200 : 64) * MIB;
@@ -234,6 +235,38 @@ t.test('attachments', options, async (t) => {
     t.equal(await daemon.end('SIGTERM'), 0);
     t.same(spool(), []);
   });
+
+  t.test(
+    'what is kept of failed mails gives way to files that come, not to their announcement',
+    async (t) => {
+      await using relay = await fakeRelay({ rcpt: '550 5.1.1 no such user' });
+      const { daemon, spool } = await start(t, {
+        FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+        FIELDPOST_MAX_SPOOL: '16MiB',
+        FIELDPOST_MAX_MESSAGE: '12MiB',
+        FIELDPOST_LOG: 'debug',
+      });
+      const linesOf = (event: string) => daemon.lines.filter((line) => line.includes(` ${event} `)).length;
+      const until = async (event: string, count: number) => {
+        while (linesOf(event) < count) await daemon.nextLine();
+      };
+      const post = (size: number, stopAt?: number) =>
+        upload(daemon.port, 'a file', { size, next: noise(seed) }, stopAt);
+      for (const count of [1, 2]) {
+        t.equal((await post(4 * MIB)).status, 202);
+        await until('failed', count);
+      }
+      for (const [index, stopAt] of [0, 1024].entries()) {
+        await post(10 * MIB, stopAt);
+        await until('request refused', index + 1);
+      }
+      t.equal(linesOf('content dropped'), 0);
+      t.equal(spool().length, 2, 'both can be retried');
+      t.equal((await post(10 * MIB)).status, 202);
+      t.not(linesOf('content dropped'), 0);
+      t.equal(await daemon.end('SIGTERM'), 0);
+    },
+  );
 
   t.test('a relay that takes only small mails is known once it was spoken to', async (t) => {
     const relay = await startRelay(t, { size: 100_000 });

@@ -4,63 +4,19 @@ import {
   DAY_MS,
   HOUR_MS,
   MIB,
-  SPACE_FRESH_MS,
   SPOOL_READ_BYTES,
   SPOOL_WRITE_BYTES,
   STORAGE_RETRY_MS,
 } from '../../src/limits.js';
 import type { Attachment } from '../../src/message/message.js';
 import { crc32 } from '../../src/store/crc.js';
-import type { StoreOptions } from '../../src/store/journaled-store.js';
 import type { Store } from '../../src/store/store.js';
 import type { DiskFile } from '../../src/system/disk.js';
 import { draftTo, octets, whole } from '../support/bookkeeper.js';
 import { settled } from '../support/clock.js';
-import { type Fault, FaultyDisk, type Operation } from '../support/faulty-disk.js';
+import type { Fault, FaultyDisk, Operation } from '../support/faulty-disk.js';
+import { acceptWith, begin, budgetOf, FILE, inChunks, newDisk, SPOOL, settleAs } from '../support/spool.js';
 import { openOn, STATE_DIR } from '../support/store.js';
-
-const SPOOL = `${STATE_DIR}/spool`;
-const FILE = { name: 'pump.png', type: 'image/png' };
-const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
-const budgetOf = (limits: Partial<StoreOptions['budget']>) => ({
-  budget: { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0, ...limits },
-});
-
-async function* inChunks(bytes: Buffer, chunkBytes = 60_000): AsyncGenerator<Buffer> {
-  for (let at = 0; at < bytes.length; at += chunkBytes) yield bytes.subarray(at, at + chunkBytes);
-}
-
-/** A mail with these files; gives its id and what became of them. */
-async function acceptWith(store: Store, name: string, files: readonly Buffer[]) {
-  const upload = await store.upload(0);
-  const attachments: Attachment[] = [];
-  for (const bytes of files) attachments.push(await upload.add(FILE, inChunks(bytes)));
-  const { ids } = await store.accept([{ ...draftTo(name), attachments }], null);
-  await upload.discard();
-  return { id: ids[0] as string, attachments };
-}
-
-/** From here on the journal has its two segments, 2 MiB. */
-async function begin(store: Store): Promise<void> {
-  await store.accept([draftTo('first')], null);
-  await settled();
-}
-
-async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'expired'): Promise<void> {
-  store.claim(id);
-  await store.settle(id, { kind, reply: kind });
-}
-
-/** Failed mails that are kept, each with a file of so many bytes; gives their ids. */
-async function failWith(store: Store, names: readonly string[], fileBytes: number): Promise<string[]> {
-  const failed: string[] = [];
-  for (const name of names) {
-    const { id } = await acceptWith(store, name, [octets(fileBytes)]);
-    await settleAs(store, id, 'failed');
-    failed.push(id);
-  }
-  return failed;
-}
 
 function watch(disk: FaultyDisk, fault: (operation: Operation) => Fault = () => 'ok'): Operation[] {
   const seen: Operation[] = [];
@@ -322,56 +278,6 @@ t.test('the budget', async (t) => {
     t.equal(freeInodes, 99, 'the last that may be taken is the hundredth');
     await t.rejects(upload.add(FILE, inChunks(octets(1))), { code: 'storage-full', message: /inodes/ });
     t.ok(added.some((it) => it === null));
-  });
-
-  t.test('files kept only for a possible retry give way, if that is of any use', async (t) => {
-    const disk = newDisk();
-    const { store, lines } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
-    const failed = await failWith(store, ['a', 'b', 'c'], 4 * MIB);
-    await t.rejects(store.upload(19 * MIB), { code: 'queue-full' });
-    t.equal((await disk.list(SPOOL)).length, 3, 'in vain nothing is given up');
-    const upload = await store.upload(8 * MIB);
-    t.equal((await disk.list(SPOOL)).length, 2, 'the oldest goes');
-    t.match(lines.join(''), /content dropped messages=1/);
-    await t.rejects(store.retry(failed[0] as string), { code: 'conflict' });
-    await upload.discard();
-    const growing = await store.upload(0);
-    await growing.add(FILE, inChunks(octets(11 * MIB)));
-    t.equal((await disk.list(SPOOL)).length, 2, 'also where nobody had declared it');
-  });
-
-  t.test('and to a mail without files', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
-    await failWith(store, ['a', 'b', 'c'], 5 * MIB);
-    await store.accept([draftTo('d', 4 * MIB)], null);
-    t.equal((await disk.list(SPOOL)).length, 2);
-  });
-
-  t.test('and a retry that comes meanwhile is told so', async (t) => {
-    const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
-    const [id = ''] = await failWith(store, ['a'], 12 * MIB);
-    const accepting = store.accept([draftTo('b', 4 * MIB)], null);
-    await t.rejects(store.retry(id), { code: 'conflict' });
-    await accepting;
-    t.equal(store.get(id)?.status, 'failed');
-  });
-
-  t.test('and where it is the disk that has no room', async (t) => {
-    const disk = newDisk();
-    const { store, clock } = await openOn(disk, 1, budgetOf({ minFreeBytes: 16 * MIB }));
-    await begin(store);
-    await failWith(store, ['a', 'b', 'c'], 4 * MIB);
-    disk.capacityBytes = 30 * MIB;
-    await clock.advance(SPACE_FRESH_MS);
-    await store.accept([draftTo('d', MIB / 4)], null);
-    t.equal((await disk.list(SPOOL)).length, 2, 'to a mail without files');
-    await acceptWith(store, 'e', [octets(5 * MIB)]);
-    t.equal((await disk.list(SPOOL)).length, 2, 'and to one with files');
-    disk.capacityBytes = 18 * MIB;
-    await clock.advance(SPACE_FRESH_MS);
-    await t.rejects(store.accept([draftTo('f')], null), { code: 'storage-full' });
-    t.equal((await disk.list(SPOOL)).length, 2, 'in vain nothing is given up');
   });
 });
 

@@ -1,0 +1,161 @@
+/** Content of failed mails that is kept for a retry: what it gives way to, and what it does not. */
+import t from 'tap';
+import { MIB, SPACE_FRESH_MS } from '../../src/limits.js';
+import type { Store, Upload } from '../../src/store/store.js';
+import { draftTo, octets } from '../support/bookkeeper.js';
+import {
+  acceptWith,
+  begin,
+  budgetOf,
+  FILE,
+  failWith,
+  inChunks,
+  newDisk,
+  SPOOL,
+  settleAs,
+} from '../support/spool.js';
+import { openOn, STATE_DIR } from '../support/store.js';
+
+const NAMES = ['a', 'b', 'c'];
+
+/** How many of the failed mails can still be retried. */
+const keptOf = (store: Store, ids: readonly string[]) =>
+  ids.filter((id) => store.get(id)?.place !== null).length;
+
+async function uploadWhole(store: Store, name: string, bytes: number): Promise<void> {
+  const upload = await store.upload(bytes);
+  const attachments = [await upload.add(FILE, inChunks(octets(bytes)))];
+  await store.accept([{ ...draftTo(name), attachments }], null);
+  await upload.discard();
+}
+
+t.test('a mere Content-Length costs no failed mail its content', async (t) => {
+  const { store, lines } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+  const failed = await failWith(store, NAMES, 4 * MIB);
+  const silent = await store.upload(12 * MIB);
+  const broken = await store.upload(12 * MIB);
+  const gone = new Error('the client has gone');
+  const source = async function* () {
+    yield octets(1024);
+    throw gone;
+  };
+  await t.rejects(broken.add(FILE, source()), gone);
+  await Promise.all([silent.discard(), broken.discard()]);
+  t.equal(keptOf(store, failed), 3);
+  t.notMatch(lines.join(''), /content dropped/);
+
+  await uploadWhole(store, 'd', 12 * MIB);
+  t.equal(keptOf(store, failed), 1, 'a mail that comes gets the room');
+  await t.rejects(
+    store.upload(12 * MIB),
+    { code: 'queue-full' },
+    'which is refused at once where nothing gives way',
+  );
+});
+
+t.test('the oldest goes first, and no more than is needed', async (t) => {
+  const disk = newDisk();
+  const { store, lines } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+  const failed = await failWith(store, NAMES, 4 * MIB);
+  await t.rejects(store.upload(19 * MIB), { code: 'queue-full' });
+  t.equal((await disk.list(SPOOL)).length, 3, 'in vain nothing is given up');
+  await uploadWhole(store, 'd', 7 * MIB);
+  t.same(
+    failed.map((id) => store.get(id)?.place === null),
+    [true, false, false],
+  );
+  t.match(lines.join(''), /content dropped messages=1/);
+  await t.rejects(store.retry(failed[0] as string), { code: 'conflict' });
+  await acceptWith(store, 'e', [octets(3 * MIB)]);
+  t.equal(keptOf(store, failed), 1, 'also where nobody had declared it');
+});
+
+t.test('many uploads at once get what gives way, and no byte more', async (t) => {
+  const limits = { maxSpoolBytes: 11 * MIB + 3 * 4096, minFreeBytes: 16 * MIB };
+  for (const short of ['budget', 'disk'] as const) {
+    const disk = newDisk();
+    const { store, clock } = await openOn(disk, 1, budgetOf(limits));
+    await begin(store);
+    const failed = await failWith(store, NAMES, 2 * MIB);
+    t.equal(store.counts().bytes, limits.maxSpoolBytes - 3 * MIB);
+    const { freeBytes } = await disk.space(STATE_DIR);
+    disk.capacityBytes -= freeBytes - limits.minFreeBytes - (short === 'disk' ? 2.1 : 4) * MIB;
+    await clock.advance(SPACE_FRESH_MS);
+    let most = 0;
+    let least = Number.POSITIVE_INFINITY;
+    const come = async (upload: Upload) => {
+      const source = async function* () {
+        for await (const chunk of inChunks(octets(2 * MIB))) {
+          yield chunk;
+          most = Math.max(most, store.counts().bytes);
+          least = Math.min(least, (await disk.space(STATE_DIR)).freeBytes);
+        }
+      };
+      return await upload.add(FILE, source());
+    };
+    const uploads = await Promise.all(NAMES.map(() => store.upload(2 * MIB + 4096)));
+    t.equal(keptOf(store, failed), 3);
+    const files = await Promise.all(uploads.map(come));
+    for (const [i, file] of files.entries())
+      await store.accept([{ ...draftTo(`${i}`), attachments: [file] }], null);
+    t.equal(store.counts().queued, 4, `${short}: all of them`);
+    t.ok(most <= limits.maxSpoolBytes, `${most} bytes`);
+    t.ok(least >= limits.minFreeBytes, `${least} bytes free`);
+    t.equal(keptOf(store, failed), 1, 'not in vain');
+  }
+});
+
+t.test('texts that are kept give way to an upload, too', async (t) => {
+  const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+  const failed: string[] = [];
+  for (let n = 0; n < 16; n++) {
+    const { ids } = await store.accept([draftTo(`${n}`, MIB / 2)], null);
+    await settleAs(store, ids[0] as string, 'failed');
+    failed.push(...ids);
+  }
+  await uploadWhole(store, 'd', 9 * MIB);
+  t.ok(keptOf(store, failed) > 0, `${keptOf(store, failed)} of 16 are kept`);
+});
+
+t.test('what is refused for another reason costs nobody anything', async (t) => {
+  const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB, maxQueue: 4 }));
+  const failed = await failWith(store, NAMES, 5 * MIB);
+  for (let n = 0; n < 4; n++) await store.upload(0);
+  await t.rejects(store.accept([draftTo('e', 4 * MIB)], null), { code: 'queue-full', message: /at most 4/ });
+  await t.rejects(store.upload(4 * MIB), { code: 'queue-full', message: /at most 4/ });
+  t.equal(keptOf(store, failed), 3);
+});
+
+t.test('it gives way to a mail without files', async (t) => {
+  const disk = newDisk();
+  const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+  await failWith(store, ['a', 'b', 'c'], 5 * MIB);
+  await store.accept([draftTo('d', 4 * MIB)], null);
+  t.equal((await disk.list(SPOOL)).length, 2);
+});
+
+t.test('a retry that comes meanwhile is told so', async (t) => {
+  const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+  const [id = ''] = await failWith(store, ['a'], 12 * MIB);
+  const accepting = store.accept([draftTo('b', 4 * MIB)], null);
+  await t.rejects(store.retry(id), { code: 'conflict' });
+  await accepting;
+  t.equal(store.get(id)?.status, 'failed');
+});
+
+t.test('it gives way where it is the disk that has no room', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk, 1, budgetOf({ minFreeBytes: 16 * MIB }));
+  await begin(store);
+  await failWith(store, ['a', 'b', 'c'], 4 * MIB);
+  disk.capacityBytes = 30 * MIB;
+  await clock.advance(SPACE_FRESH_MS);
+  await store.accept([draftTo('d', MIB / 4)], null);
+  t.equal((await disk.list(SPOOL)).length, 2, 'to a mail without files');
+  await acceptWith(store, 'e', [octets(5 * MIB)]);
+  t.equal((await disk.list(SPOOL)).length, 2, 'and to one with files');
+  disk.capacityBytes = 18 * MIB;
+  await clock.advance(SPACE_FRESH_MS);
+  await t.rejects(store.accept([draftTo('f')], null), { code: 'storage-full' });
+  t.equal((await disk.list(SPOOL)).length, 2, 'in vain nothing is given up');
+});

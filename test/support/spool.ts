@@ -1,0 +1,52 @@
+/** Mails with files for the tests of the store: how they come in, and how they fail. */
+import { MIB } from '../../src/limits.js';
+import type { Attachment } from '../../src/message/message.js';
+import type { StoreOptions } from '../../src/store/journaled-store.js';
+import type { Store } from '../../src/store/store.js';
+import { draftTo, octets } from './bookkeeper.js';
+import { settled } from './clock.js';
+import { FaultyDisk } from './faulty-disk.js';
+import { STATE_DIR } from './store.js';
+
+export const SPOOL = `${STATE_DIR}/spool`;
+export const FILE = { name: 'pump.png', type: 'image/png' };
+export const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
+export const budgetOf = (limits: Partial<StoreOptions['budget']>) => ({
+  budget: { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0, ...limits },
+});
+
+export async function* inChunks(bytes: Buffer, chunkBytes = 60_000): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += chunkBytes) yield bytes.subarray(at, at + chunkBytes);
+}
+
+/** A mail with these files; gives its id and what became of them. */
+export async function acceptWith(store: Store, name: string, files: readonly Buffer[]) {
+  const upload = await store.upload(0);
+  const attachments: Attachment[] = [];
+  for (const bytes of files) attachments.push(await upload.add(FILE, inChunks(bytes)));
+  const { ids } = await store.accept([{ ...draftTo(name), attachments }], null);
+  await upload.discard();
+  return { id: ids[0] as string, attachments };
+}
+
+/** From here on the journal has its two segments, 2 MiB. */
+export async function begin(store: Store): Promise<void> {
+  await store.accept([draftTo('first')], null);
+  await settled();
+}
+
+export async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'expired'): Promise<void> {
+  store.claim(id);
+  await store.settle(id, { kind, reply: kind });
+}
+
+/** Failed mails that are kept, each with a file of so many bytes; gives their ids. */
+export async function failWith(store: Store, names: readonly string[], fileBytes: number): Promise<string[]> {
+  const failed: string[] = [];
+  for (const name of names) {
+    const { id } = await acceptWith(store, name, [octets(fileBytes)]);
+    await settleAs(store, id, 'failed');
+    failed.push(id);
+  }
+  return failed;
+}
