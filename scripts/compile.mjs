@@ -8,7 +8,15 @@ import { pathToFileURL } from 'node:url';
 import { build } from 'rolldown';
 
 /** Modules of Node.js that load slowly, and that many devices never use: the first use of a member loads them. */
-const LATE = ['node:child_process', 'node:crypto', 'node:https', 'node:tls', 'node:v8', 'node:vm'];
+const LATE = [
+  'node:child_process',
+  'node:crypto',
+  'node:dns/promises',
+  'node:https',
+  'node:tls',
+  'node:v8',
+  'node:vm',
+];
 
 const late = {
   name: 'late',

@@ -18,6 +18,7 @@ import { STOP_REQUESTS_MS } from './limits.js';
 import { openStore, type StoreOptions } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
 import type { Handed } from './system/activation.js';
+import type { Connect } from './system/connect.js';
 import { openListeners } from './system/listen.js';
 import { storeMemory } from './system/memory.js';
 
@@ -27,6 +28,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   random(): number;
   readonly hostname: string;
   readonly version: string;
+  /** Connects to relays, the cloud and the webhook. */
+  readonly connect: Connect;
   /** Bytes of memory that the daemon may take; left out, there is no limit. */
   readonly memoryBytes?: number;
   /** Told of the octets that were streamed, so that memory does not pile up (system/memory.ts). */
@@ -214,13 +217,14 @@ export function createDelivery(
   mails = new Mails(config, store, system),
   before: Legacy = {},
 ): Delivery {
-  const { clock } = system;
+  const { clock, connect } = system;
   const session = {
     password: config.relayPassword,
     ca: config.relayCa,
     helo: heloName(system.hostname),
     timeoutMs: config.smtpTimeoutMs,
     clock,
+    connect,
   };
   return new Delivery({
     store,

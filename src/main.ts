@@ -16,6 +16,7 @@ import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.
 import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
 import { systemClock } from './system/clock.js';
+import { createConnect } from './system/connect.js';
 import { readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log, type LogLevel } from './system/log.js';
@@ -176,6 +177,7 @@ function createSystem(running: Readonly<Running>): System {
     takeLock: systemLock,
     hostname: hostname(),
     version: about.version,
+    connect: createConnect({ clock }),
     memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),
     streamed: bufferCollector(),
     watchNetwork: (onChange, isOffline) => watchNetwork(onChange, { clock, random: Math.random, isOffline }),

@@ -11,6 +11,7 @@ import { type Config, parseConfig } from '../src/config.js';
 import { createDaemon, type Daemon, nameOf, type System } from '../src/daemon.js';
 import { HOUR_MS, SECOND_MS } from '../src/limits.js';
 import { systemClock } from '../src/system/clock.js';
+import { createConnect } from '../src/system/connect.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
 import { createLog } from '../src/system/log.js';
@@ -38,6 +39,7 @@ function world(): { system: System; lines: string[] } {
     random: Math.random,
     takeLock: systemLock,
     hostname: 'device.example',
+    connect: createConnect({ clock }),
     version: '0.0.0',
   };
   return { system, lines };

@@ -7,17 +7,20 @@ import { openSession } from '../../src/delivery/smtp-session.ts';
 import { render } from '../../src/mime/letter.ts';
 import { Spool } from '../../src/store/spool.ts';
 import { systemClock } from '../../src/system/clock.ts';
+import { createConnect } from '../../src/system/connect.ts';
 import { systemDisk } from '../../src/system/disk.ts';
 
 /** Opens a session; each call resolves when its message was taken. */
 export async function connect(port) {
+  const clock = systemClock();
   const session = await openSession({
     relay: { host: '127.0.0.1', port, tls: 'never', user: null },
     password: null,
     ca: null,
     helo: 'bench',
     timeoutMs: 60_000,
-    clock: systemClock(),
+    clock,
+    connect: createConnect({ clock }),
   });
   const send = async (envelope, content) => {
     const ending = await session.send({ ...envelope, smtpUtf8: false }, content);

@@ -146,10 +146,13 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
 }
 
 /** Null where none is configured; then nothing of it is loaded either. */
-async function openWebhook({ cloudServer: { webhook: url, webhookAuth } }: Config, { clock }: System) {
+async function openWebhook(
+  { cloudServer: { webhook: url, webhookAuth } }: Config,
+  { clock, connect }: System,
+) {
   if (url === null) return null;
   const { openHttps } = await import('../system/https.js');
-  const https = openHttps({ ca: null, clientCertificate: null, clock });
+  const https = openHttps({ ca: null, clientCertificate: null, clock, connect });
   return {
     send: createWebhook({ url, authorization: webhookAuth, send: https.send, clock }),
     close: () => https.close(),

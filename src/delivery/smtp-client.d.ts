@@ -4,7 +4,7 @@
  */
 declare module 'smtp-client' {
   import type { EventEmitter } from 'node:events';
-  import type { Socket, TcpNetConnectOpts } from 'node:net';
+  import type { Socket } from 'node:net';
   import type { Readable } from 'node:stream';
   import type { ConnectionOptions } from 'node:tls';
 
@@ -20,9 +20,7 @@ declare module 'smtp-client' {
   }
 
   export class SMTPClient extends (EventEmitter as new () => EventEmitter<ClientEvents>) {
-    constructor(
-      config: TcpNetConnectOpts & Omit<ConnectionOptions, 'timeout' | 'lookup'> & { secure: boolean },
-    );
+    constructor(config: Omit<ConnectionOptions, 'timeout'> & { secure: boolean });
     /** Settles with the greeting, unless the connection hangs. */
     connect(): Promise<string>;
     /** Settles with the first reply that is read after it. */

@@ -3,14 +3,14 @@
  * What is said is built and read in this room; channel.ts carries it. Whatever is doubtful (a deadline, an error, a reply nobody asked for)
  * destroys the connection for good, so that no late reply is ever taken for the answer to another command.
  */
-import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
 import type { RelayConfig } from '../config.js';
 import { assert, wordsOf } from '../errors.js';
-import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SECOND_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../limits.js';
+import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../limits.js';
 import { plain } from '../network/words.js';
 import type { Clock } from '../system/clock.js';
+import type { Connect } from '../system/connect.js';
 import { Channel } from './channel.js';
 import { Conversation, type Group, SessionError } from './conversation.js';
 import { DotStuffing, stuffWhole } from './dot-stuffing.js';
@@ -32,6 +32,7 @@ export interface SessionOptions {
   /** How long each answer may take, and each pause while content is sent. */
   readonly timeoutMs: number;
   readonly clock: Clock;
+  readonly connect: Connect;
 }
 
 /** Connects, secures and authenticates as `options.relay` demands. Rejects with SessionError. */
@@ -45,6 +46,8 @@ class SmtpSession implements Session {
   readonly #options: SessionOptions;
   readonly #client: Channel;
   readonly #talk: Conversation;
+  /** Aborted where no connection is wanted any more. */
+  readonly #connecting = new AbortController();
   #extensions: Extensions = parseExtensions([]);
   /** A transaction was refused halfway and must be taken back. */
   #isHalfway = false;
@@ -56,21 +59,13 @@ class SmtpSession implements Session {
   #tube: Readable | null = null;
 
   constructor(options: SessionOptions) {
-    const { relay, ca, timeoutMs } = options;
+    const { relay, ca } = options;
     const host = bareHost(relay);
     this.#options = options;
     this.#client = new Channel({
+      // The certificate is checked for the relay's name, whichever of its addresses was reached.
       host,
-      port: relay.port,
       secure: relay.tls === 'implicit',
-      noDelay: true,
-      // By default an address gets 250 ms, which a satellite or a slow modem needs for a single round trip.
-      autoSelectFamilyAttemptTimeout: Math.max(SECOND_MS, timeoutMs / 8),
-      lookup: (name, how, done) =>
-        lookup(name, how, (error, ...found) => {
-          if (error === null) this.#talk.enter('connect');
-          done(error, ...found);
-        }),
       // Without a server name no SNI is sent; an address is none (RFC 6066).
       ...(isIP(host) === 0 ? { servername: host } : {}),
       ...(ca === null ? {} : { ca }),
@@ -110,13 +105,14 @@ class SmtpSession implements Session {
 
   #hangUp(): Promise<unknown> {
     this.#tube?.destroy();
+    this.#connecting.abort();
     return this.#client.close();
   }
 
   async open(): Promise<void> {
     const { relay } = this.#options;
     const greeted = this.#talk.begin([isIP(bareHost(relay)) === 0 ? 'resolve' : 'connect']);
-    this.#client.connect().catch((error) => this.#talk.lost(error));
+    this.#connect().catch((error) => this.#talk.lost(error));
     this.#talk.demand(await greeted);
     await this.#hello();
     if (relay.tls === 'starttls' || relay.tls === 'offered') {
@@ -127,6 +123,22 @@ class SmtpSession implements Session {
     if (relay.user !== null) await this.#authenticate(relay.user);
     this.#tube = new Readable({ read: () => undefined });
     this.#client.write(this.#tube).catch((error) => this.#talk.lost(error));
+  }
+
+  async #connect(): Promise<void> {
+    const { relay, connect } = this.#options;
+    const socket = await connect({
+      host: bareHost(relay),
+      port: relay.port,
+      signal: this.#connecting.signal,
+      resolved: () => this.#talk.enter('connect'),
+    });
+    if (!this.usable) {
+      socket.destroy();
+      return;
+    }
+    if (relay.tls === 'implicit') this.#talk.enter('tls');
+    await this.#client.over(socket);
   }
 
   async #hello(): Promise<void> {

@@ -1,6 +1,6 @@
 /**
  * Connects to a name that has several addresses, some of which may be dead: as RFC 8305 does, the next address is
- * tried while the earlier ones still are, and the first that connects wins. Used by https.ts.
+ * tried while the earlier ones still are, and the first that connects wins. One for all of a process: built by main.ts, used by https.ts and the SMTP session.
  */
 import type { LookupAddress } from 'node:dns';
 import { lookup as systemLookup } from 'node:dns/promises';

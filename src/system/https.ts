@@ -23,7 +23,7 @@ import { isLoopback, unbracket } from '../config/values.js';
 import { assert, systemCodeOf } from '../errors.js';
 import { CLOUD_IDLE_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
 import type { Clock, Timer } from './clock.js';
-import { type Connect, type ConnectOptions, type ConnectRequest, createConnect } from './connect.js';
+import type { Connect, ConnectRequest } from './connect.js';
 
 /** One request. */
 export interface HttpRequest {
@@ -63,15 +63,13 @@ export interface HttpsOptions {
   readonly ca: string | null;
   readonly clientCertificate: { readonly cert: string; readonly key: string } | null;
   readonly clock: Clock;
-  /** The look-up of names, where it is not the system's. */
-  readonly lookup?: ConnectOptions['lookup'];
+  readonly connect: Connect;
 }
 
 const STALE = 'STALE';
 
 /** Makes ready for requests; nothing is connected before the first. `http:` goes to loopback only. */
-export function openHttps({ ca, clientCertificate, clock, lookup }: HttpsOptions): Https {
-  const connect = createConnect({ clock, ...(lookup && { lookup }) });
+export function openHttps({ ca, clientCertificate, clock, connect }: HttpsOptions): Https {
   const kept = {
     keepAlive: true,
     // No probes on a metered link: an idle connection does not live for so long.

@@ -7,6 +7,7 @@ import {
   type GatewayMessage,
 } from '../../src/cloud/client.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_DOCUMENT_BYTES_MAX, HOUR_MS } from '../../src/limits.js';
+import { createConnect } from '../../src/system/connect.js';
 import { openHttps } from '../../src/system/https.js';
 import { FakeClock } from '../support/clock.js';
 import { type CloudAnswer, DEVICE, fakeCloud, HTML, KEY, problem } from '../support/cloud.js';
@@ -27,7 +28,7 @@ const ALWAYS = new AbortController().signal;
 /** A client of the cloud, and what it is made of. */
 function clientOf(cloud: { url: string }, key = KEY) {
   const clock = new FakeClock();
-  const https = openHttps({ ca: null, clientCertificate: null, clock });
+  const https = openHttps({ ca: null, clientCertificate: null, clock, connect: createConnect({ clock }) });
   const client = createCloudClient(
     { url: cloud.url, deviceId: DEVICE, key },
     { send: https.send, clock, version: '1.2.3' },

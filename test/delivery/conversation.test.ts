@@ -7,6 +7,7 @@ import type { Session } from '../../src/delivery/session.js';
 import { openSession, SessionError } from '../../src/delivery/smtp-session.js';
 import { FINAL_DOT_TIMEOUT_MS, KIB, REPLY_BYTES_MAX } from '../../src/limits.js';
 import { type Address, parseAddress } from '../../src/message/address.js';
+import { createConnect } from '../../src/system/connect.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { type Answer, type FakeRelay, fakeRelay, type Script } from '../support/relay.js';
 
@@ -50,6 +51,7 @@ function open(relay: FakeRelay, clock: FakeClock): Promise<Session> {
     helo: 'device.test',
     timeoutMs: TIMEOUT_MS,
     clock,
+    connect: createConnect({ clock }),
   });
 }
 
@@ -496,7 +498,15 @@ test('a connection that neither comes nor fails is given up', async (t) => {
   const clock = new FakeClock();
   // TEST-NET-1 (RFC 5737): nobody answers; a machine without any route, or behind a strict firewall, says so at once.
   const relay = { host: '192.0.2.1', port: 25, tls: 'never', user: null } as const;
-  const opening = openSession({ relay, password: null, ca: null, helo: 'x', timeoutMs: TIMEOUT_MS, clock });
+  const opening = openSession({
+    relay,
+    password: null,
+    ca: null,
+    helo: 'x',
+    timeoutMs: TIMEOUT_MS,
+    clock,
+    connect: createConnect({ clock }),
+  });
   const failed = await inTime(opening, Promise.resolve(), clock).catch((error: SessionError) => error);
   t.match(failed, {
     ending: {

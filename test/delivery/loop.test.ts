@@ -3,6 +3,7 @@ import type { Ending } from '../../src/delivery/reply.js';
 import { openSession } from '../../src/delivery/smtp-session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SESSION_IDLE_MS, STOP_SENDING_MS } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
+import { createConnect } from '../../src/system/connect.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { bench, RELAY, reply, SPARE, TAKEN, trouble, until } from '../support/delivery.js';
 import { seededRandom, testSeed } from '../support/random.js';
@@ -635,7 +636,8 @@ t.test('a relay that ends sessions after some mails costs no pause', async (t) =
 function wired(port: number) {
   const relay = { host: '127.0.0.1', port, tls: 'never', user: null } as const;
   const clock = new FakeClock({ wallMs: Date.now() });
-  const session = { password: null, ca: null, helo: 'device.test', timeoutMs: MINUTE_MS, clock };
+  const connect = createConnect({ clock });
+  const session = { password: null, ca: null, helo: 'device.test', timeoutMs: MINUTE_MS, clock, connect };
   return bench({
     clock,
     settings: { relays: [relay], relayConnections: 2 },

@@ -1,14 +1,15 @@
 /** What is said to a relay, over which wire; and the same again to an SMTP server that somebody else wrote. */
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, connect as connectTo, createServer, Socket } from 'node:net';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import { test } from 'tap';
 import type { RelayConfig } from '../../src/config.js';
 import type { Ending } from '../../src/delivery/reply.js';
 import type { Session } from '../../src/delivery/session.js';
 import { openSession, SessionError } from '../../src/delivery/smtp-session.js';
-import { KIB } from '../../src/limits.js';
+import { ADDRESS_STAGGER_MS, KIB } from '../../src/limits.js';
 import { type Address, parseAddress } from '../../src/message/address.js';
+import { type Connect, createConnect } from '../../src/system/connect.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
@@ -38,17 +39,20 @@ interface Where extends Partial<RelayConfig> {
   ca?: string | null;
   helo?: string;
   clock?: FakeClock;
+  connect?: Connect;
 }
 
 function open(where: Where): Promise<Session> {
   const { host = '127.0.0.1', port, tls = 'never', user = null } = where;
+  const { clock = new FakeClock({ wallMs: Date.now() }) } = where;
   return openSession({
     relay: { host, port, tls, user },
     password: where.password ?? null,
     ca: where.ca === undefined ? ca.cert : where.ca,
     helo: where.helo ?? 'device.test',
     timeoutMs: 60_000,
-    clock: where.clock ?? new FakeClock({ wallMs: Date.now() }),
+    clock,
+    connect: where.connect ?? createConnect({ clock }),
   });
 }
 
@@ -521,7 +525,10 @@ test('a handshake that meets clear text, an end, a reset or silence', async (t) 
   const failing = failure({ port: mute.port, tls: 'implicit', clock });
   await silent;
   await clock.advance(60_000);
-  t.match(await failing, { phase: 'connect', trouble: { kind: 'deadline' } });
+  t.match(await failing, {
+    phase: 'tls',
+    trouble: { kind: 'deadline', words: 'no TLS handshake within 60 s' },
+  });
   t.equal(clock.pending, 0);
 });
 
@@ -539,6 +546,120 @@ test('no relay there: refused, unknown, or refused at every address', async (t) 
     phase: 'resolve',
     trouble: { kind: 'dns', words: /its name cannot be resolved/ },
   });
+});
+
+/**
+ * A relay whose name has these addresses. The last leads to a port of this machine, where there is one; the others
+ * swallow whatever is sent to them, or refuse it.
+ */
+function nameWith(addresses: readonly string[], port: number | null, dead: 'swallow' | 'refuse' = 'swallow') {
+  const clock = new FakeClock({ wallMs: Date.now() });
+  const opened: string[] = [];
+  const sockets: Socket[] = [];
+  const name = { addresses };
+  const connect = createConnect({
+    clock,
+    lookup: async () => name.addresses.map((one) => ({ address: one, family: 4 })),
+    open(one) {
+      const isGood = port !== null && one === name.addresses.at(-1);
+      const socket = isGood ? connectTo(port, '127.0.0.1') : new Socket();
+      const refused = Object.assign(new Error(''), { code: 'ECONNREFUSED', address: one });
+      if (dead === 'refuse' && !isGood) setImmediate(() => socket.destroy(refused));
+      opened.push(one);
+      sockets.push(socket);
+      return socket;
+    },
+  });
+  /** Lets one address after another have its turn. */
+  const tryAll = async () => {
+    for (const _ of name.addresses) await clock.advance(ADDRESS_STAGGER_MS);
+  };
+  return { name, clock, connect, opened, sockets, tryAll };
+}
+
+const DEAD = ['192.0.2.1', '192.0.2.2', '192.0.2.3'];
+
+test('behind dead addresses the relay is found, and found at once the next time', async (t) => {
+  const hosts = ['relay.example'];
+  const certificate = makeCertificate({ name: 'relay', hosts, issuer: ca });
+  for (const how of ['never', 'starttls', 'implicit'] as const) {
+    const implicit = how === 'implicit';
+    await using relay = await fakeRelay({}, { tls: certificate, implicit });
+    const { clock, connect, opened, sockets, tryAll } = nameWith([...DEAD, '192.0.2.4'], relay.port);
+    const where = { port: relay.port, host: 'relay.example', tls: how, clock, connect };
+    const opening = open(where);
+    await tryAll();
+    const session = await opening;
+    t.match(await session.send(ENVELOPE, CONTENT), SENT, how);
+    await session.close();
+    t.same(opened.splice(0), [...DEAD, '192.0.2.4']);
+    t.ok(
+      sockets.every(({ destroyed }) => destroyed),
+      'nothing stays open',
+    );
+    const again = await open(where);
+    t.match(await again.send(ENVELOPE, CONTENT), SENT, how);
+    await again.close();
+    t.same(opened.splice(0), ['192.0.2.4'], 'the address that worked is the first');
+    t.equal(relay.connections, 2);
+    t.equal(relay.servername, how === 'never' ? null : 'relay.example');
+    t.equal(clock.pending, 0);
+  }
+});
+
+test('whichever address is reached, the certificate must be for the name', async (t) => {
+  for (const implicit of [true, false]) {
+    await using relay = await fakeRelay({}, { tls, implicit });
+    const { clock, connect, tryAll } = nameWith([...DEAD, '127.0.0.1'], relay.port);
+    const host = 'relay.example';
+    const failing = failure({
+      port: relay.port,
+      host,
+      tls: implicit ? 'implicit' : 'starttls',
+      clock,
+      connect,
+    });
+    await tryAll();
+    t.match(await failing, { phase: 'tls', trouble: { kind: 'certificate', words: /relay\.example/ } });
+    t.equal(relay.servername, host);
+    t.notOk(relay.commands.some((line) => line.startsWith('MAIL')));
+  }
+});
+
+test('a name with other addresses than before leads there', async (t) => {
+  await using before = await fakeRelay();
+  const { name, clock, connect, opened } = nameWith(['192.0.2.1'], before.port);
+  const where = { port: before.port, host: 'relay.example', clock, connect };
+  await (await open(where)).close();
+  name.addresses = ['192.0.2.8', '192.0.2.9'];
+  const opening = open(where);
+  await clock.advance(ADDRESS_STAGGER_MS);
+  await (await opening).close();
+  t.same(opened, ['192.0.2.1', '192.0.2.8', '192.0.2.9']);
+});
+
+test('where every address is dead one deadline ends all, and where all refuse each is named', async (t) => {
+  for (const how of ['never', 'implicit'] as const) {
+    const silent = nameWith(DEAD, null);
+    const where = { port: 25, host: 'relay.example', tls: how };
+    const late = failure({ ...where, ...silent });
+    await silent.clock.advance(60_000);
+    t.match(await late, {
+      phase: 'connect',
+      trouble: { kind: 'deadline', words: 'no connection within 60 s' },
+    });
+    t.ok(silent.sockets.every(({ destroyed }) => destroyed));
+    t.equal(silent.clock.pending, 0);
+    const refusing = nameWith(DEAD, null, 'refuse');
+    t.match(await failure({ ...where, ...refusing }), {
+      phase: 'connect',
+      trouble: {
+        kind: 'refused',
+        words: /^the connection was refused: .* \(ECONNREFUSED 192\.0\.2\.1, .* 192\.0\.2\.3\)$/,
+      },
+    });
+    t.equal(refusing.clock.pending, 0);
+  }
 });
 
 test('an IPv6 address may stand in brackets', async (t) => {

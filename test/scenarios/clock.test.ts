@@ -7,6 +7,7 @@ import { parseConfig } from '../../src/config.js';
 import { createDaemon, nameOf } from '../../src/daemon.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SWEEP_MS } from '../../src/limits.js';
 import { ageMs, wallMsOf } from '../../src/message/stamp.js';
+import { createConnect } from '../../src/system/connect.js';
 import { createLog } from '../../src/system/log.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';
@@ -223,6 +224,7 @@ async function daemonBefore(port: number, clock: FakeClock, env: Record<string, 
     random: () => 0.5,
     takeLock: async () => ({ release: async () => undefined }),
     hostname: 'device.example',
+    connect: createConnect({ clock }),
     version: '0.0.0',
   });
   const [address] = daemon.addresses;

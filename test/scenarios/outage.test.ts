@@ -9,6 +9,7 @@ import { parseConfig } from '../../src/config.js';
 import { createDaemon, nameOf, type System } from '../../src/daemon.js';
 import { startDev } from '../../src/dev/dev.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { createConnect } from '../../src/system/connect.js';
 import { systemDisk } from '../../src/system/disk.js';
 import { systemLock } from '../../src/system/lock.js';
 import { createLog } from '../../src/system/log.js';
@@ -33,6 +34,7 @@ t.test('the plug is pulled, and put back', async (t) => {
     random: () => 0.5,
     takeLock: systemLock,
     hostname: 'device.example',
+    connect: createConnect({ clock }),
     version: '1.2.3',
   };
   const env = {

@@ -8,6 +8,7 @@ import { type Cloud, createCloud } from '../../src/cloud-server/cloud.js';
 import type { SendShort } from '../../src/cloud-server/webhook.js';
 import { type Config, type Environment, parseConfig } from '../../src/config.js';
 import { nameOf, type System } from '../../src/daemon.js';
+import { createConnect } from '../../src/system/connect.js';
 import { createLog } from '../../src/system/log.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
@@ -82,6 +83,7 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
     random,
     takeLock: async () => ({ release: async () => undefined }),
     hostname: 'cloud.example',
+    connect: createConnect({ clock }),
     version: '1.2.3',
   };
   const cloud = await createCloud(config, system, options.send);

@@ -9,7 +9,7 @@ import { FakeClock } from '../support/clock.js';
 const at = (address: string): LookupAddress => ({ address, family: address.includes(':') ? 6 : 4 });
 
 /** A host with these addresses. Nothing connects or fails before the test says so. */
-function hostAt(...addresses: readonly string[]) {
+function hostAt(...addresses: string[]) {
   const clock = new FakeClock();
   const sockets = new Map<string, Socket>();
   const opened: string[] = [];
@@ -30,6 +30,7 @@ function hostAt(...addresses: readonly string[]) {
     sockets.get(address)?.destroy(Object.assign(new Error(''), { code, address }));
   return {
     clock,
+    addresses,
     sockets,
     opened,
     control,
@@ -95,6 +96,21 @@ t.test('the address that connected is the first of the next time, while the name
   await host.clock.advance(ADDRESS_STAGGER_MS);
   t.same(host.opened, ['192.0.2.3', '192.0.2.1']);
   host.win('192.0.2.3');
+  await again;
+});
+
+t.test('an address that the name has no longer is forgotten', async (t) => {
+  const host = hostAt('192.0.2.1', '192.0.2.2');
+  const call = host.go();
+  await host.clock.advance(ADDRESS_STAGGER_MS);
+  host.win('192.0.2.2');
+  await call;
+  host.addresses.splice(0, 2, '192.0.2.8', '192.0.2.9');
+  host.opened.length = 0;
+  const again = host.go();
+  await host.clock.advance(ADDRESS_STAGGER_MS);
+  t.same(host.opened, ['192.0.2.8', '192.0.2.9']);
+  host.win('192.0.2.9');
   await again;
 });
 

@@ -1,9 +1,9 @@
 /** Requests over real sockets: deadlines, TLS, connections that are kept and those that died meanwhile. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import t from 'tap';
 import { ADDRESS_STAGGER_MS } from '../../src/limits.js';
+import { type ConnectOptions, createConnect } from '../../src/system/connect.js';
 import { type HttpAnswer, type HttpRequest, type HttpsOptions, openHttps } from '../../src/system/https.js';
+import { blackHoles } from '../support/black-holes.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';
 import { type CloudAnswer, DEVICE, type FakeCloud, fakeCloud } from '../support/cloud.js';
@@ -13,9 +13,13 @@ const OK: CloudAnswer = { status: 200, body: { id: '1' } };
 const NONE = { ca: null, clientCertificate: null };
 
 /** A request to a cloud that always answers `OK` unless it is told otherwise. */
-function open(cloud: { url: string }, options: Partial<HttpsOptions> = {}) {
+function open(
+  cloud: { url: string },
+  { lookup, ...options }: Partial<HttpsOptions> & Pick<ConnectOptions, 'lookup'> = {},
+) {
   const clock = new FakeClock();
-  const https = openHttps({ ...NONE, clock, ...options });
+  const connect = createConnect({ clock, ...(lookup && { lookup }) });
+  const https = openHttps({ ...NONE, clock, connect, ...options });
   const send = (more: Partial<HttpRequest> = {}): Promise<HttpAnswer> =>
     https.send({
       method: 'PUT',
@@ -201,26 +205,11 @@ t.test(
   },
 );
 
-// Listens at each address and accepts nothing. The kernel drops every SYN once the one place of the queue is taken.
-const BLACK_HOLES = `
-import socket, sys
-held = []
-for host in sys.argv[2:]:
-    listener = socket.socket()
-    listener.bind((host, int(sys.argv[1])))
-    listener.listen(0)
-    held += [listener, socket.create_connection((host, int(sys.argv[1])))]
-print('ready', flush=True)
-sys.stdin.read()
-`;
-
 t.test('three addresses that never answer leave the fourth its time', async (t) => {
   await using cloud = await cloudThatAnswers();
   const { port } = new URL(cloud.url);
   const dead = ['127.0.0.2', '127.0.0.3', '127.0.0.4'];
-  const holes = spawn('python3', ['-c', BLACK_HOLES, port, ...dead], { stdio: ['pipe', 'pipe', 'inherit'] });
-  t.teardown(() => holes.kill());
-  await once(holes.stdout, 'data');
+  await blackHoles(t, Number(port), dead);
   const lookup = async () => [...dead, '127.0.0.1'].map((address) => ({ address, family: 4 }));
   using made = open(cloud, { lookup });
   const url = `http://localhost:${port}/devices/${DEVICE}/heartbeat`;
@@ -235,9 +224,7 @@ t.test('where no address answers the deadline ends the call and all attempts', a
   await using cloud = await cloudThatAnswers();
   const { port } = new URL(cloud.url);
   const dead = ['127.0.0.2', '127.0.0.3'];
-  const holes = spawn('python3', ['-c', BLACK_HOLES, port, ...dead], { stdio: ['pipe', 'pipe', 'inherit'] });
-  t.teardown(() => holes.kill());
-  await once(holes.stdout, 'data');
+  await blackHoles(t, Number(port), dead);
   const lookup = async () => dead.map((address) => ({ address, family: 4 }));
   using made = open(cloud, { lookup });
   const call = made.send({ url: `http://localhost:${port}/devices/${DEVICE}/heartbeat` });
