@@ -54,6 +54,8 @@ export const KEYS_HELD_MAX = 100_000;
 export const IDEMPOTENCY_AGE_MS = DAY_MS;
 export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;
+/** The entries of a page take no more, unless the first alone does; with what stands around them it is 1 MiB. */
+export const PAGE_BYTES_MAX = MIB - KIB;
 /** What a client is told to wait for when the queue or the disk is full. */
 export const RETRY_AFTER_FULL_MS = 60 * SECOND_MS;
 

@@ -3,11 +3,13 @@
  */
 import { type Destination, parseFields } from '../destinations/destination.js';
 import { FieldpostError } from '../errors.js';
+import { PAGE_BYTES_MAX } from '../limits.js';
 import { readJson } from './body.js';
 import { callerOf } from './caller.js';
 import type { Exchange } from './exchange.js';
 import { flagIn } from './flag.js';
 import { hiddenEntries, hiddenEntry, isHiddenId } from './hidden.js';
+import { firstAsJson } from './page.js';
 import type { ApiContext } from './parts.js';
 import { LOGGED_CHARS_MAX } from './post.js';
 import { checkPrecondition, etagOf, sendTagged } from './precondition.js';
@@ -21,8 +23,8 @@ export const EDIT_HEADERS = {
 
 /** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` what is not understood instead. */
 export function list(exchange: Exchange, { store: { book } }: ApiContext): void {
-  const body = JSON.stringify(flagIn(exchange.query, 'hidden') ? hiddenEntries(book.hidden) : book.list());
-  sendTagged(exchange, body);
+  const hidden = () => `[${firstAsJson(hiddenEntries(book.hidden), PAGE_BYTES_MAX).join()}]`;
+  sendTagged(exchange, flagIn(exchange.query, 'hidden') ? hidden() : JSON.stringify(book.list()));
 }
 
 /** `GET /api/internal/offline_notification_destinations/{id}` */

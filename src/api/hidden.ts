@@ -24,7 +24,8 @@ const ID_DIGITS = 16;
 export const HIDDEN_QUERY = {
   hidden: {
     type: 'boolean',
-    description: "true: the entries of the cloud's document that are not understood",
+    description:
+      "true: the entries of the cloud's document that are not understood; of very many the first, as far as 1 MiB of JSON reaches",
   },
 };
 
@@ -33,15 +34,14 @@ export function isHiddenId(id: string): boolean {
   return id.startsWith(PREFIX);
 }
 
-/** All of them. */
-export function hiddenEntries(values: readonly unknown[]): HiddenEntry[] {
-  return values.map((entry) => ({ id: idOf(entry), reason: whyHidden(entry), entry }));
+/** All of them, one by one: a document may hold many thousands. */
+export function* hiddenEntries(values: readonly unknown[]): Generator<HiddenEntry> {
+  for (const entry of values) yield { id: idOf(entry), reason: whyHidden(entry), entry };
 }
 
 /** The one of that id. Throws not-found. */
 export function hiddenEntry(values: readonly unknown[], id: string): HiddenEntry {
-  const found = hiddenEntries(values).find((one) => one.id === id);
-  if (found) return found;
+  for (const one of hiddenEntries(values)) if (one.id === id) return one;
   throw new FieldpostError('not-found', `There is no hidden entry ${JSON.stringify(id)}`, {
     hint: 'the list with ?hidden=true tells the ids; what says something else has another',
   });

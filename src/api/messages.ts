@@ -2,25 +2,38 @@
  * The calls of local-api §1 but for the acceptance: tell what became of messages, and steer the queue.
  */
 import { type Fault, FieldpostError } from '../errors.js';
-import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../limits.js';
+import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, PAGE_BYTES_MAX } from '../limits.js';
 import { isFinal, type Message, STATUSES, type Status } from '../message/message.js';
 import { wallMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 import { callerOf } from './caller.js';
 import { checkPercent, type Exchange } from './exchange.js';
 import { flagIn } from './flag.js';
+import { firstAsJson } from './page.js';
 import type { ApiContext } from './parts.js';
 
 export const LIST_QUERY = {
   status: { type: 'string', enum: STATUSES },
-  limit: { type: 'integer', minimum: 1, maximum: LIST_LIMIT_MAX, default: LIST_LIMIT_DEFAULT },
+  limit: {
+    type: 'integer',
+    minimum: 1,
+    maximum: LIST_LIMIT_MAX,
+    default: LIST_LIMIT_DEFAULT,
+    description: 'a page holds fewer where more would be above 1 MiB of JSON',
+  },
   after: { type: 'string', description: 'the `next` of the page before' },
 };
 
-/** `GET /api/internal/messages`; a parameter that is not right is a field fault (422), others are ignored. */
+/** `GET /api/internal/messages`: fewer than `limit` where they are long. A parameter that is not right is a field fault (422), others are ignored. */
 export function list(exchange: Exchange, context: ApiContext): void {
   const { messages, next } = context.store.list(parseListQuery(exchange.query));
-  exchange.json(200, { messages: messages.map((message) => viewOf(message, context)), next });
+  const texts = firstAsJson(viewsOf(messages, context), PAGE_BYTES_MAX);
+  const last = texts.length < messages.length ? (messages[texts.length - 1] as Message).id : next;
+  exchange.send(200, 'application/json', `{"messages":[${texts.join()}],"next":${JSON.stringify(last)}}`);
+}
+
+function* viewsOf(messages: readonly Message[], context: ApiContext) {
+  for (const message of messages) yield viewOf(message, context);
 }
 
 /** `GET /api/internal/messages/{id}` */

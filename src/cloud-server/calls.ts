@@ -3,9 +3,10 @@
  */
 import { readJson } from '../api/body.js';
 import type { Exchange } from '../api/exchange.js';
+import { firstAsJson } from '../api/page.js';
 import type { Routed } from '../api/routing.js';
 import { type Fault, FieldpostError } from '../errors.js';
-import { CLOUD_BODY_BYTES_MAX, DAY_MS } from '../limits.js';
+import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, DAY_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
@@ -86,9 +87,9 @@ async function putDestinations(
   const body = await readJson(exchange, maxDocumentBytes);
   devices.admit(exchange.id);
   const ETag = await documents.put(exchange.id, body, exchange.req.headers);
-  const faults = misunderstood(body as Document);
+  const faults = firstAsJson(misunderstood(body as Document), CLOUD_ANSWER_BYTES_MAX);
   if (faults.length === 0) exchange.nothing(204, { ETag });
-  else exchange.json(200, { misunderstood: faults }, { ETag });
+  else exchange.send(200, 'application/json', `{"misunderstood":[${faults.join()}]}`, { ETag });
 }
 
 async function postMessage(exchange: Exchange, { post }: CloudParts): Promise<void> {

@@ -24,10 +24,10 @@ export function parseDocument(body: unknown): Document {
   return body as Document;
 }
 
-/** What of the entries is not understood; it is kept and given back as it is. */
-export function misunderstood({ destinations }: Document): Fault[] {
+/** What of the entries is not understood, one by one; it is kept and given back as it is. */
+export function* misunderstood({ destinations }: Document): Generator<Fault> {
   const seen = new Set<string>();
-  return destinations.flatMap((entry, index) => entryFaults(entry, index, seen));
+  for (const [index, entry] of destinations.entries()) yield* entryFaults(entry, index, seen);
 }
 
 function entryFaults(entry: unknown, index: number, seen: Set<string>): Fault[] {

@@ -1,6 +1,7 @@
 /** The calls of local-api §2, over HTTP. */
 import { type Test, test } from 'tap';
 import { FieldpostError } from '../../src/errors.js';
+import { MIB } from '../../src/limits.js';
 import { type Answer, startApi, type TestApi } from '../support/api.js';
 
 const LIST = '/api/internal/offline_notification_destinations';
@@ -91,6 +92,16 @@ test('entries of the cloud that are not understood are listed and removed', asyn
   );
   t.equal(api.edits, 2, 'and the sync');
   isProblem(t, await call(api, 'GET', `${LIST}?hidden=yes`), 422, 'invalid');
+});
+
+test('a document full of what is not understood is answered in part', async (t) => {
+  await using api = await startApi();
+  const document = Array.from({ length: 30_000 }, (_, n) => n);
+  await api.store.book.pull({ etag: '"1"', document });
+  const listed = await call(api, 'GET', `${LIST}?hidden=true`);
+  t.ok(listed.body.length <= MIB, `${listed.body.length} octets`);
+  t.ok(listed.json.length > 10_000);
+  t.match(listed.json.at(-1), { entry: listed.json.length - 1 }, 'the first of them');
 });
 
 test('every type, every language', async (t) => {

@@ -1,7 +1,8 @@
 /** The calls of local-api §1, and those of §3 that tell how the daemon is doing. */
 import { type Test, test } from 'tap';
 import { type ErrorCode, FieldpostError } from '../../src/errors.js';
-import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../src/limits.js';
+import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, MIB } from '../../src/limits.js';
+import type { Draft } from '../../src/message/message.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { openOn } from '../support/store.js';
@@ -302,6 +303,30 @@ test('purge', async (t) => {
   isProblem(t, await api.call('POST', `${purge}?damaged=all`), 422, 'invalid');
   api.store.failure = new FieldpostError('storage-failed', 'no');
   isProblem(t, await api.call('POST', purge), 503, 'storage-failed');
+});
+
+test('a page is bounded by bytes as well', async (t) => {
+  await using api = await startApi();
+  // Not in UTF-16: what counts is what is sent.
+  const files = Array.from({ length: 10 }, (_, n) => ({
+    ...{ id: `${n}`, size: 1, crc: 0 },
+    ...{ name: 'ł'.repeat(255), type: `text/${'x'.repeat(250)}` },
+  }));
+  const content = { subject: 'Hi', plain: '', html: '' };
+  const draft = { ...{ type: 1, destination: 'john@example.com', ignored: [] }, content } as const;
+  const drafts = Array.from({ length: 300 }, () => ({ ...draft, attachments: files }));
+  const { ids } = await api.store.accept(drafts as unknown as Draft[], null);
+  await postSome(api, 1);
+  const found: string[] = [];
+  for (let after = ''; ; ) {
+    const page = await api.call('GET', `${MESSAGES}?limit=1000&after=${after || '~'}`);
+    t.ok(Buffer.byteLength(page.body) <= MIB, `${page.body.length} characters`);
+    found.push(...page.json.messages.map(({ id }: { id: string }) => id));
+    after = page.json.next;
+    if (after === null) break;
+    t.ok(Buffer.byteLength(page.body) > MIB / 2, 'and not needlessly small');
+  }
+  t.same(found.slice(1), [...ids].reverse(), 'all of them, each once, in order');
 });
 
 test('listing', async (t) => {

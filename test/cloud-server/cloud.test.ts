@@ -2,7 +2,7 @@
 import t from 'tap';
 import { aboutOf } from '../../src/cloud-server/document.js';
 import { Documents } from '../../src/cloud-server/documents.js';
-import { CLOUD_BODY_BYTES_MAX, SECOND_MS } from '../../src/limits.js';
+import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, SECOND_MS } from '../../src/limits.js';
 import { createLog } from '../../src/system/log.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
@@ -80,6 +80,18 @@ t.test('each write has an ETag of its own, also one that changes nothing', async
   t.match(second, { status: 204, etag: STRONG });
   const late = await put(cloud, [EWA], { 'If-Match': first.etag });
   t.equal(late.status, 412, 'what was sent before it and comes late no longer fits');
+});
+
+t.test('of very many entries that are not understood the first are named', async (t) => {
+  await using cloud = await startCloud();
+  const taken = await put(
+    cloud,
+    Array.from({ length: 5000 }, () => ({})),
+  );
+  t.equal(taken.status, 200);
+  const bytes = JSON.stringify(taken.json).length;
+  t.ok(bytes < CLOUD_ANSWER_BYTES_MAX + 100, `${bytes} octets`);
+  t.match(taken.json.misunderstood[0], { pointer: '/destinations/0/uid' });
 });
 
 t.test('what is no document is refused; entries that are not understood are kept', async (t) => {
