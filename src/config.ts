@@ -75,7 +75,10 @@ export interface Config {
   readonly relayCa: string | null;
   readonly relayConnections: number;
   readonly smtpTimeoutMs: number;
-  readonly from: Address;
+  /** Null: one of the device's host name (config/names.ts). */
+  readonly from: Address | null;
+  /** What is said in EHLO; null: the device's host name. */
+  readonly heloName: string | null;
   readonly listen: readonly ListenConfig[];
   readonly allowedHosts: readonly string[];
   readonly apiToken: string | null;
@@ -163,7 +166,8 @@ export function parseConfig(
     relayCa,
     relayConnections: values.FIELDPOST_RELAY_CONNECTIONS,
     smtpTimeoutMs: values.FIELDPOST_SMTP_TIMEOUT,
-    from: values.FIELDPOST_FROM ?? defaultSender(device.hostname, findings),
+    from: values.FIELDPOST_FROM,
+    heloName: values.FIELDPOST_HELO_NAME,
     listen: values.FIELDPOST_LISTEN,
     allowedHosts: values.FIELDPOST_ALLOWED_HOSTS ?? [],
     apiToken: secrets.apiToken,
@@ -201,6 +205,7 @@ export function parseConfig(
     keepFailedMs: values.FIELDPOST_KEEP_FAILED,
     history: values.FIELDPOST_HISTORY,
   };
+  checkHostname(config, device.hostname, findings);
   checkTogether(config, values, secrets.cloudKey, findings);
   return findings.problems.length > 0
     ? { problems: findings.problems }
@@ -222,11 +227,11 @@ export function formatProblem({ key, value, detail }: ConfigProblem): string {
   return `${value === null ? key : `${key}=${value}`}: ${detail}`;
 }
 
-/** The effective configuration by key, as one would write it; secrets hidden, empty where nothing is set. */
-export function describeConfig(config: Config): Record<string, string> {
+/** The effective configuration of a device by key, as one would write it; secrets hidden, empty where nothing is set. */
+export function describeConfig(config: Config, hostname: string): Record<string, string> {
   const lines: Record<string, string> = {};
   for (const [key, setting] of Object.entries<Setting<unknown>>(SETTINGS)) {
-    if (setting.show !== null) lines[key] = setting.show(config);
+    if (setting.show !== null) lines[key] = setting.show(config, hostname);
   }
   return lines;
 }
@@ -252,12 +257,10 @@ function parseSettings(env: Environment, findings: Findings): SettingValues {
   return Object.fromEntries(Object.entries(SETTINGS).map(parseOne)) as SettingValues;
 }
 
-/** `fieldpost@<hostname>`; a host name that fits no address (an underscore, say) must not stop the start. */
-function defaultSender(hostname: string, findings: Findings): Address {
-  const sender = parseAddress(`fieldpost@${hostname}`);
-  if (sender !== null) return sender;
+/** Warns of a host name of which no sender can be made. */
+function checkHostname({ from }: Config, hostname: string, findings: Findings): void {
+  if (from !== null || parseAddress(`fieldpost@${hostname}`) !== null) return;
   findings.warnings.push(
     `the host name ${JSON.stringify(hostname)} cannot stand in an address: mails come from fieldpost@localhost; set FIELDPOST_FROM`,
   );
-  return 'fieldpost@localhost' as Address;
 }

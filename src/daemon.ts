@@ -6,6 +6,7 @@ import type { ApiParts } from './api/parts.js';
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
+import { heloNameOf, senderOf } from './config/names.js';
 import type { Config, ListenConfig } from './config.js';
 import { linkView, openCloud } from './daemon/cloud.js';
 import { Mails } from './daemon/mails.js';
@@ -26,7 +27,8 @@ import { storeMemory } from './system/memory.js';
 export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'randomBytes' | 'takeLock'> {
   /** In [0, 1), for jitter. */
   random(): number;
-  readonly hostname: string;
+  /** The device's name at this moment. */
+  hostname(): string;
   readonly version: string;
   /** Connects to relays, the cloud and the webhook. */
   readonly connect: Connect;
@@ -76,16 +78,17 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
   const { clock, log, version, settingsFault = () => null } = system;
   // What reads its settings each time it needs them follows a reload through this object.
   const live = { ...config };
+  const sender = () => senderOf(live, system.hostname());
   const store = await openStore({
     ...system,
     directory: config.stateDir,
     historyMax: config.history,
     keepFailedMs: config.keepFailedMs,
     budget: live,
-    sender: () => live.from,
+    sender,
     memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
   });
-  const mails = new Mails(live, store, system);
+  const mails = new Mails(live, sender, store, system);
   let delivery = createDelivery(live, system, store, mails);
   const wake = () => {
     delivery.wake();
@@ -214,14 +217,13 @@ export function createDelivery(
   config: Config,
   system: System,
   store: Store,
-  mails = new Mails(config, store, system),
+  mails = new Mails(config, () => senderOf(config, system.hostname()), store, system),
   before: Legacy = {},
 ): Delivery {
   const { clock, connect } = system;
   const session = {
     password: config.relayPassword,
     ca: config.relayCa,
-    helo: heloName(system.hostname),
     timeoutMs: config.smtpTimeoutMs,
     clock,
     connect,
@@ -234,11 +236,12 @@ export function createDelivery(
     open: async (relay) => {
       // Loaded with the first connection: a daemon that waits for a link need not carry TLS about.
       const { openSession } = await import('./delivery/smtp-session.js');
-      const opened = await openSession({ relay, ...session });
+      const opened = await openSession({ relay, ...session, helo: heloNameOf(config, system.hostname()) });
       mails.heard(relay, opened.sizeLimit);
       return opened;
     },
     render: (...mail) => mails.parcel(...mail),
+    sender: () => senderOf(config, system.hostname()),
   });
 }
 
@@ -266,11 +269,6 @@ function unguarded(address: ListenConfig): FieldpostError {
   return new FieldpostError('bad-config', words, {
     hint: 'see FIELDPOST_API_TOKEN_FILE and fieldpost.socket',
   });
-}
-
-/** What we call ourselves in EHLO: the host's name where it can be one, else an address literal (RFC 5321 §4.1.3). */
-function heloName(hostname: string): string {
-  return /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$/.test(hostname) ? hostname : '[127.0.0.1]';
 }
 
 /** `127.0.0.1:43770`, `[::1]:43770`, or a socket's path. */

@@ -67,7 +67,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   }
   const { parsed, env, refused } = chosen;
   running.level = parsed.config.logLevel;
-  const warnings = new Warnings(log, { sendsMail: name !== 'dev' });
+  const warnings = new Warnings(system, { sendsMail: name !== 'dev' });
   warnings.tell(parsed);
   if (refused !== null) {
     log.error('settings refused', { reason: refused, hint: 'the last good settings are used' });
@@ -175,7 +175,7 @@ function createSystem(running: Readonly<Running>): System {
     randomBytes: openRandom(),
     random: Math.random,
     takeLock: systemLock,
-    hostname: hostname(),
+    hostname,
     version: about.version,
     connect: createConnect({ clock }),
     memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),

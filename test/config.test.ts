@@ -42,7 +42,8 @@ t.test('with nothing set, every default is that of the operations page', async (
     relayCa: null,
     relayConnections: 1,
     smtpTimeoutMs: 60_000,
-    from: 'fieldpost@gateway-7',
+    from: null,
+    heloName: null,
     listen: [{ kind: 'tcp', host: '127.0.0.1', port: 43770 }],
     allowedHosts: [],
     apiToken: null,
@@ -102,6 +103,7 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_RELAY_CONNECTIONS: ['3', (c) => c.relayConnections, 3],
     FIELDPOST_SMTP_TIMEOUT: ['2s', (c) => c.smtpTimeoutMs, 2000],
     FIELDPOST_FROM: ['a@b.example', (c) => c.from, 'a@b.example'],
+    FIELDPOST_HELO_NAME: ['a.b.example', (c) => c.heloName, 'a.b.example'],
     FIELDPOST_LISTEN: ['[::1]:1', (c) => c.listen, [{ kind: 'tcp', host: '::1', port: 1 }]],
     FIELDPOST_ALLOWED_HOSTS: ['Gate.Local, 10.0.0.1', (c) => c.allowedHosts, ['gate.local', '10.0.0.1']],
     FIELDPOST_API_TOKEN_FILE: ['/k/token', (c) => c.apiToken, 'abc'],
@@ -473,6 +475,38 @@ t.test('cloud URLs', async (t) => {
   }
 });
 
+t.test('what is said in EHLO is a domain or an address literal', (t) => {
+  for (const name of ['pump-3', 'pump-3.example.com', '[192.0.2.7]', '[IPv6:2001:db8::7]'])
+    t.equal(good({ FIELDPOST_HELO_NAME: name }).heloName, name);
+  for (const name of ['192.0.2.7', '2001:db8::7'])
+    t.match(
+      parse({ FIELDPOST_HELO_NAME: name }).problems,
+      [/FIELDPOST_HELO_NAME=.*stands in brackets/],
+      name,
+    );
+  const bad = [
+    'a b',
+    'a\r\nQUIT',
+    'my_gateway',
+    '-a',
+    'a..b',
+    'a.',
+    'gerät',
+    '[300.0.0.1]',
+    '[2001:db8::7]',
+    '[IPv6:x]',
+    '[]',
+  ];
+  for (const name of bad)
+    t.match(parse({ FIELDPOST_HELO_NAME: name }).problems, [/neither a host name/], name);
+  const shown = (env: Environment, hostname: string) =>
+    describeConfig(good(env), hostname).FIELDPOST_HELO_NAME;
+  t.equal(shown({}, 'pump-3'), 'pump-3');
+  t.equal(shown({}, 'my_gateway'), '[127.0.0.1]');
+  t.equal(shown({ FIELDPOST_HELO_NAME: 'a.example' }, 'pump-3'), 'a.example');
+  t.end();
+});
+
 t.test('warns where it works but is unwise, or had to guess', async (t) => {
   const clear = parse(
     { FIELDPOST_RELAY: 'smtp://u@h?tls=never', FIELDPOST_RELAY_PASSWORD_FILE: '/f' },
@@ -485,7 +519,6 @@ t.test('warns where it works but is unwise, or had to guess', async (t) => {
   );
   t.strictSame(local.warnings, []);
   const named = parse({}, {}, 'my_gateway');
-  t.equal(named.config?.from, 'fieldpost@localhost');
   t.match(named.warnings, [/my_gateway.*FIELDPOST_FROM/]);
   t.strictSame(parse({ FIELDPOST_FROM: 'a@b' }, {}, 'my_gateway').warnings, []);
 });
@@ -540,7 +573,10 @@ t.test('a webhook, a time zone', async (t) => {
   const config = good(env);
   t.equal(config.cloudServer.webhook, env.FIELDPOST_CLOUD_SERVER_WEBHOOK);
   t.equal(config.cloudServer.timeZone, 'Europe/Amsterdam');
-  t.equal(describeConfig(config).FIELDPOST_CLOUD_SERVER_WEBHOOK, 'https://hooks.example.com/(hidden)');
+  t.equal(
+    describeConfig(config, 'gateway-7').FIELDPOST_CLOUD_SERVER_WEBHOOK,
+    'https://hooks.example.com/(hidden)',
+  );
   t.match(
     parse({
       FIELDPOST_CLOUD_SERVER_WEBHOOK: 'http://hooks.example.com/',
@@ -552,13 +588,15 @@ t.test('a webhook, a time zone', async (t) => {
 
 t.test('the description can be read back, and hides secrets', async (t) => {
   const env = {
+    FIELDPOST_FROM: 'a@b.example',
+    FIELDPOST_HELO_NAME: 'b.example',
     FIELDPOST_RELAY: 'smtp://joe%40x@h,smtps://[::1]:1,smtp://k?tls=never',
     FIELDPOST_RELAY_PASSWORD: 'hunter2',
     FIELDPOST_RETRY_MIN: '90s',
     FIELDPOST_MAX_BODY: '1536KiB',
     FIELDPOST_LISTEN: 'unix:/a,[::1]:1',
   };
-  const described = describeConfig(good(env));
+  const described = describeConfig(good(env), 'gateway-7');
   t.match(described, {
     FIELDPOST_RELAY: 'smtp://joe%40x@h:587,smtps://[::1]:1,smtp://k:25?tls=never',
     FIELDPOST_RELAY_PASSWORD: '(hidden)',
@@ -692,5 +730,8 @@ t.test('a unix socket for sending only', async (t) => {
     { kind: 'unix', path: '/a' },
     { kind: 'unix', path: '/b', sendOnly: true },
   ]);
-  t.equal(describeConfig(good({ FIELDPOST_LISTEN: 'unix-send:/b' })).FIELDPOST_LISTEN, 'unix-send:/b');
+  t.equal(
+    describeConfig(good({ FIELDPOST_LISTEN: 'unix-send:/b' }), 'gateway-7').FIELDPOST_LISTEN,
+    'unix-send:/b',
+  );
 });

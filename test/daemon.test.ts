@@ -38,7 +38,7 @@ function world(): { system: System; lines: string[] } {
     randomBytes,
     random: Math.random,
     takeLock: systemLock,
-    hostname: 'device.example',
+    hostname: () => 'device.example',
     connect: createConnect({ clock }),
     version: '0.0.0',
   };
@@ -246,6 +246,36 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   const goodbye = cloud.calls.findLast(({ path }) => path === 'heartbeat');
   t.match(goodbye?.body, { state: 'stopping', queue: { queued: 1 } });
 });
+
+t.test(
+  'a host name that changes is heard at once, in EHLO and in the sender; a setting stands above it',
+  async (t) => {
+    let hostname = 'vm';
+    const system = { ...world().system, hostname: () => hostname };
+    await using relay = await fakeRelay({ dot: { raw: '250 ok\r\n', after: 'fin' } });
+    const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;
+    const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY };
+    const daemon = await createDaemon(configOf(env), system);
+    const address = nameOf(daemon.addresses[0] as never);
+    const send = async () => {
+      await post(address, 'x');
+      await relay.arrived(relay.mails.length + 1);
+      const hello = relay.commands.findLast((line) => line.startsWith('EHLO'));
+      return [hello, relay.mails.at(-1)?.from];
+    };
+    t.same(await send(), ['EHLO vm', 'fieldpost@vm']);
+    hostname = 'pump-3.example.com';
+    t.same(await send(), ['EHLO pump-3.example.com', 'fieldpost@pump-3.example.com']);
+    hostname = 'no_name';
+    t.same(await send(), ['EHLO [127.0.0.1]', 'fieldpost@localhost']);
+    const taken = await daemon.reload(
+      configOf({ ...env, FIELDPOST_HELO_NAME: '[IPv6:2001:db8::7]', FIELDPOST_FROM: 'a@b.example' }),
+    );
+    t.same(taken, { taken: ['FIELDPOST_FROM', 'FIELDPOST_HELO_NAME'], waiting: [] });
+    t.same(await send(), ['EHLO [IPv6:2001:db8::7]', 'a@b.example']);
+    await daemon.stop();
+  },
+);
 
 t.test('a reload changes neither sender nor Message-ID of a mail that was accepted before', async (t) => {
   const { system } = world();

@@ -81,6 +81,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/config/endpoints.ts': 'test/config.test.ts',
   'src/config/env-file.ts': 'test/config.test.ts',
   'src/config/findings.ts': 'test/config.test.ts',
+  'src/config/names.ts': 'test/config.test.ts',
   'src/config/nearest.ts': 'test/config.test.ts',
   'src/config/secrets.ts': 'test/config.test.ts',
   'src/config/setting.ts': 'test/config.test.ts',

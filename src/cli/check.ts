@@ -19,11 +19,12 @@ goes on with the last good ones, if there are any.`,
   options: { json: { type: 'boolean' } },
   asksService: true,
   async run(input, context) {
-    const { stdout, stderr, env } = context;
+    const { stdout, stderr, env, hostname } = context;
     const parsed = parseConfig(env, context.read, context);
-    const warnings = 'problems' in parsed ? [] : [...parsed.warnings, ...mailAdvice(parsed.config)];
+    const warnings = 'problems' in parsed ? [] : [...parsed.warnings, ...mailAdvice(parsed.config, hostname)];
     if (input.options.json === true) {
-      const told = 'problems' in parsed ? parsed : { config: describeConfig(parsed.config), warnings };
+      const told =
+        'problems' in parsed ? parsed : { config: describeConfig(parsed.config, hostname), warnings };
       stdout.write(json(told));
       return 'problems' in parsed ? EXIT.config : EXIT.ok;
     }
@@ -35,7 +36,7 @@ goes on with the last good ones, if there are any.`,
       );
       return EXIT.config;
     }
-    for (const [key, value] of Object.entries(describeConfig(parsed.config)))
+    for (const [key, value] of Object.entries(describeConfig(parsed.config, hostname)))
       stdout.write(`${printable(`${key}=${value}`)}\n`);
     for (const warning of warnings) stderr.write(`warning: ${printable(warning)}\n`);
     return EXIT.ok;

@@ -9,6 +9,7 @@
 import { dirname, join } from 'node:path';
 import { createHttp } from '../api/http.js';
 import { changesBetween } from '../config/changes.js';
+import { senderOf } from '../config/names.js';
 import type { Config, ListenConfig } from '../config.js';
 import { createDelivery, type Daemon, inOrder, nameOf, type System } from '../daemon.js';
 import { Gateway } from '../delivery/gateway.js';
@@ -56,7 +57,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     historyMax: config.history,
     keepFailedMs: config.keepFailedMs,
     budget: config,
-    sender: () => config.from,
+    sender: () => senderOf(config, system.hostname()),
     memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
     keys: { ageMs: CLOUD_KEYS_AGE_MS, max: KEYS_HELD_MAX },
     // A notification is for a person's eyes: after a power cut it must not go out again.

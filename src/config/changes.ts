@@ -16,6 +16,7 @@ const FOLLOWERS: Readonly<Record<keyof Config, readonly [Follower, key: string]>
   relayConnections: ['delivery', 'FIELDPOST_RELAY_CONNECTIONS'],
   smtpTimeoutMs: ['delivery', 'FIELDPOST_SMTP_TIMEOUT'],
   from: ['delivery', 'FIELDPOST_FROM'],
+  heloName: ['delivery', 'FIELDPOST_HELO_NAME'],
   backoffMinMs: ['delivery', 'FIELDPOST_BACKOFF_MIN'],
   backoffMaxMs: ['delivery', 'FIELDPOST_BACKOFF_MAX'],
   retryMinMs: ['delivery', 'FIELDPOST_RETRY_MIN'],

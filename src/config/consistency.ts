@@ -27,8 +27,8 @@ export function checkTogether(
 ): void {
   for (const [least, most, besides = 0] of ORDERED) {
     if (values[least] + besides <= values[most] || findings.isBad(most)) continue;
-    const shown = `${SETTINGS[most].show?.(config)}${besides > 0 ? `, less ${besides / MIB}MiB for the journal` : ''}`;
-    findings.problem(least, `${SETTINGS[least].show?.(config)} is more than ${most}, which is ${shown}`);
+    const shown = `${SETTINGS[most].show?.(config, '')}${besides > 0 ? `, less ${besides / MIB}MiB for the journal` : ''}`;
+    findings.problem(least, `${SETTINGS[least].show?.(config, '')} is more than ${most}, which is ${shown}`);
   }
   checkRelays(config, values, findings);
   checkListeners(config, findings);

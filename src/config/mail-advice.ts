@@ -4,11 +4,14 @@
  */
 import type { Config } from '../config.js';
 import { domainOf } from '../message/address.js';
+import { senderOf } from './names.js';
 
 /** Sentences, each with the setting to mend; none where mails have a relay and a sender that relays take. */
-export function mailAdvice({ relays, from }: Pick<Config, 'relays' | 'from'>): readonly string[] {
+export function mailAdvice(config: Pick<Config, 'relays' | 'from'>, hostname: string): readonly string[] {
+  const from = senderOf(config, hostname);
   const advice: string[] = [];
-  if (relays.length === 0) advice.push('no relay is configured, so that mails wait: set FIELDPOST_RELAY');
+  if (config.relays.length === 0)
+    advice.push('no relay is configured, so that mails wait: set FIELDPOST_RELAY');
   // `localhost` and the like; an address literal has dots or colons.
   if (!/[.:]/.test(domainOf(from)))
     advice.push(`mails come from ${from}, which many relays refuse as no full address: set FIELDPOST_FROM`);

@@ -15,8 +15,8 @@ export interface Setting<T> {
   /** True: the value is never shown. */
   readonly secret: boolean;
   parse(text: string): T;
-  /** The effective value for people; null where another key tells it. */
-  readonly show: ((config: Config) => string) | null;
+  /** The effective value for people, on a device of that name; null where another key tells it. */
+  readonly show: ((config: Config, hostname: string) => string) | null;
 }
 
 /** How a setting differs from most. */

@@ -5,6 +5,7 @@
 import { API_SETTINGS } from './api-settings.js';
 import { CLOUD_SERVER_SETTINGS } from './cloud-server-settings.js';
 import { relays, showRelay } from './endpoints.js';
+import { heloNameOf, senderOf } from './names.js';
 import { credential, given, hidden, optional, SECRET, type Setting } from './setting.js';
 import {
   address,
@@ -12,6 +13,7 @@ import {
   cloudUrl,
   deviceId,
   duration,
+  heloName,
   integer,
   oneOf,
   path,
@@ -77,8 +79,14 @@ export const SETTINGS = {
   FIELDPOST_FROM: optional(
     address,
     '`fieldpost@<hostname>`',
-    (config) => config.from,
+    senderOf,
     'The sender of the mails. Many relays refuse one without a full domain, or one that is not theirs.',
+  ),
+  FIELDPOST_HELO_NAME: optional(
+    heloName,
+    'the host name of the device',
+    heloNameOf,
+    'What this device calls itself towards relays (EHLO). Some take mail only from a full name.',
   ),
   ...API_SETTINGS,
   FIELDPOST_STATE_DIR: optional(

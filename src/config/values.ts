@@ -110,6 +110,16 @@ export const deviceId: Kind<string> = {
   show: (value) => value,
 };
 
+/** What may be said in EHLO. */
+export const heloName: Omit<Kind<string>, 'show'> = {
+  allowed: 'a host name such as pump-3.example.com, or an address in brackets such as [192.0.2.7]',
+  parse(text) {
+    if (isIpv4(text) || isIpv6(text))
+      refuse('an address stands in brackets: [192.0.2.7], [IPv6:2001:db8::7]');
+    return isHeloName(text) ? text : refuse('neither a host name nor an address in brackets');
+  },
+};
+
 /** Comma-separated host names or addresses, without port. */
 export const hosts: Kind<readonly string[]> = {
   allowed: 'host names or addresses without a port, separated by commas',
@@ -176,6 +186,13 @@ export function isHost(text: string): boolean {
   const labels = text.split('.');
   if (text.length > 253) return false;
   return labels.every((label) => /^(?!-)[A-Za-z0-9_-]{1,63}(?<!-)$/.test(label));
+}
+
+/** True for a domain of ASCII, or an address literal (RFC 5321 §4.1.2 and §4.1.3). */
+export function isHeloName(text: string): boolean {
+  const literal = /^\[(IPv6:)?(.*)\]$/i.exec(text);
+  if (literal !== null) return (literal[1] === undefined ? isIpv4 : isIpv6)(literal[2] ?? '');
+  return isHost(text) && !text.includes('_') && !isIpv4(text);
 }
 
 function isIpv6(text: string): boolean {

@@ -18,7 +18,8 @@ const SOME_ID = '0'.repeat(15);
 
 /** The mails of one daemon; `config` may change under it. */
 export class Mails {
-  readonly #config: Pick<Config, 'from' | 'relays'>;
+  readonly #config: Pick<Config, 'relays'>;
+  readonly #sender: () => Address;
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #streamed: (bytes: number) => void;
@@ -26,11 +27,13 @@ export class Mails {
   readonly #limits = new Map<string, number | null>();
 
   constructor(
-    config: Pick<Config, 'from' | 'relays'>,
+    config: Pick<Config, 'relays'>,
+    sender: () => Address,
     store: Store,
     { clock, streamed = () => undefined }: { clock: Clock; streamed?: (bytes: number) => void },
   ) {
     this.#config = config;
+    this.#sender = sender;
     this.#store = store;
     this.#clock = clock;
     this.#streamed = streamed;
@@ -48,7 +51,7 @@ export class Mails {
 
   /** Octets of the mail that the draft will be. */
   bytesOf(draft: EmailDraft): number {
-    const { from } = this.#config;
+    const from = this.#sender();
     return this.#render(draft, { id: SOME_ID }, { from, dateMs: this.#clock.wallMs(), open: unread }).size;
   }
 

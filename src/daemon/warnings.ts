@@ -4,23 +4,26 @@
  */
 import { mailAdvice } from '../config/mail-advice.js';
 import type { Config } from '../config.js';
+import type { System } from '../daemon.js';
 import type { Log } from '../system/log.js';
 
 /** The warnings of one service. */
 export class Warnings {
   readonly #log: Log;
+  readonly #hostname: () => string;
   readonly #sendsMail: boolean;
   #told: ReadonlySet<string> = new Set();
 
   /** `sendsMail`: the service sends mails by the relays of its configuration. */
-  constructor(log: Log, { sendsMail }: { sendsMail: boolean }) {
+  constructor({ log, hostname }: Pick<System, 'log' | 'hostname'>, { sendsMail }: { sendsMail: boolean }) {
     this.#log = log;
+    this.#hostname = hostname;
     this.#sendsMail = sendsMail;
   }
 
   /** Logs what is new among the warnings about the settings that are now followed. */
   tell({ config, warnings }: { config: Config; warnings: readonly string[] }): void {
-    const all = this.#sendsMail ? [...warnings, ...mailAdvice(config)] : warnings;
+    const all = this.#sendsMail ? [...warnings, ...mailAdvice(config, this.#hostname())] : warnings;
     for (const warning of all) if (!this.#told.has(warning)) this.#log.warn('configuration', { warning });
     this.#told = new Set(all);
   }

@@ -10,7 +10,7 @@ export type Fault = 'sender' | 'name' | 'client' | 'login' | 'encryption' | 'rel
 /** The setting to mend, as a sentence about the relay. */
 const REMEDIES: Readonly<Record<Fault, string>> = {
   sender: 'it does not take our sender address: set FIELDPOST_FROM to one that it takes',
-  name: 'it does not take the name of this device: give the device a full host name, such as pump-3.example.com',
+  name: 'it does not take the name of this device: set FIELDPOST_HELO_NAME to a full host name, such as pump-3.example.com',
   client:
     'it takes no mail from the address of this device: log in (FIELDPOST_RELAY_USER), or ask who runs it',
   login: 'it wants another login: see FIELDPOST_RELAY_USER and FIELDPOST_RELAY_PASSWORD_FILE',

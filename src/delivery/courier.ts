@@ -116,7 +116,7 @@ export class Courier {
    * that, for then somebody has mended FIELDPOST_FROM; and where a person has queued the message anew.
    */
   #senderOf({ from, retried }: Email): Address {
-    const present = this.#options.config.from;
+    const present = this.#options.sender();
     return from === undefined || retried !== undefined || this.#refused.has(from) ? present : from;
   }
 

@@ -9,6 +9,7 @@
 import type { Config } from '../config.js';
 import { assert } from '../errors.js';
 import { STOP_SENDING_MS } from '../limits.js';
+import type { Address } from '../message/address.js';
 import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
@@ -24,18 +25,13 @@ export interface DeliveryOptions extends Legacy {
   readonly store: Store;
   readonly config: Pick<
     Config,
-    | 'relays'
-    | 'relayConnections'
-    | 'from'
-    | 'backoffMinMs'
-    | 'backoffMaxMs'
-    | 'retryMinMs'
-    | 'retryMaxMs'
-    | 'maxAgeMs'
+    'relays' | 'relayConnections' | 'backoffMinMs' | 'backoffMaxMs' | 'retryMinMs' | 'retryMaxMs' | 'maxAgeMs'
   >;
   /** Rejects with SessionError. */
   readonly open: OpenSession;
   readonly render: Render;
+  /** The present sender, for mails that are not sent by that of their acceptance. */
+  readonly sender: () => Address;
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
@@ -244,8 +240,11 @@ export class Delivery {
     } else if (fate.kind === 'behind') {
       this.#store.giveBack(id);
       this.#agenda.putBehind(load.message, fate.isOutage);
-      if (fate.isOutage) this.#missed();
       this.#log.info('put behind', { id, relay: health.name, reply: fate.reply });
+      if (!fate.isOutage) return;
+      this.#missed();
+      // The next try introduces us anew: our name or the login may have been mended.
+      await line.close();
     } else await this.#clerk.record({ id, verdict: fate, relay: health.name });
   }
 

@@ -14,7 +14,7 @@ const from = 'device@example.com' as Address;
 t.test('the size of a mail, before and after it is accepted', async (t) => {
   const clock = new FakeClock();
   const { store } = await openOn(new FaultyDisk({ directories: ['/var/lib'] }), 1, { clock });
-  const mails = new Mails({ from, relays: [] }, store, { clock });
+  const mails = new Mails({ relays: [] }, () => from, store, { clock });
   const upload = await store.upload(0);
   const file = await upload.add(
     { name: 'Prüfung.csv', type: 'text/csv' },
@@ -46,8 +46,8 @@ t.test('the largest mail that a relay takes', async (t) => {
   const clock = new FakeClock();
   const { store } = await openOn(new FaultyDisk({ directories: ['/var/lib'] }), 1, { clock });
   const [a, b] = [relay('a.example'), relay('b.example')];
-  const config = { from, relays: [] as RelayConfig[] };
-  const mails = new Mails(config, store, { clock });
+  const config = { relays: [] as RelayConfig[] };
+  const mails = new Mails(config, () => from, store, { clock });
   t.equal(mails.limitBytes, null, 'there is no relay');
   config.relays = [a];
   t.equal(mails.limitBytes, null, 'it has said nothing yet');

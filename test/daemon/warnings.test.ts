@@ -20,7 +20,7 @@ function setUp(sendsMail: boolean) {
     error: silent,
     warn: (_: string, fields?: { warning?: unknown }) => void said.push(fields?.warning),
   };
-  return { said, warnings: new Warnings(log, { sendsMail }) };
+  return { said, warnings: new Warnings({ log, hostname: () => 'vm' }, { sendsMail }) };
 }
 
 const RELAY = { FIELDPOST_RELAY: 'smtp://mail.example.com' };

@@ -109,7 +109,10 @@ t.test('MAIL says nothing but our sender: what refuses it for good refuses that'
 t.test('each fault names the setting to mend', async (t) => {
   const named = (text: string) => remedyOf('rcpt', reply(text));
   t.match(named('550 Sender verify failed'), 'FIELDPOST_FROM');
-  t.match(named('504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname'), 'full host name');
+  t.match(
+    named('504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname'),
+    'FIELDPOST_HELO_NAME',
+  );
   t.match(named('554 5.7.1 <a@b.c>: Relay access denied'), 'FIELDPOST_RELAY_USER');
   t.match(named('530 5.7.0 Must issue a STARTTLS command first'), 'FIELDPOST_RELAY');
   t.equal(named('550 5.1.1 User unknown'), '');

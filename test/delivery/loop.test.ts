@@ -522,11 +522,24 @@ t.test('a delivery that has stopped says nothing of a relay that it could not re
   t.same([events(), misses, clock.pending], [[], 0, 0]);
 });
 
+t.test('a relay that refuses us is asked in a new session each time', async (t) => {
+  const { clock, relays, delivery, post, status } = bench();
+  relays.onSend = () => reply('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname');
+  const [id] = await post();
+  delivery.start();
+  await clock.advance(0);
+  t.same([relays.opened.length, relays.open], [1, 0]);
+  relays.onSend = () => TAKEN;
+  await clock.advance(SECOND_MS);
+  t.equal(status(id), 'sent');
+  t.equal(relays.opened.length, 2);
+});
+
 t.test('a mail has the sender of its acceptance at every try, unless a relay has refused that', async (t) => {
   const refusal = reply('mail', '550 5.1.8 Sender address rejected: Domain not found');
   const of = (address: string) => address as Address;
   const { clock, store, relays, delivery, post, status } = bench({
-    settings: { from: of('new@example.com') },
+    sender: () => of('new@example.com'),
   });
   store.sender = of('old@example.com');
   const ids = await post(2);

@@ -70,7 +70,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS), timeout: 100_000 }, 
       door: 'fullName',
       wrong: { hostname: 'vm', from: 'device@field.example' },
       right: { hostname: 'pump-3.field.example', from: 'device@field.example' },
-      reason: /full host name.*a recipient with "504 5\.5\.2 <vm>: Helo command rejected/,
+      reason: /FIELDPOST_HELO_NAME.*a recipient with "504 5\.5\.2 <vm>: Helo command rejected/,
     },
     {
       door: 'fullSender',

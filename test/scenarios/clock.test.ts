@@ -223,7 +223,7 @@ async function daemonBefore(port: number, clock: FakeClock, env: Record<string, 
     randomBytes: (count) => new Uint8Array(count),
     random: () => 0.5,
     takeLock: async () => ({ release: async () => undefined }),
-    hostname: 'device.example',
+    hostname: () => 'device.example',
     connect: createConnect({ clock }),
     version: '0.0.0',
   });

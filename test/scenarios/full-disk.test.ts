@@ -8,7 +8,7 @@ import { Delivery } from '../../src/delivery/loop.js';
 import { MIB, MINUTE_MS, STORAGE_RETRY_MS } from '../../src/limits.js';
 import type { Store } from '../../src/store/store.js';
 import type { FakeClock } from '../support/clock.js';
-import { CONFIG, FakeRelays, post, reply } from '../support/delivery.js';
+import { CONFIG, FakeRelays, post, reply, sender } from '../support/delivery.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { openOn } from '../support/store.js';
 
@@ -29,6 +29,7 @@ function transports(store: Store, clock: FakeClock) {
     clock,
     config: CONFIG,
     random: () => 0,
+    sender,
     log: { debug: log, info: log, warn: log, error: log },
   };
   const delivery = new Delivery({

@@ -33,7 +33,7 @@ t.test('the plug is pulled, and put back', async (t) => {
     randomBytes,
     random: () => 0.5,
     takeLock: systemLock,
-    hostname: 'device.example',
+    hostname: () => 'device.example',
     connect: createConnect({ clock }),
     version: '1.2.3',
   };
@@ -43,7 +43,7 @@ t.test('the plug is pulled, and put back', async (t) => {
     FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0',
     FIELDPOST_CLOUD_SERVER_TIME_ZONE: 'Europe/Warsaw',
   };
-  const parsed = parseConfig(env, () => '', system);
+  const parsed = parseConfig(env, () => '', { hostname: 'device.example' });
   if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
   let url = '';
   let api = '';

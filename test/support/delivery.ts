@@ -32,10 +32,11 @@ export const TAKEN = reply('dot', '250 2.0.0 ok');
 export const RELAY: RelayConfig = { host: 'relay.example', port: 587, tls: 'starttls', user: null };
 export const SPARE: RelayConfig = { ...RELAY, host: 'spare.example' };
 
+export const sender = () => 'device@example.com' as Address;
+
 export const CONFIG: DeliveryOptions['config'] = {
   relays: [RELAY],
   relayConnections: 1,
-  from: 'device@example.com' as Address,
   backoffMinMs: SECOND_MS,
   backoffMaxMs: 5 * MINUTE_MS,
   retryMinMs: MINUTE_MS,
@@ -188,6 +189,7 @@ export function bench(
     render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
     clock,
     random: () => 0,
+    sender,
     log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
     ...options,
   });

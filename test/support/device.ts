@@ -9,7 +9,7 @@ import { wallMsOf } from '../../src/message/stamp.js';
 import type { Store } from '../../src/store/store.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FakeClock, settled } from './clock.js';
-import { CONFIG, FakeRelays, post, TAKEN, trouble } from './delivery.js';
+import { CONFIG, FakeRelays, post, sender, TAKEN, trouble } from './delivery.js';
 import { FaultyDisk } from './faulty-disk.js';
 import { openOn } from './store.js';
 
@@ -113,6 +113,7 @@ export class Device {
       render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
       clock,
       random: () => 0.5,
+      sender,
       log: { debug: log, info: log, warn: log, error: log },
     });
     this.#delivery.start();

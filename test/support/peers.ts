@@ -189,6 +189,7 @@ export interface Fieldpost {
   readonly lines: readonly string[];
   /** The line of its log that matches, at once or when it comes; `from`: the first line that counts. */
   said(pattern: RegExp, from?: number, patienceMs?: number): Promise<string>;
+  readonly pid: number | undefined;
   /** Stops it as systemd does. */
   stop(): Promise<number | null>;
 }
@@ -225,6 +226,7 @@ export async function startFieldpost(
   const call = (path: string, body?: string) => curl(through, `${api}${path}`, body);
   return {
     lines,
+    pid: child.pid,
     stop,
     async post(...mails) {
       const body = JSON.stringify(mails.map((mail) => ({ type: 1, ...mail })));

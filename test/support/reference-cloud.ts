@@ -82,7 +82,7 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
     randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256)),
     random,
     takeLock: async () => ({ release: async () => undefined }),
-    hostname: 'cloud.example',
+    hostname: () => 'cloud.example',
     connect: createConnect({ clock }),
     version: '1.2.3',
   };
