@@ -17,7 +17,7 @@ import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
 import { systemClock } from './system/clock.js';
 import { createConnect } from './system/connect.js';
-import { readText, stdinKind, systemDisk } from './system/disk.js';
+import { fileSystemBytes, readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log, type LogLevel } from './system/log.js';
 import { bufferCollector, keepHeapSmall, memoryLimit } from './system/memory.js';
@@ -68,7 +68,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const { parsed, env, refused } = chosen;
   running.level = parsed.config.logLevel;
   const warnings = new Warnings(system, { sendsMail: name !== 'dev' });
-  warnings.tell(parsed);
+  warnings.tell(parsed, await fileSystemBytes(disk, parsed.config.stateDir));
   if (refused !== null) {
     log.error('settings refused', { reason: refused, hint: 'the last good settings are used' });
     running.fault = { reason: refused, sinceMs: clock.wallMs() };
@@ -150,7 +150,7 @@ async function follow(
     await last?.keep(env);
     const needsRestart = waiting.join(',') || undefined;
     log.info('reloaded', { taken: taken.join(',') || 'nothing', needsRestart });
-    warnings.tell(parsed);
+    warnings.tell(parsed, await fileSystemBytes(system.disk, parsed.config.stateDir));
   } catch (error) {
     const reason = wordsOf(error);
     running.fault = { reason, sinceMs: running.fault?.sinceMs ?? clock.wallMs() };
@@ -255,6 +255,7 @@ async function main(): Promise<never> {
     stdinKind,
     read: readText,
     open: (path) => systemDisk().open(path, 'read'),
+    fileSystemBytes: (path) => fileSystemBytes(systemDisk(), path),
     hostname: hostname(),
     version: about.version,
     clock,

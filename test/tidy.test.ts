@@ -104,6 +104,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/cloud/sync-words.ts': 'test/cloud/lineage.test.ts',
   'src/cloud/link-state.ts': 'test/cloud/link.test.ts',
   'src/network/words.ts': 'test/delivery/trouble.test.ts',
+  'src/config/disk-advice.ts': 'test/daemon/warnings.test.ts',
   'src/config/mail-advice.ts': 'test/cli/cli.test.ts',
   'src/delivery/channel.ts': 'test/delivery/smtp-session.test.ts',
   'src/delivery/envelope.ts': 'test/delivery/smtp-session.test.ts',

@@ -3,9 +3,10 @@
  * Used by cli.ts.
  */
 
+import { diskAdvice } from '../config/disk-advice.js';
 import { mailAdvice } from '../config/mail-advice.js';
-import { describeConfig, formatProblem, parseConfig } from '../config.js';
-import { type Command, EXIT } from './command.js';
+import { type Config, describeConfig, formatProblem, parseConfig } from '../config.js';
+import { type Command, type CommandContext, EXIT } from './command.js';
 import { counted, json, painter, printable } from './words.js';
 
 export const check: Command = {
@@ -21,7 +22,7 @@ goes on with the last good ones, if there are any.`,
   async run(input, context) {
     const { stdout, stderr, env, hostname } = context;
     const parsed = parseConfig(env, context.read, context);
-    const warnings = 'problems' in parsed ? [] : [...parsed.warnings, ...mailAdvice(parsed.config, hostname)];
+    const warnings = 'problems' in parsed ? [] : await warningsOf(parsed, context);
     if (input.options.json === true) {
       const told =
         'problems' in parsed ? parsed : { config: describeConfig(parsed.config, hostname), warnings };
@@ -42,3 +43,12 @@ goes on with the last good ones, if there are any.`,
     return EXIT.ok;
   },
 };
+
+/** All that a start would say about these settings. */
+async function warningsOf(
+  { config, warnings }: { readonly config: Config; readonly warnings: readonly string[] },
+  { fileSystemBytes, hostname }: CommandContext,
+): Promise<readonly string[]> {
+  const sizeBytes = await fileSystemBytes(config.stateDir);
+  return [...warnings, ...mailAdvice(config, hostname), ...diskAdvice(config, sizeBytes)];
+}

@@ -51,6 +51,8 @@ export interface CommandContext {
   readonly read: ReadText;
   /** Opens a file to be read piece by piece; rejects with what node:fs says. */
   readonly open: (path: string) => Promise<Pick<DiskFile, 'read' | 'size' | 'close'>>;
+  /** How much the file system of this path holds; infinite where nobody can tell. */
+  readonly fileSystemBytes: (path: string) => Promise<number>;
   readonly hostname: string;
   readonly version: string;
   readonly clock: Clock;

@@ -2,6 +2,7 @@
  * Logs what works but should be made otherwise: each warning when it is new, at the start or with a reload. Used by
  * main.ts.
  */
+import { diskAdvice } from '../config/disk-advice.js';
 import { mailAdvice } from '../config/mail-advice.js';
 import type { Config } from '../config.js';
 import type { System } from '../daemon.js';
@@ -21,9 +22,16 @@ export class Warnings {
     this.#sendsMail = sendsMail;
   }
 
-  /** Logs what is new among the warnings about the settings that are now followed. */
-  tell({ config, warnings }: { config: Config; warnings: readonly string[] }): void {
-    const all = this.#sendsMail ? [...warnings, ...mailAdvice(config, this.#hostname())] : warnings;
+  /**
+   * Logs what is new among the warnings about the settings that are now followed. `sizeBytes`: of the file system on
+   * which the state directory is.
+   */
+  tell({ config, warnings }: { config: Config; warnings: readonly string[] }, sizeBytes: number): void {
+    const all = [
+      ...warnings,
+      ...(this.#sendsMail ? mailAdvice(config, this.#hostname()) : []),
+      ...diskAdvice(config, sizeBytes),
+    ];
     for (const warning of all) if (!this.#told.has(warning)) this.#log.warn('configuration', { warning });
     this.#told = new Set(all);
   }

@@ -101,7 +101,7 @@ export class Acceptance {
   async #makeFile(room: Reservation): Promise<void> {
     // For inode and name.
     await this.#makeRoom(room, BLOCK_BYTES);
-    this.#budget.takeFile();
+    this.#budget.space.takeFile();
   }
 
   /** Sees to it that so many bytes are reserved. One caller at a time: nobody counts on what gives way to another. */
@@ -209,7 +209,7 @@ export class Acceptance {
     } catch (error) {
       // Segments may hold more that is done with than is needed.
       if (this.#ledger.isMostlyDone) void this.#ledger.checkpoint();
-      if (this.#budget.shortage) void this.tidy();
+      if (this.#budget.space.shortage) void this.tidy();
       throw error;
     }
   }

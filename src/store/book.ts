@@ -20,7 +20,7 @@ export function keepBook(ledger: Ledger, budget: Budget, randomBytes: RandomByte
     // Only the disk's reserve counts: who is to be told of a device must not depend on how much mail waits on it.
     async checkRoom() {
       if (budget.stale) await budget.look();
-      budget.checkReserve();
+      budget.space.check();
     },
     newUid: () => uuidOf(randomBytes(16)),
     newNonce: () => Buffer.from(randomBytes(NONCE_BYTES)).toString('base64url'),

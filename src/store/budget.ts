@@ -4,13 +4,12 @@
  * reserved until it is used, so that many at a time do not overrun it together. Used by acceptance.ts and uploads.
  */
 import { FieldpostError } from '../errors.js';
-import { FREE_INODES_MIN, MIB, SPACE_FRESH_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
-import type { Disk, Space } from '../system/disk.js';
+import type { Disk } from '../system/disk.js';
 import type { Log } from '../system/log.js';
-import { NOTHING, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
+import { FreeSpace } from './free-space.js';
+import { inMib, NOTHING, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
 import type { QueueRoom } from './store.js';
-import { asTrouble } from './trouble.js';
 
 /** The settings that bound the store. */
 export interface BudgetLimits {
@@ -19,20 +18,17 @@ export interface BudgetLimits {
   readonly minFreeBytes: number;
 }
 
-/** Says whether something still fits. It looks at the disk, but never writes. */
+/** Says whether something still fits. */
 export class Budget {
-  readonly #disk: Disk;
-  readonly #clock: Clock;
+  /** What must stay free on the disk. */
+  readonly space: FreeSpace;
   readonly #log: Log;
-  readonly #directory: string;
   readonly #limits: BudgetLimits;
   readonly #memoryBytesMax: number;
   readonly #stored: Stored;
   #reserved: Room = NOTHING;
   /** Refused, and too much ever since: SMALL if the queue is full for every message. */
   #refused: Room | null = null;
-  #space: Space = { freeBytes: Number.POSITIVE_INFINITY, freeInodes: Number.POSITIVE_INFINITY };
-  #lookedMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     world: {
@@ -45,39 +41,22 @@ export class Budget {
     },
     stored: Stored,
   ) {
-    this.#disk = world.disk;
-    this.#clock = world.clock;
+    this.space = new FreeSpace({ ...world, limits: world.budget });
     this.#log = world.log;
-    this.#directory = world.directory;
     this.#limits = world.budget;
     this.#memoryBytesMax = world.memoryBytesMax ?? Number.POSITIVE_INFINITY;
     this.#stored = stored;
   }
 
-  /** As of the last look, less what was written since. */
-  get freeBytes(): number {
-    return this.#space.freeBytes;
-  }
-
   /** True if what is known of the free space is too old to decide by. */
   get stale(): boolean {
-    return this.#clock.bootMs() - this.#lookedMs >= SPACE_FRESH_MS;
+    return this.space.stale;
   }
 
-  /**
-   * Looks at the free space and the queue. Logs when the space has run out, and when there is room again on the disk
-   * or in the queue. Throws storage-failed.
-   */
+  /** Looks at the free space and the queue. Logs when there is room again. Throws storage-failed. */
   async look(): Promise<void> {
     this.#lookAtQueue();
-    const before = this.shortage;
-    this.#space = await this.#disk.space(this.#directory).catch((error) => {
-      throw asTrouble(error);
-    });
-    this.#lookedMs = this.#clock.bootMs();
-    const { shortage } = this;
-    if (shortage && !before) this.#log.warn('storage full', { reason: shortage });
-    if (!shortage && before) this.#log.info('storage no longer full');
+    await this.space.look();
   }
 
   #lookAtQueue(): void {
@@ -114,25 +93,6 @@ export class Budget {
     };
   }
 
-  /** Why the disk takes nothing more, as a sentence, or null. */
-  get shortage(): string | null {
-    return this.#shortageOfBytes(0) ?? this.#shortageOfInodes;
-  }
-
-  #shortageOfBytes(askedBytes: number, givingBytes = 0): string | null {
-    const { freeBytes } = this.#space;
-    const { minFreeBytes } = this.#limits;
-    if (freeBytes + givingBytes - askedBytes >= minFreeBytes) return null;
-    const asked = askedBytes > 0 ? `, and ${inMib(askedBytes)} are asked for` : '';
-    return `the disk has ${inMib(freeBytes)} free${asked}; ${inMib(minFreeBytes)} must stay free (FIELDPOST_MIN_FREE)`;
-  }
-
-  get #shortageOfInodes(): string | null {
-    const { freeInodes } = this.#space;
-    if (freeInodes >= FREE_INODES_MIN) return null;
-    return `the disk has ${freeInodes} inodes free; ${FREE_INODES_MIN} must stay free`;
-  }
-
   /** By how much it would be too much; what is not positive fits. */
   excess(asked: Room): Room {
     const used = roomUsed(this.#stored);
@@ -151,8 +111,7 @@ export class Budget {
   /** How many bytes would have to go, from the state directory or the disk, for so many more to fit. */
   missing(askedBytes: number): number {
     const { bytes } = this.excess({ ...NOTHING, bytes: askedBytes });
-    const leftBytes = this.#space.freeBytes - this.#reserved.bytes - askedBytes;
-    return Math.max(bytes, this.#limits.minFreeBytes - leftBytes);
+    return Math.max(bytes, this.space.excess(this.#reserved.bytes + askedBytes));
   }
 
   /**
@@ -177,9 +136,9 @@ export class Budget {
       this.#noteRefused(asked, refusal.message);
       throw refusal;
     }
-    this.#refuseFor(this.#shortageOfBytes(this.#reserved.bytes + asked.bytes, giving.bytes));
+    this.space.checkBytes(this.#reserved.bytes + asked.bytes, giving.bytes);
     // A file that grows needs none.
-    if (asked.count > 0) this.#refuseFor(this.#shortageOfInodes);
+    if (asked.count > 0) this.space.checkInodes();
   }
 
   /** Logs it once, until what was refused fits: once for large messages, once when no small one fits either. */
@@ -217,15 +176,6 @@ export class Budget {
     return null;
   }
 
-  /** Throws storage-full if the disk is below its reserve. */
-  checkReserve(): void {
-    this.#refuseFor(this.shortage);
-  }
-
-  #refuseFor(shortage: string | null): void {
-    if (shortage) throw new FieldpostError('storage-full', shortage, { hint: 'free some space on the disk' });
-  }
-
   /** Counts room as reserved, or with negative numbers as no longer so. Only for reservations. */
   change({ count, bytes, memoryBytes }: Room): void {
     this.#reserved = {
@@ -235,16 +185,10 @@ export class Budget {
     };
   }
 
-  /** Counts a file that is about to be made. Throws storage-full if there are too few inodes. */
-  takeFile(): void {
-    this.checkReserve();
-    this.#space.freeInodes--;
-  }
-
   /** So many reserved bytes were written, and count as used from here on. Only for reservations. */
   spend(bytes: number): void {
     this.change({ ...NOTHING, bytes: -bytes });
-    this.#space.freeBytes -= bytes;
+    this.space.spend(bytes);
   }
 }
 
@@ -287,8 +231,4 @@ export class Reservation {
 
 function queueFull(words: string, what: string): FieldpostError {
   return new FieldpostError('queue-full', words, { hint: `wait for the link, or raise ${what}` });
-}
-
-function inMib(bytes: number): string {
-  return `${(bytes / MIB).toFixed(1)} MiB`;
 }

@@ -67,6 +67,8 @@ export interface DiskFile {
 /** Room on a file system. */
 export interface Space {
   freeBytes: number;
+  /** What would be free if it were empty. */
+  sizeBytes: number;
   /** Infinity where the file system does not count them. */
   freeInodes: number;
 }
@@ -136,11 +138,23 @@ export function systemDisk(): Disk {
       const found = await statfs(path);
       return {
         freeBytes: found.bavail * found.bsize,
+        sizeBytes: (found.blocks - found.bfree + found.bavail) * found.bsize,
         // btrfs and some overlays count no inodes and say 0 of 0.
         freeInodes: found.files === 0 ? Number.POSITIVE_INFINITY : found.ffree,
       };
     },
   };
+}
+
+/** The `sizeBytes` of the file system on which `path` is, or will be made; infinite where nobody can tell. */
+export async function fileSystemBytes(disk: Pick<Disk, 'space'>, path: string): Promise<number> {
+  try {
+    return (await disk.space(path)).sizeBytes;
+  } catch (error) {
+    const parent = dirname(path);
+    const isToBeMade = systemCodeOf(error) === 'ENOENT' && parent !== path;
+    return isToBeMade ? await fileSystemBytes(disk, parent) : Number.POSITIVE_INFINITY;
+  }
 }
 
 /** Node's own `recursive` asks for ever where a file system, such as /proc, says that a parent is not there but is. */

@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { CommandError } from '../../src/cli/command.js';
 import { bytes, counted, span } from '../../src/cli/words.js';
+import { MIB } from '../../src/limits.js';
 import { failure, fieldpost, type World } from './terminal.js';
 
 const SERVICE_FILE = '/etc/fieldpost/fieldpost.env';
@@ -124,6 +125,15 @@ t.test('check shows what takes effect, with secrets hidden', async (t) => {
   const asJson = JSON.parse((await fieldpost(['check', '--json'], { env })).out);
   t.match(asJson, { config: { FIELDPOST_RETRY_MIN: '1m' }, warnings: [/FIELDPOST_RELAY_PASSWORD/] });
   t.notMatch(out + err + JSON.stringify(asJson), /hunter2/);
+});
+
+t.test('check says that a partition is too small for what must stay free', async (t) => {
+  const fileSystemBytes = async (path: string) => (path === '/data/fieldpost' ? 16 * MIB : 1024 * MIB);
+  const warningsOf = async (env: Record<string, string>) =>
+    (await fieldpost(['check'], { env: { FIELDPOST_STATE_DIR: '/data/fieldpost', ...env }, fileSystemBytes }))
+      .err;
+  t.match(await warningsOf({}), /^warning: .*\/data\/fieldpost has 16\.0 MiB.* lower FIELDPOST_MIN_FREE$/m);
+  t.notMatch(await warningsOf({ FIELDPOST_MIN_FREE: '4MiB' }), /MIN_FREE/);
 });
 
 t.test('check says that mails have no relay, or a sender that many relays refuse', async (t) => {

@@ -29,6 +29,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}): Pro
   const code = await runCommand(argv, {
     env: {},
     hostname: 'gateway-7',
+    fileSystemBytes: async () => Number.POSITIVE_INFINITY,
     version: '1.2.3',
     clock: new FakeClock(),
     isUnit: false,

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { type Config, parseConfig } from '../../src/config.js';
 import { Warnings } from '../../src/daemon/warnings.js';
+import { MIB } from '../../src/limits.js';
 
 function parsed(env: Record<string, string>): { config: Config; warnings: readonly string[] } {
   const read = () => {
@@ -27,19 +28,29 @@ const RELAY = { FIELDPOST_RELAY: 'smtp://mail.example.com' };
 
 t.test('each warning is said when it is new, and again when it comes back', async (t) => {
   const { said, warnings } = setUp(true);
-  warnings.tell(parsed({}));
+  warnings.tell(parsed({}), Number.POSITIVE_INFINITY);
   t.match(said, [/no relay/]);
-  warnings.tell(parsed({}));
+  warnings.tell(parsed({}), Number.POSITIVE_INFINITY);
   t.equal(said.length, 1);
-  warnings.tell(parsed({ ...RELAY, FIELDPOST_FROM: 'a@vm' }));
+  warnings.tell(parsed({ ...RELAY, FIELDPOST_FROM: 'a@vm' }), Number.POSITIVE_INFINITY);
   t.match(said.slice(1), [/a@vm/]);
-  warnings.tell(parsed(RELAY));
-  warnings.tell(parsed({}));
+  warnings.tell(parsed(RELAY), Number.POSITIVE_INFINITY);
+  warnings.tell(parsed({}), Number.POSITIVE_INFINITY);
   t.match(said.slice(2), [/no relay/]);
 });
 
 t.test('a service with a relay of its own says only what is wrong with its settings', async (t) => {
   const { said, warnings } = setUp(false);
-  warnings.tell(parsed({}));
+  warnings.tell(parsed({}), Number.POSITIVE_INFINITY);
   t.same(said, []);
+});
+
+t.test('a partition on which nothing could be accepted is told with its size', async (t) => {
+  const { said, warnings } = setUp(true);
+  warnings.tell(parsed(RELAY), 19 * MIB);
+  t.same(said, []);
+  warnings.tell(parsed(RELAY), 19 * MIB - 1);
+  t.match(said, [/19\.0 MiB in all.* 16\.0 MiB must stay free .*: lower FIELDPOST_MIN_FREE$/]);
+  warnings.tell(parsed({ ...RELAY, FIELDPOST_MIN_FREE: '4MiB' }), 19 * MIB - 1);
+  t.equal(said.length, 1, 'which a lower setting mends');
 });

@@ -153,6 +153,7 @@ export async function diskBehaviour(
     await t.rejects(disk.syncDirectory(`${d}/a`), { code: 'ENOTDIR' });
     const space = await disk.space(d);
     t.ok(space.freeBytes > 0 && space.freeInodes > 0);
+    t.ok(space.sizeBytes >= space.freeBytes);
     await t.rejects(disk.space(`${d}/none`), { code: 'ENOENT' });
   });
 }

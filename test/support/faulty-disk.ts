@@ -205,6 +205,7 @@ export class FaultyDisk implements Disk {
     const used = this.#used();
     return {
       freeBytes: Math.max(0, this.capacityBytes - used.bytes),
+      sizeBytes: this.capacityBytes,
       freeInodes: Math.max(0, this.capacityInodes - used.inodes),
     };
   }

@@ -1,0 +1,47 @@
+/** What must stay free on the disk: why it takes nothing more, and what is said of it. */
+import t from 'tap';
+import { KIB, MIB } from '../../src/limits.js';
+import { FreeSpace } from '../../src/store/free-space.js';
+import type { Space } from '../../src/system/disk.js';
+import { FakeClock } from '../support/clock.js';
+
+/** A disk that has what `now` says, of which 16 MiB and 100 inodes must stay free. */
+function setUp(now: Partial<Space>) {
+  const lines: string[] = [];
+  const log = {
+    info: (event: string) => void lines.push(event),
+    warn: (event: string, fields?: { reason?: unknown }) => void lines.push(`${event}: ${fields?.reason}`),
+  };
+  const found: Space = { freeBytes: 1024 * MIB, sizeBytes: 2048 * MIB, freeInodes: 1000, ...now };
+  const disk = { space: async () => ({ ...found }) };
+  const limits = { minFreeBytes: 16 * MIB };
+  const space = new FreeSpace({ disk, clock: new FakeClock(), log, directory: '/', limits });
+  const lookAt = async (next: Partial<Space>) => {
+    Object.assign(found, next);
+    await space.look();
+    return space.shortage;
+  };
+  return { space, lines, lookAt };
+}
+
+t.test('a disk is short of bytes or of inodes, or too small', async (t) => {
+  const { lookAt } = setUp({});
+  t.equal(await lookAt({ freeBytes: 16 * MIB }), null);
+  t.match(await lookAt({ freeBytes: 15 * MIB }), /has 15.* free; 16.* must stay free \(FIELDPOST_MIN_FREE\)/);
+  t.match(await lookAt({ sizeBytes: 16 * MIB }), /has 16.* in all, and 16.* must stay free/);
+  t.match(
+    await lookAt({ freeBytes: 17 * MIB, sizeBytes: 64 * MIB, freeInodes: 99 }),
+    /99 inodes free; 100 must/,
+  );
+});
+
+t.test('what is asked for must leave that free', async (t) => {
+  const { space, lookAt } = setUp({});
+  await lookAt({ freeBytes: 16 * MIB + 8 * KIB });
+  space.checkBytes(8 * KIB);
+  t.throws(() => space.checkBytes(9 * KIB), { code: 'storage-full' });
+  space.checkBytes(9 * KIB, KIB);
+  space.spend(4 * KIB);
+  t.throws(() => space.checkBytes(8 * KIB), { code: 'storage-full' });
+  space.takeFile();
+});
