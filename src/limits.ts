@@ -141,6 +141,9 @@ export const FREE_INODES_MIN = 100;
 /** How long the answer of a look at the free space may be used again. */
 export const SPACE_FRESH_MS = SECOND_MS;
 export const STORAGE_RETRY_MS = 30 * SECOND_MS;
+/** A start that cannot read a file tries again after each pause, all its reads together for so long. */
+export const START_READ_PAUSE_MS = SECOND_MS / 4;
+export const START_READS_MS_MAX = 10 * SECOND_MS;
 /** How often the store looks for content and keys that have served their time. */
 export const SWEEP_MS = HOUR_MS;
 /** Characters kept of a relay's reply. */

@@ -15,6 +15,11 @@ import { overwriteAt } from './overwrite.js';
 /** `12-00000007.log.4096.1a2b3c4d`: the copy's number, where the bytes were, and their CRC-32. */
 const NAME = /^(?:(\d+)-)?(.+)$/;
 
+/** Ends the place of a piece that the disk did not give back: its copy holds zeros. */
+export const UNREADABLE = '.unreadable';
+/** Of such a piece, or of a segment that was not found: the segment's number. */
+const UNREAD = /^(\d{8})\.log\.(?:\d+\.unreadable|missing)\./;
+
 interface Copy {
   readonly name: string;
   readonly number: number;
@@ -46,6 +51,14 @@ export class Damaged {
   /** Bytes kept. */
   get bytes(): number {
     return this.#copies.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  /** Segments that this start or a former one could not read whole. What is not copied may still lie in them. */
+  get unreadSegments(): number[] {
+    return [...this.#pieces].flatMap((piece) => {
+      const number = UNREAD.exec(piece)?.[1];
+      return number === undefined ? [] : [Number.parseInt(number, 10)];
+    });
   }
 
   /** Counts what former starts have kept. Nothing in there is opened. */

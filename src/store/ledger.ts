@@ -26,6 +26,7 @@ import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
 import { Journal } from './journal.js';
 import { Mark } from './mark.js';
+import { PatientDisk } from './patient-disk.js';
 import { liveBytesOf, neededFiles } from './places.js';
 import { purge } from './purge.js';
 import { type Replayed, replay, tellOf } from './replay.js';
@@ -72,9 +73,11 @@ export class Ledger {
   /** Recovers what the last run left. Throws `already-running`, or what the disk says if it cannot be read. */
   static async open(options: LedgerOptions): Promise<Ledger> {
     const lock = await lockDirectory(options);
-    const ledger = new Ledger(options, lock);
+    const disk = new PatientDisk(options);
+    const ledger = new Ledger({ ...options, disk }, lock);
     try {
       await ledger.#recover();
+      disk.endPatience();
     } catch (error) {
       await lock.release();
       throw error;
@@ -154,11 +157,6 @@ export class Ledger {
     if (!this.#theJournal.isInDoubt) this.#removeReleased();
   }
 
-  #onProven(): void {
-    this.#mark.note(this.#theJournal.position);
-    this.#removeReleased();
-  }
-
   /** Sync the record, then unlink: whatever gave these up is on the device. */
   #removeReleased(): void {
     const files = this.state.released.splice(0);
@@ -230,8 +228,8 @@ export class Ledger {
       if (this.#aside.newer.size === 0) this.release(strays);
       return await this.spool.idle;
     }
-    // What cannot be read may have spoken of files that nothing else does: this start leaves those alone.
-    // The next start shall not meet the same damage, nor judge these messages once more.
+    // What cannot be read may have spoken of files that nothing else does: this start leaves those alone. The next one
+    // shall not meet the same damage, nor judge these messages once more.
     await this.#beginCheckpoint();
   }
 
@@ -253,7 +251,10 @@ export class Ledger {
       follows,
       unproven,
       apply: (record, contentsAt) => apply(state, record.events, contentsAt),
-      onProven: () => this.#onProven(),
+      onProven: () => {
+        this.#mark.note(this.#theJournal.position);
+        this.#removeReleased();
+      },
       onTrouble: (trouble) => this.#onTrouble(trouble),
     });
     return state;

@@ -1,10 +1,15 @@
 /**
- * Reads a file as far as the disk gives it back. Used by segments.ts.
+ * Reads a file as far as the disk gives it back. Used by segments.ts and replay.ts.
  */
 import { systemCodeOf } from '../errors.js';
+import { type Piece, type Stretch, scan } from './recovery.js';
+import type { Segments } from './segments.js';
 
 /** What is read at a time where not all can be read. */
 const PAGE_BYTES = 4096;
+
+/** How often bytes are read that are not what they should be. */
+export const READINGS_MAX = 3;
 
 /** What was read, zeros in place of what could not be, and where those are. */
 export interface Pieces {
@@ -36,4 +41,20 @@ export async function readInPieces(
     return pages;
   };
   return { bytes: await piece(0, size), unreadable };
+}
+
+/** Memory and buses err for a moment, too: bytes that are no record count as they are only if they are read twice. */
+export async function readStretch(
+  segments: Segments,
+  stretch: Stretch,
+): Promise<Pieces & { pieces: Piece[] }> {
+  let found = await segments.readAll(stretch.segment);
+  for (let reading = 1; ; reading++) {
+    const pieces = scan(found.bytes, stretch);
+    const isWhole = pieces.every(({ record }) => record !== null);
+    if (isWhole || found.unreadable.length > 0 || reading === READINGS_MAX) return { ...found, pieces };
+    const again = await segments.readAll(stretch.segment);
+    if (again.bytes.equals(found.bytes)) return { ...found, pieces };
+    found = again;
+  }
 }

@@ -7,9 +7,10 @@ import { distrust } from '../destinations/book.js';
 import { isFinal, isUnderstood, type Message, type Stamp } from '../message/message.js';
 import type { Log } from '../system/log.js';
 import type { Aside } from './aside.js';
-import type { Damaged } from './damaged.js';
+import { type Damaged, UNREADABLE } from './damaged.js';
 import type { Position } from './event.js';
 import { FORMAT, type Format, formatText, isForeign, isNewer } from './format.js';
+import { type Pieces, READINGS_MAX, readStretch } from './pieces.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
 import {
   chooseBase,
@@ -102,9 +103,9 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   let unproven: JournalRecord[] = [];
   let begunBytes = 0;
   for (const stretch of stretches) {
-    const { bytes, unreadable } = await segments.readAll(stretch.segment);
+    const { bytes, unreadable, pieces } = await readStretch(segments, stretch);
     if (stretch.segment !== through.segment) begunBytes += bytes.length;
-    const judgement = judge(stretch, scan(bytes, stretch));
+    const judgement = judge(stretch, pieces);
     // A segment of which nothing is proven was begun and not finished: the next follows what it followed.
     if (judgement.provenTo > 0) {
       follows = { segment: stretch.segment, upTo: judgement.provenTo };
@@ -120,15 +121,15 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
     );
     for (const { offset, end } of [...judgement.damaged, ...lost]) {
       isDamaged = true;
-      const { isNew, isKept } = await damaged.keep(
-        `${fileOf(stretch.segment)}.${offset}`,
-        bytes.subarray(offset, end),
-      );
+      const where = `${fileOf(stretch.segment)}.${offset}${unreadable.length > 0 ? UNREADABLE : ''}`;
+      const { isNew, isKept } = await damaged.keep(where, bytes.subarray(offset, end));
       if (isNew) damagedNew++;
       // Nothing is removed before its copy is on the disk.
       if (!isKept) segments.keepWhole(stretch.segment);
     }
   }
+  // What the disk does not give today it may give another day.
+  for (const segment of damaged.unreadSegments) segments.keepWhole(segment);
   const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= through.segment);
   const gap = !base.trusted || !whole || overtaken;
   if (isDamaged || damagedNew > 0 || gap) distrust(state.book, gap);
@@ -215,7 +216,7 @@ async function readHeads(
   const formats: Format[] = [];
   const spokenOf = new Set([through.segment]);
   if (mark && mark.offset > 0) spokenOf.add(mark.segment);
-  const headless: { number: number; whole: Whole | null }[] = [];
+  const headless: { number: number; whole: Pieces | null }[] = [];
   const numbers = segments.numbers.filter((number) => number >= through.segment);
   for (const number of numbers) {
     const { head, whole } = await readHead(segments, number);
@@ -235,21 +236,22 @@ async function readHeads(
   return { heads, formats };
 }
 
-type Whole = Awaited<ReturnType<Segments['readAll']>>;
-
 /** The first record of a segment. It is short, but for what a start in doubt had to carry over: then all is read. */
 async function readHead(
   segments: Segments,
   number: number,
-): Promise<{ head: SegmentHead | undefined; whole: Whole | null }> {
-  const first = await segments.read(number, 0, FIRST_LINE_BYTES).catch(() => Buffer.alloc(0));
-  const whole = first.includes(0x0a) ? null : await segments.readAll(number);
-  const bytes = whole?.bytes ?? first;
-  return { head: decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1), number)?.head, whole };
+): Promise<{ head: SegmentHead | undefined; whole: Pieces | null }> {
+  for (let reading = 1; ; reading++) {
+    const first = await segments.read(number, 0, FIRST_LINE_BYTES).catch(() => Buffer.alloc(0));
+    const whole = first.includes(0x0a) ? null : await segments.readAll(number);
+    const bytes = whole?.bytes ?? first;
+    const head = decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1), number)?.head;
+    if (head || reading === READINGS_MAX) return { head, whole };
+  }
 }
 
 /** True if no record of this segment is in it: it was prepared, and nothing was ever promised by it. */
-function isUntouched({ bytes, unreadable }: Whole, segment: number): boolean {
+function isUntouched({ bytes, unreadable }: Pieces, segment: number): boolean {
   if (unreadable.length > 0) return false;
   const pieces = scan(bytes, { segment, from: 0, upTo: null });
   return pieces.every(({ record, isForeign }) => record === null && !isForeign);

@@ -165,19 +165,32 @@ export class SnapshotAdapter implements Adapter<State> {
     const ways = { putAside, copyAside };
     const size = await aside.find(path);
     if (size === 'unusable') return { state: 'bad', bytes: null, snapshot: null, ...ways };
-    if (size !== null && size > DAMAGED_BYTES_MAX && !(await this.#beginsWell(name))) {
+    if (size !== null && size > DAMAGED_BYTES_MAX && !(await this.#beginsWell(name).catch(() => false))) {
       // Too large for a copy, and perhaps for our memory.
       await putAside();
       return { state: 'bad', bytes: null, snapshot: null, ...ways };
     }
-    const bytes = await this.#options.disk.readWhole(path).catch((error) => {
-      if (systemCodeOf(error) === 'EIO') return Buffer.alloc(0);
-      throw error;
-    });
+    let bytes = await this.#read(path, putAside);
     if (bytes === null) return { state: 'absent', bytes, snapshot: null, ...ways };
-    const snapshot = decodeSnapshot(bytes);
+    let snapshot = decodeSnapshot(bytes);
+    if (!snapshot && bytes.length > 0) {
+      // Memory and buses err for a moment, too: damage is a checksum that is wrong twice.
+      bytes = (await this.#read(path, putAside)) ?? bytes;
+      snapshot = decodeSnapshot(bytes);
+    }
     if (snapshot && isForeign(snapshot.format)) return { state: 'newer', bytes, snapshot: null, ...ways };
     return { state: snapshot ? 'good' : 'bad', bytes, snapshot, ...ways };
+  }
+
+  /** What the disk does not give today it may give another day: that file is put aside, and counts as empty. */
+  async #read(path: string, putAside: () => Promise<unknown>): Promise<Buffer | null> {
+    try {
+      return await this.#options.disk.readWhole(path);
+    } catch (error) {
+      if (systemCodeOf(error) !== 'EIO') throw error;
+      await putAside();
+      return Buffer.alloc(0);
+    }
   }
 
   async #beginsWell(name: string): Promise<boolean> {

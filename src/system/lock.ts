@@ -27,7 +27,7 @@ import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import { answers } from './listen.js';
 import { randomBytes } from './random.js';
 
-/** Held until it is released or the process ends. */
+/** Held until it is released or the process ends, which it keeps from ending by itself: a start may only wait for time. */
 export interface Lock {
   /** Why other network namespaces cannot see it, if they cannot. */
   readonly weakness?: string;
@@ -164,7 +164,6 @@ async function hasOpen(pid: string, directory: FileHandle): Promise<boolean> {
 function listen(path: string): Promise<Server | null> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.destroy());
-    server.unref();
     server.once('error', (error) => {
       if (systemCodeOf(error) === IN_USE) resolve(null);
       else reject(error);

@@ -7,7 +7,7 @@ import { draftTo } from '../support/bookkeeper.js';
 import { settled } from '../support/clock.js';
 import { type Fault, FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import { seededRandom } from '../support/random.js';
-import { openOn, STATE_DIR } from '../support/store.js';
+import { openInTime, openOn, STATE_DIR } from '../support/store.js';
 
 const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
 const ROOMY: StoreOptions['budget'] = { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0 };
@@ -254,7 +254,7 @@ t.test('sectors that cannot be read any more', async (t) => {
       for (let i = 0; i < 4; i++) await store.accept([draftTo(`m${i}`, 3000)], null);
       const after = disk.afterKill();
       spoil(after, /00000001\.log/, at, at + 512);
-      const { store: again, lines, clock } = await openOn(after, 2);
+      const { store: again, lines, clock } = await openInTime(after, 2);
       t.ok(again.counts().queued >= 2, `${again.counts().queued} left`);
       t.equal(again.storage().damaged, 1);
       t.match(lines.join(''), /store damaged/);
@@ -271,7 +271,7 @@ t.test('sectors that cannot be read any more', async (t) => {
     }
     const after = disk.afterKill();
     spoil(after, /store\.json$/, 0, 1);
-    const { store, lines } = await openOn(after, 2);
+    const { store, lines } = await openInTime(after, 2);
     t.equal(store.counts().queued, 2);
     t.match(lines.join(''), /store damaged/);
   });
