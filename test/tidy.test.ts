@@ -73,6 +73,7 @@ const OUTSIDE_GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'AbortSign
 // Source files without a test file of their own name, and the test that tries them.
 const TESTED_IN: Readonly<Record<string, string>> = {
   'src/store/mark.ts': 'test/store/damage.test.ts',
+  'src/delivery/relay-choice.ts': 'test/delivery/relay-health.test.ts',
   'src/errors.ts': 'test/cli/client.test.ts',
   'src/config/api-settings.ts': 'test/config.test.ts',
   'src/config/changes.ts': 'test/config.test.ts',

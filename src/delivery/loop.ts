@@ -17,7 +17,8 @@ import { Agenda } from './agenda.js';
 import { Clerk, type Entry, type Outcomes } from './clerk.js';
 import { Courier, type Fate, type Load, type Render } from './courier.js';
 import { Line } from './line.js';
-import { chooseRelay, nextRelayMs, overallState, RelayHealth, type RelayState } from './relay-health.js';
+import { chooseProbe, chooseRelay, nextRelayMs } from './relay-choice.js';
+import { overallState, RelayHealth, type RelayState } from './relay-health.js';
 import type { OpenSession } from './session.js';
 
 /** What delivery is given. */
@@ -54,6 +55,8 @@ export class Delivery {
   readonly #clerk: Clerk;
   readonly #relays: readonly RelayHealth[];
   readonly #lines: readonly Line[];
+  /** Tries relays that fail while another works, so that no mail waits for them on the lines. */
+  readonly #scout: Line;
   readonly #startedMs: number;
   #mode: 'idle' | 'running' | 'stopping' = 'idle';
   #timer: Timer | null = null;
@@ -84,6 +87,7 @@ export class Delivery {
     const health = { backoffMinMs, backoffMaxMs, clock, random, log };
     this.#relays = config.relays.map((relay) => new RelayHealth(relay, health));
     this.#lines = Array.from({ length: config.relayConnections }, () => new Line(open, clock));
+    this.#scout = new Line(open, clock);
   }
 
   /** How many messages came to what, since the start. */
@@ -125,7 +129,7 @@ export class Delivery {
     await Promise.race([Promise.all(this.#sending), patience]);
     timer?.stop();
     this.#courier.abandon();
-    await Promise.all(this.#lines.map((line) => line.close()));
+    await Promise.all([...this.#lines, this.#scout].map((line) => line.close()));
     await Promise.all(this.#sending);
     return this.#clerk.stop();
   }
@@ -146,6 +150,7 @@ export class Delivery {
 
   /** Begins what can begin, and tells when, on the boot's clock, there may be more; Infinity: not by itself. */
   #beginAll(): number {
+    this.#beginProbe();
     while (this.#mayTake()) {
       const health = chooseRelay(this.#relays);
       if (health === null) return nextRelayMs(this.#relays);
@@ -160,6 +165,13 @@ export class Delivery {
     return Number.POSITIVE_INFINITY;
   }
 
+  #beginProbe(): void {
+    if (this.#scout.isBusy || !this.#mayTake()) return;
+    const health = chooseProbe(this.#relays);
+    if (health === null || this.#agenda.ready() <= this.#connecting || !this.#clerk.mayOffer()) return;
+    void this.#run(this.#scout, health);
+  }
+
   #freeLine({ relay }: RelayHealth): Line | undefined {
     const free = this.#lines.filter(({ isBusy }) => !isBusy);
     return free.find((line) => line.isOpenTo(relay)) ?? free[0];
@@ -168,18 +180,24 @@ export class Delivery {
   /** One line at work: a session, and one message after another. */
   async #run(line: Line, health: RelayHealth): Promise<void> {
     const isProbe = health.begin();
+    const isScout = line === this.#scout;
+    // No message is kept from the others for a relay that may not even let us in.
+    const isCounted = !isScout || health.isReached;
     line.isBusy = true;
-    this.#connecting++;
+    if (isCounted) this.#connecting++;
     const isReached = await this.#courier.reach(line, health);
-    this.#connecting--;
+    if (isCounted) this.#connecting--;
     if (!isReached) this.#missed();
     else {
+      health.reached();
       const sending = this.#sendAll(line, health, isProbe);
       this.#sending.add(sending);
       await sending;
       this.#sending.delete(sending);
     }
     if (isProbe) health.endProbe();
+    // The lines take over, and no relay has more connections than are allowed.
+    if (isScout) await line.close();
     line.isBusy = false;
     this.#pump();
     if (this.#mode !== 'running') void line.close();

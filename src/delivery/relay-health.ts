@@ -40,6 +40,7 @@ export class RelayHealth {
   #reason: string | null = null;
   readonly #backoff: Backoff;
   #isProbed = false;
+  #isReached = false;
 
   constructor(relay: RelayConfig, options: HealthOptions) {
     this.relay = relay;
@@ -83,6 +84,16 @@ export class RelayHealth {
     return true;
   }
 
+  /** True if it has let us in since it last failed. Whether it takes mails the next one shows. */
+  get isReached(): boolean {
+    return this.#isReached;
+  }
+
+  /** It lets us in. */
+  reached(): void {
+    this.#isReached = true;
+  }
+
   endProbe(): void {
     this.#isProbed = false;
   }
@@ -100,6 +111,7 @@ export class RelayHealth {
   /** It is to blame for what went wrong. */
   failed(reason: string): void {
     this.#backoff.failed();
+    this.#isReached = false;
     if (this.#state === 'failing') {
       this.#reason = reason;
       return;
@@ -118,34 +130,6 @@ export class RelayHealth {
     this.#sinceMs = this.#options.clock.bootMs();
     this.#reason = reason;
   }
-}
-
-/**
- * The relay to use now: the first, in the order of the configuration, that is not failing, or whose back-off is
- * over. Null while there is none; a later relay does not step in while an earlier one is being tried for the
- * first time. One that was never tried comes before a second try of those that fail: where each try hangs for longer than
- * the first pauses last, it would never have its turn.
- */
-export function chooseRelay(relays: readonly RelayHealth[]): RelayHealth | null {
-  const next = relays.find(({ state }) => state !== 'failing');
-  if (next?.state === 'unknown') return next.isAvailable() ? next : null;
-  for (const health of relays) {
-    if (health.isAvailable()) return health;
-    if (health.state !== 'failing') return null;
-  }
-  return null;
-}
-
-/** When chooseRelay may find one by itself, on the boot's clock; Infinity while a probe will tell. */
-export function nextRelayMs(relays: readonly RelayHealth[]): number {
-  let nextMs = Number.POSITIVE_INFINITY;
-  const next = relays.find(({ state }) => state !== 'failing');
-  if (next?.state === 'unknown') return next.nextMs;
-  for (const health of relays) {
-    nextMs = Math.min(nextMs, health.nextMs);
-    if (health.state !== 'failing') break;
-  }
-  return nextMs;
 }
 
 /** All relays as one state: that of the best, with the reasons of all that fail. `startedMs` is wall time. */

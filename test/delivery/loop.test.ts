@@ -351,6 +351,69 @@ t.test('a poisonous mail delays the others by one back-off, then waits on its ow
   }
 });
 
+/** Two relays before one that works; each of their answers, to opening or to a mail, takes a minute and is none. */
+function behindHanging() {
+  const third = { ...RELAY, host: 'third.example' };
+  const made = bench({ settings: { relays: [RELAY, SPARE, third] } });
+  const { clock, relays } = made;
+  const late = (phase: 'connect' | 'rcpt') =>
+    new Promise<Ending>((done) => clock.after(MINUTE_MS, () => done(trouble(phase, 'deadline'))));
+  const via = new Map<string, string>();
+  relays.onSend = (id, { host }) => {
+    via.set(id, host);
+    return TAKEN;
+  };
+  return { ...made, third, late, via };
+}
+
+t.test('relays that hang keep no mail from the one that works', async (t) => {
+  const { clock, relays, delivery, post, status, third, late, via } = behindHanging();
+  relays.onOpen = ({ host }) => (host === third.host ? null : late('connect'));
+  await post();
+  delivery.start();
+  await clock.advance(3 * MINUTE_MS);
+  for (let turn = 0; turn < 100; turn++) {
+    const [id = ''] = await post();
+    delivery.nudge();
+    await clock.advance(0);
+    t.equal(via.get(id), third.host, `mail ${turn}`);
+    await clock.advance(7 * SECOND_MS);
+  }
+  t.ok(relays.opened.filter((host) => host === RELAY.host).length > 5, 'they are tried all the same');
+  relays.onOpen = () => null;
+  await clock.advance(10 * MINUTE_MS);
+  const ids = await post(3);
+  delivery.nudge();
+  await clock.advance(0);
+  await clock.advance(SECOND_MS);
+  const [last = ''] = await post();
+  delivery.nudge();
+  await clock.advance(0);
+  t.same(new Set(ids.map(status)), new Set(['sent']));
+  t.equal(via.get(last), RELAY.host, 'back to the first');
+  await delivery.stop();
+  t.equal(relays.open, 0);
+});
+
+t.test('a relay that lets us in and hangs then delays one mail at a time', async (t) => {
+  const { clock, relays, delivery, post, store, third, late, via } = behindHanging();
+  const send = relays.onSend;
+  relays.onSend = (id, relay) => (relay.host === third.host ? send(id, relay) : late('rcpt'));
+  await post();
+  delivery.start();
+  await clock.advance(3 * MINUTE_MS);
+  for (let turn = 0; turn < 50; turn++) {
+    const ids = await post(3);
+    delivery.nudge();
+    await clock.advance(0);
+    t.ok(ids.filter((id) => via.get(id) === third.host).length >= 2, `mails ${turn}`);
+    await clock.advance(7 * SECOND_MS);
+  }
+  await clock.advance(HOUR_MS);
+  t.equal(store.counts().queued + store.counts().sending, 0);
+  await delivery.stop();
+});
+
 t.test('with several relays the next steps in, and the first is used again once it is well', async (t) => {
   const { clock, store, relays, delivery, post } = bench({ settings: { relays: [RELAY, SPARE] } });
   relays.onOpen = ({ host }) => (host === RELAY.host ? DOWN : null);
@@ -369,7 +432,15 @@ t.test('with several relays the next steps in, and the first is used again once 
   const [b = ''] = await post();
   delivery.nudge();
   await clock.advance(0);
-  t.equal(via.get(b), RELAY.host);
+  t.equal(via.get(b), SPARE.host, 'nothing waits for one that failed');
+  const [next = ''] = await post();
+  delivery.nudge();
+  await clock.advance(0);
+  t.equal(via.get(next), RELAY.host, 'it was tried meanwhile');
+  const [last = ''] = await post();
+  delivery.nudge();
+  await clock.advance(0);
+  t.equal(via.get(last), RELAY.host);
   t.equal(relays.open, 1, 'the connection to the other is closed');
   relays.onOpen = () => DOWN;
   relays.onSend = () => trouble('mail', 'lost');

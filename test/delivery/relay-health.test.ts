@@ -1,11 +1,6 @@
 import t from 'tap';
-import {
-  chooseRelay,
-  type HealthOptions,
-  nextRelayMs,
-  overallState,
-  RelayHealth,
-} from '../../src/delivery/relay-health.js';
+import { chooseProbe, chooseRelay, nextRelayMs } from '../../src/delivery/relay-choice.js';
+import { type HealthOptions, overallState, RelayHealth } from '../../src/delivery/relay-health.js';
 import { MINUTE_MS, PEER_GOOD_MS, SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
 import { RELAY, SPARE } from '../support/delivery.js';
@@ -172,6 +167,16 @@ t.test('however long each try hangs, every relay has its turn', async (t) => {
     health.endProbe();
   }
   t.match(overallState(all, 0), { state: 'ok' });
+  t.equal(chooseRelay(all), third, 'what works is used, whatever may be tried again');
+  t.equal(chooseProbe(all), first);
+  first.begin();
+  t.equal(chooseProbe(all), spare);
+  spare.begin();
+  t.equal(chooseProbe(all), null);
+  third.failed('down, too');
+  spare.endProbe();
+  t.equal(chooseRelay(all), spare, 'where none works each is tried');
+  t.equal(chooseProbe(all), null);
 });
 
 t.test('a relay that nobody needed yet does not hide that mail waits', async (t) => {
