@@ -44,8 +44,7 @@ export async function purge(options: PurgeOptions): Promise<void> {
     if (options.isStopping()) throw new FieldpostError('stopping', 'the daemon is stopping');
   };
   mustGoOn();
-  // Outcomes first: what they gave up must not be needed by the next start.
-  await journal.sync();
+  // Outcomes first: what they gave up must not be needed by the next start. A new segment begins with all that is not synced.
   await journal.beginAnew(() => segments.purgeAhead());
   const from = journal.position.segment;
   const snapshots = await openAll(disk, adapter.paths);

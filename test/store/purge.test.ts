@@ -77,6 +77,50 @@ t.test('a purge right after a start, of a new store, and a second one', async (t
   await again.close();
 });
 
+t.test('segments that are kept for use are overwritten, whatever there is of them', async (t) => {
+  /** A start may use the one that was prepared for the run before. */
+  for (const isRestarted of [false, true]) {
+    let held = 0;
+    for (let mails = 9; mails < 25; mails += 3) {
+      const disk = newDisk();
+      const { store, clock } = await openOn(disk, seed);
+      for (let i = 0; i < mails; i++) {
+        const { ids } = await store.accept([draftTo(`gone${i}`, 330 * KIB)], null);
+        await store.cancel(ids[0] as string);
+      }
+      await clock.advance(1000);
+      // Without a snapshot of its own: what is prepared stays so.
+      const next = isRestarted ? disk.afterKill() : disk;
+      const { store: again } = isRestarted ? await openOn(next, seed + 1) : { store };
+      const segments = await next.list(`${STATE_DIR}/journal`);
+      const prepared = await next.readWhole(`${STATE_DIR}/journal/${segments.at(-1)}`);
+      if (prepared?.includes(TOLD)) held++;
+      await again.purge(false);
+      t.same(await filesWith(next, TOLD), [], `${mails} mails`);
+    }
+    t.ok(held > 0, `${held} of the prepared segments had text of an earlier use`);
+  }
+});
+
+t.test('the snapshots of before are overwritten, not only replaced', async (t) => {
+  const disk = newDisk();
+  const books = new Bookkeeper();
+  const { store } = await openOn(disk, seed);
+  await longHistory(store, books);
+  await store.close();
+  const { store: again } = await openOn(disk, seed + 1);
+  const files = [
+    await disk.open(`${STATE_DIR}/store.json`, 'read'),
+    await disk.open(`${STATE_DIR}/store.json.1`, 'read'),
+  ];
+  for (const file of files) t.match(String(await file.read(0, 100)), /^\{"crc"/);
+  await again.purge(false);
+  for (const file of files) {
+    const bytes = await file.read(0, await file.size());
+    t.ok(bytes.length > 100 && bytes.equals(Buffer.alloc(bytes.length)), `${bytes.length} zeros`);
+  }
+});
+
 t.test('what is read, accepted and sent meanwhile is whole', async (t) => {
   const disk = newDisk();
   const books = new Bookkeeper();
@@ -180,6 +224,10 @@ t.test('the power cut before every operation of a purge', async (t) => {
   const books = new Bookkeeper();
   const { store } = await openOn(disk, seed);
   await longHistory(store, books);
+  // Their outcomes are written, and not synced: after a cut they may wait again, and must be whole then.
+  await books.accept(store, [draftTo('gone-late', 100 * KIB), draftTo('gone-later')]);
+  await books.settle(store, 'gone-late', { kind: 'sent', reply: '250 taken' });
+  await books.settle(store, 'gone-later', { kind: 'sent', reply: '250 taken' });
   const cuts: { where: string; disk: FaultyDisk }[] = [];
   disk.onOperation = (n, { kind, path }) => {
     const how = kinds[n % kinds.length] as (typeof kinds)[number];
@@ -191,6 +239,13 @@ t.test('the power cut before every operation of a purge', async (t) => {
   for (const { where, disk } of cuts) {
     const { store } = await openOn(disk, seed + 2);
     const wrong = [...(await books.violations(store)), ...(await strayFiles(disk, STATE_DIR, store))];
+    // What waits again is not done with.
+    const { messages } = store.list({ status: 'queued', limit: 100, after: null });
+    for (const { id, destination } of messages) {
+      if (!destination.startsWith('gone-late')) continue;
+      store.claim(id);
+      await store.settle(id, { kind: 'sent', reply: '250 taken' });
+    }
     await store.purge(false);
     if ((await filesWith(disk, TOLD)).length > 0) wrong.push('what was sent can be read after another purge');
     const { store: again } = await openOn(disk.afterPowerCut('nothing'), seed + 3);
