@@ -2,7 +2,13 @@
  * A call to the cloud that failed: what went wrong, in words, and how long the cloud wants to be left alone.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
-import { plain, socketTrouble } from '../network/words.js';
+import { plain, type SocketTrouble, socketTrouble } from '../network/words.js';
+
+/** The setting to look at. */
+const HINTS: Readonly<Partial<Record<SocketTrouble, string>>> = {
+  'certificate-unknown-authority': '; see FIELDPOST_CLOUD_CA_FILE',
+  'client-certificate': '; see FIELDPOST_CLOUD_CERT_FILE',
+};
 
 /**
  * `network`: no whole answer came. `refused`: it does not accept us (401, 403). `answer`: what came is not this
@@ -41,7 +47,6 @@ export class CloudError extends Error {
     if (kind === 'dns') {
       return new CloudError('network', `the name ${host} cannot be resolved (${systemCodeOf(thrown)})`);
     }
-    const hint = kind === 'client-certificate' ? '; see FIELDPOST_CLOUD_CERT_FILE' : '';
-    return new CloudError('network', plain(`${host}: ${words}${hint}`));
+    return new CloudError('network', plain(`${host}: ${words}${HINTS[kind] ?? ''}`));
   }
 }

@@ -30,8 +30,9 @@ export function lateEnding(phase: Phase, afterMs: number): Ending {
 
 /** What a socket threw in this phase. `wallMs` is the device's belief, to be held against a certificate's dates. */
 export function socketEnding(phase: Phase, thrown: unknown, wallMs: number): Ending {
-  const trouble = socketTrouble(thrown, wallMs);
+  const { kind, words } = socketTrouble(thrown, wallMs);
+  const hint = kind === 'certificate-unknown-authority' ? '; see FIELDPOST_RELAY_CA_FILE' : '';
   // With TLS from the first byte the handshake is part of connecting.
-  const isTls = /^(?:tls|certificate|client-certificate)/.test(trouble.kind);
-  return { phase: isTls ? 'tls' : phase, trouble };
+  const isTls = /^(?:tls|certificate|client-certificate)/.test(kind);
+  return { phase: isTls ? 'tls' : phase, trouble: { kind, words: `${words}${hint}` } };
 }

@@ -13,6 +13,7 @@ export type SocketTrouble =
   | 'lost'
   | 'tls'
   | 'certificate'
+  | 'certificate-unknown-authority'
   | 'certificate-not-yet-valid'
   | 'client-certificate';
 
@@ -75,6 +76,10 @@ const TLS_SENTENCES: readonly (readonly [reason: RegExp, kind: SocketTrouble, wo
 const CERTIFICATE =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERROR_IN_CERT|ERR_TLS_CERT|HOSTNAME_|INVALID_|PATH_LENGTH_)/;
 
+// Nobody whom this device trusts has signed it: not the relay's fault where it has an authority of its own.
+const UNKNOWN_AUTHORITY =
+  /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
+
 /**
  * What a socket threw. `wallMs` is the device's belief, to be held against a certificate's dates. The words say
  * of the peer "it" and "its", for whoever shows them names it.
@@ -108,6 +113,10 @@ function troubleOf(thrown: unknown, wallMs: number): { kind: SocketTrouble; word
   if (kind !== undefined && words !== undefined) {
     const { address } = thrown as { address?: unknown };
     return { kind, words, place: typeof address === 'string' ? `${code} ${address}` : code };
+  }
+  if (UNKNOWN_AUTHORITY.test(code)) {
+    const words = 'no authority that this device trusts has signed its certificate';
+    return { kind: 'certificate-unknown-authority', words, place: code };
   }
   if (CERTIFICATE.test(code)) {
     const certificate = code === 'CERT_NOT_YET_VALID' ? 'certificate-not-yet-valid' : 'certificate';

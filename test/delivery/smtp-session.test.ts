@@ -453,9 +453,9 @@ test('certificates that do not fit are refused, each in its own words', async (t
     [
       'another CA',
       makeCertificate({ name: 'r', hosts: ['127.0.0.1'], issuer: makeCertificate({ name: 'Other' }) }),
-      'certificate',
+      'certificate-unknown-authority',
     ],
-    ['its own CA', makeCertificate({ name: 'r', hosts: ['127.0.0.1'] }), 'certificate'],
+    ['its own CA', makeCertificate({ name: 'r', hosts: ['127.0.0.1'] }), 'certificate-unknown-authority'],
     ['another host', makeCertificate({ name: 'r', hosts: ['other.test'], issuer: ca }), 'certificate'],
     [
       'expired',
@@ -491,7 +491,7 @@ test('certificates that do not fit are refused, each in its own words', async (t
   await using relay = await fakeRelay({}, { tls, implicit: true });
   t.match(
     await failure({ port: relay.port, tls: 'implicit', ca: null }),
-    { trouble: { kind: 'certificate' } },
+    { trouble: { kind: 'certificate-unknown-authority' } },
     'without our CA',
   );
 });

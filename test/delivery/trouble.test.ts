@@ -29,9 +29,9 @@ test('trouble of TLS is of its own phase, also when TLS began with the connectio
   const cases: [string, string][] = [
     ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls'],
     ['EPROTO', 'tls'],
-    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'certificate'],
-    ['SELF_SIGNED_CERT_IN_CHAIN', 'certificate'],
-    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'certificate'],
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'certificate-unknown-authority'],
+    ['SELF_SIGNED_CERT_IN_CHAIN', 'certificate-unknown-authority'],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'certificate-unknown-authority'],
     ['CERT_HAS_EXPIRED', 'certificate'],
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'certificate'],
     ['CERT_NOT_YET_VALID', 'certificate-not-yet-valid'],
@@ -53,7 +53,7 @@ test('only a wrong clock is blamed, and only for what has to do with dates', asy
     ['CRL_HAS_EXPIRED', Date.UTC(2099, 0, 1), true],
     ['CERT_NOT_YET_VALID', Date.UTC(2026, 11, 1), false],
     ['CERT_HAS_EXPIRED', Date.UTC(2026, 11, 1), false],
-    ['SELF_SIGNED_CERT_IN_CHAIN', WALL_MS, false],
+    ['CERT_REVOKED', WALL_MS, false],
     ['ERR_TLS_CERT_ALTNAME_INVALID', WALL_MS, false],
   ];
   for (const [code, wallMs, blamed] of cases) {
@@ -64,6 +64,13 @@ test('only a wrong clock is blamed, and only for what has to do with dates', asy
       : `no good (${code}; the clock of this device says ${today})`;
     t.match(ending, { trouble: { words } }, code);
   }
+});
+
+test('an authority that is not known is told with the setting that names one', async (t) => {
+  const ending = socketEnding('tls', thrown('UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'no good'), WALL_MS);
+  const code = 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY';
+  const words = `no authority that this device trusts has signed its certificate (${code}); see FIELDPOST_RELAY_CA_FILE`;
+  t.match(ending, { trouble: { kind: 'certificate-unknown-authority', words } });
 });
 
 test('a deadline says what did not come, and within what time', async (t) => {

@@ -1,0 +1,26 @@
+import { test } from 'tap';
+import { CloudError } from '../../src/cloud/error.js';
+
+const WALL_MS = Date.UTC(2026, 10, 20);
+
+test('trouble of certificates is told with the setting that mends it', async (t) => {
+  const cases: [thrown: object, words: string][] = [
+    [
+      { code: 'SELF_SIGNED_CERT_IN_CHAIN' },
+      'c.test: no authority that this device trusts has signed its certificate (SELF_SIGNED_CERT_IN_CHAIN); see FIELDPOST_CLOUD_CA_FILE',
+    ],
+    [
+      { code: 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', reason: 'tlsv13 alert certificate required' },
+      'c.test: TLS failed: it wants a certificate of this device, or refuses the one it was shown (ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED); see FIELDPOST_CLOUD_CERT_FILE',
+    ],
+    [
+      { code: 'ECONNREFUSED' },
+      'c.test: the connection was refused: nothing listens there, or a firewall is in between (ECONNREFUSED)',
+    ],
+  ];
+  for (const [thrown, words] of cases)
+    t.equal(
+      CloudError.ofNetwork(Object.assign(new Error('no good'), thrown), 'c.test', WALL_MS).message,
+      words,
+    );
+});
