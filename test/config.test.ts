@@ -331,7 +331,9 @@ t.test('where a secret comes from', async (t) => {
       { ...base, FIELDPOST_CLOUD: 'https://x', FIELDPOST_DEVICE_ID: 'x', CREDENTIALS_DIRECTORY: '/c' },
       files,
     ).problems,
-    [/^FIELDPOST_CLOUD_KEY_FILE: FIELDPOST_CLOUD needs it/],
+    [
+      /^FIELDPOST_CLOUD_KEY_FILE: FIELDPOST_CLOUD needs it.*the systemd credential cloud-key, which a restart reads/,
+    ],
     "nor is the unit's word for one",
   );
   t.match(

@@ -105,6 +105,9 @@ function checkCloud(values: SettingValues, cloudKey: string | null, findings: Fi
     findings.problem('FIELDPOST_DEVICE_ID', 'FIELDPOST_CLOUD needs it: the name of this device in the cloud');
   }
   if (cloudKey === null && !findings.isBad('FIELDPOST_CLOUD_KEY')) {
-    findings.problem('FIELDPOST_CLOUD_KEY_FILE', "FIELDPOST_CLOUD needs it: the file with this device's key");
+    findings.problem(
+      'FIELDPOST_CLOUD_KEY_FILE',
+      "FIELDPOST_CLOUD needs it: the file with this device's key (or the systemd credential cloud-key, which a restart reads)",
+    );
   }
 }
