@@ -35,7 +35,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   list,
   show,
   retry: each('POST', (id) => `/api/internal/messages/${id}/retry`, 'is due now'),
-  cancel: each('DELETE', (id) => `/api/internal/messages/${id}`, 'is cancelled'),
+  cancel: each('DELETE', (id) => `/api/internal/messages/${id}`, 'will not be sent'),
   flush: whole('flush', 'Everything is due now.'),
   hold: whole('hold', 'Delivery is on hold; messages are still accepted. fieldpost queue release ends it.'),
   release: whole('release', 'Delivery goes on.'),

@@ -53,6 +53,15 @@ export function oldestOpen({ messages }: State): Message | undefined {
 }
 
 /** The refusal to change a message that is final. */
-export function alreadyFinal({ status }: Message): FieldpostError {
-  return new FieldpostError('conflict', `the message is ${status} already`);
+export function alreadyFinal(message: Message): FieldpostError {
+  if (message.status !== 'failed')
+    return new FieldpostError('conflict', `the message is ${message.status} already`);
+  if (message.place === null) {
+    return new FieldpostError('conflict', 'the message has failed, and its content is no longer kept', {
+      hint: 'send it anew if it still matters',
+    });
+  }
+  return new FieldpostError('conflict', 'the message is of a newer version, which can send it', {
+    hint: 'try again after the next update',
+  });
 }

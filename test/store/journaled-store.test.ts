@@ -268,9 +268,12 @@ t.test('the content of a failed message is deleted, once; the message stays fail
   await settleAs(store, sent, 'sent');
   await store.cancel(id);
   t.match(store.get(id), { status: 'failed', place: null, lastReply: 'failed it is' });
-  for (const gone of [id, sent]) {
-    await t.rejects(store.cancel(gone), { code: 'conflict' });
-    await t.rejects(store.retry(gone), { code: 'conflict' });
+  for (const [gone, message] of [
+    [id, 'the message has failed, and its content is no longer kept'],
+    [sent, 'the message is sent already'],
+  ] as const) {
+    await t.rejects(store.cancel(gone), { code: 'conflict', message });
+    await t.rejects(store.retry(gone), { code: 'conflict', message });
   }
   const [retried, deleted] = await Promise.allSettled([store.retry(other), store.cancel(other)]);
   t.equal(retried.status, 'fulfilled');
