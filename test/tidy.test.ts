@@ -44,6 +44,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['config'],
   ['network', 'retry'],
   ['message'],
+  ['sizes'],
   ['limits', 'errors'],
 ];
 
@@ -75,6 +76,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/store/mark.ts': 'test/store/damage.test.ts',
   'src/delivery/relay-choice.ts': 'test/delivery/relay-health.test.ts',
   'src/errors.ts': 'test/cli/client.test.ts',
+  'src/sizes.ts': 'test/cli/cli.test.ts',
   'src/config/api-settings.ts': 'test/config.test.ts',
   'src/config/changes.ts': 'test/config.test.ts',
   'src/config/cloud-server-settings.ts': 'test/config.test.ts',

@@ -4,6 +4,7 @@
 
 import { LIST_LIMIT_MAX } from '../limits.js';
 import { STATUSES } from '../message/message.js';
+import { bytesInWords } from '../sizes.js';
 import { type Call, connect } from './client.js';
 import {
   type Command,
@@ -14,7 +15,7 @@ import {
   textOption,
 } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { bytes, columns, counted, json, moment, printable, span, typeName } from './words.js';
+import { columns, counted, json, moment, printable, span, typeName } from './words.js';
 
 /** A message as the API shows it (local-api §1). */
 interface ShownMessage {
@@ -157,7 +158,9 @@ async function show(
 function factOf(key: string, value: unknown): string {
   if (key === 'type') return typeName(Number(value));
   if (key === 'attachments' && Array.isArray(value)) {
-    return value.map(({ name, type, size }) => `${name} (${type}, ${bytes(size)})`).join(', ') || 'none';
+    return (
+      value.map(({ name, type, size }) => `${name} (${type}, ${bytesInWords(size)})`).join(', ') || 'none'
+    );
   }
   return typeof value === 'string' ? value : JSON.stringify(value);
 }

@@ -3,6 +3,7 @@
  */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { MIB, SECOND_MS } from '../limits.js';
+import { bytesInWords } from '../sizes.js';
 import { openForm } from './attach.js';
 import { type Answer, connect } from './client.js';
 import {
@@ -14,7 +15,7 @@ import {
   type Output,
   textOption,
 } from './command.js';
-import { bytes, json, printable } from './words.js';
+import { json, printable } from './words.js';
 
 // More than any setting lets the daemon take; an endless input must not fill the memory.
 const INPUT_BYTES_MAX = 64 * MIB;
@@ -109,7 +110,7 @@ function progressOn({ isTTY, write }: Output): { show(done: number, of: number):
     shown = text;
   };
   return {
-    show: (done, of) => put(`sending ${bytes(of)}: ${Math.floor((done / of) * 100)} %`),
+    show: (done, of) => put(`sending ${bytesInWords(of)}: ${Math.floor((done / of) * 100)} %`),
     end: () => put(''),
   };
 }

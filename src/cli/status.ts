@@ -1,9 +1,11 @@
 /**
  * `fieldpost status`: what the state endpoint says (local-api §3), in a few lines of words. Used by cli.ts.
  */
+
+import { bytesInWords } from '../sizes.js';
 import { connect } from './client.js';
 import { type Command, EXIT } from './command.js';
-import { bytes, columns, counted, json, type Mood, moment, painter, printable, span } from './words.js';
+import { columns, counted, json, type Mood, moment, painter, printable, span } from './words.js';
 
 /** Of the queue's budgets; null: without a limit. */
 interface Amounts {
@@ -120,7 +122,9 @@ function queue({ queue }: DaemonState): Line[] {
     waiting > 0 ? `the oldest for ${span(queue.oldestAgeMs)}` : '',
   ].filter((part) => part !== '');
   const words = waiting === 0 ? 'empty' : `${counted(waiting, 'message')} waiting (${detail.join(', ')})`;
-  const lines: Line[] = [{ topic: 'queue', mood: 'good', words: `${words}, ${bytes(queue.bytes)} on disk` }];
+  const lines: Line[] = [
+    { topic: 'queue', mood: 'good', words: `${words}, ${bytesInWords(queue.bytes)} on disk` },
+  ];
   if (queue.used && queue.limits) {
     const room = roomWords(queue.used, queue.limits);
     lines.push({ topic: '', mood: queue.full ? 'bad' : 'good', words: `room: ${room}` });
@@ -140,8 +144,8 @@ function roomWords(used: Amounts, limits: Amounts): string {
   const memory =
     limits.memoryBytes === null
       ? ''
-      : `, ${bytes(used.memoryBytes ?? 0)} of ${bytes(limits.memoryBytes)} of memory`;
-  const disk = `${bytes(used.bytes)} of ${bytes(limits.bytes)} on disk`;
+      : `, ${bytesInWords(used.memoryBytes ?? 0)} of ${bytesInWords(limits.memoryBytes)} of memory`;
+  const disk = `${bytesInWords(used.bytes)} of ${bytesInWords(limits.bytes)} on disk`;
   return `${used.messages} of ${counted(limits.messages, 'message')}, ${disk}${memory} used`;
 }
 
@@ -182,7 +186,7 @@ function storage({ storage }: DaemonState): Line[] {
   if (storage === undefined) return [];
   const well = storage.state === 'ok';
   // Null until the store has looked for the first time.
-  const free = storage.freeBytes === null ? '' : `, ${bytes(storage.freeBytes)} free`;
+  const free = storage.freeBytes === null ? '' : `, ${bytesInWords(storage.freeBytes)} free`;
   const words = `${storage.state}${because(storage.reason)}${free}`;
   const lines: Line[] = [{ topic: 'storage', mood: well ? 'good' : 'bad', words }];
   if (storage.damaged > 0) {

@@ -2,7 +2,7 @@
  * How commands say things to people: text that cannot steer a terminal, ages, sizes, columns. Used by the
  * commands.
  */
-import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
 import type { CommandContext, Output } from './command.js';
 
 /**
@@ -32,21 +32,6 @@ export function span(ms: number): string {
 function withRest(ms: number, unitMs: number, unit: string, restMs: number, rest: string): string {
   const more = Math.floor((ms % unitMs) / restMs);
   return `${Math.floor(ms / unitMs)} ${unit}${more === 0 ? '' : ` ${more} ${rest}`}`;
-}
-
-/** A size to two digits or so: `512 bytes`, `1.5 KiB`, `117 MiB`. */
-export function bytes(count: number): string {
-  if (count < KIB) return count === 1 ? '1 byte' : `${count} bytes`;
-  for (const [unit, one] of [
-    ['GiB', 1024 * MIB],
-    ['MiB', MIB],
-  ] as const)
-    if (count >= one) return scaled(count / one, unit);
-  return scaled(count / KIB, 'KiB');
-}
-
-function scaled(value: number, unit: string): string {
-  return `${value < 10 ? Number(value.toFixed(1)) : Math.floor(value)} ${unit}`;
 }
 
 /** What people call the types of messages and destinations (local-api §1). */

@@ -3,7 +3,8 @@
  * shows it, and daemon/warnings.ts logs it.
  */
 import type { Config } from '../config.js';
-import { JOURNAL_BYTES_MIN, MIB } from '../limits.js';
+import { JOURNAL_BYTES_MIN } from '../limits.js';
+import { bytesInWords } from '../sizes.js';
 
 /** A sentence where the file system of the state directory, of `sizeBytes`, takes no message even when it is empty. */
 export function diskAdvice(
@@ -11,11 +12,7 @@ export function diskAdvice(
   sizeBytes: number,
 ): readonly string[] {
   if (sizeBytes >= minFreeBytes + JOURNAL_BYTES_MIN) return [];
-  const size = `the file system of ${stateDir} has ${inMib(sizeBytes)} in all`;
-  const needed = `${inMib(minFreeBytes)} must stay free and the journal takes ${inMib(JOURNAL_BYTES_MIN)}`;
+  const size = `the file system of ${stateDir} has ${bytesInWords(sizeBytes)} in all`;
+  const needed = `${bytesInWords(minFreeBytes)} must stay free and the journal takes ${bytesInWords(JOURNAL_BYTES_MIN)}`;
   return [`${size}, but ${needed}, so that every message is refused: lower FIELDPOST_MIN_FREE`];
-}
-
-function inMib(bytes: number): string {
-  return `${(bytes / MIB).toFixed(1)} MiB`;
 }

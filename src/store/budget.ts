@@ -4,11 +4,12 @@
  * reserved until it is used, so that many at a time do not overrun it together. Used by acceptance.ts and uploads.
  */
 import { FieldpostError } from '../errors.js';
+import { bytesInWords } from '../sizes.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Log } from '../system/log.js';
 import { FreeSpace } from './free-space.js';
-import { inMib, NOTHING, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
+import { NOTHING, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
 import type { QueueRoom } from './store.js';
 
 /** The settings that bound the store. */
@@ -162,14 +163,14 @@ export class Budget {
       );
     }
     if (excess.bytes > giving.bytes) {
-      const held = `the stored messages take ${inMib(maxSpoolBytes + excess.bytes - asked.bytes)}`;
-      const needed = `may take at most ${inMib(maxSpoolBytes)}; this one needs ${inMib(asked.bytes)}`;
+      const held = `the stored messages take ${bytesInWords(maxSpoolBytes + excess.bytes - asked.bytes)}`;
+      const needed = `may take at most ${bytesInWords(maxSpoolBytes)}; this one needs ${bytesInWords(asked.bytes)}`;
       return queueFull(`${held} and ${needed}`, 'FIELDPOST_MAX_SPOOL');
     }
     if (excess.memoryBytes > giving.memoryBytes) {
-      const held = inMib(memoryBytesMax + excess.memoryBytes - asked.memoryBytes);
+      const held = bytesInWords(memoryBytesMax + excess.memoryBytes - asked.memoryBytes);
       return queueFull(
-        `what is known of the stored messages takes ${held} of memory and may take at most ${inMib(memoryBytesMax)}`,
+        `what is known of the stored messages takes ${held} of memory and may take at most ${bytesInWords(memoryBytesMax)}`,
         "the service's memory (MemoryMax=)",
       );
     }

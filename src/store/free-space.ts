@@ -2,13 +2,12 @@
  * What must stay free on the disk for everybody else: bytes and inodes. It looks at the disk, but never writes. Used by
  * budget.ts.
  */
-import { FieldpostError } from '../errors.js';
 import { FREE_INODES_MIN, SPACE_FRESH_MS } from '../limits.js';
+import { bytesInWords } from '../sizes.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk, Space } from '../system/disk.js';
 import type { Log } from '../system/log.js';
-import { inMib } from './room.js';
-import { asTrouble } from './trouble.js';
+import { asTrouble, noRoom } from './trouble.js';
 
 /** The disk that is looked at. */
 export interface FreeSpaceOptions {
@@ -31,6 +30,8 @@ export class FreeSpace {
   readonly #options: FreeSpaceOptions;
   #space: Space = { ...UNKNOWN };
   #lookedMs = Number.NEGATIVE_INFINITY;
+  /** That the disk is full has been logged, and not yet that it no longer is. */
+  #isTold = false;
 
   constructor(options: FreeSpaceOptions) {
     this.#options = options;
@@ -47,15 +48,25 @@ export class FreeSpace {
 
   /** Looks at the disk. Logs when the space has run out, and when there is room again. Throws storage-failed. */
   async look(): Promise<void> {
-    const { disk, clock, log, directory } = this.#options;
-    const before = this.shortage;
+    const { disk, clock, directory } = this.#options;
     this.#space = await disk.space(directory).catch((error) => {
       throw asTrouble(error);
     });
     this.#lookedMs = clock.bootMs();
+    this.#tell();
+  }
+
+  #tell(): void {
+    const { log, limits } = this.#options;
     const { shortage } = this;
-    if (shortage && !before) log.warn('storage full', { reason: shortage });
-    if (!shortage && before) log.info('storage no longer full');
+    // A tenth more, so that a disk that others fill and empty is not logged every second.
+    const isOver =
+      this.excess(limits.minFreeBytes / 10) <= 0 &&
+      this.#space.freeInodes >= FREE_INODES_MIN + FREE_INODES_MIN / 10;
+    if (this.#isTold ? !isOver : shortage === null) return;
+    this.#isTold = !this.#isTold;
+    if (shortage) log.warn('storage full', { reason: shortage });
+    else log.info('storage no longer full');
   }
 
   /** Why the disk takes nothing more, as a sentence, or null. */
@@ -98,10 +109,10 @@ export class FreeSpace {
     if (this.excess(askedBytes) <= 0) return null;
     const { freeBytes, sizeBytes } = this.#space;
     const { minFreeBytes } = this.#options.limits;
-    const least = `${inMib(minFreeBytes)} must stay free (FIELDPOST_MIN_FREE)`;
-    if (sizeBytes <= minFreeBytes) return `the disk has ${inMib(sizeBytes)} in all, and ${least}`;
-    const asked = askedBytes > 0 ? `, and ${inMib(askedBytes)} are asked for` : '';
-    return `the disk has ${inMib(freeBytes)} free${asked}; ${least}`;
+    const least = `${bytesInWords(minFreeBytes)} must stay free (FIELDPOST_MIN_FREE)`;
+    if (sizeBytes <= minFreeBytes) return `the disk has ${bytesInWords(sizeBytes)} in all, and ${least}`;
+    const asked = askedBytes > 0 ? `, and ${bytesInWords(askedBytes)} are asked for` : '';
+    return `the disk has ${bytesInWords(freeBytes)} free${asked}; ${least}`;
   }
 
   get #shortageOfInodes(): string | null {
@@ -112,5 +123,5 @@ export class FreeSpace {
 }
 
 function refuseFor(shortage: string | null): void {
-  if (shortage) throw new FieldpostError('storage-full', shortage, { hint: 'free some space on the disk' });
+  if (shortage) throw noRoom(shortage);
 }

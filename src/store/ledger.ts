@@ -288,7 +288,8 @@ export class Ledger {
 
   #onTrouble(trouble: FieldpostError | null): void {
     const { log, clock } = this.#options;
-    if (trouble && !this.#trouble) log.error('storage failed', { reason: trouble.message });
+    const { message: reason, hint } = trouble ?? {};
+    if (trouble && !this.#trouble) log.error('storage failed', { reason, hint: hint || undefined });
     if (!trouble && this.#trouble) log.info('storage ok');
     this.#trouble = trouble;
     this.#mendTimer?.stop();

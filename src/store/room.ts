@@ -1,8 +1,8 @@
 /**
- * Amounts of what the budgets are about: messages, bytes on the disk, bytes of memory. Used by budget.ts,
- * free-space.ts and acceptance.ts.
+ * Amounts of what the budgets are about: messages, bytes on the disk, bytes of memory. Used by budget.ts and
+ * acceptance.ts.
  */
-import { KIB, MIB } from '../limits.js';
+import { KIB } from '../limits.js';
 import { NO_ATTACHMENTS } from '../message/message.js';
 import type { State } from './state.js';
 import { messageWeight, neededMemoryBytes } from './weight.js';
@@ -45,8 +45,3 @@ export const PLAIN_WEIGHT = messageWeight({ destination: '', attachments: NO_ATT
 export const NOTHING: Room = { count: 0, bytes: 0, memoryBytes: 0 };
 /** What a message of 1 KiB needs. */
 export const SMALL: Room = { count: 1, bytes: KIB, memoryBytes: PLAIN_WEIGHT };
-
-/** Bytes for people. */
-export function inMib(bytes: number): string {
-  return `${(bytes / MIB).toFixed(1)} MiB`;
-}

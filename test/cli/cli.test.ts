@@ -1,7 +1,8 @@
 import t from 'tap';
 import type { CommandError } from '../../src/cli/command.js';
-import { bytes, counted, span } from '../../src/cli/words.js';
+import { counted, span } from '../../src/cli/words.js';
 import { MIB } from '../../src/limits.js';
+import { bytesInWords } from '../../src/sizes.js';
 import { failure, fieldpost, type World } from './terminal.js';
 
 const SERVICE_FILE = '/etc/fieldpost/fieldpost.env';
@@ -132,7 +133,7 @@ t.test('check says that a partition is too small for what must stay free', async
   const warningsOf = async (env: Record<string, string>) =>
     (await fieldpost(['check'], { env: { FIELDPOST_STATE_DIR: '/data/fieldpost', ...env }, fileSystemBytes }))
       .err;
-  t.match(await warningsOf({}), /^warning: .*\/data\/fieldpost has 16\.0 MiB.* lower FIELDPOST_MIN_FREE$/m);
+  t.match(await warningsOf({}), /^warning: .*\/data\/fieldpost has 16 MiB.* lower FIELDPOST_MIN_FREE$/m);
   t.notMatch(await warningsOf({ FIELDPOST_MIN_FREE: '4MiB' }), /MIN_FREE/);
 });
 
@@ -223,7 +224,7 @@ t.test('lengths of time, sizes and counts in words', async (t) => {
     1048576: '1 MiB',
     5368709120: '5 GiB',
   };
-  for (const [count, words] of Object.entries(sizes)) t.equal(bytes(Number(count)), words);
+  for (const [count, words] of Object.entries(sizes)) t.equal(bytesInWords(Number(count)), words);
   t.strictSame(
     [counted(0, 'mail'), counted(1, 'mail'), counted(2, 'mail')],
     ['0 mails', '1 mail', '2 mails'],

@@ -116,3 +116,18 @@ t.test('on a disk that became full a backlog drains as far as there is proven ro
   const next = await openOn(disk.afterKill(), 2);
   t.equal(next.store.counts().queued, 2000 - length, 'all that was sent is known to be');
 });
+
+t.test('a start that cannot go on for want of room says what to do', async (t) => {
+  const before = new FaultyDisk({ directories: ['/var/lib'] });
+  const { store } = await openOn(before);
+  const [id = ''] = await post(store, 1);
+  store.claim(id);
+  // Written, and not yet synced: the next start must write it anew.
+  await store.settle(id, { kind: 'sent', reply: '250' });
+  const disk = before.afterKill();
+  await fill(disk);
+  disk.onOperation = (_n, { kind }) => (kind === 'write' ? 'error:ENOSPC' : 'ok');
+  const { store: next, lines } = await openOn(disk, 2);
+  t.equal(next.storage().state, 'failed');
+  t.match(lines, [/storage failed reason="the disk is full" hint="free some space on the disk"/]);
+});

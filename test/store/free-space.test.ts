@@ -27,8 +27,11 @@ function setUp(now: Partial<Space>) {
 t.test('a disk is short of bytes or of inodes, or too small', async (t) => {
   const { lookAt } = setUp({});
   t.equal(await lookAt({ freeBytes: 16 * MIB }), null);
-  t.match(await lookAt({ freeBytes: 15 * MIB }), /has 15.* free; 16.* must stay free \(FIELDPOST_MIN_FREE\)/);
-  t.match(await lookAt({ sizeBytes: 16 * MIB }), /has 16.* in all, and 16.* must stay free/);
+  t.match(
+    await lookAt({ freeBytes: 15 * MIB }),
+    /has 15 MiB free; 16 MiB must stay free \(FIELDPOST_MIN_FREE\)/,
+  );
+  t.match(await lookAt({ sizeBytes: 16 * MIB }), /has 16 MiB in all, and 16 MiB must stay free/);
   t.match(
     await lookAt({ freeBytes: 17 * MIB, sizeBytes: 64 * MIB, freeInodes: 99 }),
     /99 inodes free; 100 must/,
@@ -39,9 +42,33 @@ t.test('what is asked for must leave that free', async (t) => {
   const { space, lookAt } = setUp({});
   await lookAt({ freeBytes: 16 * MIB + 8 * KIB });
   space.checkBytes(8 * KIB);
-  t.throws(() => space.checkBytes(9 * KIB), { code: 'storage-full' });
+  t.throws(() => space.checkBytes(9 * KIB), {
+    code: 'storage-full',
+    message: / free, and 9 KiB are asked for; /,
+  });
   space.checkBytes(9 * KIB, KIB);
   space.spend(4 * KIB);
   t.throws(() => space.checkBytes(8 * KIB), { code: 'storage-full' });
   space.takeFile();
+});
+
+t.test('around the limit it is said once that the disk is full, and once that it no longer is', async (t) => {
+  const { lines, lookAt } = setUp({});
+  for (let round = 0; round < 3; round++) {
+    t.not(await lookAt({ freeBytes: 16 * MIB - 1 }), null);
+    t.equal(await lookAt({ freeBytes: 16 * MIB + MIB }), null, 'which is what it is asked for');
+  }
+  t.same(lines, ['storage full: the disk has 15 MiB free; 16 MiB must stay free (FIELDPOST_MIN_FREE)']);
+  await lookAt({ freeBytes: 17.6 * MIB });
+  t.same(lines.slice(1), ['storage no longer full']);
+
+  for (let round = 0; round < 3; round++) {
+    await lookAt({ freeInodes: 99 });
+    await lookAt({ freeInodes: 109 });
+  }
+  await lookAt({ freeInodes: 110 });
+  t.same(lines.slice(2), [
+    'storage full: the disk has 99 inodes free; 100 must stay free',
+    'storage no longer full',
+  ]);
 });
