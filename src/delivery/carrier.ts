@@ -249,10 +249,11 @@ export class Carrier {
       return this.#conclude(message, { ...rest, delayMs: patientMs });
     }
     this.#backoff.failed(answer.retryAfterMs ?? 0);
+    // One trouble is told once, however many messages it puts behind.
+    if (this.#reason === null) log.info('put behind', { id, relay: CLOUD, reply });
     this.#reason = reply;
     store.giveBack(id);
     this.#agenda.putBehind(message, true);
-    log.info('put behind', { id, relay: CLOUD, reply });
   }
 
   #rememberPutOff(id: string): void {

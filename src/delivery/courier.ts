@@ -37,12 +37,13 @@ export type Render = (email: Email, content: EmailContent, from: Address) => Par
 
 /**
  * `unoffered`: nothing has happened, it is still the next. `behind`: nothing is charged, the others go first;
- * `isOutage` if the relay alone is to blame, so that the message takes its old place once the relay is well.
+ * `isOutage` if the relay alone is to blame, so that the message takes its old place once the relay is well;
+ * `isNews` but for the second and further mails that one trouble of the relay puts behind.
  */
 export type Fate =
   | Verdict
   | { readonly kind: 'unoffered' }
-  | { readonly kind: 'behind'; readonly reply: string; readonly isOutage: boolean };
+  | { readonly kind: 'behind'; readonly reply: string; readonly isOutage: boolean; readonly isNews: boolean };
 
 /** How many messages are remembered to have lost a connection. Forgetting one gives it another free loss. */
 const LOST_MAX = 1000;
@@ -136,7 +137,7 @@ export class Courier {
     if ('trouble' in ending && ending.trouble.kind === 'source') {
       return unreadable(message, readError ?? ending.trouble.words, this.#options);
     }
-    return this.#judge(message, outcome, blame);
+    return this.#judge(health, message, outcome, blame);
   }
 
   #abandoned({ id }: Message, { reply }: Outcome): Fate {
@@ -155,7 +156,7 @@ export class Courier {
     return blame;
   }
 
-  #judge(message: Message, { kind, reply }: Outcome, blame: Blame): Fate {
+  #judge(health: RelayHealth, message: Message, { kind, reply }: Outcome, blame: Blame): Fate {
     const wasLost = this.#lost.has(message.id);
     if (blame === 'both') this.#rememberLoss(message.id);
     else if (blame === 'message' || blame === null) this.#lost.delete(message.id);
@@ -165,9 +166,9 @@ export class Courier {
     if (isExpired(message, config.maxAgeMs[message.type], store, clock)) return { kind: 'expired', reply };
     // The second connection lost in a row over one message is charged to it, and so is each further one.
     const isCharged = blame === 'message' || (blame === 'both' && wasLost);
-    return isCharged
-      ? deferral(message, reply, this.#options)
-      : { kind: 'behind', reply, isOutage: blame === 'relay' };
+    if (isCharged) return deferral(message, reply, this.#options);
+    const isNews = blame === 'both' || health.refused();
+    return { kind: 'behind', reply, isOutage: blame === 'relay', isNews };
   }
 
   #rememberLoss(id: string): void {

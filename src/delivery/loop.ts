@@ -258,7 +258,7 @@ export class Delivery {
     } else if (fate.kind === 'behind') {
       this.#store.giveBack(id);
       this.#agenda.putBehind(load.message, fate.isOutage);
-      this.#log.info('put behind', { id, relay: health.name, reply: fate.reply });
+      if (fate.isNews) this.#log.info('put behind', { id, relay: health.name, reply: fate.reply });
       if (!fate.isOutage) return;
       this.#missed();
       // The next try introduces us anew: our name or the login may have been mended.

@@ -41,6 +41,7 @@ export class RelayHealth {
   readonly #backoff: Backoff;
   #isProbed = false;
   #isReached = false;
+  #hasRefused = false;
 
   constructor(relay: RelayConfig, options: HealthOptions) {
     this.relay = relay;
@@ -100,12 +101,20 @@ export class RelayHealth {
 
   /** It took a message, or refused one for the message's own sake. */
   good(): void {
+    this.#hasRefused = false;
     this.#backoff.good();
     if (this.#state === 'ok') return;
     const { log, clock } = this.#options;
     const failedMs = this.#state === 'failing' ? clock.bootMs() - this.#sinceMs : undefined;
     this.#become('ok', null);
     log.info('relay ok', { relay: this.name, failedMs });
+  }
+
+  /** A mail goes behind the others for its sake. True if that is news: the first time since it was good. */
+  refused(): boolean {
+    const isNews = !this.#hasRefused;
+    this.#hasRefused = true;
+    return isNews;
   }
 
   /** It is to blame for what went wrong. */

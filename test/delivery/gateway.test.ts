@@ -318,6 +318,22 @@ t.test('on hold nothing is offered', async (t) => {
   t.equal(made.status(id), 'sent');
 });
 
+t.test('that the cloud takes nothing is told once, until it takes something', async (t) => {
+  const made = bench();
+  const { clock, gateway, post, status, lines } = made;
+  const told = () => lines.filter(([event]) => event === 'put behind').length;
+  gateway.start();
+  for (const count of [1, 2]) {
+    made.answer = async () => LATER;
+    const ids = await post(5);
+    await clock.advance(10 * MINUTE_MS);
+    t.equal(told(), count);
+    made.answer = async () => TAKEN;
+    await clock.advance(10 * MINUTE_MS);
+    t.same(new Set(ids.map(status)), new Set(['sent']));
+  }
+});
+
 t.test('whatever is cancelled, and when, the next message goes', async (t) => {
   const held = bench();
   held.gateway.start();

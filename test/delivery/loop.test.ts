@@ -593,6 +593,34 @@ t.test('a delivery that has stopped says nothing of a relay that it could not re
   t.same([events(), misses, clock.pending], [[], 0, 0]);
 });
 
+t.test('that a relay refuses us is told once, however many mails it is refused over', async (t) => {
+  const { clock, lines, relays, delivery, post, status } = bench();
+  const told = () => lines.filter(({ event }) => event === 'put behind').length;
+  const refusal = reply('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname');
+  delivery.start();
+  for (const answer of [refusal, reply('mail', '452 4.3.1 Insufficient system storage')]) {
+    lines.length = 0;
+    relays.onSend = () => answer;
+    const ids = await post(40);
+    delivery.nudge();
+    await clock.advance(HOUR_MS);
+    t.ok(relays.offered.splice(0).length > 10, 'it is tried again');
+    t.same([told(), lines.filter(({ event }) => event === 'relay failing').length], [1, 1]);
+    relays.onSend = () => TAKEN;
+    await clock.advance(HOUR_MS);
+    t.same(new Set(ids.map(status)), new Set(['sent']));
+    // What comes later is news.
+    relays.onSend = () => answer;
+    const [later] = await post();
+    delivery.nudge();
+    await clock.advance(MINUTE_MS);
+    t.equal(told(), 2);
+    relays.onSend = () => TAKEN;
+    await clock.advance(HOUR_MS);
+    t.equal(status(later), 'sent');
+  }
+});
+
 t.test('a relay that refuses us is asked in a new session each time', async (t) => {
   const { clock, relays, delivery, post, status } = bench();
   relays.onSend = () => reply('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname');
