@@ -124,9 +124,11 @@ class JournaledStore implements Store {
     const drops = message.status === 'failed' && message.place !== null;
     if (isFinal(message.status) && !drops) throw alreadyFinal(message);
     this.#leaving.add(id);
+    // It frees room, and a message is cancelled only once: on a full disk it takes what no message under way needs.
+    const urgency = this.hasRoom ? 'synced-outcome' : 'synced';
     try {
-      if (drops) await this.#ledger.record([{ e: 'dropped', ids: [id] }], [], 'synced');
-      else await this.#chronicle.record([{ e: 'cancelled', id, at: this.#chronicle.now() }], [], 'synced');
+      if (drops) await this.#ledger.record([{ e: 'dropped', ids: [id] }], [], urgency);
+      else await this.#chronicle.record([{ e: 'cancelled', id, at: this.#chronicle.now() }], [], urgency);
     } finally {
       this.#leaving.delete(id);
     }
@@ -192,7 +194,7 @@ class JournaledStore implements Store {
   }
 
   get hasRoom(): boolean {
-    const neededBytes = (this.#sending + 1) * OUTCOME_BYTES_MAX;
+    const neededBytes = (this.#sending + this.#leaving.size + 1) * OUTCOME_BYTES_MAX;
     return this.#ledger.outcomeRoomBytes >= Math.min(neededBytes, OUTCOME_RESERVE_BYTES);
   }
 

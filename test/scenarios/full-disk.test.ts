@@ -18,6 +18,13 @@ async function fill(disk: FaultyDisk): Promise<void> {
   disk.capacityBytes -= (await disk.space('/')).freeBytes;
 }
 
+/** So many hundred messages. */
+async function postMany(store: Store, hundreds: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < hundreds; n++) ids.push(...(await post(store, 100)));
+  return ids;
+}
+
 /** Both ways out of a store; everything that is offered is taken. */
 function transports(store: Store, clock: FakeClock) {
   const relays = new FakeRelays();
@@ -131,3 +138,40 @@ t.test('a start that cannot go on for want of room says what to do', async (t) =
   t.equal(next.storage().state, 'failed');
   t.match(lines, [/storage failed reason="the disk is full" hint="free some space on the disk"/]);
 });
+
+t.test(
+  'on a full disk messages are cancelled within the room for outcomes, which those under way keep',
+  async (t) => {
+    const disk = new FaultyDisk({ directories: ['/var/lib'] });
+    const { store } = await openOn(disk);
+    const [failed = '', sending = '', ...others] = [...(await post(store, 2)), ...(await postMany(store, 7))];
+    store.claim(failed);
+    await store.settle(failed, { kind: 'failed', reply: '550' });
+    store.claim(sending);
+    await fill(disk);
+    // Up to the room for outcomes the journal is used up.
+    const changes = async () => {
+      for (;;) await (store.held ? store.release() : store.hold());
+    };
+    await t.rejects(changes(), { code: 'storage-full' });
+    t.ok(store.hasRoom);
+
+    await store.cancel(failed);
+    t.equal(store.get(failed)?.place, null, 'the content of a failed one is deleted');
+    let cancelled = 0;
+    const cancelAll = async () => {
+      for (const id of others) {
+        await store.cancel(id);
+        cancelled++;
+      }
+    };
+    await t.rejects(cancelAll(), { code: 'storage-full', message: 'the disk is full' });
+    t.ok(cancelled > 100, `${cancelled} are cancelled`);
+    await t.rejects(Promise.all(others.slice(-50).map((id) => store.cancel(id))), { code: 'storage-full' });
+    await store.settle(sending, { kind: 'sent', reply: '€'.repeat(500) });
+    const next = await openOn(disk.afterKill(), 2);
+    t.equal(next.store.get(sending)?.status, 'sent');
+    t.equal(next.store.get(others[0] as string)?.status, 'cancelled');
+    t.equal(next.store.get(failed)?.place, null);
+  },
+);
