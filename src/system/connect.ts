@@ -33,19 +33,34 @@ export interface ConnectOptions {
   readonly open?: (address: string, port: number) => Socket;
 }
 
-/** Makes a Connect. It remembers for each host the address that connected last, and begins with it. */
+/**
+ * Makes a Connect. It remembers for each host the address that connected last, and begins with it. One that connected and
+ * then said nothing (its server hangs, the kernel answers for it) comes after the others the next time.
+ */
 export function createConnect(options: ConnectOptions): Connect {
   const { clock, lookup = lookUpAll, open = openSocket } = options;
   const good = new Map<string, string>();
+  const mute = new Map<string, readonly string[]>();
   return async ({ host, port, signal, resolved }) => {
     const found = isIP(host) === 0 ? interleaved(await lookup(host)) : [host];
     if (signal.aborted) throw givenUp();
     resolved();
     const first = found.filter((address) => address === good.get(host));
-    const addresses = [...first, ...found.filter((address) => address !== good.get(host))];
+    const last = (mute.get(host) ?? []).filter((address) => found.includes(address));
+    mute.set(host, last);
+    const others = found.filter((address) => !last.includes(address));
+    const addresses = [...new Set([...first, ...others, ...last])];
     const race = new Race(addresses, (address) => open(address, port), clock, signal);
     const { address, socket } = await race.winner;
-    if (found.length > 1) good.set(host, address);
+    if (found.length > 1) {
+      good.set(host, address);
+      socket.once('close', () => {
+        const isMute = socket.bytesRead === 0;
+        if (isMute && good.get(host) === address) good.delete(host);
+        const known = (mute.get(host) ?? []).filter((one) => one !== address);
+        mute.set(host, isMute ? [...known, address] : known);
+      });
+    }
     return socket;
   };
 }

@@ -607,6 +607,31 @@ test('behind dead addresses the relay is found, and found at once the next time'
   }
 });
 
+test('an address where nobody speaks is not the first the next time', async (t) => {
+  for (const how of ['never', 'implicit'] as const) {
+    const certificate = makeCertificate({ name: 'relay', hosts: ['relay.example'], issuer: ca });
+    await using relay = await fakeRelay({}, { tls: certificate, implicit: how === 'implicit' });
+    await using mute = await fakeRelay({ greeting: {} });
+    const clock = new FakeClock({ wallMs: Date.now() });
+    const ports = [mute.port, relay.port];
+    const addresses = ['192.0.2.1', '192.0.2.2'];
+    const connect = createConnect({
+      clock,
+      lookup: async () => addresses.map((address) => ({ address, family: 4 })),
+      open: (address) => connectTo(ports[addresses.indexOf(address)] ?? 0, '127.0.0.1'),
+    });
+    const where = { port: 25, host: 'relay.example', tls: how, clock, connect };
+    const failing = failure(where);
+    await until(() => mute.connections === 1 && clock.pending === 1);
+    await clock.advance(60_000);
+    t.match(await failing, { trouble: { kind: 'deadline' } });
+    const session = await open(where);
+    t.match(await session.send(ENVELOPE, CONTENT), SENT, how);
+    await session.close();
+    t.equal(mute.connections, 1);
+  }
+});
+
 test('whichever address is reached, the certificate must be for the name', async (t) => {
   for (const implicit of [true, false]) {
     await using relay = await fakeRelay({}, { tls, implicit });

@@ -99,6 +99,23 @@ t.test('the address that connected is the first of the next time, while the name
   await again;
 });
 
+t.test(
+  'addresses that connect and then say nothing come last the next time, one after another',
+  async (t) => {
+    const host = hostAt('192.0.2.1', '192.0.2.2', '192.0.2.3');
+    for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.1']) {
+      host.opened.length = 0;
+      const call = host.go();
+      await host.clock.advance(0);
+      t.same(host.opened, [address]);
+      host.win(address);
+      const socket = await call;
+      socket.destroy();
+      await new Promise((done) => socket.once('close', done));
+    }
+  },
+);
+
 t.test('an address that the name has no longer is forgotten', async (t) => {
   const host = hostAt('192.0.2.1', '192.0.2.2');
   const call = host.go();
