@@ -73,6 +73,8 @@ const OUTSIDE_GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'AbortSign
 
 // Source files without a test file of their own name, and the test that tries them.
 const TESTED_IN: Readonly<Record<string, string>> = {
+  'src/store/snapshot-text.ts': 'test/store/snapshot.test.ts',
+  'src/store/snapshot.ts': 'test/store/aside.test.ts',
   'src/store/mark.ts': 'test/store/damage.test.ts',
   'src/delivery/relay-choice.ts': 'test/delivery/relay-health.test.ts',
   'src/errors.ts': 'test/cli/client.test.ts',

@@ -32,6 +32,8 @@ export class Aside {
   readonly #log: Log;
   /** The names of files that a newer version wrote. */
   readonly newer = new Set<string>();
+  /** The names that can be neither read nor renamed. */
+  readonly unusable = new Set<string>();
 
   constructor(disk: Disk, log: Log) {
     this.#disk = disk;
@@ -96,6 +98,7 @@ export class Aside {
   }
 
   #goOnWithout(path: string, error: unknown): 'unusable' {
+    this.unusable.add(basename(path));
     this.#log.warn('unusable', { name: basename(path), reason: wordsOf(error) });
     return 'unusable';
   }

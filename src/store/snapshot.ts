@@ -3,13 +3,8 @@
  * file adapter rewrites without a sync; here `read` is the newest good snapshot plus what the journal says
  * happened after it, and `write` is a checkpoint that survives a power cut at any point.
  *
- *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{"format":{"major":n,"minor":n},…,"messages":[
- *     {…},{…},
- *     {…}
- *     ]}}
- *
- * `crc` is the CRC-32 of all bytes behind its comma; `format` is told in format.ts; `through` is the journal position the state includes. Messages stand
- * many to a line, so that they can be read and written without all of them being in memory twice.
+ * Where the kernel refuses one of the two names (a directory entry or an inode that it cannot read), the other alone holds
+ * the newest snapshot, as older programs expect: they take `store.json.1` where `store.json` cannot be read.
  * This is the only file that knows lowdb.
  */
 import { join } from 'node:path';
@@ -18,25 +13,25 @@ import { systemCodeOf } from '../errors.js';
 import { DAMAGED_BYTES_MAX } from '../limits.js';
 import type { Disk } from '../system/disk.js';
 import type { Aside } from './aside.js';
-import { crc32, hex8 } from './crc.js';
-import { fromDocument, type MessageDocument, type StoreDocument, toDocument } from './document.js';
+import { fromDocument, toDocument } from './document.js';
 import type { Position } from './event.js';
-import { FORMAT, type Format, formatOf, isForeign } from './format.js';
+import { isForeign } from './format.js';
 import type { SnapshotState } from './recovery.js';
+import {
+  beginsLikeSnapshot,
+  decodeSnapshot,
+  encodeSnapshot,
+  HEAD_BYTES_MAX,
+  type Snapshot,
+} from './snapshot-text.js';
 import { emptyState, type State } from './state.js';
 import type { Bounds } from './weight.js';
 
 const CURRENT = 'store.json';
 const PREVIOUS = 'store.json.1';
 const NEWER_NAME = /^store\.json(\.1)?\.newer\d*$/;
-const TEMPORARY = 'store.json.new';
-
-const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
-/** Older programs look for nothing in front of the state, so it is the first member of that. */
-const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
-const HEAD_BYTES_MAX = 200;
-const TAIL = '\n]}}\n';
-const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
+/** A snapshot that is being written; the second where the kernel refuses the first. */
+const TEMPORARIES = ['store.json.new', 'store.json.new2'] as const;
 
 /** One of the two files, as it was found. */
 export interface FoundSnapshot {
@@ -47,14 +42,6 @@ export interface FoundSnapshot {
   putAside(): Promise<unknown>;
   /** Keeps a copy of a newer version's beside it, as a checkpoint will take its place. */
   copyAside(): Promise<unknown>;
-}
-
-/** A good one. */
-export interface Snapshot {
-  readonly through: Position;
-  readonly format: Format;
-  /** Parses it, which of ten thousand messages takes a while: done only for the one that is used. */
-  state(): StoreDocument;
 }
 
 /** What the adapter needs of the ledger. */
@@ -80,6 +67,8 @@ export class SnapshotAdapter implements Adapter<State> {
   #current: Position | null = null;
   #previous: Position | null = null;
   #bytes = 0;
+  /** Names that the kernel refuses. */
+  readonly #refused = new Set<string>();
 
   constructor(options: SnapshotOptions) {
     this.#options = options;
@@ -87,7 +76,7 @@ export class SnapshotAdapter implements Adapter<State> {
 
   /** The newest and the one before it, where they are there. */
   get paths(): string[] {
-    return [CURRENT, PREVIOUS].map((name) => this.#path(name));
+    return [CURRENT, PREVIOUS].filter((name) => !this.#refused.has(name)).map((name) => this.#path(name));
   }
 
   /** Size of the newest snapshot. */
@@ -100,18 +89,20 @@ export class SnapshotAdapter implements Adapter<State> {
     return 3 * this.#bytes;
   }
 
-  /** Segments before this one are needed by neither snapshot for a replay; 0 while there are not yet two. */
+  /** Segments before this one are needed by neither snapshot for a replay; 0 while there are not yet all there can be. */
   get neededFrom(): number {
-    return this.#previous?.segment ?? 0;
+    const oldest = this.#refused.has(PREVIOUS) ? this.#current : this.#previous;
+    return oldest?.segment ?? 0;
   }
 
   async read(): Promise<State> {
-    const [current, previous] = await Promise.all([this.#find(CURRENT), this.#find(PREVIOUS)]);
+    const [newest, previous] = await Promise.all([this.#find(CURRENT), this.#find(PREVIOUS)]);
+    const current = isBefore(newest, previous) ? { ...newest, ...NOTHING } : newest;
     this.#current = current.snapshot?.through ?? null;
     this.#previous = previous.snapshot?.through ?? null;
     this.#bytes = (current.bytes ?? previous.bytes)?.length ?? 0;
-    if ((await this.#options.aside.find(this.#path(TEMPORARY))) !== 'unusable')
-      await this.#options.disk.remove(this.#path(TEMPORARY));
+    for (const name of TEMPORARIES)
+      if (!(await this.#isRefused(name))) await this.#options.disk.remove(this.#path(name));
     for (const name of await this.#options.disk.list(this.#options.directory))
       if (NEWER_NAME.test(name)) this.#options.aside.newer.add(name);
     return await this.#options.replay(current, previous);
@@ -119,36 +110,68 @@ export class SnapshotAdapter implements Adapter<State> {
 
   /** What the journal holds up to `position()` must be synced before. */
   async write(state: State): Promise<void> {
-    const { disk, directory, position } = this.#options;
-    const through = position();
+    const through = this.#options.position();
     const bytes = encodeSnapshot(through, toDocument(state));
-    await this.#writeTemporary(bytes).catch(async (error) => {
-      if (!['ENOSPC', 'EDQUOT'].includes(systemCodeOf(error)) || !this.#current || !this.#previous)
-        throw error;
-      // On a disk that is full of our own files only the older snapshot can make room. The newer one is good.
-      this.#previous = null;
-      await disk.remove(this.#path(PREVIOUS));
-      await disk.syncDirectory(directory);
-      await this.#writeTemporary(bytes);
+    const place = async () => {
+      await this.#writeTemporary(bytes).catch((error) => this.#writeInLittleRoom(bytes, error));
+      await this.#name(through);
+    };
+    await place().catch(async (error) => {
+      const refused = this.#refused.size;
+      for (const name of [CURRENT, PREVIOUS, ...TEMPORARIES]) await this.#isRefused(name);
+      if (this.#refused.size === refused) throw error;
+      await place();
     });
+    this.#bytes = bytes.length;
+  }
+
+  /** On a disk that is full of our own files only the older snapshot can make room. The newer one is good. */
+  async #writeInLittleRoom(bytes: Buffer, error: unknown): Promise<void> {
+    const { disk, directory } = this.#options;
+    if (!['ENOSPC', 'EDQUOT'].includes(systemCodeOf(error)) || !this.#current || !this.#previous) throw error;
+    this.#previous = null;
+    await disk.remove(this.#path(PREVIOUS));
+    await disk.syncDirectory(directory);
+    await this.#writeTemporary(bytes);
+  }
+
+  /** Gives the snapshot that was just written its name. */
+  async #name(through: Position): Promise<void> {
+    const { disk, directory } = this.#options;
     // A current one that was not good must not take the place of the good one before it.
     const replaced = this.#current;
-    if (replaced) {
+    if (replaced && !this.#refused.has(PREVIOUS)) {
       // Of a rename that fails nobody knows whether it was done: what then stands under either name is replaced.
       this.#current = null;
       await disk.rename(this.#path(CURRENT), this.#path(PREVIOUS));
       this.#previous = replaced;
     }
-    await disk.rename(this.#path(TEMPORARY), this.#path(CURRENT));
-    this.#current = through;
-    this.#bytes = bytes.length;
+    const isAlone = this.#refused.has(CURRENT);
+    await disk.rename(this.#path(this.#temporary), this.#path(isAlone ? PREVIOUS : CURRENT));
+    if (isAlone) this.#previous = through;
+    else this.#current = through;
     await disk.syncDirectory(directory);
+  }
+
+  get #temporary(): string {
+    return TEMPORARIES.find((name) => !this.#refused.has(name)) ?? TEMPORARIES[0];
+  }
+
+  /** Looks at a name, unless that was refused before. */
+  async #isRefused(name: string): Promise<boolean> {
+    if (this.#refused.has(name)) return true;
+    if ((await this.#options.aside.find(this.#path(name))) !== 'unusable') return false;
+    this.#refused.add(name);
+    if (name === CURRENT) this.#current = null;
+    if (name === PREVIOUS) this.#previous = null;
+    return true;
   }
 
   async #writeTemporary(bytes: Buffer): Promise<void> {
     const { disk } = this.#options;
-    await disk.remove(this.#path(TEMPORARY));
-    const file = await disk.open(this.#path(TEMPORARY), 'create');
+    const path = this.#path(this.#temporary);
+    await disk.remove(path);
+    const file = await disk.open(path, 'create');
     try {
       await file.write(bytes, 0);
       await file.sync();
@@ -164,14 +187,17 @@ export class SnapshotAdapter implements Adapter<State> {
     const copyAside = () => aside.copy(path, 'newer');
     const ways = { putAside, copyAside };
     const size = await aside.find(path);
-    if (size === 'unusable') return { state: 'bad', bytes: null, snapshot: null, ...ways };
+    if (size === 'unusable') {
+      this.#refused.add(name);
+      return { ...NOTHING, state: 'bad', ...ways };
+    }
     if (size !== null && size > DAMAGED_BYTES_MAX && !(await this.#beginsWell(name).catch(() => false))) {
       // Too large for a copy, and perhaps for our memory.
       await putAside();
       return { state: 'bad', bytes: null, snapshot: null, ...ways };
     }
     let bytes = await this.#read(path, putAside);
-    if (bytes === null) return { state: 'absent', bytes, snapshot: null, ...ways };
+    if (bytes === null) return { ...NOTHING, ...ways };
     let snapshot = decodeSnapshot(bytes);
     if (!snapshot && bytes.length > 0) {
       // Memory and buses err for a moment, too: damage is a checksum that is wrong twice.
@@ -196,7 +222,7 @@ export class SnapshotAdapter implements Adapter<State> {
   async #beginsWell(name: string): Promise<boolean> {
     const file = await this.#options.disk.open(this.#path(name), 'read');
     try {
-      return HEAD.test((await file.read(0, HEAD_BYTES_MAX)).toString('latin1'));
+      return beginsLikeSnapshot(await file.read(0, HEAD_BYTES_MAX));
     } finally {
       await file.close();
     }
@@ -207,52 +233,13 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 }
 
-/** The bytes of a snapshot file. */
-export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer {
-  const position = JSON.stringify(through);
-  const members = JSON.stringify({ format: FORMAT, ...rest }).slice(0, -1);
-  let text = `{"crc":"xxxxxxxx","through":${position},"state":${members},"messages":[`;
-  let separator = '\n';
-  for (const batch of messages) {
-    text += separator + JSON.stringify(batch).slice(1, -1);
-    separator = ',\n';
-  }
-  const bytes = Buffer.from(text + TAIL);
-  bytes.write(hex8(crc32(bytes.subarray(SUMMED_FROM))), '{"crc":"'.length, 'latin1');
-  return bytes;
-}
+const NOTHING = { state: 'absent', bytes: null, snapshot: null } as const;
 
-/** Null if the bytes are not a whole snapshot. */
-export function decodeSnapshot(bytes: Buffer): Snapshot | null {
-  const start = bytes.toString('latin1', 0, HEAD_BYTES_MAX);
-  const [head = '', crc, through] = HEAD.exec(start) ?? [];
-  if (through === undefined || crc !== hex8(crc32(bytes.subarray(SUMMED_FROM)))) return null;
-  const format = FORMAT_MEMBER.exec(start.slice(head.length))?.[1];
-  return {
-    through: JSON.parse(through),
-    format: formatOf(format && JSON.parse(format)),
-    state() {
-      const end = bytes.indexOf('\n');
-      // Once all stood in one line.
-      if (end === bytes.length - 1) {
-        const { messages, ...rest } = JSON.parse(bytes.toString()).state;
-        return { ...rest, messages: [messages] };
-      }
-      const rest = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
-      return { ...rest, messages: messagesOf(bytes, end + 1) };
-    },
-  };
-}
-
-/** A line at a time: what is made of it is dead before the next. */
-function* messagesOf(bytes: Buffer, start: number): Iterable<MessageDocument[]> {
-  const end = bytes.length - TAIL.length;
-  for (let from = start; from < end; ) {
-    const at = bytes.indexOf(',\n', from);
-    const to = at < 0 ? end : at;
-    yield JSON.parse(`[${bytes.toString('utf8', from, to)}]`);
-    from = to + ',\n'.length;
-  }
+/** True if both are good and the first is the older: its name was refused for a while, and a repair gave it back. */
+function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSnapshot): boolean {
+  if (!one || !other) return false;
+  const [a, b] = [one.through, other.through];
+  return a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 }
 
 /** The state of a snapshot that was found good, or an empty one. */

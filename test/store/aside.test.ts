@@ -118,6 +118,56 @@ t.test('an inode that the kernel refuses, which cannot be renamed either', async
   }
 });
 
+t.test('a snapshot that the kernel refuses, from a start on or while the daemon runs', async (t) => {
+  for (const name of ['store.json', 'store.json.1', 'store.json.new']) {
+    for (const since of ['start', 'checkpoint']) {
+      const what = `${name}, since the ${since}`;
+      const disk = new FaultyDisk({ directories: ['/var/lib'] });
+      const use = async ({ store }: Bench, mails = 60) => {
+        for (let i = 0; i < mails; i++) {
+          const { ids } = await store.accept([draftTo('gone', 330_000)], null);
+          await store.cancel(ids[0] as string);
+        }
+      };
+      const before = await openOn(disk);
+      await before.store.accept([draftTo('a')], null);
+      await use(before, 30);
+      if (since === 'start') {
+        await before.store.close();
+        if (!(await disk.look(`${STATE_DIR}/${name}`)))
+          await (await disk.open(`${STATE_DIR}/${name}`, 'create')).close();
+      }
+      const whole = { look: disk.look, open: disk.open, rename: disk.rename };
+      refuse(disk, `/${name}`, 'EUCLEAN');
+      const bench = since === 'start' ? await openOn(disk, 2) : before;
+      await use(bench);
+      await bench.store.accept([draftTo('b')], null);
+      const segments = await disk.list(`${STATE_DIR}/journal`);
+      t.ok(segments.length <= 8, `${what}: checkpoints go on, ${segments.length} segments`);
+      const failed = bench.lines.filter((line) => line.includes('checkpoint failed'));
+      t.ok(failed.length <= (since === 'start' ? 0 : 1), `${what}: ${failed}`);
+      t.match(bench.lines.join(), new RegExp(`unusable name=${name.replaceAll('.', '\\.')} `), what);
+      await bench.store.purge(false);
+      await bench.clock.advance(1000);
+
+      const again = await openOn(disk, 3);
+      t.same(namesIn(again), ['a', 'b'], `${what}: and the next start`);
+      await again.store.accept([draftTo('c')], null);
+      await use(again, 10);
+      await again.clock.advance(1000);
+      // The file system was repaired: the snapshot from before is there again.
+      Object.assign(disk, whole);
+      const last = await openOn(disk, 4);
+      t.same(namesIn(last), ['a', 'b', 'c'], `${what}: repaired`);
+      t.notMatch(last.lines.join(), /store damaged/, `${what}: and not taken for damage`);
+      await use(last, 10);
+      await last.store.close();
+      const end = await openOn(disk, 5);
+      t.same(namesIn(end), ['a', 'b', 'c'], `${what}: and goes on`);
+    }
+  }
+});
+
 t.test('copies have a budget of their own, and the oldest go', async (t) => {
   const disk = new FaultyDisk({ directories: [`${STATE_DIR}/damaged`] });
   const write = async (name: string, bytes: number) => {

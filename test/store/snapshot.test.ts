@@ -2,7 +2,7 @@
 import t from 'tap';
 import { crc32, hex8 } from '../../src/store/crc.js';
 import { fromDocument, toDocument } from '../../src/store/document.js';
-import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot.js';
+import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot-text.js';
 import { apply, emptyState, type State } from '../../src/store/state.js';
 
 const BOUNDS = { historyMax: 1000, memoryBytesMax: Number.POSITIVE_INFINITY };

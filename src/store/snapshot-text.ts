@@ -1,0 +1,85 @@
+/**
+ * The bytes of a snapshot file. Used by snapshot.ts, which reads and writes it.
+ *
+ *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{"format":{"major":n,"minor":n},…,"messages":[
+ *     {…},{…},
+ *     {…}
+ *     ]}}
+ *
+ * `crc` is the CRC-32 of all bytes behind its comma; `format` is told in format.ts; `through` is the journal position the
+ * state includes. Messages stand many to a line, so that they can be read and written without all of them being in memory twice.
+ */
+import { Buffer } from 'node:buffer';
+import { crc32, hex8 } from './crc.js';
+import type { MessageDocument, StoreDocument } from './document.js';
+import type { Position } from './event.js';
+import { FORMAT, type Format, formatOf } from './format.js';
+
+const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
+/** Older programs look for nothing in front of the state, so it is the first member of that. */
+const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
+/** What `beginsLikeSnapshot` looks at. */
+export const HEAD_BYTES_MAX = 200;
+const TAIL = '\n]}}\n';
+const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
+
+/** One that is whole. */
+export interface Snapshot {
+  readonly through: Position;
+  readonly format: Format;
+  /** Parses it, which of ten thousand messages takes a while: done only for the one that is used. */
+  state(): StoreDocument;
+}
+
+/** The bytes of a snapshot file. */
+export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer {
+  const position = JSON.stringify(through);
+  const members = JSON.stringify({ format: FORMAT, ...rest }).slice(0, -1);
+  let text = `{"crc":"xxxxxxxx","through":${position},"state":${members},"messages":[`;
+  let separator = '\n';
+  for (const batch of messages) {
+    text += separator + JSON.stringify(batch).slice(1, -1);
+    separator = ',\n';
+  }
+  const bytes = Buffer.from(text + TAIL);
+  bytes.write(hex8(crc32(bytes.subarray(SUMMED_FROM))), '{"crc":"'.length, 'latin1');
+  return bytes;
+}
+
+/** Null if the bytes are not a whole snapshot. */
+export function decodeSnapshot(bytes: Buffer): Snapshot | null {
+  const start = bytes.toString('latin1', 0, HEAD_BYTES_MAX);
+  const [head = '', crc, through] = HEAD.exec(start) ?? [];
+  if (through === undefined || crc !== hex8(crc32(bytes.subarray(SUMMED_FROM)))) return null;
+  const format = FORMAT_MEMBER.exec(start.slice(head.length))?.[1];
+  return {
+    through: JSON.parse(through),
+    format: formatOf(format && JSON.parse(format)),
+    state() {
+      const end = bytes.indexOf('\n');
+      // Once all stood in one line.
+      if (end === bytes.length - 1) {
+        const { messages, ...rest } = JSON.parse(bytes.toString()).state;
+        return { ...rest, messages: [messages] };
+      }
+      const rest = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
+      return { ...rest, messages: messagesOf(bytes, end + 1) };
+    },
+  };
+}
+
+/** A line at a time: what is made of it is dead before the next. */
+function* messagesOf(bytes: Buffer, start: number): Iterable<MessageDocument[]> {
+  const end = bytes.length - TAIL.length;
+  for (let from = start; from < end; ) {
+    const at = bytes.indexOf(',\n', from);
+    const to = at < 0 ? end : at;
+    yield JSON.parse(`[${bytes.toString('utf8', from, to)}]`);
+    from = to + ',\n'.length;
+  }
+}
+
+/** True if the first HEAD_BYTES_MAX of a file are those of a snapshot, whole or not. */
+export function beginsLikeSnapshot(head: Buffer): boolean {
+  return HEAD.test(head.toString('latin1'));
+}
