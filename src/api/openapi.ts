@@ -15,6 +15,7 @@ import type { Route, RouteDoc } from './routes.js';
 
 const text = { type: 'string' };
 const count = { type: 'integer', minimum: 0 };
+const names = { type: 'array', items: text };
 const instant = { type: 'string', format: 'date-time' };
 const orNull = (schema: { type: string }) => ({ ...schema, type: [schema.type, 'null'] });
 const destination = {
@@ -168,7 +169,12 @@ const SCHEMAS = {
       state: { type: 'string', enum: ['ok', 'full', 'failed'] },
       reason: orNull(text),
       freeBytes: orNull(count),
-      damaged: count,
+      damaged: { ...count, description: 'what could not be read, and files of a newer version' },
+      newer: { ...names, description: 'files that a newer version wrote; they are put aside' },
+      unusable: {
+        ...names,
+        description: 'names in the state directory that can be neither read nor renamed',
+      },
     }),
     clock: record({ trusted: { type: 'boolean' } }),
     settings: record({

@@ -38,7 +38,10 @@ interface DaemonState {
     lastSync: string | null;
     reason?: string | null;
   };
-  storage?: { state: string; reason: string | null; freeBytes: number | null; damaged: number };
+  storage?: { state: string; reason: string | null; freeBytes: number | null; damaged: number } & Partial<{
+    newer: readonly string[];
+    unusable: readonly string[];
+  }>;
   clock?: { trusted: boolean };
   settings?: { state: string; since: string | null; reason: string | null };
   version?: string;
@@ -189,10 +192,18 @@ function storage({ storage }: DaemonState): Line[] {
   const free = storage.freeBytes === null ? '' : `, ${bytesInWords(storage.freeBytes)} free`;
   const words = `${storage.state}${because(storage.reason)}${free}`;
   const lines: Line[] = [{ topic: 'storage', mood: well ? 'good' : 'bad', words }];
-  if (storage.damaged > 0) {
-    const words = `${counted(storage.damaged, 'piece')} of the store could not be read and lie in damaged/`;
-    lines.push({ topic: '', mood: 'bad', words });
-  }
+  const { newer = [], unusable = [] } = storage;
+  const bad = (words: string) => lines.push({ topic: '', mood: 'bad', words });
+  // Files of a newer version count as damage, but nothing is wrong with them.
+  const pieces = storage.damaged - newer.length;
+  if (pieces > 0)
+    bad(`${counted(pieces, 'piece')} of the store could not be read: see damaged/ and names in .damaged`);
+  if (newer.length > 0)
+    bad(`a newer version wrote ${newer.join(', ')}: put aside, and used by that version alone`);
+  if (unusable.length > 0)
+    bad(
+      `${unusable.join(', ')} can be neither read nor renamed: check the file system, or delete it while stopped`,
+    );
   return lines;
 }
 

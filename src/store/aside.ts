@@ -40,6 +40,11 @@ export class Aside {
     this.#log = log;
   }
 
+  /** Both, as the state lists them. */
+  get names(): { newer: string[]; unusable: string[] } {
+    return { newer: [...this.newer].sort(), unusable: [...this.unusable].sort() };
+  }
+
   /** Bytes of the regular file at `path`; null if none is there, or none is left; `unusable` if its name stays taken. */
   async find(path: string): Promise<number | null | 'unusable'> {
     try {

@@ -178,11 +178,11 @@ class JournaledStore implements Store {
 
   storage(): StorageState {
     if (this.#budget.stale) void this.#budget.look().catch(() => undefined);
-    const { trouble, damagedCount: damaged } = this.#ledger;
+    const { trouble, damage } = this.#ledger;
     const { shortage, freeBytes } = this.#budget.space;
     if (shortage) void this.#acceptance.tidy();
     const state = trouble ? 'failed' : shortage ? 'full' : 'ok';
-    return { state, reason: trouble?.message ?? shortage, freeBytes, damaged };
+    return { state, reason: trouble?.message ?? shortage, freeBytes, ...damage };
   }
 
   room(): ReturnType<Store['room']> {

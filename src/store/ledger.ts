@@ -115,8 +115,8 @@ export class Ledger {
   }
 
   /** Pieces that recovery could not read, of this start and earlier ones, and files of a newer version. */
-  get damagedCount(): number {
-    return this.#damaged.count + this.#aside.newer.size;
+  get damage() {
+    return { damaged: this.#damaged.count + this.#aside.newer.size, ...this.#aside.names };
   }
 
   /** Bytes in journal, spool and snapshots. Copies in damaged/ have a budget of their own. */

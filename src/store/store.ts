@@ -50,8 +50,12 @@ export interface StorageState {
   reason: string | null;
   /** Infinite while nobody could look. */
   freeBytes: number;
-  /** Pieces of the store that recovery could not read. */
+  /** Pieces of the store that recovery could not read, and files of a newer version. */
   damaged: number;
+  /** The names of files that a newer version wrote, and that are put aside. */
+  newer: readonly string[];
+  /** The names that can be neither read nor renamed. */
+  unusable: readonly string[];
 }
 
 /** A part of a listing. */

@@ -391,7 +391,7 @@ test('the state', async (t) => {
     relay: { state: 'failing', since: '2026-01-01T00:00:00.000Z', reason: 'refused' },
     queue: { ...queue, ...ROOM, full: false, reason: null },
     destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: 'no cloud' },
-    storage: { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 },
+    storage: { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0, newer: [], unusable: [] },
     clock: { trusted: false },
     settings: { state: 'ok', since: '2026-11-20T09:00:00.000Z', reason: null },
     version: '1.2.3',
@@ -432,7 +432,14 @@ test('the health check knows the storage and nothing else', async (t) => {
   t.equal(healthy.status, 200);
   t.equal(healthy.body, 'ok');
   for (const state of ['full', 'failed'] as const) {
-    api.store.storageState = { state, reason: `the disk is ${state}`, freeBytes: 0, damaged: 0 };
+    api.store.storageState = {
+      state,
+      reason: `the disk is ${state}`,
+      freeBytes: 0,
+      damaged: 0,
+      newer: [],
+      unusable: [],
+    };
     const ill = await api.call('GET', '/healthz');
     isProblem(t, ill, 503, 'unavailable');
     t.equal(ill.json.detail, `the disk is ${state}`);
@@ -484,7 +491,14 @@ test('health, state and metrics tell of the disk as it is when they are asked', 
 
 test('free space that nobody can look at is unknown', async (t) => {
   await using api = await startApi();
-  api.store.storageState = { state: 'ok', reason: null, freeBytes: Number.POSITIVE_INFINITY, damaged: 0 };
+  api.store.storageState = {
+    state: 'ok',
+    reason: null,
+    freeBytes: Number.POSITIVE_INFINITY,
+    damaged: 0,
+    newer: [],
+    unusable: [],
+  };
   t.equal((await api.call('GET', '/api/internal/state')).json.storage.freeBytes, null);
   t.notMatch((await api.call('GET', '/metrics')).body, /Infinity/);
 });

@@ -178,7 +178,14 @@ test('what is answered is what the document says', async (t) => {
   await call('DELETE', `${MESSAGES}/{id}`, { id: first });
   await call('POST', `${MESSAGES}/{id}/retry`, { id: first });
   for (const what of ['flush', 'hold', 'release', 'purge']) await call('POST', `/api/internal/queue/${what}`);
-  api.store.storageState = { state: 'failed', reason: 'no disk', freeBytes: 0, damaged: 1 };
+  api.store.storageState = {
+    state: 'failed',
+    reason: 'no disk',
+    freeBytes: 0,
+    damaged: 1,
+    newer: [],
+    unusable: [],
+  };
   for (const path of ['/api/internal/state', '/healthz', '/metrics']) await call('GET', path);
 
   for (const { method, path, doc } of ROUTES) {

@@ -74,6 +74,11 @@ t.test('status: storage that cannot store is exit status 75', async (t) => {
   const { code, out } = await statusOf({ ...STATE, storage });
   t.equal(code, 75);
   t.match(out, /^storage +failed: the disk refuses to sync, 1 KiB free\n +2 pieces .* damaged/m);
+  const newer = ['00000007.log.newer', 'store.json.newer'];
+  const aside = await statusOf({ ...STATE, storage: { ...storage, newer, unusable: ['store.json'] } });
+  t.match(aside.out, /^ +a newer version wrote 00000007\.log\.newer, store\.json\.newer: put aside/m);
+  t.match(aside.out, /^ +store\.json can be neither read nor renamed: check the file system/m);
+  t.notMatch(aside.out, /pieces/, 'those of a newer version are no damage');
   t.equal((await statusOf({ ...STATE, storage: { ...storage, state: 'full' } }, ['--json'])).code, 75);
 });
 

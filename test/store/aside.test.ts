@@ -142,6 +142,7 @@ t.test('a snapshot that the kernel refuses, from a start on or while the daemon 
       const bench = since === 'start' ? await openOn(disk, 2) : before;
       await use(bench);
       await bench.store.accept([draftTo('b')], null);
+      t.same(bench.store.storage().unusable, [name], `${what}: the state says so`);
       const segments = await disk.list(`${STATE_DIR}/journal`);
       t.ok(segments.length <= 8, `${what}: checkpoints go on, ${segments.length} segments`);
       const failed = bench.lines.filter((line) => line.includes('checkpoint failed'));

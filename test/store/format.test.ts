@@ -136,6 +136,7 @@ t.test('a segment of a newer major version is put aside, and nothing is sent by 
   t.match(statuses(again), isNew, 'what came later is trusted');
   t.notMatch(again.lines.join('\n'), /newer store put aside/, 'said once');
   t.equal(again.store.storage().damaged, 1, 'and counted while it is there');
+  t.same(again.store.storage().newer, ['00000002.log.newer'], 'by its name');
   await again.store.close();
   const third = await openAt(directory);
   t.match(statuses(third), isNew);

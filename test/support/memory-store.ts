@@ -38,7 +38,10 @@ export class MemoryStore implements Store {
   readonly reachability = new Reachability(0);
   /** Thrown by every change while set. */
   failure: FieldpostError | null = null;
-  storageState: StorageState = { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 };
+  storageState: StorageState = {
+    ...{ state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0 },
+    ...{ newer: [], unusable: [] },
+  };
   queueRoom: QueueRoom = {
     used: { messages: 2, bytes: 4096, memoryBytes: 512 },
     limits: { messages: 10_000, bytes: 2 ** 28, memoryBytes: 2 ** 23 },
