@@ -1,8 +1,8 @@
 /** The calls of local-api §2, over HTTP. */
-import { type Test, test } from 'tap';
+import { test } from 'tap';
 import { FieldpostError } from '../../src/errors.js';
 import { MIB } from '../../src/limits.js';
-import { type Answer, startApi, type TestApi } from '../support/api.js';
+import { type Answer, isProblem, startApi, type TestApi } from '../support/api.js';
 
 const LIST = '/api/internal/offline_notification_destinations';
 const JOHN = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John Doe' };
@@ -14,12 +14,6 @@ function call(api: TestApi, method: string, path: string, value?: unknown, heade
     headers: { 'Content-Type': 'application/json', ...headers },
     body: typeof value === 'string' ? value : JSON.stringify(value),
   });
-}
-
-function isProblem(t: Test, answer: Answer, status: number, code: string): void {
-  t.equal(answer.status, status, code);
-  t.equal(answer.headers['content-type'], 'application/problem+json');
-  t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, status, detail: /\S/ });
 }
 
 test('a destination from its addition to its removal', async (t) => {

@@ -3,15 +3,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { type Test, test } from 'tap';
 import type { ListenConfig } from '../../src/config.js';
-import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
 
 const DESTINATIONS = '/api/internal/offline_notification_destinations';
 const PATHS = ['/healthz', '/api/internal/state', MESSAGES, '/metrics', '/openapi.json', '/none'];
-
-function isProblem(t: Test, answer: Answer, status: number, code: string, name: string): void {
-  t.equal(answer.status, status, name);
-  t.equal(answer.json?.type, `urn:fieldpost:problem:${code}`);
-}
 
 /** The answer to a good POST with these headers instead of the usual Host. */
 async function postWith(api: TestApi, headers: readonly string[], target = MESSAGES): Promise<Answer> {

@@ -1,17 +1,11 @@
 /** The calls of local-api §1, and those of §3 that tell how the daemon is doing. */
-import { type Test, test } from 'tap';
+import { test } from 'tap';
 import { type ErrorCode, FieldpostError } from '../../src/errors.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, MIB } from '../../src/limits.js';
 import type { Draft } from '../../src/message/message.js';
-import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { openOn } from '../support/store.js';
-
-const isProblem = (t: Test, answer: Answer, status: number, code: ErrorCode) => {
-  t.equal(answer.status, status);
-  t.equal(answer.headers['content-type'], 'application/problem+json');
-  t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, status, title: /./, detail: /./ });
-};
 
 /** How full the store in memory says that it is. */
 const ROOM = {

@@ -23,8 +23,8 @@ import {
   SECOND_MS,
 } from '../../src/limits.js';
 import {
-  type Answer,
   EMAIL,
+  isProblem,
   MESSAGES,
   type RawClient,
   requestText,
@@ -37,15 +37,18 @@ const JSON_TYPE = { 'Content-Type': 'application/json' };
 const GOOD = JSON.stringify([EMAIL]);
 const SHORT_PATIENCE = { headersMs: 50, requestMs: 50, checkMs: 10 };
 
-function isProblem(t: Test, answer: Answer, status: number, code: ErrorCode): void {
-  t.equal(answer.status, status);
-  t.equal(answer.headers['content-type'], 'application/problem+json');
-  t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, status, title: /./, detail: /./ });
-  t.match(answer.headers, { date: /GMT$/, 'content-length': String(Buffer.byteLength(answer.body)) });
-}
-
 const postText = (bodyBytes: number, headers: Record<string, string> = {}) =>
   requestText('POST', MESSAGES, { ...JSON_TYPE, ...headers }, bodyBytes);
+
+/** Every place is taken by a client whose request is heard and, until `release` is called, not answered. */
+async function takeAllPlaces(api: TestApi): Promise<{ clients: RawClient[]; release: () => void }> {
+  const { arrived, release } = api.store.stall();
+  const clients = await connectAll(api, CONNECTIONS_MAX);
+  for (const client of clients) client.write(postText(GOOD.length) + GOOD);
+  await arrived;
+  for (const client of clients) await api.heard(client);
+  return { clients, release };
+}
 
 test('paths and methods', async (t) => {
   await using api = await startApi();
@@ -500,11 +503,7 @@ test('half a header gives way, too', async (t) => {
 
 test('who finds all connections in use waits a while, unread, and is then told so', async (t) => {
   await using api = await startApi();
-  const { arrived, release } = api.store.stall();
-  const clients = await connectAll(api, CONNECTIONS_MAX);
-  for (const client of clients) client.write(postText(GOOD.length) + GOOD);
-  await arrived;
-  for (const client of clients) await api.heard(client);
+  const { clients, release } = await takeAllPlaces(api);
   const waiting = await connectAll(api, CONNECTIONS_WAITING_MAX);
   for (const client of waiting) client.write(postText(GOOD.length) + GOOD);
   await using tooMany = await api.connect();
@@ -545,11 +544,7 @@ test('who waits for a connection has it as soon as one is done with', async (t) 
 
 test('a stop tells those who still wait for a connection', async (t) => {
   await using api = await startApi();
-  const { arrived, release } = api.store.stall();
-  const clients = await connectAll(api, CONNECTIONS_MAX);
-  for (const client of clients) client.write(postText(GOOD.length) + GOOD);
-  await arrived;
-  for (const client of clients) await api.heard(client);
+  const { clients, release } = await takeAllPlaces(api);
   const [waiting] = (await connectAll(api, 1)) as [RawClient];
   waiting.write(postText(GOOD.length) + GOOD);
   const stopped = api.api.stop(10 * SECOND_MS);

@@ -7,10 +7,12 @@
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import type { Test } from 'tap';
 import type { Http } from '../../src/api/http.js';
 import type { ApiParts } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
 import type { ListenConfig } from '../../src/config.js';
+import type { ErrorCode } from '../../src/errors.js';
 import { base64Octets } from '../../src/mime/base64.js';
 import type { Store } from '../../src/store/store.js';
 import { type Listeners, openListeners } from '../../src/system/listen.js';
@@ -170,6 +172,14 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     },
   };
   return test;
+}
+
+/** Tests that this is a whole problem of that kind; `name` says which of several answers it is. */
+export function isProblem(t: Test, answer: Answer, status: number, code: ErrorCode, name = ''): void {
+  t.equal(answer.status, status, name);
+  t.equal(answer.headers['content-type'], 'application/problem+json', name);
+  t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, status, title: /./, detail: /\S/ }, name);
+  t.match(answer.headers, { date: /GMT$/, 'content-length': String(Buffer.byteLength(answer.body)) }, name);
 }
 
 /** The head of a request; Content-Length is there if there is a body. */
