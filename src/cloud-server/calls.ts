@@ -59,9 +59,11 @@ async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
   });
 }
 
+/** A longer one is not kept. */
+const BOOT_ID_CHARS_MAX = 64;
 const SAID: readonly unknown[] = ['running', 'stopping', 'moved'] satisfies readonly Report['said'][];
 
-function parseReport({ state, intervalMs }: Readonly<Record<string, unknown>>): Report {
+function parseReport({ state, intervalMs, bootId, uptimeMs }: Readonly<Record<string, unknown>>): Report {
   const everyMs = intervalMs ?? 0;
   const faults: Fault[] = [];
   if (!SAID.includes(state)) faults.push({ pointer: '/state', detail: `must be one of ${SAID.join(', ')}` });
@@ -69,7 +71,10 @@ function parseReport({ state, intervalMs }: Readonly<Record<string, unknown>>): 
     faults.push({ pointer: '/intervalMs', detail: `must be a whole number of milliseconds up to ${DAY_MS}` });
   }
   if (faults.length > 0) throw new FieldpostError('invalid', 'This is no heartbeat; see errors', { faults });
-  return { said: state as Report['said'], everyMs: everyMs as number };
+  const isTimed =
+    typeof bootId === 'string' && bootId.length <= BOOT_ID_CHARS_MAX && typeof uptimeMs === 'number';
+  const sent = isTimed ? { bootId, uptimeMs } : null;
+  return { said: state as Report['said'], everyMs: everyMs as number, sent };
 }
 
 function getDestinations(exchange: Exchange, { documents }: CloudParts): void {

@@ -8,6 +8,8 @@
  * DAMPED_DELAYS delays, until the device has been steady for STEADY_DELAYS delays.
  */
 
+import { MINUTE_MS } from '../limits.js';
+
 /** What a heartbeat says of the device's plans. `moved`: it goes to another cloud, and this one tells nobody. */
 export type Said = 'running' | 'stopping' | 'moved';
 
@@ -25,6 +27,14 @@ export interface Presence {
   readonly damping: number;
   /** When it last was silent for its delay; null while it never was, or long ago. */
   readonly unsteadyMs: number | null;
+  /** When the device sent its last heartbeat, where it says so. */
+  readonly sent?: Sent | null;
+}
+
+/** A moment on the clock of a device: `uptimeMs` grows as long as `bootId` is the same, also when the daemon restarts. */
+export interface Sent {
+  readonly bootId: string;
+  readonly uptimeMs: number;
 }
 
 /** How long is too long. */
@@ -36,6 +46,8 @@ export interface Delays {
 
 const DAMPED_DELAYS = 8;
 const STEADY_DELAYS = 20;
+/** No call is held up for longer. */
+const OVERTAKEN_MS = MINUTE_MS;
 /** One heartbeat in a row may be lost, and the next late, before anybody is alarmed. */
 const HEARTBEATS_PER_DELAY = 2.5;
 
@@ -44,11 +56,24 @@ export function firstHeard(nowMs: number): Presence {
   return { state: 'online', heardMs: nowMs, said: 'running', everyMs: 0, damping: 1, unsteadyMs: null };
 }
 
+/**
+ * True for a heartbeat that was sent before the last one that was heard: it was held up on its way, and says nothing of now.
+ * Not for long, as an uptime may begin anew in the same boot (a container's).
+ */
+export function isOvertaken(
+  { sent, heardMs }: Presence,
+  nowMs: number,
+  now: Sent | null | undefined,
+): boolean {
+  if (!sent || !now || nowMs - heardMs >= OVERTAKEN_MS) return false;
+  return now.bootId === sent.bootId && now.uptimeMs < sent.uptimeMs;
+}
+
 /** After a heartbeat. If it was offline before and has not moved, people are to be told that it is back. */
 export function afterHeartbeat(
   before: Presence,
   nowMs: number,
-  { said, everyMs }: Pick<Presence, 'said' | 'everyMs'>,
+  { said, everyMs, sent = null }: Pick<Presence, 'said' | 'everyMs' | 'sent'>,
   delays: Delays,
 ): Presence {
   const wasRunning = before.said === 'running';
@@ -62,6 +87,7 @@ export function afterHeartbeat(
     heardMs: nowMs,
     said,
     everyMs,
+    sent,
     damping: isSteady ? 1 : Math.min(before.damping * (wasOutage ? 2 : 1), DAMPED_DELAYS),
     unsteadyMs: isSteady ? null : unsteadyMs,
   };

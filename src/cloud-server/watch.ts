@@ -27,7 +27,7 @@ export interface Sighting {
 }
 
 /** What a device says of itself in a heartbeat. */
-export type Report = Pick<presence.Presence, 'said' | 'everyMs'>;
+export type Report = Pick<presence.Presence, 'said' | 'everyMs' | 'sent'>;
 
 /** What people are to be told, and a name by which it is known again. */
 export type News = Happening & { readonly id: string };
@@ -144,6 +144,7 @@ export class Watch {
     const now = momentOf(clock);
     const device = this.#devices.get(id) ?? this.#newDevice(id, nowMs, now);
     const { presence: before, heard } = device;
+    if (presence.isOvertaken(before, nowMs, report.sent)) return;
     device.presence = presence.afterHeartbeat(before, nowMs, report, delays);
     device.heard = now;
     if (report.said === 'moved') this.#moved(id, device, before);

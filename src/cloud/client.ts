@@ -35,7 +35,7 @@ export interface HeartbeatReport {
   readonly bootId: string;
   /** Counts the heartbeats of this run of the daemon, from 1. */
   readonly sequence: number;
-  /** Since the device booted. */
+  /** Since the device booted: orders the heartbeats of a boot, as `sequence` begins anew with each start. */
   readonly uptimeMs: number;
   /** `stopping`: a planned stop, which alarms nobody. `moved`: another cloud takes over, or none. */
   readonly state: 'running' | 'stopping' | 'moved';

@@ -280,6 +280,9 @@ t.test('an interval and a move are understood, and what is neither is refused', 
   const beat = (body: object) => cloud.call('PUT', `${DEVICE}/heartbeat`, { body });
   t.equal((await beat({ state: 'running', intervalMs: 30_000 })).status, 200);
   t.equal((await beat({ state: 'moved', intervalMs: null })).status, 200);
+  t.equal((await beat({ state: 'moved', bootId: 'b1', sequence: 1, uptimeMs: 3000 })).status, 200);
+  t.equal((await beat({ state: 'running', bootId: 'b1', sequence: 9, uptimeMs: 2000 })).status, 200);
+  t.match((await cloud.call('GET', '/devices')).json.devices, [{ state: 'moved' }], 'it was sent before');
   for (const intervalMs of ['30s', -1, 1.5, 1e9]) {
     t.match(await beat({ state: 'running', intervalMs }), {
       status: 422,

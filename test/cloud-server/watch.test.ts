@@ -1,6 +1,6 @@
 /** Presence and its notifications: by hand, in random histories, and with the process killed at every write. */
 import t from 'tap';
-import type { Said } from '../../src/cloud-server/presence.js';
+import type { Said, Sent } from '../../src/cloud-server/presence.js';
 import type { Happening } from '../../src/cloud-server/texts.js';
 import { Watch } from '../../src/cloud-server/watch.js';
 import { CLOUD_GRACE_MS, HOUR_MS, MINUTE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../../src/limits.js';
@@ -76,8 +76,8 @@ class Bench {
     await this.start();
   }
 
-  async beat(said: Said = 'running', everyMs = 0): Promise<void> {
-    this.watch?.heard(ID, { said, everyMs });
+  async beat(said: Said = 'running', everyMs = 0, sent: Sent | null = null): Promise<void> {
+    this.watch?.heard(ID, { said, everyMs, sent });
     await this.clock.advance(0);
   }
 
@@ -385,6 +385,29 @@ t.test('of a device that has moved nobody is told, also not what was still to be
   await bench.restart();
   await bench.clock.advance(HOUR_MS);
   t.same(bench.told, []);
+});
+
+t.test('a heartbeat that was overtaken on its way undoes nothing', async (t) => {
+  for (const goodbye of ['moved', 'stopping'] as const) {
+    const bench = await started();
+    const at = (uptimeMs: number, bootId = 'b1') => ({ bootId, uptimeMs });
+    const isSaid = () => [...(bench.watch?.sightings() ?? [])][0]?.state;
+    await bench.beat('running', 0, at(1000));
+    await bench.beat(goodbye, 0, at(3000));
+    await bench.clock.advance(10 * SECOND_MS);
+    await bench.beat('running', 0, at(2000));
+    if (goodbye === 'moved') t.equal(isSaid(), 'moved');
+    await bench.clock.advance(DELAY_MS + TICK_MS);
+    t.same(bench.told, [], `${goodbye}: it still counts`);
+    // An uptime that begins anew, another boot, and a device that says nothing of its clock.
+    for (const sent of [at(10), at(20_000), at(5, 'b2'), null, at(1)]) {
+      await bench.beat('running', 0, sent);
+      t.equal(isSaid(), 'online');
+      await bench.beat('moved', 0, sent && at(sent.uptimeMs + 1, sent.bootId));
+      if (sent?.uptimeMs === 20_000) continue;
+      t.equal(isSaid(), 'moved');
+    }
+  }
 });
 
 t.test('a wrong clock is not told: neither its dates, nor lengths measured with it', async (t) => {
