@@ -210,13 +210,19 @@ t.test('what a newer minor version adds is kept and written back', async (t) => 
   changeSnapshot(directory, (text) =>
     snapshotOf(versionOf(1, 99))(text)
       .replace('"counter":', '"moods":["calm"],"counter":')
+      .replace('"keys":[{', '"keys":[{"tenant":3,')
+      .replace(
+        '"book":{"nextId":2,"entries":[[1,{',
+        '"book":{"colour":"blue","nextId":2,"entries":[[1,{"rank":4,',
+      )
       .replace('"to":"anna@example.com"', '"to":"anna@example.com","priority":7')
       .replace('"to":"john@example.com"', '"to":"john@example.com","type":9'),
   );
   changeSegment(directory, 2, (payload) =>
     segmentOf(versionOf(1, 99))(payload)
       .replace('"events":[{"e":"destination"', '"events":[{"e":"mood","mood":"bright"},{"e":"destination"')
-      .replace('"destination":"max@example.com"', '"destination":"max@example.com","priority":8'),
+      .replace('"destination":"max@example.com"', '"destination":"max@example.com","priority":8')
+      .replace('"entry":{"type":2', '"entry":{"rank":5,"type":2'),
   );
   for (const start of ['first start', 'after a stop']) {
     const bench = await openAt(directory);
@@ -238,6 +244,12 @@ t.test('what a newer minor version adds is kept and written back', async (t) => 
     const { state } = JSON.parse(readFileSync(join(directory, 'store.json'), 'utf8'));
     t.same(state.moods, ['calm']);
     t.same(state.unknownEvents, [{ e: 'mood', mood: 'bright' }]);
+    t.equal(state.keys[0].tenant, 3);
+    t.equal(state.book.colour, 'blue');
+    t.same(
+      state.book.entries.map(([, { rank }]: [number, { rank: number }]) => rank),
+      [4, 5],
+    );
     const priorities = state.messages.flatMap(({ priority = [] }) => priority);
     t.same(priorities, [7, 8]);
     t.ok(state.messages.some(({ type }: { type: number }) => type === 9));
