@@ -23,8 +23,8 @@ import { insertKey } from './idempotency.js';
 import { apply, emptyState, insert, type KeyEntry, type State, sharedSender } from './state.js';
 import type { Bounds } from './weight.js';
 
-// How many messages are turned into documents, or back, together.
-const BATCH_MESSAGES = 256;
+// How many messages and files are turned into documents, or back, together.
+const BATCH_ITEMS = 256;
 
 /** What stands in store.json under `state`. */
 export interface StoreDocument {
@@ -106,10 +106,14 @@ export function toDocument(state: State): StoreDocument {
 
 function* messageDocuments(state: State): Iterable<MessageDocument[]> {
   let batch: MessageDocument[] = [];
+  let items = 0;
   for (const message of state.messages.values()) {
-    if (batch.push(toMessageDocument(state, message)) < BATCH_MESSAGES) continue;
+    batch.push(toMessageDocument(state, message));
+    items += 1 + message.attachments.length;
+    if (items < BATCH_ITEMS) continue;
     yield batch;
     batch = [];
+    items = 0;
   }
   if (batch.length > 0) yield batch;
 }

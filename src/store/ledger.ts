@@ -31,14 +31,14 @@ import { liveBytesOf, neededFiles } from './places.js';
 import { purge } from './purge.js';
 import { type Replayed, replay, tellOf } from './replay.js';
 import { Segments } from './segments.js';
-import { type FoundSnapshot, openLow, SnapshotAdapter } from './snapshot.js';
+import { type FoundSnapshot, openLow, SnapshotAdapter, type SnapshotOptions } from './snapshot.js';
 import { Spool } from './spool.js';
 import { apply, type State } from './state.js';
 import { asTrouble, syncAbove } from './trouble.js';
 import { type BoundsOptions, boundsOf } from './weight.js';
 
 /** The world it lives in. */
-export interface LedgerOptions extends BoundsOptions {
+export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptions, 'dropped'>> {
   readonly disk: Disk;
   readonly clock: Clock;
   readonly log: Log;
@@ -86,7 +86,7 @@ export class Ledger {
   }
 
   private constructor(options: LedgerOptions, lock: Lock) {
-    const { disk, clock, directory, randomBytes, log, budget } = options;
+    const { disk, clock, directory, randomBytes, log, budget, dropped = () => undefined } = options;
     this.#options = options;
     this.#aside = new Aside(disk, log);
     this.#lock = lock;
@@ -98,7 +98,7 @@ export class Ledger {
     this.#adapter = new SnapshotAdapter({
       disk,
       directory,
-      aside: this.#aside,
+      ...{ aside: this.#aside, dropped },
       position: () => this.#theJournal.position,
       replay: (current, previous) => this.#replay(current, previous),
     });

@@ -23,7 +23,7 @@ import {
 } from './recovery.js';
 import type { Segments } from './segments.js';
 import { type FoundSnapshot, stateOf } from './snapshot.js';
-import { apply, type State } from './state.js';
+import { apply, emptyState, type State } from './state.js';
 import type { Bounds } from './weight.js';
 
 /** Why a message found in a history with a gap is not sent by itself. */
@@ -71,7 +71,7 @@ interface ReplayOptions {
 /** Rebuilds the state from the best snapshot and all the history behind it. */
 export async function replay(options: ReplayOptions): Promise<Replayed> {
   const { segments, damaged, bounds } = options;
-  const { current, previous, snapshotState } = readSnapshots(options);
+  const { current, previous, snapshotState } = await readSnapshots(options);
   let damagedNew = 0;
   // Until a checkpoint has replaced it the same damage is met again at each start.
   let isDamaged = current.state === 'bad';
@@ -90,7 +90,7 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   const mark = options.mark && segments.newer.has(options.mark.segment) ? null : options.mark;
   const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
   const through = found?.snapshot?.through ?? { segment: 0, offset: 0 };
-  const state = snapshotState ?? stateOf(null, bounds);
+  const state = snapshotState ?? emptyState(bounds);
   segments.startAbove(Math.max(through.segment, mark?.segment ?? 0));
   if (state.storeId === '') state.storeId = newerStore;
   const { heads, formats } = await readHeads(segments, { through, mark }, state);
@@ -168,20 +168,24 @@ async function putAsideNewer({ segments, aside, current, previous }: ReplayOptio
 }
 
 /** Reads the newest snapshot that can be used. One of an unexpected shape is bad, whatever its checksum says. */
-function readSnapshots({ current, previous, bounds }: ReplayOptions) {
-  const read = (found: FoundSnapshot) => {
+async function readSnapshots({ current, previous, bounds }: ReplayOptions) {
+  const read = async (found: FoundSnapshot) => {
     try {
-      return found.state === 'good' ? stateOf(found, bounds) : null;
+      return found.state === 'good' ? await stateOf(found, bounds) : null;
     } catch {
       return null;
     }
   };
-  const bad = (found: FoundSnapshot): FoundSnapshot =>
-    found.state === 'good' ? { ...found, state: 'bad', snapshot: null } : found;
-  const newest = read(current);
+  const bad = async (found: FoundSnapshot): Promise<FoundSnapshot> =>
+    found.state === 'good' ? { ...found, state: 'bad', bytes: await found.read(), snapshot: null } : found;
+  const newest = await read(current);
   if (newest) return { current, previous, snapshotState: newest };
-  const before = read(previous);
-  return { current: bad(current), previous: before ? previous : bad(previous), snapshotState: before };
+  const before = await read(previous);
+  return {
+    current: await bad(current),
+    previous: before ? previous : await bad(previous),
+    snapshotState: before,
+  };
 }
 
 function fileOf(segment: number): string {

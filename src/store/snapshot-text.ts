@@ -10,6 +10,7 @@
  * state includes. Messages stand many to a line, so that they can be read and written without all of them being in memory twice.
  */
 import { Buffer } from 'node:buffer';
+import { KIB } from '../limits.js';
 import { crc32, hex8 } from './crc.js';
 import type { MessageDocument, StoreDocument } from './document.js';
 import type { Position } from './event.js';
@@ -20,6 +21,8 @@ const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}
 const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
 /** What `beginsLikeSnapshot` looks at. */
 export const HEAD_BYTES_MAX = 200;
+/** So much text is gathered before it becomes octets. */
+const PIECE_CHARS = 64 * KIB;
 const TAIL = '\n]}}\n';
 const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
 
@@ -31,19 +34,25 @@ export interface Snapshot {
   state(): StoreDocument;
 }
 
-/** The bytes of a snapshot file. */
-export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer {
+/** The bytes of a snapshot file, in pieces: one text of all would take four times its size. */
+export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer[] {
   const position = JSON.stringify(through);
   const members = JSON.stringify({ format: FORMAT, ...rest }).slice(0, -1);
+  const pieces: Buffer[] = [];
   let text = `{"crc":"xxxxxxxx","through":${position},"state":${members},"messages":[`;
   let separator = '\n';
   for (const batch of messages) {
     text += separator + JSON.stringify(batch).slice(1, -1);
     separator = ',\n';
+    if (text.length < PIECE_CHARS) continue;
+    pieces.push(Buffer.from(text));
+    text = '';
   }
-  const bytes = Buffer.from(text + TAIL);
-  bytes.write(hex8(crc32(bytes.subarray(SUMMED_FROM))), '{"crc":"'.length, 'latin1');
-  return bytes;
+  pieces.push(Buffer.from(text + TAIL));
+  const [head, ...others] = pieces as [Buffer, ...Buffer[]];
+  const crc = others.reduce((sum, piece) => crc32(piece, sum), crc32(head.subarray(SUMMED_FROM)));
+  head.write(hex8(crc), '{"crc":"'.length, 'latin1');
+  return pieces;
 }
 
 /** Null if the bytes are not a whole snapshot. */

@@ -36,8 +36,12 @@ const TEMPORARIES = ['store.json.new', 'store.json.new2'] as const;
 /** One of the two files, as it was found. */
 export interface FoundSnapshot {
   readonly state: SnapshotState;
+  /** Of one that cannot be used; of a good one they are in memory only while they are needed. */
   readonly bytes: Buffer | null;
-  readonly snapshot: Snapshot | null;
+  readonly snapshot: Pick<Snapshot, 'through' | 'format'> | null;
+  readonly size: number;
+  /** All of it, once more. */
+  read(): Promise<Buffer>;
   /** Renames it, where it was damaged and there is no room for a copy. */
   putAside(): Promise<unknown>;
   /** Keeps a copy of a newer version's beside it, as a checkpoint will take its place. */
@@ -51,6 +55,8 @@ export interface SnapshotOptions {
   readonly aside: Aside;
   /** The journal position that the state includes, asked for in the same synchronous step in which it is read. */
   readonly position: () => Position;
+  /** Told of the octets that are done with. */
+  readonly dropped: (bytes: number) => void;
   /** Replays the journal behind whichever snapshot is good. */
   readonly replay: (current: FoundSnapshot, previous: FoundSnapshot) => Promise<State>;
 }
@@ -96,11 +102,12 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 
   async read(): Promise<State> {
-    const [newest, previous] = await Promise.all([this.#find(CURRENT), this.#find(PREVIOUS)]);
+    const previous = await this.#find(PREVIOUS);
+    const newest = await this.#find(CURRENT);
     const current = isBefore(newest, previous) ? { ...newest, ...NOTHING } : newest;
     this.#current = current.snapshot?.through ?? null;
     this.#previous = previous.snapshot?.through ?? null;
-    this.#bytes = (current.bytes ?? previous.bytes)?.length ?? 0;
+    this.#bytes = current.size || previous.size;
     for (const name of TEMPORARIES)
       if (!(await this.#isRefused(name))) await this.#options.disk.remove(this.#path(name));
     for (const name of await this.#options.disk.list(this.#options.directory))
@@ -111,9 +118,9 @@ export class SnapshotAdapter implements Adapter<State> {
   /** What the journal holds up to `position()` must be synced before. */
   async write(state: State): Promise<void> {
     const through = this.#options.position();
-    const bytes = encodeSnapshot(through, toDocument(state));
+    const pieces = encodeSnapshot(through, toDocument(state));
     const place = async () => {
-      await this.#writeTemporary(bytes).catch((error) => this.#writeInLittleRoom(bytes, error));
+      await this.#writeTemporary(pieces).catch((error) => this.#writeInLittleRoom(pieces, error));
       await this.#name(through);
     };
     await place().catch(async (error) => {
@@ -122,17 +129,18 @@ export class SnapshotAdapter implements Adapter<State> {
       if (this.#refused.size === refused) throw error;
       await place();
     });
-    this.#bytes = bytes.length;
+    this.#bytes = pieces.reduce((sum, { length }) => sum + length, 0);
+    this.#options.dropped(this.#bytes);
   }
 
   /** On a disk that is full of our own files only the older snapshot can make room. The newer one is good. */
-  async #writeInLittleRoom(bytes: Buffer, error: unknown): Promise<void> {
+  async #writeInLittleRoom(pieces: readonly Buffer[], error: unknown): Promise<void> {
     const { disk, directory } = this.#options;
     if (!['ENOSPC', 'EDQUOT'].includes(systemCodeOf(error)) || !this.#current || !this.#previous) throw error;
     this.#previous = null;
     await disk.remove(this.#path(PREVIOUS));
     await disk.syncDirectory(directory);
-    await this.#writeTemporary(bytes);
+    await this.#writeTemporary(pieces);
   }
 
   /** Gives the snapshot that was just written its name. */
@@ -167,13 +175,17 @@ export class SnapshotAdapter implements Adapter<State> {
     return true;
   }
 
-  async #writeTemporary(bytes: Buffer): Promise<void> {
+  async #writeTemporary(pieces: readonly Buffer[]): Promise<void> {
     const { disk } = this.#options;
     const path = this.#path(this.#temporary);
     await disk.remove(path);
     const file = await disk.open(path, 'create');
     try {
-      await file.write(bytes, 0);
+      let at = 0;
+      for (const piece of pieces) {
+        await file.write(piece, at);
+        at += piece.length;
+      }
       await file.sync();
     } finally {
       await file.close();
@@ -185,7 +197,9 @@ export class SnapshotAdapter implements Adapter<State> {
     const path = this.#path(name);
     const putAside = () => aside.move(path, 'damaged');
     const copyAside = () => aside.copy(path, 'newer');
-    const ways = { putAside, copyAside };
+    // Only one of the two is used: that one is read again, so that not both are in memory, nor for longer than needed.
+    const read = async () => (await this.#read(path, putAside)) ?? Buffer.alloc(0);
+    const ways = { putAside, copyAside, read };
     const size = await aside.find(path);
     if (size === 'unusable') {
       this.#refused.add(name);
@@ -194,7 +208,7 @@ export class SnapshotAdapter implements Adapter<State> {
     if (size !== null && size > DAMAGED_BYTES_MAX && !(await this.#beginsWell(name).catch(() => false))) {
       // Too large for a copy, and perhaps for our memory.
       await putAside();
-      return { state: 'bad', bytes: null, snapshot: null, ...ways };
+      return { ...NOTHING, state: 'bad', ...ways };
     }
     let bytes = await this.#read(path, putAside);
     if (bytes === null) return { ...NOTHING, ...ways };
@@ -204,8 +218,11 @@ export class SnapshotAdapter implements Adapter<State> {
       bytes = (await this.#read(path, putAside)) ?? bytes;
       snapshot = decodeSnapshot(bytes);
     }
-    if (snapshot && isForeign(snapshot.format)) return { state: 'newer', bytes, snapshot: null, ...ways };
-    return { state: snapshot ? 'good' : 'bad', bytes, snapshot, ...ways };
+    const { length } = bytes;
+    if (!snapshot) return { state: 'bad', bytes, snapshot, size: length, ...ways };
+    const { through, format } = snapshot;
+    if (isForeign(format)) return { state: 'newer', bytes, snapshot: null, size: length, ...ways };
+    return { state: 'good', bytes: null, snapshot: { through, format }, size: length, ...ways };
   }
 
   /** What the disk does not give today it may give another day: that file is put aside, and counts as empty. */
@@ -233,7 +250,7 @@ export class SnapshotAdapter implements Adapter<State> {
   }
 }
 
-const NOTHING = { state: 'absent', bytes: null, snapshot: null } as const;
+const NOTHING = { state: 'absent', bytes: null, snapshot: null, size: 0 } as const;
 
 /** True if both are good and the first is the older: its name was refused for a while, and a repair gave it back. */
 function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSnapshot): boolean {
@@ -242,7 +259,9 @@ function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSn
   return a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 }
 
-/** The state of a snapshot that was found good, or an empty one. */
-export function stateOf(found: FoundSnapshot | null, bounds: Bounds): State {
-  return found?.snapshot ? fromDocument(found.snapshot.state(), bounds) : emptyState(bounds);
+/** The state of a snapshot that was found good. Throws if it is not of the shape that is expected. */
+export async function stateOf(found: FoundSnapshot, bounds: Bounds): Promise<State> {
+  const snapshot = decodeSnapshot(await found.read()) ?? decodeSnapshot(await found.read());
+  if (snapshot === null) throw new Error('a snapshot that was good cannot be read any more');
+  return fromDocument(snapshot.state(), bounds);
 }
