@@ -26,6 +26,8 @@ export const HEADER_SECTION_BYTES_MAX = 16 * KIB;
 /** Answers that clients have not taken yet, of all requests together; below ANSWER_COUNTED_BYTES they do not count. */
 export const ANSWERS_BYTES_MAX = 4 * MIB;
 export const ANSWER_COUNTED_BYTES = 16 * KIB;
+/** Of a request that kept as much it is told when that is done with (system/memory.ts). */
+export const DROPPED_BYTES_MIN = 64 * KIB;
 /** Requests of one connection that may be open at once: those above it are not taken. */
 export const PIPELINED_MAX = 16;
 export const CONNECTIONS_MAX = 64;
@@ -135,6 +137,10 @@ export const DAMAGED_BYTES_MAX = 8 * MIB;
 export const DAMAGED_SHARE = 1 / 4;
 /** So much of an attachment goes to the disk in one write. */
 export const SPOOL_WRITE_BYTES = 256 * KIB;
+/** At least so much, where many files come at the same time. */
+export const SPOOL_WRITE_BYTES_MIN = 16 * KIB;
+/** Of the store's memory, what such writes may take together before they get smaller. */
+export const SPOOL_WRITE_SHARE = 1 / 4;
 /** So much of it is read at a time when it is sent. */
 export const SPOOL_READ_BYTES = 64 * KIB;
 export const FREE_INODES_MIN = 100;

@@ -2,7 +2,13 @@
  * The door of the store: takes messages and their files in, each once, all or nothing, and within the budget. Used by
  * journaled-store.ts.
  */
-import { BLOCK_BYTES, SEGMENT_BYTES } from '../limits.js';
+import {
+  BLOCK_BYTES,
+  SEGMENT_BYTES,
+  SPOOL_WRITE_BYTES,
+  SPOOL_WRITE_BYTES_MIN,
+  SPOOL_WRITE_SHARE,
+} from '../limits.js';
 import type { Address } from '../message/address.js';
 import type { Attachment, Draft, Message } from '../message/message.js';
 import type { Clock } from '../system/clock.js';
@@ -90,12 +96,23 @@ export class Acceptance {
       spool: this.#ledger.spool,
       // Nothing gives way to a mere Content-Length: that happens as the bytes come.
       room: this.#reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
+      writeBytes: this.#writeBytesOf(expectedBytes),
       makeFile: (room) => this.#makeFile(room),
       makeRoom: (room, bytes) => this.#makeRoom(room, bytes),
       onOver: () => this.#uploads.delete(upload),
     });
     this.#uploads.add(upload);
     return upload;
+  }
+
+  /** Small files take small pieces, and so do large ones where many come at the same time. */
+  #writeBytesOf(expectedBytes: number): number {
+    const wholeBytes = Math.min(expectedBytes || SPOOL_WRITE_BYTES, SPOOL_WRITE_BYTES);
+    let memoryBytes = 2 * wholeBytes;
+    for (const upload of this.#uploads) memoryBytes += upload.memoryBytes;
+    const fits = memoryBytes <= this.#ledger.state.bounds.memoryBytesMax * SPOOL_WRITE_SHARE;
+    const bytes = fits ? wholeBytes : Math.min(wholeBytes, SPOOL_WRITE_BYTES_MIN);
+    return Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
   }
 
   async #makeFile(room: Reservation): Promise<void> {

@@ -2,7 +2,6 @@
  * One file on its way into the spool (Q0): small chunks go together into large writes, at the pace of the disk, and
  * are summed up on the way. Used by upload.ts.
  */
-import { SPOOL_WRITE_BYTES } from '../limits.js';
 import type { DiskFile } from '../system/disk.js';
 import { crc32 } from './crc.js';
 import type { Spool } from './spool.js';
@@ -19,20 +18,21 @@ export class SpoolWriter {
   /** Asked before anything is written. */
   readonly #room: Room;
   /** One is filled while the other is written. */
-  #buffer: Buffer = Buffer.allocUnsafeSlow(SPOOL_WRITE_BYTES);
+  #buffer: Buffer;
   #other: Buffer | null = null;
   #filled = 0;
   #writing: Promise<void> = Promise.resolve();
   #size = 0;
   #crc = 0;
 
-  /** Makes the file. `room` is asked, and throws, before so many bytes are written. */
-  static async begin(spool: Spool, room: Room): Promise<SpoolWriter> {
+  /** Makes the file, to be written in pieces of `writeBytes`. `room` is asked, and throws, before so many are written. */
+  static async begin(spool: Spool, writeBytes: number, room: Room): Promise<SpoolWriter> {
     const { id, file } = await spool.create();
-    return new SpoolWriter(spool, id, file, room);
+    return new SpoolWriter(spool, id, file, room, writeBytes);
   }
 
-  private constructor(spool: Spool, id: string, file: DiskFile, room: Room) {
+  private constructor(spool: Spool, id: string, file: DiskFile, room: Room, writeBytes: number) {
+    this.#buffer = Buffer.allocUnsafeSlow(writeBytes);
     this.#spool = spool;
     this.id = id;
     this.#file = file;
@@ -45,7 +45,7 @@ export class SpoolWriter {
       const taken = chunk.copy(this.#buffer, this.#filled, at);
       at += taken;
       this.#filled += taken;
-      if (this.#filled === SPOOL_WRITE_BYTES) await this.#flush();
+      if (this.#filled === this.#buffer.length) await this.#flush();
     }
   }
 
@@ -59,7 +59,7 @@ export class SpoolWriter {
     // Told to whoever waits for it.
     this.#writing.catch(() => undefined);
     this.#size += bytes.length;
-    const other = this.#other ?? Buffer.allocUnsafeSlow(SPOOL_WRITE_BYTES);
+    const other = this.#other ?? Buffer.allocUnsafeSlow(this.#buffer.length);
     this.#other = this.#buffer;
     this.#buffer = other;
     this.#filled = 0;

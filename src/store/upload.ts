@@ -13,6 +13,8 @@ import type { Upload } from './store.js';
 export interface UploadOptions {
   readonly spool: Spool;
   readonly room: Reservation;
+  /** Files go to the disk in pieces of so many bytes, whole blocks. */
+  readonly writeBytes: number;
   /** Sees to it that another file may be made; throws if it may not. */
   readonly makeFile: (room: Reservation) => Promise<void>;
   /** Sees to it that so many bytes may be written; throws if they may not. */
@@ -36,10 +38,10 @@ export class SpoolUpload implements Upload {
     { name, type }: { readonly name: string; readonly type: string },
     source: AsyncIterable<Buffer>,
   ): Promise<Attachment> {
-    const { spool, room, makeFile, makeRoom } = this.#options;
+    const { spool, room, writeBytes, makeFile, makeRoom } = this.#options;
     await makeFile(room);
     this.#mustGoOn();
-    const writer = await SpoolWriter.begin(spool, async (id, bytes) => {
+    const writer = await SpoolWriter.begin(spool, writeBytes, async (id, bytes) => {
       this.#mustGoOn();
       // Only the last part of a file is no multiple of a block.
       const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
@@ -59,6 +61,11 @@ export class SpoolUpload implements Upload {
       await writer.abandon();
       throw error;
     }
+  }
+
+  /** Bytes of memory that it may take: of a file one piece is filled while the other is written. */
+  get memoryBytes(): number {
+    return 2 * this.#options.writeBytes;
   }
 
   /** True if this file came with this upload, and nobody took it. */
