@@ -36,6 +36,8 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly memoryBytes?: number;
   /** Told of the octets that were streamed, so that memory does not pile up (system/memory.ts). */
   readonly streamed?: (bytes: number) => void;
+  /** The same for those that were kept for a while. */
+  readonly dropped?: (bytes: number) => void;
   /** The user at the other end of a connection from this device; null, or left out, where that is not known. */
   readonly peerUid?: ApiParts['peerUid'];
   /** Calls back when the network of this device has changed; looks closer while `isOffline`. */
@@ -127,6 +129,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     },
     relayState: () => delivery.relayState(),
     ...(system.streamed && { streamed: system.streamed }),
+    ...(system.dropped && { dropped: system.dropped }),
     mailLimitBytes: () => mails.limitBytes,
     mailBytes: (draft) => mails.bytesOf(draft),
     linkState: () => linkView(cloud, gateway),

@@ -78,7 +78,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   try {
     const { daemon, reloads, stop } = await start(name, withSockets(parsed.config, env, system), system);
     signals.serving();
-    clock.after(SECOND_MS, () => void keepHeapSmall());
+    clock.after(SECOND_MS, () => void keepHeapSmall(system.memoryBytes ?? Number.POSITIVE_INFINITY));
     await herald?.ready(() => daemon?.status() ?? '');
     if (daemon !== null && refused === null) await last.keep(env);
     const reload = () => follow(settings, reloads, running, daemon && last, system, warnings);
@@ -179,7 +179,8 @@ function createSystem(running: Readonly<Running>): System {
     version: about.version,
     connect: createConnect({ clock }),
     memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),
-    streamed: bufferCollector(),
+    streamed: bufferCollector('minor'),
+    dropped: bufferCollector('major'),
     watchNetwork: (onChange, isOffline) => watchNetwork(onChange, { clock, random: Math.random, isOffline }),
     handed: handedOver(process.env, process.pid),
     settingsFault: () => running.fault,

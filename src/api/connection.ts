@@ -3,7 +3,9 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import type { FieldpostError } from '../errors.js';
+import { REFUSED_LINGER_BYTES } from '../limits.js';
 import type { Receiving } from './body-watch.js';
 
 /** By which socket a client came in; `send`: a unix socket for those who may send, and nothing else. */
@@ -79,4 +81,13 @@ export function silentSinceMs({ open, receiving, answer, idleSinceMs }: Connecti
   if (open === 0) return idleSinceMs;
   if (receiving !== null) return receiving.isOurTurn ? null : receiving.cameMs;
   return answer?.sinceMs ?? null;
+}
+
+/** Throws away what comes from `source`, and closes the socket when it is too much. */
+export function discard(source: Readable, socket: Socket): void {
+  let leftBytes = REFUSED_LINGER_BYTES;
+  source.on('data', (chunk: Buffer) => {
+    leftBytes -= chunk.length;
+    if (leftBytes < 0) socket.destroy();
+  });
 }

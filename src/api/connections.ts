@@ -5,21 +5,20 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Readable } from 'node:stream';
 import type { FieldpostError } from '../errors.js';
 import {
   CONNECTIONS_MAX,
   CONNECTIONS_WAITING_MAX,
+  DROPPED_BYTES_MIN,
   NEW_CONNECTION_MS,
   PLACE_CHECK_MS,
   PLACE_WAIT_MS,
-  REFUSED_LINGER_BYTES,
   REFUSED_LINGER_MS,
   SECOND_MS,
 } from '../limits.js';
 import type { Clock, Timer } from '../system/clock.js';
 import { BodyWatch, type Receiving } from './body-watch.js';
-import { type Connection, type Door, newConnection, silentSinceMs } from './connection.js';
+import { type Connection, type Door, discard, newConnection, silentSinceMs } from './connection.js';
 import type { HttpMemory } from './http-memory.js';
 import { rawProblem } from './problem.js';
 import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './refusals.js';
@@ -29,6 +28,7 @@ export class Connections {
   readonly #clock: Clock;
   /** How much the bodies, and the answers, of all may take. */
   readonly memory: HttpMemory;
+  readonly #dropped: (bytes: number) => void;
   readonly #bodies: BodyWatch;
   readonly #all = new Map<Socket, Connection>();
   /** Those that wait for a place, the first come first. */
@@ -38,9 +38,10 @@ export class Connections {
   stopping = false;
   #whenEmpty: (() => void) | null = null;
 
-  constructor(clock: Clock, memory: HttpMemory) {
+  constructor(clock: Clock, memory: HttpMemory, dropped: (bytes: number) => void = () => undefined) {
     this.#clock = clock;
     this.memory = memory;
+    this.#dropped = dropped;
     this.#bodies = new BodyWatch(clock);
   }
 
@@ -195,8 +196,7 @@ export class Connections {
 
   #answered(connection: Connection): void {
     connection.open--;
-    connection.answer = null;
-    connection.keptBytes = 0;
+    this.#forget(connection);
     if (connection.socket.destroyed) return;
     const next = connection.queue.shift();
     if (connection.queue.length === 0) connection.socket.resume();
@@ -268,12 +268,23 @@ export class Connections {
     return true;
   }
 
+  /** So many octets are done with. A few are gone soon by themselves. */
+  drop(bytes: number): void {
+    if (bytes >= DROPPED_BYTES_MIN) this.#dropped(bytes);
+  }
+
+  /** What was kept of its body and its answer is done with. */
+  #forget(connection: Connection): void {
+    this.drop(connection.keptBytes + (connection.answer?.bytes ?? 0));
+    connection.answer = null;
+    connection.keptBytes = 0;
+  }
+
   /** It is told why, where it has asked for something and can still hear it. */
   #giveWay(connection: Connection): void {
     const { socket, receiving, open, isNew, idleBytesRead } = connection;
     this.#close(connection);
-    connection.answer = null;
-    connection.keptBytes = 0;
+    this.#forget(connection);
     if (receiving !== null) receiving.fail(gaveWay());
     else if (open === 0 && (isNew || socket.bytesRead > idleBytesRead)) {
       this.end(connection, rawProblem(gaveWay()));
@@ -285,13 +296,4 @@ export class Connections {
     const deadline = this.#clock.after(REFUSED_LINGER_MS, () => socket.destroy());
     socket.once('close', () => deadline.stop());
   }
-}
-
-/** Throws away what comes from `source`, and closes the socket when it is too much. */
-function discard(source: Readable, socket: Socket): void {
-  let leftBytes = REFUSED_LINGER_BYTES;
-  source.on('data', (chunk: Buffer) => {
-    leftBytes -= chunk.length;
-    if (leftBytes < 0) socket.destroy();
-  });
 }

@@ -9,6 +9,9 @@ import type { Connection } from './connection.js';
 import type { Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
+/** A large answer was pieces, and then one text in parts and as a whole, each at up to two octets a character. */
+const TEXT_COPIES = 6;
+
 /** What a handler is given: the request, and the ways to answer it. */
 export class Exchange {
   readonly req: IncomingMessage;
@@ -74,19 +77,23 @@ export class Exchange {
 
   /** Answers with a body; for HEAD with its headers only. Throws busy where too many answers wait to be read. */
   send(status: number, type: string, body: string, headers?: Readonly<Record<string, string>>): void {
+    const bytes = Buffer.byteLength(body);
+    const isLarge = bytes > ANSWER_COUNTED_BYTES;
     // Only of what has changed nothing: who has posted must hear what became of it.
-    const isCounted = body.length > ANSWER_COUNTED_BYTES && this.req.method === 'GET';
-    if (isCounted) this.connections.makeRoomForAnswer(body.length);
+    const isCounted = isLarge && this.req.method === 'GET';
+    if (isCounted) this.connections.makeRoomForAnswer(bytes);
     const head: Record<string, string | number> = {
       'Content-Type': type,
-      'Content-Length': Buffer.byteLength(body),
+      'Content-Length': bytes,
       'X-Content-Type-Options': 'nosniff',
       ...headers,
     };
     if (this.#isLast()) head.Connection = 'close';
-    // One string, so that head and body leave in one write.
-    this.res.writeHead(status, head).end(body);
-    this.connections.sent(this.connection, isCounted ? body.length : 0);
+    // One string, so that head and body leave in one write. Of a large one only the octets are to wait for the client: as
+    // text it would be kept as well, at up to two octets a character.
+    this.res.writeHead(status, head).end(isLarge ? Buffer.from(body) : body);
+    if (isLarge) this.connections.drop(TEXT_COPIES * bytes);
+    this.connections.sent(this.connection, isCounted ? bytes : 0);
   }
 
   /** True if the connection ends with this answer; it then is prepared for that. */

@@ -57,13 +57,16 @@ export interface HttpParts<Route extends Routed> {
   readonly log: Log;
   /** What the process may take; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
+  /** Told of the octets of bodies and answers that were kept for a while. */
+  readonly dropped?: ((bytes: number) => void) | undefined;
   /** limits.ts says it, tests shorten it. */
   readonly patience?: Patience | undefined;
 }
 
 /** A service with these routes. It listens nowhere by itself. */
 export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http {
-  const connections = new Connections(parts.clock, httpMemory(parts.memoryBytes ?? Number.POSITIVE_INFINITY));
+  const memory = httpMemory(parts.memoryBytes ?? Number.POSITIVE_INFINITY);
+  const connections = new Connections(parts.clock, memory, parts.dropped);
   const dispatch = createDispatch(parts);
   return {
     makeServer: (kind) => makeServer(kind, connections, dispatch, parts.patience ?? PATIENCE),

@@ -51,6 +51,8 @@ export interface ApiParts {
   peerUid(ends: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>): Promise<number | null>;
   /** Told of the octets of bodies that have been streamed, so that memory does not pile up. */
   readonly streamed?: (bytes: number) => void;
+  /** The same for those of bodies and answers that were kept for a while. */
+  readonly dropped?: (bytes: number) => void;
   /** Bytes of memory that the process may take; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
   /** How long clients may dally; limits.ts says it, tests shorten it. */

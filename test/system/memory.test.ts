@@ -6,15 +6,39 @@ import { bufferCollector } from '../../src/system/memory.js';
 
 t.test('it looks once for every 4 MiB', async (t) => {
   let looks = 0;
-  const streamed = bufferCollector(() => {
+  const streamed = bufferCollector('minor', () => {
     looks++;
   });
   for (let i = 0; i < 64 * 8; i++) streamed(MIB / 64);
   t.equal(looks, 2);
 });
 
+t.test('buffers that were kept for a while are gone, too', async (t) => {
+  const dropped = bufferCollector('major');
+  dropped(4 * MIB);
+  await Promise.all([import('node:v8'), import('node:vm')]);
+  await nextTurn();
+  let kept: Buffer[] = [];
+  const garbage = () => {
+    for (let i = 0; i < 8 * 1024; i++) JSON.parse('[{"a":[1]}]');
+  };
+  let most = 0;
+  for (let round = 0; round < 20; round++) {
+    kept = Array.from({ length: 64 }, () => Buffer.allocUnsafeSlow(65_536));
+    // Old by now: young collections do not find them.
+    garbage();
+    await nextTurn();
+    const bytes = kept.reduce((sum, { length }) => sum + length, 0);
+    kept = [];
+    dropped(bytes);
+    for (let turn = 0; turn < 3; turn++) await nextTurn();
+    most = Math.max(most, process.memoryUsage().arrayBuffers);
+  }
+  t.ok(most < 16 * MIB, `${most / MIB} MiB at most`);
+});
+
 t.test('and then dead buffers are gone', async (t) => {
-  const streamed = bufferCollector();
+  const streamed = bufferCollector('minor');
   // What looks is loaded with the first pile.
   streamed(4 * MIB);
   await Promise.all([import('node:v8'), import('node:vm')]);
