@@ -1,0 +1,321 @@
+/**
+ * Every limit at once, in little memory: an address book and a cloud's document at their limit, keys with a hundred ids, failed
+ * and deferred mails with long replies, mails with ten long names until they are refused, and then 64 clients that leave
+ * bodies half sent and answers unread. It is killed in that state, twice, and then delivers what it has acknowledged.
+ */
+import { once } from 'node:events';
+import { Agent, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import PostalMime from 'postal-mime';
+import { type Test, test } from 'tap';
+import { DESTINATIONS_MAX, MIB } from '../../src/limits.js';
+import { DEVICE, type FakeCloud, fakeCloud, KEY } from '../support/cloud.js';
+import type { DaemonProcess } from '../support/daemon.js';
+import { BOUNDARY, bodyOf } from '../support/form.js';
+import { FIXED_SHARE_MAX, MemoryGroup, skipWithoutMemoryGroup } from '../support/memory-group.js';
+import { type FakeRelay, fakeRelay } from '../support/relay.js';
+
+/** What a crowd of clients asks for at once comes on top, for a moment. */
+const CROWD_SHARE_MAX = 0.97;
+/** A program whose pages are driven out is read again and again, a thousand of them for each answer. */
+const ASKED = 50;
+const MAJOR_FAULTS_MAX = 500;
+const API = '/api/internal';
+const MESSAGES = `${API}/messages`;
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+const FORM_TYPE = { 'Content-Type': `multipart/form-data; boundary=${BOUNDARY}` };
+const LONG_TYPE = `${'t'.repeat(127)}/${'s'.repeat(127)}`;
+const LONG_ADDRESS = `${'a'.repeat(60)}@${'b'.repeat(60)}.${'c'.repeat(60)}.${'d'.repeat(50)}.example`;
+const LONG_REPLY = 'r'.repeat(480);
+const BATCH = 100;
+const FILES = 10;
+/** Entries of the address book, and those of the cloud's document that are not understood. */
+const KNOWN = DESTINATIONS_MAX;
+const UNKNOWN = 50;
+const POSTING_AT_ONCE = 16;
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** One run: the daemon that is up, and what it has acknowledged. */
+class Run {
+  readonly t: Test;
+  readonly group: MemoryGroup;
+  readonly relay: FakeRelay;
+  readonly cloud: FakeCloud;
+  /** The subjects of the mails that must arrive, and what else of them is told. */
+  readonly owed = new Map<string, string>();
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: POSTING_AT_ONCE });
+  #daemon: DaemonProcess | null = null;
+  #keys = 0;
+
+  constructor(t: Test, group: MemoryGroup, relay: FakeRelay, cloud: FakeCloud) {
+    this.t = t;
+    this.group = group;
+    this.relay = relay;
+    this.cloud = cloud;
+  }
+
+  get daemon(): DaemonProcess {
+    if (this.#daemon === null) throw new Error('it has not been started');
+    return this.#daemon;
+  }
+
+  async start(): Promise<void> {
+    this.#daemon = await this.group.start(this.t, {
+      FIELDPOST_RELAY: `smtp://127.0.0.1:${this.relay.port}?tls=never`,
+      FIELDPOST_RELAY_CONNECTIONS: '4',
+      // Memory is to be what refuses.
+      FIELDPOST_MAX_QUEUE: '1000000',
+      FIELDPOST_CLOUD: this.cloud.url,
+      FIELDPOST_DEVICE_ID: DEVICE,
+      FIELDPOST_CLOUD_KEY: KEY,
+      FIELDPOST_BACKOFF_MIN: '100ms',
+      FIELDPOST_BACKOFF_MAX: '1s',
+    });
+  }
+
+  async kill(): Promise<void> {
+    this.#agent.destroy();
+    this.t.equal(await this.daemon.end('SIGKILL'), null);
+  }
+
+  /** The peak since the last call stays below the share; says so. */
+  check(when: string, shareMax = FIXED_SHARE_MAX): void {
+    const peakBytes = this.group.takeFixedPeak();
+    const { limitBytes, words } = this.group;
+    const share = (100 * peakBytes) / limitBytes;
+    this.t.ok(peakBytes < shareMax * limitBytes, `${when}: peak ${share.toFixed(0)} %, now ${words}`);
+    this.t.equal(this.group.killed, 0, 'the kernel had to kill nothing');
+  }
+
+  ask(
+    method: string,
+    path: string,
+    body: string | Buffer = '',
+    headers: Record<string, string> = {},
+    agent: Agent | false = this.#agent,
+  ): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const length = { 'Content-Length': String(Buffer.byteLength(body)) };
+      const to = { host: '127.0.0.1', port: this.daemon.port, agent, method, path };
+      const req = request({ ...to, headers: { ...length, ...headers } }, (res) => {
+        const chunks: Buffer[] = [];
+        res.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject);
+        res.on('end', () => resolve({ status: res.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));
+      });
+      req.on('error', reject).end(body);
+    });
+  }
+
+  async queue() {
+    return JSON.parse((await this.ask('GET', `${API}/state`)).text).queue;
+  }
+
+  /** Resolves when no mail waits to be offered. */
+  async offered(): Promise<void> {
+    for (;;) {
+      const { queued, sending } = await this.queue();
+      if (queued + sending === 0) return;
+      await pause(100);
+    }
+  }
+
+  /** Posts with a key of its own. Gives false once the queue is full; throws at any other refusal. */
+  async post(body: string | Buffer, type: Record<string, string>): Promise<boolean> {
+    const key = `${this.#keys++}`.padStart(255, 'k');
+    for (;;) {
+      const { status, text } = await this.ask('POST', MESSAGES, body, { ...type, 'Idempotency-Key': key });
+      if (status === 202) return true;
+      if (status === 429 && text.includes('problem:queue-full')) return false;
+      if (status !== 503 || !text.includes('problem:busy')) throw new Error(`${status} ${text}`);
+      await pause(100);
+    }
+  }
+
+  async postBatch(to: string, count = BATCH): Promise<boolean> {
+    const subject = (n: number) => `${to} ${this.#keys}-${n}`;
+    const mails = Array.from({ length: count }, (_, n) => ({
+      ...{ type: 1, destination: `${to}@example.com`, subject: subject(n), plain: 'x'.repeat(500) },
+    }));
+    if (!(await this.post(JSON.stringify(mails), JSON_TYPE))) return false;
+    if (to === 'later') for (const mail of mails) this.owed.set(mail.subject, toldOf(mail.plain, []));
+    return true;
+  }
+
+  /** Mails with ten files of one octet under long names, until they are refused. */
+  async postFiles(): Promise<number> {
+    let posted = 0;
+    let n = 0;
+    const client = async () => {
+      for (;;) {
+        const me = n++;
+        const subject = `files ${me} ${'ż'.repeat(900)}`;
+        const files = Array.from({ length: FILES }, (_, i) => `${me}-${i}`.padEnd(255, 'ż'));
+        const parts = [
+          { name: 'destination', content: LONG_ADDRESS },
+          { name: 'subject', content: subject },
+          { name: 'plain', content: `text ${me}` },
+          ...files.map((filename) => ({ name: 'file', filename, type: LONG_TYPE, content: 'x' })),
+        ];
+        if (!(await this.post(bodyOf(parts), FORM_TYPE))) return;
+        this.owed.set(subject, toldOf(`text ${me}`, files));
+        posted++;
+      }
+    };
+    await Promise.all(Array.from({ length: POSTING_AT_ONCE }, client));
+    return posted;
+  }
+
+  /** A client that writes this and reads nothing. */
+  async mute(bytes: string | Buffer): Promise<Socket> {
+    const socket = connect({ port: this.daemon.port, host: '127.0.0.1', allowHalfOpen: true });
+    socket.pause().on('error', () => undefined);
+    this.t.teardown(() => socket.destroy());
+    await once(socket, 'connect');
+    socket.write(bytes);
+    return socket;
+  }
+}
+
+/** What is compared of a mail. A type that does not fit into a line of a header is told as any. */
+function toldOf(plain: string, files: readonly string[]): string {
+  return JSON.stringify([plain.trimEnd(), files.map((name) => [name, 'application/octet-stream', 'x'])]);
+}
+
+/** Entries at their limit, and some that are not understood. */
+function fullDocument(): object[] {
+  const entry = (n: number) => ({
+    uid: `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`,
+    ...{ type: 1, destination: `n${n}${LONG_ADDRESS.slice(1)}`, lang: 'pl', name: 'ż'.repeat(200) },
+  });
+  const known = Array.from({ length: KNOWN }, (_, n) => entry(n));
+  const unknown = Array.from({ length: UNKNOWN }, (_, n) => ({ ...entry(1000 + n), type: 9 }));
+  return [...known, ...unknown];
+}
+
+async function fill(run: Run): Promise<void> {
+  const { t } = run;
+  for (;;) {
+    const { destinations } = JSON.parse((await run.ask('GET', `${API}/state`)).text);
+    if (destinations.count === KNOWN && destinations.hidden === UNKNOWN) break;
+    await pause(100);
+  }
+  for (const [to, batches] of [
+    ['sent', 20],
+    ['refused', 20],
+    ['later', 10],
+  ] as const) {
+    for (let i = 0; i < batches; i++) {
+      if (!(await run.postBatch(to))) throw new Error('the queue is full too soon');
+      // Those that wait, and a document at its limit, would be too much for the smallest.
+      if (i % 5 === 4) await run.offered();
+    }
+  }
+  run.check('with failed and deferred mails');
+  t.equal((await run.ask('POST', `${API}/queue/hold`)).status, 202);
+  const files = await run.postFiles();
+  while (await run.postBatch('later'));
+  while (await run.postBatch('later', 1));
+  run.check(`full, with ${files} mails of ten files`);
+  t.ok(files > 100, 'most of it is names');
+}
+
+/** 62 clients that leave everything half done, while others ask how it is. */
+async function crowd(run: Run): Promise<void> {
+  const { t } = run;
+  const post = (type: string, bytes: number) =>
+    `POST ${MESSAGES} HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${type}\r\nContent-Length: ${bytes}\r\n\r\n`;
+  const file = '--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n';
+  const list = `GET ${MESSAGES}?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(16);
+  const json = Buffer.concat([Buffer.from(post('application/json', MIB)), Buffer.alloc(MIB - 1, ' ')]);
+  const form = Buffer.concat([
+    Buffer.from(post('multipart/form-data; boundary=b', 20 * MIB) + file),
+    Buffer.alloc((3 * MIB) / 2, 'x'),
+  ]);
+  for (const [count, bytes] of [
+    [22, list],
+    [20, json],
+    [20, form],
+  ] as const) {
+    await Promise.all(Array.from({ length: count }, () => run.mute(bytes)));
+    for (const path of [
+      `${API}/state`,
+      '/metrics',
+      `${MESSAGES}?limit=1000`,
+      `${API}/offline_notification_destinations`,
+    ]) {
+      // Too many wait at times, and that is said.
+      for (;;) {
+        const { status, text } = await run.ask('GET', path, '', {}, false);
+        if (status === 200) break;
+        if (status !== 503 || !text.includes('problem:busy')) throw new Error(`${path}: ${status} ${text}`);
+        await pause(200);
+      }
+    }
+  }
+  run.check('with clients that leave everything half done', CROWD_SHARE_MAX);
+  const before = run.group.majorFaults;
+  for (let i = 0; i < ASKED; i++) t.equal((await run.ask('GET', `${API}/state`)).status, 200);
+  const faults = run.group.majorFaults - before;
+  t.ok(faults < MAJOR_FAULTS_MAX, `${faults} major faults for ${ASKED} answers: the program stays in memory`);
+}
+
+async function deliver(run: Run): Promise<void> {
+  const { t, relay, owed } = run;
+  const before = relay.mails.length;
+  for (const verb of ['release', 'flush'])
+    t.equal((await run.ask('POST', `${API}/queue/${verb}`)).status, 202);
+  await relay.arrived(before + owed.size);
+  await run.offered();
+  const arrived = relay.mails.slice(before);
+  t.equal(arrived.length, owed.size, 'each once');
+  let wrong = 0;
+  for (const { content } of arrived) {
+    const { subject = '', text = '', attachments } = await PostalMime.parse(content);
+    const files = attachments.map(({ filename, mimeType, content }) => [
+      ...[filename, mimeType, Buffer.from(content as ArrayBuffer).toString()],
+    ]);
+    if (owed.get(subject) !== JSON.stringify([text.trimEnd(), files])) wrong++;
+    owed.delete(subject);
+  }
+  t.equal(wrong, 0, 'exactly as posted');
+  t.equal(owed.size, 0, 'and none is missing');
+}
+
+for (const limitMib of [64, 96, 128]) {
+  test(`every limit at once, in ${limitMib} MB`, {
+    skip: skipWithoutMemoryGroup(),
+    timeout: 900_000,
+  }, async (t) => {
+    const group = MemoryGroup.create(t, limitMib * MIB);
+    let isStrict = true;
+    const rcpt = ({ command }: { command: string }) => {
+      if (isStrict && command.includes('<later@')) return `450 ${LONG_REPLY}`;
+      return command.includes('<refused@') ? `550 ${LONG_REPLY}` : undefined;
+    };
+    await using relay = await fakeRelay({ rcpt });
+    await using cloud = await fakeCloud();
+    cloud.document = { etag: '"full"', entries: fullDocument() };
+    const run = new Run(t, group, relay, cloud);
+    await run.start();
+    await fill(run);
+    const { used } = await run.queue();
+    await crowd(run);
+    for (let restart = 1; restart <= 2; restart++) {
+      await run.kill();
+      group.takeFixedPeak();
+      await run.start();
+      const { used: found } = await run.queue();
+      t.equal(found.messages, used.messages, 'nothing is lost');
+      run.check(`restart ${restart}`);
+    }
+    isStrict = false;
+    await deliver(run);
+    run.check('all is delivered');
+    t.equal(await run.daemon.end('SIGTERM'), 0);
+  });
+}
