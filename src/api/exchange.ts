@@ -9,8 +9,8 @@ import type { Connection } from './connection.js';
 import type { Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
-/** A large answer was pieces, and then one text in parts and as a whole, each at up to two octets a character. */
-const TEXT_COPIES = 6;
+/** What is left of a large answer's texts: the views, and their JSON at up to two octets a character. */
+const TEXT_COPIES = 3;
 
 /** What a handler is given: the request, and the ways to answer it. */
 export class Exchange {
@@ -75,9 +75,15 @@ export class Exchange {
     return problem;
   }
 
-  /** Answers with a body; for HEAD with its headers only. Throws busy where too many answers wait to be read. */
-  send(status: number, type: string, body: string, headers?: Readonly<Record<string, string>>): void {
-    const bytes = Buffer.byteLength(body);
+  /** Answers with a body, which may come in pieces; for HEAD with its headers only. Throws busy where too many answers wait to be read. */
+  send(
+    status: number,
+    type: string,
+    body: string | readonly string[],
+    headers?: Readonly<Record<string, string>>,
+  ): void {
+    const pieces = typeof body === 'string' ? [body] : body;
+    const bytes = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
     const isLarge = bytes > ANSWER_COUNTED_BYTES;
     // Only of what has changed nothing: who has posted must hear what became of it.
     const isCounted = isLarge && this.req.method === 'GET';
@@ -91,7 +97,7 @@ export class Exchange {
     if (this.#isLast()) head.Connection = 'close';
     // One string, so that head and body leave in one write. Of a large one only the octets are to wait for the client: as
     // text it would be kept as well, at up to two octets a character.
-    this.res.writeHead(status, head).end(isLarge ? Buffer.from(body) : body);
+    this.res.writeHead(status, head).end(isLarge ? octetsOf(pieces, bytes) : pieces.join(''));
     if (isLarge) this.connections.drop(TEXT_COPIES * bytes);
     this.connections.sent(this.connection, isCounted ? bytes : 0);
   }
@@ -104,6 +110,14 @@ export class Exchange {
     this.connections.lingerAfterAnswer(this.connection, this.req);
     return true;
   }
+}
+
+/** Put together without a text of the whole, which would be in memory several times. */
+function octetsOf(pieces: readonly string[], bytes: number): Buffer {
+  const octets = Buffer.allocUnsafeSlow(bytes);
+  let at = 0;
+  for (const piece of pieces) at += octets.write(piece, at);
+  return octets;
 }
 
 /** Takes a request target apart: `/path?query`, or with `http://authority` in front, or `*`. */

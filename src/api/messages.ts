@@ -29,7 +29,8 @@ export function list(exchange: Exchange, context: ApiContext): void {
   const { messages, next } = context.store.list(parseListQuery(exchange.query));
   const texts = firstAsJson(viewsOf(messages, context), PAGE_BYTES_MAX);
   const last = texts.length < messages.length ? (messages[texts.length - 1] as Message).id : next;
-  exchange.send(200, 'application/json', `{"messages":[${texts.join()}],"next":${JSON.stringify(last)}}`);
+  const pieces = texts.flatMap((text, i) => (i === 0 ? text : [',', text]));
+  exchange.send(200, 'application/json', ['{"messages":[', ...pieces, `],"next":${JSON.stringify(last)}}`]);
 }
 
 function* viewsOf(messages: readonly Message[], context: ApiContext) {

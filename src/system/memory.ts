@@ -2,6 +2,7 @@
  * V8's memory, held short. It lets 32 MiB of the dead buffers of streams pile up before it looks at them, and its heap
  * grow, whatever we keep. Main has both seen to; who streams much tells how much.
  */
+import { nextTick } from 'node:process';
 import {
   HTTP_MEMORY_SHARE,
   IDLE_MEMORY_BYTES,
@@ -76,8 +77,8 @@ function collection(type: GcType): () => Promise<void> {
   return async () => {
     loaded ??= load();
     const collect = await loaded;
-    // Whoever tells of a buffer may still have it in hand.
-    if (type === 'major') await new Promise((resolve) => setImmediate(resolve));
+    // Whoever tells of a buffer may still have it in hand; but the next request is not to come before.
+    if (type === 'major') await new Promise<void>((resolve) => nextTick(resolve));
     collect({ type });
   };
 }
