@@ -80,6 +80,7 @@ for (const suite of ['trixie', 'bookworm']) {
     await install(t, it);
     await deliver(t, it);
     await sandboxed(t, it);
+    await hostName(t, it);
     await restartUnderLoad(t, it);
     await reload(t, it);
     await watchdog(t, it);
@@ -149,6 +150,15 @@ async function sandboxed(t: Test, it: Container): Promise<void> {
     ),
     '',
   );
+}
+
+/** A name that comes with a lease, after the start. */
+async function hostName(t: Test, it: Container): Promise<void> {
+  await it.must('hostname pump-3.example.com');
+  const [id = ''] = await post(it);
+  await it.until(`ls ${RELAYED}`, new RegExp(id));
+  t.match(await it.must(`cat ${RELAYED}/${id}`), /^From: <?fieldpost@pump-3\.example\.com/m, 'no restart is needed');
+  await it.must('hostname gateway');
 }
 
 async function restartUnderLoad(t: Test, it: Container): Promise<void> {
