@@ -59,7 +59,7 @@ export interface ApiParts {
   readonly patience?: Patience;
 }
 
-/** `none`: no relay is configured. `unknown`: not tried yet. */
+/** `none`: no relay is configured. `unknown`: it has taken nothing yet, for `reason` if it was tried. */
 export interface RelayState {
   readonly state: 'none' | 'unknown' | 'ok' | 'failing';
   /** When it became so, on the wall clock. */

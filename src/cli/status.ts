@@ -111,7 +111,10 @@ function relay({ relay }: DaemonState): Line[] {
   if (relay === undefined) return [];
   const say = (mood: Mood, words: string) => [{ topic: 'relay', mood, words }];
   if (relay.state === 'none') return say('uneasy', 'none is configured (FIELDPOST_RELAY): messages are held');
-  if (relay.state === 'unknown') return say('good', 'not tried yet');
+  if (relay.state === 'unknown')
+    return relay.reason
+      ? say('uneasy', `has taken nothing yet: ${relay.reason}`)
+      : say('good', 'not tried yet');
   const words = `${relay.state}${since(relay.since)}${because(relay.reason)}`;
   return say(relay.state === 'ok' ? 'good' : 'uneasy', words);
 }

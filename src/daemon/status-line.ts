@@ -30,7 +30,7 @@ export function statusLine({ queue, isFull, relay, link, storage, settings }: Do
     isFull ? 'queue full' : '',
     queue.deferred > 0 ? `${queue.deferred} deferred` : '',
     queue.failed > 0 ? `${queue.failed} failed` : '',
-    `${RELAY[relay.state]}${because(relay.reason)}`,
+    `${relay.state === 'unknown' && relay.reason !== null ? 'relay has taken nothing yet' : RELAY[relay.state]}${because(relay.reason)}`,
     `cloud ${link.state}${link.state === 'disabled' ? '' : because(link.reason)}`,
     storage.state === 'ok' ? '' : `storage ${storage.state}${because(storage.reason)}`,
   ];

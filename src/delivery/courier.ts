@@ -151,6 +151,7 @@ export class Courier {
     if (outcome.kind === 'sent') health.refusals.taken(id);
     const blame = blameOf(health, id, outcome, ending);
     if (blame === 'relay' || blame === 'both') health.failed(reasonOf(ending));
+    else if (blame === 'unclear') health.suspected(reasonOf(ending));
     // What others have proven says nothing of how the relay is now.
     else if (blame === outcome.blame) health.good();
     return blame;

@@ -10,7 +10,7 @@ import { Refusals } from './refusals.js';
 
 /** What the state endpoint shows of all relays together. */
 export interface RelayState {
-  /** `none`: not configured. `unknown`: not tried since the start. `ok`: at least one works. */
+  /** `none`: not configured. `unknown`: it has taken nothing since the start. `ok`: at least one works. */
   readonly state: 'none' | 'unknown' | 'ok' | 'failing';
   /** Wall time. */
   readonly sinceMs: number;
@@ -56,7 +56,7 @@ export class RelayHealth {
     return this.#state;
   }
 
-  /** Names the relay: there may be several. Null unless failing. */
+  /** Names the relay: there may be several. Null unless it fails, or may turn out to. */
   get reason(): string | null {
     return this.#reason === null ? null : `${this.name}: ${this.#reason}`;
   }
@@ -103,7 +103,10 @@ export class RelayHealth {
   good(): void {
     this.#hasRefused = false;
     this.#backoff.good();
-    if (this.#state === 'ok') return;
+    if (this.#state === 'ok') {
+      this.#reason = null;
+      return;
+    }
     const { log, clock } = this.#options;
     const failedMs = this.#state === 'failing' ? clock.bootMs() - this.#sinceMs : undefined;
     this.#become('ok', null);
@@ -115,6 +118,11 @@ export class RelayHealth {
     const isNews = !this.#hasRefused;
     this.#hasRefused = true;
     return isNews;
+  }
+
+  /** It refused us over one message; whether it does over all the next ones show. The state may last, its reason is told. */
+  suspected(reason: string): void {
+    if (this.#state !== 'failing') this.#reason = reason;
   }
 
   /** It is to blame for what went wrong. */

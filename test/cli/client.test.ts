@@ -113,6 +113,8 @@ t.test('status: what is not configured, and what a daemon leaves out', async (t)
   const unseen = { ...STATE, storage: { ...STATE.storage, freeBytes: null } };
   t.match((await statusOf(unseen)).out, /^storage +ok$/m);
   t.match((await statusOf({ ...STATE, relay: { state: 'unknown' } })).out, /^relay +not tried yet$/m);
+  const refused = { ...STATE, relay: { state: 'unknown', reason: 'h:25: no' } };
+  t.match((await statusOf(refused)).out, /^relay +has taken nothing yet: h:25: no$/m);
   t.equal((await statusOf({ version: '9' })).out, 'Fieldpost 9, up 0 s\n');
 });
 

@@ -97,6 +97,10 @@ t.test('the line of words', async (t) => {
     settings: null,
   } as const;
   t.equal(statusLine(well), '3 queued, relay ok, cloud disabled');
+  const relay = { state: 'unknown', reason: null } as const;
+  t.equal(statusLine({ ...well, relay }), '3 queued, relay not tried yet, cloud disabled');
+  const line = '3 queued, relay has taken nothing yet (h:25: no), cloud disabled';
+  t.equal(statusLine({ ...well, relay: { ...relay, reason: 'h:25: no' } }), line);
   const ill = {
     queue: { ...queue, deferred: 4, failed: 5, held: true },
     isFull: true,

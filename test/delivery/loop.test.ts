@@ -621,6 +621,27 @@ t.test('that a relay refuses us is told once, however many mails it is refused o
   }
 });
 
+t.test('why a relay refuses us stands in the state from the first mail on, until it takes one', async (t) => {
+  const { clock, relays, delivery, post } = bench();
+  const refusal = reply('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname');
+  const states: unknown[] = [];
+  relays.onSend = () => {
+    const { state, reason } = delivery.relayState();
+    states.push([state, /FIELDPOST_HELO_NAME/.test(reason ?? '')]);
+    return relays.offered.length < 4 ? refusal : TAKEN;
+  };
+  await post(5);
+  delivery.start();
+  await clock.advance(0);
+  t.same(states.slice(0, 3), [
+    ['unknown', false],
+    ['unknown', true],
+    ['unknown', true],
+  ]);
+  await clock.advance(HOUR_MS);
+  t.match(delivery.relayState(), { state: 'ok', reason: null });
+});
+
 t.test('a relay that refuses us is asked in a new session each time', async (t) => {
   const { clock, relays, delivery, post, status } = bench();
   relays.onSend = () => reply('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname');

@@ -186,3 +186,20 @@ t.test('a relay that nobody needed yet does not hide that mail waits', async (t)
   first.endProbe();
   t.match(overallState([first, spare], 0), { state: 'failing', reason: /no/ });
 });
+
+t.test('what it refused over one message is told until it takes one, or fails', async (t) => {
+  const { clock, first } = setUp();
+  const shown = () => [first.state, first.reason];
+  first.suspected('it does not take our name');
+  t.same(shown(), ['unknown', `${first.name}: it does not take our name`]);
+  t.ok(first.isAvailable(), 'the next message shows more');
+  first.good();
+  t.same(shown(), ['ok', null]);
+  first.suspected('it does not take our name');
+  t.match(overallState([first], clock.wallMs()), { state: 'ok', reason: /our name/ });
+  first.good();
+  t.same(shown(), ['ok', null]);
+  first.failed('no connection');
+  first.suspected('it does not take our name');
+  t.same(shown(), ['failing', `${first.name}: no connection`]);
+});

@@ -157,7 +157,11 @@ async function hostName(t: Test, it: Container): Promise<void> {
   await it.must('hostname pump-3.example.com');
   const [id = ''] = await post(it);
   await it.until(`ls ${RELAYED}`, new RegExp(id));
-  t.match(await it.must(`cat ${RELAYED}/${id}`), /^From: <?fieldpost@pump-3\.example\.com/m, 'no restart is needed');
+  t.match(
+    await it.must(`cat ${RELAYED}/${id}`),
+    /^From: <?fieldpost@pump-3\.example\.com/m,
+    'no restart is needed',
+  );
   await it.must('hostname gateway');
 }
 
