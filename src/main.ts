@@ -44,6 +44,10 @@ const DEV_SETTINGS: Environment = {
 const standardOutput = textOutput(openStdout);
 const standardError = textOutput(() => process.stderr);
 
+/** What to do about a fault that the system tells of a file: at a start these are those of the state directory. */
+const STATE_DIR_HINT =
+  'see that the state directory (FIELDPOST_STATE_DIR) is there and can be written, and that its disk is sound';
+
 /** Exit statuses of a service that could not start (sysexits(3)). */
 const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
   'already-running': EXIT.tempFail,
@@ -98,7 +102,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
     }
     // What the system says of a file is no bug of ours; anything else is.
     if (systemCodeOf(error) === '') throw error;
-    log.error('cannot start', { reason: wordsOf(error), hint: 'see FIELDPOST_STATE_DIR' });
+    log.error('cannot start', { reason: wordsOf(error), hint: STATE_DIR_HINT });
     return EXIT.inputOutput;
   }
 }

@@ -108,7 +108,10 @@ t.test('a state directory that cannot be used ends it with 74 and a sentence', o
   for (const FIELDPOST_STATE_DIR of ['/proc/fieldpost', `${directory}/file`, `${directory}/file/below`]) {
     const { status, stdout, stderr } = run(['run'], { FIELDPOST_STATE_DIR, FIELDPOST_LISTEN: '127.0.0.1:0' });
     t.equal(status, 74, FIELDPOST_STATE_DIR);
-    t.match(stdout, /cannot start reason=.*FIELDPOST_STATE_DIR/);
+    t.match(
+      stdout,
+      /cannot start reason=.* hint="see that the state directory \(FIELDPOST_STATE_DIR\) .* its disk is sound"/,
+    );
     t.equal(stderr, '', 'no stack');
   }
 });
