@@ -21,7 +21,7 @@ export type SocketTrouble =
 const SENTENCES: Readonly<Record<string, readonly [kind: SocketTrouble, words: string]>> = {
   ENOTFOUND: ['dns', 'its name cannot be resolved: there is no such name'],
   ENODATA: ['dns', 'its name cannot be resolved: the name has no address'],
-  EAI_AGAIN: ['dns', 'its name cannot be resolved: no name server answers'],
+  EAI_AGAIN: ['dns', 'its name cannot be resolved: the name servers do not answer, or fail'],
   EAI_FAIL: ['dns', 'its name cannot be resolved: the name server failed'],
   EAI_NODATA: ['dns', 'its name cannot be resolved: the name has no address'],
   EAI_NONAME: ['dns', 'its name cannot be resolved: there is no such name'],

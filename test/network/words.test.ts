@@ -45,6 +45,9 @@ t.test('every way in which a connection fails is a sentence, not Node.js speakin
     t.equal(kind, 'dns');
     t.match(words, new RegExp(`^its name cannot be resolved: .* \\(${code}\\)$`));
   }
+  // A server that says SERVFAIL comes as the same code as silence.
+  const again = Object.assign(new Error('getaddrinfo EAI_AGAIN r'), { code: 'EAI_AGAIN' });
+  t.match(socketTrouble(again, WALL_MS).words, /the name servers do not answer, or fail \(EAI_AGAIN\)$/);
 });
 
 t.test('of several addresses each is named, and what is said of all is said once', async (t) => {
