@@ -13,6 +13,9 @@ const ENV_FILE = '/etc/fieldpost/fieldpost.env';
 /** Where systemd keeps the running service's credentials (systemd.exec(5)); only root gets in. */
 const CREDENTIALS = '/run/credentials/fieldpost.service';
 
+/** Its StateDirectory=, which systemd tells nobody but the service. */
+const STATE_DIRECTORY = '/var/lib/fieldpost';
+
 /**
  * The settings of a service. One that systemd has started, which has read the service's own file for it, finds there
  * what has changed since; its user must be able to read it.
@@ -22,7 +25,7 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
     envFile !== null
       ? () => readEnvFile(envFile, context)
       : context.isUnit
-        ? () => serviceFile(context)
+        ? () => serviceFile(context) ?? {}
         : () => ({});
   const isOpen = envFile !== null || !context.isUnit || mayRead(ENV_FILE, context);
   let fault: string | null = null;
@@ -51,12 +54,12 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
   };
 }
 
-/** What the service's own file says; nothing where there is none. */
-function serviceFile(context: CommandContext): Environment {
+/** What the service's own file says; null where there is none. */
+function serviceFile(context: CommandContext): Environment | null {
   try {
     return parseFile(ENV_FILE, context.read(ENV_FILE));
   } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return {};
+    if (systemCodeOf(error) === 'ENOENT') return null;
     throw error;
   }
 }
@@ -81,7 +84,10 @@ export function serviceEnvironment(context: CommandContext): Environment {
     context.stderr.write(`fieldpost: this user may not read ${ENV_FILE}: its settings are not used\n`);
     return env;
   }
-  return { ...credentials, ...env, ...serviceFile(context) };
+  const file = serviceFile(context);
+  // Without its file there is no service, and `run` would take a directory of its own.
+  const state = file === null ? {} : { STATE_DIRECTORY };
+  return { ...credentials, ...state, ...env, ...file };
 }
 
 /** False if the file is, or might be, there but is closed to this user. */

@@ -166,7 +166,10 @@ t.test('check tells every problem and ends as the daemon would', async (t) => {
 t.test('check takes the settings of the service where nobody says otherwise', async (t) => {
   const files = { [SERVICE_FILE]: 'FIELDPOST_LOG=error\n', '/f': 'FIELDPOST_LOG=debug\n' };
   const credentials = { '/run/credentials/fieldpost.service/relay-password': 'x\n' };
-  t.match((await fieldpost(['check'], { files })).out, /^FIELDPOST_LOG=error$/m);
+  const service = await fieldpost(['check'], { files });
+  t.match(service.out, /^FIELDPOST_LOG=error$/m);
+  t.match(service.out, /^FIELDPOST_STATE_DIR=\/var\/lib\/fieldpost$/m, 'and its state directory');
+  t.match((await fieldpost(['check'])).out, /^FIELDPOST_STATE_DIR=\.\/\.fieldpost$/m, 'there is no service');
   t.match((await fieldpost(['check', '--env-file', '/f'], { files })).out, /^FIELDPOST_LOG=debug$/m);
   t.match(
     (await fieldpost(['check'], { files, env: { FIELDPOST_HISTORY: '5' } })).out,
