@@ -81,17 +81,17 @@ export class FreeSpace {
 
   /** Throws storage-full unless the disk takes so many bytes, once `givingBytes` have gone. */
   checkBytes(askedBytes: number, givingBytes = 0): void {
-    if (this.excess(askedBytes) > givingBytes) refuseFor(this.#shortageOfBytes(askedBytes));
+    if (this.excess(askedBytes) > givingBytes) this.#refuseFor(this.#shortageOfBytes(askedBytes));
   }
 
   /** Throws storage-full if there are too few inodes. */
   checkInodes(): void {
-    refuseFor(this.#shortageOfInodes);
+    this.#refuseFor(this.#shortageOfInodes);
   }
 
   /** Throws storage-full if the disk is below its reserve. */
   check(): void {
-    refuseFor(this.shortage);
+    this.#refuseFor(this.shortage);
   }
 
   /** Counts a file that is about to be made. Throws storage-full if the disk is below its reserve. */
@@ -110,7 +110,7 @@ export class FreeSpace {
     const { freeBytes, sizeBytes } = this.#space;
     const { minFreeBytes } = this.#options.limits;
     const least = `${bytesInWords(minFreeBytes)} must stay free (FIELDPOST_MIN_FREE)`;
-    if (sizeBytes <= minFreeBytes) return `the disk has ${bytesInWords(sizeBytes)} in all, and ${least}`;
+    if (this.#isTooSmall) return `the disk has ${bytesInWords(sizeBytes)} in all, and ${least}`;
     const asked = askedBytes > 0 ? `, and ${bytesInWords(askedBytes)} are asked for` : '';
     return `the disk has ${bytesInWords(freeBytes)} free${asked}; ${least}`;
   }
@@ -120,8 +120,17 @@ export class FreeSpace {
     if (freeInodes >= FREE_INODES_MIN) return null;
     return `the disk has ${freeInodes} inodes free; ${FREE_INODES_MIN} must stay free`;
   }
-}
 
-function refuseFor(shortage: string | null): void {
-  if (shortage) throw noRoom(shortage);
+  /** Nothing that could be freed helps where the whole is too small. */
+  get #isTooSmall(): boolean {
+    return this.#space.sizeBytes <= this.#options.limits.minFreeBytes;
+  }
+
+  #refuseFor(shortage: string | null): void {
+    if (shortage === null) return;
+    throw noRoom(
+      shortage,
+      this.#isTooSmall ? 'lower it, or give the state directory a larger disk' : undefined,
+    );
+  }
 }

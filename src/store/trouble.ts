@@ -13,12 +13,14 @@ export function asTrouble(error: unknown): FieldpostError {
   const busy = busyOf(error);
   if (busy !== null) return busy;
   const code = systemCodeOf(error);
-  return code === 'ENOSPC' || code === 'EDQUOT' ? noRoom('the disk is full', error) : asFailure(error);
+  return code === 'ENOSPC' || code === 'EDQUOT'
+    ? noRoom('the disk is full', undefined, error)
+    : asFailure(error);
 }
 
 /** `storage-full`, and what to do about it. */
-export function noRoom(words: string, cause?: unknown): FieldpostError {
-  return new FieldpostError('storage-full', words, { hint: 'free some space on the disk', cause });
+export function noRoom(words: string, hint = 'free some space on the disk', cause?: unknown): FieldpostError {
+  return new FieldpostError('storage-full', words, { hint, cause });
 }
 
 /** `storage-failed`, whatever the reason: nobody knows how much of it will be found. */

@@ -25,13 +25,15 @@ function setUp(now: Partial<Space>) {
 }
 
 t.test('a disk is short of bytes or of inodes, or too small', async (t) => {
-  const { lookAt } = setUp({});
+  const { space, lookAt } = setUp({});
   t.equal(await lookAt({ freeBytes: 16 * MIB }), null);
   t.match(
     await lookAt({ freeBytes: 15 * MIB }),
     /has 15 MiB free; 16 MiB must stay free \(FIELDPOST_MIN_FREE\)/,
   );
+  t.throws(() => space.check(), { code: 'storage-full', hint: 'free some space on the disk' });
   t.match(await lookAt({ sizeBytes: 16 * MIB }), /has 16 MiB in all, and 16 MiB must stay free/);
+  t.throws(() => space.check(), { code: 'storage-full', hint: /^lower it, or give/ }, 'nothing to free');
   t.match(
     await lookAt({ freeBytes: 17 * MIB, sizeBytes: 64 * MIB, freeInodes: 99 }),
     /99 inodes free; 100 must/,
