@@ -14,12 +14,14 @@ import { type Doing, type SettingsFault, statusLine } from './daemon/status-line
 import { addedOutcomes } from './delivery/clerk.js';
 import { Gateway } from './delivery/gateway.js';
 import { Delivery, type Legacy } from './delivery/loop.js';
+import type { openSession } from './delivery/smtp-session.js';
 import { FieldpostError, wordsOf } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
 import { openStore, type StoreOptions } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
 import type { Handed } from './system/activation.js';
 import type { Connect } from './system/connect.js';
+import type { openHttps } from './system/https.js';
 import { openListeners } from './system/listen.js';
 import { storeMemory } from './system/memory.js';
 
@@ -46,6 +48,10 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly settingsFault?: () => SettingsFault | null;
   /** Listening sockets that systemd has opened for us. */
   readonly handed?: readonly Handed[];
+  /** Where programs call, how relays and the cloud are reached; left out, over the sockets of this device. */
+  readonly openListeners?: typeof openListeners;
+  readonly openSession?: typeof openSession;
+  readonly openHttps?: typeof openHttps;
 }
 
 const NEVER_SYNCED = {
@@ -139,7 +145,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     peerUid: system.peerUid ?? (async () => null),
   });
   try {
-    const listeners = await openListeners(
+    const listeners = await (system.openListeners ?? openListeners)(
       config.listen,
       (address) => {
         if (needsToken(address) && config.apiToken === null) throw unguarded(address);
@@ -238,8 +244,8 @@ export function createDelivery(
     ...before,
     open: async (relay) => {
       // Loaded with the first connection: a daemon that waits for a link need not carry TLS about.
-      const { openSession } = await import('./delivery/smtp-session.js');
-      const opened = await openSession({ relay, ...session, helo: heloNameOf(config, system.hostname()) });
+      const open = system.openSession ?? (await import('./delivery/smtp-session.js')).openSession;
+      const opened = await open({ relay, ...session, helo: heloNameOf(config, system.hostname()) });
       mails.heard(relay, opened.sizeLimit);
       return opened;
     },

@@ -105,7 +105,9 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       maxDocumentBytes: config.maxBodyBytes,
     };
     const http = createCloudHttp(parts, access, system);
-    const listeners = await openListeners(listen, ({ kind }) => http.makeServer(kind));
+    const listeners = await (system.openListeners ?? openListeners)(listen, ({ kind }) =>
+      http.makeServer(kind),
+    );
     delivery.start();
     gateway.start();
     watch.start();

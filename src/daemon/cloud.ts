@@ -34,7 +34,7 @@ export async function openCloud(
     import('../cloud/sync.js'),
   ]);
   const { version } = system;
-  const https = openHttps({ ...cloud, ...system });
+  const https = (system.openHttps ?? openHttps)({ ...cloud, ...system });
   const client = createCloudClient(cloud, { send: https.send, ...system });
   const link = new Link({
     client,
