@@ -38,8 +38,11 @@ const ascii = {
   },
 };
 
-/** Compiles the file `entry` to `directory`/NAME.cjs, by default under its own name; `external` packages stay outside. */
-export async function compile(entry, directory, { name = '[name]', external = [] } = {}) {
+/**
+ * Compiles the file `entry` to `directory`/NAME.cjs, by default under its own name; `external` packages stay outside,
+ * further `plugins` come first.
+ */
+export async function compile(entry, directory, { name = '[name]', external = [], plugins = [] } = {}) {
   await build({
     input: entry,
     platform: 'node',
@@ -47,7 +50,7 @@ export async function compile(entry, directory, { name = '[name]', external = []
     // Tree shaking takes calls such as decodeURIComponent(text) for free of effects, and removes the check they are.
     treeshake: false,
     transform: { target: 'node20' },
-    plugins: [late, ascii],
+    plugins: [...plugins, late, ascii],
     output: {
       dir: directory,
       format: 'cjs',

@@ -59,6 +59,8 @@ export class FaultyDisk implements Disk {
   operations = 0;
   /** Asked before each operation, `n` counting from 1; here a test plants its fault, or takes an `afterPowerCut`. */
   onOperation: (n: number, operation: Operation) => Fault = () => 'ok';
+  /** What an operation waits for before it begins: a disk that takes its time. */
+  pace: (operation: Operation) => Promise<void> | null = () => null;
   /** Bytes of file content that fit, in blocks of 4096. */
   capacityBytes = UNLIMITED;
   /** Files and directories that fit. */
@@ -282,6 +284,9 @@ export class FaultyDisk implements Disk {
   /** Runs one operation: finds out whether it is possible, asks what is to become of it, and does that. */
   async #operate(operation: Operation, plan: () => Effect | null): Promise<void> {
     await this.#turn();
+    const pause = this.pace(operation);
+    if (pause !== null) await pause;
+    this.#mustLive();
     const effect = plan();
     if (effect === null) return;
     const fault = this.onOperation(++this.operations, operation);

@@ -1,0 +1,60 @@
+/**
+ * The end of a simulated world: all is well outside, and everything must be as promised. Used by live.ts.
+ */
+import { DAY_MS, HOUR_MS } from '../../src/limits.js';
+import { weightsOf } from './link.js';
+import { DOCUMENT, type World } from './world.js';
+
+/** So long all is well before everything must be as it should. */
+const CALM_MS = DAY_MS;
+/** What programs, relays and the two daemons wait for at rest. */
+const TIMERS_MAX = 60;
+
+/** Everything outside is well; after a day of it everything must be as promised. */
+export async function endWell(world: World): Promise<void> {
+  world.tell('from here on all is well');
+  for (const relay of world.relays) relay.mood = 'well';
+  world.link.isUp = true;
+  world.link.weights = weightsOf({});
+  world.setDiskTrouble('none');
+  world.device.clock.wake();
+  await world.pass(2 * HOUR_MS);
+  const before = await world.awaited(world.programs.state());
+  // A release would wake whatever waits: only a queue that is held has one.
+  if (before?.queue?.held === true) {
+    const released = await world.awaited(world.programs.steer('release'));
+    if (released?.status !== 202)
+      world.model.violation(`a release is answered ${released?.status} ${released?.body}`);
+  }
+  await world.pass(CALM_MS);
+  for (const posted of world.posted(({ id }) => id !== null)) {
+    await world.awaited(world.programs.look(posted));
+    if (posted.final === null && !world.model.mayForget)
+      world.model.violation(`${posted.token} (${posted.id}) is not final in the end`);
+    if (posted.final === 'cancelled' && posted.cancelledMs === null && !posted.isCancelAsked)
+      world.model.violation(`${posted.token} is cancelled, which nobody asked for`);
+  }
+  const state = await world.awaited(world.programs.state());
+  if (state === null) return world.model.violation('nobody answers in the end');
+  const { queue, storage, link } = state;
+  for (const name of ['queued', 'sending', 'deferred'])
+    if (queue?.[name] !== 0) world.model.violation(`${name} is ${queue?.[name]} in the end`);
+  if (storage?.state !== 'ok') world.model.violation(`the storage is ${JSON.stringify(storage)} in the end`);
+  const wanted = world.swarm.hasCloud ? 'online' : 'disabled';
+  if (link?.state !== wanted) world.model.violation(`the link is ${JSON.stringify(link)} in the end`);
+  await checkBook(world);
+  if (world.timeline.waiting > TIMERS_MAX)
+    world.model.violation(`${world.timeline.waiting} timers wait in the end`);
+}
+
+async function checkBook(world: World): Promise<void> {
+  const path = '/api/internal/offline_notification_destinations';
+  const listed = await world.awaited(world.device.ask({ method: 'GET', path }));
+  const headers = { Authorization: 'Bearer any' };
+  const found = world.swarm.hasCloud
+    ? await world.awaited(world.cloud.ask({ method: 'GET', path: DOCUMENT, headers }))
+    : null;
+  if (listed === null) return;
+  const document = found?.status === 200 ? JSON.parse(found.body.toString()).destinations : null;
+  world.people.check(JSON.parse(listed.body.toString()), document);
+}

@@ -1,0 +1,11 @@
+/**
+ * `node test/simulation/compile.mjs DIRECTORY [PLANT]`: compiles the simulation, and with it all of the source, as the
+ * program is compiled; with a fault planted where one is named. Used by scripts/simulate and simulation.test.ts.
+ */
+import { compile } from '../../scripts/compile.mjs';
+import { planter } from './plants.mjs';
+
+const [directory, plant] = process.argv.slice(2);
+await compile('test/simulation/simulate.ts', directory, {
+  plugins: plant === undefined ? [] : [planter(plant)],
+});

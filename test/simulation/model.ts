@@ -1,0 +1,182 @@
+/**
+ * The one book of a simulated world: what programs have asked for and were answered, and what arrived. It knows the
+ * promises of the product and nothing of how they are kept. Each message bears a token of its own in its text.
+ * Used by world.ts.
+ */
+import { DAY_MS } from '../../src/limits.js';
+import type { MessageType } from '../../src/message/message.js';
+
+/**
+ * `asked`: no answer came, it may be accepted or not. `promised`: 202. `refused`: an error that says that nothing was
+ * done.
+ */
+type Standing = 'asked' | 'promised' | 'refused';
+
+/** One message that a program has posted. */
+export interface Posted {
+  readonly token: string;
+  readonly type: MessageType;
+  readonly destination: string;
+  /** SHA-256 over what its recipient must see. */
+  readonly digest: string;
+  readonly atMs: number;
+  /** Those of one request stand or fall together. */
+  readonly request: Requested;
+  id: string | null;
+  /** When its DELETE was answered with 204. */
+  cancelledMs: number | null;
+  /** Its DELETE was sent and not answered. */
+  isCancelAsked: boolean;
+  /** When somebody asked for it again. */
+  retriedMs: number | null;
+  readonly arrivals: Arrival[];
+  /** Times it may arrive once more: the device could not know that it had. */
+  pardons: number;
+  final: string | null;
+}
+
+export interface Requested {
+  readonly key: string | null;
+  readonly content: string;
+  readonly posted: Posted[];
+  standing: Standing;
+  readonly atMs: number;
+  answeredMs: number | null;
+}
+
+export interface Arrival {
+  readonly atMs: number;
+  readonly sinceMs: number;
+  readonly messageId: string | null;
+}
+
+/** How far back a power cut may lose an outcome: it is synced within a second, or with the 32nd. */
+const LAZY_MS = 1500;
+const LAZY_COUNT = 33;
+
+export class Model {
+  readonly messages = new Map<string, Posted>();
+  /** The history of finished messages is so short that any may be forgotten. */
+  mayForget = false;
+  /** What is wrong, in words. */
+  readonly found: string[] = [];
+  /** In the order in which they arrived. */
+  readonly #arrived: Posted[] = [];
+  readonly #keys = new Map<string, Requested>();
+  /** Since then the disk has been refusing; null while it is well. */
+  #troubledMs: number | null = null;
+
+  violation(words: string): void {
+    this.found.push(words);
+  }
+
+  /** A program posts. */
+  asked(
+    key: string | null,
+    content: string,
+    drafts: readonly Pick<Posted, 'token' | 'type' | 'destination' | 'digest'>[],
+    atMs: number,
+  ): Requested {
+    const before = key === null ? undefined : this.#keys.get(key);
+    if (before !== undefined && before.content === content) return before;
+    const request: Requested = { key, content, posted: [], standing: 'asked', atMs, answeredMs: null };
+    for (const draft of drafts) {
+      const posted: Posted = {
+        ...draft,
+        atMs,
+        request,
+        id: null,
+        cancelledMs: null,
+        isCancelAsked: false,
+        retriedMs: null,
+        arrivals: [],
+        pardons: 0,
+        final: null,
+      };
+      request.posted.push(posted);
+      this.messages.set(draft.token, posted);
+    }
+    if (key !== null) this.#keys.set(key, request);
+    return request;
+  }
+
+  /** It is posted once more, as it was: what was refused then may be accepted now. */
+  asksAgain(request: Requested): void {
+    if (request.standing === 'refused') request.standing = 'asked';
+  }
+
+  /** It was answered with 202 and these ids. */
+  promised(request: Requested, ids: readonly string[], isReplayed: boolean, nowMs: number): void {
+    if (ids.length !== request.posted.length) {
+      this.violation(`${request.posted.length} messages were posted and ${ids.length} ids given`);
+      return;
+    }
+    const isFresh = request.answeredMs === null || nowMs - request.answeredMs < DAY_MS;
+    for (const [i, posted] of request.posted.entries()) {
+      if (posted.id !== null && posted.id !== ids[i] && isFresh)
+        this.violation(`${posted.token} was ${posted.id} and is ${ids[i]} with the same key`);
+      if (isReplayed && posted.id === null && request.standing === 'refused')
+        this.violation(`${posted.token} is replayed, although it was refused`);
+      posted.id = ids[i] as string;
+    }
+    request.standing = 'promised';
+    request.answeredMs ??= nowMs;
+  }
+
+  /** It was answered with an error. */
+  refused(request: Requested, isCertain: boolean): void {
+    if (request.standing === 'asked' && isCertain) request.standing = 'refused';
+  }
+
+  /** Its recipient has it. */
+  arrived(token: string, digest: string, arrival: Arrival): void {
+    const posted = this.messages.get(token);
+    if (posted === undefined) {
+      this.violation(`${token} has arrived, which nobody posted`);
+      return;
+    }
+    if (posted.digest !== digest) this.violation(`${token} has arrived otherwise than it was posted`);
+    if (posted.request.standing === 'refused') this.violation(`${token} has arrived, which was refused`);
+    if (posted.cancelledMs !== null && arrival.sinceMs > posted.cancelledMs)
+      this.violation(`${token} was offered after it was cancelled`);
+    const [first] = posted.arrivals;
+    if (first !== undefined && first.messageId !== arrival.messageId)
+      this.violation(`${token} has arrived as ${first.messageId} and as ${arrival.messageId}`);
+    posted.arrivals.push(arrival);
+    this.#arrived.push(posted);
+    if (posted.arrivals.length > 1 && posted.pardons-- <= 0)
+      this.violation(`${token} has arrived ${posted.arrivals.length} times`);
+  }
+
+  /** Somebody has asked for it again: what failed after a loss at the dot may arrive once more. */
+  retried(posted: Posted): void {
+    posted.final = null;
+    if (posted.arrivals.length > 0) posted.pardons++;
+  }
+
+  /** The sender was not told. */
+  pardon(token: string): void {
+    const posted = this.messages.get(token);
+    if (posted !== undefined) posted.pardons++;
+  }
+
+  /**
+   * The device's process has ended. A power cut loses what was not synced; otherwise only what was being sent, at most
+   * `underWay` messages, and what the disk had refused to record.
+   */
+  ended(isCut: boolean, underWay: number, nowMs: number): void {
+    const lazyMs = isCut ? LAZY_MS : 0;
+    const lazyCount = isCut ? LAZY_COUNT : 0;
+    const sinceMs = Math.min(this.#troubledMs ?? nowMs, nowMs - lazyMs);
+    const last = this.#arrived.slice(-(lazyCount + underWay));
+    const isDoubtful = (posted: Posted) => (posted.arrivals.at(-1)?.atMs ?? 0) >= sinceMs;
+    const doubtful = new Set(this.#troubledMs === null ? last : this.#arrived.filter(isDoubtful));
+    for (const posted of last.slice(-underWay)) doubtful.add(posted);
+    for (const posted of doubtful) posted.pardons++;
+  }
+
+  /** The disk refuses; or it is well again, and what it had refused is recorded. */
+  diskTrouble(isTroubled: boolean, nowMs: number): void {
+    this.#troubledMs = isTroubled ? (this.#troubledMs ?? nowMs) : null;
+  }
+}

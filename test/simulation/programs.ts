@@ -1,0 +1,195 @@
+/**
+ * The programs and people at a simulated device: what they ask of its local API, each answer booked in the model.
+ * Used by world.ts.
+ */
+import { HOUR_MS } from '../../src/limits.js';
+import type { MessageType } from '../../src/message/message.js';
+import type { Chance } from './chance.js';
+import { type Composed, compose, digestOf, formOf } from './mail.js';
+import type { Model, Posted, Requested } from './model.js';
+import type { Timeline } from './timeline.js';
+import type { Answer, Request } from './wire.js';
+
+const MESSAGES = '/api/internal/messages';
+const QUEUE = '/api/internal/queue';
+/** A key is remembered for a day. */
+const AGAIN_MS = 23 * HOUR_MS;
+/** Problems that leave it open whether something was done. */
+const UNCERTAIN: readonly string[] = ['storage-failed', 'internal', 'busy', 'timeout'];
+
+export interface ProgramsOptions {
+  readonly ask: (request: Request) => Promise<Answer | null>;
+  readonly model: Model;
+  readonly chance: Chance;
+  readonly timeline: Timeline;
+  readonly types: readonly MessageType[];
+  readonly filesMax: number;
+}
+
+export class Programs {
+  readonly #options: ProgramsOptions;
+  #composed = 0;
+  #keys = 0;
+  /** Requests with a key, to be sent again. */
+  readonly #keyed: { readonly request: Request; readonly requested: Requested }[] = [];
+
+  constructor(options: ProgramsOptions) {
+    this.#options = options;
+  }
+
+  async post(count: number, isKeyed: boolean): Promise<void> {
+    const all = Array.from({ length: count }, () => this.#compose(0));
+    const body = JSON.stringify(all.map(({ fields }) => fields));
+    await this.#send({ 'Content-Type': 'application/json' }, body, all, isKeyed);
+  }
+
+  async postForm(isKeyed: boolean, isCut: boolean): Promise<void> {
+    const { chance, filesMax } = this.#options;
+    const one = this.#compose(filesMax, 1);
+    const { headers, body } = formOf(one);
+    const cut = isCut ? { cutAfterBytes: chance.below(body.length) } : {};
+    await this.#send(headers, body, [one], isKeyed, cut);
+  }
+
+  /** Sends one of the requests with a key again, as it was. */
+  async postAgain(): Promise<void> {
+    const { chance, ask, timeline, model } = this.#options;
+    const young = this.#keyed.filter(({ requested }) => timeline.nowMs - requested.atMs < AGAIN_MS);
+    if (young.length === 0) return;
+    const { request, requested } = chance.one(young);
+    model.asksAgain(requested);
+    this.#answered(requested, await ask(request));
+  }
+
+  async cancel(pick: readonly Posted[]): Promise<void> {
+    const { model, timeline } = this.#options;
+    for (const posted of pick) {
+      posted.isCancelAsked = true;
+      const answer = await this.#ask('DELETE', `${MESSAGES}/${posted.id}`);
+      const wasOpen = posted.final === null || posted.final === 'failed';
+      if (answer?.status === 204 && wasOpen) posted.cancelledMs ??= timeline.nowMs;
+      else if (answer?.status === 404 && !this.#mayBeForgotten(posted))
+        model.violation(`${posted.token} is not found`);
+    }
+  }
+
+  async retry(posted: Posted): Promise<void> {
+    const { model, timeline } = this.#options;
+    const answer = await this.#ask('POST', `${MESSAGES}/${posted.id}/retry`);
+    if (answer?.status === 202 || answer === null || answer.status >= 500) {
+      posted.retriedMs = timeline.nowMs;
+      // It may have failed after a loss at the dot.
+      model.retried(posted);
+    }
+  }
+
+  async steer(how: 'flush' | 'hold' | 'release' | 'purge'): Promise<Answer | null> {
+    return await this.#ask('POST', `${QUEUE}/${how}`);
+  }
+
+  /** Looks at what became of a message. */
+  async look(posted: Posted): Promise<void> {
+    const { model } = this.#options;
+    const answer = await this.#ask('GET', `${MESSAGES}/${posted.id}`);
+    if (answer === null || answer.status === 503) return;
+    if (answer.status === 404) {
+      if (!this.#mayBeForgotten(posted)) model.violation(`${posted.token} (${posted.id}) is not found`);
+      return;
+    }
+    if (answer.status !== 200)
+      return model.violation(`a look at ${posted.token} is answered ${answer.status}`);
+    this.#seen(
+      posted,
+      JSON.parse(answer.body.toString()) as { status: string; final: boolean; lastReply: string },
+    );
+  }
+
+  /** What the state endpoint says; null where nobody answers. */
+  async state(): Promise<Readonly<Record<string, Readonly<Record<string, unknown>>>> | null> {
+    const answer = await this.#ask('GET', '/api/internal/state');
+    if (answer === null) return null;
+    if (answer.status !== 200) {
+      this.#options.model.violation(`the state is answered ${answer.status}`);
+      return null;
+    }
+    return JSON.parse(answer.body.toString());
+  }
+
+  #seen(
+    posted: Posted,
+    { status, final, lastReply }: { status: string; final: boolean; lastReply: string | null },
+  ): void {
+    const { model } = this.#options;
+    if (posted.final !== null && posted.final !== status && posted.final !== 'failed' && posted.pardons === 0)
+      model.violation(`${posted.token} was ${posted.final} and is ${status}`);
+    if (posted.cancelledMs !== null && !['cancelled', 'failed', 'sent', 'expired'].includes(status))
+      model.violation(`${posted.token} was cancelled and is ${status}`);
+    if (status === 'sent' && posted.arrivals.length === 0 && posted.type === 1)
+      model.violation(`${posted.token} is said to be sent and has not arrived`);
+    if (status === 'failed' && /damaged|damage/.test(lastReply ?? ''))
+      model.violation(`${posted.token} failed: ${lastReply}`);
+    if (final) posted.final = status;
+  }
+
+  /** Only the last finished messages stay readable. */
+  #mayBeForgotten({ final, arrivals, isCancelAsked }: Posted): boolean {
+    return final !== null || arrivals.length > 0 || isCancelAsked || this.#options.model.mayForget;
+  }
+
+  async #send(
+    headers: Record<string, string>,
+    body: Buffer | string,
+    all: readonly Composed[],
+    isKeyed: boolean,
+    more: { cutAfterBytes?: number } = {},
+  ): Promise<void> {
+    const { ask, model, timeline } = this.#options;
+    const key = isKeyed ? `key-${++this.#keys}` : null;
+    const content = digestOf(all.map(({ digest }) => digest).join(), []);
+    const requested = model.asked(key, content, all, timeline.nowMs);
+    const request: Request = {
+      method: 'POST',
+      path: MESSAGES,
+      headers: { ...headers, ...(key !== null && { 'Idempotency-Key': key }) },
+      body,
+    };
+    if (key !== null) this.#keyed.push({ request, requested });
+    this.#answered(requested, await ask({ ...request, ...more }));
+  }
+
+  #answered(requested: Requested, answer: Answer | null): void {
+    const { model, timeline } = this.#options;
+    if (answer === null) return;
+    if (answer.status === 202) {
+      const ids = (JSON.parse(answer.body.toString()) as { id: string }[]).map(({ id }) => id);
+      const isReplayed = answer.headers['idempotency-replayed'] === 'true';
+      model.promised(requested, ids, isReplayed, timeline.nowMs);
+      return;
+    }
+    const code = codeOf(answer);
+    if (!ALLOWED.includes(code))
+      model.violation(`a post is answered ${answer.status} ${code}: ${answer.body}`);
+    model.refused(requested, !UNCERTAIN.includes(code));
+  }
+
+  #compose(filesMax: number, given?: MessageType): Composed {
+    const { chance, types } = this.#options;
+    return compose(++this.#composed, given ?? chance.one(types), chance, filesMax);
+  }
+
+  async #ask(method: string, path: string): Promise<Answer | null> {
+    return await this.#options.ask({ method, path });
+  }
+}
+
+/** What a post that is right may be refused with. */
+const ALLOWED = ['queue-full', 'storage-full', 'storage-failed', 'stopping', 'conflict', 'busy'];
+
+export function codeOf(answer: Answer): string {
+  try {
+    const { type } = JSON.parse(answer.body.toString()) as { type: string };
+    return type.replace('urn:fieldpost:problem:', '');
+  } catch {
+    return `no problem: ${answer.body}`;
+  }
+}

@@ -1,0 +1,210 @@
+/**
+ * The relays of a simulated world: sessions that answer as their mood says, and hand what they took to the recipients.
+ * One of them is one host of FIELDPOST_RELAY. Used by world.ts.
+ */
+import { SessionError } from '../../src/delivery/conversation.js';
+import type { Envelope } from '../../src/delivery/envelope.js';
+import { type Ending, type Phase, parseReply, type Trouble } from '../../src/delivery/reply.js';
+import type { Session } from '../../src/delivery/session.js';
+import { SECOND_MS } from '../../src/limits.js';
+import type { Chance } from './chance.js';
+import type { Timeline } from './timeline.js';
+
+export const MOODS = [
+  'well',
+  'down',
+  'hanging',
+  'slow',
+  'refusing us',
+  'busy',
+  'greylisting',
+  'full',
+  'failing at the dot',
+  'losing at the dot',
+  'losing in the content',
+  'refusing the content',
+  'ending sessions',
+] as const;
+export type Mood = (typeof MOODS)[number];
+
+/** Addresses that begin with this are unknown everywhere. */
+export const NOBODY = 'nobody';
+/** The mailboxes behind these are full while a relay says so. */
+export const CROWDED = 'crowded';
+
+/** A mail that a relay has taken, whether or not it could say so. */
+export interface Taken {
+  readonly relay: string;
+  readonly envelope: Envelope;
+  readonly mail: string;
+  /** When the transaction began. */
+  readonly sinceMs: number;
+  /** The sender was not told. */
+  readonly isUntold: boolean;
+}
+
+export interface RelayWorld {
+  readonly timeline: Timeline;
+  readonly chance: Chance;
+  /** A mail takes up to so long. */
+  readonly mailMs: number;
+  /** How long the sender waits for an answer. */
+  readonly timeoutMs: number;
+  readonly onTaken: (taken: Taken) => void;
+  /** Every session opened, refused or not. */
+  readonly onOpen: (host: string) => void;
+}
+
+const GREYLIST_MS = 5 * 60 * SECOND_MS;
+const MAILS_PER_SESSION = 5;
+
+export class Relay {
+  mood: Mood = 'well';
+  takesAhead = false;
+  sizeLimit: number | null = null;
+  /** Sessions that are open. */
+  open = 0;
+  readonly #host: string;
+  readonly #world: RelayWorld;
+  readonly #greylist = new Map<string, number>();
+
+  constructor(host: string, world: RelayWorld) {
+    this.#host = host;
+    this.#world = world;
+  }
+
+  /** Rejects with SessionError. `isAlive` says whether the machine that asks still runs. */
+  async session(isAlive: () => boolean): Promise<Session> {
+    this.#world.onOpen(this.#host);
+    switch (this.mood) {
+      case 'down':
+        throw new SessionError(trouble('connect', 'unreachable'));
+      case 'hanging':
+        await this.#passes(this.#world.timeoutMs);
+        throw new SessionError(trouble('connect', 'deadline'));
+      case 'slow':
+        await this.#passes(this.#world.chance.below(this.#world.timeoutMs));
+        break;
+      case 'busy':
+        throw new SessionError(said('greeting', '421 4.3.2 too busy'));
+    }
+    this.open++;
+    return new RelaySession(this, isAlive);
+  }
+
+  /** One transaction, the `count`th of its session. */
+  async take(
+    envelope: Envelope,
+    content: Buffer | AsyncIterable<Buffer>,
+    count: number,
+    isAlive: () => boolean,
+  ): Promise<Ending> {
+    const { chance, timeline, timeoutMs, mailMs } = this.#world;
+    const sinceMs = timeline.nowMs;
+    if (mailMs > 0) await this.#passes(chance.below(mailMs));
+    const { mood } = this;
+    if (mood === 'slow') await this.#passes(chance.below(timeoutMs));
+    if (mood === 'busy') return said('mail', '421 4.3.2 closing');
+    if (mood === 'full') return said('mail', '452 4.3.1 insufficient system storage');
+    if (mood === 'ending sessions' && count >= MAILS_PER_SESSION)
+      return said('mail', '452 4.5.3 too many messages sent');
+    if (mood === 'refusing us')
+      return said('rcpt', '554 5.7.1 <device>: Client host rejected: Access denied');
+    if (mood === 'down') return trouble('mail', 'lost');
+    if (mood === 'hanging') {
+      await this.#passes(timeoutMs);
+      return trouble('mail', 'deadline');
+    }
+    const { to } = envelope;
+    if (to.startsWith(NOBODY))
+      return said('rcpt', `550 5.1.1 <${to}>: Recipient address rejected: User unknown`);
+    if (mood === 'greylisting') {
+      const first = this.#greylist.get(to) ?? timeline.nowMs;
+      this.#greylist.set(to, first);
+      if (timeline.nowMs - first < GREYLIST_MS) return said('rcpt', '450 4.2.0 Greylisted, come back later');
+      if (to.startsWith(CROWDED)) return said('rcpt', '452 4.2.2 mailbox full');
+    }
+    if (mood === 'losing in the content') return trouble('content', 'lost');
+    const mail = await read(content);
+    // With its process a sender's connections end.
+    if (mail === null || !isAlive()) return trouble('content', 'source');
+    if (mood === 'refusing the content') return said('dot', '554 5.6.0 message content rejected');
+    if (mood === 'failing at the dot') return said('dot', '451 4.3.0 queue file write error');
+    const isUntold = mood === 'losing at the dot';
+    this.#world.onTaken({ relay: this.#host, envelope, mail, sinceMs, isUntold });
+    if (isUntold) return chance.is(0.5) ? trouble('dot', 'lost') : trouble('dot', 'deadline');
+    return said('dot', '250 2.0.0 ok');
+  }
+
+  #passes(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#world.timeline.after(ms, resolve));
+  }
+}
+
+class RelaySession implements Session {
+  usable = true;
+  readonly takesAhead: boolean;
+  readonly sizeLimit: number | null;
+  readonly #relay: Relay;
+  readonly #isAlive: () => boolean;
+  #count = 0;
+  #promised: Envelope | null = null;
+  #isClosed = false;
+  #hangUp: (ending: Ending) => void = () => undefined;
+
+  constructor(relay: Relay, isAlive: () => boolean) {
+    this.#relay = relay;
+    this.#isAlive = isAlive;
+    this.takesAhead = relay.takesAhead;
+    this.sizeLimit = relay.sizeLimit;
+  }
+
+  async send(
+    envelope: Envelope,
+    content: Buffer | AsyncIterable<Buffer>,
+    next: Envelope | null = null,
+  ): Promise<Ending> {
+    if (!this.usable) throw new Error('a session that cannot be used was used');
+    if (this.#promised !== null && this.#promised !== envelope)
+      throw new Error('another mail was sent than the one announced');
+    this.#promised = next;
+    const closed = new Promise<Ending>((resolve) => {
+      this.#hangUp = resolve;
+    });
+    const ending = await Promise.race([
+      this.#relay.take(envelope, content, this.#count++, this.#isAlive),
+      closed,
+    ]);
+    if ('trouble' in ending || ending.reply.code === 421) this.usable = false;
+    return ending;
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) throw new Error('a session was closed twice');
+    this.#isClosed = true;
+    this.usable = false;
+    if (this.#isAlive()) this.#relay.open--;
+    this.#hangUp(trouble('dot', 'lost'));
+  }
+}
+
+async function read(content: Buffer | AsyncIterable<Buffer>): Promise<string | null> {
+  if (Buffer.isBuffer(content)) return content.toString('latin1');
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of content) chunks.push(chunk);
+  } catch {
+    return null;
+  }
+  return Buffer.concat(chunks).toString('latin1');
+}
+
+function said(phase: Phase, line: string): Ending {
+  const reply = parseReply([line]);
+  if (reply === null) throw new Error(`${line} is no reply`);
+  return { phase, reply };
+}
+
+function trouble(phase: Phase, kind: Trouble['kind']): Ending {
+  return { phase, trouble: { kind, words: `${kind} at ${phase}` } };
+}

@@ -1,0 +1,149 @@
+/**
+ * What a world is like: which actions and faults there are in it at all, how often, and for how long it lives. Each seed
+ * draws its own, because a world with everything at once hides as much as it shows. Used by world.ts.
+ */
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import type { Chance } from './chance.js';
+import { FATES, type Fate, weightsOf } from './link.js';
+import { MOODS, type Mood } from './relay.js';
+
+export const ACTIONS = [
+  'post',
+  'post batch',
+  'post with key',
+  'post again',
+  'post form',
+  'cut form',
+  'cancel',
+  'cancel all',
+  'retry',
+  'flush',
+  'hold',
+  'release',
+  'add destination',
+  'edit destination',
+  'remove destination',
+  'cloud adds',
+  'cloud edits',
+  'cloud removes',
+  'look',
+  'reload',
+  'network changed',
+  'relay mood',
+  'link mood',
+  'disk trouble',
+  'power cut',
+  'kill',
+  'restart',
+  'leap',
+  'suspend',
+  'cloud dies',
+] as const;
+export type Action = (typeof ACTIONS)[number];
+
+export interface Swarm {
+  readonly livesMs: number;
+  /** On average, between two actions. */
+  readonly everyMs: number;
+  readonly weights: Readonly<Record<Action, number>>;
+  readonly moods: readonly Mood[];
+  readonly fates: Readonly<Record<Fate, number>>;
+  readonly relays: number;
+  readonly hasCloud: boolean;
+  readonly filesMax: number;
+  readonly cloudDelay: string;
+  /** A relay takes up to so long for a mail; 0: no time at all. */
+  readonly mailMs: number;
+  /** A sync of the device's disk takes up to so long; 0: no time at all. */
+  readonly syncMs: number;
+  readonly settings: Readonly<Record<string, string>>;
+  readonly wallMs: number;
+}
+
+const WALL_MS = Date.UTC(2026, 10, 20, 9);
+
+/** Faults must leave some room for the rest. */
+const USUAL: Readonly<Record<Action, number>> = {
+  post: 12,
+  'post batch': 3,
+  'post with key': 4,
+  'post again': 3,
+  'post form': 3,
+  'cut form': 1,
+  cancel: 4,
+  'cancel all': 1.5,
+  retry: 2,
+  flush: 1,
+  hold: 0.7,
+  release: 1.5,
+  'add destination': 2,
+  'edit destination': 2,
+  'remove destination': 1,
+  'cloud adds': 1,
+  'cloud edits': 1,
+  'cloud removes': 0.6,
+  look: 2,
+  reload: 0.7,
+  'network changed': 1,
+  'relay mood': 4,
+  'link mood': 3,
+  'disk trouble': 1,
+  'power cut': 0.8,
+  kill: 0.8,
+  restart: 0.8,
+  leap: 0.5,
+  suspend: 0.4,
+  'cloud dies': 0.4,
+};
+
+/** Draws what the world of a seed is like. */
+export function drawSwarm(chance: Chance): Swarm {
+  const keeps = chance.one([0.4, 0.7, 1]);
+  const weights = Object.fromEntries(
+    ACTIONS.map((action) => {
+      const isKept = action === 'post' || chance.is(keeps);
+      return [action, isKept ? USUAL[action] * chance.span(0.3, 3) : 0];
+    }),
+  ) as Record<Action, number>;
+  const hasCloud = chance.is(0.7);
+  const moods = MOODS.filter((mood) => mood === 'well' || chance.is(keeps / 2));
+  const fates = Object.fromEntries(
+    FATES.map((fate) => [fate, chance.is(keeps / 2) ? chance.span(0.005, 0.2) : 0]),
+  );
+  const livesMs = chance.is(0.05)
+    ? chance.span(30 * DAY_MS, 1800 * DAY_MS)
+    : chance.span(HOUR_MS, 10 * DAY_MS);
+  const isLong = livesMs > 20 * DAY_MS;
+  const actions = Math.floor(chance.span(20, 400));
+  return {
+    livesMs,
+    everyMs: livesMs / actions,
+    weights,
+    moods,
+    fates: weightsOf({ ...fates, good: 1 }),
+    relays: chance.is(0.7) ? 1 : 1 + chance.below(3),
+    hasCloud,
+    filesMax: chance.is(0.5) ? 3 : 0,
+    // At rest a world lives by its heartbeats and by the looks of the cloud's watch: a long one has fewer.
+    mailMs: chance.is(0.5) ? 0 : Math.round(chance.span(1, 300)),
+    syncMs: chance.is(0.5) ? 0 : Math.round(chance.span(1, 500)),
+    cloudDelay: isLong ? '1d' : chance.one(['90s', '90s', '10m', '1h']),
+    settings: {
+      FIELDPOST_RELAY_CONNECTIONS: String(chance.is(0.6) ? 1 : 1 + chance.below(4)),
+      FIELDPOST_SMTP_TIMEOUT: `${Math.round(chance.span(5, 300))}s`,
+      FIELDPOST_HEARTBEAT: isLong ? '1h' : `${Math.round(chance.span(15, 1800))}s`,
+      ...(chance.is(0.2) && { FIELDPOST_MAX_QUEUE: String(5 + chance.below(40)) }),
+      ...(chance.is(0.2) && { FIELDPOST_HISTORY: String(chance.below(50)) }),
+      ...(chance.is(0.2) && { FIELDPOST_KEEP_FAILED: `${Math.round(chance.span(1, 200))}h` }),
+      ...(chance.is(0.2) && { FIELDPOST_BACKOFF_MAX: `${Math.round(chance.span(10, 600))}s` }),
+    },
+    wallMs: chance.is(0.1) ? chance.below(DAY_MS) : WALL_MS,
+  };
+}
+
+/** How long until the next action. They come in bursts. */
+export function pauseMs({ everyMs }: Swarm, chance: Chance): number {
+  if (chance.is(0.3)) return chance.below(SECOND_MS);
+  if (chance.is(0.2)) return chance.below(MINUTE_MS);
+  return -Math.log(1 - chance.random()) * everyMs * 2;
+}

@@ -1,0 +1,201 @@
+/**
+ * The time of a simulated world: one line of moments on which everything that waits stands, and the clocks that its
+ * machines read. A machine has a boot of its own and a wall of its own, which may be wrong; when it dies, its timers
+ * die with it. Used by world.ts.
+ */
+import { hasLeapt, isPlausible, startMsOf, type Trust } from '../../src/message/stamp.js';
+import type { Clock, Timer } from '../../src/system/clock.js';
+
+interface Moment {
+  readonly atMs: number;
+  /** Of two for the same moment the one set first comes first. */
+  readonly order: number;
+  readonly wake: () => void;
+  isOff: boolean;
+}
+
+/** Everything that waits, by when it is due. */
+export class Timeline {
+  /** Moments that have come. */
+  passed = 0;
+  #nowMs = 0;
+  #order = 0;
+  /** A binary heap: the next moment is the first. */
+  readonly #heap: Moment[] = [];
+
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  /** Moments to come. */
+  get waiting(): number {
+    return this.#heap.filter(({ isOff }) => !isOff).length;
+  }
+
+  at(atMs: number, wake: () => void): Timer {
+    const moment = { atMs: Math.max(Math.ceil(atMs), this.#nowMs), order: ++this.#order, wake, isOff: false };
+    this.#push(moment);
+    return {
+      stop() {
+        moment.isOff = true;
+      },
+    };
+  }
+
+  after(ms: number, wake: () => void): Timer {
+    return this.at(this.#nowMs + Math.max(0, ms), wake);
+  }
+
+  /** Goes on to the next moment, but not beyond `untilMs`. False if there was none up to then. */
+  next(untilMs: number): boolean {
+    for (;;) {
+      const [first] = this.#heap;
+      if (first === undefined || first.atMs > untilMs) {
+        this.#nowMs = Math.max(this.#nowMs, untilMs);
+        return false;
+      }
+      this.#pop();
+      if (first.isOff) continue;
+      this.#nowMs = first.atMs;
+      first.isOff = true;
+      this.passed++;
+      first.wake();
+      return true;
+    }
+  }
+
+  #push(moment: Moment): void {
+    const heap = this.#heap;
+    let at = heap.push(moment) - 1;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      if (!isBefore(moment, heap[above] as Moment)) break;
+      heap[at] = heap[above] as Moment;
+      at = above;
+    }
+    heap[at] = moment;
+  }
+
+  #pop(): void {
+    const heap = this.#heap;
+    const last = heap.pop() as Moment;
+    if (heap.length === 0) return;
+    let at = 0;
+    for (;;) {
+      let below = 2 * at + 1;
+      if (below >= heap.length) break;
+      if (below + 1 < heap.length && isBefore(heap[below + 1] as Moment, heap[below] as Moment)) below++;
+      if (!isBefore(heap[below] as Moment, last)) break;
+      heap[at] = heap[below] as Moment;
+      at = below;
+    }
+    heap[at] = last;
+  }
+}
+
+function isBefore(a: Moment, b: Moment): boolean {
+  return a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
+}
+
+/** The clocks of one machine in one boot. */
+export class MachineClock implements Clock {
+  readonly boot: string;
+  readonly #timeline: Timeline;
+  readonly #bornMs: number;
+  #wallAheadMs: number;
+  #confirmedMs: number | null = null;
+  #doubtedMs: number | null = null;
+  #isDead = false;
+  /** Timers that came due while nothing of this machine ran. */
+  readonly #missed = new Set<() => void>();
+  /** Nothing of this machine runs before then. */
+  #asleepUntilMs = 0;
+
+  /** `boot`: its number. `upMs`: how long it has been up. `wallMs`: what its wall shows now. */
+  constructor(timeline: Timeline, { boot, upMs, wallMs }: { boot: number; upMs: number; wallMs: number }) {
+    this.boot = boot.toString(16).padStart(8, '0');
+    this.#timeline = timeline;
+    this.#bornMs = timeline.nowMs - upMs;
+    this.#wallAheadMs = wallMs - timeline.nowMs;
+  }
+
+  wallMs(): number {
+    return this.#timeline.nowMs + this.#wallAheadMs;
+  }
+
+  bootMs(): number {
+    return this.#timeline.nowMs - this.#bornMs;
+  }
+
+  after(ms: number, wake: () => void): Timer {
+    const ring = () => {
+      if (this.#isDead) return;
+      if (this.isAsleep) this.#missed.add(ring);
+      else wake();
+    };
+    const timer = this.#timeline.after(ms, ring);
+    return {
+      stop: () => {
+        timer.stop();
+        this.#missed.delete(ring);
+      },
+    };
+  }
+
+  /** Moves the wall alone, as ntp or a dead battery does. */
+  leap(ms: number): void {
+    this.#wallAheadMs += ms;
+  }
+
+  /** For so long nothing of this machine runs; its time goes on. */
+  suspend(ms: number): void {
+    this.#asleepUntilMs = Math.max(this.#asleepUntilMs, Math.ceil(this.#timeline.nowMs + ms));
+    this.#timeline.at(this.#asleepUntilMs, () => this.#rouse());
+  }
+
+  /** Ends a suspend. */
+  wake(): void {
+    this.#asleepUntilMs = 0;
+    this.#rouse();
+  }
+
+  /** What came due while the machine slept rings now. */
+  #rouse(): void {
+    if (this.isAsleep) return;
+    for (const ring of this.#missed) {
+      this.#missed.delete(ring);
+      ring();
+    }
+  }
+
+  get isAsleep(): boolean {
+    return this.#timeline.nowMs < this.#asleepUntilMs;
+  }
+
+  /** What the wall of this boot was found to be, by the process before. */
+  inherit(before: MachineClock): void {
+    if (before.isAsleep) this.suspend(before.#asleepUntilMs - this.#timeline.nowMs);
+  }
+
+  /** No timer of this machine rings any more. */
+  die(): void {
+    this.#isDead = true;
+  }
+
+  trust(): Trust {
+    const startMs = startMsOf(this);
+    if (this.#confirmedMs !== null && !hasLeapt(this.#confirmedMs, startMs)) return 'confirmed';
+    const isDoubted = this.#doubtedMs !== null && !hasLeapt(this.#doubtedMs, startMs);
+    return isPlausible(this.wallMs()) && !isDoubted ? 'plausible' : 'wrong';
+  }
+
+  confirm(): void {
+    this.#confirmedMs = startMsOf(this);
+    this.#doubtedMs = null;
+  }
+
+  doubt(): void {
+    this.#confirmedMs = null;
+    this.#doubtedMs = startMsOf(this);
+  }
+}
