@@ -3,8 +3,9 @@
  * machines read. A machine has a boot of its own and a wall of its own, which may be wrong; when it dies, its timers
  * die with it. Used by world.ts.
  */
-import { hasLeapt, isPlausible, startMsOf, type Trust } from '../../src/message/stamp.js';
+import type { Trust } from '../../src/message/stamp.js';
 import type { Clock, Timer } from '../../src/system/clock.js';
+import { Belief } from '../support/clock.js';
 
 interface Moment {
   readonly atMs: number;
@@ -103,8 +104,7 @@ export class MachineClock implements Clock {
   readonly #timeline: Timeline;
   readonly #bornMs: number;
   #wallAheadMs: number;
-  #confirmedMs: number | null = null;
-  #doubtedMs: number | null = null;
+  readonly #belief = new Belief(this);
   #isDead = false;
   /** Timers that came due while nothing of this machine ran. */
   readonly #missed = new Set<() => void>();
@@ -183,19 +183,14 @@ export class MachineClock implements Clock {
   }
 
   trust(): Trust {
-    const startMs = startMsOf(this);
-    if (this.#confirmedMs !== null && !hasLeapt(this.#confirmedMs, startMs)) return 'confirmed';
-    const isDoubted = this.#doubtedMs !== null && !hasLeapt(this.#doubtedMs, startMs);
-    return isPlausible(this.wallMs()) && !isDoubted ? 'plausible' : 'wrong';
+    return this.#belief.trust();
   }
 
   confirm(): void {
-    this.#confirmedMs = startMsOf(this);
-    this.#doubtedMs = null;
+    this.#belief.confirm();
   }
 
   doubt(): void {
-    this.#confirmedMs = null;
-    this.#doubtedMs = startMsOf(this);
+    this.#belief.doubt();
   }
 }

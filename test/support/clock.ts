@@ -19,14 +19,42 @@ interface Waiting {
   readonly wake: () => void;
 }
 
+/** How far the wall of a clock that tests move is to be believed. */
+export class Belief {
+  readonly #clock: Clock;
+  /** When the boot began, by the wall, as it was confirmed and as it was doubted last. */
+  #confirmedMs: number | null = null;
+  #doubtedMs: number | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  trust(): Trust {
+    const startMs = startMsOf(this.#clock);
+    if (this.#confirmedMs !== null && !hasLeapt(this.#confirmedMs, startMs)) return 'confirmed';
+    const isDoubted = this.#doubtedMs !== null && !hasLeapt(this.#doubtedMs, startMs);
+    return isPlausible(this.#clock.wallMs()) && !isDoubted ? 'plausible' : 'wrong';
+  }
+
+  confirm(): void {
+    this.#confirmedMs = startMsOf(this.#clock);
+    this.#doubtedMs = null;
+  }
+
+  doubt(): void {
+    this.#confirmedMs = null;
+    this.#doubtedMs = startMsOf(this.#clock);
+  }
+}
+
 export class FakeClock implements Clock {
   readonly boot: string;
   /** Timers that went off, to count what an idle daemon does. */
   fired = 0;
   #bootMs: number;
   #wallMs: number;
-  #confirmedMs: number | null = null;
-  #doubtedMs: number | null = null;
+  readonly #belief = new Belief(this);
   // In the order they were set: of two for the same moment the first goes first.
   readonly #waiting = new Set<Waiting>();
 
@@ -92,20 +120,15 @@ export class FakeClock implements Clock {
   }
 
   trust(): Trust {
-    const isConfirmed = this.#confirmedMs !== null && !hasLeapt(this.#confirmedMs, startMsOf(this));
-    if (isConfirmed) return 'confirmed';
-    const isDoubted = this.#doubtedMs !== null && !hasLeapt(this.#doubtedMs, startMsOf(this));
-    return isPlausible(this.#wallMs) && !isDoubted ? 'plausible' : 'wrong';
+    return this.#belief.trust();
   }
 
   confirm(): void {
-    this.#confirmedMs = startMsOf(this);
-    this.#doubtedMs = null;
+    this.#belief.confirm();
   }
 
   doubt(): void {
-    this.#confirmedMs = null;
-    this.#doubtedMs = startMsOf(this);
+    this.#belief.doubt();
   }
 
   #next(): Waiting | null {
