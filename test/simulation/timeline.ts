@@ -3,9 +3,8 @@
  * machines read. A machine has a boot of its own and a wall of its own, which may be wrong; when it dies, its timers
  * die with it. Used by world.ts.
  */
-import type { Trust } from '../../src/message/stamp.js';
-import type { Clock, Timer } from '../../src/system/clock.js';
-import { Belief } from '../support/clock.js';
+import type { Timer } from '../../src/system/clock.js';
+import { MovedClock } from '../support/clock.js';
 
 interface Moment {
   readonly atMs: number;
@@ -99,12 +98,11 @@ function isBefore(a: Moment, b: Moment): boolean {
 }
 
 /** The clocks of one machine in one boot. */
-export class MachineClock implements Clock {
-  readonly boot: string;
+export class MachineClock extends MovedClock {
+  override readonly boot: string;
   readonly #timeline: Timeline;
   readonly #bornMs: number;
   #wallAheadMs: number;
-  readonly #belief = new Belief(this);
   #isDead = false;
   /** Timers that came due while nothing of this machine ran. */
   readonly #missed = new Set<() => void>();
@@ -113,21 +111,22 @@ export class MachineClock implements Clock {
 
   /** `boot`: its number. `upMs`: how long it has been up. `wallMs`: what its wall shows now. */
   constructor(timeline: Timeline, { boot, upMs, wallMs }: { boot: number; upMs: number; wallMs: number }) {
+    super();
     this.boot = boot.toString(16).padStart(8, '0');
     this.#timeline = timeline;
     this.#bornMs = timeline.nowMs - upMs;
     this.#wallAheadMs = wallMs - timeline.nowMs;
   }
 
-  wallMs(): number {
+  override wallMs(): number {
     return this.#timeline.nowMs + this.#wallAheadMs;
   }
 
-  bootMs(): number {
+  override bootMs(): number {
     return this.#timeline.nowMs - this.#bornMs;
   }
 
-  after(ms: number, wake: () => void): Timer {
+  override after(ms: number, wake: () => void): Timer {
     const ring = () => {
       if (this.#isDead) return;
       if (this.isAsleep) this.#missed.add(ring);
@@ -180,17 +179,5 @@ export class MachineClock implements Clock {
   /** No timer of this machine rings any more. */
   die(): void {
     this.#isDead = true;
-  }
-
-  trust(): Trust {
-    return this.#belief.trust();
-  }
-
-  confirm(): void {
-    this.#belief.confirm();
-  }
-
-  doubt(): void {
-    this.#belief.doubt();
   }
 }

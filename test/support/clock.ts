@@ -19,60 +19,60 @@ interface Waiting {
   readonly wake: () => void;
 }
 
-/** How far the wall of a clock that tests move is to be believed. */
-export class Belief {
-  readonly #clock: Clock;
+/** A clock that tests move: what is believed of its wall. */
+export abstract class MovedClock implements Clock {
+  abstract readonly boot: string;
   /** When the boot began, by the wall, as it was confirmed and as it was doubted last. */
   #confirmedMs: number | null = null;
   #doubtedMs: number | null = null;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
+  abstract wallMs(): number;
+  abstract bootMs(): number;
+  abstract after(ms: number, wake: () => void): Timer;
 
   trust(): Trust {
-    const startMs = startMsOf(this.#clock);
+    const startMs = startMsOf(this);
     if (this.#confirmedMs !== null && !hasLeapt(this.#confirmedMs, startMs)) return 'confirmed';
     const isDoubted = this.#doubtedMs !== null && !hasLeapt(this.#doubtedMs, startMs);
-    return isPlausible(this.#clock.wallMs()) && !isDoubted ? 'plausible' : 'wrong';
+    return isPlausible(this.wallMs()) && !isDoubted ? 'plausible' : 'wrong';
   }
 
   confirm(): void {
-    this.#confirmedMs = startMsOf(this.#clock);
+    this.#confirmedMs = startMsOf(this);
     this.#doubtedMs = null;
   }
 
   doubt(): void {
     this.#confirmedMs = null;
-    this.#doubtedMs = startMsOf(this.#clock);
+    this.#doubtedMs = startMsOf(this);
   }
 }
 
-export class FakeClock implements Clock {
-  readonly boot: string;
+export class FakeClock extends MovedClock {
+  override readonly boot: string;
   /** Timers that went off, to count what an idle daemon does. */
   fired = 0;
   #bootMs: number;
   #wallMs: number;
-  readonly #belief = new Belief(this);
   // In the order they were set: of two for the same moment the first goes first.
   readonly #waiting = new Set<Waiting>();
 
   constructor({ boot = BOOT, bootMs = BOOT_MS, wallMs = WALL_MS } = {}) {
+    super();
     this.boot = boot;
     this.#bootMs = bootMs;
     this.#wallMs = wallMs;
   }
 
-  wallMs(): number {
+  override wallMs(): number {
     return this.#wallMs;
   }
 
-  bootMs(): number {
+  override bootMs(): number {
     return this.#bootMs;
   }
 
-  after(ms: number, wake: () => void): Timer {
+  override after(ms: number, wake: () => void): Timer {
     const timer = { atMs: this.#bootMs + Math.max(0, ms), wake };
     this.#waiting.add(timer);
     return { stop: () => this.#waiting.delete(timer) };
@@ -117,18 +117,6 @@ export class FakeClock implements Clock {
   reboot({ offMs = 0, wallMs = this.#wallMs + offMs }: { offMs?: number; wallMs?: number } = {}): FakeClock {
     const boot = (Number.parseInt(this.boot, 16) + 1).toString(16);
     return new FakeClock({ boot, bootMs: BOOT_MS, wallMs: wallMs + BOOT_MS });
-  }
-
-  trust(): Trust {
-    return this.#belief.trust();
-  }
-
-  confirm(): void {
-    this.#belief.confirm();
-  }
-
-  doubt(): void {
-    this.#belief.doubt();
   }
 
   #next(): Waiting | null {
