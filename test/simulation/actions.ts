@@ -74,9 +74,9 @@ export async function act(world: World, action: Action, chance: Chance): Promise
     case 'disk trouble':
       return world.setDiskTrouble(chance.is(0.5) ? 'none' : chance.one(['refusing', 'full'] as const));
     case 'power cut':
-      return await die(world, 'power cut', chance);
+      return die(world, 'power cut', chance);
     case 'kill':
-      return await die(world, 'kill', chance);
+      return die(world, 'kill', chance);
     case 'restart':
       return await restart(world);
     case 'leap':
@@ -96,19 +96,23 @@ export async function act(world: World, action: Action, chance: Chance): Promise
   }
 }
 
-async function die(world: World, death: 'kill' | 'power cut', chance: Chance): Promise<void> {
+/** The device dies, and is back some time later. */
+function die(world: World, death: 'kill' | 'power cut', chance: Chance): void {
   const device = world.device;
+  if (device.program === null && !device.isStarting) return;
   device.die(death);
   world.model.ended(death === 'power cut', world.underWay, world.timeline.nowMs);
   const wallMs = chance.is(0.2) ? chance.below(DAY_MS) : undefined;
   const offMs = death === 'kill' ? 5 * SECOND_MS : chance.span(SECOND_MS, 3 * DAY_MS);
   world.watchDisk();
-  await world.pass(offMs);
-  device.renew({
-    isBoot: death === 'power cut',
-    ...(death === 'power cut' && wallMs !== undefined && { wallMs }),
+  world.offUntilMs = world.timeline.nowMs + offMs;
+  world.timeline.after(offMs, () => {
+    device.renew({
+      isBoot: death === 'power cut',
+      ...(death === 'power cut' && wallMs !== undefined && { wallMs }),
+    });
+    void world.start(device);
   });
-  void world.start(device);
 }
 
 async function restart(world: World): Promise<void> {

@@ -1,12 +1,34 @@
-/** Draws of a simulated world, all from one seed. */
-import { seededRandom } from '../support/random.js';
+/**
+ * Draws of a simulated world, all from one seed. Each machine, relay and person draws from a line of its own. All lines
+ * start anew with each step of a world, so that a step left out shifts no draw of a later one.
+ */
+
+/** Numbers that are drawn and thrown away until a start shows in all of the state. */
+const WARM_UP = 8;
 
 export class Chance {
-  readonly random: () => number;
+  readonly #seed: number;
+  readonly #lines: Chance[] = [];
+  // The state of the generator sfc32. It is large because many starts of a small one soon draw the same numbers.
+  #a = 0;
+  #b = 0;
+  #c = 0;
+  #count = 1;
 
   constructor(seed: number) {
-    this.random = seededRandom(seed);
+    this.#seed = seed >>> 0;
+    this.#begin(0);
   }
+
+  /** A number from 0 to below 1. It may be handed on by itself. */
+  readonly random = (): number => {
+    const drawn = (((this.#a + this.#b) | 0) + this.#count) | 0;
+    this.#count = (this.#count + 1) | 0;
+    this.#a = this.#b ^ (this.#b >>> 9);
+    this.#b = (this.#c + (this.#c << 3)) | 0;
+    this.#c = (((this.#c << 21) | (this.#c >>> 11)) + drawn) | 0;
+    return (drawn >>> 0) / 2 ** 32;
+  };
 
   /** True once in `1 / odds`. */
   is(odds: number): boolean {
@@ -44,8 +66,24 @@ export class Chance {
     return Buffer.from(Uint8Array.from({ length: count }, () => this.below(256)));
   }
 
-  /** An independent line of chance: what is drawn there does not shift what is drawn here. */
+  /** A line of its own: what is drawn there does not shift what is drawn here. */
   fork(): Chance {
-    return new Chance(this.below(2 ** 32));
+    const line = new Chance(this.below(2 ** 32));
+    this.#lines.push(line);
+    return line;
+  }
+
+  /** Starts this line and all its forks anew: what they draw from now on depends on their seeds and on `step` alone. */
+  restart(step: number): void {
+    this.#begin(step);
+    for (const line of this.#lines) line.restart(step);
+  }
+
+  #begin(step: number): void {
+    this.#a = this.#seed;
+    this.#b = step | 0;
+    this.#c = 0;
+    this.#count = 1;
+    for (let i = 0; i < WARM_UP; i++) this.random();
   }
 }

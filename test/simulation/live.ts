@@ -1,15 +1,15 @@
 /**
- * Runs the world of one seed to its end. Used by simulate.ts and simulation.test.ts.
+ * Runs one simulated world to its end. Used by worker.ts.
  */
 import { HOUR_MS } from '../../src/limits.js';
 import { act } from './actions.js';
 import { endWell } from './calm.js';
-import { pauseMs } from './swarm.js';
+import { Chance } from './chance.js';
+import type { Plan } from './plan.js';
 import { drained, World } from './world.js';
 
 /** How a world ended. */
 export interface Ended {
-  readonly seed: number;
   /** What is wrong, in words; none if all is well. */
   readonly found: readonly string[];
   /** Of everything that was observed. */
@@ -17,28 +17,40 @@ export interface Ended {
   readonly livedMs: number;
   /** Timers that rang. */
   readonly events: number;
+  /** The number of the last step that was done. */
+  readonly lastStep: number;
 }
 
-/** One seed, one history: runs it until something is wrong, or to its end. `onLine` is told of every line of it. */
-export async function live(seed: number, onLine: (line: string) => void = () => undefined): Promise<Ended> {
-  const world = new World(seed, onLine);
+/** Who follows a world while it runs. */
+export interface Witness {
+  /** Is told every line of the history. */
+  readonly onLine?: (line: string) => void;
+  /** After each step. */
+  readonly onStep?: (livedMs: number, events: number, number: number) => void;
+}
+
+/** One plan, one history: runs it until something is wrong, or to its end. */
+export async function live(plan: Plan, { onLine, onStep }: Witness = {}): Promise<Ended> {
+  const world = new World(plan, onLine ?? (() => undefined));
   const { swarm, timeline, model, chance } = world;
-  world.tell(`a world of ${Math.round(swarm.livesMs / HOUR_MS)} h, ${JSON.stringify(swarm)}`);
+  const hours = Math.round((plan.steps.at(-1)?.atMs ?? 0) / HOUR_MS);
+  world.tell(`a world of ${hours} h and ${plan.steps.length} steps, ${JSON.stringify(swarm)}`);
   if (swarm.hasCloud) await world.awaited(world.start(world.cloud));
   await world.awaited(world.start(world.device));
-  for (let number = 1; timeline.nowMs < swarm.livesMs && model.found.length === 0; number++) {
-    await world.pass(pauseMs(swarm, chance));
-    const action = chance.weighted(swarm.weights);
+  let lastStep = 0;
+  for (const { number, atMs, action, seed } of plan.steps) {
+    await world.pass(Math.max(0, atMs - timeline.nowMs));
+    if (model.found.length > 0) break;
     world.tell(`${number}: ${action}`);
-    await act(world, action, chance.fork());
+    chance.restart(seed);
+    await act(world, action, new Chance(seed));
     await drained();
+    lastStep = number;
+    onStep?.(timeline.nowMs, timeline.passed, number);
+    if (model.found.length > 0) break;
   }
+  await world.pass(Math.max(0, world.offUntilMs - timeline.nowMs));
   if (model.found.length === 0) await endWell(world);
-  return {
-    seed,
-    found: model.found,
-    hash: world.hash(),
-    livedMs: timeline.nowMs,
-    events: timeline.passed,
-  };
+  const { found } = model;
+  return { found, hash: world.hash(), livedMs: timeline.nowMs, events: timeline.passed, lastStep };
 }

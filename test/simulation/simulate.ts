@@ -5,6 +5,7 @@
 import { parseArgs } from 'node:util';
 import { SECOND_MS, YEAR_MS } from '../../src/limits.js';
 import { live } from './live.js';
+import { drawPlan } from './plan.js';
 
 const { values } = parseArgs({
   options: {
@@ -34,7 +35,11 @@ async function main(): Promise<void> {
   let worlds = 0;
   for (let seed = first; seed < first + count && faulty === 0; seed++) {
     worlds++;
-    const ended = await live(seed, values.trace ? (line) => console.log(line) : undefined);
+    const ended = await live(drawPlan(seed), {
+      onLine: (line) => {
+        if (values.trace) console.log(line);
+      },
+    });
     livedMs += ended.livedMs;
     events += ended.events;
     hashes.push(ended.hash);

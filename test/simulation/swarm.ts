@@ -1,6 +1,6 @@
 /**
  * What a world is like: which actions and faults there are in it at all, how often, and for how long it lives. Each seed
- * draws its own, because a world with everything at once hides as much as it shows. Used by world.ts.
+ * draws its own, because a world with everything at once hides as much as it shows. Used by plan.ts.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Chance } from './chance.js';
@@ -142,7 +142,7 @@ export function drawSwarm(chance: Chance): Swarm {
 }
 
 /** How long until the next action. They come in bursts. */
-export function pauseMs({ everyMs }: Swarm, chance: Chance): number {
+export function pauseMs(everyMs: number, chance: Chance): number {
   if (chance.is(0.3)) return chance.below(SECOND_MS);
   if (chance.is(0.2)) return chance.below(MINUTE_MS);
   return -Math.log(1 - chance.random()) * everyMs * 2;

@@ -11,13 +11,13 @@ import { HOUR_MS, SECOND_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
 import { Chance } from './chance.js';
 import { CloudLink } from './link.js';
-import { Machine, type Program } from './machine.js';
+import { isOfTheDead, Machine, type Program } from './machine.js';
 import { digestOf, readMail } from './mail.js';
 import { Model, type Posted } from './model.js';
 import { People } from './people.js';
+import type { Nature, Plan } from './plan.js';
 import { Programs } from './programs.js';
 import { Relay, type Taken } from './relay.js';
-import { drawSwarm, type Swarm } from './swarm.js';
 import { Timeline } from './timeline.js';
 
 const DEVICE_ID = 'pump-3';
@@ -26,7 +26,7 @@ export const DOCUMENT = `/devices/${DEVICE_ID}/destinations`;
 /** A world, not yet running. */
 export class World {
   readonly chance: Chance;
-  readonly swarm: Swarm;
+  readonly swarm: Nature;
   readonly timeline = new Timeline();
   readonly model = new Model();
   readonly #hash = createHash('sha256');
@@ -42,15 +42,16 @@ export class World {
   settings: Readonly<Record<string, string>>;
   /** Which of its senders the device has now. */
   sender = 0;
+  /** Until then the device has no power. */
+  offUntilMs = 0;
   /** What the disk does to a call that changes something. */
   diskTrouble: 'none' | 'refusing' | 'full' = 'none';
 
   /** `onLine` is told of every line of the history. */
-  constructor(seed: number, onLine: (line: string) => void) {
+  constructor({ seed, nature: swarm }: Plan, onLine: (line: string) => void) {
     this.#onLine = onLine;
     const chance = new Chance(seed);
     this.chance = chance;
-    const swarm = drawSwarm(chance.fork());
     this.swarm = swarm;
     this.settings = swarm.settings;
     const timeline = this.timeline;
@@ -162,7 +163,9 @@ export class World {
       this.tell('started');
     } catch (error) {
       this.tell(`a start failed: ${error}`);
-      if (this.diskTrouble === 'none' && !/POWERCUT/.test(String((error as { code?: string }).code)))
+      // It died while it started: it is started again when it is back.
+      if (isOfTheDead(error)) return;
+      if (this.diskTrouble === 'none')
         return this.model.violation(`a start failed: ${(error as Error).stack}`);
       // systemd tries every 5 s. Each try reads the whole store, so that a world has fewer.
       this.timeline.after(
@@ -258,7 +261,7 @@ export class World {
   }
 }
 
-function cloudConfig({ cloudDelay }: Swarm): Config {
+function cloudConfig({ cloudDelay }: Nature): Config {
   return configOf({
     FIELDPOST_STATE_DIR: '/var/lib/cloud',
     FIELDPOST_RELAY: 'smtp://people.example',

@@ -1,0 +1,44 @@
+/**
+ * What is to happen in a simulated world, drawn before it begins: what it is like, and its steps. A step stands at a
+ * moment of its own and has a seed of its own, so that any may be left out. Used by live.ts and simulate.ts.
+ */
+import { Chance } from './chance.js';
+import { type Action, drawSwarm, pauseMs, type Swarm } from './swarm.js';
+
+/** One thing that happens. */
+export interface Step {
+  readonly number: number;
+  readonly atMs: number;
+  readonly action: Action;
+  readonly seed: number;
+}
+
+/** What a world is like, but for what only the drawing of its steps needs. */
+export type Nature = Omit<Swarm, 'livesMs' | 'everyMs' | 'weights'>;
+
+/** A world before it begins. Nothing but this decides what happens in it. */
+export interface Plan {
+  /** Of all that is drawn in the world. */
+  readonly seed: number;
+  readonly nature: Nature;
+  /** In the order of their moments. After the last the world becomes calm. */
+  readonly steps: readonly Step[];
+}
+
+/** Draws the plan of a seed. */
+export function drawPlan(seed: number): Plan {
+  const chance = new Chance(seed);
+  const { livesMs, everyMs, weights, ...nature } = drawSwarm(chance.fork());
+  const steps: Step[] = [];
+  for (let atMs = 0; atMs < livesMs; ) {
+    atMs = Math.round(atMs + pauseMs(everyMs, chance));
+    const action = chance.weighted(weights);
+    steps.push({ number: steps.length + 1, atMs, action, seed: chance.below(2 ** 32) });
+  }
+  return { seed: chance.below(2 ** 32), nature, steps };
+}
+
+/** The plan without the steps of these numbers. */
+export function without(plan: Plan, numbers: ReadonlySet<number>): Plan {
+  return { ...plan, steps: plan.steps.filter(({ number }) => !numbers.has(number)) };
+}
