@@ -6,7 +6,10 @@ import t from 'tap';
 import { emptyBook } from '../../src/destinations/book.js';
 import type { Entry, Fields } from '../../src/destinations/destination.js';
 import { SYNC_ABSENT_MS } from '../../src/limits.js';
+import { decodeSnapshot, encodeSnapshot, type Snapshot } from '../../src/store/snapshot-text.js';
+import { FakeClock } from '../support/clock.js';
 import { CloudDocument, type Fate } from '../support/cloud-document.js';
+import { openQuietly, STATE_DIR } from '../support/store.js';
 import { startSync } from '../support/sync.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
@@ -22,7 +25,7 @@ const BOSS = {
 
 /** A device with John and Jane, in step with its cloud. */
 async function inStep() {
-  const bench = startSync();
+  const bench = await startSync();
   await bench.book.add(JOHN);
   await bench.book.add(JANE);
   await bench.syncNow();
@@ -83,7 +86,7 @@ t.test('a backup from before an edit that was made in the cloud', async (t) => {
 });
 
 t.test('a backup from before the first PUT, which was not read back yet', async (t) => {
-  const bench = startSync();
+  const bench = await startSync();
   const { book, cloud, lines } = bench;
   cloud.edit(() => [BOSS]);
   const restore = cloud.backUp();
@@ -121,8 +124,8 @@ t.test('a deletion on the device is not undone by a restored backup', async (t) 
   );
 });
 
-for (const kill of [false, true]) {
-  t.test(`a PUT whose answer was lost${kill ? ', then a kill' : ''}`, async (t) => {
+for (const isCut of [false, true]) {
+  t.test(`a PUT whose answer was lost${isCut ? ', then a power cut' : ''}`, async (t) => {
     const arrived = async (edit: (entries: readonly unknown[]) => unknown[]) => {
       const bench = await inStep();
       const { cloud } = bench;
@@ -131,7 +134,7 @@ for (const kill of [false, true]) {
       await bench.syncNow();
       cloud.onCall = () => 'ok';
       cloud.edit(edit);
-      const next = kill ? startSync({ cloud, state: bench.state }) : bench;
+      const next = isCut ? await bench.restart() : bench;
       await next.syncNow();
       t.equal(next.sync.view().synced, true);
       t.notMatch(next.lines.join('\n'), /joined/);
@@ -223,13 +226,13 @@ t.test('a 404 that stays', async (t) => {
 
 t.test('another spelling of the URL', async (t) => {
   const bench = await inStep();
-  const { cloud, state } = bench;
+  const { cloud } = bench;
   cloud.edit((entries) =>
     entries
       .filter((entry) => (entry as Fields).name !== 'John')
       .map((entry) => ({ ...(entry as Entry), name: 'Jane K.' })),
   );
-  const next = startSync({ cloud, state, name: 'https://CLOUD.example/a' });
+  const next = await bench.restart({ name: 'https://CLOUD.example/a' });
   await next.syncNow();
   t.same([namesOf(next), namesIn(cloud)], [['Jane K.'], ['Jane K.']]);
   t.notMatch(next.lines.join('\n'), /joined/);
@@ -238,10 +241,10 @@ t.test('another spelling of the URL', async (t) => {
 t.test('another cloud', async (t) => {
   const bench = await inStep();
   const empty = new CloudDocument('w');
-  const moved = startSync({ cloud: empty, state: bench.state, name: 'https://other.example/a' });
+  const moved = await bench.restart({ cloud: empty, name: 'https://other.example/a' });
   await moved.syncNow();
   t.same(namesIn(empty), ['Jane', 'John'], 'one without a document is given it at once');
-  const back = startSync({ cloud: bench.cloud, state: bench.state });
+  const back = await moved.restart({ cloud: bench.cloud, name: 'https://cloud.example/a' });
   bench.cloud.edit(() => [BOSS]);
   await back.book.add(EWA);
   await back.syncNow();
@@ -250,21 +253,30 @@ t.test('another cloud', async (t) => {
 });
 
 t.test('a store of the version before, and its cloud', async (t) => {
-  const state = emptyBook();
   const uid = (n: number) => `00000000-0000-4000-8000-00000000000${n}`;
   const [john, jane] = [
     { ...JOHN, uid: uid(1) },
     { ...JANE, uid: uid(2) },
   ];
-  state.entries.set(1, john).set(2, jane);
-  Object.assign(state, {
-    nextId: 3,
-    cloud: 'https://cloud.example/a',
-    base: { etag: '"v1"', document: [john, jane] },
-  });
   const cloud = new CloudDocument();
   cloud.edit(() => [john, jane]);
-  const bench = startSync({ cloud, state });
+  const { disk, store } = await openQuietly(new FakeClock());
+  await store.hold();
+  await store.release();
+  await store.close();
+  const path = `${STATE_DIR}/store.json`;
+  const { through, state } = decodeSnapshot((await disk.readWhole(path)) as Buffer) as Snapshot;
+  const book = {
+    ...emptyBook(),
+    ...{ nextId: 3, removed: [], cloud: 'https://cloud.example/a' },
+    entries: [[1, john] as const, [2, jane] as const],
+    base: { etag: cloud.etag, document: [john, jane] },
+  };
+  const file = await disk.open(path, 'update');
+  await file.write(Buffer.concat(encodeSnapshot(through, { ...state(), book })), 0);
+  await file.close();
+  const bench = await startSync({ cloud, disk });
+  t.same(namesOf(bench), ['Jane', 'John']);
   cloud.edit(() => [john]);
   await bench.syncNow();
   t.same([namesOf(bench), namesIn(cloud)], [['John'], ['John']], 'a deletion is not lost');
@@ -275,7 +287,7 @@ t.test('a store of the version before, and its cloud', async (t) => {
 t.test('a cloud that drops members it does not know', async (t) => {
   const cloud = new CloudDocument();
   cloud.keep = (entries) => [entries, {}];
-  const bench = startSync({ cloud });
+  const bench = await startSync({ cloud });
   const { book, sync, lines, calls } = bench;
   await book.add(JOHN);
   await book.add(JANE);
@@ -313,7 +325,7 @@ t.test('a cloud that drops members it does not know', async (t) => {
     'edits there count',
   );
   t.equal(lines.filter((line) => line.startsWith('destinations altered')).length, 1, 'told once');
-  const again = startSync({ cloud, state: bench.state });
+  const again = await bench.restart();
   await again.syncNow();
   t.match(again.sync.view(), { synced: true, reason: /drops .*fieldpost/ }, 'a new start finds it too');
 });
@@ -321,7 +333,7 @@ t.test('a cloud that drops members it does not know', async (t) => {
 t.test('a cloud that drops them, and whose ETags flap', async (t) => {
   const cloud = new CloudDocument();
   cloud.keep = (entries) => [entries, {}];
-  const bench = startSync({ cloud });
+  const bench = await startSync({ cloud });
   const { book, sync, calls } = bench;
   for (const fields of [JOHN, JANE, EWA]) {
     await book.add(fields);
@@ -348,7 +360,7 @@ t.test('a cloud that changes what it is given', async (t) => {
     })),
     more,
   ];
-  const bench = startSync({ cloud });
+  const bench = await startSync({ cloud });
   const { book, sync, calls, lines } = bench;
   await book.add({ ...JOHN, destination: 'John@example.com' });
   await book.add(JANE);
@@ -375,7 +387,7 @@ t.test('a cloud that changes what it is given', async (t) => {
 t.test('a cloud that drops entries', async (t) => {
   const cloud = new CloudDocument();
   cloud.keep = (entries, more) => [entries.slice(0, 1), more];
-  const bench = startSync({ cloud });
+  const bench = await startSync({ cloud });
   await bench.book.add(JOHN);
   await bench.book.add(JANE);
   await bench.syncNow();
@@ -389,14 +401,14 @@ t.test('a cloud that drops entries', async (t) => {
 t.test('an ETag that flaps', async (t) => {
   const bench = await inStep();
   const { cloud, sync, calls, book } = bench;
-  const { records } = bench;
+  const { operations } = bench.disk;
   calls();
   for (let beat = 0; beat < 20; beat++) {
     cloud.flap();
     sync.seen(cloud.etag);
     await bench.clock.advance(0);
   }
-  t.equal(bench.records, records, 'nothing is written for a document that says the same');
+  t.equal(bench.disk.operations, operations, 'nothing is written for a document that says the same');
   t.equal(calls(), Array(20).fill('get').join(' '));
   await book.add(EWA);
   await bench.syncNow();

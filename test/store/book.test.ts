@@ -4,8 +4,8 @@ import type { Fields } from '../../src/destinations/destination.js';
 import { ID_GAP } from '../../src/limits.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo } from '../support/bookkeeper.js';
-import { FaultyDisk } from '../support/faulty-disk.js';
-import { openOn, STATE_DIR } from '../support/store.js';
+import type { FaultyDisk } from '../support/faulty-disk.js';
+import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
 const JANE: Fields = { type: 2, destination: '+491', lang: 'nl', name: 'Jane' };
@@ -15,8 +15,6 @@ const THEIRS = {
   destination: 'x@example.com',
   room: 'B2',
 };
-
-const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
 
 /** Flips a bit of a stored file. */
 async function damage(disk: FaultyDisk, path: string, where: string): Promise<void> {

@@ -3,18 +3,8 @@ import t from 'tap';
 import { MIB, SPACE_FRESH_MS } from '../../src/limits.js';
 import type { Store, Upload } from '../../src/store/store.js';
 import { draftTo, octets } from '../support/bookkeeper.js';
-import {
-  acceptWith,
-  begin,
-  budgetOf,
-  FILE,
-  failWith,
-  inChunks,
-  newDisk,
-  SPOOL,
-  settleAs,
-} from '../support/spool.js';
-import { openOn, STATE_DIR } from '../support/store.js';
+import { acceptWith, begin, budgetOf, FILE, failWith, inChunks, SPOOL, settleAs } from '../support/spool.js';
+import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 const NAMES = ['a', 'b', 'c'];
 

@@ -8,10 +8,8 @@ import type { Store } from '../../src/store/store.js';
 import { draftTo } from '../support/bookkeeper.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
-import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
-import { openOn, STATE_DIR } from '../support/store.js';
-
-const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
+import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
+import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 async function acceptOne(store: Store, name: string, bytes?: number): Promise<string> {
   const { ids } = await store.accept([draftTo(name, bytes)], null);

@@ -5,11 +5,10 @@ import type { StoreOptions } from '../../src/store/journaled-store.js';
 import type { DiskFile } from '../../src/system/disk.js';
 import { draftTo } from '../support/bookkeeper.js';
 import { settled } from '../support/clock.js';
-import { type Fault, FaultyDisk, type Operation } from '../support/faulty-disk.js';
+import type { Fault, FaultyDisk, Operation } from '../support/faulty-disk.js';
 import { seededRandom } from '../support/random.js';
-import { openInTime, openOn, STATE_DIR } from '../support/store.js';
+import { newDisk, openInTime, openOn, STATE_DIR } from '../support/store.js';
 
-const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
 const ROOMY: StoreOptions['budget'] = { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0 };
 const SENT = { kind: 'sent', reply: '250 taken' } as const;
 

@@ -15,8 +15,8 @@ import type { DiskFile } from '../../src/system/disk.js';
 import { draftTo, octets, whole } from '../support/bookkeeper.js';
 import { settled } from '../support/clock.js';
 import type { Fault, FaultyDisk, Operation } from '../support/faulty-disk.js';
-import { acceptWith, begin, budgetOf, FILE, inChunks, newDisk, SPOOL, settleAs } from '../support/spool.js';
-import { openOn, STATE_DIR } from '../support/store.js';
+import { acceptWith, begin, budgetOf, FILE, inChunks, SPOOL, settleAs } from '../support/spool.js';
+import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 function watch(disk: FaultyDisk, fault: (operation: Operation) => Fault = () => 'ok'): Operation[] {
   const seen: Operation[] = [];

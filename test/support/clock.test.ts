@@ -30,6 +30,15 @@ t.test('timers go off in order, each at its own time, those of one moment as the
   t.equal(clock.fired, 3);
 });
 
+t.test('timers that are not counted go off all the same', async (t) => {
+  const clock = new FakeClock({ bootMs: 0 });
+  const seen: number[] = [];
+  clock.uncounted.after(10, () => seen.push(clock.bootMs()));
+  t.equal(clock.pending, 0);
+  await clock.advance(20);
+  t.same([seen, clock.fired], [[10], 0]);
+});
+
 t.test('promises settle between timers, and timers they set go off in the same advance', async (t) => {
   const clock = new FakeClock({ bootMs: 0 });
   const sleep = (ms: number) => new Promise<void>((wake) => clock.after(ms, wake));

@@ -17,6 +17,7 @@ const TURNS_QUIET = 4;
 interface Waiting {
   readonly atMs: number;
   readonly wake: () => void;
+  readonly isCounted: boolean;
 }
 
 /** A clock that tests move: what is believed of its wall. */
@@ -73,14 +74,25 @@ export class FakeClock extends MovedClock {
   }
 
   override after(ms: number, wake: () => void): Timer {
-    const timer = { atMs: this.#bootMs + Math.max(0, ms), wake };
-    this.#waiting.add(timer);
-    return { stop: () => this.#waiting.delete(timer) };
+    return this.#set(ms, wake, true);
+  }
+
+  /** This clock, for a room that the test is not about: its timers are neither `pending` nor `fired`. */
+  get uncounted(): Clock {
+    return {
+      boot: this.boot,
+      wallMs: () => this.wallMs(),
+      bootMs: () => this.bootMs(),
+      after: (ms, wake) => this.#set(ms, wake, false),
+      trust: () => this.trust(),
+      confirm: () => this.confirm(),
+      doubt: () => this.doubt(),
+    };
   }
 
   /** Timers set and neither fired nor stopped. */
   get pending(): number {
-    return this.#waiting.size;
+    return [...this.#waiting].filter(({ isCounted }) => isCounted).length;
   }
 
   /** How long until the next timer goes off; null if there is none. */
@@ -96,7 +108,7 @@ export class FakeClock extends MovedClock {
     for (let next = this.#next(); next !== null && next.atMs <= untilMs; next = this.#next()) {
       this.#moveTo(next.atMs);
       this.#waiting.delete(next);
-      this.fired++;
+      if (next.isCounted) this.fired++;
       next.wake();
       await settled();
     }
@@ -117,6 +129,12 @@ export class FakeClock extends MovedClock {
   reboot({ offMs = 0, wallMs = this.#wallMs + offMs }: { offMs?: number; wallMs?: number } = {}): FakeClock {
     const boot = (Number.parseInt(this.boot, 16) + 1).toString(16);
     return new FakeClock({ boot, bootMs: BOOT_MS, wallMs: wallMs + BOOT_MS });
+  }
+
+  #set(ms: number, wake: () => void, isCounted: boolean): Timer {
+    const timer = { atMs: this.#bootMs + Math.max(0, ms), wake, isCounted };
+    this.#waiting.add(timer);
+    return { stop: () => this.#waiting.delete(timer) };
   }
 
   #next(): Waiting | null {

@@ -5,12 +5,10 @@ import type { StoreOptions } from '../../src/store/journaled-store.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo, octets } from './bookkeeper.js';
 import { settled } from './clock.js';
-import { FaultyDisk } from './faulty-disk.js';
 import { STATE_DIR } from './store.js';
 
 export const SPOOL = `${STATE_DIR}/spool`;
 export const FILE = { name: 'pump.png', type: 'image/png' };
-export const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
 export const budgetOf = (limits: Partial<StoreOptions['budget']>) => ({
   budget: { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0, ...limits },
 });

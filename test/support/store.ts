@@ -5,10 +5,12 @@ import { openStore } from '../../src/store/journaled-store.js';
 import type { Store } from '../../src/store/store.js';
 import { createLog } from '../../src/system/log.js';
 import { FakeClock } from './clock.js';
-import type { FaultyDisk } from './faulty-disk.js';
+import { FaultyDisk } from './faulty-disk.js';
 import { seededRandom } from './random.js';
 
 export const STATE_DIR = '/var/lib/fieldpost';
+/** A disk with nothing of ours on it yet. */
+export const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
 
 export interface Bench {
   readonly store: Store;
@@ -40,7 +42,23 @@ export async function openOn(
   return { store, clock, lines };
 }
 
-/** The same while the clock runs, for disks that fail to read; and how long it took. */
+/**
+ * The store for a test of another room, which is not about what the store does with the clock: its timers do not count
+ * among those of `clock`.
+ */
+export async function openQuietly(
+  clock: FakeClock,
+  {
+    disk = newDisk(),
+    seed = 1,
+    ...options
+  }: Partial<StoreOptions> & { disk?: FaultyDisk; seed?: number } = {},
+): Promise<{ store: Store; disk: FaultyDisk; lines: string[] }> {
+  const { store, lines } = await openOn(disk, seed, { ...options, clock: clock.uncounted });
+  return { store, disk, lines };
+}
+
+/** The store while the clock runs, for disks that fail to read; and how long it took. */
 export async function openInTime(
   disk: FaultyDisk,
   seed = 1,

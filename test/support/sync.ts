@@ -1,35 +1,31 @@
 /**
- * An address book in memory, the sync of it, and a cloud's document. Used by the tests of the sync.
+ * A device with the real store on a disk in memory, the sync of its address book, and a cloud's document. Used by the
+ * tests of the sync.
  */
 import { Sync } from '../../src/cloud/sync.js';
-import { type Book, emptyBook } from '../../src/destinations/book.js';
-import type { FieldpostError } from '../../src/errors.js';
 import { FakeClock } from './clock.js';
 import { CloudDocument } from './cloud-document.js';
-import { memoryBook } from './memory-store.js';
+import type { FaultyDisk } from './faulty-disk.js';
+import { newDisk, openQuietly } from './store.js';
 
-/** `state`: what the book begins with, as after a restart. `name`: the cloud's, as the configuration spells it. */
-export function startSync({
+/** `name`: the cloud's, as the configuration spells it. `life`: counts the starts from one disk. */
+export async function startSync({
   cloud = new CloudDocument(),
-  state = emptyBook(),
+  disk = newDisk(),
   name = 'https://cloud.example/a',
+  life = 1,
 } = {}) {
   const clock = new FakeClock();
   const lines: string[] = [];
   const log = (event: string, fields = {}) => void lines.push([event, ...Object.values(fields)].join(' '));
+  const { store } = await openQuietly(clock, { disk, seed: life });
   const bench = {
     cloud,
     clock,
+    disk,
     lines,
-    state: state as Book,
     isOnline: true,
-    failure: null as FieldpostError | null,
-    /** How many records were written. */
-    records: 0,
-    book: memoryBook(() => {
-      if (bench.failure) throw bench.failure;
-      bench.records++;
-    }, state),
+    book: store.book,
     sync: null as unknown as Sync,
     /** What was called since the last time. */
     calls: () => cloud.calls.splice(0).join(' '),
@@ -37,6 +33,9 @@ export function startSync({
       bench.sync.request();
       await clock.advance(0);
     },
+    /** The same device after a power cut that loses all that may be lost, perhaps with another cloud. */
+    restart: (other: { cloud?: CloudDocument; name?: string; disk?: FaultyDisk } = {}) =>
+      startSync({ cloud, disk: disk.afterPowerCut('nothing'), name, ...other, life: life + 1 }),
   };
   bench.sync = new Sync({
     book: bench.book,
