@@ -34,15 +34,21 @@ const ascii = {
   name: 'ascii',
   generateBundle(_, chunks) {
     const escaped = (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
-    for (const chunk of Object.values(chunks)) chunk.code = chunk.code.replace(/[^\0-\x7f]/g, escaped);
+    for (const chunk of Object.values(chunks)) {
+      if (chunk.type === 'chunk') chunk.code = chunk.code.replace(/[^\0-\x7f]/g, escaped);
+    }
   },
 };
 
 /**
  * Compiles the file `entry` to `directory`/NAME.cjs, by default under its own name; `external` packages stay outside,
- * further `plugins` come first.
+ * further `plugins` come first. `readable` keeps lines, and maps them to the source.
  */
-export async function compile(entry, directory, { name = '[name]', external = [], plugins = [] } = {}) {
+export async function compile(
+  entry,
+  directory,
+  { name = '[name]', external = [], plugins = [], readable = false } = {},
+) {
   await build({
     input: entry,
     platform: 'node',
@@ -58,7 +64,8 @@ export async function compile(entry, directory, { name = '[name]', external = []
       // Node's loader of ES modules would cost memory.
       dynamicImportInCjs: false,
       entryFileNames: `${name}.cjs`,
-      minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
+      minify: { compress: false, mangle: false, codegen: { removeWhitespace: !readable } },
+      sourcemap: readable,
     },
   });
 }

@@ -17,7 +17,7 @@ export function readTree(directories: readonly string[], endings: readonly strin
     for (const entry of entries) {
       const path = join(entry.parentPath ?? entry.path, entry.name);
       const wanted = entry.isFile() && endings.some((ending) => path.endsWith(ending));
-      if (wanted && !path.includes('node_modules') && !path.startsWith('build/dist'))
+      if (wanted && !path.includes('node_modules') && !/^build\/(?:dist|out|test)\//.test(path))
         found.push([path, readFileSync(path, 'utf8')]);
     }
   }

@@ -1,0 +1,131 @@
+import { spawnSync } from 'node:child_process';
+import { relative } from 'node:path';
+import t, { type Test } from 'tap';
+
+interface Run {
+  readonly stdout: string;
+  readonly lines: readonly string[];
+  readonly last: string | undefined;
+  readonly status: number | null;
+  /** Names of the files by what the runner prints of them when they end. */
+  readonly failed: readonly string[];
+}
+
+/** What the runner makes of test files with these texts. */
+function run(t: Test, texts: Readonly<Record<string, string>>, settings: NodeJS.ProcessEnv = {}): Run {
+  const entries = Object.entries(texts).map(([name, text]) => [`${name}.test.ts`, text]);
+  const directory = relative('.', t.testdir(Object.fromEntries(entries)));
+  const files = Object.keys(texts).map((name) => `${directory}/${name}.test.ts`);
+  const { FIELDPOST_TEST_LONG: _, ...env } = process.env;
+  const { stdout, status } = spawnSync(process.execPath, ['test/runner/run.mjs', ...files], {
+    env: { ...env, FIELDPOST_TEST_SEED: '7', ...settings },
+    encoding: 'utf8',
+  });
+  const lines = stdout.trimEnd().split('\n');
+  const upToSummary = lines.slice(
+    0,
+    lines.findLastIndex((line) => / files? failed:$/.test(line)),
+  );
+  const failed = upToSummary.flatMap((line) => /^FAIL .*\/([^/]+)\.test\.ts /.exec(line)?.[1] ?? []);
+  return { stdout, lines, last: lines.at(-1), status, failed: failed.sort() };
+}
+
+/** A test file that prints this TAP. */
+const tap = (text: string) => `console.log(${JSON.stringify(`TAP version 14\n${text}`)});`;
+
+t.test('counts the innermost tests, not their assertions', async (t) => {
+  const { last, status } = run(t, {
+    nested: tap(
+      '# Subtest: outer\n    # Subtest: inner\n        ok 1 - a\n        ok 2 - b\n        1..2\n    ok 1 - inner\n    1..1\nok 1 - outer\n1..1',
+    ),
+    flat: tap('ok 1 - a\nok 2 - b\n1..2'),
+  });
+  t.equal(last, '3 passed, 0 failed');
+  t.equal(status, 0);
+});
+
+t.test('tells from the first line what it does, and how far it is', async (t) => {
+  const { lines } = run(t, { a: tap('ok 1 - a\n1..1') });
+  t.equal(lines[0], 'test: FIELDPOST_TEST_SEED=7');
+  t.match(lines[1], /^ +0 of 1 files, 0 passed, 0 failed, 0 s/);
+  t.match(lines[2], /^ok {3}\S+\/a\.test\.ts \(1 passed, \d+\.\d s\)$/);
+});
+
+t.test('tells a failure in full, where its source is, and again at the end with the command', async (t) => {
+  const { lines, stdout, last, status } = run(
+    t,
+    {
+      a: "import t from 'tap';\ninterface None {}\nt.test('outer', (t) => t.test('inner', async (t: None & typeof import('tap').default) => {\n  t.comment('a word');\n  t.equal(1, 2);\n}));",
+      b: tap('ok 1 - b\n1..1'),
+    },
+    { FIELDPOST_TEST_PEERS: '1' },
+  );
+  t.equal(last, '1 passed, 1 failed');
+  t.equal(status, 1);
+  const end = lines.indexOf('1 file failed:');
+  t.ok(end > 0, stdout);
+  const [path] = /\S+\/a\.test\.ts/.exec(stdout) ?? [];
+  for (const part of [lines.slice(0, end), lines.slice(end)]) {
+    const has = (text: string) => t.ok(part.includes(text), `${text} in\n${part.join('\n')}`);
+    has('  ✗ outer › inner › should be equal');
+    has(`      at: ${path}:5:5`);
+    has('     | # a word');
+    const again = part.find((line) => line.startsWith('     again: '));
+    t.match(again, / FIELDPOST_TEST_PEERS=1 .*bash scripts\/test /);
+    t.match(again, / FIELDPOST_TEST_SEED=7 /);
+    t.ok(again?.endsWith(` ${path}`), String(again));
+  }
+});
+
+t.test('tells a skip and its reason', async (t) => {
+  const { lines, last, status } = run(t, {
+    one: tap('ok 1 - as root # SKIP needs root\nok 2 - b\n1..2'),
+    whole: tap('1..0 # needs Postfix'),
+  });
+  t.equal(last, '1 passed, 0 failed');
+  t.equal(status, 0);
+  t.equal(lines.at(-2), '2 skipped, each with its reason above');
+  t.ok(lines.includes('     skipped: as root: needs root'));
+  t.ok(lines.includes('     skipped: needs Postfix'));
+});
+
+t.test('fails what holds no test, died outside of one, or was cut short', async (t) => {
+  const ONE = 'ok 1 - a\n1..1';
+  const cases = {
+    'no-test': tap('1..0 # no tests found'),
+    nothing: '',
+    died: `${tap(ONE)} process.exitCode = 3;`,
+    killed: `${tap(ONE)} setTimeout(() => {}, 9999); process.kill(process.pid, 'SIGKILL');`,
+    threw: `${tap(ONE)} throw new Error('the words of the error');`,
+    'cut-short': tap('ok 1 - a'),
+    'given-up': tap('Bail out! no memory'),
+    'not-compiled': 'const a = ;',
+  };
+  const { stdout, last, failed, status } = run(t, cases);
+  t.same(failed, Object.keys(cases).sort());
+  // Those that died and threw had passed one test, and the one that was cut short.
+  t.equal(last, `4 passed, ${Object.keys(cases).length} failed`);
+  t.equal(status, 1);
+  for (const words of ['status 3', 'SIGKILL', 'the words of the error', 'gave up: no memory']) {
+    t.match(stdout, words);
+  }
+});
+
+t.test('ends what hangs, and does not wait for what a test leaves behind', async (t) => {
+  const { stdout, failed, last } = run(
+    t,
+    {
+      awaits:
+        "import t from 'tap'; setInterval(() => {}, 999); t.test('for ever', () => new Promise(() => {}));",
+      spins: "console.log('TAP version 14\\nok 1 - a'); for (;;);",
+      leaves: `import { spawn } from 'node:child_process';
+        spawn('sleep', ['30'], { stdio: 'inherit', detached: true }).unref();
+        ${tap('ok 1 - a\n1..1')}`,
+    },
+    { FIELDPOST_TEST_SECONDS: '1' },
+  );
+  t.same(failed, ['awaits', 'spins']);
+  t.equal(last, '2 passed, 2 failed');
+  t.match(stdout, /✗ for ever › timeout!/);
+  t.match(stdout, /! a process that it left behind/);
+});
