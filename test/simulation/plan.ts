@@ -38,7 +38,8 @@ export function drawPlan(seed: number): Plan {
   return { seed: chance.below(2 ** 32), nature, steps };
 }
 
-/** The plan without the steps of these numbers. */
-export function without(plan: Plan, numbers: ReadonlySet<number>): Plan {
-  return { ...plan, steps: plan.steps.filter(({ number }) => !numbers.has(number)) };
+/** The plan with only the steps of these numbers. */
+export function only(plan: Plan, numbers: readonly number[]): Plan {
+  const kept = new Set(numbers);
+  return { ...plan, steps: plan.steps.filter(({ number }) => kept.has(number)) };
 }

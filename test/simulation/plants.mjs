@@ -44,18 +44,30 @@ const MAIL = {
 /** The address book, the link and the cloud. */
 const BOOK = {};
 
-export const PLANTS = { ...MAIL, ...BOOK };
+/** What reaches the real outside, and says nothing of it. */
+const OUTSIDE = Object.fromEntries(
+  Object.entries({
+    'real-timer': 'setTimeout(() => undefined, 1)',
+    'real-file': "process.getBuiltinModule('node:fs').readdirSync('/')",
+    'real-socket': "process.getBuiltinModule('node:net').connect(9)",
+  }).map(([name, code]) => {
+    const from = '  const mails = new Mails(';
+    const cut = ['src/daemon.ts', from, `  try { ${code}; } catch {}\n${from}`];
+    return [name, { why: `a world is not alone: ${code}`, cuts: [cut] }];
+  }),
+);
 
-/** A plugin of rolldown that plants the fault of that name. Throws where there is none, or it does not fit. */
+export const PLANTS = { ...MAIL, ...BOOK, ...OUTSIDE };
+
+/** A plugin of rolldown that plants the fault of that name. Throws where it does not fit. */
 export function planter(name) {
-  const plant = PLANTS[name];
-  if (plant === undefined) throw new Error(`no plant is called ${name}: ${Object.keys(PLANTS).join(', ')}`);
+  const cuts = [...PLANTS[name].cuts, ['test/simulation/planted.ts', ' = null', ` = '${name}'`]];
   const planted = new Set();
   return {
     name: 'planter',
     transform(code, id) {
       let planting = code;
-      for (const cut of plant.cuts) {
+      for (const cut of cuts) {
         const [file, from, to] = cut;
         if (!id.endsWith(`/${file}`)) continue;
         if (planting.split(from).length !== 2) throw new Error(`${name} does not fit ${file}: ${from}`);
@@ -65,7 +77,7 @@ export function planter(name) {
       return planting === code ? null : { code: planting, map: null };
     },
     buildEnd(error) {
-      if (error === undefined && planted.size < plant.cuts.length)
+      if (error === undefined && planted.size < cuts.length)
         throw new Error(`${name} is not planted: a file of it is not compiled`);
     },
   };

@@ -1,40 +1,79 @@
 /**
- * Some simulated worlds, each the same at every run, and proof that they would find a fault. scripts/simulate runs as
- * many others as one likes.
+ * Simulated worlds: some fresh ones at each run, some that are the same each time, and what scripts/simulate promises of
+ * itself. plants.test.ts shows that worlds find faults.
  */
-import { spawnSync } from 'node:child_process';
-import { join } from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
+import { IS_LONG, simulation } from './simulation.js';
 
-const WORLDS = 6;
-/** The root, from where the compiler takes its paths. */
-const TOP = new URL('../..', import.meta.url).pathname;
+const FRESH_FOR = IS_LONG ? '5m' : '30s';
+/** Run twice. */
+const SAME = IS_LONG ? 200 : 6;
 
-/** Compiles the simulation; gives what runs worlds, and prints what became of them. */
-function simulation(t: Test, plant: readonly string[] = []) {
-  const directory = t.testdir();
-  const node = (...args: string[]) =>
-    spawnSync(process.execPath, args, { cwd: TOP, encoding: 'utf8', env: { PATH: process.env.PATH } });
-  const compiled = node('test/simulation/compile.mjs', directory, ...plant);
-  t.equal(compiled.status, 0, compiled.stderr);
-  return (...args: string[]) => node(join(directory, 'simulate.cjs'), ...args);
-}
-
-t.test('worlds that keep every promise, the same each time', async (t) => {
-  const run = simulation(t);
-  const args = ['--seed', '1', '--seeds', String(WORLDS)];
-  const [first, second] = [run(...args), run(...args)];
-  t.equal(first.status, 0, first.stdout + first.stderr);
-  t.match(first.stdout, new RegExp(`^${WORLDS} worlds, 0 faulty, `, 'm'));
-  const hashesOf = (stdout: string) => /^hashes (.*)$/m.exec(stdout)?.[1];
-  t.ok(hashesOf(first.stdout));
-  t.equal(hashesOf(second.stdout), hashesOf(first.stdout));
+t.test('fresh worlds keep every promise', async (t) => {
+  const run = await simulation(t);
+  const { status, stdout } = await run('--for', FRESH_FOR).told;
+  // The seed is told even if all is well.
+  process.stderr.write(`simulated: ${stdout.trimEnd().split('\n').at(-1)}\n`);
+  t.equal(status, 0, stdout);
+  t.match(stdout, /^\d+ worlds, .* 0 faulty, from seed \d+ on$/m);
 });
 
-for (const plant of ['no-sync', 'no-key', 'one-sms']) {
-  t.test(`a planted fault is found: ${plant}`, async (t) => {
-    const { status, stdout } = simulation(t, [plant])('--seed', '1', '--seeds', String(WORLDS));
-    t.equal(status, 1);
-    t.match(stdout, /^seed \d+: /m);
-  });
-}
+t.test('a seed is one history, whichever process runs it', async (t) => {
+  const run = await simulation(t);
+  const args = ['--seed', '1', '--seeds', String(SAME)];
+  const one = await run(...args, '--jobs', '1').told;
+  const three = await run(...args, '--jobs', '3').told;
+  const hashOf = ({ stdout }: { stdout: string }) => /^hash (\w{16})$/m.exec(stdout)?.[1];
+  t.equal(one.status, 0, one.stdout + one.stderr);
+  t.match(one.stdout, new RegExp(`^${SAME} worlds, `, 'm'));
+  t.ok(hashOf(one));
+  t.equal(hashOf(three), hashOf(one));
+});
+
+t.test('a part of a history is told whole', async (t) => {
+  const run = await simulation(t);
+  const { status, stdout } = await run('--seed', '1', '--only', '2,4-5', '--trace').told;
+  t.equal(status, 0, stdout);
+  const steps = stdout.match(/^[\d.]+ \d+: [a-z ]+$/gm)?.map((line) => / (\d+):/.exec(line)?.[1]);
+  t.strictSame(steps, ['2', '4', '5']);
+  const plan = JSON.parse((await run('--seed', '1', '--only', '2,4-5', '--plan').told).stdout);
+  t.strictSame(
+    plan.steps.map(({ number }: { number: number }) => number),
+    [2, 4, 5],
+  );
+});
+
+t.test('an interrupt ends a run and all its processes', async (t) => {
+  const run = await simulation(t);
+  const { child, told } = run('--for', '1h', '--jobs', '2');
+  child.stdout?.once('data', () => child.kill('SIGINT'));
+  // Resolves only once no process holds its output any more.
+  const { status, stdout, stderr } = await told;
+  t.equal(status, 130, stdout + stderr);
+  t.equal(stderr, '');
+  t.match(stdout, /^\d+ worlds, .* 0 faulty, from seed \d+ on\n$/m);
+});
+
+t.test('what cannot be run is told in one line', async (t) => {
+  const run = await simulation(t);
+  for (const args of [
+    ['--seed', 'x'],
+    ['--seed', '-1'],
+    ['--seeds', '0'],
+    ['--seeds'],
+    ['--for', '30'],
+    ['--jobs', '0'],
+    ['--only', '3'],
+    ['--seed', '1', '--only', '3,,4'],
+    ['--seeds', '2', '--trace'],
+    ['--plan'],
+    ['--such'],
+    ['more'],
+    ['--regression', 'none'],
+  ]) {
+    const { status, stdout, stderr } = await run(...args).told;
+    t.equal(status, 64, `${args}: ${stdout}`);
+    t.match(stderr, /^simulate: [^\n]+\n$/);
+    t.equal(stdout, '');
+  }
+});

@@ -1,0 +1,95 @@
+/** The command line of scripts/simulate. Used by simulate.ts. */
+import { availableParallelism } from 'node:os';
+import { parseArgs } from 'node:util';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { numbersOf } from './numbers.js';
+import { REGRESSIONS } from './regressions.js';
+
+/** What is asked of a run. */
+export interface Options {
+  /** The first. */
+  readonly seed: number;
+  /** So many worlds. */
+  readonly seeds: number;
+  /** For so long; null: until all worlds are done. */
+  readonly forMs: number | null;
+  readonly processes: number;
+  /** Of one world: only these steps. */
+  readonly only: readonly number[] | null;
+  readonly isTraced: boolean;
+  /** The plan of one world is printed, and not run. */
+  readonly isPlan: boolean;
+  /** A failing history is made shorter. */
+  readonly shrinks: boolean;
+  /** Only this regression. */
+  readonly regression: string | null;
+}
+
+/** Words on how not to call it. */
+export class UsageError extends Error {}
+
+const SEED_END = 2 ** 31;
+const UNITS: Readonly<Record<string, number>> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS };
+
+/** Reads the command line. Throws UsageError. */
+export function readOptions(args: readonly string[]): Options {
+  const { values } = parsed(args);
+  const { seed, seeds, for: span, jobs, only, trace, plan, regression } = values;
+  if (regression !== undefined && REGRESSIONS.every(({ name }) => name !== regression))
+    throw new UsageError(`--regression ${regression}: there is none of that name (regressions.ts)`);
+  const isOne = seed !== undefined && seeds === undefined && span === undefined;
+  for (const [name, isGiven] of Object.entries({ only: only !== undefined, trace, plan }))
+    if (isGiven && !isOne && regression === undefined)
+      throw new UsageError(`--${name} is for one world: give --seed, and neither --seeds nor --for`);
+  return {
+    seed: seed === undefined ? Math.floor(Math.random() * SEED_END) : whole('seed', seed, 0),
+    seeds: seeds === undefined ? (isOne ? 1 : span === undefined ? 100 : SEED_END) : whole('seeds', seeds, 1),
+    forMs: span === undefined ? null : msOf(span),
+    processes: jobs === undefined ? availableParallelism() : whole('jobs', jobs, 1),
+    only: only === undefined ? null : stepsOf(only),
+    isTraced: trace,
+    isPlan: plan,
+    shrinks: !values['no-shrink'],
+    regression: regression ?? null,
+  };
+}
+
+function parsed(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        seed: { type: 'string' },
+        seeds: { type: 'string' },
+        for: { type: 'string' },
+        jobs: { type: 'string' },
+        only: { type: 'string' },
+        trace: { type: 'boolean', default: false },
+        plan: { type: 'boolean', default: false },
+        'no-shrink': { type: 'boolean', default: false },
+        regression: { type: 'string' },
+      },
+    });
+  } catch (error) {
+    throw new UsageError(/^[^\n.]*/.exec((error as Error).message)?.[0]);
+  }
+}
+
+function whole(name: string, text: string, low: number): number {
+  const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= low && value <= SEED_END))
+    throw new UsageError(`--${name} ${text}: a whole number from ${low} to ${SEED_END} is needed`);
+  return value;
+}
+
+function msOf(text: string): number {
+  const [, count, unit = ''] = /^(\d{1,6})([smh])$/.exec(text) ?? [];
+  if (count === undefined) throw new UsageError(`--for ${text}: a time such as 30s, 5m or 1h is needed`);
+  return Number(count) * (UNITS[unit] as number);
+}
+
+function stepsOf(text: string): readonly number[] {
+  const numbers = numbersOf(text);
+  if (numbers === null) throw new UsageError(`--only ${text}: step numbers such as 3,7,9-40 are needed`);
+  return numbers;
+}

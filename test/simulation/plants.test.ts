@@ -1,0 +1,54 @@
+/** Proof that simulated worlds find faults: planted ones, and those that were mended. See plants.mjs and regressions.ts. */
+import t from 'tap';
+import { REGRESSIONS } from './regressions.js';
+import { IS_LONG, simulation, start } from './simulation.js';
+
+/** From the first seed on. */
+const WORLDS_MAX = 200;
+const SAMPLE = ['no-sync', 'no-key', 'message-id'];
+
+if (IS_LONG)
+  t.test('every planted fault is found', async (t) => {
+    const directory = t.testdir();
+    const args = ['test/simulation/try-plants.mjs', directory, '--seed', '1', '--seeds', String(WORLDS_MAX)];
+    const { status, stdout, stderr } = await start(args).told;
+    process.stderr.write(stdout);
+    t.equal(status, 0, stdout + stderr);
+  });
+else
+  for (const plant of SAMPLE)
+    t.test(`a planted fault is found: ${plant}`, async (t) => {
+      const run = await simulation(t, [plant]);
+      const { status, stdout } = await run('--seed', '1', '--seeds', '20', '--no-shrink').told;
+      t.equal(status, 1, stdout);
+      t.match(stdout, /^seed \d+: /m);
+    });
+
+t.test('a failing history is made shorter, and fails again', async (t) => {
+  const run = await simulation(t, ['one-sms']);
+  const { status, stdout } = await run('--seed', '1').told;
+  t.equal(status, 1, stdout);
+  const [, before, after] = /^shrunk from (\d+) steps to (\d+) /m.exec(stdout) ?? [];
+  t.ok(Number(before) > 20, `${before} steps`);
+  t.ok(Number(after) <= 3, `${after} steps`);
+  const [, steps = ''] =
+    /^again: scripts\/simulate --plant one-sms --seed 1 --only (\S+)$/m.exec(stdout) ?? [];
+  const again = await run('--seed', '1', '--only', steps, '--no-shrink').told;
+  t.equal(again.status, 1, again.stdout);
+  t.match(again.stdout, /^seed 1: .* is not final in the end$/m);
+});
+
+for (const plant of ['real-timer', 'real-file', 'real-socket'])
+  t.test(`no world reaches the outside unseen: ${plant}`, async (t) => {
+    const run = await simulation(t, [plant]);
+    const { status, stdout } = await run('--seed', '1', '--no-shrink').told;
+    t.equal(status, 1, stdout);
+    t.match(stdout, /^seed 1: the outside is touched: /m);
+  });
+
+for (const { name, plant, why } of IS_LONG ? REGRESSIONS : REGRESSIONS.slice(0, 1))
+  t.test(`a regression still finds its fault: ${name}`, async (t) => {
+    const run = await simulation(t, [plant]);
+    const { status, stdout } = await run('--regression', name, '--no-shrink').told;
+    t.equal(status, 1, `${why}\n${stdout}`);
+  });
