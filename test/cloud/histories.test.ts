@@ -9,6 +9,7 @@ import type { Book, BookEvent } from '../../src/destinations/book.js';
 import { type Destination, type Entry, isEntry, targetOf } from '../../src/destinations/destination.js';
 import { MARK, type Mark, markOf } from '../../src/destinations/lineage.js';
 import { sameDocument } from '../../src/destinations/merge.js';
+import { Edits } from '../simulation/edits.js';
 import {
   type BookDevice,
   type DeviceWorld,
@@ -18,7 +19,6 @@ import {
 } from '../support/book-device.js';
 import { settled } from '../support/clock.js';
 import { CloudDocument, type Fate } from '../support/cloud-document.js';
-import { EditLog } from '../support/edit-log.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const LONG = process.env.FIELDPOST_TEST_LONG === '1';
@@ -51,7 +51,7 @@ class History {
   readonly #plan: Plan;
   /** The heartbeats tell the document's ETag, which no cloud must. */
   readonly #tellsETags: boolean;
-  readonly #log = new EditLog();
+  readonly #log = new Edits((entry) => entry.uid as string);
   readonly #home = new CloudDocument('h');
   readonly #away = new CloudDocument('a');
   readonly #world: DeviceWorld;
@@ -211,13 +211,13 @@ class History {
     const uid = device.lastUid;
     if (uid === before) return;
     this.#uidOf.set(fields.destination, uid);
-    const isSure = this.#log.book('device', 'create', uid, {
+    const booked = this.#log.book('device', 'create', uid, {
       name: fields.name,
       destination: fields.destination,
     });
     const destination = await added;
     if (!destination) return;
-    isSure();
+    booked.done();
     if (destination.id <= this.#highestId) this.#found.push(`id ${destination.id} is given again`);
     this.#highestId = Math.max(this.#highestId, destination.id);
   }
@@ -232,17 +232,17 @@ class History {
     if (this.#random() < 0.4) change.lang = this.#pick(LANGS);
     const uid = this.#uidOf.get(old.destination) ?? '';
     const { lang: _, ...noted } = change;
-    const isSure = this.#log.book('device', 'edit', uid, noted);
+    const booked = this.#log.book('device', 'edit', uid, noted);
     if (typeof change.destination === 'string') this.#uidOf.set(change.destination, uid);
     const { id, ...fields } = { ...old, ...change } as Destination;
-    if (await this.#edit((book) => book.replace(id, fields))) isSure();
+    if (await this.#edit((book) => book.replace(id, fields))) booked.done();
   }
 
   async #remove(): Promise<void> {
     const old = this.#pick(this.#device.book.list());
     if (!old) return;
-    const isSure = this.#log.book('device', 'delete', this.#uidOf.get(old.destination) ?? '');
-    if (await this.#edit((book) => book.remove(old.id).then(() => true))) isSure();
+    const booked = this.#log.book('device', 'delete', this.#uidOf.get(old.destination) ?? '');
+    if (await this.#edit((book) => book.remove(old.id).then(() => true))) booked.done();
   }
 
   /** Somebody edits in the cloud; a document that was lost is made anew. */
@@ -252,7 +252,7 @@ class History {
     const old = this.#pick(entries);
     const draw = this.#random();
     const book = (kind: 'create' | 'edit' | 'delete', uid: string, fields = {}) =>
-      this.#log.book('cloud', kind, uid, fields)();
+      this.#log.book('cloud', kind, uid, fields).done();
     if (!old || draw < 0.3) {
       const back = draw < 0.1 ? this.#gone.pop() : undefined;
       const uid = back?.uid ?? `00000000-0000-4000-9000-${(++this.#tokens).toString().padStart(12, '0')}`;

@@ -1,8 +1,10 @@
 /**
  * What may happen in a simulated world, one function an action. Used by live.ts.
  */
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { DAY_MS, MINUTE_MS } from '../../src/limits.js';
 import type { Chance } from './chance.js';
+import { actAtCloud } from './cloudside.js';
+import { die, restart } from './deaths.js';
 import { weightsOf } from './link.js';
 import type { Action } from './swarm.js';
 import type { World } from './world.js';
@@ -41,17 +43,6 @@ export async function act(world: World, action: Action, chance: Chance): Promise
     case 'hold':
     case 'release':
       return void programs.steer(action);
-    case 'add destination':
-      return void world.people.add();
-    case 'edit destination':
-      return void world.people.edit();
-    case 'remove destination':
-      return void world.people.remove();
-    case 'cloud adds':
-    case 'cloud edits':
-    case 'cloud removes':
-      if (world.swarm.hasCloud) void world.people.screen(action.slice(6) as 'adds' | 'edits' | 'removes');
-      return;
     case 'look': {
       const known = world.posted(({ id }) => id !== null);
       if (known.length > 0) void programs.look(chance.one(known));
@@ -60,8 +51,6 @@ export async function act(world: World, action: Action, chance: Chance): Promise
     }
     case 'reload':
       return await reload(world, chance);
-    case 'network changed':
-      return;
     case 'relay mood':
       chance.one(world.relays).mood = chance.is(0.4) ? 'well' : chance.one(world.swarm.moods);
       return world.tell(`relays are ${world.relays.map(({ mood }) => mood)}`);
@@ -87,44 +76,9 @@ export async function act(world: World, action: Action, chance: Chance): Promise
     case 'suspend':
       device.clock.suspend(chance.span(MINUTE_MS, 5 * DAY_MS));
       return;
-    case 'cloud dies':
-      if (!world.swarm.hasCloud || world.cloud.program === null) return;
-      world.cloud.die('kill');
-      world.cloud.renew({ isBoot: true });
-      world.model.ended(true, 8, world.timeline.nowMs);
-      return void world.timeline.after(chance.span(SECOND_MS, HOUR_MS), () => void world.start(world.cloud));
+    default:
+      return await actAtCloud(world, action, chance);
   }
-}
-
-/** The device dies, and is back some time later. */
-function die(world: World, death: 'kill' | 'power cut', chance: Chance): void {
-  const device = world.device;
-  if (device.program === null && !device.isStarting) return;
-  device.die(death);
-  world.model.ended(death === 'power cut', world.underWay, world.timeline.nowMs);
-  const wallMs = chance.is(0.2) ? chance.below(DAY_MS) : undefined;
-  const offMs = death === 'kill' ? 5 * SECOND_MS : chance.span(SECOND_MS, 3 * DAY_MS);
-  world.watchDisk();
-  world.offUntilMs = world.timeline.nowMs + offMs;
-  world.timeline.after(offMs, () => {
-    device.renew({
-      isBoot: death === 'power cut',
-      ...(death === 'power cut' && wallMs !== undefined && { wallMs }),
-    });
-    void world.start(device);
-  });
-}
-
-async function restart(world: World): Promise<void> {
-  const device = world.device;
-  const { program } = device;
-  if (program === null || device.clock.isAsleep) return;
-  await world.awaited(program.stop().catch((error) => world.tell(`a stop failed: ${error}`)));
-  world.model.ended(false, world.underWay, world.timeline.nowMs);
-  device.die('kill');
-  world.watchDisk();
-  device.renew({ isBoot: false });
-  void world.start(device);
 }
 
 async function reload(world: World, chance: Chance): Promise<void> {

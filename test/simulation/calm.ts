@@ -2,9 +2,12 @@
  * The end of a simulated world: all is well outside, and everything must be as promised. Used by live.ts.
  */
 import { DAY_MS, HOUR_MS } from '../../src/limits.js';
+import { restart } from './deaths.js';
 import { weightsOf } from './link.js';
-import { DOCUMENT, type World } from './world.js';
+import type { World } from './world.js';
 
+/** So long all is well before both sides have the same address book. */
+const STEP_MS = 2 * HOUR_MS;
 /** So long all is well before everything must be as it should. */
 const CALM_MS = DAY_MS;
 /** What programs, relays and the two daemons wait for at rest. */
@@ -18,7 +21,13 @@ export async function endWell(world: World): Promise<void> {
   world.link.weights = weightsOf({});
   world.setDiskTrouble('none');
   world.device.clock.wake();
-  await world.pass(2 * HOUR_MS);
+  if (world.isAway) {
+    world.isAway = false;
+    await restart(world);
+  }
+  await world.pass(STEP_MS);
+  await checkBook(world);
+  const arrivals = world.bookWatch.arrivals;
   const before = await world.awaited(world.programs.state());
   // A release would wake whatever waits: only a queue that is held has one.
   if (before?.queue?.held === true) {
@@ -43,18 +52,21 @@ export async function endWell(world: World): Promise<void> {
   const wanted = world.swarm.hasCloud ? 'online' : 'disabled';
   if (link?.state !== wanted) world.model.violation(`the link is ${JSON.stringify(link)} in the end`);
   await checkBook(world);
+  if (world.bookWatch.arrivals > arrivals) world.model.violation('what was agreed is put again');
   if (world.timeline.waiting > TIMERS_MAX)
     world.model.violation(`${world.timeline.waiting} timers wait in the end`);
 }
 
+/** Both sides are in step, say so, and have kept what they had to. */
 async function checkBook(world: World): Promise<void> {
-  const path = '/api/internal/offline_notification_destinations';
-  const listed = await world.awaited(world.device.ask({ method: 'GET', path }));
-  const headers = { Authorization: 'Bearer any' };
-  const found = world.swarm.hasCloud
-    ? await world.awaited(world.cloud.ask({ method: 'GET', path: DOCUMENT, headers }))
-    : null;
-  if (listed === null) return;
-  const document = found?.status === 200 ? JSON.parse(found.body.toString()).destinations : null;
-  world.people.check(JSON.parse(listed.body.toString()), document);
+  const { people, swarm, model, bookWatch, notices } = world;
+  await bookWatch.look();
+  notices.look();
+  const listed = await world.awaited(people.look());
+  if (listed === null) return model.violation('nobody lists the address book in the end');
+  if (!swarm.hasCloud) return;
+  people.check(listed, (await bookWatch.document())?.destinations ?? null);
+  const state = await world.awaited(world.programs.state());
+  if (state?.destinations?.synced !== true)
+    model.violation(`the book is ${JSON.stringify(state?.destinations)} in the end`);
 }

@@ -2,13 +2,16 @@
  * The way from a simulated device to its cloud: requests of the device's https, brought to the cloud's own server, or
  * lost on the way, or answered by somebody else. Used by world.ts.
  */
-import { MINUTE_MS } from '../../src/limits.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { HttpAnswer, HttpRequest, Https } from '../../src/system/https.js';
 import type { Chance } from './chance.js';
 import type { Timeline } from './timeline.js';
 import type { Answer, Request } from './wire.js';
 
-/** What may become of one request. `late`: it arrives after everybody has given it up. */
+/**
+ * What may become of one request. `late`: it arrives after everybody has given it up. `meddled`: somebody edits the book
+ * at one of both sides just before it arrives. `cut`: the device loses its power before the request arrives, or after.
+ */
 export const FATES = [
   'good',
   'slow',
@@ -18,21 +21,57 @@ export const FATES = [
   'error',
   'stray',
   'portal',
+  'meddled',
+  'cut',
 ] as const;
 export type Fate = (typeof FATES)[number];
+
+/** What a request is for. */
+export const CALLS = ['heartbeat', 'destinations', 'messages'] as const;
+export type CallKind = (typeof CALLS)[number];
+
+/** One request of the device, and what is to become of it. */
+export interface Call {
+  readonly kind: CallKind;
+  readonly method: string;
+  readonly url: string;
+  readonly body: string | null;
+  readonly fate: Fate;
+}
+
+/** Whoever wants to know what passes over the link. */
+export interface LinkWatcher {
+  /** The device asks. */
+  asked?(call: Call): void;
+  /** The cloud has answered it, whether or not the device is told. */
+  answered?(call: Call, answer: Answer): void;
+  /** The device is told, or learns that no answer comes: null. */
+  told?(call: Call, answer: HttpAnswer | null): void;
+}
 
 export interface LinkOptions {
   readonly timeline: Timeline;
   readonly chance: Chance;
   /** The cloud; null where it does not answer. */
   readonly ask: (request: Request) => Promise<Answer | null>;
+  /** Somebody edits the book. */
+  readonly meddle: () => Promise<void>;
+  /** The device loses its power. */
+  readonly cut: () => void;
 }
+
+/** A late request arrives soon after everybody has given it up, or much later. */
+const LATE_MS = 20 * SECOND_MS;
+const LATE_MS_MAX = 20 * MINUTE_MS;
 
 export class CloudLink {
   isUp = true;
   /** How often which fate befalls a request. */
   weights: Readonly<Record<Fate, number>> = weightsOf({});
+  /** The calls to which anything but good may happen. */
+  ill: readonly CallKind[] = CALLS;
   requests = 0;
+  readonly watchers: LinkWatcher[] = [];
   readonly #options: LinkOptions;
 
   constructor(options: LinkOptions) {
@@ -44,29 +83,42 @@ export class CloudLink {
     return { send: (request) => this.#send(request, isAlive), close: () => undefined };
   }
 
+  /** Nothing happens to any call from now on. */
+  get isGood(): boolean {
+    return (
+      this.isUp && Object.entries(this.weights).every(([fate, weight]) => fate === 'good' || weight === 0)
+    );
+  }
+
   async #send(request: HttpRequest, isAlive: () => boolean): Promise<HttpAnswer> {
     this.requests++;
-    const { timeline, chance } = this.#options;
+    const { timeline, chance, meddle, cut } = this.#options;
+    const call = this.#call(request);
+    for (const watcher of this.watchers) watcher.asked?.(call);
     return await new Promise<HttpAnswer>((resolve, reject) => {
       const fail = (code: string, words: string) => {
-        over();
+        over(null);
         reject(Object.assign(new Error(words), { code }));
       };
       const giveUp = () => fail('ABORT_ERR', 'given up');
       const deadline = timeline.after(request.timeoutMs, () => isAlive() && fail('DEADLINE', 'no answer'));
-      const over = () => {
+      let isOver = false;
+      const over = (answer: HttpAnswer | null) => {
+        if (!isOver && isAlive()) for (const watcher of this.watchers) watcher.told?.(call, answer);
+        isOver = true;
         deadline.stop();
         request.signal.removeEventListener('abort', giveUp);
       };
       request.signal.addEventListener('abort', giveUp);
       if (request.signal.aborted) return giveUp();
       const answer = (found: HttpAnswer) => {
-        over();
+        over(found);
         if (isAlive()) resolve(found);
       };
       if (!this.isUp) return fail('ENETUNREACH', 'connect ENETUNREACH');
       const bring = async () => {
         const found = await this.#options.ask(asked(request));
+        if (found !== null) for (const watcher of this.watchers) watcher.answered?.(call, found);
         return found;
       };
       const whole = (found: Answer | null) => {
@@ -74,7 +126,7 @@ export class CloudLink {
         if (found === null) fail('ECONNRESET', 'the connection was reset');
         else answer(found);
       };
-      switch (chance.weighted(this.weights)) {
+      switch (call.fate) {
         case 'good':
           void bring().then(whole);
           break;
@@ -86,12 +138,14 @@ export class CloudLink {
         case 'lost answer':
           void bring();
           break;
-        case 'late':
-          timeline.after(request.timeoutMs + chance.below(20 * MINUTE_MS), () => void bring());
+        case 'late': {
+          const afterMs = chance.is(0.5) ? LATE_MS : LATE_MS_MAX;
+          timeline.after(request.timeoutMs + chance.below(afterMs), () => void bring());
           break;
+        }
         case 'error': {
-          const headers = chance.is(0.5) ? { 'retry-after': String(chance.below(600)) } : {};
-          answer(problem(503, headers));
+          const asksMs = chance.is(0.5) ? chance.below(10 * MINUTE_MS) : null;
+          answer(problem(chance.one([429, 500, 502, 503, 503]), retryAfter(asksMs, chance)));
           break;
         }
         case 'stray':
@@ -103,8 +157,23 @@ export class CloudLink {
             headers: { 'content-type': 'text/html' },
             body: Buffer.from('<h1>Sign in</h1>'),
           });
+          break;
+        case 'meddled':
+          void meddle().then(bring).then(whole);
+          break;
+        case 'cut':
+          if (chance.is(0.5)) cut();
+          else void bring().then(cut);
       }
     });
+  }
+
+  #call({ method, url, body }: HttpRequest): Call {
+    const kind = CALLS.find((one) => new URL(url).pathname.endsWith(`/${one}`)) ?? 'messages';
+    const drawn = this.#options.chance.weighted(this.weights);
+    const isEdit = kind === 'destinations';
+    const fate = !this.ill.includes(kind) || (drawn === 'meddled' && !isEdit) ? 'good' : drawn;
+    return { kind, method, url, body, fate };
   }
 }
 
@@ -117,6 +186,16 @@ export function weightsOf(some: Partial<Record<Fate, number>>): Record<Fate, num
 function asked({ method, url, headers, body }: HttpRequest): Request {
   const { pathname, search } = new URL(url);
   return { method, path: `${pathname}${search}`, headers, body };
+}
+
+/** In seconds, or until a date by the clock of whoever answers. */
+function retryAfter(askedMs: number | null, chance: Chance): HttpAnswer['headers'] {
+  if (askedMs === null) return {};
+  const seconds = Math.ceil(askedMs / SECOND_MS);
+  if (chance.is(0.5)) return { 'retry-after': String(seconds) };
+  const nowMs = Date.UTC(2027, 0, 1);
+  const until = new Date(nowMs + seconds * SECOND_MS).toUTCString();
+  return { date: new Date(nowMs).toUTCString(), 'retry-after': until };
 }
 
 function problem(status: number, headers: HttpAnswer['headers']): HttpAnswer {

@@ -5,6 +5,7 @@ import { HOUR_MS } from '../../src/limits.js';
 import { act } from './actions.js';
 import { endWell } from './calm.js';
 import { Chance } from './chance.js';
+import { WITNESS } from './people.js';
 import type { Plan } from './plan.js';
 import { drained, World } from './world.js';
 
@@ -37,6 +38,7 @@ export async function live(plan: Plan, { onLine, onStep }: Witness = {}): Promis
   world.tell(`a world of ${hours} h and ${plan.steps.length} steps, ${JSON.stringify(swarm)}`);
   if (swarm.hasCloud) await world.awaited(world.start(world.cloud));
   await world.awaited(world.start(world.device));
+  await world.awaited(world.people.add(WITNESS, 'en'));
   let lastStep = 0;
   for (const { number, atMs, action, seed } of plan.steps) {
     await world.pass(Math.max(0, atMs - timeline.nowMs));
@@ -45,6 +47,8 @@ export async function live(plan: Plan, { onLine, onStep }: Witness = {}): Promis
     chance.restart(seed);
     await act(world, action, new Chance(seed));
     await drained();
+    await world.bookWatch.look();
+    world.notices.look();
     lastStep = number;
     onStep?.(timeline.nowMs, timeline.passed, number);
     if (model.found.length > 0) break;

@@ -55,6 +55,11 @@ export class Machine<P extends Program> {
     return this.program !== null && this.#servers.length > 0 && !this.clock.isAsleep;
   }
 
+  /** Which of its programs it is. */
+  get life(): number {
+    return this.#lives;
+  }
+
   /** Starts the program. Throws what it throws. */
   async start(): Promise<void> {
     const life = ++this.#lives;

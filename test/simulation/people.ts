@@ -1,36 +1,35 @@
 /**
- * Those who edit the address book of a simulated world: programs at the device, and the cloud's own screen. Each target
- * belongs to one entry for ever, and each name is written once, so that it tells who wrote it. Used by world.ts.
+ * Those who edit the address book of a simulated world: programs at the device, and the cloud's own screen. What may have
+ * become of it edits.ts knows. Used by world.ts, and by cloudside.ts for what they do.
  */
 import type { Chance } from './chance.js';
+import { Edits } from './edits.js';
 import { codeOf } from './programs.js';
 import type { Answer, Request } from './wire.js';
 
 const DESTINATIONS = '/api/internal/offline_notification_destinations';
+const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
+/** Where two entries may have one target, the targets are so few. */
+const FEW = 5;
+/** Of this one nobody changes anything: it is told whatever people are told. */
+export const WITNESS = 'witness@example.com';
 
-type Side = 'device' | 'cloud';
-
-interface Person {
-  readonly destination: string;
-  /** At the device, once that is known. */
-  id: number | null;
-  readonly uid: string | null;
-  /** Somebody was told that it is there. */
-  isCreated: boolean;
-  /** By whom it may have been removed, and for certain. */
-  readonly removers: Set<Side>;
-  isRemoved: boolean;
-  readonly editors: Set<Side>;
-  /** What its name may be: the last that was certain, and those written since. */
-  names: string[];
-}
-
-interface Entry {
-  readonly uid: string;
+/** What the device shows of an entry. */
+interface Listed {
+  readonly id: number;
   readonly type: number;
   readonly destination: string;
   readonly lang: string;
   readonly name: string;
+}
+
+interface Entry extends Omit<Listed, 'id'> {
+  readonly uid: string;
+  readonly [member: string]: unknown;
+}
+
+interface Document {
+  readonly destinations: readonly unknown[];
 }
 
 export interface PeopleOptions {
@@ -38,141 +37,242 @@ export interface PeopleOptions {
   readonly device: (request: Request) => Promise<Answer | null>;
   readonly cloud: (request: Request) => Promise<Answer | null>;
   readonly cloudPath: string;
+  /** Targets are drawn from few, so that two entries become one. Then only both sides can be held against each other. */
+  readonly hasFewTargets: boolean;
   readonly violation: (words: string) => void;
 }
 
+/** What the cloud's screen does. */
+export type ScreenWork = 'adds' | 'edits' | 'removes' | 'adds strange' | 'touches';
+
 export class People {
+  /** What they have made of the book; a target belongs to one entry for ever. */
+  readonly edits = new Edits(({ destination }) => this.#keyOf.get(String(destination)));
   readonly #options: PeopleOptions;
-  readonly #people: Person[] = [];
-  #made = 0;
-  #names = 0;
+  readonly #keyOf = new Map<string, string>();
+  readonly #idOf = new Map<string, number>();
+  readonly #busy = new Set<string>();
+  /** What somebody has removed in the cloud, and may put back. */
+  readonly #gone: Entry[] = [];
+  /** What stands in the document, and no device understands; by whether it must be there in the end. */
+  readonly #strange = new Map<string, boolean>();
+  #tokens = 0;
 
   constructor(options: PeopleOptions) {
     this.#options = options;
   }
 
-  async add(): Promise<void> {
-    const person = this.#person('device', null);
-    const answer = await this.#options.device({
-      method: 'POST',
-      path: DESTINATIONS,
-      ...json(this.#fields(person)),
-    });
+  /** A program adds one. */
+  async add(destination = this.#target(), lang: string = this.#options.chance.one(LANGS)): Promise<void> {
+    const { device, hasFewTargets } = this.#options;
+    const fields = { type: 1, destination, lang, name: this.#token('name') };
+    const key = this.#made(destination);
+    const booked = this.edits.book('device', 'create', key, { name: fields.name, destination });
+    const answer = await device({ method: 'POST', path: DESTINATIONS, ...json(fields) });
     if (answer?.status === 201) {
-      person.isCreated = true;
-      person.id = (JSON.parse(answer.body.toString()) as { id: number }).id;
-    } else this.#check('an added destination', answer);
+      booked.done();
+      this.#seen([JSON.parse(answer.body.toString()) as Listed]);
+    } else if (answer?.status === 409 && hasFewTargets) booked.refused();
+    else this.#check('an added destination', answer);
   }
 
-  async edit(): Promise<void> {
-    const person = this.#known();
-    if (person === null) return;
-    person.editors.add('device');
-    const name = this.#name();
-    person.names.push(name);
-    const answer = await this.#options.device({
-      method: 'PUT',
-      path: `${DESTINATIONS}/${person.id}`,
-      ...json({ ...this.#fields(person), name }),
+  /** One that the device lists is changed; true if that was done. */
+  async edit(): Promise<boolean> {
+    return await this.#touch(async ({ id, ...old }, key) => {
+      const { chance, device, hasFewTargets } = this.#options;
+      const noted: Record<string, unknown> = {};
+      if (chance.is(0.7)) noted.name = this.#token('name');
+      if (chance.is(0.3) || noted.name === undefined) noted.destination = this.#target(key);
+      const lang = chance.is(0.4) ? chance.one(LANGS) : old.lang;
+      const booked = this.edits.book('device', 'edit', key, noted);
+      const request = { method: 'PUT', path: `${DESTINATIONS}/${id}`, ...json({ ...old, ...noted, lang }) };
+      const answer = await device(request);
+      if (answer?.status === 200) booked.done();
+      else if (answer?.status === 404 || (answer?.status === 409 && hasFewTargets)) booked.refused();
+      else this.#check('an edited destination', answer);
+      return answer?.status === 200;
     });
-    if (answer?.status === 200) person.names = person.names.slice(person.names.indexOf(name));
-    else if (answer?.status !== 404 || (person.removers.size === 0 && person.isCreated))
-      this.#check('an edited destination', answer);
   }
 
   async remove(): Promise<void> {
-    const person = this.#known();
-    if (person === null) return;
-    person.removers.add('device');
-    const answer = await this.#options.device({ method: 'DELETE', path: `${DESTINATIONS}/${person.id}` });
-    if (answer?.status === 204) person.isRemoved = true;
-    else if (answer?.status !== 404) this.#check('a removed destination', answer);
+    await this.#touch(async ({ id }, key) => {
+      const booked = this.edits.book('device', 'delete', key);
+      const answer = await this.#options.device({ method: 'DELETE', path: `${DESTINATIONS}/${id}` });
+      if (answer?.status === 204) booked.done();
+      else if (answer?.status === 404) booked.refused();
+      else this.#check('a removed destination', answer);
+      return answer?.status === 204;
+    });
+  }
+
+  /** One of what the device does not understand is removed there. */
+  async removeHidden(): Promise<void> {
+    const { chance, device } = this.#options;
+    const listed = await device({ method: 'GET', path: `${DESTINATIONS}?hidden=true` });
+    if (listed?.status !== 200) return;
+    const hidden = JSON.parse(listed.body.toString()) as { id: string; entry: unknown }[];
+    if (hidden.length === 0) return;
+    const { id, entry } = chance.one(hidden);
+    if (typeof entry === 'string') this.#strange.set(entry, false);
+    const answer = await device({ method: 'DELETE', path: `${DESTINATIONS}/${id}` });
+    if (answer?.status !== 204 && answer?.status !== 404) this.#check('a removed hidden entry', answer);
+  }
+
+  /** Somebody edits at either side while a sync is under way. */
+  async meddle(): Promise<void> {
+    const { chance } = this.#options;
+    const how = chance.one(['edits', 'edits', 'adds', 'removes', 'touches'] as const);
+    if (chance.is(0.6)) await this.screen(how);
+    else if (chance.is(0.7)) await this.edit();
+    else await this.remove();
+  }
+
+  /** Looks at what the device lists. */
+  async look(): Promise<readonly Listed[] | null> {
+    const answer = await this.#options.device({ method: 'GET', path: DESTINATIONS });
+    if (answer?.status !== 200) return null;
+    const list = JSON.parse(answer.body.toString()) as Listed[];
+    this.#seen(list);
+    const targets = new Set(list.map(({ destination }) => destination.toLowerCase()));
+    if (targets.size !== list.length) this.#options.violation('two destinations have the same target');
+    return list;
+  }
+
+  async #touch(work: (old: Listed, key: string) => Promise<boolean>): Promise<boolean> {
+    const { chance } = this.#options;
+    const list = (await this.look())?.filter(({ destination }) => {
+      return destination !== WITNESS && !this.#busy.has(this.#keyOf.get(destination) ?? '');
+    });
+    if (list === undefined || list.length === 0) return false;
+    const old = chance.one(list);
+    const key = this.#keyOf.get(old.destination);
+    if (key === undefined) {
+      this.#options.violation(`${old.destination} came from nowhere`);
+      return false;
+    }
+    this.#busy.add(key);
+    const isDone = await work(old, key);
+    this.#busy.delete(key);
+    return isDone;
   }
 
   /** The cloud's screen changes the document. */
-  async screen(how: 'adds' | 'edits' | 'removes'): Promise<void> {
+  async screen(how: ScreenWork): Promise<void> {
     const { chance, cloud, cloudPath: path } = this.#options;
     const headers = { Authorization: 'Bearer any' };
     const found = await cloud({ method: 'GET', path, headers });
     if (found === null || (found.status !== 200 && found.status !== 404)) return;
-    const document = found.status === 200 ? JSON.parse(found.body.toString()) : { destinations: [] };
-    const entries = document.destinations as Entry[];
-    const one = entries.length > 0 ? chance.one(entries) : null;
-    const person = this.#people.find(({ destination }) => destination === one?.destination);
-    let next = entries;
-    let sure = (): void => undefined;
-    if (how === 'adds') {
-      const uid = uidOf(++this.#made);
-      const added = this.#person('cloud', uid);
-      next = [...entries, { uid, ...this.#fields(added) } as Entry];
-      sure = () => {
-        added.isCreated = true;
-      };
-    } else if (one !== null && person !== undefined) {
-      if (how === 'removes') {
-        person.removers.add('cloud');
-        next = entries.filter((entry) => entry !== one);
-      } else {
-        person.editors.add('cloud');
-        const name = this.#name();
-        person.names.push(name);
-        next = entries.map((entry) => (entry === one ? { ...entry, name } : entry));
-      }
-    } else return;
+    const document = (
+      found.status === 200 ? JSON.parse(found.body.toString()) : { destinations: [] }
+    ) as Document;
+    const change = this.#change(how, document.destinations, chance);
+    if (change === null) return;
+    const { next, booked } = change;
     const condition =
       found.status === 200 ? { 'If-Match': String(found.headers.etag) } : { 'If-None-Match': '*' };
     const { headers: type, body } = json({ ...document, destinations: next });
     const answer = await cloud({ method: 'PUT', path, headers: { ...headers, ...condition, ...type }, body });
-    if (answer !== null && answer.status < 300) sure();
+    if (answer !== null && answer.status < 300) booked?.done();
+    else if (answer?.status === 412) booked?.refused();
   }
 
-  /** Both sides are quiet and in step: holds what they have against what was promised. */
-  check(listed: readonly Omit<Entry, 'uid'>[], document: readonly Entry[] | null): void {
-    const { violation } = this.#options;
-    const local = listed.map(textOf).sort();
-    const remote = document?.map(textOf).sort() ?? local;
-    if (local.join() !== remote.join())
-      violation(`the list is ${local.join('; ')}, the document ${remote.join('; ')}`);
-    const names = new Map(listed.map(({ destination, name }) => [destination, name]));
-    for (const { destination, isCreated, isRemoved, removers, editors, names: may } of this.#people) {
-      const name = names.get(destination);
-      if (name === undefined) {
-        if (isCreated && removers.size === 0) violation(`${destination} is gone, and nobody has removed it`);
-        continue;
+  #change(how: ScreenWork, all: readonly unknown[], chance: Chance) {
+    const { edits } = this;
+    const entries = all.filter((entry) => typeof entry === 'object') as Entry[];
+    const mine = entries.filter(({ destination }) => destination !== WITNESS);
+    const old = mine.length > 0 ? chance.one(mine) : null;
+    const key = old === null ? undefined : this.#keyOf.get(old.destination);
+    switch (how) {
+      case 'touches':
+        return { next: all, booked: null };
+      case 'adds strange': {
+        const strange = this.#token('strange');
+        const done = () => void this.#strange.set(strange, true);
+        return { next: [...all, strange], booked: { done, refused: () => undefined } };
       }
-      if (isRemoved && removers.size === 1 && !editors.has('cloud'))
-        violation(`${destination} is back after the device removed it`);
-      if (!may.includes(name) && !editors.has('cloud'))
-        violation(`${destination} is called ${name}, not ${may.join(' or ')}`);
+      case 'adds': {
+        const back = chance.is(0.3) ? this.#gone.pop() : undefined;
+        const was = back === undefined ? undefined : this.#keyOf.get(back.destination);
+        if (entries.some(({ uid }) => uid === back?.uid)) return null;
+        const destination = this.#target(was);
+        const uid = back?.uid ?? uidOf(++this.#tokens);
+        const noted = { name: this.#token('name'), destination, room: this.#token('room') };
+        const booked = edits.book('cloud', 'create', was ?? this.#made(destination), noted);
+        return { next: [...all, { uid, type: 1, lang: chance.one(LANGS), ...noted }], booked };
+      }
+      case 'removes':
+        if (old === null || key === undefined) return null;
+        this.#gone.push(old);
+        return { next: all.filter((entry) => entry !== old), booked: edits.book('cloud', 'delete', key) };
+      case 'edits': {
+        if (old === null || key === undefined) return null;
+        const noted: Record<string, unknown> = {};
+        if (chance.is(0.6)) noted.name = this.#token('name');
+        if (chance.is(0.3)) noted.destination = this.#target(key);
+        if (chance.is(0.3)) noted.room = this.#token('room');
+        const next = all.map((entry) => (entry === old ? { ...old, ...noted } : entry));
+        return { next, booked: edits.book('cloud', 'edit', key, noted) };
+      }
     }
   }
 
-  #known(): Person | null {
-    const known = this.#people.filter(({ id, isRemoved }) => id !== null && !isRemoved);
-    return known.length === 0 ? null : this.#options.chance.one(known);
+  /** The cloud has another document, or none, in which whatever happened there since that tick is lost. */
+  lost(since: number, document: Document | null): void {
+    this.edits.lost(since);
+    for (const [strange, mustBe] of this.#strange)
+      this.#strange.set(strange, mustBe && document?.destinations.includes(strange) === true);
   }
 
-  #person(_side: Side, uid: string | null): Person {
-    const person: Person = {
-      destination: `p${this.#people.length}@example.com`,
-      id: null,
-      uid,
-      isCreated: false,
-      removers: new Set(),
-      isRemoved: false,
-      editors: new Set(),
-      names: [this.#name()],
-    };
-    this.#people.push(person);
-    return person;
+  /** Both sides are in step: holds what they have against each other, and against what was promised. */
+  check(listed: readonly Omit<Listed, 'id'>[], document: readonly unknown[] | null): void {
+    const { violation, hasFewTargets } = this.#options;
+    this.compare(listed, document ?? []);
+    if (hasFewTargets || document === null) return;
+    for (const [strange, mustBe] of this.#strange)
+      if (mustBe && !document.includes(strange)) violation(`${strange} is lost`);
+    for (const words of this.edits.violations(document)) violation(words);
   }
 
-  #fields({ destination, names }: Person): Omit<Entry, 'uid'> {
-    return { type: 1, destination, lang: 'en', name: names.at(-1) as string };
+  /** Both sides say that they are in step. */
+  compare(listed: readonly Omit<Listed, 'id'>[], document: readonly unknown[]): void {
+    const local = listed.map(textOf).sort();
+    const remote = (document.filter((entry) => typeof entry === 'object') as Entry[]).map(textOf).sort();
+    if (local.join() !== remote.join())
+      this.#options.violation(`the list is ${local.join('; ')}, the document ${remote.join('; ')}`);
   }
 
-  #name(): string {
-    return `name ${++this.#names}`;
+  /** An id is one entry's for ever. */
+  #seen(list: readonly Listed[]): void {
+    const { violation, hasFewTargets } = this.#options;
+    if (hasFewTargets) return;
+    for (const { id, destination } of list) {
+      const key = this.#keyOf.get(destination);
+      if (key === undefined) continue;
+      const known = this.#idOf.get(key);
+      if (known !== undefined && known !== id) violation(`${key} had the id ${known} and has ${id}`);
+      this.#idOf.set(key, id);
+      const other = [...this.#idOf].find(([one, its]) => its === id && one !== key);
+      if (other !== undefined) violation(`the id ${id} is that of ${key}, and was that of ${other[0]}`);
+    }
+  }
+
+  #made(destination: string): string {
+    const key = this.#keyOf.get(destination) ?? `entry ${this.#keyOf.size + 1}`;
+    this.#keyOf.set(destination, key);
+    return key;
+  }
+
+  /** A target; of that entry, if one is named. */
+  #target(key?: string): string {
+    const { hasFewTargets, chance } = this.#options;
+    const few = `d${chance.below(FEW)}@${chance.one(['example.com', 'EXAMPLE.com'])}`;
+    const target = hasFewTargets ? few : `${this.#token('d')}@example.com`;
+    if (key !== undefined) this.#keyOf.set(target, key);
+    return target;
+  }
+
+  #token(kind: string): string {
+    return `${kind}${++this.#tokens}`;
   }
 
   #check(what: string, answer: Answer | null): void {
@@ -185,7 +285,7 @@ function json(body: unknown): { headers: Record<string, string>; body: string } 
   return { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
 }
 
-function textOf({ type, destination, lang, name }: Omit<Entry, 'uid'>): string {
+function textOf({ type, destination, lang, name }: Omit<Listed, 'id'>): string {
   return `${type} ${destination} ${lang} ${name}`;
 }
 

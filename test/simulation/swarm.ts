@@ -4,7 +4,8 @@
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Chance } from './chance.js';
-import { FATES, type Fate, weightsOf } from './link.js';
+import { CLOUD_ACTIONS } from './cloudside.js';
+import { CALLS, type CallKind, FATES, type Fate, weightsOf } from './link.js';
 import { MOODS, type Mood } from './relay.js';
 
 export const ACTIONS = [
@@ -20,15 +21,8 @@ export const ACTIONS = [
   'flush',
   'hold',
   'release',
-  'add destination',
-  'edit destination',
-  'remove destination',
-  'cloud adds',
-  'cloud edits',
-  'cloud removes',
   'look',
   'reload',
-  'network changed',
   'relay mood',
   'link mood',
   'disk trouble',
@@ -37,7 +31,7 @@ export const ACTIONS = [
   'restart',
   'leap',
   'suspend',
-  'cloud dies',
+  ...CLOUD_ACTIONS,
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 
@@ -48,6 +42,12 @@ export interface Swarm {
   readonly weights: Readonly<Record<Action, number>>;
   readonly moods: readonly Mood[];
   readonly fates: Readonly<Record<Fate, number>>;
+  /** The calls to the cloud that they befall. */
+  readonly ill: readonly CallKind[];
+  /** It is about the address book, and hardly anything else happens in it. */
+  readonly isOfBook: boolean;
+  /** Two entries of the address book may have one target. */
+  readonly hasFewTargets: boolean;
   readonly relays: number;
   readonly hasCloud: boolean;
   readonly filesMax: number;
@@ -61,6 +61,9 @@ export interface Swarm {
 }
 
 const WALL_MS = Date.UTC(2026, 10, 20, 9);
+
+/** So many worlds are of the address book. */
+const OF_BOOK_ODDS = 0.25;
 
 /** Faults must leave some room for the rest. */
 const USUAL: Readonly<Record<Action, number>> = {
@@ -76,15 +79,8 @@ const USUAL: Readonly<Record<Action, number>> = {
   flush: 1,
   hold: 0.7,
   release: 1.5,
-  'add destination': 2,
-  'edit destination': 2,
-  'remove destination': 1,
-  'cloud adds': 1,
-  'cloud edits': 1,
-  'cloud removes': 0.6,
   look: 2,
   reload: 0.7,
-  'network changed': 1,
   'relay mood': 4,
   'link mood': 3,
   'disk trouble': 1,
@@ -93,19 +89,56 @@ const USUAL: Readonly<Record<Action, number>> = {
   restart: 0.8,
   leap: 0.5,
   suspend: 0.4,
+  'add destination': 2,
+  'edit destination': 2,
+  'remove destination': 1,
+  'remove hidden': 0.2,
+  'edit without a pause': 0.2,
+  'cloud adds': 1,
+  'cloud edits': 1,
+  'cloud removes': 0.6,
+  'cloud adds strange': 0.2,
+  'cloud touches': 0.3,
   'cloud dies': 0.4,
+  'cloud is down for days': 0.1,
+  'cloud is wiped': 0.2,
+  'cloud is backed up': 0.6,
+  'cloud is restored': 0.3,
+  'cloud has another URL': 0.2,
+  'cloud is left': 0,
+  'network changed': 1,
+  'network is mended': 0.5,
+  'damage is found': 0,
+};
+
+/** What happens in a world of the address book, many times as often; all else hardly ever. */
+const OF_BOOK: Partial<Readonly<Record<Action, number>>> = {
+  post: 0.3,
+  'link mood': 6,
+  'power cut': 1.5,
+  kill: 1,
+  restart: 1,
+  suspend: 0.2,
+  'disk trouble': 0.5,
+  leap: 0.2,
+  'cloud is left': 0.5,
+  'damage is found': 0.4,
 };
 
 /** Draws what the world of a seed is like. */
 export function drawSwarm(chance: Chance): Swarm {
   const keeps = chance.one([0.4, 0.7, 1]);
+  const isOfBook = chance.is(OF_BOOK_ODDS);
+  const isCloudAction = (action: Action) => (CLOUD_ACTIONS as readonly Action[]).includes(action);
+  const usual = (action: Action) =>
+    isOfBook ? (OF_BOOK[action] ?? (isCloudAction(action) ? 2 * USUAL[action] : 0)) : USUAL[action];
   const weights = Object.fromEntries(
     ACTIONS.map((action) => {
       const isKept = action === 'post' || chance.is(keeps);
-      return [action, isKept ? USUAL[action] * chance.span(0.3, 3) : 0];
+      return [action, isKept ? usual(action) * chance.span(0.3, 3) : 0];
     }),
   ) as Record<Action, number>;
-  const hasCloud = chance.is(0.7);
+  const hasCloud = isOfBook || chance.is(0.7);
   const moods = MOODS.filter((mood) => mood === 'well' || chance.is(keeps / 2));
   const fates = Object.fromEntries(
     FATES.map((fate) => [fate, chance.is(keeps / 2) ? chance.span(0.005, 0.2) : 0]),
@@ -121,6 +154,9 @@ export function drawSwarm(chance: Chance): Swarm {
     weights,
     moods,
     fates: weightsOf({ ...fates, good: 1 }),
+    ill: chance.is(0.6) ? CALLS : [chance.one(CALLS)],
+    isOfBook,
+    hasFewTargets: chance.is(0.15),
     relays: chance.is(0.7) ? 1 : 1 + chance.below(3),
     hasCloud,
     filesMax: chance.is(0.5) ? 3 : 0,

@@ -5,24 +5,27 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createCloud } from '../../src/cloud-server/cloud.js';
-import { type Config, parseConfig } from '../../src/config.js';
+import type { Config } from '../../src/config.js';
 import { createDaemon, type Daemon } from '../../src/daemon.js';
 import { HOUR_MS, SECOND_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
+import { BookWatch } from './book-watch.js';
 import { Chance } from './chance.js';
+import type { Backup } from './cloudside.js';
+import { die } from './deaths.js';
 import { CloudLink } from './link.js';
 import { isOfTheDead, Machine, type Program } from './machine.js';
 import { digestOf, readMail } from './mail.js';
 import { Model, type Posted } from './model.js';
+import { Notices } from './notices.js';
+import { Patience } from './patience.js';
 import { People } from './people.js';
 import type { Nature, Plan } from './plan.js';
 import { Programs } from './programs.js';
 import { Relay, type Taken } from './relay.js';
+import { cloudConfig, cloudUrl, DOCUMENT, deviceConfig, durationMs, STOP_DELAY } from './settings.js';
 import { Timeline } from './timeline.js';
 
-const DEVICE_ID = 'pump-3';
-/** Where the cloud keeps the device's address book. */
-export const DOCUMENT = `/devices/${DEVICE_ID}/destinations`;
 /** A world, not yet running. */
 export class World {
   readonly chance: Chance;
@@ -38,11 +41,24 @@ export class World {
   readonly link: CloudLink;
   readonly programs: Programs;
   readonly people: People;
+  readonly bookWatch: BookWatch;
+  readonly patience: Patience;
+  readonly notices: Notices;
+  /** Documents of the cloud that may be restored. */
+  readonly backups: Backup[] = [];
+  /** How often the cloud's URL was spelled anew. */
+  spelling = 0;
+  /** The device has no cloud just now. */
+  isAway = false;
+  /** The device's next start finds damage. */
+  isDamaged = false;
+  /** The device's network has changed. */
+  networkChanged = (): void => undefined;
   /** Of the device; a reload changes them. */
   settings: Readonly<Record<string, string>>;
   /** Which of its senders the device has now. */
   sender = 0;
-  /** Until then the device has no power. */
+  /** Until then the device, or the cloud, has no power. */
   offUntilMs = 0;
   /** What the disk does to a call that changes something. */
   diskTrouble: 'none' | 'refusing' | 'full' = 'none';
@@ -80,7 +96,16 @@ export class World {
       timeline,
       chance: chance.fork(),
       ask: (request) => this.cloud.ask(request),
+      meddle: () => this.people.meddle(),
+      cut: () => die(this, 'power cut', this.chance.fork()),
     });
+    this.link.ill = swarm.ill;
+    const violation = (words: string) => this.model.violation(words);
+    this.bookWatch = new BookWatch(this);
+    this.patience = new Patience(timeline, violation);
+    const delays = { delayMs: durationMs(swarm.cloudDelay), stopDelayMs: durationMs(STOP_DELAY) };
+    this.notices = new Notices({ timeline, ...delays, violation });
+    this.link.watchers.push(this.bookWatch, this.patience, this.notices);
     const onLog = (line: string) => this.tell(line);
     const machine = { timeline, wallMs: swarm.wallMs, onLog };
     this.device = new Machine<Daemon>(
@@ -95,6 +120,10 @@ export class World {
             return await relay.session(isAlive);
           },
           openHttps: () => this.link.https(isAlive),
+          watchNetwork: (onChange) => {
+            this.networkChanged = () => isAlive() && !this.device.clock.isAsleep && onChange();
+            return { close: () => undefined };
+          },
         }),
       },
       (system) => createDaemon(this.config(), system),
@@ -108,7 +137,7 @@ export class World {
         outside: (isAlive) => ({ openSession: () => this.#peoplesRelay.session(isAlive) }),
       },
       (system) =>
-        createCloud(cloudConfig(swarm), system, async (message) => {
+        createCloud(cloudConfig(swarm.cloudDelay), system, async (message) => {
           this.#onShort(message.message);
           return { kind: 'taken', reply: 'taken' };
         }),
@@ -118,7 +147,7 @@ export class World {
       model: this.model,
       chance: chance.fork(),
       timeline,
-      types: swarm.hasCloud ? [1, 1, 1, 2, 3, 4] : ([1] as MessageType[]),
+      types: swarm.hasCloud && !swarm.isOfBook ? [1, 1, 1, 2, 3, 4] : ([1] as MessageType[]),
       filesMax: swarm.filesMax,
     });
     this.people = new People({
@@ -126,7 +155,8 @@ export class World {
       device: (request) => this.device.ask(request),
       cloud: (request) => this.cloud.ask(request),
       cloudPath: DOCUMENT,
-      violation: (words) => this.model.violation(words),
+      hasFewTargets: swarm.hasFewTargets,
+      violation,
     });
     this.model.mayForget = 'FIELDPOST_HISTORY' in swarm.settings;
     this.watchDisk();
@@ -161,6 +191,7 @@ export class World {
     try {
       await machine.start();
       this.tell('started');
+      if (machine.program === this.cloud.program) this.notices.cloudStarted();
     } catch (error) {
       this.tell(`a start failed: ${error}`);
       // It died while it started: it is started again when it is back.
@@ -180,22 +211,18 @@ export class World {
     return 4 * this.relays.length + 4;
   }
 
+  /** The device's program has ended. */
+  deviceEnded(isCut: boolean): void {
+    this.model.ended(isCut, this.underWay, this.timeline.nowMs);
+    this.bookWatch.processEnded();
+    this.patience.processEnded();
+  }
+
   /** The device's settings as they are now. */
   config(): Config {
-    const { settings, hasCloud } = { ...this.swarm, settings: this.settings };
-    const cloud = {
-      FIELDPOST_CLOUD: 'https://cloud.example',
-      FIELDPOST_DEVICE_ID: DEVICE_ID,
-      FIELDPOST_CLOUD_KEY: 'key',
-    };
-    return configOf({
-      FIELDPOST_STATE_DIR: '/var/lib/fieldpost',
-      FIELDPOST_RELAY: this.relays.map((_, i) => `smtp://relay${i}.example`).join(','),
-      FIELDPOST_FROM: `device${this.sender}@example.com`,
-      FIELDPOST_MIN_FREE: '4MiB',
-      ...(hasCloud && cloud),
-      ...settings,
-    });
+    const { settings, relays, sender, spelling, isAway } = this;
+    const cloud = this.swarm.hasCloud && !isAway ? cloudUrl(spelling) : null;
+    return deviceConfig({ settings, relays: relays.length, sender, cloud });
   }
 
   /** The messages that `is` names, in the order in which they were posted. */
@@ -245,7 +272,9 @@ export class World {
   }
 
   #onNews({ envelope, mail }: Taken): void {
-    this.tell(`${envelope.to} is told ${readMail(mail).token}`);
+    const { token, messageId } = readMail(mail);
+    this.tell(`${envelope.to} is told ${token}`);
+    this.notices.mail(envelope.to, token, messageId);
   }
 
   /** Of all lines of the history so far; may be asked for once. */
@@ -259,23 +288,6 @@ export class World {
     this.#hash.update(told);
     this.#onLine(told);
   }
-}
-
-function cloudConfig({ cloudDelay }: Nature): Config {
-  return configOf({
-    FIELDPOST_STATE_DIR: '/var/lib/cloud',
-    FIELDPOST_RELAY: 'smtp://people.example',
-    FIELDPOST_FROM: 'cloud@example.com',
-    FIELDPOST_CLOUD_SERVER_DELAY: cloudDelay,
-    FIELDPOST_CLOUD_SERVER_STOP_DELAY: '2d',
-    FIELDPOST_MIN_FREE: '4MiB',
-  });
-}
-
-function configOf(env: Readonly<Record<string, string>>): Config {
-  const parsed = parseConfig(env, () => '', { hostname: 'device.example' });
-  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
-  return parsed.config;
 }
 
 /** Resolves once everything is done that can be done without time. */

@@ -1,27 +1,39 @@
 /**
- * What two sides have made of an address book, told in the order in which it happened, and what may have become of it
- * in the end. It knows the promises (no acknowledged edit is lost, nothing deleted comes back, a cloud that has lost its
- * document or goes back in time drops nobody) and nothing of how they are kept. Every value of a field is written only
- * once, so that it tells who wrote it. Where both sides did something to one entry, and neither had what the other did,
- * either outcome is let pass. The cloud has what a PUT has brought it, whether or not the device was told.
+ * What both sides have made of an address book, in the order in which it happened, and what may have become of it in the
+ * end. It knows the promises (no acknowledged edit is lost, nothing deleted comes back, a cloud that has lost its document
+ * or goes back in time drops nobody) and nothing of how they are kept. Every value of a field is written only once, so that
+ * it tells who wrote it. Where both sides did something to one entry, and neither had what the other did, either outcome is
+ * let pass. The cloud has what a PUT has brought it, whether or not the device was told. Used by people.ts.
  */
 
 export type Side = 'device' | 'cloud';
 
 interface Happening {
+  /** When it was asked for, and when it was certainly done; Infinity: nobody was told that it is. */
   readonly at: number;
+  doneAt: number;
+  /** When it was certainly done, or else never will be. */
+  settledAt: number;
   readonly side: Side;
-  readonly uid: string;
+  /** Of one entry, for ever. */
+  readonly key: string;
   readonly kind: 'create' | 'edit' | 'delete';
   readonly fields: Readonly<Record<string, unknown>>;
-  /** False as long as nobody was told that it is done. */
-  sure: boolean;
 }
 
-type Entry = Readonly<Record<string, unknown>> & { readonly uid: string };
+/** An edit that was asked for. */
+export interface Booked {
+  /** It is certain. */
+  done(): void;
+  /** It was refused, and nothing was changed. */
+  refused(): void;
+}
 
-export class EditLog {
-  readonly #happenings: Happening[] = [];
+type Entry = Readonly<Record<string, unknown>>;
+
+export class Edits {
+  readonly #keyOf: (entry: Entry) => string | undefined;
+  #happenings: Happening[] = [];
   /** Syncs that succeeded, by when they asked for the cloud's document, and when they were over at the latest. */
   readonly #syncs = new Map<number, number>();
   /** When it became unknown what both sides had agreed on. */
@@ -29,22 +41,47 @@ export class EditLog {
   /** When the cloud lost what had happened there since. */
   readonly #losses: { readonly at: number; readonly since: number }[] = [];
   /** The documents that the device has put, by when they reached the cloud. */
-  readonly #arrivals: { readonly at: number; readonly entries: ReadonlyMap<string, Entry> }[] = [];
+  readonly #arrivals: { readonly at: number; readonly entries: ReadonlyMap<string | undefined, Entry> }[] =
+    [];
   #hasMoved = false;
   #now = 0;
+
+  /** `keyOf`: which entry it is, by anything that stands in it. */
+  constructor(keyOf: (entry: Entry) => string | undefined) {
+    this.#keyOf = keyOf;
+  }
 
   /** A moment of its own. */
   tick(): number {
     return ++this.#now;
   }
 
-  /** Books an edit, before it is made; gives a function to call when it is certain. */
-  book(side: Side, kind: Happening['kind'], uid: string, fields: Happening['fields'] = {}): () => void {
-    const happening = { at: this.tick(), side, uid, kind, fields, sure: false };
-    this.#happenings.push(happening);
-    return () => {
-      happening.sure = true;
+  /** Books an edit, before it is made. */
+  book(side: Side, kind: Happening['kind'], key: string, fields: Happening['fields'] = {}): Booked {
+    const [doneAt, settledAt] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    const booked: Happening = { at: this.tick(), doneAt, settledAt, side, key, kind, fields };
+    this.#happenings.push(booked);
+    return {
+      done: () => {
+        booked.doneAt = this.tick();
+        booked.settledAt = booked.doneAt;
+      },
+      refused: () => {
+        this.#happenings = this.#happenings.filter((happening) => happening !== booked);
+      },
     };
+  }
+
+  /** The device's process has ended: nothing that was asked of it is done any more. */
+  ended(): void {
+    const at = this.tick();
+    for (const one of this.#happenings)
+      if (one.side === 'device') one.settledAt = Math.min(one.settledAt, at);
+  }
+
+  /** True if since that tick the device may have made an edit. */
+  isEditedSince(tick: number): boolean {
+    return this.#happenings.some(({ side, settledAt }) => side === 'device' && settledAt > tick);
   }
 
   /** A sync has succeeded; `askedAt` is the tick of its GET. */
@@ -59,7 +96,7 @@ export class EditLog {
 
   /** A document that the device has put has reached the cloud. */
   arrived(document: readonly unknown[]): void {
-    this.#arrivals.push({ at: this.tick(), entries: keyed(document) });
+    this.#arrivals.push({ at: this.tick(), entries: this.#keyed(document) });
   }
 
   /** The cloud has lost what happened there since that tick; 0: everything. */
@@ -76,18 +113,18 @@ export class EditLog {
 
   /** What is wrong with the document on which both sides agree in the end. */
   violations(document: readonly unknown[]): string[] {
-    const uids = new Set(this.#happenings.map(({ uid }) => uid));
-    const entries = keyed(document);
-    return [...uids].flatMap((uid) => {
-      const told = this.#happenings.filter((happening) => happening.uid === uid);
-      const found = [...this.#presence(told, entries.get(uid)), ...this.#values(told, entries.get(uid))];
-      return found.map((words) => `an entry's ${words} (${this.#tell(told)})`);
+    const keys = new Set(this.#happenings.map(({ key }) => key));
+    const entries = this.#keyed(document);
+    return [...keys].flatMap((key) => {
+      const told = this.#happenings.filter((happening) => happening.key === key);
+      const found = [...this.#presence(told, entries.get(key)), ...this.#values(told, entries.get(key))];
+      return found.map((words) => `${key} ${words} (${this.#tell(told)})`);
     });
   }
 
   #tell(told: readonly Happening[]): string {
-    const words = told.map(({ at, side, kind, fields, sure }) => {
-      return `${at} ${side} ${kind}${sure ? '' : '?'} ${Object.values(fields)}`;
+    const words = told.map(({ at, side, kind, fields, doneAt }) => {
+      return `${at} ${side} ${kind}${isSure({ doneAt }) ? '' : '?'} ${Object.values(fields)}`;
     });
     return `${words.join('; ')}; synced ${[...this.#syncs].map((span) => span.join('-'))}; discarded ${this.#discards}`;
   }
@@ -96,24 +133,24 @@ export class EditLog {
     const deletions = told.filter(({ kind }) => kind === 'delete');
     const [creation] = told.filter(({ kind }) => kind === 'create');
     if (deletions.length === 0) {
-      if (entry || !creation?.sure) return [];
+      if (entry || creation === undefined || !isSure(creation)) return [];
       // What only a cloud had that has lost it is lost.
       const isExcused =
         creation.side === 'cloud' &&
         (this.#hasMoved ||
           this.#losses.some(({ at, since }) => {
-            return since < creation.at && creation.at < at && !this.#isSynced(creation.at, at);
+            return since < creation.doneAt && creation.at < at && !this.#isSynced(creation.doneAt, at);
           }));
-      return isExcused ? [] : ['self is lost, and nobody has deleted it'];
+      return isExcused ? [] : ['is lost, and nobody has deleted it'];
     }
     const last = told.filter(({ kind }) => kind !== 'edit').at(-1) as Happening;
-    if (!entry || last.kind !== 'delete' || !last.sure || this.#isUncertain(last.at)) return [];
+    if (!entry || last.kind !== 'delete' || !isSure(last) || this.#isUncertain(last.at)) return [];
     if (last.side === 'cloud' && this.#isForeign(last.at)) return [];
     // A backup brings back what was deleted since.
     if (this.#losses.some(({ at, since }) => since > 0 && at > last.at)) return [];
     const others = told.filter(({ side }) => side !== last.side);
     const isTouched = others.some((other) => other.at > last.at || !this.#isKnown(other, last.at));
-    return isTouched ? [] : [`self has come back after the ${last.side} deleted it`];
+    return isTouched ? [] : [`has come back after the ${last.side} deleted it`];
   }
 
   #values(told: readonly Happening[], entry: Entry | undefined): string[] {
@@ -126,9 +163,9 @@ export class EditLog {
     // Who creates an entry without a field has said that there is none.
     const written = told.filter(({ kind, fields }) => kind === 'create' || name in fields);
     if (!written.some(({ fields }) => fields[name] === value))
-      return [`${name} is ${value}, which nobody wrote`];
+      return [`has the ${name} ${value}, which nobody wrote`];
     const deleters = new Set(told.filter(({ kind }) => kind === 'delete').map(({ side }) => side));
-    const sure = written.filter((happening) => happening.sure);
+    const sure = written.filter(isSure);
     const last = sure.at(-1);
     if (!last) return [];
     const later = written.filter(({ at }) => at > last.at).map(({ fields }) => fields[name]);
@@ -136,23 +173,23 @@ export class EditLog {
     if (isRight || deleters.size > 0) return [];
     // The device's last word holds whatever the cloud has said before, merged or not.
     if (last.side === 'device')
-      return [`${name} is ${value}, but the device has said ${last.fields[name]} later`];
+      return [`has the ${name} ${value}, but the device has said ${last.fields[name]} later`];
     const isConcurrent = written.some((one) => one.side === 'device' && !this.#isKnown(one, last.at));
     if (isConcurrent || this.#isUncertain(last.at)) return [];
-    return [`${name} is ${value}, but the cloud has said ${last.fields[name]} later`];
+    return [`has the ${name} ${value}, but the cloud has said ${last.fields[name]} later`];
   }
 
   /** True if at that tick the other side had what happened, or what its side made of that later. */
-  #isKnown({ at, side, kind, uid, fields }: Happening, to: number): boolean {
-    if (this.#isSynced(at, to)) return true;
+  #isKnown({ at, doneAt, side, kind, key, fields }: Happening, to: number): boolean {
+    if (this.#isSynced(doneAt, to)) return true;
     if (side === 'cloud' || kind === 'delete') return false;
-    const later = this.#happenings.filter((one) => one.uid === uid && one.side === 'device' && one.at >= at);
+    const later = this.#happenings.filter((one) => one.key === key && one.side === 'device' && one.at >= at);
     const isIn = (entry: Entry | undefined) =>
       entry !== undefined &&
       Object.keys(fields).every((name) =>
         later.some((one) => name in one.fields && one.fields[name] === entry[name]),
       );
-    return this.#arrivals.some((arrival) => arrival.at < to && isIn(arrival.entries.get(uid)));
+    return this.#arrivals.some((arrival) => arrival.at < to && isIn(arrival.entries.get(key)));
   }
 
   /** True if no PUT of the device had reached the cloud's document by then: what is missing there may mean anything. */
@@ -174,8 +211,16 @@ export class EditLog {
     const after = Math.min(Number.POSITIVE_INFINITY, ...later);
     return this.#discards.some((discard) => before < discard && discard < after);
   }
+
+  #keyed(document: readonly unknown[]): Map<string | undefined, Entry> {
+    return new Map(
+      (document as (Entry | null)[]).flatMap((entry) =>
+        entry === null ? [] : [[this.#keyOf(entry), entry]],
+      ),
+    );
+  }
 }
 
-function keyed(document: readonly unknown[]): Map<string, Entry> {
-  return new Map((document as Entry[]).map((entry) => [entry?.uid, entry]));
+function isSure({ doneAt }: Pick<Happening, 'doneAt'>): boolean {
+  return doneAt < Number.POSITIVE_INFINITY;
 }

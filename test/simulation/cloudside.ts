@@ -1,0 +1,177 @@
+/**
+ * What happens to the cloud of a simulated world, to the way there and to the address book at both ends, one function an
+ * action. Used by actions.ts.
+ */
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import type { Disk } from '../../src/system/disk.js';
+import type { Chance } from './chance.js';
+import { endCloud, restart } from './deaths.js';
+import { weightsOf } from './link.js';
+import { DOCUMENT_FILE } from './settings.js';
+import type { World } from './world.js';
+
+export const CLOUD_ACTIONS = [
+  'add destination',
+  'edit destination',
+  'remove destination',
+  'remove hidden',
+  'edit without a pause',
+  'cloud adds',
+  'cloud edits',
+  'cloud removes',
+  'cloud adds strange',
+  'cloud touches',
+  'cloud dies',
+  'cloud is down for days',
+  'cloud is wiped',
+  'cloud is backed up',
+  'cloud is restored',
+  'cloud has another URL',
+  'cloud is left',
+  'network changed',
+  'network is mended',
+  'damage is found',
+] as const;
+export type CloudAction = (typeof CLOUD_ACTIONS)[number];
+
+/** With the network mended and the device awake, everything is in step after this. */
+const MENDED_MS = 2 * MINUTE_MS;
+/** Somebody who edits without a pause is heard at the cloud within this. */
+const HEARD_MS = 30 * SECOND_MS;
+const EDITS_MIN = 5;
+
+/** Does it, or begins it. */
+export async function actAtCloud(world: World, action: CloudAction, chance: Chance): Promise<void> {
+  const { people } = world;
+  switch (action) {
+    case 'add destination':
+      return void people.add();
+    case 'edit destination':
+      return void people.edit();
+    case 'remove destination':
+      return void people.remove();
+    case 'remove hidden':
+      return void people.removeHidden();
+    case 'network changed':
+      return world.networkChanged();
+    case 'damage is found':
+      world.isDamaged = true;
+      return;
+  }
+  if (!world.swarm.hasCloud) return;
+  switch (action) {
+    case 'cloud adds':
+      return void people.screen('adds');
+    case 'cloud edits':
+      return void people.screen('edits');
+    case 'cloud removes':
+      return void people.screen('removes');
+    case 'cloud adds strange':
+      return void people.screen('adds strange');
+    case 'cloud touches':
+      return void people.screen('touches');
+    case 'cloud dies':
+      return endCloud(world, chance.span(SECOND_MS, HOUR_MS));
+    case 'cloud is down for days':
+      return endCloud(world, chance.span(HOUR_MS, 3 * DAY_MS));
+    case 'cloud is wiped':
+      return loseDocument(world, chance, { since: 0, bytes: null });
+    case 'cloud is backed up': {
+      const bytes = await world.cloud.disk.readWhole(DOCUMENT_FILE);
+      if (bytes !== null) world.backups.push({ since: people.edits.tick(), bytes });
+      return;
+    }
+    case 'cloud is restored':
+      if (world.backups.length > 0) loseDocument(world, chance, chance.one(world.backups));
+      return;
+    case 'cloud has another URL':
+      world.spelling++;
+      return await restart(world);
+    case 'cloud is left':
+      world.isAway = !world.isAway;
+      return await restart(world);
+    case 'edit without a pause':
+      return await editWithoutPause(world, chance);
+    case 'network is mended':
+      return await mend(world);
+  }
+}
+
+/** A document that was kept at that tick of the book; null: none. */
+export interface Backup {
+  readonly since: number;
+  readonly bytes: Buffer | null;
+}
+
+function loseDocument(world: World, chance: Chance, { since, bytes }: Backup): void {
+  if (world.cloud.program === null) return;
+  endCloud(world, chance.span(SECOND_MS, 10 * MINUTE_MS), async () => {
+    const { disk } = world.cloud;
+    await replace(disk, bytes);
+    const document = bytes === null ? null : JSON.parse(bytes.subarray(9).toString()).document;
+    world.people.lost(since, document);
+    world.notices.document(document?.destinations ?? null);
+  });
+}
+
+async function replace(disk: Disk, bytes: Buffer | null): Promise<void> {
+  await disk.remove(DOCUMENT_FILE);
+  if (bytes !== null) {
+    const file = await disk.open(DOCUMENT_FILE, 'create');
+    await file.write(bytes, 0);
+    await file.sync();
+    await file.close();
+  }
+  await disk.syncDirectory(DOCUMENT_FILE.slice(0, DOCUMENT_FILE.lastIndexOf('/')));
+}
+
+/** A program edits several times a second, for minutes: the cloud must hear of it meanwhile. */
+async function editWithoutPause(world: World, chance: Chance): Promise<void> {
+  const { people, timeline, bookWatch, link, model } = world;
+  link.isUp = true;
+  link.weights = weightsOf({});
+  let sinceMs: number | null = null;
+  let edits = 0;
+  let heard = bookWatch.arrivals;
+  const untilMs = timeline.nowMs + chance.span(20 * SECOND_MS, 3 * MINUTE_MS);
+  while (timeline.nowMs < untilMs) {
+    const { life } = world.device;
+    void people.edit().then((isDone) => {
+      if (isDone) edits++;
+    });
+    await world.pass(200 + chance.below(700));
+    const state = await world.awaited(world.programs.state());
+    const isWell =
+      state?.link?.state === 'online' && state?.destinations?.reason === null && world.cloud.isUp;
+    const isSame = life === world.device.life && heard === bookWatch.arrivals;
+    if (!isWell || !isSame || edits === 0) {
+      sinceMs = null;
+      edits = 0;
+    }
+    heard = bookWatch.arrivals;
+    sinceMs ??= timeline.nowMs;
+    if (edits < EDITS_MIN || timeline.nowMs - sinceMs < HEARD_MS) continue;
+    return model.violation(`of ${edits} edits the cloud has heard nothing for ${HEARD_MS / SECOND_MS} s`);
+  }
+}
+
+/** The network is well again, and the device is told: it must not wait for the end of a pause. */
+async function mend(world: World): Promise<void> {
+  const { device, link, cloud, model, patience } = world;
+  link.isUp = true;
+  link.weights = weightsOf({});
+  const { life, isUp } = device;
+  const mayWait = patience.mayWait;
+  world.networkChanged();
+  const flushed = await world.awaited(world.programs.steer('flush'));
+  await world.pass(MENDED_MS);
+  const isSame = isUp && device.life === life && device.isUp && cloud.isUp && !world.isAway;
+  if (!isSame || mayWait || flushed?.status !== 202 || world.diskTrouble !== 'none') return;
+  const state = await world.awaited(world.programs.state());
+  if (state === null) return;
+  const { synced, reason } = state.destinations ?? {};
+  if (state.link?.state !== 'online')
+    model.violation(`the network is mended, and the link is ${JSON.stringify(state.link)}`);
+  else if (synced !== true && !/ten minutes/.test(String(reason)))
+    model.violation(`the network is mended, and the book is ${JSON.stringify(state.destinations)}`);
+}

@@ -1,0 +1,73 @@
+/**
+ * How the machines of a simulated world die and come back. Used by actions.ts, cloudside.ts and world.ts.
+ */
+import { join } from 'node:path';
+import { DAY_MS, SECOND_MS } from '../../src/limits.js';
+import type { Chance } from './chance.js';
+import type { Death } from './machine.js';
+import { STATE_DIR } from './settings.js';
+import type { World } from './world.js';
+
+/** The device dies, and is back some time later. */
+export function die(world: World, death: Exclude<Death, 'stop'>, chance: Chance): void {
+  const { device, timeline } = world;
+  if (device.program === null && !device.isStarting) return;
+  device.die(death);
+  world.deviceEnded(death === 'power cut');
+  const wallMs = chance.is(0.2) ? chance.below(DAY_MS) : undefined;
+  const offMs = death === 'kill' ? 5 * SECOND_MS : chance.span(SECOND_MS, 3 * DAY_MS);
+  world.watchDisk();
+  world.offUntilMs = Math.max(world.offUntilMs, timeline.nowMs + offMs);
+  timeline.after(offMs, () => {
+    device.renew({
+      isBoot: death === 'power cut',
+      ...(death === 'power cut' && wallMs !== undefined && { wallMs }),
+    });
+    void damage(world).then(() => world.start(device));
+  });
+}
+
+/** A snapshot that cannot be read, where there is to be one: with the journal whole nothing is missing, which nobody can know. */
+async function damage(world: World): Promise<void> {
+  if (!world.isDamaged || world.diskTrouble !== 'none') return;
+  const { disk } = world.device;
+  world.isDamaged = false;
+  world.people.edits.discarded();
+  const path = join(STATE_DIR, 'store.json.1');
+  const file = await disk.open(path, 'create').catch(() => disk.open(path, 'update'));
+  await file.write(Buffer.from('{"crc":"0'), 0);
+  await file.sync();
+  await file.close();
+  await disk.syncDirectory(STATE_DIR);
+}
+
+/** The device's program is stopped, and started again with the settings there are by then. */
+export async function restart(world: World): Promise<void> {
+  const { device } = world;
+  const { program } = device;
+  if (program === null || device.clock.isAsleep) return;
+  await world.awaited(program.stop(world.config()).catch((error) => world.tell(`a stop failed: ${error}`)));
+  // It may have lost its power while it stopped.
+  if (device.program !== program) return;
+  device.die('kill');
+  world.deviceEnded(false);
+  world.watchDisk();
+  device.renew({ isBoot: false });
+  void world.start(device);
+}
+
+/** The cloud dies, and is back after `offMs`; what happens to its disk meanwhile, if anything, `change` does. */
+export function endCloud(
+  world: World,
+  offMs: number,
+  change: () => Promise<void> = async () => undefined,
+): void {
+  const { cloud, timeline } = world;
+  if (cloud.program === null) return;
+  cloud.die('kill');
+  cloud.renew({ isBoot: true });
+  world.model.ended(true, 8, timeline.nowMs);
+  world.notices.cloudEnded();
+  world.offUntilMs = Math.max(world.offUntilMs, timeline.nowMs + offMs);
+  void change().then(() => timeline.after(offMs, () => void world.start(cloud)));
+}

@@ -1,0 +1,167 @@
+/**
+ * What people must be told of a simulated device, and may not: known from the heartbeats that the cloud has heard, and held
+ * against the mails that reach the witness, who stands in the address book all the time. Used by world.ts.
+ */
+import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import type { Call, LinkWatcher } from './link.js';
+import { WITNESS } from './people.js';
+import type { Timeline } from './timeline.js';
+import type { Answer } from './wire.js';
+
+/** What a heartbeat says, as far as it counts here. */
+interface Heartbeat {
+  readonly state: 'running' | 'stopping' | 'moved';
+  readonly intervalMs: number;
+  readonly bootId: string;
+  readonly uptimeMs: number;
+}
+
+/** A heartbeat this late may be one of another life. */
+const OVERTAKEN_MS = MINUTE_MS;
+/** A device that comes every so often may miss one, and be late with the next. */
+const HEARTBEATS = 2.5;
+/** A device that keeps falling silent is given up to so many delays. */
+const DAMPED = 8;
+/** After its own absence the cloud gives devices so long to find it again. */
+const GRACE_MS = 5 * MINUTE_MS;
+/** From the moment something is known until the mail of it is there. */
+const MAIL_MS = 2 * MINUTE_MS;
+/** What the cloud has heard is on its disk after this. */
+const WRITTEN_MS = 5 * SECOND_MS;
+
+export interface NoticesOptions {
+  readonly timeline: Timeline;
+  readonly delayMs: number;
+  readonly stopDelayMs: number;
+  readonly violation: (words: string) => void;
+}
+
+export class Notices implements LinkWatcher {
+  readonly #options: NoticesOptions;
+  /** The last heartbeat that counts, and when it was heard. */
+  #last: Heartbeat | null = null;
+  #heardMs = 0;
+  /** The first since people were told that it is offline, and since the cloud runs. */
+  #backMs: number | null = null;
+  /** When it was heard after a silence that may be told, and was not yet; null: it was not. */
+  #lateMs: number | null = null;
+  /** What the witness was told last; null: either may come next. */
+  #told: 'offline' | 'back' | null = 'back';
+  #outages = 0;
+  /** Since when the witness stands in the cloud's document, and since when the cloud runs. */
+  #witnessMs: number | null = null;
+  #cloudMs: number | null = null;
+  /** The cloud may have forgotten what it heard last. */
+  #isDoubtful = false;
+  /** By Message-ID: in which life of the cloud it came. */
+  readonly #mails = new Map<string, number>();
+  #cloudLives = 0;
+
+  constructor(options: NoticesOptions) {
+    this.#options = options;
+  }
+
+  /** The cloud's document is this now; null: there is none. */
+  document(destinations: readonly unknown[] | null): void {
+    const isIn =
+      destinations?.some((entry) => (entry as { destination?: string })?.destination === WITNESS) === true;
+    this.#witnessMs = isIn ? (this.#witnessMs ?? this.#options.timeline.nowMs) : null;
+    // It may miss what others are told.
+    if (!isIn) this.#told = null;
+  }
+
+  cloudStarted(): void {
+    this.#cloudMs = this.#options.timeline.nowMs;
+    this.#cloudLives++;
+  }
+
+  cloudEnded(): void {
+    this.#cloudMs = null;
+    this.#backMs = null;
+    if (this.#options.timeline.nowMs - this.#heardMs < WRITTEN_MS) this.#isDoubtful = true;
+    // What was sent when is not kept.
+    if (this.#last !== null) this.#last = { ...this.#last, bootId: '' };
+  }
+
+  answered({ kind, body }: Call, { status }: Answer): void {
+    if (kind !== 'heartbeat' || status !== 200 || body === null) return;
+    const { timeline } = this.#options;
+    const next = JSON.parse(body) as Heartbeat;
+    const last = this.#last;
+    const sinceMs = timeline.nowMs - this.#heardMs;
+    const isOvertaken = last !== null && next.bootId === last.bootId && next.uptimeMs < last.uptimeMs;
+    if (isOvertaken && sinceMs < OVERTAKEN_MS) return;
+    if (last !== null && sinceMs >= this.#leastMs(last)) this.#lateMs = timeline.nowMs;
+    this.#last = next;
+    this.#heardMs = timeline.nowMs;
+    this.#isDoubtful = false;
+    if (next.state !== 'moved') this.#backMs ??= timeline.nowMs;
+    else {
+      // Whatever was still to be told is not told any more.
+      this.#told = null;
+      this.#lateMs = null;
+    }
+  }
+
+  /** A mail has reached somebody. */
+  mail(to: string, subject: string, messageId: string): void {
+    if (to !== WITNESS) return;
+    const { timeline, violation } = this.#options;
+    const life = this.#mails.get(messageId);
+    if (life !== undefined) {
+      if (life === this.#cloudLives) violation(`people are told twice by one mail: ${subject}`);
+      return;
+    }
+    this.#mails.set(messageId, this.#cloudLives);
+    const what = /is back online$/.test(subject) ? 'back' : 'offline';
+    if (what === this.#told && !this.#isDoubtful) violation(`people are told again: ${subject}`);
+    const last = this.#last;
+    const silentMs = timeline.nowMs - this.#heardMs;
+    if (what === 'offline') {
+      const isLong = last !== null && silentMs >= this.#leastMs(last);
+      if (!isLong && !this.#mayBeLate && !this.#isDoubtful)
+        violation(`people are told ${subject} ${silentMs / SECOND_MS} s after a heartbeat`);
+      if (last?.state === 'moved' && silentMs > MAIL_MS && !this.#isDoubtful)
+        violation(`people are told ${subject}, although the device has moved`);
+      this.#outages++;
+      this.#lateMs = null;
+      this.#backMs = isLong ? null : timeline.nowMs;
+    }
+    this.#told = what;
+  }
+
+  /** What should have been told by now. */
+  look(): void {
+    const { timeline, violation, delayMs } = this.#options;
+    const { nowMs } = timeline;
+    const last = this.#last;
+    if (last === null || this.#cloudMs === null || this.#witnessMs === null || this.#isDoubtful) return;
+    const silentFromMs = Math.max(this.#heardMs, this.#cloudMs + GRACE_MS);
+    const patienceMs = this.#leastMs(last, this.#outages === 0 ? 1 : DAMPED) + delayMs / 4 + MAIL_MS;
+    const isLate = nowMs - silentFromMs > patienceMs && this.#witnessMs < this.#heardMs;
+    if (this.#told === 'back' && last.state !== 'moved' && isLate) {
+      violation(`nobody is told that the device was last heard ${(nowMs - this.#heardMs) / SECOND_MS} s ago`);
+      this.#told = null;
+    }
+    if (this.#told === 'offline' && this.#backMs !== null) {
+      const backMs = Math.max(this.#backMs, this.#witnessMs);
+      if (nowMs - backMs > MAIL_MS && this.#witnessMs <= this.#backMs) {
+        violation(`nobody is told that the device is back since ${(nowMs - backMs) / SECOND_MS} s`);
+        this.#told = null;
+      }
+    }
+  }
+
+  /** True if a mail of a silence that is over may still come. */
+  get #mayBeLate(): boolean {
+    const knownMs = Math.max(this.#lateMs ?? Number.NEGATIVE_INFINITY, this.#cloudMs ?? 0);
+    return this.#lateMs !== null && this.#options.timeline.nowMs - knownMs <= MAIL_MS;
+  }
+
+  /** So long a device is silent at the least before people are told. */
+  #leastMs({ state, intervalMs }: Heartbeat, damping = 1): number {
+    const { delayMs, stopDelayMs } = this.#options;
+    const delay = damping * Math.max(delayMs, HEARTBEATS * intervalMs);
+    return state === 'stopping' ? Math.max(stopDelayMs, delay) : delay;
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * Holds the device to every Retry-After that it was told: it stays away for so long, and not for exactly so long, or a
+ * fleet would come back in one second. Used by world.ts.
+ */
+import { HOUR_MS, SECOND_MS } from '../../src/limits.js';
+import type { HttpAnswer } from '../../src/system/https.js';
+import type { Call, LinkWatcher } from './link.js';
+import type { Timeline } from './timeline.js';
+
+/** No cloud is left alone for longer. */
+const ASKED_MS_MAX = HOUR_MS;
+/** Up to so many times as long as it was asked for. */
+const SPREAD = 1.1;
+/** A pause as short as this may end in its own second. */
+const SPREAD_FROM_MS = 20 * SECOND_MS;
+/** So many pauses may happen to be kept to the millisecond. */
+const EXACT_MAX = 2;
+
+export class Patience implements LinkWatcher {
+  readonly #timeline: Timeline;
+  readonly #violation: (words: string) => void;
+  /** By what was asked: until when nothing of it may be asked again. */
+  readonly #untilMs = new Map<string, number>();
+  /** By when every pause is over, the spread of it included. */
+  #overMs = 0;
+  #exact = 0;
+
+  constructor(timeline: Timeline, violation: (words: string) => void) {
+    this.#timeline = timeline;
+    this.#violation = violation;
+  }
+
+  /** A process knows only what itself was told. */
+  processEnded(): void {
+    this.#untilMs.clear();
+  }
+
+  /** True while the device may have to stay away from anything. */
+  get mayWait(): boolean {
+    return this.#timeline.nowMs <= this.#overMs;
+  }
+
+  asked(call: Call): void {
+    const what = whatOf(call);
+    const untilMs = what === null ? undefined : this.#untilMs.get(what);
+    if (what === null || untilMs === undefined) return;
+    const earlyMs = untilMs - this.#timeline.nowMs;
+    if (earlyMs > 0) this.#violation(`${what} is asked ${earlyMs} ms before the Retry-After is over`);
+    if (earlyMs === 0 && ++this.#exact > EXACT_MAX) this.#violation('pauses of a Retry-After are not spread');
+    this.#untilMs.delete(what);
+  }
+
+  told(call: Call, answer: HttpAnswer | null): void {
+    const what = whatOf(call);
+    const askedMs = answer === null ? null : askedMsOf(answer);
+    if (what === null || askedMs === null) return;
+    const waitsMs = Math.min(askedMs, ASKED_MS_MAX);
+    this.#overMs = Math.max(this.#overMs, this.#timeline.nowMs + SPREAD * waitsMs);
+    if (waitsMs >= SPREAD_FROM_MS) this.#untilMs.set(what, this.#timeline.nowMs + waitsMs);
+  }
+}
+
+/** What is to wait: a message waits with those of its type. Null: it need not, as a goodbye. */
+function whatOf({ kind, body }: Call): string | null {
+  if (kind === 'destinations') return kind;
+  const { type, state } = JSON.parse(body ?? '{}') as { type?: number; state?: string };
+  if (kind === 'heartbeat') return state === 'running' ? kind : null;
+  return `${kind} of type ${type}`;
+}
+
+function askedMsOf({ headers }: HttpAnswer): number | null {
+  const asked = headers['retry-after'];
+  if (asked === undefined) return null;
+  return /^\d+$/.test(asked)
+    ? Number(asked) * SECOND_MS
+    : Date.parse(asked) - Date.parse(String(headers.date));
+}
