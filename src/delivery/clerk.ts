@@ -118,11 +118,13 @@ export class Clerk {
   async #tryAll(): Promise<boolean> {
     this.#timer?.stop();
     this.#timer = null;
+    // First, because a store that has refused asks its disk again only to make room.
+    const hasRoom = await this.#makeRoom();
     for (const entry of this.#waiting) {
       if ((await this.#write(entry)) !== null) break;
       this.#waiting.delete(entry);
     }
-    return !this.isStuck && (await this.#makeRoom());
+    return !this.isStuck && hasRoom;
   }
 
   async #makeRoom(): Promise<boolean> {
@@ -132,7 +134,9 @@ export class Clerk {
       return true;
     } catch (error) {
       if (!isPassing(error)) throw error;
-      if (!this.#isToldOfRoom) this.#log.warn('sending waits', { reason: wordsOf(error) });
+      // Of an outcome that waits the log tells already.
+      if (this.#isToldOfRoom || this.isStuck) return false;
+      this.#log.warn('sending waits', { reason: wordsOf(error) });
       this.#isToldOfRoom = true;
       return false;
     }

@@ -131,12 +131,10 @@ export class Ledger {
 
   /** Resolves once the events are in the journal, as sure as asked, and applied. Rejects like Journal.append. */
   async record(events: readonly StoreEvent[], contents: readonly Buffer[], urgency: Urgency): Promise<void> {
-    try {
-      await this.#theJournal.append({ events, contents }, urgency);
-    } catch (error) {
+    await this.#theJournal.append({ events, contents }, urgency).catch((error) => {
       if (error instanceof FieldpostError && error.code === 'storage-full') void this.checkpoint();
       throw error;
-    }
+    });
     this.#checkpointIfDue();
   }
 
@@ -147,6 +145,8 @@ export class Ledger {
 
   /** Resolves once OUTCOME_RESERVE_BYTES are free for outcomes. Rejects like `record`. */
   async makeOutcomeRoom(): Promise<void> {
+    // A disk that has refused is asked again now, not only when the timer says so.
+    if (this.#trouble) await this.#theJournal.mend();
     // Whatever is synced leaves that room behind it, and takes a new segment if there is not as much.
     await this.record([], [], 'synced');
   }
