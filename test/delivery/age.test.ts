@@ -5,11 +5,11 @@ import { DAY_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
-import { MemoryStore } from '../support/memory-store.js';
+import { openQuietly } from '../support/store.js';
 
 async function bench(type: MessageType) {
   const clock = new FakeClock();
-  const store = new MemoryStore(clock);
+  const { store } = await openQuietly(clock);
   const [id = ''] = await post(store, 1, type);
   const message = store.get(id);
   if (!message) throw new Error('there is no message');

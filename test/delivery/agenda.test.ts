@@ -1,12 +1,14 @@
 import t from 'tap';
 import { Agenda } from '../../src/delivery/agenda.js';
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { HOUR_MS, MIB, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
-import { post, WatchedStore } from '../support/delivery.js';
+import { openWatched, post } from '../support/delivery.js';
 
-function setUp() {
+const ROOMY = { maxQueue: 20_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0 };
+
+async function setUp() {
   const clock = new FakeClock();
-  const store = new WatchedStore(clock);
+  const { store, watched } = await openWatched(clock, { budget: ROOMY });
   const agenda = new Agenda(store, clock, ({ type }) => type === 1);
   /** Claims up to `count`; gives their ids. */
   const pick = (count = 1, probe = false) => {
@@ -28,11 +30,11 @@ function setUp() {
     const message = store.get(id);
     if (message) agenda.putBehind(message, false);
   };
-  return { clock, store, agenda, pick, defer, behind };
+  return { clock, store, watched, agenda, pick, defer, behind };
 }
 
 t.test('oldest first; each once', async (t) => {
-  const { store, agenda, pick } = setUp();
+  const { store, agenda, pick } = await setUp();
   const ids = await post(store, 90);
   t.same(pick(1000), ids);
   t.equal(agenda.ready(), 0);
@@ -43,7 +45,7 @@ t.test('oldest first; each once', async (t) => {
 });
 
 t.test('new and deferred take turns', async (t) => {
-  const { clock, store, pick, defer } = setUp();
+  const { clock, store, pick, defer } = await setUp();
   const [a = '', b = '', c = '', d = '', e = '', f = ''] = await post(store, 6);
   for (const id of [a, b, c]) await defer(id, SECOND_MS);
   await clock.advance(SECOND_MS);
@@ -51,7 +53,7 @@ t.test('new and deferred take turns', async (t) => {
 });
 
 t.test('a deferred message is not picked before it is due, and the agenda says when that is', async (t) => {
-  const { clock, store, agenda, pick, defer } = setUp();
+  const { clock, store, agenda, pick, defer } = await setUp();
   const [a = '', b = ''] = await post(store, 2);
   t.same(pick(2), [a, b]);
   await defer(a, HOUR_MS);
@@ -67,7 +69,7 @@ t.test('a deferred message is not picked before it is due, and the agenda says w
 });
 
 t.test('due is what is flushed, what has no date, and what was deferred in another boot', async (t) => {
-  const { store, agenda, pick, defer } = setUp();
+  const { store, agenda, pick, defer } = await setUp();
   const [a = '', b = ''] = await post(store, 2);
   pick(2);
   await defer(a, HOUR_MS);
@@ -83,7 +85,7 @@ t.test('due is what is flushed, what has no date, and what was deferred in anoth
 });
 
 t.test('what is cancelled meanwhile, or of a type that others take, is passed over', async (t) => {
-  const { store, agenda, pick } = setUp();
+  const { store, agenda, pick } = await setUp();
   await post(store, 100, 2);
   const [a = '', b = '', c = ''] = await post(store, 3);
   t.equal(agenda.ready(), 3);
@@ -93,7 +95,7 @@ t.test('what is cancelled meanwhile, or of a type that others take, is passed ov
 });
 
 t.test('what is put back is the next again', async (t) => {
-  const { store, agenda, pick } = setUp();
+  const { store, agenda, pick } = await setUp();
   const [a = '', b = ''] = await post(store, 2);
   t.same(pick(), [a]);
   store.giveBack(a);
@@ -103,7 +105,7 @@ t.test('what is put back is the next again', async (t) => {
 });
 
 t.test('what went behind waits for all that were waiting, not for those that come later', async (t) => {
-  const { clock, store, agenda, pick, defer, behind } = setUp();
+  const { clock, store, agenda, pick, defer, behind } = await setUp();
   const [a = '', b = '', c = '', d = ''] = await post(store, 4);
   pick(2);
   await defer(b, SECOND_MS);
@@ -115,7 +117,7 @@ t.test('what went behind waits for all that were waiting, not for those that com
 });
 
 t.test('a probe takes what went behind only if there is nothing else, and then in turn', async (t) => {
-  const { clock, store, agenda, pick, behind } = setUp();
+  const { clock, store, agenda, pick, behind } = await setUp();
   const [a = '', b = ''] = await post(store, 2);
   pick(2);
   behind(a);
@@ -134,32 +136,32 @@ t.test('a probe takes what went behind only if there is nothing else, and then i
 });
 
 t.test('with 10,000 of each the looks at the lists stay few', async (t) => {
-  const { clock, store, agenda, pick, defer } = setUp();
+  const { clock, store, watched, agenda, pick, defer } = await setUp();
   const old = await post(store, 10_000);
   for (const id of old) await defer(id, HOUR_MS);
   const fresh = await post(store, 10_000);
   agenda.review();
-  store.walked = 0;
+  watched.walked = 0;
   t.same(pick(1000), fresh.slice(0, 1000));
   // One walk over the deferred, and for each handful of new ones one over those that are taken and it.
-  t.ok(store.walked < 10_000 + 16 * 1100, `${store.walked} looks`);
-  store.walked = 0;
+  t.ok(watched.walked < 10_000 + 16 * 1100, `${watched.walked} looks`);
+  watched.walked = 0;
   for (let turn = 0; turn < 1000; turn++) {
     agenda.review();
     t.ok(pick().length === 1 || t.fail('nothing to pick'));
   }
   t.ok(
-    store.walked < 16 * 2200,
-    `nothing new among the deferred is not looked for each time: ${store.walked}`,
+    watched.walked < 16 * 2200,
+    `nothing new among the deferred is not looked for each time: ${watched.walked}`,
   );
-  store.walked = 0;
+  watched.walked = 0;
   await clock.advance(HOUR_MS);
   t.equal(pick(2000).length, 2000);
-  t.ok(store.walked < 32 * 4200, `${store.walked} looks`);
+  t.ok(watched.walked < 32 * 4200, `${watched.walked} looks`);
 });
 
 t.test('a retry among 10,000 is noticed all the same, soon', async (t) => {
-  const { clock, store, agenda, pick, defer } = setUp();
+  const { clock, store, agenda, pick, defer } = await setUp();
   const ids = await post(store, 10_000);
   for (const id of ids) await defer(id, HOUR_MS);
   t.same(pick(), []);

@@ -1,17 +1,17 @@
 import t from 'tap';
-import { FieldpostError } from '../../src/errors.js';
 import { HOUR_MS, SECOND_MS, STORAGE_RETRY_MS } from '../../src/limits.js';
 import { bench, reply, TAKEN } from '../support/delivery.js';
+import type { Fault } from '../support/faulty-disk.js';
 
-const FULL = new FieldpostError('storage-full', 'no space left');
+const refuses = (): Fault => 'error:EIO';
 
 t.test(
   'what cannot be recorded stops delivery; nothing is sent twice, and it goes on by itself',
   async (t) => {
-    const { clock, store, relays, delivery, post, status, lines } = bench();
+    const { clock, disk, relays, delivery, post, status, lines } = await bench();
     const ids = await post(3);
     relays.onSend = () => {
-      store.failure = FULL;
+      disk.onOperation = refuses;
       return TAKEN;
     };
     delivery.start();
@@ -21,7 +21,7 @@ t.test(
     t.same([relays.open, clock.pending], [0, 1], 'one timer, for the storage');
     t.equal(clock.fired, HOUR_MS / STORAGE_RETRY_MS + 1, 'and the one that closed the connection');
     relays.onSend = () => TAKEN;
-    store.failure = null;
+    disk.onOperation = () => 'ok';
     await clock.advance(STORAGE_RETRY_MS);
     t.same(ids.map(status), ['sent', 'sent', 'sent']);
     t.same(relays.offered, ids);
@@ -36,7 +36,7 @@ t.test(
 );
 
 t.test('a nudge is a reason to try again; the connections already sending may end', async (t) => {
-  const { clock, store, relays, delivery, post, status } = bench({ settings: { relayConnections: 2 } });
+  const { clock, disk, relays, delivery, post, status } = await bench({ settings: { relayConnections: 2 } });
   const [first] = await post();
   delivery.start();
   await clock.advance(0);
@@ -44,13 +44,13 @@ t.test('a nudge is a reason to try again; the connections already sending may en
   const [a = '', b = '', c = ''] = await post(3);
   relays.onSend = async (id) => {
     if (id === b) await new Promise<void>((answer) => clock.after(SECOND_MS, answer));
-    store.failure = FULL;
+    disk.onOperation = refuses;
     return id === a ? reply('rcpt', '450 4.2.0 later') : TAKEN;
   };
   delivery.nudge();
   await clock.advance(2 * SECOND_MS);
   t.same([a, b, c].map(status), ['sending', 'sending', 'queued']);
-  store.failure = null;
+  disk.onOperation = () => 'ok';
   relays.onSend = () => TAKEN;
   delivery.nudge();
   await clock.advance(0);
@@ -61,23 +61,23 @@ t.test('a nudge is a reason to try again; the connections already sending may en
 });
 
 t.test('a stop tries once more', async (t) => {
-  const { clock, store, relays, delivery, post, status } = bench();
+  const { clock, disk, relays, delivery, post, status } = await bench();
   const [id] = await post();
-  store.failure = FULL;
+  disk.onOperation = refuses;
   relays.onSend = () => TAKEN;
   delivery.start();
   await clock.advance(0);
   t.equal(status(id), 'sending');
-  store.failure = null;
+  disk.onOperation = () => 'ok';
   await delivery.stop();
   t.same([status(id), clock.pending], ['sent', 0]);
 });
 
 t.test('what a delivery could not record, the one that takes its place does', async (t) => {
-  const { clock, store, relays, delivery, post, status, lines } = bench();
+  const { clock, disk, store, relays, delivery, post, status, lines } = await bench();
   const [id = '', next = ''] = await post(2);
   relays.onSend = () => {
-    store.failure = FULL;
+    disk.onOperation = refuses;
     return TAKEN;
   };
   delivery.start();
@@ -87,11 +87,11 @@ t.test('what a delivery could not record, the one that takes its place does', as
     unrecorded.map((entry) => entry.id),
     [id],
   );
-  const second = bench({ clock, store, unrecorded, outcomes: { ...delivery.outcomes, failed: 3 } });
+  const second = await bench({ clock, store, unrecorded, outcomes: { ...delivery.outcomes, failed: 3 } });
   second.delivery.start();
   await clock.advance(STORAGE_RETRY_MS);
   t.same([status(id), status(next)], ['sending', 'queued'], 'it waits for the storage as the first did');
-  store.failure = null;
+  disk.onOperation = () => 'ok';
   await clock.advance(STORAGE_RETRY_MS);
   t.same([status(id), status(next)], ['sent', 'sent']);
   t.same(second.relays.offered, [next], 'nothing is sent twice');

@@ -2,23 +2,25 @@
 import t from 'tap';
 import type { GatewayAnswer, ShortMessage } from '../../src/delivery/carrier.js';
 import { Gateway } from '../../src/delivery/gateway.js';
-import { FieldpostError } from '../../src/errors.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FakeClock } from '../support/clock.js';
-import { CONFIG, post, WatchedStore } from '../support/delivery.js';
+import { CONFIG, damageContent, openWatched, post } from '../support/delivery.js';
+import { stall } from '../support/stall.js';
+import { newDisk } from '../support/store.js';
 
 const TAKEN: GatewayAnswer = { kind: 'taken', reply: '202 taken' };
 const LATER: GatewayAnswer = { kind: 'later', reply: 'the cloud is in trouble (503)', retryAfterMs: null };
 
-function bench({ random = (): number => 0 } = {}) {
-  const clock = new FakeClock();
-  const store = new WatchedStore(clock);
+async function bench({ random = (): number => 0, clock = new FakeClock(), from = newDisk() } = {}) {
+  const { store, disk, watched } = await openWatched(clock, { disk: from });
   const lines: [event: string, fields: LogFields][] = [];
   const log = (event: string, fields: LogFields = {}) => void lines.push([event, fields]);
   const made = {
     clock,
     store,
+    disk,
+    watched,
     lines,
     isOnline: true,
     answer: (async () => TAKEN) as (message: ShortMessage, signal: AbortSignal) => Promise<GatewayAnswer>,
@@ -54,7 +56,7 @@ function bench({ random = (): number => 0 } = {}) {
 }
 
 t.test('SMS, phone and push go out, emails do not', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.gateway.start();
   const [sms] = await made.post(1, 2);
   const [email] = await made.post(1, 1);
@@ -75,7 +77,7 @@ t.test('SMS, phone and push go out, emails do not', async (t) => {
 t.test(
   'one message of each type at a time: a call waits neither behind SMS nor for their provider',
   async (t) => {
-    const made = bench();
+    const made = await bench();
     const underWay = new Map<number, number>();
     const pending: (() => void)[] = [];
     made.answer = async ({ type }) => {
@@ -104,7 +106,7 @@ t.test(
 );
 
 t.test('refused is failed, with the words of the cloud, and blocks nothing', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.gateway.start();
   const [bad, good] = await made.post(2);
   made.answer = async ({ id }) => (id === bad ? { kind: 'refused', reply: '422 no such number' } : TAKEN);
@@ -114,13 +116,13 @@ t.test('refused is failed, with the words of the cloud, and blocks nothing', asy
 });
 
 t.test('while the link is not online nothing is attempted or charged; online it goes at once', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.isOnline = false;
   made.gateway.start();
   const [id] = await made.post();
   await made.clock.advance(12 * HOUR_MS);
   t.same(made.offered, []);
-  t.same(made.store.claimed, []);
+  t.same(made.watched.claimed, []);
   t.match(made.store.get(id), { status: 'queued', attempts: 0 });
   t.ok(made.clock.fired <= 12, `${made.clock.fired} timers in 12 hours`);
   made.isOnline = true;
@@ -132,7 +134,7 @@ t.test('while the link is not online nothing is attempted or charged; online it 
 t.test(
   'trouble of the cloud is charged to no message, and it is left alone for longer each time',
   async (t) => {
-    const made = bench();
+    const made = await bench();
     made.answer = async () => LATER;
     made.gateway.start();
     const ids = await made.post(3);
@@ -156,7 +158,7 @@ t.test(
 t.test(
   'the probe is another message than the one that failed; after an outage the old order is back',
   async (t) => {
-    const made = bench();
+    const made = await bench();
     made.answer = async () => LATER;
     made.gateway.start();
     const [first] = await made.post();
@@ -171,13 +173,13 @@ t.test(
 );
 
 t.test('a call from before a reboot is as old as it is once the clock is known to be right', async (t) => {
-  const made = bench();
+  const before = await bench();
+  before.clock.confirm();
+  const [id] = await before.post(1, 3);
+  const clock = before.clock.reboot({ offMs: 3 * HOUR_MS });
+  const made = await bench({ clock, from: before.disk.afterKill() });
   made.isOnline = false;
   made.gateway.start();
-  const [id] = await made.post(1, 3);
-  const startMs = made.clock.wallMs() - 3 * HOUR_MS;
-  made.store.boots.set('a0000001', { startMs, confirmed: true });
-  Object.assign(made.store.get(id) as object, { accepted: { boot: 'a0000001', bootMs: 0 } });
   await made.clock.advance(MINUTE_MS);
   t.equal(made.status(id), 'queued');
   // As the link does when it comes online.
@@ -190,7 +192,7 @@ t.test('a call from before a reboot is as old as it is once the clock is known t
 });
 
 t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as GatewayAnswer;
   made.gateway.start();
   await made.post(2);
@@ -204,7 +206,7 @@ t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry
 });
 
 t.test('a wish while a call hangs is kept', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.answer = async () => LATER;
   made.gateway.start();
   const [id] = await made.post();
@@ -225,7 +227,7 @@ t.test('a wish while a call hangs is kept', async (t) => {
 
 t.test('what the cloud asks for is spread, so that a fleet is not back in one second', async (t) => {
   for (const random of [0, 0.5]) {
-    const made = bench({ random: () => random });
+    const made = await bench({ random: () => random });
     made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as GatewayAnswer;
     made.gateway.start();
     await made.post();
@@ -235,7 +237,7 @@ t.test('what the cloud asks for is spread, so that a fleet is not back in one se
 });
 
 t.test('a message the cloud cannot digest waits alone, longer each time, and the others pass', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.gateway.start();
   const ids = await made.post(1);
   const [poison] = ids;
@@ -271,7 +273,7 @@ t.test('what grows too old expires, offered or not, when it is time', async (t) 
     [3, HOUR_MS],
     [4, DAY_MS],
   ] as const) {
-    const made = bench();
+    const made = await bench();
     made.isOnline = false;
     made.gateway.start();
     const [id] = await made.post(1, type);
@@ -285,14 +287,14 @@ t.test('what grows too old expires, offered or not, when it is time', async (t) 
     await made.clock.advance(DAY_MS);
     t.equal(made.clock.fired, fired, 'with nothing that could expire nothing wakes');
   }
-  const tried = bench();
+  const tried = await bench();
   tried.answer = async () => LATER;
   tried.gateway.start();
   const [phone, sms] = [...(await tried.post(1, 3)), ...(await tried.post(1, 2))] as [string, string];
   await tried.clock.advance(HOUR_MS + 5 * MINUTE_MS);
   t.match(tried.store.get(phone), { status: 'expired' });
   t.equal(tried.status(sms), 'queued');
-  const late = bench();
+  const late = await bench();
   late.isOnline = false;
   late.gateway.start();
   const [old] = await late.post(1, 3);
@@ -306,7 +308,7 @@ t.test('what grows too old expires, offered or not, when it is time', async (t) 
 });
 
 t.test('on hold nothing is offered', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.gateway.start();
   await made.store.hold();
   const [id] = await made.post();
@@ -319,7 +321,7 @@ t.test('on hold nothing is offered', async (t) => {
 });
 
 t.test('that the cloud takes nothing is told once, until it takes something', async (t) => {
-  const made = bench();
+  const made = await bench();
   const { clock, gateway, post, status, lines } = made;
   const told = () => lines.filter(([event]) => event === 'put behind').length;
   gateway.start();
@@ -335,7 +337,7 @@ t.test('that the cloud takes nothing is told once, until it takes something', as
 });
 
 t.test('whatever is cancelled, and when, the next message goes', async (t) => {
-  const held = bench();
+  const held = await bench();
   held.gateway.start();
   await held.store.hold();
   const [first] = await held.post();
@@ -347,7 +349,7 @@ t.test('whatever is cancelled, and when, the next message goes', async (t) => {
   await held.clock.advance(0);
   t.equal(held.status(second), 'sent', 'cancelled on hold');
 
-  const behind = bench();
+  const behind = await bench();
   behind.answer = async () => LATER;
   behind.gateway.start();
   const [poison] = await behind.post();
@@ -361,25 +363,26 @@ t.test('whatever is cancelled, and when, the next message goes', async (t) => {
   await behind.clock.advance(MINUTE_MS);
   t.equal(behind.status(next), 'sent', 'cancelled while it was put behind');
 
-  const leaving = bench();
+  const leaving = await bench();
   leaving.isOnline = false;
   leaving.gateway.start();
   const [one, two] = (await leaving.post(2, 3)) as [string, string];
-  let end: () => void = () => undefined;
-  leaving.store.onCancel = () => new Promise((done) => (end = done));
+  t.equal(leaving.gateway.reason, null, 'the agenda has looked');
+  const { release, arrived } = stall(leaving.disk);
   const cancelling = leaving.store.cancel(one);
+  await arrived;
   leaving.isOnline = true;
   leaving.gateway.wake();
   await leaving.clock.advance(0);
-  t.same([leaving.status(one), leaving.status(two)], ['queued', 'sent'], 'while it is cancelled');
-  end();
+  t.same([leaving.status(one), leaving.offered], ['queued', [two]], 'while it is cancelled');
+  release();
   await cancelling;
   await leaving.clock.advance(HOUR_MS);
-  t.same([leaving.status(one), leaving.offered], ['cancelled', [two]]);
+  t.same([leaving.status(one), leaving.status(two), leaving.offered], ['cancelled', 'sent', [two]]);
 });
 
 t.test('on hold what is too old expires all the same', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.gateway.start();
   await made.store.hold();
   const [id] = await made.post(1, 3);
@@ -388,9 +391,9 @@ t.test('on hold what is too old expires all the same', async (t) => {
 });
 
 t.test('content that cannot be read fails, and the next goes', async (t) => {
-  const made = bench();
+  const made = await bench();
   const [bad, good] = (await made.post(2)) as [string, string];
-  made.store.contentErrors.set(bad, new FieldpostError('storage-damaged', 'the content is not what it was'));
+  await damageContent(made.disk, made.store, bad);
   made.gateway.start();
   await made.clock.advance(0);
   t.match(made.store.get(bad), { status: 'failed', lastReply: 'storage damaged' });
@@ -398,16 +401,16 @@ t.test('content that cannot be read fails, and the next goes', async (t) => {
 });
 
 t.test('an outcome that cannot be recorded stops the sending until it can', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.gateway.start();
   const [first, second] = (await made.post(2)) as [string, string];
   made.answer = async () => {
-    made.store.failure = new FieldpostError('storage-failed', 'the disk is gone');
+    made.disk.onOperation = () => 'error:EIO';
     return TAKEN;
   };
   await made.clock.advance(HOUR_MS);
   t.same(made.offered, [first]);
-  made.store.failure = null;
+  made.disk.onOperation = () => 'ok';
   made.answer = async () => TAKEN;
   await made.clock.advance(MINUTE_MS);
   t.same(made.offered, [first, second], 'once each');
@@ -415,7 +418,7 @@ t.test('an outcome that cannot be recorded stops the sending until it can', asyn
 });
 
 t.test('a stop waits for what is being sent, but not for ever', async (t) => {
-  const made = bench();
+  const made = await bench();
   made.gateway.start();
   let finish: (answer: GatewayAnswer) => void = () => undefined;
   made.answer = () =>
@@ -430,7 +433,7 @@ t.test('a stop waits for what is being sent, but not for ever', async (t) => {
   t.same(ids.map(made.status), ['sent', 'queued']);
   t.equal(made.clock.pending, 0);
 
-  const hung = bench();
+  const hung = await bench();
   hung.gateway.start();
   hung.answer = (_, signal) =>
     new Promise((resolve) =>

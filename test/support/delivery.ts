@@ -1,5 +1,5 @@
 /**
- * Delivery on a bench: a store in memory, a clock that stands still, and relays that answer as a test says. The
+ * Delivery on a bench: the real store on a disk in memory, a clock that stands still, and relays that answer as a test says. The
  * content of each message is its id, so that a relay can tell them apart.
  */
 
@@ -16,7 +16,8 @@ import { type Draft, type Message, type MessageType, NO_ATTACHMENTS } from '../.
 import type { Store } from '../../src/store/store.js';
 import type { LogFields, LogLevel } from '../../src/system/log.js';
 import { FakeClock } from './clock.js';
-import { MemoryStore } from './memory-store.js';
+import type { FaultyDisk } from './faulty-disk.js';
+import { openQuietly, segmentPath } from './store.js';
 
 /** `250 2.0.0 ok` at the phase it belongs to, and so on: the code and the words after it. */
 export function reply(phase: Phase, text: string): Ending {
@@ -44,41 +45,47 @@ export const CONFIG: DeliveryOptions['config'] = {
   maxAgeMs: { 1: 5 * DAY_MS, 2: DAY_MS, 3: HOUR_MS, 4: DAY_MS },
 };
 
-/** The memory store, which also tells what delivery does with it, and tolerates no message claimed twice. */
-export class WatchedStore extends MemoryStore {
+/** What delivery does with a store. */
+interface Watched {
   /** Every claim, in order. */
-  readonly claimed: string[] = [];
+  readonly claimed: string[];
   /** Messages handed out by queued() and deferred(). */
-  walked = 0;
-  /** By id: what reading the content throws. */
-  readonly contentErrors = new Map<string, Error>();
+  walked: number;
+}
 
-  override claim(id: string, purpose?: 'send' | 'expire'): Message | null {
-    const message = super.claim(id, purpose);
-    if (message) this.claimed.push(id);
+/** The real store on a disk in memory. `watched` tells what is done with it. */
+export async function openWatched(
+  clock: FakeClock,
+  options: Parameters<typeof openQuietly>[1] = {},
+): Promise<{ store: Store; disk: FaultyDisk; watched: Watched }> {
+  const { store, disk } = await openQuietly(clock, options);
+  const watched: Watched = { claimed: [], walked: 0 };
+  const [claim, queued, deferred] = [store.claim, store.queued, store.deferred].map((it) =>
+    it.bind(store),
+  ) as [Store['claim'], Store['queued'], Store['deferred']];
+  store.claim = (id, purpose) => {
+    const message = claim(id, purpose);
+    if (message) watched.claimed.push(id);
     return message;
-  }
-
-  override async content(message: Message) {
-    const error = this.contentErrors.get(message.id);
-    if (error) throw error;
-    return super.content(message);
-  }
-
-  override *queued(): Iterable<Message> {
-    yield* this.#counted(super.queued());
-  }
-
-  override *deferred(): Iterable<Message> {
-    yield* this.#counted(super.deferred());
-  }
-
-  *#counted(messages: Iterable<Message>): Iterable<Message> {
+  };
+  function* counted(messages: Iterable<Message>): Iterable<Message> {
     for (const message of messages) {
-      this.walked++;
+      watched.walked++;
       yield message;
     }
   }
+  store.queued = () => counted(queued());
+  store.deferred = () => counted(deferred());
+  return { store, disk, watched };
+}
+
+/** Spoils the stored content of a message, as a failing disk does. */
+export async function damageContent(disk: FaultyDisk, store: Store, id: string): Promise<void> {
+  const { segment, offset } = store.get(id)?.place ?? {};
+  if (segment === undefined || offset === undefined) throw new Error(`${id} has no content`);
+  const file = await disk.open(segmentPath(segment), 'update');
+  await file.write(Buffer.from('?'), offset);
+  await file.close();
 }
 
 /** What the relays of a test are asked, and answer. */
@@ -167,14 +174,22 @@ export interface Line {
 }
 
 /** Everything delivery needs, and delivery itself, not started. `options` replace what it would be given. */
-export function bench(
+export async function bench(
   options: Partial<DeliveryOptions> & {
     clock?: FakeClock;
     settings?: Partial<DeliveryOptions['config']>;
+    /** With what an earlier life has left. */
+    disk?: FaultyDisk;
+    /** What the store stamps emails with. */
+    stamp?: () => Address | undefined;
   } = {},
 ) {
   const clock = options.clock ?? new FakeClock();
-  const store = new WatchedStore(clock);
+  const { disk, watched, ...made } = await openWatched(clock, {
+    sender: options.stamp ?? (() => undefined),
+    ...(options.disk && { disk: options.disk }),
+  });
+  const store = options.store ?? made.store;
   const relays = new FakeRelays();
   const lines: Line[] = [];
   const at =
@@ -196,6 +211,8 @@ export function bench(
   return {
     clock,
     store,
+    disk,
+    watched,
     relays,
     lines,
     delivery,
@@ -220,9 +237,10 @@ export async function post(store: Store, count: number, type: MessageType = 1): 
     type === 1
       ? { type, destination: 'john@example.com' as Address, content, ...common }
       : { type, destination: '+31612345678', content: { message: 'test' }, ...common };
-  const { ids } = await store.accept(
-    Array.from({ length: count }, () => draft),
-    null,
-  );
-  return [...ids];
+  const drafts = Array.from({ length: count }, () => draft);
+  const ids: string[] = [];
+  // As many at once as the api takes.
+  for (let at = 0; at < count; at += 100)
+    ids.push(...(await store.accept(drafts.slice(at, at + 100), null)).ids);
+  return ids;
 }

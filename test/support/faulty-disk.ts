@@ -59,6 +59,8 @@ export class FaultyDisk implements Disk {
   operations = 0;
   /** Asked before each operation, `n` counting from 1; here a test plants its fault, or takes an `afterPowerCut`. */
   onOperation: (n: number, operation: Operation) => Fault = () => 'ok';
+  /** Asked before each read of an open file: the code of the error it fails with; null: it is read. */
+  onRead: (path: string, offset: number, length: number) => string | null = () => null;
   /** What an operation waits for before it begins: a disk that takes its time. */
   pace: (operation: Operation) => Promise<void> | null = () => null;
   /** Bytes of file content that fit, in blocks of 4096. */
@@ -235,7 +237,12 @@ export class FaultyDisk implements Disk {
       return look();
     };
     return {
-      read: (offset, length) => looked(() => file.read(offset, length)),
+      read: (offset, length) =>
+        looked(() => {
+          const code = this.onRead(path, offset, length);
+          if (code !== null) throw diskError(code, 'read', path);
+          return file.read(offset, length);
+        }),
       size: () => looked(() => file.now.bytes),
       write: (bytes, offset) =>
         this.#operate({ kind: 'write', path }, () => {

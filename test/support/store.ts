@@ -9,6 +9,8 @@ import { FaultyDisk } from './faulty-disk.js';
 import { seededRandom } from './random.js';
 
 export const STATE_DIR = '/var/lib/fieldpost';
+export const segmentPath = (segment: number) =>
+  `${STATE_DIR}/journal/${String(segment).padStart(8, '0')}.log`;
 /** A disk with nothing of ours on it yet. */
 export const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
 
