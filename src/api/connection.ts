@@ -83,10 +83,11 @@ export function silentSinceMs({ open, receiving, answer, idleSinceMs }: Connecti
   return answer?.sinceMs ?? null;
 }
 
-/** Throws away what comes from `source`, and closes the socket when it is too much. */
-export function discard(source: Readable, socket: Socket): void {
+/** Throws away what comes from `source`, and closes the socket when it is too much. `streamed` is told how much it was. */
+export function discard(source: Readable, socket: Socket, streamed: (bytes: number) => void): void {
   let leftBytes = REFUSED_LINGER_BYTES;
   source.on('data', (chunk: Buffer) => {
+    streamed(chunk.length);
     leftBytes -= chunk.length;
     if (leftBytes < 0) socket.destroy();
   });

@@ -28,7 +28,6 @@ export class Connections {
   readonly #clock: Clock;
   /** How much the bodies, and the answers, of all may take. */
   readonly memory: HttpMemory;
-  readonly #dropped: (bytes: number) => void;
   readonly #bodies: BodyWatch;
   readonly #all = new Map<Socket, Connection>();
   /** Those that wait for a place, the first come first. */
@@ -38,10 +37,9 @@ export class Connections {
   stopping = false;
   #whenEmpty: (() => void) | null = null;
 
-  constructor(clock: Clock, memory: HttpMemory, dropped: (bytes: number) => void = () => undefined) {
+  constructor(clock: Clock, memory: HttpMemory) {
     this.#clock = clock;
     this.memory = memory;
-    this.#dropped = dropped;
     this.#bodies = new BodyWatch(clock);
   }
 
@@ -143,7 +141,7 @@ export class Connections {
     if (connection.open > 0) connection.parting = lastAnswer;
     else if (connection.socket.writable) {
       connection.socket.end(lastAnswer);
-      discard(connection.socket, connection.socket);
+      discard(connection.socket, connection.socket, this.memory.streamed);
       // One that waited for a place has not been read from.
       connection.socket.resume();
       this.#linger(connection.socket);
@@ -157,7 +155,7 @@ export class Connections {
     // What follows an answer with `Connection: close` is not carried out.
     connection.open -= connection.queue.length;
     connection.queue.length = 0;
-    discard(req, socket);
+    discard(req, socket, this.memory.streamed);
     socket.resume();
     // This is what node:http calls after the last answer; by itself it closes both directions at once.
     socket.destroySoon = () => {
@@ -270,7 +268,7 @@ export class Connections {
 
   /** So many octets are done with. A few are gone soon by themselves. */
   drop(bytes: number): void {
-    if (bytes >= DROPPED_BYTES_MIN) this.#dropped(bytes);
+    if (bytes >= DROPPED_BYTES_MIN) this.memory.dropped(bytes);
   }
 
   /** What was kept of its body and its answer is done with. */

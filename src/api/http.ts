@@ -20,7 +20,7 @@ import type { Log } from '../system/log.js';
 import type { Door } from './connection.js';
 import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
-import { httpMemory } from './http-memory.js';
+import { httpMemory, type MemoryListeners } from './http-memory.js';
 import type { Patience } from './parts.js';
 import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
 import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
@@ -46,7 +46,7 @@ export interface Http {
 }
 
 /** What makes a service this one and no other. */
-export interface HttpParts<Route extends Routed> {
+export interface HttpParts<Route extends Routed> extends MemoryListeners {
   readonly routes: readonly Route[];
   /** Throws unless the request may go on; `route` is undefined where there is none. */
   readonly guard: (exchange: Exchange, route: Route | undefined) => void;
@@ -57,16 +57,14 @@ export interface HttpParts<Route extends Routed> {
   readonly log: Log;
   /** What the process may take; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
-  /** Told of the octets of bodies and answers that were kept for a while. */
-  readonly dropped?: ((bytes: number) => void) | undefined;
   /** limits.ts says it, tests shorten it. */
   readonly patience?: Patience | undefined;
 }
 
 /** A service with these routes. It listens nowhere by itself. */
 export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http {
-  const memory = httpMemory(parts.memoryBytes ?? Number.POSITIVE_INFINITY);
-  const connections = new Connections(parts.clock, memory, parts.dropped);
+  const memory = httpMemory(parts.memoryBytes ?? Number.POSITIVE_INFINITY, parts);
+  const connections = new Connections(parts.clock, memory);
   const dispatch = createDispatch(parts);
   return {
     makeServer: (kind) => makeServer(kind, connections, dispatch, parts.patience ?? PATIENCE),

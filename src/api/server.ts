@@ -26,6 +26,7 @@ export function createApi(parts: ApiParts): Http {
     clock: parts.clock,
     log: parts.log,
     memoryBytes: parts.memoryBytes,
+    streamed: parts.streamed,
     dropped: parts.dropped,
     patience: parts.patience,
   });

@@ -209,7 +209,12 @@ test('a body of exactly the limit, and one byte more', async (t) => {
 });
 
 test('a refused upload sees its answer while it still writes', async (t) => {
-  await using api = await startApi();
+  let streamedBytes = 0;
+  await using api = await startApi({
+    streamed(bytes) {
+      streamedBytes += bytes;
+    },
+  });
   await using client = await api.connect();
   client.write(postText(50 * 2 ** 20));
   const chunk = Buffer.alloc(2 ** 16, 0x20);
@@ -229,6 +234,7 @@ test('a refused upload sees its answer while it still writes', async (t) => {
   flood();
   t.match(await gone, { code: /ECONNRESET|EPIPE/ });
   t.ok(written > REFUSED_LINGER_BYTES && written < 25 * REFUSED_LINGER_BYTES, `after ${written} bytes`);
+  t.ok(streamedBytes >= REFUSED_LINGER_BYTES, 'what is thrown away does not pile up unheard');
 });
 
 test('a refused client that never stops listening is let go after its time', async (t) => {

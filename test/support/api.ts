@@ -71,6 +71,7 @@ export interface StartOptions
       | 'peerUid'
       | 'settingsFault'
       | 'memoryBytes'
+      | 'streamed'
     >
   > {
   readonly settings?: Partial<ApiParts['settings']>;
@@ -125,6 +126,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     settingsFault: options.settingsFault ?? (() => null),
     memoryBytes: options.memoryBytes,
     ...(options.patience && { patience: options.patience }),
+    ...(options.streamed && { streamed: options.streamed }),
   };
   const api = createApi(parts);
   const sockets = new Map<number | undefined, Socket>();
