@@ -1,5 +1,5 @@
 /**
- * Lets every single operation on the disk fail, in every way it can, and goes on; then cuts the power or kills
+ * Lets every single operation on the disk fail, in every way it can (npm test: a random sample), and goes on; then cuts the power or kills
  * the process, recovers, and holds the result against the books. A failure may refuse a message, or leave its
  * outcome unknown; it may not lose one that was acknowledged.
  */
@@ -24,6 +24,9 @@ const AFTERWARDS = [
   { ending: 'kill', successor: (disk: FaultyDisk) => disk.afterKill() },
 ];
 const LONG = process.env.FIELDPOST_TEST_LONG === '1';
+/** The share of all failures that is tried. */
+const SHARE = LONG ? 1 : 0.25;
+const random = seededRandom(seed);
 t.comment(`seed ${seed}`);
 
 /** Accepts, outcomes, changes, a segment change and a checkpoint, going on whatever fails. */
@@ -57,6 +60,7 @@ t.test('each operation fails in each way', async (t) => {
   let runs = 0;
   for (let failing = 1; failing <= probe.operations; failing++) {
     for (const fault of FAULTS) {
+      if (random() >= SHARE) continue;
       const some = LONG ? AFTERWARDS : AFTERWARDS.slice(failing % AFTERWARDS.length).slice(0, 1);
       for (const { ending, successor } of some) {
         const disk = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
@@ -81,7 +85,7 @@ t.test('each operation fails in each way', async (t) => {
       }
     }
   }
-  t.comment(`${runs} runs, ${found.length} violations`);
+  t.comment(`${runs} runs (${SHARE * 100} %), ${found.length} violations`);
   t.same(found.slice(0, 5), []);
 });
 

@@ -75,14 +75,20 @@ t.test('what is counted is not less than V8 takes, nor far more', async (t) => {
   let takenOfAll = 0;
   let countedOfAll = 0;
   for (const [name, fill] of Object.entries(fillers)) {
-    const state = emptyState(NO_BOUNDS);
-    const countedBefore = memoryBytes(state);
-    // The tables are there, and the code is compiled.
-    fill(state, 1);
-    const before = heapBytes();
-    for (let n = 2; n <= 1001; n++) fill(state, n);
-    const taken = heapBytes() - before;
-    const counted = memoryBytes(state) - countedBefore;
+    let counted = 0;
+    const rounds = Array.from({ length: 5 }, () => {
+      const state = emptyState(NO_BOUNDS);
+      const countedBefore = memoryBytes(state);
+      // The tables are there.
+      fill(state, 1);
+      const before = heapBytes();
+      for (let n = 2; n <= 1001; n++) fill(state, n);
+      const bytes = heapBytes() - before;
+      counted = memoryBytes(state) - countedBefore;
+      return bytes;
+    });
+    // What V8 compiles meanwhile, or drops, counts as well: the middle one is without.
+    const taken = rounds.sort((a, b) => a - b)[2] ?? 0;
     t.ok(counted >= taken, `${name}: ${taken} bytes are taken, ${counted} counted`);
     takenOfAll += taken;
     countedOfAll += counted;
