@@ -17,7 +17,7 @@ import {
 } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
-import type { Door } from './connection.js';
+import { type Door, discard } from './connection.js';
 import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
 import { httpMemory, type MemoryListeners } from './http-memory.js';
@@ -154,7 +154,7 @@ function makeServer(
   const onRequest = (awaitsContinue: boolean) => (req: IncomingMessage, res: ServerResponse) => {
     const connection = connections.of(req.socket);
     if (connection === undefined || connection.closing) {
-      req.resume();
+      discard(req, req.socket, connections.memory.streamed);
       // Each costs memory until its connection ends, and a client may send thousands at once.
       if (connection !== undefined && ++connection.ignored > IGNORED_MAX) req.socket.destroy();
       return;

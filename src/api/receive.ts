@@ -24,7 +24,8 @@ export function receiveBody(
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => {
       connections.received(connection, req);
-      req.removeAllListeners('data').resume();
+      req.removeAllListeners('data').on('data', (chunk: Buffer) => connections.memory.streamed(chunk.length));
+      req.resume();
       reject(error);
     };
     const receiving = connections.receive(connection, req, fail);
