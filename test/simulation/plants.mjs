@@ -61,7 +61,11 @@ export const PLANTS = { ...MAIL, ...BOOK, ...OUTSIDE };
 
 /** A plugin of rolldown that plants the fault of that name. Throws where it does not fit. */
 export function planter(name) {
-  const cuts = [...PLANTS[name].cuts, ['test/simulation/planted.ts', ' = null', ` = '${name}'`]];
+  return cutter(name, [...PLANTS[name].cuts, ['test/simulation/planted.ts', ' = null', ` = '${name}'`]]);
+}
+
+/** A plugin of rolldown that makes these cuts. Throws where one does not fit, or its file is not compiled. */
+export function cutter(name, cuts) {
   const planted = new Set();
   return {
     name: 'planter',

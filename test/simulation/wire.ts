@@ -1,6 +1,6 @@
 /**
  * Connections in memory, and HTTP over them: the real parser and the real server of Node.js at both ends, no socket.
- * Used by the simulated programs and by the simulated cloud link.
+ * Used by the simulated programs, by the simulated cloud link, and by test/power over real sockets.
  */
 import { type IncomingMessage, request, type Server } from 'node:http';
 import type { Socket } from 'node:net';
@@ -102,12 +102,17 @@ export interface Answer {
 }
 
 /** Asks the server over a connection of its own; null if that ends without a whole answer. Never rejects. */
-export function ask(
-  server: Server,
-  { method, path, headers = {}, body = null, cutAfterBytes }: Request,
-): Promise<Answer | null> {
+export function ask(server: Server, asked: Request): Promise<Answer | null> {
   const { near, far } = connection();
   server.emit('connection', far as unknown as Socket);
+  return askOver(near, asked);
+}
+
+/** Asks over this connection, and ends it. */
+export function askOver(
+  near: Duplex,
+  { method, path, headers = {}, body = null, cutAfterBytes }: Request,
+): Promise<Answer | null> {
   return new Promise((resolve) => {
     const bytes = body === null ? null : Buffer.from(body);
     const req = request({

@@ -31,14 +31,15 @@ const CLOUD_LISTEN: Readonly<Record<string, Readonly<Record<string, string>>>> =
 
 /**
  * Starts `fieldpost <command>`, by way of `through`, and resolves once it says that it has started. Rejects if it ends
- * before.
+ * before. `main` is another build of it.
  */
 export async function startDaemon(
   env: Readonly<Record<string, string>>,
   command: readonly string[] = ['run'],
   through: readonly string[] = [],
+  main: string = MAIN,
 ): Promise<DaemonProcess> {
-  const [program = MAIN, ...args] = [...through, MAIN, ...command];
+  const [program = main, ...args] = [...through, main, ...command];
   const child = spawn(program, args, {
     env: {
       PATH: process.env.PATH,

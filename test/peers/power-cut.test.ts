@@ -1,0 +1,58 @@
+/**
+ * Real power cuts: the built daemon under load on ext4 and xfs, whose power goes at random moments. What was acknowledged
+ * is there after the cut, what was refused is not, and everything is delivered in the end. A planted fault is found.
+ */
+import { execFileSync } from 'node:child_process';
+import { chmodSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { type Ended, History } from '../power/history.js';
+import { type Cut, FILE_SYSTEMS, type FileSystem } from '../power/recorded-disk.js';
+import { sharedDirectory, skipWithout } from '../support/peers.js';
+import { testSeed } from '../support/random.js';
+
+const TOP = fileURLToPath(new URL('../..', import.meta.url));
+/** On each file system, half of either kind. */
+const CUTS = process.env.FIELDPOST_TEST_LONG === '1' ? 100 : 10;
+/** A planted fault is found within so many. */
+const CUTS_UNTIL_FOUND = 12;
+const KINDS: readonly Cut[] = ['device', 'file system'];
+const skip = skipWithout('/usr/sbin/mkfs.ext4', '/usr/sbin/mkfs.xfs', '/usr/sbin/xfs_io', '/dev/fuse');
+/** What is said where something that was acknowledged is lost. */
+const LOSS = /is not found|did not arrive|was answered|although|its address is known/;
+const seed = testSeed();
+const timeout = CUTS * 60_000;
+
+t.comment(`seed ${seed}`);
+
+function told({ cuts, promised, edits, arrived, twice, left }: Ended): string {
+  const writes = `of the writes not flushed ${left.kept} kept, ${left.torn} torn, ${left.lost} lost`;
+  return `${cuts} cuts: ${promised} promised, ${arrived} arrived, ${twice} twice, ${edits} edits; ${writes}`;
+}
+
+for (const [i, fileSystem] of FILE_SYSTEMS.entries()) {
+  t.test(`the power is cut on ${fileSystem.name}`, { skip, timeout }, async (t) => {
+    const cuts = Array.from({ length: CUTS }, (_, n) => KINDS[n % KINDS.length] as Cut);
+    const ended = await new History(seed + i, fileSystem).live(cuts);
+    t.comment(told(ended));
+    if (!t.same(ended.found, [], 'every promise is kept')) t.comment(ended.log.slice(-50).join('\n'));
+    t.equal(ended.cuts, CUTS);
+  });
+}
+
+for (const plant of ['no-sync', 'no-spool-sync']) {
+  t.test(`a fault is found: ${plant}`, { skip, timeout }, async (t) => {
+    const directory = sharedDirectory(t);
+    execFileSync(process.execPath, ['test/power/planted.mjs', directory, plant], { cwd: TOP });
+    const main = join(directory, 'main.cjs');
+    chmodSync(main, 0o755);
+    for (const kind of KINDS) {
+      const history = new History(seed, FILE_SYSTEMS[0] as FileSystem, main);
+      const ended = await history.live(Array.from({ length: CUTS_UNTIL_FOUND }, () => kind));
+      t.comment(`by a cut of the ${kind}: ${told(ended)}`);
+      for (const words of ended.found.slice(0, 3)) t.comment(words);
+      t.match(ended.found.join('\n'), LOSS, `by a cut of the ${kind}`);
+    }
+  });
+}

@@ -1,0 +1,104 @@
+/**
+ * A device whose power can be cut: the built daemon on a disk of its own, with a relay at hand. Used by history.ts.
+ */
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import type { Chance } from '../simulation/chance.js';
+import { type Answer, askOver, type Request } from '../simulation/wire.js';
+import { type DaemonProcess, MAIN, startDaemon } from '../support/daemon.js';
+import { type Cut, type FileSystem, type Left, RecordedDisk } from './recorded-disk.js';
+import { PowerRelay, type Taken } from './relay.js';
+
+export interface DeviceOptions {
+  readonly fileSystem: FileSystem;
+  readonly chance: Chance;
+  readonly onTaken: (taken: Taken) => void;
+  /** Another build of the program. */
+  readonly main?: string;
+}
+
+export class Device {
+  readonly relay: PowerRelay;
+  readonly #options: DeviceOptions;
+  readonly #disk: RecordedDisk;
+  #relayPort = 0;
+  #daemon: DaemonProcess | null = null;
+  /** Ends with the power. */
+  #power = new AbortController();
+
+  constructor(options: DeviceOptions) {
+    this.#options = options;
+    this.#disk = new RecordedDisk(options.fileSystem);
+    this.relay = new PowerRelay(options.chance.fork(), options.onTaken);
+  }
+
+  get isOn(): boolean {
+    return !this.#power.signal.aborted;
+  }
+
+  /** What the daemon printed since it was switched on. */
+  get lines(): readonly string[] {
+    return this.#daemon?.lines ?? [];
+  }
+
+  /** Resolves once the daemon has started. */
+  async switchOn(): Promise<void> {
+    if (this.#relayPort === 0) this.#relayPort = await this.relay.listen();
+    this.relay.isHeard = true;
+    this.#power = new AbortController();
+    const env = {
+      FIELDPOST_STATE_DIR: join(this.#disk.mounted, 'state'),
+      FIELDPOST_RELAY: `smtp://127.0.0.1:${this.#relayPort}?tls=never`,
+      FIELDPOST_FROM: 'device@example.com',
+      FIELDPOST_BACKOFF_MIN: '100ms',
+      FIELDPOST_BACKOFF_MAX: '1s',
+      FIELDPOST_RETRY_MIN: '1s',
+      FIELDPOST_RETRY_MAX: '2s',
+      FIELDPOST_MIN_FREE: '4MiB',
+      FIELDPOST_MAX_QUEUE: '60',
+      FIELDPOST_HISTORY: '100000',
+    };
+    this.#daemon = await startDaemon(env, ['run'], await this.#disk.plugIn(), this.#options.main ?? MAIN);
+  }
+
+  /** Null where the device is off, or goes off before it has answered. */
+  async ask(request: Request): Promise<Answer | null> {
+    const { signal } = this.#power;
+    if (signal.aborted || this.#daemon === null) return null;
+    const socket = connect(this.#daemon.port, '127.0.0.1');
+    const drop = () => socket.destroy();
+    signal.addEventListener('abort', drop);
+    const answer = await askOver(socket, request);
+    signal.removeEventListener('abort', drop);
+    return signal.aborted ? null : answer;
+  }
+
+  /** Cuts the power: nothing that anybody hears of later has happened. Resolves when it is known what is left. */
+  async cutPower(cut: Cut): Promise<Left> {
+    this.#disk.cutPower();
+    this.#power.abort();
+    this.relay.deafen();
+    if (cut === 'file system') await this.#disk.shutDown(this.#daemon?.child.pid);
+    await this.#daemon?.end('SIGKILL');
+    return await this.#disk.settle(cut, this.#options.chance);
+  }
+
+  /** A file of its state directory, while it is on. */
+  pathOf(name: string): string {
+    return join(`/proc/${this.#daemon?.child.pid}/root`, this.#disk.mounted, 'state', name);
+  }
+
+  /** Stops the daemon as systemd does; gives its exit code. */
+  async switchOff(): Promise<number | null> {
+    return (await this.#daemon?.end('SIGTERM')) ?? null;
+  }
+
+  /** Ends all, whatever state it is in. */
+  async destroy(): Promise<void> {
+    this.#power.abort();
+    if (this.#daemon?.child.exitCode === null && this.#daemon.child.signalCode === null)
+      await this.#daemon.end('SIGKILL');
+    this.#disk.remove();
+    await this.relay.close();
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * One device under load that loses its power again and again, and must keep every promise. Used by test/peers/power-cut.test.ts.
+ */
+import { readdirSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Chance } from '../simulation/chance.js';
+import { Model, type Requested } from '../simulation/model.js';
+import { NOBODY } from '../simulation/relay.js';
+import { Book } from './book.js';
+import { Device } from './device.js';
+import { Programs } from './programs.js';
+import type { Cut, FileSystem, Left } from './recorded-disk.js';
+
+const PROGRAMS = 5;
+/** Mails that one sender with one relay may have under way. */
+const UNDER_WAY = 4;
+const LOAD_MS_MAX = 700;
+/** A queue of at most 60 is delivered long before. */
+const PATIENCE_MS = 30_000;
+
+export interface Ended {
+  /** What is wrong, in words; none if all is well. */
+  readonly found: readonly string[];
+  /** What the daemon printed since the last cut, if something is wrong. */
+  readonly log: readonly string[];
+  readonly cuts: number;
+  /** Messages that were answered with 202, and edits of the address book that were answered. */
+  readonly promised: number;
+  readonly edits: number;
+  readonly arrived: number;
+  /** Arrivals beyond the first of each. */
+  readonly twice: number;
+  /** Writes since the last flush, at the cuts of the device. */
+  readonly left: Left;
+}
+
+export class History {
+  readonly #chance: Chance;
+  readonly #device: Device;
+  readonly #model = new Model();
+  readonly #programs: Programs;
+  readonly #book: Book;
+  readonly #left = { kept: 0, torn: 0, lost: 0 };
+  #cuts = 0;
+
+  /** `main` is another build of the program. */
+  constructor(seed: number, fileSystem: FileSystem, main?: string) {
+    const chance = new Chance(seed);
+    const model = this.#model;
+    this.#chance = chance;
+    this.#device = new Device({
+      fileSystem,
+      chance: chance.fork(),
+      ...(main !== undefined && { main }),
+      onTaken: ({ token, digest, messageId, sinceMs }) => {
+        const posted = model.messages.get(token);
+        if (posted !== undefined && this.#programs.settled.has(posted))
+          model.violation(`${token} arrives again, although a later promise was kept`);
+        model.arrived(token, digest, { atMs: performance.now(), sinceMs, messageId });
+      },
+    });
+    const ask = this.#device.ask.bind(this.#device);
+    this.#programs = new Programs({ ask, model, chance: chance.fork() });
+    const onWrong = (words: string) => model.violation(words);
+    this.#book = new Book({ ask, chance: chance.fork(), onWrong });
+  }
+
+  /** Lives through these cuts, until something is wrong. */
+  async live(cuts: readonly Cut[]): Promise<Ended> {
+    const { found } = this.#model;
+    try {
+      await this.#device.switchOn();
+      for (const cut of cuts) {
+        await this.#load(cut);
+        await this.#device.switchOn();
+        await this.#check();
+        if (found.length === 0 && this.#chance.is(0.5)) await this.#deliver();
+        if (found.length > 0) break;
+      }
+      if (found.length === 0) await this.#end();
+    } catch (error) {
+      this.#model.violation(`${(error as Error).stack}`);
+    }
+    const log = found.length > 0 ? this.#device.lines : [];
+    await this.#device.destroy();
+    const messages = [...this.#model.messages.values()];
+    const arrivals = messages.map((posted) => posted.arrivals.length);
+    return {
+      found,
+      log,
+      cuts: this.#cuts,
+      promised: messages.filter(({ id }) => id !== null).length,
+      edits: this.#book.edits,
+      arrived: arrivals.filter((count) => count > 0).length,
+      twice: arrivals.reduce((sum, count) => sum + Math.max(0, count - 1), 0),
+      left: this.#left,
+    };
+  }
+
+  /** Programs work until the power is cut. */
+  async #load(cut: Cut): Promise<void> {
+    const device = this.#device;
+    device.relay.isRoomy = false;
+    const working = Array.from({ length: PROGRAMS }, async (_, i) => {
+      while (device.isOn) await this.#programs.act(i === 0);
+    });
+    const editing = async () => {
+      while (device.isOn) await this.#book.edit();
+    };
+    working.push(editing());
+    await pause(this.#chance.below(LOAD_MS_MAX));
+    const left = await device.cutPower(cut);
+    this.#model.ended(true, UNDER_WAY, performance.now());
+    await Promise.all(working);
+    for (const fate of ['kept', 'torn', 'lost'] as const) this.#left[fate] += left[fate];
+    this.#cuts++;
+  }
+
+  async #check(): Promise<void> {
+    await this.#programs.check();
+    await this.#book.check();
+    for (let i = 0; i < PROGRAMS; i++) await this.#programs.postAgain();
+  }
+
+  /** Everything that is open is delivered. */
+  async #deliver(): Promise<void> {
+    const { relay } = this.#device;
+    relay.isRoomy = true;
+    await this.#programs.steer('release');
+    await this.#programs.steer('flush');
+    const patience = AbortSignal.timeout(PATIENCE_MS);
+    for (let open = 1; open > 0; await pause(10)) {
+      const queue = (await this.#programs.state())?.queue as Record<string, number> | undefined;
+      if (queue === undefined) return;
+      open = (queue.queued ?? 0) + (queue.sending ?? 0) + (queue.deferred ?? 0);
+      if (patience.aborted) return this.#model.violation(`${open} are never delivered`);
+    }
+    await this.#programs.list();
+    const requests = new Set([...this.#model.messages.values()].map(({ request }) => request));
+    for (const request of requests) this.#checkDelivered(request);
+  }
+
+  #checkDelivered({ posted, standing, key }: Requested): void {
+    const ones = posted.filter(({ destination }) => !destination.startsWith(NOBODY));
+    const missing = ones.filter(({ arrivals, isCancelAsked }) => arrivals.length === 0 && !isCancelAsked);
+    if (missing.length === 0 || (standing !== 'promised' && missing.length === ones.length)) return;
+    const names = missing.map(({ token, id }) => `${token} (${id})`).join(', ');
+    this.#model.violation(`${names} of ${posted.length}, ${standing} under ${key}, did not arrive`);
+  }
+
+  /** Everything is delivered, no file is left without a message, and the program ends as it should. */
+  async #end(): Promise<void> {
+    await this.#deliver();
+    const listed = await this.#programs.list();
+    const failed = listed.filter(({ status }) => status === 'failed');
+    const wanted = failed.reduce((sum, { attachments }) => sum + attachments.length, 0);
+    // A file is removed once the outcome of its message is on the disk, which may take a second.
+    const patience = AbortSignal.timeout(PATIENCE_MS);
+    for (let files = Number.POSITIVE_INFINITY; files > wanted; await pause(20)) {
+      files = readdirSync(this.#device.pathOf('spool')).length;
+      if (!patience.aborted) continue;
+      return this.#model.violation(`${files} files are left, and at most ${wanted} are needed`);
+    }
+    if (readdirSync(this.#device.pathOf('.')).includes('damaged')) this.#model.violation('there is damage');
+    const code = await this.#device.switchOff();
+    if (code !== 0) this.#model.violation(`the program ends with ${code}`);
+  }
+}
