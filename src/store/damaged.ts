@@ -5,7 +5,7 @@
  */
 
 import { join } from 'node:path';
-import { DAMAGED_BYTES_MAX } from '../limits.js';
+import { DAMAGED_BYTES_MAX, DAMAGED_SHARE } from '../limits.js';
 import type { Disk } from '../system/disk.js';
 import type { Aside } from './aside.js';
 import { writeCopy } from './copy.js';
@@ -36,11 +36,11 @@ export class Damaged {
   /** Oldest first. */
   #copies: Copy[] = [];
 
-  /** `bytesMax`: what the copies may take, if that is less than they may ever. */
-  constructor(disk: Disk, directory: string, bytesMax = Number.POSITIVE_INFINITY) {
+  /** The copies take at most a share of `spoolBytesMax`, if that is less than they may ever. */
+  constructor(disk: Disk, directory: string, spoolBytesMax: number) {
     this.#disk = disk;
     this.#directory = directory;
-    this.#bytesMax = Math.min(bytesMax, DAMAGED_BYTES_MAX);
+    this.#bytesMax = Math.min(spoolBytesMax * DAMAGED_SHARE, DAMAGED_BYTES_MAX);
   }
 
   /** Pieces kept or counted. */

@@ -228,6 +228,8 @@ export class Journal {
       await segment.file.sync();
     } catch (error) {
       await segment.file.close().catch(() => undefined);
+      // Nothing in it was promised; kept, each try of a disk that fails now and then would leave one behind.
+      await this.#options.segments.remove(segment.number).catch(() => undefined);
       throw error;
     }
     this.#current = { segment, offset: head.length + bytes.length };

@@ -4,12 +4,7 @@
  */
 import { dirname, join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
-import {
-  CHECKPOINT_BYTES_MIN,
-  CHECKPOINT_SNAPSHOT_FACTOR,
-  DAMAGED_SHARE,
-  STORAGE_RETRY_MS,
-} from '../limits.js';
+import { CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR, STORAGE_RETRY_MS } from '../limits.js';
 import type { Place } from '../message/message.js';
 import { stampOf } from '../message/stamp.js';
 import type { Clock, Timer } from '../system/clock.js';
@@ -93,7 +88,7 @@ export class Ledger {
     this.#segments = new Segments(disk, join(directory, 'journal'));
     this.spool = new Spool(disk, join(directory, 'spool'), randomBytes);
     this.#contents = new Contents((...range) => this.#segments.read(...range));
-    this.#damaged = new Damaged(disk, join(directory, 'damaged'), budget.maxSpoolBytes * DAMAGED_SHARE);
+    this.#damaged = new Damaged(disk, join(directory, 'damaged'), budget.maxSpoolBytes);
     this.#mark = new Mark(disk, clock, join(directory, 'synced'));
     this.#adapter = new SnapshotAdapter({
       disk,
@@ -172,6 +167,7 @@ export class Ledger {
   async checkpoint(isShort = false): Promise<void> {
     const { segment: current } = this.#theJournal.position;
     const isDone = (number: number) => number < current && !this.state.liveBytes.has(number);
+    if (this.#closed) return;
     if (isShort || this.#segments.numbers.some(isDone)) await this.#beginCheckpoint(isShort);
   }
 
@@ -290,7 +286,11 @@ export class Ledger {
     const { log, clock } = this.#options;
     const { message: reason, hint } = trouble ?? {};
     if (trouble && !this.#trouble) log.error('storage failed', { reason, hint: hint || undefined });
-    if (!trouble && this.#trouble) log.info('storage ok');
+    if (!trouble && this.#trouble) {
+      log.info('storage ok');
+      // What could not be removed goes with the second: the snapshot before needs it until then.
+      void this.checkpoint().then(() => this.checkpoint());
+    }
     this.#trouble = trouble;
     this.#mendTimer?.stop();
     if (trouble && !this.#closed) {

@@ -3,8 +3,9 @@
  * the process, recovers, and holds the result against the books. A failure may refuse a message, or leave its
  * outcome unknown; it may not lose one that was acknowledged.
  */
+import { join } from 'node:path';
 import t from 'tap';
-import { STORAGE_RETRY_MS } from '../../src/limits.js';
+import { JOURNAL_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/limits.js';
 import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
@@ -123,6 +124,46 @@ t.test('a disk that fails to sync twice refuses, says so, and is tried again eve
     ['lost@example.com', 'before@example.com'],
   );
 });
+
+/** From now on segments can be made, but the first record in one does not reach the device. Called, this ends. */
+async function refuseRecords(disk: FaultyDisk, canRemove: boolean): Promise<() => void> {
+  const journal = join(STATE_DIR, 'journal');
+  const made = new Set((await disk.list(journal)).map((name) => join(journal, name)));
+  disk.onOperation = (_n, { kind, path }) => {
+    if (!path.startsWith(journal)) return 'ok';
+    if (kind === 'remove') return canRemove ? 'ok' : 'error:EIO';
+    if (kind !== 'sync') return 'ok';
+    if (made.has(path)) return 'error:EIO';
+    made.add(path);
+    return 'ok';
+  };
+  return () => {
+    disk.onOperation = () => 'ok';
+  };
+}
+
+for (const canRemove of [true, false]) {
+  t.test(
+    `a disk that fails now and then is not filled, ${canRemove ? 'as' : 'once'} it removes`,
+    async (t) => {
+      const disk = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
+      const { store, clock } = await openOn(disk, seed);
+      await store.accept([draftTo('before')], null);
+      await clock.advance(10);
+      const { bytes } = store.counts();
+      const mend = await refuseRecords(disk, canRemove);
+      await t.rejects(store.accept([draftTo('lost')], null), { code: 'storage-failed' });
+      for (let i = 0; i < 20; i++) await clock.advance(STORAGE_RETRY_MS);
+      if (canRemove) t.ok(store.counts().bytes <= bytes + SEGMENT_BYTES, `${store.counts().bytes} bytes`);
+      else t.ok(store.counts().bytes > bytes + 8 * SEGMENT_BYTES, 'it cannot be helped');
+      mend();
+      await clock.advance(STORAGE_RETRY_MS);
+      t.equal(store.storage().state, 'ok');
+      t.ok(store.counts().bytes <= JOURNAL_BYTES_MIN + 2 * SEGMENT_BYTES, `${store.counts().bytes} bytes`);
+      await store.close();
+    },
+  );
+}
 
 t.test('a full disk refuses with 507, keeps outcomes, and recovers by itself', async (t) => {
   const disk = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
