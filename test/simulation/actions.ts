@@ -1,16 +1,22 @@
 /**
  * What may happen in a simulated world, one function an action. Used by live.ts.
  */
-import { DAY_MS, MINUTE_MS } from '../../src/limits.js';
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Chance } from './chance.js';
 import { actAtCloud } from './cloudside.js';
 import { die, restart } from './deaths.js';
+import { AILMENTS } from './ill-disk.js';
 import { weightsOf } from './link.js';
 import type { Action } from './swarm.js';
 import type { World } from './world.js';
 
-/** Does it, or begins it: an answer may take its time. */
+/** Does it, or begins it, for an answer may take its time; then looks whether all is as promised. */
 export async function act(world: World, action: Action, chance: Chance): Promise<void> {
+  await begin(world, action, chance);
+  await world.watch.look();
+}
+
+async function begin(world: World, action: Action, chance: Chance): Promise<void> {
   const programs = world.programs;
   const device = world.device;
   const open = () => world.posted((posted) => posted.id !== null && posted.final === null);
@@ -51,17 +57,30 @@ export async function act(world: World, action: Action, chance: Chance): Promise
     }
     case 'reload':
       return await reload(world, chance);
+    case 'purge':
+      return void programs.steer('purge');
+    case 'drop failed': {
+      const failed = world.posted(({ final }) => final === 'failed');
+      if (failed.length > 0) void programs.cancel([chance.one(failed)]);
+      return;
+    }
+    case 'rush':
+      return await rush(world, chance);
+    case 'survey':
+      return await world.watch.listen();
     case 'relay mood':
+      world.watch.weather.upset();
       chance.one(world.relays).mood = chance.is(0.4) ? 'well' : chance.one(world.swarm.moods);
       return world.tell(`relays are ${world.relays.map(({ mood }) => mood)}`);
     case 'link mood':
+      world.watch.weather.upset();
       world.link.isUp = chance.is(0.6);
       world.link.weights = chance.is(0.4) ? weightsOf({}) : world.swarm.fates;
       return world.tell(
         `the link is ${world.link.isUp ? 'up' : 'down'}, ${JSON.stringify(world.link.weights)}`,
       );
     case 'disk trouble':
-      return world.setDiskTrouble(chance.is(0.5) ? 'none' : chance.one(['refusing', 'full'] as const));
+      return world.setDiskTrouble(chance.is(0.5) ? 'none' : chance.one(AILMENTS));
     case 'power cut':
       return die(world, 'power cut', chance);
     case 'kill':
@@ -74,9 +93,11 @@ export async function act(world: World, action: Action, chance: Chance): Promise
       );
       return;
     case 'suspend':
+      world.watch.weather.upset();
       device.clock.suspend(chance.span(MINUTE_MS, 5 * DAY_MS));
       return;
     default:
+      world.watch.weather.shortMs = null;
       return await actAtCloud(world, action, chance);
   }
 }
@@ -88,6 +109,28 @@ async function reload(world: World, chance: Chance): Promise<void> {
   world.settings = {
     ...world.settings,
     ...(chance.is(0.5) && { FIELDPOST_RELAY_CONNECTIONS: String(1 + chance.below(4)) }),
+    ...(chance.is(0.2) && { FIELDPOST_RETRY_MIN: `${Math.round(chance.span(1, 600))}s` }),
+    ...(chance.is(0.2) && { FIELDPOST_BACKOFF_MAX: `${Math.round(chance.span(10, 600))}s` }),
+    ...(chance.is(0.2) && { FIELDPOST_MAX_QUEUE: String(5 + chance.below(400)) }),
   };
+  if (chance.is(0.5)) world.route = chance.some(world.relays.map((_, i) => i));
+  world.watch.weather.upset();
+  world.watch.offers.hurried();
   await world.awaited(program.reload(world.config()));
+}
+
+/** A burst of messages, and people who steer the queue while it drains. */
+async function rush(world: World, chance: Chance): Promise<void> {
+  const { programs } = world;
+  await world.awaited(programs.post(2 + chance.below(30), false));
+  const young = world.posted(({ id, final }) => id !== null && final === null).slice(-30);
+  if (young.length === 0) return;
+  for (let i = 1 + chance.below(8); i > 0; i--) {
+    const what = chance.weighted({ cancel: 6, hold: 1, release: 2, flush: 1, retry: 1, look: 1 });
+    if (what === 'cancel') void programs.cancel(chance.some(young));
+    else if (what === 'retry') void programs.retry(chance.one(young));
+    else if (what === 'look') void programs.look(chance.one(young));
+    else void programs.steer(what);
+    await world.pass(chance.below(SECOND_MS));
+  }
 }

@@ -4,6 +4,7 @@
 import { DAY_MS, HOUR_MS } from '../../src/limits.js';
 import { restart } from './deaths.js';
 import { weightsOf } from './link.js';
+import { checkRest } from './rest.js';
 import type { World } from './world.js';
 
 /** So long all is well before both sides have the same address book. */
@@ -36,13 +37,17 @@ export async function endWell(world: World): Promise<void> {
       world.model.violation(`a release is answered ${released?.status} ${released?.body}`);
   }
   await world.pass(CALM_MS);
+  await world.watch.look();
+  await world.watch.listen(true);
   for (const posted of world.posted(({ id }) => id !== null)) {
-    await world.awaited(world.programs.look(posted));
+    // Those that are listed were seen.
+    if (posted.final === null) await world.awaited(world.programs.look(posted));
     if (posted.final === null && !world.model.mayForget)
       world.model.violation(`${posted.token} (${posted.id}) is not final in the end`);
     if (posted.final === 'cancelled' && posted.cancelledMs === null && !posted.isCancelAsked)
       world.model.violation(`${posted.token} is cancelled, which nobody asked for`);
   }
+  world.watch.offers.checkHanded();
   const state = await world.awaited(world.programs.state());
   if (state === null) return world.model.violation('nobody answers in the end');
   const { queue, storage, link } = state;
@@ -55,6 +60,7 @@ export async function endWell(world: World): Promise<void> {
   if (world.bookWatch.arrivals > arrivals) world.model.violation('what was agreed is put again');
   if (world.timeline.waiting > TIMERS_MAX)
     world.model.violation(`${world.timeline.waiting} timers wait in the end`);
+  await checkRest(world);
 }
 
 /** Both sides are in step, say so, and have kept what they had to. */

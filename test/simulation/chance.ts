@@ -51,6 +51,13 @@ export class Chance {
     return found;
   }
 
+  /** At least one of them, in any order. */
+  some<T>(of: readonly T[]): T[] {
+    const left = [...of];
+    const count = 1 + this.below(left.length);
+    return Array.from({ length: count }, () => left.splice(this.below(left.length), 1)[0] as T);
+  }
+
   /** A key, as often as its weight says. */
   weighted<K extends string>(weights: Readonly<Record<K, number>>): K {
     const entries = Object.entries(weights) as [K, number][];

@@ -35,6 +35,8 @@ export class Machine<P extends Program> {
   clock: MachineClock;
   program: P | null = null;
   isStarting = false;
+  /** Requests that wait for an answer. */
+  asking = 0;
   readonly #options: MachineOptions;
   readonly #start: (system: System) => Promise<P>;
   #servers: Server[] = [];
@@ -106,13 +108,18 @@ export class Machine<P extends Program> {
   async ask(request: Request): Promise<Answer | null> {
     const [server] = this.#servers;
     if (server === undefined || !this.isUp) return null;
-    return await ask(server, request);
+    const life = this.#lives;
+    this.asking++;
+    const answer = await ask(server, request);
+    if (life === this.#lives) this.asking--;
+    return answer;
   }
 
   /** Ends the program without asking it. After a power cut the disk may have lost what was not synced. */
   die(death: 'kill' | 'power cut'): void {
     this.#lives++;
     this.#servers = [];
+    this.asking = 0;
     this.program = null;
     this.isStarting = false;
     this.clock.die();

@@ -43,7 +43,8 @@ export function compose(n: number, type: MessageType, chance: Chance, filesMax: 
   const words = () => Array.from({ length: chance.below(8) }, () => chance.one(WORDS)).join(' ');
   if (type === 1) {
     const box = chance.is(0.04) ? NOBODY : chance.is(0.04) ? CROWDED : 'john';
-    const destination = `${box}${chance.below(5)}@example.com`;
+    // Relays know by the address what they are offered, before they have read a line of it.
+    const destination = `${box}${chance.below(5)}+${token}@example.com`;
     const plain = `${token}\r\n${words()}\r\n${chance.is(0.1) ? 'x'.repeat(chance.below(4000)) : ''}`;
     const files = Array.from({ length: filesMax === 0 ? 0 : chance.below(filesMax + 1) }, (_, i) => ({
       name: `${i}.bin`,
@@ -66,6 +67,11 @@ export function compose(n: number, type: MessageType, chance: Chance, filesMax: 
     fields: { type, destination, message },
     files: [],
   };
+}
+
+/** The token in an address. */
+export function tokenOf(address: string): string {
+  return /\+(.*)@/.exec(address)?.[1] ?? '';
 }
 
 /** What a recipient holds against what was posted. */

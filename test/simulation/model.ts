@@ -58,6 +58,8 @@ export class Model {
   readonly messages = new Map<string, Posted>();
   /** The history of finished messages is so short that any may be forgotten. */
   mayForget = false;
+  /** Whether the queue is held, as clients were answered; null: they were not. */
+  isHeld: boolean | null = false;
   /** What is wrong, in words. */
   readonly found: string[] = [];
   /** In the order in which they arrived. */

@@ -8,18 +8,33 @@ import type { Chance } from './chance.js';
 import { type Composed, compose, digestOf, formOf } from './mail.js';
 import type { Model, Posted, Requested } from './model.js';
 import type { Timeline } from './timeline.js';
+import type { Watch } from './watch.js';
 import type { Answer, Request } from './wire.js';
 
 const MESSAGES = '/api/internal/messages';
+/** Messages of one page of the list. */
+const PAGE = 200;
 const QUEUE = '/api/internal/queue';
 /** A key is remembered for a day. */
 const AGAIN_MS = 23 * HOUR_MS;
 /** Problems that leave it open whether something was done. */
 const UNCERTAIN: readonly string[] = ['storage-failed', 'internal', 'busy', 'timeout'];
 
+/** A message as clients are shown it. */
+export interface Listed {
+  readonly id: string;
+  readonly status: string;
+  readonly final: boolean;
+  readonly lastReply: string | null;
+  readonly attempts: number;
+  readonly acceptedAt: string;
+  readonly attachments: readonly { readonly name: string }[];
+}
+
 export interface ProgramsOptions {
   readonly ask: (request: Request) => Promise<Answer | null>;
   readonly model: Model;
+  readonly watch: Watch;
   readonly chance: Chance;
   readonly timeline: Timeline;
   readonly types: readonly MessageType[];
@@ -30,6 +45,9 @@ export class Programs {
   readonly #options: ProgramsOptions;
   #composed = 0;
   #keys = 0;
+  /** Holds and releases under way. */
+  #turning = 0;
+  #turns = 0;
   /** Requests with a key, to be sent again. */
   readonly #keyed: { readonly request: Request; readonly requested: Requested }[] = [];
 
@@ -64,27 +82,47 @@ export class Programs {
   async cancel(pick: readonly Posted[]): Promise<void> {
     const { model, timeline } = this.#options;
     for (const posted of pick) {
+      const wasAsked = posted.isCancelAsked;
       posted.isCancelAsked = true;
       const answer = await this.#ask('DELETE', `${MESSAGES}/${posted.id}`);
       const wasOpen = posted.final === null || posted.final === 'failed';
       if (answer?.status === 204 && wasOpen) posted.cancelledMs ??= timeline.nowMs;
-      else if (answer?.status === 404 && !this.#mayBeForgotten(posted))
+      else if (answer?.status === 409) posted.isCancelAsked = wasAsked;
+      else if (answer?.status === 404 && !this.mayBeForgotten(posted))
         model.violation(`${posted.token} is not found`);
     }
   }
 
   async retry(posted: Posted): Promise<void> {
-    const { model, timeline } = this.#options;
+    const { model, timeline, watch } = this.#options;
+    watch.offers.hurried(posted);
     const answer = await this.#ask('POST', `${MESSAGES}/${posted.id}/retry`);
+    watch.offers.hurried(posted);
     if (answer?.status === 202 || answer === null || answer.status >= 500) {
       posted.retriedMs = timeline.nowMs;
       // It may have failed after a loss at the dot.
       model.retried(posted);
+      watch.offers.renewed(posted);
     }
   }
 
   async steer(how: 'flush' | 'hold' | 'release' | 'purge'): Promise<Answer | null> {
-    return await this.#ask('POST', `${QUEUE}/${how}`);
+    const { model, watch } = this.#options;
+    const turns = how === 'hold' || how === 'release';
+    // Of two at the same time nobody knows which comes last.
+    const isAlone = turns && this.#turning === 0;
+    if (turns) {
+      watch.weather.upset();
+      model.isHeld = null;
+      this.#turning++;
+    }
+    const turn = turns ? ++this.#turns : 0;
+    if (how === 'flush') watch.offers.hurried();
+    const answer = await this.#ask('POST', `${QUEUE}/${how}`);
+    if (how === 'flush') watch.offers.hurried();
+    if (turns) this.#turning--;
+    if (isAlone && turn === this.#turns && answer?.status === 202) model.isHeld = how === 'hold';
+    return answer;
   }
 
   /** Looks at what became of a message. */
@@ -93,15 +131,30 @@ export class Programs {
     const answer = await this.#ask('GET', `${MESSAGES}/${posted.id}`);
     if (answer === null || answer.status === 503) return;
     if (answer.status === 404) {
-      if (!this.#mayBeForgotten(posted)) model.violation(`${posted.token} (${posted.id}) is not found`);
+      if (!this.mayBeForgotten(posted)) model.violation(`${posted.token} (${posted.id}) is not found`);
       return;
     }
     if (answer.status !== 200)
       return model.violation(`a look at ${posted.token} is answered ${answer.status}`);
-    this.#seen(
-      posted,
-      JSON.parse(answer.body.toString()) as { status: string; final: boolean; lastReply: string },
-    );
+    this.seen(posted, JSON.parse(answer.body.toString()) as Listed);
+  }
+
+  /** All messages that the device lists, newest first; null where it does not answer. */
+  async list(): Promise<Listed[] | null> {
+    const all: Listed[] = [];
+    for (let after: string | null = ''; after !== null; ) {
+      const query = after === '' ? '' : `&after=${after}`;
+      const answer = await this.#ask('GET', `${MESSAGES}?limit=${PAGE}${query}`);
+      if (answer?.status !== 200) return null;
+      const page = JSON.parse(answer.body.toString()) as { messages: Listed[]; next: string | null };
+      all.push(...page.messages);
+      after = page.next;
+    }
+    return all;
+  }
+
+  async get(path: string): Promise<Answer | null> {
+    return await this.#ask('GET', path);
   }
 
   /** What the state endpoint says; null where nobody answers. */
@@ -115,11 +168,10 @@ export class Programs {
     return JSON.parse(answer.body.toString());
   }
 
-  #seen(
-    posted: Posted,
-    { status, final, lastReply }: { status: string; final: boolean; lastReply: string | null },
-  ): void {
-    const { model } = this.#options;
+  /** A client is told what became of a message. */
+  seen(posted: Posted, { status, final, lastReply }: Listed): void {
+    const { model, watch, timeline } = this.#options;
+    watch.offers.seen(posted, status, watch.weather, timeline.nowMs);
     if (posted.final !== null && posted.final !== status && posted.final !== 'failed' && posted.pardons === 0)
       model.violation(`${posted.token} was ${posted.final} and is ${status}`);
     if (posted.cancelledMs !== null && !['cancelled', 'failed', 'sent', 'expired'].includes(status))
@@ -132,7 +184,7 @@ export class Programs {
   }
 
   /** Only the last finished messages stay readable. */
-  #mayBeForgotten({ final, arrivals, isCancelAsked }: Posted): boolean {
+  mayBeForgotten({ final, arrivals, isCancelAsked }: Posted): boolean {
     return final !== null || arrivals.length > 0 || isCancelAsked || this.#options.model.mayForget;
   }
 
@@ -143,7 +195,7 @@ export class Programs {
     isKeyed: boolean,
     more: { cutAfterBytes?: number } = {},
   ): Promise<void> {
-    const { ask, model, timeline } = this.#options;
+    const { ask, model, timeline, watch } = this.#options;
     const key = isKeyed ? `key-${++this.#keys}` : null;
     const content = digestOf(all.map(({ digest }) => digest).join(), []);
     const requested = model.asked(key, content, all, timeline.nowMs);
@@ -154,6 +206,7 @@ export class Programs {
       body,
     };
     if (key !== null) this.#keyed.push({ request, requested });
+    watch.offers.posted(requested.posted);
     this.#answered(requested, await ask({ ...request, ...more }));
   }
 

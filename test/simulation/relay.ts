@@ -6,7 +6,7 @@ import { SessionError } from '../../src/delivery/conversation.js';
 import type { Envelope } from '../../src/delivery/envelope.js';
 import { type Ending, type Phase, parseReply, type Trouble } from '../../src/delivery/reply.js';
 import type { Session } from '../../src/delivery/session.js';
-import { SECOND_MS } from '../../src/limits.js';
+import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
 import type { Chance } from './chance.js';
 import type { Timeline } from './timeline.js';
 
@@ -19,6 +19,7 @@ export const MOODS = [
   'busy',
   'greylisting',
   'full',
+  'full mailboxes',
   'failing at the dot',
   'losing at the dot',
   'losing in the content',
@@ -43,6 +44,18 @@ export interface Taken {
   readonly isUntold: boolean;
 }
 
+/** Whoever wants to know what the sender knows. */
+export interface RelayWatcher {
+  /** It got in, or an answer. */
+  heard(): void;
+  /** It did not get in, or lost its connection. */
+  missed(): void;
+  /** A transaction begins. */
+  offered(envelope: Envelope): void;
+  /** It is told what came of one. */
+  concluded(envelope: Envelope, ending: Ending): void;
+}
+
 export interface RelayWorld {
   readonly timeline: Timeline;
   readonly chance: Chance;
@@ -53,9 +66,12 @@ export interface RelayWorld {
   readonly onTaken: (taken: Taken) => void;
   /** Every session opened, refused or not. */
   readonly onOpen: (host: string) => void;
+  /** Follows what senders meet. */
+  readonly watcher?: RelayWatcher;
 }
 
-const GREYLIST_MS = 5 * 60 * SECOND_MS;
+const GREYLIST_MS = 5 * MINUTE_MS;
+const GREYLIST_FORGETS_MS = 4 * HOUR_MS;
 const MAILS_PER_SESSION = 5;
 
 export class Relay {
@@ -76,6 +92,21 @@ export class Relay {
   /** Rejects with SessionError. `isAlive` says whether the machine that asks still runs. */
   async session(isAlive: () => boolean): Promise<Session> {
     this.#world.onOpen(this.#host);
+    try {
+      await this.#letIn();
+    } catch (error) {
+      if (isAlive()) this.#world.watcher?.missed();
+      throw error;
+    }
+    if (isAlive()) {
+      this.#world.watcher?.heard();
+      this.open++;
+    }
+    return new RelaySession(this, isAlive);
+  }
+
+  /** Rejects with SessionError. */
+  async #letIn(): Promise<void> {
     switch (this.mood) {
       case 'down':
         throw new SessionError(trouble('connect', 'unreachable'));
@@ -88,11 +119,9 @@ export class Relay {
       case 'busy':
         throw new SessionError(said('greeting', '421 4.3.2 too busy'));
     }
-    this.open++;
-    return new RelaySession(this, isAlive);
   }
 
-  /** One transaction, the `count`th of its session. */
+  /** One transaction, the `count`th of its session; `isAlive` while the session is open and its sender runs. */
   async take(
     envelope: Envelope,
     content: Buffer | AsyncIterable<Buffer>,
@@ -119,11 +148,14 @@ export class Relay {
     if (to.startsWith(NOBODY))
       return said('rcpt', `550 5.1.1 <${to}>: Recipient address rejected: User unknown`);
     if (mood === 'greylisting') {
-      const first = this.#greylist.get(to) ?? timeline.nowMs;
-      this.#greylist.set(to, first);
+      const [box = ''] = to.split('+');
+      const known = this.#greylist.get(box) ?? timeline.nowMs;
+      // A list like this forgets.
+      const first = timeline.nowMs - known < GREYLIST_FORGETS_MS ? known : timeline.nowMs;
+      this.#greylist.set(box, first);
       if (timeline.nowMs - first < GREYLIST_MS) return said('rcpt', '450 4.2.0 Greylisted, come back later');
-      if (to.startsWith(CROWDED)) return said('rcpt', '452 4.2.2 mailbox full');
     }
+    if (mood === 'full mailboxes' && to.startsWith(CROWDED)) return said('rcpt', '452 4.2.2 mailbox full');
     if (mood === 'losing in the content') return trouble('content', 'lost');
     const mail = await read(content);
     // With its process a sender's connections end.
@@ -134,6 +166,18 @@ export class Relay {
     this.#world.onTaken({ relay: this.#host, envelope, mail, sinceMs, isUntold });
     if (isUntold) return chance.is(0.5) ? trouble('dot', 'lost') : trouble('dot', 'deadline');
     return said('dot', '250 2.0.0 ok');
+  }
+
+  /** A transaction begins. */
+  offered(envelope: Envelope): void {
+    this.#world.watcher?.offered(envelope);
+  }
+
+  /** The sender knows what came of one. */
+  told(envelope: Envelope, ending: Ending): void {
+    if ('reply' in ending) this.#world.watcher?.heard();
+    else this.#world.watcher?.missed();
+    this.#world.watcher?.concluded(envelope, ending);
   }
 
   #passes(ms: number): Promise<void> {
@@ -168,13 +212,15 @@ class RelaySession implements Session {
     if (this.#promised !== null && this.#promised !== envelope)
       throw new Error('another mail was sent than the one announced');
     this.#promised = next;
+    this.#relay.offered(envelope);
     const closed = new Promise<Ending>((resolve) => {
       this.#hangUp = resolve;
     });
     const ending = await Promise.race([
-      this.#relay.take(envelope, content, this.#count++, this.#isAlive),
+      this.#relay.take(envelope, content, this.#count++, () => this.#isAlive() && !this.#isClosed),
       closed,
     ]);
+    if (this.#isAlive() && !this.#isClosed) this.#relay.told(envelope, ending);
     if ('trouble' in ending || ending.reply.code === 421) this.usable = false;
     return ending;
   }

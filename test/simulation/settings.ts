@@ -22,14 +22,15 @@ export function cloudUrl(spelling: number): string {
 /** What the device is set to. `cloud`: its URL; null: it has none. */
 export function deviceConfig(device: {
   readonly settings: Readonly<Record<string, string>>;
-  readonly relays: number;
+  /** The numbers of its relays, in the order in which they are tried. */
+  readonly relays: readonly number[];
   readonly sender: number;
   readonly cloud: string | null;
 }): Config {
   const { settings, relays, sender, cloud } = device;
   return configOf({
     FIELDPOST_STATE_DIR: STATE_DIR,
-    FIELDPOST_RELAY: Array.from({ length: relays }, (_, i) => `smtp://relay${i}.example`).join(','),
+    FIELDPOST_RELAY: relays.map((i) => `smtp://relay${i}.example`).join(','),
     FIELDPOST_FROM: `device${sender}@example.com`,
     FIELDPOST_MIN_FREE: '4MiB',
     ...(cloud !== null && {

@@ -23,6 +23,10 @@ export const ACTIONS = [
   'release',
   'look',
   'reload',
+  'purge',
+  'drop failed',
+  'rush',
+  'survey',
   'relay mood',
   'link mood',
   'disk trouble',
@@ -81,6 +85,10 @@ const USUAL: Readonly<Record<Action, number>> = {
   release: 1.5,
   look: 2,
   reload: 0.7,
+  purge: 0.4,
+  'drop failed': 1,
+  rush: 2,
+  survey: 1.5,
   'relay mood': 4,
   'link mood': 3,
   'disk trouble': 1,
@@ -171,9 +179,21 @@ export function drawSwarm(chance: Chance): Swarm {
       ...(chance.is(0.2) && { FIELDPOST_MAX_QUEUE: String(5 + chance.below(40)) }),
       ...(chance.is(0.2) && { FIELDPOST_HISTORY: String(chance.below(50)) }),
       ...(chance.is(0.2) && { FIELDPOST_KEEP_FAILED: `${Math.round(chance.span(1, 200))}h` }),
+      ...(chance.is(0.4) && agesOf(chance)),
       ...(chance.is(0.2) && { FIELDPOST_BACKOFF_MAX: `${Math.round(chance.span(10, 600))}s` }),
     },
     wallMs: chance.is(0.1) ? chance.below(DAY_MS) : WALL_MS,
+  };
+}
+
+/** Ages at which messages expire. */
+function agesOf(chance: Chance): Readonly<Record<string, string>> {
+  const age = (hoursMax: number) => `${Math.round(chance.span(20, 60 * hoursMax))}m`;
+  return {
+    FIELDPOST_MAX_AGE_EMAIL: age(120),
+    FIELDPOST_MAX_AGE_SMS: age(24),
+    FIELDPOST_MAX_AGE_PUSH: age(24),
+    FIELDPOST_MAX_AGE_PHONE: age(24),
   };
 }
 

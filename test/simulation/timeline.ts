@@ -106,6 +106,8 @@ export class MachineClock extends MovedClock {
   #isDead = false;
   /** Timers that came due while nothing of this machine ran. */
   readonly #missed = new Set<() => void>();
+  /** Timers that are set. */
+  waiting = 0;
   /** Nothing of this machine runs before then. */
   #asleepUntilMs = 0;
 
@@ -130,11 +132,21 @@ export class MachineClock extends MovedClock {
     const ring = () => {
       if (this.#isDead) return;
       if (this.isAsleep) this.#missed.add(ring);
-      else wake();
+      else {
+        over();
+        wake();
+      }
     };
+    let isOver = false;
+    const over = () => {
+      if (!isOver) this.waiting--;
+      isOver = true;
+    };
+    this.waiting++;
     const timer = this.#timeline.after(ms, ring);
     return {
       stop: () => {
+        over();
         timer.stop();
         this.#missed.delete(ring);
       },

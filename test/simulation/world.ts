@@ -13,9 +13,10 @@ import { BookWatch } from './book-watch.js';
 import { Chance } from './chance.js';
 import type { Backup } from './cloudside.js';
 import { die } from './deaths.js';
+import { type Ailment, afflict } from './ill-disk.js';
 import { CloudLink } from './link.js';
 import { isOfTheDead, Machine, type Program } from './machine.js';
-import { digestOf, readMail } from './mail.js';
+import { readMail } from './mail.js';
 import { Model, type Posted } from './model.js';
 import { Notices } from './notices.js';
 import { Patience } from './patience.js';
@@ -25,6 +26,7 @@ import { Programs } from './programs.js';
 import { Relay, type Taken } from './relay.js';
 import { cloudConfig, cloudUrl, DOCUMENT, deviceConfig, durationMs, STOP_DELAY } from './settings.js';
 import { Timeline } from './timeline.js';
+import { Watch } from './watch.js';
 
 /** A world, not yet running. */
 export class World {
@@ -44,6 +46,7 @@ export class World {
   readonly bookWatch: BookWatch;
   readonly patience: Patience;
   readonly notices: Notices;
+  readonly watch: Watch;
   /** Documents of the cloud that may be restored. */
   readonly backups: Backup[] = [];
   /** How often the cloud's URL was spelled anew. */
@@ -58,10 +61,14 @@ export class World {
   settings: Readonly<Record<string, string>>;
   /** Which of its senders the device has now. */
   sender = 0;
+  /** Which relays it knows, in its order. */
+  route: readonly number[];
+  /** What it was started with, or has followed since. */
+  live: Config;
   /** Until then the device, or the cloud, has no power. */
   offUntilMs = 0;
   /** What the disk does to a call that changes something. */
-  diskTrouble: 'none' | 'refusing' | 'full' = 'none';
+  diskTrouble: Ailment = 'none';
 
   /** `onLine` is told of every line of the history. */
   constructor({ seed, nature: swarm }: Plan, onLine: (line: string) => void) {
@@ -70,6 +77,9 @@ export class World {
     this.chance = chance;
     this.swarm = swarm;
     this.settings = swarm.settings;
+    this.route = Array.from({ length: swarm.relays }, (_, i) => i);
+    this.live = this.config();
+    this.watch = new Watch(this);
     const timeline = this.timeline;
     const timeoutMs = Number.parseInt(swarm.settings.FIELDPOST_SMTP_TIMEOUT ?? '60', 10) * SECOND_MS;
     const relayWorld = (chance: Chance, onTaken: (taken: Taken) => void) => ({
@@ -81,10 +91,10 @@ export class World {
       onOpen: (host: string) => this.tell(`${host} is called`),
     });
     this.relays = Array.from({ length: swarm.relays }, (_, i) => {
-      const relay = new Relay(
-        `relay${i}.example`,
-        relayWorld(chance.fork(), (taken) => this.#onTaken(taken)),
-      );
+      const relay = new Relay(`relay${i}.example`, {
+        ...relayWorld(chance.fork(), (taken) => this.watch.taken(taken)),
+        watcher: this.watch,
+      });
       relay.takesAhead = chance.is(0.5);
       return relay;
     });
@@ -105,7 +115,7 @@ export class World {
     this.patience = new Patience(timeline, violation);
     const delays = { delayMs: durationMs(swarm.cloudDelay), stopDelayMs: durationMs(STOP_DELAY) };
     this.notices = new Notices({ timeline, ...delays, violation });
-    this.link.watchers.push(this.bookWatch, this.patience, this.notices);
+    this.link.watchers.push(this.watch, this.bookWatch, this.patience, this.notices);
     const onLog = (line: string) => this.tell(line);
     const machine = { timeline, wallMs: swarm.wallMs, onLog };
     this.device = new Machine<Daemon>(
@@ -138,13 +148,14 @@ export class World {
       },
       (system) =>
         createCloud(cloudConfig(swarm.cloudDelay), system, async (message) => {
-          this.#onShort(message.message);
+          this.watch.short(message.message);
           return { kind: 'taken', reply: 'taken' };
         }),
     );
     this.programs = new Programs({
       ask: (request) => this.device.ask(request),
       model: this.model,
+      watch: this.watch,
       chance: chance.fork(),
       timeline,
       types: swarm.hasCloud && !swarm.isOfBook ? [1, 1, 1, 2, 3, 4] : ([1] as MessageType[]),
@@ -196,6 +207,10 @@ export class World {
       this.tell(`a start failed: ${error}`);
       // It died while it started: it is started again when it is back.
       if (isOfTheDead(error)) return;
+      // With its process its files are closed.
+      machine.die('kill');
+      machine.renew({ isBoot: false });
+      this.watchDisk();
       if (this.diskTrouble === 'none')
         return this.model.violation(`a start failed: ${(error as Error).stack}`);
       // systemd tries every 5 s. Each try reads the whole store, so that a world has fewer.
@@ -216,13 +231,15 @@ export class World {
     this.model.ended(isCut, this.underWay, this.timeline.nowMs);
     this.bookWatch.processEnded();
     this.patience.processEnded();
+    this.watch.processEnded(isCut);
   }
 
   /** The device's settings as they are now. */
   config(): Config {
-    const { settings, relays, sender, spelling, isAway } = this;
+    const { settings, route: relays, sender, spelling, isAway } = this;
     const cloud = this.swarm.hasCloud && !isAway ? cloudUrl(spelling) : null;
-    return deviceConfig({ settings, relays: relays.length, sender, cloud });
+    this.live = deviceConfig({ settings, relays, sender, cloud });
+    return this.live;
   }
 
   /** The messages that `is` names, in the order in which they were posted. */
@@ -231,44 +248,18 @@ export class World {
   }
 
   /** What becomes of calls to the device's disk from now on. */
-  setDiskTrouble(trouble: 'none' | 'refusing' | 'full'): void {
+  setDiskTrouble(trouble: Ailment): void {
     this.diskTrouble = trouble;
     this.model.diskTrouble(trouble !== 'none', this.timeline.nowMs);
+    this.watch.weather.upset();
     this.watchDisk();
     this.tell(`the disk is ${trouble}`);
   }
 
   /** The device's disk is as bad as it is just now; a new disk after a death, too. */
   watchDisk(): void {
-    const { disk } = this.device;
-    const chance = this.chance.fork();
-    const { syncMs } = this.swarm;
-    disk.pace = ({ kind }) => {
-      if (syncMs === 0 || (kind !== 'sync' && kind !== 'syncDirectory')) return null;
-      return new Promise((resolve) => void this.timeline.after(chance.below(syncMs), resolve));
-    };
-    disk.onOperation = (_, { kind }) => {
-      if (this.diskTrouble === 'refusing' && chance.is(0.5))
-        return chance.is(0.5) ? 'error:EIO' : 'error-half:EIO';
-      if (this.diskTrouble === 'full' && (kind === 'create' || kind === 'makeDirectory'))
-        return 'error:ENOSPC';
-      return 'ok';
-    };
-  }
-
-  #onTaken({ relay, mail, sinceMs, isUntold }: Taken): void {
-    const { token, messageId, digest } = readMail(mail);
-    this.tell(`${relay} takes ${token}${isUntold ? ' and cannot say so' : ''}`);
-    this.model.arrived(token, digest, { atMs: this.timeline.nowMs, sinceMs, messageId });
-    if (isUntold) this.model.pardon(token);
-  }
-
-  #onShort(message: string): void {
-    const [token = ''] = message.split(' ');
-    this.tell(`the provider takes ${token}`);
-    if (!token.startsWith('T')) return;
-    const atMs = this.timeline.nowMs;
-    this.model.arrived(token, digestOf(message, []), { atMs, sinceMs: 0, messageId: null });
+    const { timeline, swarm, device, diskTrouble } = this;
+    afflict(device.disk, diskTrouble, { chance: this.chance.fork(), timeline, syncMs: swarm.syncMs });
   }
 
   #onNews({ envelope, mail }: Taken): void {

@@ -91,6 +91,16 @@ export class FaultyDisk implements Disk {
     }
   }
 
+  /** Bytes that files occupy. */
+  get usedBytes(): number {
+    return this.#used().bytes;
+  }
+
+  /** Files that are open. */
+  get handles(): number {
+    return this.#open.size;
+  }
+
   /** True once the power was cut or the process killed. */
   get dead(): boolean {
     return this.#dead;

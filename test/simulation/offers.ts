@@ -1,0 +1,241 @@
+/**
+ * What relays and the cloud were offered, held against what clients were answered: in which order, how soon, not too
+ * soon, and whether what expires or fails had to. Used by world.ts.
+ */
+import type { Ending } from '../../src/delivery/reply.js';
+import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
+import type { Model, Posted } from './model.js';
+import { Reach } from './reach.js';
+
+/** What the rules depend on just now. */
+export interface Rules {
+  readonly connections: number;
+  readonly relays: number;
+  readonly maxAgeMs: Readonly<Record<1 | 2 | 3 | 4, number>>;
+  readonly retryMinMs: number;
+  readonly retryMaxMs: number;
+  readonly backoffMaxMs: number;
+  readonly timeoutMs: number;
+  readonly heartbeatMs: number;
+  /** What one message takes at most with all well. */
+  readonly eachMs: number;
+}
+
+/** Since when all is well that a message needs on its way; null while something is not. */
+export interface Well {
+  readonly mailMs: number | null;
+  readonly shortMs: number | null;
+  /** The device itself is. */
+  readonly deviceMs: number | null;
+}
+
+/** Ages are measured to the minute where a boot lies between. */
+const AGE_SLACK_MS = 2 * MINUTE_MS;
+const SPREAD = 0.1;
+
+/** What became of a message outside of the device. */
+interface Course {
+  offers: number;
+  lastMs: number;
+  /** It was put off for trouble of its own: no offer before then, unless something happens. */
+  notBeforeMs: number;
+  /** Somebody has refused it for good. */
+  isRefused: boolean;
+  /** The cloud has it. */
+  isHanded: boolean;
+  /** The reachable time when it was posted, and when it was first offered. */
+  readonly mostMs: number;
+  leastMs: number | null;
+  /** Its last refusal must have been the last. */
+  isOver: boolean;
+}
+
+export class Offers {
+  readonly #model: Model;
+  readonly #rules: () => Rules;
+  readonly #reach = new Reach();
+  readonly #courses = new Map<string, Course>();
+  /** Emails that no relay was offered yet, in the order in which they were posted. */
+  readonly #fresh = new Set<Posted>();
+  #bootMs = 0;
+
+  constructor(model: Model, rules: () => Rules) {
+    this.#model = model;
+    this.#rules = rules;
+  }
+
+  heard(nowMs: number): void {
+    this.#reach.heard(nowMs);
+  }
+
+  missed(): void {
+    this.#reach.missed();
+  }
+
+  /** The device's process has ended; what it had recorded last may be lost. */
+  ended(isCut: boolean, nowMs: number): void {
+    this.#reach.ended();
+    for (const course of this.#courses.values()) {
+      course.isOver = false;
+      course.notBeforeMs = 0;
+    }
+    if (isCut) this.#bootMs = nowMs;
+  }
+
+  /** Somebody wants these to be tried now; all if none are named. */
+  hurried(posted?: Posted): void {
+    const all = posted === undefined ? this.#courses.values() : [this.#of(posted)];
+    for (const course of all) course.notBeforeMs = 0;
+  }
+
+  /** Somebody wants it again. If it had failed, its age begins anew. */
+  renewed(posted: Posted): void {
+    const course = this.#of(posted);
+    course.leastMs = null;
+    course.isOver = false;
+    course.notBeforeMs = 0;
+  }
+
+  /** They were posted just now. */
+  posted(all: readonly Posted[]): void {
+    for (const posted of all) {
+      this.#of(posted);
+      if (posted.type === 1) this.#fresh.add(posted);
+    }
+  }
+
+  /** A relay is offered this one. */
+  begun(token: string, nowMs: number): void {
+    const posted = this.#model.messages.get(token);
+    if (posted === undefined) {
+      this.#model.violation(`${token} is offered, which nobody posted`);
+      return;
+    }
+    const course = this.#of(posted);
+    if (course.offers++ === 0) this.#checkOrder(posted);
+    this.#fresh.delete(posted);
+    course.leastMs ??= this.#reach.leastMs;
+    course.lastMs = nowMs;
+    if (course.isOver) this.#model.violation(`${token} is offered although it has expired`);
+    if (nowMs < course.notBeforeMs)
+      this.#model.violation(`${token} is offered again ${course.notBeforeMs - nowMs} ms too soon`);
+  }
+
+  #checkOrder(posted: Posted): void {
+    const { id } = posted;
+    if (id === null) return;
+    const { connections, relays } = this.#rules();
+    // Lines that work side by side have each a message, and perhaps the next one.
+    const ahead = connections === 1 && relays === 1 ? 0 : 2 * (connections + 1);
+    const passed = [...this.#fresh].filter((other) => other.id !== null && other.id < id && isDue(other));
+    if (passed.length <= ahead) return;
+    const [oldest] = passed as [Posted];
+    this.#model.violation(
+      `${posted.token} is offered before ${oldest.token} and ${passed.length - 1} others`,
+    );
+  }
+
+  /** What came of an offer, as the relay sees it. */
+  over(token: string, ending: Ending, isRecorded: boolean, nowMs: number): void {
+    const posted = this.#model.messages.get(token);
+    if (posted === undefined) return;
+    const course = this.#of(posted);
+    course.lastMs = nowMs;
+    if (!('reply' in ending)) return;
+    const { code, enhanced } = ending.reply;
+    // A relay that takes nothing from anybody is as good as away.
+    if (code === 421 || enhanced === '5.7.1' || enhanced?.[2] === '3') this.#reach.missed();
+    if (code < 300 && isRecorded) this.#reach.recorded();
+    if (code >= 500 && enhanced !== '5.7.1') course.isRefused = true;
+    if (code < 400 || code >= 500) return;
+    const { maxAgeMs, retryMinMs } = this.#rules();
+    const isItsOwn = ending.phase === 'rcpt';
+    if (isItsOwn) course.notBeforeMs = nowMs + Math.floor(retryMinMs * (1 - SPREAD));
+    // Enough mails for one session say nothing of the mail.
+    if (enhanced === '4.5.3' || code === 421 || !isRecorded) return;
+    course.isOver = this.#reach.leastMs - (course.leastMs ?? 0) > maxAgeMs[1] + AGE_SLACK_MS;
+  }
+
+  /** The cloud took it. */
+  handed(token: string): void {
+    const posted = this.#model.messages.get(token);
+    if (posted === undefined) this.#model.violation(`the cloud has ${token}, which nobody posted`);
+    else this.#of(posted).isHanded = true;
+  }
+
+  /** A client is told that it is this. */
+  seen(posted: Posted, status: string, well: Well, nowMs: number): void {
+    const course = this.#of(posted);
+    const { token, type } = posted;
+    const complain = (words: string) => this.#model.violation(`${token} ${words}`);
+    const { maxAgeMs } = this.#rules();
+    if (status === 'failed' && !course.isRefused) complain('has failed, and nobody has refused it');
+    if (status === 'sent' && type !== 1 && !course.isHanded)
+      complain('is said to be sent, and the cloud has not got it');
+    if (type === 1) {
+      const reachedMs = this.#reach.mostMs - course.mostMs;
+      if (status === 'expired' && course.offers === 0) complain('has expired and was never offered');
+      if (status === 'expired' && reachedMs < maxAgeMs[1])
+        complain(`has expired with a relay reachable for ${reachedMs} ms at most`);
+      return;
+    }
+    const ageMs = nowMs - posted.atMs;
+    if (status === 'expired' && ageMs < maxAgeMs[type] - AGE_SLACK_MS)
+      complain(`has expired after ${ageMs} ms`);
+    const surelyMs = nowMs - Math.max(posted.atMs, this.#bootMs, posted.retriedMs ?? 0);
+    const isOpen = ['queued', 'sending', 'deferred'].includes(status);
+    if (well.deviceMs === null || nowMs - well.deviceMs < 5 * MINUTE_MS || !isOpen) return;
+    if (surelyMs > maxAgeMs[type] + 5 * MINUTE_MS) complain(`is ${status} after ${surelyMs} ms`);
+  }
+
+  /** Those that must have been offered by now, as far as clients know. */
+  late(well: Well, nowMs: number): Posted[] {
+    const rules = this.#rules();
+    const open = [...this.#model.messages.values()].filter(isDue);
+    const triesMs = rules.backoffMaxMs + 2 * (rules.relays + 1) * rules.timeoutMs + 5 * MINUTE_MS;
+    const againMs = rules.retryMaxMs * (1 + SPREAD);
+    // A cloud may have asked for an hour.
+    const linkMs = HOUR_MS + againMs + 3 * rules.heartbeatMs;
+    return open.filter((posted) => {
+      const { offers, lastMs, isHanded, isRefused } = this.#of(posted);
+      const sinceMs = posted.type === 1 ? well.mailMs : well.shortMs;
+      if (sinceMs === null || posted.arrivals.length > 0 || isHanded || isRefused) return false;
+      const restMs = (offers === 0 ? 0 : againMs) + (posted.type === 1 ? 0 : linkMs);
+      const fromMs = Math.max(sinceMs, posted.request.answeredMs ?? 0, lastMs);
+      return nowMs > fromMs + open.length * rules.eachMs + triesMs + restMs;
+    });
+  }
+
+  /** What the cloud was given must reach somebody in the end. */
+  checkHanded(): void {
+    for (const posted of this.#model.messages.values())
+      if (posted.type !== 1 && this.#of(posted).isHanded && posted.arrivals.length === 0)
+        this.#model.violation(`the cloud took ${posted.token}, and it has not arrived`);
+  }
+
+  #of(posted: Posted): Course {
+    const known = this.#courses.get(posted.token);
+    if (known !== undefined) return known;
+    const course = fresh(this.#reach.mostMs);
+    this.#courses.set(posted.token, course);
+    return course;
+  }
+}
+
+function fresh(mostMs: number): Course {
+  return {
+    offers: 0,
+    lastMs: 0,
+    notBeforeMs: 0,
+    isRefused: false,
+    isHanded: false,
+    mostMs,
+    leastMs: null,
+    isOver: false,
+  };
+}
+
+/** It was promised, and nobody has tried to take it back. */
+function isDue({ id, final, isCancelAsked, request }: Posted): boolean {
+  return id !== null && final === null && !isCancelAsked && request.standing === 'promised';
+}

@@ -1,0 +1,82 @@
+/**
+ * A device at rest, at the end of a simulated world: what it holds is bounded, and neither a stop nor a kill changes
+ * what it knows. Used by calm.ts.
+ */
+import { MIB, MINUTE_MS } from '../../src/limits.js';
+import { STATE_DIR } from './settings.js';
+import type { World } from './world.js';
+
+/** A program that has begun is at rest again after this. */
+const STARTED_MS = 5 * MINUTE_MS;
+/** The segment being written and one that is prepared. */
+const HANDLES_MAX = 3;
+/** Ours at rest: of the relays, of three types of message, of the store, of the link and of the address book. */
+const TIMERS_MAX = 12;
+/** The journal at its smallest, segments that the snapshots need, and two small snapshots. */
+const BYTES_MAX = 12 * MIB;
+
+/** Everything is delivered, and nobody asks for anything. */
+export async function checkRest(world: World): Promise<void> {
+  await checkBounds(world);
+  await checkEnds(world);
+}
+
+async function checkBounds(world: World): Promise<void> {
+  const { device, relays, programs, model } = world;
+  const most = (what: string, found: number, max: number) => {
+    if (found > max) model.violation(`at rest there are ${found} ${what}, of at most ${max}`);
+  };
+  const { disk } = device;
+  const files = await disk.list(`${STATE_DIR}/spool`);
+  const list = (await world.awaited(programs.list())) ?? [];
+  const kept = list.filter(({ final, status }) => !final || status === 'failed');
+  const dropped = new Set(world.posted(({ cancelledMs }) => cancelledMs !== null).map(({ id }) => id));
+  const attachments = kept.filter(({ id }) => !dropped.has(id)).flatMap((listed) => listed.attachments);
+  most('files in the spool', files.length, attachments.length);
+  most('open files', disk.handles, HANDLES_MAX);
+  most('timers of the device', device.clock.waiting, TIMERS_MAX);
+  most('requests without an answer', device.asking, 0);
+  most('bytes on the disk', disk.usedBytes, BYTES_MAX);
+  for (const relay of relays) most('sessions at a relay', relay.open, 0);
+}
+
+/** A stop and a start, and a kill and a start: nothing is told otherwise than before. */
+async function checkEnds(world: World): Promise<void> {
+  const { device } = world;
+  const before = await knownIn(world);
+  await world.awaited(device.program?.stop() ?? Promise.resolve());
+  await begin(world);
+  compare(world, 'a stop', before, await knownIn(world));
+  await begin(world);
+  compare(world, 'a kill', before, await knownIn(world));
+}
+
+/** Another process. */
+async function begin(world: World): Promise<void> {
+  const { device } = world;
+  device.die('kill');
+  world.deviceEnded(false);
+  device.renew({ isBoot: false });
+  world.watchDisk();
+  await world.awaited(world.start(device));
+  await world.pass(STARTED_MS);
+}
+
+/** What a client may know of the device's messages, line by line. */
+async function knownIn(world: World): Promise<readonly string[]> {
+  const list = await world.awaited(world.programs.list());
+  const state = await world.awaited(world.programs.state());
+  if (list === null || state === null) return ['nobody answers'];
+  const { queued, deferred, failed, held, used } = state.queue as Readonly<Record<string, unknown>>;
+  const { messages, memoryBytes } = used as { messages: number; memoryBytes: number };
+  return [
+    JSON.stringify({ queued, deferred, failed, held, messages, memoryBytes }),
+    ...list.map(({ acceptedAt, ...rest }) => JSON.stringify(rest)),
+  ];
+}
+
+function compare({ model }: World, what: string, before: readonly string[], after: readonly string[]): void {
+  if (before.join() === after.join()) return;
+  const at = before.findIndex((line, i) => line !== after[i]);
+  model.violation(`${what} makes ${before[at] ?? 'nothing'} ${after[at] ?? 'nothing'}`);
+}

@@ -1,0 +1,140 @@
+/**
+ * Looks after every step of a simulated world whether what can be asked is as promised. Used by live.ts's steps by way
+ * of actions.ts, and by calm.ts.
+ */
+import type { Envelope } from '../../src/delivery/envelope.js';
+import type { Ending } from '../../src/delivery/reply.js';
+import { SECOND_MS } from '../../src/limits.js';
+import type { Call, LinkWatcher } from './link.js';
+import { digestOf, readMail, tokenOf } from './mail.js';
+import { Offers, type Rules } from './offers.js';
+import type { RelayWatcher, Taken } from './relay.js';
+import { tellTruth } from './truth.js';
+import { Weather } from './weather.js';
+import type { Answer } from './wire.js';
+import type { World } from './world.js';
+
+/** Descriptors of the device: segments being written and prepared, files being sent or taken in. */
+const HANDLES_MAX = 24;
+/** What the device waits for. */
+const TIMERS_MAX = 60;
+/** So many suspects are looked at after one step. */
+const SUSPECTS_MAX = 5;
+
+export class Watch implements RelayWatcher, LinkWatcher {
+  readonly weather = new Weather();
+  readonly offers: Offers;
+  readonly #world: World;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.offers = new Offers(world.model, () => rulesOf(world));
+  }
+
+  /** See RelayWatcher. */
+  heard(): void {
+    this.offers.heard(this.#world.timeline.nowMs);
+  }
+
+  missed(): void {
+    this.offers.missed();
+  }
+
+  offered({ to }: Envelope): void {
+    this.offers.begun(tokenOf(to), this.#world.timeline.nowMs);
+  }
+
+  concluded({ to }: Envelope, ending: Ending): void {
+    const { diskTrouble, timeline } = this.#world;
+    this.offers.over(tokenOf(to), ending, diskTrouble === 'none', timeline.nowMs);
+  }
+
+  /** See LinkWatcher. */
+  answered({ kind, body }: Call, { status }: Answer): void {
+    if (kind !== 'messages' || status >= 300) return;
+    const { message } = JSON.parse(String(body)) as { message: string };
+    this.offers.handed(message.split(' ')[0] ?? '');
+  }
+
+  /** A relay has a mail. */
+  taken({ relay, mail, sinceMs, isUntold }: Taken): void {
+    const { model, timeline } = this.#world;
+    const { token, messageId, digest } = readMail(mail);
+    this.#world.tell(`${relay} takes ${token}${isUntold ? ' and cannot say so' : ''}`);
+    model.arrived(token, digest, { atMs: timeline.nowMs, sinceMs, messageId });
+    if (isUntold) model.pardon(token);
+  }
+
+  /** A provider has an SMS, a call or a push message. */
+  short(message: string): void {
+    const { model, timeline } = this.#world;
+    const [token = ''] = message.split(' ');
+    this.#world.tell(`the provider takes ${token}`);
+    if (!token.startsWith('T')) return;
+    model.arrived(token, digestOf(message, []), { atMs: timeline.nowMs, sinceMs: 0, messageId: null });
+  }
+
+  /** The device's process has ended. */
+  processEnded(isCut: boolean): void {
+    const { timeline, relays } = this.#world;
+    this.offers.ended(isCut, timeline.nowMs);
+    this.weather.upset();
+    for (const relay of relays) relay.open = 0;
+  }
+
+  /** After every step. */
+  async look(): Promise<void> {
+    const { timeline, model, device, relays, programs } = this.#world;
+    this.#lookOut();
+    if (!device.isUp) return;
+    for (const relay of relays)
+      if (relay.open > this.#sessionsMax) model.violation(`${relay.open} sessions are open at a relay`);
+    if (device.disk.handles > HANDLES_MAX) model.violation(`${device.disk.handles} files are open`);
+    if (device.clock.waiting > TIMERS_MAX) model.violation(`${device.clock.waiting} timers are set`);
+    // Whoever is told what became of it has no reason to complain.
+    const late = () => this.offers.late(this.weather, timeline.nowMs);
+    for (const posted of late().slice(0, SUSPECTS_MAX)) await this.#world.awaited(programs.look(posted));
+    this.#lookOut();
+    const [first] = late();
+    if (first !== undefined)
+      model.violation(`${first.token} (${first.id}) is not offered although all is well`);
+  }
+
+  /** Whether what the device says of itself is true. */
+  async listen(isAtRest = false): Promise<void> {
+    await tellTruth(this.#world, isAtRest);
+  }
+
+  #lookOut(): void {
+    const { timeline, model, device, relays, link, cloud, diskTrouble, route, isAway } = this.#world;
+    this.weather.look(
+      {
+        device: device.isUp && diskTrouble === 'none',
+        mail: model.isHeld === false && route.some((i) => relays[i]?.mood === 'well'),
+        short: model.isHeld === false && link.isGood && cloud.isUp && !isAway,
+      },
+      timeline.nowMs,
+    );
+  }
+
+  /** Lines, and one more that tries relays which fail. */
+  get #sessionsMax(): number {
+    return rulesOf(this.#world).connections + 1;
+  }
+}
+
+/** The rules by the settings that the device has now. */
+function rulesOf({ live: config, swarm }: World): Rules {
+  const { maxAgeMs, retryMinMs, retryMaxMs, backoffMaxMs, smtpTimeoutMs, heartbeatMs } = config;
+  return {
+    connections: config.relayConnections,
+    relays: config.relays.length,
+    maxAgeMs,
+    retryMinMs,
+    retryMaxMs,
+    backoffMaxMs,
+    timeoutMs: smtpTimeoutMs,
+    heartbeatMs,
+    eachMs: swarm.mailMs + 3 * swarm.syncMs + SECOND_MS,
+  };
+}
