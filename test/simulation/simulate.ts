@@ -53,7 +53,6 @@ function* tasksOf({ seed, seeds, only: kept, regression }: Options): Iterable<Ta
 
 async function runAll(tasks: Iterable<Task>, options: Options): Promise<number> {
   const { seed, forMs, processes, shrinks } = options;
-  console.log(`seed ${seed}, ${processes} at a time${PLANTED === null ? '' : `, with ${PLANTED} planted`}`);
   const begunMs = performance.now();
   const run = new Run(tasks, processes);
   const progress = tellProgress(() => run.count);
@@ -64,6 +63,7 @@ async function runAll(tasks: Iterable<Task>, options: Options): Promise<number> 
   };
   process.once('SIGINT', interrupt);
   process.once('SIGTERM', interrupt);
+  console.log(`seed ${seed}, ${processes} at a time${PLANTED === null ? '' : `, with ${PLANTED} planted`}`);
   const end = forMs === null ? null : setTimeout(() => run.stop(), forMs);
   const { count, hash, failed } = await run.done();
   progress.stop();

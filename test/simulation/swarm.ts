@@ -133,6 +133,15 @@ const OF_BOOK: Partial<Readonly<Record<Action, number>>> = {
   'damage is found': 0.4,
 };
 
+const BEATS_MAX = 800;
+/** After so long a silence of the device the cloud may tell people; it looks ten times as often. */
+const DELAYS_MS: Readonly<Record<string, number>> = {
+  '90s': 90 * SECOND_MS,
+  '10m': 10 * MINUTE_MS,
+  '1h': HOUR_MS,
+};
+const DELAYS_MAX = 1200;
+
 /** Draws what the world of a seed is like. */
 export function drawSwarm(chance: Chance): Swarm {
   const keeps = chance.one([0.4, 0.7, 1]);
@@ -151,10 +160,13 @@ export function drawSwarm(chance: Chance): Swarm {
   const fates = Object.fromEntries(
     FATES.map((fate) => [fate, chance.is(keeps / 2) ? chance.span(0.005, 0.2) : 0]),
   );
-  const livesMs = chance.is(0.05)
+  const livesMs = chance.is(0.02)
     ? chance.span(30 * DAY_MS, 1800 * DAY_MS)
     : chance.span(HOUR_MS, 10 * DAY_MS);
-  const isLong = livesMs > 20 * DAY_MS;
+  // At rest a world lives by its heartbeats and by the looks of the cloud's watch: the longer it lives, the fewer.
+  const restMs = livesMs + DAY_MS;
+  const heartbeatMs = Math.max(chance.span(15 * SECOND_MS, 30 * MINUTE_MS), restMs / BEATS_MAX);
+  const delays = Object.keys(DELAYS_MS).filter((delay) => (DELAYS_MS[delay] as number) > restMs / DELAYS_MAX);
   const actions = Math.floor(chance.span(20, 400));
   return {
     livesMs,
@@ -168,14 +180,13 @@ export function drawSwarm(chance: Chance): Swarm {
     relays: chance.is(0.7) ? 1 : 1 + chance.below(3),
     hasCloud,
     filesMax: chance.is(0.5) ? 3 : 0,
-    // At rest a world lives by its heartbeats and by the looks of the cloud's watch: a long one has fewer.
     mailMs: chance.is(0.5) ? 0 : Math.round(chance.span(1, 300)),
     syncMs: chance.is(0.5) ? 0 : Math.round(chance.span(1, 500)),
-    cloudDelay: isLong ? '1d' : chance.one(['90s', '90s', '10m', '1h']),
+    cloudDelay: chance.is(0.6) ? (delays[0] ?? '1d') : chance.one([...delays, '1d']),
     settings: {
       FIELDPOST_RELAY_CONNECTIONS: String(chance.is(0.6) ? 1 : 1 + chance.below(4)),
       FIELDPOST_SMTP_TIMEOUT: `${Math.round(chance.span(5, 300))}s`,
-      FIELDPOST_HEARTBEAT: isLong ? '1h' : `${Math.round(chance.span(15, 1800))}s`,
+      FIELDPOST_HEARTBEAT: `${Math.round(Math.min(heartbeatMs, HOUR_MS) / SECOND_MS)}s`,
       ...(chance.is(0.2) && { FIELDPOST_MAX_QUEUE: String(5 + chance.below(40)) }),
       ...(chance.is(0.2) && { FIELDPOST_HISTORY: String(chance.below(50)) }),
       ...(chance.is(0.2) && { FIELDPOST_KEEP_FAILED: `${Math.round(chance.span(1, 200))}h` }),

@@ -28,6 +28,10 @@ import { cloudConfig, cloudUrl, DOCUMENT, deviceConfig, durationMs, STOP_DELAY }
 import { Timeline } from './timeline.js';
 import { Watch } from './watch.js';
 
+/** Between two starts of a program that fails, at first and at most. */
+const RETRY_MS = 5 * SECOND_MS;
+const RETRY_MS_MAX = 12 * HOUR_MS;
+
 /** A world, not yet running. */
 export class World {
   readonly chance: Chance;
@@ -198,7 +202,8 @@ export class World {
 
   /** Starts the program, again and again while its disk refuses. */
   async start<P extends Program>(machine: Machine<P>, tries = 0): Promise<void> {
-    if (machine.program !== null || machine.isStarting) return;
+    const isOff = machine === (this.device as unknown) && this.timeline.nowMs < this.offUntilMs;
+    if (machine.program !== null || machine.isStarting || isOff) return;
     try {
       await machine.start();
       this.tell('started');
@@ -213,9 +218,9 @@ export class World {
       this.watchDisk();
       if (this.diskTrouble === 'none')
         return this.model.violation(`a start failed: ${(error as Error).stack}`);
-      // systemd tries every 5 s. Each try reads the whole store, so that a world has fewer.
+      // systemd tries every 5 s. Each try reads the whole store, so that a world has fewer while the disk refuses.
       this.timeline.after(
-        Math.min(HOUR_MS, 5 * SECOND_MS * 2 ** tries),
+        Math.min(RETRY_MS_MAX, RETRY_MS * 2 ** tries),
         () => void this.start(machine, tries + 1),
       );
     }
@@ -254,6 +259,7 @@ export class World {
     this.watch.weather.upset();
     this.watchDisk();
     this.tell(`the disk is ${trouble}`);
+    if (trouble === 'none') this.timeline.after(RETRY_MS, () => void this.start(this.device));
   }
 
   /** The device's disk is as bad as it is just now; a new disk after a death, too. */

@@ -58,17 +58,24 @@ export class FileNode {
     for (let at = Math.floor(offset / SECTOR_BYTES); at * SECTOR_BYTES < end; at++) {
       const from = at * SECTOR_BYTES;
       const sector = this.now.sectors[at];
-      if (sector) sector.copy(found, Math.max(0, from - offset), Math.max(0, offset - from));
+      if (sector && sector !== ZERO)
+        sector.copy(found, Math.max(0, from - offset), Math.max(0, offset - from));
     }
     return found;
   }
 
   write(bytes: Buffer, offset: number, order: number): void {
     const first = Math.floor(offset / SECTOR_BYTES);
-    const own = Buffer.from(bytes);
+    let own: Buffer | null = null;
     const sectors: Buffer[] = [];
-    for (let at = first; at * SECTOR_BYTES < offset + own.length; at++) {
+    for (let at = first; at * SECTOR_BYTES < offset + bytes.length; at++) {
       const from = at * SECTOR_BYTES - offset;
+      // A store fills its files ahead: most sectors are zeros.
+      if (isZero(bytes, from)) {
+        sectors.push(ZERO);
+        continue;
+      }
+      own ??= Buffer.from(bytes);
       let sector = own.subarray(Math.max(0, from), from + SECTOR_BYTES);
       if (sector.length < SECTOR_BYTES) {
         // The part of the sector that this write leaves alone goes to the device with it.
@@ -76,9 +83,9 @@ export class FileNode {
         sector.copy(whole, Math.max(0, -from));
         sector = whole;
       }
-      sectors.push(sector.equals(ZERO) ? ZERO : sector);
+      sectors.push(sector);
     }
-    this.now.bytes = Math.max(this.now.bytes, offset + own.length);
+    this.now.bytes = Math.max(this.now.bytes, offset + bytes.length);
     const write: Write = { order, first, sectors, bytes: this.now.bytes };
     lay(this.now, write, () => true);
     this.unsynced.push(write);
@@ -183,6 +190,12 @@ export class DirectoryNode {
 /** Blocks that a file of so many bytes occupies, in bytes. */
 export function occupiedBytes(bytes: number): number {
   return Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+}
+
+/** True if the bytes hold a whole sector of zeros from there on. */
+function isZero(bytes: Buffer, from: number): boolean {
+  const end = from + SECTOR_BYTES;
+  return from >= 0 && end <= bytes.length && bytes.compare(ZERO, 0, SECTOR_BYTES, from, end) === 0;
 }
 
 function apply(names: Map<string, Node>, change: Change): void {
