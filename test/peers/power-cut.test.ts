@@ -13,8 +13,10 @@ import { sharedDirectory, skipWithout } from '../support/peers.js';
 import { testSeed } from '../support/random.js';
 
 const TOP = fileURLToPath(new URL('../..', import.meta.url));
-/** On each file system, half of either kind. */
-const CUTS = process.env.FIELDPOST_TEST_LONG === '1' ? 100 : 10;
+/** Under load, half of either kind; others come in starts. */
+const CUTS = 10;
+/** On each file system. */
+const HISTORIES = process.env.FIELDPOST_TEST_LONG === '1' ? 10 : 1;
 /** A planted fault is found within so many. */
 const CUTS_UNTIL_FOUND = 12;
 const KINDS: readonly Cut[] = ['device', 'file system'];
@@ -22,7 +24,7 @@ const skip = skipWithout('/usr/sbin/mkfs.ext4', '/usr/sbin/mkfs.xfs', '/usr/sbin
 /** What is said where something that was acknowledged is lost. */
 const LOSS = /is not found|did not arrive|was answered|although|its address is known/;
 const seed = testSeed();
-const timeout = CUTS * 60_000;
+const timeout = HISTORIES * 600_000;
 
 t.comment(`seed ${seed}`);
 
@@ -34,10 +36,12 @@ function told({ cuts, promised, edits, arrived, twice, left }: Ended): string {
 for (const [i, fileSystem] of FILE_SYSTEMS.entries()) {
   t.test(`the power is cut on ${fileSystem.name}`, { skip, timeout }, async (t) => {
     const cuts = Array.from({ length: CUTS }, (_, n) => KINDS[n % KINDS.length] as Cut);
-    const ended = await new History(seed + i, fileSystem).live(cuts);
-    t.comment(told(ended));
-    if (!t.same(ended.found, [], 'every promise is kept')) t.comment(ended.log.slice(-50).join('\n'));
-    t.equal(ended.cuts, CUTS);
+    for (let history = 0; history < HISTORIES; history++) {
+      const ended = await new History(seed + i + history * FILE_SYSTEMS.length, fileSystem).live(cuts);
+      t.comment(told(ended));
+      if (!t.same(ended.found, [], 'every promise is kept')) t.comment(ended.log.slice(-50).join('\n'));
+      t.ok(ended.cuts >= CUTS);
+    }
   });
 }
 

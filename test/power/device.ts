@@ -43,9 +43,20 @@ export class Device {
 
   /** Resolves once the daemon has started. */
   async switchOn(): Promise<void> {
-    if (this.#relayPort === 0) this.#relayPort = await this.relay.listen();
     this.relay.isHeard = true;
     this.#power = new AbortController();
+    await this.#start();
+  }
+
+  /** Switches it on, and cuts the power somewhere in its start: nobody has had an answer, and the relay no mail. */
+  async cutStart(): Promise<Left> {
+    await this.#start();
+    await this.#daemon?.end('SIGKILL');
+    return await this.#disk.settle('device', this.#options.chance);
+  }
+
+  async #start(): Promise<void> {
+    if (this.#relayPort === 0) this.#relayPort = await this.relay.listen();
     const env = {
       FIELDPOST_STATE_DIR: join(this.#disk.mounted, 'state'),
       FIELDPOST_RELAY: `smtp://127.0.0.1:${this.#relayPort}?tls=never`,

@@ -15,6 +15,8 @@ const PROGRAMS = 5;
 /** Mails that one sender with one relay may have under way. */
 const UNDER_WAY = 4;
 const LOAD_MS_MAX = 700;
+/** After so many of the cuts the power goes once more, in the start. */
+const STARTS = 0.25;
 /** A queue of at most 60 is delivered long before. */
 const PATIENCE_MS = 30_000;
 
@@ -72,6 +74,7 @@ export class History {
       await this.#device.switchOn();
       for (const cut of cuts) {
         await this.#load(cut);
+        if (this.#chance.is(STARTS)) this.#lost(await this.#device.cutStart());
         await this.#device.switchOn();
         await this.#check();
         if (found.length === 0 && this.#chance.is(0.5)) await this.#deliver();
@@ -112,6 +115,10 @@ export class History {
     const left = await device.cutPower(cut);
     this.#model.ended(true, UNDER_WAY, performance.now());
     await Promise.all(working);
+    this.#lost(left);
+  }
+
+  #lost(left: Left): void {
     for (const fate of ['kept', 'torn', 'lost'] as const) this.#left[fate] += left[fate];
     this.#cuts++;
   }

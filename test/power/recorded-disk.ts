@@ -82,7 +82,8 @@ export class RecordedDisk {
   readonly #directory: string;
   readonly #fileSystem: FileSystem;
   #recorder: ChildProcess | null = null;
-  #cutAtBytes = 0;
+  /** So much of the log is certain to be written before the power goes. */
+  #reliedBytes = 0;
 
   /** A new disk, empty. Nothing of it is left once it is removed, and all that uses it has ended. */
   constructor(fileSystem: FileSystem) {
@@ -103,6 +104,7 @@ export class RecordedDisk {
   async plugIn(): Promise<readonly string[]> {
     copySparse(this.#path('image'), this.#path('written'));
     writeFileSync(this.#path('log'), '');
+    this.#reliedBytes = 0;
     writeFileSync(this.#path('device'), '');
     const files = ['device', 'written', 'log'].map((name) => this.#path(name));
     const alone = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--mount', '--propagation', 'private'];
@@ -123,7 +125,7 @@ export class RecordedDisk {
 
   /** From now on the power may go at any moment: nobody relies on what is written from here on. */
   cutPower(): void {
-    this.#cutAtBytes = statSync(this.#path('log')).size;
+    this.#reliedBytes = statSync(this.#path('log')).size;
   }
 
   /** Lets the file system that the process sees forget all that it has not written. */
@@ -146,7 +148,7 @@ export class RecordedDisk {
     const image = openSync(this.#path('image'), 'r+');
     const left = { kept: 0, torn: 0, lost: 0 };
     try {
-      const later = log.findIndex(({ endBytes }) => endBytes > this.#cutAtBytes);
+      const later = log.findIndex(({ endBytes }) => endBytes > this.#reliedBytes);
       // Near the beginning, where the program still runs, rather than where its file system is unmounted.
       const first = later < 0 ? log.length : later;
       const writes = Array.from(log.keys()).filter((i) => i >= first && log[i]?.bytes !== null);
