@@ -19,13 +19,30 @@ const places = {
   },
 };
 
+const ORDERLY = '\0orderly';
+/**
+ * tap removes the directory of a test before it calls the teardowns, unless there was one before the directory: a daemon
+ * that still ran wrote into it, the removal failed, and nobody ended the daemon. So each test begins with a teardown.
+ */
+const orderly = {
+  name: 'orderly',
+  resolveId(id, importer) {
+    if (id !== 'tap') return null;
+    return importer === ORDERLY ? { id, external: true } : ORDERLY;
+  },
+  load: (id) =>
+    id === ORDERLY
+      ? "const tap = require('tap'); tap.beforeEach((t) => t.teardown(() => {})); module.exports = tap;"
+      : null,
+};
+
 /** Gives the path of the compiled file. */
 export async function compileTest(file) {
   const name = relative('.', file).replaceAll('/', '-').replace(/\.ts$/, '');
   await compile(resolve(file), DIRECTORY, {
     name,
-    external: Object.keys(devDependencies),
-    plugins: [places],
+    external: Object.keys(devDependencies).filter((name) => name !== 'tap'),
+    plugins: [places, orderly],
     readable: true,
   });
   return `${DIRECTORY}/${name}.cjs`;

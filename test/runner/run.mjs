@@ -1,6 +1,6 @@
 /**
- * `node test/runner/run.mjs FILE…`: compiles test files and runs each in a process of its own, as many at a time as there
- * are cores. It tells a person how it goes: a line per file, failures in full, skips with their reason, and how far it is;
+ * `node test/runner/run.mjs FILE…`: compiles test files and runs each in a process of its own, several at
+ * a time. It tells a person how it goes: a line per file, failures in full, skips with their reason, and how far it is;
  * at the end all failures again, each with the command that repeats it, and as the very last line `N passed, N failed`.
  * Used by scripts/test, which keeps the exit status.
  */
@@ -15,10 +15,11 @@ import { readTap } from './verdict.mjs';
 const asked = ['LONG', 'PEERS', 'SYSTEMD'].some((name) => process.env[`FIELDPOST_TEST_${name}`] === '1');
 const SECONDS_MAX = Number(process.env.FIELDPOST_TEST_SECONDS ?? (asked ? 3600 : 600));
 /** How long a file whose time is up may take to say what it waits for, before it is killed. */
-const LAST_WORDS_MS = 3000;
+const LAST_WORDS_MS = 10_000;
 /** How long the output of a file that ended may stay open: a process that it left behind holds it. */
 const STRAY_MS = 2000;
-const JOBS = Math.max(2, availableParallelism());
+// Many wait, for a timer or the disk: others compute meanwhile.
+const JOBS = 2 * availableParallelism();
 
 const files = process.argv.slice(2);
 // One seed for all that the tests draw, so that one command repeats what failed.

@@ -117,15 +117,29 @@ t.test('ends what hangs, and does not wait for what a test leaves behind', async
     {
       awaits:
         "import t from 'tap'; setInterval(() => {}, 999); t.test('for ever', () => new Promise(() => {}));",
-      spins: "console.log('TAP version 14\\nok 1 - a'); for (;;);",
+      silent: "console.log('TAP version 14\\nok 1 - a'); setInterval(() => {}, 999);",
       leaves: `import { spawn } from 'node:child_process';
         spawn('sleep', ['30'], { stdio: 'inherit', detached: true }).unref();
         ${tap('ok 1 - a\n1..1')}`,
     },
     { FIELDPOST_TEST_SECONDS: '1' },
   );
-  t.same(failed, ['awaits', 'spins']);
+  t.same(failed, ['awaits', 'silent']);
   t.equal(last, '2 passed, 2 failed');
   t.match(stdout, /✗ for ever › timeout!/);
   t.match(stdout, /! a process that it left behind/);
+});
+
+t.test('the directory of a test outlives its teardowns', async (t) => {
+  const { last, stdout } = run(t, {
+    a: `import { existsSync } from 'node:fs';
+      import t from 'tap';
+      t.test('outer', (t) => t.test('inner', async (t) => {
+        const file = t.testdir({ a: '' }) + '/a';
+        t.teardown(() => {
+          if (!existsSync(file)) throw new Error('it is gone');
+        });
+      }));`,
+  });
+  t.equal(last, '1 passed, 0 failed', stdout);
 });
