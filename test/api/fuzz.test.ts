@@ -174,7 +174,7 @@ function answersIn(said: string): Heard[] {
   return answers;
 }
 
-test(`whatever comes in (${CONNECTIONS} connections)`, { timeout: IS_LONG ? 900_000 : 60_000 }, async (t) => {
+test(`whatever comes in (${CONNECTIONS} connections)`, async (t) => {
   const seed = testSeed();
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
   await using api = await startApi({ settings: { maxBodyBytes: 3000, maxBatch: 2 } });

@@ -19,7 +19,8 @@ import { seededRandom, testSeed } from '../support/random.js';
 const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
 const FORMS = IS_LONG ? 100_000 : 2_000;
 const AT_ONCE = 24;
-const DEADLINE_MS = 20_000;
+/** An answer that takes so long does not come, on however busy a machine. */
+const DEADLINE_MS = 200_000;
 const TEXTS = ['type', 'destination', 'subject', 'plain', 'html'];
 
 type Random = () => number;
@@ -190,7 +191,7 @@ async function tryOne(t: Test, api: TestApi, random: Random): Promise<number> {
   return answer.status;
 }
 
-test(`whatever form comes in (${FORMS})`, { timeout: IS_LONG ? 1_800_000 : 100_000 }, async (t) => {
+test(`whatever form comes in (${FORMS})`, async (t) => {
   const seed = testSeed();
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
   await using api = await startApi({ settings: { maxAttachments: 100 } });

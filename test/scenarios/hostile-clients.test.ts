@@ -58,7 +58,7 @@ async function patiently(daemon: DaemonProcess, path: string): Promise<Response>
   }
 }
 
-const options = { skip: isBuilt ? false : 'the program is not built', timeout: 110_000 };
+const options = { skip: isBuilt ? false : 'the program is not built' };
 t.test('hostile clients', options, async (t) => {
   t.test('who does not read fills no memory', async (t) => {
     const daemon = await start(t);

@@ -6,31 +6,27 @@ import { isBuilt, MAIN, startDaemon } from '../support/daemon.js';
 
 const run = promisify(execFile);
 
-t.test(
-  'what is piped in',
-  { skip: isBuilt ? false : 'the program is not built', timeout: 110_000 },
-  async (t) => {
-    const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_FROM: 'd@example.com' });
-    t.teardown(() => daemon.child.kill('SIGKILL'));
-    const env = { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${daemon.port}` };
-    const shell = async (command: string): Promise<number> => {
-      const script = command.replace('SEND', `'${MAIN}' send --to john@example.com`);
-      return await run('/bin/sh', ['-c', script], { env }).then(
-        () => 0,
-        (error: { code: number }) => error.code,
-      );
-    };
-    // Without a subject there must be a text: that it is taken shows that it was read.
-    t.equal(await shell('echo text | SEND'), 0);
-    t.equal(await shell(`SEND < ${MAIN}`), 0, 'a file');
-    t.equal(await shell('SEND < /dev/null'), 64, 'nothing, as services have it');
-    t.equal(await shell(': | SEND'), 64, 'an empty pipe, as cron makes it');
-    t.equal(await shell('SEND <&-'), 64, 'none at all');
-    t.equal(await shell(': | SEND --subject x'), 0);
-    t.equal(await shell('SEND --subject x < /dev/null'), 0);
-    // Node.js gives the programs it runs a socket, and leaves it open.
-    const { stdout } = await run(MAIN, ['send', '--to', 'john@example.com', '--subject', 'x'], { env });
-    t.match(stdout, /is queued/);
-    t.equal(await daemon.end('SIGTERM'), 0);
-  },
-);
+t.test('what is piped in', { skip: isBuilt ? false : 'the program is not built' }, async (t) => {
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_FROM: 'd@example.com' });
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const env = { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${daemon.port}` };
+  const shell = async (command: string): Promise<number> => {
+    const script = command.replace('SEND', `'${MAIN}' send --to john@example.com`);
+    return await run('/bin/sh', ['-c', script], { env }).then(
+      () => 0,
+      (error: { code: number }) => error.code,
+    );
+  };
+  // Without a subject there must be a text: that it is taken shows that it was read.
+  t.equal(await shell('echo text | SEND'), 0);
+  t.equal(await shell(`SEND < ${MAIN}`), 0, 'a file');
+  t.equal(await shell('SEND < /dev/null'), 64, 'nothing, as services have it');
+  t.equal(await shell(': | SEND'), 64, 'an empty pipe, as cron makes it');
+  t.equal(await shell('SEND <&-'), 64, 'none at all');
+  t.equal(await shell(': | SEND --subject x'), 0);
+  t.equal(await shell('SEND --subject x < /dev/null'), 0);
+  // Node.js gives the programs it runs a socket, and leaves it open.
+  const { stdout } = await run(MAIN, ['send', '--to', 'john@example.com', '--subject', 'x'], { env });
+  t.match(stdout, /is queued/);
+  t.equal(await daemon.end('SIGTERM'), 0);
+});

@@ -21,7 +21,7 @@ async function filesWith(directory: string, words: string): Promise<string[]> {
   return found;
 }
 
-t.test('purge', { skip: isBuilt ? false : 'the program is not built', timeout: 120_000 }, async (t) => {
+t.test('purge', { skip: isBuilt ? false : 'the program is not built' }, async (t) => {
   await using relay = await fakeRelay();
   const directory = t.testdir();
   const env = {

@@ -159,7 +159,7 @@ function descriptors({ child }: DaemonProcess): number {
 const order = (daemon: DaemonProcess, name: string) =>
   fetch(`http://127.0.0.1:${daemon.port}/api/internal/queue/${name}`, { method: 'POST' });
 
-const options = { skip: isBuilt ? false : 'the program is not built', timeout: IS_LONG ? 300_000 : 110_000 };
+const options = { skip: isBuilt ? false : 'the program is not built' };
 t.test('attachments', options, async (t) => {
   const seed = testSeed();
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
