@@ -93,9 +93,11 @@ export class Watch implements RelayWatcher, LinkWatcher {
     if (device.clock.waiting > TIMERS_MAX) model.violation(`${device.clock.waiting} timers are set`);
     // Whoever is told what became of it has no reason to complain.
     const late = () => this.offers.late(this.weather, timeline.nowMs);
-    for (const posted of late().slice(0, SUSPECTS_MAX)) await this.#world.awaited(programs.look(posted));
+    const suspects = late().slice(0, SUSPECTS_MAX);
+    for (const posted of suspects) await this.#world.awaited(programs.look(posted));
     this.#lookOut();
-    const [first] = late();
+    const still = late();
+    const first = suspects.find((posted) => still.includes(posted));
     if (first !== undefined)
       model.violation(`${first.token} (${first.id}) is not offered although all is well`);
   }
