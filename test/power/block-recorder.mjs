@@ -1,7 +1,7 @@
 /**
  * `node block-recorder.mjs FILE IMAGE LOG`: a disk that writes down in which order it is written to. It puts a file system
  * of one file (FUSE) in the place of FILE, with the content of IMAGE, for a loop device above it. Each write and each
- * flush is in LOG before it is answered, as recorded-disk.ts reads it: a type (1 write, 2 flush) and a length (32
+ * flush is in LOG before it is answered, as write-log.ts reads it: a type (1 write, 2 flush) and a length (32
  * bits each), the offset (64 bits), the bytes written. A write also changes IMAGE.
  *
  * It works off one request after the other, so that at a flush all that came before it is on the disk. It ends when

@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import type { Chance } from '../simulation/chance.js';
 import { type Answer, askOver, type Request } from '../simulation/wire.js';
 import { type DaemonProcess, MAIN, startDaemon } from '../support/daemon.js';
-import { type Cut, type FileSystem, type Left, RecordedDisk } from './recorded-disk.js';
+import { type Cut, type FileSystem, RecordedDisk } from './recorded-disk.js';
 import { PowerRelay, type Taken } from './relay.js';
+import type { Left } from './write-log.js';
 
 export interface DeviceOptions {
   readonly fileSystem: FileSystem;

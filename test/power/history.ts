@@ -9,14 +9,13 @@ import { NOBODY } from '../simulation/relay.js';
 import { Book } from './book.js';
 import { Device } from './device.js';
 import { Programs } from './programs.js';
-import type { Cut, FileSystem, Left } from './recorded-disk.js';
+import type { Cut, FileSystem } from './recorded-disk.js';
+import type { Left } from './write-log.js';
 
 const PROGRAMS = 5;
 /** Mails that one sender with one relay may have under way. */
 const UNDER_WAY = 4;
 const LOAD_MS_MAX = 700;
-/** After so many of the cuts the power goes once more, in the start. */
-const STARTS = 0.25;
 /** A queue of at most 60 is delivered long before. */
 const PATIENCE_MS = 30_000;
 
@@ -67,17 +66,12 @@ export class History {
     this.#book = new Book({ ask, chance: chance.fork(), onWrong });
   }
 
-  /** Lives through these cuts, until something is wrong. */
-  async live(cuts: readonly Cut[]): Promise<Ended> {
+  /** Lives through these cuts, until something is wrong. In a `start` the power goes before anybody is answered. */
+  async live(cuts: readonly (Cut | 'start')[]): Promise<Ended> {
     const { found } = this.#model;
     try {
-      await this.#device.switchOn();
       for (const cut of cuts) {
-        await this.#load(cut);
-        if (this.#chance.is(STARTS)) this.#lost(await this.#device.cutStart());
-        await this.#device.switchOn();
-        await this.#check();
-        if (found.length === 0 && this.#chance.is(0.5)) await this.#deliver();
+        this.#lost(cut === 'start' ? await this.#device.cutStart() : await this.#work(cut));
         if (found.length > 0) break;
       }
       if (found.length === 0) await this.#end();
@@ -100,9 +94,11 @@ export class History {
     };
   }
 
-  /** Programs work until the power is cut. */
-  async #load(cut: Cut): Promise<void> {
+  /** Switches the device on; programs work on it until the power is cut. */
+  async #work(cut: Cut): Promise<Left> {
     const device = this.#device;
+    await this.#begin();
+    if (this.#chance.is(0.5)) await this.#deliver();
     device.relay.isRoomy = false;
     const working = Array.from({ length: PROGRAMS }, async (_, i) => {
       while (device.isOn) await this.#programs.act(i === 0);
@@ -115,7 +111,7 @@ export class History {
     const left = await device.cutPower(cut);
     this.#model.ended(true, UNDER_WAY, performance.now());
     await Promise.all(working);
-    this.#lost(left);
+    return left;
   }
 
   #lost(left: Left): void {
@@ -123,7 +119,9 @@ export class History {
     this.#cuts++;
   }
 
-  async #check(): Promise<void> {
+  /** Switches the device on, and holds what it has against what was answered before. */
+  async #begin(): Promise<void> {
+    await this.#device.switchOn();
     await this.#programs.check();
     await this.#book.check();
     for (let i = 0; i < PROGRAMS; i++) await this.#programs.postAgain();
@@ -157,6 +155,7 @@ export class History {
 
   /** Everything is delivered, no file is left without a message, and the program ends as it should. */
   async #end(): Promise<void> {
+    await this.#begin();
     await this.#deliver();
     const listed = await this.#programs.list();
     const failed = listed.filter(({ status }) => status === 'failed');

@@ -1,7 +1,7 @@
 /**
  * A disk whose power can be cut. Its file system lies on a loop device, and that on a file whose writes and flushes are
- * recorded in order (block-recorder.mjs). What such a disk holds after a cut is what its volatile cache decides: all that
- * was flushed, and of the rest anything. Used by device.ts.
+ * recorded in order (block-recorder.mjs). After a cut it holds all that was flushed, and of the rest anything. Used by
+ * device.ts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,14 +21,10 @@ import {
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Chance } from '../simulation/chance.js';
+import { cutLog, type Left } from './write-log.js';
 
 const RECORDER = fileURLToPath(new URL('block-recorder.mjs', import.meta.url));
-const HEAD_BYTES = 16;
-const WRITE = 1;
 const MIB = 2 ** 20;
-/** What a device writes whole: this, or only a sector of 512. The first block is always: ext4 has no other superblock there. */
-const BLOCK_BYTES = 4096;
-const SECTORS_BYTES = [512, BLOCK_BYTES];
 
 export interface FileSystem {
   readonly name: string;
@@ -53,28 +49,8 @@ const MAKE = {
   xfs: ['mkfs.xfs', '-q', '-K'],
 } as const;
 
-/** How the power goes: the file system drops all that it has not written; or the device all that was not flushed. */
+/** How the power goes: the file system drops what it has not written; or the device what was not flushed. */
 export type Cut = 'file system' | 'device';
-
-/** What became of the writes since the last flush. */
-export interface Left {
-  readonly kept: number;
-  readonly torn: number;
-  readonly lost: number;
-}
-
-interface Write {
-  readonly offset: number;
-  readonly bytes: Buffer;
-}
-
-/** A write, or without bytes a flush. */
-interface Entry {
-  readonly offset: number;
-  readonly bytes: Buffer | null;
-  /** Where it ends in the log. */
-  readonly endBytes: number;
-}
 
 export class RecordedDisk {
   /** Where it is mounted, for who runs by way of `plugIn`. */
@@ -144,30 +120,10 @@ export class RecordedDisk {
       renameSync(this.#path('written'), this.#path('image'));
       return { kept: 0, torn: 0, lost: 0 };
     }
-    const log = readLog(readFileSync(this.#path('log')));
+    const { writes, left } = cutLog(readFileSync(this.#path('log')), this.#reliedBytes, chance);
     const image = openSync(this.#path('image'), 'r+');
-    const left = { kept: 0, torn: 0, lost: 0 };
     try {
-      const later = log.findIndex(({ endBytes }) => endBytes > this.#reliedBytes);
-      // Near the beginning, where the program still runs, rather than where its file system is unmounted.
-      const first = later < 0 ? log.length : later;
-      const writes = Array.from(log.keys()).filter((i) => i >= first && log[i]?.bytes !== null);
-      const last = writes[Math.floor(writes.length * chance.random() ** 3)] ?? first - 1;
-      const before = log.slice(0, last + 1);
-      const lastFlush = before.findLastIndex(({ bytes }) => bytes === null);
-      const flushed = writesOf(before.slice(0, lastFlush + 1));
-      const waiting = writesOf(before.slice(lastFlush + 1));
-      for (const { offset, bytes } of flushed) writeSync(image, bytes, 0, bytes.length, offset);
-      // Devices differ: some lose all, some hardly anything.
-      const odds = chance.one([0, 0.1, 0.5, 0.9]);
-      const sectorBytes = chance.one(SECTORS_BYTES);
-      for (const write of waiting) {
-        const fate = fateOf(odds, chance);
-        left[fate]++;
-        const isKept = () => fate === 'kept' || (fate === 'torn' && chance.is(0.5));
-        for (const { offset, bytes } of sectorsOf(write, write.offset === 0 ? BLOCK_BYTES : sectorBytes))
-          if (isKept()) writeSync(image, bytes, 0, bytes.length, offset);
-      }
+      for (const { offset, bytes } of writes) writeSync(image, bytes, 0, bytes.length, offset);
     } finally {
       closeSync(image);
     }
@@ -194,32 +150,4 @@ export class RecordedDisk {
 
 function copySparse(from: string, to: string): void {
   execFileSync('cp', ['--sparse=always', from, to], { stdio: ['ignore', 'ignore', 'inherit'] });
-}
-
-/** What is in the log, in order; a write of which only a part is there has not been answered. */
-function readLog(log: Buffer): Entry[] {
-  const entries: Entry[] = [];
-  for (let at = 0; at + HEAD_BYTES <= log.length; ) {
-    const [type, length] = [log.readUInt32LE(at), log.readUInt32LE(at + 4)];
-    const offset = Number(log.readBigUInt64LE(at + 8));
-    at += HEAD_BYTES;
-    const bytes = type === WRITE ? log.subarray(at, at + length) : null;
-    at += length;
-    entries.push({ offset, bytes, endBytes: at });
-  }
-  return entries;
-}
-
-function writesOf(entries: readonly Entry[]): Write[] {
-  return entries.flatMap(({ offset, bytes }) => (bytes === null ? [] : { offset, bytes }));
-}
-
-function fateOf(odds: number, chance: Chance): keyof Left {
-  if (chance.is(0.1)) return 'torn';
-  return chance.is(odds) ? 'kept' : 'lost';
-}
-
-function* sectorsOf({ offset, bytes }: Write, sectorBytes: number): Generator<Write> {
-  for (let at = 0; at < bytes.length; at += sectorBytes)
-    yield { offset: offset + at, bytes: bytes.subarray(at, at + sectorBytes) };
 }
