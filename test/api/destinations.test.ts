@@ -1,6 +1,5 @@
 /** The calls of local-api §2, over HTTP. */
 import { test } from 'tap';
-import { FieldpostError } from '../../src/errors.js';
 import { MIB } from '../../src/limits.js';
 import { type Answer, isProblem, startApi, type TestApi } from '../support/api.js';
 
@@ -144,11 +143,11 @@ test('what is refused changes nothing', async (t) => {
   const patch = await call(api, 'PATCH', `${LIST}/1`, JOHN);
   isProblem(t, patch, 405, 'method-not-allowed');
   t.equal(patch.headers.allow, 'GET, HEAD, PUT, DELETE');
-  api.store.failure = new FieldpostError('storage-failed', 'the disk refuses');
+  api.breakDisk();
   for (const method of ['PUT', 'DELETE']) {
     isProblem(t, await call(api, method, `${LIST}/1`, { ...JOHN, name: 'x' }), 503, 'storage-failed');
   }
-  api.store.failure = null;
+  await api.mendDisk();
   t.equal((await call(api, 'GET', LIST)).body, before.body);
   t.equal(api.edits, 2);
 });

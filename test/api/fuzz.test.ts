@@ -211,7 +211,7 @@ test(`whatever comes in (${CONNECTIONS} connections)`, async (t) => {
       .map(([status, count]) => `${status}: ${count}`)
       .join(', '),
   );
-  t.equal(api.store.size, queued, 'the store has what was answered with 202, no more and no less');
+  t.equal(api.size, queued, 'the store has what was answered with 202, no more and no less');
   t.same(
     api.lines.filter((line) => line.startsWith('<3>')),
     [],

@@ -54,7 +54,7 @@ test('Host', async (t) => {
   ];
   for (const host of good) t.equal((await postWith(api, [`Host: ${host}`])).status, 202, host);
   t.equal((await postWith(api, [])).status, 202, 'none at all');
-  const accepted = api.store.size;
+  const accepted = api.size;
   for (const host of bad) isProblem(t, await postWith(api, [`Host: ${host}`]), 403, 'not-local', host);
   for (const path of PATHS) {
     isProblem(t, await api.call('GET', path, { headers: { Host: 'evil.example' } }), 403, 'not-local', path);
@@ -74,7 +74,7 @@ test('Host', async (t) => {
   for (const authority of ['evil.example', 'localhost@evil.example', '']) {
     isProblem(t, await postWith(api, evil, absolute(authority)), 403, 'not-local', authority);
   }
-  t.equal(api.store.size, accepted);
+  t.equal(api.size, accepted);
   t.equal(
     (await postWith(api, ['Host: evil.example'], absolute('localhost'))).status,
     202,
@@ -112,7 +112,7 @@ test('Origin and Sec-Fetch-Site', async (t) => {
   for (const headers of bad) {
     isProblem(t, await postWith(api, headers), 403, 'not-local', headers.join(', '));
   }
-  t.equal(api.store.size, good.length);
+  t.equal(api.size, good.length);
   const many = Array.from({ length: 2500 }, (_, i) => `${i.toString(36)}:`);
   isProblem(
     t,
@@ -150,7 +150,7 @@ test('the token', async (t) => {
   isProblem(t, await api.call('POST', '/healthz'), 401, 'unauthorized', 'only its GET');
   isProblem(t, await api.post([EMAIL]), 401, 'unauthorized', 'a post');
   isProblem(t, await api.post([EMAIL], { Host: 'evil.example' }), 403, 'not-local', 'Host goes before');
-  t.equal(api.store.size, 0);
+  t.equal(api.size, 0);
   await using plain = await startApi({ settings: { apiToken: 's3cret' } });
   for (const authorization of ['Bearer s3cret', 'bearer s3cret', 'Bearer  s3cret']) {
     t.equal((await plain.post([EMAIL], { Authorization: authorization })).status, 202, authorization);
@@ -200,7 +200,7 @@ async function isSendOnly(t: Test, api: TestApi, headers: Readonly<Record<string
   for (const [method, path] of refused)
     isProblem(t, await api.call(method, path, { headers }), 403, 'forbidden', `${method} ${path}`);
   t.equal(api.store.held, false);
-  t.equal(api.store.size, 1);
+  t.equal(api.size, 1);
 }
 
 test('a path that is broken tells nothing to who may not call', async (t) => {

@@ -1,17 +1,13 @@
 /** The calls of local-api §1, and those of §3 that tell how the daemon is doing. */
+import { Readable } from 'node:stream';
 import { test } from 'tap';
-import { type ErrorCode, FieldpostError } from '../../src/errors.js';
+import type { ErrorCode } from '../../src/errors.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, MIB } from '../../src/limits.js';
-import type { Draft } from '../../src/message/message.js';
+import type { Address } from '../../src/message/address.js';
+import type { Attachment } from '../../src/message/message.js';
 import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
-import { FaultyDisk } from '../support/faulty-disk.js';
-import { openOn } from '../support/store.js';
-
-/** How full the store in memory says that it is. */
-const ROOM = {
-  used: { messages: 2, bytes: 4096, memoryBytes: 512 },
-  limits: { messages: 10_000, bytes: 2 ** 28, memoryBytes: 2 ** 23 },
-};
+import { stall } from '../support/stall.js';
+import { newDisk } from '../support/store.js';
 
 /** Posts `count` emails in one request and gives their ids. */
 async function postSome(api: TestApi, count: number): Promise<string[]> {
@@ -27,20 +23,21 @@ test('accepting', async (t) => {
   ]);
   t.equal(answer.status, 202);
   t.equal(answer.headers['content-type'], 'application/json');
+  const [first, second] = answer.json.map(({ id }: { id: string }) => id);
   t.same(answer.json, [
-    { id: '00000001', type: 1, destination: 'john@example.com', status: 'queued' },
-    { id: '00000002', type: 1, destination: 'b@example.com', status: 'queued', ignored: ['sound'] },
+    { id: first, type: 1, destination: 'john@example.com', status: 'queued' },
+    { id: second, type: 1, destination: 'b@example.com', status: 'queued', ignored: ['sound'] },
   ]);
   t.equal(api.nudges, 1);
-  const message = api.store.get('00000002');
+  const message = api.store.get(second);
   t.same(message && (await api.store.content(message)), { subject: 'Hi', plain: 'a\r\nb', html: '' });
   const logged = api.lines.filter((line) => line.includes('fields ignored'));
-  t.same(logged, ['<6>fields ignored id=00000002 fields=sound\n']);
+  t.same(logged, [`<6>fields ignored id=${second} fields=sound\n`]);
 });
 
 test('the answer comes after the commit, not before', async (t) => {
   await using api = await startApi();
-  const { arrived, release } = api.store.stall();
+  const { arrived, release } = stall(api.disk);
   let answered = false;
   const posted = api.post([EMAIL]).finally(() => {
     answered = true;
@@ -70,7 +67,7 @@ test('all or nothing: one fault refuses the array and names every fault', async 
   const large = await api.post([EMAIL, EMAIL, EMAIL, EMAIL]);
   isProblem(t, large, 413, 'too-large');
   t.match(large.json.detail, /limit of 3/);
-  t.equal(api.store.size, 3);
+  t.equal(api.size, 3);
 });
 
 test('bodies that are no JSON in UTF-8', async (t) => {
@@ -88,7 +85,7 @@ test('bodies that are no JSON in UTF-8', async (t) => {
   }
   t.equal((await post(`\ufeff${good}`, json)).status, 202, 'a byte order mark');
   t.equal((await post(good, { ...json, 'Content-Encoding': 'identity' })).status, 202);
-  const accepted = api.store.size;
+  const accepted = api.size;
 
   for (const body of ['{', '', '[1,]', `${good}x`, 'nul', '\0', '['.repeat(100_000)]) {
     isProblem(t, await post(body, json), 400, 'malformed-json');
@@ -109,29 +106,35 @@ test('bodies that are no JSON in UTF-8', async (t) => {
   }
   isProblem(t, await post(good, {}), 415, 'unsupported-media-type');
   isProblem(t, await post(good, { ...json, 'Content-Encoding': 'gzip' }), 415, 'unsupported-media-type');
-  t.equal(api.store.size, accepted);
+  t.equal(api.size, accepted);
 });
 
 test('trouble of the store', async (t) => {
-  await using api = await startApi();
-  const cases: [ErrorCode, number, string | undefined][] = [
-    ['queue-full', 429, '60'],
-    ['storage-full', 507, '60'],
-    ['storage-failed', 503, '30'],
-    ['stopping', 503, '5'],
-    ['internal', 500, undefined],
+  const cases: [ErrorCode, number, string, (api: TestApi) => unknown][] = [
+    ['queue-full', 429, '60', () => undefined],
+    ['storage-full', 507, '60', (api) => api.fillDisk()],
+    ['storage-failed', 503, '30', (api) => api.breakDisk()],
+    ['stopping', 503, '5', (api) => api.store.close()],
   ];
-  for (const [code, status, retryAfter] of cases) {
-    api.store.failure = new FieldpostError(code, 'words', { hint: 'and a hint' });
+  for (const [code, status, retryAfter, begin] of cases) {
+    await using api = await startApi({ budget: { maxQueue: code === 'queue-full' ? 0 : 1 } });
+    await begin(api);
     const answer = await api.post([EMAIL]);
     isProblem(t, answer, status, code);
     t.equal(answer.headers['retry-after'], retryAfter, code);
-    t.equal(answer.json.detail, 'words; and a hint');
+    if (code === 'stopping') t.equal(answer.json.detail, 'the daemon is stopping; try again in a moment');
+    t.equal(api.nudges, 0);
   }
-  api.lines.length = 0;
-  api.store.failure = new TypeError('secret detail') as unknown as FieldpostError;
+});
+
+test('a bug of ours', async (t) => {
+  await using api = await startApi();
+  api.store.accept = async () => {
+    throw new TypeError('secret detail');
+  };
   const answer = await api.post([EMAIL]);
   isProblem(t, answer, 500, 'internal');
+  t.notOk('retry-after' in answer.headers);
   t.notMatch(answer.body, /secret|TypeError|\.ts/, 'no words of a bug in the answer');
   t.equal(api.lines.filter((line) => line.startsWith('<3>request failed')).length, 1, 'logged once');
   t.match(api.lines.join(''), /secret detail/);
@@ -152,7 +155,7 @@ test('an Idempotency-Key', async (t) => {
   t.equal(again.status, 202);
   t.equal(again.headers['idempotency-replayed'], 'true');
   t.same(again.json, [{ ...first.json[0], ignored: ['sound'] }], 'the same content, however it is written');
-  t.equal(api.store.size, 1);
+  t.equal(api.size, 1);
   t.equal(api.nudges, 1, 'a replay queues nothing');
 
   const others = [
@@ -165,7 +168,7 @@ test('an Idempotency-Key', async (t) => {
   for (const other of others) isProblem(t, await api.post([other], key), 422, 'invalid');
   isProblem(t, await api.post([EMAIL, EMAIL], key), 422, 'invalid');
 
-  const { arrived, release } = api.store.stall();
+  const { arrived, release } = stall(api.disk);
   const slow = api.post([EMAIL], { 'Idempotency-Key': 'k-2' });
   await arrived;
   isProblem(t, await api.post([EMAIL], { 'Idempotency-Key': 'k-2' }), 409, 'conflict');
@@ -216,10 +219,6 @@ test('what became of a message', async (t) => {
   await api.clock.advance(90_000);
   const due = await api.call('GET', `${MESSAGES}/${first}`);
   t.equal(due.json.nextAttemptAt, '2027-11-20T09:02:00.000Z', 'overdue is now');
-  const message = api.store.get(first);
-  if (message) message.due = { boot: 'another0', bootMs: 1e9 };
-  const rebooted = await api.call('GET', `${MESSAGES}/${first}`);
-  t.equal(rebooted.json.nextAttemptAt, '2027-11-20T09:02:00.000Z', 'another boot is now');
   api.store.claim(second);
   await api.store.settle(second, { kind: 'sent', reply: '250 ok' });
   t.match((await api.call('GET', `${MESSAGES}/${second}`)).json, {
@@ -228,6 +227,15 @@ test('what became of a message', async (t) => {
     nextAttemptAt: null,
   });
   isProblem(t, await api.call('GET', `${MESSAGES}/nope`), 404, 'not-found');
+  api.store.claim(first);
+  await api.store.settle(first, { kind: 'deferred', reply: '450 later', delayMs: 90_000 });
+  await using rebooted = await startApi({ disk: api.disk.afterKill(), clock: api.clock.reboot() });
+  const other = await rebooted.call('GET', `${MESSAGES}/${first}`);
+  t.match(
+    other.json,
+    { status: 'deferred', nextAttemptAt: '2027-11-20T09:03:00.000Z' },
+    'of another boot: now',
+  );
 });
 
 test('cancel and retry', async (t) => {
@@ -280,9 +288,13 @@ test('hold, release, flush', async (t) => {
   t.equal((await api.call('POST', '/api/internal/queue/flush')).status, 202);
   t.equal(api.wakes, 2);
   t.equal(api.store.get(id)?.due, null);
-  api.store.failure = new FieldpostError('storage-failed', 'no');
+  api.store.claim(id);
+  await api.store.settle(id, { kind: 'deferred', reply: '450', delayMs: 90_000 });
   for (const call of ['hold', 'release', 'flush']) {
+    if (call === 'release') await api.store.hold();
+    api.breakDisk();
     isProblem(t, await api.call('POST', `/api/internal/queue/${call}`), 503, 'storage-failed');
+    await api.mendDisk();
   }
   t.equal(api.wakes, 2);
 });
@@ -290,26 +302,39 @@ test('hold, release, flush', async (t) => {
 test('purge', async (t) => {
   await using api = await startApi();
   const purge = '/api/internal/queue/purge';
+  const asked: boolean[] = [];
+  const purgeStore = api.store.purge.bind(api.store);
+  api.store.purge = (withDamaged) => {
+    asked.push(withDamaged);
+    return purgeStore(withDamaged);
+  };
   t.equal((await api.call('POST', purge)).status, 200);
   const answer = await api.call('POST', `${purge}?damaged=true`);
   t.match(answer.json, { queued: 0, held: false });
-  t.same(api.store.purges, [{ withDamaged: false }, { withDamaged: true }]);
+  t.same(asked, [false, true]);
   isProblem(t, await api.call('POST', `${purge}?damaged=all`), 422, 'invalid');
-  api.store.failure = new FieldpostError('storage-failed', 'no');
+  await postSome(api, 1);
+  api.breakDisk();
   isProblem(t, await api.call('POST', purge), 503, 'storage-failed');
 });
 
 test('a page is bounded by bytes as well', async (t) => {
   await using api = await startApi();
-  // Not in UTF-16: what counts is what is sent.
-  const files = Array.from({ length: 10 }, (_, n) => ({
-    ...{ id: `${n}`, size: 1, crc: 0 },
-    ...{ name: 'ł'.repeat(255), type: `text/${'x'.repeat(250)}` },
-  }));
   const content = { subject: 'Hi', plain: '', html: '' };
-  const draft = { ...{ type: 1, destination: 'john@example.com', ignored: [] }, content } as const;
-  const drafts = Array.from({ length: 300 }, () => ({ ...draft, attachments: files }));
-  const { ids } = await api.store.accept(drafts as unknown as Draft[], null);
+  const destination = 'john@example.com' as Address;
+  // Not in UTF-16: what counts is what is sent.
+  const file = { name: 'ł'.repeat(255), type: `text/${'x'.repeat(250)}` };
+  const ids: string[] = [];
+  while (ids.length < 300) {
+    const upload = await api.store.upload(0);
+    const attachments: Attachment[] = [];
+    while (attachments.length < 10)
+      attachments.push(await upload.add(file, Readable.from([Buffer.from('x')])));
+    ids.push(
+      ...(await api.store.accept([{ type: 1, destination, content, attachments, ignored: [] }], null)).ids,
+    );
+    await upload.discard();
+  }
   await postSome(api, 1);
   const found: string[] = [];
   for (let after = ''; ; ) {
@@ -365,12 +390,17 @@ test('listing', async (t) => {
 
 test('the state', async (t) => {
   await using api = await startApi({
+    memoryBytesMax: 2 ** 23,
     clockTrusted: () => false,
     relayState: () => ({ state: 'failing', sinceMs: Date.UTC(2026, 0, 1), reason: 'refused' }),
   });
   await postSome(api, 1);
   await api.clock.advance(12_345);
-  const queue = { queued: 1, sending: 0, deferred: 0, failed: 0, oldestAgeMs: 12_345, bytes: 0, held: false };
+  const { bytes } = api.store.counts();
+  const { freeBytes } = await api.disk.space('/');
+  const { used, limits } = api.store.room();
+  t.match([used.messages, limits], [1, { messages: 10_000, bytes: 2 ** 28, memoryBytes: 2 ** 23 }]);
+  const queue = { queued: 1, sending: 0, deferred: 0, failed: 0, oldestAgeMs: 12_345, bytes, held: false };
   const { json, status } = await api.call('GET', '/api/internal/state');
   t.equal(status, 200);
   t.match(json.link.reason, /FIELDPOST_CLOUD/);
@@ -383,9 +413,9 @@ test('the state', async (t) => {
       history: [],
     },
     relay: { state: 'failing', since: '2026-01-01T00:00:00.000Z', reason: 'refused' },
-    queue: { ...queue, ...ROOM, full: false, reason: null },
+    queue: { ...queue, used, limits, full: false, reason: null },
     destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: 'no cloud' },
-    storage: { state: 'ok', reason: null, freeBytes: 123_456_789, damaged: 0, newer: [], unusable: [] },
+    storage: { state: 'ok', reason: null, freeBytes, damaged: 0, newer: [], unusable: [] },
     clock: { trusted: false },
     settings: { state: 'ok', since: '2026-11-20T09:00:00.000Z', reason: null },
     version: '1.2.3',
@@ -425,55 +455,53 @@ test('the health check knows the storage and nothing else', async (t) => {
   const healthy = await api.call('GET', '/healthz');
   t.equal(healthy.status, 200);
   t.equal(healthy.body, 'ok');
-  for (const state of ['full', 'failed'] as const) {
-    api.store.storageState = {
-      state,
-      reason: `the disk is ${state}`,
-      freeBytes: 0,
-      damaged: 0,
-      newer: [],
-      unusable: [],
-    };
-    const ill = await api.call('GET', '/healthz');
-    isProblem(t, ill, 503, 'unavailable');
-    t.equal(ill.json.detail, `the disk is ${state}`);
-  }
+  await api.fillDisk();
+  const full = await api.call('GET', '/healthz');
+  isProblem(t, full, 503, 'unavailable');
+  t.match(full.json.detail, /free/);
+  await api.emptyDisk();
+  t.equal((await api.call('GET', '/healthz')).status, 200);
+  api.breakDisk();
+  await api.post([EMAIL]);
+  const failed = await api.call('GET', '/healthz');
+  isProblem(t, failed, 503, 'unavailable');
+  t.match(failed.json.detail, /EIO/);
 });
 
 test('a full queue is ill health, and the state says how full it is', async (t) => {
-  await using api = await startApi();
+  await using api = await startApi({ budget: { maxQueue: 2 } });
+  await postSome(api, 1);
   const before = await api.call('GET', '/api/internal/state');
-  t.match(before.json.queue, { queued: 0, full: false, reason: null, ...ROOM });
-  api.store.queueRoom = { ...ROOM, reason: 'the queue holds too much' };
+  t.match(before.json.queue, { queued: 1, full: false, reason: null });
+  t.match([before.json.queue.used.messages, before.json.queue.limits.messages], [1, 2]);
+  await postSome(api, 1);
   isProblem(t, await api.call('GET', '/healthz'), 503, 'unavailable');
   const { json } = await api.call('GET', '/api/internal/state');
-  t.match(json.queue, { full: true, reason: 'the queue holds too much' });
-  t.match((await api.call('GET', '/metrics')).body, /^fieldpost_queue_full 1$/m);
-  api.store.queueRoom = { ...ROOM, limits: { ...ROOM.limits, memoryBytes: null }, reason: null };
-  t.notMatch((await api.call('GET', '/metrics')).body, /^fieldpost_queue_limit_memory_bytes /m);
+  t.match(json.queue, { full: true, reason: /2 messages/ });
+  const { body } = await api.call('GET', '/metrics');
+  t.match(body, /^fieldpost_queue_full 1$/m);
+  t.notMatch(body, /^fieldpost_queue_limit_memory_bytes /m, 'memory is not limited');
 });
 
 test('health, state and metrics tell of the disk as it is when they are asked', async (t) => {
   const budget = { maxQueue: 10, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
-  const open = async () => {
-    const disk = new FaultyDisk();
+  const start = () => {
+    const disk = newDisk();
     disk.capacityBytes = 2 ** 30;
-    return { disk, ...(await openOn(disk, 1, { budget })) };
+    return startApi({ disk, budget });
   };
   const freeOf = (answer: Answer) =>
     Number(/^fieldpost_storage_free_bytes (.*)$/m.exec(answer.body)?.[1] ?? 'NaN');
   for (const first of ['/api/internal/state', '/metrics']) {
     // Of a store that nobody has asked before.
-    const { store } = await open();
-    await using api = await startApi({ realStore: store });
+    await using api = await start();
     const answer = await api.call('GET', first);
     const free = answer.json === undefined ? freeOf(answer) : answer.json.storage.freeBytes;
     t.ok(free > 2 ** 29 && free <= 2 ** 30, `${first} begins with ${free} bytes free`);
-    await store.close();
   }
   // The clock stands still all the time.
-  const { disk, store } = await open();
-  await using api = await startApi({ realStore: store });
+  await using api = await start();
+  const { disk } = api;
   t.equal((await api.call('GET', '/healthz')).status, 200);
   disk.capacityBytes = 2 ** 19;
   isProblem(t, await api.call('GET', '/healthz'), 503, 'unavailable');
@@ -485,24 +513,23 @@ test('health, state and metrics tell of the disk as it is when they are asked', 
 
 test('free space that nobody can look at is unknown', async (t) => {
   await using api = await startApi();
-  api.store.storageState = {
-    state: 'ok',
-    reason: null,
-    freeBytes: Number.POSITIVE_INFINITY,
-    damaged: 0,
-    newer: [],
-    unusable: [],
+  api.disk.space = async () => {
+    throw Object.assign(new Error('EIO: statfs'), { code: 'EIO' });
   };
   t.equal((await api.call('GET', '/api/internal/state')).json.storage.freeBytes, null);
   t.notMatch((await api.call('GET', '/metrics')).body, /Infinity/);
 });
 
 test('refused requests are counted by their problem', async (t) => {
-  await using api = await startApi();
+  await using api = await startApi({ budget: { maxQueue: 1 } });
   const posted = { 'Content-Type': 'application/json' };
-  api.store.failure = new FieldpostError('queue-full', 'no');
+  await api.post([EMAIL]);
   for (let count = 0; count < 2; count++) await api.post([EMAIL]);
-  api.store.failure = new FieldpostError('storage-full', 'no');
+  await api.call(
+    'DELETE',
+    `${MESSAGES}/${api.store.list({ status: null, limit: 1, after: null }).messages[0]?.id}`,
+  );
+  await api.fillDisk();
   await api.post([EMAIL]);
   await api.post([{}]);
   await api.call('POST', MESSAGES, { headers: posted, body: '{' });
@@ -523,10 +550,15 @@ test('refused requests are counted by their problem', async (t) => {
 });
 
 test('the metrics', async (t) => {
-  await using api = await startApi({ relayState: () => ({ state: 'ok', sinceMs: 0, reason: null }) });
+  await using api = await startApi({
+    memoryBytesMax: 2 ** 23,
+    relayState: () => ({ state: 'ok', sinceMs: 0, reason: null }),
+  });
   await postSome(api, 2);
   await api.store.hold();
   await api.clock.advance(1500);
+  const { used } = api.store.room();
+  const { freeBytes } = await api.disk.space('/');
   const answer = await api.call('GET', '/metrics');
   t.equal(answer.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
   for (const line of [
@@ -539,9 +571,9 @@ test('the metrics', async (t) => {
     'fieldpost_queue_full 0',
     'fieldpost_queue_used_messages 2',
     'fieldpost_queue_limit_messages 10000',
-    'fieldpost_queue_used_bytes 4096',
+    `fieldpost_queue_used_bytes ${used.bytes}`,
     'fieldpost_queue_limit_bytes 268435456',
-    'fieldpost_queue_used_memory_bytes 512',
+    `fieldpost_queue_used_memory_bytes ${used.memoryBytes}`,
     'fieldpost_queue_limit_memory_bytes 8388608',
     'fieldpost_accepted_total 2',
     'fieldpost_refused_total{code="queue-full"} 0',
@@ -551,7 +583,7 @@ test('the metrics', async (t) => {
     'fieldpost_destinations 0',
     'fieldpost_destinations_synced 0',
     'fieldpost_storage_state{state="ok"} 1',
-    'fieldpost_storage_free_bytes 123456789',
+    `fieldpost_storage_free_bytes ${freeBytes}`,
   ]) {
     t.ok(answer.body.includes(`\n${line}\n`), line);
   }

@@ -3,9 +3,9 @@ import { type Test, test } from 'tap';
 import { DESTINATIONS } from '../../src/api/destinations.js';
 import { PROBLEMS } from '../../src/api/problem.js';
 import { ROUTES } from '../../src/api/routes.js';
-import { FieldpostError } from '../../src/errors.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';
+import { stall } from '../support/stall.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
 type Json = any;
@@ -71,7 +71,10 @@ test('the document has the routes, all of them and no others', async (t) => {
 });
 
 test('what is answered is what the document says', async (t) => {
-  await using api = await startApi({ settings: { maxBatch: 2, maxMessageBytes: 1000, apiToken: 's3cret' } });
+  await using api = await startApi({
+    settings: { maxBatch: 2, maxMessageBytes: 1000, apiToken: 's3cret' },
+    budget: { maxQueue: 10 },
+  });
   const token = { Authorization: 'Bearer s3cret' };
   const document = JSON.parse((await api.call('GET', '/openapi.json', { headers: token })).body);
   const seen = new Set<string>();
@@ -105,6 +108,7 @@ test('what is answered is what the document says', async (t) => {
       body: JSON.stringify(value),
     });
 
+  await call('GET', '/healthz');
   const accepted = await post([EMAIL, { ...EMAIL, sound: 'x' }]);
   const [first, second] = accepted.json.map((entry: { id: string }) => entry.id);
   await post([EMAIL], { 'Idempotency-Key': 'k' });
@@ -124,13 +128,28 @@ test('what is answered is what the document says', async (t) => {
   await form(bodyOf([{ name: 'f', filename: 'a', content: 'x'.repeat(2000) }]));
   await post([EMAIL], { Authorization: '' });
   await post([EMAIL], { Host: 'evil.example' });
-  for (const code of ['queue-full', 'storage-full', 'storage-failed', 'stopping', 'conflict'] as const) {
-    api.store.failure = new FieldpostError(code, 'words');
-    await post([EMAIL]);
-  }
-  api.store.failure = new TypeError('bug') as FieldpostError;
+  await api.fillDisk();
   await post([EMAIL]);
-  api.store.failure = null;
+  await api.emptyDisk();
+  api.breakDisk();
+  await post([EMAIL]);
+  await api.mendDisk();
+  while (api.store.room().reason === null) await api.post([EMAIL], token);
+  await post([EMAIL]);
+  await api.store.cancel(api.store.list({ status: 'queued', limit: 1, after: null }).messages[0]?.id ?? '');
+  const key = { 'Idempotency-Key': 'other' };
+  const stalled = stall(api.disk);
+  const slow = post([EMAIL], key);
+  await stalled.arrived;
+  await post([EMAIL], key);
+  stalled.release();
+  await slow;
+  const { accept } = api.store;
+  api.store.accept = async () => {
+    throw new TypeError('bug');
+  };
+  await post([EMAIL]);
+  api.store.accept = accept.bind(api.store);
   api.store.claim(first);
   await api.store.settle(first, { kind: 'deferred', reply: '450', delayMs: 1000 });
   for (const path of ['/api/internal/state', '/healthz', '/metrics', '/openapi.json', MESSAGES])
@@ -171,21 +190,27 @@ test('what is answered is what the document says', async (t) => {
   await edit('POST', list, '', { ...john, destination: 'y@example.com' });
   await edit('PUT', one, '3', john);
 
-  api.store.failure = new FieldpostError('storage-full', 'no room');
+  await api.fillDisk();
   await edit('POST', list, '', { ...john, destination: 'z@example.com' });
   await edit('PUT', one, '1', { ...john, name: 'z' });
-  await call('DELETE', one, { id: '1' });
-  await call('DELETE', `${MESSAGES}/{id}`, { id: first });
-  await call('POST', `${MESSAGES}/{id}/retry`, { id: first });
-  for (const what of ['flush', 'hold', 'release', 'purge']) await call('POST', `/api/internal/queue/${what}`);
-  api.store.storageState = {
-    state: 'failed',
-    reason: 'no disk',
-    freeBytes: 0,
-    damaged: 1,
-    newer: [],
-    unusable: [],
-  };
+  const [retried = '', cancelled = ''] = [...api.store.queued()].map(({ id }) => id);
+  api.store.claim(retried);
+  await api.store.settle(retried, { kind: 'deferred', reply: '450', delayMs: 90_000 });
+  for (const what of ['hold', 'release']) {
+    // A thin volume: behind it nothing is free, not even for what lies in the journal already.
+    api.disk.capacityBytes = 0;
+    await api.store.book.remove(1).catch(() => undefined);
+    await call('POST', `/api/internal/queue/${what}`);
+    await call('DELETE', one, { id: '1' });
+    await call('DELETE', `${MESSAGES}/{id}`, { id: cancelled });
+    await call('POST', `${MESSAGES}/{id}/retry`, { id: retried });
+    for (const other of ['flush', 'purge']) await call('POST', `/api/internal/queue/${other}`);
+    await api.emptyDisk();
+    await api.mendDisk();
+    if (what === 'hold') await api.store.hold();
+  }
+  api.breakDisk();
+  await call('POST', '/api/internal/queue/hold');
   for (const path of ['/api/internal/state', '/healthz', '/metrics']) await call('GET', path);
 
   for (const { method, path, doc } of ROUTES) {

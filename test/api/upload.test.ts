@@ -1,6 +1,6 @@
 /** Forms (local-api §1): what is taken of them, every way in which one can be wrong, and every way in which one ends. */
 import { type Test, test } from 'tap';
-import { FieldpostError } from '../../src/errors.js';
+import type { ErrorCode } from '../../src/errors.js';
 import {
   BODIES_BYTES_MAX,
   FORM_FIELD_BYTES_MAX,
@@ -18,7 +18,15 @@ import {
   type TestApi,
 } from '../support/api.js';
 import { settled } from '../support/clock.js';
+import type { Fault } from '../support/faulty-disk.js';
 import { BOUNDARY, bodyOf, NEEDED, type PartToMake, postBody, rawPart } from '../support/form.js';
+import { stall } from '../support/stall.js';
+
+/** The disk refuses, and the store knows. */
+async function breakForGood({ store, disk }: TestApi): Promise<void> {
+  disk.onOperation = () => 'error:EIO';
+  await store.hold().catch(() => undefined);
+}
 
 const FILE: PartToMake = { name: 'file', filename: 'a.bin', type: 'application/x-a', content: 'abc' };
 const FORM = { 'Content-Type': `multipart/form-data; boundary=${BOUNDARY}` };
@@ -30,19 +38,20 @@ const CODES: Record<number, string> = {
 };
 
 /** The attachments of the newest message. */
-function newest(api: TestApi): { name: string; type: string; content: string }[] {
+async function newest(api: TestApi): Promise<{ name: string; type: string; content: string }[]> {
   const [message] = api.store.list({ status: null, limit: 1, after: null }).messages;
-  return (message?.attachments ?? []).map(({ id, name, type }) => ({
-    name,
-    type,
-    content: api.store.files.get(id)?.toString('latin1') ?? 'gone',
-  }));
+  const found = [];
+  for (const { id, name, type } of message?.attachments ?? []) {
+    found.push({ name, type, content: (await api.file(id))?.toString('latin1') ?? 'gone' });
+  }
+  return found;
 }
 
-function isClean(t: Test, api: TestApi): void {
-  t.equal(api.store.size, 0, 'nothing is queued');
-  t.equal(api.store.files.size, 0, 'no file is left');
-  t.equal(api.store.uploads, 0, 'no upload is left open');
+async function isClean(t: Test, api: TestApi): Promise<void> {
+  t.equal(api.size, 0, 'nothing is queued');
+  t.same(await api.files(), [], 'no file is left');
+  t.equal(api.uploads, 0, 'no upload is left open');
+  t.equal(api.store.room().used.messages, 0, 'no room is kept');
   t.same(
     api.lines.filter((line) => line.startsWith('<3>')),
     [],
@@ -79,23 +88,23 @@ test('a form is one email with its files', async (t) => {
   t.equal(answer.status, 202);
   t.same(answer.json, [
     {
-      id: '00000001',
+      id: answer.json[0].id,
       type: 1,
       destination: 'john@example.com',
       status: 'queued',
       ignored: ['sound', '__proto__'],
     },
   ]);
-  t.same(newest(api), [
+  t.same(await newest(api), [
     { name: 'a.bin', type: 'application/x-a', content: 'abc' },
     { name: 'b.png', type: 'image/png', content: bytes.toString('latin1') },
     { name: 'empty.txt', type: 'text/plain', content: '' },
   ]);
-  const message = api.store.get('00000001');
+  const message = api.store.get(answer.json[0].id);
   t.same(message && (await api.store.content(message)), { subject: 'Hi', plain: 'a\r\nb', html: '<b>ü</b>' });
   t.equal(api.nudges, 1);
-  t.equal(api.store.uploads, 0);
-  const told = await api.call('GET', `${MESSAGES}/00000001`);
+  t.equal(api.uploads, 0);
+  const told = await api.call('GET', `${MESSAGES}/${answer.json[0].id}`);
   t.same(told.json.attachments[1], { name: 'b.png', type: 'image/png', size: 256 });
 });
 
@@ -150,14 +159,14 @@ test('names and types', async (t) => {
   for (const [header, name, type] of cases) {
     const answer = await postBody(api, bodyOf([...NEEDED, rawPart(header, 'x')]));
     t.equal(answer.status, 202, answer.body);
-    t.same(newest(api), [{ name, type, content: 'x' }], header.join(' '));
+    t.same(await newest(api), [{ name, type, content: 'x' }], header.join(' '));
     t.notOk(answer.json[0].ignored, 'a file is under no field');
   }
   const nothingChosen = { name: 'file', filename: '', type: 'application/octet-stream', content: '' };
   t.equal((await postBody(api, bodyOf([...NEEDED, nothingChosen]))).status, 202);
-  t.same(newest(api), [], 'what browsers send where no file was chosen is none');
+  t.same(await newest(api), [], 'what browsers send where no file was chosen is none');
   t.equal((await postBody(api, bodyOf([...NEEDED, { ...nothingChosen, filename: '..' }]))).status, 202);
-  t.match(newest(api), [{ name: 'attachment', content: '' }], 'an empty file of a strange name is one');
+  t.match(await newest(api), [{ name: 'attachment', content: '' }], 'an empty file of a strange name is one');
 });
 
 test('field faults are at the names of their fields', async (t) => {
@@ -181,7 +190,7 @@ test('field faults are at the names of their fields', async (t) => {
     const answer = await postBody(api, bodyOf(parts));
     isRefused(t, answer, 422, 'invalid', /nothing was queued/);
     t.same(answer.json.errors.map(({ pointer }: { pointer: string }) => pointer).sort(), pointers.sort());
-    isClean(t, api);
+    await isClean(t, api);
   }
   const long = await postBody(api, bodyOf([...NEEDED, { ...FILE, filename: 'n'.repeat(256) }]));
   isRefused(t, long, 422, 'invalid', /too long/);
@@ -348,7 +357,7 @@ test('a form that cannot be read is refused whole', async (t) => {
       }
       t.comment(what);
       isRefused(t, answer, status, CODES[status] as string, detail);
-      isClean(t, one);
+      await isClean(t, one);
     }
   }
   t.equal((await postBody(api, good)).status, 202, 'and the good one is good');
@@ -429,7 +438,7 @@ test('the Content-Type', async (t) => {
     /Content-Encoding/,
   );
   isRefused(t, await postBody(refusing, Buffer.alloc(0)), 400, 'malformed-multipart', /does not occur/);
-  isClean(t, refusing);
+  await isClean(t, refusing);
 });
 
 test('a boundary that readers disagree about is refused, with its place', async (t) => {
@@ -467,7 +476,7 @@ test('a boundary that readers disagree about is refused, with its place', async 
       t.comment(what);
     }
   }
-  isClean(t, api);
+  await isClean(t, api);
   for (const preamble of ['\r\n', 'This is a form.\r\n', '\n\n--a-boundar\r\n', '\r\n\r\n']) {
     const answer = await postBody(api, Buffer.concat([Buffer.from(preamble), good]));
     t.equal(answer.status, 202, `a preamble of lines is allowed: ${JSON.stringify(preamble)}`);
@@ -494,7 +503,7 @@ test('a form with the words of other mailers is refused; those that are empty ar
     { pointer: 'cc', detail: /each recipient/ },
     { pointer: 'file', detail: /with a filename/ },
   ]);
-  isClean(t, api);
+  await isClean(t, api);
   const taken = await postBody(
     api,
     bodyOf([...NEEDED, { name: 'cc', content: '' }, { ...FILE, name: 'attachments' }]),
@@ -507,7 +516,7 @@ test('a wrong boundary is told as such, however large the form', async (t) => {
   const body = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(2 * FORM_FRAME_BYTES_MAX, 'x') }]);
   const answer = await postBody(api, body, { boundary: 'another' });
   isRefused(t, answer, 400, 'malformed-multipart', /does not occur/);
-  isClean(t, api);
+  await isClean(t, api);
 });
 
 test('each limit: exactly, and one more', async (t) => {
@@ -582,7 +591,7 @@ test('each limit: exactly, and one more', async (t) => {
     await using refusing = await startApi({ settings: { maxMessageBytes: 1000, maxAttachments: 3 } });
     isRefused(t, await postBody(refusing, make(1)), 413, 'too-large', detail);
     isRefused(t, await postInSteps(refusing, make(1), 700), 413, 'too-large', detail);
-    isClean(t, refusing);
+    await isClean(t, refusing);
   }
   for (const name of ['plain', 'unknown']) {
     await using api = await startApi();
@@ -595,7 +604,7 @@ test('each limit: exactly, and one more', async (t) => {
       'too-large',
       new RegExp(`"${name}" is larger than ${FORM_FIELD_BYTES_MAX}`),
     );
-    isClean(t, api);
+    await isClean(t, api);
     t.equal((await postBody(api, make(0))).status, 202);
   }
   await using none = await startApi({ settings: { maxAttachments: 0 } });
@@ -615,7 +624,7 @@ test('what no relay would take is refused, once the relays have told', async (t)
   t.equal((await postBody(api, file(570_000))).status, 202, 'exactly');
   await using refusing = await start();
   isRefused(t, await postBody(refusing, file(570_001)), 413, 'too-large', words(780_006));
-  isClean(t, refusing);
+  await isClean(t, refusing);
   const plain = (chars: number) => [
     { type: 1, destination: 'john@example.com', subject: 'Hi', plain: 'x'.repeat(chars) },
   ];
@@ -638,7 +647,7 @@ test('what no relay would take is refused, once the relays have told', async (t)
   await using early = await refusing.connect();
   early.write(requestText('POST', MESSAGES, { ...FORM, Expect: '100-continue' }, 2_000_000));
   isRefused(t, await early.answer(), 413, 'too-large', /the relay takes at most 100000/);
-  isClean(t, refusing);
+  await isClean(t, refusing);
   // What was accepted before the relay had told is answered as it was.
   limit = null;
   const key = { 'Idempotency-Key': 'k' };
@@ -649,30 +658,36 @@ test('what no relay would take is refused, once the relays have told', async (t)
 });
 
 test('what can be refused at once is, before the body and before 100 Continue', async (t) => {
-  const full = new FieldpostError('queue-full', 'The queue is full');
-  const cases: [failure: FieldpostError | null, headers: Record<string, string>, status: number][] = [
-    [null, { 'Content-Length': String(2000 + FORM_FRAME_BYTES_MAX) }, 413],
-    [full, {}, 429],
-    [new FieldpostError('storage-full', 'The disk is full'), {}, 507],
-    [new FieldpostError('storage-failed', 'The disk fails'), {}, 503],
-    [null, { 'Content-Type': 'multipart/form-data' }, 400],
-    [null, { 'Content-Encoding': 'br' }, 415],
+  const small = { maxQueue: 10_000, maxSpoolBytes: 500 };
+  const nothing = () => undefined;
+  const cases: [
+    begin: (api: TestApi) => unknown,
+    headers: Record<string, string>,
+    status: number,
+    budget?: typeof small,
+  ][] = [
+    [nothing, { 'Content-Length': String(2000 + FORM_FRAME_BYTES_MAX) }, 413],
+    [nothing, {}, 429, small],
+    [(api) => api.fillDisk(), {}, 507],
+    [breakForGood, {}, 503],
+    [nothing, { 'Content-Type': 'multipart/form-data' }, 400],
+    [nothing, { 'Content-Encoding': 'br' }, 415],
   ];
-  for (const [failure, headers, status] of cases) {
+  for (const [begin, headers, status, budget = {}] of cases) {
     for (const expect of [{}, { Expect: '100-continue' }]) {
-      await using api = await startApi({ settings: { maxMessageBytes: 1000 } });
-      api.store.failure = failure;
+      await using api = await startApi({ settings: { maxMessageBytes: 1000 }, budget });
+      await begin(api);
       await using client = await api.connect();
       client.write(requestText('POST', MESSAGES, { ...FORM, ...expect, ...headers }, 1000));
       const answer = await client.answer();
       t.equal(answer.status, status, 'the first answer');
       t.equal(answer.headers.connection, 'close');
       t.equal(await client.ended, false);
-      isClean(t, api);
+      await isClean(t, api);
     }
   }
   await using api = await startApi();
-  api.store.held = true;
+  await api.store.hold();
   const body = bodyOf([...NEEDED, FILE]);
   await using client = await api.connect();
   client.write(requestText('POST', MESSAGES, { ...FORM, Expect: '100-continue' }, body.length));
@@ -687,7 +702,7 @@ test('Idempotency-Key', async (t) => {
   const first = await postBody(api, bodyOf([...NEEDED, FILE, { name: 'x', content: '' }]), { headers: key });
   t.equal(first.status, 202);
   // Another boundary, order and unknown field: the same message. Also when nothing new could be stored.
-  api.store.failure = new FieldpostError('queue-full', 'The queue is full');
+  await api.fillDisk();
   const again = await postBody(api, bodyOf([FILE, ...NEEDED.toReversed()], 'b2'), {
     headers: key,
     boundary: 'b2',
@@ -696,7 +711,7 @@ test('Idempotency-Key', async (t) => {
   t.equal(again.headers['idempotency-replayed'], 'true');
   t.equal(again.json[0].id, first.json[0].id);
   t.notOk('ignored' in again.json[0]);
-  api.store.failure = null;
+  await api.emptyDisk();
   for (const other of [
     [...NEEDED, { ...FILE, content: 'abd' }],
     [...NEEDED, { ...FILE, filename: 'a.bim' }],
@@ -714,9 +729,9 @@ test('Idempotency-Key', async (t) => {
     'invalid',
     /other content/,
   );
-  t.equal(api.store.size, 1);
-  t.equal(api.store.files.size, 1);
-  t.equal(api.store.uploads, 0);
+  t.equal(api.size, 1);
+  t.equal((await api.files()).length, 1);
+  t.equal(api.uploads, 0);
   const bare = { 'Idempotency-Key': 'k2' };
   await api.post([{ type: 1, destination: 'john@example.com', subject: 'Hi' }], bare);
   const asForm = await postBody(api, bodyOf(NEEDED), { headers: bare });
@@ -731,7 +746,7 @@ test('the same key while the first body is still on its way', async (t) => {
     await using first = await api.connect();
     first.write(requestText('POST', MESSAGES, { ...FORM, 'Idempotency-Key': end }, body.length));
     first.write(body.subarray(0, -20));
-    while (api.store.uploads === 0) await settled();
+    while (api.uploads === 0) await settled();
     const second = await postBody(api, body, { headers: { 'Idempotency-Key': end } });
     t.equal(second.status, 409, second.body);
     if (end === 'finish') {
@@ -739,7 +754,7 @@ test('the same key while the first body is still on its way', async (t) => {
       t.equal((await first.answer()).status, 202);
     } else {
       first.socket.destroy();
-      while (api.store.uploads > 0) await settled();
+      while (api.uploads > 0) await settled();
       t.equal(
         (await postBody(api, body, { headers: { 'Idempotency-Key': end } })).status,
         202,
@@ -759,12 +774,12 @@ test('a client that goes away leaves nothing behind', async (t) => {
       await using client = await api.connect();
       client.write(requestText('POST', MESSAGES, FORM, body.length));
       client.write(body.subarray(0, Math.floor(body.length * share)));
-      while (api.store.uploads === 0) await settled();
+      while (api.uploads === 0) await settled();
       client.socket[end]();
       if (end === 'end') isRefused(t, await client.answer(), 400, 'malformed-request', /cut short/);
       refused++;
       while (api.lines.filter((line) => line.includes('request refused')).length < refused) await settled();
-      isClean(t, api);
+      await isClean(t, api);
     }
   }
 });
@@ -798,7 +813,7 @@ test('a client that goes away before its body is read is noticed', async (t) => 
     go();
     if (end === 'end') isRefused(t, await client.answer(), 400, 'malformed-request', /cut short/);
     while (!api.lines.some((line) => line.includes('request refused'))) await settled();
-    isClean(t, api);
+    await isClean(t, api);
   }
 });
 
@@ -807,7 +822,7 @@ test('the room that a form keeps in the queue is for its own message', async (t)
   const accept = api.store.accept.bind(api.store);
   let open = -1;
   api.store.accept = async (...given) => {
-    open = api.store.uploads;
+    open = api.uploads;
     return await accept(...given);
   };
   t.equal((await postBody(api, bodyOf(NEEDED))).status, 202);
@@ -819,7 +834,7 @@ test('a slow client: a byte every 29 s is enough, 31 s are not', async (t) => {
   const body = bodyOf([...NEEDED, FILE]);
   await using client = await api.connect();
   client.write(requestText('POST', MESSAGES, FORM, body.length));
-  while (api.store.uploads === 0 || api.clock.pending === 0) await settled();
+  while (api.uploads === 0 || api.clock.pending === 0) await settled();
   for (const byte of body.subarray(0, 40)) {
     client.write(Buffer.from([byte]));
     await api.heard(client);
@@ -831,17 +846,17 @@ test('a slow client: a byte every 29 s is enough, 31 s are not', async (t) => {
   await api.clock.advance(REQUEST_IDLE_MS + SECOND_MS);
   isRefused(t, await client.answer(), 408, 'timeout', /30 s/);
   t.equal(await client.ended, false);
-  isClean(t, api);
+  await isClean(t, api);
 });
 
 test('a slow disk is not the client to blame for', async (t) => {
   await using api = await startApi();
   const body = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(4_000_000, 'x') }]);
-  const { release, waiting } = api.store.stallFiles();
+  const { release, arrived } = stall(api.disk, ({ path }) => path.includes('/spool/'));
   await using client = await api.connect();
   client.write(requestText('POST', MESSAGES, FORM, body.length));
   client.write(body);
-  await waiting;
+  await arrived;
   // What fits is still read.
   for (let quiet = 0, read = 0; quiet < 50; quiet++) {
     await settled();
@@ -856,17 +871,36 @@ test('a slow disk is not the client to blame for', async (t) => {
 });
 
 test('a disk that fails in the middle', async (t) => {
-  for (const code of ['storage-full', 'storage-failed', 'queue-full'] as const) {
-    await using api = await startApi();
-    api.store.failFileAfter(100_000, new FieldpostError(code, 'No'));
+  const chunked = { 'Transfer-Encoding': 'chunked' };
+  const cases: [code: ErrorCode, fail: (api: TestApi) => Fault, headers: Record<string, string>][] = [
+    ['storage-full', () => 'error:ENOSPC', {}],
+    ['storage-failed', () => 'error:EIO', {}],
+    // What comes without a length is refused once there is too much of it.
+    ['queue-full', () => 'ok', chunked],
+  ];
+  for (const [code, fail, headers] of cases) {
+    await using api = await startApi({ budget: { maxSpoolBytes: 12_000_000 } });
+    let written = 0;
+    api.disk.onOperation = (_, { kind, path }) =>
+      kind === 'write' && path.includes('/spool/') && ++written > 1 ? fail(api) : 'ok';
     await using client = await api.connect();
+    const body = bodyOf([
+      ...NEEDED,
+      FILE,
+      { ...FILE, content: Buffer.alloc(code === 'queue-full' ? 13_000_000 : 3_000_000, 'x') },
+    ]);
     // The rest never comes: the answer does not wait for it.
-    client.write(requestText('POST', MESSAGES, FORM, 10_000_000));
-    client.write(bodyOf([...NEEDED, FILE, { ...FILE, content: Buffer.alloc(3_000_000, 'x') }]));
+    if (code === 'queue-full') {
+      client.write(requestText('POST', MESSAGES, { ...FORM, ...headers }));
+      client.write(`${body.length.toString(16)}\r\n`);
+    } else client.write(requestText('POST', MESSAGES, FORM, 10_000_000));
+    client.write(body);
     const answer = await client.answer();
-    t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, detail: 'No' });
+    t.match(answer.json, { type: `urn:fieldpost:problem:${code}` }, answer.body);
     t.equal(await client.ended, false);
-    isClean(t, api);
+    t.ok(written > 1, 'not before');
+    api.disk.onOperation = () => 'ok';
+    await isClean(t, api);
   }
 });
 
@@ -916,5 +950,5 @@ test('texts of many forms, and JSON bodies, share what memory there is', async (
   }
   for (const client of clients) await client[Symbol.asyncDispose]();
   t.equal((await postBody(api, text)).status, 202, 'it is given back');
-  t.equal(api.store.uploads, 0);
+  t.equal(api.uploads, 0);
 });

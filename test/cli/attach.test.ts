@@ -1,6 +1,5 @@
 /** `fieldpost send --attach` against the local API: what arrives is what lay in the files, and what goes wrong is told. */
 import t from 'tap';
-import { FieldpostError } from '../../src/errors.js';
 import { startApi, type TestApi } from '../support/api.js';
 import { failure, fieldpost, type World } from './terminal.js';
 
@@ -22,13 +21,15 @@ t.test('files arrive as they are', async (t) => {
   const argv = Object.keys(files).flatMap((path) => ['--attach', path]);
   const { code, out, err } = await send(api, [...argv, '-', '--html', '<b>'], { files, stdin: 'text' });
   t.equal(code, 0, err);
-  t.equal(out, '00000001 is queued for john@example.com\n');
+  const [, id = ''] = /^(\w+) is queued for john@example\.com\n$/.exec(out) ?? [];
   t.equal(err, '', 'no progress where nobody watches');
-  const message = api.store.get('00000001');
+  const message = api.store.get(id);
   if (message === undefined) throw new Error('nothing was queued');
   t.same(await api.store.content(message), { subject: 'Grüße', plain: 'text', html: '<b>' });
   t.same(
-    message.attachments.map(({ id, name, type }) => [name, type, api.store.files.get(id)?.toString()]),
+    await Promise.all(
+      message.attachments.map(async ({ id, name, type }) => [name, type, (await api.file(id))?.toString()]),
+    ),
     [
       ['Prüf "1".PDF', 'application/pdf', files['/tmp/Prüf "1".PDF']],
       ['empty.weird', 'application/octet-stream', ''],
@@ -62,9 +63,9 @@ t.test('what cannot be read, or is not wanted', async (t) => {
   const tooLarge = await send(api, ['--attach', 'big'], { files });
   t.equal(tooLarge.code, 65);
   t.match(tooLarge.err, /larger than 1000 bytes \(FIELDPOST_MAX_MESSAGE\)/);
-  api.store.failure = new FieldpostError('queue-full', 'The queue is full');
+  await api.fillDisk();
   t.equal((await send(api, ['--attach', 'short'], { files })).code, 75);
-  api.store.failure = null;
+  await api.emptyDisk();
   t.equal((await send(api, ['--attach', 'short', '--to', 'b@example.com'], { files })).code, 64);
   t.equal((await send(api, ['--attach', 'short', '--to', 'b'], { files })).code, 64);
   const shrunk = { size: async () => 10, read: async () => Buffer.alloc(0), close: async () => undefined };
@@ -78,13 +79,16 @@ t.test('what cannot be read, or is not wanted', async (t) => {
     t.equal(code, 66, 'it would be sent without its content');
     t.match(err, 'fieldpost: a does not tell its size');
   }
-  while (api.store.uploads > 0) await api.clock.advance(0);
-  t.equal(api.store.size, 0);
+  while (api.uploads > 0) await api.clock.advance(0);
+  t.equal(api.size, 0);
 });
 
 t.test('a daemon whose disk fails says so while the file is still being sent', async (t) => {
   await using api = await startApi();
-  api.store.failFileAfter(300_000, new FieldpostError('storage-full', 'The disk is full'));
+  let written = 0;
+  api.disk.onOperation = (_, { kind, path }) =>
+    kind === 'write' && path.includes('/spool/') && ++written > 1 ? 'error:EIO' : 'ok';
   const { code, err } = await send(api, ['--attach', 'a'], { files: { a: 'x'.repeat(8_000_000) } });
-  t.same([code, err], [75, 'fieldpost: The disk is full\n']);
+  t.equal(code, 75);
+  t.match(err, /^fieldpost: .*EIO/);
 });

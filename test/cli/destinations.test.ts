@@ -1,7 +1,6 @@
 /** `fieldpost destinations` against the real API. */
 import t from 'tap';
 import type { ListenConfig } from '../../src/config.js';
-import { FieldpostError } from '../../src/errors.js';
 import { startApi } from '../support/api.js';
 import { fieldpost } from './terminal.js';
 
@@ -55,7 +54,7 @@ t.test('the address book from the command line', async (t) => {
   const removed = await run('remove', '7', '1');
   t.same([removed.code, removed.out], [65, '1 is removed\n'], 'one refusal does not stop the rest');
   t.match(removed.err, /no destination "7"/);
-  api.store.failure = new FieldpostError('storage-full', 'the disk is full');
+  api.breakDisk();
   t.equal((await run('remove', '2')).code, 75);
 
   for (const argv of [

@@ -1,6 +1,6 @@
 /**
- * The local API on an ephemeral port over a store in memory and a clock that stands still, and a client that
- * writes bytes as they are and reads answers one by one.
+ * The local API on an ephemeral port over the real store on a disk in memory and a clock that stands still, and a
+ * client that writes bytes as they are and reads answers one by one.
  *
  *   await using api = await startApi();
  *   const answer = await api.call('GET', '/healthz');
@@ -13,12 +13,17 @@ import type { ApiParts } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
 import type { ListenConfig } from '../../src/config.js';
 import type { ErrorCode } from '../../src/errors.js';
+import { STORAGE_RETRY_MS } from '../../src/limits.js';
 import { base64Octets } from '../../src/mime/base64.js';
-import type { Store } from '../../src/store/store.js';
+import type { StoreOptions } from '../../src/store/journaled-store.js';
+import type { Store, Upload } from '../../src/store/store.js';
 import { type Listeners, openListeners } from '../../src/system/listen.js';
 import { createLog } from '../../src/system/log.js';
 import { FakeClock, settled } from './clock.js';
-import { MemoryStore } from './memory-store.js';
+import type { FaultyDisk } from './faulty-disk.js';
+import { openQuietly, STATE_DIR } from './store.js';
+
+const SPOOL = `${STATE_DIR}/spool`;
 
 export const MESSAGES = '/api/internal/messages';
 export const EMAIL = { type: 1, destination: 'john@example.com', subject: 'Hi' };
@@ -34,11 +39,25 @@ export interface Answer {
 
 export interface TestApi extends AsyncDisposable {
   readonly api: Http;
-  readonly store: MemoryStore;
+  readonly store: Store;
+  readonly disk: FaultyDisk;
   readonly clock: FakeClock;
+  /** All messages there are. */
+  readonly size: number;
+  /** Uploads that were begun and not discarded. */
+  readonly uploads: number;
   /** What was logged. */
   readonly lines: string[];
   readonly listeners: Listeners;
+  /** The names of the files in the spool, and what is in one. */
+  files(): Promise<string[]>;
+  file(id: string): Promise<Buffer | null>;
+  /** The disk refuses every change until it is mended. */
+  breakDisk(): void;
+  mendDisk(): Promise<void>;
+  /** The disk is full until somebody makes room. */
+  fillDisk(): Promise<void>;
+  emptyDisk(): Promise<void>;
   nudges: number;
   edits: number;
   wakes: number;
@@ -76,17 +95,26 @@ export interface StartOptions
   > {
   readonly settings?: Partial<ApiParts['settings']>;
   readonly listen?: ListenConfig;
-  readonly store?: MemoryStore;
-  /** The daemon's own store in place of the one in memory. */
-  readonly realStore?: Store;
+  readonly disk?: FaultyDisk;
+  readonly clock?: FakeClock;
+  readonly budget?: Partial<StoreOptions['budget']>;
+  readonly memoryBytesMax?: number;
 }
 
+const BUDGET = { maxQueue: 10_000, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
+
 export async function startApi(options: StartOptions = {}): Promise<TestApi> {
-  const clock = new FakeClock();
-  const store = options.store ?? new MemoryStore(clock);
+  const clock = options.clock ?? new FakeClock();
+  const { disk: given, memoryBytesMax } = options;
+  const { store, disk } = await openQuietly(clock, {
+    budget: { ...BUDGET, ...options.budget },
+    ...(given && { disk: given }),
+    ...(memoryBytesMax !== undefined && { memoryBytesMax }),
+  });
+  const uploads = countUploads(store);
   const lines: string[] = [];
   const parts: ApiParts = {
-    store: options.realStore ?? store,
+    store,
     settings: {
       cloud: null,
       maxBodyBytes: 2 ** 20,
@@ -143,7 +171,31 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
   const test: TestApi = {
     api,
     store,
+    disk,
     clock,
+    get size() {
+      return store.list({ status: null, limit: 1_000_000, after: null }).messages.length;
+    },
+    get uploads() {
+      return uploads.size;
+    },
+    files: () => disk.list(SPOOL),
+    file: (id) => disk.readWhole(`${SPOOL}/${id}`),
+    breakDisk() {
+      disk.onOperation = () => 'error:EIO';
+    },
+    async mendDisk() {
+      disk.onOperation = () => 'ok';
+      await clock.advance(STORAGE_RETRY_MS);
+    },
+    async fillDisk() {
+      disk.capacityBytes -= (await disk.space('/')).freeBytes;
+      await store.look();
+    },
+    async emptyDisk() {
+      disk.capacityBytes = 2 ** 40;
+      await store.look();
+    },
     lines,
     listeners,
     nudges: 0,
@@ -174,6 +226,23 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     },
   };
   return test;
+}
+
+/** Those that are open. */
+function countUploads(store: Store): ReadonlySet<Upload> {
+  const open = new Set<Upload>();
+  const begin = store.upload.bind(store);
+  store.upload = async (expectedBytes) => {
+    const upload = await begin(expectedBytes);
+    open.add(upload);
+    const discard = upload.discard.bind(upload);
+    upload.discard = async () => {
+      open.delete(upload);
+      await discard();
+    };
+    return upload;
+  };
+  return open;
 }
 
 /** Tests that this is a whole problem of that kind; `name` says which of several answers it is. */
