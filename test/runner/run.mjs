@@ -19,7 +19,7 @@ const LAST_WORDS_MS = 10_000;
 /** How long the output of a file that ended may stay open: a process that it left behind holds it. */
 const STRAY_MS = 2000;
 // Many wait, for a timer or the disk: others compute meanwhile.
-const JOBS = 2 * availableParallelism();
+const JOBS = Number(process.env.FIELDPOST_TEST_JOBS ?? 2 * availableParallelism());
 
 const files = process.argv.slice(2);
 // One seed for all that the tests draw, so that one command repeats what failed.
