@@ -22,6 +22,8 @@ export async function endWell(world: World): Promise<void> {
   world.link.weights = weightsOf({});
   world.setDiskTrouble('none');
   world.device.clock.wake();
+  // A request on its way may still have cut the power.
+  await world.pass(Math.max(0, world.offUntilMs - world.timeline.nowMs));
   if (world.isAway) {
     world.isAway = false;
     await restart(world);

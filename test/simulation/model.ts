@@ -42,6 +42,8 @@ export interface Requested {
   standing: Standing;
   readonly atMs: number;
   answeredMs: number | null;
+  /** When it was sent last. */
+  sentMs: number;
 }
 
 export interface Arrival {
@@ -81,7 +83,15 @@ export class Model {
   ): Requested {
     const before = key === null ? undefined : this.#keys.get(key);
     if (before !== undefined && before.content === content) return before;
-    const request: Requested = { key, content, posted: [], standing: 'asked', atMs, answeredMs: null };
+    const request: Requested = {
+      key,
+      content,
+      posted: [],
+      standing: 'asked',
+      atMs,
+      answeredMs: null,
+      sentMs: atMs,
+    };
     for (const draft of drafts) {
       const posted: Posted = {
         ...draft,

@@ -32,6 +32,8 @@ export interface Well {
 /** Ages are measured to the minute where a boot lies between. */
 const AGE_SLACK_MS = 2 * MINUTE_MS;
 const SPREAD = 0.1;
+/** Pauses grow from a second on, and each wish to try at once ends one. */
+const CALLS_MAX = 120;
 
 /** What became of a message outside of the device. */
 interface Course {
@@ -58,6 +60,9 @@ export class Offers {
   /** Emails that no relay was offered yet, in the order in which they were posted. */
   readonly #fresh = new Set<Posted>();
   #bootMs = 0;
+  /** Since then so many calls were in vain. */
+  #stormMs = 0;
+  #calls = 0;
 
   constructor(model: Model, rules: () => Rules) {
     this.#model = model;
@@ -70,6 +75,17 @@ export class Offers {
 
   missed(): void {
     this.#reach.missed();
+  }
+
+  /** A relay was called in vain. */
+  refused(nowMs: number): void {
+    this.#reach.missed();
+    if (nowMs - this.#stormMs >= MINUTE_MS) {
+      this.#stormMs = nowMs;
+      this.#calls = 0;
+    }
+    if (++this.#calls > CALLS_MAX)
+      this.#model.violation(`relays were called ${CALLS_MAX} times in vain in a minute`);
   }
 
   /** The device's process has ended; what it had recorded last may be lost. */
@@ -116,6 +132,7 @@ export class Offers {
     this.#fresh.delete(posted);
     course.leastMs ??= this.#reach.leastMs;
     course.lastMs = nowMs;
+    if (this.#model.isHeld === true) this.#model.violation(`${token} is offered although the queue is held`);
     if (course.isOver) this.#model.violation(`${token} is offered although it has expired`);
     if (nowMs < course.notBeforeMs)
       this.#model.violation(`${token} is offered again ${course.notBeforeMs - nowMs} ms too soon`);

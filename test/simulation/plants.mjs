@@ -39,6 +39,185 @@ const MAIL = {
     why: 'the pause after a failure is never over by itself',
     cuts: [['src/retry/backoff.ts', ': nowMs + backoffMs(', ': nowMs + 1e9 + backoffMs(']],
   },
+  'sms-behind-the-cancelled': {
+    why: 'an SMS, call or push that is cancelled while it waits keeps back those behind it',
+    cuts: [
+      [
+        'src/delivery/agenda.ts',
+        'return [message, sinceMs];\n      this.#behind.delete(id);',
+        'return [message, sinceMs];\n      break;',
+      ],
+    ],
+  },
+  'claim-on-hold': {
+    why: 'what is held is sent',
+    cuts: [
+      ['src/store/journaled-store.ts', "(this.held && purpose === 'send')", 'false'],
+      ['src/delivery/loop.ts', "=== 'running' && !this.#store.held &&", "=== 'running' &&"],
+    ],
+  },
+  'loss-is-success': {
+    why: 'a mail counts as sent where the connection was lost',
+    cuts: [
+      [
+        'src/delivery/courier.ts',
+        "if (kind !== 'deferred') return { kind, reply };",
+        "if (kind !== 'deferred' || blame === 'both') return { kind: kind === 'failed' ? kind : 'sent', reply };",
+      ],
+    ],
+  },
+  'told-too-soon': {
+    why: 'an SMS, call or push is recorded as sent before the cloud has answered',
+    cuts: [
+      [
+        'src/delivery/carrier.ts',
+        'const answer = await send({ id, type, destination, ...content }, this.#stopped.signal);',
+        "void send({ id, type, destination, ...content }, this.#stopped.signal).catch(() => 0); const answer = { kind: 'taken', reply: '202' };",
+      ],
+    ],
+  },
+  'no-timer': {
+    why: 'delivery forgets to go on by itself',
+    cuts: [
+      ['src/delivery/loop.ts', '      this.#timer = null;\n      this.#pump();', '      this.#timer = null;'],
+    ],
+  },
+  'no-pause': {
+    why: 'a relay that fails is called again at once',
+    cuts: [
+      [
+        'src/retry/backoff.ts',
+        'return Math.ceil((1 - random) * ceilingMs);',
+        'return ceilingMs > 0 ? 1 : random;',
+      ],
+    ],
+  },
+  'no-spacing': {
+    why: 'a message that was put off for trouble of its own is offered again at once',
+    cuts: [
+      [
+        'src/delivery/schedule.ts',
+        'Math.min(Math.max(ageMs, minMs), maxMs)',
+        'Math.min(0, ageMs, minMs, maxMs)',
+      ],
+    ],
+  },
+  '4xx-is-final': {
+    why: 'a recipient who is refused for the moment is refused for good',
+    cuts: [
+      [
+        'src/delivery/outcome.ts',
+        'return isClass(reply, 4) || reply.code === 552',
+        'return reply.code === 552',
+      ],
+    ],
+  },
+  'ages-by-the-wall': {
+    why: 'ages are measured by the wall clock',
+    cuts: [
+      [
+        'src/message/stamp.ts',
+        'return Math.max(0, nowMs - stamp.bootMs);',
+        'return Math.max(0, clocks.wallMs() - (boots.get(stamp.boot)?.startMs ?? 0) - stamp.bootMs);',
+      ],
+    ],
+  },
+  'ages-in-silence': {
+    why: 'an email ages while no relay can be reached',
+    cuts: [
+      [
+        'src/store/reachability.ts',
+        'return silenceMs <= this.#silenceMaxMs ? silenceMs : 0;',
+        'return silenceMs;',
+      ],
+      ['src/store/reachability.ts', '  missed(): void {\n    this.#heardMs = null;', '  missed(): void {'],
+    ],
+  },
+  'never-expired': {
+    why: 'no email expires',
+    cuts: [
+      ['src/delivery/age.ts', 'store, clock) >= maxAgeMs', 'store, clock) >= maxAgeMs && message.type !== 1'],
+    ],
+  },
+  'youngest-first': {
+    why: 'the order is turned',
+    cuts: [['src/delivery/agenda.ts', 'this.#handful = found.reverse();', 'this.#handful = found;']],
+  },
+  'keys-lost-in-the-snapshot': {
+    why: 'a start forgets the keys that stand in the snapshot',
+    cuts: [['src/store/document.ts', 'insertKey(state, key, entry);', 'void key;']],
+  },
+  'keys-under-way': {
+    why: 'a request with a key is under way for ever: one entry leaks with each',
+    cuts: [['src/store/idempotency.ts', '      this.#arriving.delete(key);\n', '']],
+  },
+  'room-leaks': {
+    why: 'room that was reserved is not given back',
+    cuts: [
+      [
+        'src/store/budget.ts',
+        'this.#budget.change({ count: -count, bytes: -bytes, memoryBytes: -memoryBytes });',
+        'void [count, bytes, memoryBytes];',
+      ],
+    ],
+  },
+  'handles-leak': {
+    why: 'an attachment that was sent stays open',
+    cuts: [['src/store/spool.ts', '      await file.close().catch(() => undefined);\n', '']],
+  },
+  'sessions-leak': {
+    why: 'idle connections to relays are kept for ever',
+    cuts: [['src/delivery/line.ts', 'await session?.close();', 'void session;']],
+  },
+  'files-leak': {
+    why: 'the files of what was sent are not removed',
+    cuts: [['src/store/ledger.ts', 'if (files.length > 0) void this.spool.remove(files);', 'void files;']],
+  },
+  'wrong-weight': {
+    why: 'what a message weighs is not taken away when it is forgotten',
+    cuts: [
+      [
+        'src/store/state.ts',
+        '  state.weights.messages -= weight;\n  state.weights.finished -= weight;',
+        '  state.weights.finished -= weight;',
+      ],
+    ],
+  },
+  'wrong-count': {
+    why: 'the state counts as deferred what is being sent',
+    cuts: [['src/store/listing.ts', 'deferred: deferred.size - sendingDeferred', 'deferred: deferred.size']],
+  },
+  'lost-in-a-reload': {
+    why: 'a reload forgets outcomes that the disk has not taken yet',
+    cuts: [
+      [
+        'src/daemon.ts',
+        '{ unrecorded, outcomes: delivery.outcomes }',
+        '{ unrecorded: [], outcomes: delivery.outcomes, unused: unrecorded }',
+      ],
+    ],
+  },
+  'never-given-back': {
+    why: 'an SMS, call or push that the cloud puts off stays claimed',
+    cuts: [
+      [
+        'src/delivery/carrier.ts',
+        '    this.#reason = reply;\n    store.giveBack(id);',
+        '    this.#reason = reply;',
+      ],
+    ],
+  },
+  'segments-left-behind': {
+    why: 'each try of a disk that fails now and then leaves a segment behind',
+    cuts: [
+      [
+        'src/store/journal.ts',
+        'await this.#options.segments.remove(segment.number).catch(() => undefined);',
+        '',
+      ],
+      ['src/store/ledger.ts', 'void this.checkpoint().then(() => this.checkpoint());', ''],
+    ],
+  },
 };
 
 /** The address book, the link and the cloud. */

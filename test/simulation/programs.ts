@@ -2,7 +2,7 @@
  * The programs and people at a simulated device: what they ask of its local API, each answer booked in the model.
  * Used by world.ts.
  */
-import { HOUR_MS } from '../../src/limits.js';
+import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
 import type { Chance } from './chance.js';
 import { type Composed, compose, digestOf, formOf } from './mail.js';
@@ -15,6 +15,9 @@ const MESSAGES = '/api/internal/messages';
 /** Messages of one page of the list. */
 const PAGE = 200;
 const QUEUE = '/api/internal/queue';
+/** What keeps the answer to a known key back. */
+const UNWELL: readonly string[] = ['storage-failed', 'stopping', 'busy'];
+const ALONE_MS = 10 * MINUTE_MS;
 /** A key is remembered for a day. */
 const AGAIN_MS = 23 * HOUR_MS;
 /** Problems that leave it open whether something was done. */
@@ -76,7 +79,16 @@ export class Programs {
     if (young.length === 0) return;
     const { request, requested } = chance.one(young);
     model.asksAgain(requested);
-    this.#answered(requested, await ask(request));
+    // Nobody waits longer for an answer than this, so none of its like is under way any more.
+    const isAlone = timeline.nowMs - requested.sentMs > ALONE_MS;
+    requested.sentMs = timeline.nowMs;
+    const wasPromised = requested.standing === 'promised';
+    const answer = await ask(request);
+    this.#answered(requested, answer);
+    if (answer === null || answer.status === 202 || !isAlone) return;
+    const code = codeOf(answer);
+    if (wasPromised ? !UNWELL.includes(code) : code === 'conflict')
+      model.violation(`what was ${requested.standing} is answered ${code} with the same key`);
   }
 
   async cancel(pick: readonly Posted[]): Promise<void> {

@@ -48,7 +48,8 @@ export interface Taken {
 export interface RelayWatcher {
   /** It got in, or an answer. */
   heard(): void;
-  /** It did not get in, or lost its connection. */
+  /** It did not get in; or it lost its connection. */
+  refused(): void;
   missed(): void;
   /** A transaction begins. */
   offered(envelope: Envelope): void;
@@ -95,7 +96,7 @@ export class Relay {
     try {
       await this.#letIn();
     } catch (error) {
-      if (isAlive()) this.#world.watcher?.missed();
+      if (isAlive()) this.#world.watcher?.refused();
       throw error;
     }
     if (isAlive()) {

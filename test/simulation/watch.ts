@@ -36,6 +36,10 @@ export class Watch implements RelayWatcher, LinkWatcher {
     this.offers.heard(this.#world.timeline.nowMs);
   }
 
+  refused(): void {
+    this.offers.refused(this.#world.timeline.nowMs);
+  }
+
   missed(): void {
     this.offers.missed();
   }
