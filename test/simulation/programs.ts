@@ -34,6 +34,9 @@ export interface Listed {
   readonly attachments: readonly { readonly name: string }[];
 }
 
+/** In place of what became of a message that the device does not know any more. */
+const FORGOTTEN = 'forgotten';
+
 export interface ProgramsOptions {
   readonly ask: (request: Request) => Promise<Answer | null>;
   readonly model: Model;
@@ -144,6 +147,7 @@ export class Programs {
     if (answer === null || answer.status === 503) return;
     if (answer.status === 404) {
       if (!this.mayBeForgotten(posted)) model.violation(`${posted.token} (${posted.id}) is not found`);
+      posted.final ??= FORGOTTEN;
       return;
     }
     if (answer.status !== 200)
@@ -184,7 +188,8 @@ export class Programs {
   seen(posted: Posted, { status, final, lastReply }: Listed): void {
     const { model, watch, timeline } = this.#options;
     watch.offers.seen(posted, status, watch.weather, timeline.nowMs);
-    if (posted.final !== null && posted.final !== status && posted.final !== 'failed' && posted.pardons === 0)
+    const isOther = posted.final !== null && posted.final !== status;
+    if (isOther && posted.final !== 'failed' && posted.final !== FORGOTTEN && posted.pardons === 0)
       model.violation(`${posted.token} was ${posted.final} and is ${status}`);
     if (posted.cancelledMs !== null && !['cancelled', 'failed', 'sent', 'expired'].includes(status))
       model.violation(`${posted.token} was cancelled and is ${status}`);
