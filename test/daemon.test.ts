@@ -15,10 +15,10 @@ import { createConnect } from '../src/system/connect.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
 import { createLog } from '../src/system/log.js';
-import { octets } from './support/bookkeeper.js';
 import { FakeClock } from './support/clock.js';
 import { DEVICE, fakeCloud, KEY, problem } from './support/cloud.js';
 import { until } from './support/delivery.js';
+import { octets } from './support/drafts.js';
 import { fakeRelay } from './support/relay.js';
 
 function world(): { system: System; lines: string[] } {

@@ -1,7 +1,7 @@
 /**
  * The one book of a simulated world: what programs have asked for and were answered, and what arrived. It knows the
  * promises of the product and nothing of how they are kept. Each message bears a token of its own in its text.
- * Used by world.ts.
+ * Used by world.ts, and by support/store-client.ts for the sweeps of the store.
  */
 import { DAY_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
@@ -190,5 +190,53 @@ export class Model {
   /** The disk refuses; or it is well again, and what it had refused is recorded. */
   diskTrouble(isTroubled: boolean, nowMs: number): void {
     this.#troubledMs = isTroubled ? (this.#troubledMs ?? nowMs) : null;
+  }
+
+  /** What it knows now, to hold a later start against. */
+  copy(): Model {
+    const copy = new Model();
+    copy.mayForget = this.mayForget;
+    copy.isHeld = this.isHeld;
+    copy.found.push(...this.found);
+    // In one, so that messages and keys go on sharing their requests.
+    const known = structuredClone({ messages: this.messages, keys: this.#keys });
+    for (const [token, posted] of known.messages) copy.messages.set(token, posted);
+    for (const [key, request] of known.keys) copy.#keys.set(key, request);
+    return copy;
+  }
+
+  /** Requests whose key was answered with ids. */
+  get remembered(): Requested[] {
+    const isAnswered = ({ standing, answeredMs }: Requested) =>
+      standing === 'promised' && answeredMs !== null;
+    return [...this.#keys.values()].filter(isAnswered);
+  }
+
+  /** What a start breaks of the promises that has found these messages, by their tokens. */
+  broken(messages: ReadonlyMap<string, { readonly id: string }>): string[] {
+    const found: string[] = [];
+    for (const [token, posted] of this.messages) {
+      const { request } = posted;
+      const there = messages.get(token);
+      if (request.standing === 'refused' && there) found.push(`${token} was refused and is there`);
+      if (request.standing === 'promised' && !there) found.push(`${token} was promised and is lost`);
+      if (there && posted.id !== null && there.id !== posted.id) found.push(`${token} has another id`);
+      if (
+        request.posted[0] === posted &&
+        new Set(request.posted.map((one) => messages.has(one.token))).size > 1
+      )
+        found.push(`the request of ${token} is there in part`);
+    }
+    for (const token of messages.keys())
+      if (!this.messages.has(token)) found.push(`${token} came from nowhere`);
+    return found;
+  }
+
+  /** A start has found these messages and breaks nothing: what was asked and not answered is decided. */
+  decided(messages: ReadonlyMap<string, { readonly id: string }>): void {
+    for (const [token, posted] of this.messages) {
+      posted.id = messages.get(token)?.id ?? null;
+      posted.request.standing = posted.id === null ? 'refused' : 'promised';
+    }
   }
 }

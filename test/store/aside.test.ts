@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
 import type { Message } from '../../src/message/message.js';
 import { systemDisk } from '../../src/system/disk.js';
-import { draftTo } from '../support/bookkeeper.js';
+import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { type Bench, openOn, STATE_DIR } from '../support/store.js';
 

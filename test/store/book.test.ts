@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import type { Fields } from '../../src/destinations/destination.js';
 import { ID_GAP } from '../../src/limits.js';
 import type { Store } from '../../src/store/store.js';
-import { draftTo } from '../support/bookkeeper.js';
+import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
 import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 

@@ -1,7 +1,7 @@
 /** Bad blocks where recovery had nothing but its own judgement: each is told, copied, and costs only what it hit. */
 import t, { type Test } from 'tap';
 import { crc32, hex8 } from '../../src/store/crc.js';
-import { draftTo } from '../support/bookkeeper.js';
+import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { type Bench, openOn, STATE_DIR } from '../support/store.js';
 

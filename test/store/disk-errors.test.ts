@@ -6,10 +6,11 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { JOURNAL_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/limits.js';
-import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
+import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { openOn, STATE_DIR } from '../support/store.js';
+import { StoreClient } from '../support/store-client.js';
 
 const seed = testSeed();
 const FAULTS: readonly Fault[] = [
@@ -31,7 +32,7 @@ const random = seededRandom(seed);
 t.comment(`seed ${seed}`);
 
 /** Accepts, outcomes, changes, a segment change and a checkpoint, going on whatever fails. */
-async function useIt(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
+async function useIt(disk: FaultyDisk, books: StoreClient): Promise<void> {
   const { store, clock } = await openOn(disk, seed);
   const book = async (name: string, bytes = 300) => {
     await books.accept(store, [draftTo(name, bytes)]);
@@ -56,7 +57,7 @@ async function useIt(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
 
 t.test('each operation fails in each way', async (t) => {
   const probe = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
-  await useIt(probe, new Bookkeeper());
+  await useIt(probe, new StoreClient());
   const found: string[] = [];
   let runs = 0;
   for (let failing = 1; failing <= probe.operations; failing++) {
@@ -71,7 +72,7 @@ t.test('each operation fails in each way', async (t) => {
           failed = `${fault} at ${n} (${kind} ${path}), then ${ending}`;
           return fault;
         };
-        const books = new Bookkeeper();
+        const books = new StoreClient();
         runs++;
         // A start that meets an error may refuse; then nothing was promised.
         await useIt(disk, books).catch((error) => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { crc32, hex8 } from '../../src/store/crc.js';
 import { type Disk, systemDisk } from '../../src/system/disk.js';
-import { draftTo } from '../support/bookkeeper.js';
+import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
 import { type Bench, openOn } from '../support/store.js';
 

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { MIB, SPACE_FRESH_MS } from '../../src/limits.js';
 import type { Store, Upload } from '../../src/store/store.js';
-import { draftTo, octets } from '../support/bookkeeper.js';
+import { draftTo, octets } from '../support/drafts.js';
 import { acceptWith, begin, budgetOf, FILE, failWith, inChunks, SPOOL, settleAs } from '../support/spool.js';
 import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 

@@ -6,11 +6,12 @@
 import t from 'tap';
 import { MIB, STORAGE_RETRY_MS } from '../../src/limits.js';
 import type { EmailContent, Message, Verdict } from '../../src/message/message.js';
-import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
+import { draftTo, nameOf, octets, strayFiles } from '../support/drafts.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { type Bench, openOn, STATE_DIR } from '../support/store.js';
+import { StoreClient } from '../support/store-client.js';
 
 const HISTORIES = process.env.FIELDPOST_TEST_LONG === '1' ? 1000 : 20;
 const LIVES_MAX = 4;
@@ -38,7 +39,7 @@ const BUDGET = { maxQueue: 10_000, maxSpoolBytes: 12 * MIB, minFreeBytes: 0 };
 class History {
   readonly told: string[] = [];
   readonly #random: () => number;
-  readonly #books = new Bookkeeper();
+  readonly #books = new StoreClient();
   #disk: FaultyDisk;
   #names = 0;
   #killable = false;
@@ -198,10 +199,6 @@ class History {
 async function* cutOff(): AsyncGenerator<Buffer> {
   yield octets(300_000);
   throw new Error('the client has gone');
-}
-
-function nameOf({ destination }: Message): string {
-  return destination.slice(0, destination.indexOf('@'));
 }
 
 t.test('random histories', async (t) => {

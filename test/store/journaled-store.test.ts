@@ -5,9 +5,9 @@ import type { Address } from '../../src/message/address.js';
 import type { Draft, Message } from '../../src/message/message.js';
 import { UNKNOWN_OUTCOME } from '../../src/store/replay.js';
 import type { Store } from '../../src/store/store.js';
-import { draftTo } from '../support/bookkeeper.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
+import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
 import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 

@@ -1,10 +1,11 @@
 /** A disk that fails to read while a start reads, for a moment or for good; and one that reads wrongly once. */
 import t, { type Test } from 'tap';
 import { START_READS_MS_MAX } from '../../src/limits.js';
-import { Bookkeeper, draftTo } from '../support/bookkeeper.js';
 import { FakeClock } from '../support/clock.js';
+import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { type Bench, openInTime, openOn, STATE_DIR } from '../support/store.js';
+import { StoreClient } from '../support/store-client.js';
 
 const JOURNAL = `${STATE_DIR}/journal`;
 
@@ -58,7 +59,7 @@ function failReads(disk: FaultyDisk, clock: FakeClock, forMs: number, where = /.
 }
 
 /** Two snapshots, and a journal behind them, of a daemon that was killed. */
-async function killedStore(books: Bookkeeper): Promise<FaultyDisk> {
+async function killedStore(books: StoreClient): Promise<FaultyDisk> {
   const disk = new FaultyDisk({ directories: ['/var/lib'] });
   for (const name of ['a', 'b']) {
     const { store } = await openOn(disk);
@@ -71,7 +72,7 @@ async function killedStore(books: Bookkeeper): Promise<FaultyDisk> {
   return disk.afterKill();
 }
 
-async function isWhole(t: Test, { store, lines }: Bench, books: Bookkeeper, what: string): Promise<void> {
+async function isWhole(t: Test, { store, lines }: Bench, books: StoreClient, what: string): Promise<void> {
   t.same(await books.violations(store), [], what);
   t.equal(store.storage().damaged, 0, `${what}: nothing is damaged`);
   t.notMatch(lines.join(), /damaged|put aside|unusable/, what);
@@ -80,7 +81,7 @@ async function isWhole(t: Test, { store, lines }: Bench, books: Bookkeeper, what
 t.test('reads that fail for 2.5 s, or nearly 10 s, cost nothing but that time', async (t) => {
   for (const forMs of [2500, START_READS_MS_MAX - 1]) {
     for (const where of [/./, /store\.json$/, /store\.json\.1$/, /journal$/, /\.log$/, /synced/]) {
-      const books = new Bookkeeper();
+      const books = new StoreClient();
       const disk = await killedStore(books);
       const clock = new FakeClock();
       failReads(disk, clock, forMs, where);
@@ -94,7 +95,7 @@ t.test('reads that fail for 2.5 s, or nearly 10 s, cost nothing but that time', 
 
 t.test('a start waits for 10 s in all, then goes on, and keeps what it could not read', async (t) => {
   for (const name of ['store.json', 'journal/00000003.log']) {
-    const books = new Bookkeeper();
+    const books = new StoreClient();
     const disk = await killedStore(books);
     const whole = await disk.readWhole(`${STATE_DIR}/${name}`);
     t.ok(whole, name);
@@ -128,7 +129,7 @@ t.test('a start waits for 10 s in all, then goes on, and keeps what it could not
 });
 
 t.test('once the store is open a read that fails says so at once', async (t) => {
-  const books = new Bookkeeper();
+  const books = new StoreClient();
   const disk = await killedStore(books);
   let isFailing = false;
   watchReads(disk, {
@@ -150,7 +151,7 @@ t.test('bytes that are read wrongly once are no damage', async (t) => {
   // Where in the file the bit falls over: in the checksum, the head, a record, the tail.
   for (const name of ['store.json', 'store.json.1', ...(await disksSegments())]) {
     for (const at of [0, 30, 150, 5000, 20_500, -1]) {
-      const books = new Bookkeeper();
+      const books = new StoreClient();
       const disk = await killedStore(books);
       const seen = new Set<string>();
       watchReads(disk, {
@@ -172,6 +173,6 @@ t.test('bytes that are read wrongly once are no damage', async (t) => {
 });
 
 async function disksSegments(): Promise<string[]> {
-  const disk = await killedStore(new Bookkeeper());
+  const disk = await killedStore(new StoreClient());
   return (await disk.list(JOURNAL)).slice(-2);
 }

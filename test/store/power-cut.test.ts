@@ -7,11 +7,12 @@ import { basename } from 'node:path';
 import t from 'tap';
 import { decodeLine, encodeLine, seal } from '../../src/store/record.js';
 import type { DiskFile } from '../../src/system/disk.js';
-import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
+import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { openOn, STATE_DIR } from '../support/store.js';
+import { StoreClient } from '../support/store-client.js';
 
 const seed = testSeed();
 const random = seededRandom(seed);
@@ -24,12 +25,12 @@ const VARIANTS: readonly PowerCut[] = ['nothing', 'everything', 'random', 'rando
 interface CutPoint {
   readonly n: number;
   readonly operation: Operation;
-  readonly books: Bookkeeper;
+  readonly books: StoreClient;
   readonly disks: readonly { kind: PowerCut; disk: FaultyDisk }[];
 }
 
 /** First start, single and batch accepts, the address book, outcomes of every kind, changes, hold, a clean stop and a restart. */
-async function everyday(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
+async function everyday(disk: FaultyDisk, books: StoreClient): Promise<void> {
   let { store, clock } = await openOn(disk, seed);
   await books.accept(store, [draftTo('first')]);
   await books.accept(store, [draftTo('b1'), draftTo('b2', 5000), draftTo('b3')], {
@@ -69,7 +70,7 @@ async function everyday(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
 }
 
 /** Enough to change segments, checkpoint several times, and move old content to new segments. */
-async function heavy(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
+async function heavy(disk: FaultyDisk, books: StoreClient): Promise<void> {
   const { store, clock } = await openOn(disk, seed);
   for (let i = 0; i < 13; i++) {
     await books.accept(store, [draftTo(`small${i}`), draftTo(`big${i}`, 330 * KIB)], {
@@ -93,7 +94,7 @@ async function heavy(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
 }
 
 /** Attachments: taken in, given up, replayed, together; kept for a retry, and gone after each kind of outcome. */
-async function attachments(disk: FaultyDisk, books: Bookkeeper): Promise<void> {
+async function attachments(disk: FaultyDisk, books: StoreClient): Promise<void> {
   const { store, clock } = await openOn(disk, seed);
   const keyed = { key: 'key-1', hash: 'h1' };
   await books.acceptFiles(store, draftTo('a1'), [octets(3000), octets(0)], keyed);
@@ -129,16 +130,16 @@ async function* chunksOf(bytes: number): AsyncGenerator<Buffer> {
 
 /** Runs the scenario once; before a share of all operations takes what some or all variants of a power cut would leave. */
 async function cutPoints(
-  scenario: (disk: FaultyDisk, books: Bookkeeper) => Promise<void>,
+  scenario: (disk: FaultyDisk, books: StoreClient) => Promise<void>,
   options: {
     share?: number;
     kinds?: number;
     lie?: (disk: FaultyDisk) => void;
     disk?: FaultyDisk;
-    books?: Bookkeeper;
+    books?: StoreClient;
   } = {},
 ): Promise<CutPoint[]> {
-  const { share = 1, kinds = VARIANTS.length, lie, books = new Bookkeeper() } = options;
+  const { share = 1, kinds = VARIANTS.length, lie, books = new StoreClient() } = options;
   const disk = options.disk ?? new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
   lie?.(disk);
   const points: CutPoint[] = [];
@@ -174,7 +175,7 @@ async function sweep(points: readonly CutPoint[], limit = Number.POSITIVE_INFINI
 }
 
 /** Recovers, checks, goes on a little, and cuts the power once more. */
-async function recoverAndCheck(disk: FaultyDisk, books: Bookkeeper): Promise<string[]> {
+async function recoverAndCheck(disk: FaultyDisk, books: StoreClient): Promise<string[]> {
   const { store } = await openOn(disk, seed + 7);
   const found = [...(await books.violations(store)), ...(await strayFiles(disk, STATE_DIR, store))];
   const later = books.copy();

@@ -2,10 +2,11 @@
 import t from 'tap';
 import { KIB } from '../../src/limits.js';
 import type { Store } from '../../src/store/store.js';
-import { Bookkeeper, draftTo, octets, strayFiles } from '../support/bookkeeper.js';
+import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { openOn, STATE_DIR } from '../support/store.js';
+import { StoreClient } from '../support/store-client.js';
 
 const seed = testSeed();
 /** The share of the operations of a purge before which the power is cut. */
@@ -24,7 +25,7 @@ async function filesWith(disk: FaultyDisk, words: string, directory = STATE_DIR)
 }
 
 /** Segments full of mails that were sent, were cancelled, failed and wait; used again in part. */
-async function longHistory(store: Store, books: Bookkeeper): Promise<void> {
+async function longHistory(store: Store, books: StoreClient): Promise<void> {
   // Segments that nothing waits in: they are let go of, and the next ones are made of them.
   for (let i = 0; i < 12; i++) {
     await books.accept(store, [draftTo(`gone-first${i}`, 330 * KIB)]);
@@ -47,7 +48,7 @@ t.comment(`seed ${seed}`);
 
 t.test('nothing in the state directory tells what was sent; what waits can be sent', async (t) => {
   const disk = newDisk();
-  const books = new Bookkeeper();
+  const books = new StoreClient();
   const { store } = await openOn(disk, seed);
   await longHistory(store, books);
   t.ok((await filesWith(disk, TOLD)).length > 1, 'before, it can be read');
@@ -65,7 +66,7 @@ t.test('nothing in the state directory tells what was sent; what waits can be se
 
 t.test('a purge right after a start, of a new store, and a second one', async (t) => {
   const disk = newDisk();
-  const books = new Bookkeeper();
+  const books = new StoreClient();
   const { store } = await openOn(disk, seed);
   await store.purge(false);
   await longHistory(store, books);
@@ -106,7 +107,7 @@ t.test('segments that are kept for use are overwritten, whatever there is of the
 
 t.test('the snapshots of before are overwritten, not only replaced', async (t) => {
   const disk = newDisk();
-  const books = new Bookkeeper();
+  const books = new StoreClient();
   const { store } = await openOn(disk, seed);
   await longHistory(store, books);
   await store.close();
@@ -125,7 +126,7 @@ t.test('the snapshots of before are overwritten, not only replaced', async (t) =
 
 t.test('what is read, accepted and sent meanwhile is whole', async (t) => {
   const disk = newDisk();
-  const books = new Bookkeeper();
+  const books = new StoreClient();
   const { store } = await openOn(disk, seed);
   await longHistory(store, books);
   const purging = store.purge(false);
@@ -203,7 +204,7 @@ t.test('copies of damage stay, unless they are to go', async (t) => {
 
 t.test('a disk that refuses ends the purge, and nothing else', async (t) => {
   const disk = newDisk();
-  const books = new Bookkeeper();
+  const books = new StoreClient();
   const { store } = await openOn(disk, seed);
   await longHistory(store, books);
   for (let skip = 0; ; skip += 7) {
@@ -223,7 +224,7 @@ t.test('a disk that refuses ends the purge, and nothing else', async (t) => {
 t.test('the power cut before every operation of a purge', async (t) => {
   const kinds = ['nothing', 'everything', 'random', 'torn-head', 'torn-tail'] as const;
   const disk = newDisk();
-  const books = new Bookkeeper();
+  const books = new StoreClient();
   const { store } = await openOn(disk, seed);
   await longHistory(store, books);
   // Their outcomes are written, and not synced: after a cut they may wait again, and must be whole then.

@@ -3,8 +3,8 @@ import { MIB } from '../../src/limits.js';
 import type { Attachment } from '../../src/message/message.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
 import type { Store } from '../../src/store/store.js';
-import { draftTo, octets } from './bookkeeper.js';
 import { settled } from './clock.js';
+import { draftTo, octets } from './drafts.js';
 import { STATE_DIR } from './store.js';
 
 export const SPOOL = `${STATE_DIR}/spool`;

@@ -1,26 +1,27 @@
 /**
- * Keeps the books on what the address book of a store has promised, as the Bookkeeper does for messages, and with
- * it. It knows each entry by its name, and tells its versions by their languages.
+ * Uses the address book of a store, and holds a recovered one against what was answered. It knows each entry by its name,
+ * and tells its versions by their languages. Used by store-client.ts.
  */
 import type { Lang } from '../../src/destinations/destination.js';
 import type { Store } from '../../src/store/store.js';
+import { Doubt } from './doubt.js';
 
 interface Entry {
   id: number | null;
-  /** What it may be found as: a language, or null where it may be gone. The last is what was asked for last. */
-  may: Set<Lang | null>;
+  /** Its language; null where it is gone. */
+  readonly lang: Doubt<Lang | null>;
 }
 
-export class DestinationBooks {
+export class BookClient {
   readonly #entries = new Map<string, Entry>();
-  #etags = new Set<string | null>([null]);
+  #etag = new Doubt<string | null>([null]);
   #highestId = 0;
   readonly #found: string[] = [];
 
-  copy(): DestinationBooks {
-    const copy = new DestinationBooks();
-    for (const [name, { id, may }] of this.#entries) copy.#entries.set(name, { id, may: new Set(may) });
-    copy.#etags = new Set(this.#etags);
+  copy(): BookClient {
+    const copy = new BookClient();
+    for (const [name, { id, lang }] of this.#entries) copy.#entries.set(name, { id, lang: lang.copy() });
+    copy.#etag = this.#etag.copy();
     copy.#highestId = this.#highestId;
     copy.#found.push(...this.#found);
     return copy;
@@ -29,42 +30,38 @@ export class DestinationBooks {
   /** Those that are there for certain. */
   get names(): string[] {
     return [...this.#entries]
-      .filter(([, { id, may }]) => id !== null && !may.has(null))
+      .filter(([, { id, lang }]) => id !== null && !lang.allows(null))
       .map(([name]) => name);
   }
 
   async add({ book }: Store, name: string): Promise<void> {
-    const entry: Entry = { id: null, may: new Set([null]) };
-    this.#entries.set(name, entry);
-    await this.#edit(entry, 'en', async () => {
+    const entry = this.#newEntry(name);
+    const work = async () => {
       const { id } = await book.add(fieldsOf(name, 'en'));
       if (id <= this.#highestId) this.#found.push(`id ${id} is given again`);
       this.#highestId = id;
       entry.id = id;
-    });
+    };
+    await entry.lang.become('en', work, 'synced');
   }
 
   async change({ book }: Store, name: string, lang: Lang): Promise<void> {
     const entry = this.#entry(name);
-    await this.#edit(entry, lang, () => book.replace(entry.id ?? 0, fieldsOf(name, lang)));
+    await entry.lang.become(lang, () => book.replace(entry.id ?? 0, fieldsOf(name, lang)), 'synced');
   }
 
   async remove({ book }: Store, name: string): Promise<void> {
     const entry = this.#entry(name);
-    await this.#edit(entry, null, () => book.remove(entry.id ?? 0));
+    await entry.lang.become(null, () => book.remove(entry.id ?? 0), 'synced');
   }
 
   /** A sync with a cloud whose document is one entry more, under `etag`; then what is put gets `nextEtag`. */
   async sync({ book }: Store, name: string, etag: string, nextEtag: string): Promise<void> {
     const uid = `00000000-0000-4000-9000-${Buffer.from(name).toString('hex').padStart(12, '0').slice(-12)}`;
-    const entry: Entry = { id: null, may: new Set([null]) };
-    this.#entries.set(name, entry);
-    this.#etags.add(etag);
-    await this.#edit(entry, 'en', () => book.pull({ etag, document: [{ uid, ...fieldsOf(name, 'en') }] }));
-    this.#etags = new Set([...this.#etags].slice(-1));
-    this.#etags.add(nextEtag);
-    await book.stored(nextEtag);
-    this.#etags = new Set([nextEtag]);
+    const entry = this.#newEntry(name);
+    const pull = () => book.pull({ etag, document: [{ uid, ...fieldsOf(name, 'en') }] });
+    await this.#etag.become(etag, () => entry.lang.become('en', pull, 'synced'), 'synced');
+    await this.#etag.become(nextEtag, () => book.stored(nextEtag), 'synced');
     entry.id = book.list().find((shown) => shown.name === name)?.id ?? null;
     this.#highestId = Math.max(this.#highestId, entry.id ?? 0);
   }
@@ -74,11 +71,11 @@ export class DestinationBooks {
     const shown = new Map(book.list().map((destination) => [destination.name, destination]));
     for (const [name, entry] of this.#entries) {
       const found = shown.get(name);
-      entry.may = new Set([found?.lang ?? null]);
+      entry.lang.set(found?.lang ?? null);
       entry.id = found?.id ?? entry.id;
       this.#highestId = Math.max(this.#highestId, entry.id ?? 0);
     }
-    this.#etags = new Set([book.etag]);
+    this.#etag.set(book.etag);
   }
 
   /** What `store` breaks of the promises, in words. */
@@ -88,31 +85,22 @@ export class DestinationBooks {
     const shown = new Map(list.map((destination) => [destination.name, destination]));
     if (new Set(list.map(({ id }) => id)).size !== list.length)
       found.push('an id stands for two destinations');
-    for (const [name, { id, may }] of this.#entries) {
-      const destination = shown.get(name);
+    for (const [name, entry] of this.#entries) {
+      const { id, lang } = shown.get(name) ?? { id: null, lang: null };
       shown.delete(name);
-      const lang = destination?.lang ?? null;
-      if (!may.has(lang))
-        found.push(`destination ${name} is ${lang}, not ${[...may].map(String).join(' or ')}`);
-      if (destination && id !== null && destination.id !== id) found.push(`${name} has another id`);
+      if (!entry.lang.allows(lang)) found.push(`destination ${name} is ${lang}, not ${entry.lang}`);
+      if (id !== null && entry.id !== null && entry.id !== id) found.push(`${name} has another id`);
     }
     for (const name of shown.keys()) found.push(`destination ${name} came from nowhere`);
-    if (!this.#etags.has(book.etag)) {
-      found.push(`what was agreed has the ETag ${book.etag}, not ${[...this.#etags].join(' or ')}`);
-    }
+    if (!this.#etag.allows(book.etag))
+      found.push(`what was agreed has the ETag ${book.etag}, not ${this.#etag}`);
     return found;
   }
 
-  /** Until it is answered it may be found as before or as after; a refusal leaves that open. */
-  async #edit(entry: Entry, becomes: Lang | null, work: () => Promise<unknown>): Promise<void> {
-    entry.may = new Set([...entry.may, becomes]);
-    try {
-      await work();
-      entry.may = new Set([becomes]);
-    } catch (error) {
-      const { code = '' } = error as { code?: string };
-      if (!['storage-failed', 'storage-full', 'POWERCUT'].includes(code)) throw error;
-    }
+  #newEntry(name: string): Entry {
+    const entry: Entry = { id: null, lang: new Doubt<Lang | null>([null]) };
+    this.#entries.set(name, entry);
+    return entry;
   }
 
   #entry(name: string): Entry {

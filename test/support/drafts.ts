@@ -1,0 +1,58 @@
+/** Messages for the tests of the store, and what they can be told by. */
+import { createHash } from 'node:crypto';
+import { parseAddress } from '../../src/message/address.js';
+import { type Content, type Draft, type Message, NO_ATTACHMENTS } from '../../src/message/message.js';
+import type { Store } from '../../src/store/store.js';
+import type { Disk } from '../../src/system/disk.js';
+
+/** An email to `name`@example.com whose text is `bytes` long and tells whose it is. */
+export function draftTo(name: string, bytes = 200): Draft {
+  const destination = parseAddress(`${name}@example.com`);
+  if (!destination) throw new Error(`${name} makes no address`);
+  const plain = `to ${name} `.padEnd(bytes, 'żółw ');
+  return {
+    type: 1,
+    destination,
+    content: { subject: name, plain, html: '' },
+    attachments: NO_ATTACHMENTS,
+    ignored: [],
+  };
+}
+
+/** The name in `draftTo`. */
+export function nameOf({ destination }: { readonly destination: string }): string {
+  return destination.slice(0, destination.indexOf('@'));
+}
+
+/** The octets of a file: as many, and told apart by where they stand. */
+export function octets(bytes: number): Buffer {
+  return Buffer.from(Uint8Array.from({ length: bytes }, (_, i) => i * 31 + (i >> 8)));
+}
+
+/** All that a source gives. */
+export async function whole(source: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of source) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+/** All messages of a store, by the names in `draftTo`. */
+export function messagesOf(store: Store): Map<string, Message> {
+  const { messages } = store.list({ status: null, limit: 100_000, after: null });
+  return new Map(messages.map((message) => [nameOf(message), message]));
+}
+
+/** What tells a content, and its files, from any other. */
+export function digestOf({ ...content }: Content, files: readonly Buffer[]): string {
+  const hash = createHash('sha256').update(JSON.stringify(Object.entries(content).sort()));
+  for (const file of files) hash.update(`\n${file.length}\n`).update(file);
+  return hash.digest('hex');
+}
+
+/** Files in the spool that no kept message needs. */
+export async function strayFiles(disk: Disk, directory: string, store: Store): Promise<string[]> {
+  const needed = [...messagesOf(store).values()].filter(({ place }) => place);
+  const ids = new Set(needed.flatMap(({ attachments }) => attachments).map(({ id }) => id));
+  const strays = (await disk.list(`${directory}/spool`)).filter((name) => !ids.has(name));
+  return strays.map((name) => `${name} is left in the spool`);
+}
