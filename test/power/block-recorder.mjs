@@ -1,11 +1,11 @@
 /**
- * `node block-recorder.mjs FILE IMAGE LOG`: a disk that writes down in which order it is written to. It puts a file system
+ * `node block-recorder.mjs FILE IMAGE LOG FLUSH_MS`: a disk that writes down in which order it is written to. It puts a file system
  * of one file (FUSE) in the place of FILE, with the content of IMAGE, for a loop device above it. Each write and each
  * flush is in LOG before it is answered, as write-log.ts reads it: a type (1 write, 2 flush) and a length (32
  * bits each), the offset (64 bits), the bytes written. A write also changes IMAGE.
  *
- * It works off one request after the other, so that at a flush all that came before it is on the disk. It ends when
- * nobody has FILE open any more. Run as root, in a mount namespace of its own.
+ * It works off one request after the other, so that at a flush all that came before it is on the disk. A flush takes
+ * FLUSH_MS, as on a memory card. It ends when nobody has FILE open any more. Run as root, in a mount namespace of its own.
  */
 import { spawnSync } from 'node:child_process';
 import { fstatSync, openSync, readSync, writeSync, writevSync } from 'node:fs';
@@ -32,7 +32,7 @@ const INIT_FLAGS = (1 << 5) | (1 << 22); // large writes, and of as many pages a
 const YEAR_S = 31_536_000n;
 const [WRITE, FLUSH] = [1, 2];
 
-const [file, imagePath, logPath] = process.argv.slice(2);
+const [file, imagePath, logPath, flushMs] = process.argv.slice(2);
 const image = openSync(imagePath, 'r+');
 const log = openSync(logPath, 'a');
 const fuse = openSync('/dev/fuse', 'r+');
@@ -44,6 +44,7 @@ const mounted = spawnSync(
 if (mounted.status !== 0) process.exit(1);
 process.stdout.write('ready\n');
 
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
 let opened = 0;
 const request = Buffer.alloc(WRITE_MAX_BYTES + 4096);
 const head = Buffer.alloc(16);
@@ -102,6 +103,7 @@ const answers = {
     return out;
   },
   fsync() {
+    Atomics.wait(sleeper, 0, 0, Number(flushMs));
     record(FLUSH, 0, 0, null);
     return Buffer.alloc(0);
   },

@@ -10,6 +10,9 @@ import { type Cut, type FileSystem, RecordedDisk } from './recorded-disk.js';
 import { PowerRelay, type Taken } from './relay.js';
 import type { Left } from './write-log.js';
 
+/** How long disks take to flush. While one does, the power is most likely to go at a bad moment. */
+const FLUSHES_MS = [0, 2, 10];
+
 export interface DeviceOptions {
   readonly fileSystem: FileSystem;
   readonly chance: Chance;
@@ -70,7 +73,8 @@ export class Device {
       FIELDPOST_MAX_QUEUE: '60',
       FIELDPOST_HISTORY: '100000',
     };
-    this.#daemon = await startDaemon(env, ['run'], await this.#disk.plugIn(), this.#options.main ?? MAIN);
+    const through = await this.#disk.plugIn(this.#options.chance.one(FLUSHES_MS));
+    this.#daemon = await startDaemon(env, ['run'], through, this.#options.main ?? MAIN);
   }
 
   /** Null where the device is off, or goes off before it has answered. */

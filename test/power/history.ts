@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Chance } from '../simulation/chance.js';
 import { Model, type Requested } from '../simulation/model.js';
 import { NOBODY } from '../simulation/relay.js';
+import type { Request } from '../simulation/wire.js';
 import { Book } from './book.js';
 import { Device } from './device.js';
 import { Programs } from './programs.js';
@@ -43,6 +44,7 @@ export class History {
   readonly #book: Book;
   readonly #left = { kept: 0, torn: 0, lost: 0 };
   #cuts = 0;
+  #onPromise: () => void = () => undefined;
 
   /** `main` is another build of the program. */
   constructor(seed: number, fileSystem: FileSystem, main?: string) {
@@ -60,7 +62,11 @@ export class History {
         model.arrived(token, digest, { atMs: performance.now(), sinceMs, messageId });
       },
     });
-    const ask = this.#device.ask.bind(this.#device);
+    const ask = async (request: Request) => {
+      const answer = await this.#device.ask(request);
+      if (request.method !== 'GET' && answer !== null && answer.status < 300) this.#onPromise();
+      return answer;
+    };
     this.#programs = new Programs({ ask, model, chance: chance.fork() });
     const onWrong = (words: string) => model.violation(words);
     this.#book = new Book({ ask, chance: chance.fork(), onWrong });
@@ -108,6 +114,12 @@ export class History {
     };
     working.push(editing());
     await pause(this.#chance.below(LOAD_MS_MAX));
+    // The worst moment is the one in which an answer arrives.
+    if (this.#chance.is(0.5)) {
+      await new Promise<void>((resolve) => {
+        this.#onPromise = resolve;
+      });
+    }
     const left = await device.cutPower(cut);
     this.#model.ended(true, UNDER_WAY, performance.now());
     await Promise.all(working);

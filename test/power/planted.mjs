@@ -11,6 +11,14 @@ import { cutter, PLANTS } from '../simulation/plants.mjs';
  */
 const CUTS = {
   'no-sync': PLANTS['no-sync'].cuts,
+  // The answer does not wait for the sync.
+  'early-answer': [
+    [
+      'src/store/journal.ts',
+      'if (durable) await current.segment.file.sync();',
+      'if (durable) void current.segment.file.sync();',
+    ],
+  ],
   'no-spool-sync': [['src/store/spool-writer.ts', 'await this.#file.sync().catch(refused);', '']],
 };
 

@@ -74,17 +74,17 @@ export class RecordedDisk {
   }
 
   /**
-   * Switches the disk on. Gives the words to be put before a command so that it sees it mounted. Loop device and mounts
+   * Switches the disk on; a flush takes it `flushMs`. Gives the words to be put before a command so that it sees it mounted. Loop device and mounts
    * live in the namespace of that command alone, and both end with this process: whatever happens, none is left behind.
    */
-  async plugIn(): Promise<readonly string[]> {
+  async plugIn(flushMs: number): Promise<readonly string[]> {
     copySparse(this.#path('image'), this.#path('written'));
     writeFileSync(this.#path('log'), '');
     this.#reliedBytes = 0;
     writeFileSync(this.#path('device'), '');
     const files = ['device', 'written', 'log'].map((name) => this.#path(name));
     const alone = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--mount', '--propagation', 'private'];
-    const [program = '', ...args] = [...alone, process.execPath, RECORDER, ...files];
+    const [program = '', ...args] = [...alone, process.execPath, RECORDER, ...files, String(flushMs)];
     const recorder = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     this.#recorder = recorder;
     const isReady = once(recorder.stdout, 'data').then(() => true);

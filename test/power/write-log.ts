@@ -34,8 +34,7 @@ interface Entry {
 }
 
 /**
- * The power goes after a write that is not among the first `reliedBytes` of the log, or after these where there is none.
- * Gives what is on the device then, to be written in this order.
+ * The power goes after the first `reliedBytes` of the log, at once or after a later write. Gives what is on the device then, to be written in this order.
  */
 export function cutLog(
   log: Buffer,
@@ -46,7 +45,8 @@ export function cutLog(
   const relied = all.filter(({ endBytes }) => endBytes <= reliedBytes).length;
   const later = Array.from(all.keys()).filter((i) => i >= relied && all[i]?.bytes !== null);
   // Rather near the beginning, where the program still runs, than where its file system is unmounted.
-  const last = later[Math.floor(later.length * chance.random() ** 3)] ?? relied - 1;
+  const next = later[Math.floor(later.length * chance.random() ** 3)] ?? relied - 1;
+  const last = chance.is(0.5) ? relied - 1 : next;
   const before = all.slice(0, last + 1);
   const lastFlush = before.findLastIndex(({ bytes }) => bytes === null);
   const writes = writesOf(before.slice(0, lastFlush + 1));
