@@ -5,7 +5,11 @@ import t from 'tap';
 import { Cloud } from '../../scripts/contract/cloud.js';
 import { examine, POINTS } from '../../scripts/contract/point.js';
 import { type Call, type Fault, faultyCloud, type Spoilt } from '../support/faulty-cloud.js';
+import { seededRandom, testSeed } from '../support/random.js';
 import { JAN, startCloud } from '../support/reference-cloud.js';
+
+/** The share of the faults that are tried. */
+const SHARE = process.env.FIELDPOST_TEST_LONG === '1' ? 1 : 0.3;
 
 const HTML: Spoilt = { status: 200, headers: { 'content-type': 'text/html' }, body: '<p>Please log in</p>' };
 /** A second device, and how often the suite tries here what it tries 20 times elsewhere. */
@@ -572,7 +576,14 @@ t.test('a cloud may ask for pauses, and may say that it takes no messages', asyn
 t.test('each fault is found, and only it', async (t) => {
   await using cloud = await startCloud({ keys, send });
   const broken = new Set<string>();
+  const random = seededRandom(testSeed());
+  let tried = 0;
   for (const [index, [name, make, breaks]] of FAULTS.entries()) {
+    // Which points it breaks is said beside it: so no point is without a fault, even where a sample is tried.
+    for (const { name: point } of POINTS)
+      if (breaks.some((start) => point.startsWith(start))) broken.add(point);
+    if (random() >= SHARE) continue;
+    tried++;
     const found = await examineWith(make(), cloud.url, devices[index] as string);
     const isAll = breaks[0] === 'ALL';
     const wanted = POINTS.map((point) => point.name).filter(
@@ -580,8 +591,8 @@ t.test('each fault is found, and only it', async (t) => {
     );
     if (!isAll) t.equal(wanted.length, breaks.length, `${name}: the points are there`);
     t.same(found.broken, wanted, `${name}\n${found.words.join('\n')}`);
-    for (const one of found.broken) broken.add(one);
   }
+  t.comment(`${tried} of ${FAULTS.length} faults`);
   t.same(
     POINTS.map(({ name }) => name).filter((name) => !broken.has(name)),
     [],
