@@ -42,13 +42,15 @@ export class BookWatch implements LinkWatcher {
     this.#underWay++;
     this.#calledMs = this.#world.timeline.nowMs;
     // What was edited while a document was put has a sync of its own: this one's last GET says nothing of it.
-    if (method === 'GET' && (this.#putAt === null || !edits.isEditedSince(this.#putAt)))
-      this.#askedAt = edits.tick();
+    const at = method === 'GET' ? edits.asked() : null;
+    if (at !== null && (this.#putAt === null || !edits.isEditedSince(this.#putAt))) this.#askedAt = at;
     this.#putAt = method === 'PUT' ? edits.tick() : null;
   }
 
   answered({ kind, method, body }: Call, { status }: Answer): void {
-    if (kind !== 'destinations' || method !== 'PUT' || status >= 300) return;
+    if (kind !== 'destinations') return;
+    if (method === 'GET') this.#world.people.edits.asked();
+    if (method === 'GET' || status >= 300) return;
     const { destinations } = JSON.parse(body ?? '{}') as { destinations: unknown[] };
     this.arrivals++;
     this.#world.people.edits.arrived(destinations);

@@ -26,6 +26,8 @@ export async function endWell(world: World): Promise<void> {
   await world.pass(Math.max(0, world.offUntilMs - world.timeline.nowMs));
   if (world.isAway) {
     world.isAway = false;
+    // It may be starting just now.
+    await world.pass(HOUR_MS);
     await restart(world);
   }
   await world.pass(STEP_MS);
@@ -38,7 +40,8 @@ export async function endWell(world: World): Promise<void> {
     if (released?.status !== 202)
       world.model.violation(`a release is answered ${released?.status} ${released?.body}`);
   }
-  await world.pass(CALM_MS);
+  // Where hardly anything was posted the rest is soon done.
+  await world.pass(world.swarm.isOfBook ? HOUR_MS : CALM_MS);
   await world.watch.look();
   await world.watch.listen(true);
   for (const posted of world.posted(({ id }) => id !== null)) {

@@ -28,6 +28,7 @@ export const CLOUD_ACTIONS = [
   'cloud is restored',
   'cloud has another URL',
   'cloud is left',
+  'device is stopped',
   'network changed',
   'network is mended',
   'damage is found',
@@ -36,6 +37,8 @@ export type CloudAction = (typeof CLOUD_ACTIONS)[number];
 
 /** With the network mended and the device awake, everything is in step after this. */
 const MENDED_MS = 2 * MINUTE_MS;
+/** Until a call hangs it is waited for so long. */
+const HANGS_MS = 10 * MINUTE_MS;
 /** Somebody who edits without a pause is heard at the cloud within this. */
 const HEARD_MS = 30 * SECOND_MS;
 const EDITS_MIN = 5;
@@ -52,6 +55,8 @@ export async function actAtCloud(world: World, action: CloudAction, chance: Chan
       return void people.remove();
     case 'remove hidden':
       return void people.removeHidden();
+    case 'device is stopped':
+      return await restart(world, chance.span(HOUR_MS, 5 * DAY_MS));
     case 'network changed':
       return world.networkChanged();
     case 'damage is found':
@@ -88,12 +93,13 @@ export async function actAtCloud(world: World, action: CloudAction, chance: Chan
       world.spelling++;
       return await restart(world);
     case 'cloud is left':
+      if (!world.device.isUp) return;
       world.isAway = !world.isAway;
       return await restart(world);
     case 'edit without a pause':
       return await editWithoutPause(world, chance);
     case 'network is mended':
-      return await mend(world);
+      return await mend(world, chance);
   }
 }
 
@@ -155,10 +161,19 @@ async function editWithoutPause(world: World, chance: Chance): Promise<void> {
   }
 }
 
-/** The network is well again, and the device is told: it must not wait for the end of a pause. */
-async function mend(world: World): Promise<void> {
-  const { device, link, cloud, model, patience } = world;
+/** For a while no call is answered; then the network is well again, and the device is told while one hangs. */
+async function mend(world: World, chance: Chance): Promise<void> {
+  const { device, link, cloud, model, patience, timeline } = world;
+  const kind = chance.one(['heartbeat', 'destinations'] as const);
   link.isUp = true;
+  link.ill = [kind];
+  link.weights = weightsOf({ good: 0, 'lost request': 1 });
+  await world.pass(chance.span(10 * SECOND_MS, 30 * MINUTE_MS));
+  // Somebody edits, or nothing is asked for the document.
+  if (kind === 'destinations') await world.awaited(world.people.edit());
+  const untilMs = timeline.nowMs + HANGS_MS;
+  while (link.hanging(kind) === 0 && timeline.nowMs < untilMs) await world.pass(SECOND_MS);
+  link.ill = world.swarm.ill;
   link.weights = weightsOf({});
   const { life, isUp } = device;
   const mayWait = patience.mayWait;

@@ -41,9 +41,12 @@ async function damage(world: World): Promise<void> {
   await disk.syncDirectory(STATE_DIR);
 }
 
-/** The device's program is stopped, and started again with the settings there are by then. */
-export async function restart(world: World): Promise<void> {
-  const { device } = world;
+/**
+ * The device's program is stopped, and started again with the settings there are by then. With `offMs` the device is
+ * switched off between.
+ */
+export async function restart(world: World, offMs = 0): Promise<void> {
+  const { device, timeline } = world;
   const { program } = device;
   if (program === null || device.clock.isAsleep) return;
   await world.awaited(program.stop(world.config()).catch((error) => world.tell(`a stop failed: ${error}`)));
@@ -52,8 +55,16 @@ export async function restart(world: World): Promise<void> {
   device.die('kill');
   world.deviceEnded(false);
   world.watchDisk();
-  device.renew({ isBoot: false });
-  void world.start(device);
+  if (offMs === 0) {
+    device.renew({ isBoot: false });
+    void world.start(device);
+    return;
+  }
+  world.offUntilMs = Math.max(world.offUntilMs, timeline.nowMs + offMs);
+  timeline.after(offMs, () => {
+    device.renew({ isBoot: true });
+    void world.start(device);
+  });
 }
 
 /** The cloud dies, and is back after `offMs`; what happens to its disk meanwhile, if anything, `change` does. */

@@ -43,6 +43,8 @@ export class Edits {
   /** The documents that the device has put, by when they reached the cloud. */
   readonly #arrivals: { readonly at: number; readonly entries: ReadonlyMap<string | undefined, Entry> }[] =
     [];
+  /** When the device asked for the cloud's document, and when it was given it. */
+  readonly #asked: number[] = [];
   #hasMoved = false;
   #now = 0;
 
@@ -82,6 +84,13 @@ export class Edits {
   /** True if since that tick the device may have made an edit. */
   isEditedSince(tick: number): boolean {
     return this.#happenings.some(({ side, settledAt }) => side === 'device' && settledAt > tick);
+  }
+
+  /** The device asks for the cloud's document, or the cloud gives it. Gives the tick of that. */
+  asked(): number {
+    const at = this.tick();
+    this.#asked.push(at);
+    return at;
   }
 
   /** A sync has succeeded; `askedAt` is the tick of its GET. */
@@ -143,14 +152,35 @@ export class Edits {
           }));
       return isExcused ? [] : ['is lost, and nobody has deleted it'];
     }
+    if (!entry) return this.#isKept(told) ? ['is gone, although somebody had edited it meanwhile'] : [];
     const last = told.filter(({ kind }) => kind !== 'edit').at(-1) as Happening;
-    if (!entry || last.kind !== 'delete' || !isSure(last) || this.#isUncertain(last.at)) return [];
+    if (last.kind !== 'delete' || !isSure(last) || this.#isUncertain(last.at)) return [];
     if (last.side === 'cloud' && this.#isForeign(last.at)) return [];
     // A backup brings back what was deleted since.
     if (this.#losses.some(({ at, since }) => since > 0 && at > last.at)) return [];
     const others = told.filter(({ side }) => side !== last.side);
     const isTouched = others.some((other) => other.at > last.at || !this.#isKnown(other, last.at));
     return isTouched ? [] : [`has come back after the ${last.side} deleted it`];
+  }
+
+  /** True if one side has edited it, and the other cannot have known of that when it deleted it. */
+  #isKept(told: readonly Happening[]): boolean {
+    const hasReturned = told.filter(({ kind }) => kind === 'create').length > 1;
+    if (this.#hasMoved || this.#discards.length > 0 || hasReturned) return false;
+    const deletions = told.filter(({ kind }) => kind === 'delete');
+    return told.some(({ kind, side, at, doneAt, fields }) => {
+      if (kind !== 'edit' || doneAt === Number.POSITIVE_INFINITY || Object.keys(fields).length === 0)
+        return false;
+      return deletions.every(
+        (one) => one.side !== side && (one.at < at || this.#isApart(side, at, one.settledAt)),
+      );
+    });
+  }
+
+  /** True if between these ticks nothing of that side can have come to the other. */
+  #isApart(side: Side, from: number, to: number): boolean {
+    const passed = side === 'device' ? this.#arrivals.map(({ at }) => at) : this.#asked;
+    return !passed.some((at) => from < at && at < to);
   }
 
   #values(told: readonly Happening[], entry: Entry | undefined): string[] {

@@ -72,6 +72,8 @@ export class CloudLink {
   ill: readonly CallKind[] = CALLS;
   requests = 0;
   readonly watchers: LinkWatcher[] = [];
+  /** By its kind: calls without an end yet, of processes that may have ended. */
+  readonly #open = new Map<CallKind, number>();
   readonly #options: LinkOptions;
 
   constructor(options: LinkOptions) {
@@ -81,6 +83,11 @@ export class CloudLink {
   /** What the device is given in place of its https. With its process its requests end. */
   https(isAlive: () => boolean): Https {
     return { send: (request) => this.#send(request, isAlive), close: () => undefined };
+  }
+
+  /** So many calls of the kind wait for an answer. */
+  hanging(kind: CallKind): number {
+    return this.#open.get(kind) ?? 0;
   }
 
   /** Nothing happens to any call from now on. */
@@ -94,6 +101,7 @@ export class CloudLink {
     this.requests++;
     const { timeline, chance, meddle, cut } = this.#options;
     const call = this.#call(request);
+    this.#open.set(call.kind, this.hanging(call.kind) + 1);
     for (const watcher of this.watchers) watcher.asked?.(call);
     return await new Promise<HttpAnswer>((resolve, reject) => {
       const fail = (code: string, words: string) => {
@@ -101,9 +109,13 @@ export class CloudLink {
         reject(Object.assign(new Error(words), { code }));
       };
       const giveUp = () => fail('ABORT_ERR', 'given up');
-      const deadline = timeline.after(request.timeoutMs, () => isAlive() && fail('DEADLINE', 'no answer'));
+      const deadline = timeline.after(request.timeoutMs, () => {
+        if (isAlive()) fail('DEADLINE', 'no answer');
+        else over(null);
+      });
       let isOver = false;
       const over = (answer: HttpAnswer | null) => {
+        if (!isOver) this.#open.set(call.kind, this.hanging(call.kind) - 1);
         if (!isOver && isAlive()) for (const watcher of this.watchers) watcher.told?.(call, answer);
         isOver = true;
         deadline.stop();

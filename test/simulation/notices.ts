@@ -46,8 +46,9 @@ export class Notices implements LinkWatcher {
   /** When it was heard after a silence that may be told, and was not yet; null: it was not. */
   #lateMs: number | null = null;
   /** What the witness was told last; null: either may come next. */
-  #told: 'offline' | 'back' | null = 'back';
-  #outages = 0;
+  #told: 'offline' | 'back' | null = null;
+  /** It has been silent for that long before: then the cloud waits longer. */
+  #wasLate = false;
   /** Since when the witness stands in the cloud's document, and since when the cloud runs. */
   #witnessMs: number | null = null;
   #cloudMs: number | null = null;
@@ -63,11 +64,15 @@ export class Notices implements LinkWatcher {
 
   /** The cloud's document is this now; null: there is none. */
   document(destinations: readonly unknown[] | null): void {
+    const { nowMs } = this.#options.timeline;
     const isIn =
       destinations?.some((entry) => (entry as { destination?: string })?.destination === WITNESS) === true;
-    this.#witnessMs = isIn ? (this.#witnessMs ?? this.#options.timeline.nowMs) : null;
-    // It may miss what others are told.
+    // Outside of it the witness may miss what others are told.
+    const isSteady =
+      this.#last !== null && nowMs - this.#heardMs < this.#leastMs(this.#last) && !this.#mayBeLate;
     if (!isIn) this.#told = null;
+    else if (this.#witnessMs === null && isSteady) this.#told = 'back';
+    this.#witnessMs = isIn ? (this.#witnessMs ?? nowMs) : null;
   }
 
   cloudStarted(): void {
@@ -91,7 +96,10 @@ export class Notices implements LinkWatcher {
     const sinceMs = timeline.nowMs - this.#heardMs;
     const isOvertaken = last !== null && next.bootId === last.bootId && next.uptimeMs < last.uptimeMs;
     if (isOvertaken && sinceMs < OVERTAKEN_MS) return;
-    if (last !== null && sinceMs >= this.#leastMs(last)) this.#lateMs = timeline.nowMs;
+    if (last !== null && sinceMs >= this.#leastMs(last)) {
+      this.#lateMs = timeline.nowMs;
+      this.#wasLate = true;
+    }
     this.#last = next;
     this.#heardMs = timeline.nowMs;
     this.#isDoubtful = false;
@@ -123,7 +131,7 @@ export class Notices implements LinkWatcher {
         violation(`people are told ${subject} ${silentMs / SECOND_MS} s after a heartbeat`);
       if (last?.state === 'moved' && silentMs > MAIL_MS && !this.#isDoubtful)
         violation(`people are told ${subject}, although the device has moved`);
-      this.#outages++;
+      this.#wasLate = true;
       this.#lateMs = null;
       this.#backMs = isLong ? null : timeline.nowMs;
     }
@@ -137,7 +145,7 @@ export class Notices implements LinkWatcher {
     const last = this.#last;
     if (last === null || this.#cloudMs === null || this.#witnessMs === null || this.#isDoubtful) return;
     const silentFromMs = Math.max(this.#heardMs, this.#cloudMs + GRACE_MS);
-    const patienceMs = this.#leastMs(last, this.#outages === 0 ? 1 : DAMPED) + delayMs / 4 + MAIL_MS;
+    const patienceMs = this.#leastMs(last, this.#wasLate ? DAMPED : 1) + delayMs / 4 + MAIL_MS;
     const isLate = nowMs - silentFromMs > patienceMs && this.#witnessMs < this.#heardMs;
     if (this.#told === 'back' && last.state !== 'moved' && isLate) {
       violation(`nobody is told that the device was last heard ${(nowMs - this.#heardMs) / SECOND_MS} s ago`);

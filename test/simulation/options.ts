@@ -14,6 +14,8 @@ export interface Options {
   /** For so long; null: until all worlds are done. */
   readonly forMs: number | null;
   readonly processes: number;
+  /** Worlds about the address book alone. */
+  readonly isBook: boolean;
   /** Of one world: only these steps. */
   readonly only: readonly number[] | null;
   readonly isTraced: boolean;
@@ -34,7 +36,7 @@ const UNITS: Readonly<Record<string, number>> = { s: SECOND_MS, m: MINUTE_MS, h:
 /** Reads the command line. Throws UsageError. */
 export function readOptions(args: readonly string[]): Options {
   const { values } = parsed(args);
-  const { seed, seeds, for: span, jobs, only, trace, plan, regression } = values;
+  const { seed, seeds, for: span, jobs, book, only, trace, plan, regression } = values;
   if (regression !== undefined && REGRESSIONS.every(({ name }) => name !== regression))
     throw new UsageError(`--regression ${regression}: there is none of that name (regressions.ts)`);
   const isOne = seed !== undefined && seeds === undefined && span === undefined;
@@ -46,6 +48,7 @@ export function readOptions(args: readonly string[]): Options {
     seeds: seeds === undefined ? (isOne ? 1 : span === undefined ? 100 : SEED_END) : whole('seeds', seeds, 1),
     forMs: span === undefined ? null : msOf(span),
     processes: jobs === undefined ? availableParallelism() : whole('jobs', jobs, 1),
+    isBook: book,
     only: only === undefined ? null : stepsOf(only),
     isTraced: trace,
     isPlan: plan,
@@ -63,6 +66,7 @@ function parsed(args: readonly string[]) {
         seeds: { type: 'string' },
         for: { type: 'string' },
         jobs: { type: 'string' },
+        book: { type: 'boolean', default: false },
         only: { type: 'string' },
         trace: { type: 'boolean', default: false },
         plan: { type: 'boolean', default: false },

@@ -25,10 +25,10 @@ export interface Plan {
   readonly steps: readonly Step[];
 }
 
-/** Draws the plan of a seed. */
-export function drawPlan(seed: number): Plan {
+/** Draws the plan of a seed; with `isBook` of one about the address book. */
+export function drawPlan(seed: number, isBook = false): Plan {
   const chance = new Chance(seed);
-  const { livesMs, everyMs, weights, ...nature } = drawSwarm(chance.fork());
+  const { livesMs, everyMs, weights, ...nature } = drawSwarm(chance.fork(), isBook);
   const steps: Step[] = [];
   for (let atMs = 0; atMs < livesMs; ) {
     atMs = Math.round(atMs + pauseMs(everyMs, chance));

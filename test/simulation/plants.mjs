@@ -220,8 +220,188 @@ const MAIL = {
   },
 };
 
-/** The address book, the link and the cloud. */
-const BOOK = {};
+/** The address book, the link and the cloud: looked for in worlds about these. */
+export const BOOK = {
+  'forgotten-wish': {
+    why: 'a wish during a call that hangs is forgotten when the call fails',
+    cuts: [['src/retry/backoff.ts', 'this.#isWanted = true;', '']],
+  },
+  'forgotten-link-wish': {
+    why: 'a wish during a heartbeat that hangs is forgotten when it fails',
+    cuts: [['src/cloud/link.ts', 'if (this.#isWanted) this.wake();', '']],
+  },
+  'starved-sync': {
+    why: 'the sync waits for a pause of whoever edits, for ever',
+    cuts: [
+      [
+        'src/cloud/sync.ts',
+        'Math.min(nowMs + SYNC_QUIET_MS, this.#editedMs + SYNC_EDITS_MS_MAX)',
+        'nowMs + SYNC_QUIET_MS',
+      ],
+    ],
+  },
+  'retry-after-ignored': {
+    why: 'a Retry-After for documents and messages counts for nothing',
+    cuts: [['src/retry/backoff.ts', 'nowMs + patienceMs(retryAfterMs, random())', 'nowMs']],
+  },
+  'retry-after-exact': {
+    why: 'a whole fleet comes back in the second that Retry-After names',
+    cuts: [['src/retry/backoff.ts', 'askedMs * (1 + SPREAD * random)', 'askedMs + 0 * random']],
+  },
+  'field-of-the-cloud': {
+    why: "of a field that both sides have edited the cloud's is kept",
+    cuts: [
+      ['src/destinations/merge.ts', '!same(ours, was) || same(theirs, wasTheirs)', 'same(theirs, wasTheirs)'],
+    ],
+  },
+  'deleted-wins': {
+    why: 'what one side has edited is gone where the other has deleted it',
+    cuts: [['src/destinations/merge.ts', 'return here ?? there;', 'return undefined;']],
+  },
+  'union-deletes': {
+    why: 'a document that is not believed deletes by what it lacks',
+    cuts: [
+      ['src/destinations/merge.ts', "if (trust !== 'full' && there === undefined) return NOTHING;", ''],
+      ['src/destinations/merge.ts', "if (trust === 'none' && here !== undefined) return NOTHING;", ''],
+    ],
+  },
+  'wipe-believed': {
+    why: 'a cloud that has lost its document is taken at its word',
+    cuts: [
+      [
+        'src/destinations/address-book.ts',
+        'agreeOnNew(this.#book, draw)',
+        "agree(this.#book, { etag: '*', document: [], more: this.#book.base?.more ?? {} }, draw)",
+      ],
+      [
+        'src/cloud/client.ts',
+        "ifMatch === null ? { 'If-None-Match'",
+        "ifMatch === null || ifMatch === '*' ? { 'If-None-Match'",
+      ],
+    ],
+  },
+  'lineage-ignored': {
+    why: 'a document made anew is taken for a descendant of the one that is known',
+    cuts: [
+      [
+        'src/destinations/lineage.ts',
+        "if (known?.lineage !== mark.lineage) return { ...unknown, estranged: 'other' };",
+        'if (known === null) return kin;',
+      ],
+      ['src/destinations/lineage.ts', 'if (known.counter < mark.counter)', 'if (true)'],
+    ],
+  },
+  'backup-believed': {
+    why: 'a document from a backup is taken for a newer one',
+    cuts: [['src/destinations/lineage.ts', 'if (known.counter < mark.counter)', 'if (true)']],
+  },
+  'nonce-ignored': {
+    why: 'a PUT that arrived without an answer comes back as an edit of somebody else',
+    cuts: [
+      [
+        'src/destinations/lineage.ts',
+        'attempts.find((attempt) => attempt.mark?.nonce === mark.nonce)',
+        'attempts.find(() => false)',
+      ],
+    ],
+  },
+  'attempt-forgotten': {
+    why: 'what was put is forgotten when the answer is lost',
+    cuts: [
+      ['src/destinations/book.ts', '[attemptOf(event.attempt, event.mark)]', '[]'],
+      ['src/destinations/book.ts', '.slice(-SYNC_ATTEMPTS_MAX)', '.slice(0, 0)'],
+    ],
+  },
+  'no-if-match': {
+    why: 'a document is put whatever is there',
+    cuts: [['src/cloud/client.ts', "{ 'If-Match': ifMatch }", "{ 'If-Match': '*' }"]],
+  },
+  'stray-404': {
+    why: 'one 404 makes the device forget what was agreed',
+    cuts: [
+      ['src/cloud/sync.ts', "if (!isBelieved) throw new CloudError('status', ABSENT_WORDS);", ''],
+      [
+        'src/destinations/address-book.ts',
+        'agreeOnNew(this.#book, draw)',
+        'agreeOnNew(Object.assign(this.#book, { base: null }), draw)',
+      ],
+    ],
+  },
+  'base-of-the-url': {
+    why: 'another spelling of the URL makes the device forget what was agreed',
+    cuts: [
+      [
+        'src/destinations/book.ts',
+        'book.base = book.base && { ...book.base, etag: null };',
+        'book.base = null;',
+      ],
+    ],
+  },
+  'ids-anew': {
+    why: 'an entry that comes back has another id',
+    cuts: [['src/destinations/book.ts', 'book.removed.set(uid, id);', 'book.removed.delete(uid);']],
+  },
+  'hidden-dropped': {
+    why: 'what the device does not understand is not kept',
+    cuts: [['src/destinations/merge.ts', 'document.filter((value) => !entries.has(value))', '[]']],
+  },
+  'synced-too-early': {
+    why: 'the book is said to be in step although somebody has edited since',
+    cuts: [
+      [
+        'src/cloud/sync.ts',
+        'this.#confirmed = await this.#sync(this.#stopped.signal);',
+        'await this.#sync(this.#stopped.signal); this.#confirmed = book.generation;',
+      ],
+    ],
+  },
+  'told-twice': {
+    why: 'a cloud that restarts tells the same outage again',
+    cuts: [
+      [
+        'src/cloud-server/watch.ts',
+        'written[id] = { state, said,',
+        "written[id] = { state: state && 'online', said,",
+      ],
+    ],
+  },
+  'return-untold': {
+    why: 'people are not told that a device is back that was stopped as planned',
+    cuts: [
+      [
+        'src/cloud-server/watch.ts',
+        "else if (before.state === 'offline') {",
+        "else if (before.state === 'offline' && before.said === 'running') {",
+      ],
+    ],
+  },
+  'late-undoes-moved': {
+    why: 'a heartbeat that was held up on its way undoes the goodbye after it',
+    cuts: [
+      ['src/cloud-server/watch.ts', 'if (presence.isOvertaken(before, nowMs, report.sent)) return;', ''],
+    ],
+  },
+  'impatient-cloud': {
+    why: 'a device that comes seldom is said to be offline between two heartbeats',
+    cuts: [
+      [
+        'src/cloud-server/presence.ts',
+        'Math.max(delayMs, HEARTBEATS_PER_DELAY * everyMs)',
+        'delayMs + 0 * everyMs',
+      ],
+    ],
+  },
+  'link-says-well': {
+    why: 'the link is said to be online however long no heartbeat came through',
+    cuts: [
+      [
+        'src/cloud/link-state.ts',
+        "const mode = isOffline ? 'offline' :",
+        "const mode = state.mode === 'online' ? 'online' :",
+      ],
+    ],
+  },
+};
 
 /** What reaches the real outside, and says nothing of it. */
 const OUTSIDE = Object.fromEntries(

@@ -39,14 +39,14 @@ async function main(options: Options): Promise<number> {
 }
 
 /** What is to be lived: what once failed comes first. */
-function* tasksOf({ seed, seeds, only: kept, regression }: Options): Iterable<Task> {
+function* tasksOf({ seed, seeds, only: kept, isBook, regression }: Options): Iterable<Task> {
   const isOne = seeds === 1;
   for (const { name, plan } of REGRESSIONS)
     if (regression === null ? PLANTED === null && !isOne : name === regression)
       yield { name: `regression ${name}`, plan };
   if (regression !== null) return;
   for (let next = seed; next < seed + seeds; next++) {
-    const plan = drawPlan(next);
+    const plan = drawPlan(next, isBook);
     yield { name: `seed ${next}`, plan: kept === null ? plan : only(plan, kept) };
   }
 }
@@ -104,7 +104,8 @@ async function tellShrunk({ name, plan }: Task, before: Lived): Promise<void> {
   hand.close();
   const planted = PLANTED === null ? '' : ` --plant ${PLANTED}`;
   const numbers = kept.length === 0 ? '0' : textOf(kept.map(({ number }) => number));
-  const how = `scripts/simulate${planted} --${name} --only ${numbers}`;
+  const book = plan.nature.isOfBook ? ' --book' : '';
+  const how = `scripts/simulate${planted} --${name}${book} --only ${numbers}`;
   console.log(`shrunk from ${plan.steps.length} steps to ${kept.length} in ${tries} tries:`);
   for (const { number, atMs, action } of kept) console.log(`  ${number}: ${action}, at ${atMs / 1000} s`);
   tell('shrunk', last);

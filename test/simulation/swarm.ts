@@ -114,6 +114,7 @@ const USUAL: Readonly<Record<Action, number>> = {
   'cloud is restored': 0.3,
   'cloud has another URL': 0.2,
   'cloud is left': 0,
+  'device is stopped': 0.2,
   'network changed': 1,
   'network is mended': 0.5,
   'damage is found': 0,
@@ -121,13 +122,20 @@ const USUAL: Readonly<Record<Action, number>> = {
 
 /** What happens in a world of the address book, many times as often; all else hardly ever. */
 const OF_BOOK: Partial<Readonly<Record<Action, number>>> = {
-  post: 0.3,
-  'link mood': 6,
-  'power cut': 1.5,
-  kill: 1,
-  restart: 1,
-  suspend: 0.2,
-  'disk trouble': 0.5,
+  post: 0.2,
+  'add destination': 4,
+  'edit destination': 6,
+  'remove destination': 2,
+  'cloud adds': 3,
+  'cloud edits': 5,
+  'cloud removes': 2,
+  'cloud adds strange': 0.5,
+  'link mood': 5,
+  'power cut': 1,
+  kill: 0.7,
+  restart: 0.7,
+  suspend: 0.1,
+  'disk trouble': 0.3,
   leap: 0.2,
   'cloud is left': 0.5,
   'damage is found': 0.4,
@@ -142,13 +150,13 @@ const DELAYS_MS: Readonly<Record<string, number>> = {
 };
 const DELAYS_MAX = 1200;
 
-/** Draws what the world of a seed is like. */
-export function drawSwarm(chance: Chance): Swarm {
+/** Draws what the world of a seed is like. `isBook`: it is of the address book, as some are by themselves. */
+export function drawSwarm(chance: Chance, isBook = false): Swarm {
   const keeps = chance.one([0.4, 0.7, 1]);
-  const isOfBook = chance.is(OF_BOOK_ODDS);
+  const isOfBook = chance.is(OF_BOOK_ODDS) || isBook;
   const isCloudAction = (action: Action) => (CLOUD_ACTIONS as readonly Action[]).includes(action);
   const usual = (action: Action) =>
-    isOfBook ? (OF_BOOK[action] ?? (isCloudAction(action) ? 2 * USUAL[action] : 0)) : USUAL[action];
+    isOfBook ? (OF_BOOK[action] ?? (isCloudAction(action) ? USUAL[action] : 0)) : USUAL[action];
   const weights = Object.fromEntries(
     ACTIONS.map((action) => {
       const isKept = action === 'post' || chance.is(keeps);
@@ -158,16 +166,19 @@ export function drawSwarm(chance: Chance): Swarm {
   const hasCloud = isOfBook || chance.is(0.7);
   const moods = MOODS.filter((mood) => mood === 'well' || chance.is(keeps / 2));
   const fates = Object.fromEntries(
-    FATES.map((fate) => [fate, chance.is(keeps / 2) ? chance.span(0.005, 0.2) : 0]),
+    FATES.map((fate) => [fate, chance.is(keeps / 2) ? chance.span(isOfBook ? 0.02 : 0.005, 0.2) : 0]),
   );
-  const livesMs = chance.is(0.02)
-    ? chance.span(30 * DAY_MS, 1800 * DAY_MS)
-    : chance.span(HOUR_MS, 10 * DAY_MS);
+  const livesMs = isOfBook
+    ? chance.span(HOUR_MS, DAY_MS)
+    : chance.is(0.02)
+      ? chance.span(30 * DAY_MS, 1800 * DAY_MS)
+      : chance.span(HOUR_MS, 10 * DAY_MS);
   // At rest a world lives by its heartbeats and by the looks of the cloud's watch: the longer it lives, the fewer.
-  const restMs = livesMs + DAY_MS;
-  const heartbeatMs = Math.max(chance.span(15 * SECOND_MS, 30 * MINUTE_MS), restMs / BEATS_MAX);
+  const restMs = livesMs + (isOfBook ? 0 : DAY_MS);
+  const comesMs = chance.span(15 * SECOND_MS, (isOfBook ? 5 : 30) * MINUTE_MS);
+  const heartbeatMs = Math.max(comesMs, restMs / BEATS_MAX);
   const delays = Object.keys(DELAYS_MS).filter((delay) => (DELAYS_MS[delay] as number) > restMs / DELAYS_MAX);
-  const actions = Math.floor(chance.span(20, 400));
+  const actions = Math.floor(chance.span(20, isOfBook ? 100 : 400));
   return {
     livesMs,
     everyMs: livesMs / actions,

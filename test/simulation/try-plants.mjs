@@ -6,7 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { PLANTS } from './plants.mjs';
+import { BOOK, PLANTS } from './plants.mjs';
 
 const [directory, ...args] = process.argv.slice(2);
 const { values } = parseArgs({
@@ -30,7 +30,7 @@ for (const name of values.only.split(',')) {
   const { seed, seeds } = values;
   const { status, stdout } = node(
     join(directory, 'simulate.cjs'),
-    ...['--seed', seed, '--seeds', seeds, '--no-shrink'],
+    ...['--seed', seed, '--seeds', seeds, '--no-shrink', ...(name in BOOK ? ['--book'] : [])],
   );
   const [, worlds, years] = /^(\d+) worlds, ([\d.]+) simulated years/m.exec(stdout) ?? [];
   const words = /^seed \d+: (.*)$/m.exec(stdout)?.[1] ?? 'nothing';

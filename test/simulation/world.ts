@@ -114,6 +114,7 @@ export class World {
       cut: () => die(this, 'power cut', this.chance.fork()),
     });
     this.link.ill = swarm.ill;
+    if (swarm.isOfBook) this.link.weights = swarm.fates;
     const violation = (words: string) => this.model.violation(words);
     this.bookWatch = new BookWatch(this);
     this.patience = new Patience(timeline, violation);
