@@ -189,6 +189,7 @@ export class Ledger {
     this.#closed = true;
     this.#mendTimer?.stop();
     await this.#tidying.idle();
+    if (this.#trouble) await this.#theJournal.mend();
     if (this.#bytesSinceCheckpoint > 0 && !this.#trouble) await this.#beginCheckpoint();
     await this.#theJournal.close();
     await this.#mark.close();
@@ -269,9 +270,8 @@ export class Ledger {
   async purge(withDamaged: boolean): Promise<void> {
     const { disk, directory } = this.#options;
     const rest = { disk, directory, contents: this.#contents, isStopping: () => this.#closed };
-    const damaged = withDamaged ? this.#damaged : null;
     await this.#tidying
-      .run(() => purge({ ...this.#tidied, ...rest, damaged }))
+      .run(() => purge({ ...this.#tidied, ...rest, damaged: withDamaged ? this.#damaged : null }))
       .catch((error) => Promise.reject(asTrouble(error)));
     await this.spool.idle;
   }

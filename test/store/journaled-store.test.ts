@@ -616,3 +616,19 @@ t.test(
     await store.close();
   },
 );
+
+t.test('a stop tries once more to keep what the disk has refused', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  const { ids } = await store.accept([draftTo('a')], null);
+  const [id = ''] = ids;
+  store.claim(id);
+  await store.settle(id, { kind: 'sent', reply: '250 taken' });
+  disk.onOperation = (_, { kind }) => (kind === 'sync' ? 'error:EIO' : 'ok');
+  await clock.advance(1100);
+  t.equal(store.storage().state, 'failed');
+  disk.onOperation = () => 'ok';
+  await store.close();
+  const next = await openOn(disk.afterPowerCut('nothing'), 2);
+  t.equal(next.store.get(id)?.status, 'sent');
+});
