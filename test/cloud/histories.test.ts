@@ -78,7 +78,12 @@ class History {
     this.#plan = plan;
     this.#tellsETags = this.#random() < 0.5;
     for (const cloud of [this.#home, this.#away]) {
-      cloud.onCall = (call) => this.#onCall(call);
+      cloud.onCall = async (call) => {
+        const fate = await this.#onCall(call);
+        // What was edited meanwhile is in the document that is given now.
+        if (call === 'get') this.#log.asked();
+        return fate;
+      };
       cloud.onArrival = (entries) => this.#log.arrived(entries);
     }
     this.#world = {
