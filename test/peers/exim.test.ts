@@ -4,7 +4,7 @@ import { EXIM, EXIM_BYTES_MAX, startExim } from '../support/exim.js';
 import { meant, NASTY, readByPostalMime, readByPython } from '../support/nasty.js';
 import { skipWithout, startFieldpost } from '../support/peers.js';
 
-t.test('Exim', { skip: skipWithout(EXIM), timeout: 100_000 }, async (t) => {
+t.test('Exim', { skip: skipWithout(EXIM) }, async (t) => {
   const exim = await startExim(t);
   const names = Object.keys(NASTY);
   const nasty = Object.values(NASTY).map((mail) => ({ destination: 'nasty@post.example', ...mail }));

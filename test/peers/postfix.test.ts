@@ -16,7 +16,7 @@ const to = (name: string): Posted => ({
   plain: `${name}\n`,
 });
 
-t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS), timeout: 100_000 }, async (t) => {
+t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
   const postfix = await startPostfix(t);
 
   for (const { door, protocol, log } of [

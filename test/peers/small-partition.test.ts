@@ -20,7 +20,7 @@ const post = ({ port }: DaemonProcess) =>
     body: JSON.stringify([EMAIL]),
   });
 
-t.test('an ext4 of 16 MiB', { skip, timeout: 120_000 }, async (t) => {
+t.test('an ext4 of 16 MiB', { skip }, async (t) => {
   const scratch = sharedDirectory(t);
   const [image, disk] = [join(scratch, 'image'), join(scratch, 'disk')];
   mkdirSync(disk);

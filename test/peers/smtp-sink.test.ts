@@ -46,7 +46,7 @@ async function sinkhole(t: Test) {
   };
 }
 
-t.test('smtp-sink', { skip: skipWithout(SINK), timeout: 100_000 }, async (t) => {
+t.test('smtp-sink', { skip: skipWithout(SINK) }, async (t) => {
   t.test('a connection lost after the final dot: the mail is the same each time', async (t) => {
     const sink = await sinkhole(t);
     await sink.start('-q', '.');

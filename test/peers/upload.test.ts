@@ -74,7 +74,7 @@ const ELSEWHERE = (url: string) => `(() => {
   form.submit();
 })()`;
 
-t.test('forms of other people', { skip: skipWithout(CHROMIUM), timeout: 100_000 }, async (t) => {
+t.test('forms of other people', { skip: skipWithout(CHROMIUM) }, async (t) => {
   const mails: Buffer[] = [];
   let arrived: () => void = () => undefined;
   const relay = new SMTPServer({

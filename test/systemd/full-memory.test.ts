@@ -290,7 +290,6 @@ async function deliver(run: Run): Promise<void> {
 for (const limitMib of [64, 96, 128]) {
   test(`every limit at once, in ${limitMib} MB`, {
     skip: skipWithoutMemoryGroup(),
-    timeout: 900_000,
   }, async (t) => {
     const group = MemoryGroup.create(t, limitMib * MIB);
     let isStrict = true;

@@ -33,7 +33,7 @@ async function upload(port: number): Promise<number> {
   return (await fetch(`${held(port)}/messages`, { method: 'POST', body: form })).status;
 }
 
-test('64 MB are enough', { skip: skipWithoutMemoryGroup(), timeout: 300_000 }, async (t) => {
+test('64 MB are enough', { skip: skipWithoutMemoryGroup() }, async (t) => {
   const group = MemoryGroup.create(t, LIMIT_BYTES);
   /** Page cache is left out: of that the kernel lets a group have all that its limit allows. */
   const check = (when: string) => {

@@ -69,7 +69,7 @@ async function setTo(device: Container, settings: string): Promise<void> {
 const relayed = async (device: Container) => (await device.must(`ls ${RELAYED}`)).split('\n').filter(Boolean);
 
 for (const suite of ['trixie', 'bookworm']) {
-  test(`on ${suite}`, { skip: skipWithoutContainer(suite), timeout: 300_000 }, async (t) => {
+  test(`on ${suite}`, { skip: skipWithoutContainer(suite) }, async (t) => {
     mkdirSync(OUT, { recursive: true });
     const it = await device(t, suite);
     t.teardown(async () => {
