@@ -32,16 +32,18 @@ export interface FileSystem {
   /** For mount. */
   readonly options: string;
   readonly bytes: number;
+  /** What the device below it writes whole. */
+  readonly sectorsBytes: readonly number[];
 }
 
-const EXT4 = { type: 'ext4', bytes: 64 * MIB } as const;
+const EXT4 = { type: 'ext4', bytes: 64 * MIB, sectorsBytes: [512, 4096] } as const;
 
 export const FILE_SYSTEMS: readonly FileSystem[] = [
   { ...EXT4, name: 'ext4, data=ordered', options: 'data=ordered' },
   { ...EXT4, name: 'ext4, data=journal', options: 'data=journal' },
   { ...EXT4, name: 'ext4, data=writeback', options: 'data=writeback' },
-  // mkfs.xfs makes none that is smaller.
-  { name: 'xfs', type: 'xfs', options: 'defaults', bytes: 300 * MIB },
+  // mkfs.xfs makes none that is smaller. Its replay reads the blocks that it mends: it refuses one that is torn within.
+  { name: 'xfs', type: 'xfs', options: 'defaults', bytes: 300 * MIB, sectorsBytes: [4096] },
 ];
 
 const MAKE = {
@@ -120,7 +122,12 @@ export class RecordedDisk {
       renameSync(this.#path('written'), this.#path('image'));
       return { kept: 0, torn: 0, lost: 0 };
     }
-    const { writes, left } = cutLog(readFileSync(this.#path('log')), this.#reliedBytes, chance);
+    const { writes, left } = cutLog(
+      readFileSync(this.#path('log')),
+      this.#reliedBytes,
+      this.#fileSystem.sectorsBytes,
+      chance,
+    );
     const image = openSync(this.#path('image'), 'r+');
     try {
       for (const { offset, bytes } of writes) writeSync(image, bytes, 0, bytes.length, offset);

@@ -24,7 +24,7 @@ const flush = () => entry(FLUSH, 0, Buffer.alloc(0));
 function devicesAfter(log: Buffer, reliedBytes: number): Buffer[] {
   return SEEDS.map((seed) => {
     const device = Buffer.alloc(BLOCKS * BLOCK_BYTES);
-    const { writes } = cutLog(log, reliedBytes, new Chance(seed));
+    const { writes } = cutLog(log, reliedBytes, [512, BLOCK_BYTES], new Chance(seed));
     for (const { offset, bytes } of writes) bytes.copy(device, offset);
     return device;
   });

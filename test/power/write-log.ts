@@ -8,8 +8,6 @@ import type { Chance } from '../simulation/chance.js';
 export const HEAD_BYTES = 16;
 export const WRITE = 1;
 export const FLUSH = 2;
-/** What a device writes whole. */
-const SECTORS_BYTES = [512, 4096];
 /** The first block always is: it holds the only superblock of a small ext4, written while that is mounted. */
 const FIRST_BYTES = 4096;
 
@@ -34,11 +32,13 @@ interface Entry {
 }
 
 /**
- * The power goes after the first `reliedBytes` of the log, at once or after a later write. Gives what is on the device then, to be written in this order.
+ * The power goes after the first `reliedBytes` of the log, at once or after a later write. The device writes at least
+ * one of `sectorsBytes` whole. Gives what is on the device then, to be written in this order.
  */
 export function cutLog(
   log: Buffer,
   reliedBytes: number,
+  sectorsBytes: readonly number[],
   chance: Chance,
 ): { readonly writes: Write[]; readonly left: Left } {
   const all = readLog(log);
@@ -52,7 +52,7 @@ export function cutLog(
   const writes = writesOf(before.slice(0, lastFlush + 1));
   // Devices differ: some lose all, some hardly anything.
   const odds = chance.one([0, 0.1, 0.5, 0.9]);
-  const sectorBytes = chance.one(SECTORS_BYTES);
+  const sectorBytes = chance.one(sectorsBytes);
   const left = { kept: 0, torn: 0, lost: 0 };
   for (const write of writesOf(before.slice(lastFlush + 1))) {
     const fate = chance.is(0.1) ? 'torn' : chance.is(odds) ? 'kept' : 'lost';
