@@ -80,7 +80,7 @@ async function begin(world: World, action: Action, chance: Chance): Promise<void
         `the link is ${world.link.isUp ? 'up' : 'down'}, ${JSON.stringify(world.link.weights)}`,
       );
     case 'disk trouble':
-      return world.setDiskTrouble(chance.is(0.5) ? 'none' : chance.one(AILMENTS));
+      return await troubleDisk(world, chance);
     case 'power cut':
       return die(world, 'power cut', chance);
     case 'kill':
@@ -117,6 +117,15 @@ async function reload(world: World, chance: Chance): Promise<void> {
   world.watch.weather.upset();
   world.watch.offers.hurried();
   await world.awaited(program.reload(world.config()));
+}
+
+/** The disk gets ill, or well; perhaps while the queue drains, and perhaps with a reload soon after. */
+async function troubleDisk(world: World, chance: Chance): Promise<void> {
+  if (chance.is(0.4)) await world.awaited(world.programs.post(5 + chance.below(20), false));
+  world.setDiskTrouble(chance.is(0.5) ? 'none' : chance.one(AILMENTS));
+  if (!chance.is(0.3)) return;
+  await world.pass(chance.below(MINUTE_MS));
+  await reload(world, chance);
 }
 
 /** A burst of messages, and people who steer the queue while it drains. */

@@ -42,7 +42,7 @@ export function compose(n: number, type: MessageType, chance: Chance, filesMax: 
   const token = `T${n.toString(36).padStart(6, '0')}`;
   const words = () => Array.from({ length: chance.below(8) }, () => chance.one(WORDS)).join(' ');
   if (type === 1) {
-    const box = chance.is(0.04) ? NOBODY : chance.is(0.04) ? CROWDED : 'john';
+    const box = chance.is(0.04) ? NOBODY : chance.is(0.12) ? CROWDED : 'john';
     // Relays know by the address what they are offered, before they have read a line of it.
     const destination = `${box}${chance.below(5)}+${token}@example.com`;
     const plain = `${token}\r\n${words()}\r\n${chance.is(0.1) ? 'x'.repeat(chance.below(4000)) : ''}`;

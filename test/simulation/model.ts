@@ -189,7 +189,8 @@ export class Model {
 
   /** The disk refuses; or it is well again, and what it had refused is recorded. */
   diskTrouble(isTroubled: boolean, nowMs: number): void {
-    this.#troubledMs = isTroubled ? (this.#troubledMs ?? nowMs) : null;
+    // A sync that fails loses what was written just before, too.
+    this.#troubledMs = isTroubled ? (this.#troubledMs ?? nowMs - LAZY_MS) : null;
   }
 
   /** What it knows now, to hold a later start against. */

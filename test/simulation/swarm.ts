@@ -212,7 +212,7 @@ export function drawSwarm(chance: Chance, isBook = false): Swarm {
 function agesOf(chance: Chance): Readonly<Record<string, string>> {
   const age = (hoursMax: number) => `${Math.round(chance.span(20, 60 * hoursMax))}m`;
   return {
-    FIELDPOST_MAX_AGE_EMAIL: age(120),
+    FIELDPOST_MAX_AGE_EMAIL: age(24),
     FIELDPOST_MAX_AGE_SMS: age(24),
     FIELDPOST_MAX_AGE_PUSH: age(24),
     FIELDPOST_MAX_AGE_PHONE: age(24),
