@@ -93,6 +93,7 @@ export async function actAtCloud(world: World, action: CloudAction, chance: Chan
       world.spelling++;
       return await restart(world);
     case 'cloud is left':
+      if (chance.is(0.5)) await delayHeartbeat(world);
       if (!world.device.isUp) return;
       world.isAway = !world.isAway;
       return await restart(world);
@@ -161,6 +162,18 @@ async function editWithoutPause(world: World, chance: Chance): Promise<void> {
   }
 }
 
+/** The next heartbeat is held up on its way: it arrives after whatever the device says next. */
+async function delayHeartbeat(world: World): Promise<void> {
+  const { link, timeline, swarm } = world;
+  link.isUp = true;
+  link.ill = ['heartbeat'];
+  link.weights = weightsOf({ good: 0, late: 1 });
+  const untilMs = timeline.nowMs + HANGS_MS;
+  while (link.hanging('heartbeat') === 0 && timeline.nowMs < untilMs) await world.pass(SECOND_MS);
+  link.ill = swarm.ill;
+  link.weights = weightsOf({});
+}
+
 /** For a while no call is answered; then the network is well again, and the device is told while one hangs. */
 async function mend(world: World, chance: Chance): Promise<void> {
   const { device, link, cloud, model, patience, timeline } = world;
@@ -168,9 +181,9 @@ async function mend(world: World, chance: Chance): Promise<void> {
   link.isUp = true;
   link.ill = [kind];
   link.weights = weightsOf({ good: 0, 'lost request': 1 });
-  await world.pass(chance.span(10 * SECOND_MS, 30 * MINUTE_MS));
   // Somebody edits, or nothing is asked for the document.
   if (kind === 'destinations') await world.awaited(world.people.edit());
+  await world.pass(chance.span(2 * MINUTE_MS, 40 * MINUTE_MS));
   const untilMs = timeline.nowMs + HANGS_MS;
   while (link.hanging(kind) === 0 && timeline.nowMs < untilMs) await world.pass(SECOND_MS);
   link.ill = world.swarm.ill;
