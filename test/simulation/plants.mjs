@@ -316,17 +316,6 @@ export const BOOK = {
     why: 'a document is put whatever is there',
     cuts: [['src/cloud/client.ts', "{ 'If-Match': ifMatch }", "{ 'If-Match': '*' }"]],
   },
-  'stray-404': {
-    why: 'one 404 makes the device forget what was agreed',
-    cuts: [
-      ['src/cloud/sync.ts', "if (!isBelieved) throw new CloudError('status', ABSENT_WORDS);", ''],
-      [
-        'src/destinations/address-book.ts',
-        'agreeOnNew(this.#book, draw)',
-        'agreeOnNew(Object.assign(this.#book, { base: null }), draw)',
-      ],
-    ],
-  },
   'base-of-the-url': {
     why: 'another spelling of the URL makes the device forget what was agreed',
     cuts: [
@@ -344,16 +333,6 @@ export const BOOK = {
   'hidden-dropped': {
     why: 'what the device does not understand is not kept',
     cuts: [['src/destinations/merge.ts', 'document.filter((value) => !entries.has(value))', '[]']],
-  },
-  'synced-too-early': {
-    why: 'the book is said to be in step although somebody has edited since',
-    cuts: [
-      [
-        'src/cloud/sync.ts',
-        'this.#confirmed = await this.#sync(this.#stopped.signal);',
-        'await this.#sync(this.#stopped.signal); this.#confirmed = book.generation;',
-      ],
-    ],
   },
   'told-twice': {
     why: 'a cloud that restarts tells the same outage again',
