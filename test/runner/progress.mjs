@@ -20,7 +20,7 @@ export function createProgress(total) {
     return now.length === 0 ? counts : `${counts}; now ${now.join(', ')}`;
   };
   const show = () => {
-    if (terminal) process.stdout.write(`${wipe}${line().slice(0, process.stdout.columns - 1)}`);
+    if (terminal) process.stdout.write(`${wipe}${line().slice(0, (process.stdout.columns || 120) - 1)}`);
     else console.log(`     ${line()}`);
   };
   const timer = setInterval(show, terminal ? REWRITE_MS : REPEAT_MS);
