@@ -112,33 +112,6 @@ const MAIL = {
       ],
     ],
   },
-  'ages-by-the-wall': {
-    why: 'ages are measured by the wall clock',
-    cuts: [
-      [
-        'src/message/stamp.ts',
-        'return Math.max(0, nowMs - stamp.bootMs);',
-        'return Math.max(0, clocks.wallMs() - (boots.get(stamp.boot)?.startMs ?? 0) - stamp.bootMs);',
-      ],
-    ],
-  },
-  'ages-in-silence': {
-    why: 'an email ages while no relay can be reached',
-    cuts: [
-      [
-        'src/store/reachability.ts',
-        'return silenceMs <= this.#silenceMaxMs ? silenceMs : 0;',
-        'return silenceMs;',
-      ],
-      ['src/store/reachability.ts', '  missed(): void {\n    this.#heardMs = null;', '  missed(): void {'],
-    ],
-  },
-  'never-expired': {
-    why: 'no email expires',
-    cuts: [
-      ['src/delivery/age.ts', 'store, clock) >= maxAgeMs', 'store, clock) >= maxAgeMs && message.type !== 1'],
-    ],
-  },
   'youngest-first': {
     why: 'the order is turned',
     cuts: [['src/delivery/agenda.ts', 'this.#handful = found.reverse();', 'this.#handful = found;']],
@@ -180,20 +153,6 @@ const MAIL = {
         'src/store/state.ts',
         '  state.weights.messages -= weight;\n  state.weights.finished -= weight;',
         '  state.weights.finished -= weight;',
-      ],
-    ],
-  },
-  'wrong-count': {
-    why: 'the state counts as deferred what is being sent',
-    cuts: [['src/store/listing.ts', 'deferred: deferred.size - sendingDeferred', 'deferred: deferred.size']],
-  },
-  'lost-in-a-reload': {
-    why: 'a reload forgets outcomes that the disk has not taken yet',
-    cuts: [
-      [
-        'src/daemon.ts',
-        '{ unrecorded, outcomes: delivery.outcomes }',
-        '{ unrecorded: [], outcomes: delivery.outcomes, unused: unrecorded }',
       ],
     ],
   },
