@@ -229,7 +229,7 @@ export class Journal {
     } catch (error) {
       await segment.file.close().catch(() => undefined);
       // Nothing in it was promised; kept, each try of a disk that fails now and then would leave one behind.
-      await this.#options.segments.remove(segment.number).catch(() => undefined);
+      await this.#options.segments.abandon(segment.number);
       throw error;
     }
     this.#current = { segment, offset: head.length + bytes.length };

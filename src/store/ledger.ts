@@ -286,11 +286,7 @@ export class Ledger {
     const { log, clock } = this.#options;
     const { message: reason, hint } = trouble ?? {};
     if (trouble && !this.#trouble) log.error('storage failed', { reason, hint: hint || undefined });
-    if (!trouble && this.#trouble) {
-      log.info('storage ok');
-      // What could not be removed goes with the second: the snapshot before needs it until then.
-      void this.checkpoint().then(() => this.checkpoint());
-    }
+    if (!trouble && this.#trouble) log.info('storage ok');
     this.#trouble = trouble;
     this.#mendTimer?.stop();
     if (trouble && !this.#closed) {

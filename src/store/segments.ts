@@ -9,6 +9,7 @@ import type { Disk, DiskFile } from '../system/disk.js';
 import type { Aside } from './aside.js';
 import { overwriteAt } from './overwrite.js';
 import { type Pieces, readInPieces } from './pieces.js';
+import { SegmentReader } from './segment-reader.js';
 
 const NAME = /^(\d{8})\.log$/;
 /** One that a newer version wrote. */
@@ -22,14 +23,11 @@ export interface Prepared {
   readonly bytes: number;
 }
 
-interface Reader {
-  readonly segment: number;
-  readonly file: Promise<DiskFile>;
-  users: number;
-}
-
 // How many files a start looks at together.
 const MEASURED_AT_ONCE = 16;
+
+/** So many that were begun in vain may wait to be removed. */
+const VAIN_MAX = 2;
 
 /** All segments in the directory: prepares, reads and lets go of them. It never looks into them. */
 export class Segments {
@@ -41,9 +39,9 @@ export class Segments {
   /** Done with, to be used again under a new number. */
   #spare: number | null = null;
   #next: Promise<Prepared> | null = null;
-  /** The one last read from, kept open for the next read. */
-  #reader: Reader | null = null;
-  readonly #busyReaders = new Set<Reader>();
+  readonly #reader: SegmentReader;
+  /** Begun in vain, and so far not removed. */
+  readonly #vain = new Set<number>();
   #above = 0;
   readonly #keptWhole = new Set<number>();
   /** The numbers of those that a newer version wrote. They stay taken. */
@@ -52,6 +50,7 @@ export class Segments {
   constructor(disk: Disk, directory: string) {
     this.#disk = disk;
     this.#directory = directory;
+    this.#reader = new SegmentReader(disk, (segment) => this.path(segment));
   }
 
   /** Makes the directory where it is missing, and learns what is in it. What is no segment is put aside. */
@@ -75,7 +74,7 @@ export class Segments {
 
   /** Puts one aside that a newer version wrote. It keeps its number, also where it cannot be renamed. */
   async putAsideNewer(segment: number, aside: Aside): Promise<void> {
-    if (this.#reader?.segment === segment) await this.#retireReader();
+    await this.#reader.leave(segment);
     await aside.move(this.path(segment), 'newer');
     this.#sizes.delete(segment);
     this.#leaveToNewer(segment);
@@ -147,7 +146,7 @@ export class Segments {
 
   /** Lets go of a segment that nothing needs any more; one that is just being read stays for another time. */
   async retire(segment: number): Promise<void> {
-    if (this.#isBeingRead(segment)) return;
+    if (this.#reader.isBusyWith(segment)) return;
     if (this.#keptWhole.has(segment)) {
       await this.#disk.rename(this.path(segment), `${this.path(segment)}.damaged`);
       this.#sizes.delete(segment);
@@ -173,33 +172,30 @@ export class Segments {
   }
 
   async remove(segment: number): Promise<void> {
-    if (this.#reader?.segment === segment) await this.#retireReader();
+    await this.#reader.leave(segment);
     await this.#disk.remove(this.path(segment));
     this.#sizes.delete(segment);
+    this.#vain.delete(segment);
   }
 
-  #isBeingRead(segment: number): boolean {
-    for (const reader of this.#busyReaders) if (reader.segment === segment) return true;
-    return false;
+  /** Removes a segment of which nothing was promised. What the disk does not let go of now goes before the next is filled. */
+  async abandon(segment: number): Promise<void> {
+    this.#vain.add(segment);
+    await this.remove(segment).catch(() => undefined);
+  }
+
+  /** Throws while there are too many of which the disk does not let go: each try would leave one more. */
+  async #removeVain(): Promise<void> {
+    for (const segment of this.#vain) {
+      await this.remove(segment).catch((error) => {
+        if (this.#vain.size >= VAIN_MAX) throw error;
+      });
+    }
   }
 
   /** Reads a byte range; shorter where the file ends. */
   async read(segment: number, offset: number, length: number): Promise<Buffer> {
-    const reader = this.#readerOf(segment);
-    reader.users++;
-    this.#busyReaders.add(reader);
-    try {
-      const file = await reader.file.catch((error) => {
-        // The next one shall try anew.
-        if (reader === this.#reader) this.#reader = null;
-        throw error;
-      });
-      return await file.read(offset, length);
-    } finally {
-      reader.users--;
-      if (reader.users === 0) this.#busyReaders.delete(reader);
-      if (reader !== this.#reader) await closeUnused(reader);
-    }
+    return await this.#reader.read(segment, offset, length);
   }
 
   /** Reads all of a segment; what the disk does not give back any more is zeros, and said. */
@@ -208,24 +204,10 @@ export class Segments {
   }
 
   async close(): Promise<void> {
-    await this.#retireReader();
+    await this.#reader.close();
     const next = await this.#next?.catch(() => null);
     await next?.file.close();
     this.#next = null;
-  }
-
-  #readerOf(segment: number): Reader {
-    if (this.#reader?.segment !== segment) {
-      void this.#retireReader();
-      this.#reader = { segment, file: this.#disk.open(this.path(segment), 'read'), users: 0 };
-    }
-    return this.#reader as Reader;
-  }
-
-  async #retireReader(): Promise<void> {
-    const reader = this.#reader;
-    this.#reader = null;
-    if (reader) await closeUnused(reader);
   }
 
   #prepare(bytes: number): Promise<Prepared> {
@@ -237,6 +219,7 @@ export class Segments {
   }
 
   async #fill(bytes: number): Promise<Prepared> {
+    await this.#removeVain();
     const untouched = this.#untouched;
     this.#untouched = null;
     if (untouched !== null && bytes === SEGMENT_BYTES) return await this.#settle(untouched, bytes, 'update');
@@ -254,12 +237,12 @@ export class Segments {
   /** Uses a segment again. Its old records are none under the new number (record.ts). */
   async #renumber(spare: number, number: number): Promise<void> {
     try {
-      if (this.#reader?.segment === spare) await this.#retireReader();
+      await this.#reader.leave(spare);
       await this.#disk.rename(this.path(spare), this.path(number));
       this.#sizes.delete(spare);
     } catch (error) {
       // Nobody knows which of the names it has.
-      for (const name of [spare, number]) await this.remove(name).catch(() => undefined);
+      for (const name of [spare, number]) await this.abandon(name);
       throw error;
     }
   }
@@ -277,16 +260,9 @@ export class Segments {
       return { number, file, bytes };
     } catch (error) {
       await file?.close().catch(() => undefined);
-      // Its name may never reach the device. What cannot be removed now is swept at the next start.
-      await this.remove(number).catch(() => undefined);
+      // Its name may never reach the device.
+      await this.abandon(number);
       throw error;
     }
   }
-}
-
-/** Closes a reader that nobody uses. One that could not be opened has told its user. */
-async function closeUnused(reader: Reader): Promise<void> {
-  if (reader.users > 0) return;
-  const file = await reader.file.catch(() => null);
-  await file?.close().catch(() => undefined);
 }

@@ -170,11 +170,10 @@ const MAIL = {
     why: 'each try of a disk that fails now and then leaves a segment behind',
     cuts: [
       [
-        'src/store/journal.ts',
-        'await this.#options.segments.remove(segment.number).catch(() => undefined);',
+        'src/store/segments.ts',
+        'this.#vain.add(segment);\n    await this.remove(segment).catch(() => undefined);',
         '',
       ],
-      ['src/store/ledger.ts', 'void this.checkpoint().then(() => this.checkpoint());', ''],
     ],
   },
 };

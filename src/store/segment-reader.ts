@@ -1,0 +1,75 @@
+/**
+ * Reads ranges of segments, and keeps the file that was read last open for the next range. Only segments.ts uses it.
+ */
+import type { Disk, DiskFile } from '../system/disk.js';
+
+interface Reader {
+  readonly segment: number;
+  readonly file: Promise<DiskFile>;
+  users: number;
+}
+
+/** All that is being read of the journal. */
+export class SegmentReader {
+  readonly #disk: Disk;
+  readonly #pathOf: (segment: number) => string;
+  /** The one last read from. */
+  #last: Reader | null = null;
+  readonly #busy = new Set<Reader>();
+
+  constructor(disk: Disk, pathOf: (segment: number) => string) {
+    this.#disk = disk;
+    this.#pathOf = pathOf;
+  }
+
+  isBusyWith(segment: number): boolean {
+    for (const reader of this.#busy) if (reader.segment === segment) return true;
+    return false;
+  }
+
+  /** Reads a byte range; shorter where the file ends. Rejects with what the disk says. */
+  async read(segment: number, offset: number, length: number): Promise<Buffer> {
+    const reader = this.#readerOf(segment);
+    reader.users++;
+    this.#busy.add(reader);
+    try {
+      const file = await reader.file.catch((error) => {
+        // The next one shall try anew.
+        if (reader === this.#last) this.#last = null;
+        throw error;
+      });
+      return await file.read(offset, length);
+    } finally {
+      reader.users--;
+      if (reader.users === 0) this.#busy.delete(reader);
+      if (reader !== this.#last) await closeUnused(reader);
+    }
+  }
+
+  /** Before the file gets another name, or is removed. */
+  async leave(segment: number): Promise<void> {
+    if (this.#last?.segment === segment) await this.close();
+  }
+
+  /** Resolves when nothing is open that nobody reads. */
+  async close(): Promise<void> {
+    const reader = this.#last;
+    this.#last = null;
+    if (reader) await closeUnused(reader);
+  }
+
+  #readerOf(segment: number): Reader {
+    if (this.#last?.segment !== segment) {
+      void this.close();
+      this.#last = { segment, file: this.#disk.open(this.#pathOf(segment), 'read'), users: 0 };
+    }
+    return this.#last as Reader;
+  }
+}
+
+/** Closes a reader that nobody uses. One that could not be opened has told its user. */
+async function closeUnused(reader: Reader): Promise<void> {
+  if (reader.users > 0) return;
+  const file = await reader.file.catch(() => null);
+  await file?.close().catch(() => undefined);
+}
