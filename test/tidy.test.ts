@@ -2,7 +2,7 @@
  * The rules of the house, held against the tree. Each rule says why it is there, and is tried on planted
  * offences before it is trusted with the tree itself.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import {
@@ -181,6 +181,7 @@ const TESTED_IN: Readonly<Record<string, string>> = {
   'src/store/ledger.ts': 'test/store/journaled-store.test.ts',
   'src/store/listing.ts': 'test/store/journaled-store.test.ts',
   'src/store/replay.ts': 'test/store/journaled-store.test.ts',
+  'src/store/segment-reader.ts': 'test/store/journaled-store.test.ts',
   'src/store/segments.ts': 'test/store/journaled-store.test.ts',
   'src/store/state.ts': 'test/store/journaled-store.test.ts',
 };
@@ -594,3 +595,16 @@ t.test(
     );
   },
 );
+
+t.test('every script can be called as the README writes it', async (t) => {
+  const scripts = readdirSync('scripts', { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name)
+    .filter((name) => readFileSync(join('scripts', name), 'utf8').startsWith('#!'));
+  t.ok(scripts.includes('simulate'));
+  t.strictSame(
+    scripts.filter((name) => (statSync(join('scripts', name)).mode & 0o111) === 0),
+    [],
+    'executable in the checkout',
+  );
+});
