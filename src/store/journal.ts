@@ -72,7 +72,7 @@ export class Journal {
     this.#unproven = options.unproven.map(seal);
   }
 
-  /** Bytes appended since the start. */
+  /** Bytes appended since the start. Those left over in a segment count: a disk that fails now and then leaves many. */
   get appendedBytes(): number {
     return this.#appendedBytes;
   }
@@ -265,6 +265,7 @@ export class Journal {
   async #leave(): Promise<void> {
     const current = this.#current;
     this.#current = null;
+    if (current) this.#appendedBytes += current.segment.bytes - current.offset;
     // Whatever close says, the file is not written to again.
     await current?.segment.file.close().catch(() => undefined);
   }

@@ -288,6 +288,8 @@ export class Ledger {
     if (trouble && !this.#trouble) log.error('storage failed', { reason, hint: hint || undefined });
     if (!trouble && this.#trouble) log.info('storage ok');
     this.#trouble = trouble;
+    // Each try took a segment. They go with the second: the snapshot before needs them until then.
+    if (!trouble) void this.checkpoint().then(() => this.checkpoint());
     this.#mendTimer?.stop();
     if (trouble && !this.#closed) {
       this.#mendTimer = clock.after(STORAGE_RETRY_MS, () => void this.#theJournal.mend());

@@ -225,25 +225,33 @@ export class Segments {
     if (untouched !== null && bytes === SEGMENT_BYTES) return await this.#settle(untouched, bytes, 'update');
     // Segments are used in the order of their numbers, so a smaller one could not follow this.
     if (untouched !== null) await this.remove(untouched);
-    const number = Math.max(this.#above, ...this.#sizes.keys()) + 1;
-    this.#sizes.set(number, bytes);
     const spare = this.#spare;
-    if (spare === null || bytes !== SEGMENT_BYTES) return await this.#settle(number, bytes, 'create');
-    this.#spare = null;
-    await this.#renumber(spare, number);
-    return await this.#settle(number, bytes, 'update');
+    if (spare !== null && bytes === SEGMENT_BYTES) {
+      this.#spare = null;
+      const number = await this.#renumber(spare);
+      if (number !== null) return await this.#settle(number, bytes, 'update');
+    }
+    return await this.#settle(this.#newNumber(bytes), bytes, 'create');
   }
 
-  /** Uses a segment again. Its old records are none under the new number (record.ts). */
-  async #renumber(spare: number, number: number): Promise<void> {
+  #newNumber(bytes: number): number {
+    const number = Math.max(this.#above, ...this.#sizes.keys()) + 1;
+    this.#sizes.set(number, bytes);
+    return number;
+  }
+
+  /** Uses a segment again: its old records are none under the new number (record.ts). Gives that, or null where it cannot be renamed. */
+  async #renumber(spare: number): Promise<number | null> {
+    const number = this.#newNumber(this.sizeOf(spare));
     try {
       await this.#reader.leave(spare);
       await this.#disk.rename(this.path(spare), this.path(number));
       this.#sizes.delete(spare);
-    } catch (error) {
+      return number;
+    } catch {
       // Nobody knows which of the names it has.
       for (const name of [spare, number]) await this.abandon(name);
-      throw error;
+      return null;
     }
   }
 

@@ -194,3 +194,25 @@ async function fill(store: Awaited<ReturnType<typeof openOn>>['store']): Promise
     }
   }
 }
+
+t.test('a disk that keeps one record and refuses the next is not filled', async (t) => {
+  const disk = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
+  const { store, clock } = await openOn(disk, seed);
+  const journal = join(STATE_DIR, 'journal');
+  const syncs = new Map<string, number>();
+  disk.onOperation = (_n, { kind, path }) => {
+    if (kind !== 'sync' || !path.startsWith(journal)) return 'ok';
+    const nth = (syncs.get(path) ?? 0) + 1;
+    syncs.set(path, nth);
+    // It is filled, and begun.
+    return nth > 2 ? 'error:EIO' : 'ok';
+  };
+  for (let i = 0; i < 20; i++) {
+    const { ids } = await store.accept([draftTo(`m${i}`)], null);
+    await store.cancel(ids[0] as string);
+    await clock.advance(STORAGE_RETRY_MS);
+  }
+  t.ok(syncs.size > 10, `${syncs.size} segments`);
+  t.ok(store.counts().bytes <= JOURNAL_BYTES_MIN + 3 * SEGMENT_BYTES, `${store.counts().bytes} bytes`);
+  await store.close();
+});
