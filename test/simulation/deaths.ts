@@ -49,9 +49,11 @@ export async function restart(world: World, offMs = 0): Promise<void> {
   const { device, timeline } = world;
   const { program } = device;
   if (program === null || device.clock.isAsleep) return;
-  await world.awaited(program.stop(world.config()).catch((error) => world.tell(`a stop failed: ${error}`)));
-  // It may have lost its power while it stopped.
-  if (device.program !== program) return;
+  const stopped = program.stop(world.config()).catch((error) => world.tell(`a stop failed: ${error}`));
+  // It may lose its power while it stops.
+  const isOff = () => device.program !== program;
+  await world.awaited(stopped, isOff);
+  if (isOff()) return;
   device.die('kill');
   world.deviceEnded(false);
   world.watchDisk();
