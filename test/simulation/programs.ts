@@ -21,7 +21,7 @@ const ALONE_MS = 10 * MINUTE_MS;
 /** A key is remembered for a day. */
 const AGAIN_MS = 23 * HOUR_MS;
 /** Problems that leave it open whether something was done. */
-const UNCERTAIN: readonly string[] = ['storage-failed', 'internal', 'busy', 'timeout'];
+const UNCERTAIN: readonly string[] = ['storage-failed', 'internal', 'busy', 'timeout', 'conflict'];
 
 /** A message as clients are shown it. */
 export interface Listed {
