@@ -69,6 +69,8 @@ export class World {
   route: readonly number[];
   /** What it was started with, or has followed since. */
   live: Config;
+  /** How often the device has let go of failed messages that it had kept long enough. */
+  contentDrops = 0;
   /** Until then the device, or the cloud, has no power. */
   offUntilMs = 0;
   /** What the disk does to a call that changes something. */
@@ -121,7 +123,10 @@ export class World {
     const delays = { delayMs: durationMs(swarm.cloudDelay), stopDelayMs: durationMs(STOP_DELAY) };
     this.notices = new Notices({ timeline, ...delays, violation });
     this.link.watchers.push(this.watch, this.bookWatch, this.patience, this.notices);
-    const onLog = (line: string) => this.tell(line);
+    const onLog = (line: string) => {
+      if (line.startsWith('device info content dropped')) this.contentDrops++;
+      this.tell(line);
+    };
     const machine = { timeline, wallMs: swarm.wallMs, onLog };
     this.device = new Machine<Daemon>(
       {
