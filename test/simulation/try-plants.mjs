@@ -1,7 +1,7 @@
 /**
  * `scripts/simulate --plants`: plants one fault after the other (plants.mjs), and prints for each how many worlds and how
  * much simulated time it took until it was found. The status is 1 where one was not.
- * `node test/simulation/try-plants.mjs DIRECTORY [--seed S] [--seeds N] [--only NAME,…]`. Used by scripts/simulate.
+ * `node test/simulation/try-plants.mjs DIRECTORY [--seed S] [--seeds N] [--only NAME,…] [--but NAME,…]`. Used by scripts/simulate.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -15,12 +15,14 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     seeds: { type: 'string', default: '2000' },
     only: { type: 'string', default: Object.keys(PLANTS).join() },
+    but: { type: 'string', default: '' },
   },
 });
 
 console.log('| planted fault | worlds | simulated days | what was found |\n|---|---|---|---|');
 let missed = 0;
-for (const name of values.only.split(',')) {
+const but = values.but.split(',');
+for (const name of values.only.split(',').filter((one) => !but.includes(one))) {
   const node = (...args) => spawnSync(process.execPath, args, { encoding: 'utf8' });
   const compiled = node('test/simulation/compile.mjs', directory, name);
   if (compiled.status !== 0) {
