@@ -164,6 +164,8 @@ export class Acceptance {
   }
 
   recall(key: string): { ids: readonly string[]; hash: string } | null {
+    // What a start has found may not be on the device yet.
+    if (this.#ledger.trouble) throw this.#ledger.trouble;
     return this.#keys.recall(key);
   }
 

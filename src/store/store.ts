@@ -102,7 +102,10 @@ export interface Store {
    */
   accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted>;
 
-  /** What was accepted with this key, while that is remembered: its ids, and the SHA-256 (hex) of its content. */
+  /**
+   * What was accepted with this key, while that is remembered: its ids, and the SHA-256 (hex) of its content. Throws
+   * storage-full and storage-failed while the disk refuses, as accept does.
+   */
   recall(key: string): { readonly ids: readonly string[]; readonly hash: string } | null;
 
   get(id: string): Message | undefined;

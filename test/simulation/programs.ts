@@ -16,7 +16,7 @@ const MESSAGES = '/api/internal/messages';
 const PAGE = 200;
 const QUEUE = '/api/internal/queue';
 /** What keeps the answer to a known key back. */
-const UNWELL: readonly string[] = ['storage-failed', 'stopping', 'busy'];
+const UNWELL: readonly string[] = ['storage-failed', 'storage-full', 'stopping', 'busy'];
 const ALONE_MS = 10 * MINUTE_MS;
 /** A key is remembered for a day. */
 const AGAIN_MS = 23 * HOUR_MS;

@@ -1,6 +1,13 @@
 /** The store as the api and delivery see it, on a disk that works. */
 import t from 'tap';
-import { DAY_MS, IDEMPOTENCY_AGE_MS, OUTCOME_SYNC_COUNT, SEGMENT_BYTES, SWEEP_MS } from '../../src/limits.js';
+import {
+  DAY_MS,
+  IDEMPOTENCY_AGE_MS,
+  OUTCOME_SYNC_COUNT,
+  SEGMENT_BYTES,
+  STORAGE_RETRY_MS,
+  SWEEP_MS,
+} from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
 import type { Draft, Message } from '../../src/message/message.js';
 import { UNKNOWN_OUTCOME } from '../../src/store/replay.js';
@@ -631,4 +638,18 @@ t.test('a stop tries once more to keep what the disk has refused', async (t) => 
   await store.close();
   const next = await openOn(disk.afterPowerCut('nothing'), 2);
   t.equal(next.store.get(id)?.status, 'sent');
+});
+
+t.test('while the disk refuses no key is answered, whoever asks', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  const keyed = { key: 'k', hash: 'h' };
+  await store.accept([draftTo('a')], keyed);
+  disk.onOperation = (_n, { kind }) => (kind === 'sync' ? 'error:EIO' : 'ok');
+  await t.rejects(store.accept([draftTo('b')], null), { code: 'storage-failed' });
+  await t.rejects(store.accept([draftTo('a')], keyed), { code: 'storage-failed' });
+  t.throws(() => store.recall('k'), { code: 'storage-failed' });
+  disk.onOperation = () => 'ok';
+  await clock.advance(STORAGE_RETRY_MS);
+  t.equal(store.recall('k')?.hash, 'h');
 });
