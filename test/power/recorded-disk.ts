@@ -23,6 +23,8 @@ import { fileURLToPath } from 'node:url';
 import type { Chance } from '../simulation/chance.js';
 import { cutLog, type Left } from './write-log.js';
 
+/** So often is a disk tried to be mounted. */
+const MOUNTS_MAX = 20;
 const RECORDER = fileURLToPath(new URL('block-recorder.mjs', import.meta.url));
 const MIB = 2 ** 20;
 
@@ -93,7 +95,16 @@ export class RecordedDisk {
     const hasEnded = once(recorder, 'exit').then(() => false);
     if (!(await Promise.race([isReady, hasEnded]))) throw new Error('the recorder does not start');
     const { type, options } = this.#fileSystem;
-    const mount = `mount -t ${type} -o loop,${options} "$0" "$1" || exit; shift; exec "$@"`;
+    // Somebody else may take the loop device that was just found free.
+    const mount = `
+      tries=0
+      until mount -t ${type} -o loop,${options} "$0" "$1"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt ${MOUNTS_MAX} ] || exit 1
+        sleep 0.1
+      done
+      shift
+      exec "$@"`;
     return [
       ...['setpriv', '--pdeathsig', 'KILL', 'nsenter', `--mount=/proc/${recorder.pid}/ns/mnt`],
       ...['unshare', '--mount', '--propagation', 'private'],
