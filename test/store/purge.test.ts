@@ -84,7 +84,7 @@ t.test('segments that are kept for use are overwritten, whatever there is of the
   /** A start may use the one that was prepared for the run before. */
   for (const isRestarted of [false, true]) {
     let held = 0;
-    for (let mails = 9; mails < 25; mails += 3) {
+    for (let mails = 9; mails < 25; mails++) {
       const disk = newDisk();
       const { store, clock } = await openOn(disk, seed);
       for (let i = 0; i < mails; i++) {
