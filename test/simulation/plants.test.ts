@@ -4,7 +4,7 @@ import { REGRESSIONS } from './regressions.js';
 import { IS_LONG, simulation, start } from './simulation.js';
 
 /** From the first seed on. The search ends with the first fault. */
-const WORLDS_MAX = 200;
+const WORLDS_MAX = 500;
 /** These take more worlds: see scripts/simulate --plants. */
 const FAR: readonly string[] = [
   'claim-of-the-leaving',
