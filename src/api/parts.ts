@@ -1,16 +1,18 @@
 /**
  * What the composition root hands to the api: the other rooms are known here only by these functions.
  */
+
 import type { Socket } from 'node:net';
 import type { Config } from '../config.js';
 import type { EmailDraft } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import type { MemoryListeners } from './http-memory.js';
 import type { AnsweredCode } from './problem.js';
 
 /** What the root hands over. */
-export interface ApiParts {
+export interface ApiParts extends MemoryListeners {
   readonly store: Store;
   readonly settings: Pick<
     Config,
@@ -49,10 +51,6 @@ export interface ApiParts {
   settingsFault(): { readonly reason: string; readonly sinceMs: number } | null;
   /** The user at the other end of a TCP connection from this device; null where that is not known. */
   peerUid(ends: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>): Promise<number | null>;
-  /** Told of the octets of bodies that have been streamed, so that memory does not pile up. */
-  readonly streamed?: (bytes: number) => void;
-  /** The same for those of bodies and answers that were kept for a while. */
-  readonly dropped?: (bytes: number) => void;
   /** Bytes of memory that the process may take; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
   /** How long clients may dally; limits.ts says it, tests shorten it. */
