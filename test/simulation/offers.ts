@@ -19,6 +19,8 @@ export interface Rules {
   readonly heartbeatMs: number;
   /** What one message takes at most with all well. */
   readonly eachMs: number;
+  /** For how long the device has been up. */
+  readonly upMs: number;
 }
 
 /** Since when all is well that a message needs on its way; null while something is not. */
@@ -59,7 +61,6 @@ export class Offers {
   readonly #courses = new Map<string, Course>();
   /** Emails that no relay was offered yet, in the order in which they were posted. */
   readonly #fresh = new Set<Posted>();
-  #bootMs = 0;
   /** Since then so many calls were in vain. */
   #stormMs = 0;
   #calls = 0;
@@ -89,13 +90,12 @@ export class Offers {
   }
 
   /** The device's process has ended; what it had recorded last may be lost. */
-  ended(isCut: boolean, nowMs: number): void {
+  ended(): void {
     this.#reach.ended();
     for (const course of this.#courses.values()) {
       course.isOver = false;
       course.notBeforeMs = 0;
     }
-    if (isCut) this.#bootMs = nowMs;
   }
 
   /** Somebody wants these to be tried now; all if none are named. */
@@ -185,7 +185,7 @@ export class Offers {
     const course = this.#of(posted);
     const { token, type } = posted;
     const complain = (words: string) => this.#model.violation(`${token} ${words}`);
-    const { maxAgeMs } = this.#rules();
+    const { maxAgeMs, upMs } = this.#rules();
     if (status === 'failed' && !course.isRefused) complain('has failed, and nobody has refused it');
     if (status === 'sent' && type !== 1 && !course.isHanded)
       complain('is said to be sent, and the cloud has not got it');
@@ -199,7 +199,10 @@ export class Offers {
     const ageMs = nowMs - posted.atMs;
     if (status === 'expired' && ageMs < maxAgeMs[type] - AGE_SLACK_MS)
       complain(`has expired after ${ageMs} ms`);
-    const surelyMs = nowMs - Math.max(posted.atMs, this.#bootMs, posted.retriedMs ?? 0);
+    // Of another boot only the time since this one began is certain; and of several posts with one key the last may be
+    // the one that was accepted.
+    const sinceMs = Math.max(posted.request.answeredMs ?? nowMs, posted.retriedMs ?? 0);
+    const surelyMs = Math.min(nowMs - sinceMs, upMs);
     const isOpen = ['queued', 'sending', 'deferred'].includes(status);
     if (well.deviceMs === null || nowMs - well.deviceMs < 5 * MINUTE_MS || !isOpen) return;
     if (surelyMs > maxAgeMs[type] + 5 * MINUTE_MS) complain(`is ${status} after ${surelyMs} ms`);
@@ -218,7 +221,7 @@ export class Offers {
       const sinceMs = posted.type === 1 ? well.mailMs : well.shortMs;
       if (sinceMs === null || posted.arrivals.length > 0 || isHanded || isRefused) return false;
       const restMs = (offers === 0 ? 0 : againMs) + (posted.type === 1 ? 0 : linkMs);
-      const fromMs = Math.max(sinceMs, posted.request.answeredMs ?? 0, lastMs);
+      const fromMs = Math.max(sinceMs, posted.request.answeredMs ?? 0, posted.retriedMs ?? 0, lastMs);
       return nowMs > fromMs + open.length * rules.eachMs + triesMs + restMs;
     });
   }

@@ -82,6 +82,10 @@ const MAIL = {
       ['src/delivery/loop.ts', '      this.#timer = null;\n      this.#pump();', '      this.#timer = null;'],
     ],
   },
+  'timeless-sms': {
+    why: 'an SMS, call or push that cannot be sent does not expire by itself',
+    cuts: [['src/delivery/carrier.ts', 'Math.min(this.#expiryMs, this.#nextSendMs)', 'this.#nextSendMs']],
+  },
   'no-pause': {
     why: 'a relay that fails is called again at once',
     cuts: [

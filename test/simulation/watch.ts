@@ -79,9 +79,9 @@ export class Watch implements RelayWatcher, LinkWatcher {
   }
 
   /** The device's process has ended. */
-  processEnded(isCut: boolean): void {
-    const { timeline, relays } = this.#world;
-    this.offers.ended(isCut, timeline.nowMs);
+  processEnded(): void {
+    const { relays } = this.#world;
+    this.offers.ended();
     this.weather.upset();
     for (const relay of relays) relay.open = 0;
   }
@@ -130,7 +130,7 @@ export class Watch implements RelayWatcher, LinkWatcher {
 }
 
 /** The rules by the settings that the device has now. */
-function rulesOf({ live: config, swarm }: World): Rules {
+function rulesOf({ live: config, swarm, device }: World): Rules {
   const { maxAgeMs, retryMinMs, retryMaxMs, backoffMaxMs, smtpTimeoutMs, heartbeatMs } = config;
   return {
     connections: config.relayConnections,
@@ -142,5 +142,6 @@ function rulesOf({ live: config, swarm }: World): Rules {
     timeoutMs: smtpTimeoutMs,
     heartbeatMs,
     eachMs: swarm.mailMs + 3 * swarm.syncMs + SECOND_MS,
+    upMs: device.clock.bootMs(),
   };
 }

@@ -243,7 +243,7 @@ export class World {
     this.model.ended(isCut, this.underWay, this.timeline.nowMs);
     this.bookWatch.processEnded();
     this.patience.processEnded();
-    this.watch.processEnded(isCut);
+    this.watch.processEnded();
   }
 
   /** The device's settings as they are now. */
