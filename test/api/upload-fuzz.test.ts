@@ -17,7 +17,7 @@ import {
 import { seededRandom, testSeed } from '../support/random.js';
 
 const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
-const FORMS = IS_LONG ? 100_000 : 2_000;
+const FORMS = IS_LONG ? 40_000 : 2_000;
 /** One store is to hold what was accepted of so many. */
 const ROUND = 5_000;
 const AT_ONCE = 24;

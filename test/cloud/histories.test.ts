@@ -22,9 +22,9 @@ import { CloudDocument, type Fate } from '../support/cloud-document.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const LONG = process.env.FIELDPOST_TEST_LONG === '1';
-const IN_MEMORY = LONG ? 60_000 : 500;
-const WITH_COLLISIONS = LONG ? 38_000 : 300;
-const ON_DISK = LONG ? 3000 : 25;
+const IN_MEMORY = LONG ? 18_000 : 500;
+const WITH_COLLISIONS = LONG ? 11_000 : 300;
+const ON_DISK = LONG ? 1000 : 25;
 const STEPS_MAX = 24;
 const HEARTBEAT_MS = 30_000;
 const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
