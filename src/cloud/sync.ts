@@ -65,6 +65,8 @@ export class Sync {
   #altered: string | null = null;
   /** The ETag that the last heartbeat was told; null: none. */
   #told: string | null = null;
+  /** A heartbeat was told no ETag although a document is known: whether the cloud has one all the same. */
+  #untold: 'never' | 'unexplained' | 'usual' = 'never';
 
   constructor(options: SyncOptions) {
     this.#options = options;
@@ -93,10 +95,16 @@ export class Sync {
 
   /** What a heartbeat was told: the ETag of the cloud's document, or none, which is null. */
   seen(etag: string | null): void {
-    // A cloud need not tell any. One that did, and no longer does, has lost its document.
-    const isNews = etag === null ? this.#told !== null : etag !== this.#options.book.etag;
+    const { etag: known } = this.#options.book;
     this.#told = etag;
-    if (isNews) this.#dueNow();
+    if (etag !== null) {
+      this.#untold = 'never';
+      if (etag !== known) this.#dueNow();
+      return;
+    }
+    // Either the cloud has lost its document, or it never tells: one question shows which.
+    if (known !== null && this.#untold === 'never') this.#untold = 'unexplained';
+    if (this.#untold === 'unexplained' && this.#dueMs === Number.POSITIVE_INFINITY) this.#dueNow();
   }
 
   /** Somebody has edited the book, and may go on doing so. */
@@ -200,7 +208,9 @@ export class Sync {
     let confirmed: number | null = null;
     for (let puts = 0; ; puts++) {
       const known = this.#looked === book.etag ? book.etag : null;
+      const untold = this.#untold;
       const remote = remoteOf(await client.getDestinations(known, signal));
+      if (untold === 'unexplained') this.#untold = remote === null ? 'never' : 'usual';
       this.#checkAbsent(remote === null);
       const { push, estranged, generation } = await book.pull(remote);
       if (estranged !== null) this.#tellJoined(estranged);

@@ -88,11 +88,8 @@ t.test('a heartbeat that no longer names a document', async (t) => {
   await book.add(JOHN);
   sync.request();
   await clock.advance(0);
-  calls();
-  sync.seen(null);
-  await clock.advance(0);
-  t.equal(calls(), '', 'a cloud need not tell');
   sync.seen(cloud.etag);
+  calls();
   cloud.forget();
   sync.seen(null);
   await clock.advance(0);
@@ -100,9 +97,70 @@ t.test('a heartbeat that no longer names a document', async (t) => {
   await clock.advance(2 * SYNC_ABSENT_MS);
   t.match(cloud.entries, [JOHN], 'what it has lost it gets back while the link is online');
   calls();
-  sync.seen(null);
+  sync.seen(cloud.etag);
   await clock.advance(0);
   t.equal(calls(), '', 'once');
+});
+
+t.test('a document that is lost before a heartbeat has named it', async (t) => {
+  const { book, sync, cloud, clock, calls } = await startSync();
+  await book.add(JOHN);
+  sync.online();
+  sync.seen(null);
+  await clock.advance(0);
+  t.equal(calls(), 'get put get', 'the first heartbeat came before the document');
+  cloud.forget();
+  sync.seen(null);
+  await clock.advance(0);
+  t.equal(calls(), 'get', 'the next one says that there is none');
+  sync.seen(null);
+  await clock.advance(0);
+  t.equal(calls(), '', 'a sync that failed has a pause of its own');
+  await clock.advance(2 * SYNC_ABSENT_MS);
+  t.match(cloud.entries, [JOHN]);
+  calls();
+  cloud.forget();
+  sync.seen(null);
+  await clock.advance(0);
+  t.equal(calls(), 'get', 'and again');
+});
+
+t.test('a cloud whose heartbeats name no document', async (t) => {
+  const { book, sync, cloud, clock, calls } = await startSync();
+  await book.add(JOHN);
+  sync.online();
+  sync.seen(null);
+  await clock.advance(0);
+  calls();
+  for (const expected of ['get', '', '']) {
+    sync.seen(null);
+    await clock.advance(0);
+    t.equal(calls(), expected, 'it is asked once why');
+  }
+  sync.seen(cloud.etag);
+  cloud.forget();
+  sync.seen(null);
+  await clock.advance(0);
+  t.equal(calls(), 'get', 'one that has begun to name it has lost it');
+});
+
+t.test('a heartbeat that names no document does not hurry a sync that is spread', async (t) => {
+  const { book, cloud, disk, syncNow } = await startSync();
+  await book.add(JOHN);
+  await syncNow();
+  cloud.calls.length = 0;
+  const { sync, clock, calls } = await startSync({
+    cloud,
+    disk: disk.afterKill(),
+    life: 2,
+    random: () => 0.5,
+  });
+  sync.online();
+  sync.seen(null);
+  await clock.advance(0);
+  t.equal(calls(), '', 'the whole region may have booted');
+  await clock.advance(30_000);
+  t.equal(calls(), 'get', 'and once is enough');
 });
 
 t.test('an edit while a sync is under way', async (t) => {

@@ -242,6 +242,10 @@ export const BOOK = {
       ],
     ],
   },
+  'loss-unnoticed': {
+    why: 'nobody asks why a heartbeat names no document any more',
+    cuts: [['src/cloud/sync.ts', "if (known !== null && this.#untold === 'never')", 'if (false)']],
+  },
   'lineage-ignored': {
     why: 'a document made anew is taken for a descendant of the one that is known',
     cuts: [

@@ -14,6 +14,7 @@ export async function startSync({
   disk = newDisk(),
   name = 'https://cloud.example/a',
   life = 1,
+  random = (): number => 0,
 } = {}) {
   const clock = new FakeClock();
   const lines: string[] = [];
@@ -44,7 +45,7 @@ export async function startSync({
     config: { heartbeatMs: 30_000, backoffMinMs: 1000, backoffMaxMs: 300_000 },
     isOnline: () => bench.isOnline,
     clock,
-    random: () => 0,
+    random,
     log: { debug: log, info: log, warn: log, error: log },
   });
   return bench;
