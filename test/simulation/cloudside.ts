@@ -148,8 +148,9 @@ async function editWithoutPause(world: World, chance: Chance): Promise<void> {
     });
     await world.pass(200 + chance.below(700));
     const state = await world.awaited(world.programs.state());
-    const isWell =
-      state?.link?.state === 'online' && state?.destinations?.reason === null && world.cloud.isUp;
+    const saysWell = state?.link?.state === 'online' && state?.destinations?.reason === null;
+    // On a slow disk each edit takes seconds, and the sync waits for its turn among them.
+    const isWell = saysWell && world.cloud.isUp && world.diskTrouble === 'none';
     const isSame = life === world.device.life && heard === bookWatch.arrivals;
     if (!isWell || !isSame || edits === 0) {
       sinceMs = null;
@@ -188,12 +189,14 @@ async function mend(world: World, chance: Chance): Promise<void> {
   while (link.hanging(kind) === 0 && timeline.nowMs < untilMs) await world.pass(SECOND_MS);
   link.ill = world.swarm.ill;
   link.weights = weightsOf({});
-  const { life, isUp } = device;
-  const mayWait = patience.mayWait;
+  const livesOf = () => `${device.life} ${cloud.life}`;
+  const isUpOf = () => device.isUp && cloud.isUp && !world.isAway;
+  const [lives, isUp, mayWait] = [livesOf(), isUpOf(), patience.mayWait];
   world.networkChanged();
   const flushed = await world.awaited(world.programs.steer('flush'));
   await world.pass(MENDED_MS);
-  const isSame = isUp && device.life === life && device.isUp && cloud.isUp && !world.isAway;
+  // A cloud that starts later may be met by the end of a pause only.
+  const isSame = isUp && isUpOf() && lives === livesOf();
   if (!isSame || mayWait || flushed?.status !== 202 || world.diskTrouble !== 'none') return;
   const state = await world.awaited(world.programs.state());
   if (state === null) return;
