@@ -55,6 +55,8 @@ export class Carrier {
   #reason: string | null = null;
   /** On the boot's clock, when some message may expire. */
   #expiryMs = 0;
+  /** Whether the wall was confirmed at the last look. */
+  #isConfirmed = false;
   /** Messages taken or refused since the start: proof that the cloud works. */
   #settled = 0;
   /** By id: the count above when the message was last put off. */
@@ -132,6 +134,7 @@ export class Carrier {
     this.#timer = null;
     if (this.#working !== null || !this.#mayWork) return;
     const { clock } = this.#options;
+    this.#lookAtWall();
     if (
       clock.bootMs() >= this.#expiryMs ||
       (this.#maySend && this.#agenda.ready() > 0 && this.#clerk.mayOffer())
@@ -145,6 +148,13 @@ export class Carrier {
     const nextMs = Math.min(this.#expiryMs, this.#nextSendMs);
     if (nextMs === Number.POSITIVE_INFINITY) return;
     this.#timer = clock.after(Math.max(1, nextMs - clock.bootMs()), () => this.#pump());
+  }
+
+  /** Once the wall is confirmed, messages of other boots may turn out to be too old. */
+  #lookAtWall(): void {
+    const isConfirmed = this.#options.clock.trust() === 'confirmed';
+    if (isConfirmed && !this.#isConfirmed) this.#expiryMs = 0;
+    this.#isConfirmed = isConfirmed;
   }
 
   /** When there may be something to send; Infinity: not by itself. */

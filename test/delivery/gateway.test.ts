@@ -191,6 +191,22 @@ t.test('a call from before a reboot is as old as it is once the clock is known t
   t.same(made.offered, []);
 });
 
+t.test('what cannot be sent expires too as soon as the clock tells that it is too old', async (t) => {
+  const before = await bench();
+  before.clock.confirm();
+  const [id] = await before.post(1, 3);
+  await before.store.hold();
+  const clock = before.clock.reboot({ offMs: 3 * HOUR_MS });
+  const made = await bench({ clock, from: before.disk.afterKill() });
+  made.gateway.start();
+  await made.clock.advance(MINUTE_MS);
+  t.equal(made.status(id), 'queued');
+  made.clock.confirm();
+  made.gateway.wake();
+  await made.clock.advance(0);
+  t.equal(made.status(id), 'expired');
+});
+
 t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry', async (t) => {
   const made = await bench();
   made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as GatewayAnswer;
