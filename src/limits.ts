@@ -121,6 +121,11 @@ export const OUTCOME_SYNC_MS = SECOND_MS;
 export const OUTCOME_SYNC_COUNT = 32;
 export const CHECKPOINT_BYTES_MIN = MIB;
 export const CHECKPOINT_SNAPSHOT_FACTOR = 2;
+/**
+ * Segments that are done with may take this many times what a checkpoint waits for, before a sweep makes one. The two snapshots
+ * need less: each what comes between two checkpoints, in whole segments.
+ */
+export const DONE_FACTOR = 4;
 export const RELOCATE_BYTES_MIN = 8 * MIB;
 /** How often the journal is tidied while the disk is short. */
 export const TIDY_EVERY_MS = 30 * SECOND_MS;

@@ -1,5 +1,5 @@
 /**
- * A checkpoint: a new snapshot, and the segments go that neither snapshot nor any content needs. Used by ledger.ts.
+ * A checkpoint: a new snapshot, and the segments go that neither snapshot nor any content needs. Used by checkpoints.ts.
  */
 import { wordsOf } from '../errors.js';
 import type { Place } from '../message/message.js';
@@ -37,5 +37,10 @@ export async function checkpoint(options: CheckpointOptions): Promise<void> {
   await journal.sync();
   await options.write();
   const old = new Set(oldSegments());
-  for (const segment of done) if (old.has(segment)) await segments.retire(segment);
+  const failures: unknown[] = [];
+  for (const segment of done) {
+    // One of which the disk does not let go keeps none of the others.
+    if (old.has(segment)) await segments.retire(segment).catch((error) => failures.push(error));
+  }
+  if (failures.length > 0) throw failures[0];
 }

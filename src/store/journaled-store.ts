@@ -67,8 +67,7 @@ class JournaledStore implements Store {
   constructor(options: StoreOptions, ledger: Ledger) {
     this.#options = options;
     this.#ledger = ledger;
-    const chronicle = new Chronicle(ledger, options.clock);
-    const budget = new Budget(options, ledger);
+    const [chronicle, budget] = [new Chronicle(ledger, options.clock), new Budget(options, ledger)];
     this.#chronicle = chronicle;
     this.#budget = budget;
     this.book = keepBook(ledger, budget, options.randomBytes);
@@ -254,6 +253,7 @@ class JournaledStore implements Store {
     const { clock, keepFailedMs, log } = this.#options;
     const { kept, messages } = this.#state;
     this.#acceptance.sweep();
+    void this.#ledger.sweep();
     const ids = [...kept].filter((id) => {
       const failed = messages.get(id)?.failed;
       return failed && this.#chronicle.ageMs(failed) > keepFailedMs;

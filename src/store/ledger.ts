@@ -3,18 +3,17 @@
  * It knows files and events; what may happen to a message is journaled-store.ts's business, its only user.
  */
 import { dirname, join } from 'node:path';
-import { FieldpostError, wordsOf } from '../errors.js';
-import { CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR, STORAGE_RETRY_MS } from '../limits.js';
+import { FieldpostError } from '../errors.js';
+import { STORAGE_RETRY_MS } from '../limits.js';
 import type { Place } from '../message/message.js';
 import { stampOf } from '../message/stamp.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
-import { Alone } from './alone.js';
 import type { Urgency } from './append-queue.js';
 import { Aside, lockDirectory } from './aside.js';
-import { checkpoint } from './checkpoint.js';
+import { Checkpoints } from './checkpoints.js';
 import { Contents } from './contents.js';
 import { Damaged } from './damaged.js';
 import type { StoreEvent } from './event.js';
@@ -60,9 +59,7 @@ export class Ledger {
   #replayed: Replayed | null = null;
   #trouble: FieldpostError | null = null;
   #mendTimer: Timer | null = null;
-  /** A checkpoint, or a purge. */
-  readonly #tidying = new Alone(() => undefined);
-  #checkpointedBytes = 0;
+  readonly #checkpoints: Checkpoints;
   #closed = false;
 
   /** Recovers what the last run left. Throws `already-running`, or what the disk says if it cannot be read. */
@@ -98,6 +95,11 @@ export class Ledger {
       replay: (current, previous) => this.#replay(current, previous),
     });
     this.#low = openLow(this.#adapter, boundsOf(options));
+    this.#checkpoints = new Checkpoints({
+      log,
+      maxSpoolBytes: budget.maxSpoolBytes,
+      tidied: () => this.#tidied,
+    });
   }
 
   get state(): State {
@@ -130,7 +132,7 @@ export class Ledger {
       if (error instanceof FieldpostError && error.code === 'storage-full') void this.checkpoint();
       throw error;
     });
-    this.#checkpointIfDue();
+    this.#checkpoints.makeIfDue();
   }
 
   /** Bytes that outcomes may still fill for certain, also on a full disk. */
@@ -165,32 +167,22 @@ export class Ledger {
 
   /** Begins a checkpoint if that lets go of a segment, or `isShort`; resolves when it is done, also if it failed. */
   async checkpoint(isShort = false): Promise<void> {
-    const { segment: current } = this.#theJournal.position;
-    const isDone = (number: number) => number < current && !this.state.liveBytes.has(number);
     if (this.#closed) return;
-    if (isShort || this.#segments.numbers.some(isDone)) await this.#beginCheckpoint(isShort);
+    if (isShort || this.#checkpoints.doneBytes > 0) await this.#checkpoints.make(isShort);
   }
 
-  #checkpointIfDue(): void {
-    const dueBytes = Math.max(CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR * this.#adapter.bytes);
-    if (this.#bytesSinceCheckpoint > dueBytes) void this.#beginCheckpoint();
-  }
-
-  /** Unless one is under way. Resolves when it is done, also if it failed. */
-  async #beginCheckpoint(isShort = false): Promise<void> {
-    if (!this.#tidying.isFree) return await this.#tidying.idle();
-    await this.#tidying
-      .run(() => this.#checkpoint(isShort))
-      .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }));
+  /** Lets go of segments that are done with, where these are many. */
+  async sweep(): Promise<void> {
+    if (!this.#trouble && this.#checkpoints.isMuchDone) await this.checkpoint();
   }
 
   /** Writes what is pending, checkpoints if anything changed, and lets go of the directory. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#mendTimer?.stop();
-    await this.#tidying.idle();
+    await this.#checkpoints.idle();
     if (this.#trouble) await this.#theJournal.mend();
-    if (this.#bytesSinceCheckpoint > 0 && !this.#trouble) await this.#beginCheckpoint();
+    if (this.#checkpoints.pendingBytes > 0 && !this.#trouble) await this.#checkpoints.make();
     await this.#theJournal.close();
     await this.#mark.close();
     await this.#segments.close();
@@ -203,10 +195,6 @@ export class Ledger {
     return this.#journal;
   }
 
-  get #bytesSinceCheckpoint(): number {
-    return this.#theJournal.appendedBytes - this.#checkpointedBytes;
-  }
-
   async #recover(): Promise<void> {
     const { disk, directory, log } = this.#options;
     await Promise.all([this.#segments, this.spool, this.#damaged].map((part) => part.open(this.#aside)));
@@ -214,11 +202,10 @@ export class Ledger {
     await this.#low.read();
     const replayed = this.#replayed as Replayed;
     this.#replayed = null;
-    // Every start begins a segment: they count whole, or power cuts without end would fill the disk.
-    this.#checkpointedBytes = -replayed.bytes;
+    this.#checkpoints.begin(replayed.bytes);
     // Behind a gap history begins anew: in a segment that the next start finds at the end of a snapshot.
     if (replayed.unproven.length > 0 || replayed.gap) await this.#theJournal.mend();
-    this.#checkpointIfDue();
+    this.#checkpoints.makeIfDue();
     const strays = await this.spool.learn(neededFiles(this.state));
     if (tellOf(replayed, this.state, log, join(directory, 'damaged'))) {
       // Files of uploads that were cut off, and of messages that were final in time; or a newer version's.
@@ -227,7 +214,7 @@ export class Ledger {
     }
     // What cannot be read may have spoken of files that nothing else does: this start leaves those alone. The next one
     // shall not meet the same damage, nor judge these messages once more.
-    await this.#beginCheckpoint();
+    await this.#checkpoints.make();
   }
 
   /** What lowdb's `read` gives: the good snapshot and all that the journal says happened after it. */
@@ -257,21 +244,12 @@ export class Ledger {
     return state;
   }
 
-  async #checkpoint(isShort: boolean): Promise<void> {
-    const { maxSpoolBytes } = this.#options.budget;
-    const appended = this.#theJournal.appendedBytes;
-    // Also after a failure it is tried again after as much again, not at every record.
-    await checkpoint({ ...this.#tidied, log: this.#options.log, maxSpoolBytes, isShort }).finally(() => {
-      this.#checkpointedBytes = appended;
-    });
-  }
-
   /** Overwrites what no message needs any more: see purge.ts. Throws storage-full, storage-failed, stopping. */
   async purge(withDamaged: boolean): Promise<void> {
     const { disk, directory } = this.#options;
     const rest = { disk, directory, contents: this.#contents, isStopping: () => this.#closed };
-    await this.#tidying
-      .run(() => purge({ ...this.#tidied, ...rest, damaged: withDamaged ? this.#damaged : null }))
+    await this.#checkpoints
+      .without(() => purge({ ...this.#tidied, ...rest, damaged: withDamaged ? this.#damaged : null }))
       .catch((error) => Promise.reject(asTrouble(error)));
     await this.spool.idle;
   }

@@ -1,0 +1,111 @@
+/** What is done with goes from the journal also where nothing more is appended. */
+import { join } from 'node:path';
+import t from 'tap';
+import { JOURNAL_BYTES_MIN, MIB, SEGMENT_BYTES, STORAGE_RETRY_MS, SWEEP_MS } from '../../src/limits.js';
+import { type FakeClock, settled } from '../support/clock.js';
+import { draftTo } from '../support/drafts.js';
+import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
+import { type Bench, newDisk, openOn, STATE_DIR } from '../support/store.js';
+
+const JOURNAL = join(STATE_DIR, 'journal');
+const SENT = { kind: 'sent', reply: '250 taken' } as const;
+
+/** The snapshot before needs segments until the second checkpoint. */
+const SWEEPS = 2;
+
+async function sweep(clock: FakeClock, times = SWEEPS): Promise<void> {
+  for (let count = 0; count < times; count++) {
+    await clock.advance(SWEEP_MS);
+    await settled();
+  }
+}
+
+/** No snapshot gets its name. */
+function isNaming({ kind, path }: Operation): boolean {
+  return kind === 'rename' && path.endsWith('store.json');
+}
+
+/** Keeps one record and refuses the next, so that each costs a segment; and all that `isRefused` names. */
+function refuse(disk: FaultyDisk, isRefused: (operation: Operation) => boolean): void {
+  const syncs = new Map<string, number>();
+  disk.onOperation = (_n, operation) => {
+    const { kind, path } = operation;
+    if (isRefused(operation)) return 'error:EIO';
+    if (kind !== 'sync' || !path.startsWith(JOURNAL)) return 'ok';
+    const nth = (syncs.get(path) ?? 0) + 1;
+    syncs.set(path, nth);
+    // It is filled, and begun.
+    return nth > 2 ? 'error:EIO' : 'ok';
+  };
+}
+
+async function comeAndGo({ store, clock }: Pick<Bench, 'store' | 'clock'>): Promise<void> {
+  for (let i = 0; i < 20; i++) {
+    const { ids } = await store.accept([draftTo(`m${i}`)], null);
+    await store.cancel(ids[0] as string);
+    await clock.advance(STORAGE_RETRY_MS);
+  }
+}
+
+t.test('checkpoints that failed are made when the disk is well again', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  refuse(disk, isNaming);
+  await comeAndGo({ store, clock });
+  t.ok(store.counts().bytes > 20 * MIB, `${store.counts().bytes} bytes while the disk refuses`);
+  disk.onOperation = () => 'ok';
+  await sweep(clock);
+  t.ok(store.counts().bytes <= JOURNAL_BYTES_MIN + SEGMENT_BYTES, `${store.counts().bytes} bytes`);
+  await store.close();
+});
+
+t.test('a segment that cannot be removed at once keeps none of the others', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  refuse(disk, isNaming);
+  await comeAndGo({ store, clock });
+  const refused = new Set<string>();
+  disk.onOperation = (_n, { kind, path }) => {
+    if (kind !== 'remove' || !path.startsWith(JOURNAL) || refused.has(path)) return 'ok';
+    refused.add(path);
+    return 'error:EIO';
+  };
+  await sweep(clock, SWEEPS + 1);
+  t.ok(refused.size > 10, `${refused.size} refused`);
+  t.ok(store.counts().bytes <= JOURNAL_BYTES_MIN + SEGMENT_BYTES, `${store.counts().bytes} bytes`);
+  await store.close();
+});
+
+t.test('what a queue has held goes after it was sent', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  const ids: string[] = [];
+  for (let i = 0; i < 60; i++) ids.push(...(await store.accept([draftTo(`m${i}`, 500_000)], null)).ids);
+  for (const id of ids) {
+    store.claim(id);
+    await store.settle(id, SENT);
+  }
+  t.ok(store.counts().bytes > 20 * MIB, `${store.counts().bytes} bytes`);
+  await sweep(clock);
+  t.ok(store.counts().bytes <= JOURNAL_BYTES_MIN + SEGMENT_BYTES, `${store.counts().bytes} bytes`);
+  await store.close();
+});
+
+t.test('a sweep makes no checkpoint of its own while little is done with', async (t) => {
+  const disk = newDisk();
+  const { store, clock } = await openOn(disk);
+  for (let i = 0; i < 24; i++) {
+    const { ids } = await store.accept([draftTo(`m${i}`, 400_000)], null);
+    store.claim(ids[0] as string);
+    await store.settle(ids[0] as string, SENT);
+    await settled();
+  }
+  let snapshots = 0;
+  disk.onOperation = (_n, { kind, path }) => {
+    if (kind === 'create' && path.endsWith('store.json.new')) snapshots++;
+    return 'ok';
+  };
+  await sweep(clock);
+  t.equal(snapshots, 0);
+  await store.close();
+});
