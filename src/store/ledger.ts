@@ -171,9 +171,11 @@ export class Ledger {
     if (isShort || this.#checkpoints.doneBytes > 0) await this.#checkpoints.make(isShort);
   }
 
-  /** Lets go of segments that are done with, where these are many. */
+  /** Lets go of what the disk did not let go of before, and of segments that are done with, where these are many. */
   async sweep(): Promise<void> {
-    if (!this.#trouble && this.#checkpoints.isMuchDone) await this.checkpoint();
+    if (this.#trouble) return;
+    await this.spool.remove([]);
+    if (this.#checkpoints.isMuchDone) await this.checkpoint();
   }
 
   /** Writes what is pending, checkpoints if anything changed, and lets go of the directory. */
@@ -251,7 +253,7 @@ export class Ledger {
     await this.#checkpoints
       .without(() => purge({ ...this.#tidied, ...rest, damaged: withDamaged ? this.#damaged : null }))
       .catch((error) => Promise.reject(asTrouble(error)));
-    await this.spool.idle;
+    await this.spool.remove([]);
   }
 
   /** What checkpoint and purge work on. */

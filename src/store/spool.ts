@@ -118,7 +118,7 @@ export class Spool {
     for (const [id] of covered) if (this.#names.get(id) === 'unsynced') this.#names.delete(id);
   }
 
-  /** Removes files. Never rejects: what stays is tried again with the next, and swept at the next start. */
+  /** Removes files, and what stayed of earlier ones. Never rejects: what stays is tried again with the next. */
   remove(ids: readonly string[]): Promise<void> {
     for (const id of ids) this.#stuck.add(id);
     this.#removing = this.#removing.then(() => this.#removeStuck());

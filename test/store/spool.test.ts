@@ -360,6 +360,24 @@ t.test('a disk that does not take it', async (t) => {
   });
 });
 
+t.test('a file that could not be removed goes once the disk is well', async (t) => {
+  const failing: Fault = 'error:EROFS';
+  for (const way of ['sweep', 'purge'] as const) {
+    const disk = newDisk();
+    const { store, clock } = await openOn(disk);
+    const { id } = await acceptWith(store, 'a', [octets(100)]);
+    watch(disk, ({ kind, path }) => (kind === 'remove' && path.startsWith(SPOOL) ? failing : 'ok'));
+    await settleAs(store, id, 'sent');
+    await clock.advance(HOUR_MS);
+    t.equal((await disk.list(SPOOL)).length, 1);
+    disk.onOperation = () => 'ok';
+    if (way === 'sweep') await clock.advance(HOUR_MS);
+    else await store.purge(false);
+    t.same(await disk.list(SPOOL), [], way);
+    await store.close();
+  }
+});
+
 t.test('while nobody knows what became of a record, its files are kept', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
