@@ -2,7 +2,16 @@
  * A device at rest, at the end of a simulated world: what it holds is bounded, and neither a stop nor a kill changes
  * what it knows. Used by calm.ts.
  */
-import { MIB, MINUTE_MS } from '../../src/limits.js';
+import {
+  CHECKPOINT_BYTES_MIN,
+  DONE_FACTOR,
+  JOURNAL_BYTES_MIN,
+  KIB,
+  MIB,
+  MINUTE_MS,
+  RELOCATE_BYTES_MIN,
+  SEGMENT_BYTES,
+} from '../../src/limits.js';
 import { STATE_DIR } from './settings.js';
 import type { World } from './world.js';
 
@@ -12,8 +21,12 @@ const STARTED_MS = 5 * MINUTE_MS;
 const HANDLES_MAX = 3;
 /** Ours at rest: of the relays, of three types of message, of the store, of the link and of the address book. */
 const TIMERS_MAX = 12;
-/** The journal at its smallest, segments that the snapshots need, and two small snapshots. */
-const BYTES_MAX = 12 * MIB;
+/** Segments that are done with, and not yet so many that a sweep makes a checkpoint. */
+const DONE_BYTES_MAX = DONE_FACTOR * CHECKPOINT_BYTES_MIN;
+/** No file of a mail takes more (mail.ts). */
+const FILE_BYTES_MAX = 20 * KIB;
+/** Snapshots, which are small, and copies of damage. */
+const OTHER_BYTES_MAX = MIB;
 
 /** Everything is delivered, and nobody asks for anything. */
 export async function checkRest(world: World): Promise<void> {
@@ -37,8 +50,15 @@ async function checkBounds(world: World): Promise<void> {
   most('open files', disk.handles, HANDLES_MAX);
   most('timers of the device', device.clock.waiting, TIMERS_MAX);
   most('requests without an answer', device.asking, 0);
-  most('bytes on the disk', disk.usedBytes, BYTES_MAX);
+  most('bytes on the disk', disk.usedBytes, bytesMax(kept.length, files.length));
   for (const relay of relays) most('sessions at a relay', relay.open, 0);
+}
+
+/** Of a device that keeps so many messages, and so many files. */
+function bytesMax(kept: number, files: number): number {
+  // Each message may hold a segment: those that the snapshots need, and older ones up to where their content is moved.
+  const heldBytes = Math.min(kept * SEGMENT_BYTES, DONE_BYTES_MAX + RELOCATE_BYTES_MIN);
+  return JOURNAL_BYTES_MIN + DONE_BYTES_MAX + heldBytes + files * FILE_BYTES_MAX + OTHER_BYTES_MAX;
 }
 
 /** A stop and a start, and a kill and a start: nothing is told otherwise than before. */
