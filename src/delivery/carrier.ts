@@ -7,7 +7,7 @@ import type { Config } from '../config.js';
 import { assert } from '../errors.js';
 import { STOP_SENDING_MS } from '../limits.js';
 import type { Message, ShortContent, Verdict } from '../message/message.js';
-import { Backoff, patienceMs } from '../retry/backoff.js';
+import { Backoff } from '../retry/backoff.js';
 import type { Timer } from '../system/clock.js';
 import { expiryAgeMs } from './age.js';
 import { Agenda } from './agenda.js';
@@ -240,28 +240,34 @@ export class Carrier {
 
   /**
    * The cloud is left alone for a while, and the message goes behind the others. If others have passed since it was
-   * last put off, it is this one that the cloud cannot digest: then it waits alone, and its wait is charged to it.
+   * last put off, it is this one that the cloud cannot digest: then it waits alone, and its wait is charged to it; but
+   * what the cloud asks for is granted first.
    */
   async #putOffOrDefer(message: Message, answer: GatewayAnswer & { kind: 'later' }): Promise<void> {
-    const { store, log, random } = this.#options;
+    const { store, clock, log } = this.#options;
     const { id } = message;
     const { reply } = answer;
+    const askedMs = answer.retryAfterMs ?? 0;
     if (this.#stopped.signal.aborted) {
       log.warn('send abandoned', { id, reply });
       store.giveBack(id);
       return;
     }
     const settledThen = this.#putOff.get(id);
+    const isItsOwn = settledThen !== undefined && settledThen < this.#settled;
     this.#rememberPutOff(id);
-    if (settledThen !== undefined && settledThen < this.#settled) {
-      const { delayMs, ...rest } = deferral(message, reply, this.#options);
-      const patientMs = Math.max(delayMs, patienceMs(answer.retryAfterMs ?? 0, random()));
-      return this.#conclude(message, { ...rest, delayMs: patientMs });
+    if (!isItsOwn || askedMs > 0) {
+      this.#backoff.failed(askedMs);
+      // One trouble is told once, however many messages it puts behind.
+      if (this.#reason === null && !isItsOwn) log.info('put behind', { id, relay: CLOUD, reply });
+      this.#reason = reply;
     }
-    this.#backoff.failed(answer.retryAfterMs ?? 0);
-    // One trouble is told once, however many messages it puts behind.
-    if (this.#reason === null) log.info('put behind', { id, relay: CLOUD, reply });
-    this.#reason = reply;
+    if (isItsOwn) {
+      // Between two pauses the others have time to pass.
+      const pauseMs = Math.max(0, this.#backoff.readyMs - clock.bootMs());
+      const { delayMs, ...rest } = deferral(message, reply, this.#options);
+      return this.#conclude(message, { ...rest, delayMs: pauseMs + delayMs });
+    }
     store.giveBack(id);
     this.#agenda.putBehind(message, true);
   }

@@ -406,6 +406,46 @@ t.test('on hold what is too old expires all the same', async (t) => {
   t.equal(made.status(id), 'expired');
 });
 
+t.test(
+  'a pause that the cloud asks for over a message that it cannot digest holds for all of them',
+  async (t) => {
+    const pauseMs = 10 * MINUTE_MS;
+    const made = await bench();
+    made.gateway.start();
+    const [poison] = await made.post(1);
+    const refusedMs: number[] = [];
+    made.answer = async ({ id }) => {
+      if (id !== poison) return TAKEN;
+      refusedMs.push(made.offeredMs.at(-1) as number);
+      return { ...LATER, retryAfterMs: pauseMs };
+    };
+    const others: string[] = [];
+    for (let n = 0; n < 120; n++) {
+      others.push(...(await made.post(1)));
+      await made.clock.advance(MINUTE_MS);
+    }
+    const early = made.offeredMs.filter((ms) =>
+      refusedMs.some((fromMs) => ms > fromMs && ms < fromMs + pauseMs),
+    );
+    t.same(early, [], 'before the pause is over');
+    t.match(made.store.get(poison), { status: 'deferred' });
+    t.ok(refusedMs.length >= 4, `${refusedMs.length} tries`);
+    await made.clock.advance(pauseMs);
+    t.same(
+      others.filter((id) => made.status(id) !== 'sent'),
+      [],
+    );
+    const between = refusedMs.slice(1, -1).map((ms, i) => {
+      const untilMs = refusedMs[i + 2] as number;
+      return made.offeredMs.filter((offeredMs) => offeredMs > ms && offeredMs < untilMs).length;
+    });
+    t.ok(
+      between.every((count) => count > pauseMs / MINUTE_MS),
+      `others that passed between two tries of it: ${between}`,
+    );
+  },
+);
+
 t.test('content that cannot be read fails, and the next goes', async (t) => {
   const made = await bench();
   const [bad, good] = (await made.post(2)) as [string, string];
