@@ -179,7 +179,7 @@ export class Programs {
     const { ask, model } = this.#options;
     posted.isCancelAsked = true;
     const answer = await ask({ method: 'DELETE', path: `${MESSAGES}/${posted.id}` });
-    if (answer?.status === 204 && posted.final === null) posted.cancelledMs ??= performance.now();
+    if (answer?.status === 204 && posted.final === null) model.cancelled(posted, performance.now());
     if (answer?.status === 404) model.violation(`${nameOf(posted)} is not found`);
   }
 

@@ -30,6 +30,10 @@ export type Fate = (typeof FATES)[number];
 export const CALLS = ['heartbeat', 'destinations', 'messages'] as const;
 export type CallKind = (typeof CALLS)[number];
 
+/** What something may befall: all calls of a kind, or of those for the document only the PUTs. */
+export const ILLS = [...CALLS, 'edits'] as const;
+export type Ill = (typeof ILLS)[number];
+
 /** One request of the device, and what is to become of it. */
 export interface Call {
   readonly kind: CallKind;
@@ -69,7 +73,7 @@ export class CloudLink {
   /** How often which fate befalls a request. */
   weights: Readonly<Record<Fate, number>> = weightsOf({});
   /** The calls to which anything but good may happen. */
-  ill: readonly CallKind[] = CALLS;
+  ill: readonly Ill[] = CALLS;
   requests = 0;
   readonly watchers: LinkWatcher[] = [];
   /** By its kind: calls without an end yet, of processes that may have ended. */
@@ -148,7 +152,8 @@ export class CloudLink {
         case 'lost request':
           break;
         case 'lost answer':
-          void bring();
+          // Before the device has asked again what became of it, somebody may edit.
+          void bring().then(() => (call.method === 'PUT' && chance.is(0.5) ? meddle() : undefined));
           break;
         case 'late': {
           const afterMs = chance.is(0.5) ? LATE_MS : LATE_MS_MAX;
@@ -183,8 +188,9 @@ export class CloudLink {
   #call({ method, url, body }: HttpRequest): Call {
     const kind = CALLS.find((one) => new URL(url).pathname.endsWith(`/${one}`)) ?? 'messages';
     const drawn = this.#options.chance.weighted(this.weights);
-    const isEdit = kind === 'destinations';
-    const fate = !this.ill.includes(kind) || (drawn === 'meddled' && !isEdit) ? 'good' : drawn;
+    const isOfBook = kind === 'destinations';
+    const isIll = this.ill.includes(kind) || (isOfBook && method === 'PUT' && this.ill.includes('edits'));
+    const fate = !isIll || (drawn === 'meddled' && !isOfBook) ? 'good' : drawn;
     return { kind, method, url, body, fate };
   }
 }

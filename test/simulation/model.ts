@@ -23,7 +23,7 @@ export interface Posted {
   /** Those of one request stand or fall together. */
   readonly request: Requested;
   id: string | null;
-  /** When its DELETE was answered with 204. */
+  /** Since then nobody may be offered it, for its DELETE was answered with 204. */
   cancelledMs: number | null;
   /** Its DELETE was sent and not answered. */
   isCancelAsked: boolean;
@@ -149,8 +149,7 @@ export class Model {
     }
     if (posted.digest !== digest) this.violation(`${token} has arrived otherwise than it was posted`);
     if (posted.request.standing === 'refused') this.violation(`${token} has arrived, which was refused`);
-    if (posted.cancelledMs !== null && arrival.sinceMs > posted.cancelledMs)
-      this.violation(`${token} was offered after it was cancelled`);
+    if (isTooLate(posted, arrival)) this.violation(`${token} was offered after it was cancelled`);
     const [first] = posted.arrivals;
     if (first !== undefined && first.messageId !== arrival.messageId)
       this.violation(`${token} has arrived as ${first.messageId} and as ${arrival.messageId}`);
@@ -158,6 +157,13 @@ export class Model {
     this.#arrived.push(posted);
     if (posted.arrivals.length > 1 && posted.pardons-- <= 0)
       this.violation(`${token} has arrived ${posted.arrivals.length} times`);
+  }
+
+  /** Its DELETE was answered with 204; from `sinceMs` on nobody may be offered it. */
+  cancelled(posted: Posted, sinceMs: number): void {
+    posted.cancelledMs ??= sinceMs;
+    if (posted.arrivals.some((arrival) => isTooLate(posted, arrival)))
+      this.violation(`${posted.token} was offered while it was being cancelled`);
   }
 
   /** Somebody has asked for it again: what failed after a loss at the dot may arrive once more. */
@@ -240,4 +246,8 @@ export class Model {
       posted.request.standing = posted.id === null ? 'refused' : 'promised';
     }
   }
+}
+
+function isTooLate({ cancelledMs }: Posted, { sinceMs }: Arrival): boolean {
+  return cancelledMs !== null && sinceMs > cancelledMs;
 }

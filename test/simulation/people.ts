@@ -94,7 +94,9 @@ export class People {
     });
   }
 
+  /** One that the device lists is removed; often the one that was added last. */
   async remove(): Promise<void> {
+    const pick = this.#options.chance.is(0.4) ? youngest : undefined;
     await this.#touch(async ({ id }, key) => {
       const booked = this.edits.book('device', 'delete', key);
       const answer = await this.#options.device({ method: 'DELETE', path: `${DESTINATIONS}/${id}` });
@@ -102,7 +104,7 @@ export class People {
       else if (answer?.status === 404) booked.refused();
       else this.#check('a removed destination', answer);
       return answer?.status === 204;
-    });
+    }, pick);
   }
 
   /** One of what the device does not understand is removed there. */
@@ -138,13 +140,15 @@ export class People {
     return list;
   }
 
-  async #touch(work: (old: Listed, key: string) => Promise<boolean>): Promise<boolean> {
-    const { chance } = this.#options;
+  async #touch(
+    work: (old: Listed, key: string) => Promise<boolean>,
+    pick: (list: readonly Listed[]) => Listed = (list) => this.#options.chance.one(list),
+  ): Promise<boolean> {
     const list = (await this.look())?.filter(({ destination }) => {
       return destination !== WITNESS && !this.#busy.has(this.#keyOf.get(destination) ?? '');
     });
     if (list === undefined || list.length === 0) return false;
-    const old = chance.one(list);
+    const old = pick(list);
     const key = this.#keyOf.get(old.destination);
     if (key === undefined) {
       this.#options.violation(`${old.destination} came from nowhere`);
@@ -291,4 +295,8 @@ function textOf({ type, destination, lang, name }: Omit<Listed, 'id'>): string {
 
 function uidOf(n: number): string {
   return `00000000-0000-4000-9000-${n.toString(16).padStart(12, '0')}`;
+}
+
+function youngest(list: readonly Listed[]): Listed {
+  return list.reduce((last, one) => (one.id > last.id ? one : last));
 }

@@ -99,9 +99,10 @@ export class Programs {
     for (const posted of pick) {
       const wasAsked = posted.isCancelAsked;
       posted.isCancelAsked = true;
+      const askedMs = timeline.nowMs;
       const answer = await this.#ask('DELETE', `${MESSAGES}/${posted.id}`);
       const wasOpen = posted.final === null || posted.final === 'failed';
-      if (answer?.status === 204 && wasOpen) posted.cancelledMs ??= timeline.nowMs;
+      if (answer?.status === 204 && wasOpen) model.cancelled(posted, askedMs);
       else if (answer?.status === 409) posted.isCancelAsked = wasAsked;
       else if (answer?.status === 404 && !this.mayBeForgotten(posted))
         model.violation(`${posted.token} is not found`);

@@ -5,7 +5,7 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Chance } from './chance.js';
 import { CLOUD_ACTIONS } from './cloudside.js';
-import { CALLS, type CallKind, FATES, type Fate, weightsOf } from './link.js';
+import { CALLS, FATES, type Fate, ILLS, type Ill, weightsOf } from './link.js';
 import { MOODS, type Mood } from './relay.js';
 
 export const ACTIONS = [
@@ -47,7 +47,7 @@ export interface Swarm {
   readonly moods: readonly Mood[];
   readonly fates: Readonly<Record<Fate, number>>;
   /** The calls to the cloud that they befall. */
-  readonly ill: readonly CallKind[];
+  readonly ill: readonly Ill[];
   /** It is about the address book, and hardly anything else happens in it. */
   readonly isOfBook: boolean;
   /** Two entries of the address book may have one target. */
@@ -165,8 +165,11 @@ export function drawSwarm(chance: Chance, isBook = false): Swarm {
   ) as Record<Action, number>;
   const hasCloud = isOfBook || chance.is(0.7);
   const moods = MOODS.filter((mood) => mood === 'well' || chance.is(keeps / 2));
+  const ill = chance.is(0.6) ? CALLS : [chance.one(ILLS)];
+  // Where all other calls are well these may fail half of the time.
+  const fateMax = ill.length === 1 ? 1 : 0.2;
   const fates = Object.fromEntries(
-    FATES.map((fate) => [fate, chance.is(keeps / 2) ? chance.span(isOfBook ? 0.02 : 0.005, 0.2) : 0]),
+    FATES.map((fate) => [fate, chance.is(keeps / 2) ? chance.span(isOfBook ? 0.02 : 0.005, fateMax) : 0]),
   );
   const livesMs = isOfBook
     ? chance.span(HOUR_MS, DAY_MS)
@@ -185,7 +188,7 @@ export function drawSwarm(chance: Chance, isBook = false): Swarm {
     weights,
     moods,
     fates: weightsOf({ ...fates, good: 1 }),
-    ill: chance.is(0.6) ? CALLS : [chance.one(CALLS)],
+    ill,
     isOfBook,
     hasFewTargets: chance.is(0.15),
     relays: chance.is(0.7) ? 1 : 1 + chance.below(3),
