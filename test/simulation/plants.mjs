@@ -178,7 +178,17 @@ const MAIL = {
         'this.#vain.add(segment);\n    await this.remove(segment).catch(() => undefined);',
         '',
       ],
+      // A sweep would remove them.
+      ['src/store/ledger.ts', 'if (this.#checkpoints.isMuchDone) await this.checkpoint();', ''],
     ],
+  },
+  'segments-kept': {
+    why: 'segments that are done with stay until as much again was appended, also where a checkpoint failed',
+    cuts: [['src/store/ledger.ts', 'if (this.#checkpoints.isMuchDone) await this.checkpoint();', '']],
+  },
+  'files-stuck': {
+    why: 'a file that could not be removed stays until another one is',
+    cuts: [['src/store/ledger.ts', '    await this.spool.remove([]);\n    if', '    if']],
   },
 };
 
