@@ -35,6 +35,8 @@ export class Machine<P extends Program> {
   clock: MachineClock;
   program: P | null = null;
   isStarting = false;
+  /** It has died, and is not back yet: nothing can be started on it. */
+  isOff = false;
   /** Requests that wait for an answer. */
   asking = 0;
   readonly #options: MachineOptions;
@@ -122,6 +124,7 @@ export class Machine<P extends Program> {
     this.asking = 0;
     this.program = null;
     this.isStarting = false;
+    this.isOff = true;
     this.clock.die();
     const { chance } = this.#options;
     if (death === 'kill') this.disk = this.disk.afterKill();
@@ -145,6 +148,7 @@ export class Machine<P extends Program> {
     const { timeline } = this.#options;
     const before = this.clock;
     before.die();
+    this.isOff = false;
     const boot = isBoot ? ++this.#boots : this.#boots;
     const upMs = isBoot ? BOOT_MS : before.bootMs();
     this.clock = new MachineClock(timeline, { boot, upMs, wallMs: wallMs ?? before.wallMs() });

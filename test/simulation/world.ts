@@ -209,8 +209,7 @@ export class World {
 
   /** Starts the program, again and again while its disk refuses. */
   async start<P extends Program>(machine: Machine<P>, tries = 0): Promise<void> {
-    const isOff = machine === (this.device as unknown) && this.timeline.nowMs < this.offUntilMs;
-    if (machine.program !== null || machine.isStarting || isOff) return;
+    if (machine.program !== null || machine.isStarting || machine.isOff) return;
     try {
       await machine.start();
       this.tell('started');
