@@ -170,18 +170,6 @@ const MAIL = {
       ],
     ],
   },
-  'segments-left-behind': {
-    why: 'each try of a disk that fails now and then leaves a segment behind',
-    cuts: [
-      [
-        'src/store/segments.ts',
-        'this.#vain.add(segment);\n    await this.remove(segment).catch(() => undefined);',
-        '',
-      ],
-      // A sweep would remove them.
-      ['src/store/ledger.ts', 'if (this.#checkpoints.isMuchDone) await this.checkpoint();', ''],
-    ],
-  },
   'segments-kept': {
     why: 'segments that are done with stay until as much again was appended, also where a checkpoint failed',
     cuts: [['src/store/ledger.ts', 'if (this.#checkpoints.isMuchDone) await this.checkpoint();', '']],

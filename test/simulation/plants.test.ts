@@ -12,6 +12,7 @@ const FAR: readonly string[] = [
   'nonce-ignored',
   'attempt-forgotten',
   'base-of-the-url',
+  'files-stuck',
 ];
 const SAMPLE = ['no-sync', 'no-key', 'one-sms'];
 
