@@ -30,7 +30,7 @@ export interface Options {
 /** Words on how not to call it. */
 export class UsageError extends Error {}
 
-const SEED_END = 2 ** 31;
+const SEED_END = 2 ** 32;
 const UNITS: Readonly<Record<string, number>> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS };
 
 /** Reads the command line. Throws UsageError. */

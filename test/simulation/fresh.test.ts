@@ -1,0 +1,13 @@
+/** Worlds that nobody has lived before. Their seed is printed; scripts/simulate lives any of them again. */
+import t from 'tap';
+import { testSeed } from '../support/random.js';
+import { IS_LONG, simulation } from './simulation.js';
+
+t.test('fresh worlds keep every promise', async (t) => {
+  const run = await simulation(t);
+  const { status, stdout, stderr } = await run('--seed', String(testSeed()), '--for', IS_LONG ? '5m' : '30s')
+    .told;
+  t.equal(status, 0, stdout + stderr);
+  const [, words] = /\n(.*)\n$/.exec(stdout) ?? [];
+  t.comment(words);
+});
