@@ -24,8 +24,12 @@ const HEARTBEATS = 2.5;
 const DAMPED = 8;
 /** After its own absence the cloud gives devices so long to find it again. */
 const GRACE_MS = 5 * MINUTE_MS;
+/** So often within a delay the cloud looks for silent devices. */
+const LOOKS = 10;
 /** From the moment something is known until the mail of it is there. */
 const MAIL_MS = 2 * MINUTE_MS;
+/** That it has told something is on its disk this long after, at its next look for silent devices. */
+const TOLD_WRITTEN_MS = 6 * MINUTE_MS;
 /** What the cloud has heard is on its disk after this. */
 const WRITTEN_MS = 5 * SECOND_MS;
 
@@ -52,6 +56,8 @@ export class Notices implements LinkWatcher {
   /** Since when the witness stands in the cloud's document, and since when the cloud runs. */
   #witnessMs: number | null = null;
   #cloudMs: number | null = null;
+  /** The cloud may have ended before it had written that it had told something. */
+  #mayTellAgain = false;
   /** The cloud may have forgotten what it heard last. */
   #isDoubtful = false;
   /** By Message-ID: in which life of the cloud it came. */
@@ -69,7 +75,7 @@ export class Notices implements LinkWatcher {
       destinations?.some((entry) => (entry as { destination?: string })?.destination === WITNESS) === true;
     // Outside of it the witness may miss what others are told.
     const isSteady =
-      this.#last !== null && nowMs - this.#heardMs < this.#leastMs(this.#last) && !this.#mayBeLate;
+      this.#last !== null && nowMs - this.#heardMs < this.#leastMs(this.#last) && !this.#mayBeTold;
     if (!isIn) this.#told = null;
     else if (this.#witnessMs === null && isSteady) this.#told = 'back';
     this.#witnessMs = isIn ? (this.#witnessMs ?? nowMs) : null;
@@ -81,6 +87,7 @@ export class Notices implements LinkWatcher {
   }
 
   cloudEnded(): void {
+    this.#mayTellAgain = this.#mayBeTold;
     this.#cloudMs = null;
     this.#backMs = null;
     if (this.#options.timeline.nowMs - this.#heardMs < WRITTEN_MS) this.#isDoubtful = true;
@@ -164,6 +171,14 @@ export class Notices implements LinkWatcher {
   get #mayBeLate(): boolean {
     const knownMs = Math.max(this.#lateMs ?? Number.NEGATIVE_INFINITY, this.#cloudMs ?? 0);
     return this.#lateMs !== null && this.#options.timeline.nowMs - knownMs <= MAIL_MS;
+  }
+
+  /** True if something may be told that nobody was there to hear: at once, or by a cloud that starts anew. */
+  get #mayBeTold(): boolean {
+    const { timeline, delayMs } = this.#options;
+    const { nowMs } = timeline;
+    if (this.#lateMs !== null && nowMs - this.#lateMs <= TOLD_WRITTEN_MS + delayMs / LOOKS) return true;
+    return this.#mayTellAgain && (this.#cloudMs === null || nowMs - this.#cloudMs <= MAIL_MS);
   }
 
   /** So long a device is silent at the least before people are told. */
