@@ -75,8 +75,8 @@ export class Watch {
   readonly #devices = new Map<string, Watched>();
   /** Those with news. */
   readonly #newsworthy = new Set<string>();
-  #tickedMs: number;
-  #writtenMs: number;
+  #tickedMs = 0;
+  #writtenMs = Number.NEGATIVE_INFINITY;
   /** What is in memory is not what is on the disk. `vital`: it must not wait for PRESENCE_WRITE_MS. */
   #unwritten: 'nothing' | 'times' | 'vital' = 'nothing';
   #ticking: Timer | null = null;
@@ -107,8 +107,6 @@ export class Watch {
     this.#options = options;
     this.#path = join(options.directory, 'presence.json');
     this.#tickMs = options.delays.delayMs / TICKS;
-    this.#tickedMs = options.clock.bootMs();
-    this.#writtenMs = Number.NEGATIVE_INFINITY;
   }
 
   /** Begins to look for silence, and tells what was left to be told. */
@@ -121,6 +119,7 @@ export class Watch {
   /** Writes what is known. Nothing may be heard any more. */
   async stop(): Promise<void> {
     this.#ticking?.stop();
+    this.#ticking = null;
     this.#pausing?.stop();
     this.#pausing = null;
     await this.#settling;
@@ -233,6 +232,8 @@ export class Watch {
     }
     this.#settling = this.#writeAndTell().finally(() => {
       this.#settling = null;
+      // Something has changed during the last write. After trouble the next tick tries again.
+      if (this.#unwritten === 'vital' && this.#trouble === null && this.#ticking) this.#settle();
     });
   }
 

@@ -172,6 +172,30 @@ t.test('heartbeats hardly write, and a clean stop loses nothing', async (t) => {
   t.equal([...(bench.watch?.sightings() ?? [])][0]?.heardMs, heardMs);
 });
 
+t.test('what changes while something is being written is written soon, not at the next look', async (t) => {
+  const bench = await started();
+  // The device is new: that is being written when it says how often it comes.
+  await bench.beat('running', HOUR_MS);
+  await bench.clock.advance(2 * SECOND_MS);
+  await bench.restart();
+  await bench.clock.advance(CLOUD_GRACE_MS + HOUR_MS);
+  t.same(bench.told, [], 'it is known to come each hour');
+  let isForgotten = false;
+  bench.watch?.heard(ID, { said: 'stopping', everyMs: 0, sent: null });
+  void bench.watch?.forget(ID).then(() => {
+    isForgotten = true;
+  });
+  await bench.clock.advance(2 * SECOND_MS);
+  t.ok(isForgotten);
+});
+
+t.test('a stop while something is being written leaves nothing to be done', async (t) => {
+  const bench = await started();
+  bench.watch?.heard(ID, { said: 'running', everyMs: HOUR_MS, sent: null });
+  await Promise.all([bench.watch?.stop(), bench.clock.advance(0)]);
+  t.equal(bench.clock.pending, 0);
+});
+
 t.test('news that cannot be kept is told later, in order, and never twice', async (t) => {
   const bench = await started();
   await bench.beat();
