@@ -15,6 +15,7 @@ const NAMED_MAX = 5;
 const WHY: Readonly<Record<Estranged, string>> = {
   other: "the cloud's address book is another one than this device knew",
   older: "the cloud's address book has gone back in time, as from a backup",
+  ahead: "the cloud's address book was put there by another device, or is from a backup",
   bare: "the cloud's address book was made anew, or has lost its member fieldpost",
 };
 

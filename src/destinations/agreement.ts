@@ -88,6 +88,8 @@ function isAgreed(book: Book, remote: Remote, kin: Kinship, { document }: Merged
   if (!kin.isLanded) return false;
   const isKnown = sameDocument(remote.document, kin.base);
   if (markOf(remote.more) !== null) {
+    // Two devices with one id would put it in turn for ever, each to have the last word.
+    if (kin.estranged === 'ahead') return sameDocument(document, remote.document);
     return kin.trust === 'full' && isKnown && sameDocument(document, kin.given);
   }
   // A cloud that drops the mark is not given it again and again.

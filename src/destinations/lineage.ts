@@ -53,8 +53,8 @@ export interface Attempt {
  */
 export type Trust = 'full' | 'edits' | 'none';
 
-/** Why a document is joined although we know one: of another lineage, from before, or without a mark. */
-export type Estranged = 'other' | 'older' | 'bare';
+/** Why a document is joined although we know one: of another lineage, from before, put by somebody else, or without a mark. */
+export type Estranged = 'other' | 'older' | 'ahead' | 'bare';
 
 /** What a document is to the one that is known, and what it is to be merged with. */
 export interface Kinship {
@@ -113,7 +113,8 @@ export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remot
   if (base === null) return unknown;
   if (known?.lineage !== mark.lineage) return { ...unknown, estranged: 'other' };
   if (known.nonce === mark.nonce) return sameAs(base, kin, remote);
-  if (known.counter < mark.counter) return kin;
+  // Of all that have a higher counter this device knows those that it has put.
+  if (known.counter < mark.counter) return { ...unknown, estranged: 'ahead' };
   return { ...unknown, estranged: 'older', lineage: null };
 }
 

@@ -489,12 +489,12 @@ const PLANTED: Readonly<Record<string, Plan>> = {
   'a document of another lineage is taken for a descendant': {
     kind: 'memory',
     distort: remarked(({ nonce }, base) =>
-      nonce === base.nonce ? {} : { lineage: base.lineage, counter: base.counter + 1 },
+      nonce === base.nonce ? {} : { lineage: base.lineage, nonce: base.nonce },
     ),
   },
-  'a backup is not known by its counter': {
+  'a backup is not known by its nonce': {
     kind: 'memory',
-    distort: remarked(({ nonce }, base) => (nonce === base.nonce ? {} : { counter: base.counter + 1 })),
+    distort: remarked((_, base) => ({ nonce: base.nonce })),
   },
   'the nonce of a PUT is not looked for': {
     kind: 'memory',

@@ -73,6 +73,58 @@ t.test('a backup that is restored', async (t) => {
   t.equal(lines.filter((line) => line.startsWith('destinations joined')).length, 1);
 });
 
+t.test('a later backup, after the device has gone on with an earlier one', async (t) => {
+  const bench = await inStep();
+  const { cloud, book, lines } = bench;
+  const early = cloud.backUp();
+  for (const name of ['Johnny', 'Jack', 'Jock', 'John']) {
+    await book.replace(1, { ...JOHN, name });
+    await bench.syncNow();
+  }
+  const later = cloud.backUp();
+  early();
+  await bench.syncNow();
+  early();
+  await bench.syncNow();
+  await book.add(EWA);
+  await bench.syncNow();
+  later();
+  await bench.syncNow();
+  t.same(namesOf(bench), ['Ewa', 'Jane', 'John'], 'nobody is dropped');
+  t.same(namesIn(cloud), ['Ewa', 'Jane', 'John']);
+  t.equal(lines.filter((line) => line.startsWith('destinations joined')).length, 3);
+});
+
+t.test('two devices with one id', async (t) => {
+  const bench = await inStep();
+  const { cloud } = bench;
+  const copy = await startSync({ cloud, life: 2 });
+  await copy.syncNow();
+  await copy.book.add(EWA);
+  await copy.syncNow();
+  await bench.syncNow();
+  t.same(namesOf(bench), ['Ewa', 'Jane', 'John'], 'what one adds the other has');
+  cloud.calls.splice(0);
+  for (let turn = 0; turn < 3; turn++) {
+    await copy.syncNow();
+    await bench.syncNow();
+  }
+  t.notMatch(bench.calls(), /put/, 'they do not put it in turn for ever');
+  await bench.book.remove(1);
+  await bench.syncNow();
+  await copy.syncNow();
+  await bench.syncNow();
+  t.same(
+    [namesOf(bench), namesOf(copy), namesIn(cloud)],
+    [
+      ['Ewa', 'Jane', 'John'],
+      ['Ewa', 'Jane', 'John'],
+      ['Ewa', 'Jane', 'John'],
+    ],
+    'neither can remove anybody',
+  );
+});
+
 t.test('a backup from before an edit that was made in the cloud', async (t) => {
   const bench = await inStep();
   const { cloud } = bench;

@@ -19,7 +19,7 @@ const more = (mark: Mark | null) => (mark === null ? {} : { more: { [MARK]: mark
 const MARKS: Readonly<Record<string, Mark | null>> = {
   none: null,
   same: OURS,
-  later: { ...OURS, counter: 6, nonce: 'six, of a copy of this device' },
+  ahead: { ...OURS, counter: 6, nonce: 'six, of a copy of this device' },
   arrived: { ...OURS, counter: 6, nonce: 'six' },
   'made anew by us': { lineage: 'new', counter: 1, nonce: 'one' },
   fork: { ...OURS, nonce: 'five of another' },
@@ -96,10 +96,15 @@ const TABLE: readonly Row[] = [
     verdict: () => ({ trust: 'none', estranged: 'bare', lineage: null }),
   },
   {
-    name: 'the mark that is known, or a later one: it descends',
-    matches: (mark, base, _same, hasTwo) =>
-      isMarked(base) && ['same', 'later', 'arrived'].includes(mark) && !isOurPut(mark, hasTwo),
+    name: 'the mark that is known: it descends',
+    matches: (mark, base) => isMarked(base) && mark === 'same',
     verdict: full,
+  },
+  {
+    name: 'a higher counter, but not put by us: joined, and gone on with',
+    matches: (mark, base, _same, hasTwo) =>
+      isMarked(base) && ['ahead', 'arrived'].includes(mark) && !isOurPut(mark, hasTwo),
+    verdict: (mark) => ({ trust: 'none', estranged: 'ahead', lineage: mark?.lineage ?? null }),
   },
   {
     name: 'an earlier one, or another of the same count: it has gone back',
@@ -200,6 +205,6 @@ t.test('what is a mark', async (t) => {
 });
 
 t.test('the highest counter of a lineage', async (t) => {
-  t.equal(counterOf('ours', [null, OURS, MARKS.later ?? null, MARKS.other ?? null]), 6);
+  t.equal(counterOf('ours', [null, OURS, MARKS.ahead ?? null, MARKS.other ?? null]), 6);
   t.equal(counterOf('ours', [null, MARKS.other ?? null]), 0);
 });
