@@ -276,6 +276,10 @@ export const BOOK = {
       ['src/destinations/book.ts', '.slice(-SYNC_ATTEMPTS_MAX)', '.slice(0, 0)'],
     ],
   },
+  'backup-by-counter': {
+    why: 'a document with a higher counter counts as a descendant, whoever has put it',
+    cuts: [['src/destinations/lineage.ts', "return { ...unknown, estranged: 'ahead' };", 'return kin;']],
+  },
   'no-if-match': {
     why: 'a document is put whatever is there',
     cuts: [['src/cloud/client.ts', "{ 'If-Match': ifMatch }", "{ 'If-Match': '*' }"]],
@@ -297,6 +301,16 @@ export const BOOK = {
   'hidden-dropped': {
     why: 'what the device does not understand is not kept',
     cuts: [['src/destinations/merge.ts', 'document.filter((value) => !entries.has(value))', '[]']],
+  },
+  'written-late': {
+    why: 'what a device says while the cloud writes is not written before the next look',
+    cuts: [
+      [
+        'src/cloud-server/watch.ts',
+        "if (this.#unwritten === 'vital' && this.#trouble === null && this.#ticking) this.#settle();",
+        '',
+      ],
+    ],
   },
   'told-twice': {
     why: 'a cloud that restarts tells the same outage again',

@@ -99,7 +99,9 @@ async function tellShrunk({ name, plan }: Task, before: Lived): Promise<void> {
     last = lived;
     return true;
   };
-  const begun = plan.steps.filter(({ number }) => number <= before.lastStep);
+  // It failed before the step after its last: until then time has to pass.
+  const next = plan.steps.findIndex(({ number }) => number > before.lastStep);
+  const begun = next < 0 ? plan.steps : plan.steps.slice(0, next + 1);
   const kept = await shrunk(begun, fails, SHRINK_TRIES);
   hand.close();
   const planted = PLANTED === null ? '' : ` --plant ${PLANTED}`;
