@@ -4,6 +4,8 @@
  * plant goes stale in silence. Used by compile.mjs.
  */
 
+import { readFileSync } from 'node:fs';
+
 /** The way of a message. */
 const MAIL = {
   'claim-of-the-leaving': {
@@ -165,8 +167,8 @@ const MAIL = {
     cuts: [
       [
         'src/delivery/carrier.ts',
-        '    this.#reason = reply;\n    store.giveBack(id);',
-        '    this.#reason = reply;',
+        '    store.giveBack(id);\n    this.#agenda.putBehind(message, true);',
+        '    this.#agenda.putBehind(message, true);',
       ],
     ],
   },
@@ -401,4 +403,18 @@ export function cutter(name, cuts) {
         throw new Error(`${name} is not planted: a file of it is not compiled`);
     },
   };
+}
+
+/** What is wrong with the plants, without compiling any: each must fit the source. */
+export function misfits() {
+  return Object.entries(PLANTS).flatMap(([name, { cuts }]) => {
+    const { transform } = cutter(name, cuts);
+    try {
+      for (const file of new Set(cuts.map(([file]) => file)))
+        transform(readFileSync(file, 'utf8'), `/${file}`);
+    } catch (error) {
+      return [error.message];
+    }
+    return [];
+  });
 }

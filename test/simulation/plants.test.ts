@@ -16,6 +16,13 @@ const FAR: readonly string[] = [
 ];
 const SAMPLE = ['no-sync', 'no-key', 'one-sms'];
 
+t.test('every plant fits the source', async (t) => {
+  const script =
+    "import('./test/simulation/plants.mjs').then(({ misfits }) => console.log(misfits().join('\\n')))";
+  const { stdout, stderr } = await start(['-e', script]).told;
+  t.equal(stdout + stderr, '\n');
+});
+
 if (IS_LONG)
   t.test('planted faults are found', async (t) => {
     const directory = t.testdir();
