@@ -252,14 +252,19 @@ export const BOOK = {
       [
         'src/destinations/lineage.ts',
         "if (known?.lineage !== mark.lineage) return { ...unknown, estranged: 'other' };",
-        'if (known === null) return kin;',
+        'if (known?.lineage !== mark.lineage) return kin;',
       ],
-      ['src/destinations/lineage.ts', 'if (known.counter < mark.counter)', 'if (true)'],
     ],
   },
   'backup-believed': {
     why: 'a document from a backup is taken for a newer one',
-    cuts: [['src/destinations/lineage.ts', 'if (known.counter < mark.counter)', 'if (true)']],
+    cuts: [
+      [
+        'src/destinations/lineage.ts',
+        "return { ...unknown, estranged: 'older', lineage: null };",
+        'return kin;',
+      ],
+    ],
   },
   'nonce-ignored': {
     why: 'a PUT that arrived without an answer comes back as an edit of somebody else',
