@@ -1,7 +1,6 @@
 /**
  * What the composition root hands to the api: the other rooms are known here only by these functions.
  */
-
 import type { Socket } from 'node:net';
 import type { Config } from '../config.js';
 import type { EmailDraft } from '../message/message.js';

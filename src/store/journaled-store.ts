@@ -67,11 +67,11 @@ class JournaledStore implements Store {
   constructor(options: StoreOptions, ledger: Ledger) {
     this.#options = options;
     this.#ledger = ledger;
-    const [chronicle, budget] = [new Chronicle(ledger, options.clock), new Budget(options, ledger)];
-    this.#chronicle = chronicle;
-    this.#budget = budget;
-    this.book = keepBook(ledger, budget, options.randomBytes);
-    this.#acceptance = new Acceptance({ keys: KEY_MEMORY, ...options, ledger, chronicle, budget });
+    this.#chronicle = new Chronicle(ledger, options.clock);
+    this.#budget = new Budget(options, ledger);
+    this.book = keepBook(ledger, this.#budget, options.randomBytes);
+    const parts = { ledger, chronicle: this.#chronicle, budget: this.#budget };
+    this.#acceptance = new Acceptance({ keys: KEY_MEMORY, ...options, ...parts });
   }
 
   get storeId(): string {
