@@ -1,11 +1,12 @@
 /** What is done with goes from the journal also where nothing more is appended. */
 import { join } from 'node:path';
 import t from 'tap';
-import { JOURNAL_BYTES_MIN, MIB, SEGMENT_BYTES, STORAGE_RETRY_MS, SWEEP_MS } from '../../src/limits.js';
+import { JOURNAL_BYTES_MIN, MIB, SEGMENT_BYTES, SWEEP_MS } from '../../src/limits.js';
 import { type FakeClock, settled } from '../support/clock.js';
 import { draftTo } from '../support/drafts.js';
-import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
-import { type Bench, newDisk, openOn, STATE_DIR } from '../support/store.js';
+import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js';
+import type { Operation } from '../support/faulty-disk.js';
+import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 const JOURNAL = join(STATE_DIR, 'journal');
 const SENT = { kind: 'sent', reply: '250 taken' } as const;
@@ -25,32 +26,10 @@ function isNaming({ kind, path }: Operation): boolean {
   return kind === 'rename' && path.endsWith('store.json');
 }
 
-/** Keeps one record and refuses the next, so that each costs a segment; and all that `isRefused` names. */
-function refuse(disk: FaultyDisk, isRefused: (operation: Operation) => boolean): void {
-  const syncs = new Map<string, number>();
-  disk.onOperation = (_n, operation) => {
-    const { kind, path } = operation;
-    if (isRefused(operation)) return 'error:EIO';
-    if (kind !== 'sync' || !path.startsWith(JOURNAL)) return 'ok';
-    const nth = (syncs.get(path) ?? 0) + 1;
-    syncs.set(path, nth);
-    // It is filled, and begun.
-    return nth > 2 ? 'error:EIO' : 'ok';
-  };
-}
-
-async function comeAndGo({ store, clock }: Pick<Bench, 'store' | 'clock'>): Promise<void> {
-  for (let i = 0; i < 20; i++) {
-    const { ids } = await store.accept([draftTo(`m${i}`)], null);
-    await store.cancel(ids[0] as string);
-    await clock.advance(STORAGE_RETRY_MS);
-  }
-}
-
 t.test('checkpoints that failed are made when the disk is well again', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
-  refuse(disk, isNaming);
+  refuseEachSecondRecord(disk, isNaming);
   await comeAndGo({ store, clock });
   t.ok(store.counts().bytes > 20 * MIB, `${store.counts().bytes} bytes while the disk refuses`);
   disk.onOperation = () => 'ok';
@@ -62,7 +41,7 @@ t.test('checkpoints that failed are made when the disk is well again', async (t)
 t.test('a segment that cannot be removed at once keeps none of the others', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
-  refuse(disk, isNaming);
+  refuseEachSecondRecord(disk, isNaming);
   await comeAndGo({ store, clock });
   const refused = new Set<string>();
   disk.onOperation = (_n, { kind, path }) => {

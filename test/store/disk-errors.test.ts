@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { JOURNAL_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/limits.js';
 import { draftTo, octets, strayFiles } from '../support/drafts.js';
+import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { openOn, STATE_DIR } from '../support/store.js';
@@ -198,20 +199,8 @@ async function fill(store: Awaited<ReturnType<typeof openOn>>['store']): Promise
 t.test('a disk that keeps one record and refuses the next is not filled', async (t) => {
   const disk = new FaultyDisk({ random: seededRandom(seed), directories: ['/var/lib'] });
   const { store, clock } = await openOn(disk, seed);
-  const journal = join(STATE_DIR, 'journal');
-  const syncs = new Map<string, number>();
-  disk.onOperation = (_n, { kind, path }) => {
-    if (kind !== 'sync' || !path.startsWith(journal)) return 'ok';
-    const nth = (syncs.get(path) ?? 0) + 1;
-    syncs.set(path, nth);
-    // It is filled, and begun.
-    return nth > 2 ? 'error:EIO' : 'ok';
-  };
-  for (let i = 0; i < 20; i++) {
-    const { ids } = await store.accept([draftTo(`m${i}`)], null);
-    await store.cancel(ids[0] as string);
-    await clock.advance(STORAGE_RETRY_MS);
-  }
+  const syncs = refuseEachSecondRecord(disk);
+  await comeAndGo({ store, clock });
   t.ok(syncs.size > 10, `${syncs.size} segments`);
   t.ok(store.counts().bytes <= JOURNAL_BYTES_MIN + 5 * SEGMENT_BYTES, `${store.counts().bytes} bytes`);
   await store.close();
