@@ -1,5 +1,5 @@
 /** Durable accepts a second, 1 KiB each: one client and 32, and again with 10,000 messages queued. */
-import { compare, interleave } from './rounds.mjs';
+import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { fill, load, startServer } from './server.mjs';
 
 const MEASURED_MS = 1500;
@@ -19,14 +19,22 @@ export async function accept(plan) {
       await server.end('SIGKILL');
       return (accepted / ms) * 1000;
     };
-    const { fieldpost, bare, sqlite, full } = await interleave(plan, {
+    const {
+      fieldpost,
+      bare,
+      sqlite,
+      full,
+      before: earlier,
+    } = await interleave(plan, {
       fieldpost: rate('fieldpost', 0),
+      ...before((kind) => rate(kind, 0)),
       bare: rate('bare', 0),
       sqlite: rate('sqlite', 0),
       full: rate('fieldpost', QUEUED),
     });
     const clients = `${connections} client${connections > 1 ? 's' : ''}`;
     rows.push(
+      ...againstBefore(`accept, ${clients}`, '/s', fieldpost, earlier),
       compare(
         `accept, ${clients}`,
         '/s',

@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { startRelay } from './relay.mjs';
-import { compare, interleave } from './rounds.mjs';
+import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { startServer } from './server.mjs';
 
 const MESSAGES = 5000;
@@ -26,6 +26,7 @@ export async function bytes(plan) {
     { ...plan, rounds: Math.ceil(plan.rounds / 3) },
     {
       fieldpost: perMessage('fieldpost', true),
+      ...before((kind) => perMessage(kind, true)),
       sqlite: perMessage('sqlite', true),
       bare: perMessage('bare', false),
     },
@@ -36,6 +37,7 @@ export async function bytes(plan) {
   return [
     row('express+SQLite+nodemailer', found.sqlite, { ownAtMost: 7 }),
     row('bare, accepts alone', found.bare, undefined),
+    ...againstBefore('written per message', unit, found.fieldpost, found.before),
   ];
 }
 

@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { compile } from '../compile.mjs';
 import { cpuMs, orderQueue } from './process.mjs';
-import { compare, interleave } from './rounds.mjs';
+import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { fill, startServer } from './server.mjs';
 
 const SMALL = { count: 2000 };
@@ -33,14 +33,15 @@ export async function deliver(plan) {
 }
 
 async function small(plan, session) {
-  const cpuUs = { daemon: [], session: [], nodemailer: [] };
+  const cpuUs = { daemon: [], session: [], nodemailer: [], before: [] };
   const turn = (name, work) => async (stateDir) => {
     const spent = await work(stateDir);
     cpuUs[name].push((spent.cpuMs / SMALL.count) * 1000);
     return (SMALL.count / spent.ms) * 1000;
   };
   const rate = await interleave(plan, {
-    daemon: turn('daemon', daemonDelivers),
+    daemon: turn('daemon', (stateDir) => daemonDelivers('fieldpost', stateDir)),
+    ...before((kind) => turn(kind, (stateDir) => daemonDelivers(kind, stateDir))),
     session: turn('session', () => sends(session, SMALL)),
     nodemailer: turn('nodemailer', () => sends(NODEMAILER, SMALL)),
   });
@@ -51,6 +52,8 @@ async function small(plan, session) {
     row('deliver 1 KiB, session', '/s', 'session', rate, { atLeast: 2 }),
     row('CPU each, daemon', 'µs', 'daemon', cpuUs, { ownAtMost: 400 }),
     row('CPU each, session', 'µs', 'session', cpuUs, { ownAtMost: 400 }),
+    ...againstBefore('deliver 1 KiB, daemon', '/s', rate.daemon, rate.before),
+    ...againstBefore('CPU each, daemon', 'µs', cpuUs.daemon, rate.before && cpuUs.before),
   ];
 }
 
@@ -77,9 +80,9 @@ async function large(plan, session, what, orders, bytes) {
 }
 
 /** From the release of a held queue to the arrival of its last message; resolves with {ms, cpuMs}. */
-async function daemonDelivers(stateDir) {
+async function daemonDelivers(kind, stateDir) {
   const sink = await startSink(SMALL.count);
-  const server = await startServer('fieldpost', stateDir, sink.port);
+  const server = await startServer(kind, stateDir, sink.port);
   await orderQueue(server.port, 'hold');
   await fill(server.port, SMALL.count);
   const cpuBefore = await cpuMs(server.pid);

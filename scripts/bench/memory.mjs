@@ -1,7 +1,7 @@
 /** Resident memory: idle, after 10,000 requests delivered, and with 10,000 messages of 4 KiB queued. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { startRelay } from './relay.mjs';
-import { compare, interleave } from './rounds.mjs';
+import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { load, startServer } from './server.mjs';
 
 const REQUESTS = 10_000;
@@ -13,7 +13,7 @@ export async function memory(plan) {
   const relay = await startRelay(() => {
     delivered += 1;
   });
-  const idle = { fieldpost: [], bare: [] };
+  const idle = { fieldpost: [], bare: [], before: [] };
   const resident = (kind, plainBytes, delivers) => async (stateDir) => {
     delivered = 0;
     const server = await startServer(kind, stateDir, delivers ? relay.port : undefined);
@@ -29,6 +29,7 @@ export async function memory(plan) {
   const found = await interleave(plan, {
     bare: resident('bare', 1024, false),
     fieldpost: resident('fieldpost', 1024, true),
+    ...before((kind) => resident(kind, 1024, true)),
     queued: resident('fieldpost', 4096, false),
   });
   relay.close();
@@ -43,5 +44,7 @@ export async function memory(plan) {
     ),
     compare('resident, after 10,000 delivered', 'MiB', found.fieldpost, bareAfter, { moreAtMost: 16 }),
     compare('resident, 10,000 × 4 KiB queued', 'MiB', found.queued, bareAfter, undefined),
+    ...againstBefore('resident, idle', 'MiB', idle.fieldpost, found.before && idle.before),
+    ...againstBefore('resident, after 10,000 delivered', 'MiB', found.fieldpost, found.before),
   ];
 }

@@ -26,6 +26,16 @@ export async function interleave(/** @type {Plan} */ { rounds: count, base }, co
   return samples;
 }
 
+/** One more contestant, where there is an earlier build to compare with: what `contestant` makes of its kind. */
+export function before(contestant) {
+  return process.env.BENCH_BEFORE ? { before: contestant('before') } : {};
+}
+
+/** The row of our numbers against those of the earlier build, or none. */
+export function againstBefore(figure, unit, ours, numbers) {
+  return numbers ? [compare(figure, unit, ours, { name: 'before', numbers })] : [];
+}
+
 export function median(numbers) {
   const sorted = [...numbers].sort((a, b) => a - b);
   const middle = sorted.length >> 1;

@@ -1,8 +1,8 @@
 /**
  * `node scripts/bench/run.mjs [accept] [bytes] [deliver] [start] [memory] [upload] [install] [idle]`: measures the built
  * daemon against its peers in the same run and prints a table of medians, lowest and highest, with the targets of
- * quality.md. All figures if none is named. BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a real disk) and
- * BENCH_IDLE_S in the environment.
+ * quality.md. All figures if none is named. In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a
+ * real disk), BENCH_IDLE_S, and BENCH_BEFORE (the main.cjs of an earlier build, which takes part in every round).
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, statfsSync } from 'node:fs';

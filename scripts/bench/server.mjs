@@ -18,6 +18,7 @@ export const daemonIn = (program) => (port, stateDir, relayPort) => ({
   args: ['--', program, 'run'],
   env: {
     MALLOC_ARENA_MAX: '1',
+    MALLOC_MMAP_THRESHOLD_: '131072',
     FIELDPOST_LISTEN: `127.0.0.1:${port}`,
     FIELDPOST_STATE_DIR: stateDir,
     FIELDPOST_FROM: 'bench@example.com',
@@ -30,6 +31,7 @@ export const daemonIn = (program) => (port, stateDir, relayPort) => ({
 });
 const KINDS = {
   fieldpost: daemonIn(`${ROOT}build/dist/main.cjs`),
+  before: (...given) => daemonIn(process.env.BENCH_BEFORE)(...given),
   bare: (port, stateDir) => ({
     args: [`${BENCH}peers/bare.mjs`],
     env: { PORT: String(port), STATE_DIR: stateDir },

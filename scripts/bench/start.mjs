@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { compare, interleave } from './rounds.mjs';
+import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { daemonIn, fill, startServer } from './server.mjs';
 
 const QUEUED = 10_000;
@@ -28,6 +28,7 @@ export async function start(plan) {
     single: first(single),
     stopped: first('fieldpost', stopped, resident.stopped),
     killed: first('fieldpost', killed, resident.killed),
+    ...before((kind) => first(kind)),
   });
   const bare = { name: 'bare', numbers: found.bare };
   const empty = { name: 'ours, empty', numbers: found.empty };
@@ -39,6 +40,7 @@ export async function start(plan) {
     compare('start, 10,000 after a kill', 'ms', found.killed, empty, { atMost: 2 }),
     compare('resident then, clean stop', 'MiB', resident.stopped, emptyMemory, { moreAtMost: 16 }),
     compare('resident then, kill', 'MiB', resident.killed, emptyMemory, { moreAtMost: 16 }),
+    ...againstBefore('start, empty', 'ms', found.empty, found.before),
   ];
 }
 

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { compare, interleave } from './rounds.mjs';
+import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { startServer } from './server.mjs';
 
 const BYTES = 200_000_000;
@@ -12,18 +12,24 @@ const run = promisify(execFile);
 
 /** Resolves with the rows. */
 export async function upload(plan) {
-  const grown = [];
+  const grown = { fieldpost: [], before: [] };
   const rate = (kind) => async (directory) => {
     const server = await startServer(kind, directory);
     await send(server.port, 1_000_000);
     const beforeMiB = await peakMiB(server.pid);
     const ms = await send(server.port, BYTES);
-    if (kind === 'fieldpost') grown.push((await peakMiB(server.pid)) - beforeMiB);
+    grown[kind]?.push((await peakMiB(server.pid)) - beforeMiB);
     await server.end('SIGKILL');
     return BYTES / 1e6 / (ms / 1000);
   };
-  const { fieldpost, busboy, large } = await interleave(plan, {
+  const {
+    fieldpost,
+    busboy,
+    large,
+    before: earlier,
+  } = await interleave(plan, {
     fieldpost: rate('fieldpost'),
+    ...before(rate),
     busboy: rate('busboy'),
     large: rate('busboyLarge'),
   });
@@ -37,7 +43,9 @@ export async function upload(plan) {
       { name: 'busboy, 1 MiB buffer', numbers: large },
       undefined,
     ),
-    compare('upload, resident growth', 'MiB', grown, undefined, { ownAtMost: 24 }),
+    compare('upload, resident growth', 'MiB', grown.fieldpost, undefined, { ownAtMost: 24 }),
+    ...againstBefore('upload 200 MB', 'MB/s', fieldpost, earlier),
+    ...againstBefore('upload, resident growth', 'MiB', grown.fieldpost, earlier && grown.before),
   ];
 }
 
