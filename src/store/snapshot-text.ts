@@ -17,7 +17,7 @@ import type { Position } from './event.js';
 import { FORMAT, type Format, formatOf } from './format.js';
 
 const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
-/** Older programs look for nothing in front of the state, so it is the first member of that. */
+/** The first member of the state, so that the version is known before anything is parsed. */
 const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
 /** What `beginsLikeSnapshot` looks at. */
 export const HEAD_BYTES_MAX = 200;
@@ -66,11 +66,6 @@ export function decodeSnapshot(bytes: Buffer): Snapshot | null {
     format: formatOf(format && JSON.parse(format)),
     state() {
       const end = bytes.indexOf('\n');
-      // Once all stood in one line.
-      if (end === bytes.length - 1) {
-        const { messages, ...rest } = JSON.parse(bytes.toString()).state;
-        return { ...rest, messages: [messages] };
-      }
       const rest = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
       return { ...rest, messages: messagesOf(bytes, end + 1) };
     },

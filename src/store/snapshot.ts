@@ -4,7 +4,7 @@
  * happened after it, and `write` is a checkpoint that survives a power cut at any point.
  *
  * Where the kernel refuses one of the two names (a directory entry or an inode that it cannot read), the other alone holds
- * the newest snapshot, as older programs expect: they take `store.json.1` where `store.json` cannot be read.
+ * the newest snapshot.
  * This is the only file that knows lowdb.
  */
 import { join } from 'node:path';

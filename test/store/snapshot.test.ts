@@ -1,6 +1,5 @@
 /** The bytes of a snapshot: plain JSON that is read a line at a time. */
 import t from 'tap';
-import { crc32, hex8 } from '../../src/store/crc.js';
 import { fromDocument, toDocument } from '../../src/store/document.js';
 import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot-text.js';
 import { apply, emptyState, type State } from '../../src/store/state.js';
@@ -42,16 +41,6 @@ t.test('what was written is read, however many messages there are', async (t) =>
     if (count > 0) t.same(read?.boots, state.boots);
     if (read) t.ok(bytesOf(THROUGH, toDocument(read)).equals(bytes), 'and written again the same');
   }
-});
-
-t.test('one that stands in a single line, as once they did', async (t) => {
-  const state = stateWith(300);
-  const { crc: _, ...plain } = JSON.parse(bytesOf(THROUGH, toDocument(state)).toString());
-  const rest = `${JSON.stringify(plain).slice(1)}\n`;
-  const bytes = Buffer.from(`{"crc":"${hex8(crc32(Buffer.from(rest)))}",${rest}`);
-  const snapshot = decodeSnapshot(bytes);
-  t.same(snapshot?.through, THROUGH);
-  t.same(snapshot && fromDocument(snapshot.state(), BOUNDS).messages, state.messages);
 });
 
 t.test('every cut and every flipped bit is seen', async (t) => {
