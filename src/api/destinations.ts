@@ -3,16 +3,16 @@
  */
 import { type Destination, parseFields } from '../destinations/destination.js';
 import { FieldpostError } from '../errors.js';
+import { readJson } from '../http/body.js';
+import type { Exchange } from '../http/exchange.js';
+import { firstAsJson } from '../http/page.js';
+import { checkPrecondition, etagOf, sendTagged } from '../http/precondition.js';
 import { PAGE_BYTES_MAX } from '../limits.js';
-import { readJson } from './body.js';
 import { callerOf } from './caller.js';
-import type { Exchange } from './exchange.js';
 import { flagIn } from './flag.js';
 import { hiddenEntries, hiddenEntry, isHiddenId } from './hidden.js';
-import { firstAsJson } from './page.js';
 import type { ApiContext } from './parts.js';
 import { LOGGED_CHARS_MAX } from './post.js';
-import { checkPrecondition, etagOf, sendTagged } from './precondition.js';
 
 /** Where the list is; a destination is at its id below. */
 export const DESTINATIONS = '/api/internal/offline_notification_destinations';

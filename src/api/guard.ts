@@ -4,7 +4,7 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { FieldpostError } from '../errors.js';
-import type { Exchange } from './exchange.js';
+import type { Exchange } from '../http/exchange.js';
 
 /** Who may make a call: anybody, those who may send too, or operators alone. */
 export type Access = 'anybody' | 'senders' | 'operators';

@@ -2,14 +2,14 @@
  * The calls of local-api §1 but for the acceptance: tell what became of messages, and steer the queue.
  */
 import { type Fault, FieldpostError } from '../errors.js';
+import { checkPercent, type Exchange } from '../http/exchange.js';
+import { firstAsJson } from '../http/page.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, PAGE_BYTES_MAX } from '../limits.js';
 import { isFinal, type Message, STATUSES, type Status } from '../message/message.js';
 import { wallMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 import { callerOf } from './caller.js';
-import { checkPercent, type Exchange } from './exchange.js';
 import { flagIn } from './flag.js';
-import { firstAsJson } from './page.js';
 import type { ApiContext } from './parts.js';
 
 export const LIST_QUERY = {

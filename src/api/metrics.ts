@@ -1,7 +1,7 @@
 /**
  * `GET /metrics`: the state in Prometheus' text format 0.0.4.
  */
-import type { Exchange } from './exchange.js';
+import type { Exchange } from '../http/exchange.js';
 import type { ApiContext } from './parts.js';
 
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';

@@ -3,6 +3,7 @@
  * really answer.
  */
 import { LANGS } from '../destinations/destination.js';
+import { PROBLEMS } from '../http/problem.js';
 import {
   DESTINATION_NAME_CHARS_MAX,
   FORM_FIELD_BYTES_MAX,
@@ -10,7 +11,6 @@ import {
   SUBJECT_CHARS_MAX,
 } from '../limits.js';
 import { STATUSES } from '../message/message.js';
-import { PROBLEMS } from './problem.js';
 import type { Route, RouteDoc } from './routes.js';
 
 const text = { type: 'string' };

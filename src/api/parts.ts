@@ -3,12 +3,13 @@
  */
 import type { Socket } from 'node:net';
 import type { Config } from '../config.js';
+import type { Patience } from '../http/http.js';
+import type { MemoryListeners } from '../http/http-memory.js';
+import type { AnsweredCode } from '../http/problem.js';
 import type { EmailDraft } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
-import type { MemoryListeners } from './http-memory.js';
-import type { AnsweredCode } from './problem.js';
 
 /** What the root hands over. */
 export interface ApiParts extends MemoryListeners {
@@ -98,14 +99,6 @@ export interface Outcomes {
   readonly deferred: number;
   readonly failed: number;
   readonly expired: number;
-}
-
-/** How long a client may take. */
-export interface Patience {
-  readonly headersMs: number;
-  readonly requestMs: number;
-  /** How often the two above are looked at. */
-  readonly checkMs: number;
 }
 
 /** What the handlers share: the parts, and what the api itself keeps. */

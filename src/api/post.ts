@@ -3,12 +3,12 @@
  */
 import { createHash } from 'node:crypto';
 import { type Fault, FieldpostError } from '../errors.js';
+import { checkNotEncoded, readJson } from '../http/body.js';
+import type { Exchange } from '../http/exchange.js';
 import { FORM_FRAME_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
 import { invalidMessage, parseDrafts, parseEmail } from '../message/draft.js';
 import type { Draft } from '../message/message.js';
 import type { Accepted } from '../store/store.js';
-import { checkNotEncoded, readJson } from './body.js';
-import type { Exchange } from './exchange.js';
 import { tooLargeMessage } from './form-guard.js';
 import { boundaryOf, TEXT_FIELDS } from './form-part.js';
 import { checkDeclared, checkFiles, checkMails } from './mail-size.js';

@@ -2,8 +2,10 @@
  * The table of everything that can be called: what answers it, and what openapi.ts says of it. Adding a call
  * is adding a row.
  */
+
+import type { Exchange } from '../http/exchange.js';
+import type { Routed } from '../http/routing.js';
 import * as destinations from './destinations.js';
-import type { Exchange } from './exchange.js';
 import type { Access } from './guard.js';
 import { HIDDEN_QUERY } from './hidden.js';
 import * as messages from './messages.js';
@@ -11,7 +13,6 @@ import { getMetrics } from './metrics.js';
 import type { SchemaName } from './openapi.js';
 import type { ApiContext } from './parts.js';
 import { POST_HEADERS, post } from './post.js';
-import type { Routed } from './routing.js';
 import { getHealth, getState } from './state.js';
 
 /** One call of the API: what it answers to, what it does, and how it is described. */

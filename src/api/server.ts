@@ -1,10 +1,11 @@
 /**
  * The local API: the routes of routes.ts behind the guard. daemon.ts makes it.
  */
+
+import { createHttp, type Http } from '../http/http.js';
+import { type AnsweredCode, PROBLEMS } from '../http/problem.js';
 import { createGuard } from './guard.js';
-import { createHttp, type Http } from './http.js';
 import type { ApiContext, ApiParts } from './parts.js';
-import { type AnsweredCode, PROBLEMS } from './problem.js';
 import { MESSAGES, ROUTES } from './routes.js';
 
 /** The local API over what the root hands over. It listens nowhere by itself. */

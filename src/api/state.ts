@@ -2,8 +2,8 @@
  * The calls that tell how the daemon is doing (local-api §3): the state snapshot and the health check.
  */
 import { FieldpostError } from '../errors.js';
+import type { Exchange } from '../http/exchange.js';
 import type { QueueRoom } from '../store/store.js';
-import type { Exchange } from './exchange.js';
 import type { ApiContext, LinkState } from './parts.js';
 
 /** `GET /api/internal/state` */

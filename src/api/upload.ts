@@ -7,13 +7,13 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import busboy from 'busboy';
+import type { Exchange } from '../http/exchange.js';
+import { receiveBody } from '../http/receive.js';
 import { KIB } from '../limits.js';
 import type { Attachment } from '../message/message.js';
 import type { Upload } from '../store/store.js';
-import type { Exchange } from './exchange.js';
 import { FormGuard, type FormLimits, type Part } from './form-guard.js';
 import { malformed, TEXT_FIELDS, UNNAMED } from './form-part.js';
-import { receiveBody } from './receive.js';
 
 /** A file of a form, as it lies in the store. */
 export interface FormFile {

@@ -2,11 +2,11 @@
  * Who may call the cloud: a device with its key for itself, the operator with his for all. Used by cloud.ts.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Exchange } from '../api/exchange.js';
 import { createGuard } from '../api/guard.js';
 import { deviceId } from '../config/values.js';
 import type { CloudServerConfig } from '../config.js';
 import { FieldpostError } from '../errors.js';
+import type { Exchange } from '../http/exchange.js';
 
 /** In place of a device: the operator. */
 export const OPERATOR = '*';

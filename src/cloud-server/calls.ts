@@ -1,11 +1,12 @@
 /**
  * The calls of the cloud's contract (cloud.md), and two for its operator. server.ts puts them behind HTTP.
  */
-import { readJson } from '../api/body.js';
-import type { Exchange } from '../api/exchange.js';
-import { firstAsJson } from '../api/page.js';
-import type { Routed } from '../api/routing.js';
+
 import { type Fault, FieldpostError } from '../errors.js';
+import { readJson } from '../http/body.js';
+import type { Exchange } from '../http/exchange.js';
+import { firstAsJson } from '../http/page.js';
+import type { Routed } from '../http/routing.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, DAY_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Devices } from './devices.js';

@@ -7,12 +7,12 @@
  *   outbox/                      the store of what is on its way to people, and the lock of all this
  */
 import { dirname, join } from 'node:path';
-import { createHttp } from '../api/http.js';
 import { changesBetween } from '../config/changes.js';
 import { senderOf } from '../config/names.js';
 import type { Config, ListenConfig } from '../config.js';
 import { createDelivery, type Daemon, inOrder, nameOf, type System } from '../daemon.js';
 import { Gateway } from '../delivery/gateway.js';
+import { createHttp } from '../http/http.js';
 import { CLOUD_KEYS_AGE_MS, KEYS_HELD_MAX, STOP_REQUESTS_MS } from '../limits.js';
 import { openStore } from '../store/journaled-store.js';
 import { syncAbove } from '../store/trouble.js';

@@ -1,8 +1,8 @@
 /** The OpenAPI document is held against the routes, and against what they really answer. */
 import { type Test, test } from 'tap';
 import { DESTINATIONS } from '../../src/api/destinations.js';
-import { PROBLEMS } from '../../src/api/problem.js';
 import { ROUTES } from '../../src/api/routes.js';
+import { PROBLEMS } from '../../src/http/problem.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';
 import { stall } from '../support/stall.js';

@@ -8,11 +8,11 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
-import type { Http } from '../../src/api/http.js';
 import type { ApiParts } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
 import type { ListenConfig } from '../../src/config.js';
 import type { ErrorCode } from '../../src/errors.js';
+import type { Http } from '../../src/http/http.js';
 import { STORAGE_RETRY_MS } from '../../src/limits.js';
 import { base64Octets } from '../../src/mime/base64.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';

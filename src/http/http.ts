@@ -21,13 +21,21 @@ import { type Door, discard } from './connection.js';
 import { Connections } from './connections.js';
 import { Exchange } from './exchange.js';
 import { httpMemory, type MemoryListeners } from './http-memory.js';
-import type { Patience } from './parts.js';
 import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
 import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
 import { createRouter, type Routed } from './routing.js';
 
 /** Requests that are passed over in silence on a connection that ends; with more of them it is cut off. */
 const IGNORED_MAX = 64;
+
+/** How long a client may take. */
+export interface Patience {
+  readonly headersMs: number;
+  readonly requestMs: number;
+  /** How often the two above are looked at. */
+  readonly checkMs: number;
+}
+
 const PATIENCE: Patience = {
   headersMs: HEADERS_TIMEOUT_MS,
   requestMs: REQUEST_TIMEOUT_MS,

@@ -1,6 +1,6 @@
 /** What requests may take follows the memory of the service. */
 import t from 'tap';
-import { httpMemory } from '../../src/api/http-memory.js';
+import { httpMemory } from '../../src/http/http-memory.js';
 import { ANSWERS_BYTES_MAX, BODIES_BYTES_MAX, MIB } from '../../src/limits.js';
 import { memoryLimit, storeMemory } from '../../src/system/memory.js';
 
