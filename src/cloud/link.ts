@@ -5,7 +5,8 @@
 import { assert } from '../errors.js';
 import { CLOUD_CLOCK_MS, CLOUD_CONTRADICTS_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';
 import { isPlausible } from '../message/stamp.js';
-import type { Clock, Timer } from '../system/clock.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { type CloudClient, CloudError, type HeartbeatAnswer, type HeartbeatReport } from './client.js';
 import {
@@ -57,7 +58,7 @@ export interface LinkView {
   readonly history: readonly LinkPeriod[];
 }
 
-/** One heartbeat at a time, and one timer for the next; idle until started. */
+/** One heartbeat at a time; idle until started. */
 export class Link {
   readonly #options: LinkOptions;
   /** Ended states, the latest first; `sinceMs` on the boot's clock. */
@@ -69,12 +70,13 @@ export class Link {
   /** How seldom the cloud wants us to come; 0: it has not said. */
   #askedMs = 0;
   #beating: Promise<void> | null = null;
-  #timer: Timer | null = null;
+  readonly #alarm: Alarm;
   /** Somebody wanted it while a heartbeat was under way, which may be one of before the network was mended. */
   #isWanted = false;
 
   constructor(options: LinkOptions) {
     this.#options = options;
+    this.#alarm = new Alarm(options.clock, () => this.#happen({ kind: 'late' }));
     this.#state = firstState(options.clock.bootMs(), commonMs(options), options.random());
   }
 
@@ -96,7 +98,7 @@ export class Link {
   /** Ends the heartbeat under way and, if the cloud can be reached, says `goodbye`, for at most GOODBYE_TIMEOUT_MS. */
   async stop(goodbye: 'stopping' | 'moved' = 'stopping'): Promise<void> {
     this.#stopped.abort();
-    this.#timer?.stop();
+    this.#alarm.end();
     // The first heartbeat may have been heard although we gave it up.
     const isFirst = this.#beating !== null && this.#sequence === 1;
     await this.#beating;
@@ -118,17 +120,13 @@ export class Link {
     };
   }
 
-  /** Begins what is due now, and sets the timer for what will be. */
+  /** Begins what is due now, and sets the alarm for what will be. */
   #goOn(): void {
-    this.#timer?.stop();
-    this.#timer = null;
     if (this.#stopped.signal.aborted) return;
-    const nowMs = this.#options.clock.bootMs();
-    if (this.#beating === null && nowMs >= this.#state.nextMs) this.#beating = this.#beat();
+    const isDue = this.#options.clock.bootMs() >= this.#state.nextMs;
+    if (this.#beating === null && isDue) this.#beating = this.#beat();
     const nextMs = this.#beating === null ? this.#state.nextMs : Number.POSITIVE_INFINITY;
-    const wakeMs = Math.min(nextMs, overdueMs(this.#state));
-    if (wakeMs === Number.POSITIVE_INFINITY) return;
-    this.#timer = this.#options.clock.after(wakeMs - nowMs, () => this.#happen({ kind: 'late' }));
+    this.#alarm.at(Math.min(nextMs, overdueMs(this.#state)));
   }
 
   /** One heartbeat, and what follows from its end. */

@@ -7,8 +7,9 @@ import type { AddressBook } from '../destinations/address-book.js';
 import type { Estranged, Remote } from '../destinations/lineage.js';
 import { FieldpostError } from '../errors.js';
 import { DOCUMENT_DEPTH_MAX, SYNC_EDITS_MS_MAX, SYNC_QUIET_MS, SYNC_TRIES_MAX } from '../limits.js';
+import { Alarm } from '../retry/alarm.js';
 import { Backoff } from '../retry/backoff.js';
-import type { Clock, Timer } from '../system/clock.js';
+import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { Absence } from './absence.js';
 import { type CloudClient, CloudError } from './client.js';
@@ -40,12 +41,12 @@ export interface SyncView {
   readonly reason: string | null;
 }
 
-/** One sync at a time, and one timer for the next; idle until asked. */
+/** One sync at a time; idle until asked. */
 export class Sync {
   readonly #options: SyncOptions;
   readonly #stopped = new AbortController();
   #running: Promise<void> | null = null;
-  #timer: Timer | null = null;
+  readonly #alarm: Alarm;
   readonly #backoff: Backoff;
   /** On the boot's clock, when the next one is due, but for the back-off. */
   #dueMs = Number.POSITIVE_INFINITY;
@@ -70,6 +71,7 @@ export class Sync {
 
   constructor(options: SyncOptions) {
     this.#options = options;
+    this.#alarm = new Alarm(options.clock, () => this.#goOn());
     this.#backoff = new Backoff(options);
     this.#absence = new Absence(options.clock);
   }
@@ -119,7 +121,7 @@ export class Sync {
   /** Gives up what is under way. */
   async stop(): Promise<void> {
     this.#stopped.abort();
-    this.#timer?.stop();
+    this.#alarm.end();
     await this.#running;
   }
 
@@ -150,16 +152,13 @@ export class Sync {
     this.#editedMs = null;
   }
 
-  /** Begins what is due now, or sets the timer for it. */
+  /** Begins what is due now, or sets the alarm for it. */
   #goOn(): void {
     const { clock, isOnline } = this.#options;
-    this.#timer?.stop();
-    this.#timer = null;
+    this.#alarm.off();
     if (this.#stopped.signal.aborted || this.#running !== null || !isOnline()) return;
     const nextMs = Math.max(Math.min(this.#dueMs, this.#quietMs), this.#backoff.readyMs);
-    const inMs = nextMs - clock.bootMs();
-    if (inMs === Number.POSITIVE_INFINITY) return;
-    if (inMs > 0) this.#timer = clock.after(inMs, () => this.#goOn());
+    if (nextMs > clock.bootMs()) this.#alarm.at(nextMs);
     else {
       this.#nothingDue();
       this.#running = this.#run().finally(() => {

@@ -1,0 +1,78 @@
+import t from 'tap';
+import { Alarm } from '../../src/retry/alarm.js';
+import { FakeClock } from '../support/clock.js';
+
+function start(ring: (alarm: Alarm) => void = () => {}) {
+  const clock = new FakeClock({ bootMs: 1000 });
+  const rung: number[] = [];
+  const alarm = new Alarm(clock, () => {
+    rung.push(clock.bootMs());
+    ring(alarm);
+  });
+  return { alarm, clock, rung };
+}
+
+t.test('it rings once, at the moment set last', async (t) => {
+  const { alarm, clock, rung } = start();
+  t.equal(alarm.isSet, false);
+  alarm.at(1500);
+  alarm.in(200);
+  alarm.at(1300);
+  t.same([alarm.isSet, clock.pending], [true, 1]);
+  await clock.advance(1000);
+  t.same([rung, alarm.isSet, clock.pending], [[1300], false, 0]);
+});
+
+t.test('the same moment again keeps its timer, and so its turn', async (t) => {
+  const { alarm, clock, rung } = start();
+  alarm.at(1100);
+  const before: number[] = [];
+  clock.after(100, () => before.push(rung.length));
+  alarm.at(1100);
+  alarm.in(100);
+  await clock.advance(100);
+  t.same([before, rung], [[1], [1100]]);
+});
+
+t.test('the past is in 1 ms, and never within the call', async (t) => {
+  const { alarm, clock, rung } = start();
+  alarm.at(5);
+  alarm.in(0);
+  t.same([rung, clock.nextInMs], [[], 1]);
+  await clock.advance(1);
+  t.same(rung, [1001]);
+});
+
+t.test('Infinity is never, and off is until it is set again', async (t) => {
+  const { alarm, clock, rung } = start();
+  alarm.in(10);
+  alarm.at(Number.POSITIVE_INFINITY);
+  t.same([alarm.isSet, clock.pending], [false, 0]);
+  alarm.in(10);
+  alarm.off();
+  t.same([alarm.isSet, clock.pending], [false, 0]);
+  alarm.in(10);
+  await clock.advance(10);
+  t.same(rung, [1010]);
+});
+
+t.test('while it rings it is not set, and may be set', async (t) => {
+  const states: boolean[] = [];
+  const { alarm, clock, rung } = start((alarm) => {
+    states.push(alarm.isSet);
+    if (states.length < 3) alarm.in(10);
+  });
+  alarm.in(10);
+  await clock.advance(100);
+  t.same([rung, states, clock.pending], [[1010, 1020, 1030], [false, false, false], 0]);
+});
+
+t.test('after its end it is not set any more', async (t) => {
+  const { alarm, clock, rung } = start();
+  alarm.in(10);
+  alarm.end();
+  alarm.in(10);
+  t.same([alarm.isSet, clock.pending], [false, 0]);
+  await clock.advance(10);
+  t.same(rung, []);
+});
