@@ -14,7 +14,7 @@ const busboy = (writeBytes) => (port, stateDir) => ({
   env: { PORT: String(port), STATE_DIR: stateDir, WRITE_BYTES: String(writeBytes) },
 });
 /** The daemon, from this file, started as build/fieldpost does it. */
-export const daemonIn = (program) => (port, stateDir, relayPort) => ({
+const daemonIn = (program) => (port, stateDir, relayPort) => ({
   args: ['--', program, 'run'],
   env: {
     MALLOC_ARENA_MAX: '1',

@@ -1,10 +1,8 @@
 /** From the start of the process to its first answer, and its memory then: empty, and with 10,000 queued. */
-import { execFileSync } from 'node:child_process';
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
-import { daemonIn, fill, startServer } from './server.mjs';
+import { fill, startServer } from './server.mjs';
 
 const QUEUED = 10_000;
 
@@ -12,7 +10,6 @@ const QUEUED = 10_000;
 export async function start(plan) {
   const stopped = await filled(join(plan.base, 'stopped'), 'SIGTERM');
   const killed = await filled(join(plan.base, 'killed'), 'SIGKILL');
-  const single = daemonIn(singleFile(join(plan.base, 'single')));
   const resident = { empty: [], stopped: [], killed: [] };
   const first = (kind, template, memory) => async (stateDir) => {
     if (template)
@@ -25,7 +22,6 @@ export async function start(plan) {
   const found = await interleave(plan, {
     bare: first('bare'),
     empty: first('fieldpost', null, resident.empty),
-    single: first(single),
     stopped: first('fieldpost', stopped, resident.stopped),
     killed: first('fieldpost', killed, resident.killed),
     ...before((kind) => first(kind)),
@@ -35,21 +31,12 @@ export async function start(plan) {
   const emptyMemory = { name: 'ours, empty', numbers: resident.empty };
   return [
     compare('start, empty', 'ms', found.empty, bare, { atMost: 1.8 }),
-    compare('start, empty, single file with its cache', 'ms', found.single, bare, { atMost: 1.4 }),
     compare('start, 10,000 after a clean stop', 'ms', found.stopped, empty, { atMost: 1.3 }),
     compare('start, 10,000 after a kill', 'ms', found.killed, empty, { atMost: 2 }),
     compare('resident then, clean stop', 'MiB', resident.stopped, emptyMemory, { moreAtMost: 16 }),
     compare('resident then, kill', 'MiB', resident.killed, emptyMemory, { moreAtMost: 16 }),
     ...againstBefore('start, empty', 'ms', found.empty, found.before),
   ];
-}
-
-/** The program in one file, with what V8 has made of it; the path of what starts it. */
-function singleFile(directory) {
-  execFileSync('bash', [fileURLToPath(new URL('../single', import.meta.url)), directory]);
-  const program = join(directory, 'cached.cjs');
-  execFileSync(program, ['--make-cache']);
-  return program;
 }
 
 /** A state directory with 10,000 queued, whose daemon was ended by this signal. */
