@@ -44,7 +44,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['config'],
   ['network', 'retry'],
   ['message'],
-  ['sizes'],
+  ['sizes', 'text', 'recent', 'turns'],
   ['limits', 'errors'],
 ];
 
@@ -53,7 +53,7 @@ const PURE = [
   /^src\/network\//,
   /^src\/retry\//,
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
-  /^src\/limits\.ts$/,
+  /^src\/(?:limits|turns)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:outcome|schedule)\.ts$/,
   /^src\/destinations\//,

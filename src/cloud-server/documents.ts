@@ -8,6 +8,7 @@ import { CLOUD_DOCUMENTS_CHARS_MAX } from '../limits.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
+import { Turns } from '../turns.js';
 import { type Document, parseDocument } from './document.js';
 import { type Conditions, checkMayReplace, etagOf } from './etag.js';
 
@@ -28,8 +29,8 @@ export class Documents {
   readonly #stored = new Map<string, Stored>();
   /** Characters of all documents together. */
   #chars = 0;
-  /** The last write of each device that has one under way. */
-  readonly #writes = new Map<string, Promise<unknown>>();
+  /** The writes of each device that has one under way. Two devices do not wait for each other. */
+  readonly #writes = new Map<string, Turns>();
 
   /** Reads all there are below `directory`, which is made where it is missing. */
   static async open(disk: Disk, directory: string, log: Log): Promise<Documents> {
@@ -83,13 +84,12 @@ export class Documents {
 
   /** One after another, for each device. */
   async #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
-    const before = this.#writes.get(id) ?? Promise.resolve();
-    const write = before.catch(() => undefined).then(work);
-    this.#writes.set(id, write);
+    const writes = this.#writes.get(id) ?? new Turns();
+    this.#writes.set(id, writes);
     try {
-      return await write;
+      return await writes.do(work);
     } finally {
-      if (this.#writes.get(id) === write) this.#writes.delete(id);
+      if (writes.isFree) this.#writes.delete(id);
     }
   }
 

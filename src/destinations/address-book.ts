@@ -4,6 +4,7 @@
  */
 import { FieldpostError } from '../errors.js';
 import { DESTINATIONS_MAX } from '../limits.js';
+import { Turns } from '../turns.js';
 import { type Agreement, agree, agreeOnNew } from './agreement.js';
 import type { Book, BookEvent } from './book.js';
 import { type Destination, type Entry, type Fields, targetOf } from './destination.js';
@@ -34,7 +35,8 @@ export interface Alterations {
 /** The book; every change of it goes through here. */
 export class AddressBook {
   readonly #keeping: BookKeeping;
-  #turn: Promise<unknown> = Promise.resolve();
+  /** What is checked must still hold when it is recorded: one edit at a time. */
+  readonly #turns = new Turns();
   #generation = 0;
   /** The ETag that the cloud's document had last, and the base that says the same. */
   #seen: { readonly base: Base | null; readonly etag: string } | null = null;
@@ -68,7 +70,7 @@ export class AddressBook {
    * refuse what is there when the edit's turn has come, as in the other edits.
    */
   add(fields: Fields, check: () => void = noCheck): Promise<Destination> {
-    return this.#inTurn(async () => {
+    return this.#turns.do(async () => {
       check();
       this.#checkUnique(fields, null);
       if (this.#book.entries.size >= DESTINATIONS_MAX) throw full();
@@ -79,7 +81,7 @@ export class AddressBook {
 
   /** Throws not-found; conflict as add does. */
   replace(id: number, fields: Fields, check: () => void = noCheck): Promise<Destination> {
-    return this.#inTurn(async () => {
+    return this.#turns.do(async () => {
       const entry = this.#find(id);
       check();
       this.#checkUnique(fields, id);
@@ -92,7 +94,7 @@ export class AddressBook {
 
   /** Throws not-found. */
   remove(id: number, check: () => void = noCheck): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.do(async () => {
       this.#find(id);
       check();
       await this.#keeping.record({ e: 'destination removed', id });
@@ -107,7 +109,7 @@ export class AddressBook {
 
   /** Removes one of those. Throws not-found. */
   removeHidden(value: unknown): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.do(async () => {
       if (!this.#book.hidden.some((one) => sameDocument([one], [value]))) {
         throw new FieldpostError('not-found', 'There is no such hidden entry any more');
       }
@@ -118,7 +120,7 @@ export class AddressBook {
 
   /** To be called before a sync with that cloud. An ETag of another one says nothing of this one's document. */
   join(cloud: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.do(async () => {
       if (this.#book.cloud !== cloud) await this.#keeping.record({ e: 'cloud', cloud });
     });
   }
@@ -147,7 +149,7 @@ export class AddressBook {
   pull(
     remote: Remote | null | 'unchanged',
   ): Promise<Pick<Agreement, 'push' | 'estranged'> & { readonly generation: number }> {
-    return this.#inTurn(async () => {
+    return this.#turns.do(async () => {
       const found = remote === 'unchanged' ? this.#known() : remote;
       const draw = () => this.#keeping.newNonce();
       const { event, push, estranged } =
@@ -160,7 +162,7 @@ export class AddressBook {
 
   /** What was given to be put has been taken, under this ETag. */
   stored(etag: string): Promise<void> {
-    return this.#inTurn(() => this.#keeping.record({ e: 'stored', etag }));
+    return this.#turns.do(() => this.#keeping.record({ e: 'stored', etag }));
   }
 
   #known(): Remote | null {
@@ -196,13 +198,6 @@ export class AddressBook {
     await this.#keeping.record({ e: 'destination', id, entry });
     this.#generation++;
     return shown(id, entry);
-  }
-
-  /** One after the other: what is checked must still hold when it is recorded. */
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(() => undefined);
-    return done;
   }
 }
 

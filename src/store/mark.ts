@@ -11,6 +11,7 @@ import { Buffer } from 'node:buffer';
 import { OUTCOME_SYNC_MS } from '../limits.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Disk, DiskFile } from '../system/disk.js';
+import { Turns } from '../turns.js';
 import { crc32, hex8 } from './crc.js';
 import type { Position } from './event.js';
 
@@ -25,7 +26,7 @@ export class Mark {
   readonly #path: string;
   #latest: Position | null = null;
   #timer: Timer | null = null;
-  #writing: Promise<void> = Promise.resolve();
+  readonly #writes = new Turns();
 
   constructor(disk: Disk, clock: Clock, path: string) {
     this.#disk = disk;
@@ -55,8 +56,7 @@ export class Mark {
   #write(): Promise<void> {
     this.#timer?.stop();
     this.#timer = null;
-    this.#writing = this.#writing.then(() => this.#writeNow()).catch(() => undefined);
-    return this.#writing;
+    return this.#writes.do(() => this.#writeNow()).catch(() => undefined);
   }
 
   async #writeNow(): Promise<void> {

@@ -8,6 +8,7 @@ import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import { BLOCK_BYTES, SPOOL_READ_BYTES } from '../limits.js';
 import type { Attachment } from '../message/message.js';
 import type { Disk, DiskFile } from '../system/disk.js';
+import { Turns } from '../turns.js';
 import type { Aside } from './aside.js';
 import { crc32 } from './crc.js';
 import type { RandomBytes } from './ids.js';
@@ -27,9 +28,9 @@ export class Spool {
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
   readonly #names = new Map<string, Standing>();
-  #syncing: Promise<unknown> = Promise.resolve();
+  readonly #syncs = new Turns();
   #nextSync: Promise<void> | null = null;
-  #removing: Promise<void> = Promise.resolve();
+  readonly #removals = new Turns();
   /** What could not be removed; tried again with the next. */
   readonly #stuck = new Set<string>();
 
@@ -96,11 +97,9 @@ export class Spool {
   }
 
   #syncNames(): Promise<void> {
-    this.#nextSync ??= this.#syncing.then(() => {
+    this.#nextSync ??= this.#syncs.do(() => {
       this.#nextSync = null;
-      const sync = this.#syncNow();
-      this.#syncing = sync.catch(() => undefined);
-      return sync;
+      return this.#syncNow();
     });
     return this.#nextSync;
   }
@@ -121,13 +120,12 @@ export class Spool {
   /** Removes files, and what stayed of earlier ones. Never rejects: what stays is tried again with the next. */
   remove(ids: readonly string[]): Promise<void> {
     for (const id of ids) this.#stuck.add(id);
-    this.#removing = this.#removing.then(() => this.#removeStuck());
-    return this.#removing;
+    return this.#removals.do(() => this.#removeStuck());
   }
 
   /** Resolves when nothing is being removed. */
   get idle(): Promise<void> {
-    return this.#removing;
+    return this.#removals.idle();
   }
 
   async #removeStuck(): Promise<void> {

@@ -10,6 +10,7 @@ import { execFile } from 'node:child_process';
 import notify from 'systemd-notify';
 import { wordsOf } from '../errors.js';
 import { NOTIFY_TIMEOUT_MS, STATUS_CHARS_MAX } from '../limits.js';
+import { Turns } from '../turns.js';
 
 /** Each resolves when the manager has been told, or cannot be; none rejects. They are sent in order. */
 export interface Notifier {
@@ -37,12 +38,10 @@ const PROGRAM = 'systemd-notify';
 /** A notifier that sends to the NOTIFY_SOCKET of the environment. */
 export function systemNotifier(options: NotifierOptions): Notifier {
   const { monotonicUs, onFailure, timeoutMs = NOTIFY_TIMEOUT_MS } = options;
-  let last: Promise<void> = Promise.resolve();
-  const inTurn = (tell: () => Promise<unknown>): Promise<void> => {
-    // Two children at once may overtake each other: READY=1 of a reload would come before its RELOADING=1.
-    last = last.then(() => within(timeoutMs, tell())).catch((error) => onFailure(reasonOf(error)));
-    return last;
-  };
+  // Two children at once may overtake each other: READY=1 of a reload would come before its RELOADING=1.
+  const turns = new Turns();
+  const inTurn = (tell: () => Promise<unknown>): Promise<void> =>
+    turns.do(() => within(timeoutMs, tell())).catch((error) => onFailure(reasonOf(error)));
   const send = (...assignments: string[]) => inTurn(() => run(assignments, timeoutMs));
   return {
     ready: (status) => inTurn(() => notify({ ready: true, status: oneLine(status) })),

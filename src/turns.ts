@@ -1,0 +1,31 @@
+/**
+ * A queue of work: one piece at a time, in order. Used wherever two pieces of work at once would get in each other's
+ * way: the store, the address book, the reference cloud's documents, notifications of systemd.
+ */
+
+/** Does one piece of work after another, in the order in which they were handed over. */
+export class Turns {
+  #unfinished = 0;
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** True while no work runs or waits. It is true again before the caller of the last `do` goes on. */
+  get isFree(): boolean {
+    return this.#unfinished === 0;
+  }
+
+  /** Runs `work` when all before it is over, never within this call. Settles as `work` does; a failure stops no later work. */
+  do<T>(work: () => Promise<T>): Promise<T> {
+    this.#unfinished++;
+    const done = this.#last.then(work);
+    const over = () => {
+      this.#unfinished--;
+    };
+    this.#last = done.then(over, over);
+    return done;
+  }
+
+  /** Resolves once no work runs or waits. Never rejects. */
+  async idle(): Promise<void> {
+    while (!this.isFree) await this.#last;
+  }
+}

@@ -1,0 +1,86 @@
+/** Pieces of work that wait for each other. */
+import t from 'tap';
+import { Turns } from '../src/turns.js';
+
+/** Work that ends when it is told to, and says in `log` when it begins. */
+function start() {
+  const turns = new Turns();
+  const log: string[] = [];
+  const hand = (name: string) => {
+    let resolve: (result: string) => void = () => {};
+    let reject: (error: Error) => void = () => {};
+    const ended = new Promise<string>((...settle) => {
+      [resolve, reject] = settle;
+    });
+    const done = turns.do(() => {
+      log.push(name);
+      return ended;
+    });
+    return { resolve, reject, done };
+  };
+  return { turns, log, hand };
+}
+
+t.test('one piece of work at a time, in order', async (t) => {
+  const { log, hand } = start();
+  const first = hand('first');
+  const second = hand('second');
+  t.strictSame(log, [], 'none begins within the call');
+  await Promise.resolve();
+  t.strictSame(log, ['first'], 'the second waits');
+  first.resolve('first result');
+  // The caller of the first goes on and hands over another: that one is behind who waits already.
+  t.equal(await first.done, 'first result');
+  const third = hand('third');
+  second.resolve('second result');
+  t.equal(await second.done, 'second result');
+  third.resolve('third result');
+  t.equal(await third.done, 'third result');
+  t.strictSame(log, ['first', 'second', 'third']);
+});
+
+t.test('a failure is its own caller’s, and stops no later work', async (t) => {
+  const { turns, hand } = start();
+  const failing = hand('failing');
+  const throwing = turns.do(() => {
+    throw new Error('thrown');
+  });
+  const later = hand('later');
+  failing.reject(new Error('rejected'));
+  later.resolve('result');
+  await t.rejects(failing.done, { message: 'rejected' });
+  await t.rejects(throwing, { message: 'thrown' });
+  t.equal(await later.done, 'result');
+});
+
+t.test('it is free when all is over', async (t) => {
+  const { turns, hand } = start();
+  t.ok(turns.isFree);
+  await turns.idle();
+  const first = hand('first');
+  t.notOk(turns.isFree, 'from the call on');
+  const second = hand('second');
+  first.reject(new Error('rejected'));
+  await first.done.catch(() => t.notOk(turns.isFree, 'another waits'));
+  let isIdle = false;
+  const idle = turns.idle().then(() => {
+    isIdle = true;
+  });
+  second.resolve('');
+  await second.done;
+  t.ok(turns.isFree, 'before the caller goes on');
+  await idle;
+  t.ok(isIdle);
+});
+
+t.test('idle waits also for what is handed over meanwhile', async (t) => {
+  const { turns, log, hand } = start();
+  const first = hand('first');
+  const idle = turns.idle().then(() => log.push('idle'));
+  const second = hand('second');
+  first.resolve('');
+  await first.done;
+  second.resolve('');
+  await idle;
+  t.strictSame(log, ['first', 'second', 'idle']);
+});
