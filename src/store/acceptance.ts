@@ -21,6 +21,7 @@ import type { AcceptedMessage, StoreEvent } from './event.js';
 import { IdempotencyKeys, type KeyMemory } from './idempotency.js';
 import { idMaker, type RandomBytes } from './ids.js';
 import type { Ledger } from './ledger.js';
+import { bytesOfContent } from './places.js';
 import { sumOf } from './record.js';
 import { NOTHING, PLAIN_WEIGHT, type Room } from './room.js';
 import type { Accepted, KeyedContent, Upload } from './store.js';
@@ -142,9 +143,9 @@ export class Acceptance {
     let [fileBytes, textBytes] = [0, 0];
     for (const id of kept) {
       if (fileBytes + textBytes - (textBytes % SEGMENT_BYTES) >= missing) break;
-      const { attachments, place } = messages.get(id) as Message;
-      fileBytes += attachments.reduce((sum, { size }) => sum + size, 0);
-      textBytes += place?.length ?? 0;
+      const content = bytesOfContent(messages.get(id) as Message);
+      fileBytes += content.fileBytes;
+      textBytes += content.textBytes;
       ids.push(id);
     }
     if (ids.length === 0 || fileBytes + textBytes < missing) return;
@@ -178,13 +179,15 @@ export class Acceptance {
       const asked = roomOf(drafts, contents, keyed);
       room = this.#reserve(asked);
       await this.#makeRoom(room, asked.bytes);
-      const events = this.#inTheWay();
+      const dropped = this.#inTheWay();
+      const events: StoreEvent[] = dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
       if (files.length > 0) await this.#ledger.spool.keepNames(files);
       // Ids are drawn in the order in which the records are written: nothing may be awaited in between.
       const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));
       events.push({ e: 'accepted', ...this.#chronicle.birth(), messages, ...keyed });
       // Q2: this sync is the promise behind the 202.
       await this.#chronicle.record(events, contents, 'synced');
+      if (dropped.length > 0) this.#log.info('content dropped', { messages: dropped.length });
       return messages.map(({ id }) => id);
     } catch (error) {
       if (files.length > 0) this.#ledger.release(files);
@@ -234,7 +237,7 @@ export class Acceptance {
   }
 
   /** Content kept only for a possible retry gives way to what is reserved, the oldest first. */
-  #inTheWay(): StoreEvent[] {
+  #inTheWay(): string[] {
     const { kept, messages, weights } = this.#ledger.state;
     const excess = this.#budget.excess(NOTHING);
     let count = excess.count + kept.size;
@@ -246,7 +249,7 @@ export class Acceptance {
       count--;
       memoryBytes -= messageWeight(messages.get(id) as Message);
     }
-    return dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
+    return dropped;
   }
 }
 

@@ -1,6 +1,5 @@
 /**
- * Where the contents of messages lie, and what is needed for that: bytes in each segment, and files. Used by state.ts, which
- * moves them, and by ledger.ts.
+ * Where the contents of messages lie, and what is needed for that: bytes in each segment, and files.
  */
 import type { Message, Place } from '../message/message.js';
 import type { State } from './state.js';
@@ -17,6 +16,11 @@ function countLive({ liveBytes }: State, { segment, length }: Place, sign: 1 | -
   const bytes = (liveBytes.get(segment) ?? 0) + sign * length;
   if (bytes === 0) liveBytes.delete(segment);
   else liveBytes.set(segment, bytes);
+}
+
+/** Bytes on the disk that go with a message's content: those of its files at once, its text with its segment. */
+export function bytesOfContent({ place, attachments }: Message): { fileBytes: number; textBytes: number } {
+  return { fileBytes: attachments.reduce((sum, { size }) => sum + size, 0), textBytes: place?.length ?? 0 };
 }
 
 /** Bytes of the journal that hold content still needed. */

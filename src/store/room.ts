@@ -3,7 +3,8 @@
  * acceptance.ts.
  */
 import { KIB } from '../limits.js';
-import { NO_ATTACHMENTS } from '../message/message.js';
+import { type Message, NO_ATTACHMENTS } from '../message/message.js';
+import { bytesOfContent } from './places.js';
 import type { State } from './state.js';
 import { messageWeight, neededMemoryBytes } from './weight.js';
 
@@ -31,9 +32,8 @@ export function roomUsed({ state, usedBytes }: Stored): Room {
 export function roomGiving({ state: { kept, messages } }: Stored): Room {
   let bytes = 0;
   for (const id of kept) {
-    const message = messages.get(id);
-    for (const { size } of message?.attachments ?? NO_ATTACHMENTS) bytes += size;
-    bytes += message?.place?.length ?? 0;
+    const { fileBytes, textBytes } = bytesOfContent(messages.get(id) as Message);
+    bytes += fileBytes + textBytes;
   }
   return { ...NOTHING, bytes };
 }

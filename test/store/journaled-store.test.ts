@@ -356,7 +356,8 @@ t.test('the content of failed messages', async (t) => {
   const disk = newDisk();
   const clock = new FakeClock();
   const budget = { maxQueue: 3, maxSpoolBytes: 2 ** 28, minFreeBytes: 0 };
-  const { store } = await openOn(disk, 1, { clock, keepFailedMs: 7 * DAY_MS, budget, historyMax: 10 });
+  const options = { clock, keepFailedMs: 7 * DAY_MS, budget, historyMax: 10 };
+  const { store, lines } = await openOn(disk, 1, options);
   const a = await acceptOne(store, 'a');
   await settleAs(store, a, 'failed');
   await clock.advance(7 * DAY_MS - SWEEP_MS);
@@ -367,8 +368,10 @@ t.test('the content of failed messages', async (t) => {
   const [b, c] = [await acceptOne(store, 'b'), await acceptOne(store, 'c')];
   await settleAs(store, b, 'failed');
   await settleAs(store, c, 'failed');
+  lines.length = 0;
   await store.accept([draftTo('d'), draftTo('e')], null);
   t.equal(store.get(b)?.place, null, 'gives way to new messages, oldest first');
+  t.match(lines.join('\n'), /content dropped messages=1\n$/, 'which is logged');
   t.ok(store.get(c)?.place);
   t.equal(store.counts().failed, 3);
 });
