@@ -3,6 +3,7 @@
  * with the rest of its state (store/state.ts), in the same journal and the same snapshot.
  */
 import { ID_GAP, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../limits.js';
+import { Recent } from '../recent.js';
 import type { Entry } from './destination.js';
 import { type Attempt, type Base, MARK, type Mark } from './lineage.js';
 import { sameDocument } from './merge.js';
@@ -14,7 +15,7 @@ export interface Book {
   /** What is shown, by id. */
   entries: Map<number, Entry>;
   /** The ids of entries that are gone, by uid: one that returns keeps its id. The oldest are forgotten. */
-  readonly removed: Map<string, number>;
+  readonly removed: Recent<string, number>;
   /** What stands in the document without being shown. */
   hidden: readonly unknown[];
   /** Which cloud the base's ETag is of; null if there was none yet. */
@@ -68,7 +69,7 @@ export function emptyBook(): Book {
   return {
     nextId: 1,
     entries: new Map(),
-    removed: new Map(),
+    removed: new Recent(REMOVED_IDS_MAX),
     hidden: [],
     cloud: null,
     base: null,
@@ -122,14 +123,10 @@ function attemptOf(document: readonly unknown[], mark: Mark | null = null): Atte
 /** Puts others in the place of the entries, and remembers the ids of those that are gone. */
 function replaceEntries(book: Book, entries: Map<number, Entry>): void {
   const uids = new Set([...entries.values()].map(({ uid }) => uid));
+  for (const uid of uids) book.removed.delete(uid);
   for (const [id, { uid }] of book.entries) {
     // An id that went over to another uid is not free for its former one.
     if (!uids.has(uid) && !entries.has(id)) book.removed.set(uid, id);
-  }
-  for (const uid of uids) book.removed.delete(uid);
-  for (const oldest of book.removed.keys()) {
-    if (book.removed.size <= REMOVED_IDS_MAX) break;
-    book.removed.delete(oldest);
   }
   for (const id of entries.keys()) book.nextId = Math.max(book.nextId, id + 1);
   book.entries = entries;
@@ -167,7 +164,7 @@ export function fromBookDocument(document: BookDocument): Book {
   return {
     ...document,
     entries: new Map(document.entries),
-    removed: new Map(document.removed),
+    removed: new Recent(REMOVED_IDS_MAX, document.removed),
     attempted: document.attempted.map((put) => ('document' in put ? put : attemptOf(put))),
   };
 }
