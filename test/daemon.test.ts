@@ -5,100 +5,50 @@ import { createServer } from 'node:net';
 import { uptime } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
-import { SMTPServer } from 'smtp-server';
 import t from 'tap';
-import { type Config, parseConfig } from '../src/config.js';
 import { createDaemon, type Daemon, nameOf, type System } from '../src/daemon.js';
 import { HOUR_MS, SECOND_MS } from '../src/limits.js';
 import { systemClock } from '../src/system/clock.js';
-import { createConnect } from '../src/system/connect.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
-import { createLog } from '../src/system/log.js';
+import { apiAt, ask } from './support/ask.js';
 import { FakeClock } from './support/clock.js';
 import { DEVICE, fakeCloud, KEY, problem } from './support/cloud.js';
 import { until } from './support/delivery.js';
 import { octets } from './support/drafts.js';
 import { fakeRelay } from './support/relay.js';
+import { configOf, testSystem } from './support/system.js';
 
 function world(): { system: System; lines: string[] } {
-  const lines: string[] = [];
   // A device that has just booted waits a while before its first heartbeat; this one has been up for an hour.
   const clock = systemClock({ uptimeS: () => uptime() + HOUR_MS / SECOND_MS });
-  const log = createLog({
-    level: 'debug',
-    priorities: true,
-    write: (line) => lines.push(line),
-    wallMs: Date.now,
-  });
-  const system = {
-    disk: systemDisk(),
-    clock,
-    log,
-    randomBytes,
-    random: Math.random,
-    takeLock: systemLock,
-    hostname: () => 'device.example',
-    connect: createConnect({ clock }),
-    version: '0.0.0',
-  };
-  return { system, lines };
+  return testSystem({ disk: systemDisk(), takeLock: systemLock, clock, randomBytes });
 }
 
-function configOf(env: Record<string, string>): Config {
-  const parsed = parseConfig({ FIELDPOST_LISTEN: '127.0.0.1:0', ...env }, () => '', {
-    hostname: 'device.example',
-  });
-  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
-  return parsed.config;
-}
-
-const post = (address: string, subject: string) =>
-  fetch(`http://${address}/api/internal/messages`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify([{ type: 1, destination: 'john@example.com', subject }]),
-  });
+const apiOf = ({ addresses }: Daemon) => apiAt(addresses.map(nameOf).join());
+const post = (daemon: Daemon, subject: string) =>
+  apiOf(daemon)('messages', [{ type: 1, destination: 'john@example.com', subject }]);
+const relayAt = (port: number) => `smtp://127.0.0.1:${port}?tls=never`;
 
 t.test('from the post to the relay, and the same after a restart', async (t) => {
-  const arrived: string[] = [];
-  let seen: () => void = () => undefined;
-  const relay = new SMTPServer({
-    disabledCommands: ['AUTH', 'STARTTLS'],
-    onData(stream, _session, done) {
-      let text = '';
-      stream.on('data', (chunk) => {
-        text += chunk;
-      });
-      stream.on('end', () => {
-        arrived.push(text);
-        done();
-        seen();
-      });
-    },
-  });
-  await new Promise<void>((resolve) => relay.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => new Promise<void>((resolve) => relay.close(resolve)));
-  const { port } = relay.server.address() as { port: number };
+  await using relay = await fakeRelay();
   const FIELDPOST_STATE_DIR = t.testdir();
 
   const { system } = world();
   const offline = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), system);
-  const kept = await post(nameOf(offline.addresses[0] as never), 'kept');
+  const kept = await post(offline, 'kept');
   t.equal(kept.status, 202, 'without a relay it is kept');
-  const [{ id }] = (await kept.json()) as [{ id: string }];
+  const [{ id }] = kept.json;
   await offline.stop();
 
-  const arrival = new Promise<void>((resolve) => {
-    seen = resolve;
-  });
-  const FIELDPOST_RELAY = `smtp://127.0.0.1:${port}?tls=never`;
+  const FIELDPOST_RELAY = relayAt(relay.port);
   const online = await createDaemon(configOf({ FIELDPOST_STATE_DIR, FIELDPOST_RELAY }), world().system);
-  await arrival;
+  await relay.arrived(1);
   await online.stop();
-  t.equal(arrived.length, 1);
-  t.match(arrived[0], /^Subject: kept\r$/m);
-  t.match(arrived[0], new RegExp(`^Message-ID: <${id}\\.[0-9a-f]{16}@device\\.example>\r$`, 'm'));
+  t.equal(relay.mails.length, 1);
+  const text = String(relay.mails[0]?.content);
+  t.match(text, /^Subject: kept\r$/m);
+  t.match(text, new RegExp(`^Message-ID: <${id}\\.[0-9a-f]{16}@device\\.example>\r$`, 'm'));
 });
 
 t.test('attachments arrive as they were; where one is spoilt, no half mail is taken', async (t) => {
@@ -139,12 +89,11 @@ t.test('attachments arrive as they were; where one is spoilt, no half mail is ta
   };
   await offline.stop();
 
-  const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;
+  const FIELDPOST_RELAY = relayAt(relay.port);
   const { system, lines } = world();
   const online = await createDaemon(configOf({ FIELDPOST_STATE_DIR, FIELDPOST_RELAY }), system);
-  const calls = `http://${nameOf(online.addresses[0] as never)}/api/internal/messages`;
   await until(() => lines.filter((line) => />(failed|sent) id=/.test(line)).length === 3);
-  const tell = async (id: string) => await (await fetch(`${calls}/${id}`)).json();
+  const tell = async (id: string) => (await apiOf(online)(`messages/${id}`)).json;
   for (const id of [ids.changed, ids.gone])
     t.match(await tell(id), { status: 'failed', lastReply: 'storage damaged' });
   const told = files.map(({ length }, i) => ({ name: `żółw ${i}.png`, type: 'image/png', size: length }));
@@ -187,16 +136,10 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
     }),
     system,
   );
-  const address = nameOf(daemon.addresses[0] as never);
-  const stateOf = async () =>
-    ((await (await fetch(`http://${address}/api/internal/state`)).json()) as { link: { state: string } })
-      .link;
-  const call = { type: 3, destination: '+31612345678', message: 'Water!' };
-  await fetch(`http://${address}/api/internal/messages`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify([call]),
-  });
+  const call = apiOf(daemon);
+  const stateOf = async () => (await call('state')).json.link;
+  const phone = { type: 3, destination: '+31612345678', message: 'Water!' };
+  await call('messages', [phone]);
   t.match(await stateOf(), { state: 'connecting' });
   t.equal(cloud.calls.length, 1, 'nothing but the heartbeat is tried');
   reach();
@@ -208,16 +151,12 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
     sequence: 1,
     state: 'running',
     queue: { queued: 0, deferred: 0, failed: 0 },
-    version: '0.0.0',
+    version: '1.2.3',
   });
   const sms = { type: 2, destination: '+31612345678', message: 'Water!' };
   const push = { type: 4, destination: 'OWNER', message: 'Water!', app_data: { pump: 3 } };
-  const taken = await fetch(`http://${address}/api/internal/messages`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify([sms, push]),
-  });
-  const ids = ((await taken.json()) as { id: string }[]).map(({ id }) => id);
+  const taken = await call('messages', [sms, push]);
+  const ids = taken.json.map(({ id }: { id: string }) => id);
   await until(() => lines.filter((line) => line.includes('sent ')).length === 3);
   const order = [3, 2, 4];
   t.match(
@@ -226,19 +165,15 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
       .filter(({ path }) => path === 'messages')
       .sort((a, b) => order.indexOf(a.body?.type as number) - order.indexOf(b.body?.type as number)),
     [
-      { body: call },
+      { body: phone },
       { headers: { 'idempotency-key': ids[0] }, body: { ...sms, id: ids[0] } },
       { headers: { 'idempotency-key': ids[1] }, body: { ...push, id: ids[1] } },
     ],
   );
-  const metrics = await (await fetch(`http://${address}/metrics`)).text();
+  const { text: metrics } = await ask(`http://${daemon.addresses.map(nameOf).join()}/metrics`);
   t.match(metrics, 'fieldpost_outcomes_total{outcome="sent"} 3');
   cloud.answer = ({ path }) => (path === 'messages' ? problem(402, 'no credit left') : undefined);
-  await fetch(`http://${address}/api/internal/messages`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify([sms]),
-  });
+  await call('messages', [sms]);
   await until(() => lines.some((line) => line.includes('put behind')));
   t.match(await stateOf(), { state: 'online', reason: /^messages wait: .*402: no credit left/ });
   await daemon.stop();
@@ -253,12 +188,11 @@ t.test(
     let hostname = 'vm';
     const system = { ...world().system, hostname: () => hostname };
     await using relay = await fakeRelay({ dot: { raw: '250 ok\r\n', after: 'fin' } });
-    const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;
+    const FIELDPOST_RELAY = relayAt(relay.port);
     const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY };
     const daemon = await createDaemon(configOf(env), system);
-    const address = nameOf(daemon.addresses[0] as never);
     const send = async () => {
-      await post(address, 'x');
+      await post(daemon, 'x');
       await relay.arrived(relay.mails.length + 1);
       const hello = relay.commands.findLast((line) => line.startsWith('EHLO'));
       return [hello, relay.mails.at(-1)?.from];
@@ -282,11 +216,10 @@ t.test('a reload changes neither sender nor Message-ID of a mail that was accept
   await using relay = await fakeRelay();
   const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY: 'smtp://127.0.0.1:1?tls=never' };
   const daemon = await createDaemon(configOf({ ...env, FIELDPOST_FROM: 'before@one.example' }), system);
-  const address = nameOf(daemon.addresses[0] as never);
-  await post(address, 'mine');
-  const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;
+  await post(daemon, 'mine');
+  const FIELDPOST_RELAY = relayAt(relay.port);
   await daemon.reload(configOf({ ...env, FIELDPOST_RELAY, FIELDPOST_FROM: 'after@two.example' }));
-  await post(address, 'other');
+  await post(daemon, 'other');
   await relay.arrived(2);
   for (const [subject, sender] of [
     ['mine', 'before@one.example'],
@@ -302,59 +235,31 @@ t.test('a reload changes neither sender nor Message-ID of a mail that was accept
 });
 
 t.test('a reload follows another relay; what waits for a restart is named', async (t) => {
-  let arrive: (subject: string) => void = () => undefined;
-  const arrival = new Promise<string>((resolve) => {
-    arrive = resolve;
-  });
-  const relay = new SMTPServer({
-    disabledCommands: ['AUTH', 'STARTTLS'],
-    onData(stream, _session, done) {
-      let text = '';
-      stream.on('data', (chunk) => {
-        text += chunk;
-      });
-      stream.on('end', () => {
-        done();
-        arrive(/^Subject: (.*)\r$/m.exec(text)?.[1] ?? '');
-      });
-    },
-  });
-  await new Promise<void>((resolve) => relay.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => new Promise<void>((resolve) => relay.close(resolve)));
-  const { port } = relay.server.address() as { port: number };
+  await using relay = await fakeRelay();
   const FIELDPOST_STATE_DIR = t.testdir();
   const daemon = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), world().system);
-  await post(nameOf(daemon.addresses[0] as never), 'kept');
+  await post(daemon, 'kept');
   t.equal(daemon.status(), '1 queued, no relay, cloud disabled');
-  const FIELDPOST_RELAY = `smtp://127.0.0.1:${port}?tls=never`;
+  const FIELDPOST_RELAY = relayAt(relay.port);
   const next = { FIELDPOST_STATE_DIR, FIELDPOST_RELAY, FIELDPOST_MAX_QUEUE: '1', FIELDPOST_HISTORY: '9' };
   t.same(await daemon.reload(configOf(next)), {
     taken: ['FIELDPOST_RELAY', 'FIELDPOST_MAX_QUEUE'],
     waiting: ['FIELDPOST_HISTORY'],
   });
-  t.equal(await arrival, 'kept');
+  await relay.arrived(1);
+  t.match(String(relay.mails[0]?.content), /^Subject: kept\r$/m);
   const none = { ...next, FIELDPOST_RELAY: '' };
   t.same((await daemon.reload(configOf(none))).taken, ['FIELDPOST_RELAY']);
-  t.equal((await post(nameOf(daemon.addresses[0] as never), 'one')).status, 202);
-  t.equal(
-    (await post(nameOf(daemon.addresses[0] as never), 'two')).status,
-    429,
-    'the new limit of the queue',
-  );
+  t.equal((await post(daemon, 'one')).status, 202);
+  t.equal((await post(daemon, 'two')).status, 429, 'the new limit of the queue');
   t.equal(daemon.status(), '1 queued, queue full, no relay, cloud disabled');
   await daemon.stop();
 });
 
 t.test('the address book, alone and then with a cloud', async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir();
-  const call = async (daemon: Daemon, path: string, method = 'GET', value?: object) => {
-    const answer = await fetch(`http://${nameOf(daemon.addresses[0] as never)}/api/internal/${path}`, {
-      method,
-      ...(value && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) }),
-    });
-    // biome-ignore lint/suspicious/noExplicitAny: a test looks at what it expects to be there
-    return (await answer.json()) as any;
-  };
+  const call = async (daemon: Daemon, path: string, method?: string, value?: object) =>
+    (await apiOf(daemon)(path, value, method)).json;
   const PATH = 'offline_notification_destinations';
   const john = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
   const jane = { type: 1, destination: 'jane@example.com', lang: 'nl', name: 'Jane' };
@@ -420,27 +325,10 @@ for (const hasCloud of [true, false]) {
       };
     };
     let isOpen = false;
-    let seen: () => void = () => undefined;
-    const arrived = new Promise<void>((resolve) => {
-      seen = resolve;
-    });
-    const relay = new SMTPServer({
-      disabledCommands: ['AUTH', 'STARTTLS'],
-      onConnect: (_session, done) => done(isOpen ? null : new Error('not yet')),
-      onData(stream, _session, done) {
-        stream.resume();
-        stream.on('end', () => {
-          done();
-          seen();
-        });
-      },
-    });
-    await new Promise<void>((resolve) => relay.listen(0, '127.0.0.1', resolve));
-    t.teardown(() => new Promise<void>((resolve) => relay.close(resolve)));
-    const { port } = relay.server.address() as { port: number };
+    await using relay = await fakeRelay({ greeting: () => (isOpen ? undefined : '421 4.3.2 not yet') });
     const env = {
       FIELDPOST_STATE_DIR: t.testdir(),
-      FIELDPOST_RELAY: `smtp://127.0.0.1:${port}?tls=never`,
+      FIELDPOST_RELAY: relayAt(relay.port),
       ...(hasCloud && {
         FIELDPOST_CLOUD: cloud.url,
         FIELDPOST_DEVICE_ID: DEVICE,
@@ -451,14 +339,14 @@ for (const hasCloud of [true, false]) {
     };
     const daemon = await createDaemon(configOf(env), { ...system, clock, watchNetwork });
     const said = (words: string) => lines.some((line) => line.includes(words));
-    await post(nameOf(daemon.addresses[0] as never), 'waits');
+    await post(daemon, 'waits');
     await until(() => said('relay failing'));
     while (hasCloud && !said('link offline')) await clock.advance(1000);
 
     isOpen = true;
     cloud.answer = () => undefined;
     changed();
-    await arrived;
+    await relay.arrived(1);
     await until(() => !hasCloud || said('link online'));
     // Time goes on for what a stop waits for.
     const stopped = daemon.stop();

@@ -3,20 +3,19 @@
  * 1970 or 2099, whose walls leap, that sleep, and that lose their power.
  */
 import t from 'tap';
-import { parseConfig } from '../../src/config.js';
 import { createDaemon, nameOf } from '../../src/daemon.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SWEEP_MS } from '../../src/limits.js';
 import { ageMs, wallMsOf } from '../../src/message/stamp.js';
-import { createConnect } from '../../src/system/connect.js';
-import { createLog } from '../../src/system/log.js';
+import { apiAt } from '../support/ask.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';
 import { CONFIG, reply, TAKEN } from '../support/delivery.js';
 import { Device } from '../support/device.js';
-import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
+import type { Operation } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { fakeRelay } from '../support/relay.js';
 import { STATE_DIR } from '../support/store.js';
+import { configOf, testSystem } from '../support/system.js';
 
 const LATER = reply('rcpt', '450 4.2.0 greylisted');
 const NOON_MS = Date.UTC(2026, 10, 20, 12);
@@ -200,46 +199,15 @@ t.test('ages across boots count where both walls were confirmed', async (t) => {
 
 /** The whole daemon in memory but for its sockets, before a relay. */
 async function daemonBefore(port: number, clock: FakeClock, env: Record<string, string> = {}, ca = '') {
-  const parsed = parseConfig(
-    {
-      FIELDPOST_LISTEN: '127.0.0.1:0',
-      FIELDPOST_STATE_DIR: STATE_DIR,
-      FIELDPOST_RELAY: `smtp://127.0.0.1:${port}`,
-      ...env,
-    },
-    () => ca,
-    { hostname: 'device.example' },
+  const settings = { FIELDPOST_STATE_DIR: STATE_DIR, FIELDPOST_RELAY: `smtp://127.0.0.1:${port}`, ...env };
+  const daemon = await createDaemon(
+    configOf(settings, () => ca),
+    testSystem({ clock, random: () => 0.5 }).system,
   );
-  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
-  const daemon = await createDaemon(parsed.config, {
-    disk: new FaultyDisk({ directories: ['/var/lib'] }),
-    clock,
-    log: createLog({
-      level: 'error',
-      priorities: true,
-      write: () => undefined,
-      wallMs: () => clock.wallMs(),
-    }),
-    randomBytes: (count) => new Uint8Array(count),
-    random: () => 0.5,
-    takeLock: async () => ({ release: async () => undefined }),
-    hostname: () => 'device.example',
-    connect: createConnect({ clock }),
-    version: '0.0.0',
-  });
-  const [address] = daemon.addresses;
-  const call = async (path: string, message?: object) => {
-    const init = message && {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify([message]),
-    };
-    const answer = await fetch(`http://${address ? nameOf(address) : ''}/api/internal/${path}`, init ?? {});
-    // biome-ignore lint/suspicious/noExplicitAny: a test looks at what it expects to be there
-    return (await answer.json()) as any;
-  };
+  const api = apiAt(daemon.addresses.map(nameOf).join());
+  const call = async (path: string, body?: object) => (await api(path, body)).json;
   const post = async (subject: string): Promise<string> =>
-    (await call('messages', { type: 1, destination: 'john@example.com', subject }))[0].id;
+    (await call('messages', [{ type: 1, destination: 'john@example.com', subject }]))[0].id;
   return { stop: () => daemon.stop(), call, post };
 }
 

@@ -2,22 +2,19 @@
  * Pulling the plug, from the address book on the device to the mails: the real daemon, the reference cloud and the mail catcher as `fieldpost dev` wires them. Only the
  * two clocks are ours: a device whose clock stands still is one without power.
  */
-import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { createCloud } from '../../src/cloud-server/cloud.js';
-import { parseConfig } from '../../src/config.js';
-import { createDaemon, nameOf, type System } from '../../src/daemon.js';
+import { createDaemon, nameOf } from '../../src/daemon.js';
 import { startDev } from '../../src/dev/dev.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import { createConnect } from '../../src/system/connect.js';
 import { systemDisk } from '../../src/system/disk.js';
 import { systemLock } from '../../src/system/lock.js';
-import { createLog } from '../../src/system/log.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, EWA, JAN, startCloud } from '../support/reference-cloud.js';
 import { fakeRelay } from '../support/relay.js';
+import { configOf, testSystem } from '../support/system.js';
 
 const DELAY_MS = 90 * SECOND_MS;
 
@@ -25,30 +22,15 @@ t.test('the plug is pulled, and put back', async (t) => {
   const clock = new FakeClock();
   const deviceClock = new FakeClock();
   const printed: string[] = [];
-  const lines: string[] = [];
-  const system: System = {
-    disk: systemDisk(),
-    clock,
-    log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
-    randomBytes,
-    random: () => 0.5,
-    takeLock: systemLock,
-    hostname: () => 'device.example',
-    connect: createConnect({ clock }),
-    version: '1.2.3',
-  };
+  const { system, lines } = testSystem({ disk: systemDisk(), takeLock: systemLock, clock });
   const env = {
     FIELDPOST_STATE_DIR: t.testdir(),
-    FIELDPOST_LISTEN: '127.0.0.1:0',
-    FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0',
     FIELDPOST_CLOUD_SERVER_TIME_ZONE: 'Europe/Warsaw',
   };
-  const parsed = parseConfig(env, () => '', { hostname: 'device.example' });
-  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
   let url = '';
   let api = '';
   const dev = await startDev({
-    ...parsed,
+    config: configOf(env),
     ...system,
     print: (text) => printed.push(text),
     async startCloud(config, send) {

@@ -2,8 +2,9 @@
  * The settings of the machines of a simulated world, and where they keep what. Used by world.ts, deaths.ts, cloudside.ts and
  * book-watch.ts.
  */
-import { type Config, parseConfig } from '../../src/config.js';
+import type { Config } from '../../src/config.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { configOf } from '../support/system.js';
 
 const DEVICE_ID = 'pump-3';
 /** Where the device keeps its state. */
@@ -58,10 +59,4 @@ export function cloudConfig(delay: string): Config {
 export function durationMs(text = '0s'): number {
   const unit = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }[text.at(-1) as 's' | 'm' | 'h' | 'd'];
   return Number.parseInt(text, 10) * unit;
-}
-
-function configOf(env: Readonly<Record<string, string>>): Config {
-  const parsed = parseConfig(env, () => '', { hostname: 'device.example' });
-  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
-  return parsed.config;
 }

@@ -6,13 +6,12 @@
  */
 import { type Cloud, createCloud } from '../../src/cloud-server/cloud.js';
 import type { SendShort } from '../../src/cloud-server/webhook.js';
-import { type Config, type Environment, parseConfig } from '../../src/config.js';
-import { nameOf, type System } from '../../src/daemon.js';
-import { createConnect } from '../../src/system/connect.js';
-import { createLog } from '../../src/system/log.js';
+import type { Config, Environment } from '../../src/config.js';
+import { nameOf } from '../../src/daemon.js';
+import { type Answer, ask, type Question } from './ask.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
-import { seededRandom } from './random.js';
+import { configOf, testSystem } from './system.js';
 
 export const DEVICE = '/devices/pump-3';
 export const DESTINATIONS = `${DEVICE}/destinations`;
@@ -30,18 +29,7 @@ export const EWA = {
   lang: 'pl',
 };
 
-export interface CloudAnswer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks at what it expects to be there
-  readonly json: any;
-}
-
-export interface CallOptions {
-  readonly headers?: Readonly<Record<string, string>>;
-  /** JSON unless it is a string. */
-  readonly body?: unknown;
+export interface CallOptions extends Question {
   /** Null: none. */
   readonly key?: string | null;
 }
@@ -52,7 +40,7 @@ export interface TestCloud extends AsyncDisposable {
   readonly clock: FakeClock;
   readonly disk: FaultyDisk;
   readonly lines: string[];
-  call(method: string, path: string, options?: CallOptions): Promise<CloudAnswer>;
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
   /** Has the cloud follow another configuration. */
   reload(options: Pick<StartOptions, 'env' | 'keys'>): ReturnType<Cloud['reload']>;
   stop(): Promise<void>;
@@ -72,20 +60,8 @@ export interface StartOptions {
 
 export async function startCloud(options: StartOptions = {}): Promise<TestCloud> {
   const { clock = new FakeClock(), disk = new FaultyDisk({ directories: ['/var/lib'] }) } = options;
-  const lines: string[] = [];
-  const config = configOf(options);
-  const random = seededRandom(1);
-  const system: System = {
-    disk,
-    clock,
-    log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
-    randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256)),
-    random,
-    takeLock: async () => ({ release: async () => undefined }),
-    hostname: () => 'cloud.example',
-    connect: createConnect({ clock }),
-    version: '1.2.3',
-  };
+  const config = readConfig(options);
+  const { system, lines } = testSystem({ disk, clock, hostname: () => 'cloud.example' });
   const cloud = await createCloud(config, system, options.send);
   const url = `http://${cloud.addresses.map(nameOf)[0]}`;
   let stopped: Promise<void> | null = null;
@@ -100,41 +76,23 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
     disk,
     lines,
     call: (method, path, more) => call(`${url}${path}`, method, more),
-    reload: (next) => cloud.reload(configOf(next)),
+    reload: (next) => cloud.reload(readConfig(next)),
     stop,
     [Symbol.asyncDispose]: stop,
   };
 }
 
-function configOf({ env = {}, keys, files = {} }: StartOptions): Config {
+function readConfig({ env = {}, keys, files = {} }: StartOptions): Config {
   const all = {
-    FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0',
     FIELDPOST_STATE_DIR: '/var/lib/fieldpost',
     ...(keys !== undefined && { FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/etc/keys' }),
     ...env,
   };
-  const parsed = parseConfig(all, (path) => files[path] ?? keys ?? '', { hostname: 'cloud.example' });
-  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
-  return parsed.config;
+  return configOf(all, (path) => files[path] ?? keys ?? '');
 }
 
-async function call(url: string, method: string, options: CallOptions = {}): Promise<CloudAnswer> {
-  const { headers, body, key = 'any' } = options;
-  const answer = await fetch(url, {
-    method,
-    headers: {
-      ...(key !== null && { Authorization: `Bearer ${key}` }),
-      ...(body !== undefined && { 'Content-Type': 'application/json' }),
-      ...headers,
-    },
-    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-  });
-  const text = await answer.text();
-  const isJson = /json/.test(answer.headers.get('content-type') ?? '') && text !== '';
-  return {
-    status: answer.status,
-    headers: answer.headers,
-    text,
-    json: isJson ? JSON.parse(text) : undefined,
-  };
+function call(url: string, method: string, options: CallOptions = {}): Promise<Answer> {
+  const { key = 'any', headers, body } = options;
+  const bearer = key !== null && { Authorization: `Bearer ${key}` };
+  return ask(url, method, { headers: { ...bearer, ...headers }, body });
 }

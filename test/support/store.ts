@@ -3,10 +3,9 @@ import { START_READS_MS_MAX } from '../../src/limits.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
 import { openStore } from '../../src/store/journaled-store.js';
 import type { Store } from '../../src/store/store.js';
-import { createLog } from '../../src/system/log.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
-import { seededRandom } from './random.js';
+import { drawn, freeLock, keptLog } from './system.js';
 
 export const STATE_DIR = '/var/lib/fieldpost';
 export const segmentPath = (segment: number) =>
@@ -27,14 +26,13 @@ export async function openOn(
   options: Partial<StoreOptions> = {},
 ): Promise<Bench> {
   const clock = options.clock instanceof FakeClock ? options.clock : new FakeClock();
-  const random = seededRandom(seed);
-  const lines: string[] = [];
+  const { log, lines } = keptLog();
   const store = await openStore({
     disk,
     clock,
-    log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
-    randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256)),
-    takeLock: async () => ({ release: async () => undefined }),
+    log,
+    ...drawn(seed),
+    takeLock: freeLock,
     directory: STATE_DIR,
     historyMax: 1000,
     keepFailedMs: 7 * 24 * 3600 * 1000,
