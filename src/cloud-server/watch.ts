@@ -9,8 +9,9 @@
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
 import { CLOUD_GRACE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../limits.js';
+import { Alarm } from '../retry/alarm.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
-import type { Clock, Timer } from '../system/clock.js';
+import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
@@ -79,8 +80,9 @@ export class Watch {
   #writtenMs = Number.NEGATIVE_INFINITY;
   /** What is in memory is not what is on the disk. `vital`: it must not wait for PRESENCE_WRITE_MS. */
   #unwritten: 'nothing' | 'times' | 'vital' = 'nothing';
-  #ticking: Timer | null = null;
-  #pausing: Timer | null = null;
+  /** Set from start() to stop(). */
+  readonly #ticking: Alarm;
+  readonly #pausing: Alarm;
   #settling: Promise<void> | null = null;
   #waiting: Waiting[] = [];
   /** Why the last try came to nothing; null if it did not. It is logged once, not at every tick. */
@@ -107,21 +109,24 @@ export class Watch {
     this.#options = options;
     this.#path = join(options.directory, 'presence.json');
     this.#tickMs = options.delays.delayMs / TICKS;
+    this.#ticking = new Alarm(options.clock, () => {
+      this.#ticking.in(this.#tickMs);
+      this.#tick();
+    });
+    this.#pausing = new Alarm(options.clock, () => this.#settle());
   }
 
   /** Begins to look for silence, and tells what was left to be told. */
   start(): void {
     this.#tickedMs = this.#options.clock.bootMs();
-    this.#tickLater();
+    this.#ticking.in(this.#tickMs);
     this.#settle();
   }
 
   /** Writes what is known. Nothing may be heard any more. */
   async stop(): Promise<void> {
-    this.#ticking?.stop();
-    this.#ticking = null;
-    this.#pausing?.stop();
-    this.#pausing = null;
+    this.#ticking.end();
+    this.#pausing.end();
     await this.#settling;
     if (this.#unwritten !== 'nothing') await this.#write();
   }
@@ -188,13 +193,6 @@ export class Watch {
     this.#newsworthy.delete(id);
   }
 
-  #tickLater(): void {
-    this.#ticking = this.#options.clock.after(this.#tickMs, () => {
-      this.#tick();
-      this.#tickLater();
-    });
-  }
-
   #tick(): void {
     const { clock, delays, log } = this.#options;
     const nowMs = clock.bootMs();
@@ -221,19 +219,16 @@ export class Watch {
 
   /** Writes and tells until nothing is left; at once, or when the pause since the last time is over. */
   #settle(): void {
-    if (this.#settling !== null || this.#pausing !== null) return;
-    const waitMs = this.#writtenMs + WRITE_PAUSE_MS - this.#options.clock.bootMs();
-    if (waitMs > 0) {
-      this.#pausing = this.#options.clock.after(waitMs, () => {
-        this.#pausing = null;
-        this.#settle();
-      });
+    if (this.#settling !== null) return;
+    const mayMs = this.#writtenMs + WRITE_PAUSE_MS;
+    if (mayMs > this.#options.clock.bootMs()) {
+      this.#pausing.at(mayMs);
       return;
     }
     this.#settling = this.#writeAndTell().finally(() => {
       this.#settling = null;
       // Something has changed during the last write. After trouble the next tick tries again.
-      if (this.#unwritten === 'vital' && this.#trouble === null && this.#ticking) this.#settle();
+      if (this.#unwritten === 'vital' && this.#trouble === null && this.#ticking.isSet) this.#settle();
     });
   }
 

@@ -3,34 +3,33 @@
  * and what is to be seen in `systemctl status`, when that has changed. Made by main.ts.
  */
 import { STATUS_EVERY_MS } from '../limits.js';
-import type { Clock, Timer } from '../system/clock.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from '../system/clock.js';
 import type { Notifier } from '../system/notify.js';
-
-type Topic = 'status' | 'watchdog';
 
 /** Speaks from ready() on, until stop(). */
 export class Herald {
   readonly #notifier: Notifier;
-  readonly #clock: Clock;
-  readonly #watchdogMs: number | null;
+  readonly #watchdogMs: number;
   #words: () => string = () => '';
   #told = '';
-  readonly #timers = new Map<Topic, Timer>();
-  readonly #silent = new Set<Topic>();
+  readonly #status: Alarm;
+  readonly #watchdog: Alarm;
 
   /** `watchdogMs`: how often the manager wants a sign of life; null: never. */
   constructor(options: { notifier: Notifier; clock: Clock; watchdogMs: number | null }) {
     this.#notifier = options.notifier;
-    this.#clock = options.clock;
-    this.#watchdogMs = options.watchdogMs;
+    this.#watchdogMs = options.watchdogMs ?? Number.POSITIVE_INFINITY;
+    this.#status = new Alarm(options.clock, () => void this.#tellStatus());
+    this.#watchdog = new Alarm(options.clock, () => void this.#tellWatchdog());
   }
 
   /** The daemon runs; `words` says how it does. */
   async ready(words: () => string): Promise<void> {
     this.#words = words;
     await this.#again();
-    this.#every('status', STATUS_EVERY_MS, () => this.#tellStatus());
-    if (this.#watchdogMs !== null) this.#every('watchdog', this.#watchdogMs, () => this.#notifier.watchdog());
+    this.#status.in(STATUS_EVERY_MS);
+    this.#watchdog.in(this.#watchdogMs);
   }
 
   /** Does a reload between the two notifications that belong around it. */
@@ -42,13 +41,13 @@ export class Herald {
 
   /** The daemon is about to stop. Signs of life go on. */
   async stopping(): Promise<void> {
-    this.#hush('status');
+    this.#status.end();
     await this.#notifier.stopping();
   }
 
   stop(): void {
-    this.#hush('status');
-    this.#hush('watchdog');
+    this.#status.end();
+    this.#watchdog.end();
   }
 
   async #again(): Promise<void> {
@@ -56,23 +55,19 @@ export class Herald {
     await this.#notifier.ready(this.#told);
   }
 
+  // Each alarm is set again only after its notification: a slow manager gets no pile of them.
   async #tellStatus(): Promise<void> {
     const words = this.#words();
-    if (words === this.#told) return;
-    this.#told = words;
-    await this.#notifier.status(words);
+    if (words !== this.#told) {
+      this.#told = words;
+      await this.#notifier.status(words);
+    }
+    this.#status.in(STATUS_EVERY_MS);
   }
 
-  /** Does it each time so long after it was last done: a slow manager gets no pile of notifications. */
-  #every(topic: Topic, ms: number, act: () => Promise<void>): void {
-    if (this.#silent.has(topic)) return;
-    const wake = () => void act().then(() => this.#every(topic, ms, act));
-    this.#timers.set(topic, this.#clock.after(ms, wake));
-  }
-
-  #hush(topic: Topic): void {
-    this.#silent.add(topic);
-    this.#timers.get(topic)?.stop();
+  async #tellWatchdog(): Promise<void> {
+    await this.#notifier.watchdog();
+    this.#watchdog.in(this.#watchdogMs);
   }
 }
 

@@ -4,6 +4,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FieldpostError } from '../errors.js';
 import { REQUEST_IDLE_MS } from '../limits.js';
+import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import { idleBody } from './refusals.js';
 
@@ -24,10 +25,12 @@ export interface Receiving {
 export class BodyWatch {
   readonly #clock: Clock;
   readonly #all = new Set<Receiving>();
-  #isWatching = false;
+  // One for all, and only while a body is on its way: a timer for each body would cost more than the rest.
+  readonly #alarm: Alarm;
 
   constructor(clock: Clock) {
     this.#clock = clock;
+    this.#alarm = new Alarm(clock, () => this.#look());
   }
 
   /** `fail` is told when no more has come for too long. */
@@ -42,7 +45,7 @@ export class BodyWatch {
       cameMs: this.#clock.bootMs(),
     };
     this.#all.add(receiving);
-    if (!this.#isWatching) this.#watchFor(REQUEST_IDLE_MS);
+    if (!this.#alarm.isSet) this.#alarm.in(REQUEST_IDLE_MS);
     return receiving;
   }
 
@@ -50,20 +53,16 @@ export class BodyWatch {
     this.#all.delete(receiving);
   }
 
-  // One timer for all, and only while a body is on its way: one for each body would cost more than the rest.
-  #watchFor(ms: number): void {
-    this.#isWatching = true;
-    this.#clock.after(ms, () => {
-      this.#isWatching = false;
-      const nowMs = this.#clock.bootMs();
-      let nextMs = Number.POSITIVE_INFINITY;
-      for (const receiving of this.#all) {
-        if (receiving.isOurTurn) receiving.cameMs = nowMs;
-        const leftMs = receiving.cameMs + REQUEST_IDLE_MS - nowMs;
-        if (leftMs <= 0) receiving.fail(idleBody());
-        else nextMs = Math.min(nextMs, leftMs);
-      }
-      if (nextMs < Number.POSITIVE_INFINITY) this.#watchFor(nextMs);
-    });
+  /** Ends those that are over time, and sets the alarm for the next that may be. */
+  #look(): void {
+    const nowMs = this.#clock.bootMs();
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const receiving of this.#all) {
+      if (receiving.isOurTurn) receiving.cameMs = nowMs;
+      const idleMs = receiving.cameMs + REQUEST_IDLE_MS;
+      if (idleMs <= nowMs) receiving.fail(idleBody());
+      else nextMs = Math.min(nextMs, idleMs);
+    }
+    this.#alarm.at(nextMs);
   }
 }

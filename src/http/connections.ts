@@ -16,7 +16,8 @@ import {
   REFUSED_LINGER_MS,
   SECOND_MS,
 } from '../limits.js';
-import type { Clock, Timer } from '../system/clock.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from '../system/clock.js';
 import { BodyWatch, type Receiving } from './body-watch.js';
 import { type Connection, type Door, discard, newConnection, silentSinceMs } from './connection.js';
 import type { HttpMemory } from './http-memory.js';
@@ -32,7 +33,7 @@ export class Connections {
   readonly #all = new Map<Socket, Connection>();
   /** Those that wait for a place, the first come first. */
   readonly #waiting = new Set<Connection>();
-  #placeTimer: Timer | null = null;
+  readonly #placeAlarm: Alarm;
   /** No new requests; every answer is the last of its connection. */
   stopping = false;
   #whenEmpty: (() => void) | null = null;
@@ -41,6 +42,7 @@ export class Connections {
     this.#clock = clock;
     this.memory = memory;
     this.#bodies = new BodyWatch(clock);
+    this.#placeAlarm = new Alarm(clock, () => this.#refuseTooLong());
   }
 
   /** Takes a new connection in. Where all places are taken it waits for one, unread; where too many wait, it is refused. */
@@ -181,7 +183,7 @@ export class Connections {
     });
     patience.stop();
     deadline.stop();
-    this.#placeTimer?.stop();
+    this.#placeAlarm.off();
   }
 
   #closeIdle(mayGo: (connection: Connection) => boolean): void {
@@ -223,14 +225,14 @@ export class Connections {
       connection.idleSinceMs = this.#clock.bootMs();
       connection.socket.resume();
     }
-    if (this.#waiting.size === 0 || this.#placeTimer !== null) return;
-    this.#placeTimer = this.#clock.after(PLACE_CHECK_MS, () => {
-      this.#placeTimer = null;
-      const sinceMs = this.#clock.bootMs() - PLACE_WAIT_MS;
-      for (const connection of this.#waiting)
-        if (connection.idleSinceMs <= sinceMs) this.#refuse(connection, allTaken());
-      this.#givePlaces();
-    });
+    if (this.#waiting.size > 0 && !this.#placeAlarm.isSet) this.#placeAlarm.in(PLACE_CHECK_MS);
+  }
+
+  /** Refuses those that have waited too long for a place. */
+  #refuseTooLong(): void {
+    const sinceMs = this.#clock.bootMs() - PLACE_WAIT_MS;
+    for (const it of this.#waiting) if (it.idleSinceMs <= sinceMs) this.#refuse(it, allTaken());
+    this.#givePlaces();
   }
 
   /** How many places are taken. Those that are closing hold theirs no more. */

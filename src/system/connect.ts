@@ -7,7 +7,8 @@ import { lookup as systemLookup } from 'node:dns/promises';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { systemCodeOf } from '../errors.js';
 import { ADDRESS_STAGGER_MS } from '../limits.js';
-import type { Clock, Timer } from './clock.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from './clock.js';
 
 /** Where to. */
 export interface ConnectRequest {
@@ -70,11 +71,10 @@ class Race {
   readonly winner: Promise<{ address: string; socket: Socket }>;
   readonly #waiting: string[];
   readonly #open: (address: string) => Socket;
-  readonly #clock: Clock;
   readonly #signal: AbortSignal;
   readonly #attempts = new Set<Socket>();
   readonly #errors: Error[] = [];
-  #next: Timer | null = null;
+  readonly #next: Alarm;
   #resolve: (winner: { address: string; socket: Socket }) => void = () => undefined;
   #reject: (error: Error) => void = () => undefined;
 
@@ -90,7 +90,7 @@ class Race {
     });
     this.#waiting = [...addresses];
     this.#open = open;
-    this.#clock = clock;
+    this.#next = new Alarm(clock, () => this.#begin());
     this.#signal = signal;
     signal.addEventListener('abort', this.#giveUp);
     this.#begin();
@@ -103,8 +103,6 @@ class Race {
 
   /** Tries the next address. Earlier attempts go on. */
   #begin(): void {
-    this.#next?.stop();
-    this.#next = null;
     const address = this.#waiting.shift();
     if (address === undefined) return;
     const socket = this.#open(address);
@@ -116,7 +114,8 @@ class Race {
     });
     // The listener stays: an error of a loser must not end the process.
     socket.on('error', (error) => this.#failed(socket, error));
-    if (this.#waiting.length > 0) this.#next = this.#clock.after(ADDRESS_STAGGER_MS, () => this.#begin());
+    if (this.#waiting.length > 0) this.#next.in(ADDRESS_STAGGER_MS);
+    else this.#next.off();
   }
 
   #failed(socket: Socket, error: Error): void {
@@ -131,7 +130,7 @@ class Race {
 
   #end(winner: Socket | null): void {
     this.#signal.removeEventListener('abort', this.#giveUp);
-    this.#next?.stop();
+    this.#next.end();
     for (const socket of this.#attempts) if (socket !== winner) socket.destroy();
     this.#attempts.clear();
   }

@@ -8,7 +8,8 @@
 import { type FSWatcher, readlinkSync, realpathSync, watch } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { NETWORK_EVERY_MS, NETWORK_LOOK_MS, NETWORK_QUIET_MS } from '../limits.js';
-import type { Clock, Timer } from './clock.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from './clock.js';
 import { lookAtNetwork } from './network-look.js';
 
 const RESOLVER = '/etc/resolv.conf';
@@ -28,59 +29,55 @@ export function watchNetwork(
   { resolver = RESOLVER, state = STATE, look = lookAtNetwork } = {},
 ): { close(): void } {
   const { clock, random, isOffline } = world;
-  let timer: Timer | null = null;
-  let isClosed = false;
-  let lastMs = Number.NEGATIVE_INFINITY;
-  const changed = () => {
-    if (timer !== null || isClosed) return;
-    // Names and routes come one after another: the first is no use without the last. And what hangs on one switch
-    // shall not come back in one moment.
-    const quietMs = NETWORK_QUIET_MS * (1 + random());
-    timer = clock.after(Math.max(quietMs, lastMs + NETWORK_EVERY_MS - clock.bootMs()), () => {
-      timer = null;
-      lastMs = clock.bootMs();
-      // What was not there at the start may be there now.
-      for (const watcher of watchers) watcher.close();
-      watchers = watchAll();
-      onChange();
-    });
-  };
-  const watchAll = () => {
-    const files = new Set([resolver, targetOf(resolver)]);
-    const opened = [...files].flatMap((path) => [
-      // One that is replaced, and one that is mounted there, as in a container.
-      watched(dirname(path), (name) => name === basename(path) && changed()),
-      watched(path, changed),
-    ]);
-    for (const directory of state) opened.push(watched(directory, changed));
-    return opened.filter((watcher) => watcher !== null);
-  };
   let watchers: readonly FSWatcher[] = [];
-  // A start has other things to do, and tries everything by itself.
-  const begin = clock.after(NETWORK_QUIET_MS, () => {
-    watchers = watchAll();
-  });
-  // What the network was at the last look; null while all is well, and nobody looks.
-  let seen: string | null = null;
-  const compare = async () => {
-    if (!isOffline()) seen = null;
-    else {
-      const now = await look();
-      if (seen !== null && now !== seen) changed();
-      seen = now;
-    }
-    if (!isClosed) next = clock.after(NETWORK_LOOK_MS, compare);
+  const watchAgain = () => {
+    for (const watcher of watchers) watcher.close();
+    watchers = watchAll(resolver, state, changed);
   };
-  let next = clock.after(NETWORK_LOOK_MS, compare);
+  let toldMs = Number.NEGATIVE_INFINITY;
+  const change = new Alarm(clock, () => {
+    toldMs = clock.bootMs();
+    // A place that did not exist at the start may exist now.
+    watchAgain();
+    onChange();
+  });
+  const changed = () => {
+    // The first of several draws holds: the least of many would bring all devices of one switch back together.
+    if (change.isSet) return;
+    // Names and routes come one after another, and the first is no use without the last.
+    const quietMs = NETWORK_QUIET_MS * (1 + random());
+    change.at(Math.max(clock.bootMs() + quietMs, toldMs + NETWORK_EVERY_MS));
+  };
+  // A start has other things to do, and tries everything by itself.
+  const begin = new Alarm(clock, watchAgain);
+  // The network at the last look; null while nothing is offline, and nobody looks.
+  let seen: string | null = null;
+  const compare = new Alarm(clock, async () => {
+    const now = isOffline() ? await look() : null;
+    if (seen !== null && now !== null && now !== seen) changed();
+    seen = now;
+    compare.in(NETWORK_LOOK_MS);
+  });
+  begin.in(NETWORK_QUIET_MS);
+  compare.in(NETWORK_LOOK_MS);
   return {
     close() {
-      isClosed = true;
-      begin.stop();
-      next.stop();
-      timer?.stop();
+      for (const alarm of [begin, compare, change]) alarm.end();
       for (const watcher of watchers) watcher.close();
     },
   };
+}
+
+/** Calls `changed` when the kernel tells of a write to the resolver's file or to one of the directories. */
+function watchAll(resolver: string, directories: readonly string[], changed: () => void): FSWatcher[] {
+  const files = new Set([resolver, targetOf(resolver)]);
+  const opened = [...files].flatMap((path) => [
+    // The file may be replaced, or written in place, as where it is mounted in a container.
+    watched(dirname(path), (name) => name === basename(path) && changed()),
+    watched(path, changed),
+  ]);
+  for (const directory of directories) opened.push(watched(directory, changed));
+  return opened.filter((watcher) => watcher !== null);
 }
 
 /** What the file is a link to, which may not be there yet; itself if it is none. */

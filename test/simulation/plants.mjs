@@ -314,7 +314,7 @@ export const BOOK = {
     cuts: [
       [
         'src/cloud-server/watch.ts',
-        "if (this.#unwritten === 'vital' && this.#trouble === null && this.#ticking) this.#settle();",
+        "if (this.#unwritten === 'vital' && this.#trouble === null && this.#ticking.isSet) this.#settle();",
         '',
       ],
     ],
