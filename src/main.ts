@@ -26,6 +26,7 @@ import { peerUid } from './system/peer.js';
 import { openRandom } from './system/random.js';
 import { answerReload } from './system/reload-answer.js';
 import { listenToSignals } from './system/signals.js';
+import { visible } from './text.js';
 
 // What `performance` tells as well; but that brings modules with it that nothing else here needs.
 const clock = systemClock({
@@ -66,7 +67,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const mayFallBack = name === 'run' && !process.stderr.isTTY;
   const chosen = last.choose(given, settings.fault, parse, mayFallBack);
   if ('problems' in chosen) {
-    for (const problem of chosen.problems) process.stderr.write(`fieldpost: ${problem}\n`);
+    for (const problem of chosen.problems) process.stderr.write(`fieldpost: ${visible(problem)}\n`);
     return EXIT.config;
   }
   const { parsed, env, refused } = chosen;

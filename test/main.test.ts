@@ -80,11 +80,11 @@ t.test('a bug tells where it is, and not the whole program', options, async (t) 
 
 t.test('a bad configuration ends with 78, all problems at once', options, async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir();
-  const bad = { FIELDPOST_STATE_DIR, FIELDPOST_RELAI: 'x', FIELDPOST_MAX_BATCH: 'many' };
+  const bad = { FIELDPOST_STATE_DIR, FIELDPOST_RELAI: 'x', FIELDPOST_MAX_BATCH: 'many\u001b[2J' };
   const { status, stderr } = run(['run'], bad);
   t.equal(status, 78);
   t.match(stderr, /FIELDPOST_RELAI.*FIELDPOST_RELAY/);
-  t.match(stderr, /FIELDPOST_MAX_BATCH/);
+  t.match(stderr, /FIELDPOST_MAX_BATCH=many\\u001b\[2J/, 'and none of it steers the terminal');
   const missing = run(['run', '--env-file', '/nowhere/env'], { FIELDPOST_STATE_DIR });
   t.match(missing, { status: 78, stderr: /the env file is of no use: .*\/nowhere\/env/ });
 });

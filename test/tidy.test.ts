@@ -53,7 +53,7 @@ const PURE = [
   /^src\/network\//,
   /^src\/retry\//,
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
-  /^src\/(?:limits|recent|turns)\.ts$/,
+  /^src\/(?:limits|text|recent|turns)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:outcome|schedule)\.ts$/,
   /^src\/destinations\//,

@@ -8,6 +8,7 @@ import type { Exchange } from '../http/exchange.js';
 import { firstAsJson } from '../http/page.js';
 import { checkPrecondition, etagOf, sendTagged } from '../http/precondition.js';
 import { PAGE_BYTES_MAX } from '../limits.js';
+import { cut } from '../text.js';
 import { callerOf } from './caller.js';
 import { flagIn } from './flag.js';
 import { hiddenEntries, hiddenEntry, isHiddenId } from './hidden.js';
@@ -95,7 +96,7 @@ function checkOne(exchange: Exchange, context: ApiContext): void {
 /** The answer to an edit. Members that are not known do no harm, but are not dropped in silence. */
 function told(destination: Destination, ignored: readonly string[], { log }: ApiContext): object {
   if (ignored.length === 0) return destination;
-  const fields = ignored.join(',').slice(0, LOGGED_CHARS_MAX);
+  const fields = cut(ignored.join(','), LOGGED_CHARS_MAX);
   log.info('fields ignored', { destination: destination.id, fields });
   return { ...destination, ignored };
 }

@@ -5,6 +5,7 @@
 import { Buffer, isUtf8 } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
 import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../limits.js';
+import { harmlessName } from '../text.js';
 
 /** A text field of this name; or a file, whose name may be empty. */
 export interface PartHeader {
@@ -26,8 +27,6 @@ const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
 const CHARSET = /^[a-z0-9][\w.:+-]{0,39}$/;
 const EXTENDED = /^(utf-8|iso-8859-1)'[^']*'((?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*)$/i;
 const UNREADABLE = /[^\t\x20-\x7e\x80-\xff]/;
-/** Control characters, and those that turn the direction of writing, so that `exe.txt` is what it looks like. */
-const INVISIBLE = /[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu;
 
 /**
  * The boundary of a multipart/form-data body by its Content-Type. Throws malformed-multipart where it has none
@@ -119,9 +118,9 @@ function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
   return octets.toString(isWide ? 'utf8' : 'latin1');
 }
 
-/** The last component of a path of any system, without what cannot be seen. */
+/** The last component of a path of any system, harmless: `exe.txt` is what it looks like. */
 function fileName(told: string, field: string): string {
-  const name = (told.split(/[/\\]/).at(-1) as string).replace(INVISIBLE, '').trim();
+  const name = harmlessName(told.split(/[/\\]/).at(-1) as string, '').trim();
   if (name.length > FILE_NAME_CHARS_MAX) throw tooLong(field, 'file name', FILE_NAME_CHARS_MAX);
   return name === '.' || name === '..' ? UNNAMED : name;
 }

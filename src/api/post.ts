@@ -9,6 +9,7 @@ import { FORM_FRAME_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
 import { invalidMessage, parseDrafts, parseEmail } from '../message/draft.js';
 import type { Draft } from '../message/message.js';
 import type { Accepted } from '../store/store.js';
+import { cut } from '../text.js';
 import { tooLargeMessage } from './form-guard.js';
 import { boundaryOf, TEXT_FIELDS } from './form-part.js';
 import { checkDeclared, checkFiles, checkMails } from './mail-size.js';
@@ -41,7 +42,7 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
   const entries = drafts.map(({ type, destination, ignored }, index) => {
     const entry = { id: ids[index], type, destination, status: 'queued' };
     if (ignored.length === 0) return entry;
-    const fields = ignored.join(',').slice(0, LOGGED_CHARS_MAX);
+    const fields = cut(ignored.join(','), LOGGED_CHARS_MAX);
     context.log.info('fields ignored', { id: ids[index], fields });
     return { ...entry, ignored };
   });

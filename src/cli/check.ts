@@ -6,8 +6,9 @@
 import { diskAdvice } from '../config/disk-advice.js';
 import { mailAdvice } from '../config/mail-advice.js';
 import { type Config, describeConfig, formatProblem, parseConfig } from '../config.js';
+import { visible } from '../text.js';
 import { type Command, type CommandContext, EXIT } from './command.js';
-import { counted, json, painter, printable } from './words.js';
+import { counted, json, painter } from './words.js';
 
 export const check: Command = {
   name: 'check',
@@ -31,15 +32,15 @@ goes on with the last good ones, if there are any.`,
     }
     if ('problems' in parsed) {
       const paint = painter(stderr, env);
-      for (const problem of parsed.problems) stderr.write(`${printable(formatProblem(problem))}\n`);
+      for (const problem of parsed.problems) stderr.write(`${visible(formatProblem(problem))}\n`);
       stderr.write(
         `${paint('bad', `${counted(parsed.problems.length, 'problem')}: the daemon does not take these settings.`)}\n`,
       );
       return EXIT.config;
     }
     for (const [key, value] of Object.entries(describeConfig(parsed.config, hostname)))
-      stdout.write(`${printable(`${key}=${value}`)}\n`);
-    for (const warning of warnings) stderr.write(`warning: ${printable(warning)}\n`);
+      stdout.write(`${visible(`${key}=${value}`)}\n`);
+    for (const warning of warnings) stderr.write(`warning: ${visible(warning)}\n`);
     return EXIT.ok;
   },
 };

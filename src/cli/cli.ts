@@ -6,10 +6,11 @@ import { parseArgs } from 'node:util';
 import { nearest } from '../config/nearest.js';
 import type { Environment } from '../config.js';
 import { wordsOf } from '../errors.js';
+import { visible } from '../text.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
 import { serviceEnvironment, withEnvFile } from './environment.js';
 import { service } from './service.js';
-import { columns, printable } from './words.js';
+import { columns } from './words.js';
 
 // Loaded when asked for: the daemon, which is started by one of them, does not carry the others about.
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
@@ -37,8 +38,7 @@ export async function runCommand(argv: readonly string[], context: CommandContex
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     // Whatever it holds, a path, an argument, a relay's reply, must not steer the terminal.
-    const lines = error.message.split('\n').map(printable);
-    context.stderr.write(`fieldpost: ${lines.join('\n')}\n`);
+    context.stderr.write(`fieldpost: ${visible(error.message, '\n')}\n`);
     if (error.hint !== '') context.stderr.write(`${error.hint}\n`);
     return error.exitCode;
   }

@@ -2,6 +2,7 @@
  * `fieldpost destinations`: the address book of those who are told when this device goes offline. Used by cli.ts.
  */
 import { LANGS } from '../destinations/destination.js';
+import { visible } from '../text.js';
 import { connect } from './client.js';
 import {
   type Command,
@@ -12,7 +13,7 @@ import {
   textOption,
 } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { columns, counted, json, printable, TYPE_NAMES, typeName } from './words.js';
+import { columns, counted, json, TYPE_NAMES, typeName } from './words.js';
 
 /** A destination as the API shows it (local-api §2). */
 interface ShownDestination {
@@ -88,9 +89,7 @@ async function list(...[words, input, call, context]: Parameters<Action>): Promi
     destination,
     name,
   ]);
-  const lines = columns(
-    [['ID', 'TYPE', 'LANG', 'DESTINATION', 'NAME'], ...rows].map((row) => row.map(printable)),
-  );
+  const lines = columns([['ID', 'TYPE', 'LANG', 'DESTINATION', 'NAME'], ...rows]);
   context.stdout.write(`${[...lines, '', `${counted(found.length, 'destination')}.`].join('\n')}\n`);
 }
 
@@ -103,7 +102,7 @@ async function listHidden(
   if (input.options.json === true) return stdout.write(json(found));
   if (found.length === 0) return stdout.write('Nothing is hidden.\n');
   const rows = found.map(({ id, reason, entry }) => [id, reason, JSON.stringify(entry)]);
-  const lines = columns([['ID', 'REASON', 'ENTRY'], ...rows].map((row) => row.map(printable)));
+  const lines = columns([['ID', 'REASON', 'ENTRY'], ...rows]);
   stdout.write(`${[...lines, '', `${found.length} hidden.`].join('\n')}\n`);
 }
 
@@ -133,7 +132,7 @@ async function update(...[words, input, call, context]: Parameters<Action>): Pro
 async function remove(...[words, _input, call, context]: Parameters<Action>): Promise<void> {
   await forEachId(idsIn(words, WHICH), context, async (id) => {
     await call('DELETE', `${PATH}/${id}`);
-    context.stdout.write(`${printable(id)} is removed\n`);
+    context.stdout.write(`${visible(id)} is removed\n`);
   });
 }
 
@@ -156,5 +155,5 @@ function typeOf(word: string): number {
 
 function tell(shown: ShownDestination, done: string, input: CommandInput, context: CommandContext): void {
   if (input.options.json === true) context.stdout.write(json(shown));
-  else context.stdout.write(`${shown.id} ${done}: ${printable(`${shown.name}, ${shown.destination}`)}\n`);
+  else context.stdout.write(`${shown.id} ${done}: ${visible(`${shown.name}, ${shown.destination}`)}\n`);
 }

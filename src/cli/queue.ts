@@ -5,6 +5,7 @@
 import { LIST_LIMIT_MAX } from '../limits.js';
 import { STATUSES } from '../message/message.js';
 import { bytesInWords } from '../sizes.js';
+import { visible } from '../text.js';
 import { type Call, connect } from './client.js';
 import {
   type Command,
@@ -15,7 +16,7 @@ import {
   textOption,
 } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { columns, counted, json, moment, printable, span, typeName } from './words.js';
+import { columns, counted, json, moment, span, typeName } from './words.js';
 
 /** A message as the API shows it (local-api §1). */
 interface ShownMessage {
@@ -109,12 +110,10 @@ function table(messages: readonly ShownMessage[], status: string | null, nowMs: 
     message.status,
     message.destination,
   ]);
-  const [head = '', ...lines] = columns(
-    [['ID', 'TYPE', 'ACCEPTED (UTC)', 'STATUS', 'DESTINATION'], ...rows].map((row) => row.map(printable)),
-  );
+  const [head = '', ...lines] = columns([['ID', 'TYPE', 'ACCEPTED (UTC)', 'STATUS', 'DESTINATION'], ...rows]);
   const told = lines.flatMap((line, index) => {
     const note = noteOn(messages[index], nowMs);
-    return note === '' ? [line] : [line, `    (${printable(note)})`];
+    return note === '' ? [line] : [line, `    (${visible(note)})`];
   });
   const noun = status === null ? 'message' : `${status} message`;
   return `${[head, ...told, '', `${counted(messages.length, noun)}.`].join('\n')}\n`;
@@ -150,7 +149,7 @@ async function show(
   const blocks = shown.map((message) => {
     const facts = Object.entries(message as Record<string, unknown>).filter(([, value]) => value !== null);
     const rows = facts.map(([key, value]) => [key, factOf(key, value)]);
-    return columns(rows.map((row) => row.map(printable))).join('\n');
+    return columns(rows).join('\n');
   });
   context.stdout.write(`${blocks.join('\n\n')}\n`);
 }
@@ -170,7 +169,7 @@ function each(method: string, path: (id: string) => string, done: string): Actio
   return (words, _input, call, context) =>
     forEachId(idsIn(words, WHICH), context, async (id) => {
       await call(method, path(id));
-      context.stdout.write(`${printable(id)} ${done}\n`);
+      context.stdout.write(`${visible(id)} ${done}\n`);
     });
 }
 

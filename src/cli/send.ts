@@ -4,6 +4,7 @@
 import { Buffer, isUtf8 } from 'node:buffer';
 import { MIB, SECOND_MS } from '../limits.js';
 import { bytesInWords } from '../sizes.js';
+import { visible } from '../text.js';
 import { openForm } from './attach.js';
 import { type Answer, connect } from './client.js';
 import {
@@ -15,7 +16,7 @@ import {
   type Output,
   textOption,
 } from './command.js';
-import { json, printable } from './words.js';
+import { json } from './words.js';
 
 // More than any setting lets the daemon take; an endless input must not fill the memory.
 const INPUT_BYTES_MAX = 64 * MIB;
@@ -67,7 +68,7 @@ Exit status: 0 stored, 65 refused, 66 a file cannot be read, 69 no daemon answer
     }
     const answer = await post(destinations as string[], text, input, context);
     if (input.options.json === true) context.stdout.write(json(answer.body));
-    else for (const line of tell(answer.body, answer.replayed)) context.stdout.write(`${printable(line)}\n`);
+    else for (const line of tell(answer.body, answer.replayed)) context.stdout.write(`${visible(line)}\n`);
     return EXIT.ok;
   },
 };

@@ -3,9 +3,10 @@
  */
 
 import { bytesInWords } from '../sizes.js';
+import { visible } from '../text.js';
 import { connect } from './client.js';
 import { type Command, EXIT } from './command.js';
-import { columns, counted, json, type Mood, moment, painter, printable, span } from './words.js';
+import { columns, counted, json, type Mood, moment, painter, span } from './words.js';
 
 /** Of the queue's budgets; null: without a limit. */
 interface Amounts {
@@ -81,7 +82,7 @@ function print(
   paint: (mood: Mood, text: string) => string,
   out: { write(text: string): void },
 ): void {
-  out.write(`Fieldpost ${printable(state.version ?? '')}, up ${span(state.uptimeMs ?? 0)}\n`);
+  out.write(`Fieldpost ${visible(state.version ?? '')}, up ${span(state.uptimeMs ?? 0)}\n`);
   const lines = [
     ...relay(state),
     ...queue(state),
@@ -93,7 +94,7 @@ function print(
   ];
   const heads = columns(lines.map(({ topic }) => [topic, '|']));
   lines.forEach(({ mood, words }, index) => {
-    out.write(`${heads[index]?.slice(0, -1)}${paint(mood, printable(words))}\n`);
+    out.write(`${heads[index]?.slice(0, -1)}${paint(mood, visible(words))}\n`);
   });
 }
 

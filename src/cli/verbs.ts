@@ -3,6 +3,7 @@
  * what is done for each of the ids behind it. Used by queue and destinations.
  */
 import { nearest } from '../config/nearest.js';
+import { visible } from '../text.js';
 import type { Call } from './client.js';
 import { type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
 
@@ -35,7 +36,7 @@ export async function forEachId(
       await work(id);
     } catch (error) {
       if (!(error instanceof CommandError) || error.exitCode !== EXIT.data) throw error;
-      if (refusal !== null) context.stderr.write(`fieldpost: ${refusal.message}\n`);
+      if (refusal !== null) context.stderr.write(`fieldpost: ${visible(refusal.message, '\n')}\n`);
       refusal = error;
     }
   }

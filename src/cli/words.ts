@@ -1,24 +1,14 @@
 /**
- * How commands say things to people: text that cannot steer a terminal, ages, sizes, columns. Used by the
+ * How commands say things to people: ages, sizes, columns, colours. Used by the
  * commands.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
+import { visible } from '../text.js';
 import type { CommandContext, Output } from './command.js';
 
-/**
- * `text` with every character that could steer a terminal or turn its words around made visible. What a
- * relay or a sender wrote may hold escape sequences.
- */
-export function printable(text: string): string {
-  const visible = (char: string) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`;
-  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, visible);
-}
-
-/** `value` as JSON for programs, which is as harmless on a terminal as printable text. */
+/** `value` as JSON for programs, harmless on a terminal. */
 export function json(value: unknown): string {
-  const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  const steering = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-  return `${JSON.stringify(value, null, 2).replace(steering, (char) => char.split('').map(escaped).join(''))}\n`;
+  return `${visible(JSON.stringify(value, null, 2), '\n')}\n`;
 }
 
 /** A length of time in its largest unit: `45 s`, `4 min`, `3 h 20 min`, `2 d 5 h`. */
@@ -49,18 +39,19 @@ export function counted(count: number, noun: string): string {
 
 /** A moment of the API (ISO 8601) to the second, in UTC, as a person reads it; text that is none as it is. */
 export function moment(iso: string): string {
-  return printable(iso.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d).*$/, '$1 $2'));
+  return visible(iso.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d).*$/, '$1 $2'));
 }
 
-/** Rows in columns as wide as their widest cell, two blanks between them. */
+/** Rows in columns as wide as their widest cell, two blanks between them; none of the cells steers the terminal. */
 export function columns(rows: readonly (readonly string[])[]): string[] {
+  const shown = rows.map((row) => row.map((cell) => visible(cell)));
   const widths: number[] = [];
-  for (const row of rows) {
+  for (const row of shown) {
     for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, cell.length);
   }
   const fill = (row: readonly string[]) =>
     row.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ');
-  return rows.map((row) => fill(row).trimEnd());
+  return shown.map((row) => fill(row).trimEnd());
 }
 
 /** Green for what is well, yellow for what heals by itself, red for what needs somebody. */

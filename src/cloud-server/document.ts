@@ -5,6 +5,7 @@
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
 import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
+import { harmlessName } from '../text.js';
 import type { About } from './texts.js';
 
 /** A document as it was put. */
@@ -60,12 +61,9 @@ export function aboutOf({ name, site, contact }: Document, id: string): About {
   return { device: lineOf(name) ?? id, site: lineOf(site), contact: lineOf(contact) };
 }
 
-// Controls, halves of characters, line ends, and what turns the direction of the text around it.
-const HARMFUL = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+/gu;
-
 /** The value as a line for a subject, without what could do harm there; null if nothing is left, or too much. */
 function lineOf(value: unknown): string | null {
   if (typeof value !== 'string' || value.length > DESTINATION_NAME_CHARS_MAX) return null;
-  const line = value.replace(HARMFUL, ' ').replace(/\s+/g, ' ').trim();
+  const line = harmlessName(value, ' ').replace(/\s+/g, ' ').trim();
   return /[\p{L}\p{N}\p{P}\p{S}]/u.test(line) ? line : null;
 }

@@ -4,8 +4,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { RETRY_AFTER_MS_MAX, SECOND_MS } from '../limits.js';
-import { plain } from '../network/words.js';
 import type { HttpAnswer } from '../system/https.js';
+import { oneLine } from '../text.js';
 import { CloudError } from './error.js';
 
 /** A JSON object. */
@@ -39,7 +39,7 @@ export function jsonOf(answer: HttpAnswer): Fields {
   const type = answer.headers['content-type'] ?? 'no type';
   throw new CloudError(
     'answer',
-    `what answered ${answer.status} is not the cloud's API (${plain(type)}): a login page of the network, perhaps`,
+    `what answered ${answer.status} is not the cloud's API (${oneLine(type)}): a login page of the network, perhaps`,
   );
 }
 
@@ -53,7 +53,7 @@ export function hasProblem({ body }: HttpAnswer): boolean {
 export function problemWords({ body }: HttpAnswer): string {
   const { title, detail } = parse(body) ?? {};
   const words = typeof detail === 'string' && detail !== '' ? detail : title;
-  return typeof words === 'string' ? plain(words) : '';
+  return typeof words === 'string' ? oneLine(words) : '';
 }
 
 /** The error of an answer that is no success, or not the one this call has. */
@@ -64,7 +64,7 @@ export function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
   if (foreign !== undefined)
     return new CloudError('answer', `the answer was ${status}: ${foreign}`, retryAfterMs);
   if (status >= 300 && status < 400) {
-    const to = plain(headers.location ?? 'elsewhere');
+    const to = oneLine(headers.location ?? 'elsewhere');
     const words = `the answer was ${status}, a redirect to ${to}, which is not followed: a login page of the network, perhaps`;
     return new CloudError('answer', words, retryAfterMs);
   }
@@ -72,14 +72,14 @@ export function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
   const what = WORDS[status] ?? (status >= 500 ? 'is in trouble' : 'gave an answer we do not expect');
   const detail = problemWords(answer);
   const words = `the cloud ${what} (${status}${detail === '' ? '' : `: ${detail}`})`;
-  return new CloudError(kind, plain(words), retryAfterMs);
+  return new CloudError(kind, oneLine(words), retryAfterMs);
 }
 
 /** The strong ETag without which a document cannot be agreed on. */
 export function strongEtagOf({ headers }: HttpAnswer): string {
   const { etag } = headers;
   if (etag !== undefined && STRONG_ETAG.test(etag)) return etag;
-  const what = etag === undefined ? 'no ETag' : `an ETag that is not a strong one (${plain(etag)})`;
+  const what = etag === undefined ? 'no ETag' : `an ETag that is not a strong one (${oneLine(etag)})`;
   throw new CloudError('contract', `the cloud breaks its contract: its document has ${what}`);
 }
 

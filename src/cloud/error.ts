@@ -2,7 +2,8 @@
  * A call to the cloud that failed: what went wrong, in words, and how long the cloud wants to be left alone.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
-import { plain, type SocketTrouble, socketTrouble } from '../network/words.js';
+import { type SocketTrouble, socketTrouble } from '../network/words.js';
+import { oneLine } from '../text.js';
 
 /** The setting to look at. */
 const HINTS: Readonly<Partial<Record<SocketTrouble, string>>> = {
@@ -47,6 +48,6 @@ export class CloudError extends Error {
     if (kind === 'dns') {
       return new CloudError('network', `the name ${host} cannot be resolved (${systemCodeOf(thrown)})`);
     }
-    return new CloudError('network', plain(`${host}: ${words}${HINTS[kind] ?? ''}`));
+    return new CloudError('network', oneLine(`${host}: ${words}${HINTS[kind] ?? ''}`));
   }
 }

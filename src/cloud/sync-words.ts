@@ -3,7 +3,7 @@
  */
 import type { Alterations } from '../destinations/address-book.js';
 import type { Estranged } from '../destinations/lineage.js';
-import { plain } from '../network/words.js';
+import { oneLine } from '../text.js';
 
 /** The cloud has no document, and had one. */
 export const ABSENT_WORDS =
@@ -31,7 +31,7 @@ export function alteredWords({ changed, dropsMark }: Alterations): string | null
       return `${id === null ? 'a hidden entry' : `destination ${id}`} (${members.join(', ')})`;
     });
     const rest = changed.length - named.length;
-    return plain(
+    return oneLine(
       `the cloud changes what it is given: ${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
     );
   }

@@ -6,8 +6,8 @@
  */
 import { Readable } from 'node:stream';
 import { REPLY_BYTES_MAX, TRICKLE_MS } from '../limits.js';
-import { plain } from '../network/words.js';
 import type { Clock, Timer } from '../system/clock.js';
+import { oneLine } from '../text.js';
 import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
 import { lateEnding, socketEnding } from './trouble.js';
 
@@ -171,7 +171,7 @@ export class Conversation {
     this.#lines = [];
     this.#pendingChars = 0;
     if (reply !== null) this.#answer(reply, lines);
-    else this.end(this.trouble(this.#phase, 'garbage', `said "${plain(line)}", which is no SMTP reply`));
+    else this.end(this.trouble(this.#phase, 'garbage', `said "${oneLine(line)}", which is no SMTP reply`));
   }
 
   #answer(reply: Reply, lines: readonly string[]): void {

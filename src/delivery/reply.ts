@@ -2,7 +2,8 @@
  * What a relay says, and how far a conversation with it got. Pure: the session reads lines and asks here what
  * they mean; outcome.ts judges what came out.
  */
-import { plain, type SocketTrouble } from '../network/words.js';
+import type { SocketTrouble } from '../network/words.js';
+import { oneLine } from '../text.js';
 
 /** Where in a conversation we are: `content` is the body on its way, `dot` the wait for the answer to it. */
 export type Phase =
@@ -74,5 +75,5 @@ export function parseReply(lines: readonly string[]): Reply | null {
     words += ` ${agrees && enhanced === found[0] ? text.slice(found[0].length) : text}`;
     if (agrees) enhanced ??= found[0];
   }
-  return code === '' ? null : { code: Number(code), enhanced, text: plain(`${code}${words}`) };
+  return code === '' ? null : { code: Number(code), enhanced, text: oneLine(`${code}${words}`) };
 }

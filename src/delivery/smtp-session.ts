@@ -8,9 +8,9 @@ import { Readable } from 'node:stream';
 import type { RelayConfig } from '../config.js';
 import { assert, wordsOf } from '../errors.js';
 import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../limits.js';
-import { plain } from '../network/words.js';
 import type { Clock } from '../system/clock.js';
 import type { Connect } from '../system/connect.js';
+import { oneLine } from '../text.js';
 import { Channel } from './channel.js';
 import { Conversation, type Group, SessionError } from './conversation.js';
 import { DotStuffing, stuffWhole } from './dot-stuffing.js';
@@ -237,7 +237,7 @@ class SmtpSession implements Session {
       highWaterMark: SLICE_BYTES,
     });
     source.on('error', (error) => {
-      const words = `the message cannot be read: ${plain(wordsOf(error))}`;
+      const words = `the message cannot be read: ${oneLine(wordsOf(error))}`;
       this.#talk.end({ phase: 'content', trouble: { kind: 'source', words } });
     });
     return endingOf(await this.#talk.exchange(['content'], source));

@@ -2,6 +2,7 @@
  * A caught mail as `fieldpost dev` prints it. Nothing that a mail holds can move the cursor, change the colour or
  * rename the terminal.
  */
+import { cut, visible } from '../text.js';
 import type { CaughtMail } from './catcher.js';
 import { readMail } from './reader.js';
 
@@ -45,18 +46,10 @@ export function showShort({ type, destination, message, title = '' }: ShownMessa
 }
 
 function inText(text: string): string {
-  const shown = text.slice(0, TEXT_CHARS_MAX).replace(/\r\n?/g, '\n').trimEnd();
-  return `${visible(shown)}${text.length > TEXT_CHARS_MAX ? '\n[and more]' : ''}`;
+  const shown = cut(text, TEXT_CHARS_MAX).replace(/\r\n?/g, '\n').trimEnd();
+  return `${visible(shown, '\n\t')}${text.length > TEXT_CHARS_MAX ? '\n[and more]' : ''}`;
 }
 
 function inLine(text: string): string {
-  return visible(text).replace(/[\n\t]/g, ' ');
-}
-
-/** Control characters, but for line breaks and tabs, and those that turn the direction of writing, as `\x1b` or `\u202e`. */
-function visible(text: string): string {
-  return text.replace(/[^\P{Cc}\n\t]|[\u2028-\u202e\u2066-\u2069]/gu, (character) => {
-    const hex = character.charCodeAt(0).toString(16);
-    return hex.length > 2 ? `\\u${hex}` : `\\x${hex.padStart(2, '0')}`;
-  });
+  return visible(text.replace(/[\n\t]/g, ' '));
 }

@@ -2,8 +2,8 @@
  * Trouble of a connection in the words of those who must mend it. Pure; used for relays and for the cloud.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
-import { REPLY_CHARS_MAX } from '../limits.js';
 import { isPlausible } from '../message/stamp.js';
+import { oneLine } from '../text.js';
 
 /** What can be wrong with a connection, TLS included. */
 export type SocketTrouble =
@@ -94,21 +94,13 @@ export function socketTrouble(thrown: unknown, wallMs: number): { kind: SocketTr
     const shown = [...all].filter((place) => place !== '').join(', ');
     return shown === '' ? sentence : `${sentence} (${shown})`;
   });
-  return { kind: found[0]?.kind ?? 'lost', words: plain(words.join('; ')) };
-}
-
-/** What of `text` may be shown and kept: one line, no control characters, at most REPLY_CHARS_MAX. */
-export function plain(text: string): string {
-  const shown = text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
-  return shown.length <= REPLY_CHARS_MAX
-    ? shown
-    : shown.slice(0, REPLY_CHARS_MAX).replace(/[\uD800-\uDBFF]$/, '');
+  return { kind: found[0]?.kind ?? 'lost', words: oneLine(words.join('; ')) };
 }
 
 /** `place`: the code, and the address if there is one; they stand in brackets. */
 function troubleOf(thrown: unknown, wallMs: number): { kind: SocketTrouble; words: string; place: string } {
   const code = systemCodeOf(thrown);
-  const said = plain(wordsOf(thrown));
+  const said = oneLine(wordsOf(thrown));
   const [kind, words] = SENTENCES[code] ?? [];
   if (kind !== undefined && words !== undefined) {
     const { address } = thrown as { address?: unknown };
@@ -130,7 +122,7 @@ const LOST = 'the connection was lost';
 
 function tlsTrouble(thrown: unknown, code: string): { kind: SocketTrouble; words: string } {
   const { reason } = thrown as { reason?: unknown };
-  const said = typeof reason === 'string' ? reason : plain(wordsOf(thrown));
+  const said = typeof reason === 'string' ? reason : oneLine(wordsOf(thrown));
   for (const [pattern, kind, words] of TLS_SENTENCES)
     if (pattern.test(code) || pattern.test(said)) return { kind, words };
   return { kind: 'tls', words: `TLS failed: ${said}` };

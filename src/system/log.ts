@@ -2,7 +2,9 @@
  * One line per event on standard output, `key=value` fields after the event's words. Under journald a
  * `<priority>` prefix tells the level, so that `journalctl -p warning` works.
  */
+import { visible } from '../text.js';
 
+/** How much an operator needs to see a line. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 /** What belongs to an event; fields that are null or undefined are left out. */
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
@@ -47,17 +49,8 @@ function formatFields(fields: LogFields): string {
   for (const [key, value] of Object.entries(fields)) {
     if (value === undefined || value === null) continue;
     const words = String(value);
-    text += ` ${key}=${/^[^\s"=\p{C}]+$/u.test(words) ? words : quote(words)}`;
+    // What a stranger sends can neither start a line of its own nor command the terminal that shows it.
+    text += ` ${key}=${/^[^\s"=\p{C}]+$/u.test(words) ? words : visible(JSON.stringify(words))}`;
   }
   return text;
-}
-
-/**
- * A JSON string with every control, separator and direction mark escaped, not only those JSON asks for: what a
- * stranger sends can neither start a line of its own nor command the terminal that shows it.
- */
-function quote(words: string): string {
-  return JSON.stringify(words).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (found) =>
-    found.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
-  );
 }

@@ -10,6 +10,7 @@ import { execFile } from 'node:child_process';
 import notify from 'systemd-notify';
 import { wordsOf } from '../errors.js';
 import { NOTIFY_TIMEOUT_MS, STATUS_CHARS_MAX } from '../limits.js';
+import { oneLine } from '../text.js';
 import { Turns } from '../turns.js';
 
 /** Each resolves when the manager has been told, or cannot be; none rejects. They are sent in order. */
@@ -44,12 +45,17 @@ export function systemNotifier(options: NotifierOptions): Notifier {
     turns.do(() => within(timeoutMs, tell())).catch((error) => onFailure(reasonOf(error)));
   const send = (...assignments: string[]) => inTurn(() => run(assignments, timeoutMs));
   return {
-    ready: (status) => inTurn(() => notify({ ready: true, status: oneLine(status) })),
-    status: (words) => inTurn(() => notify({ status: oneLine(words) })),
+    ready: (status) => inTurn(() => notify({ ready: true, status: lineOf(status) })),
+    status: (words) => inTurn(() => notify({ status: lineOf(words) })),
     reloading: () => send('RELOADING=1', `MONOTONIC_USEC=${monotonicUs()}`),
     stopping: () => send('STOPPING=1'),
     watchdog: () => send('WATCHDOG=1'),
   };
+}
+
+/** A line break would start an assignment of its own (`MAINPID=1`), NUL cannot be passed on, and argv has an end. */
+function lineOf(words: string): string {
+  return oneLine(words, STATUS_CHARS_MAX);
 }
 
 function run(assignments: readonly string[], timeout: number): Promise<void> {
@@ -59,11 +65,6 @@ function run(assignments: readonly string[], timeout: number): Promise<void> {
       else reject(stderr.trim() === '' ? error : stderr.trim());
     });
   });
-}
-
-/** A line break would start an assignment of its own (`MAINPID=1`), NUL cannot be passed on, and argv has an end. */
-function oneLine(words: string): string {
-  return words.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, STATUS_CHARS_MAX);
 }
 
 /** The package gives us no hold on its child: one that hangs is left to itself. */

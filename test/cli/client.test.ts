@@ -56,7 +56,7 @@ t.test('status: trouble is told in words, and a network that is down is no failu
     clock: { trusted: false },
   });
   t.equal(code, 0);
-  t.match(out, /^relay +failing since 2026-11-20 08:00:00 UTC: bad \\u\{1b\}\[2J certificate$/m);
+  t.match(out, /^relay +failing since 2026-11-20 08:00:00 UTC: bad \\u001b\[2J certificate$/m);
   t.match(
     out,
     /^queue +4 messages waiting \(1 being sent, 1 deferred, the oldest for 4 min\), 12 KiB on disk$/m,
@@ -93,7 +93,7 @@ t.test('status: how full the queue is; a full one is exit status 75', async (t) 
   t.match(out, /^ +room: 9 of 10 messages, 2 KiB of 4 KiB on disk, 1 KiB of 3 KiB of memory used$/m);
   const full = await statusOf({ ...STATE, queue: { ...queue, full: true, reason: 'no \u001b[2J room' } });
   t.equal(full.code, 75);
-  t.match(full.out, /^ +full, messages are refused: no \\u\{1b\}\[2J room$/m);
+  t.match(full.out, /^ +full, messages are refused: no \\u001b\[2J room$/m);
   const unlimited = { ...queue, limits: { ...room.limits, memoryBytes: null } };
   t.match((await statusOf({ ...STATE, queue: unlimited })).out, /, 2 KiB of 4 KiB on disk used$/m);
 });
@@ -204,7 +204,7 @@ t.test('a refusal says what the daemon says, and its kind is the exit status', a
       status === '401'
         ? 'The token is in FIELDPOST_API_TOKEN_FILE, or in the systemd credential api-token.\n'
         : '';
-    t.equal(err, `fieldpost: because \\u{1b}]0;x\n  /0/destination: is\\u{9b} empty\n${hint}`);
+    t.equal(err, `fieldpost: because \\u001b]0;x\n  /0/destination: is\\u009b empty\n${hint}`);
   }
 });
 
@@ -389,8 +389,8 @@ t.test('queue: what waits, oldest first, with what the relay said', async (t) =>
   t.strictSame(out.split('\n'), [
     'ID   TYPE   ACCEPTED (UTC)       STATUS    DESTINATION',
     '01A  email  2026-11-20 08:59:00  queued    01A@x.example',
-    '01B  sms    2026-11-20 08:59:00  deferred  +31\\u{202e}6',
-    '    (451 later\\u{1b}[2J; 3 attempts; next in 4 min)',
+    '01B  sms    2026-11-20 08:59:00  deferred  +31\\u202e6',
+    '    (451 later\\u001b[2J; 3 attempts; next in 4 min)',
     '01C  email  2026-11-20 08:59:00  queued    01C@x.example',
     '01D  email  2026-11-20 08:59:00  queued    01D@x.example',
     '',
@@ -439,7 +439,7 @@ t.test('purge', async (t) => {
 });
 
 t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
-  const conflict = { status: 409, body: { detail: 'it is final' } };
+  const conflict = { status: 409, body: { detail: 'it is\u001b[2J final' } };
   const daemon = await preparedDaemon({
     'GET /api/internal/messages/01A': {
       status: 200,
@@ -462,17 +462,17 @@ t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
   const queue = (...argv: string[]) => fieldpost(['queue', ...argv], { env: daemon.env });
   const shown = await queue('show', '01A');
   t.match(shown.out, /^destination +01A@x\.example$/m);
-  t.match(shown.out, /^lastReply +no\\u\{1b\}\[2J$/m);
+  t.match(shown.out, /^lastReply +no\\u001b\[2J$/m);
   t.match(shown.out, /^type +email$/m);
-  t.match(shown.out, /^attachments +a\\u\{202e\}\.txt \(text\/plain, 2 KiB\), b \(image\/png, 1 byte\)$/m);
+  t.match(shown.out, /^attachments +a\\u202e\.txt \(text\/plain, 2 KiB\), b \(image\/png, 1 byte\)$/m);
   t.notMatch(shown.out, /nextAttemptAt/);
   t.equal(JSON.parse((await queue('show', '01A', '--json')).out).id, '01A');
   t.equal(JSON.parse((await queue('show', '01A', '01A', '--json')).out).length, 2);
-  const retried = await queue('retry', '01B', '01A');
+  const retried = await queue('retry', '01B', '01A', '01B');
   t.strictSame(
     retried,
-    { code: 65, out: '01A is due now\n', err: 'fieldpost: it is final\n' },
-    'one refusal does not stop the rest',
+    { code: 65, out: '01A is due now\n', err: 'fieldpost: it is\\u001b[2J final\n'.repeat(2) },
+    'one refusal does not stop the rest, and none steers the terminal',
   );
   const cancelled = await queue('cancel', '01A', 'a/b');
   t.match(cancelled, { code: 0, out: /^01A will not be sent\n/ });

@@ -60,11 +60,13 @@ test('they keep their order, however long each takes', async (t) => {
 
 test('words of a stranger are no commands', async (t) => {
   const { notifier, failures, said } = bench(t);
-  await notifier.status('relay failing (no\nMAINPID=1\r\nWATCHDOG=1\u2028x\u0000y\u0007z)');
+  await notifier.status('relay failing (no\nMAINPID=1\r\nWATCHDOG=1\u2028x\u0000y\u0007z\u202egnp)');
   await notifier.ready('x'.repeat(200_000));
+  await notifier.status(`${'x'.repeat(STATUS_CHARS_MAX - 1)}\u{1f4a7}`);
   t.same(said(), [
-    `[${OURS}][--status=relay failing (no MAINPID=1 WATCHDOG=1 x y z)]`,
+    `[${OURS}][--status=relay failing (no MAINPID=1 WATCHDOG=1 x y z gnp)]`,
     `[--ready][${OURS}][--status=${'x'.repeat(STATUS_CHARS_MAX)}]`,
+    `[${OURS}][--status=${'x'.repeat(STATUS_CHARS_MAX - 1)}]`,
   ]);
   t.same(failures, []);
 });

@@ -1,0 +1,38 @@
+/**
+ * Text that strangers wrote, made harmless for a reader: for a terminal, a log line, a status line, a name. Used by all
+ * rooms. Pure.
+ */
+import { REPLY_CHARS_MAX } from './limits.js';
+
+// Controls, formats (direction marks, joiners, tags), halves of characters, separators of lines and paragraphs.
+const STEERING = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+const STEERING_OR_BLANK = /[\p{Cc}\p{Cf}\p{Cs}\p{Z}]+/gu;
+// The same without joiners, soft hyphens and tags, which belong to letters and emoji.
+const HARMFUL_IN_A_NAME = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+/gu;
+
+/**
+ * `text` with every character that could steer a terminal, begin a line or turn words around as `\uXXXX`.
+ * Characters of `keep` stay as they are.
+ */
+export function visible(text: string, keep = ''): string {
+  return text.replace(STEERING, (found) => (keep.includes(found) ? found : escaped(found)));
+}
+
+/** `text` in one line: such characters and runs of blanks become one blank, and at most `charsMax` characters stay. */
+export function oneLine(text: string, charsMax: number = REPLY_CHARS_MAX): string {
+  return cut(text.replace(STEERING_OR_BLANK, ' ').trim(), charsMax);
+}
+
+/** The first `charsMax` UTF-16 units of `text`, without a half character at the end. */
+export function cut(text: string, charsMax: number): string {
+  return text.length <= charsMax ? text : text.slice(0, charsMax).replace(/[\uD800-\uDBFF]$/, '');
+}
+
+/** The name of a file or a device: controls, and what turns the direction of writing, become `instead`. */
+export function harmlessName(name: string, instead: '' | ' '): string {
+  return name.replace(HARMFUL_IN_A_NAME, instead);
+}
+
+function escaped(found: string): string {
+  return found.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}

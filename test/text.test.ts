@@ -1,0 +1,50 @@
+/** What becomes of each kind of harmful character, in each form. */
+import t from 'tap';
+import { cut, harmlessName, oneLine, visible } from '../src/text.js';
+
+const KINDS: readonly [kind: string, character: string, escaped: string, inNames: '' | 'stays'][] = [
+  ['a control', '\u001b', '\\u001b', ''],
+  ['a control of the upper half', '\u009b', '\\u009b', ''],
+  ['a line break', '\n', '\\u000a', ''],
+  ['a tab', '\t', '\\u0009', ''],
+  ['a line separator', '\u2028', '\\u2028', ''],
+  ['a paragraph separator', '\u2029', '\\u2029', ''],
+  ['a direction override', '\u202e', '\\u202e', ''],
+  ['a direction isolate', '\u2066', '\\u2066', ''],
+  ['a direction mark', '\u200f', '\\u200f', ''],
+  ['an Arabic letter mark', '\u061c', '\\u061c', ''],
+  ['a byte order mark', '\ufeff', '\\ufeff', ''],
+  ['half a character', '\ud800', '\\ud800', ''],
+  ['a joiner', '\u200d', '\\u200d', 'stays'],
+  ['a soft hyphen', '\u00ad', '\\u00ad', 'stays'],
+  ['a tag', '\u{e0041}', '\\udb40\\udc41', 'stays'],
+];
+
+t.test('what could steer a terminal or turn words around', async (t) => {
+  for (const [kind, character, escaped, inNames] of KINDS) {
+    const text = `a${character}b`;
+    t.equal(visible(text), `a${escaped}b`, `${kind} is shown`);
+    t.equal(visible(text, character), text, `${kind} can be kept`);
+    t.equal(oneLine(text), 'a b', `${kind} is a blank in a line`);
+    t.equal(harmlessName(text, ''), inNames === '' ? 'ab' : text, `${kind} in a name`);
+    t.equal(harmlessName(text, ' '), inNames === '' ? 'a b' : text, `${kind} in a name, as a blank`);
+  }
+});
+
+t.test('what harms nobody stays', async (t) => {
+  const text = 'Żółw 水 "x" \\ \u{1f4a7} \ue000 \u0378';
+  for (const form of [visible, oneLine, (name: string) => harmlessName(name, '')]) t.equal(form(text), text);
+});
+
+t.test('one line', async (t) => {
+  t.equal(oneLine(' \r\n a \u00a0\t\u2028 b \0'), 'a b', 'runs are one blank, none stands outside');
+  t.equal(oneLine('x'.repeat(1000)).length, 500);
+  t.equal(oneLine('  abc', 2), 'ab', 'blanks that go do not count');
+});
+
+t.test('a cut halves no character', async (t) => {
+  t.equal(cut('ab\u{1f4a7}', 4), 'ab\u{1f4a7}');
+  t.equal(cut('ab\u{1f4a7}', 3), 'ab');
+  t.equal(cut('abc', 2), 'ab');
+  t.equal(cut('', 0), '');
+});
