@@ -11,9 +11,9 @@ import type { Config, ListenConfig } from './config.js';
 import { linkView, openCloud } from './daemon/cloud.js';
 import { Mails } from './daemon/mails.js';
 import { type Doing, type SettingsFault, statusLine } from './daemon/status-line.js';
-import { addedOutcomes } from './delivery/clerk.js';
 import { Gateway } from './delivery/gateway.js';
-import { Delivery, type Legacy } from './delivery/loop.js';
+import { Delivery } from './delivery/loop.js';
+import { OutcomeWriter } from './delivery/outcome-writer.js';
 import type { openSession } from './delivery/smtp-session.js';
 import { FieldpostError, wordsOf } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
@@ -97,7 +97,20 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
   });
   const mails = new Mails(live, sender, store, system);
-  let delivery = createDelivery(live, system, store, mails);
+  const writer = new OutcomeWriter(
+    { store, clock, log },
+    {
+      deferred(id) {
+        delivery.deferred(id);
+        gateway.deferred(id);
+      },
+      relieved() {
+        delivery.relieved();
+        gateway.relieved();
+      },
+    },
+  );
+  let delivery = createDelivery(live, system, store, writer, mails);
   const wake = () => {
     delivery.wake();
     gateway.wake();
@@ -105,6 +118,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
   const cloud = config.cloud && (await openCloud(live, config.cloud, system, store, wake));
   const gateway = new Gateway({
     store,
+    writer,
     config: live,
     ...system,
     // Without a cloud what once was meant for one grows old, and that is told.
@@ -139,7 +153,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     mailLimitBytes: () => mails.limitBytes,
     mailBytes: (draft) => mails.bytesOf(draft),
     linkState: () => linkView(cloud, gateway),
-    outcomes: () => addedOutcomes(delivery.outcomes, gateway.outcomes),
+    outcomes: () => writer.outcomes,
     clockTrusted: () => clock.trust() !== 'wrong',
     settingsFault,
     peerUid: system.peerUid ?? (async () => null),
@@ -171,8 +185,8 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
         const { values, followers, taken, waiting } = changesBetween(live, next);
         Object.assign(live, values);
         if (followers.has('delivery')) {
-          const unrecorded = await delivery.stop();
-          delivery = createDelivery(live, system, store, mails, { unrecorded, outcomes: delivery.outcomes });
+          await delivery.stop();
+          delivery = createDelivery(live, system, store, writer, mails);
           delivery.start();
         }
         return { taken, waiting };
@@ -184,6 +198,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
           // A listener is closed once its last connection is; ending those is the api's part.
           async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
           async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
+          () => writer.stop(),
           async () => cloud?.sync.stop(),
           // The goodbye is the last that the cloud hears.
           async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
@@ -218,16 +233,13 @@ export async function inOrder(
   if (failures.length > 0) throw failures[0];
 }
 
-/**
- * Delivery of what is in `store`, through the relays of the configuration. `before` is what the delivery that this one
- * replaces leaves to it.
- */
+/** Delivery of what is in `store`, through the relays of the configuration. */
 export function createDelivery(
   config: Config,
   system: System,
   store: Store,
+  writer: OutcomeWriter,
   mails = new Mails(config, () => senderOf(config, system.hostname()), store, system),
-  before: Legacy = {},
 ): Delivery {
   const { clock, connect } = system;
   const session = {
@@ -239,9 +251,9 @@ export function createDelivery(
   };
   return new Delivery({
     store,
+    writer,
     config,
     ...system,
-    ...before,
     open: async (relay) => {
       // Loaded with the first connection: a daemon that waits for a link need not carry TLS about.
       const open = system.openSession ?? (await import('./delivery/smtp-session.js')).openSession;

@@ -12,6 +12,7 @@ import { senderOf } from '../config/names.js';
 import type { Config, ListenConfig } from '../config.js';
 import { createDelivery, type Daemon, inOrder, nameOf, type System } from '../daemon.js';
 import { Gateway } from '../delivery/gateway.js';
+import { OutcomeWriter } from '../delivery/outcome-writer.js';
 import { createHttp } from '../http/http.js';
 import { CLOUD_KEYS_AGE_MS, KEYS_HELD_MAX, STOP_REQUESTS_MS } from '../limits.js';
 import { openStore } from '../store/journaled-store.js';
@@ -64,13 +65,27 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     outcomes: 'synced',
   });
   try {
-    const delivery = createDelivery(config, system, store);
+    const writer = new OutcomeWriter(
+      { store, clock, log },
+      {
+        deferred(id) {
+          delivery.deferred(id);
+          gateway.deferred(id);
+        },
+        relieved() {
+          delivery.relieved();
+          gateway.relieved();
+        },
+      },
+    );
+    const delivery = createDelivery(config, system, store, writer);
     const documents = await Documents.open(disk, join(directory, 'documents'), log);
     await keepNames(disk, directory, config.stateDir);
     const webhook = shortWay ? null : await openWebhook(config, system);
     const send = shortWay ?? webhook?.send;
     const gateway = new Gateway({
       store,
+      writer,
       config,
       ...system,
       // Without a way out nothing is taken; what was taken when there was one grows old, and that is told.
@@ -137,6 +152,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
           async () => void (await Promise.all([listeners.close(), http.stop(STOP_REQUESTS_MS)])),
           () => watch.stop(),
           async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
+          () => writer.stop(),
           async () => webhook?.close(),
           () => store.close(),
           async () => log.info('cloud stopped'),

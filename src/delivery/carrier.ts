@@ -12,7 +12,7 @@ import type { Timer } from '../system/clock.js';
 import { expiryAgeMs } from './age.js';
 import { Agenda } from './agenda.js';
 import { type ChargeOptions, deferral, unreadable } from './charge.js';
-import { Clerk, type Outcomes } from './clerk.js';
+import type { OutcomeWriter } from './outcome-writer.js';
 
 /** A message as the cloud is given it. */
 export type ShortMessage = ShortContent & {
@@ -28,6 +28,7 @@ export type GatewayAnswer =
 
 /** What the gateway is given. */
 export interface GatewayOptions extends ChargeOptions {
+  readonly writer: OutcomeWriter;
   readonly config: Pick<Config, 'backoffMinMs' | 'backoffMaxMs' | 'retryMinMs' | 'retryMaxMs' | 'maxAgeMs'>;
   readonly send: (message: ShortMessage, signal: AbortSignal) => Promise<GatewayAnswer>;
   /** While it is not, nothing is attempted. */
@@ -45,7 +46,7 @@ export class Carrier {
   readonly #type: ShortMessage['type'];
   readonly #options: GatewayOptions;
   readonly #agenda: Agenda;
-  readonly #clerk: Clerk;
+  readonly #writer: OutcomeWriter;
   readonly #stopped = new AbortController();
   #mode: 'idle' | 'running' | 'stopping' = 'idle';
   #timer: Timer | null = null;
@@ -64,22 +65,11 @@ export class Carrier {
 
   constructor(type: ShortMessage['type'], options: GatewayOptions) {
     this.#type = type;
-    const { store, clock, log } = options;
+    const { store, clock } = options;
     this.#options = options;
     this.#backoff = new Backoff(options);
     this.#agenda = new Agenda(store, clock, (message) => message.type === type);
-    this.#clerk = new Clerk({
-      store,
-      clock,
-      log,
-      onDeferred: (id) => this.#agenda.deferred(id),
-      onRelieved: () => this.#pump(),
-    });
-  }
-
-  /** How many messages came to what, since the start. */
-  get outcomes(): Readonly<Outcomes> {
-    return this.#clerk.outcomes;
+    this.#writer = options.writer;
   }
 
   start(): void {
@@ -99,8 +89,18 @@ export class Carrier {
     // What was just accepted expires no sooner than this.
     this.#expiryMs = Math.min(this.#expiryMs, clock.bootMs() + config.maxAgeMs[this.#type]);
     this.#agenda.review();
-    if (this.#clerk.isWaiting) void this.#clerk.tryAgain();
+    if (this.#writer.isWaiting) void this.#writer.tryAgain();
     else this.#pump();
+  }
+
+  /** The store has deferred it. */
+  deferred(id: string): void {
+    this.#agenda.deferred(id);
+  }
+
+  /** There is room again for what becomes of messages. */
+  relieved(): void {
+    this.#pump();
   }
 
   /** The link is online (again), or it is wanted now: the back-off is over, unless the cloud asked for it. */
@@ -116,11 +116,10 @@ export class Carrier {
     const patience = this.#options.clock.after(STOP_SENDING_MS, () => this.#stopped.abort());
     await this.#working;
     patience.stop();
-    await this.#clerk.stop();
   }
 
   get #mayWork(): boolean {
-    return this.#mode === 'running' && !this.#clerk.isStuck;
+    return this.#mode === 'running' && !this.#writer.isStuck;
   }
 
   get #maySend(): boolean {
@@ -137,7 +136,7 @@ export class Carrier {
     this.#lookAtWall();
     if (
       clock.bootMs() >= this.#expiryMs ||
-      (this.#maySend && this.#agenda.ready() > 0 && this.#clerk.mayOffer())
+      (this.#maySend && this.#agenda.ready() > 0 && this.#writer.mayOffer())
     ) {
       this.#working = this.#work().finally(() => {
         this.#working = null;
@@ -160,7 +159,7 @@ export class Carrier {
   /** When there may be something to send; Infinity: not by itself. */
   get #nextSendMs(): number {
     const { store, isOnline } = this.#options;
-    // Without room for an outcome the clerk will call.
+    // Without room for an outcome relieved() is called.
     if (store.held || !isOnline() || !store.hasRoom) return Number.POSITIVE_INFINITY;
     const { readyMs } = this.#backoff;
     return this.#agenda.ready() > 0 ? readyMs : Math.max(this.#agenda.nextMs, readyMs);
@@ -169,7 +168,7 @@ export class Carrier {
   /** Lets expire what is too old, then offers one message after another. */
   async #work(): Promise<void> {
     if (this.#options.clock.bootMs() >= this.#expiryMs) await this.#expireAll();
-    while (this.#maySend && this.#agenda.ready() > 0 && this.#clerk.mayOffer()) {
+    while (this.#maySend && this.#agenda.ready() > 0 && this.#writer.mayOffer()) {
       const message = this.#agenda.claim(this.#backoff.isFailing);
       if (message === null) break;
       if (this.#leftMs(message) <= 0) await this.#expire(message);
@@ -235,7 +234,7 @@ export class Carrier {
 
   async #conclude({ id }: Message, verdict: Verdict): Promise<void> {
     if (verdict.kind !== 'deferred') this.#putOff.delete(id);
-    await this.#clerk.record({ id, verdict, relay: CLOUD });
+    await this.#writer.record({ id, verdict, relay: CLOUD });
   }
 
   /**

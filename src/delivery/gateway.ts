@@ -3,7 +3,6 @@
  * wait behind 300 SMS, nor for a provider of SMS that is down. daemon.ts and the reference cloud build it.
  */
 import { Carrier, type GatewayOptions } from './carrier.js';
-import { addedOutcomes, type Outcomes } from './clerk.js';
 
 /** Sends what goes through the cloud, one message of each type at a time; idle until started. */
 export class Gateway {
@@ -12,11 +11,6 @@ export class Gateway {
   constructor(options: GatewayOptions) {
     // Calls first: they are the most urgent.
     this.#carriers = ([3, 4, 2] as const).map((type) => new Carrier(type, options));
-  }
-
-  /** How many messages came to what, since the start. */
-  get outcomes(): Readonly<Outcomes> {
-    return this.#carriers.map(({ outcomes }) => outcomes).reduce(addedOutcomes);
   }
 
   /** Why messages wait although the link is online; null if none does. */
@@ -31,6 +25,16 @@ export class Gateway {
   /** Something may be there to send, or to be left alone: after an accept, retry, flush, hold or release. */
   nudge(): void {
     for (const carrier of this.#carriers) carrier.nudge();
+  }
+
+  /** The store has deferred it. */
+  deferred(id: string): void {
+    for (const carrier of this.#carriers) carrier.deferred(id);
+  }
+
+  /** There is room again for what becomes of messages. */
+  relieved(): void {
+    for (const carrier of this.#carriers) carrier.relieved();
   }
 
   /** The link is online (again), or it is wanted now: the back-off is over, unless the cloud asked for it. */

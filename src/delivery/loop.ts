@@ -14,16 +14,17 @@ import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { Agenda } from './agenda.js';
-import { Clerk, type Entry, type Outcomes } from './clerk.js';
 import { Courier, type Fate, type Load, type Render } from './courier.js';
 import { Line } from './line.js';
+import type { OutcomeWriter } from './outcome-writer.js';
 import { chooseProbe, chooseRelay, nextRelayMs } from './relay-choice.js';
 import { overallState, RelayHealth, type RelayState } from './relay-health.js';
 import type { OpenSession } from './session.js';
 
 /** What delivery is given. */
-export interface DeliveryOptions extends Legacy {
+export interface DeliveryOptions {
   readonly store: Store;
+  readonly writer: OutcomeWriter;
   readonly config: Pick<
     Config,
     'relays' | 'relayConnections' | 'backoffMinMs' | 'backoffMaxMs' | 'retryMinMs' | 'retryMaxMs' | 'maxAgeMs'
@@ -39,12 +40,6 @@ export interface DeliveryOptions extends Legacy {
   readonly log: Log;
 }
 
-/** What one delivery leaves to the next: outcomes that the storage did not take, and the counts so far. */
-export interface Legacy {
-  readonly unrecorded?: readonly Entry[];
-  readonly outcomes?: Readonly<Outcomes>;
-}
-
 /** The loop; idle until started. */
 export class Delivery {
   readonly #store: Store;
@@ -52,7 +47,7 @@ export class Delivery {
   readonly #log: Log;
   readonly #agenda: Agenda;
   readonly #courier: Courier;
-  readonly #clerk: Clerk;
+  readonly #writer: OutcomeWriter;
   readonly #relays: readonly RelayHealth[];
   readonly #lines: readonly Line[];
   /** Tries relays that fail while another works, so that no mail waits for them on the lines. */
@@ -74,25 +69,12 @@ export class Delivery {
     // Only emails go through a relay.
     this.#agenda = new Agenda(store, clock, ({ type }) => type === 1);
     this.#courier = new Courier(options);
-    this.#clerk = new Clerk({
-      store,
-      clock,
-      log,
-      onDeferred: (id) => this.#agenda.deferred(id),
-      onRelieved: () => this.#pump(),
-      unrecorded: options.unrecorded,
-      outcomes: options.outcomes,
-    });
+    this.#writer = options.writer;
     const { backoffMinMs, backoffMaxMs } = config;
     const health = { backoffMinMs, backoffMaxMs, clock, random, log };
     this.#relays = config.relays.map((relay) => new RelayHealth(relay, health));
     this.#lines = Array.from({ length: config.relayConnections }, () => new Line(open, clock));
     this.#scout = new Line(open, clock);
-  }
-
-  /** How many messages came to what, since the start. */
-  get outcomes(): Readonly<Outcomes> {
-    return this.#clerk.outcomes;
   }
 
   start(): void {
@@ -104,8 +86,18 @@ export class Delivery {
   /** Something may be there to send: after an accept, retry, flush, hold or release. Cheap at any rate. */
   nudge(): void {
     this.#agenda.review();
-    if (this.#clerk.isWaiting) void this.#clerk.tryAgain();
+    if (this.#writer.isWaiting) void this.#writer.tryAgain();
     else this.#pump();
+  }
+
+  /** The store has deferred it. */
+  deferred(id: string): void {
+    this.#agenda.deferred(id);
+  }
+
+  /** There is room again for what becomes of messages. */
+  relieved(): void {
+    this.#pump();
   }
 
   /** The network is back, or a person wants it so: failing relays are tried at once. */
@@ -114,11 +106,8 @@ export class Delivery {
     this.nudge();
   }
 
-  /**
-   * Finishes what is being sent, for at most STOP_SENDING_MS, and closes the connections. Gives the outcomes that
-   * could not be recorded.
-   */
-  async stop(): Promise<readonly Entry[]> {
+  /** Finishes what is being sent, for at most STOP_SENDING_MS, and closes the connections. */
+  async stop(): Promise<void> {
     this.#mode = 'stopping';
     this.#courier.stopping();
     this.#disarm();
@@ -131,7 +120,6 @@ export class Delivery {
     this.#courier.abandon();
     await Promise.all([...this.#lines, this.#scout].map((line) => line.close()));
     await Promise.all(this.#sending);
-    return this.#clerk.stop();
   }
 
   relayState(): RelayState {
@@ -140,7 +128,7 @@ export class Delivery {
   }
 
   #mayTake(): boolean {
-    return this.#mode === 'running' && !this.#store.held && !this.#clerk.isStuck;
+    return this.#mode === 'running' && !this.#store.held && !this.#writer.isStuck;
   }
 
   /** Begins all that can begin now, and sets the timer for what can begin later. */
@@ -159,7 +147,7 @@ export class Delivery {
       if (line === undefined) break;
       const ready = this.#agenda.ready();
       if (ready === 0 && this.#connecting === 0) return this.#agenda.nextMs;
-      if (ready <= this.#connecting || !this.#clerk.mayOffer()) break;
+      if (ready <= this.#connecting || !this.#writer.mayOffer()) break;
       void this.#run(line, health);
     }
     return Number.POSITIVE_INFINITY;
@@ -168,7 +156,7 @@ export class Delivery {
   #beginProbe(): void {
     if (this.#scout.isBusy || !this.#mayTake()) return;
     const health = chooseProbe(this.#relays);
-    if (health === null || this.#agenda.ready() <= this.#connecting || !this.#clerk.mayOffer()) return;
+    if (health === null || this.#agenda.ready() <= this.#connecting || !this.#writer.mayOffer()) return;
     void this.#run(this.#scout, health);
   }
 
@@ -232,14 +220,14 @@ export class Delivery {
 
   /** Claims the next message that can be read; null if there is none, or none may be sent. */
   async #load({ name: relay }: RelayHealth, isProbe: boolean): Promise<Load | null> {
-    while (this.#mayTake() && this.#agenda.ready() > 0 && this.#clerk.mayOffer()) {
+    while (this.#mayTake() && this.#agenda.ready() > 0 && this.#writer.mayOffer()) {
       const message = this.#agenda.claim(isProbe);
       if (message === null) break;
       // There may be work for the other lines, which counted on us to take it.
       this.#pump();
       const load = await this.#courier.load(message);
       if (!('kind' in load)) return load;
-      await this.#clerk.record({ id: message.id, verdict: load, relay });
+      await this.#writer.record({ id: message.id, verdict: load, relay });
     }
     return null;
   }
@@ -263,7 +251,7 @@ export class Delivery {
       this.#missed();
       // The next try introduces us anew: our name or the login may have been mended.
       await line.close();
-    } else await this.#clerk.record({ id, verdict: fate, relay: health.name });
+    } else await this.#writer.record({ id, verdict: fate, relay: health.name });
   }
 
   /** Nothing has happened to it: it is the next of its kind again. */

@@ -2,6 +2,7 @@
 import t from 'tap';
 import type { GatewayAnswer, ShortMessage } from '../../src/delivery/carrier.js';
 import { Gateway } from '../../src/delivery/gateway.js';
+import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FakeClock } from '../support/clock.js';
@@ -15,7 +16,12 @@ const LATER: GatewayAnswer = { kind: 'later', reply: 'the cloud is in trouble (5
 async function bench({ random = (): number => 0, clock = new FakeClock(), from = newDisk() } = {}) {
   const { store, disk, watched } = await openWatched(clock, { disk: from });
   const lines: [event: string, fields: LogFields][] = [];
-  const log = (event: string, fields: LogFields = {}) => void lines.push([event, fields]);
+  const line = (event: string, fields: LogFields = {}) => void lines.push([event, fields]);
+  const log = { debug: line, info: line, warn: line, error: line };
+  const writer = new OutcomeWriter(
+    { store, clock, log },
+    { deferred: (id) => gateway.deferred(id), relieved: () => gateway.relieved() },
+  );
   const made = {
     clock,
     store,
@@ -32,6 +38,7 @@ async function bench({ random = (): number => 0, clock = new FakeClock(), from =
   const startMs = clock.bootMs();
   const gateway = new Gateway({
     store,
+    writer,
     config: CONFIG,
     send: (message, signal) => {
       made.offered.push(message.id);
@@ -42,10 +49,11 @@ async function bench({ random = (): number => 0, clock = new FakeClock(), from =
     isOnline: () => made.isOnline,
     clock,
     random,
-    log: { debug: log, info: log, warn: log, error: log },
+    log,
   });
   return Object.assign(made, {
     gateway,
+    writer,
     post: async (count = 1, type: 1 | 2 | 3 | 4 = 2) => {
       const ids = await post(store, count, type);
       gateway.nudge();
@@ -70,7 +78,7 @@ t.test('SMS, phone and push go out, emails do not', async (t) => {
   );
   t.match(made.store.get(sms), { status: 'sent', lastReply: '202 taken' });
   t.equal(made.status(email), 'queued');
-  t.equal(made.gateway.outcomes.sent, 3);
+  t.equal(made.writer.outcomes.sent, 3);
   t.ok(made.lines.some(([event, { id, relay }]) => event === 'sent' && id === sms && relay === 'cloud'));
 });
 

@@ -8,6 +8,7 @@ import type { RelayConfig } from '../../src/config.js';
 import { SessionError } from '../../src/delivery/conversation.js';
 import type { Envelope } from '../../src/delivery/envelope.js';
 import { Delivery, type DeliveryOptions } from '../../src/delivery/loop.js';
+import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
 import type { Ending, Phase, Trouble } from '../../src/delivery/reply.js';
 import type { Session } from '../../src/delivery/session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
@@ -185,11 +186,11 @@ export async function bench(
   } = {},
 ) {
   const clock = options.clock ?? new FakeClock();
-  const { disk, watched, ...made } = await openWatched(clock, {
+  const { disk, watched, ...opened } = await openWatched(clock, {
     sender: options.stamp ?? (() => undefined),
     ...(options.disk && { disk: options.disk }),
   });
-  const store = options.store ?? made.store;
+  const store = options.store ?? opened.store;
   const relays = new FakeRelays();
   const lines: Line[] = [];
   const at =
@@ -197,31 +198,46 @@ export async function bench(
     (event: string, fields: LogFields = {}) => {
       lines.push({ level, event, fields });
     };
-  const delivery = new Delivery({
-    store,
-    config: { ...CONFIG, ...options.settings },
-    open: (relay) => relays.session(relay),
-    render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
-    clock,
-    random: () => 0,
-    sender,
-    log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
-    ...options,
-  });
-  return {
+  const log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+  const writer = new OutcomeWriter(
+    { store, clock, log },
+    { deferred: (id) => made.delivery.deferred(id), relieved: () => made.delivery.relieved() },
+  );
+  const create = () =>
+    new Delivery({
+      store,
+      writer,
+      config: { ...CONFIG, ...options.settings },
+      open: (relay) => relays.session(relay),
+      render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
+      clock,
+      random: () => 0,
+      sender,
+      log,
+      ...options,
+    });
+  const made = {
     clock,
     store,
     disk,
     watched,
     relays,
     lines,
-    delivery,
+    writer,
+    delivery: create(),
+    /** As with new settings: another delivery takes its place. */
+    async reload() {
+      await made.delivery.stop();
+      made.delivery = create();
+      made.delivery.start();
+    },
     /** The events logged. */
     events: () => lines.map(({ event }) => event),
     /** Has the store accept so many messages; gives their ids. Delivery is not told. */
     post: (count = 1, type: MessageType = 1) => post(store, count, type),
     status: (id: string | undefined) => store.get(id ?? '')?.status,
   };
+  return made;
 }
 
 /** Resolves when it holds: for what sockets bring about, turn by turn of the event loop. */

@@ -3,6 +3,7 @@
  * Used by the scenarios in which clocks are wrong and power is lost.
  */
 import { Delivery, type DeliveryOptions } from '../../src/delivery/loop.js';
+import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
 import type { Ending } from '../../src/delivery/reply.js';
 import type { MessageType } from '../../src/message/message.js';
 import { wallMsOf } from '../../src/message/stamp.js';
@@ -104,19 +105,26 @@ export class Device {
       this.offered.push(id);
       return this.answer(id);
     };
-    const log = (event: string, fields: LogFields = {}) => this.onLog(event, fields);
+    const line = (event: string, fields: LogFields = {}) => this.onLog(event, fields);
+    const log = { debug: line, info: line, warn: line, error: line };
     this.#store = store;
-    this.#delivery = new Delivery({
+    const writer = new OutcomeWriter(
+      { store, clock, log },
+      { deferred: (id) => delivery.deferred(id), relieved: () => delivery.relieved() },
+    );
+    const delivery = new Delivery({
       store,
+      writer,
       config: { ...CONFIG, ...this.#settings },
       open: (relay) => relays.session(relay),
       render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
       clock,
       random: () => 0.5,
       sender,
-      log: { debug: log, info: log, warn: log, error: log },
+      log,
     });
-    this.#delivery.start();
+    this.#delivery = delivery;
+    delivery.start();
     await this.pass(0);
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Has the store write down what became of messages, and sees to it that there is room for that before one is
- * offered. What cannot be written all the same is kept, and tried again, until it can: nothing is sent meanwhile.
+ * Records what became of messages, and makes sure that there is room for that before a message is offered. An outcome
+ * that the store cannot record is kept and tried again; meanwhile nothing is sent, by any way out. Built by the
+ * composition roots, one for each store; used by the loops.
  */
 import { type ErrorCode, FieldpostError, wordsOf } from '../errors.js';
 import { STORAGE_RETRY_MS } from '../limits.js';
@@ -13,7 +14,7 @@ import type { Log } from '../system/log.js';
 const PASSING: readonly ErrorCode[] = ['storage-full', 'storage-failed', 'busy'];
 
 /** What became of a message, and at which relay. */
-export interface Entry {
+interface Unrecorded {
   readonly id: string;
   readonly verdict: Verdict;
   readonly relay: string;
@@ -22,56 +23,38 @@ export interface Entry {
 /** Counts of messages, by what they came to. */
 export type Outcomes = Record<Verdict['kind'], number>;
 
-/** What two clerks have counted, together. */
-export function addedOutcomes(a: Readonly<Outcomes>, b: Readonly<Outcomes>): Outcomes {
-  return {
-    sent: a.sent + b.sent,
-    deferred: a.deferred + b.deferred,
-    failed: a.failed + b.failed,
-    expired: a.expired + b.expired,
-  };
+/** What recorded outcomes mean for whoever sends. */
+export interface OutcomeListener {
+  /** The store has deferred it. */
+  deferred(id: string): void;
+  /** All outcomes are recorded, and there is room for more. */
+  relieved(): void;
 }
 
-/** Records outcomes, and holds on to those that the store cannot take just now. */
-export class Clerk {
+/** Records outcomes, and keeps those that the store cannot take yet. */
+export class OutcomeWriter {
   /** How many messages came to what. */
   readonly outcomes: Outcomes = { sent: 0, deferred: 0, failed: 0, expired: 0 };
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #onDeferred: (id: string) => void;
-  readonly #onRelieved: () => void;
+  readonly #listener: OutcomeListener;
   /** In order. The messages stay taken, so that nobody sends them again. */
-  readonly #waiting = new Set<Entry>();
+  readonly #waiting = new Set<Unrecorded>();
   #trying: Promise<void> | null = null;
   /** It was logged that there is no room. */
   #isToldOfRoom = false;
   #isStopped = false;
   #timer: Timer | null = null;
 
-  constructor(options: {
-    store: Store;
-    clock: Clock;
-    log: Log;
-    /** The store has deferred it. */
-    onDeferred: (id: string) => void;
-    /** All that had to wait is recorded. */
-    onRelieved: () => void;
-    /** What an earlier clerk could not record, and what it has counted. */
-    unrecorded?: readonly Entry[] | undefined;
-    outcomes?: Readonly<Outcomes> | undefined;
-  }) {
+  constructor(options: { store: Store; clock: Clock; log: Log }, listener: OutcomeListener) {
     this.#store = options.store;
     this.#clock = options.clock;
     this.#log = options.log;
-    this.#onDeferred = options.onDeferred;
-    this.#onRelieved = options.onRelieved;
-    Object.assign(this.outcomes, options.outcomes);
-    for (const entry of options.unrecorded ?? []) this.#waiting.add(entry);
-    if (this.isStuck) this.#setTimer();
+    this.#listener = listener;
   }
 
-  /** True while there is something that could not be written. */
+  /** True while an outcome is not recorded. */
   get isStuck(): boolean {
     return this.#waiting.size > 0;
   }
@@ -82,8 +65,8 @@ export class Clerk {
   }
 
   /**
-   * True if what becomes of one more message can be recorded for certain. If not it makes room for that, again and
-   * again, and calls onRelieved when there is some.
+   * True if the outcome of one more message can be recorded for certain. If not it makes room for that, again and
+   * again, and says relieved() when there is some.
    */
   mayOffer(): boolean {
     if (!this.isStuck && this.#store.hasRoom) return true;
@@ -92,7 +75,7 @@ export class Clerk {
   }
 
   /** Resolves when the outcome is written, or is known to have to wait. */
-  async record(entry: Entry): Promise<void> {
+  async record(entry: Unrecorded): Promise<void> {
     const error = await this.#write(entry);
     if (error === null) return;
     this.#waiting.add(entry);
@@ -108,7 +91,7 @@ export class Clerk {
   tryAgain(): Promise<void> {
     this.#trying ??= this.#tryAll().then((isDone) => {
       this.#trying = null;
-      if (isDone) this.#onRelieved();
+      if (isDone) this.#listener.relieved();
       else if (!this.#isStopped) this.#setTimer();
     });
     return this.#trying;
@@ -142,18 +125,17 @@ export class Clerk {
     }
   }
 
-  /** Tries once more, and gives up: what it gives is not recorded, and may be sent twice after a restart. */
-  async stop(): Promise<readonly Entry[]> {
+  /** Tries once more. What is not recorded then may be sent twice after a restart. */
+  async stop(): Promise<void> {
     this.#isStopped = true;
     if (this.isStuck) await this.tryAgain();
     await this.#trying;
     this.#timer?.stop();
     this.#timer = null;
-    return [...this.#waiting];
   }
 
   /** Null, or why the storage could not take it. */
-  async #write(entry: Entry): Promise<FieldpostError | null> {
+  async #write(entry: Unrecorded): Promise<FieldpostError | null> {
     try {
       await this.#store.settle(entry.id, entry.verdict);
     } catch (error) {
@@ -162,11 +144,11 @@ export class Clerk {
     }
     this.#tell(entry);
     this.outcomes[entry.verdict.kind]++;
-    if (entry.verdict.kind === 'deferred') this.#onDeferred(entry.id);
+    if (entry.verdict.kind === 'deferred') this.#listener.deferred(entry.id);
     return null;
   }
 
-  #tell({ id, verdict, relay }: Entry): void {
+  #tell({ id, verdict, relay }: Unrecorded): void {
     const fields = { id, relay, reply: verdict.reply };
     if (verdict.kind === 'sent') this.#log.info('sent', fields);
     else if (verdict.kind === 'failed') this.#log.warn('failed', fields);
