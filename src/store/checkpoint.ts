@@ -40,7 +40,7 @@ export async function checkpoint(options: CheckpointOptions): Promise<void> {
   const failures: unknown[] = [];
   for (const segment of done) {
     // One of which the disk does not let go keeps none of the others.
-    if (old.has(segment)) await segments.retire(segment).catch((error) => failures.push(error));
+    if (old.has(segment)) await segments.free(segment).catch((error) => failures.push(error));
   }
   if (failures.length > 0) throw failures[0];
 }

@@ -1,18 +1,22 @@
 /**
- * Overwrites with zeros what is to be read by nobody any more. Used by purge.ts, segments.ts and damaged.ts. A disk that
- * writes elsewhere than it was told, as flash does, may keep the old blocks all the same.
+ * Overwrites with zeros what nobody may read any more. Used by purge.ts, segments.ts and damaged.ts. Flash writes
+ * elsewhere than it is told, and may keep the old blocks all the same.
  */
 import { KIB } from '../limits.js';
 import type { Disk, DiskFile } from '../system/disk.js';
 
 const ZEROS = Buffer.alloc(256 * KIB);
 
-/** Resolves once zeros stand in place of all that is in the file, on the device. Rejects with what the disk says. */
-export async function overwrite(file: DiskFile): Promise<void> {
-  const bytes = await file.size();
+/** Writes so many zeros to the file, from its beginning. */
+export async function writeZeros(file: DiskFile, bytes: number): Promise<void> {
   for (let at = 0; at < bytes; at += ZEROS.length) {
     await file.write(ZEROS.subarray(0, Math.min(ZEROS.length, bytes - at)), at);
   }
+}
+
+/** Resolves once zeros stand in place of all that is in the file, on the device. Rejects with what the disk says. */
+export async function overwrite(file: DiskFile): Promise<void> {
+  await writeZeros(file, await file.size());
   await file.sync();
 }
 

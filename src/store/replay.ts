@@ -208,7 +208,7 @@ async function stateOfSegments(segments: Segments): Promise<SegmentsState> {
 }
 
 /**
- * The heads of the segments from the snapshot on; finds the store id, and hands untouched segments back for use. A
+ * The heads of the segments from the snapshot on; finds the store id, and frees untouched segments. A
  * segment that another place speaks of was written: it is never untouched, whatever is left of it.
  */
 async function readHeads(
@@ -230,12 +230,12 @@ async function readHeads(
     if (head && state.storeId === '') state.storeId = head.store;
     if (head?.format) formats.push(head.format);
   }
-  for (const { number, whole } of headless) {
+  // The highest first: it can be used under the number that it has.
+  for (const { number, whole } of headless.reverse()) {
     if (spokenOf.has(number)) continue;
     if (!isUntouched(whole ?? (await segments.readAll(number)), number)) continue;
     heads.set(number, 'untouched');
-    if (number === numbers.at(-1)) await segments.reuse(number);
-    else await segments.remove(number);
+    await segments.free(number);
   }
   return { heads, formats };
 }

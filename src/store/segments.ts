@@ -7,14 +7,13 @@ import { join } from 'node:path';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX } from '../limits.js';
 import type { Disk, DiskFile } from '../system/disk.js';
 import type { Aside } from './aside.js';
-import { overwriteAt } from './overwrite.js';
+import { overwriteAt, writeZeros } from './overwrite.js';
 import { type Pieces, readInPieces } from './pieces.js';
 import { SegmentReader } from './segment-reader.js';
 
 const NAME = /^(\d{8})\.log$/;
 /** One that a newer version wrote. */
 const NEWER_NAME = /^(\d{8})\.log\.newer\d*$/;
-const ZEROS = Buffer.alloc(SEGMENT_BYTES / 4);
 
 /** A segment without a record of its number that is, with its name, on stable storage. */
 export interface Prepared {
@@ -23,9 +22,10 @@ export interface Prepared {
   readonly bytes: number;
 }
 
-// How many files a start looks at together.
+/** How many files a start looks at together. */
 const MEASURED_AT_ONCE = 16;
-
+/** How many segments wait to be written, the prepared one included. */
+const FREE_MAX = 2;
 /** So many that were begun in vain may wait to be removed. */
 const VAIN_MAX = 2;
 
@@ -34,10 +34,8 @@ export class Segments {
   readonly #disk: Disk;
   readonly #directory: string;
   readonly #sizes = new Map<number, number>();
-  /** Prepared by an earlier run and never written to, so that restarts do not wear the flash. */
-  #untouched: number | null = null;
-  /** Done with, to be used again under a new number. */
-  #spare: number | null = null;
+  /** Nothing needed lies in them. They are written to next, so that neither restarts nor new segments wear the flash. */
+  readonly #free = new Set<number>();
   #next: Promise<Prepared> | null = null;
   readonly #reader: SegmentReader;
   /** Begun in vain, and so far not removed. */
@@ -92,9 +90,9 @@ export class Segments {
     else if (bytes === 'unusable') this.startAbove(number);
   }
 
-  /** The numbers of all segments there are, lowest first, but for one that is done with. */
+  /** The numbers of all segments that may hold records, lowest first. */
   get numbers(): number[] {
-    return [...this.#sizes.keys()].filter((number) => number !== this.#spare).sort((a, b) => a - b);
+    return [...this.#sizes.keys()].filter((number) => !this.#free.has(number)).sort((a, b) => a - b);
   }
 
   /** Says that new segments must have higher numbers than this, also where the one with it is gone. */
@@ -117,12 +115,6 @@ export class Segments {
     return join(this.#directory, `${String(segment).padStart(8, '0')}.log`);
   }
 
-  /** Says that a segment holds no record and may be used as it is; one that is not whole is removed. */
-  async reuse(segment: number): Promise<void> {
-    if (this.#untouched === null && this.sizeOf(segment) === SEGMENT_BYTES) this.#untouched = segment;
-    else await this.remove(segment);
-  }
-
   /** A segment with room for `neededBytes` and the reserve for outcomes. It is the caller's to close. */
   async take(neededBytes: number): Promise<Prepared> {
     const bytes = Math.max(SEGMENT_BYTES, neededBytes + OUTCOME_RESERVE_BYTES);
@@ -130,7 +122,7 @@ export class Segments {
     this.#next = null;
     if (ready.bytes >= bytes) return ready;
     await ready.file.close();
-    await this.retire(ready.number);
+    await this.free(ready.number);
     return await this.#fill(bytes);
   }
 
@@ -144,20 +136,23 @@ export class Segments {
     this.#keptWhole.add(segment);
   }
 
-  /** Lets go of a segment that nothing needs any more; one that is just being read stays for another time. */
-  async retire(segment: number): Promise<void> {
+  /** Keeps a segment that nothing needs any more for later use, or removes it. One that is being read stays as it is. */
+  async free(segment: number): Promise<void> {
     if (this.#reader.isBusyWith(segment)) return;
     if (this.#keptWhole.has(segment)) {
       await this.#disk.rename(this.path(segment), `${this.path(segment)}.damaged`);
       this.#sizes.delete(segment);
-    } else if (this.#spare === null && this.sizeOf(segment) === SEGMENT_BYTES) this.#spare = segment;
+      return;
+    }
+    const waiting = this.#free.size + (this.#next ? 1 : 0);
+    if (waiting < FREE_MAX && this.sizeOf(segment) === SEGMENT_BYTES) this.#free.add(segment);
     else await this.remove(segment);
   }
 
-  /** Overwrites a segment that nothing needs any more, and lets go of it; damage without a copy stays. */
+  /** Overwrites a segment that nothing needs any more, and frees it; damage without a copy stays. */
   async purge(segment: number): Promise<void> {
     if (!this.#keptWhole.has(segment)) await overwriteAt(this.#disk, this.path(segment));
-    await this.retire(segment);
+    await this.free(segment);
   }
 
   /** Overwrites what the next segments are made of. Nobody may take one meanwhile. */
@@ -165,10 +160,8 @@ export class Segments {
     const next = await this.#next?.catch(() => null);
     this.#next = null;
     await next?.file.close();
-    if (next) this.#untouched = next.number;
-    for (const segment of [this.#untouched, this.#spare]) {
-      if (segment !== null) await overwriteAt(this.#disk, this.path(segment));
-    }
+    if (next) this.#free.add(next.number);
+    for (const segment of this.#free) await overwriteAt(this.#disk, this.path(segment));
   }
 
   async remove(segment: number): Promise<void> {
@@ -220,49 +213,49 @@ export class Segments {
 
   async #fill(bytes: number): Promise<Prepared> {
     await this.#removeVain();
-    const untouched = this.#untouched;
-    this.#untouched = null;
-    if (untouched !== null && bytes === SEGMENT_BYTES) return await this.#settle(untouched, bytes, 'update');
-    // Segments are used in the order of their numbers, so a smaller one could not follow this.
-    if (untouched !== null) await this.remove(untouched);
-    const spare = this.#spare;
-    if (spare !== null && bytes === SEGMENT_BYTES) {
-      this.#spare = null;
-      const number = await this.#renumber(spare);
-      if (number !== null) return await this.#settle(number, bytes, 'update');
-    }
-    return await this.#settle(this.#newNumber(bytes), bytes, 'create');
+    const free = bytes === SEGMENT_BYTES && this.#free.size > 0 ? Math.max(...this.#free) : null;
+    const number = free && (await this.#takeFree(free));
+    if (number) return await this.#makeLasting(number, bytes, 'update');
+    return await this.#makeLasting(this.#newNumber(bytes), bytes, 'create');
+  }
+
+  get #highest(): number {
+    return Math.max(this.#above, ...this.#sizes.keys());
   }
 
   #newNumber(bytes: number): number {
-    const number = Math.max(this.#above, ...this.#sizes.keys()) + 1;
+    const number = this.#highest + 1;
     this.#sizes.set(number, bytes);
     return number;
   }
 
-  /** Uses a segment again: its old records are none under the new number (record.ts). Gives that, or null where it cannot be renamed. */
-  async #renumber(spare: number): Promise<number | null> {
-    const number = this.#newNumber(this.sizeOf(spare));
+  /**
+   * Gives a free segment a number above all others, unless it has that. Its old records are none under the new number
+   * (record.ts). Gives the number, or null where the file cannot be renamed.
+   */
+  async #takeFree(free: number): Promise<number | null> {
+    this.#free.delete(free);
+    // What has the highest number was prepared, and never written to.
+    if (free === this.#highest) return free;
+    const number = this.#newNumber(SEGMENT_BYTES);
     try {
-      await this.#reader.leave(spare);
-      await this.#disk.rename(this.path(spare), this.path(number));
-      this.#sizes.delete(spare);
+      await this.#reader.leave(free);
+      await this.#disk.rename(this.path(free), this.path(number));
+      this.#sizes.delete(free);
       return number;
     } catch {
       // Nobody knows which of the names it has.
-      for (const name of [spare, number]) await this.abandon(name);
+      for (const name of [free, number]) await this.abandon(name);
       return null;
     }
   }
 
   /** Both syncs, before anyone writes to it: an append must find size and name already on the device. */
-  async #settle(number: number, bytes: number, how: 'create' | 'update'): Promise<Prepared> {
+  async #makeLasting(number: number, bytes: number, how: 'create' | 'update'): Promise<Prepared> {
     let file: DiskFile | null = null;
     try {
       file = await this.#disk.open(this.path(number), how);
-      for (let at = 0; how === 'create' && at < bytes; at += ZEROS.length) {
-        await file.write(ZEROS.subarray(0, Math.min(ZEROS.length, bytes - at)), at);
-      }
+      if (how === 'create') await writeZeros(file, bytes);
       await file.sync();
       await this.#disk.syncDirectory(this.#directory);
       return { number, file, bytes };
