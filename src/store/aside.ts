@@ -9,7 +9,7 @@ import { systemCodeOf, wordsOf } from '../errors.js';
 import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
-import { writeCopy } from './copy.js';
+import { replace } from './replace.js';
 
 /** Makes the state directory where it is missing, and takes its lock. Throws `already-running`. */
 export async function lockDirectory(options: {
@@ -88,7 +88,7 @@ export class Aside {
         as = `${basename(path)}.${why}${n}`;
       }
       const copy = `${directory}/${as}`;
-      await writeCopy(disk, copy, bytes);
+      await replace(disk, copy, bytes);
       this.newer.add(as);
       this.#log.warn('put aside', { name: basename(path), as });
     } catch {

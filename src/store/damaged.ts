@@ -8,12 +8,15 @@ import { join } from 'node:path';
 import { DAMAGED_BYTES_MAX, DAMAGED_SHARE } from '../limits.js';
 import type { Disk } from '../system/disk.js';
 import type { Aside } from './aside.js';
-import { writeCopy } from './copy.js';
 import { crc32, hex8 } from './crc.js';
 import { overwriteAt } from './overwrite.js';
+import { replace } from './replace.js';
 
 /** `12-00000007.log.4096.1a2b3c4d`: the copy's number, where the bytes were, and their CRC-32. */
 const NAME = /^(?:(\d+)-)?(.+)$/;
+
+/** A copy that was not finished when the power failed. */
+const HALF_COPY = /\.new$/;
 
 /** Ends the place of a piece that the disk did not give back: its copy holds zeros. */
 export const UNREADABLE = '.unreadable';
@@ -68,6 +71,10 @@ export class Damaged {
       return [];
     });
     for (const name of names) {
+      if (HALF_COPY.test(name)) {
+        await this.#disk.remove(join(this.#directory, name)).catch(() => undefined);
+        continue;
+      }
       const found = await this.#disk.look(join(this.#directory, name)).catch(() => null);
       const [, number = '0', piece = name] = NAME.exec(name) ?? [];
       this.#pieces.add(piece);
@@ -119,8 +126,7 @@ export class Damaged {
     await this.#disk.makeDirectory(this.#directory);
     const number = (this.#copies.at(-1)?.number ?? 0) + 1;
     const name = `${number}-${piece}`;
-    const path = join(this.#directory, name);
-    await writeCopy(this.#disk, path, bytes);
+    await replace(this.#disk, join(this.#directory, name), bytes);
     this.#copies.push({ name, number, bytes: bytes.length });
   }
 }

@@ -2,24 +2,14 @@
  * Small files that are replaced as a whole and survive a kill and a power cut: one line of eight hex digits, the
  * CRC-32 of the JSON after the blank. Used by daemon/last-settings.ts and the reference cloud.
  */
-import { dirname } from 'node:path';
 import type { Disk } from '../system/disk.js';
 import { crc32, hex8 } from './crc.js';
+import { replace } from './replace.js';
 
 /** Replaces the file. Once it resolves, the new value lasts; if it rejects, the old one or the new one does. */
 export async function writeSealed(disk: Disk, path: string, value: unknown): Promise<void> {
   const json = Buffer.from(JSON.stringify(value));
-  const temporary = `${path}.new`;
-  await disk.remove(temporary);
-  const file = await disk.open(temporary, 'create');
-  try {
-    await file.write(Buffer.concat([Buffer.from(`${hex8(crc32(json))} `), json, Buffer.from('\n')]), 0);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await disk.rename(temporary, path);
-  await disk.syncDirectory(dirname(path));
+  await replace(disk, path, Buffer.concat([Buffer.from(`${hex8(crc32(json))} `), json, Buffer.from('\n')]));
 }
 
 /**

@@ -17,6 +17,7 @@ import { fromDocument, toDocument } from './document.js';
 import type { Position } from './event.js';
 import { isForeign } from './format.js';
 import type { SnapshotState } from './recovery.js';
+import { writeNew } from './replace.js';
 import {
   beginsLikeSnapshot,
   decodeSnapshot,
@@ -120,7 +121,7 @@ export class SnapshotAdapter implements Adapter<State> {
     const through = this.#options.position();
     const pieces = encodeSnapshot(through, toDocument(state));
     const place = async () => {
-      await this.#writeTemporary(pieces).catch((error) => this.#writeInLittleRoom(pieces, error));
+      await this.#write(pieces).catch((error) => this.#writeInLittleRoom(pieces, error));
       await this.#name(through);
     };
     await place().catch(async (error) => {
@@ -140,7 +141,7 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#previous = null;
     await disk.remove(this.#path(PREVIOUS));
     await disk.syncDirectory(directory);
-    await this.#writeTemporary(pieces);
+    await this.#write(pieces);
   }
 
   /** Gives the snapshot that was just written its name. */
@@ -175,21 +176,9 @@ export class SnapshotAdapter implements Adapter<State> {
     return true;
   }
 
-  async #writeTemporary(pieces: readonly Buffer[]): Promise<void> {
-    const { disk } = this.#options;
-    const path = this.#path(this.#temporary);
-    await disk.remove(path);
-    const file = await disk.open(path, 'create');
-    try {
-      let at = 0;
-      for (const piece of pieces) {
-        await file.write(piece, at);
-        at += piece.length;
-      }
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+  /** Writes a snapshot that has no name yet. */
+  #write(pieces: readonly Buffer[]): Promise<void> {
+    return writeNew(this.#options.disk, this.#path(this.#temporary), pieces);
   }
 
   async #find(name: string): Promise<FoundSnapshot> {

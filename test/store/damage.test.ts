@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { crc32, hex8 } from '../../src/store/crc.js';
 import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
-import { type Bench, openOn, STATE_DIR } from '../support/store.js';
+import { type Bench, newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 const BLOCK = 4096;
 const journal = (number: number) => `${STATE_DIR}/journal/${String(number).padStart(8, '0')}.log`;
@@ -126,6 +126,32 @@ t.test('a segment that is gone, the newest or one before', async (t) => {
     await again.store.accept([draftTo('c')], null);
     const after = await openOn(next.afterKill(), 4);
     t.notMatch(after.lines.join(), /store damaged/, 'and is not told twice');
+  }
+});
+
+t.test('a copy is whole, wherever the power is cut while it is written', async (t) => {
+  const disk = newDisk();
+  const bench = await openOn(disk);
+  for (const name of ['lost', 'a']) await bench.store.accept([draftTo(name, 2 * BLOCK)], null);
+  const next = await killed(bench, disk);
+  await spoil(next, journal(1), 0, 'what erased flash holds');
+  const cuts: { readonly what: string; readonly disk: FaultyDisk }[] = [];
+  next.onOperation = (_n, { kind, path }) => {
+    if (!path.includes('/damaged')) return 'ok';
+    for (const cut of ['nothing', 'everything', 'random', 'torn-head'] as const)
+      cuts.push({ what: `${cut} before ${kind} ${path}`, disk: next.afterPowerCut(cut) });
+    return 'ok';
+  };
+  await openOn(next, 2);
+  t.ok(cuts.length >= 12, `${cuts.length} cuts`);
+  for (const { what, disk } of cuts) {
+    await openOn(disk, 3);
+    const copies = await disk.list(`${STATE_DIR}/damaged`);
+    t.equal(copies.length, 1, what);
+    for (const name of copies) {
+      const bytes = await disk.readWhole(`${STATE_DIR}/damaged/${name}`);
+      t.equal(hex8(crc32(bytes ?? Buffer.alloc(0))), name.slice(-8), `${what}: ${name}`);
+    }
   }
 });
 

@@ -190,6 +190,14 @@ t.test('where only the older snapshot can make room for a newer one, it does', a
   await store.accept([draftTo('stays')], null);
   await clock.advance(2000);
   let isOver = false;
+  // A network file system may refuse the close as well: what counts is what it said first.
+  onOpen(disk, /store\.json\.new/, (file) => {
+    const { close } = file;
+    file.close = async () => {
+      await close.call(file);
+      if (!isOver) throw Object.assign(new Error('EIO: close'), { code: 'EIO' });
+    };
+  });
   disk.onOperation = (_n, { kind, path }) => {
     if (kind === 'remove' && path.endsWith('store.json.1')) isOver = true;
     return kind === 'write' && path.endsWith('store.json.new') && !isOver ? 'error:ENOSPC' : 'ok';

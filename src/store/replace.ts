@@ -1,0 +1,44 @@
+/**
+ * Small and large files that are written as a whole. Used by sealed.ts, aside.ts, damaged.ts, snapshot.ts and
+ * dev/mailbox.ts.
+ */
+import { dirname } from 'node:path';
+import type { Disk } from '../system/disk.js';
+
+/**
+ * Writes a file anew. Once this resolves, its bytes are on stable storage; its name is the caller's to sync. Rejects with
+ * the first thing that the disk says; then nothing of the file is left.
+ */
+export async function writeNew(disk: Disk, path: string, pieces: readonly Buffer[]): Promise<void> {
+  await disk.remove(path);
+  const file = await disk.open(path, 'create');
+  try {
+    let at = 0;
+    for (const piece of pieces) {
+      await file.write(piece, at);
+      at += piece.length;
+    }
+    await file.sync();
+    await file.close();
+  } catch (error) {
+    await file.close().catch(() => undefined);
+    await disk.remove(path).catch(() => undefined);
+    throw error;
+  }
+}
+
+/**
+ * Puts a file with these bytes in place of whatever is at `path`. Once this resolves, the new file lasts; if it rejects,
+ * the old one or the new one does. A power cut may leave a part of the new one at `${path}.new`.
+ */
+export async function replace(disk: Disk, path: string, bytes: Buffer): Promise<void> {
+  const temporary = `${path}.new`;
+  await writeNew(disk, temporary, [bytes]);
+  try {
+    await disk.rename(temporary, path);
+  } catch (error) {
+    await disk.remove(temporary).catch(() => undefined);
+    throw error;
+  }
+  await disk.syncDirectory(dirname(path));
+}

@@ -1,0 +1,85 @@
+/** A file that is put in place of another, on a disk that fails or loses power at every operation. */
+import t from 'tap';
+import { replace, writeNew } from '../../src/store/replace.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+import type { PowerCut } from '../support/faulty-nodes.js';
+
+const PATH = '/dir/file';
+const OLD = Buffer.alloc(3000, 'old');
+const NEW = Buffer.alloc(4000, 'new');
+const VARIANTS: readonly PowerCut[] = ['nothing', 'everything', 'random', 'random', 'torn-head', 'torn-tail'];
+
+async function diskWithOld(): Promise<FaultyDisk> {
+  const disk = new FaultyDisk({ directories: ['/dir'] });
+  await replace(disk, PATH, OLD);
+  return disk;
+}
+
+const contentOf = async (disk: FaultyDisk) => String(await disk.readWhole(PATH)).slice(0, 3);
+
+t.test('whenever the power is cut, the old file or the new one is there, whole', async (t) => {
+  const disk = await diskWithOld();
+  const cuts: FaultyDisk[] = [];
+  disk.onOperation = () => {
+    cuts.push(...VARIANTS.map((variant) => disk.afterPowerCut(variant)));
+    return 'ok';
+  };
+  await replace(disk, PATH, NEW);
+  const seen = new Set<string>();
+  for (const cut of cuts) {
+    const bytes = await cut.readWhole(PATH);
+    t.ok(bytes?.equals(OLD) || bytes?.equals(NEW));
+    seen.add(await contentOf(cut));
+    // What is left of the try that was cut is in nobody's way.
+    await replace(cut, PATH, NEW);
+    t.equal(await contentOf(cut.afterPowerCut('nothing')), 'new');
+    t.same(await cut.list('/dir'), ['file']);
+  }
+  t.same([...seen].sort(), ['new', 'old']);
+  t.equal(await contentOf(disk.afterPowerCut('nothing')), 'new', 'once it has resolved, the new one lasts');
+});
+
+t.test('whatever the disk refuses, it says so, and nothing is left beside the file', async (t) => {
+  for (const fault of ['error:EIO', 'error-half:EIO'] as const) {
+    for (let failing = 1; ; failing++) {
+      const disk = await diskWithOld();
+      let n = 0;
+      disk.onOperation = () => (++n === failing ? fault : 'ok');
+      const code = await replace(disk, PATH, NEW).then(
+        () => null,
+        (error) => error.code,
+      );
+      if (n < failing) break;
+      t.equal(code, 'EIO');
+      t.same(await disk.list('/dir'), ['file'], `operation ${failing}`);
+      t.match(await contentOf(disk), /old|new/);
+      t.equal(disk.handles, 0);
+    }
+  }
+});
+
+t.test('the first error is told, not that of the close after it', async (t) => {
+  const disk = await diskWithOld();
+  const { open } = disk;
+  disk.open = async (path, how) => {
+    const file = await open.call(disk, path, how);
+    const { close } = file;
+    file.close = async () => {
+      await close.call(file);
+      throw Object.assign(new Error('EIO: close'), { code: 'EIO' });
+    };
+    return file;
+  };
+  disk.onOperation = (_n, { kind }) => (kind === 'write' ? 'error:ENOSPC' : 'ok');
+  await t.rejects(replace(disk, PATH, NEW), { code: 'ENOSPC' });
+  disk.onOperation = () => 'ok';
+  await t.rejects(replace(disk, PATH, NEW), { code: 'EIO' }, 'and that of the close if it is the first');
+  t.equal(await contentOf(disk), 'old');
+});
+
+t.test('a file in pieces', async (t) => {
+  const disk = await diskWithOld();
+  const pieces = ['a', 'bc', '', 'd'].map((text) => Buffer.from(text));
+  await writeNew(disk, PATH, pieces);
+  t.equal(String(await disk.readWhole(PATH)), 'abcd');
+});
