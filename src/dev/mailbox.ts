@@ -1,10 +1,10 @@
 /**
  * The directory in which `fieldpost dev` keeps caught mails: `000001.eml`, `000002.eml`, …, each exactly as it
- * came over the wire. A mail appears whole or not at all. The oldest make room for new ones. Nothing is synced: these
- * are for looking at.
+ * came over the wire. A mail appears whole or not at all. The oldest make room for new ones.
  */
 import { join } from 'node:path';
 import { MIB } from '../limits.js';
+import { replace } from '../store/replace.js';
 import type { Disk } from '../system/disk.js';
 
 const KEPT_MAX = { count: 1000, bytes: 256 * MIB };
@@ -20,8 +20,7 @@ export interface Mailbox {
  * mails, as many as `max` allows, and always the last.
  */
 export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX): Promise<Mailbox> {
-  const pathOf = (number: number, ending: string) =>
-    join(directory, `${String(number).padStart(6, '0')}.${ending}`);
+  const pathOf = (number: number) => join(directory, `${String(number).padStart(6, '0')}.eml`);
   /** Sizes by number, the oldest first. */
   const kept = new Map<number, number>();
   let keptBytes = 0;
@@ -34,7 +33,8 @@ export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX)
       if (kept.size <= 1 || (kept.size <= max.count && keptBytes <= max.bytes)) break;
       kept.delete(number);
       keptBytes -= bytes;
-      await disk.remove(pathOf(number, 'eml'));
+      // One that cannot be removed stays: the mail that came is kept, and its sender must hear so.
+      await disk.remove(pathOf(number)).catch(() => undefined);
     }
   };
 
@@ -42,47 +42,23 @@ export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX)
   const found: number[] = [];
   let last = 0;
   for (const name of await disk.list(directory)) {
-    const [, digits, ending] = /^(\d{6,})\.(eml|part)$/.exec(name) ?? [];
+    const [, digits, half] = /^(\d{6,})\.eml(\.new)?$/.exec(name) ?? [];
     if (digits === undefined) continue;
     last = Math.max(last, Number(digits));
-    if (ending === 'eml') found.push(Number(digits));
+    if (half === undefined) found.push(Number(digits));
     else await disk.remove(join(directory, name));
   }
-  for (const number of found.sort((a, b) => a - b)) add(number, await sizeOf(disk, pathOf(number, 'eml')));
+  for (const number of found.sort((a, b) => a - b))
+    add(number, (await disk.look(pathOf(number)))?.bytes ?? 0);
   await makeRoom();
 
   return {
     async keep(raw) {
       const number = ++last;
-      const part = pathOf(number, 'part');
-      try {
-        await write(disk, part, raw);
-      } catch (error) {
-        await disk.remove(part);
-        throw error;
-      }
-      await disk.rename(part, pathOf(number, 'eml'));
+      await replace(disk, pathOf(number), raw);
       add(number, raw.length);
       await makeRoom();
-      return pathOf(number, 'eml');
+      return pathOf(number);
     },
   };
-}
-
-async function sizeOf(disk: Disk, path: string): Promise<number> {
-  const file = await disk.open(path, 'read');
-  try {
-    return await file.size();
-  } finally {
-    await file.close();
-  }
-}
-
-async function write(disk: Disk, path: string, raw: Buffer): Promise<void> {
-  const file = await disk.open(path, 'create');
-  try {
-    await file.write(raw, 0);
-  } finally {
-    await file.close();
-  }
 }

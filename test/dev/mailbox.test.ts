@@ -26,7 +26,7 @@ t.test('mails are kept in the order in which they come', async (t) => {
 
 t.test('what a stop in the middle left is in nobody’s way', async (t) => {
   const directory = t.testdir({
-    '000007.part': 'half a',
+    '000007.eml.new': 'half a',
     '000003.eml': '',
     'notes.eml': '',
     '000009.txt': '',
@@ -64,4 +64,11 @@ t.test('a full disk leaves nothing of a mail', async (t) => {
   );
   await t.rejects(mailbox.keep(Buffer.from('x')), { code: 'ENOSPC' });
   t.same(readdirSync(directory), []);
+});
+
+t.test('a mail is kept also where an old one cannot be removed', async (t) => {
+  const directory = t.testdir({ '000001.eml': {}, '000002.eml': 'b' });
+  const mailbox = await openMailbox(systemDisk(), directory, { count: 1, bytes: 100 });
+  t.equal(await mailbox.keep(Buffer.from('x')), join(directory, '000003.eml'));
+  t.same(readdirSync(directory).sort(), ['000001.eml', '000003.eml']);
 });
