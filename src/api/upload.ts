@@ -32,7 +32,7 @@ export interface Form {
 /** How a form is to be taken in. */
 export interface FormTerms extends FormLimits {
   readonly boundary: string;
-  readonly upload: Pick<Upload, 'add'>;
+  readonly upload: Pick<Upload, 'begin'>;
   /** True if the sums of the files are wanted. */
   readonly isSummed: boolean;
   /** Throws if so many octets of files are more than can be delivered. */
@@ -165,17 +165,12 @@ class Intake {
     // What browsers send of a file input in which nothing was chosen.
     if (name === '' && first.done) return;
     const hash = this.#terms.isSummed ? createHash('sha256') : null;
-    const source = async function* () {
-      if (first.done) return;
-      for (let chunk = first.value; ; ) {
-        hash?.update(chunk);
-        yield chunk;
-        const next = await chunks.next();
-        if (next.done) return;
-        chunk = next.value;
-      }
-    };
-    const attachment = await this.#terms.upload.add({ name: name || UNNAMED, type }, source());
+    const coming = await this.#terms.upload.begin({ name: name || UNNAMED, type });
+    for (let piece = first; !piece.done; piece = await chunks.next()) {
+      hash?.update(piece.value);
+      await coming.write(piece.value);
+    }
+    const attachment = await coming.finish();
     this.#files.push({ attachment, sum: hash?.digest('hex') ?? '' });
   }
 }

@@ -39,14 +39,12 @@ export class SpoolWriter {
     this.#room = room;
   }
 
-  /** Takes the chunk in; its memory may be used again at once. Throws what `room` throws, storage-full, storage-failed. */
-  async write(chunk: Buffer): Promise<void> {
-    for (let at = 0; at < chunk.length; ) {
-      const taken = chunk.copy(this.#buffer, this.#filled, at);
-      at += taken;
-      this.#filled += taken;
-      if (this.#filled === this.#buffer.length) await this.#flush();
-    }
+  /** See IncomingFile. Throws what `room` throws, storage-full, storage-failed. */
+  write(bytes: Buffer): Promise<void> | void {
+    const taken = bytes.copy(this.#buffer, this.#filled);
+    this.#filled += taken;
+    if (this.#filled === this.#buffer.length)
+      return this.#flush().then(() => this.write(bytes.subarray(taken)));
   }
 
   /** Writes what is in the buffer. Resolves when there is another one to go on with, which is when that of before is written. */

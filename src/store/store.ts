@@ -67,19 +67,24 @@ export interface Page {
 
 /** The files of one request on their way into the spool (Q0, Q1). Nothing of them is promised. */
 export interface Upload {
-  /**
-   * Streams one file to the spool, at the pace of the disk, and resolves when its bytes are synced. `type` is its
-   * media type. Rejects with queue-full, storage-full, storage-failed, or with what the source throws; the file is gone then.
-   */
-  add(
-    file: { readonly name: string; readonly type: string },
-    source: AsyncIterable<Buffer>,
-  ): Promise<Attachment>;
+  /** Begins a file; `type` is its media type. Rejects with queue-full, storage-full, storage-failed, busy. */
+  begin(file: { readonly name: string; readonly type: string }): Promise<IncomingFile>;
   /**
    * Ends the upload, whatever came of it: removes every file that no acceptance took, and gives back the room
    * that was kept free for it. Never rejects; may be called at any time, and twice.
    */
   discard(): Promise<void>;
+}
+
+/** One file on its way into the spool. A file that is not finished goes with its upload. */
+export interface IncomingFile {
+  /**
+   * Takes the next octets; their memory may be used again when that is done. Gives a promise only where the disk must
+   * catch up first. Throws queue-full, storage-full, storage-failed.
+   */
+  write(bytes: Buffer): Promise<void> | void;
+  /** Resolves when the octets are synced (Q0). Throws as write does. */
+  finish(): Promise<Attachment>;
 }
 
 /** Every message from its acceptance on, and the address book. */

@@ -3,11 +3,10 @@
  */
 import { assert, FieldpostError } from '../errors.js';
 import { BLOCK_BYTES } from '../limits.js';
-import type { Attachment } from '../message/message.js';
 import type { Reservation } from './budget.js';
 import type { Spool } from './spool.js';
 import { SpoolWriter } from './spool-writer.js';
-import type { Upload } from './store.js';
+import type { IncomingFile, Upload } from './store.js';
 
 /** What an upload is given. */
 export interface UploadOptions {
@@ -23,9 +22,11 @@ export interface UploadOptions {
   readonly onOver: () => void;
 }
 
-/** Over when it was taken or discarded; a file that is still being written is removed then, too. */
+/** Over when it was taken or discarded. */
 export class SpoolUpload implements Upload {
   readonly #options: UploadOptions;
+  /** Files that are being written. */
+  readonly #coming = new Set<SpoolWriter>();
   /** Whole files that nobody took yet. */
   readonly #whole = new Set<string>();
   #isOver = false;
@@ -34,33 +35,37 @@ export class SpoolUpload implements Upload {
     this.#options = options;
   }
 
-  async add(
-    { name, type }: { readonly name: string; readonly type: string },
-    source: AsyncIterable<Buffer>,
-  ): Promise<Attachment> {
-    const { spool, room, writeBytes, makeFile, makeRoom } = this.#options;
+  async begin({ name, type }: { readonly name: string; readonly type: string }): Promise<IncomingFile> {
+    const { spool, room, writeBytes, makeFile } = this.#options;
     await makeFile(room);
     this.#mustGoOn();
-    const writer = await SpoolWriter.begin(spool, writeBytes, async (id, bytes) => {
-      this.#mustGoOn();
-      // Only the last part of a file is no multiple of a block.
-      const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
-      await makeRoom(room, blockBytes);
-      // In one step: what is spent is used, and nobody else is granted it in between.
-      room.spend(blockBytes);
-      spool.grow(id, bytes);
-    });
+    const writer = await SpoolWriter.begin(spool, writeBytes, (id, bytes) => this.#grow(id, bytes));
+    if (this.#isOver) await writer.abandon();
+    this.#mustGoOn();
     room.spend(BLOCK_BYTES);
-    try {
-      for await (const chunk of source) await writer.write(chunk);
-      const written = await writer.finish();
-      this.#mustGoOn();
-      this.#whole.add(written.id);
-      return { ...written, name, type };
-    } catch (error) {
-      await writer.abandon();
-      throw error;
-    }
+    this.#coming.add(writer);
+    return {
+      write: (bytes) => writer.write(bytes),
+      finish: async () => {
+        const written = await writer.finish();
+        this.#mustGoOn();
+        this.#coming.delete(writer);
+        this.#whole.add(written.id);
+        return { ...written, name, type };
+      },
+    };
+  }
+
+  /** A file is about to take so many bytes more. */
+  async #grow(id: string, bytes: number): Promise<void> {
+    const { spool, room, makeRoom } = this.#options;
+    this.#mustGoOn();
+    // Only the last part of a file is no multiple of a block.
+    const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+    await makeRoom(room, blockBytes);
+    // In one step: what is spent is used, and nobody else is granted it in between.
+    room.spend(blockBytes);
+    spool.grow(id, bytes);
   }
 
   /** Bytes of memory that it may take: of a file one piece is filled while the other is written. */
@@ -81,9 +86,10 @@ export class SpoolUpload implements Upload {
 
   async discard(): Promise<void> {
     this.#end();
-    const ids = [...this.#whole];
+    const [coming, whole] = [[...this.#coming], [...this.#whole]];
+    this.#coming.clear();
     this.#whole.clear();
-    if (ids.length > 0) await this.#options.spool.remove(ids);
+    await Promise.all([...coming.map((writer) => writer.abandon()), this.#options.spool.remove(whole)]);
   }
 
   #end(): void {

@@ -1,11 +1,11 @@
 /** The calls of local-api §1, and those of §3 that tell how the daemon is doing. */
-import { Readable } from 'node:stream';
 import { test } from 'tap';
 import type { ErrorCode } from '../../src/errors.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, MIB } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
 import type { Attachment } from '../../src/message/message.js';
 import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { addFile } from '../support/spool.js';
 import { stall } from '../support/stall.js';
 import { newDisk } from '../support/store.js';
 
@@ -328,8 +328,7 @@ test('a page is bounded by bytes as well', async (t) => {
   while (ids.length < 300) {
     const upload = await api.store.upload(0);
     const attachments: Attachment[] = [];
-    while (attachments.length < 10)
-      attachments.push(await upload.add(file, Readable.from([Buffer.from('x')])));
+    while (attachments.length < 10) attachments.push(await addFile(upload, [Buffer.from('x')], file));
     ids.push(
       ...(await api.store.accept([{ type: 1, destination, content, attachments, ignored: [] }], null)).ids,
     );

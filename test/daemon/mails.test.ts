@@ -6,6 +6,7 @@ import type { Address } from '../../src/message/address.js';
 import type { Email, EmailContent } from '../../src/message/message.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
+import { addFile } from '../support/spool.js';
 import { openOn } from '../support/store.js';
 
 const relay = (host: string): RelayConfig => ({ host, port: 25, tls: 'never', user: null });
@@ -16,12 +17,7 @@ t.test('the size of a mail, before and after it is accepted', async (t) => {
   const { store } = await openOn(new FaultyDisk({ directories: ['/var/lib'] }), 1, { clock });
   const mails = new Mails({ relays: [] }, () => from, store, { clock });
   const upload = await store.upload(0);
-  const file = await upload.add(
-    { name: 'Prüfung.csv', type: 'text/csv' },
-    (async function* () {
-      yield Buffer.alloc(1000, 'é');
-    })(),
-  );
+  const file = await addFile(upload, [Buffer.alloc(1000, 'é')], { name: 'Prüfung.csv', type: 'text/csv' });
   const draft = {
     type: 1 as const,
     destination: 'john@example.com' as Address,

@@ -3,7 +3,16 @@ import t from 'tap';
 import { MIB, SPACE_FRESH_MS } from '../../src/limits.js';
 import type { Store, Upload } from '../../src/store/store.js';
 import { draftTo, octets } from '../support/drafts.js';
-import { acceptWith, begin, budgetOf, FILE, failWith, inChunks, SPOOL, settleAs } from '../support/spool.js';
+import {
+  acceptWith,
+  addFile,
+  begin,
+  budgetOf,
+  failWith,
+  inChunks,
+  SPOOL,
+  settleAs,
+} from '../support/spool.js';
 import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 const NAMES = ['a', 'b', 'c'];
@@ -14,7 +23,7 @@ const keptOf = (store: Store, ids: readonly string[]) =>
 
 async function uploadWhole(store: Store, name: string, bytes: number): Promise<void> {
   const upload = await store.upload(bytes);
-  const attachments = [await upload.add(FILE, inChunks(octets(bytes)))];
+  const attachments = [await addFile(upload, inChunks(octets(bytes)))];
   await store.accept([{ ...draftTo(name), attachments }], null);
   await upload.discard();
 }
@@ -29,7 +38,7 @@ t.test('a mere Content-Length costs no failed mail its content', async (t) => {
     yield octets(1024);
     throw gone;
   };
-  await t.rejects(broken.add(FILE, source()), gone);
+  await t.rejects(addFile(broken, source()), gone);
   await Promise.all([silent.discard(), broken.discard()]);
   t.equal(keptOf(store, failed), 3);
   t.notMatch(lines.join(''), /content dropped/);
@@ -81,7 +90,7 @@ t.test('many uploads at once get what gives way, and no byte more', async (t) =>
           least = Math.min(least, (await disk.space(STATE_DIR)).freeBytes);
         }
       };
-      return await upload.add(FILE, source());
+      return await addFile(upload, source());
     };
     const uploads = await Promise.all(NAMES.map(() => store.upload(2 * MIB + 4096)));
     t.equal(keptOf(store, failed), 3);

@@ -16,6 +16,7 @@ import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
 import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
+import { addFile } from '../support/spool.js';
 import { newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 async function acceptOne(store: Store, name: string, bytes?: number): Promise<string> {
@@ -595,10 +596,7 @@ t.test(
     const { store } = await openOn(newDisk());
     const withFile = async (draft: Draft): Promise<Draft> => {
       const upload = await store.upload(4);
-      const bytes = (async function* () {
-        yield Buffer.from('file');
-      })();
-      const attachment = await upload.add({ name: 'f', type: 'text/plain' }, bytes);
+      const attachment = await addFile(upload, [Buffer.from('file')]);
       return { ...draft, attachments: [attachment] } as Draft;
     };
     const drafts = await Promise.all(

@@ -11,6 +11,7 @@ import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
+import { addFile } from '../support/spool.js';
 import { openOn, STATE_DIR } from '../support/store.js';
 import { StoreClient } from '../support/store-client.js';
 
@@ -100,11 +101,11 @@ async function attachments(disk: FaultyDisk, books: StoreClient): Promise<void> 
   await books.acceptFiles(store, draftTo('a1'), [octets(3000), octets(0)], keyed);
   // A replay: the new files are not needed.
   const again = await store.upload(3000);
-  const sent = await again.add({ name: 'again.bin', type: 'image/png' }, chunksOf(3000));
+  const sent = await addFile(again, [octets(3000)]);
   await store.accept([{ ...draftTo('a1'), attachments: [sent] }], keyed);
   await again.discard();
   const givenUp = await store.upload(0);
-  await givenUp.add({ name: 'b.bin', type: 'image/png' }, chunksOf(700)).catch(() => undefined);
+  await addFile(givenUp, [octets(700)]).catch(() => undefined);
   await Promise.all([
     books.acceptFiles(store, draftTo('c1'), [octets(700)]),
     books.acceptFiles(store, draftTo('c2'), [octets(5000)]),
@@ -122,10 +123,6 @@ async function attachments(disk: FaultyDisk, books: StoreClient): Promise<void> 
   await books.settle(store, 'c1', { kind: 'sent', reply: '250 taken' });
   await store.close();
   books.synced();
-}
-
-async function* chunksOf(bytes: number): AsyncGenerator<Buffer> {
-  yield octets(bytes);
 }
 
 /** Runs the scenario once; before a share of all operations takes what some or all variants of a power cut would leave. */

@@ -11,6 +11,7 @@ import type { Store } from '../../src/store/store.js';
 import { memoryBytes, ownText } from '../../src/store/weight.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom } from '../support/random.js';
+import { addFile } from '../support/spool.js';
 import { openOn } from '../support/store.js';
 
 const NO_BOUNDS = { historyMax: 1_000_000, memoryBytesMax: Number.POSITIVE_INFINITY };
@@ -110,10 +111,7 @@ async function acceptFiles(store: Store): Promise<string> {
   const upload = await store.upload(0);
   try {
     const attachments: Attachment[] = [];
-    const content = async function* () {
-      yield Buffer.from('x');
-    };
-    for (let i = 0; i < FILES; i++) attachments.push(await upload.add(FILE, content()));
+    for (let i = 0; i < FILES; i++) attachments.push(await addFile(upload, [Buffer.from('x')], FILE));
     return (await store.accept([draftWith(attachments)], null)).ids[0] as string;
   } finally {
     await upload.discard();

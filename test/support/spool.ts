@@ -2,7 +2,7 @@
 import { MIB } from '../../src/limits.js';
 import type { Attachment } from '../../src/message/message.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store, Upload } from '../../src/store/store.js';
 import { settled } from './clock.js';
 import { draftTo, octets } from './drafts.js';
 import { STATE_DIR } from './store.js';
@@ -13,18 +13,32 @@ export const budgetOf = (limits: Partial<StoreOptions['budget']>) => ({
   budget: { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0, ...limits },
 });
 
-export async function* inChunks(bytes: Buffer, chunkBytes = 60_000): AsyncGenerator<Buffer> {
+export function* inChunks(bytes: Buffer, chunkBytes = 60_000): Generator<Buffer> {
   for (let at = 0; at < bytes.length; at += chunkBytes) yield bytes.subarray(at, at + chunkBytes);
+}
+
+/** Hands a file over as a form does: at the pace of the disk. */
+export async function addFile(
+  upload: Upload,
+  chunks: Iterable<Buffer> | AsyncIterable<Buffer>,
+  file: { readonly name: string; readonly type: string } = FILE,
+): Promise<Attachment> {
+  const coming = await upload.begin(file);
+  for await (const chunk of chunks) await coming.write(chunk);
+  return await coming.finish();
 }
 
 /** A mail with these files; gives its id and what became of them. */
 export async function acceptWith(store: Store, name: string, files: readonly Buffer[]) {
   const upload = await store.upload(0);
-  const attachments: Attachment[] = [];
-  for (const bytes of files) attachments.push(await upload.add(FILE, inChunks(bytes)));
-  const { ids } = await store.accept([{ ...draftTo(name), attachments }], null);
-  await upload.discard();
-  return { id: ids[0] as string, attachments };
+  try {
+    const attachments: Attachment[] = [];
+    for (const bytes of files) attachments.push(await addFile(upload, inChunks(bytes)));
+    const { ids } = await store.accept([{ ...draftTo(name), attachments }], null);
+    return { id: ids[0] as string, attachments };
+  } finally {
+    await upload.discard();
+  }
 }
 
 /** From here on the journal has its two segments, 2 MiB. */

@@ -15,6 +15,7 @@ import { Model, type Posted } from '../simulation/model.js';
 import { BookClient } from './book-client.js';
 import { Doubt, onlyStorage } from './doubt.js';
 import { digestOf, messagesOf, nameOf, whole } from './drafts.js';
+import { addFile } from './spool.js';
 
 interface Keyed {
   readonly key: string;
@@ -88,7 +89,9 @@ export class StoreClient {
     if (!upload) return;
     const attachments: Attachment[] = [];
     for (const [i, bytes] of files.entries()) {
-      const added = await upload.add({ name: `${i}.bin`, type: 'image/png' }, once(bytes)).catch(onlyRefusal);
+      const added = await addFile(upload, [bytes], { name: `${i}.bin`, type: 'image/png' }).catch(
+        onlyRefusal,
+      );
       if (added) attachments.push(added);
     }
     // One that does not come through refuses the request.
@@ -179,10 +182,6 @@ async function lost(store: Store, message: Message, { token, digest }: Posted): 
   } catch (error) {
     return [`${token} has lost its content: ${(error as Error).message}`];
   }
-}
-
-async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
-  yield bytes;
 }
 
 /** What refuses a file leaves nothing to be kept. */
