@@ -13,9 +13,8 @@ import {
   LINK_SPREAD_MS,
   OFFLINE_AFTER_MS,
   OFFLINE_FAILURES,
-  PEER_GOOD_MS,
 } from '../limits.js';
-import { patienceMs } from '../retry/backoff.js';
+import { type Pauses, patienceMs, pauseMs, startsAnew } from '../retry/backoff.js';
 
 /** Where the link is. Without a cloud there is none, which is called `disabled`. */
 export type LinkMode = 'connecting' | 'online' | 'unsteady' | 'offline';
@@ -44,10 +43,8 @@ export type LinkEvent =
   | { readonly kind: 'wake'; readonly withinMs: number };
 
 /** The settings that the link goes by. */
-export interface LinkSettings {
+export interface LinkSettings extends Pick<Pauses, 'backoffMinMs' | 'backoffMaxMs'> {
   readonly heartbeatMs: number;
-  readonly backoffMinMs: number;
-  readonly backoffMaxMs: number;
 }
 
 /** Heartbeats of a fleet that began together shall not stay together. */
@@ -131,32 +128,21 @@ function afterFailure(
   settings: LinkSettings,
 ): LinkState {
   const failures = state.failures + 1;
-  const wasGood = state.mode === 'online' && nowMs - state.sinceMs >= PEER_GOOD_MS;
+  const wasGood = startsAnew(state.mode === 'online' ? state.sinceMs : null, nowMs);
   const isOffline = state.mode === 'offline' || failures >= OFFLINE_FAILURES || nowMs >= overdueMs(state);
   const mode = isOffline ? 'offline' : state.mode === 'connecting' ? 'connecting' : 'unsteady';
   const pauses = (wasGood ? 0 : state.pauses) + (isOffline ? 1 : 0);
-  const pauseMs = retryMs(pauses, random, settings);
+  // A fleet that lost its cloud in one moment, for however short, must not come back in one.
+  const retryMs = pauseMs(pauses, random, { ...settings, floorMs: spreadMs(settings), leastShare: 0.5 });
   const notBeforeMs = nowMs + patienceMs(retryAfterMs, random);
   return {
     ...become(state, mode, nowMs),
     reason,
     failures,
     pauses,
-    nextMs: Math.max(nowMs + pauseMs, notBeforeMs),
+    nextMs: Math.max(nowMs + retryMs, notBeforeMs),
     notBeforeMs,
   };
-}
-
-/**
- * How long until the next heartbeat after `pauses` pauses of the back-off; 0 while the link is not offline yet. Never less
- * than half of spreadMs, and at least half of the pause is waited: a fleet that lost its cloud in one moment, for however
- * short, does not come back in one.
- */
-function retryMs(pauses: number, random: number, settings: LinkSettings): number {
-  const { backoffMinMs, backoffMaxMs } = settings;
-  const grownMs = pauses === 0 ? 0 : Math.min(backoffMinMs * 2 ** (pauses - 1), backoffMaxMs);
-  const ceilingMs = Math.max(grownMs, spreadMs(settings));
-  return Math.ceil((ceilingMs * (2 - random)) / 2);
 }
 
 /**

@@ -1,21 +1,39 @@
 /**
- * How long a peer in trouble is left alone: a relay, the cloud, its document, its messages. Pure. Used by
- * relay-health.ts, gateway.ts, sync.ts and link-state.ts.
+ * How long to leave a peer alone that fails: a relay, the cloud, its document, its messages. Pure. Whoever retries a
+ * peer holds a Backoff; the link's state machine (link-state.ts) applies the same rules to a state of its own.
  */
 import { assert } from '../errors.js';
 import { PEER_GOOD_MS } from '../limits.js';
 
-/** By how much more than asked for a peer is left alone, at most. */
+/** The most that is added to a Retry-After, as a part of it. */
 const SPREAD = 0.1;
 
+/** How pauses grow. */
+export interface Pauses {
+  /** The ceiling of the first pause, and of the longest. */
+  readonly backoffMinMs: number;
+  readonly backoffMaxMs: number;
+  /** No ceiling is lower. 0 if left out. */
+  readonly floorMs?: number;
+  /** The part of its ceiling that each pause lasts at least. 0 if left out: full jitter. */
+  readonly leastShare?: number;
+}
+
 /**
- * How long to leave a peer alone after its `failures`th trouble in a row (from 1): full jitter below `minMs`
- * doubling up to `maxMs`. Never nothing, so that no loop can spin on it. `random` is in [0, 1).
+ * How long to leave a peer alone after its `failures`th failure in a row: jitter below a ceiling that doubles with each
+ * failure. Never 0, so that no loop can spin on it. `random` is in [0, 1).
  */
-export function backoffMs(failures: number, random: number, minMs: number, maxMs: number): number {
-  assert(failures >= 1 && random >= 0 && random < 1);
-  const ceilingMs = Math.min(minMs * 2 ** (failures - 1), maxMs);
-  return Math.ceil((1 - random) * ceilingMs);
+export function pauseMs(failures: number, random: number, pauses: Pauses): number {
+  const { backoffMinMs, backoffMaxMs, floorMs = 0, leastShare = 0 } = pauses;
+  const grownMs = failures === 0 ? 0 : Math.min(backoffMinMs * 2 ** (failures - 1), backoffMaxMs);
+  const ms = Math.ceil(Math.max(grownMs, floorMs) * (1 - random * (1 - leastShare)));
+  assert(ms >= 1);
+  return ms;
+}
+
+/** True if a peer that has been good since `goodMs` (null: it is not) starts anew with the shortest pause. */
+export function startsAnew(goodMs: number | null, nowMs: number): boolean {
+  return goodMs !== null && nowMs - goodMs >= PEER_GOOD_MS;
 }
 
 /**
@@ -29,7 +47,7 @@ export function patienceMs(askedMs: number, random: number): number {
 /** What a back-off goes by. */
 export interface BackoffOptions {
   /** Read at each failure: a reload may change them. */
-  readonly config: { readonly backoffMinMs: number; readonly backoffMaxMs: number };
+  readonly config: Pauses;
   readonly clock: { bootMs(): number };
   /** In [0, 1). */
   readonly random: () => number;
@@ -68,10 +86,11 @@ export class Backoff {
     this.#isWanted = false;
   }
 
-  /** The peer works. The pauses start anew only when it has done so for a while. */
+  /** The peer works, and a wish is granted. The pauses start anew only when it has worked for a while. */
   good(): void {
     this.#goodMs ??= this.#options.clock.bootMs();
     this.#retryMs = 0;
+    this.#isWanted = false;
   }
 
   /** A try has failed; the peer asks to be left alone for `retryAfterMs`. Tries that fail together count once. */
@@ -80,13 +99,11 @@ export class Backoff {
     const nowMs = clock.bootMs();
     this.#notBeforeMs = Math.max(this.#notBeforeMs, nowMs + patienceMs(retryAfterMs, random()));
     if (this.isFailing && nowMs < this.#retryMs) return;
-    if (this.#goodMs !== null && nowMs - this.#goodMs >= PEER_GOOD_MS) this.#failures = 0;
+    if (startsAnew(this.#goodMs, nowMs)) this.#failures = 0;
     this.#goodMs = null;
     this.#failures++;
     // What began before the network was mended says nothing of the network there is now.
-    this.#retryMs = this.#isWanted
-      ? nowMs
-      : nowMs + backoffMs(this.#failures, random(), config.backoffMinMs, config.backoffMaxMs);
+    this.#retryMs = this.#isWanted ? nowMs : nowMs + pauseMs(this.#failures, random(), config);
   }
 
   /** A try is wanted now: the pause is over, but for what the peer has asked for. A try under way need not end well. */

@@ -211,31 +211,15 @@ t.test('a link that flaps keeps its back-off; a good minute ends it', async (t) 
     const happen = (event: LinkEvent) => {
       state = step(state, event, nowMs, 0, SETTINGS);
     };
-    for (let flap = 0; flap < 8; flap++) {
+    for (let flap = 0; flap < 10; flap++) {
       happen({ kind: 'good' });
       nowMs += goodMs;
       for (let n = 0; n < 3; n++) happen({ kind: 'failed', reason: 'x' });
     }
     return state.nextMs - nowMs;
   };
-  t.equal(pauses(59 * SECOND_MS), 128 * SECOND_MS);
+  t.equal(pauses(59 * SECOND_MS), 5 * MINUTE_MS);
   t.equal(pauses(60 * SECOND_MS), 25 * SECOND_MS);
-});
-
-t.test('the pauses double from 25 s to 5 min, and at least half of each is waited', async (t) => {
-  for (const random of [0, 0.5, 1 - Number.EPSILON]) {
-    let state: LinkState = { ...firstState(0, 0, 0), mode: 'offline' };
-    const waits: number[] = [];
-    for (let n = 0; n < 12; n++) {
-      state = step(state, { kind: 'failed', reason: 'x' }, 0, random, SETTINGS);
-      waits.push(state.nextMs);
-    }
-    const ceilings = [25, 25, 25, 25, 25, 32, 64, 128, 256, 300, 300, 300];
-    t.same(
-      waits,
-      ceilings.map((s) => Math.ceil((s * SECOND_MS * (2 - random)) / 2)),
-    );
-  }
 });
 
 t.test(`a week offline: no more than 20 timers in any hour (seed ${seed})`, async (t) => {

@@ -1,16 +1,17 @@
 import t from 'tap';
 import { MINUTE_MS, PEER_GOOD_MS, SECOND_MS } from '../../src/limits.js';
-import { Backoff, backoffMs, patienceMs } from '../../src/retry/backoff.js';
+import { Backoff, patienceMs, pauseMs } from '../../src/retry/backoff.js';
 import { FakeClock } from '../support/clock.js';
 
 const ALMOST_1 = 1 - Number.EPSILON;
+const PAUSES = { backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS };
 
 function start() {
   const clock = new FakeClock();
   const made = {
     clock,
     random: 0,
-    config: { backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS },
+    config: { ...PAUSES },
     /** How long the next try has to wait yet, in seconds. */
     waitS: () => Math.max(0, backoff.readyMs - clock.bootMs()) / SECOND_MS,
   };
@@ -28,7 +29,7 @@ function start() {
 }
 
 t.test('a peer is left alone for 1 s doubling to 5 min, all of the span being possible', async (t) => {
-  const wait = (failures: number, random: number) => backoffMs(failures, random, SECOND_MS, 5 * MINUTE_MS);
+  const wait = (failures: number, random: number) => pauseMs(failures, random, PAUSES);
   t.same(
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((failures) => wait(failures, 0) / SECOND_MS),
     [1, 2, 4, 8, 16, 32, 64, 128, 256, 300],
@@ -36,6 +37,13 @@ t.test('a peer is left alone for 1 s doubling to 5 min, all of the span being po
   t.equal(wait(10_000, 0), 5 * MINUTE_MS, 'no failure count is too high');
   t.equal(wait(4, 0.5), 4 * SECOND_MS);
   t.equal(wait(1, ALMOST_1), 1, 'never nothing at all');
+  const gentle = { ...PAUSES, floorMs: 25 * SECOND_MS, leastShare: 0.5 };
+  t.same(
+    [0, 1, 5, 6, 10].map((failures) => pauseMs(failures, 0, gentle) / SECOND_MS),
+    [25, 25, 25, 32, 300],
+    'no ceiling is below the floor',
+  );
+  t.equal(pauseMs(6, ALMOST_1, gentle), 16 * SECOND_MS + 1, 'half of each is waited');
 });
 
 t.test('what a peer asks for is granted, and up to a tenth more', async (t) => {
@@ -86,6 +94,10 @@ t.test('a wish ends the pause, and is kept while a try is under way', async (t) 
   backoff.failed();
   t.equal(waitS(), 0, 'this one began before the wish');
   t.equal(await fail(), 16, 'once');
+  backoff.wake();
+  backoff.good();
+  backoff.failed();
+  t.equal(waitS(), 32, 'a try that went well has granted the wish');
 });
 
 t.test('what a peer asks for is granted, whoever is in a hurry, and spread', async (t) => {

@@ -39,7 +39,7 @@ const MAIL = {
   },
   'deaf-wake': {
     why: 'the pause after a failure is never over by itself',
-    cuts: [['src/retry/backoff.ts', ': nowMs + backoffMs(', ': nowMs + 1e9 + backoffMs(']],
+    cuts: [['src/retry/backoff.ts', ': nowMs + pauseMs(', ': nowMs + 1e9 + pauseMs(']],
   },
   'sms-behind-the-cancelled': {
     why: 'an SMS, call or push that is cancelled while it waits keeps back those behind it',
@@ -93,8 +93,8 @@ const MAIL = {
     cuts: [
       [
         'src/retry/backoff.ts',
-        'return Math.ceil((1 - random) * ceilingMs);',
-        'return ceilingMs > 0 ? 1 : random;',
+        'const ms = Math.ceil(Math.max(grownMs, floorMs) * (1 - random * (1 - leastShare)));',
+        'const ms = floorMs === 0 ? 1 : Math.ceil(Math.max(grownMs, floorMs) * (1 - random * (1 - leastShare)));',
       ],
     ],
   },
