@@ -1,7 +1,7 @@
 /** What is said to a relay, over which wire; and the same again to an SMTP server that somebody else wrote. */
 import { once } from 'node:events';
 import { type AddressInfo, connect as connectTo, createServer, Socket } from 'node:net';
-import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
+import type { SMTPServerOptions } from 'smtp-server';
 import { test } from 'tap';
 import type { RelayConfig } from '../../src/config.js';
 import type { Ending } from '../../src/delivery/reply.js';
@@ -13,6 +13,7 @@ import { type Connect, createConnect } from '../../src/system/connect.js';
 import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
+import { contentOf, type OtherRelay, otherRelay } from '../support/other-relay.js';
 import { type Answer, fakeRelay } from '../support/relay.js';
 
 const DAY_MS = 86_400_000;
@@ -713,36 +714,27 @@ interface Received {
 /** nodemailer's SMTP server, and what it received. */
 async function otherServer(
   options: SMTPServerOptions,
-): Promise<{ server: SMTPServer; port: number; received: Received[] }> {
+): Promise<{ server: OtherRelay; port: number; received: Received[] }> {
   const received: Received[] = [];
-  const server = new SMTPServer({
+  const server = await otherRelay({
+    disabledCommands: [],
     ...options,
-    logger: false,
     key: tls.key,
     cert: tls.cert,
     onAuth: ({ username, password }, _session, done) =>
       password === 'geheim' ? done(null, { user: username }) : done(new Error('no')),
-    onData(stream, session, done) {
-      const chunks: Buffer[] = [];
-      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-      stream.on('end', () => {
-        const { mailFrom, rcptTo } = session.envelope;
-        received.push({
-          from: mailFrom === false ? null : mailFrom.address,
-          args: mailFrom === false ? null : mailFrom.args,
-          to: rcptTo.map((one) => one.address),
-          text: Buffer.concat(chunks).toString(),
-          secure: session.secure,
-          user: session.user,
-        });
-        done();
+    async onMail(mail, { envelope: { mailFrom, rcptTo }, secure, user }) {
+      received.push({
+        from: mailFrom === false ? null : mailFrom.address,
+        args: mailFrom === false ? null : mailFrom.args,
+        to: rcptTo.map((one) => one.address),
+        text: (await contentOf(mail)).toString(),
+        secure,
+        user,
       });
     },
   });
-  server.on('error', () => undefined);
-  server.listen(0, '127.0.0.1');
-  await once(server.server, 'listening');
-  return { server, port: (server.server.address() as AddressInfo).port, received };
+  return { server, port: server.port, received };
 }
 
 test('a server that somebody else wrote takes our mails: plain, STARTTLS, implicit TLS, PLAIN, LOGIN', async (t) => {
@@ -786,10 +778,10 @@ test('a server that somebody else wrote takes our mails: plain, STARTTLS, implic
       { from: 'gerät@b.test', to: ['用户@d.test'], args: { SMTPUTF8: true, BODY: '8BITMIME' } },
       name,
     );
-    await new Promise<void>((done) => server.close(() => done()));
+    await server.close();
   }
   const { server, port } = await otherServer({ secure: true });
   const ending = await failure({ port, tls: 'implicit', user: 'me', password: 'wrong' });
   t.match(ending, { phase: 'auth', reply: { code: 535 } });
-  await new Promise<void>((done) => server.close(() => done()));
+  await server.close();
 });

@@ -4,14 +4,13 @@
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
-import { SMTPServer } from 'smtp-server';
 import t from 'tap';
 import { CHROMIUM, startChromium } from '../support/chromium.js';
 import { startDaemon } from '../support/daemon.js';
+import { contentOf, otherRelay } from '../support/other-relay.js';
 import { sharedDirectory, skipWithout } from '../support/peers.js';
 
 /** Every octet, in no order that a line of text has, and the ends of lines. */
@@ -76,29 +75,19 @@ const ELSEWHERE = (url: string) => `(() => {
 
 t.test('forms of other people', { skip: skipWithout(CHROMIUM) }, async (t) => {
   const mails: Buffer[] = [];
-  let arrived: () => void = () => undefined;
-  const relay = new SMTPServer({
-    disabledCommands: ['AUTH', 'STARTTLS'],
-    logger: false,
-    onData(stream, _session, done) {
-      const chunks: Buffer[] = [];
-      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-      stream.on('end', () => {
-        mails.push(Buffer.concat(chunks));
-        done();
-        arrived();
-      });
+  let read = 0;
+  const relay = await otherRelay({
+    onMail: async (mail) => {
+      mails.push(await contentOf(mail));
     },
   });
-  relay.listen(0, '127.0.0.1');
-  await once(relay.server, 'listening');
-  t.teardown(() => new Promise<void>((resolve) => relay.close(resolve)));
+  t.teardown(relay.close);
   const directory = sharedDirectory(t);
   const daemon = await startDaemon({
     FIELDPOST_STATE_DIR: t.testdir(),
     FIELDPOST_FROM: 'device@field.example',
     FIELDPOST_LOG: 'debug',
-    FIELDPOST_RELAY: `smtp://127.0.0.1:${(relay.server.address() as { port: number }).port}?tls=never`,
+    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
   });
   t.teardown(() => daemon.child.kill('SIGKILL'));
   const url = `http://127.0.0.1:${daemon.port}`;
@@ -109,11 +98,7 @@ t.test('forms of other people', { skip: skipWithout(CHROMIUM) }, async (t) => {
 
   /** The mail that arrives next. */
   const next = async () => {
-    while (mails.length === 0) {
-      await new Promise<void>((resolve) => {
-        arrived = resolve;
-      });
-    }
+    await relay.arrived(++read);
     return await PostalMime.parse(mails.shift() as Buffer);
   };
   const sum = (bytes: Uint8Array | Buffer) => createHash('sha256').update(bytes).digest('hex');

@@ -1,11 +1,10 @@
 /** The program is one file with the four packages in it: it does the whole job in a directory with nothing else. */
-import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import PostalMime from 'postal-mime';
-import { SMTPServer } from 'smtp-server';
 import t from 'tap';
 import { MAIN, startDaemon } from '../support/daemon.js';
+import { fakeRelay } from '../support/relay.js';
 
 // Outside of the tree, where no node_modules is found.
 const directory = mkdtempSync(`${tmpdir()}/fieldpost-single-`);
@@ -14,25 +13,10 @@ const program = `${directory}/fieldpost.cjs`;
 copyFileSync(MAIN, program);
 
 t.test('it takes a mail with a file and delivers it', async (t) => {
-  const arrived: Buffer[] = [];
-  const server = new SMTPServer({
-    disabledCommands: ['AUTH', 'STARTTLS'],
-    logger: false,
-    async onData(stream, _session, done) {
-      for await (const chunk of stream) arrived.push(chunk);
-      done();
-      server.emit('arrived');
-    },
-  });
-  // A daemon that ends in the middle of a mail may reset the connection.
-  server.on('error', () => undefined);
-  server.listen(0, '127.0.0.1');
-  await once(server.server, 'listening');
-  t.teardown(() => new Promise<void>((resolve) => server.close(resolve)));
-  const { port } = server.server.address() as { port: number };
+  await using relay = await fakeRelay();
   const env = {
     FIELDPOST_STATE_DIR: `${directory}/state`,
-    FIELDPOST_RELAY: `smtp://127.0.0.1:${port}?tls=never`,
+    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
   };
   const daemon = await startDaemon(env, ['run'], [], program);
   t.teardown(() => daemon.child.kill('SIGKILL'));
@@ -40,11 +24,10 @@ t.test('it takes a mail with a file and delivers it', async (t) => {
   form.set('destination', 'john@example.com');
   form.set('subject', 'Hello');
   form.set('file', new Blob(['some content']), 'a.txt');
-  const arrival = once(server, 'arrived');
   const messages = `http://127.0.0.1:${daemon.port}/api/internal/messages`;
   t.equal((await fetch(messages, { method: 'POST', body: form })).status, 202);
-  await arrival;
-  const mail = await PostalMime.parse(Buffer.concat(arrived));
+  await relay.arrived(1);
+  const mail = await PostalMime.parse(relay.mails[0]?.content ?? '');
   t.equal(mail.subject, 'Hello');
   t.equal(new TextDecoder().decode(mail.attachments[0]?.content as ArrayBuffer), 'some content');
   const described = await fetch(`http://127.0.0.1:${daemon.port}/openapi.json`);

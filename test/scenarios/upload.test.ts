@@ -7,10 +7,11 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { SMTPServer } from 'smtp-server';
+import type { SMTPServerOptions } from 'smtp-server';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
 import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
+import { otherRelay } from '../support/other-relay.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { fakeRelay } from '../support/relay.js';
 
@@ -28,36 +29,19 @@ interface Arrival {
 }
 
 /** A relay that others wrote; the attachments are decoded as they come. */
-async function startRelay(t: Test, options: { size?: number } = {}) {
+async function startRelay(t: Test, options: SMTPServerOptions = {}) {
   const arrivals: Arrival[] = [];
-  let arrived: () => void = () => undefined;
-  const server = new SMTPServer({
-    disabledCommands: ['AUTH', 'STARTTLS'],
-    logger: false,
+  const relay = await otherRelay({
     ...options,
-    async onData(stream, _session, done) {
-      arrivals.push(await read(stream as AsyncIterable<Buffer>));
-      done();
-      arrived();
+    onMail: async (mail) => {
+      arrivals.push(await read(mail));
     },
   });
-  // A daemon that ends in the middle of a mail may reset the connection.
-  server.on('error', () => undefined);
-  server.listen(0, '127.0.0.1');
-  await once(server.server, 'listening');
-  t.teardown(() => new Promise<void>((resolve) => server.close(resolve)));
+  t.teardown(relay.close);
   return {
-    env: {
-      FIELDPOST_RELAY: `smtp://127.0.0.1:${(server.server.address() as { port: number }).port}?tls=never`,
-    },
+    env: { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` },
     arrivals,
-    async until(count: number) {
-      while (arrivals.length < count) {
-        await new Promise<void>((resolve) => {
-          arrived = resolve;
-        });
-      }
-    },
+    until: relay.arrived,
   };
 }
 

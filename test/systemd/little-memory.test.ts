@@ -1,11 +1,9 @@
 /** The main job in a control group of 64 MB: a backlog of 10,000, and an attachment of nearly 25 MiB. */
-import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { SMTPServer } from 'smtp-server';
 import { test } from 'tap';
 import { MIB } from '../../src/limits.js';
 import { FIXED_SHARE_MAX, MemoryGroup, skipWithoutMemoryGroup } from '../support/memory-group.js';
+import { otherRelay } from '../support/other-relay.js';
 
 const LIMIT_BYTES = 64 * MIB;
 const BACKLOG = 10_000;
@@ -42,30 +40,19 @@ test('64 MB are enough', { skip: skipWithoutMemoryGroup() }, async (t) => {
   };
   let arrived = 0;
   let bytes = 0;
-  const relay = new SMTPServer({
-    disabledCommands: ['AUTH', 'STARTTLS'],
-    onData(stream, _session, done) {
-      stream.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-      });
-      stream.on('end', () => {
-        arrived++;
-        done();
-      });
+  const relay = await otherRelay({
+    async onMail(mail) {
+      for await (const chunk of mail) bytes += chunk.length;
+      arrived++;
     },
   });
-  // A daemon that ends in the middle of a mail may reset the connection.
-  relay.on('error', () => undefined);
-  relay.listen(0, '127.0.0.1');
-  await once(relay.server, 'listening');
-  t.teardown(() => new Promise<void>((resolve) => relay.close(resolve)));
-  const { port } = relay.server.address() as AddressInfo;
+  t.teardown(relay.close);
   const first = await group.start(t, { FIELDPOST_MAX_QUEUE: '10001' });
   await fill(first.port);
   t.equal(await upload(first.port), 202, 'the backlog and the file are taken');
   check('taken');
   t.equal(await first.end('SIGKILL'), null);
-  const relayed = { FIELDPOST_RELAY: `smtp://127.0.0.1:${port}?tls=never` };
+  const relayed = { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` };
   const second = await group.start(t, { FIELDPOST_MAX_QUEUE: '10001', ...relayed });
   while (arrived <= BACKLOG && second.child.exitCode === null) await pause(50);
   t.equal(arrived, BACKLOG + 1, 'all of it is delivered');
