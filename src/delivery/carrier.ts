@@ -13,6 +13,7 @@ import { expiryAgeMs } from './age.js';
 import { Agenda } from './agenda.js';
 import { type ChargeOptions, deferral, unreadable } from './charge.js';
 import type { OutcomeWriter } from './outcome-writer.js';
+import { Refusals } from './refusals.js';
 
 /** A message as the cloud is given it. */
 export type ShortMessage = ShortContent & {
@@ -38,8 +39,6 @@ export interface GatewayOptions extends ChargeOptions {
 /** For the log. */
 const CLOUD = 'cloud';
 const NEVER_OFFERED = 'it grew too old before the cloud could be reached';
-/** How many messages are remembered to have been put off. Forgetting one puts it off once more. */
-const PUT_OFF_MAX = 1000;
 
 /** Sends the messages of one type; idle until started. */
 export class Carrier {
@@ -58,10 +57,8 @@ export class Carrier {
   #expiryMs = 0;
   /** Whether the wall was confirmed at the last look. */
   #isConfirmed = false;
-  /** Messages taken or refused since the start: proof that the cloud works. */
-  #settled = 0;
-  /** By id: the count above when the message was last put off. */
-  readonly #putOff = new Map<string, number>();
+  /** What the cloud has put off, and what it has taken or refused since. */
+  readonly #refusals: Refusals;
 
   constructor(type: ShortMessage['type'], options: GatewayOptions) {
     this.#type = type;
@@ -70,6 +67,7 @@ export class Carrier {
     this.#backoff = new Backoff(options);
     this.#agenda = new Agenda(store, clock, (message) => message.type === type);
     this.#writer = options.writer;
+    this.#refusals = new Refusals(clock);
   }
 
   start(): void {
@@ -227,20 +225,19 @@ export class Carrier {
     if (this.#backoff.isFailing) this.#agenda.letBack();
     this.#backoff.good();
     this.#reason = null;
-    this.#settled++;
+    this.#refusals.taken(message.id);
     const kind = answer.kind === 'taken' ? 'sent' : 'failed';
     return this.#conclude(message, { kind, reply: answer.reply });
   }
 
   async #conclude({ id }: Message, verdict: Verdict): Promise<void> {
-    if (verdict.kind !== 'deferred') this.#putOff.delete(id);
     await this.#writer.record({ id, verdict, relay: CLOUD });
   }
 
   /**
-   * The cloud is left alone for a while, and the message goes behind the others. If others have passed since it was
-   * last put off, it is this one that the cloud cannot digest: then it waits alone, and its wait is charged to it; but
-   * what the cloud asks for is granted first.
+   * The cloud is left alone for a while, and the message goes behind the others. If others have passed since, it is
+   * this one that the cloud cannot digest: then it waits alone, and its wait is charged to it; but what the cloud asks
+   * for is granted first.
    */
   async #putOffOrDefer(message: Message, answer: GatewayAnswer & { kind: 'later' }): Promise<void> {
     const { store, clock, log } = this.#options;
@@ -252,9 +249,7 @@ export class Carrier {
       store.giveBack(id);
       return;
     }
-    const settledThen = this.#putOff.get(id);
-    const isItsOwn = settledThen !== undefined && settledThen < this.#settled;
-    this.#rememberPutOff(id);
+    const isItsOwn = this.#refusals.refused(id) === 'message';
     if (!isItsOwn || askedMs > 0) {
       this.#backoff.failed(askedMs);
       // One trouble is told once, however many messages it puts behind.
@@ -269,14 +264,5 @@ export class Carrier {
     }
     store.giveBack(id);
     this.#agenda.putBehind(message, true);
-  }
-
-  #rememberPutOff(id: string): void {
-    this.#putOff.delete(id);
-    this.#putOff.set(id, this.#settled);
-    for (const oldest of this.#putOff.keys()) {
-      if (this.#putOff.size <= PUT_OFF_MAX) break;
-      this.#putOff.delete(oldest);
-    }
   }
 }

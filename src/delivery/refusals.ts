@@ -1,8 +1,10 @@
 /**
  * Who is to blame when a relay refuses us over one message: the other messages show it. What the relay refuses
- * again although it has taken others since is the message's own trouble. Used by relay-health.ts, one for each relay.
+ * again although it has taken others since is the message's own trouble. Used by relay-health.ts, one for each relay,
+ * and by carrier.ts for the cloud.
  */
 import { DAY_MS } from '../limits.js';
+import { Recent } from '../recent.js';
 import type { Clock } from '../system/clock.js';
 
 /** How many messages are remembered. A forgotten one is judged as if it had never been refused. */
@@ -23,7 +25,7 @@ export class Refusals {
   /** Messages refused since one was taken. */
   #inARow = 0;
   /** By message: how many had been taken when it was refused. */
-  readonly #refused = new Map<string, number>();
+  readonly #refused = new Recent<string, number>(REMEMBERED_MAX);
 
   constructor(clock: Pick<Clock, 'bootMs'>) {
     this.#clock = clock;
@@ -43,17 +45,8 @@ export class Refusals {
     const hasTakenOthers = takenThen !== undefined && takenThen < this.#taken;
     // Its count stays: it is the message's own trouble as long as others go through now and then.
     if (hasTakenOthers && this.#clock.bootMs() - this.#takenMs < PROOF_MS) return 'message';
-    this.#remember(id);
+    this.#refused.set(id, this.#taken);
     const isFirst = takenThen === undefined || hasTakenOthers;
     return isFirst && ++this.#inARow <= IN_A_ROW_MAX ? 'unclear' : 'relay';
-  }
-
-  #remember(id: string): void {
-    this.#refused.delete(id);
-    this.#refused.set(id, this.#taken);
-    for (const oldest of this.#refused.keys()) {
-      if (this.#refused.size <= REMEMBERED_MAX) break;
-      this.#refused.delete(oldest);
-    }
   }
 }
