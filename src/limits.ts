@@ -51,8 +51,6 @@ export const REFUSED_LINGER_BYTES = MIB;
 export const MEDIA_TYPE_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEY_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEYS_MAX = 10_000;
-/** No store remembers more keys than this, whatever it is told. */
-export const KEYS_HELD_MAX = 100_000;
 export const IDEMPOTENCY_AGE_MS = DAY_MS;
 export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;
@@ -214,7 +212,8 @@ export const CLOUD_DOCUMENTS_CHARS_MAX = 64 * MIB;
 export const CLOUD_GRACE_MS = 5 * MINUTE_MS;
 /** When devices were last heard is written not more often than this. */
 export const PRESENCE_WRITE_MS = 5 * MINUTE_MS;
-/** A cloud remembers the keys of messages for so long (KEYS_HELD_MAX of them). */
+/** A cloud remembers the keys of so many messages, for so long. */
+export const CLOUD_KEYS_MAX = 100_000;
 export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
 
 /** A stop waits at most this long for requests under way. */

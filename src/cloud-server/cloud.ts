@@ -14,7 +14,7 @@ import { createDelivery, type Daemon, inOrder, nameOf, type System } from '../da
 import { Gateway } from '../delivery/gateway.js';
 import { OutcomeWriter } from '../delivery/outcome-writer.js';
 import { createHttp } from '../http/http.js';
-import { CLOUD_KEYS_AGE_MS, KEYS_HELD_MAX, STOP_REQUESTS_MS } from '../limits.js';
+import { CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, STOP_REQUESTS_MS } from '../limits.js';
 import { openStore } from '../store/journaled-store.js';
 import { syncAbove } from '../store/trouble.js';
 import { openListeners } from '../system/listen.js';
@@ -60,7 +60,8 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     budget: config,
     sender: () => senderOf(config, system.hostname()),
     memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
-    keys: { ageMs: CLOUD_KEYS_AGE_MS, max: KEYS_HELD_MAX },
+    keyAgeMs: CLOUD_KEYS_AGE_MS,
+    keysMax: CLOUD_KEYS_MAX,
     // A notification is for a person's eyes: after a power cut it must not go out again.
     outcomes: 'synced',
   });

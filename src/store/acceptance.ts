@@ -2,30 +2,30 @@
  * The door of the store: takes messages and their files in, each once, all or nothing, and within the budget. Used by
  * journaled-store.ts.
  */
+import { FieldpostError } from '../errors.js';
 import {
   BLOCK_BYTES,
-  SEGMENT_BYTES,
+  IDEMPOTENCY_AGE_MS,
   SPOOL_WRITE_BYTES,
   SPOOL_WRITE_BYTES_MIN,
   SPOOL_WRITE_SHARE,
 } from '../limits.js';
 import type { Address } from '../message/address.js';
-import type { Attachment, Draft, Message } from '../message/message.js';
+import type { Attachment, Draft } from '../message/message.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
-import { Alone } from './alone.js';
 import type { Budget, Reservation } from './budget.js';
 import type { Chronicle } from './chronicle.js';
 import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
-import { IdempotencyKeys, type KeyMemory } from './idempotency.js';
 import { idMaker, type RandomBytes } from './ids.js';
+import { forgetKey } from './keys.js';
 import type { Ledger } from './ledger.js';
-import { bytesOfContent } from './places.js';
 import { sumOf } from './record.js';
-import { NOTHING, PLAIN_WEIGHT, type Room } from './room.js';
+import { PLAIN_WEIGHT, type Room } from './room.js';
+import { RoomMaker } from './room-maker.js';
+import type { KeyEntry } from './state.js';
 import type { Accepted, KeyedContent, Upload } from './store.js';
-import { createTidy } from './tidy.js';
 import { SpoolUpload } from './upload.js';
 import { keyWeight, messageWeight, ownText } from './weight.js';
 
@@ -36,7 +36,8 @@ export interface AcceptanceOptions {
   readonly budget: Budget;
   readonly log: Log;
   readonly randomBytes: RandomBytes;
-  readonly keys: KeyMemory;
+  /** How long an Idempotency-Key is remembered; as local-api §1 has it if left out. */
+  readonly keyAgeMs?: number;
   readonly clock: Pick<Clock, 'bootMs'>;
   /** The sender of the emails accepted now. */
   readonly sender?: () => Address | undefined;
@@ -47,14 +48,15 @@ export class Acceptance {
   readonly #ledger: Ledger;
   readonly #chronicle: Chronicle;
   readonly #budget: Budget;
-  readonly #log: Log;
+  /** Makes room for what is accepted. */
+  readonly roomMaker: RoomMaker;
   readonly #makeId: (counter: number) => string;
   #counter: number;
-  readonly #keys: IdempotencyKeys;
+  readonly #keyAgeMs: number;
+  /** The keys of requests that are under way. */
+  readonly #arriving = new Set<string>();
   readonly #sender: () => Address | undefined;
   readonly #uploads = new Set<SpoolUpload>();
-  readonly #makingRoom = new Alone(() => undefined);
-  readonly #tidy: () => Promise<void>;
 
   constructor({
     ledger,
@@ -62,33 +64,24 @@ export class Acceptance {
     budget,
     log,
     randomBytes,
-    keys,
+    keyAgeMs = IDEMPOTENCY_AGE_MS,
     clock,
     sender = () => undefined,
   }: AcceptanceOptions) {
     this.#ledger = ledger;
     this.#chronicle = chronicle;
     this.#budget = budget;
-    this.#log = log;
     this.#sender = sender;
-    this.#tidy = createTidy({
-      bytes: () => ledger.usedBytes,
-      checkpoint: () => ledger.checkpoint(true),
-      bootMs: () => clock.bootMs(),
-    });
+    this.#keyAgeMs = keyAgeMs;
+    this.roomMaker = new RoomMaker({ ledger, budget, log, clock });
     this.#makeId = idMaker(randomBytes);
     this.#counter = ledger.state.counter;
-    this.#keys = new IdempotencyKeys(ledger.state, (stamp) => chronicle.ageMs(stamp), keys);
   }
 
-  /** Forgets the keys that have served their time. */
+  /** Forgets the keys that are too old. */
   sweep(): void {
-    this.#keys.sweep();
-  }
-
-  /** Makes room where the disk is short and more than half of the journal is done with: see tidy.ts. */
-  async tidy(): Promise<void> {
-    if (this.#ledger.isMostlyDone) await this.#tidy();
+    const { state } = this.#ledger;
+    for (const [key, entry] of state.keys) if (this.#isOver(entry)) forgetKey(state, key);
   }
 
   async upload(expectedBytes: number): Promise<Upload> {
@@ -96,10 +89,10 @@ export class Acceptance {
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
       // Nothing gives way to a mere Content-Length: that happens as the bytes come.
-      room: this.#reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
+      room: this.roomMaker.reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
       writeBytes: this.#writeBytesOf(expectedBytes),
-      makeFile: (room) => this.#makeFile(room),
-      makeRoom: (room, bytes) => this.#makeRoom(room, bytes),
+      makeFile: (room) => this.roomMaker.makeFile(room),
+      makeRoom: (room, bytes) => this.roomMaker.makeRoom(room, bytes),
       onOver: () => this.#uploads.delete(upload),
     });
     this.#uploads.add(upload);
@@ -116,58 +109,43 @@ export class Acceptance {
     return Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
   }
 
-  async #makeFile(room: Reservation): Promise<void> {
-    // For inode and name.
-    await this.#makeRoom(room, BLOCK_BYTES);
-    this.#budget.space.takeFile();
+  async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
+    if (!keyed) return { ids: await this.#acceptNew(drafts, null), replayed: false };
+    const known = this.#idsOf(keyed);
+    if (known) return { ids: known, replayed: true };
+    this.#arriving.add(keyed.key);
+    try {
+      return { ids: await this.#acceptNew(drafts, keyed), replayed: false };
+    } finally {
+      this.#arriving.delete(keyed.key);
+    }
   }
 
-  /** Sees to it that so many bytes are reserved. One caller at a time: nobody counts on what gives way to another. */
-  async #makeRoom(room: Reservation, bytes: number): Promise<void> {
-    if (room.bytes >= bytes) return;
-    await this.#makingRoom.run(async () => {
-      if (this.#budget.stale) await this.#budget.look();
-      await this.#makeWay(bytes - room.bytes);
-      this.#orTidy(() => room.add(bytes - room.bytes));
+  /** Does not tell of a request under way: a form learns of that when its body is read. */
+  recall(key: string): KeyEntry | null {
+    // What a start has found may not be on the device yet.
+    if (this.#ledger.trouble) throw this.#ledger.trouble;
+    const entry = this.#ledger.state.keys.get(key);
+    return entry && !this.#isOver(entry) ? entry : null;
+  }
+
+  /** The ids that were given for this key, or null if it is new. Throws conflict and invalid as Store.accept does. */
+  #idsOf({ key, hash }: KeyedContent): readonly string[] | null {
+    if (this.#arriving.has(key)) {
+      throw new FieldpostError('conflict', 'a request with this Idempotency-Key is still under way', {
+        hint: 'wait for its answer',
+      });
+    }
+    const entry = this.recall(key);
+    if (entry === null) return null;
+    if (entry.hash === hash) return entry.ids;
+    throw new FieldpostError('invalid', 'this Idempotency-Key was used with other content', {
+      hint: 'use a new key for a new message',
     });
   }
 
-  /**
-   * Content kept only for a possible retry gives way to new messages, the oldest first, if that is of any use. Files
-   * go at once; texts when their segments do, which is why the first who asks may still be refused.
-   */
-  async #makeWay(bytes: number): Promise<void> {
-    const { kept, messages } = this.#ledger.state;
-    const missing = this.#budget.missing(bytes);
-    const ids: string[] = [];
-    let [fileBytes, textBytes] = [0, 0];
-    for (const id of kept) {
-      if (fileBytes + textBytes - (textBytes % SEGMENT_BYTES) >= missing) break;
-      const content = bytesOfContent(messages.get(id) as Message);
-      fileBytes += content.fileBytes;
-      textBytes += content.textBytes;
-      ids.push(id);
-    }
-    if (ids.length === 0 || fileBytes + textBytes < missing) return;
-    await this.#ledger.record([{ e: 'dropped', ids }], [], 'synced');
-    this.#log.info('content dropped', { messages: ids.length });
-    await this.#ledger.spool.idle;
-    if (this.#budget.missing(bytes) > 0) await this.#ledger.checkpoint();
-    await this.#budget.look();
-  }
-
-  async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
-    if (!keyed) return { ids: await this.#acceptNew(drafts, null), replayed: false };
-    const known = this.#keys.idsOf(keyed);
-    if (known) return { ids: known, replayed: true };
-    const ids = await this.#keys.arriving(keyed, () => this.#acceptNew(drafts, keyed));
-    return { ids, replayed: false };
-  }
-
-  recall(key: string): { ids: readonly string[]; hash: string } | null {
-    // What a start has found may not be on the device yet.
-    if (this.#ledger.trouble) throw this.#ledger.trouble;
-    return this.#keys.recall(key);
+  #isOver({ at }: KeyEntry): boolean {
+    return this.#chronicle.ageMs(at) > this.#keyAgeMs;
   }
 
   async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
@@ -177,9 +155,9 @@ export class Acceptance {
     try {
       if (this.#budget.stale) await this.#budget.look();
       const asked = roomOf(drafts, contents, keyed);
-      room = this.#reserve(asked);
-      await this.#makeRoom(room, asked.bytes);
-      const dropped = this.#inTheWay();
+      room = this.roomMaker.reserve(asked);
+      await this.roomMaker.makeRoom(room, asked.bytes);
+      const dropped = this.roomMaker.inTheWay;
       const events: StoreEvent[] = dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
       if (files.length > 0) await this.#ledger.spool.keepNames(files);
       // Ids are drawn in the order in which the records are written: nothing may be awaited in between.
@@ -187,7 +165,7 @@ export class Acceptance {
       events.push({ e: 'accepted', ...this.#chronicle.birth(), messages, ...keyed });
       // Q2: this sync is the promise behind the 202.
       await this.#chronicle.record(events, contents, 'synced');
-      if (dropped.length > 0) this.#log.info('content dropped', { messages: dropped.length });
+      this.roomMaker.logDropped(dropped);
       return messages.map(({ id }) => id);
     } catch (error) {
       if (files.length > 0) this.#ledger.release(files);
@@ -217,39 +195,6 @@ export class Acceptance {
       ...(attachments.length > 0 && { attachments: attachments.map(ownTexts) }),
       ...sumOf(content),
     };
-  }
-
-  /** Reserves room, but no bytes where content must first give way to them. */
-  #reserve(asked: Room): Reservation {
-    return this.#orTidy(() => this.#budget.reserve(asked));
-  }
-
-  /** Asks the budget. Where it refuses, the journal may hold what is done with. */
-  #orTidy<T>(ask: () => T): T {
-    try {
-      return ask();
-    } catch (error) {
-      // Segments may hold more that is done with than is needed.
-      if (this.#ledger.isMostlyDone) void this.#ledger.checkpoint();
-      if (this.#budget.space.shortage) void this.tidy();
-      throw error;
-    }
-  }
-
-  /** Content kept only for a possible retry gives way to what is reserved, the oldest first. */
-  #inTheWay(): string[] {
-    const { kept, messages, weights } = this.#ledger.state;
-    const excess = this.#budget.excess(NOTHING);
-    let count = excess.count + kept.size;
-    let memoryBytes = excess.memoryBytes + weights.kept;
-    const dropped: string[] = [];
-    for (const id of kept) {
-      if (count <= 0 && memoryBytes <= 0) break;
-      dropped.push(id);
-      count--;
-      memoryBytes -= messageWeight(messages.get(id) as Message);
-    }
-    return dropped;
   }
 }
 

@@ -19,7 +19,7 @@ import {
 } from '../message/message.js';
 import type { StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
-import { insertKey } from './idempotency.js';
+import { insertKey } from './keys.js';
 import { apply, emptyState, insert, type KeyEntry, type State, sharedSender } from './state.js';
 import type { Bounds } from './weight.js';
 

@@ -22,7 +22,6 @@ import { keepBook } from './book.js';
 import { Budget, type BudgetLimits } from './budget.js';
 import { Chronicle } from './chronicle.js';
 import { decodeContent, restingStatus } from './document.js';
-import { KEY_MEMORY, type KeyMemory } from './idempotency.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import { alreadyFinal, countMessages, listMessages, oldestOpen } from './listing.js';
 import type { Reachability } from './reachability.js';
@@ -37,8 +36,8 @@ export interface StoreOptions extends LedgerOptions {
   readonly budget: BudgetLimits;
   /** The sender that emails are stamped with. Left out: they get none. */
   readonly sender?: () => Address | undefined;
-  /** As local-api §1 has it if left out. */
-  readonly keys?: KeyMemory;
+  /** How long an Idempotency-Key is remembered; as local-api §1 has it if left out. */
+  readonly keyAgeMs?: number;
   /** How durable an outcome is before the next message may go out; `written` if left out. */
   readonly outcomes?: 'written' | 'synced';
 }
@@ -71,7 +70,7 @@ class JournaledStore implements Store {
     this.#budget = new Budget(options, ledger);
     this.book = keepBook(ledger, this.#budget, options.randomBytes);
     const parts = { ledger, chronicle: this.#chronicle, budget: this.#budget };
-    this.#acceptance = new Acceptance({ keys: KEY_MEMORY, ...options, ...parts });
+    this.#acceptance = new Acceptance({ ...options, ...parts });
   }
 
   get storeId(): string {
@@ -179,7 +178,7 @@ class JournaledStore implements Store {
     if (this.#budget.stale) void this.#budget.look().catch(() => undefined);
     const { trouble, damage } = this.#ledger;
     const { shortage, freeBytes } = this.#budget.space;
-    if (shortage) void this.#acceptance.tidy();
+    if (shortage) void this.#acceptance.roomMaker.compact();
     const state = trouble ? 'failed' : shortage ? 'full' : 'ok';
     return { state, reason: trouble?.message ?? shortage, freeBytes, ...damage };
   }
@@ -250,7 +249,7 @@ class JournaledStore implements Store {
 
   /** Lets go of what has been kept long enough, and comes back in an hour. */
   async sweep(): Promise<void> {
-    const { clock, keepFailedMs, log } = this.#options;
+    const { clock, keepFailedMs } = this.#options;
     const { kept, messages } = this.#state;
     this.#acceptance.sweep();
     void this.#ledger.sweep();
@@ -258,13 +257,7 @@ class JournaledStore implements Store {
       const failed = messages.get(id)?.failed;
       return failed && this.#chronicle.ageMs(failed) > keepFailedMs;
     });
-    if (ids.length > 0) {
-      // Not one of those that may use the room for outcomes: this record may be long.
-      await this.#ledger.record([{ e: 'dropped', ids }], [], 'synced').then(
-        () => log.info('content dropped', { messages: ids.length }),
-        () => undefined,
-      );
-    }
+    if (ids.length > 0) await this.#acceptance.roomMaker.drop(ids).catch(() => undefined);
     await this.#chronicle.keepClock();
     if (!this.#stopping) this.#sweepTimer = clock.after(SWEEP_MS, () => void this.sweep());
   }

@@ -14,8 +14,8 @@ import {
   type Stamp,
 } from '../message/message.js';
 import { type AcceptedMessage, type ContentSum, moreOf, type Position, type StoreEvent } from './event.js';
-import { forgetKey, insertKey } from './idempotency.js';
 import { counterOf } from './ids.js';
+import { insertKey } from './keys.js';
 import { setPlace } from './places.js';
 import { type Bounds, memoryBytes, messageWeight, type Weights } from './weight.js';
 
@@ -106,7 +106,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
     case 'accepted':
       for (const accepted of event.messages) accept(state, accepted, event, nextPlace(accepted));
       if (event.key !== undefined) {
-        rememberKey(state, event.key, {
+        insertKey(state, event.key, {
           hash: event.hash ?? '',
           ids: event.messages.map(({ id }) => id),
           at: event.at,
@@ -286,9 +286,4 @@ function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reach
   } else if (!isFinal(message.status)) {
     message.due = null;
   }
-}
-
-function rememberKey(state: State, key: string, entry: KeyEntry): void {
-  forgetKey(state, key);
-  insertKey(state, key, entry);
 }

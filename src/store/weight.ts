@@ -5,7 +5,7 @@
  */
 import { Buffer } from 'node:buffer';
 import type { Book } from '../destinations/book.js';
-import { BOOK_MEMORY_BYTES } from '../limits.js';
+import { BOOK_MEMORY_BYTES, IDEMPOTENCY_KEYS_MAX } from '../limits.js';
 import type { Attachment, Message } from '../message/message.js';
 import type { KeyEntry, State } from './state.js';
 
@@ -15,15 +15,17 @@ export interface Bounds {
   readonly historyMax: number;
   /** Bytes of memory for all of it (weight.ts). Beyond them finished messages are forgotten, the oldest first. */
   readonly memoryBytesMax: number;
+  /** How many Idempotency-Keys are remembered. */
+  readonly keysMax: number;
 }
 
-/** The same, where memory may have no bound: then it is left out. */
+/** The same: memory has no bound if it is left out, and keys are remembered as local-api §1 has it. */
 export type BoundsOptions = Pick<Bounds, 'historyMax'> & Partial<Bounds>;
 
 /** The bounds that options ask for. */
 export function boundsOf(options: BoundsOptions): Bounds {
-  const { historyMax, memoryBytesMax = Number.POSITIVE_INFINITY } = options;
-  return { historyMax, memoryBytesMax };
+  const { historyMax, memoryBytesMax = Number.POSITIVE_INFINITY, keysMax = IDEMPOTENCY_KEYS_MAX } = options;
+  return { historyMax, memoryBytesMax, keysMax };
 }
 
 /** Bytes of memory, by weight.ts. */

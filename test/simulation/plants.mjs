@@ -128,7 +128,7 @@ const MAIL = {
   },
   'keys-under-way': {
     why: 'a request with a key is under way for ever: one entry leaks with each',
-    cuts: [['src/store/idempotency.ts', '      this.#arriving.delete(key);\n', '']],
+    cuts: [['src/store/acceptance.ts', '      this.#arriving.delete(keyed.key);\n', '']],
   },
   'room-leaks': {
     why: 'room that was reserved is not given back',

@@ -134,11 +134,17 @@ t.test('it gives way to a mail without files', async (t) => {
 });
 
 t.test('a retry that comes meanwhile is told so', async (t) => {
-  const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+  const disk = newDisk();
+  const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
   const [id = ''] = await failWith(store, ['a'], 12 * MIB);
-  const accepting = store.accept([draftTo('b', 4 * MIB)], null);
-  await t.rejects(store.retry(id), { code: 'conflict' });
-  await accepting;
+  let refused: Promise<unknown> | null = null;
+  disk.onOperation = (_n, { kind }) => {
+    if (kind === 'write') refused ??= t.rejects(store.retry(id), { code: 'conflict' });
+    return 'ok';
+  };
+  await store.accept([draftTo('b', 4 * MIB)], null);
+  t.ok(refused, 'it came while the content was dropped');
+  await refused;
   t.equal(store.get(id)?.status, 'failed');
 });
 

@@ -579,8 +579,7 @@ t.test('stopping', async (t) => {
 
 t.test('so many keys are remembered, and for so long, as the store is told', async (t) => {
   const clock = new FakeClock();
-  const keys = { ageMs: 1000, max: 2 };
-  const { store } = await openOn(newDisk(), 1, { clock, keys });
+  const { store } = await openOn(newDisk(), 1, { clock, keyAgeMs: 1000, keysMax: 2 });
   const accept = (key: string) => store.accept([draftTo('a')], { key, hash: 'h' });
   for (const key of ['a', 'b', 'c']) await accept(key);
   t.equal((await accept('b')).replayed, true);

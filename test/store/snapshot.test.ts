@@ -3,8 +3,9 @@ import t from 'tap';
 import { fromDocument, toDocument } from '../../src/store/document.js';
 import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot-text.js';
 import { apply, emptyState, type State } from '../../src/store/state.js';
+import { boundsOf } from '../../src/store/weight.js';
 
-const BOUNDS = { historyMax: 1000, memoryBytesMax: Number.POSITIVE_INFINITY };
+const BOUNDS = boundsOf({ historyMax: 1000 });
 const THROUGH = { segment: 7, offset: 12_345 };
 const BOOT = { boot: '0123abcd', bootMs: 1 };
 

@@ -2,19 +2,18 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
-import { DAY_MS, KIB, MIB } from '../../src/limits.js';
+import { DAY_MS, IDEMPOTENCY_KEYS_MAX, KIB, MIB } from '../../src/limits.js';
 import type { Attachment, Draft } from '../../src/message/message.js';
 import { fromDocument, toDocument } from '../../src/store/document.js';
-import { KEY_MEMORY } from '../../src/store/idempotency.js';
 import { apply, emptyState, type State } from '../../src/store/state.js';
 import type { Store } from '../../src/store/store.js';
-import { memoryBytes, ownText } from '../../src/store/weight.js';
+import { boundsOf, memoryBytes, ownText } from '../../src/store/weight.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom } from '../support/random.js';
 import { addFile } from '../support/spool.js';
 import { openOn } from '../support/store.js';
 
-const NO_BOUNDS = { historyMax: 1_000_000, memoryBytesMax: Number.POSITIVE_INFINITY };
+const NO_BOUNDS = boundsOf({ historyMax: 1_000_000 });
 const AT = { boot: '0123abcd', bootMs: 1.5 };
 const FILES = 10;
 const FILE = { name: 'ż'.repeat(255), type: `text/${'t'.repeat(250)}` };
@@ -224,13 +223,13 @@ t.test(
     t.ok(again.recall(`${KEYS - kept}`.padStart(255, 'k')) !== null);
     t.equal(again.recall(`${KEYS - kept - 1}`.padStart(255, 'k')), null);
     await again.close();
-    t.ok(KEY_MEMORY.max * 100 * 46 > memoryBytesMax, 'all that the count allows would not have fitted');
+    t.ok(IDEMPOTENCY_KEYS_MAX * 100 * 46 > memoryBytesMax, 'all that the count allows would not have fitted');
   },
 );
 
 t.test('the sums stay true, whatever happens', async (t) => {
   const random = seededRandom(7);
-  const state = emptyState({ historyMax: 20, memoryBytesMax: 200_000 });
+  const state = emptyState(boundsOf({ historyMax: 20, memoryBytesMax: 200_000 }));
   for (let n = 1; n < 3000; n++) {
     const offset = n * 20;
     const ids = [...state.messages.keys()];
