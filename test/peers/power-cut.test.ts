@@ -7,8 +7,9 @@ import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import type { Cut } from '../power/device.js';
 import { type Ended, History } from '../power/history.js';
-import { type Cut, FILE_SYSTEMS, type FileSystem } from '../power/recorded-disk.js';
+import { FILE_SYSTEMS, type FileSystem, RecordedDisk } from '../power/recorded-disk.js';
 import { sharedDirectory, skipWithout } from '../support/peers.js';
 import { testSeed } from '../support/random.js';
 
@@ -43,7 +44,10 @@ for (const [i, fileSystem] of FILE_SYSTEMS.entries()) {
   t.test(`the power is cut on ${fileSystem.name}`, { skip, timeout }, async (t) => {
     const cuts = Array.from({ length: CUTS }, (_, n) => (n % 6 === 5 ? 'start' : (KINDS[n % 2] as Cut)));
     for (let history = 0; history < HISTORIES; history++) {
-      const ended = await new History(seed + i + history * FILE_SYSTEMS.length, fileSystem).live(cuts);
+      const ended = await new History(
+        seed + i + history * FILE_SYSTEMS.length,
+        new RecordedDisk(fileSystem),
+      ).live(cuts);
       t.comment(told(ended));
       if (!t.same(ended.found, [], 'every promise is kept')) t.comment(ended.log.slice(-50).join('\n'));
       t.equal(ended.cuts, CUTS);
@@ -58,7 +62,7 @@ for (const [plant, kinds] of Object.entries(PLANTS)) {
     const main = join(directory, 'main.cjs');
     chmodSync(main, 0o755);
     for (const kind of kinds) {
-      const history = new History(seed, FILE_SYSTEMS[0] as FileSystem, main);
+      const history = new History(seed, new RecordedDisk(FILE_SYSTEMS[0] as FileSystem), main);
       const ended = await history.live(Array.from({ length: CUTS_UNTIL_FOUND }, () => kind));
       t.comment(`by a cut of the ${kind}: ${told(ended)}`);
       for (const words of ended.found.slice(0, 3)) t.comment(words);

@@ -1,20 +1,53 @@
 /**
- * A device whose power can be cut: the built daemon on a disk of its own, with a relay at hand. Used by history.ts.
+ * A device whose power can be cut: the built daemon on a disk of its own, with a relay at hand. Used by history.ts and
+ * recorded-disk.ts.
  */
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { Chance } from '../simulation/chance.js';
 import { type Answer, askOver, type Request } from '../simulation/wire.js';
 import { type DaemonProcess, MAIN, startDaemon } from '../support/daemon.js';
-import { type Cut, type FileSystem, RecordedDisk } from './recorded-disk.js';
 import { PowerRelay, type Taken } from './relay.js';
 import type { Left } from './write-log.js';
 
 /** How long disks take to flush. While one does, the power is most likely to go at a bad moment. */
 const FLUSHES_MS = [0, 2, 10];
 
+/**
+ * How the device goes: the file system drops what it has not written; the disk what was not flushed; or only the process
+ * is killed.
+ */
+export type Cut = 'file system' | 'device' | 'kill';
+
+/** Where the device keeps its state. */
+export interface PowerDisk {
+  /** Where it is mounted, for who runs by way of `plugIn`. */
+  readonly mounted: string;
+  /** Switches it on; gives the words to be put before a command so that it sees the disk. */
+  plugIn(flushMs: number): Promise<readonly string[]>;
+  /** From now on the power may go at any moment. */
+  cutPower(): void;
+  /** Lets the file system that the process sees forget all that it has not written. */
+  shutDown(pid: number | undefined): Promise<void>;
+  /** After the process has ended: decides what is left. */
+  settle(cut: Cut, chance: Chance): Promise<Left>;
+  remove(): void;
+}
+
+/** A directory that somebody else removes, for a device that is only killed. */
+export function plainDisk(directory: string): PowerDisk {
+  return {
+    mounted: directory,
+    plugIn: async () => [],
+    cutPower: () => undefined,
+    shutDown: async () => undefined,
+    settle: async () => ({ kept: 0, torn: 0, lost: 0 }),
+    remove: () => undefined,
+  };
+}
+
 export interface DeviceOptions {
-  readonly fileSystem: FileSystem;
+  readonly disk: PowerDisk;
   readonly chance: Chance;
   readonly onTaken: (taken: Taken) => void;
   /** Another build of the program. */
@@ -24,7 +57,7 @@ export interface DeviceOptions {
 export class Device {
   readonly relay: PowerRelay;
   readonly #options: DeviceOptions;
-  readonly #disk: RecordedDisk;
+  readonly #disk: PowerDisk;
   #relayPort = 0;
   #daemon: DaemonProcess | null = null;
   /** Ends with the power. */
@@ -32,7 +65,7 @@ export class Device {
 
   constructor(options: DeviceOptions) {
     this.#options = options;
-    this.#disk = new RecordedDisk(options.fileSystem);
+    this.#disk = options.disk;
     this.relay = new PowerRelay(options.chance.fork(), options.onTaken);
   }
 
@@ -87,6 +120,15 @@ export class Device {
     const answer = await askOver(socket, request);
     signal.removeEventListener('abort', drop);
     return signal.aborted ? null : answer;
+  }
+
+  /** Pulls the relay's plug, and puts it back. */
+  unplugRelay(): void {
+    this.relay.deafen();
+  }
+
+  plugRelay(): void {
+    this.relay.isHeard = this.isOn;
   }
 
   /** Cuts the power: nothing that anybody hears of later has happened. Resolves when it is known what is left. */

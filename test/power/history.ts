@@ -1,5 +1,6 @@
 /**
- * One device under load that loses its power again and again, and must keep every promise. Used by test/peers/power-cut.test.ts.
+ * One device under load that loses its power or is killed again and again, while its relay comes and goes, and must keep
+ * every promise. Used by test/peers/power-cut.test.ts and test/scenarios/kill.test.ts.
  */
 import { readdirSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -8,15 +9,17 @@ import { Model, type Requested } from '../simulation/model.js';
 import { NOBODY } from '../simulation/relay.js';
 import type { Request } from '../simulation/wire.js';
 import { Book } from './book.js';
-import { Device } from './device.js';
+import { type Cut, Device, type PowerDisk } from './device.js';
 import { Programs } from './programs.js';
-import type { Cut, FileSystem } from './recorded-disk.js';
 import type { Left } from './write-log.js';
 
 const PROGRAMS = 5;
 /** Mails that one sender with one relay may have under way. */
 const UNDER_WAY = 4;
 const LOAD_MS_MAX = 700;
+/** The relay stays, and is gone, up to so long. */
+const PLUGGED_MS_MAX = 600;
+const UNPLUGGED_MS_MAX = 100;
 /** A queue of at most 60 is delivered long before. */
 const PATIENCE_MS = 30_000;
 
@@ -26,6 +29,8 @@ export interface Ended {
   /** What the daemon printed since the last cut, if something is wrong. */
   readonly log: readonly string[];
   readonly cuts: number;
+  /** Times the relay was unplugged. */
+  readonly unplugged: number;
   /** Messages that were answered with 202, and edits of the address book that were answered. */
   readonly promised: number;
   readonly edits: number;
@@ -44,15 +49,16 @@ export class History {
   readonly #book: Book;
   readonly #left = { kept: 0, torn: 0, lost: 0 };
   #cuts = 0;
+  #unplugged = 0;
   #onPromise: () => void = () => undefined;
 
   /** `main` is another build of the program. */
-  constructor(seed: number, fileSystem: FileSystem, main?: string) {
+  constructor(seed: number, disk: PowerDisk, main?: string) {
     const chance = new Chance(seed);
     const model = this.#model;
     this.#chance = chance;
     this.#device = new Device({
-      fileSystem,
+      disk,
       chance: chance.fork(),
       ...(main !== undefined && { main }),
       onTaken: ({ token, digest, messageId, sinceMs }) => {
@@ -92,6 +98,7 @@ export class History {
       found,
       log,
       cuts: this.#cuts,
+      unplugged: this.#unplugged,
       promised: messages.filter(({ id }) => id !== null).length,
       edits: this.#book.edits,
       arrived: arrivals.filter((count) => count > 0).length,
@@ -112,7 +119,7 @@ export class History {
     const editing = async () => {
       while (device.isOn) await this.#book.edit();
     };
-    working.push(editing());
+    working.push(editing(), this.#unplug(this.#chance.fork()));
     await pause(this.#chance.below(LOAD_MS_MAX));
     // The worst moment is the one in which an answer arrives.
     if (this.#chance.is(0.5)) {
@@ -121,9 +128,23 @@ export class History {
       });
     }
     const left = await device.cutPower(cut);
-    this.#model.ended(true, UNDER_WAY, performance.now());
+    this.#model.ended(cut !== 'kill', UNDER_WAY, performance.now());
     await Promise.all(working);
     return left;
+  }
+
+  /** Unplugs the relay now and then: what was under way may arrive once more. */
+  async #unplug(chance: Chance): Promise<void> {
+    const device = this.#device;
+    for (;;) {
+      await pause(chance.below(PLUGGED_MS_MAX));
+      if (!device.isOn) return;
+      device.unplugRelay();
+      this.#unplugged++;
+      this.#model.ended(false, UNDER_WAY, performance.now());
+      await pause(chance.below(UNPLUGGED_MS_MAX));
+      device.plugRelay();
+    }
   }
 
   #lost(left: Left): void {

@@ -21,6 +21,7 @@ import {
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Chance } from '../simulation/chance.js';
+import type { Cut, PowerDisk } from './device.js';
 import { cutLog, type Left } from './write-log.js';
 
 /** So often is a disk tried to be mounted. */
@@ -53,10 +54,7 @@ const MAKE = {
   xfs: ['mkfs.xfs', '-q', '-K'],
 } as const;
 
-/** How the power goes: the file system drops what it has not written; or the device what was not flushed. */
-export type Cut = 'file system' | 'device';
-
-export class RecordedDisk {
+export class RecordedDisk implements PowerDisk {
   /** Where it is mounted, for who runs by way of `plugIn`. */
   readonly mounted: string;
   readonly #directory: string;
@@ -129,7 +127,7 @@ export class RecordedDisk {
   /** After the process has ended that the disk was mounted for: decides what is left on it. */
   async settle(cut: Cut, chance: Chance): Promise<Left> {
     await this.#released();
-    if (cut === 'file system') {
+    if (cut !== 'device') {
       renameSync(this.#path('written'), this.#path('image'));
       return { kept: 0, torn: 0, lost: 0 };
     }
