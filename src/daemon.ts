@@ -10,7 +10,7 @@ import { heloNameOf, senderOf } from './config/names.js';
 import type { Config, ListenConfig } from './config.js';
 import { linkView, openCloud } from './daemon/cloud.js';
 import { Mails } from './daemon/mails.js';
-import { type Doing, type SettingsFault, statusLine } from './daemon/status-line.js';
+import { type Doing, statusLine } from './daemon/status-line.js';
 import { Gateway } from './delivery/gateway.js';
 import { Delivery } from './delivery/loop.js';
 import { OutcomeWriter } from './delivery/outcome-writer.js';
@@ -24,6 +24,7 @@ import type { Connect } from './system/connect.js';
 import type { openHttps } from './system/https.js';
 import { openListeners } from './system/listen.js';
 import { storeMemory } from './system/memory.js';
+import type { SettingsFault } from './views.js';
 
 /** The outside world as this daemon sees it; tests hand over fakes. */
 export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'randomBytes' | 'takeLock'> {
@@ -53,12 +54,6 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   readonly openSession?: typeof openSession;
   readonly openHttps?: typeof openHttps;
 }
-
-const NEVER_SYNCED = {
-  synced: false,
-  lastSyncMs: null,
-  reason: 'No cloud is configured (FIELDPOST_CLOUD): the address book is kept on this device alone',
-};
 
 /** What is running. */
 export interface Daemon {
@@ -142,7 +137,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       gateway.nudge();
     },
     edited: () => cloud?.sync.edited(),
-    syncState: () => cloud?.sync.view() ?? NEVER_SYNCED,
+    syncState: () => cloud?.sync.view() ?? null,
     wake() {
       wakeAll();
       cloud?.sync.request();
@@ -273,12 +268,11 @@ function doing(
   link: Doing['link'] | null,
   settings: SettingsFault | null,
 ): Doing {
-  const disabled = { state: 'disabled', reason: null };
   return {
     queue: store.counts(),
     isFull: store.room().reason !== null,
     relay: delivery.relayState(),
-    link: link ?? disabled,
+    link: link ?? { state: 'disabled', reason: null },
     storage: store.storage(),
     settings,
   };

@@ -9,7 +9,6 @@ import { EXIT, type ServiceName, type Settings } from './cli/command.js';
 import { type Config, type Environment, formatProblem, namedStateDirectory, parseConfig } from './config.js';
 import type { Herald } from './daemon/herald.js';
 import { LastSettings } from './daemon/last-settings.js';
-import type { SettingsFault } from './daemon/status-line.js';
 import { Warnings } from './daemon/warnings.js';
 import { createDaemon, type Daemon, nameOf, type System } from './daemon.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
@@ -27,6 +26,7 @@ import { openRandom } from './system/random.js';
 import { answerReload } from './system/reload-answer.js';
 import { listenToSignals } from './system/signals.js';
 import { visible } from './text.js';
+import type { SettingsFault } from './views.js';
 
 // What `performance` tells as well; but that brings modules with it that nothing else here needs.
 const clock = systemClock({

@@ -42,7 +42,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['destinations'],
   ['system'],
   ['config'],
-  ['network', 'retry'],
+  ['network', 'retry', 'views'],
   ['message'],
   ['sizes', 'text', 'recent', 'turns'],
   ['limits', 'errors'],
@@ -53,7 +53,7 @@ const PURE = [
   /^src\/network\//,
   /^src\/retry\//,
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
-  /^src\/(?:limits|text|recent|turns)\.ts$/,
+  /^src\/(?:limits|text|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:outcome|schedule)\.ts$/,
   /^src\/destinations\//,
@@ -79,6 +79,7 @@ const TRIED_FROM: Readonly<Record<string, string>> = {
   'src/http/': 'api',
   'src/sizes.ts': 'cli',
   'src/store/sealed.ts': 'cloud-server',
+  'src/views.ts': 'api',
 };
 
 /** `src/store/record.ts` and its test → `store`; `src/config.ts` and `src/config/values.ts` → `config`. */

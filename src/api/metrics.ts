@@ -2,12 +2,10 @@
  * `GET /metrics`: the state in Prometheus' text format 0.0.4.
  */
 import type { Exchange } from '../http/exchange.js';
+import { LINK_STATES, RELAY_STATES, STORAGE_STATES } from '../views.js';
 import type { ApiContext } from './parts.js';
 
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
-const RELAY_STATES = ['none', 'unknown', 'ok', 'failing'];
-const LINK_STATES = ['disabled', 'connecting', 'online', 'unsteady', 'offline'];
-const STORAGE_STATES = ['ok', 'full', 'failed'];
 
 type Kind = 'gauge' | 'counter';
 type Sample = readonly [labels: Readonly<Record<string, string>>, value: number];
@@ -84,7 +82,7 @@ function metricsOf(context: ApiContext): string {
       'destinations_synced',
       'gauge',
       '1 while the cloud has the address book as it is here.',
-      only(Number(context.syncState().synced)),
+      only(Number(context.syncState()?.synced ?? false)),
     ),
     metric(
       'link_state',

@@ -11,6 +11,7 @@ import {
   SUBJECT_CHARS_MAX,
 } from '../limits.js';
 import { STATUSES } from '../message/message.js';
+import { LINK_STATES, RELAY_STATES, STORAGE_STATES } from '../views.js';
 import type { Route, RouteDoc } from './routes.js';
 
 const text = { type: 'string' };
@@ -134,7 +135,7 @@ const SCHEMAS = {
   Queue: record(queue),
   State: record({
     link: record({
-      state: { type: 'string', enum: ['disabled', 'connecting', 'online', 'unsteady', 'offline'] },
+      state: { type: 'string', enum: LINK_STATES },
       since: instant,
       lastHeartbeat: orNull(instant),
       reason: orNull(text),
@@ -144,7 +145,7 @@ const SCHEMAS = {
       },
     }),
     relay: record({
-      state: { type: 'string', enum: ['none', 'unknown', 'ok', 'failing'] },
+      state: { type: 'string', enum: RELAY_STATES },
       since: instant,
       reason: orNull(text),
     }),
@@ -166,7 +167,7 @@ const SCHEMAS = {
       reason: orNull(text),
     }),
     storage: record({
-      state: { type: 'string', enum: ['ok', 'full', 'failed'] },
+      state: { type: 'string', enum: STORAGE_STATES },
       reason: orNull(text),
       freeBytes: orNull(count),
       damaged: { ...count, description: 'what could not be read, and files of a newer version' },

@@ -4,7 +4,15 @@
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import type { QueueRoom } from '../store/store.js';
-import type { ApiContext, LinkState } from './parts.js';
+import type { LinkView, SettingsFault } from '../views.js';
+import type { ApiContext } from './parts.js';
+
+const NO_CLOUD = 'No cloud is configured (FIELDPOST_CLOUD)';
+const NEVER_SYNCED = {
+  synced: false,
+  lastSyncMs: null,
+  reason: `${NO_CLOUD}: the address book is kept on this device alone`,
+};
 
 /** `GET /api/internal/state` */
 export async function getState(exchange: Exchange, context: ApiContext): Promise<void> {
@@ -12,7 +20,7 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
   await store.look();
   const uptimeMs = clock.bootMs() - context.startedBootMs;
   const relay = context.relayState();
-  const { synced, lastSyncMs, reason } = context.syncState();
+  const { synced, lastSyncMs, reason } = context.syncState() ?? NEVER_SYNCED;
   exchange.json(200, {
     link: linkView(context.linkState(), clock.wallMs() - uptimeMs),
     relay: { state: relay.state, since: isoOf(relay.sinceMs), reason: relay.reason },
@@ -39,10 +47,9 @@ export async function getHealth(exchange: Exchange, { store }: ApiContext): Prom
 }
 
 /** The link as clients see it; a daemon without a cloud has been without since its start. */
-function linkView(link: LinkState | null, startedMs: number): object {
+function linkView(link: LinkView | null, startedMs: number): object {
   if (link === null) {
-    const reason = 'No cloud is configured (FIELDPOST_CLOUD)';
-    return { state: 'disabled', since: isoOf(startedMs), lastHeartbeat: null, reason, history: [] };
+    return { state: 'disabled', since: isoOf(startedMs), lastHeartbeat: null, reason: NO_CLOUD, history: [] };
   }
   const { state, sinceMs, lastHeartbeatMs, reason, history } = link;
   return {
@@ -60,7 +67,7 @@ function roomView({ used, limits, reason }: QueueRoom): object {
 }
 
 /** Settings that can be used have been so since the start, as far as clients need to know. */
-function settingsView(fault: ReturnType<ApiContext['settingsFault']>, startedMs: number): object {
+function settingsView(fault: SettingsFault | null, startedMs: number): object {
   if (fault === null) return { state: 'ok', since: isoOf(startedMs), reason: null };
   return { state: 'refused', since: isoOf(fault.sinceMs), reason: fault.reason };
 }

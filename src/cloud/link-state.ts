@@ -15,9 +15,7 @@ import {
   OFFLINE_FAILURES,
 } from '../limits.js';
 import { type Pauses, patienceMs, pauseMs, startsAnew } from '../retry/backoff.js';
-
-/** Where the link is. Without a cloud there is none, which is called `disabled`. */
-export type LinkMode = 'connecting' | 'online' | 'unsteady' | 'offline';
+import type { LinkMode } from '../views.js';
 
 /** Everything the next step depends on. All moments are on the boot's clock. */
 export interface LinkState {

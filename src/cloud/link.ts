@@ -8,13 +8,13 @@ import { isPlausible } from '../message/stamp.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import type { LinkPeriod, LinkView } from '../views.js';
 import { type CloudClient, CloudError, type HeartbeatAnswer, type HeartbeatReport } from './client.js';
 import {
   commonMs,
   firstState,
   intervalMs,
   type LinkEvent,
-  type LinkMode,
   type LinkSettings,
   type LinkState,
   overdueMs,
@@ -35,27 +35,6 @@ export interface LinkOptions {
   /** In [0, 1). */
   readonly random: () => number;
   readonly log: Log;
-}
-
-/** A state the link was in. */
-export interface LinkPeriod {
-  readonly state: LinkMode;
-  /** Wall time. */
-  readonly sinceMs: number;
-  readonly durationMs: number;
-  readonly reason: string | null;
-}
-
-/** What the state endpoint shows; moments are wall time. */
-export interface LinkView {
-  readonly state: LinkMode;
-  readonly sinceMs: number;
-  /** The last good one; null before the first. */
-  readonly lastHeartbeatMs: number | null;
-  /** A sentence a technician understands; null when there is nothing to say. */
-  readonly reason: string | null;
-  /** The states before this one, the latest first. */
-  readonly history: readonly LinkPeriod[];
 }
 
 /** One heartbeat at a time; idle until started. */

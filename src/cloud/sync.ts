@@ -11,6 +11,7 @@ import { Alarm } from '../retry/alarm.js';
 import { Backoff } from '../retry/backoff.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import type { SyncView } from '../views.js';
 import { Absence } from './absence.js';
 import { type CloudClient, CloudError } from './client.js';
 import { commonMs, type LinkSettings } from './link-state.js';
@@ -29,16 +30,6 @@ export interface SyncOptions {
   /** In [0, 1). */
   readonly random: () => number;
   readonly log: Log;
-}
-
-/** What the state endpoint shows. */
-export interface SyncView {
-  /** True if the cloud had all that was edited here when it was last asked, and had it as it was given it. */
-  readonly synced: boolean;
-  /** Wall time of the last success; null before the first since the start. */
-  readonly lastSyncMs: number | null;
-  /** Why the last one failed, or what is wrong with the cloud's document, as a sentence; null if nothing is. */
-  readonly reason: string | null;
 }
 
 /** One sync at a time; idle until asked. */

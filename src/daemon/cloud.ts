@@ -2,13 +2,14 @@
  * The cloud's side of the daemon: the client, the link, and what they have to do with the other rooms. Used by
  * daemon.ts. All of it is loaded only where a cloud is configured: no other daemon carries it about.
  */
-import type { Link, LinkView } from '../cloud/link.js';
+import type { Link } from '../cloud/link.js';
 import type { Sync } from '../cloud/sync.js';
 import type { CloudConfig, Config } from '../config.js';
 import type { System } from '../daemon.js';
 import type { GatewayOptions } from '../delivery/carrier.js';
 import type { Gateway } from '../delivery/gateway.js';
 import type { Store } from '../store/store.js';
+import type { LinkView } from '../views.js';
 
 /** What is there once a cloud is configured. */
 export interface Cloud {

@@ -2,19 +2,14 @@
  * How the daemon is doing, in the one line that `systemctl status` shows. Pure; used by daemon.ts.
  */
 import type { QueueCounts, StorageState } from '../store/store.js';
-
-/** Why the settings that were found last are not followed; `sinceMs` on the wall clock. */
-export interface SettingsFault {
-  readonly reason: string;
-  readonly sinceMs: number;
-}
+import type { LINK_STATES, LinkView, RelayView, SettingsFault } from '../views.js';
 
 /** What the line is made of. */
 export interface Doing {
   readonly queue: QueueCounts;
   readonly isFull: boolean;
-  readonly relay: { readonly state: 'none' | 'unknown' | 'ok' | 'failing'; readonly reason: string | null };
-  readonly link: { readonly state: string; readonly reason: string | null };
+  readonly relay: Pick<RelayView, 'state' | 'reason'>;
+  readonly link: Pick<LinkView, 'reason'> & { readonly state: (typeof LINK_STATES)[number] };
   readonly storage: Pick<StorageState, 'state' | 'reason'>;
   readonly settings: SettingsFault | null;
 }

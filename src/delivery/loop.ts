@@ -13,12 +13,13 @@ import type { Address } from '../message/address.js';
 import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import type { RelayView } from '../views.js';
 import { Agenda } from './agenda.js';
 import { Courier, type Fate, type Load, type Render } from './courier.js';
 import { Line } from './line.js';
 import type { OutcomeWriter } from './outcome-writer.js';
 import { chooseProbe, chooseRelay, nextRelayMs } from './relay-choice.js';
-import { overallState, RelayHealth, type RelayState } from './relay-health.js';
+import { overallState, RelayHealth } from './relay-health.js';
 import type { OpenSession } from './session.js';
 
 /** What delivery is given. */
@@ -122,7 +123,7 @@ export class Delivery {
     await Promise.all(this.#sending);
   }
 
-  relayState(): RelayState {
+  relayState(): RelayView {
     const sinceStartMs = this.#clock.bootMs() - this.#startedMs;
     return overallState(this.#relays, this.#clock.wallMs() - sinceStartMs);
   }

@@ -9,6 +9,7 @@ import type { Verdict } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock, Timer } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import type { Outcomes } from '../views.js';
 
 /** What the store may say of an outcome that it can take later. */
 const PASSING: readonly ErrorCode[] = ['storage-full', 'storage-failed', 'busy'];
@@ -19,9 +20,6 @@ interface Unrecorded {
   readonly verdict: Verdict;
   readonly relay: string;
 }
-
-/** Counts of messages, by what they came to. */
-export type Outcomes = Record<Verdict['kind'], number>;
 
 /** What recorded outcomes mean for whoever sends. */
 export interface OutcomeListener {

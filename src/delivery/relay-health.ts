@@ -6,17 +6,8 @@ import type { RelayConfig } from '../config.js';
 import { Backoff } from '../retry/backoff.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import type { RelayView } from '../views.js';
 import { Refusals } from './refusals.js';
-
-/** What the state endpoint shows of all relays together. */
-export interface RelayState {
-  /** `none`: not configured. `unknown`: it has taken nothing since the start. `ok`: at least one works. */
-  readonly state: 'none' | 'unknown' | 'ok' | 'failing';
-  /** Wall time. */
-  readonly sinceMs: number;
-  /** A sentence a technician understands; null when there is nothing to say. */
-  readonly reason: string | null;
-}
 
 /** What the health of a relay is measured with. */
 export interface HealthOptions {
@@ -150,8 +141,8 @@ export class RelayHealth {
 }
 
 /** All relays as one state: that of the best, with the reasons of all that fail. `startedMs` is wall time. */
-export function overallState(relays: readonly RelayHealth[], startedMs: number): RelayState {
-  const by = (state: RelayState['state']) => relays.find((health) => health.state === state);
+export function overallState(relays: readonly RelayHealth[], startedMs: number): RelayView {
+  const by = (state: RelayView['state']) => relays.find((health) => health.state === state);
   // A relay that nobody needed yet says nothing of how mail fares.
   const best = by('ok') ?? by('failing') ?? by('unknown');
   if (best === undefined) return { state: 'none', sinceMs: startedMs, reason: null };

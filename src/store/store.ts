@@ -5,6 +5,7 @@
 import type { AddressBook } from '../destinations/address-book.js';
 import type { Attachment, Content, Draft, Message, Status, Verdict } from '../message/message.js';
 import type { Boots } from '../message/stamp.js';
+import type { STORAGE_STATES } from '../views.js';
 import type { Reachability } from './reachability.js';
 
 /** An Idempotency-Key and the SHA-256 (hex) of the content it came with. */
@@ -45,7 +46,7 @@ export interface QueueRoom {
 
 /** How well messages can be kept just now. */
 export interface StorageState {
-  state: 'ok' | 'full' | 'failed';
+  state: (typeof STORAGE_STATES)[number];
   /** A sentence a technician understands; null when ok. */
   reason: string | null;
   /** Infinite while nobody could look. */

@@ -402,18 +402,19 @@ test('the state', async (t) => {
   const queue = { queued: 1, sending: 0, deferred: 0, failed: 0, oldestAgeMs: 12_345, bytes, held: false };
   const { json, status } = await api.call('GET', '/api/internal/state');
   t.equal(status, 200);
-  t.match(json.link.reason, /FIELDPOST_CLOUD/);
+  const noCloud = 'No cloud is configured (FIELDPOST_CLOUD)';
+  const alone = `${noCloud}: the address book is kept on this device alone`;
   t.same(json, {
     link: {
       state: 'disabled',
       since: '2026-11-20T09:00:00.000Z',
       lastHeartbeat: null,
-      reason: json.link.reason,
+      reason: noCloud,
       history: [],
     },
     relay: { state: 'failing', since: '2026-01-01T00:00:00.000Z', reason: 'refused' },
     queue: { ...queue, used, limits, full: false, reason: null },
-    destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: 'no cloud' },
+    destinations: { count: 0, hidden: 0, synced: false, lastSync: null, reason: alone },
     storage: { state: 'ok', reason: null, freeBytes, damaged: 0, newer: [], unusable: [] },
     clock: { trusted: false },
     settings: { state: 'ok', since: '2026-11-20T09:00:00.000Z', reason: null },

@@ -2,16 +2,10 @@
 import t from 'tap';
 import { CloudError, type HeartbeatAnswer, type HeartbeatReport } from '../../src/cloud/client.js';
 import { Link, type LinkOptions } from '../../src/cloud/link.js';
-import {
-  firstState,
-  type LinkEvent,
-  type LinkMode,
-  type LinkState,
-  overdueMs,
-  step,
-} from '../../src/cloud/link-state.js';
+import { firstState, type LinkEvent, type LinkState, overdueMs, step } from '../../src/cloud/link-state.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS } from '../../src/limits.js';
 import type { LogFields } from '../../src/system/log.js';
+import type { LinkMode } from '../../src/views.js';
 import { FakeClock, settled } from '../support/clock.js';
 import { fleetReport, simulateFleet } from '../support/fleet.js';
 import { seededRandom, testSeed } from '../support/random.js';

@@ -139,7 +139,7 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     edited: () => {
       test.edits++;
     },
-    syncState: options.syncState ?? (() => ({ synced: false, lastSyncMs: null, reason: 'no cloud' })),
+    syncState: options.syncState ?? (() => null),
     relayState:
       options.relayState ?? (() => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' })),
     linkState: options.linkState ?? (() => null),
