@@ -46,10 +46,11 @@ export function createWebhook({ url, authorization, send, clock }: WebhookOption
       if (status >= 200 && status < 300) return { kind: 'taken', reply };
       if (REFUSALS.includes(status)) return { kind: 'refused', reply };
       const { retryAfterMs = null } = retryAfterMsOf(answer, clock.wallMs());
-      return { kind: 'later', reply, retryAfterMs };
+      return { kind: 'later', reply, retryAfterMs, isReached: true };
     } catch (error) {
-      const { message: reply } = CloudError.ofNetwork(error, new URL(url).hostname, clock.wallMs());
-      return { kind: 'later', reply, retryAfterMs: null };
+      const { hostname } = new URL(url);
+      const { message: reply, isReached } = CloudError.ofNetwork(error, hostname, clock.wallMs());
+      return { kind: 'later', reply, retryAfterMs: null, isReached };
     }
   };
 }

@@ -89,7 +89,12 @@ export interface GatewayMessage {
 export type GatewayAnswer =
   | { readonly kind: 'taken'; readonly reply: string }
   | { readonly kind: 'refused'; readonly reply: string }
-  | { readonly kind: 'later'; readonly reply: string; readonly retryAfterMs: number | null };
+  | {
+      readonly kind: 'later';
+      readonly reply: string;
+      readonly retryAfterMs: number | null;
+      readonly isReached: true;
+    };
 
 /** The cloud, as the device's rooms know it. Every call rejects with CloudError when it failed. */
 export interface CloudClient {
@@ -203,17 +208,17 @@ export function createCloudClient(
       if (status >= 200 && status < 300) {
         const { id } = jsonOf(answer);
         if (id === message.id) return { kind: 'taken', reply: `${status} taken` };
-        const reply = `it answered ${status} with another id than the message's`;
-        return { kind: 'later', reply, ...retryAfter(answer) };
+        return later(`it answered ${status} with another id than the message's`, answer);
       }
       if (REFUSALS.includes(status) && hasProblem(answer)) {
         return { kind: 'refused', reply: `${status} ${problemWords(answer)}` };
       }
-      return { kind: 'later', reply: failedCall(answer, clock.wallMs()).message, ...retryAfter(answer) };
+      return later(failedCall(answer, clock.wallMs()).message, answer);
     },
   };
 
-  function retryAfter(answer: HttpAnswer): { retryAfterMs: number | null } {
-    return { retryAfterMs: retryAfterMsOf(answer, clock.wallMs()).retryAfterMs ?? null };
+  function later(reply: string, answer: HttpAnswer): GatewayAnswer {
+    const { retryAfterMs = null } = retryAfterMsOf(answer, clock.wallMs());
+    return { kind: 'later', reply, retryAfterMs, isReached: true };
   }
 }

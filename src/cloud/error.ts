@@ -23,21 +23,31 @@ export class CloudError extends Error {
   readonly kind: CloudErrorKind;
   /** So long the cloud asked to be left alone; null if it did not ask. */
   readonly retryAfterMs: number | null;
+  /** False if there was no connection: the cloud cannot have seen the call. */
+  readonly isReached: boolean;
 
-  constructor(kind: CloudErrorKind, message: string, retryAfterMs: number | null = null) {
+  constructor(
+    kind: CloudErrorKind,
+    message: string,
+    retryAfterMs: number | null = null,
+    isReached = kind !== 'network',
+  ) {
     super(message);
     this.name = 'CloudError';
     this.kind = kind;
     this.retryAfterMs = retryAfterMs;
+    this.isReached = isReached;
   }
 
   /** Of what a request to `host` was rejected with. `wallMs`: to be held against a certificate's dates. */
   static ofNetwork(thrown: unknown, host: string, wallMs: number): CloudError {
+    const isReached = (thrown as { isReached?: boolean }).isReached === true;
+    const ofNetwork = (words: string) => new CloudError('network', words, null, isReached);
     switch (systemCodeOf(thrown)) {
       case 'ABORT_ERR':
         return new CloudError('aborted', 'the call was given up');
       case 'DEADLINE':
-        return new CloudError('network', `${host}: ${wordsOf(thrown)}`);
+        return ofNetwork(`${host}: ${wordsOf(thrown)}`);
       case 'TOO_LARGE':
       case 'CUT_SHORT':
         return new CloudError('answer', `${host}: ${wordsOf(thrown)}`);
@@ -46,8 +56,8 @@ export class CloudError extends Error {
     if (systemCodeOf(thrown) === '') throw thrown;
     const { kind, words } = socketTrouble(thrown, wallMs);
     if (kind === 'dns') {
-      return new CloudError('network', `the name ${host} cannot be resolved (${systemCodeOf(thrown)})`);
+      return ofNetwork(`the name ${host} cannot be resolved (${systemCodeOf(thrown)})`);
     }
-    return new CloudError('network', oneLine(`${host}: ${words}${HINTS[kind] ?? ''}`));
+    return ofNetwork(oneLine(`${host}: ${words}${HINTS[kind] ?? ''}`));
   }
 }

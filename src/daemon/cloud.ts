@@ -67,7 +67,8 @@ export async function openCloud(
         return await client.sendMessage(message, signal);
       } catch (error) {
         if (!(error instanceof CloudError)) throw error;
-        return { kind: 'later', reply: error.message, retryAfterMs: error.retryAfterMs };
+        const { message: reply, retryAfterMs, isReached } = error;
+        return { kind: 'later', reply, retryAfterMs, isReached };
       }
     },
     close: () => https.close(),

@@ -22,10 +22,18 @@ export type ShortMessage = ShortContent & {
   readonly destination: string;
 };
 
-/** What came of an offer. `later`: the cloud is to blame, whatever it was. */
+/**
+ * What came of an offer. `later`: it was neither taken nor refused. `isReached`: there was a connection, so the cloud
+ * may have seen the message.
+ */
 export type GatewayAnswer =
   | { readonly kind: 'taken' | 'refused'; readonly reply: string }
-  | { readonly kind: 'later'; readonly reply: string; readonly retryAfterMs: number | null };
+  | {
+      readonly kind: 'later';
+      readonly reply: string;
+      readonly retryAfterMs: number | null;
+      readonly isReached: boolean;
+    };
 
 /** What the gateway is given. */
 export interface GatewayOptions extends ChargeOptions {
@@ -249,7 +257,8 @@ export class Carrier {
       store.giveBack(id);
       return;
     }
-    const isItsOwn = this.#refusals.refused(id) === 'message';
+    // The network's trouble says nothing of the message.
+    const isItsOwn = answer.isReached && this.#refusals.refused(id) === 'message';
     if (!isItsOwn || askedMs > 0) {
       this.#backoff.failed(askedMs);
       // One trouble is told once, however many messages it puts behind.

@@ -47,7 +47,7 @@ export interface HttpAnswer {
 
 /**
  * Makes one request. Rejects with an error whose `code` is `DEADLINE`, `TOO_LARGE`, `CUT_SHORT`, `ABORT_ERR`, or
- * what Node or OpenSSL say.
+ * what Node or OpenSSL say. Its `isReached` is true if there was a connection, so that the request may have arrived.
  */
 export type SendRequest = (request: HttpRequest) => Promise<HttpAnswer>;
 
@@ -219,19 +219,23 @@ class Attempt {
     });
   }
 
+  get #isReached(): boolean {
+    return this.#missing === 'answer' || this.#missing === 'whole answer';
+  }
+
   #failed(error: Error): void {
     // The cloud had closed the connection while it was idle: that says nothing of the cloud, or of the request.
     const isStale = this.#req.reusedSocket && /^(?:ECONNRESET|EPIPE)$/.test(systemCodeOf(error));
     if (isStale && this.#missing === 'answer') this.#fail(STALE, 'the connection had been closed');
     else {
       this.#end();
-      this.#reject(error);
+      this.#reject(Object.assign(error, { isReached: this.#isReached }));
     }
   }
 
   #fail(code: string, words: string): void {
     this.#end();
-    this.#reject(Object.assign(new Error(words), { code }));
+    this.#reject(Object.assign(new Error(words), { code, isReached: this.#isReached }));
     this.#connecting.abort();
     this.#req.destroy();
   }

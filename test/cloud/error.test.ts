@@ -24,3 +24,10 @@ test('trouble of certificates is told with the setting that mends it', async (t)
       words,
     );
 });
+
+test('a call is said to have reached the cloud only if there was a connection', async (t) => {
+  for (const isReached of [true, false, undefined]) {
+    const lost = Object.assign(new Error('lost'), { code: 'ECONNRESET', isReached });
+    t.equal(CloudError.ofNetwork(lost, 'c.test', WALL_MS).isReached, isReached === true);
+  }
+});

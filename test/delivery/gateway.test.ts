@@ -11,7 +11,12 @@ import { stall } from '../support/stall.js';
 import { newDisk } from '../support/store.js';
 
 const TAKEN: GatewayAnswer = { kind: 'taken', reply: '202 taken' };
-const LATER: GatewayAnswer = { kind: 'later', reply: 'the cloud is in trouble (503)', retryAfterMs: null };
+const LATER: GatewayAnswer = {
+  kind: 'later',
+  reply: 'the cloud is in trouble (503)',
+  retryAfterMs: null,
+  isReached: true,
+};
 
 async function bench({ random = (): number => 0, clock = new FakeClock(), from = newDisk() } = {}) {
   const { store, disk, watched } = await openWatched(clock, { disk: from });
@@ -309,6 +314,25 @@ t.test('one message that the cloud cannot digest does not delay the next good on
     await made.clock.advance(SECOND_MS);
     t.equal(made.status(good), 'sent');
   }
+});
+
+t.test('a network that comes and goes is charged to no message', async (t) => {
+  const made = await bench();
+  made.gateway.start();
+  const [unlucky] = await made.post(1);
+  const offline: GatewayAnswer = { ...LATER, reply: 'no connection within 15 s', isReached: false };
+  for (let turn = 0; turn < 5; turn++) {
+    // It is up for one other message at a time.
+    made.answer = async ({ id }) => (id === unlucky ? offline : TAKEN);
+    await made.post(1);
+    await made.clock.advance(5 * MINUTE_MS);
+  }
+  t.match(made.store.get(unlucky), { status: 'queued', attempts: 0 });
+  t.equal(made.gateway.reason, offline.reply);
+  made.answer = async () => TAKEN;
+  made.gateway.wake();
+  await made.clock.advance(0);
+  t.equal(made.status(unlucky), 'sent');
 });
 
 t.test('what grows too old expires, offered or not, when it is time', async (t) => {

@@ -108,9 +108,9 @@ export class CloudLink {
     this.#open.set(call.kind, this.hanging(call.kind) + 1);
     for (const watcher of this.watchers) watcher.asked?.(call);
     return await new Promise<HttpAnswer>((resolve, reject) => {
-      const fail = (code: string, words: string) => {
+      const fail = (code: string, words: string, isReached = true) => {
         over(null);
-        reject(Object.assign(new Error(words), { code }));
+        reject(Object.assign(new Error(words), { code, isReached }));
       };
       const giveUp = () => fail('ABORT_ERR', 'given up');
       const deadline = timeline.after(request.timeoutMs, () => {
@@ -131,7 +131,7 @@ export class CloudLink {
         over(found);
         if (isAlive()) resolve(found);
       };
-      if (!this.isUp) return fail('ENETUNREACH', 'connect ENETUNREACH');
+      if (!this.isUp) return fail('ENETUNREACH', 'connect ENETUNREACH', false);
       const bring = async () => {
         const found = await this.#options.ask(asked(request));
         if (found !== null) for (const watcher of this.watchers) watcher.answered?.(call, found);
