@@ -98,20 +98,17 @@ export function apply(state: State, events: readonly StoreEvent[], contentsAt: P
   for (const event of events) applyOne(state, event, nextPlace);
 }
 
-function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) => Place): void {
+type NextPlace = (sum: ContentSum) => Place;
+type EventOf<Kind extends StoreEvent['e']> = Extract<StoreEvent, { e: Kind }>;
+type OutcomeEvent = EventOf<'deferred' | 'sent' | 'failed' | 'expired'>;
+
+function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace): void {
   switch (event.e) {
     case 'boot':
       state.boots.set(event.boot, { startMs: event.startMs, confirmed: event.confirmed ?? false });
       return;
     case 'accepted':
-      for (const accepted of event.messages) accept(state, accepted, event, nextPlace(accepted));
-      if (event.key !== undefined) {
-        insertKey(state, event.key, {
-          hash: event.hash ?? '',
-          ids: event.messages.map(({ id }) => id),
-          at: event.at,
-        });
-      }
+      applyAccepted(state, event, nextPlace);
       return;
     case 'relocated':
       for (const moved of event.messages) {
@@ -121,23 +118,10 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
       }
       return;
     case 'deferred':
-      countReach(state, event.reachMs);
-      change(state, event.id, (message) => {
-        charge(state, message, event);
-        message.due = event.due;
-        message.status = 'deferred';
-        settle(state, message, message.place);
-      });
-      return;
     case 'sent':
     case 'expired':
     case 'failed':
-      countReach(state, event.reachMs);
-      change(state, event.id, (message) => {
-        charge(state, message, event);
-        if (event.e === 'failed') message.failed = event.at;
-        finish(state, message, event.e);
-      });
+      applyOutcome(state, event);
       return;
     case 'cancelled':
       change(state, event.id, (message) => finish(state, message, 'cancelled'));
@@ -146,19 +130,14 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
       retry(state, event);
       return;
     case 'flushed':
-      for (const id of state.deferred) {
-        const message = state.messages.get(id);
-        if (message) message.due = null;
-      }
+      for (const id of state.deferred) (state.messages.get(id) as Message).due = null;
       return;
     case 'held':
       state.held = event.held;
       return;
     case 'dropped':
-      for (const id of event.ids) {
-        const message = state.messages.get(id);
-        if (message && state.kept.has(id)) settle(state, message, null);
-      }
+      for (const id of event.ids)
+        if (state.kept.has(id)) moveTo(state, state.messages.get(id) as Message, null);
       return;
     default:
       if (isBookEvent(event)) applyBook(state.book, event);
@@ -167,8 +146,10 @@ function applyOne(state: State, event: StoreEvent, nextPlace: (sum: ContentSum) 
   }
 }
 
-function countReach(state: State, reachMs = 0): void {
-  state.reachMs = Math.max(state.reachMs, reachMs);
+function applyAccepted(state: State, event: EventOf<'accepted'>, nextPlace: NextPlace): void {
+  const { messages, at, key, hash = '' } = event;
+  for (const accepted of messages) accept(state, accepted, event, nextPlace(accepted));
+  if (key !== undefined) insertKey(state, key, { hash, ids: messages.map(({ id }) => id), at });
 }
 
 function accept(
@@ -203,13 +184,25 @@ function accept(
   insert(state, message, place);
 }
 
+function applyOutcome(state: State, event: OutcomeEvent): void {
+  state.reachMs = Math.max(state.reachMs, event.reachMs ?? 0);
+  change(state, event.id, (message) => {
+    charge(state, message, event);
+    if (event.e === 'failed') message.failed = event.at;
+    if (event.e !== 'deferred') return finish(state, message, event.e);
+    message.due = event.due;
+    message.status = 'deferred';
+    moveTo(state, message, message.place);
+  });
+}
+
 /** Nearly all emails have the same sender: they share one string. */
 export function sharedSender(state: State, from: Address | undefined): Address | undefined {
   if (from !== undefined && from !== state.sender) state.sender = from;
   return from && (state.sender ?? from);
 }
 
-/** Puts a message into the state where its status belongs. Also for a document that is read back. */
+/** Adds a message to the state, in the set of its status. Also for a document that is read back. */
 export function insert(state: State, message: Message, place: Place | null): void {
   state.messages.set(message.id, message);
   state.weights.messages += messageWeight(message);
@@ -238,11 +231,11 @@ function charge(
 function finish(state: State, message: Message, status: 'sent' | 'failed' | 'expired' | 'cancelled'): void {
   message.status = status;
   message.due = null;
-  settle(state, message, status === 'failed' ? message.place : null);
+  moveTo(state, message, status === 'failed' ? message.place : null);
 }
 
-/** Moves the message, with its content at `place`, to the one set where its status belongs now. */
-function settle(state: State, message: Message, place: Place | null): void {
+/** Moves a message, with its content at `place`, into the set of its present status. */
+function moveTo(state: State, message: Message, place: Place | null): void {
   for (const set of [state.queued, state.deferred]) set.delete(message.id);
   if (state.kept.delete(message.id)) state.weights.kept -= messageWeight(message);
   enter(state, message, place);
@@ -282,7 +275,7 @@ function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reach
     message.retried = at;
     message.reachMs = reachMs;
     message.status = 'queued';
-    settle(state, message, message.place);
+    moveTo(state, message, message.place);
   } else if (!isFinal(message.status)) {
     message.due = null;
   }
