@@ -4,7 +4,7 @@
 import { wordsOf } from '../errors.js';
 import { CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR, DONE_FACTOR } from '../limits.js';
 import type { Log } from '../system/log.js';
-import { Alone } from './alone.js';
+import { Turns } from '../turns.js';
 import { type CheckpointOptions, checkpoint } from './checkpoint.js';
 
 /** What they are given. */
@@ -18,7 +18,7 @@ export interface CheckpointsOptions {
 /** All checkpoints of a ledger. */
 export class Checkpoints {
   readonly #options: CheckpointsOptions;
-  readonly #alone = new Alone(() => undefined);
+  readonly #turns = new Turns();
   /** What was appended up to the last one. */
   #appendedBytes = 0;
 
@@ -60,9 +60,9 @@ export class Checkpoints {
 
   /** Begins one, unless one is under way. Resolves when it is done, also if it failed. */
   async make(isShort = false): Promise<void> {
-    if (!this.#alone.isFree) return await this.idle();
-    await this.#alone
-      .run(() => this.#make(isShort))
+    if (!this.#turns.isFree) return await this.idle();
+    await this.#turns
+      .do(() => this.#make(isShort))
       .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }));
   }
 
@@ -78,11 +78,11 @@ export class Checkpoints {
 
   /** Does `work` while no checkpoint is under way. Rejects like that. */
   without(work: () => Promise<void>): Promise<void> {
-    return this.#alone.run(work);
+    return this.#turns.do(work);
   }
 
   /** Resolves once nothing is under way. */
   idle(): Promise<void> {
-    return this.#alone.idle();
+    return this.#turns.idle();
   }
 }

@@ -8,8 +8,9 @@
  */
 import type { FieldpostError } from '../errors.js';
 import { OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS } from '../limits.js';
-import type { Clock, Timer } from '../system/clock.js';
-import { Alone } from './alone.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from '../system/clock.js';
+import { Turns } from '../turns.js';
 import { AppendQueue, type Entry, type Urgency, type Waiter } from './append-queue.js';
 import type { Position } from './event.js';
 import {
@@ -60,8 +61,10 @@ export class Journal {
   /** Written and applied behind that. */
   #unproven: SealedRecord[];
   #trouble: FieldpostError | null = null;
-  readonly #alone = new Alone(() => this.#wake());
-  #syncTimer: Timer | null = null;
+  readonly #turns = new Turns();
+  /** True from the moment something is handed over until all of it is written. */
+  #isAwake = false;
+  readonly #syncAlarm: Alarm;
   #syncDue = false;
   #syncWaiters: Waiter[] = [];
   #appendedBytes = 0;
@@ -70,6 +73,10 @@ export class Journal {
     this.#options = options;
     this.#proven = options.follows;
     this.#unproven = options.unproven.map(seal);
+    this.#syncAlarm = new Alarm(options.clock, () => {
+      this.#syncDue = true;
+      this.#wake();
+    });
   }
 
   /** Bytes appended since the start. Those left over in a segment count: a disk that fails now and then leaves many. */
@@ -120,12 +127,12 @@ export class Journal {
 
   /** After trouble, or a start that found unproven records: tries a new segment. Resolves also if that fails. */
   mend(): Promise<void> {
-    return this.#alone.run(() => this.#renew([]));
+    return this.#turns.do(() => this.#renew([]));
   }
 
   /** Goes on in a new segment once `prepare` is done. Rejects with what that says, or like append. */
   async beginAnew(prepare: () => Promise<void>): Promise<void> {
-    await this.#alone.run(async () => {
+    await this.#turns.do(async () => {
       await prepare();
       if (!this.#trouble) await this.#begin(await this.#options.segments.take(this.#bytesAnew([])), []);
     });
@@ -134,30 +141,31 @@ export class Journal {
 
   /** Waits for what was handed over, and closes the current segment. */
   async close(): Promise<void> {
-    await this.#alone.idle();
-    this.#syncTimer?.stop();
+    await this.#turns.idle();
+    this.#syncAlarm.end();
     await this.#leave();
   }
 
   #wake(): void {
-    const isWork = !this.#queue.isEmpty || this.#syncDue;
-    if (isWork && this.#alone.isFree) void this.#alone.run(() => this.#run());
+    if (this.#isAwake) return;
+    this.#isAwake = true;
+    void this.#turns.do(() => this.#run());
   }
 
+  /** It begins after the call that wakes it: what the present turn of the event loop still hands over shares the first sync. */
   async #run(): Promise<void> {
-    // What the present turn of the event loop still hands over shares the first sync.
-    await Promise.resolve();
     while (!this.#queue.isEmpty || this.#syncDue) {
       const trouble = this.#trouble;
       if (trouble) {
         this.#syncDue = false;
         for (const entry of this.#queue.takeAll()) entry.reject(trouble);
-        return;
+        break;
       }
       const group = this.#current ? this.#queue.takeFitting(this.roomBytes) : [];
       if (group.length > 0 || this.#syncDue) await this.#commit(group);
       else await this.#turnOver();
     }
+    this.#isAwake = false;
   }
 
   async #commit(group: Entry[]): Promise<void> {
@@ -183,7 +191,7 @@ export class Journal {
     this.#appendedBytes += bytes.length;
     this.#unproven.push(...records);
     if (durable) this.#prove(current);
-    else this.#syncLater();
+    else if (!this.#syncAlarm.isSet) this.#syncAlarm.in(OUTCOME_SYNC_MS);
     this.#settle(group, current.segment.number, starts);
   }
 
@@ -275,21 +283,12 @@ export class Journal {
     this.#proven = { segment: current.segment.number, upTo: current.offset };
     this.#unproven = [];
     this.#syncDue = false;
-    this.#syncTimer?.stop();
-    this.#syncTimer = null;
+    this.#syncAlarm.off();
     for (const waiter of this.#syncWaiters.splice(0)) waiter.resolve();
   }
 
   #syncedIn(current: Current): number {
     return this.#proven.segment === current.segment.number ? this.#proven.upTo : 0;
-  }
-
-  #syncLater(): void {
-    this.#syncTimer ??= this.#options.clock.after(OUTCOME_SYNC_MS, () => {
-      this.#syncTimer = null;
-      this.#syncDue = true;
-      this.#wake();
-    });
   }
 
   #setTrouble(trouble: FieldpostError | null): void {

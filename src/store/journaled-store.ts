@@ -16,7 +16,7 @@ import {
   type Verdict,
 } from '../message/message.js';
 import type { Boots } from '../message/stamp.js';
-import type { Timer } from '../system/clock.js';
+import { Alarm } from '../retry/alarm.js';
 import { Acceptance } from './acceptance.js';
 import { keepBook } from './book.js';
 import { Budget, type BudgetLimits } from './budget.js';
@@ -61,13 +61,14 @@ class JournaledStore implements Store {
   readonly #leaving = new Set<string>();
   #sending = 0;
   #stopping = false;
-  #sweepTimer: Timer | null = null;
+  readonly #sweepAlarm: Alarm;
 
   constructor(options: StoreOptions, ledger: Ledger) {
     this.#options = options;
     this.#ledger = ledger;
     this.#chronicle = new Chronicle(ledger, options.clock);
     this.#budget = new Budget(options, ledger);
+    this.#sweepAlarm = new Alarm(options.clock, () => void this.sweep());
     this.book = keepBook(ledger, this.#budget, options.randomBytes);
     const parts = { ledger, chronicle: this.#chronicle, budget: this.#budget };
     this.#acceptance = new Acceptance({ ...options, ...parts });
@@ -249,7 +250,7 @@ class JournaledStore implements Store {
 
   /** Lets go of what has been kept long enough, and comes back in an hour. */
   async sweep(): Promise<void> {
-    const { clock, keepFailedMs } = this.#options;
+    const { keepFailedMs } = this.#options;
     const { kept, messages } = this.#state;
     this.#acceptance.sweep();
     void this.#ledger.sweep();
@@ -259,12 +260,12 @@ class JournaledStore implements Store {
     });
     if (ids.length > 0) await this.#acceptance.roomMaker.drop(ids).catch(() => undefined);
     await this.#chronicle.keepClock();
-    if (!this.#stopping) this.#sweepTimer = clock.after(SWEEP_MS, () => void this.sweep());
+    this.#sweepAlarm.in(SWEEP_MS);
   }
 
   async close(): Promise<void> {
     this.#stopping = true;
-    this.#sweepTimer?.stop();
+    this.#sweepAlarm.end();
     await this.#chronicle.keepClock();
     await this.#ledger.close();
   }

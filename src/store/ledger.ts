@@ -7,7 +7,8 @@ import { FieldpostError } from '../errors.js';
 import { STORAGE_RETRY_MS } from '../limits.js';
 import type { Place } from '../message/message.js';
 import { stampOf } from '../message/stamp.js';
-import type { Clock, Timer } from '../system/clock.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
@@ -58,7 +59,7 @@ export class Ledger {
   #journal: Journal | null = null;
   #replayed: Replayed | null = null;
   #trouble: FieldpostError | null = null;
-  #mendTimer: Timer | null = null;
+  readonly #mendAlarm: Alarm;
   readonly #checkpoints: Checkpoints;
   #closed = false;
 
@@ -94,6 +95,7 @@ export class Ledger {
       position: () => this.#theJournal.position,
       replay: (current, previous) => this.#replay(current, previous),
     });
+    this.#mendAlarm = new Alarm(clock, () => void this.#theJournal.mend());
     this.#low = openLow(this.#adapter, boundsOf(options));
     this.#checkpoints = new Checkpoints({
       log,
@@ -181,7 +183,7 @@ export class Ledger {
   /** Writes what is pending, checkpoints if anything changed, and lets go of the directory. */
   async close(): Promise<void> {
     this.#closed = true;
-    this.#mendTimer?.stop();
+    this.#mendAlarm.end();
     await this.#checkpoints.idle();
     if (this.#trouble) await this.#theJournal.mend();
     if (this.#checkpoints.pendingBytes > 0 && !this.#trouble) await this.#checkpoints.make();
@@ -263,16 +265,14 @@ export class Ledger {
   }
 
   #onTrouble(trouble: FieldpostError | null): void {
-    const { log, clock } = this.#options;
+    const { log } = this.#options;
     const { message: reason, hint } = trouble ?? {};
     if (trouble && !this.#trouble) log.error('storage failed', { reason, hint: hint || undefined });
     if (!trouble && this.#trouble) log.info('storage ok');
     this.#trouble = trouble;
     // Each try took a segment. They go with the second: the snapshot before needs them until then.
     if (!trouble) void this.checkpoint().then(() => this.checkpoint());
-    this.#mendTimer?.stop();
-    if (trouble && !this.#closed) {
-      this.#mendTimer = clock.after(STORAGE_RETRY_MS, () => void this.#theJournal.mend());
-    }
+    if (trouble) this.#mendAlarm.in(STORAGE_RETRY_MS);
+    else this.#mendAlarm.off();
   }
 }

@@ -9,7 +9,8 @@
  */
 import { Buffer } from 'node:buffer';
 import { OUTCOME_SYNC_MS } from '../limits.js';
-import type { Clock, Timer } from '../system/clock.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from '../system/clock.js';
 import type { Disk, DiskFile } from '../system/disk.js';
 import { Turns } from '../turns.js';
 import { crc32, hex8 } from './crc.js';
@@ -22,16 +23,15 @@ const LINE_BYTES = 64;
 /** The file. What fails here only makes recovery know less. */
 export class Mark {
   readonly #disk: Disk;
-  readonly #clock: Clock;
   readonly #path: string;
   #latest: Position | null = null;
-  #timer: Timer | null = null;
+  readonly #alarm: Alarm;
   readonly #writes = new Turns();
 
   constructor(disk: Disk, clock: Clock, path: string) {
     this.#disk = disk;
-    this.#clock = clock;
     this.#path = path;
+    this.#alarm = new Alarm(clock, () => void this.#write());
   }
 
   /** What the last run wrote; null if that is nothing, or cannot be read. */
@@ -45,7 +45,7 @@ export class Mark {
   /** All before `position` is on the device. Written within a second. */
   note(position: Position): void {
     this.#latest = position;
-    this.#timer ??= this.#clock.after(OUTCOME_SYNC_MS, () => void this.#write());
+    if (!this.#alarm.isSet) this.#alarm.in(OUTCOME_SYNC_MS);
   }
 
   /** Writes what was noted last. */
@@ -54,8 +54,7 @@ export class Mark {
   }
 
   #write(): Promise<void> {
-    this.#timer?.stop();
-    this.#timer = null;
+    this.#alarm.off();
     return this.#writes.do(() => this.#writeNow()).catch(() => undefined);
   }
 
