@@ -177,9 +177,9 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       addresses: listeners.addresses,
       status: () => statusLine(doing(store, delivery, linkView(cloud, gateway), settingsFault())),
       async reload(next) {
-        const { values, followers, taken, waiting } = changesBetween(live, next);
+        const { values, renewsDelivery, taken, waiting } = changesBetween(live, next);
         Object.assign(live, values);
-        if (followers.has('delivery')) {
+        if (renewsDelivery) {
           await delivery.stop();
           delivery = createDelivery(live, system, store, writer, mails);
           delivery.start();

@@ -4,7 +4,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createGuard } from '../api/guard.js';
 import { deviceId } from '../config/values.js';
-import type { CloudServerConfig } from '../config.js';
+import type { Config } from '../config.js';
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 
@@ -18,11 +18,11 @@ export type CheckKey = (exchange: Exchange, device: string | null) => void;
 export interface Access {
   readonly check: CheckKey;
   /** Holds from the next request on. */
-  change(keys: CloudServerConfig['keys']): void;
+  change(keys: Config['cloudServerKeys']): void;
 }
 
 /** Lets in by these keys, until others come. */
-export function openAccess(keys: CloudServerConfig['keys']): Access {
+export function openAccess(keys: Config['cloudServerKeys']): Access {
   let check = createKeyCheck(keys);
   return {
     check: (exchange, device) => check(exchange, device),
@@ -36,7 +36,7 @@ export function openAccess(keys: CloudServerConfig['keys']): Access {
  * The check of these keys. Where there are none any key opens everything; then only programs on this machine may
  * call, and no web page.
  */
-function createKeyCheck(keys: CloudServerConfig['keys']): CheckKey {
+function createKeyCheck(keys: Config['cloudServerKeys']): CheckKey {
   if (keys === null) {
     const guard = createGuard({ allowedHosts: [], apiToken: null, sendToken: null });
     return (exchange, device) => {

@@ -30,9 +30,6 @@ import { createWebhook, type SendShort } from './webhook.js';
 /** Devices are to report so often within their delay: two reports may be lost without anybody being alarmed. */
 const HEARTBEATS_PER_DELAY = 3;
 
-const LOG_KEY = 'FIELDPOST_LOG';
-const KEYS_KEY = 'FIELDPOST_CLOUD_SERVER_KEYS_FILE';
-
 /** A cloud that runs. */
 export interface Cloud {
   /** Where it listens; port 0 has become the port that was found. */
@@ -50,7 +47,7 @@ export interface Cloud {
  */
 export async function createCloud(config: Config, system: System, shortWay?: SendShort): Promise<Cloud> {
   const { clock, log, disk } = system;
-  const { listen, keys, timeZone, delayMs } = config.cloudServer;
+  const { cloudServerKeys: keys, cloudServerTimeZone: timeZone, cloudServerDelayMs: delayMs } = config;
   const directory = join(config.stateDir, 'cloud');
   const store = await openStore({
     ...system,
@@ -104,7 +101,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       directory,
       clock,
       log,
-      delays: config.cloudServer,
+      delays: { delayMs, stopDelayMs: config.cloudServerStopDelayMs },
       randomBytes: system.randomBytes,
       tell: (id, news) => post.tell(id, news),
     });
@@ -121,7 +118,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       maxDocumentBytes: config.maxBodyBytes,
     };
     const http = createCloudHttp(parts, access, system);
-    const listeners = await (system.openListeners ?? openListeners)(listen, ({ kind }) =>
+    const listeners = await (system.openListeners ?? openListeners)(config.cloudServerListen, ({ kind }) =>
       http.makeServer(kind),
     );
     delivery.start();
@@ -133,19 +130,14 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     return {
       addresses: listeners.addresses,
       async reload(next) {
-        const { taken, waiting } = changesBetween(held, next);
-        const [before, after] = [held.cloudServer.keys, next.cloudServer.keys];
-        const lasting = [...taken.filter((key) => key !== LOG_KEY), ...waiting];
-        const followed: string[] = taken.filter((key) => key === LOG_KEY);
-        held = { ...held, logLevel: next.logLevel };
         // With the first keys and without the last others may call: that is settled when the listeners are opened.
-        if ((before === null) !== (after === null))
-          return { taken: followed, waiting: [...lasting, KEYS_KEY] };
-        if (JSON.stringify([...(before ?? [])]) !== JSON.stringify([...(after ?? [])]))
-          followed.push(KEYS_KEY);
-        held = { ...held, cloudServer: { ...held.cloudServer, keys: after } };
-        access.change(after);
-        return { taken: followed, waiting: lasting };
+        const keysFollow = (held.cloudServerKeys === null) === (next.cloudServerKeys === null);
+        const { values, taken, waiting } = changesBetween(held, next, (member) =>
+          member === 'logLevel' || (member === 'cloudServerKeys' && keysFollow) ? 'live' : 'restart',
+        );
+        held = { ...held, ...values };
+        access.change(held.cloudServerKeys);
+        return { taken, waiting };
       },
       stop: () =>
         inOrder(log.error, [
@@ -167,7 +159,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
 
 /** Null where none is configured; then nothing of it is loaded either. */
 async function openWebhook(
-  { cloudServer: { webhook: url, webhookAuth } }: Config,
+  { cloudServerWebhook: url, cloudServerWebhookAuth: webhookAuth }: Config,
   { clock, connect }: System,
 ) {
   if (url === null) return null;

@@ -1,49 +1,48 @@
 /**
  * What must hold between settings, each of which is good by itself. Used by parseConfig.
  */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { Config, ListenConfig } from '../config.js';
+import { wordsOf } from '../errors.js';
 import { JOURNAL_BYTES_MIN, MIB } from '../limits.js';
 import { showListener } from './endpoints.js';
 import type { Findings } from './findings.js';
-import { SETTINGS, type SettingKey, type SettingValues } from './settings.js';
+import { type Member, SETTINGS, type Values } from './settings.js';
 import { isLoopback } from './values.js';
 
-type NumberKey = { [Key in SettingKey]: SettingValues[Key] extends number ? Key : never }[SettingKey];
+type NumberMember = { [M in Member]: Values[M] extends number ? M : never }[Member];
 
-const ORDERED: readonly [least: NumberKey, most: NumberKey, besides?: number][] = [
-  ['FIELDPOST_BACKOFF_MIN', 'FIELDPOST_BACKOFF_MAX'],
-  ['FIELDPOST_RETRY_MIN', 'FIELDPOST_RETRY_MAX'],
-  ['FIELDPOST_CLOUD_SERVER_DELAY', 'FIELDPOST_CLOUD_SERVER_STOP_DELAY'],
-  ['FIELDPOST_MAX_BODY', 'FIELDPOST_MAX_SPOOL'],
-  ['FIELDPOST_MAX_MESSAGE', 'FIELDPOST_MAX_SPOOL', JOURNAL_BYTES_MIN],
+const ORDERED: readonly [least: NumberMember, most: NumberMember, besides?: number][] = [
+  ['backoffMinMs', 'backoffMaxMs'],
+  ['retryMinMs', 'retryMaxMs'],
+  ['cloudServerDelayMs', 'cloudServerStopDelayMs'],
+  ['maxBodyBytes', 'maxSpoolBytes'],
+  ['maxMessageBytes', 'maxSpoolBytes', JOURNAL_BYTES_MIN],
 ];
 
 /** Adds to `findings` what does not fit together. */
-export function checkTogether(
-  config: Config,
-  values: SettingValues,
-  cloudKey: string | null,
-  findings: Findings,
-): void {
+export function checkTogether(config: Config, findings: Findings): void {
   for (const [least, most, besides = 0] of ORDERED) {
-    if (values[least] + besides <= values[most] || findings.isBad(most)) continue;
-    const shown = `${SETTINGS[most].show?.(config, '')}${besides > 0 ? `, less ${besides / MIB}MiB for the journal` : ''}`;
-    findings.problem(least, `${SETTINGS[least].show?.(config, '')} is more than ${most}, which is ${shown}`);
+    const [low, high] = [SETTINGS[least], SETTINGS[most]];
+    if (config[least] + besides <= config[most] || findings.isBad(high.key)) continue;
+    const shown = `${high.kind.show(config[most])}${besides > 0 ? `, less ${besides / MIB}MiB for the journal` : ''}`;
+    findings.problem(low.key, `${low.kind.show(config[least])} is more than ${high.key}, which is ${shown}`);
   }
-  checkRelays(config, values, findings);
+  checkRelays(config, findings);
   checkListeners(config, findings);
   checkSendToken(config, findings);
+  checkCloud(config, findings);
+  checkClientCertificate(config, findings);
   checkCloudServer(config, findings);
-  checkCloud(values, cloudKey, findings);
 }
 
-function checkRelays(config: Config, values: SettingValues, findings: Findings): void {
+function checkRelays(config: Config, findings: Findings): void {
   if (findings.isBad('FIELDPOST_RELAY') || findings.isBad('FIELDPOST_RELAY_USER')) return;
   const withUser = config.relays.filter((relay) => relay.user !== null);
   const passwordIsBad =
     findings.isBad('FIELDPOST_RELAY_PASSWORD') || findings.isBad('FIELDPOST_RELAY_PASSWORD_FILE');
   if (withUser.length > 0 && config.relayPassword === null && !passwordIsBad) {
-    const key = values.FIELDPOST_RELAY_USER === null ? 'FIELDPOST_RELAY' : 'FIELDPOST_RELAY_USER';
+    const key = config.relayUser === null ? 'FIELDPOST_RELAY' : 'FIELDPOST_RELAY_USER';
     findings.problem(
       key,
       'there is a user but no password: put it into a file and name that in FIELDPOST_RELAY_PASSWORD_FILE, or give the systemd credential relay-password',
@@ -90,18 +89,9 @@ function checkListeners(config: Config, findings: Findings): void {
   );
 }
 
-function checkCloudServer({ cloudServer: { listen, keys } }: Config, findings: Findings): void {
-  const open = listen.find(needsToken);
-  if (keys !== null || open === undefined) return;
-  findings.problem(
-    'FIELDPOST_CLOUD_SERVER_LISTEN',
-    `${showListener(open)} can be reached from other machines: that needs FIELDPOST_CLOUD_SERVER_KEYS_FILE`,
-  );
-}
-
-function checkCloud(values: SettingValues, cloudKey: string | null, findings: Findings): void {
-  if (values.FIELDPOST_CLOUD === null) return;
-  if (values.FIELDPOST_DEVICE_ID === null) {
+function checkCloud({ cloudUrl, deviceId, cloudKey }: Config, findings: Findings): void {
+  if (cloudUrl === null) return;
+  if (deviceId === null) {
     findings.problem('FIELDPOST_DEVICE_ID', 'FIELDPOST_CLOUD needs it: the name of this device in the cloud');
   }
   if (cloudKey === null && !findings.isBad('FIELDPOST_CLOUD_KEY')) {
@@ -109,5 +99,43 @@ function checkCloud(values: SettingValues, cloudKey: string | null, findings: Fi
       'FIELDPOST_CLOUD_KEY_FILE',
       "FIELDPOST_CLOUD needs it: the file with this device's key (or the systemd credential cloud-key, which a restart reads)",
     );
+  }
+}
+
+/** A certificate and its private key come together, and belong together. */
+function checkClientCertificate({ cloudCert, cloudCertKey }: Config, findings: Findings): void {
+  const [certKey, keyKey] = ['FIELDPOST_CLOUD_CERT_FILE', 'FIELDPOST_CLOUD_CERT_KEY_FILE'];
+  if (findings.isBad(certKey) || findings.isBad(keyKey)) return;
+  if (cloudCert === null && cloudCertKey !== null) {
+    findings.problem(certKey, `${keyKey} needs it: the file with the certificate`);
+  }
+  if (cloudCert !== null && cloudCertKey === null) {
+    findings.problem(keyKey, `${certKey} needs it: the file with the certificate's private key`);
+  }
+  if (cloudCert === null || cloudCertKey === null) return;
+  try {
+    if (new X509Certificate(cloudCert).checkPrivateKey(createPrivateKey(cloudCertKey))) return;
+    findings.problem(keyKey, `the private key is not that of the certificate in ${certKey}`);
+  } catch (error) {
+    findings.problem(keyKey, `the certificate or its key cannot be used: ${wordsOf(error)}`);
+  }
+}
+
+function checkCloudServer(config: Config, findings: Findings): void {
+  const keysKey = 'FIELDPOST_CLOUD_SERVER_KEYS_FILE';
+  const open = config.cloudServerListen.find(needsToken);
+  if (config.cloudServerKeys === null && open !== undefined && !findings.isBad(keysKey)) {
+    findings.problem(
+      'FIELDPOST_CLOUD_SERVER_LISTEN',
+      `${showListener(open)} can be reached from other machines: that needs ${keysKey}`,
+    );
+  }
+  const webhookKey = 'FIELDPOST_CLOUD_SERVER_WEBHOOK';
+  if (
+    config.cloudServerWebhookAuth !== null &&
+    config.cloudServerWebhook === null &&
+    !findings.isBad(webhookKey)
+  ) {
+    findings.problem('FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE', `it needs ${webhookKey}`);
   }
 }

@@ -5,7 +5,7 @@
 import type { ConfigProblem, Environment } from '../config.js';
 import { maskPasswords } from './endpoints.js';
 import { nearest } from './nearest.js';
-import { SETTINGS, type SettingKey } from './settings.js';
+import { SECRET_BY_KEY } from './settings.js';
 
 /** Collects problems and warnings about one environment. */
 export class Findings {
@@ -20,14 +20,14 @@ export class Findings {
   }
 
   /** Records what is wrong with a setting, once: what follows from a bad value is no second problem. */
-  problem(key: SettingKey, detail: string): void {
+  problem(key: string, detail: string): void {
     if (this.isBad(key)) return;
     const value = this.#env[key]?.trim() ?? '';
-    const shown = SETTINGS[key].secret || value === '' ? null : maskPasswords(value);
+    const shown = SECRET_BY_KEY.get(key) || value === '' ? null : maskPasswords(value);
     this.problems.push({ key, value: shown, detail });
   }
 
-  isBad(key: SettingKey): boolean {
+  isBad(key: string): boolean {
     return this.problems.some((problem) => problem.key === key);
   }
 
@@ -37,7 +37,7 @@ export class Findings {
       this.warnings.push(`${key} is not known to this version: a newer one has run with it`);
       return;
     }
-    const meant = nearest(key, Object.keys(SETTINGS));
+    const meant = nearest(key, SECRET_BY_KEY.keys());
     const guess = meant === null ? '' : `; did you mean ${meant}?`;
     this.problems.push({ key, value: null, detail: `there is no such setting${guess}` });
   }

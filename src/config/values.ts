@@ -1,21 +1,31 @@
 /**
  * The kinds of value a setting can have: how one is read, what is allowed, and how it is written back. Used
- * by the table in settings.ts. A reader throws a FieldpostError `bad-config` that says why in a few words;
+ * by the table of settings (config/settings). A reader throws a FieldpostError `bad-config` that says why in a few words;
  * what is allowed instead stands beside it.
  */
 import { FieldpostError } from '../errors.js';
 import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
 import { type Address, parseAddress } from '../message/address.js';
 
-/** A kind of value whose parsed form is a T. */
-export interface Kind<T> {
-  /** Completes "allowed: …". */
-  readonly allowed: string;
-  /** Takes the text without blanks around it, never empty. */
+/** A kind of text, in a setting or in a file, whose parsed form is a T. */
+export interface Content<T> {
+  /** Takes the text without blanks around it, empty only where the default is. */
   parse(text: string): T;
   /** The inverse of parse, for people; never a secret. */
   show(value: T): string;
 }
+
+/** A kind of value of a setting. */
+export interface Kind<T> extends Content<T> {
+  /** Completes "allowed: …". */
+  readonly allowed: string;
+}
+
+/** A kind of path; `fieldpost check` shows what is in the file. */
+export type PathKind = Pick<Kind<string>, 'allowed' | 'parse'>;
+
+/** What `fieldpost check` shows of a secret. */
+const HIDDEN = { show: () => '(hidden)' };
 
 /** Throws what a Kind's parse throws for a bad value. */
 export function refuse(why: string): never {
@@ -82,17 +92,23 @@ export function oneOf<const T extends string>(words: readonly T[]): Kind<T> {
   };
 }
 
-/** A path, taken as it stands. */
-export const path: Kind<string> = {
+/** A directory. */
+export const directory: Kind<string> = {
   allowed: 'the path of a directory',
   parse: (text) => text,
   show: (value) => value,
 };
 
+/** The path of a file with certificates. */
+export const certificatesPath: PathKind = {
+  allowed: 'the path of a file with PEM certificates',
+  parse: (text) => text,
+};
+
 /** The path of a file that holds a secret. */
-export const secretFile: Omit<Kind<string>, 'show'> = {
+export const secretPath: PathKind = {
   allowed: 'the path of a file (with a slash in it) that holds the secret',
-  // The slash tells a path from a secret that was put where its file's name belongs, and would then be shown.
+  // Without a slash it may be the secret itself, and a path is shown.
   parse: (text) => (text.includes('/') ? text : refuse('not a path with a slash in it')),
 };
 
@@ -110,21 +126,38 @@ export const deviceId: Kind<string> = {
   show: (value) => value,
 };
 
+/** A user at a relay. */
+export const userName: Kind<string> = {
+  allowed: 'the name the relay knows this device by',
+  parse: (text) => (/\p{Cc}/u.test(text) ? refuse('it has a control character') : text),
+  show: (value) => value,
+};
+
+/** A password at a relay. */
+export const password: Kind<string> = {
+  allowed: 'the password itself; better a file',
+  parse: (text) => (/\p{Cc}/u.test(text) ? refuse('it has a control character or line break') : text),
+  ...HIDDEN,
+};
+
 /** What may be said in EHLO. */
-export const heloName: Omit<Kind<string>, 'show'> = {
+export const heloName: Kind<string> = {
   allowed: 'a host name such as pump-3.example.com, or an address in brackets such as [192.0.2.7]',
   parse(text) {
     if (isIpv4(text) || isIpv6(text))
       refuse('an address stands in brackets: [192.0.2.7], [IPv6:2001:db8::7]');
     return isHeloName(text) ? text : refuse('neither a host name nor an address in brackets');
   },
+  show: (value) => value,
 };
 
-/** Comma-separated host names or addresses, without port. */
+/** Comma-separated host names or addresses, without port; possibly none. */
 export const hosts: Kind<readonly string[]> = {
   allowed: 'host names or addresses without a port, separated by commas',
   parse: (text) =>
-    items(text).map((host) => (isHost(host) ? host.toLowerCase() : refuse(`not a host: ${host}`))),
+    (text === '' ? [] : items(text)).map((host) =>
+      isHost(host) ? host.toLowerCase() : refuse(`not a host: ${host}`),
+    ),
   show: (value) => value.join(','),
 };
 
@@ -142,7 +175,7 @@ export const cloudUrl: Kind<string> = {
 };
 
 /** A URL to post to, secrets in its path or query. */
-export const webhookUrl: Omit<Kind<string>, 'show'> = {
+export const webhookUrl: Kind<string> = {
   allowed: 'an https:// URL (http:// only to this machine itself) without user or fragment',
   parse(text) {
     const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
@@ -151,6 +184,7 @@ export const webhookUrl: Omit<Kind<string>, 'show'> = {
     refuseClear(url);
     return url.href;
   },
+  show: (value) => `${new URL(value).origin}/(hidden)`,
 };
 
 /** A zone that Node knows. */
@@ -216,8 +250,9 @@ export function isLoopback(host: string): boolean {
 }
 
 /** A token in an Authorization header. */
-export const bearer = {
+export const bearer: Kind<string> = {
   allowed: 'visible ASCII without blanks; better a file',
-  parse: (text: string) =>
+  parse: (text) =>
     /^[\x21-\x7e]+$/.test(text) ? text : refuse('it has blanks or characters beyond visible ASCII'),
+  ...HIDDEN,
 };

@@ -54,8 +54,8 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
   try {
     const relay = { host: '127.0.0.1', port: catcher.port, tls: 'never', user: null } as const;
     const local = { ...config, relays: [relay], relayPassword: null, relayCa: null };
-    const cloudServer = { ...config.cloudServer, keys: null, webhook: null };
-    const cloud = await startCloud({ ...local, cloudServer }, async (message) => {
+    const open = { ...local, cloudServerKeys: null, cloudServerWebhook: null };
+    const cloud = await startCloud(open, async (message) => {
       print(showShort(message));
       return { kind: 'taken', reply: 'shown' };
     });
@@ -63,10 +63,18 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     const url = `http://${cloud.address}`;
     const link = { url, deviceId: DEVICE, key: DEVICE, ca: null, clientCertificate: null };
     // Well within the delay, which is a short one here: a device that is well must not be taken for silent.
-    const heartbeatMs = Math.min(config.heartbeatMs, cloudServer.delayMs / 3);
+    const heartbeatMs = Math.min(config.heartbeatMs, config.cloudServerDelayMs / 3);
     const daemon = await startDaemon({ ...local, cloud: link, heartbeatMs });
     stops.push(() => daemon.stop());
-    print(greeting(daemon.address, `${url}/devices/${DEVICE}`, catcher.port, directory, cloudServer.delayMs));
+    print(
+      greeting(
+        daemon.address,
+        `${url}/devices/${DEVICE}`,
+        catcher.port,
+        directory,
+        config.cloudServerDelayMs,
+      ),
+    );
     return { stop };
   } catch (error) {
     await stop();

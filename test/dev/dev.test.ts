@@ -53,7 +53,7 @@ t.test('the daemon gets the catcher for a relay, and a mail shows up', async (t)
   t.match(greeting, 'silent for 90 s');
   t.equal(given?.heartbeatMs, 30_000, 'as configured: the delay is longer by far');
   t.match(given?.cloud, { url: 'http://127.0.0.1:4712', deviceId: 'dev' });
-  t.match(cloudGiven, { relays: given?.relays, cloudServer: { keys: null, webhook: null } });
+  t.match(cloudGiven, { relays: given?.relays, cloudServerKeys: null, cloudServerWebhook: null });
   t.match(given?.relays, [{ host: '127.0.0.1', tls: 'never', user: null }]);
   await mailTo(given as Config);
   t.match(printed.join(''), /Subject: caught\n\ntext/);
@@ -64,10 +64,10 @@ t.test('the daemon gets the catcher for a relay, and a mail shows up', async (t)
 });
 
 t.test('the daemon is heard well within a delay that is short', async (t) => {
-  const { cloudServer, ...config } = configIn(t.testdir());
+  const config = configIn(t.testdir());
   let given: Config | undefined;
   const dev = await startDev({
-    config: { ...config, cloudServer: { ...cloudServer, delayMs: 15_000 } },
+    config: { ...config, cloudServerDelayMs: 15_000 },
     disk: systemDisk(),
     clock: new FakeClock(),
     print: () => undefined,

@@ -1,0 +1,95 @@
+/**
+ * Reads the value of every setting from the environment and the files that it names. Used by parseConfig.
+ */
+import type { Environment, ReadText } from '../config.js';
+import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import type { Findings } from './findings.js';
+import type { Row } from './row.js';
+import { ROWS, SECRET_BY_KEY, type Values } from './settings.js';
+import { type Content, type Kind, refuse } from './values.js';
+
+/** Where settings are read from, and what is wrong with them is told to. */
+interface Source {
+  readonly env: Environment;
+  readonly read: ReadText;
+  readonly findings: Findings;
+}
+
+/** What fieldpost.service gives in place of a credential that is not there. No token or key has a blank in it. */
+const NOT_GIVEN = '(not given)';
+
+/** Every value. A bad one is a problem, and stands at its default, so that the others can be checked. */
+export function readValues(source: Source): Values {
+  for (const key of Object.keys(source.env)) {
+    if (key.startsWith('FIELDPOST_') && !SECRET_BY_KEY.has(key)) source.findings.unknown(key);
+  }
+  // The rows promise each member's type; Object.fromEntries cannot say it.
+  return Object.fromEntries(ROWS.map(([member, row]) => [member, settingOf(row, source)])) as Values;
+}
+
+function settingOf(row: Row<unknown>, source: Source): unknown {
+  const { key, kind, allowed, file, fallback } = row;
+  if (row.credential !== null) return secretOf(row, source);
+  if (file === null) {
+    const value = inKey(key, { allowed, parse: (text) => kind.parse(text) }, source);
+    return value === null && fallback !== null ? kind.parse(fallback) : value;
+  }
+  const path = inKey(key, file, source);
+  return path === null ? null : inFile(key, path, kind, source);
+}
+
+/** What KEY itself gives; null where nobody has set it, or it is bad. */
+function inKey<T>(
+  key: string,
+  kind: Pick<Kind<T>, 'allowed' | 'parse'>,
+  { env, findings }: Source,
+): T | null {
+  const text = env[key]?.trim() ?? '';
+  if (text === '') return null;
+  try {
+    return kind.parse(text);
+  } catch (error) {
+    if (!(error instanceof FieldpostError)) throw error;
+    findings.problem(key, `${error.message} (allowed: ${kind.allowed})`);
+    return null;
+  }
+}
+
+/** What the file that KEY names gives; null where it is bad. One line break at its end does not count. */
+function inFile<T>(key: string, path: string, kind: Content<T>, { read, findings }: Source): T | null {
+  try {
+    const text = read(path).replace(/\r?\n$/, '');
+    return text.trim() === '' ? refuse('it is empty') : kind.parse(text);
+  } catch (error) {
+    findings.problem(key, `the file ${path} cannot be used: ${wordsOf(error)}`);
+    return null;
+  }
+}
+
+/** The secret in KEY (with a warning), else in the file of KEY_FILE, else in the systemd credential. */
+function secretOf({ key, kind, allowed, file, credential }: Row<unknown>, source: Source): unknown {
+  const { env, findings } = source;
+  const fileKey = `${key}_FILE`;
+  const path = file && inKey(fileKey, file, source);
+  const direct = inKey(key, { allowed, parse: (text) => kind.parse(text) }, source);
+  if (direct !== null) {
+    if (path !== null) findings.problem(key, `it is set together with ${fileKey}; keep one of them`);
+    findings.warnings.push(
+      `${key} stands in the environment, where other programs may see it; prefer ${fileKey}`,
+    );
+    return direct;
+  }
+  if (path !== null) return inFile(fileKey, path, kind, source);
+  const ofSystemd = `${env.CREDENTIALS_DIRECTORY ?? ''}/${credential}`;
+  if (!env.CREDENTIALS_DIRECTORY || findings.isBad(fileKey) || !isGiven(ofSystemd, source)) return null;
+  return inFile(fileKey, ofSystemd, kind, source);
+}
+
+/** False for a credential that nobody has given to the unit. */
+function isGiven(path: string, { read }: Source): boolean {
+  try {
+    return read(path).trim() !== NOT_GIVEN;
+  } catch (error) {
+    return systemCodeOf(error) !== 'ENOENT';
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * One row of the table of settings, and the four kinds of rows. Used by the files in settings/.
+ */
+import { type Content, certificatesPath, type Kind, type PathKind, secretPath } from './values.js';
+
+/** What takes up a new value. `live`: its readers, at each use. `delivery`: a new delivery. `restart`: the next start. */
+export type Follows = 'live' | 'delivery' | 'restart';
+
+/** One setting, whose value is a T. */
+export interface Row<T> {
+  /** FIELDPOST_… */
+  readonly key: string;
+  readonly kind: Content<T>;
+  /** What KEY may be, in words. */
+  readonly allowed: string;
+  /** The default as somebody would write it; null: none. */
+  readonly fallback: string | null;
+  /** The default in the README's words. */
+  readonly fallbackWords: string;
+  /** The kind of path where a file holds the value; null where the key holds it. */
+  readonly file: PathKind | null;
+  /** The systemd credential of a secret, which KEY_FILE, KEY or this credential gives. Null: the key alone gives it. */
+  readonly credential: string | null;
+  /** True: no message shows the value of the key. */
+  readonly isSecret: boolean;
+  readonly follows: Follows;
+  readonly about: string;
+}
+
+interface Spec<K> {
+  readonly key: string;
+  readonly kind: K;
+  readonly follows: Follows;
+  readonly about: string;
+  readonly isSecret?: true;
+}
+
+const PLAIN = { fallback: null, file: null, credential: null, isSecret: false };
+
+/** A setting that always has a value; `words` describe a default that `fallback` does not. */
+export function given<T>({ words, ...spec }: Spec<Kind<T>> & { fallback: string; words?: string }): Row<T> {
+  const fallbackWords = words ?? `\`${spec.fallback}\``;
+  return { ...PLAIN, ...spec, fallbackWords, allowed: spec.kind.allowed };
+}
+
+/** A setting that is null where nobody has set it; `none` says what holds then. */
+export function optional<T>({ none, ...spec }: Spec<Kind<T>> & { none: string }): Row<T | null> {
+  return { ...PLAIN, ...spec, fallbackWords: none, allowed: spec.kind.allowed };
+}
+
+/** A setting whose key names a file with the value; null where nobody has set it. */
+export function inFile<T>({ none, ...spec }: Spec<Content<T>> & { none: string }): Row<T | null> {
+  const file = spec.isSecret ? secretPath : certificatesPath;
+  return { ...PLAIN, ...spec, fallbackWords: none, file, allowed: file.allowed };
+}
+
+/** A secret in the file that `<key>_FILE` names, in `key` itself, or in a systemd credential. */
+export function secret(spec: Spec<Kind<string>> & { credential: string }): Row<string | null> {
+  const none = `the systemd credential \`${spec.credential}\`, else none`;
+  return { ...optional({ ...spec, none }), file: secretPath, credential: spec.credential, isSecret: true };
+}

@@ -1,0 +1,67 @@
+/**
+ * The settings of the reference cloud (`fieldpost cloud`), which a device does not need. A part of the table in settings.ts.
+ */
+import { listeners } from '../endpoints.js';
+import { authorization, deviceKeys } from '../file-kinds.js';
+import { given, inFile, optional } from '../row.js';
+import { duration, timeZone, webhookUrl } from '../values.js';
+
+/** Rows by member of Config. */
+export const CLOUD_SERVER_SETTINGS = {
+  cloudServerListen: given({
+    key: 'FIELDPOST_CLOUD_SERVER_LISTEN',
+    kind: listeners,
+    fallback: '127.0.0.1:43780',
+    follows: 'restart',
+    about:
+      'Where the reference cloud listens (`fieldpost cloud`). Anything but loopback and unix sockets needs keys.',
+  }),
+  /** The keys of each device, and the operator's under `*`. Null: any device is let in, with any key. */
+  cloudServerKeys: inFile({
+    key: 'FIELDPOST_CLOUD_SERVER_KEYS_FILE',
+    kind: deviceKeys,
+    none: 'none: any device is let in, with any key',
+    follows: 'live',
+    about:
+      'On each line a device and its key; `*` in place of a device is the operator, who may call for all.',
+    isSecret: true,
+  }),
+  cloudServerDelayMs: given({
+    key: 'FIELDPOST_CLOUD_SERVER_DELAY',
+    kind: duration('1s', '1d'),
+    fallback: '90s',
+    follows: 'restart',
+    about: 'The reference cloud tells people that a device is offline after it was silent for this long.',
+  }),
+  cloudServerStopDelayMs: given({
+    key: 'FIELDPOST_CLOUD_SERVER_STOP_DELAY',
+    kind: duration('1s', '7d'),
+    fallback: '15m',
+    follows: 'restart',
+    about: 'The same for a device that has said that it was stopping.',
+  }),
+  /** Where SMS, phone and push messages are posted; null: they are not taken. */
+  cloudServerWebhook: optional({
+    key: 'FIELDPOST_CLOUD_SERVER_WEBHOOK',
+    kind: webhookUrl,
+    none: 'none: such messages are not taken',
+    follows: 'restart',
+    about: 'Where the reference cloud posts SMS, phone and push messages.',
+    isSecret: true,
+  }),
+  cloudServerWebhookAuth: inFile({
+    key: 'FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE',
+    kind: authorization,
+    none: 'none',
+    follows: 'restart',
+    about: 'What the webhook wants in `Authorization`, such as `Bearer abc` or `Basic dTpw`.',
+    isSecret: true,
+  }),
+  cloudServerTimeZone: given({
+    key: 'FIELDPOST_CLOUD_SERVER_TIME_ZONE',
+    kind: timeZone,
+    fallback: 'UTC',
+    follows: 'restart',
+    about: 'The zone in which the reference cloud tells people times.',
+  }),
+};

@@ -1,0 +1,61 @@
+/**
+ * The settings of the link to the cloud. A part of the table in settings.ts.
+ */
+import { certificates, privateKey } from '../file-kinds.js';
+import { given, inFile, optional, secret } from '../row.js';
+import { bearer, cloudUrl, deviceId, duration } from '../values.js';
+
+/** Rows by member of Config. */
+export const CLOUD_SETTINGS = {
+  cloudUrl: optional({
+    key: 'FIELDPOST_CLOUD',
+    kind: cloudUrl,
+    none: 'none: no cloud link',
+    follows: 'restart',
+    about: 'The base URL of the cloud. Needs a device id and a key.',
+  }),
+  deviceId: optional({
+    key: 'FIELDPOST_DEVICE_ID',
+    kind: deviceId,
+    none: 'none',
+    follows: 'restart',
+    about: 'The name of this device in the cloud.',
+  }),
+  cloudKey: secret({
+    key: 'FIELDPOST_CLOUD_KEY',
+    kind: bearer,
+    credential: 'cloud-key',
+    follows: 'restart',
+    about: "This device's key to the cloud.",
+  }),
+  cloudCa: inFile({
+    key: 'FIELDPOST_CLOUD_CA_FILE',
+    kind: certificates,
+    none: "the system's",
+    follows: 'restart',
+    about: "The private CA of the cloud's certificate.",
+  }),
+  cloudCert: inFile({
+    key: 'FIELDPOST_CLOUD_CERT_FILE',
+    kind: certificates,
+    none: 'none',
+    follows: 'restart',
+    about:
+      'The certificate, with its chain, by which the cloud knows this device (mutual TLS). The cloud asks for the key all the same.',
+  }),
+  cloudCertKey: inFile({
+    key: 'FIELDPOST_CLOUD_CERT_KEY_FILE',
+    kind: privateKey,
+    none: 'none',
+    follows: 'restart',
+    about: "That certificate's private key: PEM, without a passphrase.",
+    isSecret: true,
+  }),
+  heartbeatMs: given({
+    key: 'FIELDPOST_HEARTBEAT',
+    kind: duration('5s', '1h'),
+    fallback: '30s',
+    follows: 'restart',
+    about: 'How often the cloud is told that this device is alive.',
+  }),
+};

@@ -1,0 +1,129 @@
+/**
+ * The settings of delivery: relays, what they are told, pauses and ages. A part of the table in settings.ts.
+ */
+import { relays } from '../endpoints.js';
+import { certificates } from '../file-kinds.js';
+import { given, inFile, optional, secret } from '../row.js';
+import { address, duration, heloName, integer, password, userName } from '../values.js';
+
+const maxAge = duration('1m', '365d');
+
+/** Rows by member of Config. */
+export const RELAY_SETTINGS = {
+  relayUrls: optional({
+    key: 'FIELDPOST_RELAY',
+    kind: relays,
+    none: 'none: messages are held',
+    follows: 'delivery',
+    about:
+      'Where mail goes, in the order to try. The port is 465 for `smtps`, else 587 with a user and 25 without. `smtp` insists on STARTTLS when there is a user or the relay is not on this device, unless `?tls=never` allows clear text.',
+  }),
+  relayUser: optional({
+    key: 'FIELDPOST_RELAY_USER',
+    kind: userName,
+    none: 'none',
+    follows: 'delivery',
+    about: 'The user at every relay whose URL names none.',
+  }),
+  relayPassword: secret({
+    key: 'FIELDPOST_RELAY_PASSWORD',
+    kind: password,
+    credential: 'relay-password',
+    follows: 'delivery',
+    about: "The relay user's password.",
+  }),
+  relayCa: inFile({
+    key: 'FIELDPOST_RELAY_CA_FILE',
+    kind: certificates,
+    none: "the system's",
+    follows: 'delivery',
+    about: "The private CA of the relays' certificates.",
+  }),
+  relayConnections: given({
+    key: 'FIELDPOST_RELAY_CONNECTIONS',
+    kind: integer(1, 4),
+    fallback: '1',
+    follows: 'delivery',
+    about: 'Connections to the relay at the same time.',
+  }),
+  smtpTimeoutMs: given({
+    key: 'FIELDPOST_SMTP_TIMEOUT',
+    kind: duration('1s', '10m'),
+    fallback: '60s',
+    follows: 'delivery',
+    about: 'How long to wait for each answer of the relay (10 minutes after the final dot).',
+  }),
+  /** Null: one of the device's host name (config/names.ts). */
+  from: optional({
+    key: 'FIELDPOST_FROM',
+    kind: address,
+    none: '`fieldpost@<hostname>`',
+    follows: 'delivery',
+    about:
+      'The sender of the mails. Many relays refuse one without a full domain, or one that is not theirs.',
+  }),
+  /** What EHLO says; null: the device's host name. */
+  heloName: optional({
+    key: 'FIELDPOST_HELO_NAME',
+    kind: heloName,
+    none: 'the host name of the device',
+    follows: 'delivery',
+    about: 'What this device calls itself towards relays (EHLO). Some take mail only from a full name.',
+  }),
+  backoffMinMs: given({
+    key: 'FIELDPOST_BACKOFF_MIN',
+    kind: duration('100ms', '1h'),
+    fallback: '1s',
+    follows: 'delivery',
+    about: 'The first pause after trouble with a relay or the cloud; it doubles each time.',
+  }),
+  backoffMaxMs: given({
+    key: 'FIELDPOST_BACKOFF_MAX',
+    kind: duration('1s', '1d'),
+    fallback: '5m',
+    follows: 'delivery',
+    about: 'The longest such pause.',
+  }),
+  retryMinMs: given({
+    key: 'FIELDPOST_RETRY_MIN',
+    kind: duration('1s', '1d'),
+    fallback: '1m',
+    follows: 'delivery',
+    about: "The least pause before a message's next attempt after trouble of its own.",
+  }),
+  retryMaxMs: given({
+    key: 'FIELDPOST_RETRY_MAX',
+    kind: duration('1s', '7d'),
+    fallback: '1h',
+    follows: 'delivery',
+    about: 'The longest such pause.',
+  }),
+  maxAgeEmailMs: given({
+    key: 'FIELDPOST_MAX_AGE_EMAIL',
+    kind: maxAge,
+    fallback: '5d',
+    follows: 'delivery',
+    about: 'An email expires after this much time with a relay in reach.',
+  }),
+  maxAgeSmsMs: given({
+    key: 'FIELDPOST_MAX_AGE_SMS',
+    kind: maxAge,
+    fallback: '24h',
+    follows: 'delivery',
+    about: 'The age at which an SMS expires.',
+  }),
+  maxAgePhoneMs: given({
+    key: 'FIELDPOST_MAX_AGE_PHONE',
+    kind: maxAge,
+    fallback: '1h',
+    follows: 'delivery',
+    about: 'The age at which a phone call expires.',
+  }),
+  maxAgePushMs: given({
+    key: 'FIELDPOST_MAX_AGE_PUSH',
+    kind: maxAge,
+    fallback: '24h',
+    follows: 'delivery',
+    about: 'The age at which a push message expires.',
+  }),
+};
