@@ -42,7 +42,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['destinations'],
   ['system'],
   ['config'],
-  ['network', 'retry', 'views'],
+  ['retry', 'views'],
   ['message'],
   ['sizes', 'text', 'recent', 'turns'],
   ['limits', 'errors'],
@@ -50,7 +50,6 @@ const RANKS: readonly (readonly string[])[] = [
 
 const PURE = [
   /^src\/message\//,
-  /^src\/network\//,
   /^src\/retry\//,
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
   /^src\/(?:limits|text|recent|turns|views)\.ts$/,

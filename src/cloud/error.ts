@@ -2,11 +2,11 @@
  * A call to the cloud that failed: what went wrong, in words, and how long the cloud wants to be left alone.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
-import { type SocketTrouble, socketTrouble } from '../network/words.js';
+import { type SocketError, socketErrorOf } from '../retry/socket-error.js';
 import { oneLine } from '../text.js';
 
 /** The setting to look at. */
-const HINTS: Readonly<Partial<Record<SocketTrouble, string>>> = {
+const HINTS: Readonly<Partial<Record<SocketError, string>>> = {
   'certificate-unknown-authority': '; see FIELDPOST_CLOUD_CA_FILE',
   'client-certificate': '; see FIELDPOST_CLOUD_CERT_FILE',
 };
@@ -54,7 +54,7 @@ export class CloudError extends Error {
     }
     // Not a socket's: a fault of ours.
     if (systemCodeOf(thrown) === '') throw thrown;
-    const { kind, words } = socketTrouble(thrown, wallMs);
+    const { kind, words } = socketErrorOf(thrown, wallMs);
     if (kind === 'dns') {
       return ofNetwork(`the name ${host} cannot be resolved (${systemCodeOf(thrown)})`);
     }

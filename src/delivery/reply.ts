@@ -2,7 +2,7 @@
  * What a relay says, and how far a conversation with it got. Pure: the session reads lines and asks here what
  * they mean; outcome.ts judges what came out.
  */
-import type { SocketTrouble } from '../network/words.js';
+import type { SocketError } from '../retry/socket-error.js';
 import { oneLine } from '../text.js';
 
 /** Where in a conversation we are: `content` is the body on its way, `dot` the wait for the answer to it. */
@@ -32,7 +32,7 @@ export interface Reply {
 /** What went wrong where the relay gave no reply to judge by. */
 export interface Trouble {
   readonly kind:
-    | SocketTrouble
+    | SocketError
     | 'deadline'
     | 'garbage'
     | 'no-starttls'

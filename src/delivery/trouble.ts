@@ -2,7 +2,7 @@
  * Trouble without a reply, in the words of those who must mend it. Pure; used by conversation.ts.
  */
 import { SECOND_MS } from '../limits.js';
-import { socketTrouble } from '../network/words.js';
+import { socketErrorOf } from '../retry/socket-error.js';
 import type { Ending, Phase } from './reply.js';
 
 const MISSED: Readonly<Record<Phase, string>> = {
@@ -30,7 +30,7 @@ export function lateEnding(phase: Phase, afterMs: number): Ending {
 
 /** What a socket threw in this phase. `wallMs` is the device's belief, to be held against a certificate's dates. */
 export function socketEnding(phase: Phase, thrown: unknown, wallMs: number): Ending {
-  const { kind, words } = socketTrouble(thrown, wallMs);
+  const { kind, words } = socketErrorOf(thrown, wallMs);
   const hint = kind === 'certificate-unknown-authority' ? '; see FIELDPOST_RELAY_CA_FILE' : '';
   // With TLS from the first byte the handshake is part of connecting.
   const isTls = /^(?:tls|certificate|client-certificate)/.test(kind);

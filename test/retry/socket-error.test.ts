@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import t, { type Test } from 'tap';
-import { socketTrouble } from '../../src/network/words.js';
+import { socketErrorOf } from '../../src/retry/socket-error.js';
 import { makeCertificate } from '../support/certificate.js';
 
 const WALL_MS = Date.UTC(2026, 11, 1);
@@ -30,7 +30,7 @@ t.test('every way in which a connection fails is a sentence, not Node.js speakin
     ...['ECONNRESET', 'ECONNABORTED', 'ENETRESET', 'EPIPE', 'ENOTCONN'],
   ];
   for (const code of codes) {
-    const { words } = socketTrouble(connectError(code, '192.0.2.1'), WALL_MS);
+    const { words } = socketErrorOf(connectError(code, '192.0.2.1'), WALL_MS);
     t.match(
       words,
       new RegExp(
@@ -41,23 +41,23 @@ t.test('every way in which a connection fails is a sentence, not Node.js speakin
   }
   for (const code of ['ENOTFOUND', 'EAI_AGAIN', 'EAI_FAIL', 'ENODATA', 'EAI_NODATA', 'EAI_NONAME']) {
     const thrown = Object.assign(new Error(`getaddrinfo ${code} cloud.example`), { code });
-    const { kind, words } = socketTrouble(thrown, WALL_MS);
+    const { kind, words } = socketErrorOf(thrown, WALL_MS);
     t.equal(kind, 'dns');
     t.match(words, new RegExp(`^its name cannot be resolved: .* \\(${code}\\)$`));
   }
   // A server that says SERVFAIL comes as the same code as silence.
   const again = Object.assign(new Error('getaddrinfo EAI_AGAIN r'), { code: 'EAI_AGAIN' });
-  t.match(socketTrouble(again, WALL_MS).words, /the name servers do not answer, or fail \(EAI_AGAIN\)$/);
+  t.match(socketErrorOf(again, WALL_MS).words, /the name servers do not answer, or fail \(EAI_AGAIN\)$/);
 });
 
 t.test('of several addresses each is named, and what is said of all is said once', async (t) => {
   const both = (...codes: [string, string]) =>
     new AggregateError([connectError(codes[0], '192.0.2.1'), connectError(codes[1], '2001:db8::1')], '');
   t.equal(
-    socketTrouble(both('ENETUNREACH', 'ENETUNREACH'), WALL_MS).words,
+    socketErrorOf(both('ENETUNREACH', 'ENETUNREACH'), WALL_MS).words,
     'it cannot be reached: this device has no network, or no route to it (ENETUNREACH 192.0.2.1, ENETUNREACH 2001:db8::1)',
   );
-  const { kind, words } = socketTrouble(both('ETIMEDOUT', 'ENETUNREACH'), WALL_MS);
+  const { kind, words } = socketErrorOf(both('ETIMEDOUT', 'ENETUNREACH'), WALL_MS);
   t.equal(kind, 'unreachable');
   t.match(words, /no answer comes.*\(ETIMEDOUT 192\.0\.2\.1\); .*no network.*\(ENETUNREACH 2001:db8::1\)$/);
 });
@@ -69,7 +69,7 @@ t.test('what a real socket throws where nothing listens', async (t) => {
   server.close();
   await once(server, 'close');
   const [thrown] = await once(connect(port, '127.0.0.1'), 'error').catch((error) => [error]);
-  t.match(socketTrouble(thrown, WALL_MS), {
+  t.match(socketErrorOf(thrown, WALL_MS), {
     kind: 'refused',
     words: /nothing listens.*\(ECONNREFUSED 127\.0\.0\.1\)/,
   });
@@ -91,17 +91,17 @@ async function tlsError(t: Test, options: TlsOptions | null): Promise<unknown> {
 }
 
 t.test('TLS with somebody who does not speak it, or wants a certificate of ours', async (t) => {
-  t.match(socketTrouble(await tlsError(t, null), WALL_MS), {
+  t.match(socketErrorOf(await tlsError(t, null), WALL_MS), {
     kind: 'tls',
     words: /^TLS failed: it does not speak TLS on this port/,
   });
   const wanting = { requestCert: true, rejectUnauthorized: true, ca: ca.cert };
-  t.match(socketTrouble(await tlsError(t, { ...wanting, minVersion: 'TLSv1.3' }), WALL_MS), {
+  t.match(socketErrorOf(await tlsError(t, { ...wanting, minVersion: 'TLSv1.3' }), WALL_MS), {
     kind: 'client-certificate',
     words: /^TLS failed: it wants a certificate of this device/,
   });
   t.match(
-    socketTrouble(await tlsError(t, { maxVersion: 'TLSv1.2', ciphers: 'PSK-AES128-GCM-SHA256' }), WALL_MS),
+    socketErrorOf(await tlsError(t, { maxVersion: 'TLSv1.2', ciphers: 'PSK-AES128-GCM-SHA256' }), WALL_MS),
     {
       kind: 'tls',
       words: /^TLS failed: it and this device have no cipher in common/,
@@ -114,7 +114,7 @@ t.test("OpenSSL's reason is kept where it has no sentence of its own", async (t)
     code: 'ERR_SSL_DECODE_ERROR',
     reason: 'decode error',
   });
-  t.same(socketTrouble(thrown, WALL_MS), {
+  t.same(socketErrorOf(thrown, WALL_MS), {
     kind: 'tls',
     words: 'TLS failed: decode error (ERR_SSL_DECODE_ERROR)',
   });

@@ -1,12 +1,13 @@
 /**
- * Trouble of a connection in the words of those who must mend it. Pure; used for relays and for the cloud.
+ * Says of an error of a socket, TLS included, what is wrong, for the person who must mend it. Pure. Used for relays and
+ * for the cloud.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { isPlausible } from '../message/stamp.js';
 import { oneLine } from '../text.js';
 
-/** What can be wrong with a connection, TLS included. */
-export type SocketTrouble =
+/** What can be wrong with a connection. */
+export type SocketError =
   | 'dns'
   | 'refused'
   | 'unreachable'
@@ -18,7 +19,7 @@ export type SocketTrouble =
   | 'client-certificate';
 
 /** Node's codes of system calls and of its resolver, and what each means. */
-const SENTENCES: Readonly<Record<string, readonly [kind: SocketTrouble, words: string]>> = {
+const SENTENCES: Readonly<Record<string, readonly [kind: SocketError, words: string]>> = {
   ENOTFOUND: ['dns', 'its name cannot be resolved: there is no such name'],
   ENODATA: ['dns', 'its name cannot be resolved: the name has no address'],
   EAI_AGAIN: ['dns', 'its name cannot be resolved: the name servers do not answer, or fail'],
@@ -51,8 +52,8 @@ const SENTENCES: Readonly<Record<string, readonly [kind: SocketTrouble, words: s
   ENOTCONN: ['lost', 'the connection was lost: the other side closed it'],
 };
 
-/** Of TLS, by OpenSSL's reason, which Node puts into the code as well. */
-const TLS_SENTENCES: readonly (readonly [reason: RegExp, kind: SocketTrouble, words: string])[] = [
+/** TLS errors by OpenSSL's reason, which Node puts into the code as well. */
+const TLS_SENTENCES: readonly (readonly [reason: RegExp, kind: SocketError, words: string])[] = [
   [
     /wrong.version.number|packet.length.too.long|http.request|unexpected.message/i,
     'tls',
@@ -72,22 +73,22 @@ const TLS_SENTENCES: readonly (readonly [reason: RegExp, kind: SocketTrouble, wo
   [/unrecognized.name/i, 'tls', 'TLS failed: it does not know the name by which it was called'],
 ];
 
-// The names OpenSSL's X509_V_ERR_ have in Node, and Node's own.
+// How Node names OpenSSL's X509_V_ERR_ codes, and its own errors of certificates.
 const CERTIFICATE =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERROR_IN_CERT|ERR_TLS_CERT|HOSTNAME_|INVALID_|PATH_LENGTH_)/;
 
-// Nobody whom this device trusts has signed it: not the relay's fault where it has an authority of its own.
+// No authority that this device trusts has signed it; a relay may have an authority of its own.
 const UNKNOWN_AUTHORITY =
   /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
 
 /**
- * What a socket threw. `wallMs` is the device's belief, to be held against a certificate's dates. The words say
- * of the peer "it" and "its", for whoever shows them names it.
+ * What is wrong, of what a socket threw. `wallMs` is shown beside the dates of a certificate. The words call the peer
+ * "it": the caller names it.
  */
-export function socketTrouble(thrown: unknown, wallMs: number): { kind: SocketTrouble; words: string } {
-  // Each address of a name was tried, and each failed in its way.
+export function socketErrorOf(thrown: unknown, wallMs: number): { kind: SocketError; words: string } {
+  // A name may have several addresses, and each may fail in another way.
   const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [thrown];
-  const found = errors.map((error) => troubleOf(error, wallMs));
+  const found = errors.map((error) => oneErrorOf(error, wallMs));
   const places = new Map<string, Set<string>>();
   for (const { words, place } of found) places.set(words, (places.get(words) ?? new Set()).add(place));
   const words = [...places].map(([sentence, all]) => {
@@ -97,8 +98,8 @@ export function socketTrouble(thrown: unknown, wallMs: number): { kind: SocketTr
   return { kind: found[0]?.kind ?? 'lost', words: oneLine(words.join('; ')) };
 }
 
-/** `place`: the code, and the address if there is one; they stand in brackets. */
-function troubleOf(thrown: unknown, wallMs: number): { kind: SocketTrouble; words: string; place: string } {
+/** `place`: the code, and the address if there is one; shown in brackets. */
+function oneErrorOf(thrown: unknown, wallMs: number): { kind: SocketError; words: string; place: string } {
   const code = systemCodeOf(thrown);
   const said = oneLine(wordsOf(thrown));
   const [kind, words] = SENTENCES[code] ?? [];
@@ -114,13 +115,13 @@ function troubleOf(thrown: unknown, wallMs: number): { kind: SocketTrouble; word
     const certificate = code === 'CERT_NOT_YET_VALID' ? 'certificate-not-yet-valid' : 'certificate';
     return { kind: certificate, words: certificateWords(said, code, wallMs), place: '' };
   }
-  if (/^(?:ERR_SSL_|ERR_TLS_|EPROTO)/.test(code)) return { ...tlsTrouble(thrown, code), place: code };
+  if (/^(?:ERR_SSL_|ERR_TLS_|EPROTO)/.test(code)) return { ...tlsErrorOf(thrown, code), place: code };
   return { kind: 'lost', words: said === '' ? LOST : `${LOST}: ${said}`, place: '' };
 }
 
 const LOST = 'the connection was lost';
 
-function tlsTrouble(thrown: unknown, code: string): { kind: SocketTrouble; words: string } {
+function tlsErrorOf(thrown: unknown, code: string): { kind: SocketError; words: string } {
   const { reason } = thrown as { reason?: unknown };
   const said = typeof reason === 'string' ? reason : oneLine(wordsOf(thrown));
   for (const [pattern, kind, words] of TLS_SENTENCES)
@@ -128,7 +129,7 @@ function tlsTrouble(thrown: unknown, code: string): { kind: SocketTrouble; words
   return { kind: 'tls', words: `TLS failed: ${said}` };
 }
 
-/** With a wrong clock a good certificate is not yet valid, or no longer: that is what has to be mended. */
+/** A wrong clock makes a good certificate seem invalid: then the clock has to be mended. */
 function certificateWords(thrown: string, code: string, wallMs: number): string {
   const today = new Date(wallMs).toISOString().slice(0, 10);
   return /_(?:NOT_YET_VALID|HAS_EXPIRED)$/.test(code) && !isPlausible(wallMs)
