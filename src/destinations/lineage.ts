@@ -65,8 +65,6 @@ export interface Kinship {
   /** What was put and may be in the document without any mark that says so. */
   readonly attempted: readonly (readonly unknown[])[];
   readonly estranged: Estranged | null;
-  /** The cloud keeps something else than it was given. */
-  readonly isAltered: boolean;
   /** The lineage that the next PUT goes on with; null: a new one. */
   readonly lineage: string | null;
   /** Nothing that was put can still arrive. */
@@ -92,7 +90,6 @@ export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remot
     // A document with a mark tells by its nonce what has arrived.
     attempted: mark === null ? attempts.map(({ document }) => document) : [],
     estranged: null,
-    isAltered: false,
     lineage: mark?.lineage ?? null,
     isLanded: attempts.length === 0,
   };
@@ -121,7 +118,7 @@ export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remot
 /** With the ETag of the one that is known nobody has edited it: what differs the cloud itself has made of it. */
 function sameAs({ etag, given, document }: Base, kin: Kinship, remote: Remote): Kinship {
   if (etag !== remote.etag || sameDocument(document, remote.document)) return kin;
-  return { ...kin, base: remote.document, given: given ?? document, isAltered: true };
+  return { ...kin, base: remote.document, given: given ?? document };
 }
 
 /** The highest counter that is known of a lineage; 0 if none is. */

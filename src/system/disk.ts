@@ -90,36 +90,21 @@ export function systemDisk(): Disk {
       return file;
     },
     async look(path) {
-      try {
-        const found = await lstat(path);
-        const kind = found.isFile() ? 'file' : found.isDirectory() ? 'directory' : 'other';
-        return { kind, bytes: found.size };
-      } catch (error) {
-        if (systemCodeOf(error) === 'ENOENT') return null;
-        throw error;
-      }
+      const found = await unlessMissing(lstat(path));
+      if (found === null) return null;
+      const kind = found.isFile() ? 'file' : found.isDirectory() ? 'directory' : 'other';
+      return { kind, bytes: found.size };
     },
     async readWhole(path) {
+      const file = await unlessMissing(this.open(path, 'read'));
+      if (file === null) return null;
       try {
-        const file = await this.open(path, 'read');
-        try {
-          return await file.read(0, await file.size());
-        } finally {
-          await file.close();
-        }
-      } catch (error) {
-        if (systemCodeOf(error) === 'ENOENT') return null;
-        throw error;
+        return await file.read(0, await file.size());
+      } finally {
+        await file.close();
       }
     },
-    async list(directory) {
-      try {
-        return (await readdir(directory)).sort();
-      } catch (error) {
-        if (systemCodeOf(error) === 'ENOENT') return [];
-        throw error;
-      }
-    },
+    list: async (directory) => (await unlessMissing(readdir(directory)))?.sort() ?? [],
     async makeDirectory(path) {
       await makeWithParents(path);
       await access(path, constants.W_OK);
@@ -144,6 +129,16 @@ export function systemDisk(): Disk {
       };
     },
   };
+}
+
+/** What a call gives; null where there is no such file. */
+async function unlessMissing<T>(call: Promise<T>): Promise<T | null> {
+  try {
+    return await call;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return null;
+    throw error;
+  }
 }
 
 /** The `sizeBytes` of the file system on which `path` is, or will be made; infinite where nobody can tell. */
