@@ -9,7 +9,7 @@ import { oneLine } from '../text.js';
 import { CloudError } from './error.js';
 
 /** A JSON object. */
-export type Fields = Readonly<Record<string, unknown>>;
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 // RFC 9110 §8.8.3; a weak one (`W/"…"`) cannot tell two edits apart.
 const STRONG_ETAG = /^"[\x21\x23-\x7e\x80-\xff]*"$/;
@@ -33,7 +33,7 @@ const FOREIGN: Readonly<Record<number, string>> = {
 };
 
 /** The object that the body of a success is. */
-export function jsonOf(answer: HttpAnswer): Fields {
+export function jsonOf(answer: HttpAnswer): JsonObject {
   const fields = parse(answer.body);
   if (fields !== null) return fields;
   const type = answer.headers['content-type'] ?? 'no type';
@@ -94,7 +94,7 @@ export function retryAfterMsOf({ headers }: HttpAnswer, wallMs: number): { retry
 }
 
 /** The text of that name; without one, nothing. */
-export function textMember<Name extends string>(fields: Fields, name: Name): { [Key in Name]?: string } {
+export function textMember<Name extends string>(fields: JsonObject, name: Name): { [Key in Name]?: string } {
   const value = fields[name] ?? undefined;
   if (value === undefined) return {};
   if (typeof value !== 'string') throw wrongMember(name, 'a string');
@@ -102,7 +102,10 @@ export function textMember<Name extends string>(fields: Fields, name: Name): { [
 }
 
 /** The number, not below 0, of that name; without one, nothing. */
-export function numberMember<Name extends string>(fields: Fields, name: Name): { [Key in Name]?: number } {
+export function numberMember<Name extends string>(
+  fields: JsonObject,
+  name: Name,
+): { [Key in Name]?: number } {
   const value = fields[name] ?? undefined;
   if (value === undefined) return {};
   if (typeof value !== 'number' || !(value >= 0)) throw wrongMember(name, 'a number');
@@ -110,7 +113,7 @@ export function numberMember<Name extends string>(fields: Fields, name: Name): {
 }
 
 /** The cloud's wall clock; without one, nothing. */
-export function serverTimeOf(fields: Fields): { serverTimeMs?: number } {
+export function serverTimeOf(fields: JsonObject): { serverTimeMs?: number } {
   const { serverTime } = textMember(fields, 'serverTime');
   if (serverTime === undefined) return {};
   const serverTimeMs = MOMENT.test(serverTime) ? Date.parse(serverTime) : Number.NaN;
@@ -119,7 +122,7 @@ export function serverTimeOf(fields: Fields): { serverTimeMs?: number } {
 }
 
 /** The array of that name. */
-export function arrayMember(fields: Fields, name: string): readonly unknown[] {
+export function arrayMember(fields: JsonObject, name: string): readonly unknown[] {
   const value = fields[name];
   if (!Array.isArray(value)) throw wrongMember(name, 'an array');
   return value;
@@ -129,11 +132,13 @@ function wrongMember(name: string, kind: string): CloudError {
   return new CloudError('contract', `the cloud breaks its contract: ${name} in its answer is not ${kind}`);
 }
 
-function parse(body: Buffer): Fields | null {
+function parse(body: Buffer): JsonObject | null {
   if (!isUtf8(body)) return null;
   try {
     const value: unknown = JSON.parse(body.toString());
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : null;
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as JsonObject)
+      : null;
   } catch {
     return null;
   }

@@ -14,9 +14,9 @@ import type { Clock } from '../system/clock.js';
 import type { HttpAnswer, HttpRequest, SendRequest } from '../system/https.js';
 import {
   arrayMember,
-  type Fields,
   failedCall,
   hasProblem,
+  type JsonObject,
   jsonOf,
   numberMember,
   problemWords,
@@ -68,7 +68,7 @@ export type DestinationsAnswer =
       readonly kind: 'document';
       readonly etag: string;
       readonly entries: readonly unknown[];
-      readonly more?: Fields;
+      readonly more?: JsonObject;
     };
 
 /** `changed`: the document is no longer the one of the ETag, somebody else has replaced it. */
@@ -96,129 +96,133 @@ export type GatewayAnswer =
       readonly isReached: true;
     };
 
-/** The cloud, as the device's rooms know it. Every call rejects with CloudError when it failed. */
-export interface CloudClient {
-  heartbeat(report: HeartbeatReport, signal: AbortSignal): Promise<HeartbeatAnswer>;
-  /** `etag`: of the document that is known already, or null. */
-  getDestinations(etag: string | null, signal: AbortSignal): Promise<DestinationsAnswer>;
-  /** `ifMatch`: the ETag of the document this one replaces; null: it is the first. `more`: its other members. */
-  putDestinations(
-    entries: readonly unknown[],
-    ifMatch: string | null,
-    signal: AbortSignal,
-    more?: Fields,
-  ): Promise<PutAnswer>;
-  sendMessage(message: GatewayMessage, signal: AbortSignal): Promise<GatewayAnswer>;
-}
-
 /** The statuses that say that this message will never be taken, if a problem says why. */
 const REFUSALS = [400, 413, 415, 422];
 
-/** A client that speaks to `cloud` over `send`. */
-export function createCloudClient(
-  cloud: Pick<CloudConfig, 'url' | 'deviceId' | 'key'>,
-  options: { send: SendRequest; clock: Clock; version: string },
-): CloudClient {
-  const { send, clock, version } = options;
-  const base = `${cloud.url}/devices/${cloud.deviceId}`;
-  const common = {
-    Authorization: `Bearer ${cloud.key}`,
-    Accept: 'application/json',
-    'User-Agent': `fieldpost/${version}`,
-  };
+/** What a client is given. */
+interface ClientOptions {
+  readonly send: SendRequest;
+  readonly clock: Clock;
+  readonly version: string;
+}
 
-  /** One request; rejects with CloudError if no whole answer came. */
-  async function call(
+/** The cloud, as the device's rooms know it. Every call rejects with CloudError if it fails. */
+export class CloudClient {
+  readonly #options: ClientOptions;
+  /** What the URLs of all calls begin with. */
+  readonly #base: string;
+  readonly #headers: Readonly<Record<string, string>>;
+
+  constructor({ url, deviceId, key }: Pick<CloudConfig, 'url' | 'deviceId' | 'key'>, options: ClientOptions) {
+    this.#options = options;
+    this.#base = `${url}/devices/${deviceId}`;
+    this.#headers = {
+      Authorization: `Bearer ${key}`,
+      Accept: 'application/json',
+      'User-Agent': `fieldpost/${options.version}`,
+    };
+  }
+
+  async heartbeat(report: HeartbeatReport, signal: AbortSignal): Promise<HeartbeatAnswer> {
+    const answer = await this.#call('PUT', 'heartbeat', signal, {
+      body: report,
+      timeoutMs: HEARTBEAT_TIMEOUT_MS,
+    });
+    if (answer.status !== 200) throw this.#failed(answer);
+    const body = jsonOf(answer);
+    return {
+      ...textMember(body, 'destinations'),
+      ...numberMember(body, 'heartbeatMs'),
+      ...serverTimeOf(body),
+      ...retryAfterMsOf(answer, this.#wallMs),
+    };
+  }
+
+  /** `etag`: of the document that is known already, or null. */
+  async getDestinations(etag: string | null, signal: AbortSignal): Promise<DestinationsAnswer> {
+    const answer = await this.#call('GET', 'destinations', signal, {
+      headers: etag === null ? {} : { 'If-None-Match': etag },
+      answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
+    });
+    if (answer.status === 304 && etag !== null) return { kind: 'unchanged' };
+    // A proxy on the way may say 404 as well, but with a page of its own.
+    if (answer.status === 404 && hasProblem(answer)) return { kind: 'none' };
+    if (answer.status !== 200) throw this.#failed(answer);
+    const document = jsonOf(answer);
+    const { destinations: _, ...more } = document;
+    const entries = arrayMember(document, 'destinations');
+    const present = { etag: strongEtagOf(answer), entries };
+    return { kind: 'document', ...present, ...(Object.keys(more).length > 0 && { more }) };
+  }
+
+  /** `ifMatch`: the ETag of the document this one replaces; null: it is the first. `more`: its other members. */
+  async putDestinations(
+    entries: readonly unknown[],
+    ifMatch: string | null,
+    signal: AbortSignal,
+    more?: JsonObject,
+  ): Promise<PutAnswer> {
+    const answer = await this.#call('PUT', 'destinations', signal, {
+      headers: ifMatch === null ? { 'If-None-Match': '*' } : { 'If-Match': ifMatch },
+      body: { ...more, destinations: entries },
+      answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
+    });
+    if (answer.status === 412) return { kind: 'changed' };
+    if (answer.status !== 200 && answer.status !== 204) throw this.#failed(answer);
+    if (answer.body.length > 0) jsonOf(answer);
+    return { kind: 'stored', etag: strongEtagOf(answer) };
+  }
+
+  async sendMessage(message: GatewayMessage, signal: AbortSignal): Promise<GatewayAnswer> {
+    const answer = await this.#call('POST', 'messages', signal, {
+      headers: { 'Idempotency-Key': message.id },
+      body: message,
+    });
+    const { status } = answer;
+    const isTaken = status >= 200 && status < 300;
+    if (isTaken && jsonOf(answer).id === message.id) return { kind: 'taken', reply: `${status} taken` };
+    if (REFUSALS.includes(status) && hasProblem(answer)) {
+      return { kind: 'refused', reply: `${status} ${problemWords(answer)}` };
+    }
+    const { message: words, retryAfterMs } = this.#failed(answer);
+    const reply = isTaken ? `it answered ${status} with another id than the message's` : words;
+    return { kind: 'later', reply, retryAfterMs, isReached: true };
+  }
+
+  get #wallMs(): number {
+    return this.#options.clock.wallMs();
+  }
+
+  #failed(answer: HttpAnswer): CloudError {
+    return failedCall(answer, this.#wallMs);
+  }
+
+  /** One request. Rejects with CloudError if no whole answer came. */
+  async #call(
     method: HttpRequest['method'],
     path: string,
     signal: AbortSignal,
-    more: {
-      headers?: Readonly<Record<string, string>>;
-      body?: unknown;
-      timeoutMs?: number;
-      answerBytesMax?: number;
-    } = {},
+    more: Partial<Pick<HttpRequest, 'headers' | 'timeoutMs' | 'answerBytesMax'>> & { body?: unknown },
   ): Promise<HttpAnswer> {
-    const json = more.body === undefined ? undefined : { 'Content-Type': 'application/json' };
+    const {
+      body,
+      headers,
+      timeoutMs = CLOUD_CALL_TIMEOUT_MS,
+      answerBytesMax = CLOUD_ANSWER_BYTES_MAX,
+    } = more;
+    const json = body === undefined ? undefined : { 'Content-Type': 'application/json' };
     try {
-      return await send({
+      return await this.#options.send({
         method,
-        url: `${base}/${path}`,
-        headers: { ...common, ...json, ...more.headers },
-        body: more.body === undefined ? null : JSON.stringify(more.body),
-        timeoutMs: more.timeoutMs ?? CLOUD_CALL_TIMEOUT_MS,
-        answerBytesMax: more.answerBytesMax ?? CLOUD_ANSWER_BYTES_MAX,
+        url: `${this.#base}/${path}`,
+        headers: { ...this.#headers, ...json, ...headers },
+        body: body === undefined ? null : JSON.stringify(body),
+        timeoutMs,
+        answerBytesMax,
         signal,
       });
     } catch (error) {
-      throw CloudError.ofNetwork(error, new URL(cloud.url).hostname, clock.wallMs());
+      throw CloudError.ofNetwork(error, new URL(this.#base).hostname, this.#wallMs);
     }
-  }
-
-  return {
-    async heartbeat(report, signal) {
-      const answer = await call('PUT', 'heartbeat', signal, {
-        body: report,
-        timeoutMs: HEARTBEAT_TIMEOUT_MS,
-      });
-      if (answer.status !== 200) throw failedCall(answer, clock.wallMs());
-      const body = jsonOf(answer);
-      return {
-        ...textMember(body, 'destinations'),
-        ...numberMember(body, 'heartbeatMs'),
-        ...serverTimeOf(body),
-        ...retryAfterMsOf(answer, clock.wallMs()),
-      };
-    },
-
-    async getDestinations(etag, signal) {
-      const answer = await call('GET', 'destinations', signal, {
-        headers: etag === null ? {} : { 'If-None-Match': etag },
-        answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
-      });
-      if (answer.status === 304 && etag !== null) return { kind: 'unchanged' };
-      // Any proxy on the way may say 404, and a page of its own with it.
-      if (answer.status === 404 && hasProblem(answer)) return { kind: 'none' };
-      if (answer.status !== 200) throw failedCall(answer, clock.wallMs());
-      const document = jsonOf(answer);
-      const { destinations: _, ...more } = document;
-      const entries = arrayMember(document, 'destinations');
-      const present = { etag: strongEtagOf(answer), entries };
-      return { kind: 'document', ...present, ...(Object.keys(more).length > 0 && { more }) };
-    },
-
-    async putDestinations(entries, ifMatch, signal, more) {
-      const answer = await call('PUT', 'destinations', signal, {
-        headers: ifMatch === null ? { 'If-None-Match': '*' } : { 'If-Match': ifMatch },
-        body: { ...more, destinations: entries },
-        answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
-      });
-      if (answer.status === 412) return { kind: 'changed' };
-      if (answer.status !== 200 && answer.status !== 204) throw failedCall(answer, clock.wallMs());
-      if (answer.body.length > 0) jsonOf(answer);
-      return { kind: 'stored', etag: strongEtagOf(answer) };
-    },
-
-    async sendMessage(message, signal) {
-      const answer = await call('POST', 'messages', signal, {
-        headers: { 'Idempotency-Key': message.id },
-        body: message,
-      });
-      const { status } = answer;
-      if (status >= 200 && status < 300) {
-        const { id } = jsonOf(answer);
-        if (id === message.id) return { kind: 'taken', reply: `${status} taken` };
-        return later(`it answered ${status} with another id than the message's`, answer);
-      }
-      if (REFUSALS.includes(status) && hasProblem(answer)) {
-        return { kind: 'refused', reply: `${status} ${problemWords(answer)}` };
-      }
-      return later(failedCall(answer, clock.wallMs()).message, answer);
-    },
-  };
-
-  function later(reply: string, answer: HttpAnswer): GatewayAnswer {
-    const { retryAfterMs = null } = retryAfterMsOf(answer, clock.wallMs());
-    return { kind: 'later', reply, retryAfterMs, isReached: true };
   }
 }

@@ -28,7 +28,7 @@ export async function openCloud(
   store: Store,
   wake: () => void,
 ): Promise<Cloud> {
-  const [{ openHttps }, { CloudError, createCloudClient }, { Link }, { Sync }] = await Promise.all([
+  const [{ openHttps }, { CloudError, CloudClient }, { Link }, { Sync }] = await Promise.all([
     import('../system/https.js'),
     import('../cloud/client.js'),
     import('../cloud/link.js'),
@@ -36,7 +36,7 @@ export async function openCloud(
   ]);
   const { version } = system;
   const https = (system.openHttps ?? openHttps)({ ...cloud, ...system });
-  const client = createCloudClient(cloud, { send: https.send, ...system });
+  const client = new CloudClient(cloud, { send: https.send, ...system });
   const link = new Link({
     client,
     config,

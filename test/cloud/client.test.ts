@@ -1,11 +1,6 @@
 /** The contract of cloud.md over real sockets: what each call says, and what becomes of every answer. */
 import t from 'tap';
-import {
-  type CloudClient,
-  CloudError,
-  createCloudClient,
-  type GatewayMessage,
-} from '../../src/cloud/client.js';
+import { CloudClient, CloudError, type GatewayMessage } from '../../src/cloud/client.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_DOCUMENT_BYTES_MAX, HOUR_MS } from '../../src/limits.js';
 import { createConnect } from '../../src/system/connect.js';
 import { openHttps } from '../../src/system/https.js';
@@ -29,7 +24,7 @@ const ALWAYS = new AbortController().signal;
 function clientOf(cloud: { url: string }, key = KEY) {
   const clock = new FakeClock();
   const https = openHttps({ ca: null, clientCertificate: null, clock, connect: createConnect({ clock }) });
-  const client = createCloudClient(
+  const client = new CloudClient(
     { url: cloud.url, deviceId: DEVICE, key },
     { send: https.send, clock, version: '1.2.3' },
   );
