@@ -44,7 +44,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['config'],
   ['retry', 'views'],
   ['message'],
-  ['sizes', 'text', 'recent', 'turns'],
+  ['sizes', 'text', 'json', 'recent', 'turns'],
   ['limits', 'errors'],
 ];
 
@@ -52,7 +52,7 @@ const PURE = [
   /^src\/message\//,
   /^src\/retry\//,
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
-  /^src\/(?:limits|text|recent|turns|views)\.ts$/,
+  /^src\/(?:limits|text|json|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:outcome|schedule)\.ts$/,
   /^src\/destinations\//,

@@ -7,6 +7,7 @@ import { readJson } from '../http/body.js';
 import type { Exchange } from '../http/exchange.js';
 import { firstAsJson } from '../http/page.js';
 import type { Routed } from '../http/routing.js';
+import type { JsonObject } from '../json.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, DAY_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { Devices } from './devices.js';
@@ -48,7 +49,7 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
 async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
   const { id } = exchange;
   const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX);
-  const report = parseReport((body ?? {}) as Readonly<Record<string, unknown>>);
+  const report = parseReport((body ?? {}) as JsonObject);
   parts.devices.admit(id);
   parts.watch.heard(id, report);
   const etag = parts.documents.get(id)?.etag;
@@ -64,7 +65,7 @@ async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
 const BOOT_ID_CHARS_MAX = 64;
 const SAID: readonly unknown[] = ['running', 'stopping', 'moved'] satisfies readonly Report['said'][];
 
-function parseReport({ state, intervalMs, bootId, uptimeMs }: Readonly<Record<string, unknown>>): Report {
+function parseReport({ state, intervalMs, bootId, uptimeMs }: JsonObject): Report {
   const everyMs = intervalMs ?? 0;
   const faults: Fault[] = [];
   if (!SAID.includes(state)) faults.push({ pointer: '/state', detail: `must be one of ${SAID.join(', ')}` });

@@ -4,6 +4,7 @@
  */
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
+import { isJsonObject } from '../json.js';
 import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
 import { harmlessName } from '../text.js';
 import type { About } from './texts.js';
@@ -33,10 +34,10 @@ export function* misunderstood({ destinations }: Document): Generator<Fault> {
 
 function entryFaults(entry: unknown, index: number, seen: Set<string>): Fault[] {
   const at = `/destinations/${index}`;
-  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) {
+  if (!isJsonObject(entry)) {
     return [{ pointer: at, detail: 'must be an object, a destination' }];
   }
-  const faults = faultsOf(entry as Record<string, unknown>).map(({ pointer, detail }) => ({
+  const faults = faultsOf(entry).map(({ pointer, detail }) => ({
     pointer: `${at}${pointer}`,
     detail,
   }));

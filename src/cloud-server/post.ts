@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { type Entry, type Lang, targetOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
+import type { JsonObject } from '../json.js';
 import { IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
 import type { Address } from '../message/address.js';
 import { invalidMessage, parseShortMessage } from '../message/draft.js';
@@ -94,7 +95,7 @@ export class Post {
       const words = `The Idempotency-Key must be the message's id, of at most ${IDEMPOTENCY_KEY_CHARS_MAX} characters`;
       throw new FieldpostError('malformed-request', words);
     }
-    const draft = parseMessage(body as Readonly<Record<string, unknown>>, device);
+    const draft = parseMessage(body as JsonObject, device);
     if (!takesShort) {
       throw new FieldpostError('unavailable', 'This cloud has no way to send SMS, phone and push messages', {
         hint: 'see FIELDPOST_CLOUD_SERVER_WEBHOOK',
@@ -124,7 +125,7 @@ function draftFor(entry: Entry, device: string, { subject, plain, short }: Text)
   return { type, destination, content, ...rest };
 }
 
-function parseMessage(body: Readonly<Record<string, unknown>>, device: string): ShortDraft {
+function parseMessage(body: JsonObject, device: string): ShortDraft {
   const faults: Fault[] = [];
   const report = (field: string, detail: string) => faults.push({ pointer: `/${field}`, detail });
   const { type } = body;

@@ -3,13 +3,11 @@
  * else throws CloudError.
  */
 import { isUtf8 } from 'node:buffer';
+import { isJsonObject, type JsonObject } from '../json.js';
 import { RETRY_AFTER_MS_MAX, SECOND_MS } from '../limits.js';
 import type { HttpAnswer } from '../system/https.js';
 import { oneLine } from '../text.js';
 import { CloudError } from './error.js';
-
-/** A JSON object. */
-export type JsonObject = Readonly<Record<string, unknown>>;
 
 // RFC 9110 §8.8.3; a weak one (`W/"…"`) cannot tell two edits apart.
 const STRONG_ETAG = /^"[\x21\x23-\x7e\x80-\xff]*"$/;
@@ -136,9 +134,7 @@ function parse(body: Buffer): JsonObject | null {
   if (!isUtf8(body)) return null;
   try {
     const value: unknown = JSON.parse(body.toString());
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as JsonObject)
-      : null;
+    return isJsonObject(value) ? value : null;
   } catch {
     return null;
   }

@@ -4,6 +4,7 @@
  * whatever its status: a captive portal answers 200 with a page of its own.
  */
 import type { CloudConfig } from '../config.js';
+import type { JsonObject } from '../json.js';
 import {
   CLOUD_ANSWER_BYTES_MAX,
   CLOUD_CALL_TIMEOUT_MS,
@@ -16,7 +17,6 @@ import {
   arrayMember,
   failedCall,
   hasProblem,
-  type JsonObject,
   jsonOf,
   numberMember,
   problemWords,

@@ -8,6 +8,7 @@
 import { join } from 'node:path';
 import { type Environment, formatProblem, type ParsedConfig } from '../config.js';
 import { wordsOf } from '../errors.js';
+import { isJsonObject } from '../json.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log } from '../system/log.js';
@@ -107,7 +108,7 @@ function withoutSettings(env: Environment): Environment {
 /** The settings in the file's document; null where it is not of that shape. */
 function settingsIn(document: unknown): Readonly<Record<string, string>> | null {
   const { settings } = (document ?? {}) as { settings?: unknown };
-  if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) return null;
+  if (!isJsonObject(settings)) return null;
   const entries = Object.entries(settings);
   const isGood = entries.every(([key, value]) => isSetting(key) && typeof value === 'string');
   return isGood ? (settings as Record<string, string>) : null;

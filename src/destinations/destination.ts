@@ -3,6 +3,7 @@
  * its fields, the cloud's document holds entries. Values and their rules only.
  */
 import { type Fault, FieldpostError } from '../errors.js';
+import { isJsonObject, type JsonObject } from '../json.js';
 import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
 import type { MessageType } from '../message/message.js';
 import { isMessageType, recipientFault, TYPE_FAULT } from '../message/recipient.js';
@@ -47,7 +48,7 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
  * object, and invalid with the faults of all fields.
  */
 export function parseFields(body: unknown, id: number | null): { fields: Fields; ignored: string[] } {
-  if (!isObject(body)) {
+  if (!isJsonObject(body)) {
     throw new FieldpostError('malformed-request', 'The body must be a JSON object, a destination', {
       hint: 'like {"type":1,"destination":"john@example.com","lang":"en","name":"John"}',
     });
@@ -67,7 +68,7 @@ export function parseFields(body: unknown, id: number | null): { fields: Fields;
 }
 
 /** What is wrong with the four fields, each at its pointer; other members are not looked at. */
-export function faultsOf(fields: Readonly<Record<string, unknown>>): Fault[] {
+export function faultsOf(fields: JsonObject): Fault[] {
   const { type, destination, lang, name } = fields;
   const faults: Fault[] = [];
   const report = (field: string, detail: string | null) => {
@@ -101,7 +102,7 @@ export function isEntry(value: unknown): value is Entry {
 
 /** Why a value of the document is not shown, in words. */
 export function whyHidden(value: unknown): string {
-  if (!isObject(value)) return 'is not an object';
+  if (!isJsonObject(value)) return 'is not an object';
   if (uidOf(value) === null) return 'has no uid, or one that is not a UUID';
   const [fault] = faultsOf(value);
   return fault ? `${fault.pointer.slice(1)} ${fault.detail}` : 'has the uid of another entry';
@@ -109,7 +110,7 @@ export function whyHidden(value: unknown): string {
 
 /** The uid of a value of the document, or null if it has none that is a UUID. */
 export function uidOf(value: unknown): string | null {
-  return isObject(value) && typeof value.uid === 'string' && UUID.test(value.uid) ? value.uid : null;
+  return isJsonObject(value) && typeof value.uid === 'string' && UUID.test(value.uid) ? value.uid : null;
 }
 
 /** Equal for two destinations if and only if a notification for both would reach the same place. */
@@ -117,8 +118,4 @@ export function targetOf({ type, destination }: Pick<Fields, 'type' | 'destinati
   // Only an email address has an @, and of it only the domain is the same in any case (RFC 5321 §2.4).
   const at = destination.lastIndexOf('@') + 1;
   return `${type} ${destination.slice(0, at)}${at > 0 ? destination.slice(at).toLowerCase() : destination}`;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -3,6 +3,7 @@
  * (cloud.md, "Lineage"). A document that does not descend from the one we know says nothing by what it lacks.
  * Used by book.ts and address-book.ts.
  */
+import type { JsonObject } from '../json.js';
 import { MARK_COUNTER_MAX, MARK_TEXT_CHARS_MAX } from '../limits.js';
 import { sameDocument } from './merge.js';
 
@@ -10,7 +11,7 @@ import { sameDocument } from './merge.js';
 export const MARK = 'fieldpost';
 
 /** Members of the document besides the entries. */
-export type More = Readonly<Record<string, unknown>>;
+export type More = JsonObject;
 
 /** What this device writes into the document, beside the entries. */
 export interface Mark {

@@ -2,6 +2,7 @@
  * The three-way merge of cloud.md, "Destination sync": what becomes of the book when device and cloud have both
  * changed it. Documents are lists of whatever stands in them; what is no entry takes part, but is not shown.
  */
+import { isJsonObject, type JsonObject } from '../json.js';
 import { type Entry, FIELDS, isEntry, targetOf, uidOf } from './destination.js';
 import type { Trust } from './lineage.js';
 
@@ -42,7 +43,6 @@ interface Before {
 const NOTHING: Before = { here: undefined, there: undefined };
 
 type Document = ReadonlyMap<string, unknown>;
-type Members = Readonly<Record<string, unknown>>;
 
 /** Merges; pure, and complete: the result holds all that either side would miss. */
 export function merge(sides: Sides): Merged {
@@ -146,7 +146,9 @@ function mergeMembers(before: Before, here: unknown, there: unknown): unknown {
 }
 
 function member(value: unknown, name: string): unknown {
-  return value !== undefined && Object.hasOwn(value as object, name) ? (value as Members)[name] : undefined;
+  return value !== undefined && Object.hasOwn(value as object, name)
+    ? (value as JsonObject)[name]
+    : undefined;
 }
 
 /**
@@ -230,7 +232,7 @@ function same(a: unknown, b: unknown): boolean {
 /** The value's JSON with the members of every object in one order: equal for what says the same. */
 export function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) => {
-    if (typeof inner !== 'object' || inner === null || Array.isArray(inner)) return inner;
+    if (!isJsonObject(inner)) return inner;
     return Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)));
   });
 }

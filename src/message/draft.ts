@@ -4,6 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
+import { isJsonObject, type JsonObject } from '../json.js';
 import { APP_DATA_BYTES_MAX, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
 import type { Address } from './address.js';
 import { mailWordFault } from './mail-words.js';
@@ -17,7 +18,6 @@ import {
 } from './message.js';
 import { isMessageType, recipientFault, TYPE_FAULT } from './recipient.js';
 
-type Fields = Readonly<Record<string, unknown>>;
 type Report = (field: string, detail: string) => void;
 
 const EMAIL_FIELDS = ['type', 'destination', 'subject', 'plain', 'html'];
@@ -94,11 +94,11 @@ export function invalidMessage(faults: readonly Fault[]): FieldpostError {
 
 /** The type of a message, or null after reporting why it has none. */
 function parseMessageType(fields: unknown, report: Report): MessageType | null {
-  if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
+  if (!isJsonObject(fields)) {
     report('', 'must be an object, a message');
     return null;
   }
-  const { type, destination } = fields as Fields;
+  const { type, destination } = fields;
   if (isMessageType(type)) return type;
   report('type', TYPE_FAULT);
   // What a good destination looks like depends on the type, but it is text in any case.
@@ -110,7 +110,7 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
  * The draft of an email. Faults go to `report`, at the field's name, or at '' for the message as a whole;
  * the draft is good only if there were none.
  */
-export function parseEmail(fields: Fields, report: Report): EmailDraft {
+export function parseEmail(fields: JsonObject, report: Report): EmailDraft {
   checkRecipient(1, fields, report);
   const subject = textOf(fields, 'subject', report);
   if (CONTROL.test(subject)) report('subject', 'must not contain line breaks or other control characters');
@@ -133,7 +133,7 @@ export function parseEmail(fields: Fields, report: Report): EmailDraft {
 }
 
 /** The draft of an SMS, a phone call or a push message, reported on as that of an email is. */
-export function parseShortMessage(type: 2 | 3 | 4, fields: Fields, report: Report): ShortDraft {
+export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: Report): ShortDraft {
   checkRecipient(type, fields, report);
   const message = textOf(fields, 'message', report);
   if (!isSet(fields.message)) report('message', 'is required and must not be empty');
@@ -150,7 +150,7 @@ export function parseShortMessage(type: 2 | 3 | 4, fields: Fields, report: Repor
 }
 
 /** What only a push message has. */
-function pushContent(fields: Fields, report: Report): Omit<ShortContent, 'message'> {
+function pushContent(fields: JsonObject, report: Report): Omit<ShortContent, 'message'> {
   const { auto_open: autoOpen, app_data: appData } = fields;
   const title = textOf(fields, 'title', report);
   if (autoOpen !== undefined && autoOpen !== null && typeof autoOpen !== 'boolean') {
@@ -166,13 +166,13 @@ function pushContent(fields: Fields, report: Report): Omit<ShortContent, 'messag
   };
 }
 
-function checkRecipient(type: MessageType, { destination }: Fields, report: Report): void {
+function checkRecipient(type: MessageType, { destination }: JsonObject, report: Report): void {
   const fault = recipientFault(type, destination);
   if (fault !== null) report('destination', fault);
 }
 
 /** An optional text: empty if absent, and after a report. */
-function textOf(fields: Fields, name: string, report: Report): string {
+function textOf(fields: JsonObject, name: string, report: Report): string {
   const value = fields[name];
   if (value === undefined || value === null) return '';
   if (typeof value !== 'string') {
@@ -210,7 +210,7 @@ function jsonBytes(value: unknown): number {
 }
 
 /** The fields we do not know. One that other mailers have, and that says something, is a fault. */
-function unknownFields(fields: Fields, type: MessageType, report: Report): readonly string[] {
+function unknownFields(fields: JsonObject, type: MessageType, report: Report): readonly string[] {
   const known = KNOWN_FIELDS[type];
   return Object.keys(fields).filter((name) => {
     if (known.has(name)) return false;

@@ -2,6 +2,7 @@
  * What a message is, from the moment it is accepted. Values only: the store keeps them, the api shows them,
  * delivery sends them.
  */
+import type { JsonObject } from '../json.js';
 import type { Address } from './address.js';
 
 /** 1 email, 2 SMS, 3 phone, 4 push (local-api §1). */
@@ -122,7 +123,7 @@ export interface Message {
   /** When a deferred message is due, on the clock of the boot it was deferred in; null: now. */
   due: Stamp | null;
   /** Members of a newer version, which are only kept. */
-  more?: Readonly<Record<string, unknown>> | undefined;
+  more?: JsonObject | undefined;
   /** Null once the content is gone; then the attachments' files are not needed either. */
   place: Place | null;
 }

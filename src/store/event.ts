@@ -3,6 +3,7 @@
  * state (state.ts). They carry results, not differences, so that one that is applied twice does no harm.
  */
 import type { BookEvent } from '../destinations/book.js';
+import type { JsonObject } from '../json.js';
 import type { Address } from '../message/address.js';
 import type { Attachment, MessageType, Stamp } from '../message/message.js';
 import { unknownMembers } from './format.js';
@@ -43,7 +44,7 @@ const ACCEPTED_MEMBERS: ReadonlySet<string> = new Set<keyof AcceptedMessage>([
 ]);
 
 /** The members that only a newer version knows. */
-export function moreOf(accepted: AcceptedMessage): Record<string, unknown> | undefined {
+export function moreOf(accepted: AcceptedMessage): JsonObject | undefined {
   return unknownMembers(accepted, ACCEPTED_MEMBERS);
 }
 

@@ -4,6 +4,7 @@
  */
 import { applyBook, type Book, emptyBook, isBookEvent } from '../destinations/book.js';
 import { assert } from '../errors.js';
+import type { JsonObject } from '../json.js';
 import type { Address } from '../message/address.js';
 import {
   type Boot,
@@ -55,7 +56,7 @@ export interface State {
   readonly liveBytes: Map<number, number>;
   /** Events and members of a newer minor version (format.ts): only kept. */
   readonly unknownEvents: object[];
-  more: Readonly<Record<string, unknown>> | undefined;
+  more: JsonObject | undefined;
   /** Attachments that no message needs any more; whoever removes their files takes them from here. */
   readonly released: string[];
   readonly weights: Weights;
