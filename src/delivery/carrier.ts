@@ -9,9 +9,9 @@ import { STOP_SENDING_MS } from '../limits.js';
 import type { Message, ShortContent, Verdict } from '../message/message.js';
 import { Backoff } from '../retry/backoff.js';
 import type { Timer } from '../system/clock.js';
-import { expiryAgeMs } from './age.js';
 import { Agenda } from './agenda.js';
 import { type ChargeOptions, deferral, unreadable } from './charge.js';
+import { CLOUD, type Expiry } from './expiry.js';
 import type { OutcomeWriter } from './outcome-writer.js';
 import { Refusals } from './refusals.js';
 
@@ -44,14 +44,10 @@ export interface GatewayOptions extends ChargeOptions {
   readonly isOnline: () => boolean;
 }
 
-/** For the log. */
-const CLOUD = 'cloud';
-const NEVER_OFFERED = 'it grew too old before the cloud could be reached';
-
 /** Sends the messages of one type; idle until started. */
 export class Carrier {
-  readonly #type: ShortMessage['type'];
   readonly #options: GatewayOptions;
+  readonly #expiry: Expiry;
   readonly #agenda: Agenda;
   readonly #writer: OutcomeWriter;
   readonly #stopped = new AbortController();
@@ -61,15 +57,11 @@ export class Carrier {
   readonly #backoff: Backoff;
   /** Why the cloud is left alone; null while it works. */
   #reason: string | null = null;
-  /** On the boot's clock, when some message may expire. */
-  #expiryMs = 0;
-  /** Whether the wall was confirmed at the last look. */
-  #isConfirmed = false;
   /** What the cloud has put off, and what it has taken or refused since. */
   readonly #refusals: Refusals;
 
-  constructor(type: ShortMessage['type'], options: GatewayOptions) {
-    this.#type = type;
+  constructor(type: ShortMessage['type'], options: GatewayOptions, expiry: Expiry) {
+    this.#expiry = expiry;
     const { store, clock } = options;
     this.#options = options;
     this.#backoff = new Backoff(options);
@@ -91,9 +83,6 @@ export class Carrier {
 
   /** Something may be there to send, or to be left alone: after an accept, retry, flush, hold or release. */
   nudge(): void {
-    const { clock, config } = this.#options;
-    // What was just accepted expires no sooner than this.
-    this.#expiryMs = Math.min(this.#expiryMs, clock.bootMs() + config.maxAgeMs[this.#type]);
     this.#agenda.review();
     if (this.#writer.isWaiting) void this.#writer.tryAgain();
     else this.#pump();
@@ -139,27 +128,16 @@ export class Carrier {
     this.#timer = null;
     if (this.#working !== null || !this.#mayWork) return;
     const { clock } = this.#options;
-    this.#lookAtWall();
-    if (
-      clock.bootMs() >= this.#expiryMs ||
-      (this.#maySend && this.#agenda.ready() > 0 && this.#writer.mayOffer())
-    ) {
+    if (this.#maySend && this.#agenda.ready() > 0 && this.#writer.mayOffer()) {
       this.#working = this.#work().finally(() => {
         this.#working = null;
         this.#pump();
       });
       return;
     }
-    const nextMs = Math.min(this.#expiryMs, this.#nextSendMs);
+    const nextMs = this.#nextSendMs;
     if (nextMs === Number.POSITIVE_INFINITY) return;
     this.#timer = clock.after(Math.max(1, nextMs - clock.bootMs()), () => this.#pump());
-  }
-
-  /** Once the wall is confirmed, messages of other boots may turn out to be too old. */
-  #lookAtWall(): void {
-    const isConfirmed = this.#options.clock.trust() === 'confirmed';
-    if (isConfirmed && !this.#isConfirmed) this.#expiryMs = 0;
-    this.#isConfirmed = isConfirmed;
   }
 
   /** When there may be something to send; Infinity: not by itself. */
@@ -171,49 +149,14 @@ export class Carrier {
     return this.#agenda.ready() > 0 ? readyMs : Math.max(this.#agenda.nextMs, readyMs);
   }
 
-  /** Lets expire what is too old, then offers one message after another. */
+  /** Offers one message after another. */
   async #work(): Promise<void> {
-    if (this.#options.clock.bootMs() >= this.#expiryMs) await this.#expireAll();
     while (this.#maySend && this.#agenda.ready() > 0 && this.#writer.mayOffer()) {
       const message = this.#agenda.claim(this.#backoff.isFailing);
       if (message === null) break;
-      if (this.#leftMs(message) <= 0) await this.#expire(message);
+      if (this.#expiry.isOver(message, false)) await this.#conclude(message, this.#expiry.verdictOn(message));
       else await this.#offer(message);
     }
-  }
-
-  /** How much longer the message may live; it ages all the time. */
-  #leftMs(message: Message): number {
-    const { store, clock, config } = this.#options;
-    return config.maxAgeMs[message.type] - expiryAgeMs(message, store, clock);
-  }
-
-  async #expireAll(): Promise<void> {
-    const { store, clock } = this.#options;
-    const old: Message[] = [];
-    this.#expiryMs = Number.POSITIVE_INFINITY;
-    for (const list of [store.queued(), store.deferred()]) {
-      for (const message of list) {
-        if (message.type !== this.#type) continue;
-        const leftMs = this.#leftMs(message);
-        if (leftMs <= 0) old.push(message);
-        else this.#expiryMs = Math.min(this.#expiryMs, clock.bootMs() + leftMs);
-      }
-    }
-    for (const message of old) {
-      if (!this.#mayWork) {
-        // What cannot be recorded now is looked at again when it can.
-        this.#expiryMs = 0;
-        return;
-      }
-      // Somebody may have cancelled it meanwhile.
-      if (store.claim(message.id, 'expire')) await this.#expire(message);
-    }
-  }
-
-  /** A message that is claimed. */
-  async #expire(message: Message): Promise<void> {
-    await this.#conclude(message, { kind: 'expired', reply: message.lastReply ?? NEVER_OFFERED });
   }
 
   /** Q3: offers one message that is claimed, and acts on what comes of it. */
@@ -248,13 +191,13 @@ export class Carrier {
    * for is granted first.
    */
   async #putOffOrDefer(message: Message, answer: GatewayAnswer & { kind: 'later' }): Promise<void> {
-    const { store, clock, log } = this.#options;
+    const { clock, log } = this.#options;
     const { id } = message;
     const { reply } = answer;
     const askedMs = answer.retryAfterMs ?? 0;
     if (this.#stopped.signal.aborted) {
       log.warn('send abandoned', { id, reply });
-      store.giveBack(id);
+      this.#giveBack(message);
       return;
     }
     // The network's trouble says nothing of the message.
@@ -271,7 +214,12 @@ export class Carrier {
       const { delayMs, ...rest } = deferral(message, reply, this.#options);
       return this.#conclude(message, { ...rest, delayMs: pauseMs + delayMs });
     }
-    store.giveBack(id);
+    this.#giveBack(message);
     this.#agenda.putBehind(message, true);
+  }
+
+  #giveBack(message: Message): void {
+    this.#options.store.giveBack(message.id);
+    this.#expiry.expect(message);
   }
 }

@@ -375,6 +375,26 @@ t.test('what grows too old expires, offered or not, when it is time', async (t) 
   t.same(late.offered, [], 'an alarm call that is too old is not made');
 });
 
+t.test('what grows too old while it is offered expires as soon as it is back', async (t) => {
+  const made = await bench();
+  made.gateway.start();
+  made.isOnline = false;
+  const [call] = await made.post(1, 3);
+  await made.clock.advance(HOUR_MS - SECOND_MS);
+  let fail: () => void = () => undefined;
+  made.answer = () => new Promise((done) => (fail = () => done(LATER)));
+  made.isOnline = true;
+  made.gateway.wake();
+  await made.clock.advance(30 * SECOND_MS);
+  t.equal(made.status(call), 'sending');
+  made.isOnline = false;
+  const { fired } = made.clock;
+  fail();
+  await made.clock.advance(SECOND_MS);
+  t.equal(made.status(call), 'expired');
+  t.ok(made.clock.fired - fired <= 1, 'nobody has looked for it all the time');
+});
+
 t.test('on hold nothing is offered', async (t) => {
   const made = await bench();
   made.gateway.start();

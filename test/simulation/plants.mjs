@@ -86,7 +86,11 @@ const MAIL = {
   },
   'timeless-sms': {
     why: 'an SMS, call or push that cannot be sent does not expire by itself',
-    cuts: [['src/delivery/carrier.ts', 'Math.min(this.#expiryMs, this.#nextSendMs)', 'this.#nextSendMs']],
+    cuts: [['src/delivery/expiry.ts', 'this.#alarm.at(this.#dueMs);', '']],
+  },
+  'sweep-forgets': {
+    why: 'an SMS, call or push that grows too old while it is being offered does not expire',
+    cuts: [['src/delivery/expiry.ts', 'if (message.type === 1) return;', 'return;']],
   },
   'no-pause': {
     why: 'a relay that fails is called again at once',
@@ -167,7 +171,7 @@ const MAIL = {
     cuts: [
       [
         'src/delivery/carrier.ts',
-        '    store.giveBack(id);\n    this.#agenda.putBehind(message, true);',
+        '    this.#giveBack(message);\n    this.#agenda.putBehind(message, true);',
         '    this.#agenda.putBehind(message, true);',
       ],
     ],

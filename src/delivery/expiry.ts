@@ -1,0 +1,147 @@
+/**
+ * When a message is too old to be offered. SMS, calls and pushes age all the time, for a day-old alarm call is harmful:
+ * they expire offered or not, also on hold and without a link. One look over the store and one alarm serve all of them.
+ * An email ages only while a relay can be reached; it expires when it has just been offered in vain (delivery.md, When).
+ */
+import type { Config } from '../config.js';
+import { SECOND_MS } from '../limits.js';
+import type { Message, MessageType, Verdict } from '../message/message.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Store } from '../store/store.js';
+import type { Clock } from '../system/clock.js';
+import { expiryAgeMs } from './age.js';
+import type { OutcomeWriter } from './outcome-writer.js';
+
+/** Those that age all the time. */
+export type AgeingType = Exclude<MessageType, 1>;
+
+/** What expiry is given. */
+export interface ExpiryOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Read each time: a reload may change it. */
+  readonly config: Pick<Config, 'maxAgeMs'>;
+  readonly writer: OutcomeWriter;
+  /** Why messages of a type wait; null if nobody knows. */
+  readonly reasonOf: (type: AgeingType) => string | null;
+}
+
+/** For the log. */
+export const CLOUD = 'cloud';
+const NEVER_OFFERED = 'it grew too old before the cloud could be reached';
+
+/** Lets messages expire; idle until started. */
+export class Expiry {
+  readonly #options: ExpiryOptions;
+  readonly #alarm: Alarm;
+  #isRunning = false;
+  #looking: Promise<void> | null = null;
+  /** On the boot's clock, when some message may have grown too old. */
+  #dueMs = 0;
+  /** Whether the wall was confirmed at the last look. */
+  #isConfirmed = false;
+
+  constructor(options: ExpiryOptions) {
+    this.#options = options;
+    this.#alarm = new Alarm(options.clock, () => this.#pump());
+  }
+
+  start(): void {
+    this.#isRunning = true;
+    this.#pump();
+  }
+
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    this.#alarm.end();
+    await this.#looking;
+  }
+
+  /** Messages may have been accepted or queued anew, or the wall clock confirmed. */
+  nudge(): void {
+    const { config, clock } = this.#options;
+    const { 2: sms, 3: phone, 4: push } = config.maxAgeMs;
+    this.#expect(clock.bootMs() + Math.min(sms, phone, push));
+  }
+
+  /** Any message may have grown too old: the limits are new, or the store can record outcomes again. */
+  lookAtAll(): void {
+    this.#expect(0);
+  }
+
+  /** A claim of this message ended without a final outcome: while it was claimed no look could let it expire. */
+  expect(message: Message): void {
+    if (message.type === 1) return;
+    this.#expect(this.#options.clock.bootMs() + Math.max(0, this.#leftMs(message)));
+  }
+
+  /** True if a claimed message must not be offered, or, if it was just offered in vain, not again. */
+  isOver(message: Message, wasOffered: boolean): boolean {
+    return (message.type !== 1 || wasOffered) && this.#leftMs(message) <= 0;
+  }
+
+  /** What becomes of a message that is too old to be offered. */
+  verdictOn(message: Message): Verdict {
+    return { kind: 'expired', reply: message.lastReply ?? NEVER_OFFERED };
+  }
+
+  #expect(dueMs: number): void {
+    this.#dueMs = Math.min(this.#dueMs, dueMs);
+    this.#pump();
+  }
+
+  get #mayWork(): boolean {
+    return this.#isRunning && !this.#options.writer.isStuck;
+  }
+
+  #pump(): void {
+    if (this.#looking !== null || !this.#mayWork) return;
+    this.#lookAtWall();
+    this.#alarm.at(this.#dueMs);
+    if (this.#options.clock.bootMs() < this.#dueMs) return;
+    this.#alarm.off();
+    this.#looking = this.#expireAll().finally(() => {
+      this.#looking = null;
+      this.#pump();
+    });
+  }
+
+  /** Once the wall is confirmed, messages of other boots may turn out to be too old. */
+  #lookAtWall(): void {
+    const isConfirmed = this.#options.clock.trust() === 'confirmed';
+    if (isConfirmed && !this.#isConfirmed) this.#dueMs = 0;
+    this.#isConfirmed = isConfirmed;
+  }
+
+  async #expireAll(): Promise<void> {
+    const { store, clock, writer } = this.#options;
+    const old: Message[] = [];
+    this.#dueMs = Number.POSITIVE_INFINITY;
+    for (const list of [store.queued(), store.deferred()]) {
+      for (const message of list) {
+        if (message.type === 1) continue;
+        const leftMs = this.#leftMs(message);
+        if (leftMs <= 0) old.push(message);
+        else this.#dueMs = Math.min(this.#dueMs, clock.bootMs() + leftMs);
+      }
+    }
+    for (const { id } of old) {
+      if (!this.#mayWork) {
+        // What cannot be recorded now is looked at again when it can.
+        this.#dueMs = 0;
+        return;
+      }
+      const message = store.claim(id, 'expire');
+      if (message) await writer.record({ id, verdict: this.verdictOn(message), relay: CLOUD });
+      // Somebody is cancelling it, which may fail. Whoever is sending it calls expect().
+      else if (store.get(id)?.status !== 'sending')
+        this.#dueMs = Math.min(this.#dueMs, clock.bootMs() + SECOND_MS);
+    }
+  }
+
+  /** How much longer a message may live. */
+  #leftMs(message: Message): number {
+    const { store, clock, config } = this.#options;
+    return config.maxAgeMs[message.type] - expiryAgeMs(message, store, clock);
+  }
+}
