@@ -81,6 +81,11 @@ export class Carrier {
     return this.#agenda.ready() > 0 ? this.#reason : null;
   }
 
+  /** Why the cloud is left alone; null while it works. */
+  get trouble(): string | null {
+    return this.#reason;
+  }
+
   /** Something may be there to send, or to be left alone: after an accept, retry, flush, hold or release. */
   nudge(): void {
     this.#agenda.review();

@@ -22,7 +22,7 @@ export interface ExpiryOptions {
   /** Read each time: a reload may change it. */
   readonly config: Pick<Config, 'maxAgeMs'>;
   readonly writer: OutcomeWriter;
-  /** Why messages of a type wait; null if nobody knows. */
+  /** Why the cloud takes no messages of a type; null if it does, or was not asked. */
   readonly reasonOf: (type: AgeingType) => string | null;
 }
 
@@ -82,7 +82,8 @@ export class Expiry {
 
   /** What becomes of a message that is too old to be offered. */
   verdictOn(message: Message): Verdict {
-    return { kind: 'expired', reply: message.lastReply ?? NEVER_OFFERED };
+    const reason = message.type === 1 ? null : this.#options.reasonOf(message.type);
+    return { kind: 'expired', reply: message.lastReply ?? reason ?? NEVER_OFFERED };
   }
 
   #expect(dueMs: number): void {

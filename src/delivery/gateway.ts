@@ -61,6 +61,6 @@ export class Gateway {
   }
 
   #reasonOf(type: AgeingType): string | null {
-    return this.#carriers[TYPES.indexOf(type)]?.reason ?? null;
+    return this.#carriers[TYPES.indexOf(type)]?.trouble ?? null;
   }
 }

@@ -395,6 +395,15 @@ t.test('what grows too old while it is offered expires as soon as it is back', a
   t.ok(made.clock.fired - fired <= 1, 'nobody has looked for it all the time');
 });
 
+t.test('what expires after trouble of the cloud tells of that trouble', async (t) => {
+  const made = await bench();
+  made.answer = async () => LATER;
+  made.gateway.start();
+  const ids = await made.post(2, 3);
+  await made.clock.advance(HOUR_MS + MINUTE_MS);
+  for (const id of ids) t.match(made.store.get(id), { status: 'expired', lastReply: LATER.reply });
+});
+
 t.test('on hold nothing is offered', async (t) => {
   const made = await bench();
   made.gateway.start();
