@@ -183,6 +183,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
           await delivery.stop();
           delivery = createDelivery(live, system, store, writer, mails);
           delivery.start();
+          gateway.reloaded();
         }
         return { taken, waiting };
       },

@@ -12,7 +12,7 @@ import { systemClock } from '../src/system/clock.js';
 import { systemDisk } from '../src/system/disk.js';
 import { systemLock } from '../src/system/lock.js';
 import { apiAt, ask } from './support/ask.js';
-import { FakeClock } from './support/clock.js';
+import { FakeClock, settled } from './support/clock.js';
 import { DEVICE, fakeCloud, KEY, problem } from './support/cloud.js';
 import { until } from './support/delivery.js';
 import { octets } from './support/drafts.js';
@@ -255,6 +255,30 @@ t.test('a reload follows another relay; what waits for a restart is named', asyn
   t.equal(daemon.status(), '1 queued, queue full, no relay, cloud disabled');
   await daemon.stop();
 });
+
+t.test(
+  'a reload that lowers the age at which an SMS expires holds at once, also without a link',
+  async (t) => {
+    const clock = new FakeClock();
+    const { system, lines } = testSystem({ clock });
+    const env = {
+      FIELDPOST_STATE_DIR: '/var/lib/fieldpost',
+      FIELDPOST_CLOUD: 'http://127.0.0.1:1',
+      FIELDPOST_DEVICE_ID: DEVICE,
+      FIELDPOST_CLOUD_KEY: KEY,
+    };
+    const daemon = await createDaemon(configOf(env), system);
+    const sms = [{ type: 2, destination: '+31612345678', message: 'test' }];
+    t.equal((await apiOf(daemon)('messages', sms)).status, 202);
+    await clock.advance(2 * HOUR_MS);
+    t.match(daemon.status(), /^1 queued/);
+    await daemon.reload(configOf({ ...env, FIELDPOST_MAX_AGE_SMS: '1h' }));
+    await settled();
+    t.match(daemon.status(), /^0 queued/);
+    t.ok(lines.some((line) => /expired .*too old/.test(line)));
+    await daemon.stop();
+  },
+);
 
 t.test('the address book, alone and then with a cloud', async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir();

@@ -36,6 +36,11 @@ export class Gateway {
     for (const carrier of this.#carriers) carrier.nudge();
   }
 
+  /** The limits of age are new. */
+  reloaded(): void {
+    this.#expiry.lookAtAll();
+  }
+
   /** The store has deferred it. */
   deferred(id: string): void {
     const message = this.#options.store.get(id);
