@@ -11,9 +11,7 @@ import { systemDisk } from '../../src/system/disk.js';
 import { systemLock } from '../../src/system/lock.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
-import { FaultyDisk } from '../support/faulty-disk.js';
-import { DESTINATIONS, EWA, JAN, startCloud } from '../support/reference-cloud.js';
-import { fakeRelay } from '../support/relay.js';
+import { EWA, JAN } from '../support/reference-cloud.js';
 import { configOf, testSystem } from '../support/system.js';
 
 const DELAY_MS = 90 * SECOND_MS;
@@ -97,32 +95,4 @@ t.test('the plug is pulled, and put back', async (t) => {
   t.match(back, /Czas trwania przerwy: 22 minuty/);
   await dev.stop();
   t.match(lines.join(''), /cloud stopped/);
-});
-
-t.test('a dead relay and a killed cloud lose no notification, and double none', async (t) => {
-  const clock = new FakeClock();
-  const disk = new FaultyDisk({ directories: ['/var/lib'] });
-  await using relay = await fakeRelay();
-  const first = await startCloud({ clock, disk, env: { FIELDPOST_RELAY: 'smtp://127.0.0.1:1?tls=never' } });
-  await first.call('PUT', DESTINATIONS, {
-    headers: { 'If-None-Match': '*' },
-    body: { destinations: [JAN, EWA] },
-  });
-  await first.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
-  await clock.advance(DELAY_MS + 9 * SECOND_MS);
-  await until(() => /notified device=pump-3/.test(first.lines.join('')));
-  await until(() => /relay failing/.test(first.lines.join('')));
-  const next = disk.afterKill();
-  await first.stop().catch(() => undefined);
-
-  const env = { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` };
-  await using second = await startCloud({ clock, disk: next, env });
-  await relay.arrived(2);
-  await second.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
-  await clock.advance(SECOND_MS);
-  await relay.arrived(4);
-  t.same(relay.mails.map(({ to: [to] }) => to).sort(), [
-    ...['ewa@example.com', 'ewa@example.com'],
-    ...['jan@example.com', 'jan@example.com'],
-  ]);
 });
