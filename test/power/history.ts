@@ -10,7 +10,7 @@ import { NOBODY } from '../simulation/relay.js';
 import type { Request } from '../simulation/wire.js';
 import { Book } from './book.js';
 import { type Cut, Device, type PowerDisk } from './device.js';
-import { Programs } from './programs.js';
+import { PowerPrograms } from './programs.js';
 import type { Left } from './write-log.js';
 
 const PROGRAMS = 5;
@@ -45,7 +45,7 @@ export class History {
   readonly #chance: Chance;
   readonly #device: Device;
   readonly #model = new Model();
-  readonly #programs: Programs;
+  readonly #programs: PowerPrograms;
   readonly #book: Book;
   readonly #left = { kept: 0, torn: 0, lost: 0 };
   #cuts = 0;
@@ -73,7 +73,7 @@ export class History {
       if (request.method !== 'GET' && answer !== null && answer.status < 300) this.#onPromise();
       return answer;
     };
-    this.#programs = new Programs({ ask, model, chance: chance.fork() });
+    this.#programs = new PowerPrograms({ ask, model, chance: chance.fork() });
     const onWrong = (words: string) => model.violation(words);
     this.#book = new Book({ ask, chance: chance.fork(), onWrong });
   }
@@ -113,8 +113,8 @@ export class History {
     await this.#begin();
     if (this.#chance.is(0.5)) await this.#deliver();
     device.relay.isRoomy = false;
-    const working = Array.from({ length: PROGRAMS }, async (_, i) => {
-      while (device.isOn) await this.#programs.act(i === 0);
+    const working = Array.from({ length: PROGRAMS }, async () => {
+      while (device.isOn) await this.#programs.act();
     });
     const editing = async () => {
       while (device.isOn) await this.#book.edit();

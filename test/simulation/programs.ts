@@ -1,6 +1,6 @@
 /**
- * The programs and people at a simulated device: what they ask of its local API, each answer booked in the model.
- * Used by world.ts.
+ * The programs and people at a device: what they ask of its local API, each answer booked in the model. Used by world.ts
+ * and by test/power.
  */
 import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
@@ -40,9 +40,10 @@ const FORGOTTEN = 'forgotten';
 export interface ProgramsOptions {
   readonly ask: (request: Request) => Promise<Answer | null>;
   readonly model: Model;
-  readonly watch: Watch;
+  /** Null where nobody looks at what is offered when. */
+  readonly watch: Watch | null;
   readonly chance: Chance;
-  readonly timeline: Timeline;
+  readonly timeline: Pick<Timeline, 'nowMs'>;
   readonly types: readonly MessageType[];
   readonly filesMax: number;
 }
@@ -104,21 +105,21 @@ export class Programs {
       const wasOpen = posted.final === null || posted.final === 'failed';
       if (answer?.status === 204 && wasOpen) model.cancelled(posted, askedMs);
       else if (answer?.status === 409) posted.isCancelAsked = wasAsked;
-      else if (answer?.status === 404 && !this.mayBeForgotten(posted))
+      else if (answer?.status === 404 && !this.mayBeForgotten({ ...posted, isCancelAsked: wasAsked }))
         model.violation(`${posted.token} is not found`);
     }
   }
 
   async retry(posted: Posted): Promise<void> {
     const { model, timeline, watch } = this.#options;
-    watch.offers.hurried(posted);
+    watch?.offers.hurried(posted);
     const answer = await this.#ask('POST', `${MESSAGES}/${posted.id}/retry`);
-    watch.offers.hurried(posted);
+    watch?.offers.hurried(posted);
     if (answer?.status === 202 || answer === null || answer.status >= 500) {
       posted.retriedMs = timeline.nowMs;
       // It may have failed after a loss at the dot.
       model.retried(posted);
-      watch.offers.renewed(posted);
+      watch?.offers.renewed(posted);
     }
   }
 
@@ -128,14 +129,14 @@ export class Programs {
     // Of two at the same time nobody knows which comes last.
     const isAlone = turns && this.#turning === 0;
     if (turns) {
-      watch.weather.upset();
+      watch?.weather.upset();
       model.isHeld = null;
       this.#turning++;
     }
     const turn = turns ? ++this.#turns : 0;
-    if (how === 'flush') watch.offers.hurried();
+    if (how === 'flush') watch?.offers.hurried();
     const answer = await this.#ask('POST', `${QUEUE}/${how}`);
-    if (how === 'flush') watch.offers.hurried();
+    if (how === 'flush') watch?.offers.hurried();
     if (turns) this.#turning--;
     if (isAlone && turn === this.#turns && answer?.status === 202) model.isHeld = how === 'hold';
     return answer;
@@ -188,7 +189,7 @@ export class Programs {
   /** A client is told what became of a message. */
   seen(posted: Posted, { status, final, lastReply }: Listed): void {
     const { model, watch, timeline } = this.#options;
-    watch.offers.seen(posted, status, watch.weather, timeline.nowMs);
+    watch?.offers.seen(posted, status, watch.weather, timeline.nowMs);
     const isOther = posted.final !== null && posted.final !== status;
     if (isOther && posted.final !== 'failed' && posted.final !== FORGOTTEN && posted.pardons === 0)
       model.violation(`${posted.token} was ${posted.final} and is ${status}`);
@@ -224,7 +225,7 @@ export class Programs {
       body,
     };
     if (key !== null) this.#keyed.push({ request, requested });
-    watch.offers.posted(requested.posted);
+    watch?.offers.posted(requested.posted);
     this.#answered(requested, await ask({ ...request, ...more }));
   }
 
