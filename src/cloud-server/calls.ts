@@ -1,7 +1,6 @@
 /**
- * The calls of the cloud's contract (cloud.md), and two for its operator. server.ts puts them behind HTTP.
+ * The calls of the cloud's contract, and two for its operator. cloud.ts serves them over HTTP.
  */
-
 import { type Fault, FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
 import type { Exchange } from '../http/exchange.js';
@@ -14,7 +13,7 @@ import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
 import type { Documents } from './documents.js';
 import { isKnown } from './etag.js';
-import type { Post } from './post.js';
+import type { Outbox } from './outbox.js';
 import type { Report, Watch } from './watch.js';
 
 /** What the calls work on. */
@@ -22,7 +21,7 @@ export interface CloudParts {
   readonly documents: Documents;
   readonly watch: Watch;
   readonly devices: Devices;
-  readonly post: Post;
+  readonly outbox: Outbox;
   readonly clock: Clock;
   /** How often devices are to report. */
   readonly heartbeatMs: number;
@@ -99,10 +98,10 @@ async function putDestinations(
   else exchange.send(200, 'application/json', `{"misunderstood":[${faults.join()}]}`, { ETag });
 }
 
-async function postMessage(exchange: Exchange, { post }: CloudParts): Promise<void> {
+async function postMessage(exchange: Exchange, { outbox }: CloudParts): Promise<void> {
   const key = exchange.req.headers['idempotency-key'];
   const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX);
-  exchange.json(202, { id: await post.take(exchange.id, key, body) });
+  exchange.json(202, { id: await outbox.take(exchange.id, key, body) });
 }
 
 function listDevices(exchange: Exchange, { devices }: CloudParts): void {
@@ -120,8 +119,8 @@ async function removeDevice(exchange: Exchange, { devices }: CloudParts): Promis
   exchange.nothing(204, {});
 }
 
-function getHealth(exchange: Exchange, { post, devices }: CloudParts): void {
-  const { state, reason } = post.storage();
+function getHealth(exchange: Exchange, { outbox, devices }: CloudParts): void {
+  const { state, reason } = outbox.storage();
   if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
   // Those that were admitted are served all the same.
   const refused = devices.refused > 0 ? `; too many devices, ${devices.refused} calls refused` : '';

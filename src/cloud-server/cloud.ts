@@ -23,7 +23,7 @@ import { type Access, OPERATOR, openAccess } from './access.js';
 import { CLOUD_ROUTES, type CloudParts } from './calls.js';
 import { Devices } from './devices.js';
 import { Documents } from './documents.js';
-import { Post } from './post.js';
+import { Outbox } from './outbox.js';
 import { Watch } from './watch.js';
 import { createWebhook, type SendShort } from './webhook.js';
 
@@ -95,7 +95,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       gateway.nudge();
     };
     const ways = { takesMail: config.relays.length > 0, takesShort: send !== undefined };
-    const post = new Post({ store, documents, nudge, timeZone, ...ways, log });
+    const outbox = new Outbox({ store, documents, nudge, timeZone, ...ways, log });
     const watch = await Watch.open({
       disk,
       directory,
@@ -103,7 +103,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       log,
       delays: { delayMs, stopDelayMs: config.cloudServerStopDelayMs },
       randomBytes: system.randomBytes,
-      tell: (id, news) => post.tell(id, news),
+      tell: (id, news) => outbox.tell(id, news),
     });
     const devices = new Devices({ watch, documents, log });
     const access = openAccess(keys);
@@ -112,7 +112,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       documents,
       watch,
       devices,
-      post,
+      outbox,
       clock,
       heartbeatMs,
       maxDocumentBytes: config.maxBodyBytes,

@@ -1,6 +1,6 @@
 /**
  * The destinations document of a device: what may be stored, who is to be notified, what the device is called.
- * Members that are not known are kept as they are. Used by documents.ts and post.ts.
+ * Members that are not known are kept as they are. Used by documents.ts and outbox.ts.
  */
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';

@@ -2,15 +2,10 @@
  * When a device was last heard, so that it can be told after a restart and with a clock that is wrong: a moment of a
  * boot's clock, and what the wall showed then. Pure; used by watch.ts.
  */
-import { startMsOf, type Trust } from '../message/stamp.js';
+import { startMsOf } from '../message/stamp.js';
+import type { Clock } from '../system/clock.js';
 
-/** The clocks, as far as a moment needs them. */
-interface Clocks {
-  wallMs(): number;
-  bootMs(): number;
-  readonly boot: string;
-  trust(): Trust;
-}
+type Clocks = Pick<Clock, 'wallMs' | 'bootMs' | 'boot' | 'trust'>;
 
 /** A moment, as it is kept. */
 export interface Moment {

@@ -1,6 +1,6 @@
 /**
  * The notifications: what a person is told when a device falls silent, does not return from a planned stop, or
- * comes back, in the person's language. post.ts makes messages of them.
+ * comes back, in the person's language. outbox.ts makes messages of them.
  */
 import type { Lang } from '../destinations/destination.js';
 import { PHRASES } from './phrases.js';

@@ -1,10 +1,10 @@
 /**
- * Watches all devices: takes their heartbeats, notices their silence, and sees to it that people are told of both,
- * once, whatever happens to this process meanwhile. Built by cloud.ts.
+ * Watches all devices: takes their heartbeats, notices their silence, and tells people of both, once, even if this
+ * process is killed meanwhile. Built by cloud.ts.
  *
- * `presence.json` (sealed.ts) holds by device what presence.ts must know after a restart, and the news that people
- * have not been told yet. A change is written before it is told, and the outbox knows it again: told twice it counts
- * once. Heartbeats write nothing; when a device was last heard is written now and then.
+ * `presence.json` (sealed.ts) holds for each device what presence.ts must know after a restart, and the news that people
+ * have not been told yet. A change is written before it is told. The outbox knows each piece of news by its id: told
+ * twice, it counts once. Heartbeats write nothing; when a device was last heard is written every PRESENCE_WRITE_MS.
  */
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
@@ -53,19 +53,19 @@ interface Watched {
   news: News[];
 }
 
-/** Somebody who waits until what was changed lasts. */
+/** A caller that waits until a change is on the disk. */
 interface Waiting {
   resolve(): void;
   reject(reason: FieldpostError): void;
 }
 
-/** So often within a delay silence is looked for. */
+/** How often within a delay the watch looks for silence. */
 const TICKS = 10;
-/** A tick so late means that the process, or the machine, was not running. */
+/** After a tick that is so many ticks late, the process or the machine was not running. */
 const AWAY_TICKS = 3;
-/** While news cannot be handed over, as many are kept of a device: the first and the last. */
+/** The most news kept of one device while the outbox refuses them: the first and the last. */
 const NEWS_MAX = 4;
-/** Changes are written together, not more often than this. */
+/** The least time between two writes; changes in between are written together. */
 const WRITE_PAUSE_MS = SECOND_MS;
 
 /** The watch over all devices. */
@@ -78,15 +78,15 @@ export class Watch {
   readonly #newsworthy = new Set<string>();
   #tickedMs = 0;
   #writtenMs = Number.NEGATIVE_INFINITY;
-  /** What is in memory is not what is on the disk. `vital`: it must not wait for PRESENCE_WRITE_MS. */
+  /** What the disk does not have yet. `vital`: it must not wait for PRESENCE_WRITE_MS. */
   #unwritten: 'nothing' | 'times' | 'vital' = 'nothing';
   /** Set from start() to stop(). */
   readonly #ticking: Alarm;
   readonly #pausing: Alarm;
-  #settling: Promise<void> | null = null;
+  #writing: Promise<void> | null = null;
   #waiting: Waiting[] = [];
-  /** Why the last try came to nothing; null if it did not. It is logged once, not at every tick. */
-  #trouble: string | null = null;
+  /** Why the last try to write or tell failed; null if it did not. Logged once, not at every tick. */
+  #reason: string | null = null;
 
   /** Reads what was known. For the time since then no device is blamed. */
   static async open(options: WatchOptions): Promise<Watch> {
@@ -113,30 +113,30 @@ export class Watch {
       this.#ticking.in(this.#tickMs);
       this.#tick();
     });
-    this.#pausing = new Alarm(options.clock, () => this.#settle());
+    this.#pausing = new Alarm(options.clock, () => this.#writeSoon());
   }
 
-  /** Begins to look for silence, and tells what was left to be told. */
+  /** Begins to look for silence, and tells the news that people have not been told yet. */
   start(): void {
     this.#tickedMs = this.#options.clock.bootMs();
     this.#ticking.in(this.#tickMs);
-    this.#settle();
+    this.#writeSoon();
   }
 
-  /** Writes what is known. Nothing may be heard any more. */
+  /** Writes what is known. heard() must not be called any more. */
   async stop(): Promise<void> {
     this.#ticking.end();
     this.#pausing.end();
-    await this.#settling;
+    await this.#writing;
     if (this.#unwritten !== 'nothing') await this.#write();
   }
 
-  /** The devices that were heard. */
+  /** The devices that have sent a heartbeat. */
   get ids(): Iterable<string> {
     return this.#devices.keys();
   }
 
-  /** True for a device that was heard. */
+  /** True for a device that has sent a heartbeat. */
   has(id: string): boolean {
     return this.#devices.has(id);
   }
@@ -209,39 +209,39 @@ export class Watch {
     }
     if (this.#unwritten === 'times' && nowMs - this.#writtenMs >= PRESENCE_WRITE_MS) this.#changed();
     // What could not be written or told is tried again.
-    else if (this.#unwritten === 'vital' || this.#newsworthy.size > 0) this.#settle();
+    else if (this.#unwritten === 'vital' || this.#newsworthy.size > 0) this.#writeSoon();
   }
 
   #changed(): void {
     this.#unwritten = 'vital';
-    this.#settle();
+    this.#writeSoon();
   }
 
-  /** Writes and tells until nothing is left; at once, or when the pause since the last time is over. */
-  #settle(): void {
-    if (this.#settling !== null) return;
+  /** Writes and tells until nothing is left: at once, or when the pause since the last write is over. */
+  #writeSoon(): void {
+    if (this.#writing !== null) return;
     const mayMs = this.#writtenMs + WRITE_PAUSE_MS;
     if (mayMs > this.#options.clock.bootMs()) {
       this.#pausing.at(mayMs);
       return;
     }
-    this.#settling = this.#writeAndTell().finally(() => {
-      this.#settling = null;
-      // Something has changed during the last write. After trouble the next tick tries again.
-      if (this.#unwritten === 'vital' && this.#trouble === null && this.#ticking.isSet) this.#settle();
+    this.#writing = this.#writeAndTell().finally(() => {
+      this.#writing = null;
+      // Something has changed during the last write. After a failure the next tick tries again.
+      if (this.#unwritten === 'vital' && this.#reason === null && this.#ticking.isSet) this.#writeSoon();
     });
   }
 
   async #writeAndTell(): Promise<void> {
     try {
       for (;;) {
-        // Nothing is told that is not written: after a crash it could not be known again.
+        // News is told only once it is written: after a crash its id would be lost, and it would be told twice.
         if (this.#unwritten === 'vital') await this.#write();
         const [id] = this.#newsworthy;
         if (id === undefined) break;
         const { news } = this.#devices.get(id) as Watched;
         const [first] = news as [News];
-        // If they cannot be told, those of the others come first the next time.
+        // If it cannot be told, the news of the other devices comes first the next time.
         this.#newsworthy.delete(id);
         this.#newsworthy.add(id);
         await this.#options.tell(id, first);
@@ -249,11 +249,11 @@ export class Watch {
         if (news.length === 0) this.#newsworthy.delete(id);
         if (this.#unwritten === 'nothing') this.#unwritten = 'times';
       }
-      this.#trouble = null;
+      this.#reason = null;
     } catch (error) {
       const reason = wordsOf(error);
-      if (reason !== this.#trouble) this.#options.log.error('notification delayed', { reason });
-      this.#trouble = reason;
+      if (reason !== this.#reason) this.#options.log.error('notification delayed', { reason });
+      this.#reason = reason;
     }
   }
 

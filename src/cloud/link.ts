@@ -4,7 +4,7 @@
  */
 import { assert } from '../errors.js';
 import { CLOUD_CLOCK_MS, CLOUD_CONTRADICTS_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';
-import { isPlausible } from '../message/stamp.js';
+import { isPlausible, startMsOf } from '../message/stamp.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
@@ -89,7 +89,7 @@ export class Link {
   view(): LinkView {
     const { mode, sinceMs, reason } = this.#state;
     const { clock } = this.#options;
-    const startMs = clock.wallMs() - clock.bootMs();
+    const startMs = startMsOf(clock);
     return {
       state: mode,
       sinceMs: startMs + sinceMs,

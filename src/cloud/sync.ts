@@ -7,6 +7,7 @@ import type { AddressBook } from '../destinations/address-book.js';
 import type { Estranged, Remote } from '../destinations/lineage.js';
 import { FieldpostError } from '../errors.js';
 import { DOCUMENT_DEPTH_MAX, SYNC_EDITS_MS_MAX, SYNC_QUIET_MS, SYNC_TRIES_MAX } from '../limits.js';
+import { startMsOf } from '../message/stamp.js';
 import { Alarm } from '../retry/alarm.js';
 import { Backoff } from '../retry/backoff.js';
 import type { Clock } from '../system/clock.js';
@@ -119,11 +120,10 @@ export class Sync {
   /** How it stands, as people see it. */
   view(): SyncView {
     const { book, clock } = this.#options;
-    const startMs = clock.wallMs() - clock.bootMs();
     return {
       synced:
         this.#reason === null && this.#confirmed === book.generation && book.alterations.changed.length === 0,
-      lastSyncMs: this.#lastMs === null ? null : startMs + this.#lastMs,
+      lastSyncMs: this.#lastMs === null ? null : startMsOf(clock) + this.#lastMs,
       reason: this.#reason ?? this.#altered ?? this.#joinedReason,
     };
   }

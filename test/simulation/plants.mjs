@@ -318,7 +318,7 @@ export const BOOK = {
     cuts: [
       [
         'src/cloud-server/watch.ts',
-        "if (this.#unwritten === 'vital' && this.#trouble === null && this.#ticking.isSet) this.#settle();",
+        "if (this.#unwritten === 'vital' && this.#reason === null && this.#ticking.isSet) this.#writeSoon();",
         '',
       ],
     ],

@@ -1,6 +1,6 @@
 /**
- * What the cloud sends to people: its own notifications, and the messages that devices hand over. Both go into a
- * store of the cloud's own, which delivery empties, so that a 2xx is kept here as a 202 is on a device. Built by
+ * Everything that the cloud sends to people: its own notifications, and the messages of devices. Both go into the
+ * cloud's own store, from which delivery sends them: a 2xx of the cloud promises as much as a 202 of a device. Built by
  * cloud.ts.
  */
 import { createHash } from 'node:crypto';
@@ -19,7 +19,7 @@ import { type Text, textOf } from './texts.js';
 import type { News } from './watch.js';
 
 /** What it is given. */
-export interface PostOptions {
+export interface OutboxOptions {
   readonly store: Pick<Store, 'accept' | 'storage'>;
   readonly documents: Documents;
   /** Tells delivery that there is something to do. */
@@ -33,16 +33,16 @@ export interface PostOptions {
 }
 
 /**
- * With the device that the message is from, or about, for whoever resolves a placeholder; and with the language of a
- * notification, for whoever reads it aloud.
+ * `device`: which one the message is from, or about; the webhook may resolve placeholders by it. `lang`: the language of
+ * a notification, for a service that reads it aloud.
  */
 type DeviceContent = ShortContent & { readonly device: string; readonly lang?: Lang };
 
-/** The way out. */
-export class Post {
-  readonly #options: PostOptions;
+/** The way to people. */
+export class Outbox {
+  readonly #options: OutboxOptions;
 
-  constructor(options: PostOptions) {
+  constructor(options: OutboxOptions) {
     this.#options = options;
   }
 
@@ -53,8 +53,8 @@ export class Post {
 
   /**
    * Tells everybody in the device's document, each in their language. Resolves once all of it is on stable storage.
-   * Each mail is accepted on its own, so an outbox with room for some takes those; the same happening told again adds
-   * only the ones that are missing. A destination to which no way is configured counts as unreachable. Rejects as Store.accept does.
+   * Each message is accepted on its own, so a store with room for some takes those. The same news told again adds only
+   * the missing ones. A destination of a type that has no way out counts as unreachable. Rejects as Store.accept does.
    */
   async tell(id: string, happening: News): Promise<void> {
     const { store, documents, nudge, timeZone, takesMail, takesShort, log } = this.#options;
