@@ -7,8 +7,8 @@ import { MINUTE_MS } from '../limits.js';
 import type { Message, Stamp, Verdict } from '../message/message.js';
 import { ageMs, bootNews, stampOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
-import type { Urgency } from './append-queue.js';
 import type { StoreEvent } from './event.js';
+import type { Urgency } from './journal.js';
 import type { Ledger } from './ledger.js';
 import { Reachability } from './reachability.js';
 

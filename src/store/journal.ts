@@ -1,105 +1,94 @@
 /**
- * The journal: records (record.ts) appended to segments (segments.ts).
+ * The journal: records (record.ts) appended to segments (segments.ts). Used by ledger.ts.
  *
  * Group commit: what is handed over while a sync is under way goes together into the next write and sync.
  * Never append after doubt: every start, write error and sync error goes on in a new segment, as does a full
  * one. Its first record says how far the segment before counts, which is as far as it is proven to be on the
- * device; what was written behind that is void there and written anew here. Only journaled-store.ts uses this.
+ * device; what was written behind that is void there and written anew here.
  */
 import type { FieldpostError } from '../errors.js';
-import { OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS } from '../limits.js';
+import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYTES } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import { Turns } from '../turns.js';
-import { AppendQueue, type Entry, type Urgency, type Waiter } from './append-queue.js';
 import type { Position } from './event.js';
-import {
-  CONTENTS_OFFSET,
-  encodeLine,
-  encodeLines,
-  type Follows,
-  type JournalRecord,
-  merge,
-  movesOf,
-  type SealedRecord,
-  seal,
-} from './record.js';
-import type { Prepared, Segments } from './segments.js';
+import { type JournalRecord, type SealedRecord, seal } from './record.js';
+import type { Prepared } from './segments.js';
+import { Tail, type TailOptions } from './tail.js';
 import { asFailure, asTrouble } from './trouble.js';
 
+/**
+ * How sure a record must be before it is applied: synced, or only `written`. Outcomes, `written` or `synced-outcome`,
+ * may use the end of a segment that is kept for them.
+ */
+export type Urgency = 'synced' | 'synced-outcome' | 'written';
+
 /** What the ledger hands to the journal. */
-export interface JournalOptions {
-  readonly segments: Segments;
+export interface JournalOptions extends TailOptions {
   readonly clock: Clock;
-  /** Stands at the head of every segment, so that it survives the loss of both snapshots. */
-  readonly storeId: string;
-  /** How far the history of the last run counts. */
-  readonly follows: Follows;
-  /** Records behind that which are valid but not known to be on the device; applied already. */
-  readonly unproven: readonly JournalRecord[];
-  /** Called for each record, in order, once it is as sure as asked; again, with contents, if it had to be written anew. */
-  readonly apply: (record: JournalRecord, contentsAt: Position) => void;
   /** Called whenever all that was applied is known to be on the device. */
   readonly onProven: () => void;
   /** Called when the disk refuses to keep data, and with null when it does so again. */
   readonly onTrouble: (trouble: FieldpostError | null) => void;
 }
 
-/** The segment being written. `offset`: where the next record goes. */
-interface Current {
-  readonly segment: Prepared;
-  offset: number;
+interface Waiter {
+  readonly resolve: () => void;
+  readonly reject: (error: FieldpostError) => void;
+}
+
+/** A record that waits to be written. */
+interface Append extends Waiter {
+  readonly record: SealedRecord;
+  readonly urgency: Urgency;
 }
 
 /** One writer; every append waits its turn and is answered when it is as sure as asked. */
 export class Journal {
   readonly #options: JournalOptions;
-  readonly #queue = new AppendQueue();
-  #current: Current | null = null;
-  /** The end of what is known to be on the device. */
-  #proven: Follows;
-  /** Written and applied behind that. */
-  #unproven: SealedRecord[];
-  #trouble: FieldpostError | null = null;
+  readonly #tail: Tail;
   readonly #turns = new Turns();
+  /** What was handed over and is not written yet. */
+  #waiting: Append[] = [];
   /** True from the moment something is handed over until all of it is written. */
   #isAwake = false;
   readonly #syncAlarm: Alarm;
   #syncDue = false;
   #syncWaiters: Waiter[] = [];
-  #appendedBytes = 0;
+  #trouble: FieldpostError | null = null;
 
   constructor(options: JournalOptions) {
     this.#options = options;
-    this.#proven = options.follows;
-    this.#unproven = options.unproven.map(seal);
+    this.#tail = new Tail(options);
     this.#syncAlarm = new Alarm(options.clock, () => {
       this.#syncDue = true;
       this.#wake();
     });
   }
 
-  /** Bytes appended since the start. Those left over in a segment count: a disk that fails now and then leaves many. */
+  /** Why the disk keeps nothing at the moment, or null. */
+  get trouble(): FieldpostError | null {
+    return this.#trouble;
+  }
+
+  /** Bytes appended since the start, and what was left over in segments. */
   get appendedBytes(): number {
-    return this.#appendedBytes;
+    return this.#tail.appendedBytes;
   }
 
   /** True while something that was written may be found by the next start, or not. */
   get isInDoubt(): boolean {
-    return this.#trouble !== null || this.#unproven.length > 0;
+    return this.#trouble !== null || this.#tail.unproven > 0;
   }
 
   /** Bytes that outcomes may still fill without a new segment; 0 while it is not certain that they can be kept. */
-  get roomBytes(): number {
-    if (this.#trouble || !this.#current) return 0;
-    return this.#current.segment.bytes - this.#current.offset;
+  get reserveBytes(): number {
+    return this.#trouble ? 0 : this.#tail.leftBytes;
   }
 
   /** The end of what has been applied: a snapshot taken in the same synchronous step includes all before it. */
   get position(): Position {
-    return this.#current
-      ? { segment: this.#current.segment.number, offset: this.#current.offset }
-      : { segment: this.#proven.segment, offset: this.#proven.upTo };
+    return this.#tail.position;
   }
 
   /**
@@ -109,7 +98,7 @@ export class Journal {
   append(record: JournalRecord, urgency: Urgency): Promise<void> {
     if (this.#trouble) return Promise.reject(this.#trouble);
     return new Promise((resolve, reject) => {
-      this.#queue.push({ record: seal(record), urgency, resolve, reject });
+      this.#waiting.push({ record: seal(record), urgency, resolve, reject });
       this.#wake();
     });
   }
@@ -117,7 +106,7 @@ export class Journal {
   /** Resolves once all that was applied before the call is on the device; rejects like append. */
   sync(): Promise<void> {
     if (this.#trouble) return Promise.reject(this.#trouble);
-    if (this.#unproven.length === 0) return Promise.resolve();
+    if (this.#tail.unproven === 0) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#syncWaiters.push({ resolve, reject });
       this.#syncDue = true;
@@ -134,7 +123,7 @@ export class Journal {
   async beginAnew(prepare: () => Promise<void>): Promise<void> {
     await this.#turns.do(async () => {
       await prepare();
-      if (!this.#trouble) await this.#begin(await this.#options.segments.take(this.#bytesAnew([])), []);
+      if (!this.#trouble) await this.#begin(await this.#takeSegment([]), []);
     });
     if (this.#trouble) throw this.#trouble;
   }
@@ -143,7 +132,7 @@ export class Journal {
   async close(): Promise<void> {
     await this.#turns.idle();
     this.#syncAlarm.end();
-    await this.#leave();
+    await this.#tail.leave();
   }
 
   #wake(): void {
@@ -154,141 +143,107 @@ export class Journal {
 
   /** It begins after the call that wakes it: what the present turn of the event loop still hands over shares the first sync. */
   async #run(): Promise<void> {
-    while (!this.#queue.isEmpty || this.#syncDue) {
-      const trouble = this.#trouble;
-      if (trouble) {
+    while (this.#waiting.length > 0 || this.#syncDue) {
+      if (this.#trouble) {
         this.#syncDue = false;
-        for (const entry of this.#queue.takeAll()) entry.reject(trouble);
+        for (const append of this.#waiting.splice(0)) append.reject(this.#trouble);
         break;
       }
-      const group = this.#current ? this.#queue.takeFitting(this.roomBytes) : [];
+      const group = this.#takeFitting();
       if (group.length > 0 || this.#syncDue) await this.#commit(group);
       else await this.#turnOver();
     }
     this.#isAwake = false;
   }
 
-  async #commit(group: Entry[]): Promise<void> {
-    const current = this.#current;
+  /** Those at the head that fit into the segment. Its end is for outcomes alone. */
+  #takeFitting(): Append[] {
+    let left = this.#tail.leftBytes;
+    let count = 0;
+    for (const { record, urgency } of this.#waiting) {
+      left -= record.bytesMax;
+      if (left < (urgency === 'synced' ? OUTCOME_RESERVE_BYTES : 0)) break;
+      count++;
+    }
+    return this.#waiting.splice(0, count);
+  }
+
+  /** At least the head, and as much behind it as leaves an ordinary new segment half empty. */
+  #takeForNew(): Append[] {
+    let bytes = 0;
+    const end = this.#waiting.findIndex(({ record }, i) => {
+      bytes += record.bytesMax;
+      return i > 0 && bytes > SEGMENT_BYTES / 2;
+    });
+    return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
+  }
+
+  /** Puts the outcomes behind the head of `group` back; gives the rest. The head never goes back, or it would come round for ever. */
+  #putBackOutcomes(group: readonly Append[]): Append[] {
+    const isOutcome = ({ urgency }: Append, i: number) => i > 0 && urgency !== 'synced';
+    this.#waiting.unshift(...group.filter(isOutcome));
+    return group.filter((append, i) => !isOutcome(append, i));
+  }
+
+  async #commit(group: readonly Append[]): Promise<void> {
     const durable =
       this.#syncDue ||
       group.some(({ urgency }) => urgency !== 'written') ||
-      this.#unproven.length + group.length >= OUTCOME_SYNC_COUNT;
-    if (!current) return await this.#renew(group);
-    const records = group.map(({ record }) => record);
-    const at = { segment: current.segment.number, synced: this.#syncedIn(current) };
-    const { bytes, starts } = encodeLines(records, current.offset, at);
-    try {
-      if (bytes.length > 0) await current.segment.file.write(bytes, current.offset);
-      if (durable) await current.segment.file.sync();
-    } catch {
-      // A failed sync is never repeated on the same file: the kernel may have dropped the pages and called
-      // them clean.
-      await this.#leave();
-      return await this.#renew(group);
-    }
-    current.offset += bytes.length;
-    this.#appendedBytes += bytes.length;
-    this.#unproven.push(...records);
-    if (durable) this.#prove(current);
-    else if (!this.#syncAlarm.isSet) this.#syncAlarm.in(OUTCOME_SYNC_MS);
-    this.#settle(group, current.segment.number, starts);
+      this.#tail.unproven + group.length >= OUTCOME_SYNC_COUNT;
+    const isWritten = this.#tail.isOpen && (await this.#tail.write(recordsOf(group), durable));
+    if (!isWritten) return await this.#renew(group);
+    if (!durable && !this.#syncAlarm.isSet) this.#syncAlarm.in(OUTCOME_SYNC_MS);
+    this.#answer(group);
   }
 
   /** The head does not fit: goes on in a new segment. Without room for one, outcomes go where they still fit. */
   async #turnOver(): Promise<void> {
-    const group = this.#queue.takeForNew();
+    const group = this.#takeForNew();
     let next: Prepared;
     try {
-      next = await this.#options.segments.take(this.#bytesAnew(group));
+      next = await this.#takeSegment(group);
     } catch (error) {
       const trouble = asTrouble(error);
       if (trouble.code === 'storage-failed') this.#setTrouble(trouble);
-      const others = trouble.code === 'storage-failed' ? group : this.#queue.putBackOutcomes(group);
-      for (const entry of others) entry.reject(trouble);
+      const others = trouble.code === 'storage-failed' ? group : this.#putBackOutcomes(group);
+      for (const append of others) append.reject(trouble);
       return;
     }
-    if (!(await this.#begin(next, group).catch(() => false))) await this.#renew(group);
+    await this.#begin(next, group).catch(() => this.#renew(group));
   }
 
   /** Tries the group, and all that is unproven, in a new segment; if that fails too, this is trouble. */
-  async #renew(group: Entry[]): Promise<void> {
+  async #renew(group: readonly Append[]): Promise<void> {
     try {
-      await this.#begin(await this.#options.segments.take(this.#bytesAnew(group)), group);
+      await this.#begin(await this.#takeSegment(group), group);
     } catch (error) {
       this.#setTrouble(asTrouble(error));
       // It was written once, and may be found by the next start: nobody is told that it was refused.
-      for (const entry of group) entry.reject(asFailure(error));
+      for (const append of group) append.reject(asFailure(error));
     }
   }
 
-  /** Writes a head with all that is unproven, and the group, to a new segment in one sync. Throws if it cannot. */
-  async #begin(segment: Prepared, group: Entry[]): Promise<true> {
-    const { storeId: store } = this.#options;
-    await this.#leave();
-    const carried = seal(merge(this.#unproven));
-    const at = { segment: segment.number, synced: 0 };
-    const head = encodeLine(carried, { ...at, head: { store, follows: this.#proven } });
-    const records = group.map(({ record }) => record);
-    const { bytes, starts } = encodeLines(records, head.length, at);
-    try {
-      await segment.file.write(Buffer.concat([head, bytes]), 0);
-      await segment.file.sync();
-    } catch (error) {
-      await segment.file.close().catch(() => undefined);
-      // Nothing in it was promised; kept, each try of a disk that fails now and then would leave one behind.
-      await this.#options.segments.abandon(segment.number);
-      throw error;
-    }
-    this.#current = { segment, offset: head.length + bytes.length };
-    this.#appendedBytes += this.#current.offset;
-    this.#prove(this.#current);
+  #takeSegment(group: readonly Append[]): Promise<Prepared> {
+    return this.#options.segments.take(this.#tail.bytesAnew(recordsOf(group)));
+  }
+
+  /** A new segment is always synced: its head voids what the one before holds behind its proven end. */
+  async #begin(segment: Prepared, group: readonly Append[]): Promise<void> {
+    await this.#tail.begin(segment, recordsOf(group));
     if (this.#trouble) this.#setTrouble(null);
-    // What is carried was applied before; only where its contents lie is news.
-    if (carried.contents.length > 0) this.#apply(movesOf(carried), segment.number, 0);
-    this.#settle(group, segment.number, starts);
+    this.#answer(group);
     this.#options.segments.prepareAhead();
-    return true;
   }
 
-  #bytesAnew(group: readonly Entry[]): number {
-    const records = [seal(merge(this.#unproven)), ...group.map(({ record }) => record)];
-    return records.reduce((sum, { bytesMax }) => sum + bytesMax, 0);
-  }
-
-  /** Applies the group's records in order, then answers. */
-  #settle(group: Entry[], segment: number, starts: readonly number[]): void {
-    group.forEach(({ record }, i) => {
-      this.#apply(record, segment, starts[i] ?? 0);
-    });
-    for (const entry of group) entry.resolve();
+  /** The group is applied: answers it, and those who wait for a sync if there was one. */
+  #answer(group: readonly Append[]): void {
+    if (this.#tail.unproven === 0) {
+      this.#syncDue = false;
+      this.#syncAlarm.off();
+      for (const waiter of this.#syncWaiters.splice(0)) waiter.resolve();
+    }
+    for (const append of group) append.resolve();
     if (!this.isInDoubt) this.#options.onProven();
-  }
-
-  #apply(record: JournalRecord, segment: number, start: number): void {
-    this.#options.apply(record, { segment, offset: start + CONTENTS_OFFSET });
-  }
-
-  /** Closes the current segment for good. What is unproven in it does not count. */
-  async #leave(): Promise<void> {
-    const current = this.#current;
-    this.#current = null;
-    if (current) this.#appendedBytes += current.segment.bytes - current.offset;
-    // Whatever close says, the file is not written to again.
-    await current?.segment.file.close().catch(() => undefined);
-  }
-
-  /** All that was written to the current segment is on the device. */
-  #prove(current: Current): void {
-    this.#proven = { segment: current.segment.number, upTo: current.offset };
-    this.#unproven = [];
-    this.#syncDue = false;
-    this.#syncAlarm.off();
-    for (const waiter of this.#syncWaiters.splice(0)) waiter.resolve();
-  }
-
-  #syncedIn(current: Current): number {
-    return this.#proven.segment === current.segment.number ? this.#proven.upTo : 0;
   }
 
   #setTrouble(trouble: FieldpostError | null): void {
@@ -296,4 +251,8 @@ export class Journal {
     if (trouble) for (const waiter of this.#syncWaiters.splice(0)) waiter.reject(trouble);
     this.#options.onTrouble(trouble);
   }
+}
+
+function recordsOf(group: readonly Append[]): SealedRecord[] {
+  return group.map(({ record }) => record);
 }

@@ -12,14 +12,13 @@ import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
-import type { Urgency } from './append-queue.js';
 import { Aside, lockDirectory } from './aside.js';
 import { Checkpoints } from './checkpoints.js';
 import { Contents } from './contents.js';
 import { Damaged } from './damaged.js';
 import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
-import { Journal } from './journal.js';
+import { Journal, type Urgency } from './journal.js';
 import { Mark } from './mark.js';
 import { PatientDisk } from './patient-disk.js';
 import { liveBytesOf, neededFiles } from './places.js';
@@ -139,7 +138,7 @@ export class Ledger {
 
   /** Bytes that outcomes may still fill for certain, also on a full disk. */
   get outcomeRoomBytes(): number {
-    return this.#theJournal.roomBytes;
+    return this.#theJournal.reserveBytes;
   }
 
   /** Resolves once OUTCOME_RESERVE_BYTES are free for outcomes. Rejects like `record`. */

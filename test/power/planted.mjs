@@ -14,9 +14,9 @@ const CUTS = {
   // The answer does not wait for the sync.
   'early-answer': [
     [
-      'src/store/journal.ts',
-      'if (durable) await current.segment.file.sync();',
-      'if (durable) void current.segment.file.sync();',
+      'src/store/tail.ts',
+      'if (durable) await segment.file.sync();',
+      'if (durable) void segment.file.sync();',
     ],
   ],
   'no-spool-sync': [['src/store/spool-writer.ts', 'await this.#file.sync().catch(refused);', '']],

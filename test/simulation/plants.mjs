@@ -17,7 +17,7 @@ const MAIL = {
   },
   'no-sync': {
     why: 'a 202 is answered before its record is on the device',
-    cuts: [['src/store/journal.ts', 'if (durable) await current.segment.file.sync();', '']],
+    cuts: [['src/store/tail.ts', 'if (durable) await segment.file.sync();', '']],
   },
   'no-key': {
     why: 'an Idempotency-Key is not in the record of its messages',

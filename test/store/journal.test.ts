@@ -1,0 +1,87 @@
+/** The journal over real segments: what is written where, and who is left the reserve. */
+import t from 'tap';
+import { KIB, OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../../src/limits.js';
+import { Journal, type Urgency } from '../../src/store/journal.js';
+import { Segments } from '../../src/store/segments.js';
+import { FakeClock } from '../support/clock.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
+
+function start() {
+  const disk = new FaultyDisk({ directories: ['/journal'] });
+  /** What was applied, in order, and in which segment it lies. */
+  const applied: string[] = [];
+  const segments = new Segments(disk, '/journal');
+  const journal = new Journal({
+    segments,
+    clock: new FakeClock(),
+    storeId: 'a',
+    follows: { segment: 0, upTo: 0 },
+    unproven: [],
+    apply: ({ contents }, { segment }) => {
+      applied.push(`${contents[0]?.toString('latin1').replace(/\0+/, '')} in ${segment}`);
+    },
+    onProven: () => undefined,
+    onTrouble: () => undefined,
+  });
+  return {
+    applied,
+    /** Appends a record of so many bytes, and about 300 more. Gives its name, or the code of the refusal. */
+    append: async (name: string, urgency: Urgency, bytes: number) => {
+      const content = Buffer.alloc(bytes);
+      content.write(name);
+      await journal
+        .append({ events: [], contents: [content] }, urgency)
+        .catch(({ code }) => applied.push(`${name}: ${code}`));
+    },
+    /** From now on there is no room for another segment. */
+    fillDisk: async () => {
+      await segments.close();
+      disk.onOperation = (_n, { kind }) => (kind === 'create' ? 'error:ENOSPC' : 'ok');
+    },
+  };
+}
+
+t.test('nobody overtakes: what does not fit takes those behind it into a new segment', async (t) => {
+  const { append, applied } = start();
+  await append('first', 'synced', SEGMENT_BYTES / 2);
+  await Promise.all([append('large', 'synced', SEGMENT_BYTES / 2), append('small', 'synced', 10)]);
+  t.same(applied, ['first in 1', 'large in 2', 'small in 2']);
+});
+
+t.test('the end of a segment is for outcomes alone', async (t) => {
+  const { append, applied, fillDisk } = start();
+  await append('filler', 'synced', SEGMENT_BYTES - OUTCOME_RESERVE_BYTES - 2 * KIB);
+  await fillDisk();
+  await append('message', 'synced', 2 * KIB);
+  await append('outcome', 'written', 2 * KIB);
+  await append('synced outcome', 'synced-outcome', 2 * KIB);
+  t.same(applied, ['filler in 1', 'message: storage-full', 'outcome in 1', 'synced outcome in 1']);
+});
+
+t.test('a new segment is begun with at least the head, and not filled at once', async (t) => {
+  const { append, applied } = start();
+  const quarters = ['1', '2', '3', '4'].map((name) => [name, SEGMENT_BYTES / 4] as const);
+  const all = [['huge', 3 * SEGMENT_BYTES] as const, ...quarters];
+  await Promise.all(all.map(([name, bytes]) => append(name, 'synced', bytes)));
+  t.same(applied, ['huge in 1', '1 in 2', '2 in 2', '3 in 2', '4 in 3']);
+});
+
+t.test(
+  'without a new segment outcomes go where they still fit, and the first of all is refused',
+  async (t) => {
+    const { append, applied, fillDisk } = start();
+    await append('filler', 'synced', SEGMENT_BYTES - OUTCOME_RESERVE_BYTES - 2 * KIB);
+    await fillDisk();
+    await Promise.all([
+      append('too large', 'written', OUTCOME_RESERVE_BYTES + 3 * KIB),
+      append('message', 'synced', 10),
+      append('outcome', 'written', 10),
+    ]);
+    t.same(applied.sort(), [
+      'filler in 1',
+      'message: storage-full',
+      'outcome in 1',
+      'too large: storage-full',
+    ]);
+  },
+);
