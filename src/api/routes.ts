@@ -5,8 +5,8 @@
 
 import type { Exchange } from '../http/exchange.js';
 import type { Routed } from '../http/routing.js';
+import type { Access } from './access.js';
 import * as destinations from './destinations.js';
-import type { Access } from './guard.js';
 import { HIDDEN_QUERY } from './hidden.js';
 import * as messages from './messages.js';
 import { getMetrics } from './metrics.js';

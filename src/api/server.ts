@@ -4,7 +4,7 @@
 
 import { createHttp, type Http } from '../http/http.js';
 import { type AnsweredCode, PROBLEMS } from '../http/problem.js';
-import { createGuard } from './guard.js';
+import { createGuard } from './access.js';
 import type { ApiContext, ApiParts } from './parts.js';
 import { MESSAGES, ROUTES } from './routes.js';
 

@@ -1,12 +1,12 @@
 /**
  * Who may call the cloud: a device with its key for itself, the operator with his for all. Used by cloud.ts.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
-import { createGuard } from '../api/guard.js';
 import { deviceId } from '../config/values.js';
 import type { Config } from '../config.js';
 import { FieldpostError } from '../errors.js';
+import { bearerOf, digest, isOneOf } from '../http/bearer.js';
 import type { Exchange } from '../http/exchange.js';
+import { createLocalCheck } from '../http/local.js';
 
 /** In place of a device: the operator. */
 export const OPERATOR = '*';
@@ -38,18 +38,16 @@ export function openAccess(keys: Config['cloudServerKeys']): Access {
  */
 function createKeyCheck(keys: Config['cloudServerKeys']): CheckKey {
   if (keys === null) {
-    const guard = createGuard({ allowedHosts: [], apiToken: null, sendToken: null });
+    const checkLocal = createLocalCheck();
     return (exchange, device) => {
-      guard(exchange, 'anybody');
-      if (keyOf(exchange) === null || !isDevice(device)) throw refused();
+      checkLocal(exchange);
+      if (bearerOf(exchange.req) === null || !isDevice(device)) throw refused();
     };
   }
   const digests = new Map([...keys].map(([device, of]) => [device, of.map(digest)]));
-  return (exchange, device) => {
-    const key = keyOf(exchange);
-    if (key === null) throw refused();
-    const given = digest(key);
-    const opens = (name: string) => (digests.get(name) ?? []).some((one) => timingSafeEqual(one, given));
+  return ({ req }, device) => {
+    const given = bearerOf(req);
+    const opens = (name: string) => isOneOf(given, digests.get(name) ?? []);
     // The operator has no word in which devices there are.
     const isOpen = device === null ? opens(OPERATOR) : keys.has(device) && (opens(device) || opens(OPERATOR));
     if (device === OPERATOR || !isOpen) throw refused();
@@ -64,15 +62,6 @@ function isDevice(device: string | null): boolean {
   } catch {
     return false;
   }
-}
-
-function keyOf({ req }: Exchange): string | null {
-  return /^bearer +(\S+)$/i.exec(req.headers.authorization ?? '')?.[1] ?? null;
-}
-
-// Digests have one length, so that the comparison tells neither the key's length nor how much was right.
-function digest(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
 }
 
 function refused(): FieldpostError {
