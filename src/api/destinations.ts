@@ -4,9 +4,9 @@
 import { type Destination, parseFields } from '../destinations/destination.js';
 import { FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
+import { checkPrecondition, etagOf, sendTagged } from '../http/etag.js';
 import type { Exchange } from '../http/exchange.js';
 import { firstAsJson } from '../http/page.js';
-import { checkPrecondition, etagOf, sendTagged } from '../http/precondition.js';
 import { PAGE_BYTES_MAX } from '../limits.js';
 import { cut } from '../text.js';
 import { callerOf } from './caller.js';
@@ -41,7 +41,7 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
   const { fields, ignored } = parseFields(await readJson(exchange, settings.maxBodyBytes), null);
   const by = await callerOf(exchange, context);
   const added = await store.book.add(fields, () =>
-    checkPrecondition(exchange, etagOf(JSON.stringify(store.book.list()))),
+    checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(store.book.list()))),
   );
   log.info('destination added', { destination: added.id, by });
   context.edited();
@@ -70,7 +70,7 @@ export async function remove(exchange: Exchange, context: ApiContext): Promise<v
   const by = await callerOf(exchange, context);
   if (isHiddenId(exchange.id)) {
     const hidden = hiddenEntry(store.book.hidden, exchange.id);
-    checkPrecondition(exchange, etagOf(JSON.stringify(hidden)));
+    checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(hidden)));
     const { entry } = hidden;
     await store.book.removeHidden(entry);
   } else await store.book.remove(known(exchange, context).id, () => checkOne(exchange, context));
@@ -90,7 +90,7 @@ function known({ id }: Exchange, { store }: ApiContext): Destination {
 
 /** Throws precondition-failed unless the edit was meant for the destination as it is now. */
 function checkOne(exchange: Exchange, context: ApiContext): void {
-  checkPrecondition(exchange, etagOf(JSON.stringify(known(exchange, context))));
+  checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(known(exchange, context))));
 }
 
 /** The answer to an edit. Members that are not known do no harm, but are not dropped in silence. */

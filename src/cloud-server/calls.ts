@@ -3,6 +3,7 @@
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
+import { sendTagged } from '../http/etag.js';
 import type { Exchange } from '../http/exchange.js';
 import { firstAsJson } from '../http/page.js';
 import type { Routed } from '../http/routing.js';
@@ -12,7 +13,6 @@ import type { Clock } from '../system/clock.js';
 import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
 import type { Documents } from './documents.js';
-import { isKnown } from './etag.js';
 import type { Outbox } from './outbox.js';
 import type { Report, Watch } from './watch.js';
 
@@ -81,9 +81,7 @@ function parseReport({ state, intervalMs, bootId, uptimeMs }: JsonObject): Repor
 function getDestinations(exchange: Exchange, { documents }: CloudParts): void {
   const stored = documents.get(exchange.id);
   if (stored === null) throw new FieldpostError('not-found', 'No document was ever stored for this device');
-  const ETag = stored.etag;
-  if (isKnown(exchange.req.headers, ETag)) exchange.nothing(304, { ETag });
-  else exchange.send(200, 'application/json', stored.text, { ETag });
+  sendTagged(exchange, stored.text, stored.etag);
 }
 
 async function putDestinations(

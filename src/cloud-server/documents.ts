@@ -4,13 +4,13 @@
  */
 import { join } from 'node:path';
 import { busyOf, FieldpostError, wordsOf } from '../errors.js';
+import { type Conditions, checkPrecondition, etagOf } from '../http/etag.js';
 import { CLOUD_DOCUMENTS_CHARS_MAX } from '../limits.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
 import { Turns } from '../turns.js';
 import { type Document, parseDocument } from './document.js';
-import { type Conditions, checkMayReplace, etagOf } from './etag.js';
 
 /** A document, how often it was replaced, its JSON as it is sent, and its ETag. */
 export interface Stored {
@@ -95,7 +95,7 @@ export class Documents {
 
   async #replace(id: string, document: Document, conditions: Conditions): Promise<string> {
     const replaced = this.get(id);
-    checkMayReplace(conditions, replaced?.etag ?? null);
+    checkPrecondition(conditions, replaced?.etag ?? null, true);
     const kept: Kept = { revision: (replaced?.revision ?? 0) + 1, document };
     const stored = read(kept);
     if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > CLOUD_DOCUMENTS_CHARS_MAX) {

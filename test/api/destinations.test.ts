@@ -165,17 +165,13 @@ test('an edit meant for what is no longer there is refused', async (t) => {
   const now = changed.headers.etag as string;
   t.not(now, etag);
   const list = (await call(api, 'GET', LIST)).headers.etag as string;
-  for (const headers of [
-    { 'If-Match': etag },
-    { 'If-Match': `W/${now}` },
-    { 'If-Match': '"x", "y"' },
-    { 'If-None-Match': '*' },
-  ]) {
-    isProblem(t, await call(api, 'PUT', one, JOHN, headers), 412, 'precondition-failed');
-    isProblem(t, await call(api, 'DELETE', one, undefined, headers), 412, 'precondition-failed');
-  }
+  const old = { 'If-Match': etag };
+  isProblem(t, await call(api, 'PUT', one, JOHN, old), 412, 'precondition-failed');
+  isProblem(t, await call(api, 'DELETE', one, undefined, old), 412, 'precondition-failed');
+  const unquoted = await call(api, 'PUT', one, JOHN, { 'If-Match': now.slice(1, -1) });
+  isProblem(t, unquoted, 400, 'malformed-request');
   const other = { ...JOHN, destination: 'other@example.com' };
-  isProblem(t, await call(api, 'POST', LIST, other, { 'If-Match': etag }), 412, 'precondition-failed');
+  isProblem(t, await call(api, 'POST', LIST, other, old), 412, 'precondition-failed');
   t.equal((await call(api, 'GET', LIST)).headers.etag, list, 'nothing has changed');
   // Of two who have read the same, one comes first.
   const both = await Promise.all(
@@ -183,14 +179,8 @@ test('an edit meant for what is no longer there is refused', async (t) => {
   );
   t.same(both.map(({ status }) => status).sort(), [200, 412]);
   t.equal((await call(api, 'POST', LIST, other, { 'If-Match': '*' })).status, 201);
-  t.equal(
-    (
-      await call(api, 'DELETE', one, undefined, {
-        'If-Match': `"x", ${both.find(({ status }) => status === 200)?.headers.etag}`,
-      })
-    ).status,
-    204,
-  );
+  const { etag: last } = both.find(({ status }) => status === 200)?.headers ?? {};
+  t.equal((await call(api, 'DELETE', one, undefined, { 'If-Match': String(last) })).status, 204);
   isProblem(t, await call(api, 'DELETE', one, undefined, { 'If-Match': '*' }), 404, 'not-found');
 });
 
