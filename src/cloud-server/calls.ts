@@ -47,7 +47,7 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
 
 async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
   const { id } = exchange;
-  const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX);
+  const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX, null);
   const report = parseReport((body ?? {}) as JsonObject);
   parts.devices.admit(id);
   parts.watch.heard(id, report);
@@ -98,7 +98,7 @@ async function putDestinations(
 
 async function postMessage(exchange: Exchange, { outbox }: CloudParts): Promise<void> {
   const key = exchange.req.headers['idempotency-key'];
-  const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX);
+  const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX, null);
   exchange.json(202, { id: await outbox.take(exchange.id, key, body) });
 }
 

@@ -178,16 +178,14 @@ async function keepNames(disk: System['disk'], directory: string, stateDir: stri
   await syncAbove(disk, dirname(stateDir));
 }
 
-function createCloudHttp(parts: CloudParts, { check }: Access, { clock, log, memoryBytes }: System) {
+function createCloudHttp(parts: CloudParts, { check }: Access, system: System) {
   return createHttp({
+    ...system,
     routes: CLOUD_ROUTES,
     guard: (exchange, route) => {
       if (route?.for === 'device') check(exchange, exchange.id);
       if (route?.for === 'operator') check(exchange, null);
     },
     handle: (route, exchange) => route.handle(exchange, parts),
-    clock,
-    log,
-    memoryBytes,
   });
 }

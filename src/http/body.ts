@@ -7,12 +7,16 @@ import type { Exchange } from './exchange.js';
 import { receiveBody } from './receive.js';
 
 /**
- * The parsed body. Throws unsupported-media-type and too-large before a byte of it is read; then also
- * malformed-json, malformed-request (cut short) and timeout.
+ * The parsed body, of at most `limitBytes`; `setting` changes that limit, if any does. Throws unsupported-media-type and
+ * too-large before a byte of it is read; then also malformed-json, malformed-request (cut short) and timeout.
  */
-export async function readJson(exchange: Exchange, limitBytes: number): Promise<unknown> {
+export async function readJson(
+  exchange: Exchange,
+  limitBytes: number,
+  setting: string | null = 'FIELDPOST_MAX_BODY',
+): Promise<unknown> {
   checkJsonType(exchange);
-  const bytes = await readBody(exchange, limitBytes);
+  const bytes = await readBody(exchange, limitBytes, setting);
   if (bytes.length === 0) throw new FieldpostError('malformed-json', 'The body is empty');
   // RFC 8259 §8.1. Half-read text would be stored as something that nobody sent.
   if (!isUtf8(bytes)) throw new FieldpostError('malformed-json', 'The body is not UTF-8');
@@ -25,26 +29,26 @@ export async function readJson(exchange: Exchange, limitBytes: number): Promise<
 }
 
 /** The whole body, at most `limitBytes`. Rejects with too-large, malformed-request, timeout or unavailable. */
-async function readBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
-  const memoryBytes = exchange.connections.memory.bodiesBytes;
-  const maxBytes = Math.min(limitBytes, memoryBytes);
-  const setting = maxBytes < limitBytes ? "the service's memory, MemoryMax=" : 'FIELDPOST_MAX_BODY';
+async function readBody(exchange: Exchange, limitBytes: number, setting: string | null): Promise<Buffer> {
+  const maxBytes = Math.min(limitBytes, exchange.connections.memory.bodiesBytes);
+  const reason = maxBytes < limitBytes ? "the service's memory, MemoryMax=" : setting;
   // Also before 100 Continue, so that a client that asks need not send what would be refused.
-  if (exchange.declaredBytes > maxBytes) throw tooLarge(maxBytes, setting);
+  if (exchange.declaredBytes > maxBytes) throw tooLarge(maxBytes, reason);
   // Nearly always a body arrives in one chunk, which then is not copied.
   const chunks: Buffer[] = [];
   let bytes = 0;
   await receiveBody(exchange, (chunk) => {
     bytes += chunk.length;
-    if (bytes > maxBytes) throw tooLarge(maxBytes, setting);
+    if (bytes > maxBytes) throw tooLarge(maxBytes, reason);
     exchange.keep(chunk.length);
     chunks.push(chunk);
   });
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }
 
-function tooLarge(limitBytes: number, setting: string): FieldpostError {
-  return new FieldpostError('too-large', `The body is larger than ${limitBytes} bytes (${setting})`);
+function tooLarge(limitBytes: number, reason: string | null): FieldpostError {
+  const shown = reason === null ? '' : ` (${reason})`;
+  return new FieldpostError('too-large', `The body is larger than ${limitBytes} bytes${shown}`);
 }
 
 function hasBom(bytes: Buffer): boolean {

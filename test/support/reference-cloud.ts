@@ -7,7 +7,7 @@
 import { type Cloud, createCloud } from '../../src/cloud-server/cloud.js';
 import type { SendShort } from '../../src/cloud-server/webhook.js';
 import type { Config, Environment } from '../../src/config.js';
-import { nameOf } from '../../src/daemon.js';
+import { nameOf, type System } from '../../src/daemon.js';
 import { type Answer, ask, type Question } from './ask.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
@@ -56,12 +56,14 @@ export interface StartOptions {
   readonly send?: SendShort;
   readonly clock?: FakeClock;
   readonly disk?: FaultyDisk;
+  /** What else of the outside is another. */
+  readonly system?: Partial<System>;
 }
 
 export async function startCloud(options: StartOptions = {}): Promise<TestCloud> {
   const { clock = new FakeClock(), disk = new FaultyDisk({ directories: ['/var/lib'] }) } = options;
   const config = readConfig(options);
-  const { system, lines } = testSystem({ disk, clock, hostname: () => 'cloud.example' });
+  const { system, lines } = testSystem({ ...options.system, disk, clock, hostname: () => 'cloud.example' });
   const cloud = await createCloud(config, system, options.send);
   const url = `http://${cloud.addresses.map(nameOf)[0]}`;
   let stopped: Promise<void> | null = null;
