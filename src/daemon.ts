@@ -110,7 +110,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     delivery.wake();
     gateway.wake();
   };
-  const cloud = config.cloud && (await openCloud(live, config.cloud, system, store, wake));
+  const cloud = config.cloud && (await openCloud(live, config.cloud, system, store));
   const gateway = new Gateway({
     store,
     writer,
@@ -164,7 +164,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     );
     delivery.start();
     gateway.start();
-    cloud?.link.start();
+    cloud?.start(wake);
     const isOffline = () => delivery.relayState().state === 'failing' || cloud?.link.isOnline === false;
     const network = system.watchNetwork?.(() => {
       log.debug('network changed');

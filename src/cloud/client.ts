@@ -93,7 +93,7 @@ export type GatewayAnswer =
       readonly kind: 'later';
       readonly reply: string;
       readonly retryAfterMs: number | null;
-      readonly isReached: true;
+      readonly isReached: boolean;
     };
 
 /** The statuses that say that this message will never be taken, if a problem says why. */
@@ -173,20 +173,30 @@ export class CloudClient {
     return { kind: 'stored', etag: strongEtagOf(answer) };
   }
 
+  /** Does not reject with CloudError, but says `later`. */
   async sendMessage(message: GatewayMessage, signal: AbortSignal): Promise<GatewayAnswer> {
-    const answer = await this.#call('POST', 'messages', signal, {
-      headers: { 'Idempotency-Key': message.id },
-      body: message,
-    });
-    const { status } = answer;
-    const isTaken = status >= 200 && status < 300;
-    if (isTaken && jsonOf(answer).id === message.id) return { kind: 'taken', reply: `${status} taken` };
-    if (REFUSALS.includes(status) && hasProblem(answer)) {
-      return { kind: 'refused', reply: `${status} ${problemWords(answer)}` };
+    try {
+      const answer = await this.#call('POST', 'messages', signal, {
+        headers: { 'Idempotency-Key': message.id },
+        body: message,
+      });
+      const { status } = answer;
+      if (REFUSALS.includes(status) && hasProblem(answer)) {
+        return { kind: 'refused', reply: `${status} ${problemWords(answer)}` };
+      }
+      if (status < 200 || status >= 300) throw this.#failed(answer);
+      if (jsonOf(answer).id === message.id) return { kind: 'taken', reply: `${status} taken` };
+      const { retryAfterMs } = this.#failed(answer);
+      throw new CloudError(
+        'contract',
+        `it answered ${status} with another id than the message's`,
+        retryAfterMs,
+      );
+    } catch (error) {
+      if (!(error instanceof CloudError)) throw error;
+      const { message: reply, retryAfterMs, isReached } = error;
+      return { kind: 'later', reply, retryAfterMs, isReached };
     }
-    const { message: words, retryAfterMs } = this.#failed(answer);
-    const reply = isTaken ? `it answered ${status} with another id than the message's` : words;
-    return { kind: 'later', reply, retryAfterMs, isReached: true };
   }
 
   get #wallMs(): number {

@@ -27,14 +27,18 @@ export interface LinkOptions {
   readonly config: LinkSettings;
   /** How the device is just now. */
   readonly report: () => Pick<HeartbeatReport, 'queue' | 'version'>;
-  /** The link has become online. */
-  readonly onOnline: () => void;
-  /** The ETag of the destinations document, as each good heartbeat tells it; null: it does not. */
-  readonly onDestinations: (etag: string | null) => void;
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
   readonly log: Log;
+}
+
+/** What the link tells others. */
+export interface LinkListeners {
+  /** The link has become online. */
+  readonly online: () => void;
+  /** The ETag of the destinations document, as each good heartbeat tells it; null: it does not. */
+  readonly destinations: (etag: string | null) => void;
 }
 
 /** One heartbeat at a time; idle until started. */
@@ -43,6 +47,7 @@ export class Link {
   /** Ended states, the latest first; `sinceMs` on the boot's clock. */
   readonly #history: LinkPeriod[] = [];
   readonly #stopped = new AbortController();
+  #listeners: LinkListeners | null = null;
   #state: LinkState;
   #lastMs: number | null = null;
   #sequence = 0;
@@ -59,8 +64,9 @@ export class Link {
     this.#state = firstState(options.clock.bootMs(), commonMs(options), options.random());
   }
 
-  start(): void {
-    assert(this.#sequence === 0);
+  start(listeners: LinkListeners): void {
+    assert(this.#listeners === null);
+    this.#listeners = listeners;
     this.#goOn();
   }
 
@@ -129,7 +135,7 @@ export class Link {
     if (this.#stopped.signal.aborted) return;
     this.#happen(event);
     if (this.#isWanted) this.wake();
-    if (event.kind === 'good') this.#options.onDestinations(answer.destinations ?? null);
+    if (event.kind === 'good') this.#listeners?.destinations(answer.destinations ?? null);
   }
 
   #report(state: HeartbeatReport['state']): HeartbeatReport {
@@ -156,13 +162,13 @@ export class Link {
 
   /** The one place in which the link's state changes. */
   #happen(event: LinkEvent): void {
-    const { clock, random, config, onOnline } = this.#options;
+    const { clock, random, config } = this.#options;
     const former = this.#state;
     this.#state = step(former, event, clock.bootMs(), random(), config);
     const hasChanged = this.#state.mode !== former.mode;
     if (hasChanged) this.#tell(former);
     this.#goOn();
-    if (hasChanged && this.isOnline) onOnline();
+    if (hasChanged && this.isOnline) this.#listeners?.online();
   }
 
   /** Into the history, and one line into the log. */

@@ -17,18 +17,19 @@ export interface Cloud {
   readonly sync: Sync;
   /** Offers a message. */
   readonly send: GatewayOptions['send'];
+  /** Begins. `wake` is called when the link is online. */
+  start(wake: () => void): void;
   close(): void;
 }
 
-/** Builds the cloud's side; nothing is sent before the link is started. `wake` is called when the link is online. */
+/** Builds the cloud's side. Nothing is sent before start(). */
 export async function openCloud(
   config: Config,
   cloud: CloudConfig,
   system: System,
   store: Store,
-  wake: () => void,
 ): Promise<Cloud> {
-  const [{ openHttps }, { CloudError, CloudClient }, { Link }, { Sync }] = await Promise.all([
+  const [{ openHttps }, { CloudClient }, { Link }, { Sync }] = await Promise.all([
     import('../system/https.js'),
     import('../cloud/client.js'),
     import('../cloud/link.js'),
@@ -44,11 +45,6 @@ export async function openCloud(
       const { queued, sending, deferred, failed } = store.counts();
       return { queue: { queued: queued + sending, deferred, failed }, version };
     },
-    onOnline() {
-      wake();
-      sync.online();
-    },
-    onDestinations: (etag) => sync.seen(etag),
     ...system,
   });
   const sync = new Sync({
@@ -62,14 +58,13 @@ export async function openCloud(
   return {
     link,
     sync,
-    async send(message, signal) {
-      try {
-        return await client.sendMessage(message, signal);
-      } catch (error) {
-        if (!(error instanceof CloudError)) throw error;
-        const { message: reply, retryAfterMs, isReached } = error;
-        return { kind: 'later', reply, retryAfterMs, isReached };
-      }
+    send: (message, signal) => client.sendMessage(message, signal),
+    start(wake) {
+      const online = () => {
+        wake();
+        sync.online();
+      };
+      link.start({ online, destinations: (etag) => sync.seen(etag) });
     },
     close: () => https.close(),
   };

@@ -162,6 +162,10 @@ t.test('what is not the cloud is a failed call in every call', async (t) => {
     for (const [name, call] of Object.entries(CALLS)) {
       // The answer to a PUT need not have a body.
       if (name === 'putDestinations' && typeof answer === 'object' && answer.body === '') continue;
+      if (name === 'sendMessage') {
+        t.match(await call(made.client), { kind: 'later', reply: words, isReached: true });
+        continue;
+      }
       const error = await failureOf(call(made.client));
       t.match({ kind: error.kind, message: error.message }, { kind, message: words }, `${name}: ${words}`);
     }

@@ -21,9 +21,8 @@ function bench(options: Partial<LinkOptions> = {}, bootMs = HOUR_MS) {
     answer: (async () => ({})) as (report: HeartbeatReport, signal: AbortSignal) => Promise<HeartbeatAnswer>,
     reports: [] as HeartbeatReport[],
     lines: [] as [event: string, fields: LogFields][],
-    /** How often it became online, and the ETags it was told. */
-    onlines: 0,
-    etags: [] as (string | null)[],
+    /** What it told: that it became online, and the ETags. */
+    told: [] as (string | null)[],
     /** When each heartbeat began, since the start. */
     beatsMs: [] as number[],
   };
@@ -39,14 +38,17 @@ function bench(options: Partial<LinkOptions> = {}, bootMs = HOUR_MS) {
     },
     config: SETTINGS,
     report: () => ({ queue: { queued: 3, deferred: 2, failed: 1 }, version: '1.2.3' }),
-    onOnline: () => void made.onlines++,
-    onDestinations: (etag) => void made.etags.push(etag),
     clock,
     random: () => 0.5,
     log: { debug: log, info: log, warn: log, error: log },
     ...options,
   });
-  return Object.assign(made, { link, mode: () => link.view().state });
+  const start = () =>
+    link.start({
+      online: () => void made.told.push('online'),
+      destinations: (etag) => void made.told.push(etag),
+    });
+  return Object.assign(made, { link, start, mode: () => link.view().state });
 }
 
 const failing =
@@ -116,7 +118,7 @@ t.test('heartbeats every 30 s ± 10 %, at once at the start', async (t) => {
     [1 - Number.EPSILON, 33],
   ] as const) {
     const made = bench({ random: () => random });
-    made.link.start();
+    made.start();
     await made.clock.advance(100 * SECOND_MS);
     t.same(
       made.beatsMs.map((ms) => ms / SECOND_MS),
@@ -135,10 +137,10 @@ t.test('heartbeats every 30 s ± 10 %, at once at the start', async (t) => {
 
 t.test('down and up again: each change is told once, with how long the former state lasted', async (t) => {
   const made = bench();
-  made.link.start();
+  made.start();
   await made.clock.advance(60 * SECOND_MS);
   t.equal(made.mode(), 'online');
-  t.equal(made.onlines, 1);
+  t.same(made.told, ['online', null, null, null]);
   made.answer = failing('the name cloud.example cannot be resolved');
   await made.clock.advance(30 * SECOND_MS);
   t.equal(made.mode(), 'unsteady');
@@ -152,7 +154,7 @@ t.test('down and up again: each change is told once, with how long the former st
   made.answer = async () => ({});
   await made.clock.advance(5 * MINUTE_MS);
   t.equal(made.mode(), 'online');
-  t.equal(made.onlines, 2);
+  t.equal(made.told.filter((what) => what === 'online').length, 2);
   const offlineMs = made.lines[3]?.[1].lastedMs as number;
   t.ok(offlineMs > HOUR_MS && offlineMs <= HOUR_MS + 5 * MINUTE_MS);
   const reason = 'the name cloud.example cannot be resolved';
@@ -180,7 +182,7 @@ t.test('a cloud that says nothing at all: offline 30 s after the first sign', as
     if (signal.aborted) throw new CloudError('aborted', 'given up');
     throw new CloudError('network', 'no answer within 15 s');
   };
-  made.link.start();
+  made.start();
   await made.clock.advance(0);
   made.answer = silent;
   await made.clock.advance(30 * SECOND_MS + 15 * SECOND_MS);
@@ -191,7 +193,7 @@ t.test('a cloud that says nothing at all: offline 30 s after the first sign', as
   t.equal(made.mode(), 'offline', 'also while a heartbeat is under way');
   const fresh = bench();
   fresh.answer = silent;
-  fresh.link.start();
+  fresh.start();
   await fresh.clock.advance(30 * SECOND_MS - 1);
   t.equal(fresh.mode(), 'connecting');
   await fresh.clock.advance(1);
@@ -219,7 +221,7 @@ t.test('a link that flaps keeps its back-off; a good minute ends it', async (t) 
 t.test(`a week offline: no more than 20 timers in any hour (seed ${seed})`, async (t) => {
   const made = bench({ random: seededRandom(seed) });
   made.answer = failing();
-  made.link.start();
+  made.start();
   await made.clock.advance(HOUR_MS);
   let most = 0;
   for (let hour = 1; hour < 7 * 24; hour++) {
@@ -247,13 +249,13 @@ t.test('the cloud may slow us down, within reason', async (t) => {
   for (const [answer, nextS] of cases) {
     const made = bench();
     made.answer = async () => answer;
-    made.link.start();
+    made.start();
     await made.clock.advance(DAY_MS / 4);
     t.equal(made.beatsMs[1], nextS * SECOND_MS, JSON.stringify(answer));
   }
   const made = bench();
   made.answer = failing('it asks us to slow down', 600_000);
-  made.link.start();
+  made.start();
   await made.clock.advance(30 * SECOND_MS);
   t.equal(made.mode(), 'offline', 'a failed heartbeat is one, however politely');
   made.link.wake();
@@ -266,7 +268,7 @@ t.test('the cloud may slow us down, within reason', async (t) => {
 t.test('a person need not wait for the back-off', async (t) => {
   const made = bench();
   made.answer = failing();
-  made.link.start();
+  made.start();
   await made.clock.advance(HOUR_MS);
   const beats = made.beatsMs.length;
   made.answer = async () => ({});
@@ -282,7 +284,7 @@ t.test('a person need not wait for the back-off', async (t) => {
 t.test('a heartbeat that hung when a person came is followed by another at once', async (t) => {
   const made = bench();
   made.answer = failing();
-  made.link.start();
+  made.start();
   await made.clock.advance(HOUR_MS);
   let fail: (error: CloudError) => void = () => undefined;
   made.answer = () => new Promise((_, reject) => (fail = reject));
@@ -300,7 +302,7 @@ t.test('a heartbeat that hung when a person came is followed by another at once'
 
 t.test('a clean stop says so; what is under way ends, and nobody waits long', async (t) => {
   const made = bench();
-  made.link.start();
+  made.start();
   await made.clock.advance(0);
   await made.link.stop();
   t.match(made.reports[1], { state: 'stopping', sequence: 2 });
@@ -309,7 +311,7 @@ t.test('a clean stop says so; what is under way ends, and nobody waits long', as
   t.equal(made.clock.pending, 0);
 
   const hung = bench();
-  hung.link.start();
+  hung.start();
   await hung.clock.advance(0);
   hung.answer = (_, signal) =>
     new Promise((_, reject) => {
@@ -334,7 +336,7 @@ t.test('a clean stop says so; what is under way ends, and nobody waits long', as
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new CloudError('aborted', 'given up')));
     });
-  young.link.start();
+  young.start();
   const leaving = young.link.stop();
   await young.clock.advance(3 * SECOND_MS);
   await leaving;
@@ -346,7 +348,7 @@ t.test('a clean stop says so; what is under way ends, and nobody waits long', as
 
   const offline = bench();
   offline.answer = failing();
-  offline.link.start();
+  offline.start();
   await offline.clock.advance(MINUTE_MS);
   const beats = offline.reports.length;
   await offline.link.stop();
@@ -367,32 +369,28 @@ t.test("the wall clock is confirmed where it agrees with the cloud's, and only t
   ] as const) {
     const made = bench();
     made.answer = async () => ({ serverTimeMs: made.clock.wallMs() + aheadMs });
-    made.link.start();
+    made.start();
     await made.clock.advance(0);
     t.equal(made.clock.trust(), trust, String(aheadMs));
   }
 });
 
 t.test('the ETag of each good heartbeat is passed on, after the link is known to be online', async (t) => {
-  const seen: (string | null)[] = [];
-  const made = bench({
-    onOnline: () => void seen.push('online'),
-    onDestinations: (etag) => void seen.push(etag),
-  });
+  const made = bench();
   made.answer = async () => ({ destinations: '"v1"' });
-  made.link.start();
+  made.start();
   await made.clock.advance(30 * SECOND_MS);
-  t.same(seen, ['online', '"v1"', '"v1"']);
+  t.same(made.told, ['online', '"v1"', '"v1"']);
   made.answer = async () => ({});
   await made.clock.advance(30 * SECOND_MS);
   made.answer = failing();
   await made.clock.advance(30 * SECOND_MS);
-  t.same(seen.slice(3), [null], 'that there is none as well; a failed heartbeat says nothing of it');
+  t.same(made.told.slice(3), [null], 'that there is none as well; a failed heartbeat says nothing of it');
 });
 
 t.test('a leap of the wall clock moves what is shown, and nothing else', async (t) => {
   const made = bench();
-  made.link.start();
+  made.start();
   await made.clock.advance(10 * SECOND_MS);
   const before = made.link.view();
   made.clock.leap(DAY_MS);
@@ -405,7 +403,7 @@ t.test('a leap of the wall clock moves what is shown, and nothing else', async (
 
 t.test('a hundred states are remembered', async (t) => {
   const made = bench();
-  made.link.start();
+  made.start();
   let isGood = true;
   made.answer = async () => {
     isGood = !isGood;
@@ -421,7 +419,7 @@ t.test(
   async (t) => {
     const made = bench();
     made.answer = async () => ({ heartbeatMs: 10 * MINUTE_MS });
-    made.link.start();
+    made.start();
     await made.clock.advance(11 * MINUTE_MS);
     t.same(
       made.reports.map(({ intervalMs }) => intervalMs),
@@ -432,7 +430,7 @@ t.test(
 
 t.test('a device that goes to another cloud says so', async (t) => {
   const made = bench();
-  made.link.start();
+  made.start();
   await made.clock.advance(0);
   await made.link.stop('moved');
   t.same(
@@ -444,7 +442,7 @@ t.test('a device that goes to another cloud says so', async (t) => {
 t.test('soon after a boot the first heartbeat, and what a new network wakes, are spread', async (t) => {
   const first = async (bootMs: number, random: number) => {
     const made = bench({ random: () => random }, bootMs);
-    made.link.start();
+    made.start();
     await made.clock.advance(25 * SECOND_MS);
     return made.beatsMs[0];
   };
