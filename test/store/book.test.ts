@@ -5,7 +5,7 @@ import { ID_GAP } from '../../src/limits.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
-import { newDisk, openOn, STATE_DIR } from '../support/store.js';
+import { damage, loseJournal, newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
 const JANE: Fields = { type: 2, destination: '+491', lang: 'nl', name: 'Jane' };
@@ -15,16 +15,6 @@ const THEIRS = {
   destination: 'x@example.com',
   room: 'B2',
 };
-
-/** Flips a bit of a stored file. */
-async function damage(disk: FaultyDisk, path: string, where: string): Promise<void> {
-  const file = await disk.open(`${STATE_DIR}/${path}`, 'update');
-  const bytes = await file.read(0, await file.size());
-  const at = bytes.indexOf(where);
-  if (at < 0) throw new Error(`${path} has no ${where}`);
-  await file.write(Buffer.from([(bytes[at] as number) ^ 1]), at);
-  await file.close();
-}
 
 /** A book that agrees with its cloud, and then an edit that the cloud has not. */
 async function fill({ book }: Store): Promise<void> {
@@ -139,8 +129,7 @@ t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
     const { store } = await openOn(disk);
     await fill(store);
     await store.close();
-    for (const name of await disk.list(`${STATE_DIR}/journal`))
-      await disk.remove(`${STATE_DIR}/journal/${name}`);
+    await loseJournal(disk);
     const { store: again } = await openOn(disk, 2);
     t.same([again.book.etag, names(again)], [null, AFTER]);
     t.ok((await again.book.add({ ...JOHN, name: 'Johnny' })).id > ID_GAP);

@@ -3,13 +3,11 @@ import { join } from 'node:path';
 import t from 'tap';
 import { JOURNAL_BYTES_MIN, MIB, SEGMENT_BYTES, SWEEP_MS } from '../../src/limits.js';
 import { type FakeClock, settled } from '../support/clock.js';
-import { draftTo } from '../support/drafts.js';
 import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js';
 import type { Operation } from '../support/faulty-disk.js';
-import { newDisk, openOn, STATE_DIR } from '../support/store.js';
+import { acceptOne, newDisk, openOn, STATE_DIR, sendOne, settleAs } from '../support/store.js';
 
 const JOURNAL = join(STATE_DIR, 'journal');
-const SENT = { kind: 'sent', reply: '250 taken' } as const;
 
 /** The snapshot before needs segments until the second checkpoint. */
 const SWEEPS = 2;
@@ -59,11 +57,8 @@ t.test('what a queue has held goes after it was sent', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   const ids: string[] = [];
-  for (let i = 0; i < 60; i++) ids.push(...(await store.accept([draftTo(`m${i}`, 500_000)], null)).ids);
-  for (const id of ids) {
-    store.claim(id);
-    await store.settle(id, SENT);
-  }
+  for (let i = 0; i < 60; i++) ids.push(await acceptOne(store, `m${i}`, 500_000));
+  for (const id of ids) await settleAs(store, id);
   t.ok(store.counts().bytes > 20 * MIB, `${store.counts().bytes} bytes`);
   await sweep(clock);
   t.ok(store.counts().bytes <= JOURNAL_BYTES_MIN + SEGMENT_BYTES, `${store.counts().bytes} bytes`);
@@ -74,9 +69,7 @@ t.test('a sweep makes no checkpoint of its own while little is done with', async
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   for (let i = 0; i < 24; i++) {
-    const { ids } = await store.accept([draftTo(`m${i}`, 400_000)], null);
-    store.claim(ids[0] as string);
-    await store.settle(ids[0] as string, SENT);
+    await sendOne(store, `m${i}`, 400_000);
     await settled();
   }
   let snapshots = 0;

@@ -10,7 +10,7 @@ import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js';
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
-import { openOn, STATE_DIR } from '../support/store.js';
+import { openOn, STATE_DIR, settleAs } from '../support/store.js';
 import { StoreClient } from '../support/store-client.js';
 
 const seed = testSeed();
@@ -175,8 +175,7 @@ t.test('a full disk refuses with 507, keeps outcomes, and recovers by itself', a
   const refused = await fill(store);
   t.equal(refused, 'storage-full');
   const [id] = ids as [string];
-  store.claim(id);
-  await store.settle(id, { kind: 'sent', reply: '250' });
+  await settleAs(store, id);
   t.equal(store.get(id)?.status, 'sent', 'what was delivered is recorded');
   const count = store.counts().queued;
   disk.capacityBytes = 2 ** 40;

@@ -3,17 +3,8 @@ import t from 'tap';
 import { MIB, SPACE_FRESH_MS } from '../../src/limits.js';
 import type { Store, Upload } from '../../src/store/store.js';
 import { draftTo, octets } from '../support/drafts.js';
-import {
-  acceptWith,
-  addFile,
-  begin,
-  budgetOf,
-  failWith,
-  inChunks,
-  SPOOL,
-  settleAs,
-} from '../support/spool.js';
-import { newDisk, openOn, STATE_DIR } from '../support/store.js';
+import { acceptWith, addFile, begin, budgetOf, failWith, inChunks, SPOOL } from '../support/spool.js';
+import { newDisk, openOn, STATE_DIR, settleAs } from '../support/store.js';
 
 const NAMES = ['a', 'b', 'c'];
 

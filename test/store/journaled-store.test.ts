@@ -15,31 +15,11 @@ import type { Store } from '../../src/store/store.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
 import { draftTo } from '../support/drafts.js';
-import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
+import type { Operation } from '../support/faulty-disk.js';
 import { addFile } from '../support/spool.js';
-import { newDisk, openOn, STATE_DIR } from '../support/store.js';
-
-async function acceptOne(store: Store, name: string, bytes?: number): Promise<string> {
-  const { ids } = await store.accept([draftTo(name, bytes)], null);
-  return ids[0] as string;
-}
-
-async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'expired'): Promise<void> {
-  store.claim(id);
-  await store.settle(id, { kind, reply: `${kind} it is` });
-}
+import { acceptOne, damage, loseJournal, newDisk, openOn, STATE_DIR, settleAs } from '../support/store.js';
 
 const fullLines = (lines: readonly string[]) => lines.filter((line) => line.includes('queue full')).length;
-
-/** Flips a bit of a stored file, as wear does. */
-async function damage(disk: FaultyDisk, path: string, where: string | number): Promise<void> {
-  const file = await disk.open(`${STATE_DIR}/${path}`, 'update');
-  const bytes = await file.read(0, await file.size());
-  const at = typeof where === 'number' ? where : bytes.indexOf(where);
-  if (at < 0) throw new Error(`${path} has no ${where}`);
-  await file.write(Buffer.from([(bytes[at] as number) ^ 1]), at);
-  await file.sync();
-}
 
 t.test('an Idempotency-Key', async (t) => {
   const disk = newDisk();
@@ -548,8 +528,7 @@ t.test('damage', async (t) => {
     const { store } = await openOn(disk);
     await acceptOne(store, 'a');
     await store.close();
-    for (const name of await disk.list(`${STATE_DIR}/journal`))
-      await disk.remove(`${STATE_DIR}/journal/${name}`);
+    await loseJournal(disk);
     const clock = new FakeClock();
     await clock.advance(8 * DAY_MS);
     const { store: again } = await openOn(disk, 2, { clock });
@@ -627,10 +606,8 @@ t.test(
 t.test('a stop tries once more to keep what the disk has refused', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
-  const { ids } = await store.accept([draftTo('a')], null);
-  const [id = ''] = ids;
-  store.claim(id);
-  await store.settle(id, { kind: 'sent', reply: '250 taken' });
+  const id = await acceptOne(store, 'a');
+  await settleAs(store, id);
   disk.onOperation = (_, { kind }) => (kind === 'sync' ? 'error:EIO' : 'ok');
   await clock.advance(1100);
   t.equal(store.storage().state, 'failed');

@@ -2,25 +2,27 @@
 import t from 'tap';
 import { MIB, RELOCATE_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/limits.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
-import type { DiskFile } from '../../src/system/disk.js';
 import { settled } from '../support/clock.js';
 import { draftTo } from '../support/drafts.js';
-import type { Fault, FaultyDisk, Operation } from '../support/faulty-disk.js';
+import type { Fault, FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom } from '../support/random.js';
-import { newDisk, openInTime, openOn, STATE_DIR } from '../support/store.js';
+import {
+  acceptOne,
+  countOpen,
+  loseJournal,
+  newDisk,
+  onOpen,
+  openInTime,
+  openOn,
+  STATE_DIR,
+  segmentsOf,
+  sendOne,
+  settleAs,
+  statusesOf,
+  watch,
+} from '../support/store.js';
 
 const ROOMY: StoreOptions['budget'] = { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0 };
-const SENT = { kind: 'sent', reply: '250 taken' } as const;
-
-/** Lets `how` change each file that is opened under a path. */
-function onOpen(disk: FaultyDisk, path: RegExp, how: (file: DiskFile) => void): void {
-  const { open } = disk;
-  disk.open = async (at, mode) => {
-    const file = await open.call(disk, at, mode);
-    if (path.test(at)) how(file);
-    return file;
-  };
-}
 
 /** The journal's lines that are written from now on. */
 function watchJournal(disk: FaultyDisk): Buffer[] {
@@ -35,57 +37,22 @@ function watchJournal(disk: FaultyDisk): Buffer[] {
   return seen;
 }
 
-function watch(disk: FaultyDisk): Operation[] {
-  const seen: Operation[] = [];
-  disk.onOperation = (_n, operation) => {
-    seen.push(operation);
-    return 'ok';
-  };
-  return seen;
-}
-
-/** Counts open files. */
-function countOpen(disk: FaultyDisk): () => number {
-  let count = 0;
-  onOpen(disk, /./, (file) => {
-    count++;
-    const { close } = file;
-    file.close = async () => {
-      count--;
-      await close.call(file);
-    };
-  });
-  return () => count;
-}
-
-async function segmentsOf(disk: FaultyDisk): Promise<string[]> {
-  return await disk.list(`${STATE_DIR}/journal`);
-}
-
-function statusesOf(store: Awaited<ReturnType<typeof openOn>>['store']): Record<string, string> {
-  const { messages } = store.list({ status: null, limit: 1000, after: null });
-  return Object.fromEntries(messages.map((m) => [m.destination.replace(/@.*/, ''), m.status]));
-}
-
 t.test('a checkpoint lets go of nothing for an outcome that is not synced yet', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
   // Larger than a segment: what it lies in is removed, not used again.
   const draft = draftTo('a', SEGMENT_BYTES);
   const accept = async () => (await store.accept([draft], null)).ids[0] as string;
-  const send = async (id: string) => {
-    store.claim(id);
-    await store.settle(id, SENT);
-  };
   const id = await accept();
   let sent: Promise<void> | null = null;
   let checkpoints = 0;
   disk.onOperation = (_n, { kind, path }) => {
     // The third is the first that may let go of the first segment.
-    if (kind === 'create' && path.endsWith('store.json.new') && ++checkpoints === 3) sent = send(id);
+    if (kind === 'create' && path.endsWith('store.json.new') && ++checkpoints === 3)
+      sent = settleAs(store, id);
     return 'ok';
   };
-  while (sent === null) await send(await accept());
+  while (sent === null) await settleAs(store, await accept());
   await sent;
   await settled();
   let queued = 0;
@@ -126,8 +93,7 @@ t.test('a small budget is not used up by what is done with', async (t) => {
   const { store } = await openOn(disk, 1, { budget: { ...ROOMY, maxSpoolBytes: 11 * MIB } });
   for (let i = 0; i < 100; i++) {
     const { ids } = await store.accept([draftTo(`stays${i}`), draftTo(`goes${i}`, 500_000)], null);
-    store.claim(ids[1] as string);
-    await store.settle(ids[1] as string, SENT);
+    await settleAs(store, ids[1] as string);
     await settled();
   }
   t.equal(store.counts().queued, 100);
@@ -176,10 +142,7 @@ t.test('where only the older snapshot can make room for a newer one, it does', a
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   const sendAll = async () => {
-    for (const { id } of [...store.queued()]) {
-      store.claim(id);
-      await store.settle(id, SENT);
-    }
+    for (const { id } of [...store.queued()]) await settleAs(store, id);
   };
   // Two snapshots.
   while (!(await disk.list(STATE_DIR)).includes('store.json.1')) {
@@ -216,11 +179,10 @@ t.test('after a lost journal what is accepted is kept', async (t) => {
     const { store } = await openOn(disk);
     const { ids } = await store.accept([draftTo('a')], null);
     if (had === 0) {
-      store.claim(ids[0] as string);
-      await store.settle(ids[0] as string, SENT);
+      await settleAs(store, ids[0] as string);
     }
     await store.close();
-    for (const name of await segmentsOf(disk)) await disk.remove(`${STATE_DIR}/journal/${name}`);
+    await loseJournal(disk);
     const { store: second, lines, clock } = await openOn(disk, 2);
     t.match(lines.join(''), /store damaged/);
     await second.accept([draftTo('b')], null);
@@ -287,8 +249,7 @@ t.test('sectors that cannot be read any more', async (t) => {
 t.test('without a free descriptor an outcome is kept though a message beside it is refused', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
-  const { ids } = await store.accept([draftTo('first')], null);
-  const [id] = ids as [string];
+  const id = await acceptOne(store, 'first');
   const { open } = disk;
   disk.open = async () => {
     throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
@@ -297,7 +258,7 @@ t.test('without a free descriptor an outcome is kept though a message beside it 
   while (await store.accept([draftTo('more', size)], null).catch(() => null));
   store.claim(id);
   const refused = t.rejects(store.accept([draftTo('toomuch', size)], null), { code: 'busy' });
-  await store.settle(id, SENT);
+  await store.settle(id, { kind: 'sent', reply: '250 taken' });
   await refused;
   t.equal(store.get(id)?.status, 'sent');
   t.equal(store.storage().state, 'ok', 'it is no trouble of the disk');
@@ -309,15 +270,14 @@ t.test('on a full disk', async (t) => {
   t.test('an outcome is kept though a message beside it is refused', async (t) => {
     const disk = newDisk();
     const { store, clock } = await openOn(disk);
-    const { ids } = await store.accept([draftTo('first')], null);
-    const [id] = ids as [string];
+    const id = await acceptOne(store, 'first');
     await clock.advance(10);
     disk.capacityBytes = 2 * MIB;
     const size = 100_000;
     while (await store.accept([draftTo('more', size)], null).catch(() => null));
     store.claim(id);
     const refused = t.rejects(store.accept([draftTo('toomuch', size)], null), { code: 'storage-full' });
-    await store.settle(id, SENT);
+    await store.settle(id, { kind: 'sent', reply: '250 taken' });
     await refused;
     t.equal(store.get(id)?.status, 'sent');
   });
@@ -342,8 +302,7 @@ t.test('on a full disk', async (t) => {
     // One message of each segment stays, and more and more is held back with it.
     while (!full) {
       const { ids } = await store.accept([draftTo('stays', 250_000), draftTo('goes', 300_000)], null);
-      store.claim(ids[1] as string);
-      await store.settle(ids[1] as string, SENT);
+      await settleAs(store, ids[1] as string);
       seen.length = 0;
       await settled();
     }
@@ -362,10 +321,7 @@ t.test('on a full disk', async (t) => {
       ids.push(...accepted.ids);
       await settled();
     }
-    for (const id of ids) {
-      store.claim(id);
-      await store.settle(id, SENT);
-    }
+    for (const id of ids) await settleAs(store, id);
     let tries = 0;
     while (tries < 5 && !(await store.accept([draftTo('again', 300_000)], null).catch(() => null))) {
       tries++;
@@ -377,7 +333,7 @@ t.test('on a full disk', async (t) => {
 
 t.test('a disk that fails for a while leaves no file open', async (t) => {
   const disk = newDisk();
-  const count = countOpen(disk);
+  const count = countOpen(disk, /./);
   const { store, clock } = await openOn(disk);
   let failing = false;
   disk.onOperation = (_n, { kind, path }): Fault => {
@@ -405,7 +361,7 @@ t.test('a disk that fails for a while leaves no file open', async (t) => {
 
 t.test('a segment that could not be begun for once leaves no file open', async (t) => {
   const disk = newDisk();
-  const count = countOpen(disk);
+  const count = countOpen(disk, /./);
   const { store, clock } = await openOn(disk);
   for (let i = 0; i < 6; i++) {
     // Fills the segment; the next one is taken away, and another cannot be made.
@@ -430,9 +386,7 @@ t.test('a snapshot whose rename says that it failed does not stop all later ones
   disk.onOperation = (_n, { kind, path }) =>
     kind === 'rename' && path.includes('store.json') && ++renames === 2 ? 'error-after:EIO' : 'ok';
   for (let i = 0; i < 40; i++) {
-    const { ids } = await store.accept([draftTo(`m${i}`, 500_000)], null);
-    store.claim(ids[0] as string);
-    await store.settle(ids[0] as string, SENT);
+    await sendOne(store, `m${i}`, 500_000);
     await settled();
   }
   t.ok(renames > 4, `${renames} renames`);
@@ -462,8 +416,7 @@ t.test(
   async (t) => {
     const disk = newDisk();
     const { store, clock } = await openOn(disk);
-    const { ids } = await store.accept([draftTo('a')], null);
-    const [id] = ids as [string];
+    const id = await acceptOne(store, 'a');
     store.claim(id);
     // In one write, of which nothing behind it says that it was synced.
     await Promise.all([
@@ -481,7 +434,7 @@ t.test(
     await later.advance(STORAGE_RETRY_MS);
     t.equal(again.storage().state, 'ok');
     t.equal(again.get(id)?.status, 'sending');
-    await again.settle(id, SENT);
+    await again.settle(id, { kind: 'sent', reply: '250 taken' });
     t.equal(again.get(id)?.status, 'sent');
   },
 );
@@ -494,9 +447,7 @@ t.test('a segment whose rename says that it failed costs no request', async (t) 
     return n % 2 === 0 ? 'error-after:EIO' : 'error:EIO';
   };
   for (let i = 0; i < 40; i++) {
-    const { ids } = await store.accept([draftTo(`m${i}`, 400_000)], null);
-    store.claim(ids[0] as string);
-    await store.settle(ids[0] as string, SENT);
+    await sendOne(store, `m${i}`, 400_000);
     await settled();
   }
   t.equal(store.storage().state, 'ok');

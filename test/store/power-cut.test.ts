@@ -6,13 +6,12 @@
 import { basename } from 'node:path';
 import t from 'tap';
 import { decodeLine, encodeLine, seal } from '../../src/store/record.js';
-import type { DiskFile } from '../../src/system/disk.js';
 import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { addFile } from '../support/spool.js';
-import { openOn, STATE_DIR } from '../support/store.js';
+import { onOpen, openOn, STATE_DIR } from '../support/store.js';
 import { StoreClient } from '../support/store-client.js';
 
 const seed = testSeed();
@@ -311,15 +310,6 @@ function onWrite(disk: FaultyDisk, how: (bytes: Buffer, offset: number, segment:
     const segment = Number.parseInt(basename(path), 10);
     file.write = (bytes, offset) => write.call(file, how(bytes, offset, segment), offset);
   });
-}
-
-function onOpen(disk: FaultyDisk, path: RegExp, how: (file: DiskFile, path: string) => void): void {
-  const { open } = disk;
-  disk.open = async (at, mode) => {
-    const file = await open.call(disk, at, mode);
-    if (path.test(at)) how(file, at);
-    return file;
-  };
 }
 
 function skipSync(disk: FaultyDisk, path: RegExp): void {

@@ -5,7 +5,7 @@ import type { Store } from '../../src/store/store.js';
 import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
-import { openOn, STATE_DIR } from '../support/store.js';
+import { openOn, STATE_DIR, settleAs } from '../support/store.js';
 import { StoreClient } from '../support/store-client.js';
 
 const seed = testSeed();
@@ -249,9 +249,7 @@ t.test('the power cut before every operation of a purge', async (t) => {
     // What waits again is not done with.
     const { messages } = store.list({ status: 'queued', limit: 100, after: null });
     for (const { id, destination } of messages) {
-      if (!destination.startsWith('gone-late')) continue;
-      store.claim(id);
-      await store.settle(id, { kind: 'sent', reply: '250 taken' });
+      if (destination.startsWith('gone-late')) await settleAs(store, id);
     }
     await store.purge(false);
     if ((await filesWith(disk, TOLD)).length > 0) wrong.push('what was sent can be read after another purge');

@@ -14,44 +14,10 @@ import type { Store } from '../../src/store/store.js';
 import type { DiskFile } from '../../src/system/disk.js';
 import { settled } from '../support/clock.js';
 import { draftTo, octets, whole } from '../support/drafts.js';
-import type { Fault, FaultyDisk, Operation } from '../support/faulty-disk.js';
-import { acceptWith, addFile, begin, budgetOf, FILE, inChunks, SPOOL, settleAs } from '../support/spool.js';
+import type { Fault, FaultyDisk } from '../support/faulty-disk.js';
+import { acceptWith, addFile, begin, budgetOf, FILE, inChunks, SPOOL } from '../support/spool.js';
 import { stall } from '../support/stall.js';
-import { newDisk, openOn, STATE_DIR } from '../support/store.js';
-
-function watch(disk: FaultyDisk, fault: (operation: Operation) => Fault = () => 'ok'): Operation[] {
-  const seen: Operation[] = [];
-  disk.onOperation = (_n, operation) => {
-    seen.push(operation);
-    return fault(operation);
-  };
-  return seen;
-}
-
-function onOpen(disk: FaultyDisk, path: RegExp, how: (file: DiskFile) => void): void {
-  const { open } = disk;
-  disk.open = async (at, mode) => {
-    const file = await open.call(disk, at, mode);
-    if (path.test(at)) how(file);
-    return file;
-  };
-}
-
-/** Counts open files. */
-function countOpen(disk: FaultyDisk): () => number {
-  let count = 0;
-  onOpen(disk, /spool/, (file) => {
-    count++;
-    const { close } = file;
-    let isOpen = true;
-    file.close = async () => {
-      if (isOpen) count--;
-      isOpen = false;
-      await close.call(file);
-    };
-  });
-  return () => count;
-}
+import { countOpen, newDisk, onOpen, openOn, STATE_DIR, settleAs, watch } from '../support/store.js';
 
 /** Blocks of 4 KiB, and one for inode and name. */
 const onDisk = (octets: number) => 4096 * (1 + Math.ceil(octets / 4096));
@@ -288,7 +254,7 @@ t.test('a disk that does not take it', async (t) => {
   t.test('a full one in the middle: the file is gone, and there is room for others again', async (t) => {
     const disk = newDisk();
     const { store } = await openOn(disk);
-    const isOpen = countOpen(disk);
+    const isOpen = countOpen(disk, /spool/);
     await begin(store);
     const upload = await store.upload(0);
     const { freeBytes } = await disk.space(STATE_DIR);
@@ -306,7 +272,7 @@ t.test('a disk that does not take it', async (t) => {
       t.test(`${fault} at ${kind}`, async (t) => {
         const disk = newDisk();
         const { store } = await openOn(disk);
-        const isOpen = countOpen(disk);
+        const isOpen = countOpen(disk, /spool/);
         watch(disk, (it) => (it.kind === kind && it.path.startsWith(SPOOL) ? fault : 'ok'));
         await t.rejects(acceptWith(store, 'a', [octets(600_000)]), { code: 'storage-failed' });
         await settled();
@@ -462,7 +428,7 @@ t.test('an attachment that is not what was accepted is never given whole', async
     for (const content of [bytes, octets(10)]) {
       const disk = newDisk();
       const { store } = await openOn(disk);
-      const isOpen = countOpen(disk);
+      const isOpen = countOpen(disk, /spool/);
       const { attachments } = await acceptWith(store, 'a', [content]);
       const [attachment] = attachments as [Attachment];
       await spoil(disk, `${SPOOL}/${attachment.id}`, content.length);
@@ -515,7 +481,7 @@ async function rewrite(
 t.test('whoever stops reading leaves no file open, and one chunk is read ahead', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
-  const isOpen = countOpen(disk);
+  const isOpen = countOpen(disk, /spool/);
   const { attachments } = await acceptWith(store, 'a', [octets(10 * SPOOL_READ_BYTES)]);
   let reads = 0;
   onOpen(disk, /spool/, (file) => {

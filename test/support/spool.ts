@@ -5,7 +5,7 @@ import type { StoreOptions } from '../../src/store/journaled-store.js';
 import type { Store, Upload } from '../../src/store/store.js';
 import { settled } from './clock.js';
 import { draftTo, octets } from './drafts.js';
-import { STATE_DIR } from './store.js';
+import { STATE_DIR, settleAs } from './store.js';
 
 export const SPOOL = `${STATE_DIR}/spool`;
 export const FILE = { name: 'pump.png', type: 'image/png' };
@@ -45,11 +45,6 @@ export async function acceptWith(store: Store, name: string, files: readonly Buf
 export async function begin(store: Store): Promise<void> {
   await store.accept([draftTo('first')], null);
   await settled();
-}
-
-export async function settleAs(store: Store, id: string, kind: 'sent' | 'failed' | 'expired'): Promise<void> {
-  store.claim(id);
-  await store.settle(id, { kind, reply: kind });
 }
 
 /** Failed mails that are kept, each with a file of so many bytes; gives their ids. */

@@ -3,8 +3,10 @@ import { START_READS_MS_MAX } from '../../src/limits.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
 import { openStore } from '../../src/store/journaled-store.js';
 import type { Store } from '../../src/store/store.js';
+import type { DiskFile } from '../../src/system/disk.js';
 import { FakeClock } from './clock.js';
-import { FaultyDisk } from './faulty-disk.js';
+import { draftTo, messagesOf } from './drafts.js';
+import { type Fault, FaultyDisk, type Operation } from './faulty-disk.js';
 import { drawn, freeLock, keptLog } from './system.js';
 
 export const STATE_DIR = '/var/lib/fieldpost';
@@ -71,4 +73,87 @@ export async function openInTime(
   });
   await clock.advance(2 * START_READS_MS_MAX);
   return { ...(await opening), tookMs: endedMs - beganMs };
+}
+
+/** Accepts an email to `name`; gives its id. */
+export async function acceptOne(store: Store, name: string, bytes?: number): Promise<string> {
+  const { ids } = await store.accept([draftTo(name, bytes)], null);
+  return ids[0] as string;
+}
+
+/** Ends a message with this outcome. */
+export async function settleAs(
+  store: Store,
+  id: string,
+  kind: 'sent' | 'failed' | 'expired' = 'sent',
+): Promise<void> {
+  store.claim(id);
+  await store.settle(id, { kind, reply: `${kind} it is` });
+}
+
+/** Accepts an email, and sends it. */
+export async function sendOne(store: Store, name: string, bytes?: number): Promise<void> {
+  await settleAs(store, await acceptOne(store, name, bytes));
+}
+
+/** The status of each message, by the name that it was accepted with. */
+export function statusesOf(store: Store): Record<string, string> {
+  return Object.fromEntries([...messagesOf(store)].map(([name, { status }]) => [name, status]));
+}
+
+/** All operations from now on. `fault` says what becomes of them. */
+export function watch(disk: FaultyDisk, fault: (operation: Operation) => Fault = () => 'ok'): Operation[] {
+  const seen: Operation[] = [];
+  disk.onOperation = (_n, operation) => {
+    seen.push(operation);
+    return fault(operation);
+  };
+  return seen;
+}
+
+/** Lets `how` change each file that is opened under such a path. */
+export function onOpen(disk: FaultyDisk, path: RegExp, how: (file: DiskFile, path: string) => void): void {
+  const { open } = disk;
+  disk.open = async (at, mode) => {
+    const file = await open.call(disk, at, mode);
+    if (path.test(at)) how(file, at);
+    return file;
+  };
+}
+
+/** How many files are open under such a path. */
+export function countOpen(disk: FaultyDisk, path: RegExp): () => number {
+  let count = 0;
+  onOpen(disk, path, (file) => {
+    count++;
+    const { close } = file;
+    let isOpen = true;
+    file.close = async () => {
+      if (isOpen) count--;
+      isOpen = false;
+      await close.call(file);
+    };
+  });
+  return () => count;
+}
+
+/** Flips a bit of a stored file, as wear does, where `text` stands in it. */
+export async function damage(disk: FaultyDisk, path: string, text: string): Promise<void> {
+  const file = await disk.open(`${STATE_DIR}/${path}`, 'update');
+  const bytes = await file.read(0, await file.size());
+  const at = bytes.indexOf(text);
+  if (at < 0) throw new Error(`${path} has no ${text}`);
+  await file.write(Buffer.from([(bytes[at] as number) ^ 1]), at);
+  await file.sync();
+  await file.close();
+}
+
+/** The names in the journal's directory. */
+export async function segmentsOf(disk: FaultyDisk): Promise<string[]> {
+  return await disk.list(`${STATE_DIR}/journal`);
+}
+
+/** Removes the whole journal. */
+export async function loseJournal(disk: FaultyDisk): Promise<void> {
+  for (const name of await segmentsOf(disk)) await disk.remove(`${STATE_DIR}/journal/${name}`);
 }
