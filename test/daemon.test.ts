@@ -234,6 +234,30 @@ t.test('a reload changes neither sender nor Message-ID of a mail that was accept
   await daemon.stop();
 });
 
+t.test('a reload ends the connections to relays only where they must begin anew', async (t) => {
+  await using relay = await fakeRelay();
+  const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;
+  const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY };
+  const daemon = await createDaemon(configOf(env), world().system);
+  const sessionsAfterOneMore = async () => {
+    const count = relay.mails.length + 1;
+    await post(daemon, 'x');
+    await relay.arrived(count);
+    return relay.commands.filter((line) => line.startsWith('EHLO')).length;
+  };
+  t.equal(await sessionsAfterOneMore(), 1);
+  const live = {
+    FIELDPOST_BACKOFF_MAX: '4m',
+    FIELDPOST_RETRY_MIN: '2m',
+    FIELDPOST_MAX_AGE_EMAIL: '4d',
+  };
+  t.same((await daemon.reload(configOf({ ...env, ...live }))).taken, Object.keys(live));
+  t.equal(await sessionsAfterOneMore(), 1);
+  await daemon.reload(configOf({ ...env, ...live, FIELDPOST_SMTP_TIMEOUT: '9s' }));
+  t.equal(await sessionsAfterOneMore(), 2);
+  await daemon.stop();
+});
+
 t.test('a reload follows another relay; what waits for a restart is named', async (t) => {
   await using relay = await fakeRelay();
   const FIELDPOST_STATE_DIR = t.testdir();

@@ -71,9 +71,7 @@ export class Delivery {
     this.#agenda = new Agenda(store, clock, ({ type }) => type === 1);
     this.#courier = new Courier(options);
     this.#writer = options.writer;
-    const { backoffMinMs, backoffMaxMs } = config;
-    const health = { backoffMinMs, backoffMaxMs, clock, random, log };
-    this.#relays = config.relays.map((relay) => new RelayHealth(relay, health));
+    this.#relays = config.relays.map((relay) => new RelayHealth(relay, { config, clock, random, log }));
     this.#lines = Array.from({ length: config.relayConnections }, () => new Line(open, clock));
     this.#scout = new Line(open, clock);
   }

@@ -3,7 +3,7 @@
  * The loop tells what it met; the state endpoint shows it.
  */
 import type { RelayConfig } from '../config.js';
-import { Backoff } from '../retry/backoff.js';
+import { Backoff, type Pauses } from '../retry/backoff.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import type { RelayView } from '../views.js';
@@ -11,8 +11,7 @@ import { Refusals } from './refusals.js';
 
 /** What the health of a relay is measured with. */
 export interface HealthOptions {
-  readonly backoffMinMs: number;
-  readonly backoffMaxMs: number;
+  readonly config: Pauses;
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
@@ -40,7 +39,7 @@ export class RelayHealth {
     this.refusals = new Refusals(options.clock);
     this.#options = options;
     this.#sinceMs = options.clock.bootMs();
-    this.#backoff = new Backoff({ config: options, ...options });
+    this.#backoff = new Backoff(options);
   }
 
   get state(): 'unknown' | 'ok' | 'failing' {

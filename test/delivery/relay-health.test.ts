@@ -10,8 +10,8 @@ function setUp() {
   const lines: string[] = [];
   const note = (event: string, fields = {}) => lines.push([event, ...Object.values(fields)].join(' '));
   const log = { debug: note, info: note, warn: note, error: note };
-  const limits = { backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS };
-  const options: HealthOptions = { ...limits, clock, random: () => 0, log };
+  const config = { backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS };
+  const options: HealthOptions = { config, clock, random: () => 0, log };
   return { clock, lines, first: new RelayHealth(RELAY, options), spare: new RelayHealth(SPARE, options) };
 }
 
