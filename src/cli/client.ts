@@ -7,6 +7,8 @@ import { type ClientRequest, request } from 'node:http';
 import { showListener } from '../config/endpoints.js';
 import { type Environment, formatProblem, type ListenConfig, parseConfig } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
+import { jsonIn, problemWords } from '../http/answer.js';
+import { isJsonObject } from '../json.js';
 import { HOUR_MS, MIB, SECOND_MS } from '../limits.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 
@@ -101,7 +103,7 @@ function bodyOf({ json, stream }: CallContent): Body | null {
 interface RawAnswer {
   readonly status: number;
   readonly replayed: boolean;
-  readonly text: string;
+  readonly body: Buffer;
 }
 
 /** Sends one request and reads its answer whole. */
@@ -145,7 +147,7 @@ function exchange(
         resolve({
           status: answer.statusCode ?? 0,
           replayed: answer.headers['idempotency-replayed'] === 'true',
-          text: Buffer.concat(chunks).toString('utf8'),
+          body: Buffer.concat(chunks),
         });
       });
     });
@@ -204,28 +206,20 @@ function foreign(listener: ListenConfig): CommandError {
   return new CommandError(EXIT.unavailable, `what answers on ${showListener(listener)} is not Fieldpost`);
 }
 
-function understand(raw: RawAnswer, listener: ListenConfig): Answer {
-  const { status, replayed } = raw;
-  const done = status >= 200 && status < 300;
-  if (done && raw.text === '') return { status, body: null, replayed };
-  let body: unknown;
-  try {
-    body = JSON.parse(raw.text);
-  } catch {
-    throw foreign(listener);
-  }
-  if (done) return { status, body, replayed };
-  throw refused(status, body);
+function understand({ status, replayed, body }: RawAnswer, listener: ListenConfig): Answer {
+  const isDone = status >= 200 && status < 300;
+  if (isDone && body.length === 0) return { status, body: null, replayed };
+  const json = jsonIn(body);
+  if (json === undefined) throw foreign(listener);
+  if (isDone) return { status, body: json, replayed };
+  throw refused(status, json);
 }
 
 /** The daemon's problem (RFC 9457) as a CommandError: its words, and each fault on its own line. */
 function refused(status: number, body: unknown): CommandError {
-  const problem = (body ?? {}) as { title?: unknown; detail?: unknown; errors?: unknown };
-  const words = [problem.detail, problem.title, `the daemon answers ${status}`].find(
-    (text) => typeof text === 'string',
-  );
-  const faults = Array.isArray(problem.errors) ? problem.errors : [];
-  const lines = faults.map(
+  const words = problemWords(body) ?? `the daemon answers ${status}`;
+  const { errors } = isJsonObject(body) ? body : {};
+  const lines = (Array.isArray(errors) ? errors : []).map(
     (fault: { pointer?: unknown; detail?: unknown }) => `  ${fault?.pointer}: ${fault?.detail}`,
   );
   const hint =

@@ -2,9 +2,9 @@
  * The cloud's way out for SMS, phone calls and push messages: each is posted to a webhook, whose operator has the
  * provider for it. Speaks once; the gateway (delivery) decides when to try again. Built by cloud.ts.
  */
-import { retryAfterMsOf } from '../cloud/answer.js';
 import { CloudError } from '../cloud/error.js';
 import type { GatewayAnswer, GatewayOptions } from '../delivery/carrier.js';
+import { retryAfterMsOf } from '../http/answer.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_CALL_TIMEOUT_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import type { SendRequest } from '../system/https.js';
@@ -45,7 +45,7 @@ export function createWebhook({ url, authorization, send, clock }: WebhookOption
       const reply = `the webhook answered ${status}`;
       if (status >= 200 && status < 300) return { kind: 'taken', reply };
       if (REFUSALS.includes(status)) return { kind: 'refused', reply };
-      const { retryAfterMs = null } = retryAfterMsOf(answer, clock.wallMs());
+      const retryAfterMs = retryAfterMsOf(answer.headers, clock.wallMs());
       return { kind: 'later', reply, retryAfterMs, isReached: true };
     } catch (error) {
       const { hostname } = new URL(url);

@@ -2,9 +2,8 @@
  * What the cloud's answers must look like. Pure; client.ts asks here, and every function that finds something
  * else throws CloudError.
  */
-import { isUtf8 } from 'node:buffer';
-import { isJsonObject, type JsonObject } from '../json.js';
-import { RETRY_AFTER_MS_MAX, SECOND_MS } from '../limits.js';
+import { objectIn, problemWords, retryAfterMsOf } from '../http/answer.js';
+import type { JsonObject } from '../json.js';
 import type { HttpAnswer } from '../system/https.js';
 import { oneLine } from '../text.js';
 import { CloudError } from './error.js';
@@ -13,8 +12,6 @@ import { CloudError } from './error.js';
 const STRONG_ETAG = /^"[\x21\x23-\x7e\x80-\xff]*"$/;
 // RFC 3339, as Date.parse reads it.
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
-// RFC 9110 §5.6.7, the form that is sent.
-const HTTP_DATE = /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/;
 const WORDS: Readonly<Record<number, string>> = {
   401: "refuses this device's key",
   403: 'does not let this device in',
@@ -32,7 +29,7 @@ const FOREIGN: Readonly<Record<number, string>> = {
 
 /** The object that the body of a success is. */
 export function jsonOf(answer: HttpAnswer): JsonObject {
-  const fields = parse(answer.body);
+  const fields = objectIn(answer.body);
   if (fields !== null) return fields;
   const type = answer.headers['content-type'] ?? 'no type';
   throw new CloudError(
@@ -41,23 +38,16 @@ export function jsonOf(answer: HttpAnswer): JsonObject {
   );
 }
 
-/** True if an answer that is no success says why, as a cloud does and a proxy on the way does not. */
-export function hasProblem({ body }: HttpAnswer): boolean {
-  const { title, detail } = parse(body) ?? {};
-  return typeof title === 'string' || typeof detail === 'string';
-}
-
-/** What its problem (RFC 9457) says, for people; empty if it has none. */
-export function problemWords({ body }: HttpAnswer): string {
-  const { title, detail } = parse(body) ?? {};
-  const words = typeof detail === 'string' && detail !== '' ? detail : title;
-  return typeof words === 'string' ? oneLine(words) : '';
+/** What an answer that is no success says, as a cloud does and a proxy on the way does not; null if it says nothing. */
+export function problemOf({ body }: HttpAnswer): string | null {
+  const words = problemWords(objectIn(body));
+  return words === null ? null : oneLine(words);
 }
 
 /** The error of an answer that is no success, or not the one this call has. */
 export function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
   const { status, headers } = answer;
-  const { retryAfterMs = null } = retryAfterMsOf(answer, wallMs);
+  const retryAfterMs = retryAfterMsOf(headers, wallMs);
   const foreign = FOREIGN[status];
   if (foreign !== undefined)
     return new CloudError('answer', `the answer was ${status}: ${foreign}`, retryAfterMs);
@@ -68,8 +58,8 @@ export function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
   }
   const kind = status === 401 || status === 403 ? 'refused' : status >= 400 ? 'status' : 'answer';
   const what = WORDS[status] ?? (status >= 500 ? 'is in trouble' : 'gave an answer we do not expect');
-  const detail = problemWords(answer);
-  const words = `the cloud ${what} (${status}${detail === '' ? '' : `: ${detail}`})`;
+  const detail = problemOf(answer);
+  const words = `the cloud ${what} (${status}${detail === null ? '' : `: ${detail}`})`;
   return new CloudError(kind, oneLine(words), retryAfterMs);
 }
 
@@ -79,16 +69,6 @@ export function strongEtagOf({ headers }: HttpAnswer): string {
   if (etag !== undefined && STRONG_ETAG.test(etag)) return etag;
   const what = etag === undefined ? 'no ETag' : `an ETag that is not a strong one (${oneLine(etag)})`;
   throw new CloudError('contract', `the cloud breaks its contract: its document has ${what}`);
-}
-
-/** How long the cloud wants to be left alone, if it says so: in seconds, or until a date by its own clock. */
-export function retryAfterMsOf({ headers }: HttpAnswer, wallMs: number): { retryAfterMs?: number } {
-  const text = headers['retry-after']?.trim() ?? '';
-  const nowMs = Date.parse(headers.date ?? '');
-  const askedMs = /^\d+$/.test(text)
-    ? Number(text) * SECOND_MS
-    : (HTTP_DATE.test(text) ? Date.parse(text) : Number.NaN) - (Number.isNaN(nowMs) ? wallMs : nowMs);
-  return Number.isNaN(askedMs) ? {} : { retryAfterMs: Math.min(Math.max(0, askedMs), RETRY_AFTER_MS_MAX) };
 }
 
 /** The text of that name; without one, nothing. */
@@ -128,14 +108,4 @@ export function arrayMember(fields: JsonObject, name: string): readonly unknown[
 
 function wrongMember(name: string, kind: string): CloudError {
   return new CloudError('contract', `the cloud breaks its contract: ${name} in its answer is not ${kind}`);
-}
-
-function parse(body: Buffer): JsonObject | null {
-  if (!isUtf8(body)) return null;
-  try {
-    const value: unknown = JSON.parse(body.toString());
-    return isJsonObject(value) ? value : null;
-  } catch {
-    return null;
-  }
 }

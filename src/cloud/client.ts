@@ -4,6 +4,7 @@
  * whatever its status: a captive portal answers 200 with a page of its own.
  */
 import type { CloudConfig } from '../config.js';
+import { retryAfterMsOf } from '../http/answer.js';
 import type { JsonObject } from '../json.js';
 import {
   CLOUD_ANSWER_BYTES_MAX,
@@ -16,11 +17,9 @@ import type { HttpAnswer, HttpRequest, SendRequest } from '../system/https.js';
 import {
   arrayMember,
   failedCall,
-  hasProblem,
   jsonOf,
   numberMember,
-  problemWords,
-  retryAfterMsOf,
+  problemOf,
   serverTimeOf,
   strongEtagOf,
   textMember,
@@ -130,11 +129,12 @@ export class CloudClient {
     });
     if (answer.status !== 200) throw this.#failed(answer);
     const body = jsonOf(answer);
+    const retryAfterMs = retryAfterMsOf(answer.headers, this.#wallMs);
     return {
       ...textMember(body, 'destinations'),
       ...numberMember(body, 'heartbeatMs'),
       ...serverTimeOf(body),
-      ...retryAfterMsOf(answer, this.#wallMs),
+      ...(retryAfterMs !== null && { retryAfterMs }),
     };
   }
 
@@ -146,7 +146,7 @@ export class CloudClient {
     });
     if (answer.status === 304 && etag !== null) return { kind: 'unchanged' };
     // A proxy on the way may say 404 as well, but with a page of its own.
-    if (answer.status === 404 && hasProblem(answer)) return { kind: 'none' };
+    if (answer.status === 404 && problemOf(answer) !== null) return { kind: 'none' };
     if (answer.status !== 200) throw this.#failed(answer);
     const document = jsonOf(answer);
     const { destinations: _, ...more } = document;
@@ -181,8 +181,9 @@ export class CloudClient {
         body: message,
       });
       const { status } = answer;
-      if (REFUSALS.includes(status) && hasProblem(answer)) {
-        return { kind: 'refused', reply: `${status} ${problemWords(answer)}` };
+      const problem = problemOf(answer);
+      if (REFUSALS.includes(status) && problem !== null) {
+        return { kind: 'refused', reply: `${status} ${problem}` };
       }
       if (status < 200 || status >= 300) throw this.#failed(answer);
       if (jsonOf(answer).id === message.id) return { kind: 'taken', reply: `${status} taken` };

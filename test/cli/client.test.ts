@@ -208,6 +208,19 @@ t.test('a refusal says what the daemon says, and its kind is the exit status', a
   }
 });
 
+t.test('a refusal without details says its title, one without words its status', async (t) => {
+  const rows: [body: object, words: string][] = [
+    [{ title: 'No', detail: '' }, 'No'],
+    [{}, 'the daemon answers 409'],
+  ];
+  for (const [body, words] of rows) {
+    const daemon = await preparedDaemon({ [GET_STATE]: { status: 409, body } });
+    const { err } = await fieldpost(['status'], { env: daemon.env });
+    await daemon.close();
+    t.equal(err, `fieldpost: ${words}\n`);
+  }
+});
+
 t.test('send: one mail for each address, in one request', async (t) => {
   const ids = [
     { id: '01A', type: 1, destination: 'a@x.example', status: 'queued' },

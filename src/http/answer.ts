@@ -1,0 +1,50 @@
+/**
+ * What an answer over HTTP says, whoever gave it: its JSON, its problem (RFC 9457), how long to wait. Used by cloud, cli
+ * and the reference cloud's webhook. Pure.
+ */
+import { type Buffer, isUtf8 } from 'node:buffer';
+import { isJsonObject, type JsonObject } from '../json.js';
+import { RETRY_AFTER_MS_MAX, SECOND_MS } from '../limits.js';
+
+// RFC 9110 §5.6.7, the form that is sent.
+const HTTP_DATE = /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/;
+
+/** The JSON of a body; undefined if it is none. */
+export function jsonIn(body: Buffer): unknown {
+  if (!isUtf8(body)) return undefined;
+  try {
+    return JSON.parse(body.toString());
+  } catch {
+    return undefined;
+  }
+}
+
+/** The JSON object that a body is; null if it is none. */
+export function objectIn(body: Buffer): JsonObject | null {
+  const json = jsonIn(body);
+  return isJsonObject(json) ? json : null;
+}
+
+/** What a problem says, for people; null if it says nothing. */
+export function problemWords(problem: unknown): string | null {
+  const { title, detail } = isJsonObject(problem) ? problem : {};
+  return (
+    ([detail, title].find((words) => typeof words === 'string' && words !== '') as string | undefined) ?? null
+  );
+}
+
+/**
+ * How long the other side wants to be left alone, if it says so: in seconds, or until a date by its own clock. `wallMs`
+ * is our clock, for an answer without a date.
+ */
+export function retryAfterMsOf(
+  headers: { readonly 'retry-after'?: string | undefined; readonly date?: string | undefined },
+  wallMs: number,
+): number | null {
+  const text = headers['retry-after']?.trim() ?? '';
+  const nowMs = Date.parse(headers.date ?? '');
+  const askedMs = /^\d+$/.test(text)
+    ? Number(text) * SECOND_MS
+    : (HTTP_DATE.test(text) ? Date.parse(text) : Number.NaN) - (Number.isNaN(nowMs) ? wallMs : nowMs);
+  return Number.isNaN(askedMs) ? null : Math.min(Math.max(0, askedMs), RETRY_AFTER_MS_MAX);
+}
