@@ -164,7 +164,7 @@ export class Acceptance {
       const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));
       events.push({ e: 'accepted', ...this.#chronicle.birth(), messages, ...keyed });
       // Q2: this sync is the promise behind the 202.
-      await this.#chronicle.record(events, contents, 'synced');
+      await this.#ledger.record(events, 'synced', contents);
       this.roomMaker.logDropped(dropped);
       return messages.map(({ id }) => id);
     } catch (error) {

@@ -16,7 +16,7 @@ export function keepBook(ledger: Ledger, budget: Budget, randomBytes: RandomByte
     get book() {
       return ledger.state.book;
     },
-    record: (event) => ledger.record([event], [], 'synced'),
+    record: (event) => ledger.record([event], 'synced'),
     // Only the disk's reserve counts: who is to be told of a device must not depend on how much mail waits on it.
     async checkRoom() {
       if (budget.stale) await budget.look();

@@ -1,14 +1,12 @@
 /**
- * The times of what is recorded: stamps every event, keeps what is known of the boots in the journal, and the
- * count of reachable time. Used by journaled-store.ts. It has no timer: what has changed is noticed when something is
- * recorded, listed, swept or closed, and costs a few bytes then.
+ * The times of what is recorded: stamps every event, and keeps the count of reachable time. Used by journaled-store.ts
+ * and acceptance.ts.
  */
 import { MINUTE_MS } from '../limits.js';
 import type { Message, Stamp, Verdict } from '../message/message.js';
-import { ageMs, bootNews, stampOf } from '../message/stamp.js';
+import { ageMs, stampOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 import type { StoreEvent } from './event.js';
-import type { Urgency } from './journal.js';
 import type { Ledger } from './ledger.js';
 import { Reachability } from './reachability.js';
 
@@ -56,25 +54,5 @@ export class Chronicle {
   #reach(): { reachMs?: number } {
     const { countedMs } = this.reachability;
     return countedMs - this.#ledger.state.reachMs >= REACH_STEP_MS ? { reachMs: countedMs } : {};
-  }
-
-  /** Records events with stamps of now, and ahead of them what has become known of this boot. */
-  record(events: readonly StoreEvent[], contents: readonly Buffer[], urgency: Urgency): Promise<void> {
-    return this.#ledger.record([...this.#bootEvents(), ...events], contents, urgency);
-  }
-
-  /** Sees to it that a leap of the wall misdates nothing of this boot when it is read in another. */
-  async keepClock(): Promise<void> {
-    // Of a boot in which nothing was stamped nobody asks.
-    const events = this.#ledger.state.boots.has(this.#clock.boot) ? this.#bootEvents() : [];
-    // What cannot be written now is still news at the next record.
-    if (events.length > 0) await this.#ledger.record(events, [], 'written').catch(() => undefined);
-  }
-
-  #bootEvents(): StoreEvent[] {
-    const news = bootNews(this.#clock, this.#ledger.state.boots);
-    if (news === null) return [];
-    const { startMs, confirmed } = news;
-    return [{ e: 'boot', boot: this.#clock.boot, startMs, ...(confirmed && { confirmed }) }];
   }
 }

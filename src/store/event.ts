@@ -50,7 +50,7 @@ export function moreOf(accepted: AcceptedMessage): JsonObject | undefined {
 
 /** One thing that has happened. Those of one record stand or fall together. */
 export type StoreEvent =
-  /** When a boot began, by the wall: before its first stamp, and again when the wall has leapt or was confirmed. */
+  /** When a boot began, by the wall: ahead of its first record, and again when the wall has leapt or was confirmed. */
   | { readonly e: 'boot'; readonly boot: string; readonly startMs: number; readonly confirmed?: true }
   | {
       readonly e: 'accepted';

@@ -109,7 +109,7 @@ class JournaledStore implements Store {
   }
 
   list(query: Parameters<Store['list']>[0]): Page {
-    void this.#chronicle.keepClock();
+    void this.#ledger.keepClock();
     return listMessages(this.#state, query);
   }
 
@@ -126,8 +126,8 @@ class JournaledStore implements Store {
     // It frees room, and a message is cancelled only once: on a full disk it takes what no message under way needs.
     const urgency = this.hasRoom ? 'synced-outcome' : 'synced';
     try {
-      if (drops) await this.#ledger.record([{ e: 'dropped', ids: [id] }], [], urgency);
-      else await this.#chronicle.record([{ e: 'cancelled', id, at: this.#chronicle.now() }], [], urgency);
+      if (drops) await this.#ledger.record([{ e: 'dropped', ids: [id] }], urgency);
+      else await this.#ledger.record([{ e: 'cancelled', id, at: this.#chronicle.now() }], urgency);
     } finally {
       this.#leaving.delete(id);
     }
@@ -140,13 +140,13 @@ class JournaledStore implements Store {
     const again = message.status === 'failed' && message.place !== null && isUnderstood(message);
     if (isFinal(message.status) && !again) throw alreadyFinal(message);
     if (again || message.due)
-      await this.#chronicle.record([{ e: 'retried', id, ...this.#chronicle.birth() }], [], 'synced');
+      await this.#ledger.record([{ e: 'retried', id, ...this.#chronicle.birth() }], 'synced');
     // Its content may have given way to a new message meanwhile.
     if (message.status === 'failed' && message.place === null) throw alreadyFinal(message);
   }
 
   async flush(): Promise<void> {
-    if (this.#state.deferred.size > 0) await this.#ledger.record([{ e: 'flushed' }], [], 'synced');
+    if (this.#state.deferred.size > 0) await this.#ledger.record([{ e: 'flushed' }], 'synced');
   }
 
   purge(withDamaged: boolean): Promise<void> {
@@ -162,7 +162,7 @@ class JournaledStore implements Store {
   }
 
   async #setHeld(held: boolean): Promise<void> {
-    if (held !== this.held) await this.#ledger.record([{ e: 'held', held }], [], 'synced');
+    if (held !== this.held) await this.#ledger.record([{ e: 'held', held }], 'synced');
   }
 
   counts(): QueueCounts {
@@ -235,7 +235,7 @@ class JournaledStore implements Store {
     // Q4: written at once, so that a killed process does not send twice; synced within a second, or at once.
     const urgency = this.#options.outcomes === 'synced' ? 'synced-outcome' : 'written';
     const reply = keptReply(verdict.reply, this.#budget.leftMemoryBytes);
-    await this.#chronicle.record([this.#chronicle.outcome(message, { ...verdict, reply })], [], urgency);
+    await this.#ledger.record([this.#chronicle.outcome(message, { ...verdict, reply })], urgency);
     this.#sending--;
   }
 
@@ -259,14 +259,14 @@ class JournaledStore implements Store {
       return failed && this.#chronicle.ageMs(failed) > keepFailedMs;
     });
     if (ids.length > 0) await this.#acceptance.roomMaker.drop(ids).catch(() => undefined);
-    await this.#chronicle.keepClock();
+    await this.#ledger.keepClock();
     this.#sweepAlarm.in(SWEEP_MS);
   }
 
   async close(): Promise<void> {
     this.#stopping = true;
     this.#sweepAlarm.end();
-    await this.#chronicle.keepClock();
+    await this.#ledger.keepClock();
     await this.#ledger.close();
   }
 

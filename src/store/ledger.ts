@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { FieldpostError } from '../errors.js';
 import { STORAGE_RETRY_MS } from '../limits.js';
 import type { Place } from '../message/message.js';
-import { stampOf } from '../message/stamp.js';
+import { bootNews, stampOf } from '../message/stamp.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
@@ -96,11 +96,8 @@ export class Ledger {
     });
     this.#mendAlarm = new Alarm(clock, () => void this.#theJournal.mend());
     this.#low = openLow(this.#adapter, boundsOf(options));
-    this.#checkpoints = new Checkpoints({
-      log,
-      maxSpoolBytes: budget.maxSpoolBytes,
-      tidied: () => this.#tidied,
-    });
+    const { maxSpoolBytes } = budget;
+    this.#checkpoints = new Checkpoints({ log, maxSpoolBytes, tidied: () => this.#tidied });
   }
 
   get state(): State {
@@ -127,9 +124,17 @@ export class Ledger {
     return liveBytesOf(this.state) < this.#segments.bytes / 2;
   }
 
-  /** Resolves once the events are in the journal, as sure as asked, and applied. Rejects like Journal.append. */
-  async record(events: readonly StoreEvent[], contents: readonly Buffer[], urgency: Urgency): Promise<void> {
-    await this.#theJournal.append({ events, contents }, urgency).catch((error) => {
+  /**
+   * Resolves once the events are in the journal, as sure as asked, and applied. What has become known of this boot goes
+   * ahead of them. Rejects like Journal.append.
+   */
+  async record(
+    events: readonly StoreEvent[],
+    urgency: Urgency,
+    contents: readonly Buffer[] = [],
+  ): Promise<void> {
+    const record = { events: [...this.#bootEvents(), ...events], contents };
+    await this.#theJournal.append(record, urgency).catch((error) => {
       if (error instanceof FieldpostError && error.code === 'storage-full') void this.checkpoint();
       throw error;
     });
@@ -146,7 +151,24 @@ export class Ledger {
     // A disk that has refused is asked again now, not only when the timer says so.
     if (this.#trouble) await this.#theJournal.mend();
     // Whatever is synced leaves that room behind it, and takes a new segment if there is not as much.
-    await this.record([], [], 'synced');
+    await this.record([], 'synced');
+  }
+
+  /** Records a leap of the wall clock, so that it misdates nothing of this boot when that is read in another. */
+  async keepClock(): Promise<void> {
+    // No stamp refers to a boot in which nothing was recorded.
+    if (!this.state.boots.has(this.#options.clock.boot) || this.#bootEvents().length === 0) return;
+    // What cannot be written now is written with the next record.
+    await this.record([], 'written').catch(() => undefined);
+  }
+
+  #bootEvents(): StoreEvent[] {
+    const { clock } = this.#options;
+    const news = bootNews(clock, this.state.boots);
+    if (news === null) return [];
+    return [
+      { e: 'boot', boot: clock.boot, startMs: news.startMs, ...(news.confirmed && { confirmed: true }) },
+    ];
   }
 
   /** Removes these files once no record that may be found by the next start promises them. */
@@ -257,7 +279,6 @@ export class Ledger {
     await this.spool.remove([]);
   }
 
-  /** What checkpoint and purge work on. */
   get #tidied() {
     const [segments, adapter] = [this.#segments, this.#adapter];
     return { ledger: this, journal: this.#theJournal, segments, adapter, write: () => this.#low.write() };
@@ -265,13 +286,13 @@ export class Ledger {
 
   #onTrouble(trouble: FieldpostError | null): void {
     const { log } = this.#options;
-    const { message: reason, hint } = trouble ?? {};
-    if (trouble && !this.#trouble) log.error('storage failed', { reason, hint: hint || undefined });
+    if (trouble && !this.#trouble)
+      log.error('storage failed', { reason: trouble.message, hint: trouble.hint || undefined });
     if (!trouble && this.#trouble) log.info('storage ok');
     this.#trouble = trouble;
-    // Each try took a segment. They go with the second: the snapshot before needs them until then.
-    if (!trouble) void this.checkpoint().then(() => this.checkpoint());
     if (trouble) this.#mendAlarm.in(STORAGE_RETRY_MS);
     else this.#mendAlarm.off();
+    // Each try took a segment. They go with the second: the snapshot before needs them until then.
+    if (!trouble) void this.checkpoint().then(() => this.checkpoint());
   }
 }

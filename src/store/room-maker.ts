@@ -80,7 +80,7 @@ export class RoomMaker {
   /** Drops the content of failed messages, and logs it. Rejects like Ledger.record. */
   async drop(ids: readonly string[]): Promise<void> {
     // Not an outcome, which may use the room that is kept for them: this record may be long.
-    await this.#ledger.record([{ e: 'dropped', ids }], [], 'synced');
+    await this.#ledger.record([{ e: 'dropped', ids }], 'synced');
     this.logDropped(ids);
   }
 

@@ -156,6 +156,22 @@ t.test('a leap is written down once, when something happens anyway or within the
   t.same(seen, [], 'of a boot in which nothing happened there is nothing to correct');
 });
 
+t.test('whatever is recorded after a leap writes that down, too', async (t) => {
+  const calls: Readonly<Record<string, (device: Device) => Promise<unknown>>> = {
+    book: ({ store }) => store.book.add({ type: 1, destination: 'john@example.com', lang: 'en', name: '' }),
+    hold: ({ store }) => store.hold(),
+    message: (device) => device.post(),
+  };
+  for (const [name, call] of Object.entries(calls)) {
+    const device = await Device.start({ clock: new FakeClock({ wallMs: 0 }), settings: { relays: [] } });
+    const [early = ''] = await device.post();
+    device.clock.leap(NOON_MS);
+    await call(device);
+    await device.reboot({ plug: true, offMs: DAY_MS });
+    t.equal(device.acceptedAtMs(early), NOON_MS, name);
+  }
+});
+
 t.test('what people read of earlier boots', async (t) => {
   for (const plug of [false, true]) {
     const device = await Device.start({ clock: new FakeClock({ wallMs: 0 }), settings: { relays: [] } });
