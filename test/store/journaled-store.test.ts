@@ -10,14 +10,13 @@ import {
 } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
 import type { Draft, Message } from '../../src/message/message.js';
-import { UNKNOWN_OUTCOME } from '../../src/store/replay.js';
 import type { Store } from '../../src/store/store.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
 import { draftTo } from '../support/drafts.js';
 import type { Operation } from '../support/faulty-disk.js';
 import { addFile } from '../support/spool.js';
-import { acceptOne, damage, loseJournal, newDisk, openOn, STATE_DIR, settleAs } from '../support/store.js';
+import { acceptOne, newDisk, openOn, STATE_DIR, settleAs } from '../support/store.js';
 
 const fullLines = (lines: readonly string[]) => lines.filter((line) => line.includes('queue full')).length;
 
@@ -441,113 +440,6 @@ t.test('restarts do not wear the flash', async (t) => {
   const { store: again } = await openOn(disk, 9);
   await acceptOne(again, 'b');
   t.ok((await disk.list(`${STATE_DIR}/journal`)).includes('00000002.log'), 'the prepared segment is used');
-});
-
-t.test('damage', async (t) => {
-  t.test('a content that is not what was accepted is not given out', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk);
-    const id = await acceptOne(store, 'a');
-    await damage(disk, 'journal/00000001.log', 'to a');
-    await t.rejects(store.content(store.get(id) as never), { code: 'storage-damaged' });
-  });
-
-  t.test(
-    'a record that was synced once: the rest is kept, a copy is put aside, and it is told',
-    async (t) => {
-      const disk = newDisk();
-      const { store } = await openOn(disk);
-      for (const name of ['a', 'b', 'c']) await acceptOne(store, name);
-      await damage(disk, 'journal/00000001.log', 'to b');
-      const { store: again, lines } = await openOn(disk.afterKill(), 2);
-      const names = again
-        .list({ status: null, limit: 9, after: null })
-        .messages.map(({ destination }) => destination);
-      t.same(names, ['c@example.com', 'a@example.com']);
-      t.equal(again.storage().damaged, 1);
-      t.match(lines.join(''), /store damaged pieces=1/);
-      const id = await acceptOne(again, 'd');
-      t.ok(
-        id > (again.list({ status: null, limit: 9, after: id }).messages[0]?.id ?? ''),
-        'the counter goes on',
-      );
-    },
-  );
-
-  t.test('a snapshot: the one before it and the journal give the same', async (t) => {
-    const disk = newDisk();
-    for (const name of ['a', 'b', 'c']) {
-      const { store } = await openOn(disk, 3);
-      await acceptOne(store, name);
-      await store.close();
-    }
-    await damage(disk, 'store.json', 'b@example.com');
-    const { store, lines } = await openOn(disk, 4);
-    t.equal(store.counts().queued, 3);
-    t.equal(store.storage().damaged, 1);
-    t.match(lines.join(''), /store damaged/);
-    await store.close();
-    const { store: again, lines: quiet } = await openOn(disk, 5);
-    t.equal(again.counts().queued, 3);
-    t.notMatch(quiet.join(''), /store damaged/, 'the same damage is not met twice');
-  });
-
-  t.test('both snapshots: nothing is sent by itself, nothing is thrown away', async (t) => {
-    const disk = newDisk();
-    let storeId = '';
-    // Enough of them that the first segments are gone, and with them the history that no snapshot is needed for.
-    for (let i = 0; i < 4; i++) {
-      const { store } = await openOn(disk, 3);
-      storeId = store.storeId;
-      const id = await acceptOne(store, `done${i}`, SEGMENT_BYTES - 200_000);
-      await settleAs(store, id, 'sent');
-      await acceptOne(store, `open${i}`, 300_000);
-      await store.close();
-    }
-    t.notOk((await disk.list(`${STATE_DIR}/journal`)).includes('00000001.log'));
-    await damage(disk, 'store.json', 'open');
-    await damage(disk, 'store.json.1', 'open');
-    const { store } = await openOn(disk, 4);
-    t.equal(store.storeId, storeId, 'the store is still the same');
-    t.match(store.counts(), { queued: 0, deferred: 0 });
-    const held = store.list({ status: 'failed', limit: 9, after: null }).messages;
-    t.ok(held.length > 0);
-    t.ok(held.every(({ lastReply }) => lastReply === UNKNOWN_OUTCOME));
-    const [one] = held.map(({ id }) => id) as [string];
-    await store.retry(one);
-    t.equal(store.get(one)?.status, 'queued', 'a person may decide');
-    const next = await acceptOne(store, 'next');
-    t.ok(
-      held.every(({ id }) => id < next),
-      'ids go on above all that was seen',
-    );
-  });
-
-  t.test('a lost journal: what the snapshot holds may have been sent since', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk);
-    await acceptOne(store, 'a');
-    await store.close();
-    await loseJournal(disk);
-    const clock = new FakeClock();
-    await clock.advance(8 * DAY_MS);
-    const { store: again } = await openOn(disk, 2, { clock });
-    const [held] = again.list({ status: null, limit: 9, after: null }).messages;
-    t.match(held, { status: 'failed' });
-    t.ok(held?.place, 'and waits for a person from now on, however old it is');
-  });
-
-  t.test('files nobody knows are left alone', async (t) => {
-    const disk = newDisk();
-    await (await openOn(disk)).store.close();
-    for (const name of ['README', 'journal/notes.txt', 'journal/00000001.log.bak']) {
-      await (await disk.open(`${STATE_DIR}/${name}`, 'create')).close();
-    }
-    await (await openOn(disk, 2)).store.close();
-    t.ok((await disk.list(`${STATE_DIR}/journal`)).includes('notes.txt'));
-    t.ok((await disk.list(`${STATE_DIR}/journal`)).includes('00000001.log.bak'));
-    t.ok((await disk.list(STATE_DIR)).includes('README'));
-  });
 });
 
 t.test('stopping', async (t) => {

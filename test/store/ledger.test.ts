@@ -9,10 +9,8 @@ import { seededRandom } from '../support/random.js';
 import {
   acceptOne,
   countOpen,
-  loseJournal,
   newDisk,
   onOpen,
-  openInTime,
   openOn,
   STATE_DIR,
   segmentsOf,
@@ -171,79 +169,6 @@ t.test('where only the older snapshot can make room for a newer one, it does', a
   const again = await openOn(disk.afterPowerCut('nothing'));
   t.equal(again.store.counts().queued, 1);
   t.equal(again.store.storage().damaged, 0);
-});
-
-t.test('after a lost journal what is accepted is kept', async (t) => {
-  for (const had of [0, 1]) {
-    let disk = newDisk();
-    const { store } = await openOn(disk);
-    const { ids } = await store.accept([draftTo('a')], null);
-    if (had === 0) {
-      await settleAs(store, ids[0] as string);
-    }
-    await store.close();
-    await loseJournal(disk);
-    const { store: second, lines, clock } = await openOn(disk, 2);
-    t.match(lines.join(''), /store damaged/);
-    await second.accept([draftTo('b')], null);
-    await clock.advance(10);
-    for (let i = 0; i < 3; i++) {
-      disk = disk.afterKill();
-      const { store: again } = await openOn(disk, 3 + i);
-      t.match(statusesOf(again), { a: had === 0 ? 'sent' : 'failed', b: 'queued' });
-      await again.accept([draftTo(`c${i}`)], null);
-      const { store: more, clock } = await openOn(disk.afterKill(), 7);
-      t.equal(statusesOf(more)[`c${i}`], 'queued');
-      await clock.advance(10);
-    }
-  }
-});
-
-t.test('sectors that cannot be read any more', async (t) => {
-  /** Reads of these bytes fail from now on. */
-  const spoil = (disk: FaultyDisk, path: RegExp, from: number, to: number) => {
-    onOpen(disk, path, (file) => {
-      const { read } = file;
-      file.read = async (offset, length) => {
-        if (offset < to && offset + length > from)
-          throw Object.assign(new Error('EIO: read'), { code: 'EIO' });
-        return read.call(file, offset, length);
-      };
-    });
-    const { readWhole } = disk;
-    disk.readWhole = async (at) => {
-      if (path.test(at)) throw Object.assign(new Error('EIO: read'), { code: 'EIO' });
-      return readWhole.call(disk, at);
-    };
-  };
-  t.test('in the journal cost what lies in them, and it is told', async (t) => {
-    for (const at of [0, 8192, 12_288, 16_384]) {
-      const disk = newDisk();
-      const { store } = await openOn(disk);
-      for (let i = 0; i < 4; i++) await store.accept([draftTo(`m${i}`, 3000)], null);
-      const after = disk.afterKill();
-      spoil(after, /00000001\.log/, at, at + 512);
-      const { store: again, lines, clock } = await openInTime(after, 2);
-      t.ok(again.counts().queued >= 2, `${again.counts().queued} left`);
-      t.equal(again.storage().damaged, 1);
-      t.match(lines.join(''), /store damaged/);
-      await again.accept([draftTo('next')], null);
-      await clock.advance(10);
-    }
-  });
-  t.test('in a snapshot: there is another', async (t) => {
-    const disk = newDisk();
-    for (const name of ['a', 'b']) {
-      const { store } = await openOn(disk, 3);
-      await store.accept([draftTo(name)], null);
-      await store.close();
-    }
-    const after = disk.afterKill();
-    spoil(after, /store\.json$/, 0, 1);
-    const { store, lines } = await openInTime(after, 2);
-    t.equal(store.counts().queued, 2);
-    t.match(lines.join(''), /store damaged/);
-  });
 });
 
 t.test('without a free descriptor an outcome is kept though a message beside it is refused', async (t) => {
