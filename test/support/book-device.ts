@@ -1,15 +1,12 @@
 /**
  * A device with an address book and the sync of it, whose power fails at any step and which goes on from what it
- * had recorded. With a journal in memory, which is fast, or with the real store on the faulty disk. Used by the
- * histories of test/cloud.
+ * had recorded: the real store on the faulty disk. Used by the histories of test/cloud.
  */
 import { join } from 'node:path';
 import type { CloudClient } from '../../src/cloud/client.js';
 import { Sync } from '../../src/cloud/sync.js';
-import { AddressBook } from '../../src/destinations/address-book.js';
-import { applyBook, type Book, type BookEvent, distrust, emptyBook } from '../../src/destinations/book.js';
-import { FieldpostError } from '../../src/errors.js';
-import { FakeClock } from './clock.js';
+import type { AddressBook } from '../../src/destinations/address-book.js';
+import type { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
 import { openOn, STATE_DIR } from './store.js';
 
@@ -81,69 +78,8 @@ function syncOf(book: AddressBook, clock: FakeClock, world: DeviceWorld, isDead:
   });
 }
 
-/** A device whose journal is in memory. `tamper` plants a fault: it is called after every event. */
-export function memoryDevice(
-  world: DeviceWorld,
-  tamper: (state: Book, event: BookEvent) => void = () => undefined,
-  journal: readonly (BookEvent | 'damage')[] = [],
-): BookDevice & { readonly state: Book } {
-  const written = [...journal];
-  const state = emptyBook();
-  const apply = (event: BookEvent | 'damage') => {
-    if (event === 'damage') return distrust(state, false);
-    applyBook(state, event);
-    tamper(state, event);
-  };
-  for (const event of written) apply(event);
-  const life = mortality();
-  const device = { lastUid: '' };
-  const clock = new FakeClock();
-  const book = new AddressBook({
-    book: state,
-    async record(event) {
-      await null;
-      const hang = new Promise<never>(() => undefined);
-      if (life.isDead) return hang;
-      const step = world.onRecord();
-      if (step === 'refused') throw new FieldpostError('storage-failed', 'the disk refuses');
-      if (step === 'dies before') life.die();
-      if (life.isDead) return hang;
-      // As it is read back.
-      const copy = JSON.parse(JSON.stringify(event)) as BookEvent;
-      written.push(copy);
-      if (step === 'dies after') life.die();
-      if (life.isDead) return hang;
-      apply(copy);
-    },
-    checkRoom: async () => undefined,
-    newUid: () => {
-      device.lastUid = uidIn(world);
-      return device.lastUid;
-    },
-    newNonce: () => `nonce ${++world.drawn}`,
-  });
-  return {
-    book,
-    state,
-    clock,
-    sync: syncOf(book, clock, world, () => life.isDead),
-    died: life.died,
-    die: life.die,
-    get isDead() {
-      return life.isDead;
-    },
-    get lastUid() {
-      return device.lastUid;
-    },
-    restart: async (isDamaged) => {
-      life.die();
-      return memoryDevice(world, tamper, isDamaged ? [...written, 'damage'] : written);
-    },
-  };
-}
-
-/** A device with the real store. */
-export async function storeDevice(
+/** A device on this disk. */
+export async function bookDevice(
   world: DeviceWorld,
   disk = new FaultyDisk({ random: world.random, directories: ['/var/lib'] }),
 ): Promise<BookDevice> {
@@ -192,7 +128,7 @@ export async function storeDevice(
         await file.sync();
         await next.syncDirectory(STATE_DIR);
       }
-      return await storeDevice(world, next);
+      return await bookDevice(world, next);
     },
   };
 }
