@@ -2,136 +2,114 @@
  * `GET /metrics`: the state in Prometheus' text format 0.0.4.
  */
 import type { Exchange } from '../http/exchange.js';
+import type { Store } from '../store/store.js';
 import { LINK_STATES, RELAY_STATES, STORAGE_STATES } from '../views.js';
 import type { ApiContext } from './parts.js';
 
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
-type Kind = 'gauge' | 'counter';
 type Sample = readonly [labels: Readonly<Record<string, string>>, value: number];
 
 /** `GET /metrics` */
 export async function getMetrics(exchange: Exchange, context: ApiContext): Promise<void> {
   await context.store.look();
-  exchange.send(200, CONTENT_TYPE, metricsOf(context));
+  exchange.send(200, CONTENT_TYPE, metricsOf(context).join(''));
 }
 
-function metricsOf(context: ApiContext): string {
-  const { store, clock } = context;
-  const { queued, sending, deferred, failed, oldestAgeMs, bytes, held } = store.counts();
-  const { used, limits, reason } = store.room();
-  const storage = store.storage();
-  const uptimeMs = clock.bootMs() - context.startedBootMs;
+function metricsOf(context: ApiContext): string[] {
+  const { store, version } = context;
+  const uptimeMs = context.clock.bootMs() - context.startedBootMs;
+  const isSynced = context.syncState()?.synced ?? false;
+  const link = context.linkState()?.state ?? 'disabled';
+  const isRefused = context.settingsFault() !== null;
   return [
-    metric('build_info', 'gauge', 'Always 1; the label tells the version.', [
-      [{ version: context.version }, 1],
-    ]),
-    metric('uptime_seconds', 'gauge', 'Time since the daemon started.', only(uptimeMs / 1000)),
-    metric(
-      'queue_messages',
-      'gauge',
-      'Messages in the queue, and failed ones, by status.',
-      by('status', { queued, sending, deferred, failed }),
-    ),
-    metric(
-      'queue_oldest_age_seconds',
-      'gauge',
-      'Age of the oldest message not final.',
-      only(oldestAgeMs / 1000),
-    ),
-    metric('queue_bytes', 'gauge', 'Bytes of the journal and the spool.', only(bytes)),
-    metric('queue_held', 'gauge', '1 while delivery is held.', only(Number(held))),
-    metric(
-      'queue_full',
-      'gauge',
-      '1 while no message of 1 KiB is accepted for one of the limits.',
-      only(Number(reason !== null)),
-    ),
-    metric('queue_used_messages', 'gauge', 'Messages that count in the limit.', only(used.messages)),
-    metric('queue_limit_messages', 'gauge', 'Messages that may wait.', only(limits.messages)),
-    metric('queue_used_bytes', 'gauge', 'Bytes on the disk that count in the limit.', only(used.bytes)),
-    metric('queue_limit_bytes', 'gauge', 'Bytes that may be on the disk.', only(limits.bytes)),
-    metric('queue_used_memory_bytes', 'gauge', 'Memory for what is stored.', only(used.memoryBytes)),
-    metric(
-      'queue_limit_memory_bytes',
-      'gauge',
-      'Memory that what is stored may take; left out where there is no limit.',
-      known(limits.memoryBytes),
-    ),
-    metric('accepted_total', 'counter', 'Messages accepted since the start.', only(context.acceptedTotal)),
-    metric(
+    gauge('build_info', 'Always 1; the label tells the version.', [[{ version }, 1]]),
+    gauge('uptime_seconds', 'Time since the daemon started.', uptimeMs / 1000),
+    ...queueMetrics(store),
+    counter('accepted_total', 'Messages accepted since the start.', context.acceptedTotal),
+    counter(
       'refused_total',
-      'counter',
       'Refused requests to post messages since the start, by problem.',
       by('code', context.refusedTotals),
     ),
-    metric(
+    counter(
       'outcomes_total',
-      'counter',
       'Attempts by how they ended, since the start.',
-      by('outcome', { ...context.outcomes() }),
+      by('outcome', context.outcomes()),
     ),
-    metric(
-      'relay_state',
-      'gauge',
-      '1 for the state the relay is in.',
-      oneOf(RELAY_STATES, context.relayState().state),
-    ),
-    metric('destinations', 'gauge', 'Entries of the address book.', only(store.book.counts.count)),
-    metric(
-      'destinations_synced',
-      'gauge',
-      '1 while the cloud has the address book as it is here.',
-      only(Number(context.syncState()?.synced ?? false)),
-    ),
-    metric(
-      'link_state',
-      'gauge',
-      '1 for the state the cloud link is in.',
-      oneOf(LINK_STATES, context.linkState()?.state ?? 'disabled'),
-    ),
-    metric(
+    gauge('relay_state', '1 for the state the relay is in.', oneOf(RELAY_STATES, context.relayState().state)),
+    gauge('destinations', 'Entries of the address book.', store.book.counts.count),
+    gauge('destinations_synced', '1 while the cloud has the address book as it is here.', Number(isSynced)),
+    gauge('link_state', '1 for the state the cloud link is in.', oneOf(LINK_STATES, link)),
+    gauge(
       'settings_refused',
-      'gauge',
       '1 while the settings found last cannot be used and earlier ones are followed.',
-      only(Number(context.settingsFault() !== null)),
+      Number(isRefused),
     ),
-    metric(
-      'storage_state',
-      'gauge',
-      '1 for the state the storage is in.',
-      oneOf(STORAGE_STATES, storage.state),
-    ),
-    metric(
-      'storage_free_bytes',
-      'gauge',
-      'Free bytes where the state is kept; left out where nobody could look.',
-      known(storage.freeBytes),
-    ),
-    metric(
-      'storage_damaged',
-      'gauge',
-      'Pieces of the store that could not be read back.',
-      only(storage.damaged),
-    ),
-  ].join('');
+    ...storageMetrics(store),
+  ];
 }
 
-function metric(name: string, kind: Kind, help: string, samples: readonly Sample[]): string {
-  const lines = samples.map(([labels, value]) => {
+function queueMetrics(store: Store): string[] {
+  const { queued, sending, deferred, failed, oldestAgeMs, bytes, held } = store.counts();
+  const { used, limits, reason } = store.room();
+  const statuses = by('status', { queued, sending, deferred, failed });
+  const isFull = Number(reason !== null);
+  return [
+    gauge('queue_messages', 'Messages in the queue, and failed ones, by status.', statuses),
+    gauge('queue_oldest_age_seconds', 'Age of the oldest message not final.', oldestAgeMs / 1000),
+    gauge('queue_bytes', 'Bytes of the journal and the spool.', bytes),
+    gauge('queue_held', '1 while delivery is held.', Number(held)),
+    gauge('queue_full', '1 while no message of 1 KiB is accepted for one of the limits.', isFull),
+    gauge('queue_used_messages', 'Messages that count in the limit.', used.messages),
+    gauge('queue_limit_messages', 'Messages that may wait.', limits.messages),
+    gauge('queue_used_bytes', 'Bytes on the disk that count in the limit.', used.bytes),
+    gauge('queue_limit_bytes', 'Bytes that may be on the disk.', limits.bytes),
+    gauge('queue_used_memory_bytes', 'Memory for what is stored.', used.memoryBytes),
+    gauge(
+      'queue_limit_memory_bytes',
+      'Memory that what is stored may take; left out where there is no limit.',
+      limits.memoryBytes,
+    ),
+  ];
+}
+
+function storageMetrics(store: Store): string[] {
+  const { state, freeBytes, damaged } = store.storage();
+  return [
+    gauge('storage_state', '1 for the state the storage is in.', oneOf(STORAGE_STATES, state)),
+    gauge(
+      'storage_free_bytes',
+      'Free bytes where the state is kept; left out where nobody could look.',
+      freeBytes,
+    ),
+    gauge('storage_damaged', 'Pieces of the store that could not be read back.', damaged),
+  ];
+}
+
+/** What a metric is measured as: a number, several with labels, or nothing where the number is null or infinite. */
+type Measured = number | null | readonly Sample[];
+
+function gauge(name: string, help: string, measured: Measured): string {
+  return metric(name, 'gauge', help, measured);
+}
+
+function counter(name: string, help: string, measured: Measured): string {
+  return metric(name, 'counter', help, measured);
+}
+
+function metric(name: string, kind: string, help: string, measured: Measured): string {
+  const lines = samplesOf(measured).map(([labels, value]) => {
     const text = Object.entries(labels).map(([label, words]) => `${label}=${JSON.stringify(words)}`);
     return `fieldpost_${name}${text.length === 0 ? '' : `{${text.join(',')}}`} ${value}\n`;
   });
   return `# HELP fieldpost_${name} ${help}\n# TYPE fieldpost_${name} ${kind}\n${lines.join('')}`;
 }
 
-function only(value: number): Sample[] {
-  return [[{}, value]];
-}
-
-/** No sample where it is null or infinite. */
-function known(value: number | null): Sample[] {
-  return value !== null && Number.isFinite(value) ? only(value) : [];
+function samplesOf(measured: Measured): readonly Sample[] {
+  if (measured === null) return [];
+  if (typeof measured !== 'number') return measured;
+  return Number.isFinite(measured) ? [[{}, measured]] : [];
 }
 
 function by(label: string, values: Readonly<Record<string, number>>): Sample[] {

@@ -12,7 +12,7 @@ import {
 } from '../limits.js';
 import { STATUSES } from '../message/message.js';
 import { LINK_STATES, RELAY_STATES, STORAGE_STATES } from '../views.js';
-import type { Route, RouteDoc } from './routes.js';
+import type { Route } from './routes.js';
 
 const text = { type: 'string' };
 const count = { type: 'integer', minimum: 0 };
@@ -208,11 +208,15 @@ const COMMON_PROBLEMS = [400, 401, 403, 408, 431, 500, 503];
 /** The document, as JSON. */
 export function describe(routes: readonly Route[], version: string): string {
   const paths: Record<string, Record<string, object>> = {};
-  for (const { method, path, access, doc } of routes) {
+  for (const route of routes) {
+    const { method, path, access } = route;
     paths[path] ??= path.includes('{id}')
       ? { parameters: [{ ...parameter('path', 'id', text), required: true }] }
       : {};
-    paths[path][method.toLowerCase()] = { ...operation(doc), ...(access === 'anybody' && { security: [] }) };
+    paths[path][method.toLowerCase()] = {
+      ...operation(route),
+      ...(access === 'anybody' && { security: [] }),
+    };
   }
   return JSON.stringify({
     openapi: '3.1.0',
@@ -223,24 +227,24 @@ export function describe(routes: readonly Route[], version: string): string {
   });
 }
 
-function operation(doc: RouteDoc): object {
+function operation(route: Route): object {
   const parameters = [
-    ...Object.entries(doc.query ?? {}).map(([name, schema]) => parameter('query', name, schema)),
-    ...Object.entries(doc.headers ?? {}).map(([name, schema]) => parameter('header', name, schema)),
+    ...Object.entries(route.query ?? {}).map(([name, schema]) => parameter('query', name, schema)),
+    ...Object.entries(route.headers ?? {}).map(([name, schema]) => parameter('header', name, schema)),
   ];
-  const problems = [...COMMON_PROBLEMS, ...(doc.problems ?? [])].sort((a, b) => a - b);
+  const problems = [...COMMON_PROBLEMS, ...(route.problems ?? [])].sort((a, b) => a - b);
   return {
-    summary: doc.summary,
+    summary: route.summary,
     ...(parameters.length > 0 && { parameters }),
-    ...(doc.body && {
+    ...(route.body && {
       requestBody: {
         required: true,
-        content: { ...content(doc.body), ...(doc.form && content(doc.form, 'multipart/form-data')) },
+        content: { ...content(route.body), ...(route.form && content(route.form, 'multipart/form-data')) },
       },
     }),
     responses: {
-      [doc.status]: { description: 'Done', ...(doc.answer && { content: content(doc.answer) }) },
-      ...(doc.cacheable && { 304: { description: 'It is still what the given ETag stands for' } }),
+      [route.status]: { description: 'Done', ...(route.answer && { content: content(route.answer) }) },
+      ...(route.cacheable && { 304: { description: 'It is still what the given ETag stands for' } }),
       ...Object.fromEntries(problems.map((status) => [status, problem(status)])),
     },
   };

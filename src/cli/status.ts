@@ -15,10 +15,17 @@ interface Amounts {
   memoryBytes: number | null;
 }
 
-/** The snapshot of the state endpoint; what an older or newer daemon leaves out is not told. */
+/** A state, since when, and why. */
+interface Stated {
+  state: string;
+  since: string | null;
+  reason: string | null;
+}
+
+/** The snapshot of the state endpoint. An older or a newer daemon may leave out any member; status then says nothing of it. */
 interface DaemonState {
-  link?: { state: string; since: string | null; lastHeartbeat: string | null; reason: string | null };
-  relay?: { state: string; since: string | null; reason: string | null };
+  link?: Stated & { lastHeartbeat: string | null };
+  relay?: Stated;
   queue?: {
     queued: number;
     sending: number;
@@ -39,12 +46,16 @@ interface DaemonState {
     lastSync: string | null;
     reason?: string | null;
   };
-  storage?: { state: string; reason: string | null; freeBytes: number | null; damaged: number } & Partial<{
-    newer: readonly string[];
-    unusable: readonly string[];
-  }>;
+  storage?: {
+    state: string;
+    reason: string | null;
+    freeBytes: number | null;
+    damaged: number;
+    newer?: readonly string[];
+    unusable?: readonly string[];
+  };
   clock?: { trusted: boolean };
-  settings?: { state: string; since: string | null; reason: string | null };
+  settings?: Stated;
   version?: string;
   uptimeMs?: number;
 }
@@ -108,41 +119,44 @@ function because(reason: string | null | undefined): string {
   return reason ? `: ${reason}` : '';
 }
 
+function line(topic: string, mood: Mood, words: string): Line {
+  return { topic, mood, words };
+}
+
+/** A line that goes on with the topic of the one before. */
+function more(mood: Mood, words: string): Line {
+  return line('', mood, words);
+}
+
 function relay({ relay }: DaemonState): Line[] {
   if (relay === undefined) return [];
-  const say = (mood: Mood, words: string) => [{ topic: 'relay', mood, words }];
-  if (relay.state === 'none') return say('uneasy', 'none is configured (FIELDPOST_RELAY): messages are held');
-  if (relay.state === 'unknown')
-    return relay.reason
-      ? say('uneasy', `has taken nothing yet: ${relay.reason}`)
-      : say('good', 'not tried yet');
-  const words = `${relay.state}${since(relay.since)}${because(relay.reason)}`;
-  return say(relay.state === 'ok' ? 'good' : 'uneasy', words);
+  const { state, reason } = relay;
+  if (state === 'none') {
+    return [line('relay', 'uneasy', 'none is configured (FIELDPOST_RELAY): messages are held')];
+  }
+  if (state === 'unknown' && !reason) return [line('relay', 'good', 'not tried yet')];
+  if (state === 'unknown') return [line('relay', 'uneasy', `has taken nothing yet: ${reason}`)];
+  const words = `${state}${since(relay.since)}${because(reason)}`;
+  return [line('relay', state === 'ok' ? 'good' : 'uneasy', words)];
 }
 
 function queue({ queue }: DaemonState): Line[] {
   if (queue === undefined) return [];
-  const waiting = queue.queued + queue.sending + queue.deferred;
+  const { sending, deferred, failed, used, limits } = queue;
+  const waiting = queue.queued + sending + deferred;
   const detail = [
-    queue.sending > 0 ? `${queue.sending} being sent` : '',
-    queue.deferred > 0 ? `${queue.deferred} deferred` : '',
+    sending > 0 ? `${sending} being sent` : '',
+    deferred > 0 ? `${deferred} deferred` : '',
     waiting > 0 ? `the oldest for ${span(queue.oldestAgeMs)}` : '',
   ].filter((part) => part !== '');
   const words = waiting === 0 ? 'empty' : `${counted(waiting, 'message')} waiting (${detail.join(', ')})`;
-  const lines: Line[] = [
-    { topic: 'queue', mood: 'good', words: `${words}, ${bytesInWords(queue.bytes)} on disk` },
-  ];
-  if (queue.used && queue.limits) {
-    const room = roomWords(queue.used, queue.limits);
-    lines.push({ topic: '', mood: queue.full ? 'bad' : 'good', words: `room: ${room}` });
-  }
-  if (queue.full)
-    lines.push({ topic: '', mood: 'bad', words: `full, messages are refused${because(queue.reason)}` });
-  if (queue.held)
-    lines.push({ topic: '', mood: 'uneasy', words: 'delivery is on hold: fieldpost queue release ends it' });
-  if (queue.failed > 0) {
-    const words = `${counted(queue.failed, 'message')} failed: fieldpost queue list --status failed tells why`;
-    lines.push({ topic: '', mood: 'uneasy', words });
+  const lines = [line('queue', 'good', `${words}, ${bytesInWords(queue.bytes)} on disk`)];
+  if (used && limits) lines.push(more(queue.full ? 'bad' : 'good', `room: ${roomWords(used, limits)}`));
+  if (queue.full) lines.push(more('bad', `full, messages are refused${because(queue.reason)}`));
+  if (queue.held) lines.push(more('uneasy', 'delivery is on hold: fieldpost queue release ends it'));
+  if (failed > 0) {
+    const why = 'fieldpost queue list --status failed tells why';
+    lines.push(more('uneasy', `${counted(failed, 'message')} failed: ${why}`));
   }
   return lines;
 }
@@ -158,10 +172,11 @@ function roomWords(used: Amounts, limits: Amounts): string {
 
 function link({ link }: DaemonState): Line[] {
   if (link === undefined) return [];
-  if (link.state === 'disabled') return [{ topic: 'cloud', mood: 'good', words: 'none is configured' }];
-  const heartbeat = link.lastHeartbeat === null ? '' : `, last heartbeat ${moment(link.lastHeartbeat)} UTC`;
-  const words = `${link.state}${since(link.since)}${heartbeat}${because(link.reason)}`;
-  return [{ topic: 'cloud', mood: link.state === 'online' ? 'good' : 'uneasy', words }];
+  const { state, lastHeartbeat, reason } = link;
+  if (state === 'disabled') return [line('cloud', 'good', 'none is configured')];
+  const heartbeat = lastHeartbeat === null ? '' : `, last heartbeat ${moment(lastHeartbeat)} UTC`;
+  const words = `${state}${since(link.since)}${heartbeat}${because(reason)}`;
+  return [line('cloud', state === 'online' ? 'good' : 'uneasy', words)];
 }
 
 function destinations({ destinations, link }: DaemonState): Line[] {
@@ -169,57 +184,48 @@ function destinations({ destinations, link }: DaemonState): Line[] {
   const { synced, lastSync, reason, hidden = 0 } = destinations;
   const count = counted(destinations.count, 'destination');
   if (link?.state === 'disabled') {
-    if (destinations.count === 0) return [{ topic: 'address book', mood: 'good', words: count }];
-    const words = `${count}, but without a cloud nobody is told`;
-    return [{ topic: 'address book', mood: 'uneasy', words }];
+    if (destinations.count === 0) return [line('address book', 'good', count)];
+    return [line('address book', 'uneasy', `${count}, but without a cloud nobody is told`)];
   }
   const last = lastSync ? ` (last synced ${moment(lastSync)} UTC)` : '';
-  const words = synced ? 'in step with the cloud' : 'not yet in step with the cloud';
-  const lines: Line[] = [
-    {
-      topic: 'address book',
-      mood: synced ? 'good' : 'uneasy',
-      words: `${count}, ${words}${last}${because(reason)}`,
-    },
-  ];
+  const words = `${count}, ${synced ? '' : 'not yet '}in step with the cloud${last}${because(reason)}`;
+  const lines = [line('address book', synced ? 'good' : 'uneasy', words)];
   if (hidden > 0) {
-    const words = `${hidden} more in the cloud's that this version does not understand`;
-    lines.push({ topic: '', mood: 'uneasy', words });
+    lines.push(more('uneasy', `${hidden} more in the cloud's that this version does not understand`));
   }
   return lines;
 }
 
 function storage({ storage }: DaemonState): Line[] {
   if (storage === undefined) return [];
-  const well = storage.state === 'ok';
+  const { state, reason, freeBytes, newer = [], unusable = [] } = storage;
   // Null until the store has looked for the first time.
-  const free = storage.freeBytes === null ? '' : `, ${bytesInWords(storage.freeBytes)} free`;
-  const words = `${storage.state}${because(storage.reason)}${free}`;
-  const lines: Line[] = [{ topic: 'storage', mood: well ? 'good' : 'bad', words }];
-  const { newer = [], unusable = [] } = storage;
-  const bad = (words: string) => lines.push({ topic: '', mood: 'bad', words });
+  const free = freeBytes === null ? '' : `, ${bytesInWords(freeBytes)} free`;
+  const lines = [line('storage', state === 'ok' ? 'good' : 'bad', `${state}${because(reason)}${free}`)];
   // Files of a newer version count as damage, but nothing is wrong with them.
   const pieces = storage.damaged - newer.length;
-  if (pieces > 0)
-    bad(`${counted(pieces, 'piece')} of the store could not be read: see damaged/ and names in .damaged`);
-  if (newer.length > 0)
-    bad(`a newer version wrote ${newer.join(', ')}: put aside, and used by that version alone`);
-  if (unusable.length > 0)
-    bad(
-      `${unusable.join(', ')} can be neither read nor renamed: check the file system, or delete it while stopped`,
-    );
+  if (pieces > 0) {
+    const where = 'see damaged/ and names in .damaged';
+    lines.push(more('bad', `${counted(pieces, 'piece')} of the store could not be read: ${where}`));
+  }
+  if (newer.length > 0) {
+    const words = `a newer version wrote ${newer.join(', ')}: put aside, and used by that version alone`;
+    lines.push(more('bad', words));
+  }
+  if (unusable.length > 0) {
+    const what = 'can be neither read nor renamed: check the file system, or delete it while stopped';
+    lines.push(more('bad', `${unusable.join(', ')} ${what}`));
+  }
   return lines;
 }
 
 function clock({ clock }: DaemonState): Line[] {
   if (clock === undefined || clock.trusted) return [];
-  return [
-    { topic: 'clock', mood: 'uneasy', words: 'the time of day is not confirmed; dates shown may be wrong' },
-  ];
+  return [line('clock', 'uneasy', 'the time of day is not confirmed; dates shown may be wrong')];
 }
 
 function settings({ settings }: DaemonState): Line[] {
   if (settings === undefined || settings.state === 'ok') return [];
   const words = `${settings.state}${since(settings.since)}, earlier ones are followed${because(settings.reason)}`;
-  return [{ topic: 'settings', mood: 'bad', words }];
+  return [line('settings', 'bad', words)];
 }

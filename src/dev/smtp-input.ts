@@ -9,7 +9,6 @@ import type { Clock } from '../system/clock.js';
 const LINE_BYTES_MAX = 2048;
 const CRLF = Buffer.from('\r\n');
 const FINAL_DOT = Buffer.from('\r\n.\r\n');
-const LEADING_DOT = Buffer.from('\r\n.');
 const LF = 0x0a;
 
 /** Cuts what a client sends into commands and content, wherever its packets end. */
@@ -96,14 +95,6 @@ export class SmtpInput {
 
 /** Takes the line break in front of the content away, and a dot from every line that begins with one. */
 function withoutStuffing(content: Buffer): Buffer {
-  const pieces = [];
-  let from = 0;
-  for (;;) {
-    const at = content.indexOf(LEADING_DOT, from);
-    if (at < 0) break;
-    pieces.push(content.subarray(from, at + CRLF.length));
-    from = at + LEADING_DOT.length;
-  }
-  pieces.push(content.subarray(from));
-  return Buffer.concat(pieces).subarray(CRLF.length);
+  const octets = content.toString('latin1').replaceAll('\r\n.', '\r\n');
+  return Buffer.from(octets.slice(CRLF.length), 'latin1');
 }
