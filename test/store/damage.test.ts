@@ -150,7 +150,7 @@ t.test(
     const last = store.get(await acceptOne(store, 'last', 3 * BLOCK));
     // At once: no second place says how far the segment is synced.
     const next = disk.afterKill();
-    await refuseReads(next, segmentPath(1), last?.place?.offset ?? 0, BLOCK);
+    await refuseReads(next, segmentPath(1), (last?.place?.offset ?? 0) + BLOCK, 512);
     const again = await openInTime(next, 2);
     await isTold(t, again, next, 'reads that fail');
     t.same(namesIn(again), ['a']);
