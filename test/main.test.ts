@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import t from 'tap';
-import { isBuilt, MAIN, startDaemon } from './support/daemon.js';
+import { isBuilt, MAIN, startDaemon, startIn } from './support/daemon.js';
 
 const options = { skip: isBuilt ? false : 'the program is not built' };
 
@@ -91,8 +91,7 @@ t.test('a bad configuration ends with 78, all problems at once', options, async 
 
 t.test('a second daemon ends with 75, one that cannot listen with 69', options, async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir();
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR });
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR });
   const second = run(['run'], { FIELDPOST_STATE_DIR, FIELDPOST_LISTEN: '127.0.0.1:0' });
   t.match(second, { status: 75, stdout: /cannot start .*another daemon/ });
   const third = run(['run'], {
@@ -118,8 +117,7 @@ t.test('a state directory that cannot be used ends it with 74 and a sentence', o
 
 t.test('a slow reader gets all of the output, and a closed terminal ends no daemon', options, async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir();
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR });
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR });
   daemon.child.kill('SIGHUP');
   const subject = { type: 1, destination: 'john@example.com', subject: 'x' };
   for (let i = 0; i < 20; i++) {
@@ -140,8 +138,7 @@ t.test('a slow reader gets all of the output, and a closed terminal ends no daem
 
 t.test('a cloud that starts without a relay says so', options, async (t) => {
   const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' };
-  const cloud = await startDaemon(env, ['cloud']);
-  t.teardown(() => cloud.child.kill('SIGKILL'));
+  const cloud = await startIn(t, env, ['cloud']);
   t.match(cloud.lines[0], /warn {2}configuration warning="no relay is configured.*FIELDPOST_RELAY/);
   t.equal(await cloud.end('SIGTERM'), 0);
 });
@@ -152,8 +149,7 @@ t.test(
   async (t) => {
     const FIELDPOST_STATE_DIR = t.testdir({ env: 'FIELDPOST_FROM=fieldpost@vm' });
     const file = `${FIELDPOST_STATE_DIR}/env`;
-    const daemon = await startDaemon({ FIELDPOST_STATE_DIR }, ['run', '--env-file', file]);
-    t.teardown(() => daemon.child.kill('SIGKILL'));
+    const daemon = await startIn(t, { FIELDPOST_STATE_DIR }, ['run', '--env-file', file]);
     const [relay, sender] = daemon.lines;
     t.match(relay, /warn {2}configuration warning="no relay is configured.*FIELDPOST_RELAY/);
     t.match(sender, /warn {2}configuration warning="mails come from fieldpost@vm.*FIELDPOST_FROM/);
@@ -176,8 +172,7 @@ t.test('SIGHUP: what is new and good is followed, what is not changes nothing', 
   const FIELDPOST_STATE_DIR = t.testdir({ env: 'FIELDPOST_MAX_QUEUE=3' });
   const file = `${FIELDPOST_STATE_DIR}/env`;
   const write = (...lines: string[]) => writeFileSync(file, lines.join('\n'));
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR }, ['run', '--env-file', file]);
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR }, ['run', '--env-file', file]);
   const reload = () => {
     const said = daemon.nextLine();
     daemon.child.kill('SIGHUP');
@@ -269,8 +264,7 @@ t.test(
 );
 
 t.test('a request under way is answered before the end', options, async (t) => {
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir() });
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: t.testdir() });
   const body = JSON.stringify([{ type: 1, destination: 'john@example.com', subject: 'late' }]);
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
   const call = request({ port: daemon.port, method: 'POST', path: '/api/internal/messages', headers });
@@ -288,8 +282,7 @@ t.test('a request under way is answered before the end', options, async (t) => {
 });
 
 t.test('a second signal ends it at once', options, async (t) => {
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir() });
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: t.testdir() });
   // Its body never comes, so the stop would wait for it.
   const call = request({ port: daemon.port, method: 'POST', path: '/api/internal/messages' });
   call.on('error', () => undefined);

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import t from 'tap';
 import { CHROMIUM, startChromium } from '../support/chromium.js';
-import { startDaemon } from '../support/daemon.js';
+import { startIn } from '../support/daemon.js';
 import { contentOf, otherRelay } from '../support/other-relay.js';
 import { sharedDirectory, skipWithout } from '../support/peers.js';
 
@@ -83,13 +83,12 @@ t.test('forms of other people', { skip: skipWithout(CHROMIUM) }, async (t) => {
   });
   t.teardown(relay.close);
   const directory = sharedDirectory(t);
-  const daemon = await startDaemon({
+  const daemon = await startIn(t, {
     FIELDPOST_STATE_DIR: t.testdir(),
     FIELDPOST_FROM: 'device@field.example',
     FIELDPOST_LOG: 'debug',
     FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
   });
-  t.teardown(() => daemon.child.kill('SIGKILL'));
   const url = `http://127.0.0.1:${daemon.port}`;
   const binary = join(directory, 'binary');
   const text = join(directory, 'text');

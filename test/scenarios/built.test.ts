@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { isBuilt, startDaemon } from '../support/daemon.js';
+import { isBuilt, startIn } from '../support/daemon.js';
 
 /** Each throws, and nobody uses what it would give. */
 const CHECKS = [
@@ -71,8 +71,7 @@ t.test('an install without compiler and program says that there is no program', 
 const options = { skip: isBuilt ? false : 'the program is not built' };
 
 t.test('device and cloud refuse a path and a query with broken percent-encoding', options, async (t) => {
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: join(t.testdir(), 'state') }, ['dev']);
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: join(t.testdir(), 'state') }, ['dev']);
   const cloudPort = /cloud ready .*:(\d+)/.exec(daemon.lines.join('\n'))?.[1];
   for (const at of [
     `${daemon.port}/%ff`,

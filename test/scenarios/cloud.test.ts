@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { isBuilt, startDaemon } from '../support/daemon.js';
+import { isBuilt, startIn } from '../support/daemon.js';
 
 const options = { skip: isBuilt ? false : 'it is not built (npm run build)' };
 
@@ -10,11 +10,11 @@ t.test('the built cloud reads its keys again on SIGHUP', options, async (t) => {
   const directory = t.testdir();
   const keys = join(directory, 'keys');
   writeFileSync(keys, 'pump-3 three\n* boss\n');
-  const cloud = await startDaemon(
+  const cloud = await startIn(
+    t,
     { FIELDPOST_STATE_DIR: join(directory, 'state'), FIELDPOST_CLOUD_SERVER_KEYS_FILE: keys },
     ['cloud'],
   );
-  t.teardown(() => cloud.child.kill('SIGKILL'));
   const url = `http://127.0.0.1:${cloud.port}/devices`;
   const beat = async (id: string, key: string) => {
     const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };

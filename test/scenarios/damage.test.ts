@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { EMAIL, MESSAGES } from '../support/api.js';
-import { type DaemonProcess, isBuilt, MAIN, startDaemon } from '../support/daemon.js';
+import { type DaemonProcess, isBuilt, MAIN, startIn } from '../support/daemon.js';
 
 const options = { skip: isBuilt ? false : 'the program is not built' };
 const BLOCK_BYTES = 4096;
@@ -20,8 +20,7 @@ interface Listed {
 }
 
 async function run(t: Test, directory: string): Promise<DaemonProcess> {
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: directory });
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: directory });
   return daemon;
 }
 

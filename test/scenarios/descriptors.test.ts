@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { EMAIL, MESSAGES, RawClient, requestText } from '../support/api.js';
 import { settled } from '../support/clock.js';
-import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
+import { type DaemonProcess, isBuilt, startIn } from '../support/daemon.js';
 import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';
 import { fakeRelay } from '../support/relay.js';
 
@@ -39,8 +39,7 @@ t.test('without a free descriptor nothing is lost, and a form is told to come ag
     FIELDPOST_BACKOFF_MAX: '1s',
   };
   const limited = ['/bin/sh', '-c', `ulimit -n ${DESCRIPTORS}; exec "$@"`, 'sh'];
-  const daemon = await startDaemon(env, ['run'], limited);
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, env, ['run'], limited);
   const { port } = daemon;
   const address = { kind: 'tcp', host: '127.0.0.1', port } as const;
   const form = bodyOf([...NEEDED, { name: 'f', filename: 'a', content: 'b' }]);

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
-import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
+import { type DaemonProcess, isBuilt, startIn } from '../support/daemon.js';
 
 const MESSAGES = '/api/internal/messages';
 /** MemoryMax= of the unit. */
@@ -16,13 +16,12 @@ const peakBytes = ({ child }: DaemonProcess) =>
 const url = ({ port }: DaemonProcess, path: string) => `http://127.0.0.1:${port}${path}`;
 
 async function start(t: Test): Promise<DaemonProcess> {
-  const daemon = await startDaemon({
+  const daemon = await startIn(t, {
     FIELDPOST_STATE_DIR: t.testdir(),
     FIELDPOST_FROM: 'd@example.com',
     // As in the unit, where the program keeps its heap short by itself: else V8 has the machine's memory to fill.
     NODE_OPTIONS: '--max-old-space-size=64 --max-semi-space-size=1',
   });
-  t.teardown(() => daemon.child.kill('SIGKILL'));
   return daemon;
 }
 

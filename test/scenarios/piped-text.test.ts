@@ -2,13 +2,12 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { isBuilt, MAIN, startDaemon } from '../support/daemon.js';
+import { isBuilt, MAIN, startIn } from '../support/daemon.js';
 
 const run = promisify(execFile);
 
 t.test('what is piped in', { skip: isBuilt ? false : 'the program is not built' }, async (t) => {
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_FROM: 'd@example.com' });
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_FROM: 'd@example.com' });
   const env = { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${daemon.port}` };
   const shell = async (command: string): Promise<number> => {
     const script = command.replace('SEND', `'${MAIN}' send --to john@example.com`);

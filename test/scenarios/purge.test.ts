@@ -1,10 +1,8 @@
 /** A mail is posted, delivered and purged: then no file of the state directory tells what it said. */
-import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import t from 'tap';
-import { isBuilt, MAIN, startDaemon } from '../support/daemon.js';
+import { isBuilt, startIn } from '../support/daemon.js';
 import { fakeRelay } from '../support/relay.js';
 
 const SECRET = 'the code of the gate is 4711';
@@ -28,37 +26,25 @@ t.test('purge', { skip: isBuilt ? false : 'the program is not built' }, async (t
     FIELDPOST_STATE_DIR: directory,
     FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
   };
-  let daemon = await startDaemon(env);
-  t.teardown(() => daemon.child.kill('SIGKILL'));
-  const call = async (path: string, body?: object) => {
-    const json = { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
-    const url = `http://127.0.0.1:${daemon.port}/api/internal/${path}`;
-    return (await fetch(url, { method: 'POST', ...(body && json) })).status;
-  };
+  let daemon = await startIn(t, env);
+  const post = async (path: string, body?: object) => (await daemon.api(path, body, 'POST')).status;
   const mail = (subject: string) => [{ type: 1, destination: 'john@example.com', subject, plain: subject }];
-  t.equal(await call('messages', mail(SECRET)), 202);
+  t.equal(await post('messages', mail(SECRET)), 202);
   await relay.arrived(1);
-  t.equal(await call('queue/hold'), 202);
-  t.equal(await call('messages', mail(KEPT)), 202);
+  t.equal(await post('queue/hold'), 202);
+  t.equal(await post('messages', mail(KEPT)), 202);
   t.not((await filesWith(directory, SECRET)).length, 0, 'what was sent is still there');
 
-  const purge = () =>
-    promisify(execFile)(MAIN, ['purge'], {
-      env: { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${daemon.port}` },
-    });
   // The relay has the mail a moment before the daemon knows it.
-  for (;;) {
-    const state = await fetch(`http://127.0.0.1:${daemon.port}/api/internal/messages?status=sent`);
-    if (((await state.json()) as { messages: unknown[] }).messages.length === 1) break;
-  }
-  t.match(await purge(), { stdout: /overwritten/ });
+  while ((await daemon.api('messages?status=sent')).json.messages.length < 1);
+  t.match(daemon.run('purge'), { stdout: /overwritten/ });
   t.same(await filesWith(directory, SECRET), [], 'and now is not');
   t.not((await filesWith(directory, KEPT)).length, 0);
   t.ok(daemon.lines.some((line) => /purged .*by="?uid \d+/.test(line)));
 
   await daemon.end('SIGKILL');
-  daemon = await startDaemon(env);
-  t.equal(await call('queue/release'), 202);
+  daemon = await startIn(t, env);
+  t.equal(await post('queue/release'), 202);
   await relay.arrived(2);
   t.match(String(relay.mails[1]?.content), KEPT, 'what waited is delivered');
   t.equal(await daemon.end('SIGTERM'), 0);

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { isBuilt, startDaemon } from '../support/daemon.js';
+import { isBuilt, startIn } from '../support/daemon.js';
 
 const EXAMPLE = /<!-- example: (\d+) -->\n```sh\n(.*?)\n```/gs;
 
@@ -15,8 +15,7 @@ t.test('the examples of the README', { skip: isBuilt ? false : 'the program is n
   t.ok(examples.length >= 5, 'there are some');
   // Behind what the line prints curl tells the status.
   const directory = t.testdir({ '.curlrc': 'write-out = "\\n%{http_code}"\n' });
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: join(directory, 'state'), ...PATIENT }, ['dev']);
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: join(directory, 'state'), ...PATIENT }, ['dev']);
   const cloudPort = /cloud ready .*:(\d+)/.exec(daemon.lines.join('\n'))?.[1];
   let accepted = 0;
   for (const [, status = '', lines = ''] of examples) {

@@ -3,7 +3,7 @@ import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import PostalMime from 'postal-mime';
 import t from 'tap';
-import { MAIN, startDaemon } from '../support/daemon.js';
+import { MAIN, startIn } from '../support/daemon.js';
 import { fakeRelay } from '../support/relay.js';
 
 // Outside of the tree, where no node_modules is found.
@@ -18,8 +18,7 @@ t.test('it takes a mail with a file and delivers it', async (t) => {
     FIELDPOST_STATE_DIR: `${directory}/state`,
     FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
   };
-  const daemon = await startDaemon(env, ['run'], [], program);
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, env, ['run'], [], program);
   const form = new FormData();
   form.set('destination', 'john@example.com');
   form.set('subject', 'Hello');

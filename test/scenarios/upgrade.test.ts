@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { makeCertificate } from '../support/certificate.js';
-import { isBuilt, MAIN, startDaemon } from '../support/daemon.js';
+import { isBuilt, MAIN, startIn } from '../support/daemon.js';
 import { fakeRelay } from '../support/relay.js';
 
 const options = { skip: isBuilt ? false : 'the program is not built' };
@@ -67,8 +67,7 @@ t.test('forms, TLS, the link, a reload and every call', options, async (t) => {
         .join(''),
     );
   write({});
-  const daemon = await startDaemon({}, ['run', '--env-file', file], program.through);
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, {}, ['run', '--env-file', file], program.through);
   const url = (path: string) => `http://127.0.0.1:${daemon.port}${path}`;
 
   program.upgrade();

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { SMTPServerOptions } from 'smtp-server';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
-import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
+import { type DaemonProcess, isBuilt, startIn } from '../support/daemon.js';
 import { otherRelay } from '../support/other-relay.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { fakeRelay } from '../support/relay.js';
@@ -149,12 +149,11 @@ t.test('attachments', options, async (t) => {
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
   const start = async (t: Test, env: Record<string, string>) => {
     const stateDir = t.testdir();
-    const daemon = await startDaemon({
+    const daemon = await startIn(t, {
       FIELDPOST_STATE_DIR: stateDir,
       FIELDPOST_FROM: 'd@example.com',
       ...env,
     });
-    t.teardown(() => daemon.child.kill('SIGKILL'));
     return { daemon, spool: () => readdirSync(join(stateDir, 'spool')) };
   };
 

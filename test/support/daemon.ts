@@ -1,8 +1,10 @@
 /** The built daemon as a process of its own, on a free port, with a state directory that outlives it. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import type { Test } from 'tap';
+import { apiAt } from './ask.js';
 
 /** The built program. */
 export const MAIN = new URL('../../build/dist/main.cjs', import.meta.url).pathname;
@@ -14,12 +16,17 @@ export interface DaemonProcess {
   readonly port: number;
   /** What it printed so far. */
   readonly lines: string[];
+  /** Calls its local API. */
+  readonly api: ReturnType<typeof apiAt>;
+  /** Runs a command of the same program, which calls it. */
+  run(...args: readonly string[]): { status: number | null; stdout: string; stderr: string };
   /** Resolves with the next line that it prints. */
   nextLine(): Promise<string>;
   /** Sends the signal and resolves with the exit code, null if the signal ended it. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
+const COMMAND_MS_MAX = 60_000;
 const STARTED = /started .*listen=[^ ,]*?:(\d+)/;
 const CLOUD_READY = /cloud ready .*listen=[^ ,]*?:(\d+)/;
 
@@ -67,6 +74,13 @@ export async function startDaemon(
     child,
     port,
     lines,
+    api: apiAt(`127.0.0.1:${port}`),
+    run: (...args) =>
+      spawnSync(main, args, {
+        env: { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${port}` },
+        encoding: 'utf8',
+        timeout: COMMAND_MS_MAX,
+      }),
     nextLine: async () => ((await once(output, 'line')) as [string])[0],
     async end(signal) {
       child.kill(signal);
@@ -74,4 +88,11 @@ export async function startDaemon(
       return code;
     },
   };
+}
+
+/** The same; it is killed when the test ends. */
+export async function startIn(t: Test, ...how: Parameters<typeof startDaemon>): Promise<DaemonProcess> {
+  const daemon = await startDaemon(...how);
+  t.teardown(() => daemon.child.kill('SIGKILL'));
+  return daemon;
 }

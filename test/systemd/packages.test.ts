@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { type Test, test } from 'tap';
 import { MIB } from '../../src/limits.js';
-import { startDaemon } from '../support/daemon.js';
+import { startIn } from '../support/daemon.js';
 
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 /** Its own: other tests install what is in build/out. */
@@ -42,8 +42,7 @@ async function starts(t: Test, root: string): Promise<void> {
   const main = `${root}/usr/lib/fieldpost/build/dist/main.cjs`;
   // In the place of the program of this tree.
   const instead = ['/bin/sh', '-c', `shift; exec "${process.execPath}" -- "${main}" "$@"`, 'sh'];
-  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: `${root}/state` }, ['run'], instead);
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: `${root}/state` }, ['run'], instead);
   const form = new FormData();
   form.set('destination', 'john@example.com');
   form.set('subject', 'x');
