@@ -91,8 +91,7 @@ export class Acceptance {
       // Nothing gives way to a mere Content-Length: that happens as the bytes come.
       room: this.roomMaker.reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
       writeBytes: this.#writeBytesOf(expectedBytes),
-      makeFile: (room) => this.roomMaker.makeFile(room),
-      makeRoom: (room, bytes) => this.roomMaker.makeRoom(room, bytes),
+      roomMaker: this.roomMaker,
       onOver: () => this.#uploads.delete(upload),
     });
     this.#uploads.add(upload);

@@ -69,19 +69,9 @@ export interface MessageDocument {
   place?: Place;
 }
 
-const DOCUMENT_MEMBERS: ReadonlySet<string> = new Set([
-  ...[
-    'format',
-    'storeId',
-    'counter',
-    'held',
-    'reachMs',
-    'boots',
-    'keys',
-    'book',
-    'unknownEvents',
-    'messages',
-  ],
+const DOCUMENT_MEMBERS: ReadonlySet<string> = new Set<'format' | keyof StoreDocument>([
+  ...(['format', 'storeId', 'counter', 'held', 'reachMs', 'boots', 'keys', 'book'] as const),
+  ...(['unknownEvents', 'messages'] as const),
 ]);
 const MESSAGE_MEMBERS: ReadonlySet<string> = new Set<keyof MessageDocument>([
   ...(['id', 'type', 'to', 'from', 'attachments', 'at', 'reachMs', 'retried', 'failed', 'status'] as const),
@@ -208,16 +198,12 @@ function fromMessageDocument(document: MessageDocument, from: Address | undefine
   return message;
 }
 
-/** The JSON text of a content. */
+/** The JSON text of a content. Empty members are left out. */
 export function encodeContent(content: Content): Buffer {
   if ('message' in content) return Buffer.from(JSON.stringify(content));
-  // Put together by hand: this is done for every email, and making an object first costs as much again.
-  let text = '';
-  for (const member of ['subject', 'plain', 'html'] as const) {
-    if (content[member] !== '')
-      text += `${text === '' ? '' : ','}"${member}":${JSON.stringify(content[member])}`;
-  }
-  return Buffer.from(`{${text}}`);
+  const { subject, plain, html } = content;
+  const said = { subject: subject || undefined, plain: plain || undefined, html: html || undefined };
+  return Buffer.from(JSON.stringify(said));
 }
 
 /** The content of its JSON text. */

@@ -4,6 +4,7 @@
 import { assert, FieldpostError } from '../errors.js';
 import { BLOCK_BYTES } from '../limits.js';
 import type { Reservation } from './budget.js';
+import type { RoomMaker } from './room-maker.js';
 import type { Spool } from './spool.js';
 import { SpoolWriter } from './spool-writer.js';
 import type { IncomingFile, Upload } from './store.js';
@@ -14,10 +15,7 @@ export interface UploadOptions {
   readonly room: Reservation;
   /** Files go to the disk in pieces of so many bytes, whole blocks. */
   readonly writeBytes: number;
-  /** Sees to it that another file may be made; throws if it may not. */
-  readonly makeFile: (room: Reservation) => Promise<void>;
-  /** Sees to it that so many bytes may be written; throws if they may not. */
-  readonly makeRoom: (room: Reservation, bytes: number) => Promise<void>;
+  readonly roomMaker: RoomMaker;
   /** Called when the upload is over. */
   readonly onOver: () => void;
 }
@@ -36,8 +34,8 @@ export class SpoolUpload implements Upload {
   }
 
   async begin({ name, type }: { readonly name: string; readonly type: string }): Promise<IncomingFile> {
-    const { spool, room, writeBytes, makeFile } = this.#options;
-    await makeFile(room);
+    const { spool, room, writeBytes, roomMaker } = this.#options;
+    await roomMaker.makeFile(room);
     this.#mustGoOn();
     const writer = await SpoolWriter.begin(spool, writeBytes, (id, bytes) => this.#grow(id, bytes));
     if (this.#isOver) await writer.abandon();
@@ -58,11 +56,11 @@ export class SpoolUpload implements Upload {
 
   /** A file is about to take so many bytes more. */
   async #grow(id: string, bytes: number): Promise<void> {
-    const { spool, room, makeRoom } = this.#options;
+    const { spool, room, roomMaker } = this.#options;
     this.#mustGoOn();
     // Only the last part of a file is no multiple of a block.
     const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
-    await makeRoom(room, blockBytes);
+    await roomMaker.makeRoom(room, blockBytes);
     // In one step: what is spent is used, and nobody else is granted it in between.
     room.spend(blockBytes);
     spool.grow(id, bytes);
