@@ -62,7 +62,7 @@ const PURE_IMPORTS = ['node:buffer'];
 const IMPURE_GLOBALS = ['Date.now', 'performance', 'Math.random', 'crypto', 'fetch', 'console'];
 
 const PACKAGE_HOMES: Readonly<Record<string, string>> = {
-  busboy: 'src/api/upload.ts',
+  'busboy/lib/utils.js': 'src/api/form-part.ts',
   'smtp-client': 'src/delivery/channel.ts',
   lowdb: 'src/store/snapshot.ts',
   'systemd-notify': 'src/system/notify.ts',
@@ -356,14 +356,14 @@ const RULES: readonly Rule[] = [
   },
   {
     name: 'a start loads nothing that only some need',
-    why: 'a daemon without a cloud, one that waits for a network, and one that is given no forms carry none of it about: it costs megabytes and milliseconds; so does what node:assert and node:perf_hooks bring with them',
+    why: 'a daemon without a cloud, and one that waits for a network, carry none of it about: it costs megabytes and milliseconds; so does what node:assert and node:perf_hooks bring with them',
     find: (tree) =>
       [...reachedFrom(['src/main.ts'], tree, true)].flatMap((path) => {
         const text = tree.get(path);
         if (text === undefined) return [];
         const heavy = importsOf(parse(path, text)).filter(
           ({ from, typeOnly, lazy }) =>
-            /^(?:node:(?:https|tls|http2|assert|perf_hooks|v8|vm)|busboy)$/.test(from) && !typeOnly && !lazy,
+            /^node:(?:https|tls|http2|assert|perf_hooks|v8|vm)$/.test(from) && !typeOnly && !lazy,
         );
         const isCloud = /^src\/cloud\//.test(path) ? [`${path}: is loaded at the start`] : [];
         return [...isCloud, ...heavy.map(({ from }) => `${path}: imports ${from}`)];
@@ -371,7 +371,6 @@ const RULES: readonly Rule[] = [
     planted: [
       ['src/main.ts', "import { request } from 'node:https';"],
       ['src/main.ts', "export { connect } from 'node:tls';"],
-      ['src/main.ts', "import busboy from 'busboy';"],
       ['src/main.ts', "import assert from 'node:assert';"],
     ],
     allowed: [

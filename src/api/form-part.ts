@@ -1,8 +1,9 @@
 /**
  * What the header of a form's part says (RFC 7578, RFC 2183, RFC 5987): its field's name, and of a file its name
- * and media type. Pure. form-guard.ts asks it about every part, upload.ts about the form as a whole.
+ * and media type. Pure. form-reader.ts asks it about every part, post.ts about the form as a whole.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
+import { parseDisposition } from 'busboy/lib/utils.js';
 import { FieldpostError } from '../errors.js';
 import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../limits.js';
 import { harmlessName } from '../text.js';
@@ -25,7 +26,7 @@ const HEADER = /^([!#$%&'*+.^`|~\w-]+):[ \t]*(.*?)[ \t]*$/s;
 const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+)))?/y;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
 const CHARSET = /^[a-z0-9][\w.:+-]{0,39}$/;
-const EXTENDED = /^(utf-8|iso-8859-1)'[^']*'((?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*)$/i;
+const EXTENDED = /^(?:utf-8|iso-8859-1)'[^']*'(?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*$/i;
 const UNREADABLE = /[^\t\x20-\x7e\x80-\xff]/;
 
 /**
@@ -102,20 +103,17 @@ function parseValue(value: string): { essence: string; parameters: ReadonlyMap<s
 
 /** What the part says its file is called, null if it says nothing. `filename*` is the better of two (RFC 6266 §4.3). */
 function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
-  const extended = parameters.get('filename*');
-  if (extended === undefined) {
+  const extended = parameters.get('filename*') ?? '';
+  if (!parameters.has('filename*')) {
     const plain = parameters.get('filename');
     if (plain !== undefined) return utf8(unquoted(plain));
     if (![...parameters.keys()].some((key) => key.startsWith('filename'))) return null;
   }
-  const [, charset = '', encoded = ''] = EXTENDED.exec(extended ?? '') ?? [];
-  const octets = Buffer.from(
-    encoded.replace(/%(..)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16))),
-    'latin1',
-  );
-  const isWide = charset.toLowerCase() === 'utf-8';
-  if (charset === '' || (isWide && !isUtf8(octets))) throw malformed('A filename* cannot be read');
-  return octets.toString(isWide ? 'utf8' : 'latin1');
+  const name = parseDisposition(`form-data; filename*=${extended}`, utf8)?.params['filename*'] ?? '';
+  // busboy also takes other charsets, and puts U+FFFD in place of what is not UTF-8.
+  const isGuessed = name.includes('\ufffd') && !/%ef%bf%bd/i.test(extended);
+  if (!EXTENDED.test(extended) || isGuessed) throw malformed('A filename* cannot be read');
+  return name;
 }
 
 /** The last component of a path of any system, harmless: `exe.txt` is what it looks like. */

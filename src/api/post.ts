@@ -10,11 +10,11 @@ import { invalidMessage, parseDrafts, parseEmail } from '../message/draft.js';
 import type { Draft } from '../message/message.js';
 import type { Accepted } from '../store/store.js';
 import { cut } from '../text.js';
-import { tooLargeMessage } from './form-guard.js';
+import { type Form, type FormFile, type FormTerms, receiveForm } from './form.js';
 import { boundaryOf, TEXT_FIELDS } from './form-part.js';
+import { tooLargeMessage } from './form-reader.js';
 import { checkDeclared, checkFiles, checkMails } from './mail-size.js';
 import type { ApiContext } from './parts.js';
-import type { Form, FormFile, FormTerms } from './upload.js';
 
 export const POST_HEADERS = {
   'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
@@ -87,8 +87,7 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
     throw tooLargeMessage(settings.maxMessageBytes);
   }
   const { maxAttachments, maxMessageBytes } = settings;
-  const { streamed = () => undefined } = context;
-  const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes, streamed };
+  const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes };
   const before = key === null ? null : store.recall(key);
   if (before !== null) return await replayForm(exchange, before, { ...terms, ...NOWHERE });
   checkDeclared(exchange.declaredBytes, context);
@@ -108,12 +107,6 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
   } finally {
     await upload.discard();
   }
-}
-
-/** Loaded with the first form: a daemon that is only ever given JSON need not carry busboy about. */
-async function receiveForm(exchange: Exchange, terms: FormTerms): Promise<Form> {
-  const upload = await import('./upload.js');
-  return await upload.receiveForm(exchange, terms);
 }
 
 /** Answers a form as the one before with its key was answered, if it is the same. Nothing of it is stored. */

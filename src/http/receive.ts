@@ -1,19 +1,18 @@
 /**
  * Takes the body of a request in as it comes, watches over its pace, and tells when it breaks off. body.ts reads
- * JSON with it, upload.ts forms.
+ * JSON with it, form.ts forms.
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';
 
 /**
  * Hands each chunk of the body to `take`; while a promise that this gives is pending, no more is read, and the
- * client is not to blame for the time. Resolves at the end of the body. Rejects, and reads no more, with what
- * `take` throws, with `broken` as soon as that rejects, and with malformed-request (cut short) or timeout.
+ * client is not to blame for the time. Resolves when the whole body is taken. Rejects, and reads no more, with what
+ * `take` throws, and with malformed-request (cut short) or timeout.
  */
 export function receiveBody(
   exchange: Exchange,
   take: (chunk: Buffer) => Promise<void> | void,
-  broken?: Promise<never>,
 ): Promise<void> {
   const { req, res, connection, connections } = exchange;
   if (exchange.bodyDone) return Promise.resolve();
@@ -29,10 +28,10 @@ export function receiveBody(
       reject(error);
     };
     const receiving = connections.receive(connection, req, fail);
-    broken?.catch(fail);
+    let taking: Promise<void> | void;
     req.on('data', (chunk: Buffer) => {
       try {
-        const taking = take(chunk);
+        taking = take(chunk);
         if (taking === undefined) return receiving.came();
         receiving.isOurTurn = true;
         req.pause();
@@ -49,7 +48,8 @@ export function receiveBody(
     req.on('end', () => {
       connections.received(connection, req);
       exchange.bodyDone = true;
-      resolve();
+      // A paused request ends all the same once its last chunk was read.
+      resolve(taking);
     });
     req.on('close', () => {
       connections.received(connection, req);

@@ -870,6 +870,27 @@ test('a slow disk is not the client to blame for', async (t) => {
   t.equal((await client.answer()).status, 202);
 });
 
+test('a form that came whole before it is read waits for the disk', async (t) => {
+  await using api = await startApi();
+  const begin = api.store.upload.bind(api.store);
+  api.store.upload = async (bytes) => {
+    await api.heard(client);
+    await settled();
+    return await begin(bytes);
+  };
+  const { release, arrived } = stall(api.disk, ({ path }) => path.includes('/spool/'));
+  const body = bodyOf([...NEEDED, FILE]);
+  await using client = await api.connect();
+  client.write(requestText('POST', MESSAGES, FORM, body.length));
+  client.write(body);
+  await arrived;
+  for (let turn = 0; turn < 20; turn++) await settled();
+  t.equal(client.rest, '');
+  release();
+  t.equal((await client.answer()).status, 202);
+  t.match(await newest(api), [{ name: 'a.bin', content: 'abc' }]);
+});
+
 test('a disk that fails in the middle', async (t) => {
   const chunked = { 'Transfer-Encoding': 'chunked' };
   const cases: [code: ErrorCode, fail: (api: TestApi) => Fault, headers: Record<string, string>][] = [

@@ -1,8 +1,6 @@
 /**
- * Stands in front of busboy, which loses parts, takes what only resembles a boundary for one, and waits for ever for
- * the end of some forms (packages.md). The guard finds every delimiter itself, counts, keeps the limits, and hands
- * on a form in which each part is a file named by its number, between boundaries of our own: whatever a client wrote
- * into the header of a part is read here and goes no further. Pure; used by upload.ts.
+ * Reads a form, strictly: a form that two readers would read differently is refused, and no part is lost without a
+ * word. It keeps the limits, too. Pure; used by form.ts.
  *
  *   preamble → delimiter → header → opening → content → delimiter → … → closing → epilogue   (RFC 2046 §5.1.1)
  */
@@ -11,10 +9,12 @@ import { FieldpostError } from '../errors.js';
 import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX, HEADER_SECTION_BYTES_MAX } from '../limits.js';
 import { malformed, type PartHeader, parsePartHeader } from './form-part.js';
 
-/** A part of the form, and how many octets of its content have gone by. */
-export interface Part extends PartHeader {
-  bytes: number;
-}
+/** What a form brings, in its order: the header of a part, its content, and its end. */
+export type FormEvent =
+  | { readonly kind: 'part'; readonly header: PartHeader }
+  /** A piece of the chunk that was pushed, not a copy. */
+  | { readonly kind: 'content'; readonly bytes: Buffer }
+  | { readonly kind: 'end' };
 
 /** What one form may have. */
 export interface FormLimits {
@@ -36,15 +36,12 @@ const LF = 0x0a;
 const DASH = 0x2d;
 
 /** One form on its way in. */
-export class FormGuard {
-  /** In the order of the form; the last may still be coming. */
-  readonly parts: Part[] = [];
-  /** Octets of the contents of all files. */
+export class FormReader {
+  /** Octets of the contents of all files so far. */
   fileBytes = 0;
   readonly #delimiter: Buffer;
   /** Without its line break. */
   readonly #dashes: Buffer;
-  readonly #inner: Buffer;
   readonly #limits: FormLimits;
   #state: State = 'preamble';
   /** What cannot be judged before more has come. A form may begin with a boundary: then this is its line break. */
@@ -52,22 +49,24 @@ export class FormGuard {
   /** Octets of the body that came, and where those that are being read begin in it. */
   #pushedBytes = 0;
   #startBytes = 0;
+  /** The header of the part that is coming, and the octets of its content. */
+  #part: PartHeader = { field: '', file: null };
+  #partBytes = 0;
+  #parts = 0;
   #files = 0;
   #contentBytes = 0;
   #frameBytes = -LINE_END.length;
-  #out: Buffer[] = [];
+  #events: FormEvent[] = [];
 
-  /** `inner` is the boundary of the form that is handed on; it must be one that no client can know. */
-  constructor(boundary: string, inner: string, limits: FormLimits) {
-    this.#inner = Buffer.from(`\r\n--${inner}`, 'latin1');
+  constructor(boundary: string, limits: FormLimits) {
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
     this.#dashes = this.#delimiter.subarray(LINE_END.length);
     this.#limits = limits;
   }
 
-  /** Takes the next octets of the body; gives what busboy shall have. Throws malformed-multipart, too-large, invalid, unsupported-media-type. */
-  push(chunk: Buffer): readonly Buffer[] {
-    this.#out = [];
+  /** Takes the next octets of the body; gives what they bring. Throws malformed-multipart, too-large, invalid, unsupported-media-type. */
+  push(chunk: Buffer): readonly FormEvent[] {
+    this.#events = [];
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     this.#startBytes = this.#pushedBytes - this.#rest.length;
     this.#pushedBytes += chunk.length;
@@ -80,7 +79,7 @@ export class FormGuard {
       }
       at = next;
     }
-    return this.#out;
+    return this.#events;
   }
 
   /** The body is over. Throws malformed-multipart if the form is not. */
@@ -117,6 +116,7 @@ export class FormGuard {
     if (found < 0) return end > at ? end : null;
     // RFC 2046 says to pass over an epilogue. One with further parts would be lost without a word.
     if (this.#state === 'epilogue') throw malformed('The form goes on behind its end');
+    if (this.#state === 'content') this.#events.push({ kind: 'end' });
     this.#countFrame(this.#delimiter.length);
     this.#state = 'delimiter';
     return found + this.#delimiter.length;
@@ -161,7 +161,6 @@ export class FormGuard {
     if (bytes[at] === DASH) {
       if (at + 1 === bytes.length) return null;
       if (bytes[at + 1] !== DASH) throw this.#pretender();
-      this.#hand('--\r\n');
       this.#state = 'closing';
       this.#countFrame(2);
       return at + 2;
@@ -184,10 +183,10 @@ export class FormGuard {
     this.#countFrame(end + HEADER_END.length - at);
     const header = parsePartHeader(bytes.subarray(at + LINE_END.length, end + LINE_END.length));
     if (header.file !== null && header.file.name !== '') this.#countFile();
-    this.#hand(
-      `\r\nContent-Disposition: form-data; name="${this.parts.length}"\r\nContent-Type: application/octet-stream\r\n\r\n`,
-    );
-    this.parts.push({ ...header, bytes: 0 });
+    this.#part = header;
+    this.#partBytes = 0;
+    this.#parts++;
+    this.#events.push({ kind: 'part', header });
     this.#state = 'opening';
     return end + LINE_END.length;
   }
@@ -219,24 +218,20 @@ export class FormGuard {
     return next.length < LINE_END.length ? null : end;
   }
 
-  #hand(text: string): void {
-    this.#out.push(this.#inner, Buffer.from(text, 'latin1'));
-  }
-
   #countContent(content: Buffer): void {
     if (content.length === 0) return;
-    const part = this.parts.at(-1) as Part;
+    const { field, file } = this.#part;
     // Browsers send a file without name or content where none was chosen; only with content it is one.
-    if (part.bytes === 0 && part.file?.name === '') this.#countFile();
-    part.bytes += content.length;
+    if (this.#partBytes === 0 && file?.name === '') this.#countFile();
+    this.#partBytes += content.length;
     this.#contentBytes += content.length;
-    if (part.file !== null) this.fileBytes += content.length;
-    else if (part.bytes > FORM_FIELD_BYTES_MAX) {
-      throw tooLarge(`The field ${JSON.stringify(part.field)} is larger than ${FORM_FIELD_BYTES_MAX} bytes`);
+    if (file !== null) this.fileBytes += content.length;
+    else if (this.#partBytes > FORM_FIELD_BYTES_MAX) {
+      throw tooLarge(`The field ${JSON.stringify(field)} is larger than ${FORM_FIELD_BYTES_MAX} bytes`);
     }
     const { maxMessageBytes } = this.#limits;
     if (this.#contentBytes > maxMessageBytes) throw tooLargeMessage(maxMessageBytes);
-    this.#out.push(content);
+    this.#events.push({ kind: 'content', bytes: content });
   }
 
   #countFile(): void {
@@ -256,7 +251,7 @@ export class FormGuard {
   }
 
   #doubtful(at: number): FieldpostError {
-    const where = this.#state === 'content' ? `in part ${this.parts.length}` : 'outside the parts';
+    const where = this.#state === 'content' ? `in part ${this.#parts}` : 'outside the parts';
     return malformed(
       `The boundary at offset ${this.#startBytes + at} of the body, ${where}, does not follow a CR LF: readers disagree about it`,
       { hint: 'put CR LF in front of each boundary, and nothing else in front of the first' },

@@ -1,0 +1,154 @@
+/**
+ * A form on its way in: its texts into memory, its files into the store as they come. post.ts uses it.
+ */
+import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import type { Exchange } from '../http/exchange.js';
+import { receiveBody } from '../http/receive.js';
+import type { Attachment } from '../message/message.js';
+import type { IncomingFile, Upload } from '../store/store.js';
+import { malformed, type PartHeader, TEXT_FIELDS, UNNAMED } from './form-part.js';
+import { type FormEvent, type FormLimits, FormReader } from './form-reader.js';
+
+/** A file of a form, as it lies in the store. */
+export interface FormFile {
+  readonly attachment: Attachment;
+  /** SHA-256 of its octets, in hex; empty unless it was asked for. */
+  readonly sum: string;
+}
+
+/** A form that came whole. */
+export interface Form {
+  /** By name, in the order of the form: all texts of the fields we know; of the others only whether they have one. */
+  readonly texts: ReadonlyMap<string, readonly string[]>;
+  readonly files: readonly FormFile[];
+}
+
+/** How a form is to be taken in. */
+export interface FormTerms extends FormLimits {
+  readonly boundary: string;
+  readonly upload: Pick<Upload, 'begin'>;
+  /** True if the sums of the files are wanted. */
+  readonly isSummed: boolean;
+  /** Throws if so many octets of files are more than can be delivered. */
+  readonly checkFiles: (bytes: number) => void;
+}
+
+/** Takes the content of one part. A promise means that the disk must catch up first. */
+interface PartIntake {
+  take(bytes: Buffer): Promise<void> | void;
+  end(): Promise<void> | void;
+}
+
+/** In place of the text of a field that we do not know. */
+const UNREAD = '…';
+
+/**
+ * Takes the body in. Throws malformed-multipart, too-large, unsupported-media-type, invalid, what the store and
+ * `checkFiles` throw, and as receiveBody does. The files are then the upload's to discard; none is being written any more.
+ */
+export async function receiveForm(exchange: Exchange, terms: FormTerms): Promise<Form> {
+  const intake = new FormIntake(exchange, terms);
+  try {
+    await receiveBody(exchange, (chunk) => intake.take(chunk));
+    return intake.end();
+  } catch (error) {
+    await intake.idle();
+    throw error;
+  }
+}
+
+class FormIntake {
+  readonly #exchange: Exchange;
+  readonly #terms: FormTerms;
+  readonly #reader: FormReader;
+  readonly #texts = new Map<string, string[]>();
+  readonly #files: FormFile[] = [];
+  #part: PartIntake | null = null;
+  #work: Promise<void> | void = undefined;
+
+  constructor(exchange: Exchange, terms: FormTerms) {
+    this.#exchange = exchange;
+    this.#terms = terms;
+    this.#reader = new FormReader(terms.boundary, terms);
+  }
+
+  /** Takes a chunk of the body. */
+  take(chunk: Buffer): Promise<void> | void {
+    this.#exchange.connections.memory.streamed(chunk.length);
+    const events = this.#reader.push(chunk);
+    this.#terms.checkFiles(this.#reader.fileBytes);
+    this.#work = this.#follow(events, 0);
+    return this.#work;
+  }
+
+  /** The body is over. */
+  end(): Form {
+    this.#reader.end();
+    return { texts: this.#texts, files: this.#files };
+  }
+
+  /** Resolves when nothing is under way any more. */
+  async idle(): Promise<void> {
+    await this.#work?.catch(() => undefined);
+  }
+
+  /** Gives no promise where the disk keeps up: one for each chunk would pause the request each time. */
+  #follow(events: readonly FormEvent[], from: number): Promise<void> | void {
+    for (let at = from; at < events.length; at++) {
+      const waiting = this.#take(events[at] as FormEvent);
+      if (waiting) return waiting.then(() => this.#follow(events, at + 1));
+    }
+  }
+
+  #take(event: FormEvent): Promise<void> | void {
+    if (event.kind === 'content') return this.#part?.take(event.bytes);
+    if (event.kind === 'end') return this.#part?.end();
+    const { field, file } = event.header;
+    this.#part = file === null ? this.#beginText(field) : this.#beginFile(file);
+  }
+
+  #beginText(field: string): PartIntake {
+    const texts = this.#texts.get(field) ?? [];
+    this.#texts.set(field, texts);
+    if (!TEXT_FIELDS.includes(field)) {
+      const take = () => {
+        texts[0] = UNREAD;
+      };
+      return { take, end: () => undefined };
+    }
+    const chunks: Buffer[] = [];
+    return {
+      take: (bytes) => {
+        this.#exchange.keep(bytes.length);
+        chunks.push(bytes);
+      },
+      end: () => {
+        const bytes = Buffer.concat(chunks);
+        if (!isUtf8(bytes)) throw malformed(`The field ${JSON.stringify(field)} is not UTF-8`);
+        texts.push(bytes.toString());
+      },
+    };
+  }
+
+  #beginFile({ name, type }: NonNullable<PartHeader['file']>): PartIntake {
+    const hash = this.#terms.isSummed ? createHash('sha256') : null;
+    let coming: IncomingFile | null = null;
+    const begin = async () => {
+      coming = await this.#terms.upload.begin({ name: name || UNNAMED, type });
+      return coming;
+    };
+    return {
+      take: (bytes) => {
+        hash?.update(bytes);
+        return coming ? coming.write(bytes) : begin().then((file) => file.write(bytes));
+      },
+      end: async () => {
+        // What browsers send of a file input in which nothing was chosen.
+        if (name === '' && coming === null) return;
+        const attachment = await (coming ?? (await begin())).finish();
+        this.#files.push({ attachment, sum: hash?.digest('hex') ?? '' });
+      },
+    };
+  }
+}
