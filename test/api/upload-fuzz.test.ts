@@ -147,7 +147,7 @@ function expected(parts: readonly ReadPart[]) {
     .filter((part) => isFile(part))
     .map(({ filename, type, content }) => {
       const last = (filename ?? '').replaceAll('%22', '"').split('/').at(-1)?.split('\\').at(-1) ?? '';
-      const seen = last.replace(/\p{Cc}/gu, '').trim();
+      const seen = last.replace(/[\p{Cc}\ufeff]/gu, '').trim();
       const name = seen === '.' || seen === '..' ? 'attachment' : seen;
       const media = type.split(';')[0]?.trim().toLowerCase() ?? '';
       return { name, type: /^[\w.+-]+\/[\w.+-]+$/.test(media) ? media : 'application/octet-stream', content };
