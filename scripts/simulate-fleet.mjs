@@ -19,8 +19,8 @@ if (!(Number.isSafeInteger(devices) && devices > 0)) {
 
 const scratch = await mkdtemp(join(tmpdir(), 'fieldpost-fleet-'));
 try {
-  const entry = (path) => fileURLToPath(new URL(`../test/support/${path}`, import.meta.url));
-  for (const name of ['fleet.ts', 'random.ts']) await compile(entry(name), scratch);
+  const entry = (path) => fileURLToPath(new URL(`../test/${path}`, import.meta.url));
+  for (const name of ['cloud/fleet.ts', 'support/random.ts']) await compile(entry(name), scratch);
   const load = (name) => import(pathToFileURL(join(scratch, name)).href);
   const { simulateFleet, fleetReport } = await load('fleet.cjs');
   const { seededRandom, testSeed } = await load('random.cjs');

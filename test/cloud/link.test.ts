@@ -7,8 +7,8 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS } from '../../src/limits
 import type { LogFields } from '../../src/system/log.js';
 import type { LinkMode } from '../../src/views.js';
 import { FakeClock, settled } from '../support/clock.js';
-import { fleetReport, simulateFleet } from '../support/fleet.js';
 import { seededRandom, testSeed } from '../support/random.js';
+import { fleetReport, simulateFleet } from './fleet.js';
 
 const SETTINGS = { heartbeatMs: 30 * SECOND_MS, backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS };
 const seed = testSeed();

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import t from 'tap';
 import { blackHoles } from '../support/black-holes.js';
 import { makeCertificate } from '../support/certificate.js';
-import { sharedDirectory, skipWithout, startFieldpost } from '../support/peers.js';
 import { fakeRelay } from '../support/relay.js';
+import { sharedDirectory, skipWithout, startFieldpost } from './peers.js';
 
 const DEAD = [2, 3, 4, 5, 6, 7].map((n) => `127.0.0.${n}`);
 // The resolver puts first what is like our own address, 127.0.0.1 (RFC 6724, rule 9): this one comes last.

@@ -1,8 +1,8 @@
 /** Delivery through Debian's Exim, as a second opinion: it is stricter than Postfix about who speaks when. */
 import { t } from 'tap';
-import { EXIM, EXIM_BYTES_MAX, startExim } from '../support/exim.js';
-import { meant, NASTY, readByPostalMime, readByPython } from '../support/nasty.js';
-import { skipWithout, startFieldpost } from '../support/peers.js';
+import { EXIM, EXIM_BYTES_MAX, startExim } from './exim.js';
+import { meant, NASTY, readByPostalMime, readByPython } from './nasty.js';
+import { skipWithout, startFieldpost } from './peers.js';
 
 t.test('Exim', { skip: skipWithout(EXIM) }, async (t) => {
   const exim = await startExim(t);

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import t from 'tap';
 import { MIB } from '../../src/limits.js';
 import { type DaemonProcess, startIn } from '../support/daemon.js';
-import { fill, partition } from '../support/partition.js';
-import { skipWithout } from '../support/peers.js';
 import { fakeRelay } from '../support/relay.js';
+import { fill, partition } from './partition.js';
+import { skipWithout } from './peers.js';
 
 const MAILS = 5;
 const skip = skipWithout('/usr/sbin/mkfs.ext4');

@@ -3,9 +3,9 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
-import { fill, partition } from '../support/partition.js';
-import { skipWithout, startFieldpost } from '../support/peers.js';
 import { fakeRelay } from '../support/relay.js';
+import { fill, partition } from './partition.js';
+import { skipWithout, startFieldpost } from './peers.js';
 
 const skip = skipWithout('/usr/sbin/mkfs.xfs');
 

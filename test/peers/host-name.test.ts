@@ -1,8 +1,8 @@
 /** A device whose host name is mended while the daemon runs: the built program under a host name of its own. */
 import { execFileSync } from 'node:child_process';
 import t from 'tap';
-import { named, skipWithout, startFieldpost } from '../support/peers.js';
 import { fakeRelay, type Now } from '../support/relay.js';
+import { named, skipWithout, startFieldpost } from './peers.js';
 
 const NAME = 'pump-3.field.example';
 const MAIL = { destination: 'john@example.com', subject: 'Pump 3', plain: 'The pressure is low.' };

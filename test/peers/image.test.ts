@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { sharedDirectory, skipWithout, startFieldpost } from '../support/peers.js';
+import { sharedDirectory, skipWithout, startFieldpost } from './peers.js';
 
 const skip = skipWithout('/usr/bin/mksquashfs', '/usr/bin/mkfs.erofs', '/usr/sbin/mkfs.ext4');
 

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { makeCertificate } from '../support/certificate.js';
 import { DEVICE, type FakeCloud, fakeCloud, HTML, KEY } from '../support/cloud.js';
-import { type Network, openNetwork } from '../support/network.js';
-import { type Fieldpost, sharedDirectory, skipWithout, startFieldpost } from '../support/peers.js';
+import { type Network, openNetwork } from './network.js';
+import { type Fieldpost, sharedDirectory, skipWithout, startFieldpost } from './peers.js';
 
 const SECOND_MS = 1000;
 // The next heartbeat is at most 5.5 s away, its deadline 15 s; 30 s later the link is offline. The rest is for a

@@ -5,9 +5,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { t } from 'tap';
-import { meant, NASTY, readByPostalMime, readByPython } from '../support/nasty.js';
-import { named, type Posted, sharedDirectory, skipWithout, startFieldpost } from '../support/peers.js';
-import { POSTFIX_PROGRAMS, SMALL_BYTES, startPostfix } from '../support/postfix.js';
+import { meant, NASTY, readByPostalMime, readByPython } from './nasty.js';
+import { named, type Posted, sharedDirectory, skipWithout, startFieldpost } from './peers.js';
+import { POSTFIX_PROGRAMS, SMALL_BYTES, startPostfix } from './postfix.js';
 
 /** A short mail whose recipient, subject and text are its name. */
 const to = (name: string): Posted => ({

@@ -10,8 +10,8 @@ import t from 'tap';
 import type { Cut } from '../power/device.js';
 import { type Ended, History } from '../power/history.js';
 import { FILE_SYSTEMS, type FileSystem, RecordedDisk } from '../power/recorded-disk.js';
-import { sharedDirectory, skipWithout } from '../support/peers.js';
 import { testSeed } from '../support/random.js';
+import { sharedDirectory, skipWithout } from './peers.js';
 
 const TOP = fileURLToPath(new URL('../..', import.meta.url));
 /** On each file system. */

@@ -5,8 +5,8 @@ import t from 'tap';
 import { MIB } from '../../src/limits.js';
 import { EMAIL } from '../support/api.js';
 import { type DaemonProcess, MAIN, startIn } from '../support/daemon.js';
-import { partition } from '../support/partition.js';
-import { skipWithout } from '../support/peers.js';
+import { partition } from './partition.js';
+import { skipWithout } from './peers.js';
 
 const skip = skipWithout('/usr/sbin/mkfs.ext4');
 

@@ -13,7 +13,7 @@ import {
   skipWithout,
   startFieldpost,
   startServer,
-} from '../support/peers.js';
+} from './peers.js';
 
 const SINK = '/usr/sbin/smtp-sink';
 const NOBODY = 65534;

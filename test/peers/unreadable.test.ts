@@ -1,8 +1,8 @@
 /** A start on a disk that fails to read for a moment, which strace plays: every message is there, and goes out once. */
 import { join } from 'node:path';
 import t from 'tap';
-import { sharedDirectory, skipWithout, startFieldpost } from '../support/peers.js';
 import { fakeRelay } from '../support/relay.js';
+import { sharedDirectory, skipWithout, startFieldpost } from './peers.js';
 
 const skip = skipWithout('/usr/bin/strace');
 

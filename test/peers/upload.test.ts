@@ -8,10 +8,10 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import t from 'tap';
-import { CHROMIUM, startChromium } from '../support/chromium.js';
 import { startIn } from '../support/daemon.js';
 import { contentOf, otherRelay } from '../support/other-relay.js';
-import { sharedDirectory, skipWithout } from '../support/peers.js';
+import { CHROMIUM, startChromium } from './chromium.js';
+import { sharedDirectory, skipWithout } from './peers.js';
 
 /** Every octet, in no order that a line of text has, and the ends of lines. */
 const BYTES = Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i * 31 + (i >> 8) * 7) & 255));

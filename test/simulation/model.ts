@@ -1,7 +1,7 @@
 /**
  * The one book of a simulated world: what programs have asked for and were answered, and what arrived. It knows the
  * promises of the product and nothing of how they are kept. Each message bears a token of its own in its text.
- * Used by world.ts, and by support/store-client.ts for the sweeps of the store.
+ * Used by world.ts, and by store/store-client.ts for the sweeps of the store.
  */
 import { DAY_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';

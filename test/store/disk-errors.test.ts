@@ -11,7 +11,7 @@ import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js
 import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { openOn, STATE_DIR, settleAs } from '../support/store.js';
-import { StoreClient } from '../support/store-client.js';
+import { StoreClient } from './store-client.js';
 
 const seed = testSeed();
 const FAULTS: readonly Fault[] = [

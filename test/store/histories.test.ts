@@ -11,7 +11,7 @@ import { type Fault, FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { type Bench, openOn, STATE_DIR } from '../support/store.js';
-import { StoreClient } from '../support/store-client.js';
+import { StoreClient } from './store-client.js';
 
 const HISTORIES = process.env.FIELDPOST_TEST_LONG === '1' ? 400 : 20;
 const LIVES_MAX = 4;

@@ -5,7 +5,7 @@ import { FakeClock } from '../support/clock.js';
 import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { type Bench, openInTime, openOn, STATE_DIR } from '../support/store.js';
-import { StoreClient } from '../support/store-client.js';
+import { StoreClient } from './store-client.js';
 
 const JOURNAL = `${STATE_DIR}/journal`;
 

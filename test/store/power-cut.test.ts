@@ -12,7 +12,7 @@ import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { addFile } from '../support/spool.js';
 import { onOpen, openOn, STATE_DIR } from '../support/store.js';
-import { StoreClient } from '../support/store-client.js';
+import { StoreClient } from './store-client.js';
 
 const seed = testSeed();
 const random = seededRandom(seed);

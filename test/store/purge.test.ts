@@ -6,7 +6,7 @@ import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { openOn, STATE_DIR, settleAs } from '../support/store.js';
-import { StoreClient } from '../support/store-client.js';
+import { StoreClient } from './store-client.js';
 
 const seed = testSeed();
 /** The share of the operations of a purge before which the power is cut. */

@@ -13,8 +13,8 @@ import { DESTINATIONS_MAX, MIB } from '../../src/limits.js';
 import { DEVICE, type FakeCloud, fakeCloud, KEY } from '../support/cloud.js';
 import type { DaemonProcess } from '../support/daemon.js';
 import { BOUNDARY, bodyOf } from '../support/form.js';
-import { FIXED_SHARE_MAX, MemoryGroup, skipWithoutMemoryGroup } from '../support/memory-group.js';
 import { type FakeRelay, fakeRelay } from '../support/relay.js';
+import { FIXED_SHARE_MAX, MemoryGroup, skipWithoutMemoryGroup } from './memory-group.js';
 
 /**
  * A program whose pages are driven out is read again and again, a thousand of them for each answer. In 64 MB the crowd

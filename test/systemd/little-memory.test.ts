@@ -2,8 +2,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { test } from 'tap';
 import { MIB } from '../../src/limits.js';
-import { FIXED_SHARE_MAX, MemoryGroup, skipWithoutMemoryGroup } from '../support/memory-group.js';
 import { otherRelay } from '../support/other-relay.js';
+import { FIXED_SHARE_MAX, MemoryGroup, skipWithoutMemoryGroup } from './memory-group.js';
 
 const LIMIT_BYTES = 64 * MIB;
 const BACKLOG = 10_000;

@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type Test, test } from 'tap';
-import { Container, INSIDE, skipWithoutContainer } from '../support/container.js';
+import { Container, INSIDE, skipWithoutContainer } from './container.js';
 
 const OUT = new URL('../../build/out/', import.meta.url).pathname;
 const API = 'http://127.0.0.1:43770/api/internal';

@@ -16,7 +16,7 @@ import {
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { MIB } from '../../src/limits.js';
-import { type DaemonProcess, isBuilt, startDaemon } from './daemon.js';
+import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
 
 const V1 = '/sys/fs/cgroup/memory';
 const V2 = '/sys/fs/cgroup';

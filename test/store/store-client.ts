@@ -12,10 +12,10 @@ import {
 } from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
 import { Model, type Posted } from '../simulation/model.js';
+import { digestOf, messagesOf, nameOf, whole } from '../support/drafts.js';
+import { addFile } from '../support/spool.js';
 import { BookClient } from './book-client.js';
 import { Doubt, onlyStorage } from './doubt.js';
-import { digestOf, messagesOf, nameOf, whole } from './drafts.js';
-import { addFile } from './spool.js';
 
 interface Keyed {
   readonly key: string;

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Test } from 'tap';
-import { isBuilt, startDaemon } from './daemon.js';
+import { isBuilt, startDaemon } from '../support/daemon.js';
 
 /** How long a test waits for what should come at once. */
 const PATIENCE_MS = 10_000;
