@@ -1,4 +1,4 @@
-/** Presence and its notifications: by hand, in random histories, and with the process killed at every write. */
+/** Presence and its notifications, also with the process killed at every write. Random histories: test/simulation. */
 import t from 'tap';
 import type { Said, Sent } from '../../src/cloud-server/presence.js';
 import type { Happening } from '../../src/cloud-server/texts.js';
@@ -7,7 +7,7 @@ import { CLOUD_GRACE_MS, HOUR_MS, MINUTE_MS, PRESENCE_WRITE_MS, SECOND_MS } from
 import { createLog } from '../../src/system/log.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
-import { seededRandom, testSeed } from '../support/random.js';
+import { seededRandom } from '../support/random.js';
 
 const DELAY_MS = 90 * SECOND_MS;
 const STOP_DELAY_MS = 15 * MINUTE_MS;
@@ -269,89 +269,6 @@ t.test('killed, or without power, at every write: each outage is told once, and 
       t.same(bench.kinds, ['silent', 'back', 'silent', 'back'], name);
       if (!isDead) break;
     }
-  }
-});
-
-/** A device, its network and its cloud, up and down at random for hours. */
-async function history(seed: number): Promise<{ bench: Bench; faults: string[] }> {
-  const random = seededRandom(seed);
-  const pick = <T>(...of: readonly T[]) => of[Math.floor(random() * of.length)] as T;
-  const bench = await started();
-  const faults: string[] = [];
-  let beatMs = bench.clock.bootMs();
-  let stopping = false;
-  let awayMs = 0;
-  let seen = 0;
-  const check = () => {
-    for (const { atMs, happening } of bench.told.slice(seen)) {
-      seen++;
-      if (happening.kind === 'back') continue;
-      const fromMs = Math.max(beatMs, awayMs === 0 ? 0 : awayMs + CLOUD_GRACE_MS);
-      if (atMs - fromMs < (stopping ? STOP_DELAY_MS : DELAY_MS)) faults.push(`too early at ${atMs}`);
-      if ((happening.kind === 'stopped') !== stopping) faults.push(`${happening.kind} at ${atMs}`);
-    }
-  };
-  const beat = async (isStop = false) => {
-    beatMs = bench.clock.bootMs();
-    await bench.beat(isStop ? 'stopping' : 'running');
-    // Changes are written, and then told, once a second.
-    await bench.clock.advance(SECOND_MS);
-    stopping = isStop;
-    awayMs = 0;
-    if (bench.kinds.at(-1) !== 'back' && bench.told.length > 0) faults.push(`not back at ${beatMs}`);
-    seen = bench.told.length;
-  };
-  await beat();
-  for (let step = 0; step < 60; step++) {
-    switch (pick('steady', 'silent', 'silent', 'stop', 'restart', 'sleep')) {
-      case 'steady':
-        for (let i = pick(1, 5, 50); i > 0; i--) {
-          await beat();
-          await bench.clock.advance(pick(1, 30, 30, 80) * SECOND_MS);
-          check();
-        }
-        break;
-      case 'silent':
-        await bench.clock.advance(random() * pick(1, 2, 10) * DELAY_MS);
-        check();
-        await beat();
-        break;
-      case 'stop':
-        await beat(true);
-        await bench.clock.advance(random() * pick(1, 30) * DELAY_MS);
-        check();
-        break;
-      case 'restart':
-        await bench.restart({ downMs: random() * 10 * DELAY_MS, cut: random() < 0.5 });
-        awayMs = bench.clock.bootMs();
-        check();
-        break;
-      case 'sleep':
-        bench.clock.suspend(random() * 10 * DELAY_MS + 3 * TICK_MS);
-        awayMs = bench.clock.bootMs();
-        await bench.clock.advance(0);
-        check();
-        break;
-    }
-  }
-  await beat();
-  await bench.clock.advance(8 * DELAY_MS + TICK_MS);
-  if (bench.kinds.at(-1) !== 'silent') faults.push('the last outage was not told');
-  await beat();
-  return { bench, faults };
-}
-
-t.test('random histories: true, in time, in turn, and at most one pair within a delay', async (t) => {
-  const seed = testSeed();
-  for (let n = 0; n < 8; n++) {
-    const { bench, faults } = await history(seed + n);
-    for (const [index, { atMs }] of bench.told.entries()) {
-      const isReturn = bench.kinds[index] === 'back';
-      if (isReturn !== (index % 2 === 1)) faults.push(`out of turn: ${index}`);
-      const nextMs = bench.told[index + 2]?.atMs;
-      if (nextMs !== undefined && nextMs - atMs < DELAY_MS) faults.push(`too often at ${atMs}`);
-    }
-    t.same(faults, [], `FIELDPOST_TEST_SEED=${seed + n}`);
   }
 });
 
