@@ -2,58 +2,27 @@
  * The composition root: builds everything, starts it in order and stops it in reverse. What a room needs of
  * another is handed to it here.
  */
-import type { ApiParts } from './api/parts.js';
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
+import { addressOf } from './config/endpoints.js';
 import { heloNameOf, senderOf } from './config/names.js';
 import type { Config, ListenConfig } from './config.js';
 import { linkView, openCloud } from './daemon/cloud.js';
+import { inOrder } from './daemon/in-order.js';
 import { Mails } from './daemon/mails.js';
 import { type Doing, statusLine } from './daemon/status-line.js';
+import type { System } from './daemon/system.js';
 import { Gateway } from './delivery/gateway.js';
 import { Delivery } from './delivery/loop.js';
 import { OutcomeWriter } from './delivery/outcome-writer.js';
-import type { openSession } from './delivery/smtp-session.js';
-import { FieldpostError, wordsOf } from './errors.js';
+import { FieldpostError } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
-import { openStore, type StoreOptions } from './store/journaled-store.js';
+import { openStore } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
-import type { Handed } from './system/activation.js';
-import type { Connect } from './system/connect.js';
-import type { openHttps } from './system/https.js';
 import { openListeners } from './system/listen.js';
 import { storeMemory } from './system/memory.js';
 import type { SettingsFault } from './views.js';
-
-/** The outside world as this daemon sees it; tests hand over fakes. */
-export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'randomBytes' | 'takeLock'> {
-  /** In [0, 1), for jitter. */
-  random(): number;
-  /** The device's name at this moment. */
-  hostname(): string;
-  readonly version: string;
-  /** Connects to relays, the cloud and the webhook. */
-  readonly connect: Connect;
-  /** Bytes of memory that the daemon may take; left out, there is no limit. */
-  readonly memoryBytes?: number;
-  /** Told of the octets that were streamed, so that memory does not pile up (system/memory.ts). */
-  readonly streamed?: (bytes: number) => void;
-  /** The same for those that were kept for a while. */
-  readonly dropped?: (bytes: number) => void;
-  /** The user at the other end of a connection from this device; null, or left out, where that is not known. */
-  readonly peerUid?: ApiParts['peerUid'];
-  /** Calls back when the network of this device has changed; looks closer while `isOffline`. */
-  readonly watchNetwork?: (onChange: () => void, isOffline: () => boolean) => { close(): void };
-  /** Why the settings found last are not followed; null, or left out, where they are. */
-  readonly settingsFault?: () => SettingsFault | null;
-  /** Listening sockets that systemd has opened for us. */
-  readonly handed?: readonly Handed[];
-  /** Where programs call, how relays and the cloud are reached; left out, over the sockets of this device. */
-  readonly openListeners?: typeof openListeners;
-  readonly openSession?: typeof openSession;
-  readonly openHttps?: typeof openHttps;
-}
 
 /** What is running. */
 export interface Daemon {
@@ -171,7 +140,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       wakeAll();
     }, isOffline);
     const { queued, deferred, held } = store.counts();
-    const listen = listeners.addresses.map(nameOf).join(',');
+    const listen = listeners.addresses.map(addressOf).join(',');
     log.info('started', { version, listen, queued, deferred, held: held || undefined });
     return {
       addresses: listeners.addresses,
@@ -212,21 +181,6 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
 /** True if the device reports to another cloud, under another name, or to none. */
 function hasMoved({ cloud: before }: Config, { cloud: next }: Config): boolean {
   return before?.url !== next?.url || before?.deviceId !== next?.deviceId;
-}
-
-/** Does each step, also after one that failed; throws the first failure at the end. */
-export async function inOrder(
-  complain: System['log']['error'],
-  steps: readonly (() => Promise<void>)[],
-): Promise<void> {
-  const failures: unknown[] = [];
-  for (const step of steps) {
-    await step().catch((error) => {
-      complain('stop failed', { reason: wordsOf(error) });
-      failures.push(error);
-    });
-  }
-  if (failures.length > 0) throw failures[0];
 }
 
 /** Delivery of what is in `store`, through the relays of the configuration. */
@@ -281,14 +235,8 @@ function doing(
 
 /** Settings are checked when they are read; where a socket of systemd's listens is only seen now. */
 function unguarded(address: ListenConfig): FieldpostError {
-  const words = `${nameOf(address)}, handed over by systemd, can be reached from other devices: that needs a token`;
+  const words = `${addressOf(address)}, handed over by systemd, can be reached from other devices: that needs a token`;
   return new FieldpostError('bad-config', words, {
     hint: 'see FIELDPOST_API_TOKEN_FILE and fieldpost.socket',
   });
-}
-
-/** `127.0.0.1:43770`, `[::1]:43770`, or a socket's path. */
-export function nameOf(address: ListenConfig): string {
-  if (address.kind === 'unix') return address.path;
-  return `${address.host.includes(':') ? `[${address.host}]` : address.host}:${address.port}`;
 }

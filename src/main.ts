@@ -6,11 +6,13 @@ import { hostname, totalmem } from 'node:os';
 import about from '../package.json' with { type: 'json' };
 import { runCommand } from './cli/cli.js';
 import { EXIT, type ServiceName, type Settings } from './cli/command.js';
+import { addressOf } from './config/endpoints.js';
 import { type Config, type Environment, formatProblem, namedStateDirectory, parseConfig } from './config.js';
 import type { Herald } from './daemon/herald.js';
 import { LastSettings } from './daemon/last-settings.js';
+import type { System } from './daemon/system.js';
 import { Warnings } from './daemon/warnings.js';
-import { createDaemon, type Daemon, nameOf, type System } from './daemon.js';
+import { createDaemon, type Daemon } from './daemon.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
 import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
@@ -232,7 +234,7 @@ async function start(name: ServiceName, config: Config, system: System): Promise
 
 /** A service as dev.ts knows it: where it listens first, and how to stop it. */
 function inDev({ addresses: [address], stop }: Pick<Daemon, 'addresses' | 'stop'>) {
-  return { address: address ? nameOf(address) : '', stop };
+  return { address: address ? addressOf(address) : '', stop };
 }
 
 function openStdout(): NodeJS.WriteStream {

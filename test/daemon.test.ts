@@ -6,7 +6,9 @@ import { uptime } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import t from 'tap';
-import { createDaemon, type Daemon, nameOf, type System } from '../src/daemon.js';
+import { addressOf } from '../src/config/endpoints.js';
+import type { System } from '../src/daemon/system.js';
+import { createDaemon, type Daemon } from '../src/daemon.js';
 import { HOUR_MS, SECOND_MS } from '../src/limits.js';
 import { systemClock } from '../src/system/clock.js';
 import { systemDisk } from '../src/system/disk.js';
@@ -25,7 +27,7 @@ function world(): { system: System; lines: string[] } {
   return testSystem({ disk: systemDisk(), takeLock: systemLock, clock, randomBytes });
 }
 
-const apiOf = ({ addresses }: Daemon) => apiAt(addresses.map(nameOf).join());
+const apiOf = ({ addresses }: Daemon) => apiAt(addresses.map(addressOf).join());
 const post = (daemon: Daemon, subject: string) =>
   apiOf(daemon)('messages', [{ type: 1, destination: 'john@example.com', subject }]);
 const relayAt = (port: number) => `smtp://127.0.0.1:${port}?tls=never`;
@@ -56,7 +58,7 @@ t.test('attachments arrive as they were; where one is spoilt, no half mail is ta
   const FIELDPOST_STATE_DIR = t.testdir();
   const settings = configOf({ FIELDPOST_STATE_DIR });
   const offline = await createDaemon(settings, world().system);
-  const address = nameOf(offline.addresses[0] as never);
+  const address = addressOf(offline.addresses[0] as never);
   const files = [octets(300_001), octets(0), Buffer.from('\r\n.\r\n')];
   const postFiles = async (subject: string): Promise<string> => {
     const form = new FormData();
@@ -170,7 +172,7 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
       { headers: { 'idempotency-key': ids[1] }, body: { ...push, id: ids[1] } },
     ],
   );
-  const { text: metrics } = await ask(`http://${daemon.addresses.map(nameOf).join()}/metrics`);
+  const { text: metrics } = await ask(`http://${daemon.addresses.map(addressOf).join()}/metrics`);
   t.match(metrics, 'fieldpost_outcomes_total{outcome="sent"} 3');
   cloud.answer = ({ path }) => (path === 'messages' ? problem(402, 'no credit left') : undefined);
   await call('messages', [sms]);

@@ -8,9 +8,12 @@
  */
 import { dirname, join } from 'node:path';
 import { changesBetween } from '../config/changes.js';
+import { addressOf } from '../config/endpoints.js';
 import { senderOf } from '../config/names.js';
 import type { Config, ListenConfig } from '../config.js';
-import { createDelivery, type Daemon, inOrder, nameOf, type System } from '../daemon.js';
+import { inOrder } from '../daemon/in-order.js';
+import type { System } from '../daemon/system.js';
+import { createDelivery, type Daemon } from '../daemon.js';
 import { Gateway } from '../delivery/gateway.js';
 import { OutcomeWriter } from '../delivery/outcome-writer.js';
 import { createHttp } from '../http/http.js';
@@ -125,7 +128,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     gateway.start();
     watch.start();
     const known = keys && [...keys.keys()].filter((name) => name !== OPERATOR).length;
-    log.info('cloud ready', { listen: listeners.addresses.map(nameOf).join(','), devices: known });
+    log.info('cloud ready', { listen: listeners.addresses.map(addressOf).join(','), devices: known });
     let held = config;
     return {
       addresses: listeners.addresses,

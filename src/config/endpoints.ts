@@ -132,6 +132,11 @@ export function showListener(listener: ListenConfig): string {
   return `${showHost(listener.host)}:${listener.port}`;
 }
 
+/** Where it listens: `127.0.0.1:43770`, `[::1]:43770`, or a socket's path. */
+export function addressOf(listener: ListenConfig): string {
+  return listener.kind === 'unix' ? listener.path : showListener(listener);
+}
+
 function showHost(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }

@@ -5,11 +5,11 @@
 import type { Link } from '../cloud/link.js';
 import type { Sync } from '../cloud/sync.js';
 import type { CloudConfig, Config } from '../config.js';
-import type { System } from '../daemon.js';
 import type { GatewayOptions } from '../delivery/carrier.js';
 import type { Gateway } from '../delivery/gateway.js';
 import type { Store } from '../store/store.js';
 import type { LinkView } from '../views.js';
+import type { System } from './system.js';
 
 /** What is there once a cloud is configured. */
 export interface Cloud {

@@ -5,8 +5,8 @@
 import { diskAdvice } from '../config/disk-advice.js';
 import { mailAdvice } from '../config/mail-advice.js';
 import type { Config } from '../config.js';
-import type { System } from '../daemon.js';
 import type { Log } from '../system/log.js';
+import type { System } from './system.js';
 
 /** The warnings of one service. */
 export class Warnings {

@@ -4,6 +4,7 @@
  */
 import { chmod, lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, type Server } from 'node:net';
+import { addressOf, showListener } from '../config/endpoints.js';
 import type { ListenConfig } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import { type Handed, serveHanded } from './activation.js';
@@ -38,9 +39,9 @@ export async function openListeners(
       servers.push(server);
       addresses.push(address);
     }
-    const open = new Set(addresses.map(nameOf));
+    const open = new Set(addresses.map(addressOf));
     for (const config of configs) {
-      if (open.has(nameOf(config))) continue;
+      if (open.has(addressOf(config))) continue;
       const server = makeServer(config);
       servers.push(server);
       addresses.push(await listen(server, config));
@@ -67,7 +68,7 @@ async function listen(server: Server, config: ListenConfig): Promise<ListenConfi
     return { ...config, port: (server.address() as AddressInfo).port };
   } catch (error) {
     const inUse = systemCodeOf(error) === 'EADDRINUSE';
-    throw new FieldpostError('unavailable', `Cannot listen on ${nameOf(config)}: ${wordsOf(error)}`, {
+    throw new FieldpostError('unavailable', `Cannot listen on ${showListener(config)}: ${wordsOf(error)}`, {
       hint: inUse ? 'another daemon or program is listening there' : 'see FIELDPOST_LISTEN',
       cause: error,
     });
@@ -107,9 +108,4 @@ export function answers(path: string): Promise<boolean> {
 
 async function closeAll(servers: readonly Server[]): Promise<void> {
   await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))));
-}
-
-function nameOf(config: ListenConfig): string {
-  if (config.kind === 'unix') return `unix:${config.path}`;
-  return config.host.includes(':') ? `[${config.host}]:${config.port}` : `${config.host}:${config.port}`;
 }

@@ -3,7 +3,8 @@
  * 1970 or 2099, whose walls leap, that sleep, and that lose their power.
  */
 import t from 'tap';
-import { createDaemon, nameOf } from '../../src/daemon.js';
+import { addressOf } from '../../src/config/endpoints.js';
+import { createDaemon } from '../../src/daemon.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SWEEP_MS } from '../../src/limits.js';
 import { ageMs, wallMsOf } from '../../src/message/stamp.js';
 import { apiAt } from '../support/ask.js';
@@ -220,7 +221,7 @@ async function daemonBefore(port: number, clock: FakeClock, env: Record<string, 
     configOf(settings, () => ca),
     testSystem({ clock, random: () => 0.5 }).system,
   );
-  const api = apiAt(daemon.addresses.map(nameOf).join());
+  const api = apiAt(daemon.addresses.map(addressOf).join());
   const call = async (path: string, body?: object) => (await api(path, body)).json;
   const post = async (subject: string): Promise<string> =>
     (await call('messages', [{ type: 1, destination: 'john@example.com', subject }]))[0].id;

@@ -4,7 +4,8 @@
  */
 import t from 'tap';
 import { createCloud } from '../../src/cloud-server/cloud.js';
-import { createDaemon, nameOf } from '../../src/daemon.js';
+import { addressOf } from '../../src/config/endpoints.js';
+import { createDaemon } from '../../src/daemon.js';
 import { startDev } from '../../src/dev/dev.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { systemDisk } from '../../src/system/disk.js';
@@ -33,14 +34,14 @@ t.test('the plug is pulled, and put back', async (t) => {
     print: (text) => printed.push(text),
     async startCloud(config, send) {
       const cloud = await createCloud(config, system, send);
-      const address = cloud.addresses.map(nameOf).join();
+      const address = cloud.addresses.map(addressOf).join();
       url = `http://${address}/devices`;
       return { address, stop: cloud.stop };
     },
     async startDaemon(config) {
       const daemon = await createDaemon(config, { ...system, clock: deviceClock });
-      api = `http://${daemon.addresses.map(nameOf).join()}`;
-      return { address: daemon.addresses.map(nameOf).join(), stop: daemon.stop };
+      api = `http://${daemon.addresses.map(addressOf).join()}`;
+      return { address: daemon.addresses.map(addressOf).join(), stop: daemon.stop };
     },
   });
   const headers = { Authorization: 'Bearer any', 'Content-Type': 'application/json' };

@@ -3,7 +3,7 @@
  * device and the cloud are such machines. Used by world.ts.
  */
 import type { Server } from 'node:http';
-import type { System } from '../../src/daemon.js';
+import type { System } from '../../src/daemon/system.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
 import type { Chance } from './chance.js';

@@ -6,8 +6,9 @@
  */
 import { type Cloud, createCloud } from '../../src/cloud-server/cloud.js';
 import type { SendShort } from '../../src/cloud-server/webhook.js';
+import { addressOf } from '../../src/config/endpoints.js';
 import type { Config, Environment } from '../../src/config.js';
-import { nameOf, type System } from '../../src/daemon.js';
+import type { System } from '../../src/daemon/system.js';
 import { type Answer, ask, type Question } from './ask.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';
@@ -65,7 +66,7 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
   const config = readConfig(options);
   const { system, lines } = testSystem({ ...options.system, disk, clock, hostname: () => 'cloud.example' });
   const cloud = await createCloud(config, system, options.send);
-  const url = `http://${cloud.addresses.map(nameOf)[0]}`;
+  const url = `http://${cloud.addresses.map(addressOf)[0]}`;
   let stopped: Promise<void> | null = null;
   const stop = () => {
     stopped ??= cloud.stop();

@@ -1,6 +1,6 @@
 /** What a daemon or a reference cloud finds around it, for tests that start the whole of one. */
 import { type Config, type Environment, parseConfig } from '../../src/config.js';
-import type { System } from '../../src/daemon.js';
+import type { System } from '../../src/daemon/system.js';
 import { createConnect } from '../../src/system/connect.js';
 import { createLog, type Log } from '../../src/system/log.js';
 import { FakeClock } from './clock.js';
