@@ -9,7 +9,7 @@ import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Log } from '../system/log.js';
 import { FreeSpace } from './free-space.js';
-import { NOTHING, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
+import { NOTHING, negative, plus, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
 import type { QueueRoom } from './store.js';
 
 /** The settings that bound the store. */
@@ -77,31 +77,26 @@ export class Budget {
 
   /** What is used or granted, of how much. */
   get room(): QueueRoom {
-    const { count, bytes, memoryBytes } = roomUsed(this.#stored);
-    const { maxQueue, maxSpoolBytes } = this.#limits;
+    const { count, bytes, memoryBytes } = plus(roomUsed(this.#stored), this.#reserved);
+    const max = this.#max;
+    const memoryBytesMax = Number.isFinite(max.memoryBytes) ? max.memoryBytes : null;
     return {
-      used: {
-        messages: count + this.#reserved.count,
-        bytes: bytes + this.#reserved.bytes,
-        memoryBytes: memoryBytes + this.#reserved.memoryBytes,
-      },
-      limits: {
-        messages: maxQueue,
-        bytes: maxSpoolBytes,
-        memoryBytes: Number.isFinite(this.#memoryBytesMax) ? this.#memoryBytesMax : null,
-      },
+      used: { messages: count, bytes, memoryBytes },
+      limits: { messages: max.count, bytes: max.bytes, memoryBytes: memoryBytesMax },
       reason: this.fullness,
     };
   }
 
   /** By how much it would be too much; what is not positive fits. */
   excess(asked: Room): Room {
-    const used = roomUsed(this.#stored);
-    return {
-      count: used.count + this.#reserved.count + asked.count - this.#limits.maxQueue,
-      bytes: used.bytes + this.#reserved.bytes + asked.bytes - this.#limits.maxSpoolBytes,
-      memoryBytes: used.memoryBytes + this.#reserved.memoryBytes + asked.memoryBytes - this.#memoryBytesMax,
-    };
+    const used = plus(roomUsed(this.#stored), this.#reserved);
+    return plus(plus(used, asked), negative(this.#max));
+  }
+
+  /** All that may be used. */
+  get #max(): Room {
+    const { maxQueue, maxSpoolBytes } = this.#limits;
+    return { count: maxQueue, bytes: maxSpoolBytes, memoryBytes: this.#memoryBytesMax };
   }
 
   /** Bytes of memory that nobody has or was granted; negative where a restart has brought a smaller limit. */
@@ -178,12 +173,8 @@ export class Budget {
   }
 
   /** Counts room as reserved, or with negative numbers as no longer so. Only for reservations. */
-  change({ count, bytes, memoryBytes }: Room): void {
-    this.#reserved = {
-      count: this.#reserved.count + count,
-      bytes: this.#reserved.bytes + bytes,
-      memoryBytes: this.#reserved.memoryBytes + memoryBytes,
-    };
+  change(by: Room): void {
+    this.#reserved = plus(this.#reserved, by);
   }
 
   /** So many reserved bytes were written, and count as used from here on. Only for reservations. */
@@ -224,8 +215,7 @@ export class Reservation {
 
   /** Gives back what is left. May be called twice. */
   end(): void {
-    const { count, bytes, memoryBytes } = this.#left;
-    this.#budget.change({ count: -count, bytes: -bytes, memoryBytes: -memoryBytes });
+    this.#budget.change(negative(this.#left));
     this.#left = NOTHING;
   }
 }

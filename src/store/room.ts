@@ -15,6 +15,20 @@ export interface Room {
   readonly memoryBytes: number;
 }
 
+/** Both together. */
+export function plus(one: Room, other: Room): Room {
+  return {
+    count: one.count + other.count,
+    bytes: one.bytes + other.bytes,
+    memoryBytes: one.memoryBytes + other.memoryBytes,
+  };
+}
+
+/** The same amounts below zero. */
+export function negative({ count, bytes, memoryBytes }: Room): Room {
+  return { count: -count, bytes: -bytes, memoryBytes: -memoryBytes };
+}
+
 /** What of a store budgets are about. */
 export interface Stored {
   readonly state: State;

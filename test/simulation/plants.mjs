@@ -136,13 +136,7 @@ const MAIL = {
   },
   'room-leaks': {
     why: 'room that was reserved is not given back',
-    cuts: [
-      [
-        'src/store/budget.ts',
-        'this.#budget.change({ count: -count, bytes: -bytes, memoryBytes: -memoryBytes });',
-        'void [count, bytes, memoryBytes];',
-      ],
-    ],
+    cuts: [['src/store/budget.ts', 'this.#budget.change(negative(this.#left));', '']],
   },
   'handles-leak': {
     why: 'an attachment that was sent stays open',
