@@ -2,6 +2,7 @@
 import t from 'tap';
 import { MIB, SPACE_FRESH_MS } from '../../src/limits.js';
 import type { Store, Upload } from '../../src/store/store.js';
+import { settled } from '../support/clock.js';
 import { draftTo, octets } from '../support/drafts.js';
 import { acceptWith, addFile, begin, budgetOf, failWith, inChunks, SPOOL } from '../support/spool.js';
 import { newDisk, openOn, STATE_DIR, settleAs } from '../support/store.js';
@@ -128,6 +129,8 @@ t.test('a retry that comes meanwhile is told so', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
   const [id = ''] = await failWith(store, ['a'], 12 * MIB);
+  // The next segment is filled.
+  await settled();
   let refused: Promise<unknown> | null = null;
   disk.onOperation = (_n, { kind }) => {
     if (kind === 'write') refused ??= t.rejects(store.retry(id), { code: 'conflict' });
