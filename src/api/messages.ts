@@ -39,7 +39,7 @@ function* viewsOf(messages: readonly Message[], context: ApiContext) {
 
 /** `GET /api/internal/messages/{id}` */
 export function get(exchange: Exchange, context: ApiContext): void {
-  exchange.json(200, viewOf(known(context.store.get(exchange.id), exchange.id), context));
+  exchange.json(200, viewOf(known(exchange, context), context));
 }
 
 /** `DELETE /api/internal/messages/{id}` */
@@ -64,39 +64,38 @@ export async function retry(exchange: Exchange, context: ApiContext): Promise<vo
   await store.retry(id);
   log.info('retried', { id, by });
   // Looked at before delivery is: the answer is what the call itself has done.
-  const view = viewOf(known(store.get(id), id), context);
+  const view = viewOf(known(exchange, context), context);
   wake();
   exchange.json(202, view);
 }
 
+/** A call that changes the whole queue, as `by` asks; its answer is what the queue holds then. */
+function onQueue(work: (context: ApiContext, by: string) => Promise<void>) {
+  return async (exchange: Exchange, context: ApiContext): Promise<void> => {
+    await work(context, await callerOf(exchange, context));
+    exchange.json(202, context.store.counts());
+  };
+}
+
 /** `POST /api/internal/queue/flush` */
-export async function flush(exchange: Exchange, context: ApiContext): Promise<void> {
-  const { store, wake, log } = context;
-  const by = await callerOf(exchange, context);
+export const flush = onQueue(async ({ store, wake, log }, by) => {
   await store.flush();
   log.info('queue flushed', { by });
   wake();
-  exchange.json(202, store.counts());
-}
+});
 
 /** `POST /api/internal/queue/hold` */
-export async function hold(exchange: Exchange, context: ApiContext): Promise<void> {
-  const { store, log } = context;
-  const by = await callerOf(exchange, context);
+export const hold = onQueue(async ({ store, log }, by) => {
   await store.hold();
   log.info('queue held', { by });
-  exchange.json(202, store.counts());
-}
+});
 
 /** `POST /api/internal/queue/release` */
-export async function release(exchange: Exchange, context: ApiContext): Promise<void> {
-  const { store, wake, log } = context;
-  const by = await callerOf(exchange, context);
+export const release = onQueue(async ({ store, wake, log }, by) => {
   await store.release();
   log.info('queue released', { by });
   wake();
-  exchange.json(202, store.counts());
-}
+});
 
 /** What a purge can be asked for, for OpenAPI. */
 export const PURGE_QUERY = {
@@ -136,13 +135,13 @@ function dueWallMs({ due }: Message, clock: Clock): number {
   return clock.wallMs() + waitMs;
 }
 
-function known(message: Message | undefined, id: string): Message {
-  if (message === undefined) {
-    throw new FieldpostError('not-found', `There is no message ${JSON.stringify(id)}`, {
-      hint: 'the oldest finished ones are forgotten',
-    });
-  }
-  return message;
+/** The message of the path. Throws not-found. */
+function known({ id }: Exchange, { store }: ApiContext): Message {
+  const message = store.get(id);
+  if (message !== undefined) return message;
+  throw new FieldpostError('not-found', `There is no message ${JSON.stringify(id)}`, {
+    hint: 'the oldest finished ones are forgotten',
+  });
 }
 
 function parseListQuery(query: string): { status: Status | null; limit: number; after: string | null } {

@@ -7,14 +7,7 @@ import { STATUSES } from '../message/message.js';
 import { bytesInWords } from '../sizes.js';
 import { visible } from '../text.js';
 import { type Call, connect } from './client.js';
-import {
-  type Command,
-  type CommandContext,
-  CommandError,
-  type CommandInput,
-  EXIT,
-  textOption,
-} from './command.js';
+import { type Command, CommandError, EXIT, textOption } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
 import { columns, counted, json, moment, span, typeName } from './words.js';
 
@@ -69,12 +62,7 @@ Exit status: 0 done, 65 no such message or not possible for it, 69 no daemon ans
   },
 };
 
-async function list(
-  words: readonly string[],
-  input: CommandInput,
-  call: Call,
-  context: CommandContext,
-): Promise<void> {
+async function list(...[words, input, call, context]: Parameters<Action>): Promise<void> {
   noMore(words);
   const status = textOption(input, 'status');
   if (status !== null && !STATUSES.some((one) => one === status)) {
@@ -134,12 +122,7 @@ function whenIs(iso: string, nowMs: number): string {
   return inMs > 0 ? `in ${span(inMs)}` : 'now';
 }
 
-async function show(
-  words: readonly string[],
-  input: CommandInput,
-  call: Call,
-  context: CommandContext,
-): Promise<void> {
+async function show(...[words, input, call, context]: Parameters<Action>): Promise<void> {
   const shown: unknown[] = [];
   for (const id of idsIn(words, WHICH)) shown.push((await call('GET', `/api/internal/messages/${id}`)).body);
   if (input.options.json === true) {

@@ -56,9 +56,9 @@ Exit status: 0 stored, 65 refused, 66 a file cannot be read, 69 no daemon answer
     const destinations = input.options.to;
     if (!Array.isArray(destinations))
       throw new CommandError(EXIT.usage, 'to whom? --to ADDRESS', 'fieldpost send --help');
-    const given = { ...subject(input), ...(await plain(input, context)), ...html(input) };
-    const isBare = given.plain === undefined && given.html === undefined;
-    const text = isBare ? { ...given, ...(await piped(context)) } : given;
+    const words = { ...(await plain(input, context)), ...given(input, 'html') };
+    const isBare = Object.keys(words).length === 0;
+    const text = { ...given(input, 'subject'), ...(isBare ? await piped(context) : words) };
     if (Object.keys(text).length === 0) {
       throw new CommandError(
         EXIT.usage,
@@ -116,14 +116,10 @@ function progressOn({ isTTY, write }: Output): { show(done: number, of: number):
   };
 }
 
-function subject(input: CommandInput): { subject?: string } {
-  const text = textOption(input, 'subject');
-  return text === null ? {} : { subject: text };
-}
-
-function html(input: CommandInput): { html?: string } {
-  const text = textOption(input, 'html');
-  return text === null ? {} : { html: text };
+/** The option's text under its name; nothing if it was not given. */
+function given(input: CommandInput, name: string): Record<string, string> {
+  const text = textOption(input, name);
+  return text === null ? {} : { [name]: text };
 }
 
 /** The plain text: of --body, or with `-` all of standard input. */
@@ -189,12 +185,7 @@ function checkKey(key: string): string {
 }
 
 function tell(body: unknown, replayed: boolean): string[] {
-  const entries = (Array.isArray(body) ? body : []) as {
-    id: string;
-    destination: string;
-    ignored?: string[];
-  }[];
-  return entries.map(
-    ({ id, destination }) => `${id} ${replayed ? 'was queued before' : 'is queued'} for ${destination}`,
-  );
+  const entries = (Array.isArray(body) ? body : []) as { id: string; destination: string }[];
+  const done = replayed ? 'was queued before' : 'is queued';
+  return entries.map(({ id, destination }) => `${id} ${done} for ${destination}`);
 }
