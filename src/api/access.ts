@@ -1,5 +1,5 @@
 /**
- * Who may call what (local-api §6). server.ts puts it in front of every route.
+ * Who may make which call (local-api §6). server.ts asks it before every route.
  */
 import { FieldpostError } from '../errors.js';
 import { bearerOf, digest, isOneOf } from '../http/bearer.js';

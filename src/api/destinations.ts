@@ -1,5 +1,5 @@
 /**
- * The calls of local-api §2: the address book of those who are told when this device goes offline.
+ * The calls of local-api §2: the address book, which says who is told when this device goes offline. Used by routes.ts.
  */
 import { type Destination, parseFields } from '../destinations/destination.js';
 import { FieldpostError } from '../errors.js';
@@ -22,7 +22,7 @@ export const EDIT_HEADERS = {
   'If-Match': { type: 'string', description: 'the `ETag` of what is to be edited' },
 };
 
-/** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` what is not understood instead. */
+/** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` the entries that this version does not understand. */
 export function list(exchange: Exchange, { store: { book } }: ApiContext): void {
   const hidden = () => `[${firstAsJson(hiddenEntries(book.hidden), PAGE_BYTES_MAX).join()}]`;
   sendTagged(exchange, flagIn(exchange.query, 'hidden') ? hidden() : JSON.stringify(book.list()));
@@ -93,7 +93,7 @@ function checkOne(exchange: Exchange, context: ApiContext): void {
   checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(known(exchange, context))));
 }
 
-/** The answer to an edit. Members that are not known do no harm, but are not dropped in silence. */
+/** The answer to an edit. It names the members that were ignored; the log does so too. */
 function told(destination: Destination, ignored: readonly string[], { log }: ApiContext): object {
   if (ignored.length === 0) return destination;
   const fields = cut(ignored.join(','), LOGGED_CHARS_MAX);

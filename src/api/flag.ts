@@ -1,9 +1,9 @@
 /**
- * A parameter of the query that is true or false. Used by messages.ts and hidden.ts.
+ * A query parameter that is true or false. Used by messages.ts and destinations.ts.
  */
 import { FieldpostError } from '../errors.js';
 
-/** False where it is left out. Throws invalid for anything but true and false. */
+/** False if it is left out. Throws invalid for anything but true and false. */
 export function flagIn(query: string, name: string): boolean {
   const given = new URLSearchParams(query).get(name) ?? 'false';
   if (given === 'true' || given === 'false') return given === 'true';

@@ -1,26 +1,26 @@
 /**
- * Entries of the cloud's document that this version does not understand: kept, not shown among the destinations, listed
- * by `?hidden=true`, and removed by an id made of what they say. Used by destinations.ts.
+ * Entries of the cloud's document that this version does not understand. They are kept, and not listed as destinations but
+ * by `?hidden=true`; an id made from their content removes them. Used by destinations.ts.
  */
 import { createHash } from 'node:crypto';
 import { whyHidden } from '../destinations/destination.js';
 import { canonical } from '../destinations/merge.js';
 import { FieldpostError } from '../errors.js';
 
-/** Such an entry as clients see it. */
+/** A hidden entry as clients see it. */
 export interface HiddenEntry {
-  /** `hidden-` and 16 hex digits, the same as long as the entry says the same. */
+  /** `hidden-` and 16 hex digits of a hash of the entry. */
   readonly id: string;
   /** Why it is not understood. */
   readonly reason: string;
-  /** What stands in the document. */
+  /** The entry as it is in the document. */
   readonly entry: unknown;
 }
 
 const PREFIX = 'hidden-';
 const ID_DIGITS = 16;
 
-/** What the query of the list can ask for, for OpenAPI. */
+/** The list's query parameter, for OpenAPI. */
 export const HIDDEN_QUERY = {
   hidden: {
     type: 'boolean',
@@ -29,17 +29,17 @@ export const HIDDEN_QUERY = {
   },
 };
 
-/** True for an id of a hidden entry, whether or not there is one. */
+/** True if the id has the form of a hidden entry's. */
 export function isHiddenId(id: string): boolean {
   return id.startsWith(PREFIX);
 }
 
-/** All of them, one by one: a document may hold many thousands. */
+/** All hidden entries, one by one: a document may hold many thousands. */
 export function* hiddenEntries(values: readonly unknown[]): Generator<HiddenEntry> {
   for (const entry of values) yield { id: idOf(entry), reason: whyHidden(entry), entry };
 }
 
-/** The one of that id. Throws not-found. */
+/** The hidden entry with that id. Throws not-found. */
 export function hiddenEntry(values: readonly unknown[], id: string): HiddenEntry {
   for (const one of hiddenEntries(values)) if (one.id === id) return one;
   throw new FieldpostError('not-found', `There is no hidden entry ${JSON.stringify(id)}`, {

@@ -1,6 +1,6 @@
 /**
- * Refuses at the door what no relay would take, once the relays have told how large a mail may be (RFC 1870): it
- * would only fail later. post.ts asks, as early as there is something to know.
+ * Refuses a message that no relay would take, once the relays have announced their SIZE (RFC 1870): it would only fail
+ * later. post.ts checks as early as it knows enough.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
@@ -10,32 +10,32 @@ import { base64Octets } from '../mime/base64.js';
 import { TEXT_FIELDS } from './form-part.js';
 import type { ApiParts } from './parts.js';
 
-/** What is asked of the other parts. */
+/** What the checks ask delivery. */
 type Parts = Pick<ApiParts, 'mailLimitBytes' | 'mailBytes'>;
 
-/** An octet of text takes at most as many on the wire: quoted-printable, with its soft breaks. */
+/** A byte of text takes at most this many bytes on the wire: quoted-printable, with its soft breaks. */
 const TEXT_GROWTH = 4;
-/** The header of a mail and that of an attachment take at most this. */
+/** The headers of a mail, or of an attachment, take at most this. */
 const HEADERS_BYTES = 8 * KIB;
-/** Of a form, what need not be files. */
+/** How much of a form may be something else than files. */
 const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + TEXT_FIELDS.length * FORM_FIELD_BYTES_MAX;
 
-/** Throws too-large where the declared length of a form tells that its files are too large. */
+/** Throws too-large if the declared length of a form shows that its files are too large. */
 export function checkDeclared(bytes: number, parts: Parts): void {
   checkFiles(bytes - FORM_REST_BYTES, parts);
 }
 
-/** Throws too-large where so many octets of files alone are too large. */
+/** Throws too-large if files of this size alone make the mail too large. */
 export function checkFiles(bytes: number, { mailLimitBytes }: Parts): void {
   if (bytes > 0) check(base64Octets(bytes), mailLimitBytes());
 }
 
-/** Throws too-large unless each draft makes a mail that is small enough. */
+/** Throws too-large if the mail of any draft is too large. */
 export function checkMails(drafts: readonly Draft[], { mailLimitBytes, mailBytes }: Parts): void {
   const limitBytes = mailLimitBytes();
   if (limitBytes === null) return;
   for (const draft of drafts) {
-    // To know it exactly costs a rendering; nearly always it need not be known.
+    // The exact size costs a rendering, which the estimate nearly always saves.
     if (draft.type === 1 && atMost(draft) > limitBytes) check(mailBytes(draft), limitBytes);
   }
 }

@@ -1,5 +1,6 @@
 /**
- * The calls of local-api §1 but for the acceptance: tell what became of messages, and steer the queue.
+ * The calls of local-api §1 except the POST of messages: what became of messages, and control of the queue. Used by
+ * routes.ts.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { checkPercent, type Exchange } from '../http/exchange.js';
@@ -24,7 +25,7 @@ export const LIST_QUERY = {
   after: { type: 'string', description: 'the `next` of the page before' },
 };
 
-/** `GET /api/internal/messages`: fewer than `limit` where they are long. A parameter that is not right is a field fault (422), others are ignored. */
+/** `GET /api/internal/messages`: fewer than `limit` if they are long. A wrong value is a field fault (422); unknown parameters are ignored. */
 export function list(exchange: Exchange, context: ApiContext): void {
   const { messages, next } = context.store.list(parseListQuery(exchange.query));
   const texts = firstAsJson(viewsOf(messages, context), PAGE_BYTES_MAX);
@@ -49,7 +50,7 @@ export async function cancel(exchange: Exchange, context: ApiContext): Promise<v
   try {
     await store.cancel(exchange.id);
   } finally {
-    // Delivery has passed it over meanwhile. If it is not cancelled after all, it is to be sent.
+    // Delivery has skipped it during the cancellation. If that failed, the message must be sent.
     nudge();
   }
   log.info('cancelled', { id: exchange.id, by });
@@ -63,7 +64,7 @@ export async function retry(exchange: Exchange, context: ApiContext): Promise<vo
   const by = await callerOf(exchange, context);
   await store.retry(id);
   log.info('retried', { id, by });
-  // Looked at before delivery is: the answer is what the call itself has done.
+  // Read before delivery is woken: the answer shows what this call has done.
   const view = viewOf(known(exchange, context), context);
   wake();
   exchange.json(202, view);
@@ -97,12 +98,12 @@ export const release = onQueue(async ({ store, wake, log }, by) => {
   wake();
 });
 
-/** What a purge can be asked for, for OpenAPI. */
+/** The query parameter of a purge, for OpenAPI. */
 export const PURGE_QUERY = {
   damaged: { type: 'boolean', description: 'true: the copies of what could not be read go as well' },
 };
 
-/** `POST /api/internal/queue/purge`: answered when all is done. */
+/** `POST /api/internal/queue/purge`: answers after the purge. */
 export async function purge(exchange: Exchange, context: ApiContext): Promise<void> {
   const { store, log } = context;
   const damaged = flagIn(exchange.query, 'damaged');
@@ -129,7 +130,7 @@ function viewOf(message: Message, { store, clock }: ApiContext) {
   };
 }
 
-/** When a deferred message is due, on the wall clock as it is now: only the boot's own clock measures the wait. */
+/** When a deferred message is due, on the present wall clock: only the boot's clock measures the wait. */
 function dueWallMs({ due }: Message, clock: Clock): number {
   const waitMs = due === null || due.boot !== clock.boot ? 0 : Math.max(0, due.bootMs - clock.bootMs());
   return clock.wallMs() + waitMs;

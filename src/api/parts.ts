@@ -1,5 +1,5 @@
 /**
- * What the composition root hands to the api: the other rooms are known here only by these functions.
+ * What the composition root gives the api. The api knows the other rooms only by these functions.
  */
 import type { Socket } from 'node:net';
 import type { Config } from '../config.js';
@@ -31,18 +31,18 @@ export interface ApiParts extends MemoryListeners {
   readonly version: string;
   /** Clock.bootMs() at the start of the daemon. */
   readonly startedBootMs: number;
-  /** Tells delivery that there may be something to do now. */
+  /** Tells delivery that a message may be due. */
   nudge(): void;
-  /** Somebody wants it now: a relay that is failing is tried at once, too. */
+  /** An operator wants delivery now: failing relays and the cloud are tried at once. */
   wake(): void;
-  /** Somebody has edited the address book. */
+  /** The address book was edited. */
   edited(): void;
   /** Null: no cloud is configured. */
   syncState(): SyncView | null;
   relayState(): RelayView;
-  /** Octets of the largest mail that a relay takes; null where that is not known. */
+  /** Bytes of the largest mail that a relay takes; null if that is not known. */
   mailLimitBytes(): number | null;
-  /** Octets of the mail that this draft will be. */
+  /** Bytes of the mail that this draft will be. */
   mailBytes(draft: EmailDraft): number;
   /** Null: no cloud is configured. */
   linkState(): LinkView | null;
@@ -51,15 +51,15 @@ export interface ApiParts extends MemoryListeners {
   clockTrusted(): boolean;
   /** Null: the settings found last are followed. */
   settingsFault(): SettingsFault | null;
-  /** The user at the other end of a TCP connection from this device; null where that is not known. */
+  /** The user who made a TCP connection from this device; null if that is not known. */
   peerUid(ends: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>): Promise<number | null>;
   /** Bytes of memory that the process may take; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
-  /** How long clients may dally; limits.ts says it, tests shorten it. */
+  /** How long clients may take; tests shorten it. */
   readonly patience?: Patience;
 }
 
-/** What the handlers share: the parts, and what the api itself keeps. */
+/** What the handlers share: the parts, and the api's own state. */
 export interface ApiContext extends ApiParts {
   /** Messages accepted since the start. */
   acceptedTotal: number;

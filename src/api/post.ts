@@ -21,7 +21,7 @@ export const POST_HEADERS = {
 };
 const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };
-/** Of the names that clients make up, as many characters go to the log. */
+/** The log gets at most this many characters of field names that clients made up. */
 export const LOGGED_CHARS_MAX = 200;
 
 /** What was posted, and what became of it. */
@@ -29,7 +29,7 @@ interface Posted extends Accepted {
   readonly drafts: readonly Draft[];
 }
 
-/** Takes messages in, in either form, and answers once they are on stable storage. */
+/** Accepts messages as JSON or as a form, and answers once they are on stable storage. */
 export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
   const key = idempotencyKey(exchange);
   const isForm = /^\s*multipart\/form-data\s*(?:;|$)/i.test(exchange.req.headers['content-type'] ?? '');
@@ -49,7 +49,7 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
   exchange.json(202, entries, replayed ? REPLAYED : undefined);
 }
 
-/** A body may take its time: whoever sends the same key meanwhile is told so. */
+/** Runs `work` unless a request with the same key is still in progress; then throws conflict. */
 async function alone(
   key: string | null,
   { keysUnderWay }: ApiContext,
@@ -72,7 +72,7 @@ async function alone(
 async function takeJson(exchange: Exchange, context: ApiContext, key: string | null): Promise<Posted> {
   const { store, settings } = context;
   const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), settings);
-  // What was accepted before is answered as before.
+  // A replay must get the first answer, whatever the relay takes by now.
   if (key === null || store.recall(key) === null) checkMails(drafts, context);
   const keyed = key === null ? null : { key, hash: hashOf(drafts, []) };
   return { drafts, ...(await store.accept(drafts, keyed)) };
@@ -109,7 +109,7 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
   }
 }
 
-/** Answers a form as the one before with its key was answered, if it is the same. Nothing of it is stored. */
+/** Gives a form the answer of the first one with its key, if both are the same. Stores nothing. */
 async function replayForm(
   exchange: Exchange,
   before: { readonly ids: readonly string[]; readonly hash: string },
@@ -123,7 +123,7 @@ async function replayForm(
   });
 }
 
-/** Where the files of a form go that are only looked at. */
+/** Discards the files of a form that is only compared. */
 const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles'> = {
   upload: {
     begin: async (file) => ({
@@ -140,7 +140,7 @@ function draftOf({ texts, files }: Form): Draft {
   const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
   const type = texts.get('type')?.[0] ?? '1';
   if (type !== '1') report('type', 'must be 1 or left out: a form is an email');
-  // A field called __proto__ becomes one like any other.
+  // fromEntries makes a field named __proto__ one like any other.
   const fields = Object.fromEntries([...texts].map(([name, [text = '']]) => [name, text]));
   for (const name of TEXT_FIELDS) {
     if ((texts.get(name)?.length ?? 0) > 1) report(name, 'is there more than once');
@@ -153,7 +153,7 @@ function draftOf({ texts, files }: Form): Draft {
 function idempotencyKey({ req }: Exchange): string | null {
   const key = req.headers['idempotency-key'];
   if (key === undefined) return null;
-  // Node joins repeated headers with a comma and a blank, which no key can contain.
+  // Node joins repeated headers with comma and blank; a key cannot contain a blank.
   if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return key;
   throw new FieldpostError(
     'malformed-request',

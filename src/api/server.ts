@@ -1,5 +1,5 @@
 /**
- * The local API: the routes of routes.ts behind the guard. daemon.ts makes it.
+ * The local API: the routes of routes.ts, with access.ts before them. daemon.ts makes it.
  */
 
 import { createHttp, type Http } from '../http/http.js';
@@ -8,7 +8,7 @@ import { createGuard } from './access.js';
 import type { ApiContext, ApiParts } from './parts.js';
 import { MESSAGES, ROUTES } from './routes.js';
 
-/** The local API over what the root hands over. It listens nowhere by itself. */
+/** The local API. It does not listen yet. */
 export function createApi(parts: ApiParts): Http {
   const context: ApiContext = {
     ...parts,
@@ -33,7 +33,7 @@ export function createApi(parts: ApiParts): Http {
   });
 }
 
-/** From zero on for every code: a counter that appears with its first event hides that event from rate(). */
+/** Zero for every code: a counter that appears with its first event hides that event from rate(). */
 function zeroTotals(): Record<AnsweredCode, number> {
   const zeros = Object.keys(PROBLEMS).map((code) => [code, 0]);
   return Object.fromEntries(zeros) as Record<AnsweredCode, number>;

@@ -1,5 +1,5 @@
 /**
- * Ends requests whose body has stopped coming. connections.ts has one for all bodies that are on their way.
+ * Ends requests whose body has stalled. connections.ts has one watch for all bodies that are being received.
  */
 import type { IncomingMessage } from 'node:http';
 import type { FieldpostError } from '../errors.js';
@@ -8,24 +8,24 @@ import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import { idleBody } from './refusals.js';
 
-/** A body on its way in. */
+/** A body that is being received. */
 export interface Receiving {
   readonly req: IncomingMessage;
   /** Ends its request with an error. */
   readonly fail: (error: FieldpostError) => void;
   /** To be called with each chunk. */
   readonly came: () => void;
-  /** True while we do not read: it is not the client who is slow. */
+  /** True while we do not read: then the client is not the slow one. */
   isOurTurn: boolean;
-  /** When its last chunk came, on the boot's clock. */
+  /** When its last chunk arrived, on the boot's clock. */
   cameMs: number;
 }
 
-/** From begin() until end() a body must bring a byte every REQUEST_IDLE_MS. */
+/** Between begin() and end() a byte must arrive every REQUEST_IDLE_MS. */
 export class BodyWatch {
   readonly #clock: Clock;
   readonly #all = new Set<Receiving>();
-  // One for all, and only while a body is on its way: a timer for each body would cost more than the rest.
+  // One alarm for all bodies: a timer for each would cost more than the rest of the watch.
   readonly #alarm: Alarm;
 
   constructor(clock: Clock) {
@@ -33,7 +33,7 @@ export class BodyWatch {
     this.#alarm = new Alarm(clock, () => this.#look());
   }
 
-  /** `fail` is told when no more has come for too long. */
+  /** Calls `fail` if nothing arrives for REQUEST_IDLE_MS. */
   begin(req: IncomingMessage, fail: (error: FieldpostError) => void): Receiving {
     const receiving: Receiving = {
       req,
@@ -53,7 +53,7 @@ export class BodyWatch {
     this.#all.delete(receiving);
   }
 
-  /** Ends those that are over time, and sets the alarm for the next that may be. */
+  /** Ends the bodies that have stalled, and sets the alarm for the next that may. */
   #look(): void {
     const nowMs = this.#clock.bootMs();
     let nextMs = Number.POSITIVE_INFINITY;

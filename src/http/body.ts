@@ -1,5 +1,6 @@
 /**
- * Reading a JSON body, never more of it than the limit. The handlers of messages.ts and destinations use it.
+ * Reads a JSON body, never more of it than its limit. Used by the calls of the api and of the reference cloud that take
+ * JSON.
  */
 import { isUtf8 } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
@@ -18,7 +19,7 @@ export async function readJson(
   checkJsonType(exchange);
   const bytes = await readBody(exchange, limitBytes, setting);
   if (bytes.length === 0) throw new FieldpostError('malformed-json', 'The body is empty');
-  // RFC 8259 §8.1. Half-read text would be stored as something that nobody sent.
+  // RFC 8259 §8.1. Decoding other bytes would store a text that nobody sent.
   if (!isUtf8(bytes)) throw new FieldpostError('malformed-json', 'The body is not UTF-8');
   const text = bytes.toString('utf8', hasBom(bytes) ? 3 : 0);
   try {
@@ -32,9 +33,9 @@ export async function readJson(
 async function readBody(exchange: Exchange, limitBytes: number, setting: string | null): Promise<Buffer> {
   const maxBytes = Math.min(limitBytes, exchange.connections.memory.bodiesBytes);
   const reason = maxBytes < limitBytes ? "the service's memory, MemoryMax=" : setting;
-  // Also before 100 Continue, so that a client that asks need not send what would be refused.
+  // Before 100 Continue, so that a client that waits for it does not send what is refused.
   if (exchange.declaredBytes > maxBytes) throw tooLarge(maxBytes, reason);
-  // Nearly always a body arrives in one chunk, which then is not copied.
+  // Most bodies arrive in one chunk, which is not copied.
   const chunks: Buffer[] = [];
   let bytes = 0;
   await receiveBody(exchange, (chunk) => {
@@ -55,7 +56,7 @@ function hasBom(bytes: Buffer): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
 }
 
-/** Throws unless the body says it is JSON in UTF-8, and nothing has encoded it further. */
+/** Throws unless the headers say that the body is JSON in UTF-8, without a Content-Encoding. */
 function checkJsonType(exchange: Exchange): void {
   checkNotEncoded(exchange);
   const { 'content-type': type = '' } = exchange.req.headers;
@@ -78,7 +79,7 @@ function checkJsonType(exchange: Exchange): void {
   }
 }
 
-/** Throws unsupported-media-type where the body is compressed or otherwise encoded as a whole. */
+/** Throws unsupported-media-type if the whole body is compressed or otherwise encoded. */
 export function checkNotEncoded({ req }: Exchange): void {
   const { 'content-encoding': encoding } = req.headers;
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {

@@ -1,5 +1,5 @@
 /**
- * One client connection of the api, and for how long it has kept us waiting. connections.ts keeps them all.
+ * One client connection of a service, and how long it has been silent. connections.ts keeps them all.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -8,46 +8,46 @@ import type { FieldpostError } from '../errors.js';
 import { REFUSED_LINGER_BYTES } from '../limits.js';
 import type { Receiving } from './body-watch.js';
 
-/** By which socket a client came in; `send`: a unix socket for those who may send, and nothing else. */
+/** The kind of listener a client connected to; `send`: a unix socket on which clients may only send. */
 export type Door = 'tcp' | 'unix' | 'send';
 
-/** One client connection and what is going on over it. */
+/** One client connection and the requests on it. */
 export interface Connection {
   readonly socket: Socket;
   readonly kind: Door;
-  /** All places are taken: it is not read from before one is free. */
+  /** All places are taken: nothing is read from it until one is free. */
   isWaiting: boolean;
-  /** Requests begun and not yet answered: more than one only if the client pipelines. */
+  /** Requests that have begun and are not answered yet: more than one only if the client pipelines. */
   open: number;
-  /** Starts the requests that came while another was being answered, in their order. */
+  /** Starts the requests that arrived while another was being answered, in their order. */
   readonly queue: (() => void)[];
-  /** No further request is taken from it; what still arrives is thrown away. */
+  /** No more requests are taken from it; what still arrives is discarded. */
   closing: boolean;
-  /** Requests that were thrown away because the connection is closing. */
+  /** Requests that were discarded because the connection is closing. */
   ignored: number;
-  /** True until its first request; false from the outset for one that comes while we stop. */
+  /** True until its first request; always false for a connection that is made while we stop. */
   isNew: boolean;
-  /** Written once the open requests are answered, then the connection ends. */
+  /** The last answer: written after those of the open requests; then the connection ends. */
   parting: string | null;
   /** The request that began last. */
   latest: IncomingMessage | null;
-  /** Its body that is being received. */
+  /** The body that is being received. */
   receiving: Receiving | null;
-  /** Why there will be no more of its body, where that was known before anybody read it. */
+  /** Why the body broke off, if that was known before a handler read it. */
   broken: FieldpostError | null;
-  /** Of the body of its request, as much as is in memory. */
+  /** Bytes of its request's body that are in memory. */
   keptBytes: number;
   /** The answer that the client has not taken yet: its size, and when it was written. */
   answer: { readonly bytes: number; readonly sinceMs: number } | null;
-  /** When it was made, was given a place, or had its last answer; on the boot's clock. */
+  /** When it was made, got its place, or had its last answer; on the boot's clock. */
   idleSinceMs: number;
-  /** What it had sent by then. */
+  /** Bytes that it had sent by then. */
   idleBytesRead: number;
-  /** To be called when one of its requests is done with. */
+  /** To be called when a request is finished, answered or not. */
   readonly answered: () => void;
 }
 
-/** One that was just made. `answered` is told when one of its requests is done with. */
+/** A new connection. `answered` is called when one of its requests is finished. */
 export function newConnection(
   socket: Socket,
   kind: Door,
@@ -76,14 +76,14 @@ export function newConnection(
   return connection;
 }
 
-/** Since when nothing has come from the client or been taken by it, on the boot's clock; null while it is our turn. */
+/** Since when the client has neither sent nor read anything, on the boot's clock; null while it waits for us. */
 export function silentSinceMs({ open, receiving, answer, idleSinceMs }: Connection): number | null {
   if (open === 0) return idleSinceMs;
   if (receiving !== null) return receiving.isOurTurn ? null : receiving.cameMs;
   return answer?.sinceMs ?? null;
 }
 
-/** Throws away what comes from `source`, and closes the socket when it is too much. `streamed` is told how much it was. */
+/** Discards what comes from `source`, and closes the socket if it is too much. `streamed` is told each size. */
 export function discard(source: Readable, socket: Socket, streamed: (bytes: number) => void): void {
   let leftBytes = REFUSED_LINGER_BYTES;
   source.on('data', (chunk: Buffer) => {

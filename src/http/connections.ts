@@ -1,7 +1,7 @@
 /**
- * The connections of a service: how many there are, which of them wait for what, and how they end. A client
- * that is refused while it still writes is given the time to read why: closing at once would make the kernel
- * answer its next bytes with a reset, which throws away what it has not read yet. http.ts makes them.
+ * The client connections of a service, within their limits: who has a place, who waits for one, how each ends. A client
+ * that is refused while it still writes gets time to read why: if we closed at once, the kernel would answer its next
+ * bytes with a reset, and the client would lose the answer. http.ts makes it.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -24,14 +24,14 @@ import type { HttpMemory } from './http-memory.js';
 import { rawProblem } from './problem.js';
 import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './refusals.js';
 
-/** All of them; each limit on connections is kept here. */
+/** All client connections of a service. */
 export class Connections {
   readonly #clock: Clock;
-  /** How much the bodies, and the answers, of all may take. */
+  /** How many bytes the bodies and the answers of all connections may take. */
   readonly memory: HttpMemory;
   readonly #bodies: BodyWatch;
   readonly #all = new Map<Socket, Connection>();
-  /** Those that wait for a place, the first come first. */
+  /** The connections that wait for a place, in the order of their arrival. */
   readonly #waiting = new Set<Connection>();
   readonly #placeAlarm: Alarm;
   /** No new requests; every answer is the last of its connection. */
@@ -45,7 +45,7 @@ export class Connections {
     this.#placeAlarm = new Alarm(clock, () => this.#refuseTooLong());
   }
 
-  /** Takes a new connection in. Where all places are taken it waits for one, unread; where too many wait, it is refused. */
+  /** Adds a new connection. If all places are taken it waits for one, unread; if too many wait already, it is refused. */
   add(socket: Socket, kind: Door): void {
     const connection = newConnection(socket, kind, this.#clock.bootMs(), (it) => this.#answered(it));
     connection.isNew = !this.stopping;
@@ -63,7 +63,7 @@ export class Connections {
     }
     this.#waiting.add(connection);
     connection.isWaiting = true;
-    // node:http has asked for its data, and gets it from the next tick on.
+    // node:http has started to read it already; data arrives from the next tick on.
     queueMicrotask(() => connection.isWaiting && socket.pause());
     this.#givePlaces();
   }
@@ -72,14 +72,14 @@ export class Connections {
     return this.#all.get(socket);
   }
 
-  /** True while somebody waits for a place: then every answer is the last of its connection. */
+  /** True while a connection waits for a place: then every answer is the last of its connection. */
   get othersWait(): boolean {
     return this.#waiting.size > 0;
   }
 
   /**
-   * Runs `start` once the requests before it are answered and their answers taken (RFC 9112 §9.3.2); until then
-   * nothing more is read from the connection, so that unread answers do not pile up.
+   * Runs `start` once the earlier requests of the connection are answered and the client has taken the answers (RFC 9112
+   * §9.3.2). Until then nothing more is read from it, so that unread answers do not pile up.
    */
   inTurn(connection: Connection, start: () => void): void {
     connection.open++;
@@ -92,8 +92,8 @@ export class Connections {
   }
 
   /**
-   * So much more of a body, or of a form's texts, stays in memory until the answer is out. Throws busy when that is
-   * too much; bodies that have stopped coming give way first.
+   * Counts bytes of a body, or of a form's texts, which stay in memory until the answer is out. Throws busy if the sum is
+   * too large; connections whose bodies have stalled are ended first.
    */
   keep(connection: Connection, bytes: number): void {
     for (;;) {
@@ -106,27 +106,27 @@ export class Connections {
     connection.keptBytes += bytes;
   }
 
-  /** From now until received(), a body must bring a byte every REQUEST_IDLE_MS. */
+  /** Watches a body until received(): a byte must arrive every REQUEST_IDLE_MS. */
   receive(connection: Connection, req: IncomingMessage, fail: (error: FieldpostError) => void): Receiving {
     connection.receiving = this.#bodies.begin(req, fail);
     return connection.receiving;
   }
 
-  /** The body of `req` has come, or has been given up. The client may have begun the next one already. */
+  /** The body of `req` is complete, or was given up. The client may have begun the next one already. */
   received(connection: Connection, req: IncomingMessage): void {
     if (connection.receiving?.req !== req) return;
     this.#bodies.end(connection.receiving);
     connection.receiving = null;
   }
 
-  /** The answer has been given to the kernel, which may not take all of it before the client does. */
+  /** An answer was written. It counts until the client has taken it, or at least the kernel has. */
   sent(connection: Connection, bytes: number): void {
     connection.answer = { bytes, sinceMs: this.#clock.bootMs() };
   }
 
   /**
-   * Throws busy unless an answer of so many bytes fits into memory, beside those that clients have not taken yet.
-   * Those whose answers have been left longest give way first.
+   * Throws busy unless an answer of this size fits into memory beside those that clients have not taken yet. Connections
+   * that have left their answers longest are ended first.
    */
   makeRoomForAnswer(bytes: number): void {
     for (;;) {
@@ -137,14 +137,14 @@ export class Connections {
     }
   }
 
-  /** Ends the connection with the bytes of a last answer, after those of the requests still open. */
+  /** Ends the connection with a last answer, after the answers of the requests still open. */
   end(connection: Connection, lastAnswer: string): void {
     this.#close(connection);
     if (connection.open > 0) connection.parting = lastAnswer;
     else if (connection.socket.writable) {
       connection.socket.end(lastAnswer);
       discard(connection.socket, connection.socket, this.memory.streamed);
-      // One that waited for a place has not been read from.
+      // A connection that waited for a place is paused.
       connection.socket.resume();
       this.#linger(connection.socket);
     }
@@ -154,12 +154,12 @@ export class Connections {
   lingerAfterAnswer(connection: Connection, req: IncomingMessage): void {
     const { socket } = connection;
     this.#close(connection);
-    // What follows an answer with `Connection: close` is not carried out.
+    // Requests behind an answer with `Connection: close` are not carried out.
     connection.open -= connection.queue.length;
     connection.queue.length = 0;
     discard(req, socket, this.memory.streamed);
     socket.resume();
-    // This is what node:http calls after the last answer; by itself it closes both directions at once.
+    // node:http calls this after the last answer; its own version closes both directions at once.
     socket.destroySoon = () => {
       socket.end();
       this.#linger(socket);
@@ -167,8 +167,8 @@ export class Connections {
   }
 
   /**
-   * Closes those without a request; resolves when all are gone, which is forced after `withinMs`. Those that have not
-   * asked yet may be about to: a program that has just connected would take a reset for a refusal.
+   * Closes the connections without a request; resolves when all are gone, which is forced after `withinMs`. New ones are
+   * closed later: a program that has just connected would take a reset for a refusal.
    */
   async stop(withinMs: number): Promise<void> {
     this.stopping = true;
@@ -210,13 +210,13 @@ export class Connections {
     else if (this.stopping) connection.socket.end();
   }
 
-  /** From here on it holds its place no more. */
+  /** It gives its place to others. */
   #close(connection: Connection): void {
     connection.closing = true;
     if (this.#waiting.size > 0) queueMicrotask(() => this.#givePlaces());
   }
 
-  /** Gives the free places to those that have waited longest for one. As long as somebody waits, it looks again. */
+  /** Gives free places to the connections that have waited longest. Looks again as long as any waits. */
   #givePlaces(): void {
     for (const connection of this.#waiting) {
       if (this.#taken() >= CONNECTIONS_MAX && !this.#dropSilent(() => true)) break;
@@ -228,21 +228,21 @@ export class Connections {
     if (this.#waiting.size > 0 && !this.#placeAlarm.isSet) this.#placeAlarm.in(PLACE_CHECK_MS);
   }
 
-  /** Refuses those that have waited too long for a place. */
+  /** Refuses the connections that have waited too long for a place. */
   #refuseTooLong(): void {
     const sinceMs = this.#clock.bootMs() - PLACE_WAIT_MS;
     for (const it of this.#waiting) if (it.idleSinceMs <= sinceMs) this.#refuse(it, allTaken());
     this.#givePlaces();
   }
 
-  /** How many places are taken. Those that are closing hold theirs no more. */
+  /** How many places are taken. Closing connections do not count. */
   #taken(): number {
     let count = 0;
     for (const { isWaiting, closing } of this.#all.values()) if (!isWaiting && !closing) count++;
     return count;
   }
 
-  /** Ends one that waits for a place. */
+  /** Ends a connection that waits for a place. */
   #refuse(connection: Connection, why: FieldpostError): void {
     this.#waiting.delete(connection);
     connection.isWaiting = false;
@@ -250,8 +250,8 @@ export class Connections {
   }
 
   /**
-   * Ends, of the connections that `mayGo` names, the one that has been silent longest; false if there is none. What
-   * was used within the last second may have its next bytes under way to us.
+   * Ends the connection that has been silent longest, of those that `mayGo` allows; false if there is none. A connection
+   * that was used within the last second is spared: its next bytes may be under way.
    */
   #dropSilent(mayGo: (connection: Connection) => boolean): boolean {
     let longest: Connection | null = null;
@@ -268,19 +268,19 @@ export class Connections {
     return true;
   }
 
-  /** So many octets are done with. A few are gone soon by themselves. */
+  /** Tells that buffers of this size are no longer used. Small ones are collected soon anyway. */
   drop(bytes: number): void {
     if (bytes >= DROPPED_BYTES_MIN) this.memory.dropped(bytes);
   }
 
-  /** What was kept of its body and its answer is done with. */
+  /** Its body and its answer are no longer in use. */
   #forget(connection: Connection): void {
     this.drop(connection.keptBytes + (connection.answer?.bytes ?? 0));
     connection.answer = null;
     connection.keptBytes = 0;
   }
 
-  /** It is told why, where it has asked for something and can still hear it. */
+  /** Ends a connection for another one. It is told why if it has asked for something and can still read. */
   #giveWay(connection: Connection): void {
     const { socket, receiving, open, isNew, idleBytesRead } = connection;
     this.#close(connection);
@@ -291,7 +291,7 @@ export class Connections {
     } else socket.destroy();
   }
 
-  /** Lets what the client still sends come for a while. */
+  /** Keeps reading what the client sends for REFUSED_LINGER_MS, then closes the socket. */
   #linger(socket: Socket): void {
     const deadline = this.#clock.after(REFUSED_LINGER_MS, () => socket.destroy());
     socket.once('close', () => deadline.stop());

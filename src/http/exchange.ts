@@ -1,6 +1,6 @@
 /**
- * One request and its answer: the request target taken apart, and the few ways to answer. Made by server.ts
- * for the handlers.
+ * One request and its answer: the parts of the request target, and the ways to answer. http.ts makes it for the
+ * handlers.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { FieldpostError } from '../errors.js';
@@ -9,10 +9,10 @@ import type { Connection } from './connection.js';
 import type { Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
-/** What is left of a large answer's texts: the views, and their JSON at up to two octets a character. */
+/** Garbage of a large answer, by its size: the views, and their JSON at up to two bytes a character. */
 const TEXT_COPIES = 3;
 
-/** What a handler is given: the request, and the ways to answer it. */
+/** The request, and the ways to answer it. */
 export class Exchange {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
@@ -20,18 +20,18 @@ export class Exchange {
   readonly connections: Connections;
   /** The first of its connection. */
   readonly isFirst: boolean;
-  /** The path as it was sent, empty if the request target is none; and the text after its `?`. */
+  /** The path as it was sent, empty if the request target is no path; and the text after its `?`. */
   readonly path: string;
   readonly query: string;
-  /** What names this host: the request target's authority if it has one, else the Host header (RFC 9112 §3.2.2). */
+  /** The name of this host: the request target's authority if it has one, else the Host header (RFC 9112 §3.2.2). */
   readonly host: string | undefined;
   /** The `{id}` of the path, decoded. */
   id = '';
-  /** False while a body was announced that nobody has read to its end. */
+  /** False until the announced body was read to its end. */
   bodyDone: boolean;
   /** True while the client waits for a 100 before it sends its body. */
   awaitsContinue = false;
-  /** Octets of the body as the request announces them; 0 where it does not. */
+  /** Bytes of the body that the request announces; 0 if it does not. */
   readonly declaredBytes: number;
 
   constructor(req: IncomingMessage, res: ServerResponse, connection: Connection, connections: Connections) {
@@ -50,7 +50,7 @@ export class Exchange {
     this.query = query;
   }
 
-  /** So much more of the body stays in memory until the answer is out. Throws busy when that is too much. */
+  /** Counts bytes of the body that stay in memory until the answer is out. Throws busy if the sum of all is too large. */
   keep(bytes: number): void {
     this.connections.keep(this.connection, bytes);
   }
@@ -60,22 +60,22 @@ export class Exchange {
     this.send(status, 'application/json', JSON.stringify(value), headers);
   }
 
-  /** Answers 204, or another status that goes without a body. */
+  /** Answers without a body. */
   nothing(status: 204 | 304 = 204, headers?: Readonly<Record<string, string>>): void {
     this.res.writeHead(status, { ...headers, ...(this.#isLast() && { Connection: 'close' }) }).end();
     this.connections.sent(this.connection, 0);
   }
 
-  /** Answers with a problem; gives it back for the log. */
+  /** Answers with a problem, and returns it for the log. */
   problem(thrown: unknown): Problem {
     const problem = problemOf(thrown);
-    // Once an answer has begun there is no way to take it back but to break off.
+    // An answer that has begun can only be broken off.
     if (this.res.headersSent) this.req.socket.destroy();
     else this.send(problem.status, 'application/problem+json', problem.body, problem.headers);
     return problem;
   }
 
-  /** Answers with a body, which may come in pieces; for HEAD with its headers only. Throws busy where too many answers wait to be read. */
+  /** Answers with a body, whole or in pieces; for HEAD with its headers only. Throws busy if too many answers wait to be read. */
   send(
     status: number,
     type: string,
@@ -85,7 +85,7 @@ export class Exchange {
     const pieces = typeof body === 'string' ? [body] : body;
     const bytes = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
     const isLarge = bytes > ANSWER_COUNTED_BYTES;
-    // Only of what has changed nothing: who has posted must hear what became of it.
+    // Only a GET may be refused for this: a client that has changed something must learn what became of it.
     const isCounted = isLarge && this.req.method === 'GET';
     if (isCounted) this.connections.makeRoomForAnswer(bytes);
     const head: Record<string, string | number> = {
@@ -95,16 +95,16 @@ export class Exchange {
       ...headers,
     };
     if (this.#isLast()) head.Connection = 'close';
-    // One string, so that head and body leave in one write. Of a large one only the octets are to wait for the client: as
-    // text it would be kept as well, at up to two octets a character.
+    // A small answer is one string, so that head and body leave in one write. A large one is bytes: as a string it would be
+    // kept in memory too, at up to two bytes a character, until the client has taken it.
     this.res.writeHead(status, head).end(isLarge ? octetsOf(pieces, bytes) : pieces.join(''));
     if (isLarge) this.connections.drop(TEXT_COPIES * bytes);
     this.connections.sent(this.connection, isCounted ? bytes : 0);
   }
 
-  /** True if the connection ends with this answer; it then is prepared for that. */
+  /** True if this is the last answer of the connection, which is then prepared to end. */
   #isLast(): boolean {
-    // What is left of a body would have to be read before the next request could be: not for one we refuse.
+    // The rest of a refused body would have to be read before the next request.
     const { stopping, othersWait } = this.connections;
     if (this.bodyDone && !stopping && !othersWait) return false;
     this.connections.lingerAfterAnswer(this.connection, this.req);
@@ -112,7 +112,7 @@ export class Exchange {
   }
 }
 
-/** Put together without a text of the whole, which would be in memory several times. */
+/** The pieces as bytes, without a string of the whole, which would be in memory several times. */
 function octetsOf(pieces: readonly string[], bytes: number): Buffer {
   const octets = Buffer.allocUnsafeSlow(bytes);
   let at = 0;
@@ -120,7 +120,7 @@ function octetsOf(pieces: readonly string[], bytes: number): Buffer {
   return octets;
 }
 
-/** Takes a request target apart: `/path?query`, or with `http://authority` in front, or `*`. */
+/** The parts of a request target: `/path?query`, with `http://authority` before it or not, or `*`. */
 function splitTarget(target: string): { authority?: string; path: string; query: string } {
   let rest = target;
   let authority: string | undefined;

@@ -3,11 +3,11 @@
  */
 import { ANSWERS_BYTES_MAX, BODIES_BYTES_MAX, HTTP_MEMORY_SHARE } from '../limits.js';
 
-/** Who is told of octets that are done with, so that they do not pile up (system/memory.ts). */
+/** Who is told of buffers that are no longer used, so that they do not pile up (system/memory.ts). */
 export interface MemoryListeners {
-  /** Of those that went through, or were thrown away as they came. */
+  /** Called with the bytes that were passed on, or discarded on arrival. */
   readonly streamed?: ((bytes: number) => void) | undefined;
-  /** Of those of bodies and answers that were kept for a while. */
+  /** Called with the bytes of bodies and answers that were kept for a while. */
   readonly dropped?: ((bytes: number) => void) | undefined;
 }
 

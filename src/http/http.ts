@@ -25,7 +25,7 @@ import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
 import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
 import { createRouter, type Routed } from './routing.js';
 
-/** Requests that are passed over in silence on a connection that ends; with more of them it is cut off. */
+/** Requests that are ignored on a closing connection; after more of them its socket is destroyed. */
 const IGNORED_MAX = 64;
 
 /** How long a client may take. */
@@ -53,7 +53,7 @@ export interface Http {
   stop(withinMs: number): Promise<void>;
 }
 
-/** What makes a service this one and no other. */
+/** What a service is made of. */
 export interface HttpParts<Route extends Routed> extends MemoryListeners {
   readonly routes: readonly Route[];
   /** Throws unless the request may go on; `route` is undefined where there is none. */
@@ -63,13 +63,13 @@ export interface HttpParts<Route extends Routed> extends MemoryListeners {
   readonly refused?: (exchange: Exchange, code: AnsweredCode) => void;
   readonly clock: Clock;
   readonly log: Log;
-  /** What the process may take; left out, there is no limit. */
+  /** How much memory the process may use; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
   /** limits.ts says it, tests shorten it. */
   readonly patience?: Patience | undefined;
 }
 
-/** A service with these routes. It listens nowhere by itself. */
+/** A service with these routes. It does not listen yet. */
 export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http {
   const memory = httpMemory(parts.memoryBytes ?? Number.POSITIVE_INFINITY, parts);
   const connections = new Connections(parts.clock, memory);
@@ -85,7 +85,7 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
   const { routes, guard, handle, log } = parts;
   const find = createRouter(routes);
 
-  /** The guard stands before everything: who may not call is not told what is wrong with the path either. */
+  /** Calls the guard before it says what is wrong with the path: a caller who may not call must not learn that. */
   function findOrGuard(exchange: Exchange, path: string): ReturnType<typeof find> {
     try {
       return find(path);
@@ -99,7 +99,7 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
     const { req, path } = exchange;
     if (path === '') throw new FieldpostError('malformed-request', 'The request target must be a path');
     const found = findOrGuard(exchange, path);
-    // HEAD is GET without the body, which node:http leaves away by itself.
+    // HEAD is GET without the body, which node:http leaves out by itself.
     const route = found?.methods.get(req.method === 'HEAD' ? 'GET' : (req.method ?? ''));
     exchange.id = found?.id ?? '';
     guard(exchange, route);
@@ -126,7 +126,7 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
       const { method } = exchange.req;
       const fields = { method, path: exchange.path, status };
       if (isAnswered(error)) log.debug('request refused', { ...fields, code });
-      // A fault of ours: the stack is for the log, the client is told only that it happened.
+      // A bug: the log gets the stack, the client only learns that something failed.
       else log.error('request failed', { ...fields, error: (error as Error)?.stack ?? String(error) });
     });
   };
@@ -144,26 +144,26 @@ function makeServer(
     requestTimeout: patience.requestMs,
     connectionsCheckingInterval: patience.checkMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // Not what the environment might say (NODE_OPTIONS=--insecure-http-parser): leniency is request smuggling.
+    // Overrides NODE_OPTIONS=--insecure-http-parser: a lenient parser allows request smuggling.
     insecureHTTPParser: false,
-    // Programs that know no Host are welcome; the guard judges those that send one.
+    // A program may leave out Host; the guard checks those that send one.
     requireHostHeader: false,
   });
-  // Node would drop the headers above a count in silence, and with them what the guard looks at.
+  // Node would silently drop headers above a count, and with them those that the guard checks.
   server.maxHeadersCount = 0;
-  // A client that never reads its answer must not hold a connection for ever. One that never ends its request
-  // is told so before.
+  // A client that never reads its answer must not hold a connection for ever. A client that never ends its request gets a
+  // 408 before that.
   server.timeout = 2 * patience.requestMs;
-  // Those for whom there is no place are told so; a flood of them is not.
+  // Clients without a place get a 503, up to this many connections; a flood beyond it does not.
   server.maxConnections = CONNECTIONS_OPEN_MAX;
-  // Programs like nc end their side once they have asked. node:http knows this switch since 0.x without documenting it.
+  // Programs like nc end their side after the request. node:http has this switch since 0.x, undocumented.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 
   const onRequest = (awaitsContinue: boolean) => (req: IncomingMessage, res: ServerResponse) => {
     const connection = connections.of(req.socket);
     if (connection === undefined || connection.closing) {
       discard(req, req.socket, connections.memory.streamed);
-      // Each costs memory until its connection ends, and a client may send thousands at once.
+      // Each ignored request costs memory until its connection ends, and a client may send thousands at once.
       if (connection !== undefined && ++connection.ignored > IGNORED_MAX) req.socket.destroy();
       return;
     }
@@ -189,14 +189,14 @@ function makeServer(
   return server;
 }
 
-/** What the parser could not read. Requests that came whole before it are answered first. */
+/** Answers what the parser could not read, after the complete requests before it. */
 function endBroken(connections: Connections, error: Error, socket: Socket): void {
   const connection = connections.of(socket);
   if (connection === undefined || !socket.writable) socket.destroy();
   else if (!connection.closing) {
     const problem = clientProblem(systemCodeOf(error), error);
     const { receiving, latest } = connection;
-    // In a body: its request takes the problem as its answer, in its turn.
+    // Within a body: the problem becomes the answer of its request.
     if (receiving !== null && !receiving.req.complete) receiving.fail(problem);
     else if (latest !== null && !latest.complete) connection.broken = problem;
     else connections.end(connection, rawProblem(problem));

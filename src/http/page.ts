@@ -1,6 +1,5 @@
 /**
- * Lists that clients ask for, bounded by bytes: what stands in them may be long. Used by messages.ts, hidden lists, and
- * the reference cloud.
+ * Lists for clients, limited by bytes because entries may be long. Used by the api and the reference cloud.
  */
 
 /** The first of the values, each as JSON: as many as fit into `bytesMax`, but at least one. */
@@ -9,7 +8,7 @@ export function firstAsJson(values: Iterable<unknown>, bytesMax: number): string
   let bytes = 0;
   for (const value of values) {
     const text = JSON.stringify(value);
-    // And the comma.
+    // One for the comma.
     bytes += Buffer.byteLength(text) + 1;
     if (bytes > bytesMax && texts.length > 0) break;
     texts.push(text);

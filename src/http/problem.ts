@@ -5,7 +5,7 @@ import { STATUS_CODES } from 'node:http';
 import { type ErrorCode, FieldpostError } from '../errors.js';
 import { RETRY_AFTER_FULL_MS, SECOND_MS, STORAGE_RETRY_MS } from '../limits.js';
 
-/** An error as it is answered. */
+/** An error as clients see it. */
 export interface Problem {
   readonly code: AnsweredCode;
   readonly status: number;
@@ -53,7 +53,7 @@ const HEADERS: Partial<Record<ErrorCode, Readonly<Record<string, string>>>> = {
   busy: retryAfter(SECOND_MS),
 };
 
-/** The answer to whatever was thrown. What is not meant for people is `internal`, without its words. */
+/** The answer to whatever was thrown. What is not meant for clients becomes `internal`, without its words. */
 export function problemOf(thrown: unknown): Problem {
   const error = isAnswered(thrown)
     ? thrown
@@ -70,7 +70,7 @@ export function problemOf(thrown: unknown): Problem {
   return { code, status, body: JSON.stringify(body), headers: HEADERS[code] ?? {} };
 }
 
-/** True if the thrown is meant for the client; otherwise it is a fault of ours, for the log. */
+/** True if the error is meant for the client; otherwise it is a bug, for the log. */
 export function isAnswered(thrown: unknown): thrown is FieldpostError {
   return thrown instanceof FieldpostError && Object.hasOwn(PROBLEMS, thrown.code);
 }

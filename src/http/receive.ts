@@ -1,6 +1,6 @@
 /**
- * Takes the body of a request in as it comes, watches over its pace, and tells when it breaks off. body.ts reads
- * JSON with it, form.ts forms.
+ * Receives the body of a request piece by piece, and notices when it stalls or breaks off. body.ts reads JSON with it,
+ * form.ts forms.
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';
@@ -16,7 +16,7 @@ export function receiveBody(
 ): Promise<void> {
   const { req, res, connection, connections } = exchange;
   if (exchange.bodyDone) return Promise.resolve();
-  // It may have ended before anybody was there to read it.
+  // It may have broken off before the handler came to read it.
   if (req.destroyed || connection.broken !== null) return Promise.reject(connection.broken ?? cutShort());
   if (exchange.awaitsContinue) res.writeContinue();
 

@@ -1,6 +1,6 @@
 /**
- * What clients are told whose connection or request cannot be served as HTTP, or has reached a limit of its own.
- * connections.ts and http.ts say it.
+ * The errors of connections and requests that cannot be served as HTTP, or that reach a limit. Used by connections.ts and
+ * http.ts.
  */
 import { FieldpostError } from '../errors.js';
 import {
@@ -12,21 +12,21 @@ import {
 } from '../limits.js';
 import { cutShort } from './receive.js';
 
-/** Nobody of those that have a place has given way in time. */
+/** No place became free in time. */
 export function allTaken(): FieldpostError {
   return new FieldpostError('busy', `All ${CONNECTIONS_MAX} connections are in use`, {
     hint: 'close those that are not needed, or try again',
   });
 }
 
-/** A body does not fit into memory beside the others. */
+/** A body does not fit into memory beside the other bodies. */
 export function bodiesTooLarge(maxBytes: number): FieldpostError {
   return new FieldpostError('busy', `The bodies of all requests together exceed ${maxBytes} bytes`, {
     hint: 'nothing was queued; send it again in a moment',
   });
 }
 
-/** An answer does not fit into memory beside those that nobody reads. */
+/** An answer does not fit into memory beside those that clients have not read. */
 export function answersLeft(): FieldpostError {
   return new FieldpostError(
     'busy',
@@ -37,7 +37,7 @@ export function answersLeft(): FieldpostError {
   );
 }
 
-/** Somebody else wanted the place of a connection that was silent. */
+/** A silent connection was ended so that another client gets its place. */
 export function gaveWay(): FieldpostError {
   return new FieldpostError(
     'timeout',
@@ -51,14 +51,14 @@ export function stoppingNow(): FieldpostError {
   return new FieldpostError('stopping', 'The daemon is stopping', { hint: 'try again when it runs again' });
 }
 
-/** A body has stopped coming. */
+/** A body has stalled. */
 export function idleBody(): FieldpostError {
   return new FieldpostError('timeout', `No byte of the body came for ${REQUEST_IDLE_MS / SECOND_MS} s`, {
     hint: 'nothing was queued; send it again',
   });
 }
 
-/** What node:http could not read, by its code. */
+/** The error of a request that node:http could not read, by Node's code. */
 export function clientProblem(code: string, error: Error): FieldpostError {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':

@@ -1,5 +1,5 @@
 /**
- * Finds the routes of a path. Used by http.ts for whichever table it is given.
+ * Finds the routes of a path in a table. Used by http.ts.
  */
 import { checkPercent } from './exchange.js';
 
