@@ -15,7 +15,6 @@ import type { Attachment, Draft } from '../message/message.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import type { Budget, Reservation } from './budget.js';
-import type { Chronicle } from './chronicle.js';
 import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
 import { idMaker, type RandomBytes } from './ids.js';
@@ -32,7 +31,6 @@ import { keyWeight, messageWeight, ownText } from './weight.js';
 /** What the door is given. */
 export interface AcceptanceOptions {
   readonly ledger: Ledger;
-  readonly chronicle: Chronicle;
   readonly budget: Budget;
   readonly log: Log;
   readonly randomBytes: RandomBytes;
@@ -46,7 +44,6 @@ export interface AcceptanceOptions {
 /** One for the store. */
 export class Acceptance {
   readonly #ledger: Ledger;
-  readonly #chronicle: Chronicle;
   readonly #budget: Budget;
   /** Makes room for what is accepted. */
   readonly roomMaker: RoomMaker;
@@ -60,7 +57,6 @@ export class Acceptance {
 
   constructor({
     ledger,
-    chronicle,
     budget,
     log,
     randomBytes,
@@ -69,7 +65,6 @@ export class Acceptance {
     sender = () => undefined,
   }: AcceptanceOptions) {
     this.#ledger = ledger;
-    this.#chronicle = chronicle;
     this.#budget = budget;
     this.#sender = sender;
     this.#keyAgeMs = keyAgeMs;
@@ -144,7 +139,7 @@ export class Acceptance {
   }
 
   #isOver({ at }: KeyEntry): boolean {
-    return this.#chronicle.ageMs(at) > this.#keyAgeMs;
+    return this.#ledger.ageMs(at) > this.#keyAgeMs;
   }
 
   async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
@@ -161,7 +156,7 @@ export class Acceptance {
       if (files.length > 0) await this.#ledger.spool.keepNames(files);
       // Ids are drawn in the order in which the records are written: nothing may be awaited in between.
       const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));
-      events.push({ e: 'accepted', ...this.#chronicle.birth(), messages, ...keyed });
+      events.push({ e: 'accepted', ...this.#ledger.birth(), messages, ...keyed });
       // Q2: this sync is the promise behind the 202.
       await this.#ledger.record(events, 'synced', contents);
       this.roomMaker.logDropped(dropped);

@@ -1,18 +1,30 @@
 /**
- * When checkpoints are made: one at a time, and none during a purge. Used by ledger.ts.
+ * Checkpoints: each writes a new snapshot, and the segments go that neither snapshot nor any content needs. One is made
+ * at a time, and none during a purge. Used by ledger.ts.
  */
 import { wordsOf } from '../errors.js';
 import { CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR, DONE_FACTOR } from '../limits.js';
+import type { Place } from '../message/message.js';
 import type { Log } from '../system/log.js';
 import { Turns } from '../turns.js';
-import { type CheckpointOptions, checkpoint } from './checkpoint.js';
+import type { Journal } from './journal.js';
+import { relocate } from './relocation.js';
+import type { Segments } from './segments.js';
+import type { SnapshotAdapter } from './snapshot.js';
+import type { State } from './state.js';
 
-/** What they are given. */
+/** What checkpoints work on. */
 export interface CheckpointsOptions {
+  readonly ledger: { readonly state: State; read(place: Place): Promise<Buffer> };
+  readonly journal: Journal;
+  readonly segments: Segments;
+  readonly adapter: SnapshotAdapter;
+  /** Writes a snapshot. */
+  readonly write: () => Promise<void>;
   readonly log: Log;
   readonly maxSpoolBytes: number;
-  /** What they work on; not asked before a journal is there. */
-  readonly tidied: () => Pick<CheckpointOptions, 'ledger' | 'journal' | 'segments' | 'adapter' | 'write'>;
+  /** Bytes that the start has replayed. They count whole, because each start begins a segment: power cuts would fill the disk. */
+  readonly replayedBytes: number;
 }
 
 /** All checkpoints of a ledger. */
@@ -20,25 +32,21 @@ export class Checkpoints {
   readonly #options: CheckpointsOptions;
   readonly #turns = new Turns();
   /** What was appended up to the last one. */
-  #appendedBytes = 0;
+  #appendedBytes: number;
 
   constructor(options: CheckpointsOptions) {
     this.#options = options;
-  }
-
-  /** A start has replayed so many bytes. They count whole, because each start begins a segment: power cuts would fill the disk. */
-  begin(replayedBytes: number): void {
-    this.#appendedBytes = -replayedBytes;
+    this.#appendedBytes = -options.replayedBytes;
   }
 
   /** Bytes appended since the last checkpoint, also if that failed. */
   get pendingBytes(): number {
-    return this.#options.tidied().journal.appendedBytes - this.#appendedBytes;
+    return this.#options.journal.appendedBytes - this.#appendedBytes;
   }
 
-  /** Bytes of segments before the present one in which no content lies. The second checkpoint lets go of them. */
+  /** Bytes of segments before the present one in which no content lies. The second checkpoint from now frees them. */
   get doneBytes(): number {
-    const { segments, journal, ledger } = this.#options.tidied();
+    const { segments, journal, ledger } = this.#options;
     const { segment: current } = journal.position;
     const done = segments.numbers.filter((number) => number < current && !ledger.state.liveBytes.has(number));
     return done.reduce((sum, number) => sum + segments.sizeOf(number), 0);
@@ -50,7 +58,7 @@ export class Checkpoints {
   }
 
   get #dueBytes(): number {
-    return Math.max(CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR * this.#options.tidied().adapter.bytes);
+    return Math.max(CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR * this.#options.adapter.bytes);
   }
 
   /** Begins one if enough was appended. */
@@ -61,19 +69,15 @@ export class Checkpoints {
   /** Begins one, unless one is under way. Resolves when it is done, also if it failed. */
   async make(isShort = false): Promise<void> {
     if (!this.#turns.isFree) return await this.idle();
+    const appendedBytes = this.#options.journal.appendedBytes;
     await this.#turns
-      .do(() => this.#make(isShort))
+      .do(() =>
+        this.#make(isShort).finally(() => {
+          // Also after a failure it is tried again after as much again, not at every record.
+          this.#appendedBytes = appendedBytes;
+        }),
+      )
       .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }));
-  }
-
-  async #make(isShort: boolean): Promise<void> {
-    const { log, maxSpoolBytes, tidied } = this.#options;
-    const parts = tidied();
-    const appended = parts.journal.appendedBytes;
-    // Also after a failure it is tried again after as much again, not at every record.
-    await checkpoint({ ...parts, log, maxSpoolBytes, isShort }).finally(() => {
-      this.#appendedBytes = appended;
-    });
   }
 
   /** Does `work` while no checkpoint is under way. Rejects like that. */
@@ -84,5 +88,27 @@ export class Checkpoints {
   /** Resolves once nothing is under way. */
   idle(): Promise<void> {
     return this.#turns.idle();
+  }
+
+  /** Rejects like Journal.append, or with what the disk says. */
+  async #make(isShort: boolean): Promise<void> {
+    const { ledger, journal, segments, adapter, log } = this.#options;
+    /** Segments that no snapshot needs for a replay. They are kept only for content that lies in them. */
+    const oldSegments = () => segments.numbers.filter((segment) => segment < adapter.neededFrom);
+    // What is done with goes also when there is no room to move the rest.
+    await relocate({ ...this.#options, isShort, old: oldSegments() }).catch((error) =>
+      log.warn('checkpoint failed', { reason: wordsOf(error) }),
+    );
+    // Whoever gave up what lies there is synced now; an outcome that is written meanwhile is not.
+    const done = segments.numbers.filter((segment) => !ledger.state.liveBytes.has(segment));
+    await journal.sync();
+    await this.#options.write();
+    const old = new Set(oldSegments());
+    const failures: unknown[] = [];
+    for (const segment of done) {
+      // One of which the disk does not let go keeps none of the others.
+      if (old.has(segment)) await segments.free(segment).catch((error) => failures.push(error));
+    }
+    if (failures.length > 0) throw failures[0];
   }
 }

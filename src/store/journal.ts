@@ -29,7 +29,7 @@ export interface JournalOptions extends TailOptions {
   /** Called whenever all that was applied is known to be on the device. */
   readonly onProven: () => void;
   /** Called when the disk refuses to keep data, and with null when it does so again. */
-  readonly onTrouble: (trouble: FieldpostError | null) => void;
+  readonly onTrouble: (trouble: FieldpostError | null, before: FieldpostError | null) => void;
 }
 
 interface Waiter {
@@ -247,9 +247,10 @@ export class Journal {
   }
 
   #setTrouble(trouble: FieldpostError | null): void {
+    const before = this.#trouble;
     this.#trouble = trouble;
     if (trouble) for (const waiter of this.#syncWaiters.splice(0)) waiter.reject(trouble);
-    this.#options.onTrouble(trouble);
+    this.#options.onTrouble(trouble, before);
   }
 }
 

@@ -20,7 +20,6 @@ import { Alarm } from '../retry/alarm.js';
 import { Acceptance } from './acceptance.js';
 import { keepBook } from './book.js';
 import { Budget, type BudgetLimits } from './budget.js';
-import { Chronicle } from './chronicle.js';
 import { decodeContent, restingStatus } from './document.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import { alreadyFinal, countMessages, listMessages, oldestOpen } from './listing.js';
@@ -54,7 +53,6 @@ class JournaledStore implements Store {
   readonly book: AddressBook;
   readonly #options: StoreOptions;
   readonly #ledger: Ledger;
-  readonly #chronicle: Chronicle;
   readonly #budget: Budget;
   readonly #acceptance: Acceptance;
   /** Being cancelled: the record is on its way to the disk, so nobody may send them. */
@@ -66,12 +64,10 @@ class JournaledStore implements Store {
   constructor(options: StoreOptions, ledger: Ledger) {
     this.#options = options;
     this.#ledger = ledger;
-    this.#chronicle = new Chronicle(ledger, options.clock);
     this.#budget = new Budget(options, ledger);
     this.#sweepAlarm = new Alarm(options.clock, () => void this.sweep());
     this.book = keepBook(ledger, this.#budget, options.randomBytes);
-    const parts = { ledger, chronicle: this.#chronicle, budget: this.#budget };
-    this.#acceptance = new Acceptance({ ...options, ...parts });
+    this.#acceptance = new Acceptance({ ...options, ledger, budget: this.#budget });
   }
 
   get storeId(): string {
@@ -83,7 +79,7 @@ class JournaledStore implements Store {
   }
 
   get reachability(): Reachability {
-    return this.#chronicle.reachability;
+    return this.#ledger.reachability;
   }
 
   get held(): boolean {
@@ -127,7 +123,7 @@ class JournaledStore implements Store {
     const urgency = this.hasRoom ? 'synced-outcome' : 'synced';
     try {
       if (drops) await this.#ledger.record([{ e: 'dropped', ids: [id] }], urgency);
-      else await this.#ledger.record([{ e: 'cancelled', id, at: this.#chronicle.now() }], urgency);
+      else await this.#ledger.record([{ e: 'cancelled', id, at: this.#ledger.now() }], urgency);
     } finally {
       this.#leaving.delete(id);
     }
@@ -140,7 +136,7 @@ class JournaledStore implements Store {
     const again = message.status === 'failed' && message.place !== null && isUnderstood(message);
     if (isFinal(message.status) && !again) throw alreadyFinal(message);
     if (again || message.due)
-      await this.#ledger.record([{ e: 'retried', id, ...this.#chronicle.birth() }], 'synced');
+      await this.#ledger.record([{ e: 'retried', id, ...this.#ledger.birth() }], 'synced');
     // Its content may have given way to a new message meanwhile.
     if (message.status === 'failed' && message.place === null) throw alreadyFinal(message);
   }
@@ -169,7 +165,7 @@ class JournaledStore implements Store {
     const oldest = oldestOpen(this.#state);
     return {
       ...countMessages(this.#state, this.#sending),
-      oldestAgeMs: oldest ? this.#chronicle.ageMs(oldest.accepted) : 0,
+      oldestAgeMs: oldest ? this.#ledger.ageMs(oldest.accepted) : 0,
       bytes: this.#ledger.usedBytes,
       held: this.held,
     };
@@ -235,7 +231,7 @@ class JournaledStore implements Store {
     // Q4: written at once, so that a killed process does not send twice; synced within a second, or at once.
     const urgency = this.#options.outcomes === 'synced' ? 'synced-outcome' : 'written';
     const reply = keptReply(verdict.reply, this.#budget.leftMemoryBytes);
-    await this.#ledger.record([this.#chronicle.outcome(message, { ...verdict, reply })], urgency);
+    await this.#ledger.record([this.#ledger.outcomeOf(message, { ...verdict, reply })], urgency);
     this.#sending--;
   }
 
@@ -256,7 +252,7 @@ class JournaledStore implements Store {
     void this.#ledger.sweep();
     const ids = [...kept].filter((id) => {
       const failed = messages.get(id)?.failed;
-      return failed && this.#chronicle.ageMs(failed) > keepFailedMs;
+      return failed && this.#ledger.ageMs(failed) > keepFailedMs;
     });
     if (ids.length > 0) await this.#acceptance.roomMaker.drop(ids).catch(() => undefined);
     await this.#ledger.keepClock();

@@ -1,6 +1,6 @@
 /**
  * Reads what the last run left and replays it. What it means is decided by the tables of recovery.ts. Used by
- * ledger.ts at the start; it changes nothing on the disk but `damaged/`, prepared segments, and the names of what a newer
+ * opening.ts and ledger.ts at the start; it changes nothing on the disk but `damaged/`, prepared segments, and the names of what a newer
  * version wrote.
  */
 import { distrust } from '../destinations/book.js';
@@ -22,9 +22,8 @@ import {
   scan,
 } from './recovery.js';
 import type { Segments } from './segments.js';
-import { type FoundSnapshot, stateOf } from './snapshot.js';
-import { apply, emptyState, type State } from './state.js';
-import type { Bounds } from './weight.js';
+import type { FoundSnapshots } from './snapshot.js';
+import { apply, type State } from './state.js';
 
 /** Why a message found in a history with a gap is not sent by itself. */
 export const UNKNOWN_OUTCOME = 'outcome unknown after storage damage';
@@ -33,9 +32,8 @@ const NOT_UNDERSTOOD = 'of a newer version: this one does not know such messages
 
 const FIRST_LINE_BYTES = 512;
 
-/** What a replay gives: the state, and what the journal must know to go on. */
+/** What a replay gives: what the journal must know to go on, and what is to be told. */
 export interface Replayed {
-  readonly state: State;
   readonly follows: Follows;
   readonly unproven: readonly JournalRecord[];
   /** Bytes of the segments begun since the snapshot. */
@@ -55,30 +53,60 @@ export interface Replayed {
 }
 
 /** What a replay needs. */
-interface ReplayOptions {
-  segments: Segments;
-  damaged: Damaged;
-  aside: Aside;
-  current: FoundSnapshot;
-  previous: FoundSnapshot;
+interface ReplayOptions extends FoundSnapshots {
+  readonly segments: Segments;
+  readonly damaged: Damaged;
+  readonly aside: Aside;
+  /** That of the snapshot that was read, or an empty one. The replay brings it up to date. */
+  readonly state: State;
   /** What a second place says was synced (mark.ts). */
-  mark: Position | null;
-  bounds: Bounds;
+  readonly mark: Position | null;
   /** The moment of this start. */
-  now: Stamp;
+  readonly now: Stamp;
 }
 
-/** Rebuilds the state from the best snapshot and all the history behind it. */
+/** The damage that this start met. */
+interface Damage {
+  /** Also what was met before: until a checkpoint has replaced it, it is met at each start. */
+  isAny: boolean;
+  /** Pieces that no start has met before. */
+  new: number;
+}
+
+/** The journal behind the snapshot. */
+interface History {
+  readonly stretches: readonly Stretch[];
+  readonly isWhole: boolean;
+  /** The versions that have written it, and the snapshot. */
+  readonly formats: readonly Format[];
+}
+
+/** Brings the state up to date with all the history behind its snapshot. */
 export async function replay(options: ReplayOptions): Promise<Replayed> {
-  const { segments, damaged, bounds } = options;
-  const { current, previous, snapshotState } = await readSnapshots(options);
-  let damagedNew = 0;
-  // Until a checkpoint has replaced it the same damage is met again at each start.
-  let isDamaged = current.state === 'bad';
-  for (const { state, bytes, putAside } of [current, previous]) {
-    if (state !== 'bad' || !bytes) continue;
+  const { segments, state, current, now } = options;
+  const damage: Damage = { isAny: current.state === 'bad', new: 0 };
+  const history = await findHistory(options, damage);
+  const walked = await walk(options, history.stretches, damage);
+  // What the disk does not give today it may give another day.
+  for (const segment of options.damaged.unreadSegments) segments.keepWhole(segment);
+  const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= state.through.segment);
+  const gap = !history.isWhole || overtaken;
+  if (damage.isAny || damage.new > 0 || gap) distrust(state.book, gap);
+  const notUnderstood = fail(state, now, NOT_UNDERSTOOD, (message) => !isUnderstood(message));
+  // Nothing of a history with a gap is sent by itself: it may have been sent in the gap.
+  const reason = overtaken ? UNKNOWN_TO_US : UNKNOWN_OUTCOME;
+  const heldBack = gap ? fail(state, now, reason, () => true) : 0;
+  const newest = newestOf(history.formats);
+  return { ...walked, damagedNew: damage.new, gap, heldBack, overtaken, newest, notUnderstood };
+}
+
+/** Chooses where history begins, and puts aside what stands in its way. Finds the store id. */
+async function findHistory(options: ReplayOptions, damage: Damage): Promise<History> {
+  const { segments, damaged, current, previous, state } = options;
+  for (const { state: found, bytes, putAside } of [current, previous]) {
+    if (found !== 'bad' || !bytes) continue;
     const { isNew, isKept } = await damaged.keep('store.json', bytes);
-    if (isNew) damagedNew++;
+    if (isNew) damage.new++;
     if (!isKept) await putAside();
   }
   const newerStore = await putAsideNewer(options);
@@ -88,17 +116,26 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
     segments: await stateOfSegments(segments),
   });
   const mark = options.mark && segments.newer.has(options.mark.segment) ? null : options.mark;
-  const found = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
-  const through = found?.snapshot?.through ?? { segment: 0, offset: 0 };
-  const state = snapshotState ?? emptyState(bounds);
+  const { through } = state;
   segments.startAbove(Math.max(through.segment, mark?.segment ?? 0));
   if (state.storeId === '') state.storeId = newerStore;
   const { heads, formats } = await readHeads(segments, { through, mark }, state);
   const { stretches, whole, missing } = linkHistory(heads, through, mark);
   for (const segment of missing) {
-    if ((await damaged.keep(`${fileOf(segment)}.missing`, Buffer.alloc(0))).isNew) damagedNew++;
+    if ((await damaged.keep(`${fileOf(segment)}.missing`, Buffer.alloc(0))).isNew) damage.new++;
   }
+  const used = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
+  if (used?.snapshot) formats.push(used.snapshot.format);
+  return { stretches, isWhole: base.trusted && whole, formats };
+}
 
+/** Applies what is valid, and copies what is damaged. */
+async function walk(
+  { segments, damaged, state }: ReplayOptions,
+  stretches: readonly Stretch[],
+  damage: Damage,
+): Promise<Pick<Replayed, 'follows' | 'unproven' | 'bytes'>> {
+  const { through } = state;
   let follows: Follows = { segment: through.segment, upTo: through.offset };
   let unproven: JournalRecord[] = [];
   let begunBytes = 0;
@@ -120,29 +157,15 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
       ({ offset, end }) => end > judgement.provenTo && isPartOf(stretch, offset, end),
     );
     for (const { offset, end } of [...judgement.damaged, ...lost]) {
-      isDamaged = true;
+      damage.isAny = true;
       const where = `${fileOf(stretch.segment)}.${offset}${unreadable.length > 0 ? UNREADABLE : ''}`;
       const { isNew, isKept } = await damaged.keep(where, bytes.subarray(offset, end));
-      if (isNew) damagedNew++;
+      if (isNew) damage.new++;
       // Nothing is removed before its copy is on the disk.
       if (!isKept) segments.keepWhole(stretch.segment);
     }
   }
-  // What the disk does not give today it may give another day.
-  for (const segment of damaged.unreadSegments) segments.keepWhole(segment);
-  const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= through.segment);
-  const gap = !base.trusted || !whole || overtaken;
-  if (isDamaged || damagedNew > 0 || gap) distrust(state.book, gap);
-  const notUnderstood = fail(state, options.now, NOT_UNDERSTOOD, (message) => !isUnderstood(message));
-  // Nothing of a history with a gap is sent by itself: it may have been sent in the gap.
-  const reason = overtaken ? UNKNOWN_TO_US : UNKNOWN_OUTCOME;
-  const heldBack = gap ? fail(state, options.now, reason, () => true) : 0;
-  if (found?.snapshot) formats.push(found.snapshot.format);
-  const newest = newestOf(formats);
-  return {
-    ...{ state, follows, unproven, bytes: begunBytes, damagedNew, gap, heldBack },
-    ...{ overtaken, newest, notUnderstood },
-  };
+  return { follows, unproven, bytes: begunBytes };
 }
 
 /** The newest version that is newer than ours. */
@@ -165,27 +188,6 @@ async function putAsideNewer({ segments, aside, current, previous }: ReplayOptio
   }
   for (const snapshot of [current, previous]) if (snapshot.state === 'newer') await snapshot.copyAside();
   return store;
-}
-
-/** Reads the newest snapshot that can be used. One of an unexpected shape is bad, whatever its checksum says. */
-async function readSnapshots({ current, previous, bounds }: ReplayOptions) {
-  const read = async (found: FoundSnapshot) => {
-    try {
-      return found.state === 'good' ? await stateOf(found, bounds) : null;
-    } catch {
-      return null;
-    }
-  };
-  const bad = async (found: FoundSnapshot): Promise<FoundSnapshot> =>
-    found.state === 'good' ? { ...found, state: 'bad', bytes: await found.read(), snapshot: null } : found;
-  const newest = await read(current);
-  if (newest) return { current, previous, snapshotState: newest };
-  const before = await read(previous);
-  return {
-    current: await bad(current),
-    previous: before ? previous : await bad(previous),
-    snapshotState: before,
-  };
 }
 
 function fileOf(segment: number): string {

@@ -1,7 +1,7 @@
 /**
  * The snapshots, `store.json` and the one before it, `store.json.1`, as the adapter of lowdb. lowdb's own
- * file adapter rewrites without a sync; here `read` is the newest good snapshot plus what the journal says
- * happened after it, and `write` is a checkpoint that survives a power cut at any point.
+ * file adapter rewrites without a sync; here `read` gives the newest good snapshot, and `write` is a checkpoint that
+ * survives a power cut at any point.
  *
  * Where the kernel refuses one of the two names (a directory entry or an inode that it cannot read), the other alone holds
  * the newest snapshot.
@@ -54,15 +54,18 @@ export interface SnapshotOptions {
   readonly disk: Disk;
   readonly directory: string;
   readonly aside: Aside;
-  /** The journal position that the state includes, asked for in the same synchronous step in which it is read. */
-  readonly position: () => Position;
+  readonly bounds: Bounds;
   /** Told of the octets that are done with. */
   readonly dropped: (bytes: number) => void;
-  /** Replays the journal behind whichever snapshot is good. */
-  readonly replay: (current: FoundSnapshot, previous: FoundSnapshot) => Promise<State>;
 }
 
-/** lowdb over the journaled store: `read()` recovers, `write()` is a checkpoint. */
+/** What stood under the two names. */
+export interface FoundSnapshots {
+  readonly current: FoundSnapshot;
+  readonly previous: FoundSnapshot;
+}
+
+/** lowdb over the snapshots: `read()` gives the newest good one, `write()` is a checkpoint. */
 export function openLow(adapter: SnapshotAdapter, bounds: Bounds): Low<State> {
   return new Low(adapter, emptyState(bounds));
 }
@@ -74,6 +77,7 @@ export class SnapshotAdapter implements Adapter<State> {
   #current: Position | null = null;
   #previous: Position | null = null;
   #bytes = 0;
+  #found: FoundSnapshots | null = null;
   /** Names that the kernel refuses. */
   readonly #refused = new Set<string>();
 
@@ -102,10 +106,18 @@ export class SnapshotAdapter implements Adapter<State> {
     return oldest?.segment ?? 0;
   }
 
-  async read(): Promise<State> {
-    const previous = await this.#find(PREVIOUS);
+  /** The state of the newest snapshot that can be used; null if there is none. */
+  async read(): Promise<State | null> {
+    let previous = await this.#find(PREVIOUS);
     const newest = await this.#find(CURRENT);
-    const current = isBefore(newest, previous) ? { ...newest, ...NOTHING } : newest;
+    let current = isBefore(newest, previous) ? { ...newest, ...NOTHING } : newest;
+    let state = await this.#stateOf(current);
+    if (state === null) {
+      current = await asBad(current);
+      state = await this.#stateOf(previous);
+    }
+    if (state === null) previous = await asBad(previous);
+    this.#found = { current, previous };
     this.#current = current.snapshot?.through ?? null;
     this.#previous = previous.snapshot?.through ?? null;
     this.#bytes = current.size || previous.size;
@@ -113,12 +125,19 @@ export class SnapshotAdapter implements Adapter<State> {
       if (!(await this.#isRefused(name))) await this.#options.disk.remove(this.#path(name));
     for (const name of await this.#options.disk.list(this.#options.directory))
       if (NEWER_NAME.test(name)) this.#options.aside.newer.add(name);
-    return await this.#options.replay(current, previous);
+    return state;
   }
 
-  /** What the journal holds up to `position()` must be synced before. */
+  /** What `read` met. Damaged bytes are in it, so it is given once. */
+  takeFound(): FoundSnapshots {
+    const found = this.#found as FoundSnapshots;
+    this.#found = null;
+    return found;
+  }
+
+  /** What the journal holds up to `state.through` must be synced before. */
   async write(state: State): Promise<void> {
-    const through = this.#options.position();
+    const { through } = state;
     const pieces = encodeSnapshot(through, toDocument(state));
     const place = async () => {
       await this.#write(pieces).catch((error) => this.#writeInLittleRoom(pieces, error));
@@ -214,6 +233,20 @@ export class SnapshotAdapter implements Adapter<State> {
     return { state: 'good', bytes: null, snapshot: { through, format }, size: length, ...ways };
   }
 
+  /** Null also for one of an unexpected shape, whatever its checksum says. */
+  async #stateOf(found: FoundSnapshot): Promise<State | null> {
+    if (found.state !== 'good') return null;
+    try {
+      const snapshot = decodeSnapshot(await found.read()) ?? decodeSnapshot(await found.read());
+      if (snapshot === null) return null;
+      const state = fromDocument(snapshot.state(), this.#options.bounds);
+      state.through = snapshot.through;
+      return state;
+    } catch {
+      return null;
+    }
+  }
+
   /** What the disk does not give today it may give another day: that file is put aside, and counts as empty. */
   async #read(path: string, putAside: () => Promise<unknown>): Promise<Buffer | null> {
     try {
@@ -248,9 +281,8 @@ function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSn
   return a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 }
 
-/** The state of a snapshot that was found good. Throws if it is not of the shape that is expected. */
-export async function stateOf(found: FoundSnapshot, bounds: Bounds): Promise<State> {
-  const snapshot = decodeSnapshot(await found.read()) ?? decodeSnapshot(await found.read());
-  if (snapshot === null) throw new Error('a snapshot that was good cannot be read any more');
-  return fromDocument(snapshot.state(), bounds);
+/** One that was good, and whose state cannot be used. */
+async function asBad(found: FoundSnapshot): Promise<FoundSnapshot> {
+  if (found.state !== 'good') return found;
+  return { ...found, state: 'bad', bytes: await found.read(), snapshot: null };
 }

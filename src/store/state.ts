@@ -29,6 +29,8 @@ export interface KeyEntry {
 
 /** All that is known, in memory. */
 export interface State {
+  /** The journal position that the snapshot includes which this was read from, or is written to. */
+  through: Position;
   /** Empty until one was found or drawn. */
   storeId: string;
   /** The counter of the youngest id. */
@@ -66,6 +68,7 @@ export interface State {
 /** The state of a new store. */
 export function emptyState(bounds: Bounds): State {
   return {
+    through: { segment: 0, offset: 0 },
     storeId: '',
     counter: 0,
     held: false,

@@ -1,0 +1,55 @@
+/**
+ * Opens the state directory: builds the parts of the store over its files, and recovers what the last run left. Used by
+ * ledger.ts.
+ */
+import { dirname, join } from 'node:path';
+import { stampOf } from '../message/stamp.js';
+import { Aside } from './aside.js';
+import { Contents } from './contents.js';
+import { Damaged } from './damaged.js';
+import type { LedgerOptions } from './ledger.js';
+import { Mark } from './mark.js';
+import { type Replayed, replay } from './replay.js';
+import { Segments } from './segments.js';
+import { openLow, SnapshotAdapter } from './snapshot.js';
+import { Spool } from './spool.js';
+import { syncAbove } from './trouble.js';
+import { boundsOf } from './weight.js';
+
+/** The parts of the store, each over files of its own. */
+export interface Parts {
+  readonly segments: Segments;
+  readonly spool: Spool;
+  readonly contents: Contents;
+  readonly aside: Aside;
+  readonly mark: Mark;
+  readonly damaged: Damaged;
+  readonly adapter: SnapshotAdapter;
+  /** lowdb, whose data is the recovered state. */
+  readonly low: ReturnType<typeof openLow>;
+  readonly replayed: Replayed;
+}
+
+/** Rejects with what the disk says if it cannot be read. */
+export async function openParts(options: LedgerOptions): Promise<Parts> {
+  const { disk, clock, directory, randomBytes, log, budget, dropped = () => undefined } = options;
+  const aside = new Aside(disk, log);
+  const segments = new Segments(disk, join(directory, 'journal'));
+  const spool = new Spool(disk, join(directory, 'spool'), randomBytes);
+  const contents = new Contents((...range) => segments.read(...range));
+  const damaged = new Damaged(disk, join(directory, 'damaged'), budget.maxSpoolBytes);
+  const mark = new Mark(disk, clock, join(directory, 'synced'));
+  const bounds = boundsOf(options);
+  const adapter = new SnapshotAdapter({ disk, directory, aside, bounds, dropped });
+  const low = openLow(adapter, bounds);
+  await Promise.all([segments, spool, damaged].map((part) => part.open(aside)));
+  await Promise.all([disk.syncDirectory(directory), syncAbove(disk, dirname(directory))]);
+  await low.read();
+  const state = low.data;
+  const found = { ...adapter.takeFound(), mark: await mark.read() };
+  const replayed = await replay({ segments, damaged, aside, state, ...found, now: stampOf(clock) });
+  if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
+  // The spool finds by itself what no message needs.
+  state.released.length = 0;
+  return { segments, spool, contents, aside, mark, damaged, adapter, low, replayed };
+}
