@@ -71,6 +71,10 @@ const PACKAGE_HOMES: Readonly<Record<string, string>> = {
 const OUTSIDE_MODULES = /^node:(?:fs|child_process|timers|worker_threads|cluster|process)(?:\/|$)/;
 const OUTSIDE_GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'AbortSignal.timeout'];
 
+// What test/support needs of the source: values, the outside's interfaces, the doors that it opens, errors that it throws.
+const SUPPORT_TAKES =
+  /^src\/(?:(?:message|system)\/\w|(?:limits|errors|config|config\/endpoints|daemon|api\/server|cloud-server\/cloud|store\/journaled-store|delivery\/(?:loop|outcome-writer|conversation)|cloud\/(?:sync|client)|mime\/base64)\.ts$)/;
+
 // Source files and rooms that the tests of another room try; main.ts is tried as it is built.
 const TRIED_FROM: Readonly<Record<string, string>> = {
   'src/config/disk-advice.ts': 'daemon',
@@ -442,6 +446,36 @@ const RULES: readonly Rule[] = [
       ['test/x.test.ts', 'return t.skip();'],
     ],
     allowed: [['test/x.test.ts', "t.skip('needs root'); t.test('x', { skip: 'needs root' }, f);"]],
+  },
+  {
+    name: 'test/support fakes only the outside',
+    why: 'a fake of a room of ours is kinder than the room, and hides what goes wrong between rooms: give the real one a fake disk, clock or network',
+    find: (tree) =>
+      [...tree]
+        .filter(([path]) => path.startsWith('test/support/'))
+        .flatMap(([path, text]) => {
+          const imports = importsOf(parse(path, text)).filter(({ typeOnly }) => !typeOnly);
+          const targets = imports.map(({ from }) => targetOf(path, from));
+          const found = targets.filter((one) => one.startsWith('src/') && !SUPPORT_TAKES.test(one));
+          return [...found, ...(/\bimplements (?:Store|Ledger|Journal|AddressBook)\b/.exec(text) ?? [])].map(
+            (what) => `${path}: ${what}`,
+          );
+        }),
+    planted: [
+      ['test/support/x.ts', "import { applyBook } from '../../src/destinations/book.js';"],
+      ['test/support/x.ts', 'export class MemoryStore implements Store {}'],
+    ],
+    allowed: [
+      [
+        'test/support/x.ts',
+        "import { openStore } from '../../src/store/journaled-store.js'; class X implements Clock {}",
+      ],
+      [
+        'test/support/y.ts',
+        "import type { Book } from '../../src/destinations/book.js'; import { MIB } from '../../src/limits.js';",
+      ],
+      ['test/store/x.ts', "import { applyBook } from '../../src/destinations/book.js';"],
+    ],
   },
   {
     name: 'no path of one machine',
