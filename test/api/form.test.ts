@@ -35,6 +35,8 @@ const CODES: Record<number, string> = {
   413: 'too-large',
   415: 'unsupported-media-type',
   422: 'invalid',
+  408: 'timeout',
+  503: 'busy',
 };
 
 /** The attachments of the newest message. */
@@ -59,7 +61,7 @@ async function isClean(t: Test, api: TestApi): Promise<void> {
   );
 }
 
-function isRefused(t: Test, answer: Answer, status: number, code: string, detail: RegExp): void {
+function isRefused(t: Test, answer: Answer, status: number, detail: RegExp, code = CODES[status]): void {
   t.equal(answer.status, status, answer.body);
   t.match(answer.json, { type: `urn:fieldpost:problem:${code}`, detail });
 }
@@ -110,51 +112,45 @@ test('a form is one email with its files', async (t) => {
 
 test('names and types', async (t) => {
   await using api = await startApi();
-  const named = (parameter: string) => [
-    `Content-Disposition: form-data; name="file"; ${parameter}`,
-    'Content-Type: a/b',
+  const names: [parameters: string, name: string][] = [
+    ['filename="Grüße 🦆.txt"', 'Grüße 🦆.txt'],
+    ['filename="x"; filename*=UTF-8\'\'%e2%82%ac%20rates.txt', '€ rates.txt'],
+    ["filename*=iso-8859-1'en'%A3.txt", '£.txt'],
+    ['filename="C:\\temp\\x.txt"', 'x.txt'],
+    ['filename="../../etc/passwd"', 'passwd'],
+    ["filename*=UTF-8''..%2F..%5Cx%00%0a%7f%c2%85.txt", 'x.txt'],
+    ["filename*=UTF-8''exe%E2%80%AEtxt.a", 'exetxt.a'],
+    ["filename*=UTF-8''%ef%bf%bd.txt", '\ufffd.txt'],
+    ["filename*=UTF-8''", 'attachment'],
+    ['filename="a%22b%0D%0A%20.txt"', 'a"b%20.txt'],
+    ['filename="a\\"b.txt"', 'a"b.txt'],
+    ['filename="a;b=c.txt"', 'a;b=c.txt'],
+    ['filename=token.txt', 'token.txt'],
+    ['filename=token.txt ;', 'token.txt'],
+    // Written by hand, in more than one way wrong, but nobody reads it differently.
+    ['; filename = /var/log/Grüße(1)=x.txt', 'Grüße(1)=x.txt'],
+    [`filename="${'n'.repeat(255)}"`, 'n'.repeat(255)],
+    ['filename=".."', 'attachment'],
+    ['filename=""', 'attachment'],
   ];
+  const octets = 'application/octet-stream';
+  const header = (parameters: string, ...more: string[]) => [
+    `Content-Disposition: form-data; ${parameters}`,
+    ...more,
+  ];
+  const P = 'name="f"; filename="p"';
   const cases: [header: string[], name: string, type: string][] = [
-    [named('filename="Grüße 🦆.txt"'), 'Grüße 🦆.txt', 'a/b'],
-    [named('filename="x"; filename*=UTF-8\'\'%e2%82%ac%20rates.txt'), '€ rates.txt', 'a/b'],
-    [named("filename*=iso-8859-1'en'%A3.txt"), '£.txt', 'a/b'],
-    [named('filename="C:\\temp\\x.txt"'), 'x.txt', 'a/b'],
-    [named('filename="../../etc/passwd"'), 'passwd', 'a/b'],
-    [named("filename*=UTF-8''..%2F..%5Cx%00%0a%7f%c2%85.txt"), 'x.txt', 'a/b'],
-    [named("filename*=UTF-8''exe%E2%80%AEtxt.a"), 'exetxt.a', 'a/b'],
-    [named('filename="a%22b%0D%0A%20.txt"'), 'a"b%20.txt', 'a/b'],
-    [named('filename="a\\"b.txt"'), 'a"b.txt', 'a/b'],
-    [named('filename="a;b=c.txt"'), 'a;b=c.txt', 'a/b'],
-    [named('filename=token.txt'), 'token.txt', 'a/b'],
-    [named('filename=token.txt ;'), 'token.txt', 'a/b'],
-    [named(`filename="${'n'.repeat(255)}"`), 'n'.repeat(255), 'a/b'],
-    [named('filename=".."'), 'attachment', 'a/b'],
-    [named('filename=""'), 'attachment', 'a/b'],
-    [['Content-Disposition: form-data; name="file"', 'Content-Type: image/jpeg'], 'attachment', 'image/jpeg'],
-    [['Content-Disposition: form-data; name="plain"; filename="p.txt"'], 'p.txt', 'application/octet-stream'],
-    [
-      [
-        'Content-Disposition: form-data; name="f"; filename="p"',
-        'Content-Type: text/CSV; header=present; charset="UTF-8"',
-      ],
-      'p',
-      'text/csv; charset=utf-8',
-    ],
+    ...names.map(([told, name]): [string[], string, string] => [
+      header(`name="file"; ${told}`, 'Content-Type: a/b'),
+      name,
+      'a/b',
+    ]),
+    [header('name="file"', 'Content-Type: image/jpeg'), 'attachment', 'image/jpeg'],
+    [header('name="plain"; filename="p.txt"'), 'p.txt', octets],
+    [header(P, 'Content-Type: text/CSV; header=present; charset="UTF-8"'), 'p', 'text/csv; charset=utf-8'],
     [['content-type:text/html', 'CONTENT-DISPOSITION:Form-Data;NAME=f;\r\n\tFILENAME="p"'], 'p', 'text/html'],
-    [
-      ['Content-Disposition: form-data; name="f"; filename="p"', 'Content-Type: nonsense'],
-      'p',
-      'application/octet-stream',
-    ],
-    [
-      [
-        'Content-Disposition: form-data; name=""; filename="p"',
-        'Content-Transfer-Encoding: Binary',
-        'X-Other: a',
-      ],
-      'p',
-      'application/octet-stream',
-    ],
+    [header(P, 'Content-Type: nonsense'), 'p', octets],
+    [header('name=""; filename="p"', 'Content-Transfer-Encoding: Binary', 'X-Other: a'), 'p', octets],
   ];
   for (const [header, name, type] of cases) {
     const answer = await postBody(api, bodyOf([...NEEDED, rawPart(header, 'x')]));
@@ -188,18 +184,18 @@ test('field faults are at the names of their fields', async (t) => {
   ];
   for (const [parts, pointers] of cases) {
     const answer = await postBody(api, bodyOf(parts));
-    isRefused(t, answer, 422, 'invalid', /nothing was queued/);
+    isRefused(t, answer, 422, /nothing was queued/);
     t.same(answer.json.errors.map(({ pointer }: { pointer: string }) => pointer).sort(), pointers.sort());
     await isClean(t, api);
   }
   const long = await postBody(api, bodyOf([...NEEDED, { ...FILE, filename: 'n'.repeat(256) }]));
-  isRefused(t, long, 422, 'invalid', /too long/);
+  isRefused(t, long, 422, /too long/);
   t.match(long.json.errors, [{ pointer: 'file', detail: /more than 255/ }]);
   const typed = (chars: number) =>
     postBody(api, bodyOf([...NEEDED, { ...FILE, type: `text/${'t'.repeat(chars - 'text/'.length)}` }]));
   t.equal((await typed(255)).status, 202);
   const longType = await typed(256);
-  isRefused(t, longType, 422, 'invalid', /too long/);
+  isRefused(t, longType, 422, /too long/);
   t.match(longType.json.errors, [{ pointer: 'file', detail: /media type of more than 255/ }]);
 });
 
@@ -208,158 +204,115 @@ test('a form that cannot be read is refused whole', async (t) => {
   const good = bodyOf([FILE, ...NEEDED]);
   const text = good.toString('latin1');
   const swap = (from: string, to: string) => Buffer.from(text.replace(from, to), 'latin1');
-  const with_ = (...lines: string[]) => bodyOf([...NEEDED, rawPart(lines, 'x')]);
+  const withHeader = (...lines: string[]) => bodyOf([...NEEDED, rawPart(lines, 'x')]);
+  const told = (parameters: string, ...more: string[]) =>
+    withHeader(`Content-Disposition: form-data; ${parameters}`, ...more);
+  const textIn = (charset: string) => told('name=plain', `Content-Type: text/plain; charset=${charset}`);
   const D = 'Content-Disposition: form-data; name="file"; filename="a"';
-  const cases: [what: string, body: Buffer, status: number, detail: RegExp][] = [
-    ['ends within the content', cut(good, 'bc\r\n'), 400, /ends before its last boundary/],
-    ['ends in front of its last boundary', cut(good, `\r\n--${BOUNDARY}--`), 400, /before its last boundary/],
-    ['ends within its last boundary', cut(good, '--\r\n'), 400, /before its last boundary/],
-    // This made busboy wait for ever, with the file open.
+  const cases: [status: number, detail: RegExp, bodies: Record<string, Buffer>][] = [
     [
-      'ends behind a file that ends at once',
-      Buffer.from(`--${BOUNDARY}\r\n${D}\r\n\r\n\r\n--${BOUNDARY}\r\n--`),
       400,
-      /before its last/,
+      /ends before its last boundary/,
+      {
+        'ends within the content': cut(good, 'bc\r\n'),
+        'ends in front of its last boundary': cut(good, `\r\n--${BOUNDARY}--`),
+        'ends within its last boundary': cut(good, '--\r\n'),
+        'ends within a header': cut(good, '\r\n\r\nabc'),
+        // This makes busboy wait for ever, with the file open.
+        'ends behind a file that ends at once': Buffer.from(
+          `--${BOUNDARY}\r\n${D}\r\n\r\n\r\n--${BOUNDARY}\r\n--`,
+        ),
+      },
     ],
-    ['ends within a header', cut(good, '\r\n\r\nabc'), 400, /before its last boundary/],
-    ['goes on behind its end', Buffer.concat([good, good]), 400, /goes on behind its end/],
-    ['another boundary', swap(BOUNDARY, `${BOUNDARY}x`), 400, /begins like a boundary/],
-    ['no boundary', Buffer.from('abc'), 400, /does not occur/],
-    ['lines that end in LF', Buffer.from(text.replaceAll('\r\n', '\n')), 400, /is none.*CR LF/],
+    [400, /goes on behind its end/, { 'goes on behind its end': Buffer.concat([good, good]) }],
+    [400, /does not occur/, { 'no boundary': Buffer.from('abc') }],
     [
-      'content that begins a line like the boundary',
-      swap('abc', `a\r\n--${BOUNDARY}x\r\nb`),
       400,
-      /begins like/,
+      /begins like a boundary but is none.*CR LF/,
+      {
+        'another boundary': swap(BOUNDARY, `${BOUNDARY}x`),
+        'lines that end in LF': Buffer.from(text.replaceAll('\r\n', '\n')),
+        'content that begins a line like the boundary': swap('abc', `a\r\n--${BOUNDARY}x\r\nb`),
+        'and with one dash': swap('abc', `a\r\n--${BOUNDARY}-\r\nb`),
+        'and with a CR': swap('abc', `a\r\n--${BOUNDARY}\rx`),
+        'garbage behind the last boundary': Buffer.concat([good.subarray(0, -2), Buffer.from('x')]),
+        'blanks behind the boundary, too many': swap(BOUNDARY, `${BOUNDARY}${' '.repeat(65)}`),
+      },
     ],
-    ['and with one dash', swap('abc', `a\r\n--${BOUNDARY}-\r\nb`), 400, /begins like/],
-    ['and with a CR', swap('abc', `a\r\n--${BOUNDARY}\rx`), 400, /begins like/],
+    [400, /lacks the line break/, { 'no line break in an empty part': swap('\r\n\r\nabc\r\n', '\r\n\r\n') }],
+    [400, /ends within its header/, { 'a part that is but a header': swap('\r\n\r\nabc\r\n', '\r\n') }],
     [
-      'garbage behind the last boundary',
-      Buffer.concat([good.subarray(0, -2), Buffer.from('x')]),
       400,
-      /begins like/,
+      /no header Content-Disposition: form-data with a name/,
+      {
+        'no header': swap('Content-Disposition: form-data; name="subject"\r\n', ''),
+        'no name': told('filename="a"'),
+        'an attachment': withHeader('Content-Disposition: attachment; name="a"'),
+        'a stray quote': told('name="file"x"; filename="a"'),
+        'an open quote': told('name="file; filename=a'),
+        'two names': told('name="a"; name="b"'),
+      },
     ],
+    [400, /more than one header Content-Disposition/, { 'two dispositions': withHeader(D, D) }],
     [
-      'an empty part without its line break',
-      swap('\r\n\r\nabc\r\n', '\r\n\r\n'),
-      400,
-      /lacks the line break/,
-    ],
-    ['a part that is but a header', swap('\r\n\r\nabc\r\n', '\r\n'), 400, /ends within its header/],
-    [
-      'no header',
-      swap('Content-Disposition: form-data; name="subject"\r\n', ''),
-      400,
-      /no header Content-Disposition/,
-    ],
-    [
-      'blanks behind the boundary, too many',
-      swap(BOUNDARY, `${BOUNDARY}${' '.repeat(65)}`),
-      400,
-      /begins like/,
-    ],
-    ['no name', with_('Content-Disposition: form-data; filename="a"'), 400, /with a name/],
-    ['an attachment', with_('Content-Disposition: attachment; name="a"'), 400, /with a name/],
-    [
-      'a stray quote',
-      with_('Content-Disposition: form-data; name="file"x"; filename="a"'),
-      400,
-      /with a name/,
-    ],
-    ['an open quote', with_('Content-Disposition: form-data; name="file; filename=a'), 400, /with a name/],
-    ['two names', with_('Content-Disposition: form-data; name="a"; name="b"'), 400, /with a name/],
-    ['two dispositions', with_(D, D), 400, /more than one header Content-Disposition/],
-    [
-      'two types',
-      with_(D, 'Content-Type: a/b', 'content-type: c/d'),
       400,
       /more than one header content-type/,
+      { 'two types': withHeader(D, 'Content-Type: a/b', 'content-type: c/d') },
     ],
-    ['a line that is no header', with_(D, 'abc'), 400, /is no header/],
-    ['a NUL in a header', with_(`${D}\0`), 400, /is no header/],
-    ['a bare LF in a header', with_(`${D}\nX: y`), 400, /is no header/],
     [
-      'a header in Latin-1',
-      bodyOf([...NEEDED, Buffer.from(`${D.slice(0, -1)}\xe9"\r\n\r\nx`, 'latin1')]),
       400,
-      /not UTF-8/,
+      /is no header/,
+      {
+        'a line that is no header': withHeader(D, 'abc'),
+        'a NUL in a header': withHeader(`${D}\0`),
+        'a bare LF in a header': withHeader(`${D}\nX: y`),
+      },
     ],
     [
-      'filename* with half a code',
-      with_("Content-Disposition: form-data; name=a; filename*=UTF-8''%e2%8"),
       400,
-      /filename\*/,
+      /header of a part is not UTF-8/,
+      { 'Latin-1': bodyOf([...NEEDED, Buffer.from(`${D.slice(0, -1)}\xe9"\r\n\r\nx`, 'latin1')]) },
     ],
     [
-      'filename* that is not UTF-8',
-      with_("Content-Disposition: form-data; name=a; filename*=UTF-8''%ff"),
       400,
       /filename\*/,
+      {
+        'half a code': told("name=a; filename*=UTF-8''%e2%8"),
+        'not UTF-8': told("name=a; filename*=UTF-8''%ff"),
+        'another charset': told("name=a; filename*=koi8-r''a"),
+        'a name in sections': told('name=a; filename*0="a"; filename*1="b"'),
+      },
     ],
     [
-      'filename* of another charset',
-      with_("Content-Disposition: form-data; name=a; filename*=koi8-r''a"),
-      400,
-      /filename\*/,
-    ],
-    [
-      'a name in sections',
-      with_('Content-Disposition: form-data; name=a; filename*0="a"; filename*1="b"'),
-      400,
-      /filename\*/,
-    ],
-    ['base64', with_(D, 'Content-Transfer-Encoding: base64'), 415, /base64.*bytes as they are/],
-    [
-      'quoted-printable text',
-      with_('Content-Disposition: form-data; name=x', 'Content-Transfer-Encoding: quoted-printable'),
       415,
-      /as they are/,
+      /bytes as they are/,
+      {
+        base64: withHeader(D, 'Content-Transfer-Encoding: base64'),
+        'quoted-printable': told('name=x', 'Content-Transfer-Encoding: quoted-printable'),
+      },
     ],
+    [415, /UTF-8 only/, { 'text in Latin-1': textIn('latin1'), 'text in no charset': textIn('""') }],
+    [400, /cannot be read/, { 'text of an unreadable type': textIn('"') }],
     [
-      'text in Latin-1',
-      with_('Content-Disposition: form-data; name=plain', 'Content-Type: text/plain; charset=latin1'),
-      415,
-      /UTF-8 only/,
-    ],
-    [
-      'text in no charset',
-      with_('Content-Disposition: form-data; name=plain', 'Content-Type: text/plain; charset=""'),
-      415,
-      /UTF-8 only/,
-    ],
-    [
-      'text of an unreadable type',
-      with_('Content-Disposition: form-data; name=plain', 'Content-Type: text/plain; charset="'),
-      400,
-      /cannot be read/,
-    ],
-    [
-      'text that is not UTF-8',
-      bodyOf([...NEEDED, { name: 'plain', content: Buffer.from([0x61, 0xf0, 0x9f]) }]),
       400,
       /"plain" is not UTF-8/,
-    ],
-    [
-      'an unknown field that is not UTF-8',
-      bodyOf([...NEEDED, { name: 'x', content: Buffer.from([0xff]) }]),
-      202,
-      /./,
+      {
+        'half a character': bodyOf([...NEEDED, { name: 'plain', content: Buffer.from([0x61, 0xf0, 0x9f]) }]),
+      },
     ],
   ];
-  for (const [what, body, status, detail] of cases) {
-    for (const step of [body.length, 1]) {
-      await using one = await startApi();
-      const answer = await postInSteps(one, body, step);
-      if (status === 202) {
-        t.equal(answer.status, 202, what);
-        continue;
+  for (const [status, detail, bodies] of cases) {
+    for (const [what, body] of Object.entries(bodies)) {
+      for (const step of [body.length, 1]) {
+        await using one = await startApi();
+        t.comment(what);
+        isRefused(t, await postInSteps(one, body, step), status, detail);
+        await isClean(t, one);
       }
-      t.comment(what);
-      isRefused(t, answer, status, CODES[status] as string, detail);
-      await isClean(t, one);
     }
   }
+  const unknown = bodyOf([...NEEDED, { name: 'x', content: Buffer.from([0xff]) }]);
+  t.equal((await postBody(api, unknown)).status, 202, 'a field that is not read need not be UTF-8');
   t.equal((await postBody(api, good)).status, 202, 'and the good one is good');
   t.equal(
     (await postBody(api, Buffer.concat([Buffer.from('Hello.\r\n'), good, Buffer.from('Bye.\r\n')]))).status,
@@ -415,29 +368,22 @@ test('the Content-Type', async (t) => {
     const answer = await postBody(refusing, body, {
       headers: { 'Content-Type': `multipart/form-data${parameter}` },
     });
-    isRefused(t, answer, 400, 'malformed-multipart', /boundary/);
+    isRefused(t, answer, 400, /boundary/);
   }
   for (const type of [
     `multipart/mixed; boundary=${BOUNDARY}`,
     'application/x-www-form-urlencoded',
     'multipart/form-datax',
   ]) {
-    isRefused(
-      t,
-      await postBody(refusing, body, { headers: { 'Content-Type': type } }),
-      415,
-      'unsupported-media-type',
-      /JSON/,
-    );
+    isRefused(t, await postBody(refusing, body, { headers: { 'Content-Type': type } }), 415, /JSON/);
   }
   isRefused(
     t,
     await postBody(refusing, body, { headers: { 'Content-Encoding': 'gzip' } }),
     415,
-    'unsupported-media-type',
     /Content-Encoding/,
   );
-  isRefused(t, await postBody(refusing, Buffer.alloc(0)), 400, 'malformed-multipart', /does not occur/);
+  isRefused(t, await postBody(refusing, Buffer.alloc(0)), 400, /does not occur/);
   await isClean(t, refusing);
 });
 
@@ -466,13 +412,7 @@ test('a boundary that readers disagree about is refused, with its place', async 
   for (const [what, body, place, where] of cases) {
     for (const stepBytes of [body.length, 1, 7, 50]) {
       const answer = await postInSteps(api, body, stepBytes);
-      isRefused(
-        t,
-        answer,
-        400,
-        'malformed-multipart',
-        new RegExp(`at offset ${place} of the body, ${where}`),
-      );
+      isRefused(t, answer, 400, new RegExp(`at offset ${place} of the body, ${where}`));
       t.comment(what);
     }
   }
@@ -497,7 +437,7 @@ test('a form with the words of other mailers is refused; those that are empty ar
     { name: 'bcc', content: '' },
   ];
   const answer = await postBody(api, bodyOf([...NEEDED, ...parts]));
-  isRefused(t, answer, 422, 'invalid', /3 faults/);
+  isRefused(t, answer, 422, /3 faults/);
   t.match(answer.json.errors, [
     { pointer: 'text', detail: /called plain/ },
     { pointer: 'cc', detail: /each recipient/ },
@@ -515,7 +455,7 @@ test('a wrong boundary is told as such, however large the form', async (t) => {
   await using api = await startApi();
   const body = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(2 * FORM_FRAME_BYTES_MAX, 'x') }]);
   const answer = await postBody(api, body, { boundary: 'another' });
-  isRefused(t, answer, 400, 'malformed-multipart', /does not occur/);
+  isRefused(t, answer, 400, /does not occur/);
   await isClean(t, api);
 });
 
@@ -534,81 +474,52 @@ test('each limit: exactly, and one more', async (t) => {
       body.subarray(0, -2),
     ]);
   };
-  const cases: [what: string, make: (extra: number) => Buffer, detail: RegExp][] = [
+  const nameless = [file(1), file(1, ''), file(1, ''), file(0, '')];
+  const header = (bytes: number) => [
+    'Content-Disposition: form-data; name=x',
+    `X: ${'x'.repeat(bytes - 45)}`,
+  ];
+  const cases: [make: (extra: number) => Buffer, detail: string][] = [
     [
-      'message',
       (extra) => bodyOf([...NEEDED, file(1000 - texts + extra)]),
-      /larger than 1000 bytes \(FIELDPOST_MAX_MESSAGE\)/,
+      'larger than 1000 bytes (FIELDPOST_MAX_MESSAGE)',
     ],
+    [(extra) => bodyOf([file(500), ...NEEDED, file(500 - texts + extra)]), 'larger than 1000 bytes'],
     [
-      'message in several files',
-      (extra) => bodyOf([file(500), ...NEEDED, file(500 - texts + extra)]),
-      /1000 bytes/,
-    ],
-    [
-      'files',
       (extra) => bodyOf([...NEEDED, file(0), file(1), file(2), ...Array(extra).fill(file(0))]),
-      /more than 3 files \(FIELDPOST_MAX_ATTACHMENTS\)/,
+      'more than 3 files (FIELDPOST_MAX_ATTACHMENTS)',
     ],
+    [(extra) => bodyOf([...NEEDED, ...nameless, ...Array(extra).fill(file(1, ''))]), 'more than 3 files'],
     [
-      'files without names',
-      (extra) =>
-        bodyOf([
-          ...NEEDED,
-          file(1),
-          file(1, ''),
-          file(1, ''),
-          file(0, ''),
-          ...Array(extra).fill(file(1, '')),
-        ]),
-      /more than 3 files/,
-    ],
-    [
-      'frame',
       (extra) => frame(FORM_FRAME_BYTES_MAX + extra),
-      new RegExp(`besides its contents is larger than ${FORM_FRAME_BYTES_MAX}`),
+      `besides its contents is larger than ${FORM_FRAME_BYTES_MAX}`,
     ],
     [
-      'header',
-      (extra) =>
-        bodyOf([
-          ...NEEDED,
-          rawPart(
-            [
-              'Content-Disposition: form-data; name=x',
-              `X: ${'x'.repeat(HEADER_SECTION_BYTES_MAX - 45 + extra)}`,
-            ],
-            '',
-          ),
-        ]),
-      new RegExp(`header of a part is larger than ${HEADER_SECTION_BYTES_MAX}`),
+      (extra) => bodyOf([...NEEDED, rawPart(header(HEADER_SECTION_BYTES_MAX + extra), '')]),
+      `header of a part is larger than ${HEADER_SECTION_BYTES_MAX}`,
     ],
   ];
-  for (const [what, make, detail] of cases) {
+  for (const [make, words] of cases) {
+    const detail = new RegExp(words.replace(/[()]/g, '\\$&'));
     await using api = await startApi({ settings: { maxMessageBytes: 1000, maxAttachments: 3 } });
     const exact = await postBody(api, make(0));
-    t.equal(exact.status, 202, `${what}: ${exact.body}`);
+    t.equal(exact.status, 202, `not ${words}: ${exact.body}`);
     await using refusing = await startApi({ settings: { maxMessageBytes: 1000, maxAttachments: 3 } });
-    isRefused(t, await postBody(refusing, make(1)), 413, 'too-large', detail);
-    isRefused(t, await postInSteps(refusing, make(1), 700), 413, 'too-large', detail);
+    isRefused(t, await postBody(refusing, make(1)), 413, detail);
+    isRefused(t, await postInSteps(refusing, make(1), 700), 413, detail);
     await isClean(t, refusing);
   }
   for (const name of ['plain', 'unknown']) {
     await using api = await startApi();
     const make = (extra: number) =>
       bodyOf([FILE, ...NEEDED, { name, content: 'x'.repeat(FORM_FIELD_BYTES_MAX + extra) }]);
-    isRefused(
-      t,
-      await postBody(api, make(1)),
-      413,
-      'too-large',
-      new RegExp(`"${name}" is larger than ${FORM_FIELD_BYTES_MAX}`),
-    );
+    const detail = new RegExp(`"${name}" is larger than ${FORM_FIELD_BYTES_MAX}`);
+    isRefused(t, await postBody(api, make(1)), 413, detail);
     await isClean(t, api);
     t.equal((await postBody(api, make(0))).status, 202);
   }
   await using none = await startApi({ settings: { maxAttachments: 0 } });
-  isRefused(t, await postBody(none, bodyOf([...NEEDED, FILE])), 413, 'too-large', /more than 0 files/);
+  isRefused(t, await postBody(none, bodyOf([...NEEDED, FILE])), 413, /more than 0 files/);
 });
 
 test('what no relay would take is refused, once the relays have told', async (t) => {
@@ -623,30 +534,24 @@ test('what no relay would take is refused, once the relays have told', async (t)
   await using api = await start();
   t.equal((await postBody(api, file(570_000))).status, 202, 'exactly');
   await using refusing = await start();
-  isRefused(t, await postBody(refusing, file(570_001)), 413, 'too-large', words(780_006));
+  isRefused(t, await postBody(refusing, file(570_001)), 413, words(780_006));
   await isClean(t, refusing);
   const plain = (chars: number) => [
     { type: 1, destination: 'john@example.com', subject: 'Hi', plain: 'x'.repeat(chars) },
   ];
   limit = 100_000;
   t.equal((await api.post(plain(100_000 - rest))).status, 202);
-  isRefused(t, await refusing.post(plain(100_001 - rest)), 413, 'too-large', words(100_001));
-  isRefused(
-    t,
-    await refusing.post([...plain(1), ...plain(100_001 - rest)]),
-    413,
-    'too-large',
-    words(100_001),
-  );
+  isRefused(t, await refusing.post(plain(100_001 - rest)), 413, words(100_001));
+  isRefused(t, await refusing.post([...plain(1), ...plain(100_001 - rest)]), 413, words(100_001));
   // Files alone are enough, before they have come whole.
   await using client = await refusing.connect();
   client.write(requestText('POST', MESSAGES, FORM, 1_000_000));
   client.write(file(500_000).subarray(0, -50));
-  isRefused(t, await client.answer(), 413, 'too-large', /the relay takes at most 100000/);
+  isRefused(t, await client.answer(), 413, /the relay takes at most 100000/);
   // So is what is declared, before a byte.
   await using early = await refusing.connect();
   early.write(requestText('POST', MESSAGES, { ...FORM, Expect: '100-continue' }, 2_000_000));
-  isRefused(t, await early.answer(), 413, 'too-large', /the relay takes at most 100000/);
+  isRefused(t, await early.answer(), 413, /the relay takes at most 100000/);
   await isClean(t, refusing);
   // What was accepted before the relay had told is answered as it was.
   limit = null;
@@ -720,13 +625,12 @@ test('Idempotency-Key', async (t) => {
     [...NEEDED, FILE, FILE],
     [...NEEDED, FILE, { name: 'plain', content: 'x' }],
   ]) {
-    isRefused(t, await postBody(api, bodyOf(other), { headers: key }), 422, 'invalid', /other content/);
+    isRefused(t, await postBody(api, bodyOf(other), { headers: key }), 422, /other content/);
   }
   isRefused(
     t,
     await api.post([{ type: 1, destination: 'john@example.com', subject: 'Hi' }], key),
     422,
-    'invalid',
     /other content/,
   );
   t.equal(api.size, 1);
@@ -769,14 +673,18 @@ test('a client that goes away leaves nothing behind', async (t) => {
   await using api = await startApi();
   const body = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(300_000, 'x') }, FILE]);
   let refused = 0;
-  for (const end of ['end', 'destroy', 'resetAndDestroy'] as const) {
+  for (const end of ['end', 'destroy', 'resetAndDestroy', 'stay silent'] as const) {
     for (const share of [0.001, 0.5, 0.9999]) {
       await using client = await api.connect();
       client.write(requestText('POST', MESSAGES, FORM, body.length));
       client.write(body.subarray(0, Math.floor(body.length * share)));
       while (api.uploads === 0) await settled();
-      client.socket[end]();
-      if (end === 'end') isRefused(t, await client.answer(), 400, 'malformed-request', /cut short/);
+      if (end === 'stay silent') {
+        await api.heard(client);
+        await api.clock.advance(REQUEST_IDLE_MS);
+        isRefused(t, await client.answer(), 408, /30 s/);
+      } else client.socket[end]();
+      if (end === 'end') isRefused(t, await client.answer(), 400, /cut short/, 'malformed-request');
       refused++;
       while (api.lines.filter((line) => line.includes('request refused')).length < refused) await settled();
       await isClean(t, api);
@@ -811,7 +719,7 @@ test('a client that goes away before its body is read is noticed', async (t) => 
     client.socket[end]();
     for (let turn = 0; turn < 20; turn++) await settled();
     go();
-    if (end === 'end') isRefused(t, await client.answer(), 400, 'malformed-request', /cut short/);
+    if (end === 'end') isRefused(t, await client.answer(), 400, /cut short/, 'malformed-request');
     while (!api.lines.some((line) => line.includes('request refused'))) await settled();
     await isClean(t, api);
   }
@@ -827,26 +735,6 @@ test('the room that a form keeps in the queue is for its own message', async (t)
   };
   t.equal((await postBody(api, bodyOf(NEEDED))).status, 202);
   t.equal(open, 0, 'without files it is given back before');
-});
-
-test('a slow client: a byte every 29 s is enough, 31 s are not', async (t) => {
-  await using api = await startApi();
-  const body = bodyOf([...NEEDED, FILE]);
-  await using client = await api.connect();
-  client.write(requestText('POST', MESSAGES, FORM, body.length));
-  while (api.uploads === 0 || api.clock.pending === 0) await settled();
-  for (const byte of body.subarray(0, 40)) {
-    client.write(Buffer.from([byte]));
-    await api.heard(client);
-    await api.clock.advance(REQUEST_IDLE_MS - SECOND_MS);
-    t.equal(client.rest, '');
-  }
-  client.write(body.subarray(40, 41));
-  await api.heard(client);
-  await api.clock.advance(REQUEST_IDLE_MS + SECOND_MS);
-  isRefused(t, await client.answer(), 408, 'timeout', /30 s/);
-  t.equal(await client.ended, false);
-  await isClean(t, api);
 });
 
 test('a slow disk is not the client to blame for', async (t) => {
@@ -931,14 +819,14 @@ test('where memory is short, bodies may take less of it', async (t) => {
   const json = { 'Content-Type': 'application/json' };
   const small = JSON.stringify([{ type: 1, destination: 'john@example.com', subject: 'x' }]);
   const tooLarge = await api.call('POST', MESSAGES, { headers: json, body: small.padEnd(6 * 2 ** 20 + 1) });
-  isRefused(t, tooLarge, 413, 'too-large', /6291456 bytes .*memory/);
+  isRefused(t, tooLarge, 413, /6291456 bytes .*memory/);
   await using client = await api.connect();
   const large = small.padEnd(6 * 2 ** 20);
   client.write(requestText('POST', MESSAGES, json, large.length));
   client.write(large.slice(0, -1));
   await api.heard(client);
   const other = await api.call('POST', MESSAGES, { headers: json, body: small });
-  isRefused(t, other, 503, 'busy', /6291456 bytes/);
+  isRefused(t, other, 503, /6291456 bytes/);
   client.write(large.slice(-1));
   t.equal((await client.answer()).status, 202);
   t.equal((await api.call('POST', MESSAGES, { headers: json, body: small })).status, 202);
@@ -957,14 +845,14 @@ test('texts of many forms, and JSON bodies, share what memory there is', async (
   for (const client of clients) await api.heard(client);
   const text = bodyOf([...NEEDED, { name: 'plain', content: 'x'.repeat(FORM_FIELD_BYTES_MAX) }]);
   const answer = await postBody(api, text);
-  isRefused(t, answer, 503, 'busy', /bodies of all requests/);
+  isRefused(t, answer, 503, /bodies of all requests/);
   t.ok(answer.headers['retry-after']);
   const file = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(2 ** 20) }]);
   t.equal((await postBody(api, file)).status, 202, 'files take none of it');
   await api.clock.advance(SECOND_MS);
   t.equal((await postBody(api, text)).status, 202, 'bodies that have stopped coming give way');
   const [given, ...kept] = clients as [RawClient, ...RawClient[]];
-  isRefused(t, await given.answer(), 408, 'timeout', /silent|nothing has come/);
+  isRefused(t, await given.answer(), 408, /silent|nothing has come/);
   for (const client of kept) {
     client.write(json.slice(-1));
     t.equal((await client.answer()).status, 202);

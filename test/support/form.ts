@@ -43,7 +43,7 @@ export function bodyOf(parts: readonly (PartToMake | Buffer)[], boundary = BOUND
   return Buffer.concat([...pieces, Buffer.from(`--${boundary}--\r\n`)]);
 }
 
-/** Posts a body as a form; with other bounds of its chunks, if they are given, as chunked encoding. */
+/** Posts a body as a form. */
 export async function postBody(
   api: TestApi,
   body: Buffer,
