@@ -4,18 +4,15 @@
  */
 import type { DiskFile } from '../system/disk.js';
 import { crc32 } from './crc.js';
-import type { Spool } from './spool.js';
 import { asTrouble } from './trouble.js';
 
 /** Throws unless so many bytes may be added to a file of the spool, and counts them there. */
 type Room = (id: string, bytes: number) => Promise<void>;
 
-/** Begun, written to, and then either finished or abandoned. */
+/** Written to, then finished or closed. */
 export class SpoolWriter {
   readonly id: string;
-  readonly #spool: Spool;
   readonly #file: DiskFile;
-  /** Asked before anything is written. */
   readonly #room: Room;
   /** One is filled while the other is written. */
   #buffer: Buffer;
@@ -25,18 +22,12 @@ export class SpoolWriter {
   #size = 0;
   #crc = 0;
 
-  /** Makes the file, to be written in pieces of `writeBytes`. `room` is asked, and throws, before so many are written. */
-  static async begin(spool: Spool, writeBytes: number, room: Room): Promise<SpoolWriter> {
-    const { id, file } = await spool.create();
-    return new SpoolWriter(spool, id, file, room, writeBytes);
-  }
-
-  private constructor(spool: Spool, id: string, file: DiskFile, room: Room, writeBytes: number) {
-    this.#buffer = Buffer.allocUnsafeSlow(writeBytes);
-    this.#spool = spool;
+  /** Fills a new file of the spool in pieces of `writeBytes`. `room` is asked, and throws, before so many are written. */
+  constructor({ id, file }: { id: string; file: DiskFile }, writeBytes: number, room: Room) {
     this.id = id;
     this.#file = file;
     this.#room = room;
+    this.#buffer = Buffer.allocUnsafeSlow(writeBytes);
   }
 
   /** See IncomingFile. Throws what `room` throws, storage-full, storage-failed. */
@@ -68,14 +59,13 @@ export class SpoolWriter {
     if (this.#filled > 0) await this.#flush();
     await this.#writing;
     await this.#file.sync().catch(refused);
-    await this.#file.close().catch(() => undefined);
+    await this.close();
     return { id: this.id, size: this.#size, crc: this.#crc };
   }
 
-  /** Closes and removes the file. Never rejects. */
-  async abandon(): Promise<void> {
+  /** Never rejects. */
+  async close(): Promise<void> {
     await this.#file.close().catch(() => undefined);
-    await this.#spool.remove([this.id]);
   }
 }
 

@@ -37,11 +37,11 @@ export class SpoolUpload implements Upload {
     const { spool, room, writeBytes, roomMaker } = this.#options;
     await roomMaker.makeFile(room);
     this.#mustGoOn();
-    const writer = await SpoolWriter.begin(spool, writeBytes, (id, bytes) => this.#grow(id, bytes));
-    if (this.#isOver) await writer.abandon();
+    const writer = new SpoolWriter(await spool.create(), writeBytes, (id, bytes) => this.#grow(id, bytes));
+    this.#coming.add(writer);
+    if (this.#isOver) await this.discard();
     this.#mustGoOn();
     room.spend(BLOCK_BYTES);
-    this.#coming.add(writer);
     return {
       write: (bytes) => writer.write(bytes),
       finish: async () => {
@@ -84,10 +84,12 @@ export class SpoolUpload implements Upload {
 
   async discard(): Promise<void> {
     this.#end();
-    const [coming, whole] = [[...this.#coming], [...this.#whole]];
+    const coming = [...this.#coming];
+    const ids = [...this.#whole, ...coming.map(({ id }) => id)];
     this.#coming.clear();
     this.#whole.clear();
-    await Promise.all([...coming.map((writer) => writer.abandon()), this.#options.spool.remove(whole)]);
+    await Promise.all(coming.map((writer) => writer.close()));
+    await this.#options.spool.remove(ids);
   }
 
   #end(): void {
