@@ -136,13 +136,6 @@ t.test('a slow reader gets all of the output, and a closed terminal ends no daem
   t.equal(await daemon.end('SIGTERM'), 0);
 });
 
-t.test('a cloud that starts without a relay says so', options, async (t) => {
-  const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' };
-  const cloud = await startIn(t, env, ['cloud']);
-  t.match(cloud.lines[0], /warn {2}configuration warning="no relay is configured.*FIELDPOST_RELAY/);
-  t.equal(await cloud.end('SIGTERM'), 0);
-});
-
 t.test(
   'a start without a relay, or with a sender that many refuse, says so, and a reload that changes that',
   options,

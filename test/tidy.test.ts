@@ -77,8 +77,7 @@ const SUPPORT_TAKES =
 
 // Source files and rooms that the tests of another room try; main.ts is tried as it is built.
 const TRIED_FROM: Readonly<Record<string, string>> = {
-  'src/config/disk-advice.ts': 'daemon',
-  'src/config/mail-advice.ts': 'cli',
+  'src/config/advice.ts': 'daemon',
   'src/errors.ts': 'cli',
   'src/http/answer.ts': 'cloud',
   'src/http/': 'api',

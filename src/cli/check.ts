@@ -3,8 +3,7 @@
  * Used by cli.ts.
  */
 
-import { diskAdvice } from '../config/disk-advice.js';
-import { mailAdvice } from '../config/mail-advice.js';
+import { diskAdvice, mailAdvice } from '../config/advice.js';
 import { type Config, describeConfig, formatProblem, parseConfig } from '../config.js';
 import { visible } from '../text.js';
 import { type Command, type CommandContext, EXIT } from './command.js';

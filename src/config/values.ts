@@ -165,10 +165,8 @@ export const hosts: Kind<readonly string[]> = {
 export const cloudUrl: Kind<string> = {
   allowed: 'an https:// URL (http:// only to this device itself) without user, query or fragment',
   parse(text) {
-    const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
-    if (url.username !== '' || url.password !== '') refuse('a user or password does not belong here');
-    if (url.search !== '' || url.hash !== '') refuse('it has a query or fragment');
-    refuseClear(url);
+    const url = parseUrl(text);
+    if (url.search !== '') refuse('it has a query');
     return url.href.replace(/\/+$/, '');
   },
   show: (value) => value,
@@ -177,15 +175,19 @@ export const cloudUrl: Kind<string> = {
 /** A URL to post to, secrets in its path or query. */
 export const webhookUrl: Kind<string> = {
   allowed: 'an https:// URL (http:// only to this machine itself) without user or fragment',
-  parse(text) {
-    const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
-    if (url.username !== '' || url.password !== '') refuse('a user or password does not belong here');
-    if (url.hash !== '') refuse('it has a fragment');
-    refuseClear(url);
-    return url.href;
-  },
+  parse: (text) => parseUrl(text).href,
   show: (value) => `${new URL(value).origin}/(hidden)`,
 };
+
+/** A URL by which nothing leaves this machine unencrypted. */
+function parseUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
+  if (url.username !== '' || url.password !== '') refuse('a user or password does not belong here');
+  if (url.hash !== '') refuse('it has a fragment');
+  const inClear = url.protocol === 'http:' && isLoopback(unbracket(url.hostname));
+  if (url.protocol !== 'https:' && !inClear) refuse(`${url.protocol}// is not allowed to this host`);
+  return url;
+}
 
 /** A zone that Node knows. */
 export const timeZone: Kind<string> = {
@@ -201,12 +203,6 @@ export const timeZone: Kind<string> = {
   },
   show: (value) => value,
 };
-
-/** Throws for a URL by which something would leave this machine unencrypted. */
-function refuseClear(url: URL): void {
-  const inClear = url.protocol === 'http:' && isLoopback(unbracket(url.hostname));
-  if (url.protocol !== 'https:' && !inClear) refuse(`${url.protocol}// is not allowed to this host`);
-}
 
 /** The parts of a comma-separated list, blanks around them dropped. */
 export function items(text: string): string[] {

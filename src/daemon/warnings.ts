@@ -1,9 +1,8 @@
 /**
- * Logs what works but should be made otherwise: each warning when it is new, at the start or with a reload. Used by
+ * Logs settings that work but should be changed: each warning when it is new, at the start or with a reload. Used by
  * main.ts.
  */
-import { diskAdvice } from '../config/disk-advice.js';
-import { mailAdvice } from '../config/mail-advice.js';
+import { diskAdvice, mailAdvice } from '../config/advice.js';
 import type { Config } from '../config.js';
 import type { Log } from '../system/log.js';
 import type { System } from './system.js';
@@ -23,8 +22,8 @@ export class Warnings {
   }
 
   /**
-   * Logs what is new among the warnings about the settings that are now followed. `sizeBytes`: of the file system on
-   * which the state directory is.
+   * Logs the new ones among the warnings about the settings that now hold. `sizeBytes` is the size of the file system
+   * with the state directory.
    */
   tell({ config, warnings }: { config: Config; warnings: readonly string[] }, sizeBytes: number): void {
     const all = [
