@@ -86,7 +86,7 @@ t.test('a bad configuration ends with 78, all problems at once', options, async 
   t.match(stderr, /FIELDPOST_RELAI.*FIELDPOST_RELAY/);
   t.match(stderr, /FIELDPOST_MAX_BATCH=many\\u001b\[2J/, 'and none of it steers the terminal');
   const missing = run(['run', '--env-file', '/nowhere/env'], { FIELDPOST_STATE_DIR });
-  t.match(missing, { status: 78, stderr: /the env file is of no use: .*\/nowhere\/env/ });
+  t.match(missing, { status: 78, stderr: /the env file cannot be used: .*\/nowhere\/env/ });
 });
 
 t.test('a second daemon ends with 75, one that cannot listen with 69', options, async (t) => {

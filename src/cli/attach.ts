@@ -1,6 +1,6 @@
 /**
- * A mail with files as the form that the daemon takes: its exact length, and its bytes as they are read from the
- * files, which are never held in memory. Used by send.ts.
+ * A mail with files as a form: its exact length, and its bytes, which are read from the files while they are sent. Used by
+ * send.ts.
  */
 import { Buffer } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
@@ -10,10 +10,10 @@ import { KIB } from '../limits.js';
 import type { Stream } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 
-/** What is read of a file at once. */
+/** Files are read in pieces of this size. */
 const READ_BYTES = 256 * KIB;
 
-// What devices and people send. The rest is told as octets, which every mail program saves as it is.
+// The usual types. Any other file is sent as application/octet-stream, which mail programs save unchanged.
 const TYPES: Readonly<Record<string, string>> = {
   txt: 'text/plain',
   log: 'text/plain',
@@ -51,8 +51,8 @@ interface OpenFile {
 }
 
 /**
- * Opens the files and gives the form of these texts with them; `close` ends it. `progress` is told of every read.
- * Throws CommandError (66) for a file that cannot be read, also while its bytes are taken.
+ * Opens the files and returns the form of the texts and the files; `close` closes them. `progress` is called after every
+ * read. Throws CommandError (66) for a file that cannot be read, also later, while its bytes are sent.
  */
 export async function openForm(
   texts: Readonly<Record<string, string>>,
@@ -103,7 +103,7 @@ export async function openForm(
   };
 }
 
-/** Pipes and what the kernel makes up (/proc) say 0 and have content all the same: that would be left behind. */
+/** The size of a file. Pipes and files of /proc say 0 although they have content: throws CommandError (66). */
 async function sizeOf({ file, path }: OpenFile): Promise<number> {
   const size = await file.size();
   if (size > 0) return size;
@@ -123,20 +123,20 @@ async function* contentOf({ path, file, size }: OpenFile): AsyncGenerator<Buffer
     const chunk = await file
       .read(at, Math.min(READ_BYTES, size - at))
       .catch((error) => unreadable(path, error));
-    // Its length has been promised already.
+    // Content-Length has been sent already.
     if (chunk.length === 0) throw new CommandError(EXIT.noInput, `${path} was cut short while it was read`);
     at += chunk.length;
     yield chunk;
   }
 }
 
-/** The head of a part, and of a text the whole of it. */
+/** The header of a part, followed by its text if it is one. */
 function partHead(boundary: string, disposition: string, text: string | null): Buffer {
   const rest = text === null ? '' : `${text}\r\n`;
   return Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${rest}`);
 }
 
-/** As browsers write a name into a header. */
+/** Browsers write a name into a header this way. */
 function escaped(name: string): string {
   return name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
 }

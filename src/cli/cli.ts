@@ -1,6 +1,6 @@
 /**
- * The command line: finds the command, reads its options, gives it the world, and turns what it throws into
- * words and an exit status. Called by main.
+ * The command line: finds the command, reads its options, runs it, and turns what it throws into words and an exit status.
+ * Used by main.ts.
  */
 import { parseArgs } from 'node:util';
 import { nearest } from '../config/nearest.js';
@@ -12,7 +12,7 @@ import { serviceEnvironment, withEnvFile } from './environment.js';
 import { service } from './service.js';
 import { columns } from './words.js';
 
-// Loaded when asked for: the daemon, which is started by one of them, does not carry the others about.
+// Each command is loaded when it is called: the daemon, started by one of them, needs no other in memory.
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => service('run'),
   cloud: async () => service('cloud'),
@@ -29,15 +29,15 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
 const COMMON = { help: { type: 'boolean', short: 'h' }, 'env-file': { type: 'string' } } as const;
 
 /**
- * Carries out `argv` (without node and the script) and gives the exit status, one of sysexits(3). Never
- * throws but for a bug.
+ * Carries out `argv` (without node and the script) and returns the exit status, one of sysexits(3). Throws only for a
+ * bug.
  */
 export async function runCommand(argv: readonly string[], context: CommandContext): Promise<number> {
   try {
     return await dispatch(argv, context);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
-    // Whatever it holds, a path, an argument, a relay's reply, must not steer the terminal.
+    // It may hold a path, an argument or a relay's reply, which must not steer the terminal.
     context.stderr.write(`fieldpost: ${visible(error.message, '\n')}\n`);
     if (error.hint !== '') context.stderr.write(`${error.hint}\n`);
     return error.exitCode;
@@ -102,7 +102,7 @@ function readArguments(command: Command, args: readonly string[]): CommandInput 
       tokens: true,
     });
     const given = tokens.flatMap((token) => (token.kind === 'option' ? token.name : []));
-    // The last would win, and the others be lost without a word.
+    // parseArgs would silently take the last one.
     const twice = given.find((name, at) => given.indexOf(name) < at && !options[name]?.multiple);
     if (twice !== undefined) throw wrongUse(command, `--${twice} is there more than once`);
     if (!command.takesWords && positionals.length > 0) {
@@ -120,7 +120,7 @@ function wrongUse({ name }: Command, words: string): CommandError {
   return new CommandError(EXIT.usage, words, `fieldpost ${name} --help`);
 }
 
-/** parseArgs' own words, but for an unknown option, where ours may know better. */
+/** The words of parseArgs; for an unknown option a guess of what was meant. */
 function sayWrongOption(error: unknown, known: readonly string[]): string {
   const words = wordsOf(error).replace(/\.\s.*$/s, '');
   const unknown = /^Unknown option '--?(.+?)'/.exec(words)?.[1];

@@ -1,6 +1,6 @@
 /**
- * The command line's way to the running daemon: one call, one answer, over its first listener. Trouble comes
- * as a CommandError that says what to do. Used by all commands that talk to the daemon.
+ * Calls the running daemon over its first listener. What fails becomes a CommandError that says what to do. Used by all
+ * commands that call the daemon.
  */
 import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
@@ -12,7 +12,7 @@ import { isJsonObject } from '../json.js';
 import { HOUR_MS, MIB, SECOND_MS } from '../limits.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 
-/** The daemon's answer to a call: always a success; anything else is thrown. */
+/** The daemon's answer to a call. It is always a success; anything else is thrown. */
 export interface Answer {
   readonly status: number;
   /** Parsed JSON; null for an answer without a body. */
@@ -34,30 +34,30 @@ export interface CallContent {
   readonly json?: unknown;
   readonly stream?: Stream;
   readonly headers?: Readonly<Record<string, string>>;
-  /** True: the daemon has much to do before it answers. */
+  /** True: the daemon may need long before it answers. */
   readonly isLong?: boolean;
 }
 
 /** Makes one call to the daemon. Throws CommandError for anything but a success. */
 export type Call = (method: string, path: string, content?: CallContent) => Promise<Answer>;
 
-// A daemon that waits for its disk may take a while; one that hangs is told apart from one that is not there.
+// Long enough for a daemon that waits for its disk; a hanging one gets another message than one that does not run.
 const ANSWER_MS = 30 * SECOND_MS;
-// A slow disk writes as much as it may hold.
+// A purge overwrites all that a slow disk may hold.
 const LONG_ANSWER_MS = HOUR_MS;
-// A page of a thousand messages with their replies is well below.
+// Well above a page of a thousand messages with their replies.
 const ANSWER_BYTES_MAX = 16 * MIB;
-// The settings that say how to reach the daemon. The others may be wrong, or unreadable, without harm here.
+// The settings that say how to reach the daemon. A fault in any other setting does not matter here.
 const KEYS = ['FIELDPOST_LISTEN', 'FIELDPOST_API_TOKEN', 'FIELDPOST_API_TOKEN_FILE', 'CREDENTIALS_DIRECTORY'];
 
-/** The way to the daemon that this environment configures. Throws CommandError (78) if it makes no sense. */
+/** A function that calls the daemon of this environment. Throws CommandError (78) if the settings are wrong. */
 export function connect(env: Environment, context: CommandContext): Call {
   const ours = Object.fromEntries(KEYS.map((key) => [key, env[key]]));
   const parsed = parseConfig(ours, context.read, context);
   if ('problems' in parsed)
     throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
   const { listen, apiToken } = parsed.config;
-  // Commands of an operator need more than a socket for sending only allows.
+  // Over a socket for sending only, most commands are forbidden.
   const listener = listen.find((one) => one.kind === 'tcp' || !one.sendOnly) ?? listen[0];
   if (listener === undefined) throw new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener');
   return (method, path, content = {}) => call(listener, apiToken, context, method, path, content);
@@ -73,10 +73,10 @@ async function call(
 ): Promise<Answer> {
   const body = bodyOf(content);
   const headers: Record<string, string> = {
-    // The daemon's guard knows this name, whatever address it listens on.
+    // The daemon accepts this name on every address.
     host: 'localhost',
     ...(body === null ? {} : { 'content-type': body.type, 'content-length': String(body.length) }),
-    // What is refused at once need not be read and sent.
+    // So that files of a refused form are neither read nor sent.
     ...(content.stream === undefined ? {} : { expect: '100-continue' }),
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...content.headers,
@@ -86,7 +86,7 @@ async function call(
   return understand(raw, listener);
 }
 
-/** What is sent as the body: whole, or while it is read. */
+/** The body of a request, whole or read while it is sent. */
 interface Body {
   readonly type: string;
   readonly length: number;
@@ -106,7 +106,7 @@ interface RawAnswer {
   readonly body: Buffer;
 }
 
-/** Sends one request and reads its answer whole. */
+/** Sends one request and reads its whole answer. */
 function exchange(
   listener: ListenConfig,
   context: CommandContext,
@@ -119,7 +119,7 @@ function exchange(
       fail(new CommandError(EXIT.unavailable, `the daemon on ${showListener(listener)} does not answer`));
     };
     let deadline = context.clock.after(answerMs, late);
-    // Every piece that it takes is a sign of life.
+    // Each piece that the daemon takes extends the deadline.
     const extend = () => {
       deadline.stop();
       deadline = context.clock.after(answerMs, late);
@@ -130,7 +130,7 @@ function exchange(
       reject(error instanceof CommandError ? error : unreachable(error, listener));
     };
     let isAnswered = false;
-    // A daemon that has refused the rest need not take it.
+    // The daemon may close the connection after it has refused the rest of the body.
     sent.on('error', (error) => isAnswered || fail(error));
     sent.on('response', (answer) => {
       isAnswered = true;
@@ -162,7 +162,7 @@ function exchange(
   });
 }
 
-/** Sends what there is, at the pace at which it is taken, until the end or an answer. */
+/** Sends the chunks, at the pace at which the daemon takes them, until the end or an answer. */
 async function pour(chunks: AsyncIterable<Buffer>, sent: ClientRequest, taken: () => void): Promise<void> {
   let isAnswered = false;
   let wake: () => void = () => undefined;
@@ -182,7 +182,7 @@ async function pour(chunks: AsyncIterable<Buffer>, sent: ClientRequest, taken: (
 
 function addressOf(listener: ListenConfig): { socketPath: string } | { host: string; port: number } {
   if (listener.kind === 'unix') return { socketPath: listener.path };
-  // Who listens on every address is reached on loopback.
+  // A daemon that listens on every address is reached on loopback.
   const host = listener.host === '0.0.0.0' ? '127.0.0.1' : listener.host === '::' ? '::1' : listener.host;
   return { host, port: listener.port };
 }
@@ -229,7 +229,7 @@ function refused(status: number, body: unknown): CommandError {
 
 function exitCodeOf(status: number): number {
   if (status === 401 || status === 403) return EXIT.noPermission;
-  // Full, stopping, or a disk that fails: the same call may do later.
+  // Full, stopping, or a failing disk: the same call may succeed later.
   if (status === 408 || status === 429 || status >= 500) return EXIT.tempFail;
   return EXIT.data;
 }

@@ -1,6 +1,6 @@
 /**
- * What a command is, what it gets of the world, and how it ends. Used by every command and by main, which
- * hands over the process's own streams.
+ * What a command is, what it is given, and how it ends. Used by every command and by main.ts, which gives the process's
+ * own streams.
  */
 import type { ParseArgsConfig } from 'node:util';
 import type { Environment, ReadText } from '../config.js';
@@ -28,30 +28,30 @@ export interface Output {
 
 /** Where a service takes its settings from. */
 export interface Settings {
-  /** Those with which it starts. */
+  /** The settings at the start. */
   readonly env: Environment;
-  /** Why the env file could not be read at the start; null where it could, or where there is none. */
+  /** Why the env file could not be read at the start; null if it could, or if there is none. */
   readonly fault: string | null;
-  /** As they are now: an env file may have changed. Throws CommandError if it cannot be used. */
+  /** The present settings: an env file may have changed. Throws CommandError if it cannot be used. */
   reread(): Environment;
 }
 
 /** The daemon's own commands, which main carries out. */
 export type ServiceName = 'run' | 'cloud' | 'dev';
 
-/** Everything a command gets of the world. */
+/** Everything that a command is given of the process and the outside. */
 export interface CommandContext {
   readonly env: Environment;
   readonly stdout: Output;
   readonly stderr: Output;
   readonly stdin: () => AsyncIterable<Uint8Array>;
-  /** What standard input is: something that is piped in, a socket, or nothing to be read unasked (terminal, /dev/null). */
+  /** The kind of standard input; `none`: a terminal or /dev/null, which is not read unless `-` asks for it. */
   readonly stdinKind: () => 'piped' | 'socket' | 'none';
   /** Reads a text file; throws what node:fs throws. */
   readonly read: ReadText;
   /** Opens a file to be read piece by piece; rejects with what node:fs says. */
   readonly open: (path: string) => Promise<Pick<DiskFile, 'read' | 'size' | 'close'>>;
-  /** How much the file system of this path holds; infinite where nobody can tell. */
+  /** The size of the file system of this path; infinite if it is not known. */
   readonly fileSystemBytes: (path: string) => Promise<number>;
   readonly hostname: string;
   readonly version: string;
@@ -62,7 +62,7 @@ export interface CommandContext {
   readonly serve: (name: ServiceName, settings: Settings) => Promise<number>;
 }
 
-/** What stood on the command line after the command's name. */
+/** The command line after the command's name. */
 export interface CommandInput {
   readonly options: Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;
   readonly words: readonly string[];
@@ -75,7 +75,7 @@ export interface Command {
   readonly summary: string;
   /** What `--help` prints: usage first, then whatever one needs to know. */
   readonly help: string;
-  /** Besides `--help` and `--env-file`, which every command takes. */
+  /** Every command takes `--help` and `--env-file` as well. */
   readonly options: NonNullable<ParseArgsConfig['options']>;
   /** True: words may follow its options. */
   readonly takesWords?: true;

@@ -1,5 +1,5 @@
 /**
- * `fieldpost destinations`: the address book of those who are told when this device goes offline. Used by cli.ts.
+ * `fieldpost destinations`: the address book, which says who is told when this device goes offline. Used by cli.ts.
  */
 import { LANGS } from '../destinations/destination.js';
 import { visible } from '../text.js';
@@ -24,7 +24,7 @@ interface ShownDestination {
   readonly name: string;
 }
 
-/** What the cloud's document has and the device does not understand. */
+/** An entry of the cloud's document that the device does not understand. */
 interface ShownHidden {
   readonly id: string;
   readonly reason: string;
@@ -136,7 +136,7 @@ async function remove(...[words, _input, call, context]: Parameters<Action>): Pr
   });
 }
 
-/** The fields that were given, as the API has them. What is wrong in them the daemon says, all at once. */
+/** The given fields, as the API names them. The daemon checks them and names all faults at once. */
 function fieldsIn(input: CommandInput): Record<string, unknown> {
   const [type, to, lang, name] = FIELD_OPTIONS.map((option) => textOption(input, option));
   return {

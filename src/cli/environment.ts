@@ -1,5 +1,6 @@
 /**
- * Where commands take their settings from: the environment, and the file that systemd reads for the service.
+ * The settings of commands: from the environment, and from the file that systemd reads for the service. Used by cli.ts and
+ * service.ts.
  */
 
 import { parseEnvFile } from '../config/env-file.js';
@@ -7,18 +8,18 @@ import type { Environment } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { type CommandContext, CommandError, EXIT, type Settings } from './command.js';
 
-/** The service's own file, which people edit. */
+/** The env file of the service, which people edit. */
 const ENV_FILE = '/etc/fieldpost/fieldpost.env';
 
-/** Where systemd keeps the running service's credentials (systemd.exec(5)); only root gets in. */
+/** Where systemd keeps the credentials of the running service (systemd.exec(5)); only root may read them. */
 const CREDENTIALS = '/run/credentials/fieldpost.service';
 
-/** Its StateDirectory=, which systemd tells nobody but the service. */
+/** The StateDirectory= of the service, which systemd tells only the service. */
 const STATE_DIRECTORY = '/var/lib/fieldpost';
 
 /**
- * The settings of a service. One that systemd has started, which has read the service's own file for it, finds there
- * what has changed since; its user must be able to read it.
+ * The settings of a service. systemd has read the env file for a service that it starts; a reload reads the file again,
+ * for which the service's user must have permission.
  */
 export function settingsFor(envFile: string | null, context: CommandContext): Settings {
   const read =
@@ -36,8 +37,8 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
     if (!(error instanceof CommandError)) throw error;
     fault = error.message;
   }
-  // What is in the environment because of the file goes when it goes from there: systemd, and Node.js where it is not
-  // kept from it, have read it before us.
+  // systemd, and perhaps Node.js, have put the file's settings into the environment. A setting that is removed from the
+  // file must be gone after a reload.
   const others = Object.fromEntries(
     Object.entries(context.env).filter(([key, value]) => file[key] !== value),
   );
@@ -54,7 +55,7 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
   };
 }
 
-/** What the service's own file says; null where there is none. */
+/** The settings in the service's env file; null if there is none. */
 function serviceFile(context: CommandContext): Environment | null {
   try {
     return parseFile(ENV_FILE, context.read(ENV_FILE));
@@ -70,9 +71,8 @@ export function withEnvFile(path: string, context: CommandContext): Environment 
 }
 
 /**
- * The environment that the service on this device has, as far as this user may know it: so that `fieldpost
- * status` finds the daemon without being told how. An environment with a FIELDPOST_ key in it is left alone:
- * somebody wants just that.
+ * The environment of the service on this device, as far as this user may read it, so that `fieldpost status` finds the
+ * daemon without options. An environment that has a FIELDPOST_ key is used as it is.
  */
 export function serviceEnvironment(context: CommandContext): Environment {
   const { env } = context;
@@ -85,12 +85,12 @@ export function serviceEnvironment(context: CommandContext): Environment {
     return env;
   }
   const file = serviceFile(context);
-  // Without its file there is no service, and `run` would take a directory of its own.
+  // Without this file there is no service: then the default state directory counts.
   const state = file === null ? {} : { STATE_DIRECTORY };
   return { ...credentials, ...state, ...env, ...file };
 }
 
-/** False if the file is, or might be, there but is closed to this user. */
+/** False if this user has no permission to read the file, whether or not it exists. */
 function mayRead(path: string, context: CommandContext): boolean {
   try {
     context.read(path);
@@ -105,7 +105,7 @@ function readEnvFile(path: string, context: CommandContext): Environment {
   try {
     text = context.read(path);
   } catch (error) {
-    throw new CommandError(EXIT.config, `the env file is of no use: ${wordsOf(error)}`);
+    throw new CommandError(EXIT.config, `the env file cannot be used: ${wordsOf(error)}`);
   }
   return parseFile(path, text);
 }

@@ -1,5 +1,5 @@
 /**
- * `fieldpost purge`: what was sent shall be read by nobody any more. Used by cli.ts.
+ * `fieldpost purge`: makes sure that nobody can read finished messages from the disk. Used by cli.ts.
  */
 import { connect } from './client.js';
 import { type Command, EXIT } from './command.js';

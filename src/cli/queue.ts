@@ -1,5 +1,5 @@
 /**
- * `fieldpost queue`: the queue as mailq shows it, and what an operator may do to it. Used by cli.ts.
+ * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it. Used by cli.ts.
  */
 
 import { LIST_LIMIT_MAX } from '../limits.js';

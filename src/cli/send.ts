@@ -1,5 +1,5 @@
 /**
- * `fieldpost send`: hands a mail to the daemon. Used by cli.ts.
+ * `fieldpost send`: gives a mail to the daemon. Used by cli.ts.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { MIB, SECOND_MS } from '../limits.js';
@@ -18,9 +18,9 @@ import {
 } from './command.js';
 import { json } from './words.js';
 
-// More than any setting lets the daemon take; an endless input must not fill the memory.
+// More than the daemon accepts with any setting. An endless input must not fill the memory.
 const INPUT_BYTES_MAX = 64 * MIB;
-/** How long a socket as standard input may be silent before the mail goes without it. */
+/** If standard input is a socket that is silent for this long, the mail is sent without it. */
 const SOCKET_MS = 2 * SECOND_MS;
 
 export const send: Command = {
@@ -102,7 +102,7 @@ async function post(
   }
 }
 
-/** How far it is, on one line that is gone in the end; on a terminal only. */
+/** Shows the progress on one line, which is removed at the end; only on a terminal. */
 function progressOn({ isTTY, write }: Output): { show(done: number, of: number): void; end(): void } {
   let shown = '';
   const put = (text: string) => {
@@ -140,8 +140,8 @@ async function plain(input: CommandInput, context: CommandContext): Promise<{ pl
 }
 
 /**
- * What is piped in although nobody said `-`: `echo text | fieldpost send` means it. A terminal and /dev/null, which
- * services have, are not read. Behind a socket there may be a program that has left it open and sends nothing.
+ * The piped text of `echo text | fieldpost send`, without `-`. A terminal and /dev/null, which services have, are not
+ * read. A socket may be open and stay silent for ever.
  */
 async function piped({ stdin, stdinKind, clock }: CommandContext): Promise<{ plain?: string }> {
   const kind = stdinKind();
@@ -178,7 +178,7 @@ async function readAll(stdin: AsyncIterable<Uint8Array>): Promise<string> {
   throw new CommandError(EXIT.data, 'standard input is not UTF-8', 'iconv -f latin1 -t utf8 may help.');
 }
 
-/** A header value must not break its line; the daemon says what else it allows. */
+/** Throws CommandError (64) for a key that is no header value; the daemon checks the rest. */
 function checkKey(key: string): string {
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw new CommandError(EXIT.usage, '--idempotency-key takes visible ASCII characters without blanks');

@@ -1,5 +1,5 @@
 /**
- * `fieldpost run`, `cloud` and `dev`: named and explained here, carried out by main. Used by cli.ts.
+ * `fieldpost run`, `cloud` and `dev`: their names and help. main.ts runs them. Used by cli.ts.
  */
 import { type Command, type ServiceName, textOption } from './command.js';
 import { settingsFor } from './environment.js';

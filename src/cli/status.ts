@@ -1,5 +1,5 @@
 /**
- * `fieldpost status`: what the state endpoint says (local-api §3), in a few lines of words. Used by cli.ts.
+ * `fieldpost status`: the state of the daemon (local-api §3) in a few lines for people. Used by cli.ts.
  */
 
 import { bytesInWords } from '../sizes.js';
@@ -8,7 +8,7 @@ import { connect } from './client.js';
 import { type Command, EXIT } from './command.js';
 import { columns, counted, json, type Mood, moment, painter, span } from './words.js';
 
-/** Of the queue's budgets; null: without a limit. */
+/** How much of each of the queue's limits; null: there is no limit. */
 interface Amounts {
   messages: number;
   bytes: number;

@@ -1,13 +1,13 @@
 /**
- * What the commands have in common that do several things, as `fieldpost queue retry` does: which verb is meant, and
- * what is done for each of the ids behind it. Used by queue and destinations.
+ * Commands with verbs, such as `fieldpost queue retry ID...`: finds the verb, and does its work for each id. Used by
+ * queue.ts and destinations.ts.
  */
 import { nearest } from '../config/nearest.js';
 import { visible } from '../text.js';
 import type { Call } from './client.js';
 import { type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
 
-/** What a verb does with the words behind it. */
+/** What a verb does with the words after it. */
 export type Action = (
   words: readonly string[],
   input: CommandInput,
@@ -15,7 +15,7 @@ export type Action = (
   context: CommandContext,
 ) => Promise<void>;
 
-/** The action of that name. Throws CommandError (64), with a guess where there is one. */
+/** The action of that name. Throws CommandError (64), with a guess of what was meant. */
 export function findAction(actions: Readonly<Record<string, Action>>, verb: string, command: string): Action {
   const action = Object.hasOwn(actions, verb) ? actions[verb] : undefined;
   if (action !== undefined) return action;
@@ -24,7 +24,7 @@ export function findAction(actions: Readonly<Record<string, Action>>, verb: stri
   throw new CommandError(EXIT.usage, `there is no ${command} ${verb}${guess}`, `fieldpost ${command} --help`);
 }
 
-/** Does `work` for each id; goes on after a refusal, so that one does not stop the rest. Throws the last of them. */
+/** Does `work` for each id, also after a refusal. Throws the last refusal at the end. */
 export async function forEachId(
   ids: readonly string[],
   context: CommandContext,
@@ -43,7 +43,7 @@ export async function forEachId(
   if (refusal !== null) throw refusal;
 }
 
-/** The ids on the command line, made safe for a path. `which` is asked where there is none. */
+/** The ids on the command line, encoded for a path. Throws CommandError (64) with `which` if there is none. */
 export function idsIn(words: readonly string[], which: string): string[] {
   if (words.length === 0) throw new CommandError(EXIT.usage, which);
   return words.map((word) => encodeURIComponent(word));

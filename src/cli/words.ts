@@ -1,5 +1,5 @@
 /**
- * How commands say things to people: ages, sizes, columns, colours. Used by the
+ * How commands show things to people: ages, sizes, columns, colours. Used by the
  * commands.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
@@ -24,10 +24,10 @@ function withRest(ms: number, unitMs: number, unit: string, restMs: number, rest
   return `${Math.floor(ms / unitMs)} ${unit}${more === 0 ? '' : ` ${more} ${rest}`}`;
 }
 
-/** What people call the types of messages and destinations (local-api §1). */
+/** The names of the types of messages and destinations (local-api §1). */
 export const TYPE_NAMES = ['email', 'sms', 'phone', 'push'] as const;
 
-/** The name of a type, or its number where it has none. */
+/** The name of a type, or its number if it has none. */
 export function typeName(type: number): string {
   return TYPE_NAMES[type - 1] ?? String(type);
 }
@@ -37,7 +37,7 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** A moment of the API (ISO 8601) to the second, in UTC, as a person reads it; text that is none as it is. */
+/** A moment of the API (ISO 8601) to the second, in UTC, for people; any other text unchanged. */
 export function moment(iso: string): string {
   return visible(iso.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d).*$/, '$1 $2'));
 }
@@ -54,7 +54,7 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
   return shown.map((row) => fill(row).trimEnd());
 }
 
-/** Green for what is well, yellow for what heals by itself, red for what needs somebody. */
+/** Green: all is well. Yellow: it heals by itself. Red: somebody must act. */
 export type Mood = 'good' | 'uneasy' | 'bad';
 
 const COLOUR: Record<Mood, number> = { good: 32, uneasy: 33, bad: 31 };

@@ -1,7 +1,6 @@
 /**
- * The mail catcher of `fieldpost dev`: an SMTP server (RFC 5321) on loopback that takes every mail and hands it
- * over whole, instead of a relay. It is as strict about the protocol as a relay would be, so that what works
- * here works there.
+ * The mail catcher of `fieldpost dev`: an SMTP server (RFC 5321) on loopback that accepts every mail, in place of a
+ * relay. It is as strict about the protocol as a relay, so that what works here works there. Used by dev.ts.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { MIB, MINUTE_MS, REFUSED_LINGER_MS } from '../limits.js';
@@ -12,12 +11,12 @@ const MAIL_BYTES_MAX = 64 * MIB;
 /** RFC 5321 §4.5.3.2.7. */
 const IDLE_MS = 5 * MINUTE_MS;
 const RECIPIENTS_MAX = 1000;
-/** A client that makes so many mistakes is no mail client. */
+/** After more mistakes than this the client is disconnected: it is no mail client. */
 const MISTAKES_MAX = 20;
-/** A client that leaves so much of our replies unread will not read them. */
+/** A client that leaves more than this of our replies unread is disconnected. */
 const UNREAD_BYTES_MAX = MIB;
 
-/** A mail as it came over the wire. */
+/** A mail as it was received. */
 export interface CaughtMail {
   /** The envelope's sender; empty for the null sender. */
   readonly from: string;
@@ -25,16 +24,16 @@ export interface CaughtMail {
   readonly raw: Buffer;
 }
 
-/** A catcher that listens. */
+/** A listening catcher. */
 export interface Catcher {
   readonly port: number;
-  /** Stops listening, ends every connection, and waits for mails that are just being handed over. */
+  /** Stops listening, ends every connection, and waits until `onMail` is done. */
   close(): Promise<void>;
 }
 
 /** Where to listen, and what to do with a mail. */
 export interface CatcherOptions {
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
   readonly clock: Clock;
   /** Takes a mail. The client is told 250 only once this resolves, and 451 if it rejects. */
@@ -42,7 +41,7 @@ export interface CatcherOptions {
   readonly limitBytes?: number;
 }
 
-/** Listens on 127.0.0.1. Rejects with the system's error if the port cannot be had. */
+/** Listens on 127.0.0.1. Rejects with the system's error if that fails. */
 export async function openCatcher(options: CatcherOptions): Promise<Catcher> {
   const sessions = new Map<Socket, Promise<void>>();
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
@@ -74,7 +73,7 @@ function listen(server: Server, port: number): Promise<number> {
   });
 }
 
-/** Says a last word to a client that does not expect one, and does not wait for it to be read. */
+/** Sends a last reply and closes the connection at once. */
 function dismiss(socket: Socket, words: string): void {
   socket.write(`${words}\r\n`);
   socket.destroy();
@@ -84,7 +83,7 @@ const HELLO = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'];
 /** A path with an optional source route, which is ignored (RFC 5321 §4.1.2, §C), and its parameters. */
 const PATH = /^(?:FROM|TO): ?<(?:@[^:>]*:)?((?:"(?:[^"\\]|\\.)*"|[^"\s<>])*)>((?: +[^ ]+)*) *$/i;
 
-/** One client's dialogue: the state between its commands, and the answer to each. */
+/** One SMTP session: its state, and the reply to each command. */
 class Session {
   readonly #socket: Socket;
   readonly #options: CatcherOptions;
@@ -102,7 +101,7 @@ class Session {
     this.#socket = socket;
     this.#options = options;
     this.#limitBytes = options.limitBytes ?? MAIL_BYTES_MAX;
-    // What breaks a connection is seen by the one who reads it.
+    // SmtpInput notices a broken connection.
     socket.on('error', () => {});
     this.#closed = new Promise((resolve) => socket.once('close', resolve));
     this.#input = new SmtpInput(socket, options.clock, IDLE_MS, () =>
@@ -110,7 +109,7 @@ class Session {
     );
   }
 
-  /** Resolves when the connection is over, whoever ended it. */
+  /** Resolves when the connection is closed, whoever closed it. */
   async serve(): Promise<void> {
     this.#say('220 localhost ESMTP Fieldpost mail catcher');
     for (;;) {
@@ -123,7 +122,7 @@ class Session {
       if (this.#mistakes > MISTAKES_MAX || /^221/.test(reply)) break;
     }
     this.#socket.end();
-    // What the client still sends is read, or it could not read our last word, but not for long.
+    // Without reading what the client still sends, a reset would take our last reply from it.
     const timer = this.#options.clock.after(REFUSED_LINGER_MS, () => this.#socket.destroy());
     await this.#input.discard();
     await this.#closed;
@@ -136,7 +135,7 @@ class Session {
     if (this.#socket.writableLength > UNREAD_BYTES_MAX) this.#socket.destroy();
   }
 
-  /** The reply to a command, or null when the client has left in the middle of it. */
+  /** The reply to a command; null if the client has left during it. */
   async #answer(line: string): Promise<string | null> {
     const [, verb = '', , argument = ''] = /^([A-Za-z]+)( +(.*))?$/.exec(line) ?? [];
     switch (verb.toUpperCase()) {

@@ -1,7 +1,6 @@
 /**
- * `fieldpost dev`: the real daemon with a mail catcher as its relay and the reference cloud as its cloud, all on
- * loopback, for whoever writes a program against the API. It says where everything is, and shows every mail as it
- * arrives. Used by main.ts.
+ * `fieldpost dev`: the daemon with a mail catcher as its relay and the reference cloud as its cloud, all on loopback, for
+ * people who write programs against the API. It prints the addresses, and every message as it arrives. Used by main.ts.
  */
 import { join } from 'node:path';
 import type { Config } from '../config.js';
@@ -12,16 +11,16 @@ import { openCatcher } from './catcher.js';
 import { openMailbox } from './mailbox.js';
 import { type ShownMessage, showMail, showShort } from './show.js';
 
-/** What main hands over. */
+/** What main.ts gives. */
 export interface DevOptions {
   readonly config: Config;
   readonly disk: Disk;
   readonly clock: Clock;
   /** For the person at the terminal. */
   readonly print: (text: string) => void;
-  /** Starts the daemon proper and gives the address of its API. */
+  /** Starts the daemon and returns the address of its API. */
   readonly startDaemon: StartService;
-  /** Starts the reference cloud and gives its address. */
+  /** Starts the reference cloud and returns its address. */
   readonly startCloud: (config: Config, send: SendShort) => ReturnType<StartService>;
 }
 
@@ -30,10 +29,10 @@ type StartService = (config: Config) => Promise<{ address: string; stop(): Promi
 /** Takes an SMS, a phone call or a push message. */
 type SendShort = (message: ShownMessage) => Promise<{ kind: 'taken'; reply: string }>;
 
-/** The device's name in the embedded cloud, which takes any key. */
+/** The id and the key of the device; the embedded cloud accepts any key. */
 const DEVICE = 'dev';
 
-/** Starts everything; the one thing to do with what it gives is to stop it. */
+/** Starts catcher, cloud and daemon; `stop` stops them in reverse order. */
 export async function startDev(options: DevOptions): Promise<{ stop(): Promise<void> }> {
   const { config, disk, clock, print, startDaemon, startCloud } = options;
   const directory = join(config.stateDir, 'mail');
@@ -46,7 +45,7 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
       print(showMail(mail, await mailbox.keep(mail.raw)));
     },
   });
-  // Stopped in reverse: the daemon says good-bye to the cloud, which may have a mail for the catcher.
+  // Stopped in reverse: the daemon says goodbye to the cloud, which may send a mail to the catcher.
   const stops = [() => catcher.close()];
   const stop = async () => {
     for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
@@ -62,7 +61,7 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     stops.push(() => cloud.stop());
     const url = `http://${cloud.address}`;
     const link = { url, deviceId: DEVICE, key: DEVICE, ca: null, clientCertificate: null };
-    // Well within the delay, which is a short one here: a device that is well must not be taken for silent.
+    // Several heartbeats within the cloud's delay, which is short here, or the device would count as silent.
     const heartbeatMs = Math.min(config.heartbeatMs, config.cloudServerDelayMs / 3);
     const daemon = await startDaemon({ ...local, cloud: link, heartbeatMs });
     stops.push(() => daemon.stop());

@@ -1,11 +1,11 @@
 /**
- * Reads a caught mail for people: who, what about, the text, and what is attached. It reads whatever our own
- * renderer makes exactly, and makes the best of any other mail; nothing in a mail makes it throw.
+ * Parses a caught mail to show it: subject, text, attachments. It reads all that our own renderer makes exactly, and other
+ * mails as well as it can; no mail makes it throw. Used by show.ts.
  */
 
 export interface ReadMail {
   readonly subject: string;
-  /** Null where the mail has no such text. */
+  /** Null if the mail has no such text. */
   readonly plain: string | null;
   readonly html: string | null;
   readonly attachments: readonly ReadAttachment[];
@@ -20,10 +20,10 @@ export interface ReadAttachment {
   readonly size: number;
 }
 
-/** How deep parts may lie within parts. */
+/** How deep parts may be nested. */
 const DEPTH_MAX = 20;
 
-/** The mail that these octets are, as they came over the wire without stuffed dots. */
+/** Parses a mail as it was received, without stuffed dots. */
 export function readMail(raw: Buffer): ReadMail {
   const found = {
     plain: null as string | null,
@@ -123,7 +123,7 @@ function decodeOctets(latin1: string, mark: '=' | '%'): Buffer {
   );
 }
 
-/** The text of these octets; in a charset nobody knows, every octet is a character. */
+/** Decodes a text; in an unknown charset each octet is a character. */
 function decodeCharset(octets: Buffer, charset: string): string {
   try {
     return new TextDecoder(charset || 'utf-8', { ignoreBOM: true }).decode(octets);

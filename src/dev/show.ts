@@ -1,12 +1,11 @@
 /**
- * A caught mail as `fieldpost dev` prints it. Nothing that a mail holds can move the cursor, change the colour or
- * rename the terminal.
+ * Caught messages as `fieldpost dev` prints them. No text of a message can steer the terminal. Used by dev.ts.
  */
 import { cut, visible } from '../text.js';
 import type { CaughtMail } from './catcher.js';
 import { readMail } from './reader.js';
 
-/** Characters of a text that are printed; the whole of it is in the kept file. */
+/** At most this many characters of a text are printed; the kept file has all of it. */
 const TEXT_CHARS_MAX = 4000;
 
 /** The mail for a terminal: its envelope, subject, text and attachments, and the file it is kept in. */

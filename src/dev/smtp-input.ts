@@ -1,7 +1,6 @@
 /**
- * What an SMTP client sends, taken from its socket piece by piece: a command line, or the content of a mail up
- * to the final dot. Used by catcher.ts. The client decides how its octets are cut into packets, and may send
- * ahead; what is not asked for waits, at last in the client.
+ * Reads what an SMTP client sends: a command line, or the content of a mail up to the final dot, wherever the packets end.
+ * The client may send ahead; what is not asked for yet waits in buffers, finally in the client. Used by catcher.ts.
  */
 import type { Clock } from '../system/clock.js';
 
@@ -11,7 +10,7 @@ const CRLF = Buffer.from('\r\n');
 const FINAL_DOT = Buffer.from('\r\n.\r\n');
 const LF = 0x0a;
 
-/** Cuts what a client sends into commands and content, wherever its packets end. */
+/** The input of one SMTP session. */
 export class SmtpInput {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #clock: Clock;
@@ -19,7 +18,7 @@ export class SmtpInput {
   readonly #onIdle: () => void;
   #ahead: Buffer = Buffer.alloc(0);
 
-  /** Calls `onIdle` once it has waited `idleMs` for the client to send anything. */
+  /** Calls `onIdle` if the client sends nothing for `idleMs`. */
   constructor(source: AsyncIterable<Buffer>, clock: Clock, idleMs: number, onIdle: () => void) {
     this.#chunks = source[Symbol.asyncIterator]();
     this.#clock = clock;
@@ -27,7 +26,7 @@ export class SmtpInput {
     this.#onIdle = onIdle;
   }
 
-  /** The next line without its break, empty for one that is too long, or null when the client is gone. */
+  /** The next line without its break; empty if it is too long; null if the client has closed the connection. */
   async line(): Promise<string | null> {
     let tooLong = false;
     for (;;) {
@@ -48,17 +47,17 @@ export class SmtpInput {
   }
 
   /**
-   * A mail's octets with the stuffed dots removed (RFC 5321 §4.5.2), `too-large` for one of more than
-   * `limitBytes`, which is read to its end but not kept, or null when the client is gone before the final dot.
+   * The octets of a mail without stuffed dots (RFC 5321 §4.5.2). `too-large` if there are more than `limitBytes`: the rest
+   * is read and discarded. Null if the client has closed the connection before the final dot.
    */
   async content(limitBytes: number): Promise<Buffer | 'too-large' | null> {
     const pieces: Buffer[] = [];
     let size = 0;
-    // As if a line break came first, so that the first line is like any other.
+    // With a line break in front, the first line is like any other.
     let window = Buffer.concat([CRLF, this.#ahead]);
     for (;;) {
       const end = window.indexOf(FINAL_DOT);
-      // Without a final dot, its beginning may be what came last.
+      // The last octets may be the beginning of a final dot.
       const cut = end >= 0 ? end + CRLF.length : Math.max(0, window.length - FINAL_DOT.length + 1);
       size += cut;
       pieces.push(window.subarray(0, cut));
@@ -73,19 +72,19 @@ export class SmtpInput {
     }
   }
 
-  /** Reads on and keeps nothing, until the client is gone. */
+  /** Reads and discards everything until the client closes the connection. */
   async discard(): Promise<void> {
     while ((await this.#next()) !== null);
   }
 
-  /** What the socket brings next, or null when it ended or broke. */
+  /** The next chunk; null if the connection ended or broke. */
   async #next(): Promise<Buffer | null> {
     const timer = this.#clock.after(this.#idleMs, this.#onIdle);
     try {
       const { value, done } = await this.#chunks.next();
       return done === true ? null : value;
     } catch {
-      // A connection that is reset, or that we closed, is one that has ended.
+      // A connection that was reset, or that we closed, has ended.
       return null;
     } finally {
       timer.stop();
@@ -93,7 +92,7 @@ export class SmtpInput {
   }
 }
 
-/** Takes the line break in front of the content away, and a dot from every line that begins with one. */
+/** The content without the line break in front of it, and without the first dot of lines that begin with one. */
 function withoutStuffing(content: Buffer): Buffer {
   const octets = content.toString('latin1').replaceAll('\r\n.', '\r\n');
   return Buffer.from(octets.slice(CRLF.length), 'latin1');
