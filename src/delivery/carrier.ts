@@ -149,7 +149,7 @@ export class Carrier {
   get #nextSendMs(): number {
     const { store, isOnline } = this.#options;
     // Without room for an outcome relieved() is called.
-    if (store.held || !isOnline() || !store.hasRoom) return Number.POSITIVE_INFINITY;
+    if (store.held || !isOnline() || !store.hasReserve) return Number.POSITIVE_INFINITY;
     const { readyMs } = this.#backoff;
     return this.#agenda.ready() > 0 ? readyMs : Math.max(this.#agenda.nextMs, readyMs);
   }

@@ -67,7 +67,7 @@ export class OutcomeWriter {
    * again, and says relieved() when there is some.
    */
   mayOffer(): boolean {
-    if (!this.isStuck && this.#store.hasRoom) return true;
+    if (!this.isStuck && this.#store.hasReserve) return true;
     if (!this.isWaiting) void this.tryAgain();
     return false;
   }
@@ -100,17 +100,17 @@ export class OutcomeWriter {
     this.#timer?.stop();
     this.#timer = null;
     // First, because a store that has refused asks its disk again only to make room.
-    const hasRoom = await this.#makeRoom();
+    const hasReserve = await this.#fillReserve();
     for (const entry of this.#waiting) {
       if ((await this.#write(entry)) !== null) break;
       this.#waiting.delete(entry);
     }
-    return !this.isStuck && hasRoom;
+    return !this.isStuck && hasReserve;
   }
 
-  async #makeRoom(): Promise<boolean> {
+  async #fillReserve(): Promise<boolean> {
     try {
-      if (!this.#store.hasRoom) await this.#store.makeRoom();
+      if (!this.#store.hasReserve) await this.#store.fillReserve();
       this.#isToldOfRoom = false;
       return true;
     } catch (error) {

@@ -162,7 +162,7 @@ export class Acceptance {
       this.roomMaker.logDropped(dropped);
       return messages.map(({ id }) => id);
     } catch (error) {
-      if (files.length > 0) this.#ledger.release(files);
+      if (files.length > 0) this.#ledger.giveUpFiles(files);
       throw error;
     } finally {
       room?.end();

@@ -7,7 +7,7 @@ import { bytesInWords } from '../sizes.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk, Space } from '../system/disk.js';
 import type { Log } from '../system/log.js';
-import { asTrouble, noRoom } from './trouble.js';
+import { asDiskError, noRoom } from './disk-error.js';
 
 /** The disk that is looked at. */
 export interface FreeSpaceOptions {
@@ -50,7 +50,7 @@ export class FreeSpace {
   async look(): Promise<void> {
     const { disk, clock, directory } = this.#options;
     this.#space = await disk.space(directory).catch((error) => {
-      throw asTrouble(error);
+      throw asDiskError(error);
     });
     this.#lookedMs = clock.bootMs();
     this.#tell();

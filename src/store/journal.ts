@@ -11,11 +11,11 @@ import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYT
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import { Turns } from '../turns.js';
+import { asDiskError, asStorageFailed } from './disk-error.js';
 import type { Position } from './event.js';
 import { type JournalRecord, type SealedRecord, seal } from './record.js';
 import type { Prepared } from './segments.js';
 import { Tail, type TailOptions } from './tail.js';
-import { asFailure, asTrouble } from './trouble.js';
 
 /**
  * How sure a record must be before it is applied: synced, or only `written`. Outcomes, `written` or `synced-outcome`,
@@ -203,7 +203,7 @@ export class Journal {
     try {
       next = await this.#takeSegment(group);
     } catch (error) {
-      const trouble = asTrouble(error);
+      const trouble = asDiskError(error);
       if (trouble.code === 'storage-failed') this.#setTrouble(trouble);
       const others = trouble.code === 'storage-failed' ? group : this.#putBackOutcomes(group);
       for (const append of others) append.reject(trouble);
@@ -217,9 +217,9 @@ export class Journal {
     try {
       await this.#begin(await this.#takeSegment(group), group);
     } catch (error) {
-      this.#setTrouble(asTrouble(error));
+      this.#setTrouble(asDiskError(error));
       // It was written once, and may be found by the next start: nobody is told that it was refused.
-      for (const append of group) append.reject(asFailure(error));
+      for (const append of group) append.reject(asStorageFailed(error));
     }
   }
 

@@ -120,7 +120,7 @@ class JournaledStore implements Store {
     if (isFinal(message.status) && !drops) throw alreadyFinal(message);
     this.#leaving.add(id);
     // It frees room, and a message is cancelled only once: on a full disk it takes what no message under way needs.
-    const urgency = this.hasRoom ? 'synced-outcome' : 'synced';
+    const urgency = this.hasReserve ? 'synced-outcome' : 'synced';
     try {
       if (drops) await this.#ledger.record([{ e: 'dropped', ids: [id] }], urgency);
       else await this.#ledger.record([{ e: 'cancelled', id, at: this.#ledger.now() }], urgency);
@@ -188,13 +188,13 @@ class JournaledStore implements Store {
     return await this.#budget.look().then(() => this.room().reason ?? this.storage().reason, wordsOf);
   }
 
-  get hasRoom(): boolean {
+  get hasReserve(): boolean {
     const neededBytes = (this.#sending + this.#leaving.size + 1) * OUTCOME_BYTES_MAX;
-    return this.#ledger.outcomeRoomBytes >= Math.min(neededBytes, OUTCOME_RESERVE_BYTES);
+    return this.#ledger.reserveBytes >= Math.min(neededBytes, OUTCOME_RESERVE_BYTES);
   }
 
-  makeRoom(): Promise<void> {
-    return this.#ledger.makeOutcomeRoom();
+  fillReserve(): Promise<void> {
+    return this.#ledger.fillReserve();
   }
 
   queued(): Iterable<Message> {

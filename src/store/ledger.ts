@@ -14,6 +14,7 @@ import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
 import { lockDirectory } from './aside.js';
 import { Checkpoints } from './checkpoints.js';
+import { asDiskError } from './disk-error.js';
 import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
 import { Journal, type Urgency } from './journal.js';
@@ -26,7 +27,6 @@ import { tellOf } from './replay.js';
 import type { SnapshotOptions } from './snapshot.js';
 import type { Spool } from './spool.js';
 import { apply, type State } from './state.js';
-import { asTrouble } from './trouble.js';
 import type { BoundsOptions } from './weight.js';
 
 /** The world it lives in. */
@@ -75,7 +75,7 @@ export class Ledger {
 
   private constructor(options: LedgerOptions, lock: Lock, parts: Parts) {
     const { clock, log, budget } = options;
-    const { segments, spool, mark, adapter, low, replayed } = parts;
+    const { segments, spool, syncedFile, adapter, low, replayed } = parts;
     const { maxSpoolBytes } = budget;
     this.#options = options;
     this.#lock = lock;
@@ -88,7 +88,7 @@ export class Ledger {
       ...{ follows: replayed.follows, unproven: replayed.unproven },
       apply: (record, contentsAt) => apply(this.state, record.events, contentsAt),
       onProven: () => {
-        mark.note(this.#journal.position);
+        syncedFile.note(this.#journal.position);
         this.#removeReleased();
       },
       onTrouble: (trouble, before) => this.#onTrouble(trouble, before),
@@ -107,7 +107,7 @@ export class Ledger {
     const strays = await this.spool.learn(neededFiles(this.state));
     if (tellOf(replayed, this.state, this.#options.log, join(this.#options.directory, 'damaged'))) {
       // Files of uploads that were cut off, and of messages that were final in time; or a newer version's.
-      if (aside.newer.size === 0) this.release(strays);
+      if (aside.newer.size === 0) this.giveUpFiles(strays);
       return await this.spool.idle;
     }
     // What cannot be read may have spoken of files that nothing else does: this start leaves those alone. The next one
@@ -180,12 +180,12 @@ export class Ledger {
   }
 
   /** Bytes that outcomes may still fill for certain, also on a full disk. */
-  get outcomeRoomBytes(): number {
+  get reserveBytes(): number {
     return this.#journal.reserveBytes;
   }
 
   /** Resolves once OUTCOME_RESERVE_BYTES are free for outcomes. Rejects like `record`. */
-  async makeOutcomeRoom(): Promise<void> {
+  async fillReserve(): Promise<void> {
     // A disk that has refused is asked again now, not only when the timer says so.
     if (this.trouble) await this.#journal.mend();
     // Whatever is synced leaves that room behind it, and takes a new segment if there is not as much.
@@ -210,7 +210,7 @@ export class Ledger {
   }
 
   /** Removes these files once no record that may be found by the next start promises them. */
-  release(files: readonly string[]): void {
+  giveUpFiles(files: readonly string[]): void {
     this.state.released.push(...files);
     if (!this.#journal.isInDoubt) this.#removeReleased();
   }
@@ -247,7 +247,7 @@ export class Ledger {
     if (this.trouble) await this.#journal.mend();
     if (this.#checkpoints.pendingBytes > 0 && !this.trouble) await this.#checkpoints.make();
     await this.#journal.close();
-    await this.#parts.mark.close();
+    await this.#parts.syncedFile.close();
     await this.#parts.segments.close();
     await this.spool.idle;
     await this.#lock.release();
@@ -262,7 +262,7 @@ export class Ledger {
       .without(() =>
         purge({ disk, directory, ...this.#parts, ...work, damaged, isStopping: () => this.#closed }),
       )
-      .catch((error) => Promise.reject(asTrouble(error)));
+      .catch((error) => Promise.reject(asDiskError(error)));
     await this.spool.remove([]);
   }
 

@@ -7,13 +7,13 @@ import { stampOf } from '../message/stamp.js';
 import { Aside } from './aside.js';
 import { Contents } from './contents.js';
 import { Damaged } from './damaged.js';
+import { syncAbove } from './disk-error.js';
 import type { LedgerOptions } from './ledger.js';
-import { Mark } from './mark.js';
 import { type Replayed, replay } from './replay.js';
 import { Segments } from './segments.js';
 import { openLow, SnapshotAdapter } from './snapshot.js';
 import { Spool } from './spool.js';
-import { syncAbove } from './trouble.js';
+import { SyncedFile } from './synced-file.js';
 import { boundsOf } from './weight.js';
 
 /** The parts of the store, each over files of its own. */
@@ -22,7 +22,7 @@ export interface Parts {
   readonly spool: Spool;
   readonly contents: Contents;
   readonly aside: Aside;
-  readonly mark: Mark;
+  readonly syncedFile: SyncedFile;
   readonly damaged: Damaged;
   readonly adapter: SnapshotAdapter;
   /** lowdb, whose data is the recovered state. */
@@ -38,7 +38,7 @@ export async function openParts(options: LedgerOptions): Promise<Parts> {
   const spool = new Spool(disk, join(directory, 'spool'), randomBytes);
   const contents = new Contents((...range) => segments.read(...range));
   const damaged = new Damaged(disk, join(directory, 'damaged'), budget.maxSpoolBytes);
-  const mark = new Mark(disk, clock, join(directory, 'synced'));
+  const syncedFile = new SyncedFile(disk, clock, join(directory, 'synced'));
   const bounds = boundsOf(options);
   const adapter = new SnapshotAdapter({ disk, directory, aside, bounds, dropped });
   const low = openLow(adapter, bounds);
@@ -46,10 +46,10 @@ export async function openParts(options: LedgerOptions): Promise<Parts> {
   await Promise.all([disk.syncDirectory(directory), syncAbove(disk, dirname(directory))]);
   await low.read();
   const state = low.data;
-  const found = { ...adapter.takeFound(), mark: await mark.read() };
+  const found = { ...adapter.takeFound(), noted: await syncedFile.read() };
   const replayed = await replay({ segments, damaged, aside, state, ...found, now: stampOf(clock) });
   if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
   // The spool finds by itself what no message needs.
   state.released.length = 0;
-  return { segments, spool, contents, aside, mark, damaged, adapter, low, replayed };
+  return { segments, spool, contents, aside, syncedFile, damaged, adapter, low, replayed };
 }

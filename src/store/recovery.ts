@@ -134,8 +134,8 @@ export interface Stretch {
   readonly segment: number;
   readonly from: number;
   readonly upTo: number | null;
-  /** How far a second place (mark.ts) says that the segment was synced; 0 if it does not say. */
-  readonly marked?: number;
+  /** How far a second place (synced-file.ts) says that the segment was synced; 0 if it does not say. */
+  readonly noted?: number;
 }
 
 /** The history behind a base, and what of it is missing. */
@@ -150,14 +150,14 @@ export interface History {
 /**
  * The stretches that make up the history behind `base`, oldest first, found by walking from the newest
  * segment along its `follows`. Segments passed over on the way are void: they were begun in doubt and never
- * proven. `mark`: how far which segment was proven, from a second place.
+ * proven. `noted`: how far which segment was proven, from a second place.
  */
 export function linkHistory(
   heads: ReadonlyMap<number, Head>,
   base: Position,
-  mark: Position | null = null,
+  noted: Position | null = null,
 ): History {
-  const markedIn = (segment: number) => (mark?.segment === segment ? { marked: mark.offset } : {});
+  const notedIn = (segment: number) => (noted?.segment === segment ? { noted: noted.offset } : {});
   const missing: number[] = [];
   const written = [...heads.keys()]
     .filter((segment) => segment >= base.segment && heads.get(segment) !== 'untouched')
@@ -167,8 +167,8 @@ export function linkHistory(
   let next: { segment: number; upTo: number | null } | undefined;
   const newest = written[0];
   if (newest !== undefined) next = { segment: newest, upTo: null };
-  if (mark && mark.segment > Math.max(base.segment, newest ?? 0))
-    next = { segment: mark.segment, upTo: mark.offset };
+  if (noted && noted.segment > Math.max(base.segment, newest ?? 0))
+    next = { segment: noted.segment, upTo: noted.offset };
   while (next && next.segment > base.segment) {
     const { segment, upTo }: { segment: number; upTo: number | null } = next;
     const head = heads.get(segment);
@@ -180,7 +180,7 @@ export function linkHistory(
       next = before === undefined ? undefined : { segment: before, upTo: null };
       continue;
     }
-    stretches.unshift({ segment, from: 0, upTo, ...markedIn(segment) });
+    stretches.unshift({ segment, from: 0, upTo, ...notedIn(segment) });
     if (head === 'unreadable') {
       next = before === undefined ? { segment: base.segment, upTo: null } : { segment: before, upTo: null };
     } else {
@@ -190,7 +190,7 @@ export function linkHistory(
   if (base.segment > 0) {
     if (next?.segment === base.segment && heads.has(base.segment)) {
       const { segment, offset } = base;
-      stretches.unshift({ segment, from: offset, upTo: next.upTo, ...markedIn(segment) });
+      stretches.unshift({ segment, from: offset, upTo: next.upTo, ...notedIn(segment) });
     } else {
       whole = false;
       if (!heads.has(base.segment)) missing.push(base.segment);
@@ -280,13 +280,13 @@ export interface Judgement {
 
 /**
  * Judges the pieces of a stretch. With a follower, all before its `upTo` was proven. Without one, proven is
- * what a later record, or the mark, says was synced: a bad line above that is the torn tail of an unfinished write,
+ * what a later record, or the synced file, says was synced: a bad line above that is the torn tail of an unfinished write,
  * unless it holds what no write of ours leaves.
  */
 export function judge(stretch: Stretch, pieces: readonly Piece[]): Judgement {
   const valid = pieces.filter((piece): piece is Piece & { record: ReadRecord } => piece.record !== null);
   const synced = valid.map(({ record }) => record.synced);
-  const provenTo = stretch.upTo ?? Math.max(stretch.from, stretch.marked ?? 0, ...synced);
+  const provenTo = stretch.upTo ?? Math.max(stretch.from, stretch.noted ?? 0, ...synced);
   const damaged = pieces
     .filter(({ record, offset, isForeign }) => record === null && (offset < provenTo || isForeign))
     .map(({ offset, end }) => ({ offset, end }));

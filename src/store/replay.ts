@@ -59,8 +59,8 @@ interface ReplayOptions extends FoundSnapshots {
   readonly aside: Aside;
   /** That of the snapshot that was read, or an empty one. The replay brings it up to date. */
   readonly state: State;
-  /** What a second place says was synced (mark.ts). */
-  readonly mark: Position | null;
+  /** What a second place says was synced (synced-file.ts). */
+  readonly noted: Position | null;
   /** The moment of this start. */
   readonly now: Stamp;
 }
@@ -115,12 +115,12 @@ async function findHistory(options: ReplayOptions, damage: Damage): Promise<Hist
     previous: previous.state,
     segments: await stateOfSegments(segments),
   });
-  const mark = options.mark && segments.newer.has(options.mark.segment) ? null : options.mark;
+  const noted = options.noted && segments.newer.has(options.noted.segment) ? null : options.noted;
   const { through } = state;
-  segments.startAbove(Math.max(through.segment, mark?.segment ?? 0));
+  segments.startAbove(Math.max(through.segment, noted?.segment ?? 0));
   if (state.storeId === '') state.storeId = newerStore;
-  const { heads, formats } = await readHeads(segments, { through, mark }, state);
-  const { stretches, whole, missing } = linkHistory(heads, through, mark);
+  const { heads, formats } = await readHeads(segments, { through, noted }, state);
+  const { stretches, whole, missing } = linkHistory(heads, through, noted);
   for (const segment of missing) {
     if ((await damaged.keep(`${fileOf(segment)}.missing`, Buffer.alloc(0))).isNew) damage.new++;
   }
@@ -215,13 +215,13 @@ async function stateOfSegments(segments: Segments): Promise<SegmentsState> {
  */
 async function readHeads(
   segments: Segments,
-  { through, mark }: { through: Position; mark: Position | null },
+  { through, noted }: { through: Position; noted: Position | null },
   state: State,
 ): Promise<{ heads: Map<number, Head>; formats: Format[] }> {
   const heads = new Map<number, Head>();
   const formats: Format[] = [];
   const spokenOf = new Set([through.segment]);
-  if (mark && mark.offset > 0) spokenOf.add(mark.segment);
+  if (noted && noted.offset > 0) spokenOf.add(noted.segment);
   const headless: { number: number; whole: Pieces | null }[] = [];
   const numbers = segments.numbers.filter((number) => number >= through.segment);
   for (const number of numbers) {

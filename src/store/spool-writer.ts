@@ -4,7 +4,7 @@
  */
 import type { DiskFile } from '../system/disk.js';
 import { crc32 } from './crc.js';
-import { asTrouble } from './trouble.js';
+import { asDiskError } from './disk-error.js';
 
 /** Throws unless so many bytes may be added to a file of the spool, and counts them there. */
 type Room = (id: string, bytes: number) => Promise<void>;
@@ -70,5 +70,5 @@ export class SpoolWriter {
 }
 
 function refused(error: unknown): never {
-  throw asTrouble(error);
+  throw asDiskError(error);
 }

@@ -11,8 +11,8 @@ import type { Disk, DiskFile } from '../system/disk.js';
 import { Turns } from '../turns.js';
 import type { Aside } from './aside.js';
 import { crc32 } from './crc.js';
+import { asDiskError } from './disk-error.js';
 import type { RandomBytes } from './ids.js';
-import { asTrouble } from './trouble.js';
 
 const ID_BYTES = 10;
 const NAME = /^[0-9a-f]{20}$/;
@@ -76,7 +76,7 @@ export class Spool {
       return { id, file };
     } catch (error) {
       await this.remove([id]);
-      throw asTrouble(error);
+      throw asDiskError(error);
     }
   }
 
@@ -93,7 +93,7 @@ export class Spool {
     if (ids.every((id) => !this.#names.has(id))) return;
     await this.#syncNames();
     if (ids.some((id) => this.#names.has(id)))
-      throw asTrouble(new Error('the name of a file may have been lost'));
+      throw asDiskError(new Error('the name of a file may have been lost'));
   }
 
   #syncNames(): Promise<void> {
@@ -109,7 +109,7 @@ export class Spool {
     try {
       await this.#disk.syncDirectory(this.#directory);
     } catch (error) {
-      const trouble = asTrouble(error);
+      const trouble = asDiskError(error);
       // After a failed sync the kernel may call them clean: no later sync says anything of these names.
       if (trouble.code !== 'busy') for (const id of this.#names.keys()) this.#names.set(id, 'lost');
       throw trouble;

@@ -149,9 +149,9 @@ export interface Store {
   look(): Promise<string | null>;
 
   /** True if the outcome of one more message can be recorded for certain. Nothing is offered while it is false. */
-  readonly hasRoom: boolean;
-  /** Makes that room. Rejects with storage-full or storage-failed. */
-  makeRoom(): Promise<void>;
+  readonly hasReserve: boolean;
+  /** Resolves once that is so. Rejects with storage-full or storage-failed. */
+  fillReserve(): Promise<void>;
 
   /** Messages never deferred (`queued` or `sending`), oldest first. Do not keep the iterator across an await. */
   queued(): Iterable<Message>;

@@ -162,7 +162,7 @@ t.test(
       for (;;) await (store.held ? store.release() : store.hold());
     };
     await t.rejects(changes(), { code: 'storage-full' });
-    t.ok(store.hasRoom);
+    t.ok(store.hasReserve);
 
     await store.cancel(failed);
     t.equal(store.get(failed)?.place, null, 'the content of a failed one is deleted');

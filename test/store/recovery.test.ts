@@ -185,7 +185,7 @@ t.test('what a second place says was synced counts as proven', async (t) => {
   const end = bytes.length - 500;
   const third = starts[2] as number;
   const judgedMarked = (bytes: Buffer) => {
-    const stretch = { segment: 1, from: 0, upTo: null, marked: end };
+    const stretch = { segment: 1, from: 0, upTo: null, noted: end };
     return judge(stretch, scan(bytes, stretch));
   };
   t.same(judgedMarked(bytes).damaged, []);
@@ -209,7 +209,7 @@ t.test('a segment of which a second place knows, and which is gone, is missing',
   t.same(
     linkHistory(heads, base, { segment: 3, offset: 80 }),
     linkHistory(heads, base),
-    'an old mark says nothing',
+    'an old note says nothing',
   );
 });
 

@@ -8,14 +8,14 @@ import type { Disk } from '../system/disk.js';
  * `storage-full` where there is no room, `busy` where there is no descriptor, else `storage-failed`; what is an answer
  * already is left as it is.
  */
-export function asTrouble(error: unknown): FieldpostError {
+export function asDiskError(error: unknown): FieldpostError {
   if (error instanceof FieldpostError) return error;
   const busy = busyOf(error);
   if (busy !== null) return busy;
   const code = systemCodeOf(error);
   return code === 'ENOSPC' || code === 'EDQUOT'
     ? noRoom('the disk is full', undefined, error)
-    : asFailure(error);
+    : asStorageFailed(error);
 }
 
 /** `storage-full`, and what to do about it. */
@@ -24,7 +24,7 @@ export function noRoom(words: string, hint = 'free some space on the disk', caus
 }
 
 /** `storage-failed`, whatever the reason: nobody knows how much of it will be found. */
-export function asFailure(error: unknown): FieldpostError {
+export function asStorageFailed(error: unknown): FieldpostError {
   return new FieldpostError('storage-failed', `the disk refuses to keep data: ${wordsOf(error)}`, {
     cause: error,
   });

@@ -5,7 +5,7 @@
  *
  *     crc {"segment":7,"synced":12345}
  *
- * Used by ledger.ts.
+ * Used by opening.ts.
  */
 import { Buffer } from 'node:buffer';
 import { OUTCOME_SYNC_MS } from '../limits.js';
@@ -20,8 +20,8 @@ const LINE = /^([0-9a-f]{8}) (\{"segment":(\d+),"synced":(\d+)\}) *\n$/;
 /** Within one sector, so that it is wholly the old one or wholly the new one. */
 const LINE_BYTES = 64;
 
-/** The file. What fails here only makes recovery know less. */
-export class Mark {
+/** The file. Where it cannot be written or read, recovery only knows less. */
+export class SyncedFile {
   readonly #disk: Disk;
   readonly #path: string;
   #latest: Position | null = null;
