@@ -1,6 +1,6 @@
 /**
- * The configuration: the environment (and an env file) made into one complete Config, or into the list of everything
- * that is wrong with it. The settings themselves stand in config/settings.ts.
+ * The configuration: makes one complete Config of the environment and an env file, or lists everything that is wrong
+ * with it. The settings themselves are in config/settings.ts. Used by main.ts, cli/ and daemon/.
  */
 import { checkTogether } from './config/consistency.js';
 import { completeRelay, showRelay } from './config/endpoints.js';
@@ -27,7 +27,7 @@ export type ListenConfig =
   | {
       readonly kind: 'unix';
       readonly path: string;
-      /** Whoever calls here may send and ask after what was sent, and nothing else. */
+      /** Clients may send messages and read them by id, and nothing else. */
       readonly sendOnly?: true;
     };
 
@@ -39,11 +39,11 @@ export interface CloudConfig {
   readonly key: string;
   /** PEM of a private CA, or null for the system's. */
   readonly ca: string | null;
-  /** PEM of what this device shows to the cloud, or null for no mutual TLS. */
+  /** PEM of the device's certificate for mutual TLS, or null. */
   readonly clientCertificate: { readonly cert: string; readonly key: string } | null;
 }
 
-/** Every setting, complete and checked; and what several of them make together. */
+/** Every setting, checked; and three values that several of them make together. */
 export interface Config extends Values {
   readonly relays: readonly RelayConfig[];
   /** By message type: 1 email, 2 SMS, 3 phone, 4 push. */
@@ -55,13 +55,13 @@ export interface Config extends Values {
 /** One thing that is wrong with the configuration. */
 export interface ConfigProblem {
   readonly key: string;
-  /** As it was given; null where it is, or may be, a secret. */
+  /** As it was given; null if it may be a secret. */
   readonly value: string | null;
   /** What is wrong, and what is allowed. */
   readonly detail: string;
 }
 
-/** What parseConfig gives: a Config that is good, or what keeps it from being one. */
+/** The result of parseConfig: a good Config, or every problem. */
 export type ParsedConfig =
   | { readonly config: Config; readonly warnings: readonly string[] }
   | { readonly problems: readonly ConfigProblem[] };
@@ -73,9 +73,9 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export type ReadText = (path: string) => string;
 
 /**
- * The configuration in `env`, its secrets and certificates read with `read`; or every problem it has, at
- * once. A key set to nothing counts as not set. An unknown key is a problem, but only a warning where it is among
- * `accepted`: then a newer version has run with it on this device.
+ * The configuration in `env`, or all of its problems. `read` reads the files with secrets and certificates. An empty key
+ * counts as not set. An unknown key is a problem. It is only a warning if it is in `accepted`, because a newer version
+ * has run with it on this device.
  */
 export function parseConfig(
   env: Environment,
@@ -111,8 +111,8 @@ function cloudOf(values: Values): CloudConfig | null {
 }
 
 /**
- * The state directory that `env` names, also where something else in it is wrong. systemd lists several with colons;
- * the first is ours.
+ * The state directory that `env` names, even if something else in it is wrong. systemd separates several by colons; the
+ * first is ours.
  */
 export function namedStateDirectory(env: Environment): string {
   return env.FIELDPOST_STATE_DIR?.trim() || env.STATE_DIRECTORY?.split(':')[0] || './.fieldpost';
@@ -123,7 +123,7 @@ export function formatProblem({ key, value, detail }: ConfigProblem): string {
   return `${value === null ? key : `${key}=${value}`}: ${detail}`;
 }
 
-/** The effective configuration of a device by key, as one would write it; secrets hidden, empty where nothing is set. */
+/** The effective configuration by key, as somebody would write it: secrets hidden, empty if nothing is set. */
 export function describeConfig(config: Config, hostname: string): Record<string, string> {
   const effective: Partial<Record<Member, string>> = {
     relayUrls: config.relays.map(showRelay).join(','),
@@ -137,7 +137,7 @@ export function describeConfig(config: Config, hostname: string): Record<string,
   return Object.fromEntries(shown);
 }
 
-/** Warns of a host name of which no sender can be made. */
+/** Warns of a host name that cannot be part of the sender's address. */
 function checkHostname({ from }: Config, hostname: string, findings: Findings): void {
   if (from !== null || parseAddress(`fieldpost@${hostname}`) !== null) return;
   findings.warnings.push(

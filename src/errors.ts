@@ -1,10 +1,9 @@
 /**
- * The one error of this program that is meant for people: a code that never changes, so that programs may
- * match it; words that may; and, where there is one, a hint that says what to do. Anything else that is
- * thrown is a bug and is left to crash.
+ * The one error of this program that is meant for people. Its code never changes, so that programs can match it; its
+ * words may change; a hint says what to do. Anything else that is thrown is a bug and crashes the program.
  */
 
-/** The codes of local-api §4, and those a start can end with. Programs match these; the words are free. */
+/** The codes of local-api §4, and those that end a start. Programs match these; the words are free. */
 export type ErrorCode =
   | 'malformed-json'
   | 'malformed-multipart'
@@ -39,10 +38,10 @@ export interface Fault {
   detail: string;
 }
 
-/** Thrown where a user, a caller or an operator is to be told something; `message` is a sentence. */
+/** Thrown to tell a user, a caller or an operator something; `message` is a sentence. */
 export class FieldpostError extends Error {
   readonly code: ErrorCode;
-  /** What the operator or caller can do about it; empty when the message says it all. */
+  /** What the operator or caller can do; empty if the message says it. */
   readonly hint: string;
   /** The single faults of a validation, each at its field. */
   readonly faults: readonly Fault[];
@@ -73,7 +72,7 @@ export function systemCodeOf(thrown: unknown): string {
   return typeof code === 'string' ? code : '';
 }
 
-/** `busy` where the system had no file descriptor left for a call, else null. */
+/** `busy` if a call failed because no file descriptor was free, else null. */
 export function busyOf(thrown: unknown): FieldpostError | null {
   if (!['EMFILE', 'ENFILE'].includes(systemCodeOf(thrown))) return null;
   return new FieldpostError('busy', 'No file descriptor is free', {
@@ -82,7 +81,7 @@ export function busyOf(thrown: unknown): FieldpostError | null {
   });
 }
 
-/** Throws where something does not hold that must: a bug of ours. node:assert says more, and costs a start 3 ms. */
+/** Throws a bug of ours if something does not hold. node:assert says more, but adds 3 ms to a start. */
 export function assert(holds: unknown, words = 'a bug'): asserts holds {
   if (!holds) throw new Error(words);
 }

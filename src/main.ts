@@ -30,14 +30,14 @@ import { listenToSignals } from './system/signals.js';
 import { visible } from './text.js';
 import type { SettingsFault } from './views.js';
 
-// What `performance` tells as well; but that brings modules with it that nothing else here needs.
+// `performance` tells the same, but it loads modules that nothing else here needs.
 const clock = systemClock({
   processMs() {
     return Number(process.hrtime.bigint()) / 1e6;
   },
 });
 
-/** What `fieldpost dev` takes where nobody says otherwise: whoever pulls the plug there does not want to wait. */
+/** The defaults of `fieldpost dev` that differ: a developer who tries an outage does not want to wait. */
 const DEV_SETTINGS: Environment = {
   FIELDPOST_CLOUD_SERVER_DELAY: '15s',
   FIELDPOST_CLOUD_SERVER_STOP_DELAY: '60s',
@@ -47,7 +47,7 @@ const DEV_SETTINGS: Environment = {
 const standardOutput = textOutput(openStdout);
 const standardError = textOutput(() => process.stderr);
 
-/** What to do about a fault that the system tells of a file: at a start these are those of the state directory. */
+/** The hint for a failed system call on a file. During a start such a file is in the state directory. */
 const STATE_DIR_HINT =
   'see that the state directory (FIELDPOST_STATE_DIR) is there and can be written, and that its disk is sound';
 
@@ -65,7 +65,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const system = createSystem(running);
   const { disk, log, version } = system;
   const last = await LastSettings.open({ disk, log, directory: namedStateDirectory(given), version });
-  // At a terminal somebody is there to mend it; the other services are run by people, too.
+  // At a terminal somebody can mend the settings; people also start the other services themselves.
   const mayFallBack = name === 'run' && !process.stderr.isTTY;
   const chosen = last.choose(given, settings.fault, parse, mayFallBack);
   if ('problems' in chosen) {
@@ -103,20 +103,20 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
       log.error('cannot start', { reason: error.message, hint: error.hint || undefined });
       return EXIT_BY_CODE[error.code] ?? EXIT.inputOutput;
     }
-    // What the system says of a file is no bug of ours; anything else is.
+    // A failed system call is no bug of ours; anything else is.
     if (systemCodeOf(error) === '') throw error;
     log.error('cannot start', { reason: wordsOf(error), hint: STATE_DIR_HINT });
     return EXIT.inputOutput;
   }
 }
 
-/** What a reload changes of the process itself. */
+/** What a reload changes in the process itself. */
 interface Running {
   level: LogLevel;
   fault: SettingsFault | null;
 }
 
-/** The settings that the next start will find; undefined where they cannot be read or used. */
+/** The settings that the next start will find; undefined if they cannot be read or used. */
 function nextConfig(settings: Settings, last: LastSettings): Config | undefined {
   try {
     const parsed = parse(settings.reread(), last.accepted);
@@ -130,13 +130,13 @@ function parse(env: Environment, accepted: ReadonlySet<string>) {
   return parseConfig(env, readText, { hostname: hostname() }, accepted);
 }
 
-/** Sockets handed over by systemd stand in for the default of FIELDPOST_LISTEN; what is set there is opened as well. */
+/** Sockets from systemd replace the default of FIELDPOST_LISTEN; listeners that are set there are opened as well. */
 function withSockets(config: Config, env: Environment, system: System): Config {
   const isSet = (env.FIELDPOST_LISTEN ?? '').trim() !== '';
   return system.handed?.length && !isSet ? { ...config, listen: [] } : config;
 }
 
-/** Reads the settings again and has the service follow them; settings with a fault change nothing. */
+/** Reads the settings again and gives them to the service; settings with a fault change nothing. */
 async function follow(
   settings: Settings,
   service: Pick<Daemon, 'reload'> | null,
@@ -170,7 +170,7 @@ function createSystem(running: Readonly<Running>): System {
     get level() {
       return running.level;
     },
-    // Set by systemd where standard output goes to the journal.
+    // systemd sets it if standard output goes to the journal.
     priorities: process.env.JOURNAL_STREAM !== undefined,
     write: standardOutput.write,
     wallMs: () => clock.wallMs(),
@@ -195,7 +195,7 @@ function createSystem(running: Readonly<Running>): System {
   };
 }
 
-/** Null where no service manager listens; then nothing of it is loaded either. */
+/** Null without a service manager; then the modules for it are not loaded. */
 async function createHerald(log: Log): Promise<Herald | null> {
   if (!process.env.NOTIFY_SOCKET) return null;
   const [{ Herald, watchdogMsOf }, { systemNotifier }] = await Promise.all([
@@ -209,7 +209,7 @@ async function createHerald(log: Log): Promise<Herald | null> {
   return new Herald({ notifier, clock, watchdogMs: watchdogMsOf(process.env, process.pid) });
 }
 
-/** What runs: the daemon, where it is that, and what follows a reload. */
+/** What runs. `daemon` is null for the other services; `reloads` is what a reload changes, if anything. */
 type Service = Pick<Daemon, 'stop'> & { daemon: Daemon | null; reloads: Pick<Daemon, 'reload'> | null };
 
 async function start(name: ServiceName, config: Config, system: System): Promise<Service> {
@@ -232,7 +232,7 @@ async function start(name: ServiceName, config: Config, system: System): Promise
   return { stop, daemon: null, reloads: null };
 }
 
-/** A service as dev.ts knows it: where it listens first, and how to stop it. */
+/** A service as dev.ts needs it: its first address, and how to stop it. */
 function inDev({ addresses: [address], stop }: Pick<Daemon, 'addresses' | 'stop'>) {
   return { address: address ? addressOf(address) : '', stop };
 }
@@ -270,14 +270,14 @@ async function main(): Promise<never> {
     isUnit: process.env.SYSTEMD_EXEC_PID === String(process.pid),
     serve,
   });
-  // What a slow reader of our output has not taken yet would be lost.
+  // process.exit() would drop output that a slow reader has not taken yet.
   for (const stream of [openStdout(), process.stderr]) {
     await new Promise<void>((resolve) => void stream.write('', () => resolve()));
   }
   process.exit(exitCode);
 }
 
-// A bug. Node.js itself would print the whole line of the compiled program as well, which is a long one, at each restart.
+// A bug. By default Node.js also prints the failing line of the compiled program, which is very long, at each restart.
 process.on('uncaughtException', (error) => {
   process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`, () => process.exit(1));
 });

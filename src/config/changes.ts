@@ -8,16 +8,16 @@ import { type Member, ROWS, SETTINGS } from './settings.js';
 
 /** What is different in a new configuration. */
 export interface Changes {
-  /** The new values of what need not wait for a restart. */
+  /** The new values that need no restart. */
   readonly values: Partial<Config>;
-  /** True: a new delivery must take some of them up. */
+  /** True: some of them need a new delivery. */
   readonly renewsDelivery: boolean;
-  /** The keys of what changed and holds at once, and of what waits for a restart. */
+  /** The changed keys: those that hold at once, and those that wait for a restart. */
   readonly taken: readonly string[];
   readonly waiting: readonly string[];
 }
 
-/** What changes from `before` to `after`, in a service whose settings follow like this. */
+/** What changes from `before` to `after`. `follows` is what takes up each setting in this service; the rows by default. */
 export function changesBetween(
   before: Config,
   after: Config,

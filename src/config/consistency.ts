@@ -1,5 +1,5 @@
 /**
- * What must hold between settings, each of which is good by itself. Used by parseConfig.
+ * Rules between settings that are each good by themselves. Used by parseConfig.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { Config, ListenConfig } from '../config.js';
@@ -20,7 +20,7 @@ const ORDERED: readonly [least: NumberMember, most: NumberMember, besides?: numb
   ['maxMessageBytes', 'maxSpoolBytes', JOURNAL_BYTES_MIN],
 ];
 
-/** Adds to `findings` what does not fit together. */
+/** Reports settings that do not fit together. */
 export function checkTogether(config: Config, findings: Findings): void {
   for (const [least, most, besides = 0] of ORDERED) {
     const [low, high] = [SETTINGS[least], SETTINGS[most]];
@@ -60,12 +60,12 @@ function checkRelays(config: Config, findings: Findings): void {
   }
 }
 
-/** True if others than programs on this device can reach it. */
+/** True if other devices can reach it. */
 export function needsToken(listener: ListenConfig): boolean {
   return listener.kind === 'tcp' && !isLoopback(listener.host);
 }
 
-/** Where anybody may do anything, a token that allows less is a mistake; so is one that is both. */
+/** The token for sending only needs the other token, and must differ from it. */
 function checkSendToken({ apiToken, sendToken }: Config, findings: Findings): void {
   if (sendToken === null || findings.isBad('FIELDPOST_API_TOKEN_FILE')) return;
   if (apiToken === null) {
@@ -102,7 +102,7 @@ function checkCloud({ cloudUrl, deviceId, cloudKey }: Config, findings: Findings
   }
 }
 
-/** A certificate and its private key come together, and belong together. */
+/** A certificate needs a private key, and it must be its own. */
 function checkClientCertificate({ cloudCert, cloudCertKey }: Config, findings: Findings): void {
   const [certKey, keyKey] = ['FIELDPOST_CLOUD_CERT_FILE', 'FIELDPOST_CLOUD_CERT_KEY_FILE'];
   if (findings.isBad(certKey) || findings.isBad(keyKey)) return;

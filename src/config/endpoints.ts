@@ -1,12 +1,12 @@
 /**
- * The two settings that say where to talk: the relays of FIELDPOST_RELAY and the listeners of
- * FIELDPOST_LISTEN. Used by the table in settings.ts.
+ * Relays and listeners: the URLs of FIELDPOST_RELAY, and the addresses of FIELDPOST_LISTEN and
+ * FIELDPOST_CLOUD_SERVER_LISTEN. Used by config.ts and the table of settings.
  */
 import { Buffer } from 'node:buffer';
 import type { ListenConfig, RelayConfig } from '../config.js';
 import { isHost, isIpv4, isLoopback, items, type Kind, refuse, unbracket } from './values.js';
 
-/** A relay as its URL has it; the port and TLS that follow from FIELDPOST_RELAY_USER are still open. */
+/** A relay as its URL describes it. FIELDPOST_RELAY_USER may still change its port and TLS. */
 export interface RelayUrl {
   readonly scheme: 'smtp' | 'smtps';
   readonly host: string;
@@ -28,25 +28,25 @@ export const relays: Kind<readonly RelayUrl[]> = {
   show: (value) => value.map((relay) => relay.host).join(','),
 };
 
-/** What a URL leaves open, from the user configured for all relays (null: none). */
+/** The relay of a URL, with `defaultUser` (null: none) if the URL names no user. */
 export function completeRelay(url: RelayUrl, defaultUser: string | null): RelayConfig {
   const user = url.user ?? defaultUser;
   const port =
     url.port ?? (url.scheme === 'smtps' ? PORT_SUBMISSIONS : user === null ? PORT_RELAY : PORT_SUBMISSION);
-  // Credentials, and mail that leaves the device, go in clear text only where somebody has said so.
+  // Credentials, and mail that leaves the device, go in clear text only with ?tls=never.
   const needed = user !== null || !isLoopback(url.host);
   const tls = url.scheme === 'smtps' ? 'implicit' : url.clear ? 'never' : needed ? 'starttls' : 'offered';
   return { host: url.host, port, tls, user };
 }
 
-/** A relay as one would write it, port and TLS spelt out. */
+/** A relay as somebody would write it, with its port and TLS. */
 export function showRelay(relay: RelayConfig): string {
   const user = relay.user === null ? '' : `${encodeURIComponent(relay.user)}@`;
   const scheme = relay.tls === 'implicit' ? 'smtps' : 'smtp';
   return `${scheme}://${user}${showHost(relay.host)}:${relay.port}${relay.tls === 'never' ? '?tls=never' : ''}`;
 }
 
-/** `text` with what may be a password in it made unreadable, however badly the URLs are written. */
+/** `text` without anything that may be a password, however badly the URLs are written. */
 export function maskPasswords(text: string): string {
   const masked = splitRelays(text).map((url) => {
     const [, scheme = '', rest = ''] = /^([a-z]*:\/\/)?(.*)$/is.exec(url) ?? [];
@@ -57,7 +57,7 @@ export function maskPasswords(text: string): string {
   return masked.join(',');
 }
 
-/** At commas that a scheme follows, so that a comma within a password does not cut it into two shown halves. */
+/** Splits only before a scheme, so that a comma in a password does not show its second half. */
 function splitRelays(text: string): string[] {
   return text.split(/\s*,\s*(?=[a-z]+:\/\/|,|$)/i);
 }

@@ -1,30 +1,29 @@
 /**
- * The file behind `--env-file`, read exactly as systemd reads an EnvironmentFile= (systemd.exec(5), the
- * behaviour since version 254), so that one file serves both. Where systemd passes over a line in silence,
- * we name it.
+ * The file of `--env-file`, read exactly as systemd reads an EnvironmentFile= (systemd.exec(5), since version 254), so
+ * that one file serves both. systemd ignores bad lines silently; this reports them.
  */
 
-/** A line that is not what it should be. */
+/** A bad line. */
 export interface EnvFileProblem {
   /** Counted from 1. */
   readonly line: number;
   readonly detail: string;
 }
 
-/** What an env file says. */
+/** The content of an env file. */
 export interface EnvFile {
   readonly values: Record<string, string>;
   readonly problems: EnvFileProblem[];
 }
 
 const KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
-// What a backslash takes the meaning from within double quotes; before anything else it stands for itself.
+// Within double quotes a backslash escapes these; before anything else it is an ordinary character.
 const ESCAPED_IN_QUOTES = new Set(['"', '\\', '`', '$']);
 
 /**
- * Reads `KEY=value` lines: `#` and `;` start a comment line, blanks around key and value do not count, quotes
- * (only where a value or the rest of it starts) keep blanks and line breaks, a backslash at the end of a line
- * continues it. The last of two lines with the same key holds.
+ * Reads `KEY=value` lines. `#` and `;` start a comment line. Blanks around key and value do not count. Quotes at the
+ * start of a value, or right after other quotes, keep blanks and line breaks. A backslash at the end of a line
+ * continues it. Of two lines with the same key the last holds.
  */
 export function parseEnvFile(text: string): EnvFile {
   const values: Record<string, string> = {};
@@ -43,7 +42,7 @@ export function parseEnvFile(text: string): EnvFile {
     const equals = head.indexOf('=');
     const key = head.slice(0, equals).trim();
     if (equals < 0 || !KEY.test(key)) {
-      // The text is not repeated: it may be a secret that has lost its key.
+      // The text is not shown: it may be a secret without its key.
       const exported = key.startsWith('export ') ? ' (without the word export)' : '';
       problems.push({ line, detail: `this is not KEY=value${exported}` });
       at = lineEnd + 1;
@@ -68,7 +67,7 @@ function endOfLine(source: string, from: number): number {
 /** The value that starts at `from`; `end` is where the line after it starts. */
 function readValue(source: string, from: number): { text: string; end: number; unclosed: boolean } {
   let text = '';
-  // How much of the text may not be trimmed: what was quoted or escaped.
+  // Length of the text that must not be trimmed, because it was quoted or escaped.
   let kept = 0;
   let fresh = true;
   let at = from;
@@ -93,7 +92,7 @@ function readValue(source: string, from: number): { text: string; end: number; u
   return { text: text.slice(0, kept) + text.slice(kept).trimEnd(), end: at + 1, unclosed: false };
 }
 
-/** What stands between the quote at `from` and its fellow at `end`; null if it has none. */
+/** The text between the quote at `from` and the closing quote at `end`; null without a closing quote. */
 function readQuoted(source: string, from: number): { text: string; end: number } | null {
   const quote = source[from];
   let text = '';

@@ -1,6 +1,6 @@
 /**
- * What parseConfig finds on its way: problems, which stop the start, and warnings, which do not. Nothing that
- * is or may be a secret gets into either.
+ * What parseConfig finds: problems, which stop the start, and warnings, which do not. Neither shows anything that may be
+ * a secret. Used by config.ts and the files of config/ that it calls.
  */
 import type { ConfigProblem, Environment } from '../config.js';
 import { maskPasswords } from './endpoints.js';
@@ -19,7 +19,7 @@ export class Findings {
     this.#accepted = accepted;
   }
 
-  /** Records what is wrong with a setting, once: what follows from a bad value is no second problem. */
+  /** Records what is wrong with a setting. Only the first problem counts: others may follow from it. */
   problem(key: string, detail: string): void {
     if (this.isBad(key)) return;
     const value = this.#env[key]?.trim() ?? '';
@@ -31,7 +31,7 @@ export class Findings {
     return this.problems.some((problem) => problem.key === key);
   }
 
-  /** Records a key that is no setting. Its value is never shown: it may be a secret under a mistyped name. */
+  /** Records an unknown key. Its value is never shown: it may be a secret under a mistyped name. */
   unknown(key: string): void {
     if (this.#accepted.has(key)) {
       this.warnings.push(`${key} is not known to this version: a newer one has run with it`);

@@ -2,10 +2,10 @@
  * The word somebody probably meant. Used for unknown settings, commands and options.
  */
 
-/** The candidate that `word` is a slip away from, or null if none is near enough to be worth a guess. */
+/** The candidate that is nearest to `word`, or null if none is near enough. */
 export function nearest(word: string, candidates: Iterable<string>): string | null {
   let best: string | null = null;
-  // One slip in three characters, and at most three: beyond that a guess misleads.
+  // At most one slip in three characters, and three in all: beyond that a guess misleads.
   let bestSlips = Math.min(4, Math.floor(word.length / 3) + 1);
   for (const candidate of candidates) {
     const slips = slipsBetween(word.toLowerCase(), candidate.toLowerCase());

@@ -8,17 +8,17 @@ import type { Row } from './row.js';
 import { ROWS, SECRET_BY_KEY, type Values } from './settings.js';
 import { type Content, type Kind, refuse } from './values.js';
 
-/** Where settings are read from, and what is wrong with them is told to. */
+/** Where settings come from, and where problems go. */
 interface Source {
   readonly env: Environment;
   readonly read: ReadText;
   readonly findings: Findings;
 }
 
-/** What fieldpost.service gives in place of a credential that is not there. No token or key has a blank in it. */
+/** fieldpost.service gives this in place of a missing credential. No token or key has a blank in it. */
 const NOT_GIVEN = '(not given)';
 
-/** Every value. A bad one is a problem, and stands at its default, so that the others can be checked. */
+/** Every value. A bad one is reported and replaced by its default, so that the others can be checked. */
 export function readValues(source: Source): Values {
   for (const key of Object.keys(source.env)) {
     if (key.startsWith('FIELDPOST_') && !SECRET_BY_KEY.has(key)) source.findings.unknown(key);
@@ -38,7 +38,7 @@ function settingOf(row: Row<unknown>, source: Source): unknown {
   return path === null ? null : inFile(key, path, kind, source);
 }
 
-/** What KEY itself gives; null where nobody has set it, or it is bad. */
+/** The value in KEY itself; null if it is not set or bad. */
 function inKey<T>(
   key: string,
   kind: Pick<Kind<T>, 'allowed' | 'parse'>,
@@ -55,7 +55,7 @@ function inKey<T>(
   }
 }
 
-/** What the file that KEY names gives; null where it is bad. One line break at its end does not count. */
+/** The value in the file that KEY names; null if it is bad. One line break at its end does not count. */
 function inFile<T>(key: string, path: string, kind: Content<T>, { read, findings }: Source): T | null {
   try {
     const text = read(path).replace(/\r?\n$/, '');
@@ -85,7 +85,7 @@ function secretOf({ key, kind, allowed, file, credential }: Row<unknown>, source
   return inFile(fileKey, ofSystemd, kind, source);
 }
 
-/** False for a credential that nobody has given to the unit. */
+/** True if the unit has this credential. */
 function isGiven(path: string, { read }: Source): boolean {
   try {
     return read(path).trim() !== NOT_GIVEN;

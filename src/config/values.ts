@@ -1,7 +1,6 @@
 /**
- * The kinds of value a setting can have: how one is read, what is allowed, and how it is written back. Used
- * by the table of settings (config/settings). A reader throws a FieldpostError `bad-config` that says why in a few words;
- * what is allowed instead stands beside it.
+ * The kinds of value that settings have: how one is parsed, what is allowed, and how it is shown. Used by the table of
+ * settings. parse() throws a FieldpostError `bad-config` that says in a few words what is wrong.
  */
 import { FieldpostError } from '../errors.js';
 import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
@@ -11,7 +10,7 @@ import { type Address, parseAddress } from '../message/address.js';
 export interface Content<T> {
   /** Takes the text without blanks around it, empty only where the default is. */
   parse(text: string): T;
-  /** The inverse of parse, for people; never a secret. */
+  /** The value for people, as parse takes it; never a secret. */
   show(value: T): string;
 }
 
@@ -27,7 +26,7 @@ export type PathKind = Pick<Kind<string>, 'allowed' | 'parse'>;
 /** What `fieldpost check` shows of a secret. */
 const HIDDEN = { show: () => '(hidden)' };
 
-/** Throws what a Kind's parse throws for a bad value. */
+/** What parse throws for a bad value. */
 export function refuse(why: string): never {
   throw new FieldpostError('bad-config', why);
 }
@@ -54,7 +53,7 @@ export function integer(min: number, max: number): Kind<number> {
   return ranged({}, 'a whole number', '', String(min), String(max));
 }
 
-/** A number with one of the units, largest unit first, or with `bare` as the unit of 1. */
+/** A number with a unit, the largest first, or with `bare` as the unit of 1. */
 function ranged(
   units: Readonly<Record<string, number>>,
   noun: string,
@@ -140,7 +139,7 @@ export const password: Kind<string> = {
   ...HIDDEN,
 };
 
-/** What may be said in EHLO. */
+/** A name for EHLO. */
 export const heloName: Kind<string> = {
   allowed: 'a host name such as pump-3.example.com, or an address in brackets such as [192.0.2.7]',
   parse(text) {
@@ -172,7 +171,7 @@ export const cloudUrl: Kind<string> = {
   show: (value) => value,
 };
 
-/** A URL to post to, secrets in its path or query. */
+/** A URL to post to; its path or query may be secret. */
 export const webhookUrl: Kind<string> = {
   allowed: 'an https:// URL (http:// only to this machine itself) without user or fragment',
   parse: (text) => parseUrl(text).href,
@@ -193,7 +192,7 @@ function parseUrl(text: string): URL {
 export const timeZone: Kind<string> = {
   allowed: 'UTC, or a name of the tz database such as Europe/Amsterdam',
   parse(text) {
-    // Asking Intl costs memory, and nearly nobody asks for anything else.
+    // Intl takes memory, and most users have UTC.
     if (text === 'UTC') return text;
     try {
       return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone;
@@ -204,7 +203,7 @@ export const timeZone: Kind<string> = {
   show: (value) => value,
 };
 
-/** The parts of a comma-separated list, blanks around them dropped. */
+/** The parts of a comma-separated list, without blanks around them. */
 export function items(text: string): string[] {
   const parts = text.split(',').map((part) => part.trim());
   return parts.includes('') ? refuse('there is an empty entry in the list') : parts;
@@ -240,7 +239,7 @@ export function unbracket(host: string): string {
   return host.replace(/^\[(.*)\]$/, '$1');
 }
 
-/** True if what is sent to this host (without brackets) never leaves the device. */
+/** True if data to this host (without brackets) never leaves the device. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIpv4(host) && host.startsWith('127.'));
 }
