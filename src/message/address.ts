@@ -7,7 +7,7 @@ import { Buffer } from 'node:buffer';
 import { ADDRESS_BYTES_MAX, DOMAIN_BYTES_MAX, LOCAL_PART_BYTES_MAX } from '../limits.js';
 
 declare const parsed: unique symbol;
-/** An address that was parsed; see above for what that is worth. */
+/** An address that parseAddress has checked. */
 export type Address = string & { readonly [parsed]: 'Address' };
 
 // RFC 5322 atext, and any character beyond ASCII that is not a separator or control (RFC 6531 §3.3).

@@ -1,6 +1,6 @@
 /**
- * From what a client posted to drafts (local-api §1): pure, and complete: every fault of every message is
- * named, at its JSON Pointer, before anything is refused. The api hands the parsed JSON in.
+ * Validates what a client posted and makes drafts of it (local-api §1). It reports every fault of every message at its
+ * JSON Pointer. Pure. Used by the api and by the reference cloud.
  */
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
@@ -34,17 +34,17 @@ const TYPE_NAMES: Readonly<Record<MessageType, string>> = { 1: 'email', 2: 'SMS'
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const CONTROL = /\p{Control}/u;
 
-/** What this daemon's settings say of what it takes. */
+/** The settings that limit what is accepted. */
 export interface DraftLimits {
   readonly maxBatch: number;
-  /** Null: there is none, and nothing but emails can be delivered. */
+  /** Null: without a cloud only emails can be delivered. */
   readonly cloud: object | null;
 }
 
 /**
  * The drafts of a parsed JSON body. A field that is null counts as absent, as serialisers write it for
  * "not set". Throws malformed-request (not a non-empty array), too-large (more than `maxBatch` messages),
- * and invalid with all faults, those of the fields before those of types that nothing here can deliver.
+ * and invalid with all faults; types that cannot be delivered come last.
  */
 export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
   if (!Array.isArray(body) || body.length === 0) {
@@ -101,7 +101,7 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
   const { type, destination } = fields;
   if (isMessageType(type)) return type;
   report('type', TYPE_FAULT);
-  // What a good destination looks like depends on the type, but it is text in any case.
+  // Without a type only this is known of a good destination.
   if (typeof destination !== 'string') report('destination', 'is required and must be a string');
   return null;
 }
@@ -132,7 +132,7 @@ export function parseEmail(fields: JsonObject, report: Report): EmailDraft {
   };
 }
 
-/** The draft of an SMS, a phone call or a push message, reported on as that of an email is. */
+/** The draft of an SMS, a phone call or a push message. Faults are reported as those of an email. */
 export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: Report): ShortDraft {
   checkRecipient(type, fields, report);
   const message = textOf(fields, 'message', report);
@@ -149,7 +149,7 @@ export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: R
   };
 }
 
-/** What only a push message has. */
+/** The members that only a push message has. */
 function pushContent(fields: JsonObject, report: Report): Omit<ShortContent, 'message'> {
   const { auto_open: autoOpen, app_data: appData } = fields;
   const title = textOf(fields, 'title', report);
@@ -171,7 +171,7 @@ function checkRecipient(type: MessageType, { destination }: JsonObject, report: 
   if (fault !== null) report('destination', fault);
 }
 
-/** An optional text: empty if absent, and after a report. */
+/** An optional text; empty if it is absent or was reported. */
 function textOf(fields: JsonObject, name: string, report: Report): string {
   const value = fields[name];
   if (value === undefined || value === null) return '';
@@ -183,7 +183,7 @@ function textOf(fields: JsonObject, name: string, report: Report): string {
   return value;
 }
 
-/** True if the field says anything; a wrong kind of value has been reported as such. */
+/** True if the field is not empty. A value of a wrong kind is reported elsewhere. */
 function isSet(value: unknown): boolean {
   return value !== undefined && value !== null && value !== '';
 }
@@ -209,7 +209,7 @@ function jsonBytes(value: unknown): number {
   }
 }
 
-/** The fields we do not know. One that other mailers have, and that says something, is a fault. */
+/** The fields that are not known here. One that other mailers have is a fault, unless it is empty. */
 function unknownFields(fields: JsonObject, type: MessageType, report: Report): readonly string[] {
   const known = KNOWN_FIELDS[type];
   return Object.keys(fields).filter((name) => {
@@ -220,7 +220,7 @@ function unknownFields(fields: JsonObject, type: MessageType, report: Report): r
   });
 }
 
-/** True for what clients send that have such a field and do not use it. */
+/** True for the values of a field that a client has but does not use. */
 function isEmpty(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return !isSet(value) || value === false;
   return Object.keys(value).length === 0;

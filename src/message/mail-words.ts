@@ -1,6 +1,6 @@
 /**
- * Fields that other mailers have and this one does not. To ignore them would lose the text, a recipient or a file
- * without anybody noticing; so they are refused, with a hint. Pure; draft.ts asks.
+ * Fields that other mailers have and this one does not. Ignoring them would lose a text, a recipient or a file, so they
+ * are refused with a hint. Pure. Used by draft.ts.
  */
 
 const TEXT = 'is not a field here: the text is called plain (and HTML html)';
@@ -16,7 +16,7 @@ const FILES =
 const READY_MADE = 'is not supported: send subject, plain and html';
 const LATER = 'is not supported: a message is sent as soon as the link allows';
 
-/** By the names as plainName() makes them. */
+/** The hints, by what plainName() makes of the names. */
 const HINTS: ReadonlyMap<string, string> = new Map(
   (
     [
@@ -39,8 +39,8 @@ const HINTS: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * Why a field of that name, which is none of `known`, is refused: it is a word of other mailers, or one of ours in
- * another spelling. Null: nobody means anything by it that would be lost.
+ * Why a field that is not among `known` is refused: other mailers have it, or it is a known name in another spelling.
+ * Null: it can be ignored.
  */
 export function mailWordFault(name: string, known: ReadonlySet<string>): string | null {
   const plain = plainName(name);

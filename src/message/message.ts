@@ -1,6 +1,5 @@
 /**
- * What a message is, from the moment it is accepted. Values only: the store keeps them, the api shows them,
- * delivery sends them.
+ * What a message is. Values only: the store keeps them, the api shows them, delivery sends them.
  */
 import type { JsonObject } from '../json.js';
 import type { Address } from './address.js';
@@ -11,7 +10,7 @@ export type MessageType = 1 | 2 | 3 | 4;
 /** The states of store.md. Only `sending` is never on disk: after a crash it is `queued` again. */
 export type Status = 'queued' | 'sending' | 'deferred' | 'sent' | 'failed' | 'expired' | 'cancelled';
 
-/** The text of an email, line breaks already CRLF. */
+/** The text of an email; line breaks are CRLF. */
 export interface EmailContent {
   readonly subject: string;
   readonly plain: string;
@@ -32,7 +31,7 @@ export type Content = EmailContent | ShortContent;
 
 /** A file that goes with an email, and its file in the spool. */
 export interface Attachment {
-  /** Names the file in the spool; drawn at random there, and no client's word. */
+  /** The name of the file in the spool, drawn at random. */
   readonly id: string;
   /** As the client named it. */
   readonly name: string;
@@ -44,23 +43,23 @@ export interface Attachment {
   readonly crc: number;
 }
 
-/** What most messages have: one for all, so that they cost no memory. */
+/** Shared by all messages without attachments, to save memory. */
 export const NO_ATTACHMENTS: readonly Attachment[] = [];
 
-/** A message as it was handed over and found good, before it has an id. */
+/** A valid message that has no id yet. */
 export type Draft = EmailDraft | ShortDraft;
 
-/** An email, before it has an id. */
+/** An email that has no id yet. */
 export interface EmailDraft extends DraftParts {
   readonly type: 1;
   readonly destination: Address;
   readonly content: EmailContent;
 }
 
-/** A message that goes through the cloud, before it has an id. */
+/** A message for the cloud that has no id yet. */
 export interface ShortDraft extends DraftParts {
   readonly type: 2 | 3 | 4;
-  /** What it looks like depends on the type (recipient.ts). */
+  /** Its form depends on the type (recipient.ts). */
   readonly destination: string;
   readonly content: ShortContent;
 }
@@ -68,11 +67,11 @@ export interface ShortDraft extends DraftParts {
 interface DraftParts {
   /** Made by an Upload of the store. */
   readonly attachments: readonly Attachment[];
-  /** Names of the fields we do not know, told to the sender and to the log. */
+  /** Names of unknown fields, for the answer and the log. */
   readonly ignored: readonly string[];
 }
 
-/** A moment on the clock of its boot, which never leaps. What the wall showed then follows from the boot. */
+/** A moment on the clock of its boot, which never leaps. The wall time follows from the Boot. */
 export interface Stamp {
   /** The first eight hex digits of the kernel's boot id. */
   readonly boot: string;
@@ -82,7 +81,7 @@ export interface Stamp {
 
 /** What is known of a boot: one correction of it corrects all its moments (stamp.ts). */
 export interface Boot {
-  /** When it began, by its wall clock as that was last seen. */
+  /** When it began, by the wall clock as last seen in that boot. */
   readonly startMs: number;
   /** True if the wall was confirmed then. */
   readonly confirmed: boolean;
@@ -107,22 +106,22 @@ export interface Message {
    * and in mails that were accepted before there was this stamp.
    */
   readonly from?: Address | undefined;
-  /** Told also when the content is gone, and the files with it. */
+  /** Listed also after the content and the files are gone. */
   readonly attachments: readonly Attachment[];
   readonly accepted: Stamp;
   /** When a failed message was queued anew: its age counts from here. */
   retried?: Stamp;
   /** The count of reachable time (reachability.ts) from which the message's own counts. */
   reachMs: number;
-  /** When it failed: its content is kept for a while from here on. */
+  /** When it failed: its content is kept for a while after that. */
   failed?: Stamp;
   status: Status;
-  /** Attempts charged to the message itself; trouble of the relay is not among them. */
+  /** Attempts charged to the message; faults of the relay are not counted. */
   attempts: number;
   lastReply: string | null;
   /** When a deferred message is due, on the clock of the boot it was deferred in; null: now. */
   due: Stamp | null;
-  /** Members of a newer version, which are only kept. */
+  /** Members of a newer version: kept as they are. */
   more?: JsonObject | undefined;
   /** Null once the content is gone; then the attachments' files are not needed either. */
   place: Place | null;
@@ -131,7 +130,7 @@ export interface Message {
 /** A message of type 1: only the draft of an email becomes one. */
 export type Email = Message & { readonly destination: Address };
 
-/** What became of an attempt, as delivery tells the store. `reply` is what the relay, or we, said. */
+/** The result of an attempt. `reply` is the relay's text, or our own. */
 export type Verdict =
   | { readonly kind: 'sent'; readonly reply: string }
   | { readonly kind: 'failed'; readonly reply: string }

@@ -1,11 +1,10 @@
 /**
- * To whom a message of each type can go (local-api §1). Messages and the entries of the address book are held
- * against the same rules.
+ * The valid recipients of each type of message (local-api §1), for messages and for the address book.
  */
 import { parseAddress } from './address.js';
 import type { MessageType } from './message.js';
 
-/** What is wrong with a type that isMessageType refuses. */
+/** The fault of a type that isMessageType refuses. */
 export const TYPE_FAULT = 'must be the integer 1 (email), 2 (SMS), 3 (phone) or 4 (push)';
 
 const E164 = /^\+[1-9]\d{0,14}$/;

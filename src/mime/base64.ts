@@ -1,10 +1,10 @@
 /**
- * A file as base64 (RFC 2045 §6.8) while it is being read, for the attachments of letter.ts.
+ * Encodes a file as base64 (RFC 2045 §6.8) while it is read. Used by letter.ts.
  */
 import { Buffer } from 'node:buffer';
 
 const LINE_CHARS = 76;
-/** What a full line holds. */
+/** The octets of a full line. */
 const LINE_BYTES = (LINE_CHARS / 4) * 3;
 
 /** How many octets `bytes` octets take as base64, the CRLF of every line included. */
@@ -19,7 +19,7 @@ export async function* base64Lines(source: AsyncIterable<Buffer>): AsyncGenerato
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     const whole = bytes.length - (bytes.length % LINE_BYTES);
     if (whole > 0) yield inLines(bytes.toString('base64', 0, whole));
-    // A copy: the source may read its next chunk into the same memory.
+    // A copy, because the source may reuse the memory of its chunk.
     rest = Buffer.from(bytes.subarray(whole));
   }
   if (rest.length > 0) yield inLines(rest.toString('base64'));
@@ -27,7 +27,7 @@ export async function* base64Lines(source: AsyncIterable<Buffer>): AsyncGenerato
 
 function inLines(base64: string): Buffer {
   const lines = Buffer.allocUnsafe(withBreaks(base64.length));
-  // Written to the end, from where each line moves to its place: cutting the string up costs half as much again.
+  // Written at the end of the buffer, then each line moves to its place: cutting the string takes 50 % longer.
   let from = lines.length - base64.length;
   lines.write(base64, from, 'latin1');
   for (let at = 0; from < lines.length; from += LINE_CHARS) {

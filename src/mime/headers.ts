@@ -1,6 +1,6 @@
 /**
- * Header lines of a mail: the subject, the date and what describes an attachment. Used by letter.ts. What a
- * user wrote stands in ASCII lines of at most 76 octets, and can never end a line or begin another header.
+ * Header lines of a mail: subject, date, and the headers of an attachment. A user's text becomes ASCII lines of at most
+ * 76 octets, and can never begin another header. Used by letter.ts.
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
@@ -9,14 +9,14 @@ const LINE_OCTETS_MAX = 76;
 /** Octets of text in an encoded word: their base64 and the 12 octets around it fit a line, the first after `Subject: `. */
 const FIRST_WORD_OCTETS = 39;
 const WORD_OCTETS = 45;
-/** Of a file name as one parameter, quoted or percent-encoded, so that its line has room for what is around it. */
+/** A file name in one parameter, so that its line with what is around it stays within the limit. */
 const NAME_CHARS_MAX = 54;
 
 /** Visible ASCII with single blanks between words, which no parser changes when it unfolds a line. */
 const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:; charset=[\w.:+-]+)?$/;
 
-/** `Name: value` as it stands. An address or an id has no place to be folded at, however long it is. */
+/** `Name: value`, not folded: an address or an id cannot be. */
 export function header(name: string, value: string): string {
   assertOneLine(value);
   return `${name}: ${value}\r\n`;
@@ -34,7 +34,7 @@ export function subjectHeader(subject: string): string {
   return `${foldPlain(subject) ?? foldEncoded(subject)}\r\n`;
 }
 
-/** Null if the text would not unfold to exactly itself, has a word too long for a line, or looks encoded already. */
+/** Null if the text would not unfold to itself, has a word too long for a line, or looks encoded. */
 function foldPlain(subject: string): string | null {
   if (!PLAIN.test(subject) || subject.includes('=?')) return null;
   const [first, ...words] = subject.split(' ');
@@ -57,7 +57,7 @@ function foldEncoded(subject: string): string {
   let from = 0;
   while (from < bytes.length) {
     let to = Math.min(from + (from === 0 ? FIRST_WORD_OCTETS : WORD_OCTETS), bytes.length);
-    // Every word must be readable by itself (RFC 2047 §5): go back to where a character begins.
+    // An encoded word holds whole characters only (RFC 2047 §5).
     while (((bytes[to] ?? 0) & 0xc0) === 0x80) to--;
     words.push(`=?UTF-8?B?${bytes.toString('base64', from, to)}?=`);
     from = to;
@@ -66,10 +66,9 @@ function foldEncoded(subject: string): string {
 }
 
 /**
- * The headers that describe an attachment of this name and media type, which may have a charset. A name that is
- * not plain is in `filename` as RFC 2231 has it, and in `name`, where older mail programs look, with what they could
- * not read replaced.
- * A type that is none, or says that the content is a mail or has parts (RFC 2046 forbids it base64), is told as
+ * The headers of an attachment with this name and media type, which may have a charset. A name that is not plain is
+ * encoded in `filename` (RFC 2231); `name`, for older mail programs, has `_` for what they cannot read. A type that is
+ * not valid, or says that the content is a mail or has parts (RFC 2046 forbids base64 for these), becomes
  * `application/octet-stream`.
  */
 export function attachmentHeaders(name: string, type: string): string {
@@ -103,7 +102,7 @@ function percentEncoded(character: string): string {
   return Buffer.from(character).toString('hex').toUpperCase().replace(/../g, '%$&');
 }
 
-/** Whatever gets here was validated long before; a line break now is a bug, and must not become a header. */
+/** All values were validated before: a line break here is a bug, and must not become a header. */
 function assertOneLine(value: string): void {
   assert(!/[\r\n\0]/.test(value), 'a header value has no line break and no NUL');
 }

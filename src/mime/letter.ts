@@ -1,7 +1,6 @@
 /**
- * An email as it goes over the wire (RFC 5322, RFC 2045). Delivery renders a message anew at every attempt, and
- * gets the same bytes each time. All lines end in CRLF, none begins with a dot, and only the addresses may hold
- * anything beyond ASCII (RFC 6532).
+ * Renders an email for the wire (RFC 5322, RFC 2045): the same bytes at every attempt. All lines end in CRLF, none begins
+ * with a dot, and only addresses may hold more than ASCII (RFC 6532). Used by mails.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
@@ -11,20 +10,20 @@ import { base64Lines, base64Octets } from './base64.js';
 import { attachmentHeaders, formatDate, header, subjectHeader } from './headers.js';
 import { encodeQuotedPrintable } from './quoted-printable.js';
 
-/** Everything that stands in a mail. */
+/** All parts of a mail. */
 export interface Letter {
   readonly from: Address;
   readonly to: Address;
   readonly content: EmailContent;
   /** Without the angle brackets. */
   readonly messageId: string;
-  /** The moment of acceptance; null leaves the header out, for the submission server to add. */
+  /** The moment of acceptance; null: no Date header, the relay adds one. */
   readonly dateMs: number | null;
-  readonly attachments: readonly Attachment[];
+  readonly attachments: readonly LetterFile[];
 }
 
-/** A file that goes with it, read only while it is sent. */
-export interface Attachment {
+/** An attached file. It is read only while the mail is sent. */
+export interface LetterFile {
   readonly name: string;
   /** Media type, with no parameter but a charset. */
   readonly type: string;
@@ -37,17 +36,16 @@ export interface Attachment {
 export interface Rendered {
   /** Exact octets of the message, before dots are stuffed and without the final dot. */
   readonly size: number;
-  /** The whole message, or a stream to be read once where there are attachments, which are not held in memory. */
+  /** The whole message; with attachments a stream, which can be read once, because files are not held in memory. */
   readonly bytes: Buffer | AsyncIterable<Buffer>;
 }
 
-// Neither can occur in a part: in quoted-printable `=_` is nothing, and base64 has no `-`. Neither begins the other.
+// Neither can occur in a part: quoted-printable has no `=_`, base64 no `-`. Neither is a prefix of the other.
 const MIXED = '=_mixed';
 const ALTERNATIVE = '=_alternative';
 
 /**
- * Renders the letter. A stream of it throws storage-damaged, before its end, when an attachment has not the
- * size that was told.
+ * Renders the letter. Its stream throws storage-damaged before the end if an attachment does not have the declared size.
  */
 export function render(letter: Letter): Rendered {
   const headers = letterHeaders(letter);
@@ -88,7 +86,7 @@ function letterHeaders(letter: Letter): string {
   );
 }
 
-/** The entity that carries the text: its headers and its body, up to where a boundary or the end may follow. */
+/** The part with the text: headers and body, without the line break before a boundary. */
 function renderText({ plain, html }: EmailContent): (string | Buffer)[] {
   if (html === '') return textPart('plain', plain);
   if (plain === '') return textPart('html', html);
@@ -115,15 +113,15 @@ function multipart(subtype: string, boundary: string): string {
   return `Content-Type: multipart/${subtype}; boundary="${boundary}"\r\n\r\n--${boundary}\r\n`;
 }
 
-/** A mail ends with a line break. Where its text does not, it is a soft one, which is not part of the text. */
+/** A mail ends with a line break. A text without one gets a soft break, which is not part of the text. */
 function ending(text: readonly (string | Buffer)[]): string {
   const body = text.at(-1) as string | Buffer;
   if (typeof body === 'string') return '\r\n';
   return body.length === 0 || body.at(-1) === 0x0a ? '' : '=\r\n';
 }
 
-/** The attachment's octets, as long as they are as many as it says: the size is already declared to the relay. */
-async function* exactly(attachment: Attachment): AsyncGenerator<Buffer, void, void> {
+/** The attachment's octets. Throws if their number is not the size that was declared to the relay. */
+async function* exactly(attachment: LetterFile): AsyncGenerator<Buffer, void, void> {
   let read = 0;
   for await (const chunk of attachment.open()) {
     read += chunk.length;

@@ -1,12 +1,12 @@
 /**
- * Text as quoted-printable (RFC 2045 §6.7), for every text part that letter.ts renders. It passes over the
- * text once, byte by byte with a table, because bodies are encoded at the rate at which a relay takes them.
+ * Text as quoted-printable (RFC 2045 §6.7). One pass with a table, because it must be faster than the relay. Used by
+ * letter.ts.
  */
 import { Buffer } from 'node:buffer';
 
-/** Of a line, without its CRLF (RFC 2045 §6.7 rule 5). */
+/** The longest line, without its CRLF (rule 5). */
 const LINE_OCTETS_MAX = 76;
-/** A soft break comes only where the next character, of at most 12 octets, does not fit any more. */
+/** A soft break comes where the next character, of at most 12 octets, does not fit. */
 const BROKEN_LINE_OCTETS_MIN = LINE_OCTETS_MAX - 12;
 
 const TAB = 0x09;
@@ -19,10 +19,10 @@ const UPPER_F = 0x46;
 
 const HEX = Buffer.from('0123456789ABCDEF');
 
-/** How many octets must still fit on the line before this byte is written; 1: it stands for itself. */
+/** How many octets must fit on the line before this byte is written; 1: the byte is written as it is. */
 const WIDTH = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte === TAB || (byte >= BLANK && byte <= 0x7e && byte !== EQUALS)) return 1;
-  // The first byte of a UTF-8 character asks for room for all of it: a character is not cut in two.
+  // The first byte of a UTF-8 character needs room for all of it, so that no character is split.
   if (byte >= 0xf0) return 12;
   if (byte >= 0xe0) return 9;
   return byte >= 0xc0 ? 6 : 3;
@@ -49,7 +49,7 @@ export function encodeQuotedPrintable(text: string): Buffer {
       lineStart = at;
       continue;
     }
-    // A blank or tab at the end of a line would be dropped on the way (rule 3).
+    // A blank or tab at the end of a line may be lost on the way (rule 3).
     const trailing = (byte === BLANK || byte === TAB) && endsLine(bytes[index + 1]);
     const width = trailing ? 3 : (WIDTH[byte] as number);
     if (at - lineStart + width >= LINE_OCTETS_MAX) {

@@ -1,6 +1,5 @@
 /**
- * The door of the store: takes messages and their files in, each once, all or nothing, and within the budget. Used by
- * journaled-store.ts.
+ * Accepts messages and their files: each once, all or none, and within the budget. Used by journaled-store.ts.
  */
 import { FieldpostError } from '../errors.js';
 import {
@@ -28,7 +27,7 @@ import type { Accepted, KeyedContent, Upload } from './store.js';
 import { SpoolUpload } from './upload.js';
 import { keyWeight, messageWeight, ownText } from './weight.js';
 
-/** What the door is given. */
+/** What Acceptance is given. */
 export interface AcceptanceOptions {
   readonly ledger: Ledger;
   readonly budget: Budget;
@@ -37,7 +36,7 @@ export interface AcceptanceOptions {
   /** How long an Idempotency-Key is remembered; as local-api §1 has it if left out. */
   readonly keyAgeMs?: number;
   readonly clock: Pick<Clock, 'bootMs'>;
-  /** The sender of the emails accepted now. */
+  /** The sender that is stamped on emails. */
   readonly sender?: () => Address | undefined;
 }
 
@@ -83,7 +82,7 @@ export class Acceptance {
     await this.#budget.look();
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
-      // Nothing gives way to a mere Content-Length: that happens as the bytes come.
+      // No content is dropped for a mere Content-Length: that happens as the bytes come.
       room: this.roomMaker.reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
       writeBytes: this.#writeBytesOf(expectedBytes),
       roomMaker: this.roomMaker,
@@ -93,7 +92,7 @@ export class Acceptance {
     return upload;
   }
 
-  /** Small files take small pieces, and so do large ones where many come at the same time. */
+  /** Small files are written in small pieces; so are large ones while many come at the same time. */
   #writeBytesOf(expectedBytes: number): number {
     const wholeBytes = Math.min(expectedBytes || SPOOL_WRITE_BYTES, SPOOL_WRITE_BYTES);
     let memoryBytes = 2 * wholeBytes;
@@ -115,9 +114,9 @@ export class Acceptance {
     }
   }
 
-  /** Does not tell of a request under way: a form learns of that when its body is read. */
+  /** Ignores requests under way: a form is told of them after its body was read. */
   recall(key: string): KeyEntry | null {
-    // What a start has found may not be on the device yet.
+    // After a start the records found may not be on the device yet.
     if (this.#ledger.trouble) throw this.#ledger.trouble;
     const entry = this.#ledger.state.keys.get(key);
     return entry && !this.#isOver(entry) ? entry : null;
@@ -154,7 +153,7 @@ export class Acceptance {
       const dropped = this.roomMaker.inTheWay;
       const events: StoreEvent[] = dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
       if (files.length > 0) await this.#ledger.spool.keepNames(files);
-      // Ids are drawn in the order in which the records are written: nothing may be awaited in between.
+      // Ids must have the order of the records: no await between drawing them and recording.
       const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));
       events.push({ e: 'accepted', ...this.#ledger.birth(), messages, ...keyed });
       // Q2: this sync is the promise behind the 202.
@@ -169,7 +168,7 @@ export class Acceptance {
     }
   }
 
-  /** The drafts' files are ours from here on, whatever comes of it. */
+  /** From here on the acceptance answers for the drafts' files, also if it fails. */
   #takeFiles(drafts: readonly Draft[]): string[] {
     const files = drafts.flatMap(({ attachments }) => attachments.map(({ id }) => id));
     for (const upload of files.length > 0 ? this.#uploads : []) {
@@ -192,7 +191,7 @@ export class Acceptance {
   }
 }
 
-/** What the drafts take, their key included. */
+/** The room that the drafts take, with their key. */
 function roomOf(drafts: readonly Draft[], contents: readonly Buffer[], keyed: KeyedContent | null): Room {
   const bytes = contents.reduce((sum, { length }) => sum + length, 0);
   const messages = drafts.reduce((sum, draft) => sum + messageWeight(draft), 0);

@@ -1,7 +1,7 @@
 /**
- * What may still be taken in: the count of messages, the bytes in the state directory, the memory for all that is
- * known, and what must stay free on the disk for everybody else. Asked before anything is written; what was granted is
- * reserved until it is used, so that many at a time do not overrun it together. Used by acceptance.ts and uploads.
+ * The budget of the store: messages in the queue, bytes in the state directory, bytes of memory, and what must stay free
+ * on the disk. The store asks it before it writes. What it grants stays reserved until it is used, so that many requests
+ * at a time do not exceed it together. Used by acceptance.ts, room-maker.ts and upload.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { bytesInWords } from '../sizes.js';
@@ -28,7 +28,7 @@ export class Budget {
   readonly #memoryBytesMax: number;
   readonly #stored: Stored;
   #reserved: Room = NOTHING;
-  /** Refused, and too much ever since: SMALL if the queue is full for every message. */
+  /** What was refused last and does not fit yet; SMALL if no message fits. */
   #refused: Room | null = null;
 
   constructor(
@@ -49,7 +49,7 @@ export class Budget {
     this.#stored = stored;
   }
 
-  /** True if what is known of the free space is too old to decide by. */
+  /** True if the last look at the free space is too old to decide by. */
   get stale(): boolean {
     return this.space.stale;
   }
@@ -62,7 +62,7 @@ export class Budget {
 
   #lookAtQueue(): void {
     if (this.#refused === null) return;
-    // A tenth of the queue more, so that one that fills as fast as it drains is not logged every second.
+    // Only with a tenth of the queue free: a queue that fills as fast as it drains must not be logged every second.
     const { maxQueue } = this.#limits;
     const count = Math.min(this.#refused.count + Math.floor(maxQueue / 10), maxQueue);
     if (this.refusal({ ...this.#refused, count }, roomGiving(this.#stored)) !== null) return;
@@ -75,7 +75,7 @@ export class Budget {
     return this.refusal(SMALL, roomGiving(this.#stored))?.message ?? null;
   }
 
-  /** What is used or granted, of how much. */
+  /** What is used or reserved, and the limits. */
   get room(): QueueRoom {
     const { count, bytes, memoryBytes } = plus(roomUsed(this.#stored), this.#reserved);
     const max = this.#max;
@@ -87,7 +87,7 @@ export class Budget {
     };
   }
 
-  /** By how much it would be too much; what is not positive fits. */
+  /** By how much `asked` exceeds the limits; zero and negative amounts fit. */
   excess(asked: Room): Room {
     const used = plus(roomUsed(this.#stored), this.#reserved);
     return plus(plus(used, asked), negative(this.#max));
@@ -99,20 +99,20 @@ export class Budget {
     return { count: maxQueue, bytes: maxSpoolBytes, memoryBytes: this.#memoryBytesMax };
   }
 
-  /** Bytes of memory that nobody has or was granted; negative where a restart has brought a smaller limit. */
+  /** Bytes of memory neither used nor reserved; negative after a restart with a smaller limit. */
   get leftMemoryBytes(): number {
     return -this.excess(NOTHING).memoryBytes;
   }
 
-  /** How many bytes would have to go, from the state directory or the disk, for so many more to fit. */
+  /** How many bytes must be freed before `askedBytes` fit. */
   missing(askedBytes: number): number {
     const { bytes } = this.excess({ ...NOTHING, bytes: askedBytes });
     return Math.max(bytes, this.space.excess(this.#reserved.bytes + askedBytes));
   }
 
   /**
-   * Reserves room until it is spent or given back. Throws queue-full or storage-full if there is not as much, what
-   * would give way included. Where that must, no bytes are reserved: they are to be added once it has.
+   * Reserves room until it is spent or given back. Throws queue-full or storage-full if it does not fit even after content
+   * was dropped. Where content must be dropped first, no bytes are reserved: the caller adds them afterwards.
    */
   reserve(asked: Room): Reservation {
     const isFree = this.missing(asked.bytes) <= 0;
@@ -120,7 +120,7 @@ export class Budget {
     return new Reservation(this, isFree ? asked : { ...asked, bytes: 0 });
   }
 
-  /** Throws queue-full or storage-full unless so much more fits. Only for reservations. */
+  /** Reserves more. Throws queue-full or storage-full if it does not fit. Only for reservations. */
   take(asked: Room): void {
     this.#check(asked, NOTHING);
     this.change(asked);
@@ -133,11 +133,11 @@ export class Budget {
       throw refusal;
     }
     this.space.checkBytes(this.#reserved.bytes + asked.bytes, giving.bytes);
-    // A file that grows needs none.
+    // A file that grows needs no further inode.
     if (asked.count > 0) this.space.checkInodes();
   }
 
-  /** Logs it once, until what was refused fits: once for large messages, once when no small one fits either. */
+  /** Logs a refusal once, until the message would fit: once for large messages, once when no small one fits either. */
   #noteRefused(asked: Room, reason: string): void {
     if (this.#refused === SMALL) return;
     const isFull = this.fullness !== null;
@@ -145,7 +145,7 @@ export class Budget {
     this.#refused = isFull ? SMALL : asked;
   }
 
-  /** Why the queue does not take so much more (queue-full), or null. `giving` is what would give way to it. */
+  /** The error that refuses `asked` (queue-full), or null. `giving` is what can be dropped for it. */
   refusal(asked: Room, giving: Room = NOTHING): FieldpostError | null {
     const excess = this.excess(asked);
     const { maxQueue, maxSpoolBytes } = this.#limits;
@@ -172,24 +172,24 @@ export class Budget {
     return null;
   }
 
-  /** Counts room as reserved, or with negative numbers as no longer so. Only for reservations. */
+  /** Adds to what is reserved; negative amounts end a reservation. Only for reservations. */
   change(by: Room): void {
     this.#reserved = plus(this.#reserved, by);
   }
 
-  /** So many reserved bytes were written, and count as used from here on. Only for reservations. */
+  /** Reserved bytes were written: from now on they count as used. Only for reservations. */
   spend(bytes: number): void {
     this.change({ ...NOTHING, bytes: -bytes });
     this.space.spend(bytes);
   }
 }
 
-/** Room that was granted and is not yet used. */
+/** Room that is reserved and not yet used. */
 export class Reservation {
   readonly #budget: Budget;
   #left: Room;
 
-  /** Of what `budget` has granted. */
+  /** `granted`: what the budget has checked. */
   constructor(budget: Budget, granted: Room) {
     this.#budget = budget;
     this.#left = granted;
@@ -201,13 +201,13 @@ export class Reservation {
     return this.#left.bytes;
   }
 
-  /** So many bytes more. Throws queue-full or storage-full if there are not as many. */
+  /** Reserves more bytes. Throws queue-full or storage-full if they do not fit. */
   add(bytes: number): void {
     this.#budget.take({ ...NOTHING, bytes });
     this.#left = { ...this.#left, bytes: this.#left.bytes + bytes };
   }
 
-  /** So many of its bytes are written. */
+  /** These bytes are written. */
   spend(bytes: number): void {
     this.#budget.spend(bytes);
     this.#left = { ...this.#left, bytes: this.#left.bytes - bytes };

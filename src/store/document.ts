@@ -1,7 +1,6 @@
 /**
- * The state as a plain document, and back: what stands in store.json under `state`; and the content of a
- * message, as it stands in the journal. Members that have their usual value are left out, so that ten thousand
- * messages stay a small file.
+ * The state as a plain document, and back: `state` in store.json; and the content of a message as the journal has it.
+ * Members with their usual value are left out, so that ten thousand messages stay a small file.
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
 import type { Address } from '../message/address.js';
@@ -23,7 +22,7 @@ import { insertKey } from './keys.js';
 import { apply, emptyState, insert, type KeyEntry, type State, sharedSender } from './state.js';
 import type { Bounds } from './weight.js';
 
-// How many messages and files are turned into documents, or back, together.
+// So many messages and files are converted together.
 const BATCH_ITEMS = 256;
 
 /** What stands in store.json under `state`. */
@@ -33,13 +32,13 @@ export interface StoreDocument {
   readonly held?: true;
   /** 0 if left out. */
   readonly reachMs?: number;
-  /** Those that a stamp below refers to. */
+  /** The boots that a stamp below refers to. */
   readonly boots: Readonly<Record<string, BootDocument>>;
   readonly keys: readonly (KeyEntry & { readonly key: string })[];
   readonly book?: BookDocument;
-  /** Those that only a newer version understands: they are applied by the first that does. */
+  /** Events of a newer version: the first version that knows them applies them. */
   readonly unknownEvents?: readonly object[];
-  /** In the order of acceptance, some at a time: they are made when they are asked for, and dead soon after. */
+  /** In the order of acceptance. Batches are made on demand, so that they do not use memory together. */
   readonly messages: Iterable<readonly MessageDocument[]>;
 }
 
@@ -48,7 +47,7 @@ interface BootDocument {
   readonly confirmed?: true;
 }
 
-/** One message of them. */
+/** One message in store.json. */
 export interface MessageDocument {
   id: string;
   /** 1 if left out. */
@@ -78,7 +77,7 @@ const MESSAGE_MEMBERS: ReadonlySet<string> = new Set<keyof MessageDocument>([
   ...(['attempts', 'reply', 'due', 'place'] as const),
 ]);
 
-/** The document of a state, in the order of acceptance. `sending` is only in memory and becomes what it was. */
+/** The document of a state, in the order of acceptance. `sending` becomes the status before. */
 export function toDocument(state: State): StoreDocument {
   return {
     storeId: state.storeId,
@@ -108,7 +107,7 @@ function* messageDocuments(state: State): Iterable<MessageDocument[]> {
   if (batch.length > 0) yield batch;
 }
 
-/** A boot of which no stamp is left is forgotten here. */
+/** The boots that a stamp refers to; others are forgotten. */
 function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument> {
   const found: Record<string, BootDocument> = {};
   const add = (stamp: Stamp | undefined) => {
@@ -162,7 +161,7 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   let [to, at]: [string, Stamp | null] = ['', null];
   for (const batch of document.messages) {
     for (const kept of batch) {
-      // Neighbours often came together, to one address: they share these again, as they did before.
+      // Messages of one request share their stamp and address, to save memory.
       if (kept.to === to) kept.to = to;
       if (at?.boot === kept.at.boot && at.bootMs === kept.at.bootMs) kept.at = at;
       ({ to, at } = kept);
@@ -172,7 +171,7 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   for (const { key, ...entry } of document.keys) insertKey(state, key, entry);
   if (document.book) state.book = fromBookDocument(document.book);
   state.more = unknownMembers(document, DOCUMENT_MEMBERS);
-  // By now this may be a version that knows them.
+  // This version may know them by now.
   apply(state, (document.unknownEvents ?? []) as StoreEvent[], { segment: 0, offset: 0 });
   return state;
 }

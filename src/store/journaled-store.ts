@@ -1,6 +1,6 @@
 /**
- * The store of store.md as the api and delivery see it: what may happen to a message, when, and what is
- * written of it. What makes it last is the ledger's business. Built by daemon.ts.
+ * The store: checks what may happen to a message, and records it. ledger.ts makes the records last. Used by daemon.ts and
+ * cloud-server/cloud.ts.
  */
 import type { AddressBook } from '../destinations/address-book.js';
 import { assert, FieldpostError, wordsOf } from '../errors.js';
@@ -33,7 +33,7 @@ export interface StoreOptions extends LedgerOptions {
   /** How long the content of a failed message is kept for a retry. */
   readonly keepFailedMs: number;
   readonly budget: BudgetLimits;
-  /** The sender that emails are stamped with. Left out: they get none. */
+  /** The sender that is stamped on emails; none if left out. */
   readonly sender?: () => Address | undefined;
   /** How long an Idempotency-Key is remembered; as local-api §1 has it if left out. */
   readonly keyAgeMs?: number;
@@ -119,7 +119,7 @@ class JournaledStore implements Store {
     const drops = message.status === 'failed' && message.place !== null;
     if (isFinal(message.status) && !drops) throw alreadyFinal(message);
     this.#leaving.add(id);
-    // It frees room, and a message is cancelled only once: on a full disk it takes what no message under way needs.
+    // On a full disk a cancellation may use the reserve for outcomes, because it frees room.
     const urgency = this.hasReserve ? 'synced-outcome' : 'synced';
     try {
       if (drops) await this.#ledger.record([{ e: 'dropped', ids: [id] }], urgency);
@@ -127,7 +127,7 @@ class JournaledStore implements Store {
     } finally {
       this.#leaving.delete(id);
     }
-    // A retry may have come first.
+    // A retry may have been recorded first.
     if (drops && message.place !== null) throw new FieldpostError('conflict', 'the message is queued anew');
   }
 
@@ -137,7 +137,7 @@ class JournaledStore implements Store {
     if (isFinal(message.status) && !again) throw alreadyFinal(message);
     if (again || message.due)
       await this.#ledger.record([{ e: 'retried', id, ...this.#ledger.birth() }], 'synced');
-    // Its content may have given way to a new message meanwhile.
+    // Its content may have been dropped meanwhile.
     if (message.status === 'failed' && message.place === null) throw alreadyFinal(message);
   }
 
@@ -244,7 +244,7 @@ class JournaledStore implements Store {
     return this.#ledger.spool.read(attachment);
   }
 
-  /** Lets go of what has been kept long enough, and comes back in an hour. */
+  /** Drops content and keys that are too old, now and every hour. */
   async sweep(): Promise<void> {
     const { keepFailedMs } = this.#options;
     const { kept, messages } = this.#state;

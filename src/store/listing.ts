@@ -1,5 +1,5 @@
 /**
- * What the api is told of all messages: pages, newest first, and counts. Used by journaled-store.ts.
+ * Lists of messages, newest first, and counts. Used by journaled-store.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { isFinal, type Message, type Status } from '../message/message.js';
@@ -16,7 +16,7 @@ export function listMessages(
 ): Page {
   const { status, limit, after } = query;
   const isKnown = after !== null && messages.has(after);
-  // The last that were met: as many as a page, and one that tells whether there is more.
+  // The last messages found: a page, and one more that tells whether another page follows.
   const met: Message[] = [];
   let count = 0;
   for (const message of messages.values()) {
@@ -29,7 +29,7 @@ export function listMessages(
   return { messages: page, next: count > limit ? (page.at(-1) as Message).id : null };
 }
 
-/** How many messages there are of each kind; `sending` of them are being sent just now. */
+/** How many messages there are in each state; `sending` of them are being sent. */
 export function countMessages(
   { messages, queued, deferred, kept, finished }: State,
   sending: number,

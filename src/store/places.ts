@@ -1,10 +1,10 @@
 /**
- * Where the contents of messages lie, and what is needed for that: bytes in each segment, and files.
+ * Where the contents of messages lie: in which segments, and in which files.
  */
 import type { Message, Place } from '../message/message.js';
 import type { State } from './state.js';
 
-/** Moves, or with null gives up, a message's content, and keeps the count of live bytes per segment true. */
+/** Sets where a message's content lies; null: it is dropped. Counts the live bytes of each segment. */
 export function setPlace(state: State, message: Message, place: Place | null): void {
   if (message.place) countLive(state, message.place, -1);
   if (place) countLive(state, place, 1);
@@ -18,19 +18,19 @@ function countLive({ liveBytes }: State, { segment, length }: Place, sign: 1 | -
   else liveBytes.set(segment, bytes);
 }
 
-/** Bytes on the disk that go with a message's content: those of its files at once, its text with its segment. */
+/** The bytes that dropping a message's content frees: of its files at once, of its text with the segment. */
 export function bytesOfContent({ place, attachments }: Message): { fileBytes: number; textBytes: number } {
   return { fileBytes: attachments.reduce((sum, { size }) => sum + size, 0), textBytes: place?.length ?? 0 };
 }
 
-/** Bytes of the journal that hold content still needed. */
+/** Bytes of the journal with content that is still needed. */
 export function liveBytesOf({ liveBytes }: State): number {
   let sum = 0;
   for (const bytes of liveBytes.values()) sum += bytes;
   return sum;
 }
 
-/** The attachments of messages whose content is kept, by their ids, with their sizes. */
+/** The sizes of the attachments that are still needed, by their ids. */
 export function neededFiles({ messages }: State): Map<string, number> {
   const needed = new Map<string, number>();
   for (const { place, attachments } of messages.values()) {

@@ -79,7 +79,7 @@ export class RoomMaker {
 
   /** Drops the content of failed messages, and logs it. Rejects like Ledger.record. */
   async drop(ids: readonly string[]): Promise<void> {
-    // Not an outcome, which may use the room that is kept for them: this record may be long.
+    // Not as an outcome, because this record may be too long for their reserve.
     await this.#ledger.record([{ e: 'dropped', ids }], 'synced');
     this.logDropped(ids);
   }

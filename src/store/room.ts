@@ -1,6 +1,5 @@
 /**
- * Amounts of what the budgets are about: messages, bytes on the disk, bytes of memory. Used by budget.ts and
- * acceptance.ts.
+ * Amounts of room: messages, bytes on the disk, bytes of memory. Used by budget.ts, acceptance.ts and room-maker.ts.
  */
 import { KIB } from '../limits.js';
 import { type Message, NO_ATTACHMENTS } from '../message/message.js';
@@ -8,7 +7,7 @@ import { bytesOfContent } from './places.js';
 import type { State } from './state.js';
 import { messageWeight, neededMemoryBytes } from './weight.js';
 
-/** So many messages in the queue, bytes in the state directory, and bytes of memory (weight.ts). */
+/** Messages in the queue, bytes in the state directory, and bytes of memory (weight.ts). */
 export interface Room {
   readonly count: number;
   readonly bytes: number;
@@ -29,20 +28,20 @@ export function negative({ count, bytes, memoryBytes }: Room): Room {
   return { count: -count, bytes: -bytes, memoryBytes: -memoryBytes };
 }
 
-/** What of a store budgets are about. */
+/** The parts of a store that a budget measures. */
 export interface Stored {
   readonly state: State;
   /** Bytes that journal, spool and snapshots take on the disk. */
   readonly usedBytes: number;
 }
 
-/** What waits and what is stored now, without the memory that gives way to new messages. */
+/** What is used now, without the memory that new messages can take over. */
 export function roomUsed({ state, usedBytes }: Stored): Room {
   const count = state.queued.size + state.deferred.size;
   return { count, bytes: usedBytes, memoryBytes: neededMemoryBytes(state) };
 }
 
-/** What gives way to new messages: bytes on the disk that keep the content of failed ones for a retry. */
+/** What can be dropped for new messages: the content of failed ones, kept for a retry. */
 export function roomGiving({ state: { kept, messages } }: Stored): Room {
   let bytes = 0;
   for (const id of kept) {
@@ -52,7 +51,7 @@ export function roomGiving({ state: { kept, messages } }: Stored): Room {
   return { ...NOTHING, bytes };
 }
 
-/** The memory of a message of which only the size is known yet. */
+/** The memory of a message without attachments. */
 export const PLAIN_WEIGHT = messageWeight({ destination: '', attachments: NO_ATTACHMENTS });
 
 /** Nothing at all. */

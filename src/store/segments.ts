@@ -1,7 +1,7 @@
 /**
- * The journal's files, `journal/00000007.log`. A segment is filled ahead of use, so that an append changes no
- * file size and its fdatasync is one data write: the first ones with zeros, later ones by giving a segment that
- * nothing needs any more a new number. The journal writes them, recovery and the ledger read them.
+ * The journal's files, `journal/00000007.log`. A segment is filled before it is used, so that an append changes no file
+ * size and its fdatasync is one data write. New files are filled with zeros; a free segment only gets a new number. The
+ * journal writes segments, recovery and the ledger read them.
  */
 import { join } from 'node:path';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX } from '../limits.js';
@@ -15,7 +15,7 @@ const NAME = /^(\d{8})\.log$/;
 /** One that a newer version wrote. */
 const NEWER_NAME = /^(\d{8})\.log\.newer\d*$/;
 
-/** A segment without a record of its number that is, with its name, on stable storage. */
+/** A segment with no record of its number. The file and its name are on stable storage. */
 export interface Prepared {
   readonly number: number;
   readonly file: DiskFile;
@@ -24,25 +24,25 @@ export interface Prepared {
 
 /** How many files a start looks at together. */
 const MEASURED_AT_ONCE = 16;
-/** How many segments wait to be written, the prepared one included. */
+/** At most so many segments wait to be written, the prepared one included. */
 const FREE_MAX = 2;
-/** So many that were begun in vain may wait to be removed. */
+/** At most so many failed segments may wait to be removed. */
 const VAIN_MAX = 2;
 
-/** All segments in the directory: prepares, reads and lets go of them. It never looks into them. */
+/** All segments in the directory. It prepares, reads and frees them, and does not know what is in them. */
 export class Segments {
   readonly #disk: Disk;
   readonly #directory: string;
   readonly #sizes = new Map<number, number>();
-  /** Nothing needed lies in them. They are written to next, so that neither restarts nor new segments wear the flash. */
+  /** Nothing needs these. They are written next, so that neither restarts nor new segments wear the flash. */
   readonly #free = new Set<number>();
   #next: Promise<Prepared> | null = null;
   readonly #reader: SegmentReader;
-  /** Begun in vain, and so far not removed. */
+  /** Writing to these failed, and they could not be removed yet. */
   readonly #vain = new Set<number>();
   #above = 0;
   readonly #keptWhole = new Set<number>();
-  /** The numbers of those that a newer version wrote. They stay taken. */
+  /** The numbers of segments that a newer version wrote. They are never used again. */
   readonly newer = new Set<number>();
 
   constructor(disk: Disk, directory: string) {
@@ -51,7 +51,7 @@ export class Segments {
     this.#reader = new SegmentReader(disk, (segment) => this.path(segment));
   }
 
-  /** Makes the directory where it is missing, and learns what is in it. What is no segment is put aside. */
+  /** Makes the directory where it is missing, and lists it. What is not a regular file is put aside. */
   async open(aside: Aside): Promise<void> {
     await aside.makeDirectory(this.#directory);
     const names = await this.#disk.list(this.#directory);
@@ -70,7 +70,7 @@ export class Segments {
     }
   }
 
-  /** Puts one aside that a newer version wrote. It keeps its number, also where it cannot be renamed. */
+  /** Puts a newer version's segment aside. Its number is not used again, even if it cannot be renamed. */
   async putAsideNewer(segment: number, aside: Aside): Promise<void> {
     await this.#reader.leave(segment);
     await aside.move(this.path(segment), 'newer');
@@ -95,7 +95,7 @@ export class Segments {
     return [...this.#sizes.keys()].filter((number) => !this.#free.has(number)).sort((a, b) => a - b);
   }
 
-  /** Says that new segments must have higher numbers than this, also where the one with it is gone. */
+  /** New segments get higher numbers than this, even if no such segment exists. */
   startAbove(segment: number): void {
     this.#above = Math.max(this.#above, segment);
   }
@@ -115,7 +115,7 @@ export class Segments {
     return join(this.#directory, `${String(segment).padStart(8, '0')}.log`);
   }
 
-  /** A segment with room for `neededBytes` and the reserve for outcomes. It is the caller's to close. */
+  /** A segment with room for `neededBytes` and the reserve for outcomes. The caller closes its file. */
   async take(neededBytes: number): Promise<Prepared> {
     const bytes = Math.max(SEGMENT_BYTES, neededBytes + OUTCOME_RESERVE_BYTES);
     const ready = await this.#prepare(bytes);
@@ -126,17 +126,17 @@ export class Segments {
     return await this.#fill(bytes);
   }
 
-  /** Prepares the next segment off the hot path. Whoever takes it hears of a failure, by trying again. */
+  /** Prepares the next segment before it is needed. If that fails, `take` tries again and reports it. */
   prepareAhead(): void {
     this.#prepare(SEGMENT_BYTES).catch(() => undefined);
   }
 
-  /** Says that a segment holds damage of which there is no copy: it is never removed, only renamed. */
+  /** This segment holds damage without a copy: it is never removed, only renamed. */
   keepWhole(segment: number): void {
     this.#keptWhole.add(segment);
   }
 
-  /** Keeps a segment that nothing needs any more for later use, or removes it. One that is being read stays as it is. */
+  /** Nothing needs this segment any more: keeps it for later use, or removes it. One that is being read stays as it is. */
   async free(segment: number): Promise<void> {
     if (this.#reader.isBusyWith(segment)) return;
     if (this.#keptWhole.has(segment)) {
@@ -155,7 +155,7 @@ export class Segments {
     await this.free(segment);
   }
 
-  /** Overwrites what the next segments are made of. Nobody may take one meanwhile. */
+  /** Overwrites the segments that are written next. Nobody may take one meanwhile. */
   async purgeAhead(): Promise<void> {
     const next = await this.#next?.catch(() => null);
     this.#next = null;
@@ -171,13 +171,13 @@ export class Segments {
     this.#vain.delete(segment);
   }
 
-  /** Removes a segment of which nothing was promised. What the disk does not let go of now goes before the next is filled. */
+  /** Removes a segment whose records were not promised. If that fails, it is tried again before the next is filled. */
   async abandon(segment: number): Promise<void> {
     this.#vain.add(segment);
     await this.remove(segment).catch(() => undefined);
   }
 
-  /** Throws while there are too many of which the disk does not let go: each try would leave one more. */
+  /** Throws if too many cannot be removed, because each further try would leave one more. */
   async #removeVain(): Promise<void> {
     for (const segment of this.#vain) {
       await this.remove(segment).catch((error) => {
@@ -191,7 +191,7 @@ export class Segments {
     return await this.#reader.read(segment, offset, length);
   }
 
-  /** Reads all of a segment; what the disk does not give back any more is zeros, and said. */
+  /** Reads all of a segment. Unreadable bytes are zeros, and listed. */
   async readAll(segment: number): Promise<Pieces> {
     return await readInPieces(this.sizeOf(segment), (at, length) => this.read(segment, at, length));
   }
@@ -230,12 +230,12 @@ export class Segments {
   }
 
   /**
-   * Gives a free segment a number above all others, unless it has that. Its old records are none under the new number
-   * (record.ts). Gives the number, or null where the file cannot be renamed.
+   * Gives a free segment the highest number, unless it has that. Under the new number its old records are void
+   * (record.ts). Gives the number, or null if the file cannot be renamed.
    */
   async #takeFree(free: number): Promise<number | null> {
     this.#free.delete(free);
-    // What has the highest number was prepared, and never written to.
+    // A free segment with the highest number was prepared, and never written to.
     if (free === this.#highest) return free;
     const number = this.#newNumber(SEGMENT_BYTES);
     try {
@@ -244,13 +244,13 @@ export class Segments {
       this.#sizes.delete(free);
       return number;
     } catch {
-      // Nobody knows which of the names it has.
+      // It is not known which of the two names the file has.
       for (const name of [free, number]) await this.abandon(name);
       return null;
     }
   }
 
-  /** Both syncs, before anyone writes to it: an append must find size and name already on the device. */
+  /** Syncs file and directory before the first record: an append relies on size and name. */
   async #makeLasting(number: number, bytes: number, how: 'create' | 'update'): Promise<Prepared> {
     let file: DiskFile | null = null;
     try {
@@ -261,7 +261,7 @@ export class Segments {
       return { number, file, bytes };
     } catch (error) {
       await file?.close().catch(() => undefined);
-      // Its name may never reach the device.
+      // Its name may not be on the device.
       await this.abandon(number);
       throw error;
     }

@@ -6,8 +6,8 @@
  *     {…}
  *     ]}}
  *
- * `crc` is the CRC-32 of all bytes behind its comma; `format` is told in format.ts; `through` is the journal position the
- * state includes. Messages stand many to a line, so that they can be read and written without all of them being in memory twice.
+ * `crc` is the CRC-32 of all bytes behind its comma; format.ts tells of `format`; `through` is the journal position that
+ * the state includes. A line holds many messages: they are read and written a line at a time, to save memory.
  */
 import { Buffer } from 'node:buffer';
 import { KIB } from '../limits.js';
@@ -21,20 +21,20 @@ const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}
 const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
 /** What `beginsLikeSnapshot` looks at. */
 export const HEAD_BYTES_MAX = 200;
-/** So much text is gathered before it becomes octets. */
+/** Text is converted to octets in pieces of this size. */
 const PIECE_CHARS = 64 * KIB;
 const TAIL = '\n]}}\n';
 const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
 
-/** One that is whole. */
+/** A snapshot with a right checksum. */
 export interface Snapshot {
   readonly through: Position;
   readonly format: Format;
-  /** Parses it, which of ten thousand messages takes a while: done only for the one that is used. */
+  /** Parses it. That is slow for ten thousand messages, so only the snapshot in use is parsed. */
   state(): StoreDocument;
 }
 
-/** The bytes of a snapshot file, in pieces: one text of all would take four times its size. */
+/** The bytes of a snapshot file, in pieces: a single text would take four times its size in memory. */
 export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer[] {
   const position = JSON.stringify(through);
   const members = JSON.stringify({ format: FORMAT, ...rest }).slice(0, -1);
@@ -72,7 +72,7 @@ export function decodeSnapshot(bytes: Buffer): Snapshot | null {
   };
 }
 
-/** A line at a time: what is made of it is dead before the next. */
+/** The messages, a line at a time. */
 function* messagesOf(bytes: Buffer, start: number): Iterable<MessageDocument[]> {
   const end = bytes.length - TAIL.length;
   for (let from = start; from < end; ) {

@@ -14,7 +14,7 @@ export interface KeyedContent {
   readonly hash: string;
 }
 
-/** What became of a hand-over. */
+/** What `accept` answers. */
 export interface Accepted {
   /** One per draft, in order. */
   readonly ids: readonly string[];
@@ -22,20 +22,20 @@ export interface Accepted {
   readonly replayed: boolean;
 }
 
-/** How much there is, of what. */
+/** How many messages there are in each state. */
 export interface QueueCounts {
   queued: number;
   sending: number;
   deferred: number;
   failed: number;
-  /** Of the oldest message not final; 0 if there is none. */
+  /** Age of the oldest message that is not final; 0 if there is none. */
   oldestAgeMs: number;
   /** Bytes that journal, spool and snapshots take on the disk. */
   bytes: number;
   held: boolean;
 }
 
-/** How much of the queue's budgets is used or granted, and how much there may be. */
+/** What of the queue's budget is used or reserved, and its limits. */
 export interface QueueRoom {
   readonly used: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number };
   /** `memoryBytes` is null where the service's memory is not limited. */
@@ -44,14 +44,14 @@ export interface QueueRoom {
   readonly reason: string | null;
 }
 
-/** How well messages can be kept just now. */
+/** Whether the storage works now. */
 export interface StorageState {
   state: (typeof STORAGE_STATES)[number];
   /** A sentence a technician understands; null when ok. */
   reason: string | null;
-  /** Infinite while nobody could look. */
+  /** Infinite while it is not known. */
   freeBytes: number;
-  /** Pieces of the store that recovery could not read, and files of a newer version. */
+  /** The number of pieces that recovery could not read, and of files of a newer version. */
   damaged: number;
   /** The names of files that a newer version wrote, and that are put aside. */
   newer: readonly string[];
@@ -62,17 +62,17 @@ export interface StorageState {
 /** A part of a listing. */
 export interface Page {
   messages: Message[];
-  /** The id to ask on with as `after`; null at the end. */
+  /** The next page begins after this id; null at the end. */
   next: string | null;
 }
 
-/** The files of one request on their way into the spool (Q0, Q1). Nothing of them is promised. */
+/** The files of one request on their way into the spool (Q0, Q1). They are not yet promised to anybody. */
 export interface Upload {
   /** Begins a file; `type` is its media type. Rejects with queue-full, storage-full, storage-failed, busy. */
   begin(file: { readonly name: string; readonly type: string }): Promise<IncomingFile>;
   /**
-   * Ends the upload, whatever came of it: removes every file that no acceptance took, and gives back the room
-   * that was kept free for it. Never rejects; may be called at any time, and twice.
+   * Ends the upload: removes every file that no acceptance took, and gives back its reserved room. Never rejects. It may
+   * be called at any time, also twice.
    */
   discard(): Promise<void>;
 }
@@ -94,8 +94,8 @@ export interface Store {
   readonly storeId: string;
 
   /**
-   * Begins an upload, and keeps room for it: of one message in the queue, and of `expectedBytes` on the disk. Where
-   * nobody knows them (0), or content of failed messages must give way first, the room grows with the bytes that come.
+   * Begins an upload, and reserves room for one message in the queue and `expectedBytes` on the disk. Where the size is not
+   * known (0), or content of failed messages must be dropped first, the reservation grows with the bytes that come.
    * Throws queue-full, storage-full, storage-failed, stopping.
    */
   upload(expectedBytes: number): Promise<Upload>;
@@ -104,13 +104,13 @@ export interface Store {
    * Q2: resolves once the drafts and the key are together on stable storage; all or none.
    * Throws queue-full, storage-full, storage-failed (outcome unknown), stopping; with a key also conflict
    * (the first request with it is still under way) and invalid (it was used with other content).
-   * Attachments are taken from their upload, but not where the key is known already.
+   * The attachments leave their upload, unless the key is already known.
    */
   accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted>;
 
   /**
-   * What was accepted with this key, while that is remembered: its ids, and the SHA-256 (hex) of its content. Throws
-   * storage-full and storage-failed while the disk refuses, as accept does.
+   * What was accepted with this key, if it is still remembered: the ids, and the SHA-256 (hex) of the content. Throws
+   * storage-full and storage-failed while the disk refuses writes, as accept does.
    */
   recall(key: string): { readonly ids: readonly string[]; readonly hash: string } | null;
 
@@ -118,8 +118,8 @@ export interface Store {
   /** Newest first. */
   list(query: { status: Status | null; limit: number; after: string | null }): Page;
   /**
-   * Ends a message that is not final; a failed one stays failed, and loses the content kept for a retry. Throws
-   * not-found; conflict if the message is being sent, or is final and has no content.
+   * Cancels a message that is not final. A failed one stays failed, and loses its content. Throws not-found; conflict if
+   * the message is being sent, or is final and has no content.
    */
   cancel(id: string): Promise<void>;
   /** Makes it due now; a failed one is queued anew while its content is kept. Throws not-found, conflict. */
@@ -127,28 +127,28 @@ export interface Store {
   /** Makes everything due now. */
   flush(): Promise<void>;
   /**
-   * Overwrites what is left of the content of messages that are done with; also the copies of damage, if asked to.
-   * Throws storage-full, storage-failed, stopping: then some may be left.
+   * Overwrites what is left of the content of final messages; with `withDamaged` also the copies of damage. If it throws
+   * storage-full, storage-failed or stopping, some content may be left.
    */
   purge(withDamaged: boolean): Promise<void>;
   hold(): Promise<void>;
   release(): Promise<void>;
 
-  /** What is known of the boots in which messages were accepted. Of this one the clock may know more by now. */
+  /** The boots in which messages were accepted. The clock may know more of the present one. */
   readonly boots: Boots;
   /** The time by which emails age. */
   readonly reachability: Reachability;
-  /** Kept in the same journal; no edit of it waits for the queue or the link. */
+  /** Kept in the same journal. An edit waits neither for the queue nor for the link. */
   readonly book: AddressBook;
 
   readonly held: boolean;
   counts(): QueueCounts;
   room(): QueueRoom;
   storage(): StorageState;
-  /** Looks at the disk now. Gives why no message of 1 KiB could be accepted, as a sentence, or null. Never rejects. */
+  /** Looks at the disk now. Gives why no message of 1 KiB fits, as a sentence, or null. Never rejects. */
   look(): Promise<string | null>;
 
-  /** True if the outcome of one more message can be recorded for certain. Nothing is offered while it is false. */
+  /** True if the outcome of one more message can be recorded for certain. Delivery offers nothing while it is false. */
   readonly hasReserve: boolean;
   /** Resolves once that is so. Rejects with storage-full or storage-failed. */
   fillReserve(): Promise<void>;

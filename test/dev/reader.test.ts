@@ -1,7 +1,7 @@
 import { t } from 'tap';
 import { readMail } from '../../src/dev/reader.js';
 import { type Address, parseAddress } from '../../src/message/address.js';
-import { type Attachment, render } from '../../src/mime/letter.js';
+import { type LetterFile, render } from '../../src/mime/letter.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();
@@ -24,7 +24,7 @@ t.test('whatever our renderer makes is read exactly', async (t) => {
     'x'.repeat(5000),
   ];
   const names = ['a.txt', 'a "b".txt', 'Zażółć gęślą jaźń.pdf', '日本語'.repeat(28), '😀', 'a=?b', '', "'*%"];
-  const attachments = names.map((name, at): Attachment => {
+  const attachments = names.map((name, at): LetterFile => {
     return {
       name,
       type: 'image/png',

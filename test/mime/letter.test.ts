@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
 import { type Test, t } from 'tap';
 import { type Address, needsSmtpUtf8, parseAddress } from '../../src/message/address.js';
-import { type Attachment, type Letter, type Rendered, render } from '../../src/mime/letter.js';
+import { type Letter, type LetterFile, type Rendered, render } from '../../src/mime/letter.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();
@@ -39,7 +39,7 @@ function letter(part: Partial<Letter> & { subject?: string; plain?: string; html
   };
 }
 
-function attachment(name: string, content: Buffer, part: Partial<Attachment> = {}): Attachment {
+function attachment(name: string, content: Buffer, part: Partial<LetterFile> = {}): LetterFile {
   return {
     name,
     type: 'application/x-test',
