@@ -96,14 +96,16 @@ export class Programs {
   }
 
   async cancel(pick: readonly Posted[]): Promise<void> {
-    const { model, timeline } = this.#options;
+    const { model, timeline, watch } = this.#options;
     for (const posted of pick) {
       const wasAsked = posted.isCancelAsked;
       posted.isCancelAsked = true;
       const askedMs = timeline.nowMs;
       const answer = await this.#ask('DELETE', `${MESSAGES}/${posted.id}`);
       const wasOpen = posted.final === null || posted.final === 'failed';
-      if (answer?.status === 204 && wasOpen) model.cancelled(posted, askedMs);
+      // Over a real socket nobody knows when the device has read the request.
+      const sinceMs = watch === null ? timeline.nowMs : askedMs;
+      if (answer?.status === 204 && wasOpen) model.cancelled(posted, sinceMs);
       else if (answer?.status === 409) posted.isCancelAsked = wasAsked;
       else if (answer?.status === 404 && !this.mayBeForgotten({ ...posted, isCancelAsked: wasAsked }))
         model.violation(`${posted.token} is not found`);
