@@ -146,19 +146,6 @@ t.test('pipelined commands, two mails and a goodbye in one packet', async (t) =>
   );
 });
 
-t.test('octet by octet', async (t) => {
-  const { port, mails } = await caughtBy();
-  const { socket, codes } = await dial(port);
-  for (const byte of Buffer.from(
-    'EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\n..\r\n.\n\r\n.\r\nQUIT\r\n',
-  )) {
-    socket.write(Buffer.of(byte));
-    await new Promise(setImmediate);
-  }
-  t.same(await codes(6), [250, 250, 250, 354, 250, 221]);
-  t.equal(String(mails[0]?.raw), '.\r\n\n\r\n');
-});
-
 t.test('the 250 comes only once the mail was taken, and the next command waits', async (t) => {
   let taken = () => {};
   const arrived = new Promise<void>((resolve) => {
