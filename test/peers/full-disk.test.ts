@@ -1,4 +1,4 @@
-/** A start on a disk that is as full as can be: what is queued goes out all the same, and once. */
+/** A start on a completely full disk: queued mails are still sent, each once. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

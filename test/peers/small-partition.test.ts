@@ -1,4 +1,4 @@
-/** A partition smaller than what must stay free on it by default: it is told wherever somebody may look, and how to mend it. */
+/** A partition smaller than the default FIELDPOST_MIN_FREE: check, log and state tell it, and which setting to lower. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';

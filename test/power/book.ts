@@ -1,6 +1,6 @@
 /**
- * A program that edits the address book of a device that loses its power, one edit after the other. Each target belongs to
- * one entry for ever; what it may be is known from the answers. Used by history.ts.
+ * Edits the address book of a device that loses its power, one edit after the other. Each target belongs to one entry. The
+ * answers tell which names an entry may have. Used by history.ts.
  */
 import type { Chance } from '../simulation/chance.js';
 import type { Answer, Request } from '../simulation/wire.js';
@@ -13,7 +13,7 @@ type Name = string | null;
 interface Entry {
   readonly destination: string;
   id: number | null;
-  /** What it may be called: the last that was answered, and what was asked for since. */
+  /** The names it may have: the last confirmed one, and those asked for since. */
   may: Name[];
 }
 
@@ -49,7 +49,7 @@ export class Book {
     await this.#change(entry, name, 200, { method: 'PUT', path, ...json(fieldsOf(entry, name)) });
   }
 
-  /** Holds what the device lists against what it has answered. */
+  /** Compares what the device lists with its earlier answers. */
   async check(): Promise<void> {
     const { ask, onWrong } = this.#options;
     const answer = await ask({ method: 'GET', path: DESTINATIONS });

@@ -10,31 +10,30 @@ import { type DaemonProcess, MAIN, startDaemon } from '../support/daemon.js';
 import { PowerRelay, type Taken } from './relay.js';
 import type { Left } from './write-log.js';
 
-/** How long disks take to flush. While one does, the power is most likely to go at a bad moment. */
+/** How long a flush takes. A power cut during a slow flush does the most harm. */
 const FLUSHES_MS = [0, 2, 10];
 
 /**
- * How the device goes: the file system drops what it has not written; the disk what was not flushed; or only the process
- * is killed.
+ * What is lost: what the file system has not written, what the disk has not flushed, or only the process.
  */
 export type Cut = 'file system' | 'device' | 'kill';
 
 /** Where the device keeps its state. */
 export interface PowerDisk {
-  /** Where it is mounted, for who runs by way of `plugIn`. */
+  /** Where a command started through `plugIn` finds the disk. */
   readonly mounted: string;
-  /** Switches it on; gives the words to be put before a command so that it sees the disk. */
+  /** Switches the disk on. Gives the words to put before a command so that it sees the disk. */
   plugIn(flushMs: number): Promise<readonly string[]>;
-  /** From now on the power may go at any moment. */
+  /** The power may fail at any moment from now on. */
   cutPower(): void;
-  /** Lets the file system that the process sees forget all that it has not written. */
+  /** Makes the file system that the process sees drop everything it has not written. */
   shutDown(pid: number | undefined): Promise<void>;
-  /** After the process has ended: decides what is left. */
+  /** Decides what is left on the disk. Call it after the process has ended. */
   settle(cut: Cut, chance: Chance): Promise<Left>;
   remove(): void;
 }
 
-/** A directory that somebody else removes, for a device that is only killed. */
+/** A directory instead of a disk, for a device that is only killed. The caller removes it. */
 export function plainDisk(directory: string): PowerDisk {
   return {
     mounted: directory,
@@ -60,7 +59,7 @@ export class Device {
   readonly #disk: PowerDisk;
   #relayPort = 0;
   #daemon: DaemonProcess | null = null;
-  /** Ends with the power. */
+  /** Aborted when the power fails. */
   #power = new AbortController();
 
   constructor(options: DeviceOptions) {
@@ -85,7 +84,7 @@ export class Device {
     await this.#start();
   }
 
-  /** Switches it on, and cuts the power somewhere in its start: nobody has had an answer, and the relay no mail. */
+  /** Starts the daemon and cuts the power before any client has an answer and before the relay has a mail. */
   async cutStart(): Promise<Left> {
     await this.#start();
     await this.#daemon?.end('SIGKILL');
@@ -110,7 +109,7 @@ export class Device {
     this.#daemon = await startDaemon(env, ['run'], through, this.#options.main ?? MAIN);
   }
 
-  /** Null where the device is off, or goes off before it has answered. */
+  /** Null if the device is off, or loses its power before it answers. */
   async ask(request: Request): Promise<Answer | null> {
     const { signal } = this.#power;
     if (signal.aborted || this.#daemon === null) return null;
@@ -122,16 +121,17 @@ export class Device {
     return signal.aborted ? null : answer;
   }
 
-  /** Pulls the relay's plug, and puts it back. */
+  /** Takes the relay off the network. */
   unplugRelay(): void {
     this.relay.deafen();
   }
 
+  /** Puts the relay back on the network, unless the device is off. */
   plugRelay(): void {
     this.relay.isHeard = this.isOn;
   }
 
-  /** Cuts the power: nothing that anybody hears of later has happened. Resolves when it is known what is left. */
+  /** Cuts the power: later answers and mails do not count. Resolves once it is decided what is left on the disk. */
   async cutPower(cut: Cut): Promise<Left> {
     this.#disk.cutPower();
     this.#power.abort();
@@ -151,7 +151,7 @@ export class Device {
     return (await this.#daemon?.end('SIGTERM')) ?? null;
   }
 
-  /** Ends all, whatever state it is in. */
+  /** Ends the daemon, the disk and the relay, in whatever state they are. */
   async destroy(): Promise<void> {
     this.#power.abort();
     if (this.#daemon?.child.exitCode === null && this.#daemon.child.signalCode === null)

@@ -14,17 +14,17 @@ import { PowerPrograms } from './programs.js';
 import type { Left } from './write-log.js';
 
 const PROGRAMS = 5;
-/** Mails that one sender with one relay may have under way. */
+/** Mails that one sender may have in transit to one relay. */
 const UNDER_WAY = 4;
 const LOAD_MS_MAX = 700;
-/** The relay stays, and is gone, up to so long. */
+/** How long the relay stays reachable and unreachable, at most. */
 const PLUGGED_MS_MAX = 600;
 const UNPLUGGED_MS_MAX = 100;
-/** A queue of at most 60 is delivered long before. */
+/** Much longer than the delivery of a full queue of 60 takes. */
 const PATIENCE_MS = 30_000;
 
 export interface Ended {
-  /** What is wrong, in words; none if all is well. */
+  /** Every broken promise, in words. */
   readonly found: readonly string[];
   /** What the daemon printed since the last cut, if something is wrong. */
   readonly log: readonly string[];
@@ -78,7 +78,7 @@ export class History {
     this.#book = new Book({ ask, chance: chance.fork(), onWrong });
   }
 
-  /** Lives through these cuts, until something is wrong. In a `start` the power goes before anybody is answered. */
+  /** Runs these cuts one after the other, until a promise is broken. A `start` cuts the power before any answer. */
   async live(cuts: readonly (Cut | 'start')[]): Promise<Ended> {
     const { found } = this.#model;
     try {
@@ -133,7 +133,7 @@ export class History {
     return left;
   }
 
-  /** Unplugs the relay now and then: what was under way may arrive once more. */
+  /** Takes the relay off the network now and then: mails in transit may arrive twice. */
   async #unplug(chance: Chance): Promise<void> {
     const device = this.#device;
     for (;;) {
@@ -152,7 +152,7 @@ export class History {
     this.#cuts++;
   }
 
-  /** Switches the device on, and holds what it has against what was answered before. */
+  /** Switches the device on and compares its state with earlier answers. */
   async #begin(): Promise<void> {
     await this.#device.switchOn();
     await this.#programs.check();
@@ -160,7 +160,7 @@ export class History {
     for (let i = 0; i < PROGRAMS; i++) await this.#programs.postAgain();
   }
 
-  /** Everything that is open is delivered. */
+  /** Waits until the queue is empty, and checks that every promised mail arrived. */
   async #deliver(): Promise<void> {
     const { relay } = this.#device;
     relay.isRoomy = true;
@@ -186,7 +186,7 @@ export class History {
     this.#model.violation(`${names} of ${posted.length}, ${standing} under ${key}, did not arrive`);
   }
 
-  /** Everything is delivered, no file is left without a message, and the program ends as it should. */
+  /** Checks the end: all mails are delivered, the spool holds no orphaned file, and the program exits with 0. */
   async #end(): Promise<void> {
     await this.#begin();
     await this.#deliver();

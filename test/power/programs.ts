@@ -1,5 +1,6 @@
 /**
- * The programs on a device that loses its power: they post, look, cancel and hold until it is off. Used by history.ts.
+ * Programs on a device that loses its power: they post, list, cancel and hold until the device is off. Used by
+ * history.ts.
  */
 import type { Chance } from '../simulation/chance.js';
 import type { Model, Posted } from '../simulation/model.js';
@@ -29,7 +30,7 @@ export interface PowerProgramsOptions {
 }
 
 export class PowerPrograms {
-  /** Messages whose outcome is on the disk: none of them may be sent again. */
+  /** Messages whose outcome is synced: none of them may be sent again. */
   readonly settled = new Set<Posted>();
   readonly #options: PowerProgramsOptions;
   readonly #programs: Programs;
@@ -52,7 +53,7 @@ export class PowerPrograms {
     });
   }
 
-  /** Does something. */
+  /** Does one action, chosen at random. */
   async act(): Promise<void> {
     const { chance, model } = this.#options;
     const action = chance.weighted(WEIGHTS);
@@ -87,17 +88,17 @@ export class PowerPrograms {
       this.#options.model.violation(`${how} is answered ${answer.status}`);
   }
 
-  /** Posts a request with a key once more, as it was. */
+  /** Repeats a request that had an Idempotency-Key. */
   async postAgain(): Promise<void> {
     await this.#programs.postAgain();
   }
 
-  /** Holds what the device says after a cut against what it said before. */
+  /** Compares what the device says after a cut with its earlier answers. */
   async check(): Promise<void> {
     const { model } = this.#options;
     const state = await this.state();
     const { storage, queue } = state ?? {};
-    // What was not settled may be lost.
+    // Outcomes that were not synced may be lost.
     this.#seen.clear();
     if (storage?.state !== 'ok' || storage.damaged !== 0)
       model.violation(`the storage is ${JSON.stringify(storage)} after the cut`);
@@ -118,10 +119,10 @@ export class PowerPrograms {
     return await this.#programs.state();
   }
 
-  /** What the device lists; each of them is as it may be. */
+  /** Lists all messages, and checks that each may have its status. */
   async list(): Promise<Listed[]> {
     const byId = new Map([...this.#options.model.messages.values()].map((posted) => [posted.id, posted]));
-    // What is cancelled while this is under way may have been listed before.
+    // A message that is cancelled during this call may have been listed before.
     const cancelled = new Set([...byId.values()].filter(({ cancelledMs }) => cancelledMs !== null));
     const all = (await this.#programs.list()) ?? [];
     for (const one of all) {
@@ -150,7 +151,7 @@ export class PowerPrograms {
     posted.isCancelAsked = true;
   }
 
-  /** Asks; the sync behind a promise syncs all that was written before it. */
+  /** Asks. A new 202 means that everything written before it is synced, too. */
   async #ask(request: Request): Promise<Answer | null> {
     const isPost = request.method === 'POST' && request.path === MESSAGES;
     const seen = isPost ? [...this.#seen] : [];

@@ -24,7 +24,7 @@ import type { Chance } from '../simulation/chance.js';
 import type { Cut, PowerDisk } from './device.js';
 import { cutLog, type Left } from './write-log.js';
 
-/** So often is a disk tried to be mounted. */
+/** How often to try to mount the disk. */
 const MOUNTS_MAX = 20;
 const RECORDER = fileURLToPath(new URL('block-recorder.mjs', import.meta.url));
 const MIB = 2 ** 20;
@@ -32,10 +32,10 @@ const MIB = 2 ** 20;
 export interface FileSystem {
   readonly name: string;
   readonly type: 'ext4' | 'xfs';
-  /** For mount. */
+  /** Options of mount. */
   readonly options: string;
   readonly bytes: number;
-  /** What the device below it writes whole. */
+  /** Sizes of what the device below writes as a whole. */
   readonly sectorsBytes: readonly number[];
 }
 
@@ -45,7 +45,7 @@ export const FILE_SYSTEMS: readonly FileSystem[] = [
   { ...EXT4, name: 'ext4, data=ordered', options: 'data=ordered' },
   { ...EXT4, name: 'ext4, data=journal', options: 'data=journal' },
   { ...EXT4, name: 'ext4, data=writeback', options: 'data=writeback' },
-  // mkfs.xfs makes none that is smaller. Its replay reads the blocks that it mends: it refuses one that is torn within.
+  // mkfs.xfs makes no smaller one. Its log replay reads each block before it repairs it, and refuses a torn block.
   { name: 'xfs', type: 'xfs', options: 'defaults', bytes: 300 * MIB, sectorsBytes: [4096] },
 ];
 
@@ -55,15 +55,15 @@ const MAKE = {
 } as const;
 
 export class RecordedDisk implements PowerDisk {
-  /** Where it is mounted, for who runs by way of `plugIn`. */
+  /** Where a command started through `plugIn` finds the disk. */
   readonly mounted: string;
   readonly #directory: string;
   readonly #fileSystem: FileSystem;
   #recorder: ChildProcess | null = null;
-  /** So much of the log is certain to be written before the power goes. */
+  /** Bytes of the log that are certainly written before the power fails. */
   #reliedBytes = 0;
 
-  /** A new disk, empty. Nothing of it is left once it is removed, and all that uses it has ended. */
+  /** A new, empty disk. `remove` leaves nothing behind once every process that uses it has ended. */
   constructor(fileSystem: FileSystem) {
     this.#fileSystem = fileSystem;
     this.#directory = mkdtempSync('/dev/shm/fieldpost-power-');
@@ -76,8 +76,8 @@ export class RecordedDisk implements PowerDisk {
   }
 
   /**
-   * Switches the disk on; a flush takes it `flushMs`. Gives the words to be put before a command so that it sees it mounted. Loop device and mounts
-   * live in the namespace of that command alone, and both end with this process: whatever happens, none is left behind.
+   * Switches the disk on; a flush takes `flushMs`. Gives the words to put before a command so that it sees the disk mounted.
+   * Loop device and mounts live in the namespace of that command alone, and end with this process.
    */
   async plugIn(flushMs: number): Promise<readonly string[]> {
     copySparse(this.#path('image'), this.#path('written'));
@@ -93,7 +93,7 @@ export class RecordedDisk implements PowerDisk {
     const hasEnded = once(recorder, 'exit').then(() => false);
     if (!(await Promise.race([isReady, hasEnded]))) throw new Error('the recorder does not start');
     const { type, options } = this.#fileSystem;
-    // Somebody else may take the loop device that was just found free.
+    // Another process may take the loop device that was just found free.
     const mount = `
       tries=0
       until mount -t ${type} -o loop,${options} "$0" "$1"; do
@@ -110,12 +110,12 @@ export class RecordedDisk implements PowerDisk {
     ];
   }
 
-  /** From now on the power may go at any moment: nobody relies on what is written from here on. */
+  /** The power may fail at any moment from now on: later writes may be lost. */
   cutPower(): void {
     this.#reliedBytes = statSync(this.#path('log')).size;
   }
 
-  /** Lets the file system that the process sees forget all that it has not written. */
+  /** Makes the file system that the process sees drop everything it has not written. */
   async shutDown(pid: number | undefined): Promise<void> {
     const xfsIo = spawn('/usr/sbin/xfs_io', ['-x', '-c', 'shutdown', `/proc/${pid}/root${this.mounted}`], {
       stdio: ['ignore', 'ignore', 'inherit'],
@@ -124,7 +124,7 @@ export class RecordedDisk implements PowerDisk {
     if (code !== 0) throw new Error(`the file system cannot be shut down: ${code}`);
   }
 
-  /** After the process has ended that the disk was mounted for: decides what is left on it. */
+  /** Decides what is left on the disk. Call it after the process that used it has ended. */
   async settle(cut: Cut, chance: Chance): Promise<Left> {
     await this.#released();
     if (cut !== 'device') {
@@ -146,7 +146,7 @@ export class RecordedDisk implements PowerDisk {
     return left;
   }
 
-  /** Takes it away, and what still uses it. */
+  /** Removes the disk and ends what still uses it. */
   remove(): void {
     this.#recorder?.kill('SIGKILL');
     rmSync(this.#directory, { recursive: true, force: true });

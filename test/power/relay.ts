@@ -1,6 +1,6 @@
 /**
- * The relay beside a device that loses its power: a server that others wrote. What it takes it holds against the model.
- * Used by device.ts.
+ * The relay of a device that loses its power: an SMTP server that others wrote. It reports each mail to the model. Used by
+ * device.ts.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { SMTPServerSession } from 'smtp-server';
@@ -17,11 +17,11 @@ export interface Taken {
   readonly sinceMs: number;
 }
 
-/** It answers up to so long after the final dot. */
+/** The longest delay of the answer to the final dot. */
 const ANSWER_MS_MAX = 15;
 
 export class PowerRelay {
-  /** Whether the device is on: what comes from one that is off has never been sent. */
+  /** False while the device or the relay is off: connections and mails are ignored. */
   isHeard = true;
   /** Full mailboxes are emptied. */
   isRoomy = false;
@@ -48,7 +48,7 @@ export class PowerRelay {
     return this.#server.port;
   }
 
-  /** The device is gone, and with it its connections. */
+  /** Ends all connections and refuses new ones. */
   deafen(): void {
     this.isHeard = false;
     this.#server?.drop();

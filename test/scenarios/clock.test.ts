@@ -1,6 +1,6 @@
 /**
- * A wrong clock is normal (product.md, promise 5), and offline is not an error (promise 4): devices that boot in
- * 1970 or 2099, whose walls leap, that sleep, and that lose their power.
+ * Devices with a wrong clock or without a network keep every promise: they boot in 1970 or 2099, their wall clock leaps,
+ * they sleep, and they lose their power.
  */
 import t from 'tap';
 import { addressOf } from '../../src/config/endpoints.js';

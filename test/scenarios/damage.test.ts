@@ -1,6 +1,6 @@
 /**
- * The built program on a state directory that was damaged while it was off: it starts without anybody's help, tells of
- * what is missing, keeps a copy of it, and has everything else.
+ * The built program on a damaged state directory: it starts by itself, tells what is missing, keeps a copy of the damaged
+ * files, and has everything else.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Clients hold every file descriptor that the daemon may have: what it cannot do it answers with `busy`, and loses nothing. */
+/** Clients use up every file descriptor of the daemon: it answers `busy` to what it cannot do, and loses nothing. */
 import { readdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';

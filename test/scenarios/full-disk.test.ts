@@ -1,6 +1,6 @@
 /**
- * A full disk, and restarts on it: a mail whose outcome could not be written down would be sent again by each of them.
- * The real store, and both ways out, on a disk that has no room.
+ * Restarts on a full disk: each would send a mail again whose outcome cannot be recorded. The real store and both transports
+ * on a disk without room.
  */
 import t from 'tap';
 import { Gateway } from '../../src/delivery/gateway.js';

@@ -1,4 +1,4 @@
-/** The built program with a full queue: it says so wherever somebody may look, and says when it is over. */
+/** The built program with a full queue: state, status, health, metrics and log tell when it is full and when it is not. */
 import { join } from 'node:path';
 import t from 'tap';
 import { EMAIL } from '../support/api.js';

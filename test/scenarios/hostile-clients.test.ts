@@ -1,4 +1,4 @@
-/** The built daemon among clients that mean no good: they do not read, do not send what they announced, or are many. */
+/** The built daemon and hostile clients: they read no answers, do not send what they announced, or are many. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * Pulling the plug, from the address book on the device to the mails: the real daemon, the reference cloud and the mail catcher as `fieldpost dev` wires them. Only the
- * two clocks are ours: a device whose clock stands still is one without power.
+ * A device loses its power and the people in its address book get mails: the real daemon, the reference cloud and the mail
+ * catcher, wired as in `fieldpost dev`. Both clocks are fake: a device without power is one whose clock stands still.
  */
 import t from 'tap';
 import { createCloud } from '../../src/cloud-server/cloud.js';
@@ -17,7 +17,7 @@ import { configOf, testSystem } from '../support/system.js';
 
 const DELAY_MS = 90 * SECOND_MS;
 
-t.test('the plug is pulled, and put back', async (t) => {
+t.test('a device loses its power, and comes back', async (t) => {
   const clock = new FakeClock();
   const deviceClock = new FakeClock();
   const printed: string[] = [];

@@ -1,6 +1,6 @@
 /**
- * The whole daemon and its attachments, seen from outside: a file far larger than its memory may grow, many clients
- * of which half go away in the middle, and a relay that does not take everything.
+ * Attachments in the built daemon: a file far larger than its memory may grow, many clients of which half disconnect in the
+ * middle, and a relay that takes only small mails.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
- * A device with an address book and the sync of it, whose power fails at any step and which goes on from what it
- * had recorded: the real store on the faulty disk. Used by the histories of test/cloud.
+ * A device with an address book and its sync, on the real store and the faulty disk. Its power can fail at any step. Used by
+ * test/cloud/histories.test.ts.
  */
 import { join } from 'node:path';
 import type { CloudClient } from '../../src/cloud/client.js';
@@ -16,9 +16,9 @@ export type Step = 'ok' | 'dies before' | 'dies after' | 'refused';
 export interface DeviceWorld {
   /** In [0, 1). */
   readonly random: () => number;
-  /** Asked at every record that is written. */
+  /** Called before each sync of the journal. */
   readonly onRecord: () => Step;
-  /** The cloud it is in step with, and that one's name. */
+  /** The cloud it syncs with, and its name. */
   client: Pick<CloudClient, 'getDestinations' | 'putDestinations'>;
   cloud: string;
   isOnline: boolean;
@@ -35,7 +35,7 @@ export interface BookDevice {
   readonly isDead: boolean;
   /** The uid made last. */
   readonly lastUid: string;
-  /** Resolves when it dies: what waits for it else waits for ever. */
+  /** Resolves when it dies. Its pending calls never resolve. */
   readonly died: Promise<void>;
   /** The power fails. */
   die(): void;
@@ -47,7 +47,7 @@ function uidIn(world: DeviceWorld): string {
   return `00000000-0000-4000-8000-${(++world.made).toString(16).padStart(12, '0')}`;
 }
 
-/** A death that can be waited for. */
+/** A life that can end, and a promise of its end. */
 function mortality() {
   const life = { isDead: false, die: (): void => undefined, died: Promise.resolve() };
   life.died = new Promise((resolve) => {
@@ -124,7 +124,7 @@ export async function bookDevice(
         const path = join(STATE_DIR, 'store.json.1');
         const file = await next.open(path, 'create').catch(() => next.open(path, 'update'));
         await file.write(Buffer.from('{"crc":"0'), 0);
-        // Or the next power cut would make it another damage.
+        // Without a sync the next power cut would change the damage.
         await file.sync();
         await next.syncDirectory(STATE_DIR);
       }

@@ -10,7 +10,7 @@ import type { Clock, Timer } from '../../src/system/clock.js';
 const BOOT = 'b0070001';
 /** 2026-11-20T09:00:00Z. */
 const WALL_MS = Date.UTC(2026, 10, 20, 9);
-/** How long a boot takes until something of ours runs. */
+/** How long after the boot our program starts. */
 const BOOT_MS = 60_000;
 const TURNS_QUIET = 4;
 
@@ -20,7 +20,7 @@ interface Waiting {
   readonly isCounted: boolean;
 }
 
-/** A clock that tests move: what is believed of its wall. */
+/** A clock that tests move: how far its wall clock is trusted. */
 export abstract class MovedClock implements Clock {
   abstract readonly boot: string;
   /** When the boot began, by the wall, as it was confirmed and as it was doubted last. */
@@ -51,7 +51,7 @@ export abstract class MovedClock implements Clock {
 
 export class FakeClock extends MovedClock {
   override readonly boot: string;
-  /** Timers that went off, to count what an idle daemon does. */
+  /** Timers that fired: counts what an idle daemon does. */
   fired = 0;
   #bootMs: number;
   #wallMs: number;
@@ -95,13 +95,13 @@ export class FakeClock extends MovedClock {
     return [...this.#waiting].filter(({ isCounted }) => isCounted).length;
   }
 
-  /** How long until the next timer goes off; null if there is none. */
+  /** How long until the next timer fires; null if none is set. */
   get nextInMs(): number | null {
     const next = this.#next();
     return next === null ? null : next.atMs - this.#bootMs;
   }
 
-  /** Lets time pass; resolves when all that was due has happened and promises have settled. */
+  /** Lets time pass. Resolves when all due timers have fired and promises have settled. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.#bootMs + ms;
     await settled();
@@ -120,7 +120,7 @@ export class FakeClock extends MovedClock {
     this.#wallMs += ms;
   }
 
-  /** Time passes in which nothing runs. Timers that came due meanwhile go off with the next advance. */
+  /** Lets time pass while nothing runs. Timers that come due meanwhile fire at the next advance. */
   suspend(ms: number): void {
     this.#moveTo(this.#bootMs + ms);
   }

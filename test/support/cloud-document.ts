@@ -17,11 +17,11 @@ type Call = 'get' | 'put';
 const LOST = 'no answer came';
 
 export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'putDestinations'> {
-  /** What the cloud has; null while there was never anything, or when it has lost it. */
+  /** The document's entries; null before the first PUT and after a loss. */
   entries: Entries | null = null;
   /** The members of the document besides. */
   more: More = {};
-  /** What this cloud makes of a document that is put to it; the contract's cloud keeps it as it is. */
+  /** How this cloud changes a document that is put to it; by default not at all. */
   keep: (entries: Entries, more: More) => readonly [Entries, More] = (entries, more) => [entries, more];
   /** Told of each document that a device has put and that has arrived. */
   onArrival: (entries: Entries) => void = () => undefined;
@@ -68,7 +68,7 @@ export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'put
     this.#version++;
   }
 
-  /** What was underway reaches the cloud after all. */
+  /** Delayed requests reach the cloud. */
   arriveLate(): void {
     for (const arrive of this.#late.splice(0)) arrive();
   }

@@ -8,17 +8,17 @@ import { apiAt } from './ask.js';
 
 /** The built program. */
 export const MAIN = new URL('../../build/dist/main.cjs', import.meta.url).pathname;
-/** Tests of the whole program need it built; `npm test` does that first. */
+/** False if `npm test` or scripts/build has not built the program yet. */
 export const isBuilt = existsSync(MAIN);
 
 export interface DaemonProcess {
   readonly child: ChildProcess;
   readonly port: number;
-  /** What it printed so far. */
+  /** The lines it has printed so far. */
   readonly lines: string[];
   /** Calls its local API. */
   readonly api: ReturnType<typeof apiAt>;
-  /** Runs a command of the same program, which calls it. */
+  /** Runs `fieldpost <args>` against it. */
   run(...args: readonly string[]): { status: number | null; stdout: string; stderr: string };
   /** Resolves with the next line that it prints. */
   nextLine(): Promise<string>;
@@ -30,15 +30,15 @@ const COMMAND_MS_MAX = 60_000;
 const STARTED = /started .*listen=[^ ,]*?:(\d+)/;
 const CLOUD_READY = /cloud ready .*listen=[^ ,]*?:(\d+)/;
 
-/** A free port for the cloud, too, where there is one. */
+/** Commands that also start a cloud give it a free port. */
 const CLOUD_LISTEN: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   dev: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
   cloud: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
 };
 
 /**
- * Starts `fieldpost <command>`, by way of `through`, and resolves once it says that it has started. Rejects if it ends
- * before. `main` is another build of it.
+ * Starts `fieldpost <command>`, with the words of `through` in front, and resolves once it logs that it has started. Rejects
+ * if it ends before. `main` is another build of the program.
  */
 export async function startDaemon(
   env: Readonly<Record<string, string>>,
@@ -90,7 +90,7 @@ export async function startDaemon(
   };
 }
 
-/** The same; it is killed when the test ends. */
+/** Starts it and kills it when the test ends. */
 export async function startIn(t: Test, ...how: Parameters<typeof startDaemon>): Promise<DaemonProcess> {
   const daemon = await startDaemon(...how);
   t.teardown(() => daemon.child.kill('SIGKILL'));

@@ -18,7 +18,7 @@ export interface RebootOptions {
   /** Pulls the plug instead of a clean stop. */
   readonly plug?: boolean;
   readonly offMs?: number;
-  /** What the wall shows at the power-on; it has run on if left out. */
+  /** The wall clock at the next boot; by default it has gone on. */
   readonly wallMs?: number;
 }
 
@@ -26,11 +26,11 @@ export class Device {
   clock: FakeClock;
   disk = new FaultyDisk({ directories: ['/var/lib'] });
   isLinkUp = true;
-  /** What a relay says to a message, by its id. */
+  /** A relay's answer to a message, by the message's id. */
   answer: (id: string) => Ending = () => TAKEN;
-  /** Asked at every line of delivery's log. */
+  /** Called for each line that delivery logs. */
   onLog: (event: string, fields: LogFields) => void = () => undefined;
-  /** Asked whenever a session is opened, or could not be. */
+  /** Called for each attempt to open a session. */
   onOpen: (isOpened: boolean) => void = () => undefined;
   /** Every message offered to a relay, in order. */
   readonly offered: string[] = [];
@@ -65,7 +65,7 @@ export class Device {
     return ids;
   }
 
-  /** Time passes, and all that is due happens. */
+  /** Lets time pass and waits until everything due is done. */
   async pass(ms: number): Promise<void> {
     await this.clock.advance(ms);
     do await settled();

@@ -23,7 +23,7 @@ export type Moment =
   | 'rset'
   | 'quit';
 
-/** Bytes as they are, or none; then, maybe, something rude. `{}` is silence. */
+/** Raw bytes or none, and then perhaps a rude end. `{}` is silence. */
 export interface Act {
   readonly raw?: string;
   /** One write per byte, each in its own turn of the event loop. */
@@ -74,7 +74,7 @@ export interface FakeRelay extends AsyncDisposable {
   readonly open: number;
   /** The server name the client asked for in its last TLS handshake (SNI). */
   readonly servername: string | null;
-  /** Says it on every open connection, unasked. */
+  /** Sends it on every open connection, unasked. */
   say(answer: Answer): void;
   /** Resolves when that many mails have been accepted. */
   arrived(count: number): Promise<void>;

@@ -12,7 +12,7 @@ import { drawn, freeLock, keptLog } from './system.js';
 export const STATE_DIR = '/var/lib/fieldpost';
 export const segmentPath = (segment: number) =>
   `${STATE_DIR}/journal/${String(segment).padStart(8, '0')}.log`;
-/** A disk with nothing of ours on it yet. */
+/** An empty disk. */
 export const newDisk = () => new FaultyDisk({ directories: ['/var/lib'] });
 
 export interface Bench {
@@ -45,8 +45,7 @@ export async function openOn(
 }
 
 /**
- * The store for a test of another room, which is not about what the store does with the clock: its timers do not count
- * among those of `clock`.
+ * The store for a test of another room. Its timers do not count among those of `clock`.
  */
 export async function openQuietly(
   clock: FakeClock,

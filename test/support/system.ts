@@ -1,4 +1,4 @@
-/** What a daemon or a reference cloud finds around it, for tests that start the whole of one. */
+/** The outside of a daemon or a reference cloud, for tests that start a whole one. */
 import { type Config, type Environment, parseConfig } from '../../src/config.js';
 import type { System } from '../../src/daemon/system.js';
 import { createConnect } from '../../src/system/connect.js';
@@ -14,7 +14,7 @@ export function keptLog(): { log: Log; lines: string[] } {
   return { log: createLog({ level: 'debug', priorities: true, write, wallMs: Date.now }), lines };
 }
 
-/** Everything random in a program, the same for the same seed. */
+/** All randomness of a program, the same for the same seed. */
 export function drawn(seed: number): Pick<System, 'random' | 'randomBytes'> {
   const random = seededRandom(seed);
   return {
@@ -26,7 +26,7 @@ export function drawn(seed: number): Pick<System, 'random' | 'randomBytes'> {
 /** A lock that is always free. */
 export const freeLock: System['takeLock'] = async () => ({ release: async () => undefined });
 
-/** A disk in memory, a clock that stands still, and real sockets; `parts` takes the place of any of them. */
+/** A disk in memory, a clock that stands still, and real sockets; `parts` replace any of them. */
 export function testSystem(parts: Partial<System> = {}): { system: System; lines: string[] } {
   const { log, lines } = keptLog();
   const { clock = new FakeClock() } = parts;
@@ -44,7 +44,7 @@ export function testSystem(parts: Partial<System> = {}): { system: System; lines
   return { system, lines };
 }
 
-/** What these settings come to, with free ports unless they say otherwise. Throws where they are wrong. */
+/** Parses settings, on free ports by default. Throws if they are wrong. */
 export function configOf(env: Environment, read: (path: string) => string = () => ''): Config {
   const free = { FIELDPOST_LISTEN: '127.0.0.1:0', FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' };
   const parsed = parseConfig({ ...free, ...env }, read, { hostname: 'device.example' });
