@@ -6,16 +6,13 @@ import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
 import { addressOf } from './config/endpoints.js';
-import { heloNameOf, senderOf } from './config/names.js';
+import { senderOf } from './config/names.js';
 import type { Config, ListenConfig } from './config.js';
 import { linkView, openCloud } from './daemon/cloud.js';
 import { inOrder } from './daemon/in-order.js';
-import { Mails } from './daemon/mails.js';
 import { type Doing, statusLine } from './daemon/status-line.js';
 import type { System } from './daemon/system.js';
-import { Gateway } from './delivery/gateway.js';
-import { Delivery } from './delivery/loop.js';
-import { OutcomeWriter } from './delivery/outcome-writer.js';
+import { Delivery } from './delivery/delivery.js';
 import { FieldpostError } from './errors.js';
 import { STOP_REQUESTS_MS } from './limits.js';
 import { openStore } from './store/journaled-store.js';
@@ -60,37 +57,11 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     sender,
     memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
   });
-  const mails = new Mails(live, sender, store, system);
-  const writer = new OutcomeWriter(
-    { store, clock, log },
-    {
-      deferred(id) {
-        delivery.deferred(id);
-        gateway.deferred(id);
-      },
-      relieved() {
-        delivery.relieved();
-        gateway.relieved();
-      },
-    },
-  );
-  let delivery = createDelivery(live, system, store, writer, mails);
+  const cloud = config.cloud && (await openCloud(live, config.cloud, system, store));
+  // Without a cloud what once was meant for one grows old, and that is told.
+  const delivery = new Delivery({ store, config: live, ...system, short: cloud?.short ?? null });
   const wake = () => {
     delivery.wake();
-    gateway.wake();
-  };
-  const cloud = config.cloud && (await openCloud(live, config.cloud, system, store));
-  const gateway = new Gateway({
-    store,
-    writer,
-    config: live,
-    ...system,
-    // Without a cloud what once was meant for one grows old, and that is told.
-    send: cloud?.send ?? (() => Promise.reject(new Error('there is no cloud'))),
-    isOnline: () => cloud?.link.isOnline ?? false,
-  });
-  const wakeAll = () => {
-    wake();
     cloud?.link.wake();
   };
   const api = createApi({
@@ -101,23 +72,20 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     version,
     startedBootMs: clock.bootMs(),
     memoryBytes: system.memoryBytes,
-    nudge() {
-      delivery.nudge();
-      gateway.nudge();
-    },
+    nudge: () => delivery.nudge(),
     edited: () => cloud?.sync.edited(),
     syncState: () => cloud?.sync.view() ?? null,
     wake() {
-      wakeAll();
+      wake();
       cloud?.sync.request();
     },
-    relayState: () => delivery.relayState(),
+    relayState: () => delivery.relayView(),
     ...(system.streamed && { streamed: system.streamed }),
     ...(system.dropped && { dropped: system.dropped }),
-    mailLimitBytes: () => mails.limitBytes,
-    mailBytes: (draft) => mails.bytesOf(draft),
-    linkState: () => linkView(cloud, gateway),
-    outcomes: () => writer.outcomes,
+    mailLimitBytes: () => delivery.rendering.limitBytes,
+    mailBytes: (draft) => delivery.rendering.bytesOf(draft),
+    linkState: () => linkView(cloud, delivery.waitReason),
+    outcomes: () => delivery.outcomes,
     clockTrusted: () => clock.trust() !== 'wrong',
     settingsFault,
     peerUid: system.peerUid ?? (async () => null),
@@ -132,28 +100,22 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
       system.handed,
     );
     delivery.start();
-    gateway.start();
-    cloud?.start(wake);
-    const isOffline = () => delivery.relayState().state === 'failing' || cloud?.link.isOnline === false;
+    cloud?.start(() => delivery.wake());
+    const isOffline = () => delivery.relayView().state === 'failing' || cloud?.link.isOnline === false;
     const network = system.watchNetwork?.(() => {
       log.debug('network changed');
-      wakeAll();
+      wake();
     }, isOffline);
     const { queued, deferred, held } = store.counts();
     const listen = listeners.addresses.map(addressOf).join(',');
     log.info('started', { version, listen, queued, deferred, held: held || undefined });
     return {
       addresses: listeners.addresses,
-      status: () => statusLine(doing(store, delivery, linkView(cloud, gateway), settingsFault())),
+      status: () => statusLine(doing(store, delivery, linkView(cloud, delivery.waitReason), settingsFault())),
       async reload(next) {
         const { values, renewsDelivery, taken, waiting } = changesBetween(live, next);
         Object.assign(live, values);
-        if (renewsDelivery) {
-          await delivery.stop();
-          delivery = createDelivery(live, system, store, writer, mails);
-          delivery.start();
-          gateway.reloaded();
-        }
+        await delivery.reload(renewsDelivery);
         return { taken, waiting };
       },
       stop: (next) =>
@@ -162,8 +124,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
           async () => network?.close(),
           // A listener is closed once its last connection is; ending those is the api's part.
           async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
-          async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
-          () => writer.stop(),
+          () => delivery.stop(),
           async () => cloud?.sync.stop(),
           // The goodbye is the last that the cloud hears.
           async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
@@ -183,39 +144,6 @@ function hasMoved({ cloud: before }: Config, { cloud: next }: Config): boolean {
   return before?.url !== next?.url || before?.deviceId !== next?.deviceId;
 }
 
-/** Delivery of what is in `store`, through the relays of the configuration. */
-export function createDelivery(
-  config: Config,
-  system: System,
-  store: Store,
-  writer: OutcomeWriter,
-  mails = new Mails(config, () => senderOf(config, system.hostname()), store, system),
-): Delivery {
-  const { clock, connect } = system;
-  const session = {
-    password: config.relayPassword,
-    ca: config.relayCa,
-    timeoutMs: config.smtpTimeoutMs,
-    clock,
-    connect,
-  };
-  return new Delivery({
-    store,
-    writer,
-    config,
-    ...system,
-    open: async (relay) => {
-      // Loaded with the first connection: a daemon that waits for a link need not carry TLS about.
-      const open = system.openSession ?? (await import('./delivery/smtp-session.js')).openSession;
-      const opened = await open({ relay, ...session, helo: heloNameOf(config, system.hostname()) });
-      mails.heard(relay, opened.sizeLimit);
-      return opened;
-    },
-    render: (...mail) => mails.parcel(...mail),
-    sender: () => senderOf(config, system.hostname()),
-  });
-}
-
 /** What is told of the daemon as a whole. */
 function doing(
   store: Store,
@@ -226,7 +154,7 @@ function doing(
   return {
     queue: store.counts(),
     isFull: store.room().reason !== null,
-    relay: delivery.relayState(),
+    relay: delivery.relayView(),
     link: link ?? { state: 'disabled', reason: null },
     storage: store.storage(),
     settings,

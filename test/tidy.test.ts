@@ -73,7 +73,7 @@ const OUTSIDE_GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'AbortSign
 
 // What test/support needs of the source: values, the outside's interfaces, the doors that it opens, errors that it throws.
 const SUPPORT_TAKES =
-  /^src\/(?:(?:message|system)\/\w|(?:limits|errors|config|config\/endpoints|daemon|api\/server|cloud-server\/cloud|store\/journaled-store|delivery\/(?:loop|outcome-writer|conversation)|cloud\/(?:sync|client)|mime\/base64)\.ts$)/;
+  /^src\/(?:(?:message|system)\/\w|(?:limits|errors|config|config\/endpoints|daemon|api\/server|cloud-server\/cloud|store\/journaled-store|delivery\/(?:delivery|queue|expiry|smtp-transport|outcome-writer|conversation)|cloud\/(?:sync|client)|mime\/base64)\.ts$)/;
 
 // Source files and rooms that the tests of another room try; main.ts is tried as it is built.
 const TRIED_FROM: Readonly<Record<string, string>> = {
@@ -225,7 +225,7 @@ const RULES: readonly Rule[] = [
     ],
     allowed: [
       ['src/store/record.ts', "import { Buffer } from 'node:buffer'; import { crc32 } from 'node:zlib';"],
-      ['src/delivery/loop.ts', "import { hostname } from 'node:os';"],
+      ['src/delivery/queue.ts', "import { hostname } from 'node:os';"],
       ['src/message/x.ts', 'export const iso = (ms: number) => new Date(ms).toISOString();'],
     ],
   },

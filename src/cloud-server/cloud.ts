@@ -13,11 +13,11 @@ import { senderOf } from '../config/names.js';
 import type { Config, ListenConfig } from '../config.js';
 import { inOrder } from '../daemon/in-order.js';
 import type { System } from '../daemon/system.js';
-import { createDelivery, type Daemon } from '../daemon.js';
-import { Gateway } from '../delivery/gateway.js';
-import { OutcomeWriter } from '../delivery/outcome-writer.js';
+import type { Daemon } from '../daemon.js';
+import { Delivery } from '../delivery/delivery.js';
 import { createHttp } from '../http/http.js';
 import { CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, STOP_REQUESTS_MS } from '../limits.js';
+import type { SendShort } from '../message/short.js';
 import { syncAbove } from '../store/disk-error.js';
 import { openStore } from '../store/journaled-store.js';
 import { openListeners } from '../system/listen.js';
@@ -28,7 +28,7 @@ import { Devices } from './devices.js';
 import { Documents } from './documents.js';
 import { Outbox } from './outbox.js';
 import { Watch } from './watch.js';
-import { createWebhook, type SendShort } from './webhook.js';
+import { createWebhook } from './webhook.js';
 
 /** Devices are to report so often within their delay: two reports may be lost without anybody being alarmed. */
 const HEARTBEATS_PER_DELAY = 3;
@@ -66,37 +66,14 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     outcomes: 'synced',
   });
   try {
-    const writer = new OutcomeWriter(
-      { store, clock, log },
-      {
-        deferred(id) {
-          delivery.deferred(id);
-          gateway.deferred(id);
-        },
-        relieved() {
-          delivery.relieved();
-          gateway.relieved();
-        },
-      },
-    );
-    const delivery = createDelivery(config, system, store, writer);
     const documents = await Documents.open(disk, join(directory, 'documents'), log);
     await keepNames(disk, directory, config.stateDir);
     const webhook = shortWay ? null : await openWebhook(config, system);
     const send = shortWay ?? webhook?.send;
-    const gateway = new Gateway({
-      store,
-      writer,
-      config,
-      ...system,
-      // Without a way out nothing is taken; what was taken when there was one grows old, and that is told.
-      send: send ?? (() => Promise.reject(new Error('there is no webhook'))),
-      isOnline: () => send !== undefined,
-    });
-    const nudge = () => {
-      delivery.nudge();
-      gateway.nudge();
-    };
+    // Without a way out nothing is taken; what was taken when there was one grows old, and that is told.
+    const short = send === undefined ? null : { send, isOnline: () => true };
+    const delivery = new Delivery({ store, config, ...system, short });
+    const nudge = () => delivery.nudge();
     const ways = { takesMail: config.relays.length > 0, takesShort: send !== undefined };
     const outbox = new Outbox({ store, documents, nudge, timeZone, ...ways, log });
     const watch = await Watch.open({
@@ -125,7 +102,6 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
       http.makeServer(kind),
     );
     delivery.start();
-    gateway.start();
     watch.start();
     const known = keys && [...keys.keys()].filter((name) => name !== OPERATOR).length;
     log.info('cloud ready', { listen: listeners.addresses.map(addressOf).join(','), devices: known });
@@ -147,8 +123,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
           async () => log.info('cloud stopping'),
           async () => void (await Promise.all([listeners.close(), http.stop(STOP_REQUESTS_MS)])),
           () => watch.stop(),
-          async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
-          () => writer.stop(),
+          () => delivery.stop(),
           async () => webhook?.close(),
           () => store.close(),
           async () => log.info('cloud stopped'),

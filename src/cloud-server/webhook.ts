@@ -1,16 +1,13 @@
 /**
  * The cloud's way out for SMS, phone calls and push messages: each is posted to a webhook, whose operator has the
- * provider for it. Speaks once; the gateway (delivery) decides when to try again. Built by cloud.ts.
+ * provider for it. Speaks once; delivery decides when to try again. Built by cloud.ts.
  */
 import { CloudError } from '../cloud/error.js';
-import type { GatewayAnswer, GatewayOptions } from '../delivery/carrier.js';
 import { retryAfterMsOf } from '../http/answer.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_CALL_TIMEOUT_MS } from '../limits.js';
+import type { SendShort, ShortAnswer } from '../message/short.js';
 import type { Clock } from '../system/clock.js';
 import type { SendRequest } from '../system/https.js';
-
-/** Offers a message: one that has an id, a type, a destination, its content, and the `device` it is from or about. */
-export type SendShort = GatewayOptions['send'];
 
 /** The message itself is not wanted, whoever brings it again. */
 const REFUSALS = [400, 413, 415, 422];
@@ -26,7 +23,7 @@ export interface WebhookOptions {
 
 /** Posts messages to `url` as JSON, each with its id as Idempotency-Key: 2xx is taken, whatever the answer says. */
 export function createWebhook({ url, authorization, send, clock }: WebhookOptions): SendShort {
-  return async (message, signal): Promise<GatewayAnswer> => {
+  return async (message, signal): Promise<ShortAnswer> => {
     try {
       const answer = await send({
         method: 'POST',

@@ -1,6 +1,6 @@
 /**
  * The cloud's contract (cloud.md), one function per call: it speaks once, keeps nothing and tries nothing again.
- * The link, the sync and the gateway decide when. An answer that is not of the contract's shape is a failed call,
+ * The link, the sync and delivery decide when. An answer that is not of the contract's shape is a failed call,
  * whatever its status: a captive portal answers 200 with a page of its own.
  */
 import type { CloudConfig } from '../config.js';
@@ -12,6 +12,7 @@ import {
   CLOUD_DOCUMENT_BYTES_MAX,
   HEARTBEAT_TIMEOUT_MS,
 } from '../limits.js';
+import type { ShortAnswer, ShortMessage } from '../message/short.js';
 import type { Clock } from '../system/clock.js';
 import type { HttpAnswer, HttpRequest, SendRequest } from '../system/https.js';
 import {
@@ -72,28 +73,6 @@ export type DestinationsAnswer =
 
 /** `changed`: the document is no longer the one of the ETag, somebody else has replaced it. */
 export type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
-
-/** An SMS (2), a phone call (3) or a push message (4), as the cloud is given it. */
-export interface GatewayMessage {
-  readonly id: string;
-  readonly type: 2 | 3 | 4;
-  readonly destination: string;
-  readonly message: string;
-  readonly title?: string;
-  readonly auto_open?: boolean;
-  readonly app_data?: unknown;
-}
-
-/** What the cloud said to a message, in words; `later` charges the message nothing. */
-export type GatewayAnswer =
-  | { readonly kind: 'taken'; readonly reply: string }
-  | { readonly kind: 'refused'; readonly reply: string }
-  | {
-      readonly kind: 'later';
-      readonly reply: string;
-      readonly retryAfterMs: number | null;
-      readonly isReached: boolean;
-    };
 
 /** The statuses that say that this message will never be taken, if a problem says why. */
 const REFUSALS = [400, 413, 415, 422];
@@ -174,7 +153,7 @@ export class CloudClient {
   }
 
   /** Does not reject with CloudError, but says `later`. */
-  async sendMessage(message: GatewayMessage, signal: AbortSignal): Promise<GatewayAnswer> {
+  async sendMessage(message: ShortMessage, signal: AbortSignal): Promise<ShortAnswer> {
     try {
       const answer = await this.#call('POST', 'messages', signal, {
         headers: { 'Idempotency-Key': message.id },

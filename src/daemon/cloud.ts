@@ -5,8 +5,7 @@
 import type { Link } from '../cloud/link.js';
 import type { Sync } from '../cloud/sync.js';
 import type { CloudConfig, Config } from '../config.js';
-import type { GatewayOptions } from '../delivery/carrier.js';
-import type { Gateway } from '../delivery/gateway.js';
+import type { ShortWay } from '../delivery/cloud-transport.js';
 import type { Store } from '../store/store.js';
 import type { LinkView } from '../views.js';
 import type { System } from './system.js';
@@ -15,8 +14,8 @@ import type { System } from './system.js';
 export interface Cloud {
   readonly link: Link;
   readonly sync: Sync;
-  /** Offers a message. */
-  readonly send: GatewayOptions['send'];
+  /** How SMS, calls and pushes leave. */
+  readonly short: ShortWay;
   /** Begins. `wake` is called when the link is online. */
   start(wake: () => void): void;
   close(): void;
@@ -58,7 +57,10 @@ export async function openCloud(
   return {
     link,
     sync,
-    send: (message, signal) => client.sendMessage(message, signal),
+    short: {
+      send: (message, signal) => client.sendMessage(message, signal),
+      isOnline: () => link.isOnline,
+    },
     start(wake) {
       const online = () => {
         wake();
@@ -71,8 +73,8 @@ export async function openCloud(
 }
 
 /** The link, and why messages wait although it is well. */
-export function linkView(cloud: Cloud | null, gateway: Gateway): LinkView | null {
+export function linkView(cloud: Cloud | null, waitReason: string | null): LinkView | null {
   const view = cloud?.link.view() ?? null;
-  if (view === null || view.reason !== null || gateway.reason === null) return view;
-  return { ...view, reason: `messages wait: ${gateway.reason}` };
+  if (view === null || view.reason !== null || waitReason === null) return view;
+  return { ...view, reason: `messages wait: ${waitReason}` };
 }

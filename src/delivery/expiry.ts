@@ -6,10 +6,11 @@
 import type { Config } from '../config.js';
 import { SECOND_MS } from '../limits.js';
 import type { Message, MessageType, Verdict } from '../message/message.js';
+import { ageMs } from '../message/stamp.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
-import { expiryAgeMs } from './age.js';
+import { CLOUD } from './cloud-transport.js';
 import type { OutcomeWriter } from './outcome-writer.js';
 
 /** Those that age all the time. */
@@ -26,8 +27,6 @@ export interface ExpiryOptions {
   readonly reasonOf: (type: AgeingType) => string | null;
 }
 
-/** For the log. */
-export const CLOUD = 'cloud';
 const NEVER_OFFERED = 'it grew too old before the cloud could be reached';
 
 /** Lets messages expire; idle until started. */
@@ -143,6 +142,10 @@ export class Expiry {
   /** How much longer a message may live. */
   #leftMs(message: Message): number {
     const { store, clock, config } = this.#options;
-    return config.maxAgeMs[message.type] - expiryAgeMs(message, store, clock);
+    const age =
+      message.type === 1
+        ? Math.max(0, store.reachability.countedMs - message.reachMs)
+        : ageMs(message.retried ?? message.accepted, clock, store.boots);
+    return config.maxAgeMs[message.type] - age;
   }
 }

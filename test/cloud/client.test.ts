@@ -1,7 +1,8 @@
 /** The contract of cloud.md over real sockets: what each call says, and what becomes of every answer. */
 import t from 'tap';
-import { CloudClient, CloudError, type GatewayMessage } from '../../src/cloud/client.js';
+import { CloudClient, CloudError } from '../../src/cloud/client.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_DOCUMENT_BYTES_MAX, HOUR_MS } from '../../src/limits.js';
+import type { ShortMessage } from '../../src/message/short.js';
 import { createConnect } from '../../src/system/connect.js';
 import { openHttps } from '../../src/system/https.js';
 import { FakeClock } from '../support/clock.js';
@@ -16,7 +17,7 @@ const REPORT = {
   queue: { queued: 3, deferred: 2, failed: 1 },
   version: '1.2.3',
 } as const;
-const SMS: GatewayMessage = { id: 'id-1', type: 2, destination: '+31612345678', message: 'Water!' };
+const SMS: ShortMessage = { id: 'id-1', type: 2, destination: '+31612345678', message: 'Water!' };
 const ENTRY = { uid: 'u1', type: 1, destination: 'a@example.com', lang: 'nl', name: 'A' };
 const ALWAYS = new AbortController().signal;
 

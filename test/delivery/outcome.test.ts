@@ -59,23 +59,23 @@ const speaksOfUs = (c: Case) => namesUs(c) || [502, 503, 530, 535, 538].includes
 
 // The rows of delivery.md's table, said once more without looking at the code, and what the page leaves open.
 const ROWS: Row[] = [
-  ['before MAIL, any reply', (c) => early(c) && c.code !== null, 'deferred relay'],
-  ['before MAIL, no reply', (c) => early(c) && unanswered(c), 'deferred relay'],
-  ['421', (c) => !early(c) && closing(c), 'deferred relay'],
+  ['before MAIL, any reply', (c) => early(c) && c.code !== null, 'deferred peer'],
+  ['before MAIL, no reply', (c) => early(c) && unanswered(c), 'deferred peer'],
+  ['421', (c) => !early(c) && closing(c), 'deferred peer'],
   ['MAIL too large', (c) => mail(c) && refused(c) && (c.code === 552 || tooBig(c)), 'failed message'],
   [
     'MAIL non-ASCII',
     (c) => mail(c) && refused(c) && noSuchScript(c) && c.code !== 552 && !tooBig(c),
     'failed message',
   ],
-  ['MAIL, system', (c) => otherMail(c) && !speaksOfUs(c), 'deferred relay'],
+  ['MAIL, system', (c) => otherMail(c) && !speaksOfUs(c), 'deferred peer here'],
   ['MAIL about us', (c) => otherMail(c) && speaksOfUs(c), 'deferred us'],
   ['RCPT 4xx', (c) => rcpt(c) && temporary(c) && !closing(c) && !namesUs(c), 'deferred message'],
   ['RCPT about us', (c) => rcpt(c) && refused(c) && !closing(c) && aboutUs(c), 'deferred us'],
   ['RCPT full', (c) => rcpt(c) && c.code === 552 && !aboutUs(c), 'deferred message'],
   ['RCPT other 5xx', (c) => rcpt(c) && permanent(c) && c.code !== 552 && !aboutUs(c), 'failed message'],
   ['content too big', (c) => late(c) && tooBig(c), 'failed message'],
-  ['content, system', (c) => late(c) && refused(c) && system(c) && !closing(c), 'deferred relay'],
+  ['content, system', (c) => late(c) && refused(c) && system(c) && !closing(c), 'deferred peer here'],
   ['content about us', (c) => late(c) && namesUs(c) && !closing(c) && c.code !== 452, 'deferred us'],
   [
     'content 4xx',
@@ -91,12 +91,12 @@ const ROWS: Row[] = [
   [
     'success out of place',
     (c) => !early(c) && from(200, 399)(c) && !(c.phase === 'dot' && from(200, 299)(c)),
-    'deferred both',
+    'deferred either',
   ],
   ['will never fit', own, 'failed message'],
   ['cannot be read', (c) => c.trouble === 'source', 'deferred message'],
-  ['not what we require', (c) => !early(c) && ours(c), 'deferred relay'],
-  ['lost after MAIL', (c) => !early(c) && unanswered(c) && !ours(c), 'deferred both'],
+  ['not what we require', (c) => !early(c) && ours(c), 'deferred peer'],
+  ['lost after MAIL', (c) => !early(c) && unanswered(c) && !ours(c), 'deferred either'],
 ];
 
 function* everyCase(): Generator<[Case, Ending]> {
@@ -125,7 +125,7 @@ t.test('every phase with every reply and every trouble falls in exactly one row'
   for (const [one, ending] of everyCase()) {
     const rows = ROWS.filter(([, applies]) => applies(one));
     const outcome = outcomeOf(ending, one.utf8);
-    if (rows.length !== 1 || `${outcome.kind} ${outcome.blame}` !== rows[0]?.[2]) {
+    if (rows.length !== 1 || `${outcome.kind} ${outcome.suspect}` !== rows[0]?.[2]) {
       wrong.push({ ...one, rows: rows.map(([name]) => name), outcome });
     }
     for (const [name] of rows) used.add(name);
@@ -137,14 +137,14 @@ t.test('every phase with every reply and every trouble falls in exactly one row'
 t.test('what real relays say', async (t) => {
   const after = (phase: Phase, text: string) => {
     const [, code, enhanced = null] = /^(\d+) (?:(\d\.\d+\.\d+) )?/.exec(text) ?? [];
-    const { kind, blame } = outcomeOf({ phase, reply: { code: Number(code), enhanced, text } }, false);
-    return `${kind} ${blame}`;
+    const { kind, suspect } = outcomeOf({ phase, reply: { code: Number(code), enhanced, text } }, false);
+    return `${kind} ${suspect}`;
   };
-  t.equal(after('greeting', '554 5.7.1 Your address is listed'), 'deferred relay');
-  t.equal(after('auth', '535 5.7.8 Error: authentication failed'), 'deferred relay');
+  t.equal(after('greeting', '554 5.7.1 Your address is listed'), 'deferred peer');
+  t.equal(after('auth', '535 5.7.8 Error: authentication failed'), 'deferred peer');
   t.equal(after('mail', '553 5.7.1 Sender address rejected: not owned by user'), 'deferred us');
   t.equal(after('mail', '450 4.1.8 <a@b>: Sender address rejected: Domain not found'), 'deferred us');
-  t.equal(after('mail', '451 4.3.0 Local error'), 'deferred relay');
+  t.equal(after('mail', '451 4.3.0 Local error'), 'deferred peer here');
   t.equal(after('mail', '552 5.3.4 Message size exceeds fixed limit'), 'failed message');
   t.equal(after('rcpt', '450 4.2.0 Recipient address rejected: Greylisted'), 'deferred message');
   t.equal(after('rcpt', '454 4.7.1 Relay access denied'), 'deferred us');
@@ -164,7 +164,7 @@ t.test('what real relays say', async (t) => {
   t.equal(after('rcpt', '550 Sender verify failed'), 'deferred us');
   t.equal(after('rcpt', '550 5.1.1 User unknown in virtual mailbox table'), 'failed message');
   t.equal(after('rcpt', '552 5.2.2 The email account is over quota'), 'deferred message');
-  t.equal(after('data', '452 4.3.1 Insufficient system storage'), 'deferred relay');
+  t.equal(after('data', '452 4.3.1 Insufficient system storage'), 'deferred peer here');
   t.equal(
     after('dot', '550 5.7.60 SMTP; Client does not have permissions to send as this sender'),
     'deferred us',
@@ -172,7 +172,7 @@ t.test('what real relays say', async (t) => {
   t.equal(after('dot', '552 5.7.0 This message was blocked'), 'failed message');
   t.equal(after('dot', '552 5.3.4 Message size exceeds fixed limit'), 'failed message');
   t.equal(after('dot', '451 4.7.1 Try again later'), 'deferred message');
-  t.equal(after('dot', '421 4.7.0 Too many errors'), 'deferred relay');
+  t.equal(after('dot', '421 4.7.0 Too many errors'), 'deferred peer');
   t.equal(after('dot', '250 2.0.0 Ok: queued as 4F1C'), 'sent null');
 });
 

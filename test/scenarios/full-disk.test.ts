@@ -3,15 +3,14 @@
  * on a disk without room.
  */
 import t from 'tap';
-import { Gateway } from '../../src/delivery/gateway.js';
-import { Delivery } from '../../src/delivery/loop.js';
-import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
+import { Delivery } from '../../src/delivery/delivery.js';
 import { MIB, MINUTE_MS, STORAGE_RETRY_MS } from '../../src/limits.js';
 import type { Store } from '../../src/store/store.js';
 import type { FakeClock } from '../support/clock.js';
-import { CONFIG, FakeRelays, post, reply, sender } from '../support/delivery.js';
+import { CONFIG, FakeRelays, post, reply } from '../support/delivery.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { openOn } from '../support/store.js';
+import { configOf } from '../support/system.js';
 
 /** No file can grow any more. */
 async function fill(disk: FaultyDisk): Promise<void> {
@@ -33,43 +32,24 @@ function transports(store: Store, clock: FakeClock) {
   const lines: string[] = [];
   const line = (event: string) => void lines.push(event);
   const log = { debug: line, info: line, warn: line, error: line };
-  const writer = new OutcomeWriter(
-    { store, clock, log },
-    {
-      deferred(id) {
-        delivery.deferred(id);
-        gateway.deferred(id);
-      },
-      relieved() {
-        delivery.relieved();
-        gateway.relieved();
-      },
-    },
-  );
-  const common = { store, writer, clock, config: CONFIG, random: () => 0, sender, log };
   const delivery = new Delivery({
-    ...common,
-    open: (relay) => relays.session(relay),
-    render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
-  });
-  const gateway = new Gateway({
-    ...common,
-    isOnline: () => true,
-    send: async ({ id }) => {
-      offered.push(id);
-      return { kind: 'taken', reply: '202' };
+    store,
+    config: { ...configOf({}), ...CONFIG },
+    clock,
+    random: () => 0,
+    log,
+    openSession: ({ relay }) => relays.session(relay),
+    connect: () => Promise.reject(new Error('nothing is connected')),
+    hostname: () => 'device.example',
+    short: {
+      isOnline: () => true,
+      send: async ({ id }) => {
+        offered.push(id);
+        return { kind: 'taken', reply: '202' };
+      },
     },
   });
-  return {
-    relays,
-    lines,
-    offered: () => [...relays.offered, ...offered],
-    start() {
-      delivery.start();
-      gateway.start();
-    },
-    stop: async () => void (await Promise.all([delivery.stop(), gateway.stop()])),
-  };
+  return { delivery, relays, lines, offered: () => [...relays.offered, ...offered] };
 }
 
 t.test('what cannot be recorded is not sent, however often the process starts', async (t) => {
@@ -89,7 +69,7 @@ t.test('what cannot be recorded is not sent, however often the process starts', 
     await fill(disk);
     const { store, clock, lines } = await openOn(disk, start + 3);
     const out = transports(store, clock);
-    out.start();
+    out.delivery.start();
     await clock.advance(MINUTE_MS);
     offered.push(...out.offered());
     const waits = out.lines.filter((event) => event === 'sending waits').length;
@@ -104,13 +84,13 @@ t.test('what cannot be recorded is not sent, however often the process starts', 
   await fill(disk);
   const { store, clock } = await openOn(disk, 9);
   const out = transports(store, clock);
-  out.start();
+  out.delivery.start();
   await clock.advance(MINUTE_MS);
   disk.capacityBytes += 64 * MIB;
   await clock.advance(STORAGE_RETRY_MS);
   offered.push(...out.offered());
   t.same(offered.sort(), ids.sort(), 'with room again the rest goes, by itself');
-  await out.stop();
+  await out.delivery.stop();
   await store.close();
 });
 
@@ -123,7 +103,7 @@ t.test('on a disk that became full a backlog drains as far as there is proven ro
   const out = transports(store, clock);
   // Outcomes of this length do not all fit into what is prepared.
   out.relays.onSend = () => reply('dot', `250 2.0.0 ${'€'.repeat(480)}`);
-  out.start();
+  out.delivery.start();
   await clock.advance(MINUTE_MS);
   const { length } = out.offered();
   t.ok(length > 500 && length < 2000, `${length} of 2000`);

@@ -27,15 +27,21 @@ const MAIL = {
     why: 'the Message-ID is made anew in each boot',
     cuts: [
       [
-        'src/daemon/mails.ts',
+        'src/delivery/rendering.ts',
         'content }, message, { from',
-        'content }, { id: message.id + this.#clock.boot }, { from',
+        'content }, { id: message.id + this.#options.clock.boot }, { from',
       ],
     ],
   },
   'one-sms': {
     why: 'after the first SMS, call or push no other of its type is sent',
-    cuts: [['src/delivery/carrier.ts', '        this.#working = null;\n', '']],
+    cuts: [
+      [
+        'src/delivery/cloud-transport.ts',
+        '    this.#session ??= new AbortController();',
+        '    if (this.#session !== null) return await new Promise(() => undefined);\n    this.#session = new AbortController();',
+      ],
+    ],
   },
   'deaf-wake': {
     why: 'the pause after a failure is never over by itself',
@@ -55,16 +61,16 @@ const MAIL = {
     why: 'what is held is sent',
     cuts: [
       ['src/store/journaled-store.ts', "(this.held && purpose === 'send')", 'false'],
-      ['src/delivery/loop.ts', "=== 'running' && !this.#store.held &&", "=== 'running' &&"],
+      ['src/delivery/queue.ts', "=== 'running' && !store.held &&", "=== 'running' &&"],
     ],
   },
   'loss-is-success': {
     why: 'a mail counts as sent where the connection was lost',
     cuts: [
       [
-        'src/delivery/courier.ts',
+        'src/delivery/queue.ts',
         "if (kind !== 'deferred') return { kind, reply };",
-        "if (kind !== 'deferred' || blame === 'both') return { kind: kind === 'failed' ? kind : 'sent', reply };",
+        "if (kind !== 'deferred' || suspect === 'either') return { kind: kind === 'failed' ? kind : 'sent', reply };",
       ],
     ],
   },
@@ -72,25 +78,25 @@ const MAIL = {
     why: 'an SMS, call or push is recorded as sent before the cloud has answered',
     cuts: [
       [
-        'src/delivery/carrier.ts',
-        'const answer = await send({ id, type, destination, ...content }, this.#stopped.signal);',
-        "void send({ id, type, destination, ...content }, this.#stopped.signal).catch(() => 0); const answer = { kind: 'taken', reply: '202' };",
+        'src/delivery/cloud-transport.ts',
+        'return outcomeOf(await this.#send(short, this.#session.signal));',
+        "void this.#send(short, this.#session.signal).catch(() => 0); return outcomeOf({ kind: 'taken', reply: '202' });",
       ],
     ],
   },
   'no-timer': {
     why: 'delivery forgets to go on by itself',
     cuts: [
-      ['src/delivery/loop.ts', '      this.#timer = null;\n      this.#pump();', '      this.#timer = null;'],
+      [
+        'src/delivery/queue.ts',
+        'new Alarm(options.clock, () => this.#pump())',
+        'new Alarm(options.clock, () => undefined)',
+      ],
     ],
   },
   'timeless-sms': {
     why: 'an SMS, call or push that cannot be sent does not expire by itself',
     cuts: [['src/delivery/expiry.ts', 'this.#alarm.at(this.#dueMs);', '']],
-  },
-  'sweep-forgets': {
-    why: 'an SMS, call or push that grows too old while it is being offered does not expire',
-    cuts: [['src/delivery/expiry.ts', 'if (message.type === 1) return;', 'return;']],
   },
   'no-pause': {
     why: 'a relay that fails is called again at once',
@@ -144,7 +150,7 @@ const MAIL = {
   },
   'sessions-leak': {
     why: 'idle connections to relays are kept for ever',
-    cuts: [['src/delivery/line.ts', 'await session?.close();', 'void session;']],
+    cuts: [['src/delivery/session-line.ts', 'await session?.close();', 'void session;']],
   },
   'files-leak': {
     why: 'the files of what was sent are not removed',
@@ -164,9 +170,9 @@ const MAIL = {
     why: 'an SMS, call or push that the cloud puts off stays claimed',
     cuts: [
       [
-        'src/delivery/carrier.ts',
-        '    this.#giveBack(message);\n    this.#agenda.putBehind(message, true);',
-        '    this.#agenda.putBehind(message, true);',
+        'src/delivery/queue.ts',
+        'this.#options.store.giveBack(message.id);',
+        'if (message.type === 1) this.#options.store.giveBack(message.id);',
       ],
     ],
   },
@@ -372,7 +378,7 @@ const OUTSIDE = Object.fromEntries(
     'real-file': "process.getBuiltinModule('node:fs').readdirSync('/')",
     'real-socket': "process.getBuiltinModule('node:net').connect(9)",
   }).map(([name, code]) => {
-    const from = '  const mails = new Mails(';
+    const from = '  const delivery = new Delivery(';
     const cut = ['src/daemon.ts', from, `  try { ${code}; } catch {}\n${from}`];
     return [name, { why: `a world is not alone: ${code}`, cuts: [cut] }];
   }),

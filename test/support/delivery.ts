@@ -4,13 +4,15 @@
  */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { RelayConfig } from '../../src/config.js';
+import type { Config, RelayConfig } from '../../src/config.js';
 import { SessionError } from '../../src/delivery/conversation.js';
 import type { Envelope } from '../../src/delivery/envelope.js';
-import { Delivery, type DeliveryOptions } from '../../src/delivery/loop.js';
+import { Expiry } from '../../src/delivery/expiry.js';
 import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
+import { Queue } from '../../src/delivery/queue.js';
 import type { Ending, Phase, Trouble } from '../../src/delivery/reply.js';
 import type { Session } from '../../src/delivery/session.js';
+import { type SmtpOptions, SmtpTransport } from '../../src/delivery/smtp-transport.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
 import { type Draft, type Message, type MessageType, NO_ATTACHMENTS } from '../../src/message/message.js';
@@ -36,7 +38,10 @@ export const SPARE: RelayConfig = { ...RELAY, host: 'spare.example' };
 
 export const sender = () => 'device@example.com' as Address;
 
-export const CONFIG: DeliveryOptions['config'] = {
+/** The settings that a queue and its transport read. */
+export type QueueConfig = SmtpOptions['config'] & Pick<Config, 'retryMinMs' | 'maxAgeMs'>;
+
+export const CONFIG: QueueConfig = {
   relays: [RELAY],
   relayConnections: 1,
   backoffMinMs: SECOND_MS,
@@ -163,6 +168,8 @@ export class FakeRelays {
     } catch {
       return trouble('content', 'source');
     }
+    // Of a whole mail the Message-ID begins with it.
+    id = /^Message-ID: <(\w+)\./m.exec(id)?.[1] ?? id;
     this.offered.push(id);
     return this.onSend(id, relay);
   }
@@ -174,11 +181,11 @@ export interface Line {
   readonly fields: LogFields;
 }
 
-/** Everything delivery needs, and delivery itself, not started. `options` replace what it would be given. */
+/** Everything a queue of emails needs, and the queue, not started. `options` replace what it would be given. */
 export async function bench(
-  options: Partial<DeliveryOptions> & {
+  options: Partial<Omit<SmtpOptions, 'config' | 'clock'>> & {
     clock?: FakeClock;
-    settings?: Partial<DeliveryOptions['config']>;
+    settings?: Partial<QueueConfig>;
     /** With what an earlier life has left. */
     disk?: FaultyDisk;
     /** What the store stamps emails with. */
@@ -203,19 +210,20 @@ export async function bench(
     { store, clock, log },
     { deferred: (id) => made.delivery.deferred(id), relieved: () => made.delivery.relieved() },
   );
-  const create = () =>
-    new Delivery({
-      store,
-      writer,
-      config: { ...CONFIG, ...options.settings },
+  const config = { ...CONFIG, ...options.settings };
+  const common = { store, config, clock, random: options.random ?? (() => 0), log };
+  const expiry = new Expiry({ ...common, writer, reasonOf: () => null });
+  const create = () => {
+    const transport = new SmtpTransport({
       open: (relay) => relays.session(relay),
       render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
-      clock,
-      random: () => 0,
       sender,
-      log,
       ...options,
+      ...common,
     });
+    const queue = new Queue(transport, ({ type }) => type === 1, { ...common, writer, expiry });
+    return Object.assign(queue, { relayView: () => transport.view() });
+  };
   const made = {
     clock,
     store,

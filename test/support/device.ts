@@ -2,17 +2,18 @@
  * A device over many boots: one disk, the real store and delivery, and relays behind a link that comes and goes.
  * Used by the scenarios in which clocks are wrong and power is lost.
  */
-import { Delivery, type DeliveryOptions } from '../../src/delivery/loop.js';
-import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
+import type { Config } from '../../src/config.js';
+import { Delivery } from '../../src/delivery/delivery.js';
 import type { Ending } from '../../src/delivery/reply.js';
 import type { MessageType } from '../../src/message/message.js';
 import { wallMsOf } from '../../src/message/stamp.js';
 import type { Store } from '../../src/store/store.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FakeClock, settled } from './clock.js';
-import { CONFIG, FakeRelays, post, sender, TAKEN, trouble } from './delivery.js';
+import { CONFIG, FakeRelays, post, TAKEN, trouble } from './delivery.js';
 import { FaultyDisk } from './faulty-disk.js';
 import { openOn } from './store.js';
+import { configOf } from './system.js';
 
 export interface RebootOptions {
   /** Pulls the plug instead of a clean stop. */
@@ -34,21 +35,19 @@ export class Device {
   onOpen: (isOpened: boolean) => void = () => undefined;
   /** Every message offered to a relay, in order. */
   readonly offered: string[] = [];
-  readonly #settings: Partial<DeliveryOptions['config']>;
+  readonly #settings: Partial<Config>;
   #store: Store | null = null;
   #delivery: Delivery | null = null;
   #boots = 0;
 
   /** Boots a new device. */
-  static async start(
-    options: { clock?: FakeClock; settings?: Partial<DeliveryOptions['config']> } = {},
-  ): Promise<Device> {
+  static async start(options: { clock?: FakeClock; settings?: Partial<Config> } = {}): Promise<Device> {
     const device = new Device(options.clock ?? new FakeClock(), options.settings ?? {});
     await device.#start();
     return device;
   }
 
-  private constructor(clock: FakeClock, settings: Partial<DeliveryOptions['config']>) {
+  private constructor(clock: FakeClock, settings: Partial<Config>) {
     this.clock = clock;
     this.#settings = settings;
   }
@@ -108,19 +107,15 @@ export class Device {
     const line = (event: string, fields: LogFields = {}) => this.onLog(event, fields);
     const log = { debug: line, info: line, warn: line, error: line };
     this.#store = store;
-    const writer = new OutcomeWriter(
-      { store, clock, log },
-      { deferred: (id) => delivery.deferred(id), relieved: () => delivery.relieved() },
-    );
     const delivery = new Delivery({
       store,
-      writer,
-      config: { ...CONFIG, ...this.#settings },
-      open: (relay) => relays.session(relay),
-      render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: Buffer.from(id) }),
+      config: { ...configOf({}), ...CONFIG, ...this.#settings },
+      openSession: ({ relay }) => relays.session(relay),
+      connect: () => Promise.reject(new Error('nothing is connected')),
+      hostname: () => 'device.example',
+      short: null,
       clock,
       random: () => 0.5,
-      sender,
       log,
     });
     this.#delivery = delivery;

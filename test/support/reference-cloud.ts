@@ -5,10 +5,10 @@
  *   const answer = await cloud.call('PUT', '/devices/pump-3/heartbeat', { body: { state: 'running' } });
  */
 import { type Cloud, createCloud } from '../../src/cloud-server/cloud.js';
-import type { SendShort } from '../../src/cloud-server/webhook.js';
 import { addressOf } from '../../src/config/endpoints.js';
 import type { Config, Environment } from '../../src/config.js';
 import type { System } from '../../src/daemon/system.js';
+import type { SendShort } from '../../src/message/short.js';
 import { type Answer, ask, type Question } from './ask.js';
 import { FakeClock } from './clock.js';
 import { FaultyDisk } from './faulty-disk.js';

@@ -138,7 +138,7 @@ t.test('trouble of the relay with a message charges it nothing, however often', 
     await clock.advance(DAY_MS);
     t.match(store.get(id), { status: 'queued', attempts: 0, lastReply: null });
     t.ok(relays.offered.length > 200, 'it was tried, though');
-    t.equal(delivery.relayState().state, 'failing');
+    t.equal(delivery.relayView().state, 'failing');
   }
 });
 
@@ -185,7 +185,7 @@ t.test('a used connection that the relay has closed is no trouble to anybody', a
     await clock.advance(HOUR_MS);
     delivery.nudge();
     await clock.advance(0);
-    t.equal(delivery.relayState().state, 'failing');
+    t.equal(delivery.relayView().state, 'failing');
   }
 });
 
@@ -219,7 +219,7 @@ t.test('a damaged mail fails, one that cannot be read just now waits; the others
     'sent: 250 2.0.0 ok',
   ]);
   t.equal(lines.filter(({ event }) => event === 'message unreadable').length, 4);
-  t.equal(delivery.relayState().state, 'ok');
+  t.equal(delivery.relayView().state, 'ok');
   disk.onRead = () => null;
   streamErrors.clear();
   await clock.advance(2 * MINUTE_MS);

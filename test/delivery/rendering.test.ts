@@ -1,7 +1,7 @@
 /** The size that is told before a message has an id is that of its mail, and the relays' limits are put together. */
 import t from 'tap';
 import type { RelayConfig } from '../../src/config.js';
-import { Mails } from '../../src/daemon/mails.js';
+import { Rendering } from '../../src/delivery/rendering.js';
 import type { Address } from '../../src/message/address.js';
 import type { Email, EmailContent } from '../../src/message/message.js';
 import { FakeClock } from '../support/clock.js';
@@ -15,7 +15,7 @@ const from = 'device@example.com' as Address;
 t.test('the size of a mail, before and after it is accepted', async (t) => {
   const clock = new FakeClock();
   const { store } = await openOn(new FaultyDisk({ directories: ['/var/lib'] }), 1, { clock });
-  const mails = new Mails({ relays: [] }, () => from, store, { clock });
+  const mails = new Rendering({ config: { relays: [] }, sender: () => from, store, clock });
   const upload = await store.upload(0);
   const file = await addFile(upload, [Buffer.alloc(1000, 'é')], { name: 'Prüfung.csv', type: 'text/csv' });
   const draft = {
@@ -43,7 +43,7 @@ t.test('the largest mail that a relay takes', async (t) => {
   const { store } = await openOn(new FaultyDisk({ directories: ['/var/lib'] }), 1, { clock });
   const [a, b] = [relay('a.example'), relay('b.example')];
   const config = { relays: [] as RelayConfig[] };
-  const mails = new Mails(config, () => from, store, { clock });
+  const mails = new Rendering({ config, sender: () => from, store, clock });
   t.equal(mails.limitBytes, null, 'there is no relay');
   config.relays = [a];
   t.equal(mails.limitBytes, null, 'it has said nothing yet');

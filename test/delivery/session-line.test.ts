@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Line } from '../../src/delivery/line.js';
+import { SessionLine } from '../../src/delivery/session-line.js';
 import { SESSION_IDLE_MS } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
 import { FakeClock } from '../support/clock.js';
@@ -15,7 +15,7 @@ const ENVELOPE = {
 function setUp() {
   const clock = new FakeClock();
   const relays = new FakeRelays();
-  const line = new Line((relay) => relays.session(relay), clock);
+  const line = new SessionLine((relay) => relays.session(relay), clock);
   return { clock, relays, line, send: () => line.send(ENVELOPE, Buffer.from('x')) };
 }
 

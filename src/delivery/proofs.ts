@@ -1,7 +1,7 @@
 /**
- * Who is to blame when a relay refuses us over one message: the other messages show it. What the relay refuses
- * again although it has taken others since is the message's own trouble. Used by relay-health.ts, one for each relay,
- * and by carrier.ts for the cloud.
+ * Who is to blame when a peer refuses us over one message: the other messages show it. What the peer refuses
+ * again although it has taken others since is the message's own trouble. Used by blame.ts, one for
+ * each peer.
  */
 import { DAY_MS } from '../limits.js';
 import { Recent } from '../recent.js';
@@ -9,16 +9,16 @@ import type { Clock } from '../system/clock.js';
 
 /** How many messages are remembered. A forgotten one is judged as if it had never been refused. */
 const REMEMBERED_MAX = 1000;
-/** So many different messages in a row may be refused before the relay counts as failing. */
+/** So many different messages in a row may be refused before the peer counts as failing. */
 const IN_A_ROW_MAX = 20;
-/** What a relay took longer ago proves nothing. */
+/** What a peer took longer ago proves nothing. */
 const PROOF_MS = DAY_MS;
 
 /** `unclear`: others must be tried before anybody can tell. */
-export type Culprit = 'relay' | 'message' | 'unclear';
+export type Culprit = 'peer' | 'message' | 'unclear';
 
-/** What one relay took and refused. */
-export class Refusals {
+/** What one peer took and refused. */
+export class Proofs {
   readonly #clock: Pick<Clock, 'bootMs'>;
   #taken = 0;
   #takenMs = Number.NEGATIVE_INFINITY;
@@ -31,7 +31,7 @@ export class Refusals {
     this.#clock = clock;
   }
 
-  /** The relay has taken this message. */
+  /** The peer has taken this message, or settled it for good. */
   taken(id: string): void {
     this.#refused.delete(id);
     this.#taken++;
@@ -39,7 +39,7 @@ export class Refusals {
     this.#inARow = 0;
   }
 
-  /** The relay has refused this message, or us over it. */
+  /** The peer has refused this message, or us over it. */
   refused(id: string): Culprit {
     const takenThen = this.#refused.get(id);
     const hasTakenOthers = takenThen !== undefined && takenThen < this.#taken;
@@ -47,6 +47,6 @@ export class Refusals {
     if (hasTakenOthers && this.#clock.bootMs() - this.#takenMs < PROOF_MS) return 'message';
     this.#refused.set(id, this.#taken);
     const isFirst = takenThen === undefined || hasTakenOthers;
-    return isFirst && ++this.#inARow <= IN_A_ROW_MAX ? 'unclear' : 'relay';
+    return isFirst && ++this.#inARow <= IN_A_ROW_MAX ? 'unclear' : 'peer';
   }
 }

@@ -1,20 +1,18 @@
 /**
- * One of the loop's few connections to relays: opened when there is something to send, used for message after
- * message, closed after some seconds without one.
+ * One of the few connections to relays: opened when there is something to send, used for message after message, closed
+ * after some seconds without one. Used by smtp-transport.ts.
  */
 import type { RelayConfig } from '../config.js';
 import { SESSION_IDLE_MS } from '../limits.js';
-import type { Clock, Timer } from '../system/clock.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from '../system/clock.js';
 import type { Envelope } from './envelope.js';
 import type { Ending } from './reply.js';
 import type { OpenSession, Session } from './session.js';
 
 /** One connection, which is opened when it is needed and closed when it has been idle. */
-export class Line {
-  /** Taken by an attempt, from before the session is opened until the outcome is recorded. */
-  isBusy = false;
+export class SessionLine {
   readonly #open: OpenSession;
-  readonly #clock: Clock;
   #session: Session | null = null;
   #relay: RelayConfig | null = null;
   /** What this session was used for, and what of it the relay took. */
@@ -23,11 +21,11 @@ export class Line {
   #isAnnounced = false;
   /** Relays that an announcement has confused once. */
   readonly #confused = new Set<RelayConfig>();
-  #idle: Timer | null = null;
+  readonly #idle: Alarm;
 
   constructor(open: OpenSession, clock: Clock) {
     this.#open = open;
-    this.#clock = clock;
+    this.#idle = new Alarm(clock, () => void this.close());
   }
 
   /** True if a session to that relay stands ready. */
@@ -37,8 +35,7 @@ export class Line {
 
   /** Makes sure there is a session to that relay. True if it was opened just now. Rejects with SessionError. */
   async connect(relay: RelayConfig): Promise<boolean> {
-    this.#idle?.stop();
-    this.#idle = null;
+    this.#idle.off();
     if (this.isOpenTo(relay)) return false;
     await this.close();
     this.#session = await this.#open(relay);
@@ -82,15 +79,14 @@ export class Line {
 
   /** Nothing to send for now: keeps a good session for a while. */
   rest(): void {
-    if (this.#session === null || this.#idle !== null) return;
-    if (this.#session.usable) this.#idle = this.#clock.after(SESSION_IDLE_MS, () => void this.close());
+    if (this.#session === null || this.#idle.isSet) return;
+    if (this.#session.usable) this.#idle.in(SESSION_IDLE_MS);
     else void this.close();
   }
 
   /** Lets go of the session; what is being sent ends as lost. Never rejects. */
   async close(): Promise<void> {
-    this.#idle?.stop();
-    this.#idle = null;
+    this.#idle.off();
     const session = this.#session;
     this.#session = null;
     await session?.close();

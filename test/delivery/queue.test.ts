@@ -55,7 +55,7 @@ t.test('without a relay, or while held, messages wait and nothing moves', async 
     t.equal(status(id), 'queued');
     t.equal(relays.opened.length, 0);
     t.equal(clock.fired + clock.pending, 0);
-    t.equal(delivery.relayState().state, settings.relays ? 'none' : 'unknown');
+    t.equal(delivery.relayView().state, settings.relays ? 'none' : 'unknown');
     await store.release();
     delivery.nudge();
     await clock.advance(0);
@@ -68,7 +68,7 @@ t.test('where there is no relay its state dates from the start, by the wall as i
   delivery.start();
   await clock.advance(MINUTE_MS);
   clock.leap(50 * 365 * DAY_MS);
-  t.match(delivery.relayState(), { state: 'none', sinceMs: 50 * 365 * DAY_MS });
+  t.match(delivery.relayView(), { state: 'none', sinceMs: 50 * 365 * DAY_MS });
 });
 
 t.test('a hold lets the message under way end, and no other begin', async (t) => {
@@ -246,7 +246,7 @@ t.test('what a relay refuses while it takes others is deferred, and the relay is
       if (status(id) !== expected) t.equal(status(id), expected, `${id}, without any pause`);
     }
     t.notOk(events().includes('relay failing'));
-    t.equal(delivery.relayState().state, 'ok');
+    t.equal(delivery.relayView().state, 'ok');
     // Days without another mail: they age, and the relay is as it was.
     await clock.advance(12 * HOUR_MS);
     t.notOk(events().includes('relay failing'));
@@ -268,12 +268,12 @@ t.test('one denied mail in a quiet queue does not keep the next good one for lon
   delivery.start();
   await clock.advance(DAY_MS);
   t.equal(status(denied), 'queued', 'nobody knows yet whose trouble it is');
-  t.match(delivery.relayState(), { state: 'failing', reason: /FIELDPOST_RELAY_USER.*Relay access denied/ });
+  t.match(delivery.relayView(), { state: 'failing', reason: /FIELDPOST_RELAY_USER.*Relay access denied/ });
   const [good] = await post();
   delivery.nudge();
   await clock.advance(5 * MINUTE_MS);
   t.same([status(good), status(denied)], ['sent', 'deferred']);
-  t.equal(delivery.relayState().state, 'ok');
+  t.equal(delivery.relayView().state, 'ok');
 });
 
 t.test('when the link is back the relay is tried at once', async (t) => {
@@ -282,14 +282,14 @@ t.test('when the link is back the relay is tried at once', async (t) => {
   const [id] = await post();
   delivery.start();
   await clock.advance(DAY_MS);
-  t.match(delivery.relayState(), { state: 'failing', reason: /unreachable/ });
+  t.match(delivery.relayView(), { state: 'failing', reason: /unreachable/ });
   relays.onOpen = () => null;
   await clock.advance(0);
   t.equal(status(id), 'queued');
   delivery.wake();
   await clock.advance(0);
   t.equal(status(id), 'sent');
-  t.match(delivery.relayState(), { state: 'ok', sinceMs: clock.wallMs() });
+  t.match(delivery.relayView(), { state: 'ok', sinceMs: clock.wallMs() });
 });
 
 t.test('while a relay fails one message at a time is tried, and never the same twice in a row', async (t) => {
@@ -337,7 +337,7 @@ t.test('a poisonous mail delays the others by one back-off, then waits on its ow
   relays.onSend = (id) => (id === poison ? trouble('content', 'lost') : TAKEN);
   delivery.start();
   await clock.advance(0);
-  t.equal(delivery.relayState().state, 'failing');
+  t.equal(delivery.relayView().state, 'failing');
   await clock.advance(SECOND_MS);
   t.same(new Set(others.map(status)), new Set(['sent']));
   t.match(store.get(poison), { status: 'deferred', attempts: 1, lastReply: 'lost at content' });
@@ -427,7 +427,7 @@ t.test('with several relays the next steps in, and the first is used again once 
   delivery.start();
   await clock.advance(0);
   t.equal(via.get(a), SPARE.host, 'at once');
-  t.match(delivery.relayState(), { state: 'ok', reason: /^relay\.example:587: unreachable/ });
+  t.match(delivery.relayView(), { state: 'ok', reason: /^relay\.example:587: unreachable/ });
   relays.onOpen = () => null;
   await clock.advance(SECOND_MS);
   const [b = ''] = await post();
@@ -448,7 +448,7 @@ t.test('with several relays the next steps in, and the first is used again once 
   const [c = ''] = await post();
   delivery.nudge();
   await clock.advance(DAY_MS);
-  t.match(delivery.relayState(), { state: 'failing', reason: /relay\.example.*; spare\.example/ });
+  t.match(delivery.relayView(), { state: 'failing', reason: /relay\.example.*; spare\.example/ });
   t.match(store.get(c), { status: 'queued', attempts: 0 });
 });
 
@@ -640,7 +640,7 @@ t.test('why a relay refuses us stands in the state from the first mail on, until
   const refusal = reply('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname');
   const states: unknown[] = [];
   relays.onSend = () => {
-    const { state, reason } = delivery.relayState();
+    const { state, reason } = delivery.relayView();
     states.push([state, /FIELDPOST_HELO_NAME/.test(reason ?? '')]);
     return relays.offered.length < 4 ? refusal : TAKEN;
   };
@@ -653,7 +653,7 @@ t.test('why a relay refuses us stands in the state from the first mail on, until
     ['unknown', true],
   ]);
   await clock.advance(HOUR_MS);
-  t.match(delivery.relayState(), { state: 'ok', reason: null });
+  t.match(delivery.relayView(), { state: 'ok', reason: null });
 });
 
 t.test('a relay that refuses us is asked in a new session each time', async (t) => {
@@ -833,12 +833,12 @@ t.test('over the wire: nobody there, then somebody', async (t) => {
   const { delivery, post, status } = await wired(port);
   const [id] = await post();
   delivery.start();
-  await until(() => delivery.relayState().state === 'failing');
-  t.match(delivery.relayState().reason, new RegExp(`127.0.0.1:${port}: .`));
+  await until(() => delivery.relayView().state === 'failing');
+  t.match(delivery.relayView().reason, new RegExp(`127.0.0.1:${port}: .`));
   await using relay = await fakeRelay({}, { port });
   delivery.wake();
   await relay.arrived(1);
   await until(() => status(id) === 'sent');
-  t.equal(delivery.relayState().state, 'ok');
+  t.equal(delivery.relayView().state, 'ok');
   await delivery.stop();
 });

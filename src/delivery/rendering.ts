@@ -1,9 +1,8 @@
 /**
  * Mails as they go over the wire, and how large the relays take them: what delivery sends, and what the api refuses
- * at the door because no relay would take it. Built by daemon.ts.
+ * at the door because no relay would take it. Built by delivery.ts.
  */
 import type { Config, RelayConfig } from '../config.js';
-import type { Parcel } from '../delivery/courier.js';
 import { type Address, domainOf, needsSmtpUtf8 } from '../message/address.js';
 import type { Attachment, Email, EmailContent, EmailDraft } from '../message/message.js';
 import { wallMsOf } from '../message/stamp.js';
@@ -16,33 +15,45 @@ const SENT_COPIES = 4;
 /** All ids are as long as this. */
 const SOME_ID = '0'.repeat(15);
 
-/** The mails of one daemon; `config` may change under it. */
-export class Mails {
-  readonly #config: Pick<Config, 'relays'>;
-  readonly #sender: () => Address;
-  readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #streamed: (bytes: number) => void;
+/** A mail as it goes over the wire. */
+export interface Parcel {
+  /** Bytes of the content. */
+  readonly size: number;
+  /** True if an address or a header goes beyond ASCII. */
+  readonly smtpUtf8: boolean;
+  readonly content: Buffer | AsyncIterable<Buffer>;
+}
+
+/** What rendering is given. */
+export interface RenderingOptions {
+  /** It may change under it. */
+  readonly config: Pick<Config, 'relays'>;
+  /** The present sender. */
+  readonly sender: () => Address;
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Told of the octets that were streamed. */
+  readonly streamed?: (bytes: number) => void;
+}
+
+/** The mails of one store. */
+export class Rendering {
+  readonly #options: RenderingOptions;
   /** What each relay said last; null: that it has no limit. */
   readonly #limits = new Map<string, number | null>();
 
-  constructor(
-    config: Pick<Config, 'relays'>,
-    sender: () => Address,
-    store: Store,
-    { clock, streamed = () => undefined }: { clock: Clock; streamed?: (bytes: number) => void },
-  ) {
-    this.#config = config;
-    this.#sender = sender;
-    this.#store = store;
-    this.#clock = clock;
-    this.#streamed = streamed;
+  constructor(options: RenderingOptions) {
+    this.#options = options;
   }
 
-  /** The message, ready to be sent by `from`. Its Message-ID is that of its acceptance, whoever sends it. */
+  /**
+   * The message, ready to be sent by `from`. Its Message-ID is that of its acceptance, whoever sends it. Throws
+   * storage-damaged, as does the content when read, if something is not what was accepted.
+   */
   parcel(message: Email, content: EmailContent, from: Address): Parcel {
-    const isWrong = this.#clock.trust() === 'wrong';
-    const dateMs = isWrong ? null : wallMsOf(message.accepted, this.#clock, this.#store.boots);
+    const { clock, store } = this.#options;
+    const isWrong = clock.trust() === 'wrong';
+    const dateMs = isWrong ? null : wallMsOf(message.accepted, clock, store.boots);
     const open = (attachment: Attachment) => this.#open(attachment);
     const { size, bytes } = this.#render({ ...message, content }, message, { from, dateMs, open });
     const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(message.destination);
@@ -51,8 +62,9 @@ export class Mails {
 
   /** Octets of the mail that the draft will be. */
   bytesOf(draft: EmailDraft): number {
-    const from = this.#sender();
-    return this.#render(draft, { id: SOME_ID }, { from, dateMs: this.#clock.wallMs(), open: unread }).size;
+    const { sender, clock } = this.#options;
+    return this.#render(draft, { id: SOME_ID }, { from: sender(), dateMs: clock.wallMs(), open: unread })
+      .size;
   }
 
   /** A relay has said how large a mail it takes (RFC 1870). */
@@ -62,14 +74,15 @@ export class Mails {
 
   /** The largest mail that a relay takes; null while one of them may take any. */
   get limitBytes(): number | null {
-    const { relays } = this.#config;
+    const { relays } = this.#options.config;
     const limits = relays.map(({ host, port }) => this.#limits.get(`${host}:${port}`) ?? null);
     return limits.length === 0 || limits.includes(null) ? null : Math.max(...(limits as number[]));
   }
 
   async *#open(attachment: Attachment): AsyncGenerator<Buffer, void, void> {
-    for await (const chunk of this.#store.openAttachment(attachment)) {
-      this.#streamed(SENT_COPIES * chunk.length);
+    const { store, streamed } = this.#options;
+    for await (const chunk of store.openAttachment(attachment)) {
+      streamed?.(SENT_COPIES * chunk.length);
       yield chunk;
     }
   }
@@ -83,7 +96,7 @@ export class Mails {
       from,
       to: destination,
       content,
-      messageId: `${id}.${this.#store.storeId}@${domainOf(stamped ?? from)}`,
+      messageId: `${id}.${this.#options.store.storeId}@${domainOf(stamped ?? from)}`,
       dateMs,
       attachments: attachments.map((attachment) => ({ ...attachment, open: () => open(attachment) })),
     });

@@ -1,17 +1,17 @@
 /** The way through the cloud: what becomes of each answer, when nothing is tried, and what grows old. */
 import t from 'tap';
-import type { GatewayAnswer, ShortMessage } from '../../src/delivery/carrier.js';
-import { Gateway } from '../../src/delivery/gateway.js';
-import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
+import { Delivery } from '../../src/delivery/delivery.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import type { ShortAnswer, ShortMessage } from '../../src/message/short.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FakeClock } from '../support/clock.js';
 import { CONFIG, damageContent, openWatched, post } from '../support/delivery.js';
 import { stall } from '../support/stall.js';
 import { newDisk } from '../support/store.js';
+import { configOf } from '../support/system.js';
 
-const TAKEN: GatewayAnswer = { kind: 'taken', reply: '202 taken' };
-const LATER: GatewayAnswer = {
+const TAKEN: ShortAnswer = { kind: 'taken', reply: '202 taken' };
+const LATER: ShortAnswer = {
   kind: 'later',
   reply: 'the cloud is in trouble (503)',
   retryAfterMs: null,
@@ -23,10 +23,6 @@ async function bench({ random = (): number => 0, clock = new FakeClock(), from =
   const lines: [event: string, fields: LogFields][] = [];
   const line = (event: string, fields: LogFields = {}) => void lines.push([event, fields]);
   const log = { debug: line, info: line, warn: line, error: line };
-  const writer = new OutcomeWriter(
-    { store, clock, log },
-    { deferred: (id) => gateway.deferred(id), relieved: () => gateway.relieved() },
-  );
   const made = {
     clock,
     store,
@@ -34,34 +30,36 @@ async function bench({ random = (): number => 0, clock = new FakeClock(), from =
     watched,
     lines,
     isOnline: true,
-    answer: (async () => TAKEN) as (message: ShortMessage, signal: AbortSignal) => Promise<GatewayAnswer>,
+    answer: (async () => TAKEN) as (message: ShortMessage, signal: AbortSignal) => Promise<ShortAnswer>,
     /** What was offered, and when. */
     offered: [] as string[],
     offeredMs: [] as number[],
     messages: [] as ShortMessage[],
   };
   const startMs = clock.bootMs();
-  const gateway = new Gateway({
+  const delivery = new Delivery({
     store,
-    writer,
-    config: CONFIG,
-    send: (message, signal) => {
-      made.offered.push(message.id);
-      made.messages.push(message);
-      made.offeredMs.push(clock.bootMs() - startMs);
-      return made.answer(message, signal);
+    config: { ...configOf({}), ...CONFIG, relays: [] },
+    connect: () => Promise.reject(new Error('nothing is connected')),
+    hostname: () => 'device.example',
+    short: {
+      isOnline: () => made.isOnline,
+      send: (message, signal) => {
+        made.offered.push(message.id);
+        made.messages.push(message);
+        made.offeredMs.push(clock.bootMs() - startMs);
+        return made.answer(message, signal);
+      },
     },
-    isOnline: () => made.isOnline,
     clock,
     random,
     log,
   });
   return Object.assign(made, {
-    gateway,
-    writer,
+    delivery,
     post: async (count = 1, type: 1 | 2 | 3 | 4 = 2) => {
       const ids = await post(store, count, type);
-      gateway.nudge();
+      delivery.nudge();
       return ids as [string, ...string[]];
     },
     status: (id: string) => store.get(id)?.status,
@@ -70,7 +68,7 @@ async function bench({ random = (): number => 0, clock = new FakeClock(), from =
 
 t.test('SMS, phone and push go out, emails do not', async (t) => {
   const made = await bench();
-  made.gateway.start();
+  made.delivery.start();
   const [sms] = await made.post(1, 2);
   const [email] = await made.post(1, 1);
   const [phone] = await made.post(1, 3);
@@ -83,7 +81,7 @@ t.test('SMS, phone and push go out, emails do not', async (t) => {
   );
   t.match(made.store.get(sms), { status: 'sent', lastReply: '202 taken' });
   t.equal(made.status(email), 'queued');
-  t.equal(made.writer.outcomes.sent, 3);
+  t.equal(made.delivery.outcomes.sent, 3);
   t.ok(made.lines.some(([event, { id, relay }]) => event === 'sent' && id === sms && relay === 'cloud'));
 });
 
@@ -100,7 +98,7 @@ t.test(
       underWay.set(type, 0);
       return TAKEN;
     };
-    made.gateway.start();
+    made.delivery.start();
     const sms = await made.post(300, 2);
     await made.clock.advance(0);
     const [call] = await made.post(1, 3);
@@ -114,13 +112,13 @@ t.test(
     const [next] = await made.post(1, 3);
     await made.clock.advance(100);
     t.equal(made.status(next), 'sent', 'while SMS are in trouble');
-    t.equal(made.gateway.reason, LATER.reply);
+    t.equal(made.delivery.waitReason, LATER.reply);
   },
 );
 
 t.test('refused is failed, with the words of the cloud, and blocks nothing', async (t) => {
   const made = await bench();
-  made.gateway.start();
+  made.delivery.start();
   const [bad, good] = await made.post(2);
   made.answer = async ({ id }) => (id === bad ? { kind: 'refused', reply: '422 no such number' } : TAKEN);
   await made.clock.advance(0);
@@ -131,7 +129,7 @@ t.test('refused is failed, with the words of the cloud, and blocks nothing', asy
 t.test('while the link is not online nothing is attempted or charged; online it goes at once', async (t) => {
   const made = await bench();
   made.isOnline = false;
-  made.gateway.start();
+  made.delivery.start();
   const [id] = await made.post();
   await made.clock.advance(12 * HOUR_MS);
   t.same(made.offered, []);
@@ -139,7 +137,7 @@ t.test('while the link is not online nothing is attempted or charged; online it 
   t.match(made.store.get(id), { status: 'queued', attempts: 0 });
   t.ok(made.clock.fired <= 12, `${made.clock.fired} timers in 12 hours`);
   made.isOnline = true;
-  made.gateway.wake();
+  made.delivery.wake();
   await made.clock.advance(0);
   t.equal(made.status(id), 'sent');
 });
@@ -149,7 +147,7 @@ t.test(
   async (t) => {
     const made = await bench();
     made.answer = async () => LATER;
-    made.gateway.start();
+    made.delivery.start();
     const ids = await made.post(3);
     await made.clock.advance(2 * MINUTE_MS);
     t.same(
@@ -158,13 +156,13 @@ t.test(
     );
     t.same(new Set(made.offered.slice(0, 3)), new Set(ids), 'no probe is the message that failed the last');
     for (const id of ids) t.match(made.store.get(id), { status: 'queued', attempts: 0 });
-    t.equal(made.gateway.reason, 'the cloud is in trouble (503)');
+    t.equal(made.delivery.waitReason, 'the cloud is in trouble (503)');
     made.answer = async () => TAKEN;
     made.offered.length = 0;
-    made.gateway.wake();
+    made.delivery.wake();
     await made.clock.advance(0);
     t.same(new Set(made.offered), new Set(ids));
-    t.equal(made.gateway.reason, null);
+    t.equal(made.delivery.waitReason, null);
   },
 );
 
@@ -173,7 +171,7 @@ t.test(
   async (t) => {
     const made = await bench();
     made.answer = async () => LATER;
-    made.gateway.start();
+    made.delivery.start();
     const [first] = await made.post();
     await made.clock.advance(500);
     const [second, third, fourth] = (await made.post(3)) as [string, string, string];
@@ -192,13 +190,13 @@ t.test('a call from before a reboot is as old as it is once the clock is known t
   const clock = before.clock.reboot({ offMs: 3 * HOUR_MS });
   const made = await bench({ clock, from: before.disk.afterKill() });
   made.isOnline = false;
-  made.gateway.start();
+  made.delivery.start();
   await made.clock.advance(MINUTE_MS);
   t.equal(made.status(id), 'queued');
   // As the link does when it comes online.
   made.clock.confirm();
   made.isOnline = true;
-  made.gateway.wake();
+  made.delivery.wake();
   await made.clock.advance(0);
   t.equal(made.status(id), 'expired');
   t.same(made.offered, []);
@@ -211,22 +209,22 @@ t.test('what cannot be sent expires too as soon as the clock tells that it is to
   await before.store.hold();
   const clock = before.clock.reboot({ offMs: 3 * HOUR_MS });
   const made = await bench({ clock, from: before.disk.afterKill() });
-  made.gateway.start();
+  made.delivery.start();
   await made.clock.advance(MINUTE_MS);
   t.equal(made.status(id), 'queued');
   made.clock.confirm();
-  made.gateway.wake();
+  made.delivery.wake();
   await made.clock.advance(0);
   t.equal(made.status(id), 'expired');
 });
 
 t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry', async (t) => {
   const made = await bench();
-  made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as GatewayAnswer;
-  made.gateway.start();
+  made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as ShortAnswer;
+  made.delivery.start();
   await made.post(2);
   await made.clock.advance(MINUTE_MS);
-  made.gateway.wake();
+  made.delivery.wake();
   await made.clock.advance(9 * MINUTE_MS - 1);
   t.equal(made.offered.length, 1);
   made.answer = async () => TAKEN;
@@ -237,7 +235,7 @@ t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry
 t.test('a wish while a call hangs is kept', async (t) => {
   const made = await bench();
   made.answer = async () => LATER;
-  made.gateway.start();
+  made.delivery.start();
   const [id] = await made.post();
   await made.clock.advance(MINUTE_MS);
   let fail: () => void = () => undefined;
@@ -245,7 +243,7 @@ t.test('a wish while a call hangs is kept', async (t) => {
   await made.clock.advance(MINUTE_MS);
   const before = made.offered.length;
   // The link is back while the call that began before hangs.
-  made.gateway.wake();
+  made.delivery.wake();
   made.answer = async () => TAKEN;
   await made.clock.advance(0);
   t.equal(made.offered.length, before, 'one at a time');
@@ -257,8 +255,8 @@ t.test('a wish while a call hangs is kept', async (t) => {
 t.test('what the cloud asks for is spread, so that a fleet is not back in one second', async (t) => {
   for (const random of [0, 0.5]) {
     const made = await bench({ random: () => random });
-    made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as GatewayAnswer;
-    made.gateway.start();
+    made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as ShortAnswer;
+    made.delivery.start();
     await made.post();
     await made.clock.advance(11 * MINUTE_MS);
     t.same(made.offeredMs, [0, 600_000 * (1 + random / 10)]);
@@ -267,7 +265,7 @@ t.test('what the cloud asks for is spread, so that a fleet is not back in one se
 
 t.test('a message the cloud cannot digest waits alone, longer each time, and the others pass', async (t) => {
   const made = await bench();
-  made.gateway.start();
+  made.delivery.start();
   const ids = await made.post(1);
   const [poison] = ids;
   made.answer = async ({ id }) =>
@@ -299,7 +297,7 @@ t.test('a message the cloud cannot digest waits alone, longer each time, and the
 
 t.test('one message that the cloud cannot digest does not delay the next good one', async (t) => {
   const made = await bench();
-  made.gateway.start();
+  made.delivery.start();
   const [poison] = await made.post(1);
   made.answer = async ({ id }) => (id === poison ? LATER : TAKEN);
   await made.clock.advance(MINUTE_MS);
@@ -309,7 +307,7 @@ t.test('one message that the cloud cannot digest does not delay the next good on
   for (let hour = 0; hour < 5; hour++) {
     await made.clock.advance(2 * HOUR_MS);
     t.equal(made.status(poison), 'deferred');
-    t.equal(made.gateway.reason, null);
+    t.equal(made.delivery.waitReason, null);
     const [good] = await made.post(1);
     await made.clock.advance(SECOND_MS);
     t.equal(made.status(good), 'sent');
@@ -318,9 +316,9 @@ t.test('one message that the cloud cannot digest does not delay the next good on
 
 t.test('a network that comes and goes is charged to no message', async (t) => {
   const made = await bench();
-  made.gateway.start();
+  made.delivery.start();
   const [unlucky] = await made.post(1);
-  const offline: GatewayAnswer = { ...LATER, reply: 'no connection within 15 s', isReached: false };
+  const offline: ShortAnswer = { ...LATER, reply: 'no connection within 15 s', isReached: false };
   for (let turn = 0; turn < 5; turn++) {
     // It is up for one other message at a time.
     made.answer = async ({ id }) => (id === unlucky ? offline : TAKEN);
@@ -328,9 +326,9 @@ t.test('a network that comes and goes is charged to no message', async (t) => {
     await made.clock.advance(5 * MINUTE_MS);
   }
   t.match(made.store.get(unlucky), { status: 'queued', attempts: 0 });
-  t.equal(made.gateway.reason, offline.reply);
+  t.equal(made.delivery.waitReason, offline.reply);
   made.answer = async () => TAKEN;
-  made.gateway.wake();
+  made.delivery.wake();
   await made.clock.advance(0);
   t.equal(made.status(unlucky), 'sent');
 });
@@ -343,7 +341,7 @@ t.test('what grows too old expires, offered or not, when it is time', async (t) 
   ] as const) {
     const made = await bench();
     made.isOnline = false;
-    made.gateway.start();
+    made.delivery.start();
     const [id] = await made.post(1, type);
     await made.post(1, 1);
     await made.clock.advance(maxMs - 1);
@@ -357,19 +355,19 @@ t.test('what grows too old expires, offered or not, when it is time', async (t) 
   }
   const tried = await bench();
   tried.answer = async () => LATER;
-  tried.gateway.start();
+  tried.delivery.start();
   const [phone, sms] = [...(await tried.post(1, 3)), ...(await tried.post(1, 2))] as [string, string];
   await tried.clock.advance(HOUR_MS + 5 * MINUTE_MS);
   t.match(tried.store.get(phone), { status: 'expired' });
   t.equal(tried.status(sms), 'queued');
   const late = await bench();
   late.isOnline = false;
-  late.gateway.start();
+  late.delivery.start();
   const [old] = await late.post(1, 3);
   // Timers are late after a suspend.
   late.clock.suspend(2 * HOUR_MS);
   late.isOnline = true;
-  late.gateway.wake();
+  late.delivery.wake();
   await late.clock.advance(0);
   t.equal(late.status(old), 'expired');
   t.same(late.offered, [], 'an alarm call that is too old is not made');
@@ -377,14 +375,14 @@ t.test('what grows too old expires, offered or not, when it is time', async (t) 
 
 t.test('what grows too old while it is offered expires as soon as it is back', async (t) => {
   const made = await bench();
-  made.gateway.start();
+  made.delivery.start();
   made.isOnline = false;
   const [call] = await made.post(1, 3);
   await made.clock.advance(HOUR_MS - SECOND_MS);
   let fail: () => void = () => undefined;
   made.answer = () => new Promise((done) => (fail = () => done(LATER)));
   made.isOnline = true;
-  made.gateway.wake();
+  made.delivery.wake();
   await made.clock.advance(30 * SECOND_MS);
   t.equal(made.status(call), 'sending');
   made.isOnline = false;
@@ -398,7 +396,7 @@ t.test('what grows too old while it is offered expires as soon as it is back', a
 t.test('what expires after trouble of the cloud tells of that trouble', async (t) => {
   const made = await bench();
   made.answer = async () => LATER;
-  made.gateway.start();
+  made.delivery.start();
   const ids = await made.post(2, 3);
   await made.clock.advance(HOUR_MS + MINUTE_MS);
   for (const id of ids) t.match(made.store.get(id), { status: 'expired', lastReply: LATER.reply });
@@ -406,22 +404,22 @@ t.test('what expires after trouble of the cloud tells of that trouble', async (t
 
 t.test('on hold nothing is offered', async (t) => {
   const made = await bench();
-  made.gateway.start();
+  made.delivery.start();
   await made.store.hold();
   const [id] = await made.post();
   await made.clock.advance(MINUTE_MS);
   t.same(made.offered, []);
   await made.store.release();
-  made.gateway.wake();
+  made.delivery.wake();
   await made.clock.advance(0);
   t.equal(made.status(id), 'sent');
 });
 
 t.test('that the cloud takes nothing is told once, until it takes something', async (t) => {
   const made = await bench();
-  const { clock, gateway, post, status, lines } = made;
+  const { clock, delivery, post, status, lines } = made;
   const told = () => lines.filter(([event]) => event === 'put behind').length;
-  gateway.start();
+  delivery.start();
   for (const count of [1, 2]) {
     made.answer = async () => LATER;
     const ids = await post(5);
@@ -435,25 +433,25 @@ t.test('that the cloud takes nothing is told once, until it takes something', as
 
 t.test('whatever is cancelled, and when, the next message goes', async (t) => {
   const held = await bench();
-  held.gateway.start();
+  held.delivery.start();
   await held.store.hold();
   const [first] = await held.post();
-  t.equal(held.gateway.reason, null, 'the state is asked for, so the agenda has looked');
+  t.equal(held.delivery.waitReason, null, 'the state is asked for, so the agenda has looked');
   await held.store.cancel(first);
   await held.store.release();
-  held.gateway.wake();
+  held.delivery.wake();
   const [second] = await held.post();
   await held.clock.advance(0);
   t.equal(held.status(second), 'sent', 'cancelled on hold');
 
   const behind = await bench();
   behind.answer = async () => LATER;
-  behind.gateway.start();
+  behind.delivery.start();
   const [poison] = await behind.post();
   await behind.clock.advance(0);
   t.same(behind.offered, [poison]);
   await behind.store.cancel(poison);
-  t.equal(behind.gateway.reason, null, 'nothing waits');
+  t.equal(behind.delivery.waitReason, null, 'nothing waits');
   await behind.clock.advance(MINUTE_MS);
   behind.answer = async () => TAKEN;
   const [next] = await behind.post();
@@ -462,14 +460,14 @@ t.test('whatever is cancelled, and when, the next message goes', async (t) => {
 
   const leaving = await bench();
   leaving.isOnline = false;
-  leaving.gateway.start();
+  leaving.delivery.start();
   const [one, two] = (await leaving.post(2, 3)) as [string, string];
-  t.equal(leaving.gateway.reason, null, 'the agenda has looked');
+  t.equal(leaving.delivery.waitReason, null, 'the agenda has looked');
   const { release, arrived } = stall(leaving.disk);
   const cancelling = leaving.store.cancel(one);
   await arrived;
   leaving.isOnline = true;
-  leaving.gateway.wake();
+  leaving.delivery.wake();
   await leaving.clock.advance(0);
   t.same([leaving.status(one), leaving.offered], ['queued', [two]], 'while it is cancelled');
   release();
@@ -480,7 +478,7 @@ t.test('whatever is cancelled, and when, the next message goes', async (t) => {
 
 t.test('on hold what is too old expires all the same', async (t) => {
   const made = await bench();
-  made.gateway.start();
+  made.delivery.start();
   await made.store.hold();
   const [id] = await made.post(1, 3);
   await made.clock.advance(HOUR_MS);
@@ -492,7 +490,7 @@ t.test(
   async (t) => {
     const pauseMs = 10 * MINUTE_MS;
     const made = await bench();
-    made.gateway.start();
+    made.delivery.start();
     const [poison] = await made.post(1);
     const refusedMs: number[] = [];
     made.answer = async ({ id }) => {
@@ -531,7 +529,7 @@ t.test('content that cannot be read fails, and the next goes', async (t) => {
   const made = await bench();
   const [bad, good] = (await made.post(2)) as [string, string];
   await damageContent(made.disk, made.store, bad);
-  made.gateway.start();
+  made.delivery.start();
   await made.clock.advance(0);
   t.match(made.store.get(bad), { status: 'failed', lastReply: 'storage damaged' });
   t.equal(made.status(good), 'sent');
@@ -539,7 +537,7 @@ t.test('content that cannot be read fails, and the next goes', async (t) => {
 
 t.test('an outcome that cannot be recorded stops the sending until it can', async (t) => {
   const made = await bench();
-  made.gateway.start();
+  made.delivery.start();
   const [first, second] = (await made.post(2)) as [string, string];
   made.answer = async () => {
     made.disk.onOperation = () => 'error:EIO';
@@ -556,29 +554,29 @@ t.test('an outcome that cannot be recorded stops the sending until it can', asyn
 
 t.test('a stop waits for what is being sent, but not for ever', async (t) => {
   const made = await bench();
-  made.gateway.start();
-  let finish: (answer: GatewayAnswer) => void = () => undefined;
+  made.delivery.start();
+  let finish: (answer: ShortAnswer) => void = () => undefined;
   made.answer = () =>
     new Promise((resolve) => {
       finish = resolve;
     });
   const ids = (await made.post(2)) as [string, string];
   await made.clock.advance(0);
-  const stopped = made.gateway.stop();
+  const stopped = made.delivery.stop();
   finish(TAKEN);
   await stopped;
   t.same(ids.map(made.status), ['sent', 'queued']);
   t.equal(made.clock.pending, 0);
 
   const hung = await bench();
-  hung.gateway.start();
+  hung.delivery.start();
   hung.answer = (_, signal) =>
     new Promise((resolve) =>
       signal.addEventListener('abort', () => resolve({ ...LATER, reply: 'given up' })),
     );
   const [id] = await hung.post();
   await hung.clock.advance(0);
-  const over = hung.gateway.stop();
+  const over = hung.delivery.stop();
   await hung.clock.advance(10 * SECOND_MS);
   await over;
   t.equal(hung.status(id), 'queued');

@@ -1,0 +1,298 @@
+/**
+ * The delivery loop of one transport: takes messages from the store and has them sent, at its own pace. It is woken by
+ * nudges, by one alarm and by lines that become free, and does nothing in between. Built by delivery.ts.
+ *
+ * `#pump` decides, without waiting for anything, what can begin now; `#run` sends over one line for as long as
+ * there is something ready, and pumps again. So nothing accepted while an attempt ends can be missed.
+ */
+import { assert } from '../errors.js';
+import { STOP_SENDING_MS } from '../limits.js';
+import type { Message, Verdict } from '../message/message.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Timer } from '../system/clock.js';
+import { Agenda } from './agenda.js';
+import { Blame } from './blame.js';
+import { type ChargeOptions, deferral, unreadable } from './charge.js';
+import type { Expiry } from './expiry.js';
+import type { OutcomeWriter } from './outcome-writer.js';
+import type { Peer } from './peer.js';
+import { choosePeer, chooseProbe, nextPeerMs } from './peer-choice.js';
+import type { Line, Load, Outcome, Transport } from './transport.js';
+
+/** What a queue is given. */
+export interface QueueOptions extends ChargeOptions {
+  readonly writer: OutcomeWriter;
+  readonly expiry: Expiry;
+}
+
+/**
+ * What becomes of a message after an offer. `unoffered`: nothing has happened, it is still the next. `behind`: nothing is
+ * charged, the others go first; with `isOutage` it takes its old place once the peer is well.
+ */
+type Fate =
+  | Verdict
+  | { readonly kind: 'unoffered' }
+  | { readonly kind: 'behind'; readonly reply: string; readonly isOutage: boolean; readonly isNews: boolean };
+
+const UNOFFERED: Fate = { kind: 'unoffered' };
+
+/** The loop; idle until started. */
+export class Queue<L extends Load> {
+  readonly #options: QueueOptions;
+  readonly #transport: Transport<L>;
+  readonly #agenda: Agenda;
+  readonly #blame = new Blame();
+  readonly #alarm: Alarm;
+  #mode: 'idle' | 'running' | 'stopping' = 'idle';
+  /** The lines are being closed: what ends now ends by our own doing. */
+  #isAbandoning = false;
+  /** Lines taken by an attempt, from before the session is opened until the outcome is recorded. */
+  readonly #busy = new Set<Line<L>>();
+  /** How many of them are on their way to a peer. Each will pick a message. */
+  #connecting = 0;
+  readonly #sending = new Set<Promise<void>>();
+
+  /** `mine` tells which messages this transport takes. */
+  constructor(transport: Transport<L>, mine: (message: Message) => boolean, options: QueueOptions) {
+    this.#options = options;
+    this.#transport = transport;
+    this.#agenda = new Agenda(options.store, options.clock, mine);
+    this.#alarm = new Alarm(options.clock, () => this.#pump());
+  }
+
+  start(): void {
+    assert(this.#mode === 'idle');
+    this.#mode = 'running';
+    this.#pump();
+  }
+
+  /** Something may be there to send: after an accept, retry, flush, hold or release. Cheap at any rate. */
+  nudge(): void {
+    const { writer } = this.#options;
+    this.#agenda.review();
+    if (writer.isWaiting) void writer.tryAgain();
+    else this.#pump();
+  }
+
+  /** The store has deferred it. */
+  deferred(id: string): void {
+    this.#agenda.deferred(id);
+  }
+
+  /** There is room again for what becomes of messages. */
+  relieved(): void {
+    this.#pump();
+  }
+
+  /** The network is back, or a person wants it so: failing peers are tried at once. */
+  wake(): void {
+    for (const peer of this.#transport.peers) peer.wake();
+    this.nudge();
+  }
+
+  /** True if some message only waits for its turn, or for a peer that is well. */
+  get hasReady(): boolean {
+    return this.#agenda.ready() > 0;
+  }
+
+  /** Finishes what is being sent, for at most STOP_SENDING_MS, and closes the connections. */
+  async stop(): Promise<void> {
+    this.#mode = 'stopping';
+    this.#alarm.end();
+    let timer: Timer | undefined;
+    const patience = new Promise<void>((done) => {
+      timer = this.#options.clock.after(STOP_SENDING_MS, done);
+    });
+    await Promise.race([Promise.all(this.#sending), patience]);
+    timer?.stop();
+    this.#isAbandoning = true;
+    const { lines, scout } = this.#transport;
+    await Promise.all([...lines, ...(scout ? [scout] : [])].map((line) => line.close()));
+    await Promise.all(this.#sending);
+  }
+
+  #mayTake(): boolean {
+    const { store, writer } = this.#options;
+    return this.#mode === 'running' && !store.held && !writer.isStuck && this.#transport.isOpen();
+  }
+
+  /** Begins all that can begin now, and sets the alarm for what can begin later. */
+  #pump(): void {
+    this.#alarm.at(this.#beginAll());
+  }
+
+  /** Begins what can begin, and tells when, on the boot's clock, there may be more; Infinity: not by itself. */
+  #beginAll(): number {
+    const { peers } = this.#transport;
+    this.#beginProbe();
+    while (this.#mayTake()) {
+      const peer = choosePeer(peers);
+      if (peer === null) return nextPeerMs(peers);
+      const line = this.#freeLine(peer);
+      // Each line asks again when it has picked a message, and when it is free.
+      if (line === undefined) break;
+      const ready = this.#agenda.ready();
+      if (ready === 0 && this.#connecting === 0) return this.#agenda.nextMs;
+      if (ready <= this.#connecting || !this.#options.writer.mayOffer()) break;
+      void this.#run(line, peer);
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #beginProbe(): void {
+    const { scout, peers } = this.#transport;
+    if (scout === null || this.#busy.has(scout) || !this.#mayTake()) return;
+    const peer = chooseProbe(peers);
+    if (peer === null || this.#agenda.ready() <= this.#connecting || !this.#options.writer.mayOffer()) return;
+    void this.#run(scout, peer);
+  }
+
+  #freeLine(peer: Peer): Line<L> | undefined {
+    const free = this.#transport.lines.filter((line) => !this.#busy.has(line));
+    return free.find((line) => line.isOpenTo(peer)) ?? free[0];
+  }
+
+  /** One line at work: a session, and one message after another. */
+  async #run(line: Line<L>, peer: Peer): Promise<void> {
+    const isProbe = peer.begin();
+    const isScout = line === this.#transport.scout;
+    // No message is kept from the others for a peer that may not even let us in.
+    const isCounted = !isScout || peer.isReached;
+    this.#busy.add(line);
+    if (isCounted) this.#connecting++;
+    const reason = await line.open(peer);
+    if (isCounted) this.#connecting--;
+    if (reason !== null) this.#unreached(peer, reason);
+    else {
+      peer.reached();
+      const sending = this.#sendAll(line, peer, isProbe);
+      this.#sending.add(sending);
+      await sending;
+      this.#sending.delete(sending);
+    }
+    if (isProbe) peer.endProbe();
+    // The lines take over, and no peer has more connections than are allowed.
+    if (isScout) await line.close();
+    this.#busy.delete(line);
+    this.#pump();
+    if (this.#mode !== 'running') void line.close();
+    else if (!this.#busy.has(line)) line.rest();
+  }
+
+  /** Another queue may have taken over by now: one that has stopped says nothing of the peer any more. */
+  #unreached(peer: Peer, reason: string): void {
+    if (this.#mode === 'running') peer.failed(reason);
+    this.#missed();
+  }
+
+  /**
+   * While one message is on its way the next is made ready, and a relay that pipelines is told of it together with
+   * the end of the one before: so each costs one round trip.
+   */
+  async #sendAll(line: Line<L>, peer: Peer, isProbe: boolean): Promise<void> {
+    let load = await this.#load(peer, isProbe);
+    let recorded = Promise.resolve();
+    for (let isFirst = true; load !== null; isFirst = false) {
+      const next = this.#mayLookAhead(line, peer, load) ? await this.#load(peer, false) : null;
+      // What was sent is written down before more is: a killed process sends one message twice at most.
+      await recorded;
+      if (!this.#mayTake() || !(isFirst || line.isOpenTo(peer))) {
+        if (next !== null) this.#putBack(next);
+        this.#putBack(load);
+        await line.close();
+        return;
+      }
+      const before = peer.state;
+      // Q3: the offer.
+      const fate = this.#judge(peer, load, await line.offer(load, next));
+      if (before === 'failing' && peer.state === 'ok') this.#agenda.letBack();
+      recorded = this.#conclude(line, peer, load, fate);
+      load = next;
+    }
+    await recorded;
+  }
+
+  /** Claims the next message that can be read and is not too old; null if there is none, or none may be sent. */
+  async #load({ name: relay }: Peer, isProbe: boolean): Promise<L | null> {
+    const { writer, expiry } = this.#options;
+    while (this.#mayTake() && this.#agenda.ready() > 0 && writer.mayOffer()) {
+      const message = this.#agenda.claim(isProbe);
+      if (message === null) break;
+      // There may be work for the other lines, which counted on us to take it.
+      this.#pump();
+      const found = expiry.isOver(message, false) ? expiry.verdictOn(message) : await this.#ready(message);
+      if (!('kind' in found)) return found;
+      await writer.record({ id: message.id, verdict: found, relay });
+    }
+    return null;
+  }
+
+  /** Makes a claimed message ready; or tells what becomes of it, if it cannot be read. */
+  async #ready(message: Message): Promise<L | Verdict> {
+    try {
+      return await this.#transport.load(message);
+    } catch (error) {
+      return unreadable(message, error, this.#options);
+    }
+  }
+
+  /** What may turn out ill keeps no other message waiting; and each line gets its share. */
+  #mayLookAhead(line: Line<L>, { state }: Peer, load: L): boolean {
+    return state === 'ok' && line.takesAhead(load) && this.#agenda.ready() > this.#connecting;
+  }
+
+  /** Decides what becomes of a message that was offered. */
+  #judge(peer: Peer, { message }: L, outcome: Outcome | null): Fate {
+    if (outcome === null) return UNOFFERED;
+    const { kind, suspect, reply, retryAfterMs } = outcome;
+    if (this.#isAbandoning && kind !== 'sent') {
+      this.#options.log.warn('send abandoned', { id: message.id, reply });
+      return UNOFFERED;
+    }
+    const judgement = this.#blame.judge(peer, message.id, outcome);
+    if (outcome.unreadable !== undefined) return unreadable(message, outcome.unreadable, this.#options);
+    if (kind !== 'deferred') return { kind, reply };
+    if (this.#options.expiry.isOver(message, true)) return { kind: 'expired', reply };
+    if (judgement === 'charged') {
+      const deferred = deferral(message, reply, this.#options);
+      // Between two pauses that the peer asks for the others have time to pass.
+      const pauseMs = retryAfterMs > 0 ? peer.readyMs - this.#options.clock.bootMs() : 0;
+      return { ...deferred, delayMs: pauseMs + deferred.delayMs };
+    }
+    const isNews = suspect === 'either' || peer.isNews();
+    return { kind: 'behind', reply, isOutage: judgement === 'waits', isNews };
+  }
+
+  async #conclude(line: Line<L>, peer: Peer, load: L, fate: Fate): Promise<void> {
+    const { id } = load.message;
+    if (fate.kind === 'unoffered') {
+      this.#putBack(load);
+      await line.close();
+    } else if (fate.kind === 'behind') {
+      this.#giveBack(load);
+      this.#agenda.putBehind(load.message, fate.isOutage);
+      if (fate.isNews) this.#options.log.info('put behind', { id, relay: peer.name, reply: fate.reply });
+      if (!fate.isOutage) return;
+      this.#missed();
+      // The next try introduces us anew: our name or the login may have been mended.
+      await line.close();
+    } else await this.#options.writer.record({ id, verdict: fate, relay: peer.name });
+  }
+
+  /** Nothing has happened to it: it is the next of its kind again. */
+  #putBack(load: L): void {
+    this.#giveBack(load);
+    this.#agenda.putBack(load.message);
+  }
+
+  #giveBack({ message }: L): void {
+    this.#options.store.giveBack(message.id);
+    this.#options.expiry.expect(message);
+  }
+
+  /** A peer was of no use; unless another is, this time does not count. */
+  #missed(): void {
+    const { peers } = this.#transport;
+    if (this.#mode === 'running' && peers.every(({ state }) => state === 'failing')) this.#transport.missed();
+  }
+}

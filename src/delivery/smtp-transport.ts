@@ -1,0 +1,205 @@
+/**
+ * Emails by the relays of the configuration: each relay is a peer, each line one connection to one of them. Built by
+ * delivery.ts, anew with each change of the settings.
+ */
+import type { Config, RelayConfig } from '../config.js';
+import type { Address } from '../message/address.js';
+import type { Email, EmailContent, Message } from '../message/message.js';
+import type { Store } from '../store/store.js';
+import type { Clock } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import type { RelayView } from '../views.js';
+import { SessionError } from './conversation.js';
+import type { Envelope } from './envelope.js';
+import { outcomeOf, reasonOf } from './outcome.js';
+import { Peer } from './peer.js';
+import type { Parcel, Rendering } from './rendering.js';
+import type { OpenSession } from './session.js';
+import { SessionLine } from './session-line.js';
+import type { Line, Load, Outcome, Transport } from './transport.js';
+
+/** What the way by relays is given. */
+export interface SmtpOptions {
+  readonly store: Store;
+  readonly config: Pick<
+    Config,
+    'relays' | 'relayConnections' | 'backoffMinMs' | 'backoffMaxMs' | 'retryMaxMs'
+  >;
+  /** Rejects with SessionError. */
+  readonly open: OpenSession;
+  readonly render: Rendering['parcel'];
+  /** The present sender, for mails that are not sent by that of their acceptance. */
+  readonly sender: () => Address;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/** A mail that can be offered. */
+export interface Mail extends Load {
+  readonly envelope: Envelope;
+  readonly content: Parcel['content'];
+}
+
+/** The relays. */
+export class SmtpTransport implements Transport<Mail> {
+  readonly peers: readonly Peer[];
+  readonly lines: readonly Line<Mail>[];
+  readonly scout: Line<Mail>;
+  readonly #options: SmtpOptions;
+  readonly #startedMs: number;
+  /** Senders of the past that a relay has refused. */
+  readonly #refused = new Set<Address>();
+
+  constructor(options: SmtpOptions) {
+    const { config, clock, log } = options;
+    this.#options = options;
+    this.#startedMs = clock.bootMs();
+    const relays = new Map<Peer, RelayConfig>();
+    for (const config of options.config.relays) {
+      const relay = `${config.host}:${config.port}`;
+      const onFailing = (reason: string) => log.warn('relay failing', { relay, reason });
+      const onOk = (failedMs: number | undefined) => log.info('relay ok', { relay, failedMs });
+      relays.set(new Peer(relay, { ...options, onFailing, onOk }), config);
+    }
+    this.peers = [...relays.keys()];
+    const line = () =>
+      new RelayLine(new SessionLine(options.open, clock), relays, {
+        heard: () => this.#heard(),
+        refused: (from) => this.#refused.add(from),
+      });
+    this.lines = Array.from({ length: config.relayConnections }, line);
+    this.scout = line();
+  }
+
+  isOpen(): boolean {
+    return true;
+  }
+
+  async load(message: Message): Promise<Mail> {
+    const { store, render } = this.#options;
+    const email = message as Email;
+    const from = this.#senderOf(email);
+    const { size, smtpUtf8, content } = render(email, (await store.content(email)) as EmailContent, from);
+    return { message, envelope: { from, to: email.destination, size, smtpUtf8 }, content };
+  }
+
+  missed(): void {
+    this.#options.store.reachability.missed();
+  }
+
+  /** All relays as one state: that of the best, with the reasons of all that fail. */
+  view(): RelayView {
+    const by = (state: RelayView['state']) => this.peers.find((peer) => peer.state === state);
+    // A relay that nobody needed yet says nothing of how mail fares.
+    const best = by('ok') ?? by('failing') ?? by('unknown');
+    const { clock } = this.#options;
+    const startedMs = clock.wallMs() - (clock.bootMs() - this.#startedMs);
+    if (best === undefined) return { state: 'none', sinceMs: startedMs, reason: null };
+    const reasons = this.peers.flatMap(({ name, reason }) => (reason === null ? [] : [`${name}: ${reason}`]));
+    return {
+      state: best.state,
+      sinceMs: best.sinceMs,
+      reason: reasons.length === 0 ? null : reasons.join('; '),
+    };
+  }
+
+  #heard(): void {
+    const { store, clock, config } = this.#options;
+    // A message waiting for its turn asks more often than this.
+    store.reachability.heard(clock.bootMs(), 2 * config.retryMaxMs);
+  }
+
+  /**
+   * The sender of its acceptance, the same at every try. The present one takes its place where a relay has refused
+   * that, for then somebody has mended FIELDPOST_FROM; and where a person has queued the message anew.
+   */
+  #senderOf({ from, retried }: Email): Address {
+    const present = this.#options.sender();
+    return from === undefined || retried !== undefined || this.#refused.has(from) ? present : from;
+  }
+}
+
+/** What a line learns of its relay. */
+interface RelayListener {
+  /** It can be reached. */
+  heard(): void;
+  /** It does not take this sender. */
+  refused(from: Address): void;
+}
+
+/** One connection to one of the relays. */
+class RelayLine implements Line<Mail> {
+  readonly #session: SessionLine;
+  readonly #relays: ReadonlyMap<Peer, RelayConfig>;
+  readonly #listener: RelayListener;
+
+  constructor(session: SessionLine, relays: ReadonlyMap<Peer, RelayConfig>, listener: RelayListener) {
+    this.#session = session;
+    this.#relays = relays;
+    this.#listener = listener;
+  }
+
+  isOpenTo(peer: Peer): boolean {
+    return this.#session.isOpenTo(this.#relayOf(peer));
+  }
+
+  async open(peer: Peer): Promise<string | null> {
+    try {
+      if (await this.#session.connect(this.#relayOf(peer))) this.#listener.heard();
+      return null;
+    } catch (error) {
+      if (!(error instanceof SessionError)) throw error;
+      return reasonOf(error.ending);
+    }
+  }
+
+  /** What is long on its way keeps no other message waiting. */
+  takesAhead({ content }: Mail): boolean {
+    return this.#session.takesAhead && Buffer.isBuffer(content);
+  }
+
+  async offer({ envelope, content }: Mail, next: Mail | null): Promise<Outcome | null> {
+    let readError: unknown;
+    const reported = reporting(content, (error) => {
+      readError = error;
+    });
+    const ending = await this.#session.send(envelope, reported, next?.envelope);
+    if (ending === null) return null;
+    const outcome = outcomeOf(ending, envelope.smtpUtf8);
+    if (outcome.suspect === 'us') this.#listener.refused(envelope.from);
+    if ('reply' in ending) this.#listener.heard();
+    else if (ending.trouble.kind === 'source')
+      return { ...outcome, unreadable: readError ?? ending.trouble.words };
+    return outcome;
+  }
+
+  rest(): void {
+    this.#session.rest();
+  }
+
+  close(): Promise<void> {
+    return this.#session.close();
+  }
+
+  #relayOf(peer: Peer): RelayConfig {
+    return this.#relays.get(peer) as RelayConfig;
+  }
+}
+
+/** The same content; an error of reading it is told before it goes on to whoever reads. */
+function reporting(
+  content: Parcel['content'],
+  report: (error: unknown) => void,
+): Buffer | AsyncIterable<Buffer> {
+  if (Buffer.isBuffer(content)) return content;
+  return (async function* () {
+    try {
+      yield* content;
+    } catch (error) {
+      report(error);
+      throw error;
+    }
+  })();
+}
