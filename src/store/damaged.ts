@@ -85,21 +85,19 @@ export class Damaged {
   }
 
   /**
-   * Keeps a copy under a name that tells where it was found. `isNew`: no former start found it. `isKept`: the copy is
-   * on the disk; one that is larger than the budget never is.
+   * Keeps a copy under a name that tells where it was found. Gives true if the copy is on the disk; one that is larger
+   * than the budget never is.
    */
-  async keep(where: string, bytes: Buffer): Promise<{ isNew: boolean; isKept: boolean }> {
+  async keep(where: string, bytes: Buffer): Promise<boolean> {
     const piece = `${where}.${hex8(crc32(bytes))}`;
-    const isNew = !this.#pieces.has(piece);
     this.#pieces.add(piece);
-    if (this.#copies.some(({ name }) => name.endsWith(piece))) return { isNew, isKept: true };
-    if (bytes.length > this.#bytesMax) return { isNew, isKept: false };
+    if (this.#copies.some(({ name }) => name.endsWith(piece))) return true;
+    if (bytes.length > this.#bytesMax) return false;
     // A disk that does not take the copy must not keep the daemon from starting: then it is only counted.
-    const isKept = await this.#copy(piece, bytes).then(
+    return await this.#copy(piece, bytes).then(
       () => true,
       () => false,
     );
-    return { isNew, isKept };
   }
 
   /** Overwrites and removes all copies, and counts anew. Rejects with what the disk says. */

@@ -38,8 +38,8 @@ export interface Replayed {
   readonly unproven: readonly JournalRecord[];
   /** Bytes of the segments begun since the snapshot. */
   readonly bytes: number;
-  /** Pieces copied to damaged/ just now. */
-  readonly damagedNew: number;
+  /** Pieces that cannot be used. A start that was cut off may have copied them to damaged/ before. */
+  readonly damagedPieces: number;
   /** Something is missing between the snapshot and what followed it. */
   readonly gap: boolean;
   /** Messages held back because of that. */
@@ -67,10 +67,9 @@ interface ReplayOptions extends FoundSnapshots {
 
 /** The damage that this start met. */
 interface Damage {
-  /** Also what was met before: until a checkpoint has replaced it, it is met at each start. */
   isAny: boolean;
-  /** Pieces that no start has met before. */
-  new: number;
+  /** Pieces of which there is a copy, or could be. */
+  pieces: number;
 }
 
 /** The journal behind the snapshot. */
@@ -84,20 +83,20 @@ interface History {
 /** Brings the state up to date with all the history behind its snapshot. */
 export async function replay(options: ReplayOptions): Promise<Replayed> {
   const { segments, state, current, now } = options;
-  const damage: Damage = { isAny: current.state === 'bad', new: 0 };
+  const damage: Damage = { isAny: current.state === 'bad', pieces: 0 };
   const history = await findHistory(options, damage);
   const walked = await walk(options, history.stretches, damage);
   // What the disk does not give today it may give another day.
   for (const segment of options.damaged.unreadSegments) segments.keepWhole(segment);
   const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= state.through.segment);
   const gap = !history.isWhole || overtaken;
-  if (damage.isAny || damage.new > 0 || gap) distrust(state.book, gap);
+  if (damage.isAny || damage.pieces > 0 || gap) distrust(state.book, gap);
   const notUnderstood = fail(state, now, NOT_UNDERSTOOD, (message) => !isUnderstood(message));
   // Nothing of a history with a gap is sent by itself: it may have been sent in the gap.
   const reason = overtaken ? UNKNOWN_TO_US : UNKNOWN_OUTCOME;
   const heldBack = gap ? fail(state, now, reason, () => true) : 0;
   const newest = newestOf(history.formats);
-  return { ...walked, damagedNew: damage.new, gap, heldBack, overtaken, newest, notUnderstood };
+  return { ...walked, damagedPieces: damage.pieces, gap, heldBack, overtaken, newest, notUnderstood };
 }
 
 /** Chooses where history begins, and puts aside what stands in its way. Finds the store id. */
@@ -105,9 +104,8 @@ async function findHistory(options: ReplayOptions, damage: Damage): Promise<Hist
   const { segments, damaged, current, previous, state } = options;
   for (const { state: found, bytes, putAside } of [current, previous]) {
     if (found !== 'bad' || !bytes) continue;
-    const { isNew, isKept } = await damaged.keep('store.json', bytes);
-    if (isNew) damage.new++;
-    if (!isKept) await putAside();
+    damage.pieces++;
+    if (!(await damaged.keep('store.json', bytes))) await putAside();
   }
   const newerStore = await putAsideNewer(options);
   const base = chooseBase({
@@ -122,7 +120,8 @@ async function findHistory(options: ReplayOptions, damage: Damage): Promise<Hist
   const { heads, formats } = await readHeads(segments, { through, noted }, state);
   const { stretches, whole, missing } = linkHistory(heads, through, noted);
   for (const segment of missing) {
-    if ((await damaged.keep(`${fileOf(segment)}.missing`, Buffer.alloc(0))).isNew) damage.new++;
+    damage.pieces++;
+    await damaged.keep(`${fileOf(segment)}.missing`, Buffer.alloc(0));
   }
   const used = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
   if (used?.snapshot) formats.push(used.snapshot.format);
@@ -157,10 +156,9 @@ async function walk(
       ({ offset, end }) => end > judgement.provenTo && isPartOf(stretch, offset, end),
     );
     for (const { offset, end } of [...judgement.damaged, ...lost]) {
-      damage.isAny = true;
+      damage.pieces++;
       const where = `${fileOf(stretch.segment)}.${offset}${unreadable.length > 0 ? UNREADABLE : ''}`;
-      const { isNew, isKept } = await damaged.keep(where, bytes.subarray(offset, end));
-      if (isNew) damage.new++;
+      const isKept = await damaged.keep(where, bytes.subarray(offset, end));
       // Nothing is removed before its copy is on the disk.
       if (!isKept) segments.keepWhole(stretch.segment);
     }
@@ -280,13 +278,13 @@ function copyOf({ events, contents }: JournalRecord): JournalRecord {
 
 /** Logs what a start found that needs telling, and gives false if a checkpoint shall settle it. */
 export function tellOf(replayed: Replayed, { unknownEvents }: State, log: Log, copies: string): boolean {
-  const { damagedNew, gap, heldBack, overtaken, newest, notUnderstood } = replayed;
+  const { damagedPieces, gap, heldBack, overtaken, newest, notUnderstood } = replayed;
   if (overtaken) log.error('newer store put aside', { heldBack });
-  if (damagedNew > 0 || (gap && !overtaken))
-    log.error('store damaged', { pieces: damagedNew, heldBack, copies });
+  if (damagedPieces > 0 || (gap && !overtaken))
+    log.error('store damaged', { pieces: damagedPieces, heldBack, copies });
   if (newest !== null || unknownEvents.length > 0 || notUnderstood > 0) {
     const format = newest ?? formatText(FORMAT);
     log.warn('store of a newer version', { format, unknownEvents: unknownEvents.length, notUnderstood });
   }
-  return damagedNew === 0 && !gap && notUnderstood === 0;
+  return damagedPieces === 0 && !gap && notUnderstood === 0;
 }

@@ -304,7 +304,8 @@ t.test('a copy is whole, wherever the power is cut while it is written', async (
   await openOn(next, 2);
   t.ok(cuts.length >= 12, `${cuts.length} cuts`);
   for (const { what, disk } of cuts) {
-    await openOn(disk, 3);
+    const again = await openOn(disk, 3);
+    t.match(again.lines.join(), /store damaged pieces=1/, `${what}: told`);
     const copies = await disk.list(`${STATE_DIR}/damaged`);
     t.equal(copies.length, 1, what);
     for (const name of copies) {
