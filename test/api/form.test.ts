@@ -692,6 +692,27 @@ test('a client that goes away leaves nothing behind', async (t) => {
   }
 });
 
+test('a client that goes away while the disk is busy leaves nothing behind', async (t) => {
+  for (const kind of ['create', 'write', 'sync'] as const) {
+    await using api = await startApi();
+    const before = api.store.room().used;
+    const { release, arrived } = stall(api.disk, (it) => it.kind === kind && it.path.includes('/spool/'));
+    const body = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(600_000, 'x') }, FILE]);
+    await using client = await api.connect();
+    client.write(requestText('POST', MESSAGES, FORM, body.length));
+    client.write(body.subarray(0, -20));
+    await arrived;
+    client.socket.destroy();
+    for (let turn = 0; turn < 20; turn++) await settled();
+    t.equal(api.uploads, 1, 'what is under way is waited for');
+    release();
+    while (api.uploads > 0) await settled();
+    while (!api.lines.some((line) => line.includes('request refused'))) await settled();
+    await isClean(t, api);
+    t.same(api.store.room().used, before, kind);
+  }
+});
+
 test('a client that goes away before its body is read is noticed', async (t) => {
   for (const end of ['end', 'destroy', 'resetAndDestroy'] as const) {
     await using api = await startApi();
