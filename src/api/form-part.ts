@@ -15,7 +15,7 @@ export interface PartHeader {
   readonly file: { readonly name: string; readonly type: string } | null;
 }
 
-/** Text fields that are ours: without a file name they are text, whatever type they claim. */
+/** The text fields of a mail. Without a file name they are text, whatever type they claim. */
 export const TEXT_FIELDS: readonly string[] = ['type', 'destination', 'subject', 'plain', 'html'];
 
 /** The name of a file that came without one, or with one that names a directory. */
@@ -67,7 +67,7 @@ export function parsePartHeader(lines: Buffer): PartHeader {
   return { field: name, file: null };
 }
 
-/** Each header by its name in lower case, folded lines joined. A second one of a name would hide the first. */
+/** Each header by its name in lower case, folded lines joined. A second header of a name is refused: it would hide the first. */
 function readHeaders(lines: string): Map<string, string> {
   const headers = new Map<string, string>();
   for (const line of lines.replace(/\r\n([ \t])/g, '$1').split('\r\n')) {
@@ -95,7 +95,7 @@ function parseValue(value: string): { essence: string; parameters: ReadonlyMap<s
     if (name === undefined) continue;
     const key = name.toLowerCase();
     if (parameters.has(key)) return null;
-    // A backslash before anything else is one of a path that an old program did not quote.
+    // Any other backslash belongs to a path, which old programs do not escape.
     parameters.set(key, quoted?.replace(/\\(["\\])/g, '$1') ?? token ?? '');
   }
   return { essence, parameters };

@@ -19,16 +19,16 @@ export interface FormFile {
 
 /** A form that came whole. */
 export interface Form {
-  /** By name, in the order of the form: all texts of the fields we know; of the others only whether they have one. */
+  /** By name, in the order of the form. An unknown field has a mark in place of its text. */
   readonly texts: ReadonlyMap<string, readonly string[]>;
   readonly files: readonly FormFile[];
 }
 
-/** How a form is to be taken in. */
+/** What a form may have, and where its files go. */
 export interface FormTerms extends FormLimits {
   readonly boundary: string;
   readonly upload: Pick<Upload, 'begin'>;
-  /** True if the sums of the files are wanted. */
+  /** True: the files are hashed. */
   readonly isSummed: boolean;
   /** Throws if so many octets of files are more than can be delivered. */
   readonly checkFiles: (bytes: number) => void;
@@ -44,8 +44,8 @@ interface PartIntake {
 const UNREAD = '…';
 
 /**
- * Takes the body in. Throws malformed-multipart, too-large, unsupported-media-type, invalid, what the store and
- * `checkFiles` throw, and as receiveBody does. The files are then the upload's to discard; none is being written any more.
+ * Reads a form. Throws malformed-multipart, too-large, unsupported-media-type, invalid, and what the store, `checkFiles`
+ * and receiveBody throw. By then no file is being written; the caller discards the upload.
  */
 export async function receiveForm(exchange: Exchange, terms: FormTerms): Promise<Form> {
   const intake = new FormIntake(exchange, terms);
@@ -93,7 +93,7 @@ class FormIntake {
     await this.#work?.catch(() => undefined);
   }
 
-  /** Gives no promise where the disk keeps up: one for each chunk would pause the request each time. */
+  /** Gives no promise where the disk keeps up: a promise for each chunk would pause the request each time. */
   #follow(events: readonly FormEvent[], from: number): Promise<void> | void {
     for (let at = from; at < events.length; at++) {
       const waiting = this.#take(events[at] as FormEvent);

@@ -82,7 +82,7 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
   const { store, settings } = context;
   checkNotEncoded(exchange);
   const boundary = boundaryOf(exchange.req.headers['content-type'] ?? '');
-  // Nothing is read of a body that will be refused anyhow, not even after a 100 Continue.
+  // A body that will be refused is not read, and gets no 100 Continue.
   if (exchange.declaredBytes > settings.maxMessageBytes + FORM_FRAME_BYTES_MAX) {
     throw tooLargeMessage(settings.maxMessageBytes);
   }
@@ -100,7 +100,7 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
     });
     const drafts = [draftOf(form)];
     checkMails(drafts, context);
-    // The room it kept in the queue is for this very message.
+    // The upload holds a place in the queue, which this message needs.
     if (form.files.length === 0) await upload.discard();
     const keyed = key === null ? null : { key, hash: hashOf(drafts, form.files) };
     return { drafts, ...(await store.accept(drafts, keyed)) };

@@ -1,6 +1,6 @@
 /**
- * One file on its way into the spool (Q0): small chunks go together into large writes, at the pace of the disk, and
- * are summed up on the way. Used by upload.ts.
+ * One file on its way into the spool (Q0): gathers small chunks into large writes, at the pace of the disk, and
+ * computes the checksum. Used by upload.ts.
  */
 import type { DiskFile } from '../system/disk.js';
 import { crc32 } from './crc.js';
@@ -38,14 +38,14 @@ export class SpoolWriter {
       return this.#flush().then(() => this.write(bytes.subarray(taken)));
   }
 
-  /** Writes what is in the buffer. Resolves when there is another one to go on with, which is when that of before is written. */
+  /** Writes the buffer. Resolves when the other buffer is free: when the write before is over. */
   async #flush(): Promise<void> {
     const bytes = this.#buffer.subarray(0, this.#filled);
     this.#crc = crc32(bytes, this.#crc);
     await this.#room(this.id, bytes.length);
     await this.#writing;
     this.#writing = this.#file.write(bytes, this.#size).catch(refused);
-    // Told to whoever waits for it.
+    // The next flush, or finish(), throws it.
     this.#writing.catch(() => undefined);
     this.#size += bytes.length;
     const other = this.#other ?? Buffer.allocUnsafeSlow(this.#buffer.length);
@@ -54,7 +54,7 @@ export class SpoolWriter {
     this.#filled = 0;
   }
 
-  /** Resolves when all of it is synced: what remains is its name. */
+  /** Resolves when the content is synced. The file's name is not synced yet. */
   async finish(): Promise<{ id: string; size: number; crc: number }> {
     if (this.#filled > 0) await this.#flush();
     await this.#writing;

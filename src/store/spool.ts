@@ -17,7 +17,7 @@ import type { RandomBytes } from './ids.js';
 const ID_BYTES = 10;
 const NAME = /^[0-9a-f]{20}$/;
 
-/** How far a new name has come; one that is not mentioned is on the device. A failed sync may have lost it for good. */
+/** How durable a new name is; a name without an entry is on the device. `lost`: a sync failed, and no later one can be believed. */
 type Standing = 'opening' | 'unsynced' | 'lost';
 
 /** All files in the directory, their bytes, and what is known of their names. */
@@ -31,7 +31,7 @@ export class Spool {
   readonly #syncs = new Turns();
   #nextSync: Promise<void> | null = null;
   readonly #removals = new Turns();
-  /** What could not be removed; tried again with the next. */
+  /** Files that could not be removed. The next removal tries them again. */
   readonly #stuck = new Set<string>();
 
   constructor(disk: Disk, directory: string, randomBytes: RandomBytes) {
@@ -45,19 +45,19 @@ export class Spool {
     return this.#bytes;
   }
 
-  /** Makes the directory where it is missing. Its name is the caller's to sync. */
+  /** Makes the directory if it is missing. The caller syncs its name. */
   async open(aside: Aside): Promise<void> {
     await aside.makeDirectory(this.#directory);
   }
 
-  /** Learns what is in the directory; `needed`, with their sizes, are what messages need. Gives the others. */
+  /** Reads which files are there. `needed`: the files that messages need, with their sizes. Returns the others. */
   async learn(needed: ReadonlyMap<string, number>): Promise<string[]> {
     const names = (await this.#disk.list(this.#directory)).filter((name) => NAME.test(name));
     for (const name of names) this.grow(name, needed.get(name) ?? (await this.#sizeOf(name)));
     return names.filter((name) => !needed.has(name));
   }
 
-  /** A stray that cannot be looked at keeps nothing from starting. */
+  /** A stray file that cannot be read must not keep the daemon from starting. */
   async #sizeOf(name: string): Promise<number> {
     const found = await this.#disk.look(this.#path(name)).catch(() => null);
     return found?.kind === 'file' ? found.bytes : 0;
@@ -110,14 +110,14 @@ export class Spool {
       await this.#disk.syncDirectory(this.#directory);
     } catch (error) {
       const trouble = asDiskError(error);
-      // After a failed sync the kernel may call them clean: no later sync says anything of these names.
+      // After a failed sync the kernel may mark the directory clean: a later sync proves nothing about these names.
       if (trouble.code !== 'busy') for (const id of this.#names.keys()) this.#names.set(id, 'lost');
       throw trouble;
     }
     for (const [id] of covered) if (this.#names.get(id) === 'unsynced') this.#names.delete(id);
   }
 
-  /** Removes files, and what stayed of earlier ones. Never rejects: what stays is tried again with the next. */
+  /** Removes files, and retries those that could not be removed before. Never rejects. */
   remove(ids: readonly string[]): Promise<void> {
     for (const id of ids) this.#stuck.add(id);
     return this.#removals.do(() => this.#removeStuck());
@@ -144,8 +144,8 @@ export class Spool {
   }
 
   /**
-   * Reads an attachment, one chunk ahead. Throws storage-damaged, before the last chunk is given, if it is gone or not
-   * what was accepted; and storage-failed where that may change.
+   * Reads an attachment, one chunk ahead. Throws storage-damaged before it gives the last chunk, if the file is gone or
+   * differs from what was accepted; storage-failed if a retry may help.
    */
   async *read(attachment: Attachment): AsyncGenerator<Buffer, void, void> {
     const { id, size, crc } = attachment;
@@ -171,7 +171,7 @@ export class Spool {
     }
   }
 
-  /** A checksum was wrong. It is damage only if it is wrong twice; else the message is tried again. */
+  /** The checksum was wrong. Only a file that is wrong twice is damaged; else the message is retried. */
   async #secondLook(
     { size, crc }: Attachment,
     read: (at: number) => Promise<Buffer>,

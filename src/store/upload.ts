@@ -20,7 +20,7 @@ export interface UploadOptions {
   readonly onOver: () => void;
 }
 
-/** Over when it was taken or discarded. */
+/** Ends when an acceptance takes its files, or when it is discarded. */
 export class SpoolUpload implements Upload {
   readonly #options: UploadOptions;
   /** Files that are being written. */
@@ -54,19 +54,19 @@ export class SpoolUpload implements Upload {
     };
   }
 
-  /** A file is about to take so many bytes more. */
+  /** Reserves and counts the next bytes of a file. */
   async #grow(id: string, bytes: number): Promise<void> {
     const { spool, room, roomMaker } = this.#options;
     this.#mustGoOn();
     // Only the last part of a file is no multiple of a block.
     const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
     await roomMaker.makeRoom(room, blockBytes);
-    // In one step: what is spent is used, and nobody else is granted it in between.
+    // In one step, so that nobody else is granted these bytes in between.
     room.spend(blockBytes);
     spool.grow(id, bytes);
   }
 
-  /** Bytes of memory that it may take: of a file one piece is filled while the other is written. */
+  /** Bytes of memory that it may take: one piece of a file is filled while the other is written. */
   get memoryBytes(): number {
     return 2 * this.#options.writeBytes;
   }
@@ -76,7 +76,7 @@ export class SpoolUpload implements Upload {
     return this.#whole.has(id);
   }
 
-  /** An acceptance takes the files, and answers for them from here on. */
+  /** An acceptance takes the files. From here on it removes them if it fails. */
   take(ids: readonly string[]): void {
     for (const id of ids) assert(this.#whole.delete(id), 'an attachment is taken once');
     this.#end();
