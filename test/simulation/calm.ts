@@ -7,14 +7,14 @@ import { weightsOf } from './link.js';
 import { checkRest } from './rest.js';
 import type { World } from './world.js';
 
-/** So long all is well before both sides have the same address book. */
+/** How long all must be well before both sides have the same address book. */
 const STEP_MS = 2 * HOUR_MS;
-/** So long all is well before everything must be as it should. */
+/** How long all must be well before every promise must be kept. */
 const CALM_MS = DAY_MS;
 /** What programs, relays and the two daemons wait for at rest. */
 const TIMERS_MAX = 60;
 
-/** Everything outside is well; after a day of it everything must be as promised. */
+/** Makes the whole outside well; a day later every promise must be kept. */
 export async function endWell(world: World): Promise<void> {
   world.tell('from here on all is well');
   for (const relay of world.relays) relay.mood = 'well';
@@ -40,7 +40,7 @@ export async function endWell(world: World): Promise<void> {
     if (released?.status !== 202)
       world.model.violation(`a release is answered ${released?.status} ${released?.body}`);
   }
-  // Where hardly anything was posted the rest is soon done.
+  // With few messages this ends early.
   await world.pass(world.swarm.isOfBook ? HOUR_MS : CALM_MS);
   await world.watch.look();
   await world.watch.listen(true);
@@ -68,7 +68,7 @@ export async function endWell(world: World): Promise<void> {
   await checkRest(world);
 }
 
-/** Both sides are in step, say so, and have kept what they had to. */
+/** Checks that both sides are in sync, say so, and have lost nothing. */
 async function checkBook(world: World): Promise<void> {
   const { people, swarm, model, bookWatch, notices } = world;
   await bookWatch.look();

@@ -37,13 +37,13 @@ export type CloudAction = (typeof CLOUD_ACTIONS)[number];
 
 /** With the network mended and the device awake, everything is in step after this. */
 const MENDED_MS = 2 * MINUTE_MS;
-/** Until a call hangs it is waited for so long. */
+/** How long to wait for a call that hangs. */
 const HANGS_MS = 10 * MINUTE_MS;
-/** Somebody who edits without a pause is heard at the cloud within this. */
+/** Edits without a pause reach the cloud within this time. */
 const HEARD_MS = 30 * SECOND_MS;
 const EDITS_MIN = 5;
 
-/** Does it, or begins it. */
+/** Does the action, or starts it. */
 export async function actAtCloud(world: World, action: CloudAction, chance: Chance): Promise<void> {
   const { people } = world;
   switch (action) {
@@ -132,7 +132,7 @@ async function replace(disk: Disk, bytes: Buffer | null): Promise<void> {
   await disk.syncDirectory(DOCUMENT_FILE.slice(0, DOCUMENT_FILE.lastIndexOf('/')));
 }
 
-/** A program edits several times a second, for minutes: the cloud must hear of it meanwhile. */
+/** A program edits several times a second for minutes: edits must reach the cloud meanwhile. */
 async function editWithoutPause(world: World, chance: Chance): Promise<void> {
   const { people, timeline, bookWatch, link, model } = world;
   link.isUp = true;
@@ -163,7 +163,7 @@ async function editWithoutPause(world: World, chance: Chance): Promise<void> {
   }
 }
 
-/** The next heartbeat is held up on its way: it arrives after whatever the device says next. */
+/** Delays the next heartbeat: it arrives after the one that follows it. */
 async function delayHeartbeat(world: World): Promise<void> {
   const { link, timeline, swarm } = world;
   link.isUp = true;
@@ -175,7 +175,7 @@ async function delayHeartbeat(world: World): Promise<void> {
   link.weights = weightsOf({});
 }
 
-/** For a while no call is answered; then the network is well again, and the device is told while one hangs. */
+/** No call is answered for a while. Then the network is well, and the device learns it while a call hangs. */
 async function mend(world: World, chance: Chance): Promise<void> {
   const { device, link, cloud, model, patience, timeline } = world;
   const kind = chance.one(['heartbeat', 'destinations'] as const);

@@ -7,7 +7,7 @@ import type { Ended } from './live.js';
 import type { Plan } from './plan.js';
 import type { Job, Word } from './worker.js';
 
-/** A process that says nothing for so long hangs. */
+/** A process that is silent for this long hangs. */
 const HANGS_MS = 5 * MINUTE_MS;
 
 /** What became of a plan. */
@@ -18,13 +18,13 @@ export interface Lived extends Ended {
 
 /** One process, and the world in it. */
 export class Hand {
-  /** Of the world that lives now. */
+  /** The plan that runs now. */
   livedMs = 0;
   events = 0;
   #child: ChildProcess | null = null;
   #giveUp: () => void = () => undefined;
 
-  /** Lives a plan; null if it is closed meanwhile. A process that ends or hangs is what is wrong with the plan. */
+  /** Runs a plan; null if it is closed meanwhile. A process that ends or hangs counts as a fault of the plan. */
   async live(plan: Plan, isTraced = false): Promise<Lived | null> {
     this.#child ??= fork(process.argv[1] as string, ['worker']);
     const child = this.#child;
@@ -53,7 +53,7 @@ export class Hand {
       child.send({ plan, isTraced } satisfies Job);
     });
     clearTimeout(watchdog);
-    // What a broken world left behind would show in the next one.
+    // A broken world would leave traces in the next one.
     if (lived !== null && lived.found.length > 0) this.close();
     this.livedMs = 0;
     this.events = 0;

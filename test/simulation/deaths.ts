@@ -8,10 +8,10 @@ import type { Death } from './machine.js';
 import { STATE_DIR } from './settings.js';
 import type { World } from './world.js';
 
-/** systemd waits so long for a stop, and then kills (systemd/fieldpost.service). */
+/** How long systemd waits for a stop before it kills (systemd/fieldpost.service). */
 const STOP_MS = 40 * SECOND_MS;
 
-/** The device dies, and is back some time later. */
+/** The device dies and starts again some time later. */
 export function die(world: World, death: Exclude<Death, 'stop'>, chance: Chance): void {
   const { device, timeline } = world;
   if (device.program === null && !device.isStarting) return;
@@ -55,7 +55,7 @@ export async function restart(world: World, offMs = 0): Promise<void> {
   const stopped = program.stop(world.config()).catch((error) => world.tell(`a stop failed: ${error}`));
   // It may lose its power while it stops.
   const isOff = () => device.program !== program;
-  // Where each write takes seconds a stop may take longer than systemd waits.
+  // On a disk whose writes take seconds, a stop may take longer than systemd waits.
   const killedMs = world.diskTrouble === 'slow' ? timeline.nowMs + STOP_MS : Number.POSITIVE_INFINITY;
   await world.awaited(stopped, () => isOff() || timeline.nowMs >= killedMs);
   if (isOff()) return;

@@ -1,4 +1,4 @@
-/** What the disk of a simulated device may suffer from. Used by world.ts. */
+/** Faults of a simulated device's disk. Used by world.ts. */
 import { MIB, SECOND_MS } from '../../src/limits.js';
 import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
 import type { Chance } from './chance.js';
@@ -16,7 +16,7 @@ const UNLIMITED = 2 ** 40;
 const LEFT_BYTES_MAX = 8 * MIB;
 const SLOW_MS_MAX = 5 * SECOND_MS;
 
-/** Gives the disk that ailment. A sync takes up to `syncMs` anyway. */
+/** Gives the disk this fault. A sync always takes up to `syncMs`. */
 export function afflict(
   disk: FaultyDisk,
   ailment: Ailment,
@@ -41,7 +41,7 @@ function faultOf(ailment: Ailment, { kind }: Operation, chance: Chance) {
     case 'crowded':
       return kind === 'create' || kind === 'makeDirectory' ? 'error:ENOSPC' : 'ok';
     case 'read-only':
-      // Where nothing can change a sync has nothing to lose.
+      // A read-only disk has nothing to sync.
       return kind === 'sync' || kind === 'syncDirectory' ? 'ok' : 'error:EROFS';
     default:
       return 'ok';

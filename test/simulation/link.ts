@@ -30,11 +30,11 @@ export type Fate = (typeof FATES)[number];
 export const CALLS = ['heartbeat', 'destinations', 'messages'] as const;
 export type CallKind = (typeof CALLS)[number];
 
-/** What something may befall: all calls of a kind, or of those for the document only the PUTs. */
+/** Which calls may fail: all of a kind, or only the PUTs of the document. */
 export const ILLS = [...CALLS, 'edits'] as const;
 export type Ill = (typeof ILLS)[number];
 
-/** One request of the device, and what is to become of it. */
+/** One request of the device, and its fate. */
 export interface Call {
   readonly kind: CallKind;
   readonly method: string;
@@ -43,13 +43,13 @@ export interface Call {
   readonly fate: Fate;
 }
 
-/** Whoever wants to know what passes over the link. */
+/** Observes the requests over the link. */
 export interface LinkWatcher {
   /** The device asks. */
   asked?(call: Call): void;
   /** The cloud has answered it, whether or not the device is told. */
   answered?(call: Call, answer: Answer): void;
-  /** The device is told, or learns that no answer comes: null. */
+  /** The device has the answer; null: it learns that none comes. */
   told?(call: Call, answer: HttpAnswer | null): void;
 }
 
@@ -64,15 +64,15 @@ export interface LinkOptions {
   readonly cut: () => void;
 }
 
-/** A late request arrives soon after everybody has given it up, or much later. */
+/** How long after the time-out a late request arrives. */
 const LATE_MS = 20 * SECOND_MS;
 const LATE_MS_MAX = 20 * MINUTE_MS;
 
 export class CloudLink {
   isUp = true;
-  /** How often which fate befalls a request. */
+  /** The weight of each fate. */
   weights: Readonly<Record<Fate, number>> = weightsOf({});
-  /** The calls to which anything but good may happen. */
+  /** The calls that may fail. */
   ill: readonly Ill[] = CALLS;
   requests = 0;
   readonly watchers: LinkWatcher[] = [];
@@ -89,12 +89,12 @@ export class CloudLink {
     return { send: (request) => this.#send(request, isAlive), close: () => undefined };
   }
 
-  /** So many calls of the kind wait for an answer. */
+  /** How many calls of this kind wait for an answer. */
   hanging(kind: CallKind): number {
     return this.#open.get(kind) ?? 0;
   }
 
-  /** Nothing happens to any call from now on. */
+  /** Every call succeeds from now on. */
   get isGood(): boolean {
     return (
       this.isUp && Object.entries(this.weights).every(([fate, weight]) => fate === 'good' || weight === 0)

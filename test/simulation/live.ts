@@ -11,18 +11,18 @@ import { drained, World } from './world.js';
 
 /** How a world ended. */
 export interface Ended {
-  /** What is wrong, in words; none if all is well. */
+  /** Every broken promise, in words. */
   readonly found: readonly string[];
-  /** Of everything that was observed. */
+  /** A hash of everything that was observed. */
   readonly hash: string;
   readonly livedMs: number;
-  /** Timers that rang. */
+  /** Timers that fired. */
   readonly events: number;
   /** The number of the last step that was done. */
   readonly lastStep: number;
 }
 
-/** Who follows a world while it runs. */
+/** Observes a world while it runs. */
 export interface Witness {
   /** Is told every line of the history. */
   readonly onLine?: (line: string) => void;
@@ -30,7 +30,7 @@ export interface Witness {
   readonly onStep?: (livedMs: number, events: number, number: number) => void;
 }
 
-/** One plan, one history: runs it until something is wrong, or to its end. */
+/** Runs a plan until a promise is broken, or to its end. */
 export async function live(plan: Plan, { onLine, onStep }: Witness = {}): Promise<Ended> {
   const world = new World(plan, onLine ?? (() => undefined));
   const { swarm, timeline, model, chance } = world;

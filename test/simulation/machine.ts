@@ -10,7 +10,7 @@ import type { Chance } from './chance.js';
 import { MachineClock, type Timeline } from './timeline.js';
 import { type Answer, ask, type Request } from './wire.js';
 
-/** What a program of ours is to its machine. */
+/** A program of ours, as its machine sees it. */
 export interface Program {
   stop(): Promise<void>;
 }
@@ -24,7 +24,7 @@ export interface MachineOptions {
   readonly chance: Chance;
   readonly wallMs: number;
   readonly onLog: (line: string) => void;
-  /** What else of the outside the program is given. */
+  /** Other parts of the program's outside. */
   readonly outside: (isAlive: () => boolean) => Partial<System>;
 }
 
@@ -35,7 +35,7 @@ export class Machine<P extends Program> {
   clock: MachineClock;
   program: P | null = null;
   isStarting = false;
-  /** It has died, and is not back yet: nothing can be started on it. */
+  /** It has died and is not back yet: no program can start on it. */
   isOff = false;
   /** Requests that wait for an answer. */
   asking = 0;
@@ -43,7 +43,7 @@ export class Machine<P extends Program> {
   readonly #start: (system: System) => Promise<P>;
   #servers: Server[] = [];
   #boots = 1;
-  /** Programs started: what an earlier one says counts no more. */
+  /** How many programs were started. Output of earlier ones is ignored. */
   #lives = 0;
 
   constructor(options: MachineOptions, start: (system: System) => Promise<P>) {
@@ -64,7 +64,7 @@ export class Machine<P extends Program> {
     return this.#lives;
   }
 
-  /** Starts the program. Throws what it throws. */
+  /** Starts the program; rejects as the program does. */
   async start(): Promise<void> {
     const life = ++this.#lives;
     this.isStarting = true;
@@ -156,7 +156,7 @@ export class Machine<P extends Program> {
   }
 }
 
-/** True for what a dead machine's calls reject with. */
+/** True for the errors with which calls of a dead machine reject. */
 export function isOfTheDead(error: unknown): boolean {
   return error instanceof PowerCutError;
 }

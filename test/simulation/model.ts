@@ -20,17 +20,17 @@ export interface Posted {
   /** SHA-256 over what its recipient must see. */
   readonly digest: string;
   readonly atMs: number;
-  /** Those of one request stand or fall together. */
+  /** All messages of one request are accepted, or none. */
   readonly request: Requested;
   id: string | null;
-  /** Since then nobody may be offered it, for its DELETE was answered with 204. */
+  /** When its DELETE was answered with 204: later offers break a promise. */
   cancelledMs: number | null;
   /** Its DELETE was sent and not answered. */
   isCancelAsked: boolean;
-  /** When somebody asked for it again. */
+  /** When a client asked to retry it. */
   retriedMs: number | null;
   readonly arrivals: Arrival[];
-  /** Times it may arrive once more: the device could not know that it had. */
+  /** How many more times it may arrive: the device could not know that it had arrived. */
   pardons: number;
   final: string | null;
 }
@@ -62,12 +62,12 @@ export class Model {
   mayForget = false;
   /** Whether the queue is held, as clients were answered; null: they were not. */
   isHeld: boolean | null = false;
-  /** What is wrong, in words. */
+  /** Every broken promise, in words. */
   readonly found: string[] = [];
   /** In the order in which they arrived. */
   readonly #arrived: Posted[] = [];
   readonly #keys = new Map<string, Requested>();
-  /** Since then the disk has been refusing; null while it is well. */
+  /** Since when the disk has been failing; null while it is well. */
   #troubledMs: number | null = null;
 
   violation(words: string): void {
@@ -140,7 +140,7 @@ export class Model {
     if (request.standing === 'asked' && isCertain) request.standing = 'refused';
   }
 
-  /** Its recipient has it. */
+  /** It has arrived at its recipient. */
   arrived(token: string, digest: string, arrival: Arrival): void {
     const posted = this.messages.get(token);
     if (posted === undefined) {
@@ -193,7 +193,7 @@ export class Model {
     for (const posted of doubtful) posted.pardons++;
   }
 
-  /** The disk refuses; or it is well again, and what it had refused is recorded. */
+  /** The disk fails, or is well again and has recorded what it had refused. */
   diskTrouble(isTroubled: boolean, nowMs: number): void {
     // A sync that fails loses what was written just before, too.
     this.#troubledMs = isTroubled ? (this.#troubledMs ?? nowMs - LAZY_MS) : null;
@@ -205,7 +205,7 @@ export class Model {
     copy.mayForget = this.mayForget;
     copy.isHeld = this.isHeld;
     copy.found.push(...this.found);
-    // In one, so that messages and keys go on sharing their requests.
+    // One clone of both, so that messages and keys still share their requests.
     const known = structuredClone({ messages: this.messages, keys: this.#keys });
     for (const [token, posted] of known.messages) copy.messages.set(token, posted);
     for (const [key, request] of known.keys) copy.#keys.set(key, request);

@@ -20,17 +20,17 @@ interface Heartbeat {
 const OVERTAKEN_MS = MINUTE_MS;
 /** A device that comes every so often may miss one, and be late with the next. */
 const HEARTBEATS = 2.5;
-/** A device that keeps falling silent is given up to so many delays. */
+/** The cloud waits up to this many delays for a device that keeps falling silent. */
 const DAMPED = 8;
-/** After its own absence the cloud gives devices so long to find it again. */
+/** How long the cloud waits for devices after its own absence. */
 const GRACE_MS = 5 * MINUTE_MS;
-/** So often within a delay the cloud looks for silent devices. */
+/** How often within a delay the cloud looks for silent devices. */
 const LOOKS = 10;
 /** From the moment something is known until the mail of it is there. */
 const MAIL_MS = 2 * MINUTE_MS;
 /** That it has told something is on its disk this long after, at its next look for silent devices. */
 const TOLD_WRITTEN_MS = 6 * MINUTE_MS;
-/** What the cloud has heard is on its disk after this. */
+/** When a heartbeat is on the cloud's disk. */
 const WRITTEN_MS = 5 * SECOND_MS;
 
 export interface NoticesOptions {
@@ -91,7 +91,7 @@ export class Notices implements LinkWatcher {
     this.#cloudMs = null;
     this.#backMs = null;
     if (this.#options.timeline.nowMs - this.#heardMs < WRITTEN_MS) this.#isDoubtful = true;
-    // What was sent when is not kept.
+    // Sending times are not kept.
     if (this.#last !== null) this.#last = { ...this.#last, bootId: '' };
   }
 
@@ -181,7 +181,7 @@ export class Notices implements LinkWatcher {
     return this.#mayTellAgain && (this.#cloudMs === null || nowMs - this.#cloudMs <= MAIL_MS);
   }
 
-  /** So long a device is silent at the least before people are told. */
+  /** The shortest silence that is told. */
   #leastMs({ state, intervalMs }: Heartbeat, damping = 1): number {
     const { delayMs, stopDelayMs } = this.#options;
     const delay = damping * Math.max(delayMs, HEARTBEATS * intervalMs);

@@ -7,7 +7,7 @@ import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
 import type { Model, Posted } from './model.js';
 import { Reach } from './reach.js';
 
-/** What the rules depend on just now. */
+/** What the rules depend on at this moment. */
 export interface Rules {
   readonly connections: number;
   readonly relays: number;
@@ -61,7 +61,7 @@ export class Offers {
   readonly #courses = new Map<string, Course>();
   /** Emails that no relay was offered yet, in the order in which they were posted. */
   readonly #fresh = new Set<Posted>();
-  /** Since then so many calls were in vain. */
+  /** How many calls have failed since then. */
   #stormMs = 0;
   #calls = 0;
 
@@ -78,7 +78,7 @@ export class Offers {
     this.#reach.missed();
   }
 
-  /** A relay was called in vain. */
+  /** A call to a relay failed. */
   refused(nowMs: number): void {
     this.#reach.missed();
     if (nowMs - this.#stormMs >= MINUTE_MS) {
@@ -98,7 +98,7 @@ export class Offers {
     }
   }
 
-  /** Somebody wants these to be tried now; all if none are named. */
+  /** A client asks to try these now; all if none are named. */
   hurried(posted?: Posted): void {
     const all = posted === undefined ? this.#courses.values() : [this.#of(posted)];
     for (const course of all) course.notBeforeMs = 0;
@@ -112,7 +112,7 @@ export class Offers {
     course.notBeforeMs = 0;
   }
 
-  /** They were posted just now. */
+  /** They were posted at this moment. */
   posted(all: readonly Posted[]): void {
     for (const posted of all) {
       this.#of(posted);
@@ -152,7 +152,7 @@ export class Offers {
     );
   }
 
-  /** What came of an offer, as the relay sees it. */
+  /** The result of an offer, as the relay sees it. */
   over(token: string, ending: Ending, isRecorded: boolean, nowMs: number): void {
     const posted = this.#model.messages.get(token);
     if (posted === undefined) return;
@@ -160,7 +160,7 @@ export class Offers {
     course.lastMs = nowMs;
     if (!('reply' in ending)) return;
     const { code, enhanced } = ending.reply;
-    // A relay that takes nothing from anybody is as good as away.
+    // A relay that takes no mail at all counts as away.
     if (code === 421 || enhanced === '5.7.1' || enhanced?.[2] === '3') this.#reach.missed();
     if (code < 300 && isRecorded) this.#reach.recorded();
     if (code >= 500 && enhanced !== '5.7.1') course.isRefused = true;
@@ -168,7 +168,7 @@ export class Offers {
     const { maxAgeMs, retryMinMs } = this.#rules();
     const isItsOwn = ending.phase === 'rcpt';
     if (isItsOwn) course.notBeforeMs = nowMs + Math.floor(retryMinMs * (1 - SPREAD));
-    // Enough mails for one session say nothing of the mail.
+    // A limit of mails per session says nothing about this mail.
     if (enhanced === '4.5.3' || code === 421 || !isRecorded) return;
     course.isOver = this.#reach.leastMs - (course.leastMs ?? 0) > maxAgeMs[1] + AGE_SLACK_MS;
   }

@@ -7,27 +7,27 @@ import { REGRESSIONS } from './regressions.js';
 
 /** What is asked of a run. */
 export interface Options {
-  /** The first. */
+  /** The first seed. */
   readonly seed: number;
-  /** So many worlds. */
+  /** How many worlds. */
   readonly seeds: number;
-  /** For so long; null: until all worlds are done. */
+  /** How long to run; null: until all worlds are done. */
   readonly forMs: number | null;
   readonly processes: number;
   /** Worlds about the address book alone. */
   readonly isBook: boolean;
-  /** Of one world: only these steps. */
+  /** Only these steps of one world. */
   readonly only: readonly number[] | null;
   readonly isTraced: boolean;
-  /** The plan of one world is printed, and not run. */
+  /** Print the plan of one world instead of running it. */
   readonly isPlan: boolean;
-  /** A failing history is made shorter. */
+  /** Shrink a failing history. */
   readonly shrinks: boolean;
   /** Only this regression. */
   readonly regression: string | null;
 }
 
-/** Words on how not to call it. */
+/** A wrong command line. */
 export class UsageError extends Error {}
 
 const SEED_END = 2 ** 32;

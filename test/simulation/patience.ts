@@ -7,13 +7,13 @@ import type { HttpAnswer } from '../../src/system/https.js';
 import type { Call, LinkWatcher } from './link.js';
 import type { Timeline } from './timeline.js';
 
-/** No cloud is left alone for longer. */
+/** The longest pause before a device calls again. */
 const ASKED_MS_MAX = HOUR_MS;
-/** Up to so many times as long as it was asked for. */
+/** The longest pause, as a multiple of the Retry-After. */
 const SPREAD = 1.1;
 /** A pause as short as this may end in its own second. */
 const SPREAD_FROM_MS = 20 * SECOND_MS;
-/** So many pauses may happen to be kept to the millisecond. */
+/** How many pauses may be exact to the millisecond by chance. */
 const EXACT_MAX = 2;
 
 export class Patience implements LinkWatcher {

@@ -9,9 +9,9 @@ import type { Answer, Request } from './wire.js';
 
 const DESTINATIONS = '/api/internal/offline_notification_destinations';
 const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
-/** Where two entries may have one target, the targets are so few. */
+/** How many targets there are where two entries may share one. */
 const FEW = 5;
-/** Of this one nobody changes anything: it is told whatever people are told. */
+/** Nobody changes this entry: it gets every mail that people get. */
 export const WITNESS = 'witness@example.com';
 
 /** What the device shows of an entry. */

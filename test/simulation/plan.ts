@@ -13,12 +13,12 @@ export interface Step {
   readonly seed: number;
 }
 
-/** What a world is like, but for what only the drawing of its steps needs. */
+/** What a world is like, without what only the drawing of its steps needs. */
 export type Nature = Omit<Swarm, 'livesMs' | 'everyMs' | 'weights'>;
 
 /** A world before it begins. Nothing but this decides what happens in it. */
 export interface Plan {
-  /** Of all that is drawn in the world. */
+  /** Seeds everything that is drawn in the world. */
   readonly seed: number;
   readonly nature: Nature;
   /** In the order of their moments. After the last the world becomes calm. */
@@ -38,7 +38,7 @@ export function drawPlan(seed: number, isBook = false): Plan {
   return { seed: chance.below(2 ** 32), nature, steps };
 }
 
-/** The plan with only the steps of these numbers. */
+/** The plan with only these steps, by number. */
 export function only(plan: Plan, numbers: readonly number[]): Plan {
   const kept = new Set(numbers);
   return { ...plan, steps: plan.steps.filter(({ number }) => kept.has(number)) };

@@ -40,7 +40,7 @@ const FORGOTTEN = 'forgotten';
 export interface ProgramsOptions {
   readonly ask: (request: Request) => Promise<Answer | null>;
   readonly model: Model;
-  /** Null where nobody looks at what is offered when. */
+  /** Null if offers are not checked. */
   readonly watch: Watch | null;
   readonly chance: Chance;
   readonly timeline: Pick<Timeline, 'nowMs'>;
@@ -83,7 +83,7 @@ export class Programs {
     if (young.length === 0) return;
     const { request, requested } = chance.one(young);
     model.asksAgain(requested);
-    // Nobody waits longer for an answer than this, so none of its like is under way any more.
+    // Every answer comes within this time, so no other request with this key is in progress.
     const isAlone = timeline.nowMs - requested.sentMs > ALONE_MS;
     requested.sentMs = timeline.nowMs;
     const wasPromised = requested.standing === 'promised';
@@ -128,7 +128,7 @@ export class Programs {
   async steer(how: 'flush' | 'hold' | 'release' | 'purge'): Promise<Answer | null> {
     const { model, watch } = this.#options;
     const turns = how === 'hold' || how === 'release';
-    // Of two at the same time nobody knows which comes last.
+    // With two at the same time it is unknown which comes last.
     const isAlone = turns && this.#turning === 0;
     if (turns) {
       watch?.weather.upset();

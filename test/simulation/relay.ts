@@ -151,7 +151,7 @@ export class Relay {
     if (mood === 'greylisting') {
       const [box = ''] = to.split('+');
       const known = this.#greylist.get(box) ?? timeline.nowMs;
-      // A list like this forgets.
+      // A greylist forgets.
       const first = timeline.nowMs - known < GREYLIST_FORGETS_MS ? known : timeline.nowMs;
       this.#greylist.set(box, first);
       if (timeline.nowMs - first < GREYLIST_MS) return said('rcpt', '450 4.2.0 Greylisted, come back later');
@@ -159,7 +159,7 @@ export class Relay {
     if (mood === 'full mailboxes' && to.startsWith(CROWDED)) return said('rcpt', '452 4.2.2 mailbox full');
     if (mood === 'losing in the content') return trouble('content', 'lost');
     const mail = await read(content);
-    // With its process a sender's connections end.
+    // A sender's connections end with its process.
     if (mail === null || !isAlive()) return trouble('content', 'source');
     if (mood === 'refusing the content') return said('dot', '554 5.6.0 message content rejected');
     if (mood === 'failing at the dot') return said('dot', '451 4.3.0 queue file write error');

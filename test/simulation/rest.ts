@@ -68,7 +68,7 @@ async function checkEnds(world: World): Promise<void> {
   await world.awaited(device.program?.stop() ?? Promise.resolve());
   await begin(world);
   const stopped = await knownIn(world);
-  // A start lets go of what has been kept long enough.
+  // A start removes what has been kept long enough.
   if (world.contentDrops === contentDrops) compare(world, 'a stop', before, stopped);
   await begin(world);
   const killed = await knownIn(world);

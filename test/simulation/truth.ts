@@ -55,7 +55,7 @@ async function liesOf(world: World, isAtRest: boolean): Promise<readonly string[
   equal('the metric of the bytes', numbers.get('queue_bytes'), queue.bytes);
   equal('the metric of the memory', numbers.get('queue_used_memory_bytes'), queue.used.memoryBytes);
   const open = list.filter(({ final }) => !final).length;
-  // Room is granted to files that are still coming.
+  // Files that are still being uploaded have reserved room.
   if (isAtRest || queue.used.messages < open) equal('queue.used.messages', queue.used.messages, open);
   equal('the metric of the storage', numbers.get(`storage_state{state="${storage.state}"}`), 1);
   equal('/healthz', health.status, storage.state === 'ok' && queue.full !== true ? 200 : 503);
@@ -74,7 +74,7 @@ function missingIn(world: World, list: readonly Listed[]): string[] {
   const lies = lost
     .filter((posted) => !programs.mayBeForgotten(posted))
     .map(({ token, id }) => `${token} (${id}) is not listed`);
-  // A look was under way when it ended; nobody knows yet.
+  // A check was in progress when it ended.
   if (lies.length > 0) return lies;
   const known = new Map(world.posted(({ id }) => id !== null).map((posted) => [posted.id, posted]));
   const unknown = list.filter(({ id }) => !known.has(id)).length;

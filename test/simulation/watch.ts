@@ -95,7 +95,7 @@ export class Watch implements RelayWatcher, LinkWatcher {
       if (relay.open > this.#sessionsMax) model.violation(`${relay.open} sessions are open at a relay`);
     if (device.disk.handles > HANDLES_MAX) model.violation(`${device.disk.handles} files are open`);
     if (device.clock.waiting > TIMERS_MAX) model.violation(`${device.clock.waiting} timers are set`);
-    // Whoever is told what became of it has no reason to complain.
+    // An outcome that a client can read breaks no promise.
     const late = () => this.offers.late(this.weather, timeline.nowMs);
     const suspects = late().slice(0, SUSPECTS_MAX);
     for (const posted of suspects) await this.#world.awaited(programs.look(posted));

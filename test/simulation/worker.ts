@@ -34,7 +34,7 @@ export function work(): void {
   // Ctrl-C goes to all processes of a terminal; the one that started this one ends it.
   process.on('SIGINT', () => undefined);
   process.on('disconnect', () => process.exit());
-  // What a dead machine still had under way rejects. Whatever else nobody catches would end the daemon.
+  // Pending calls of a dead machine reject. Any other unhandled rejection would end the daemon.
   const fall = (error: unknown) => {
     if (isOfTheDead(error)) return;
     const found = [...touched, `nobody catches ${(error as Error)?.stack ?? error}`];

@@ -218,7 +218,7 @@ export class World {
       this.tell(`a start failed: ${error}`);
       // It died while it started: it is started again when it is back.
       if (isOfTheDead(error)) return;
-      // With its process its files are closed.
+      // Its files are closed when its process ends.
       machine.die('kill');
       machine.renew({ isBoot: false });
       this.watchDisk();
