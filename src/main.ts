@@ -21,7 +21,7 @@ import { createConnect } from './system/connect.js';
 import { fileSystemBytes, readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log, type LogLevel } from './system/log.js';
-import { bufferCollector, keepHeapSmall, memoryLimit } from './system/memory.js';
+import { garbageCollector, keepHeapSmall, memoryLimit } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
 import { peerUid } from './system/peer.js';
 import { openRandom } from './system/random.js';
@@ -85,7 +85,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   try {
     const { daemon, reloads, stop } = await start(name, withSockets(parsed.config, env, system), system);
     signals.serving();
-    clock.after(SECOND_MS, () => void keepHeapSmall(system.memoryBytes ?? Number.POSITIVE_INFINITY));
+    clock.after(SECOND_MS, () => void keepHeapSmall());
     await herald?.ready(() => daemon?.status() ?? '');
     if (daemon !== null && refused === null) await last.keep(env);
     const reload = () => follow(settings, reloads, running, daemon && last, system, warnings);
@@ -186,8 +186,8 @@ function createSystem(running: Readonly<Running>): System {
     version: about.version,
     connect: createConnect({ clock }),
     memoryBytes: memoryLimit(process.constrainedMemory() ?? 0, totalmem()),
-    streamed: bufferCollector('minor'),
-    dropped: bufferCollector('major'),
+    streamed: garbageCollector('minor'),
+    dropped: garbageCollector('major'),
     watchNetwork: (onChange, isOffline) => watchNetwork(onChange, { clock, random: Math.random, isOffline }),
     handed: handedOver(process.env, process.pid),
     settingsFault: () => running.fault,

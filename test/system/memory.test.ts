@@ -2,11 +2,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { MIB } from '../../src/limits.js';
-import { bufferCollector } from '../../src/system/memory.js';
+import { garbageCollector } from '../../src/system/memory.js';
 
 t.test('it looks once for every 4 MiB', async (t) => {
   let looks = 0;
-  const streamed = bufferCollector('minor', () => {
+  const streamed = garbageCollector('minor', () => {
     looks++;
   });
   for (let i = 0; i < 64 * 8; i++) streamed(MIB / 64);
@@ -14,7 +14,7 @@ t.test('it looks once for every 4 MiB', async (t) => {
 });
 
 t.test('buffers that were kept for a while are gone, too', async (t) => {
-  const dropped = bufferCollector('major');
+  const dropped = garbageCollector('major');
   dropped(4 * MIB);
   await Promise.all([import('node:v8'), import('node:vm')]);
   await nextTurn();
@@ -38,7 +38,7 @@ t.test('buffers that were kept for a while are gone, too', async (t) => {
 });
 
 t.test('and then dead buffers are gone', async (t) => {
-  const streamed = bufferCollector('minor');
+  const streamed = garbageCollector('minor');
   // What looks is loaded with the first pile.
   streamed(4 * MIB);
   await Promise.all([import('node:v8'), import('node:vm')]);
