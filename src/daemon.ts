@@ -1,25 +1,24 @@
 /**
- * The composition root: builds everything, starts it in order and stops it in reverse. What a room needs of
- * another is handed to it here.
+ * The composition root of the daemon: builds everything, starts it in order and stops it in reverse. It hands each room
+ * what that needs of another. Used by main.ts.
  */
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
 import { addressOf } from './config/endpoints.js';
-import { senderOf } from './config/names.js';
 import type { Config, ListenConfig } from './config.js';
-import { linkView, openCloud } from './daemon/cloud.js';
+import { type Cloud, linkView, openCloud } from './daemon/cloud.js';
 import { inOrder } from './daemon/in-order.js';
 import { type Doing, statusLine } from './daemon/status-line.js';
+import { storeOptions } from './daemon/store-options.js';
 import type { System } from './daemon/system.js';
 import { Delivery } from './delivery/delivery.js';
 import { FieldpostError } from './errors.js';
+import type { Http } from './http/http.js';
 import { STOP_REQUESTS_MS } from './limits.js';
 import { openStore } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
-import { openListeners } from './system/listen.js';
-import { storeMemory } from './system/memory.js';
-import type { SettingsFault } from './views.js';
+import { type Listeners, openListeners } from './system/listen.js';
 
 /** What is running. */
 export interface Daemon {
@@ -39,26 +38,39 @@ export interface Daemon {
   stop(next?: Config): Promise<void>;
 }
 
+/** Everything that is built; nothing of it runs yet. */
+interface Parts {
+  /** What reads its settings each time it needs them follows a reload through this object. */
+  readonly live: Config;
+  readonly system: System;
+  readonly store: Store;
+  readonly cloud: Cloud | null;
+  readonly delivery: Delivery;
+  readonly api: Http;
+  /** The network has changed, or a person wants it so: what fails is tried at once. */
+  wake(): void;
+}
+
 /**
  * Starts the daemon. Resolves when requests are answered; rejects with FieldpostError (`already-running`,
  * `unavailable`) or what the disk says, with nothing left running.
  */
 export async function createDaemon(config: Config, system: System): Promise<Daemon> {
-  const { clock, log, version, settingsFault = () => null } = system;
-  // What reads its settings each time it needs them follows a reload through this object.
   const live = { ...config };
-  const sender = () => senderOf(live, system.hostname());
-  const store = await openStore({
-    ...system,
-    directory: config.stateDir,
-    historyMax: config.history,
-    keepFailedMs: config.keepFailedMs,
-    budget: live,
-    sender,
-    memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
-  });
-  const cloud = config.cloud && (await openCloud(live, config.cloud, system, store));
-  // Without a cloud what once was meant for one grows old, and that is told.
+  const store = await openStore({ ...storeOptions(live, system), directory: live.stateDir });
+  try {
+    return await start(await build(live, system, store));
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+/** Builds each part from those before it. */
+async function build(live: Config, system: System, store: Store): Promise<Parts> {
+  const { clock, log, version } = system;
+  const cloud = live.cloud && (await openCloud(live, live.cloud, system, store));
+  // Without a cloud, messages for one grow old, and the sender is told so.
   const delivery = new Delivery({ store, config: live, ...system, short: cloud?.short ?? null });
   const wake = () => {
     delivery.wake();
@@ -72,71 +84,76 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
     version,
     startedBootMs: clock.bootMs(),
     memoryBytes: system.memoryBytes,
+    streamed: system.streamed,
+    dropped: system.dropped,
     nudge: () => delivery.nudge(),
     edited: () => cloud?.sync.edited(),
-    syncState: () => cloud?.sync.view() ?? null,
     wake() {
       wake();
       cloud?.sync.request();
     },
+    syncState: () => cloud?.sync.view() ?? null,
     relayState: () => delivery.relayView(),
-    ...(system.streamed && { streamed: system.streamed }),
-    ...(system.dropped && { dropped: system.dropped }),
+    linkState: () => linkView(cloud, delivery.waitReason),
     mailLimitBytes: () => delivery.rendering.limitBytes,
     mailBytes: (draft) => delivery.rendering.bytesOf(draft),
-    linkState: () => linkView(cloud, delivery.waitReason),
     outcomes: () => delivery.outcomes,
     clockTrusted: () => clock.trust() !== 'wrong',
-    settingsFault,
+    settingsFault: system.settingsFault ?? (() => null),
     peerUid: system.peerUid ?? (async () => null),
   });
-  try {
-    const listeners = await (system.openListeners ?? openListeners)(
-      config.listen,
-      (address) => {
-        if (needsToken(address) && config.apiToken === null) throw unguarded(address);
-        return api.makeServer(address.kind === 'unix' && address.sendOnly ? 'send' : address.kind);
-      },
-      system.handed,
-    );
-    delivery.start();
-    cloud?.start(() => delivery.wake());
-    const isOffline = () => delivery.relayView().state === 'failing' || cloud?.link.isOnline === false;
-    const network = system.watchNetwork?.(() => {
-      log.debug('network changed');
-      wake();
-    }, isOffline);
-    const { queued, deferred, held } = store.counts();
-    const listen = listeners.addresses.map(addressOf).join(',');
-    log.info('started', { version, listen, queued, deferred, held: held || undefined });
-    return {
-      addresses: listeners.addresses,
-      status: () => statusLine(doing(store, delivery, linkView(cloud, delivery.waitReason), settingsFault())),
-      async reload(next) {
-        const { values, renewsDelivery, taken, waiting } = changesBetween(live, next);
-        Object.assign(live, values);
-        await delivery.reload(renewsDelivery);
-        return { taken, waiting };
-      },
-      stop: (next) =>
-        inOrder(log.error, [
-          async () => log.info('stopping'),
-          async () => network?.close(),
-          // A listener is closed once its last connection is; ending those is the api's part.
-          async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
-          () => delivery.stop(),
-          async () => cloud?.sync.stop(),
-          // The goodbye is the last that the cloud hears.
-          async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
-          async () => cloud?.close(),
-          () => store.close(),
-          async () => log.info('stopped'),
-        ]),
-    };
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
+  return { live, system, store, cloud, delivery, api, wake };
+}
+
+/** Starts all in order. */
+async function start(parts: Parts): Promise<Daemon> {
+  const { live, system, store, cloud, delivery, api, wake } = parts;
+  const { log, version } = system;
+  const listeners = await openDoors(parts);
+  delivery.start();
+  cloud?.start(() => delivery.wake());
+  const isOffline = () => delivery.relayView().state === 'failing' || cloud?.link.isOnline === false;
+  const network = system.watchNetwork?.(() => {
+    log.debug('network changed');
+    wake();
+  }, isOffline);
+  const { queued, deferred, held } = store.counts();
+  const listen = listeners.addresses.map(addressOf).join(',');
+  log.info('started', { version, listen, queued, deferred, held: held || undefined });
+  return {
+    addresses: listeners.addresses,
+    status: () => statusLine(doing(parts)),
+    async reload(next) {
+      const { values, renewsDelivery, taken, waiting } = changesBetween(live, next);
+      Object.assign(live, values);
+      await delivery.reload(renewsDelivery);
+      return { taken, waiting };
+    },
+    stop: (next) =>
+      inOrder(log.error, [
+        async () => log.info('stopping'),
+        async () => network?.close(),
+        // A listener is closed once its last connection is; the api ends those.
+        async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
+        () => delivery.stop(),
+        async () => cloud?.sync.stop(),
+        // The goodbye is the last that the cloud hears.
+        async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
+        async () => cloud?.close(),
+        () => store.close(),
+        async () => log.info('stopped'),
+      ]),
+  };
+}
+
+/** Listens where the settings say, and on the sockets that systemd hands over. */
+function openDoors({ live, system, api }: Parts): Promise<Listeners> {
+  const open = system.openListeners ?? openListeners;
+  const makeServer = (address: ListenConfig) => {
+    if (needsToken(address) && live.apiToken === null) throw unguarded(address);
+    return api.makeServer(address.kind === 'unix' && address.sendOnly ? 'send' : address.kind);
+  };
+  return open(live.listen, makeServer, system.handed);
 }
 
 /** True if the device reports to another cloud, under another name, or to none. */
@@ -145,19 +162,14 @@ function hasMoved({ cloud: before }: Config, { cloud: next }: Config): boolean {
 }
 
 /** What is told of the daemon as a whole. */
-function doing(
-  store: Store,
-  delivery: Delivery,
-  link: Doing['link'] | null,
-  settings: SettingsFault | null,
-): Doing {
+function doing({ system, store, cloud, delivery }: Parts): Doing {
   return {
     queue: store.counts(),
     isFull: store.room().reason !== null,
     relay: delivery.relayView(),
-    link: link ?? { state: 'disabled', reason: null },
+    link: linkView(cloud, delivery.waitReason) ?? { state: 'disabled', reason: null },
     storage: store.storage(),
-    settings,
+    settings: system.settingsFault?.() ?? null,
   };
 }
 

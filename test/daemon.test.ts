@@ -424,6 +424,22 @@ t.test('one that cannot listen leaves nothing running', async (t) => {
   await daemon.stop();
 });
 
+t.test('one that cannot be built leaves nothing running', async (t) => {
+  const FIELDPOST_STATE_DIR = t.testdir();
+  const cloud = {
+    FIELDPOST_CLOUD: 'https://cloud.example',
+    FIELDPOST_DEVICE_ID: DEVICE,
+    FIELDPOST_CLOUD_KEY: KEY,
+  };
+  const config = configOf({ FIELDPOST_STATE_DIR, ...cloud });
+  const openHttps = () => {
+    throw new Error('no https');
+  };
+  await t.rejects(createDaemon(config, { ...world().system, openHttps }), { message: 'no https' });
+  const daemon = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), world().system);
+  await daemon.stop();
+});
+
 t.test('each thing is stopped, also after one that could not be', async (t) => {
   const { system, lines } = world();
   const disk = { ...system.disk };
