@@ -1,22 +1,22 @@
 /**
- * How long the cloud has said that it has no document although there was one. A gateway that is being deployed says so
- * as well, for a moment. Used by sync.ts.
+ * For how long the cloud has said that it has no document although it had one. A gateway that is being deployed says so
+ * too, for a moment. Used by sync.ts.
  */
 import { SYNC_ABSENT_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 
-/** Counts the time between such answers, but for that in which the link may have been down. */
+/** Adds up the time between such answers, without the time in which the link may have been down. */
 export class Absence {
   readonly #clock: Pick<Clock, 'bootMs'>;
   #lastedMs = 0;
-  /** When it was said last; null: not since the link has come. */
+  /** When the last such answer came; null: none since the link came back. */
   #atMs: number | null = null;
 
   constructor(clock: Pick<Clock, 'bootMs'>) {
     this.#clock = clock;
   }
 
-  /** It is said again. `isBelieved`: for long enough. `isNews`: it was not believed before. */
+  /** Another such answer. `isBelieved`: they have come for long enough. `isNews`: this is the first one believed. */
   said(): { readonly isBelieved: boolean; readonly isNews: boolean } {
     const nowMs = this.#clock.bootMs();
     const wasBelieved = this.#lastedMs >= SYNC_ABSENT_MS;
@@ -26,7 +26,7 @@ export class Absence {
     return { isBelieved, isNews: isBelieved && !wasBelieved };
   }
 
-  /** The link may have been down since it was said last. */
+  /** The link may have been down since the last such answer. */
   interrupt(): void {
     this.#atMs = null;
   }

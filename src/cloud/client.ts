@@ -33,27 +33,27 @@ export { CloudError } from './error.js';
 export interface HeartbeatReport {
   /** The same as long as the device has not booted anew. */
   readonly bootId: string;
-  /** Counts the heartbeats of this run of the daemon, from 1. */
+  /** Counts the heartbeats since the daemon started, from 1. */
   readonly sequence: number;
-  /** Since the device booted: orders the heartbeats of a boot, as `sequence` begins anew with each start. */
+  /** Since the device booted. Orders the heartbeats of one boot; `sequence` begins anew with each start. */
   readonly uptimeMs: number;
-  /** `stopping`: a planned stop, which alarms nobody. `moved`: another cloud takes over, or none. */
+  /** `stopping`: a planned stop, of which nobody is told. `moved`: the device goes to another cloud, or to none. */
   readonly state: 'running' | 'stopping' | 'moved';
-  /** How often the device comes by itself. */
+  /** The interval of its heartbeats. */
   readonly intervalMs: number;
   readonly queue: { readonly queued: number; readonly deferred: number; readonly failed: number };
   readonly version: string;
 }
 
-/** What the cloud says to a heartbeat; what it does not say is left out. */
+/** The answer to a heartbeat; members that the cloud does not send are left out. */
 export interface HeartbeatAnswer {
   /** The ETag of the destinations document, as its header has it. */
   readonly destinations?: string;
-  /** How often it wants to hear of us. */
+  /** The interval of heartbeats that it wants. */
   readonly heartbeatMs?: number;
   /** Its wall clock. */
   readonly serverTimeMs?: number;
-  /** It wants to be left alone for so long. */
+  /** Retry-After. */
   readonly retryAfterMs?: number;
 }
 
@@ -74,7 +74,7 @@ export type DestinationsAnswer =
 /** `changed`: the document is no longer the one of the ETag, somebody else has replaced it. */
 export type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
 
-/** The statuses that say that this message will never be taken, if a problem says why. */
+/** With one of these statuses and a problem, the cloud will never take this message. */
 const REFUSALS = [400, 413, 415, 422];
 
 /** What a client is given. */

@@ -1,11 +1,11 @@
 /**
- * A call to the cloud that failed: what went wrong, in words, and how long the cloud wants to be left alone.
+ * A call to the cloud that failed: what went wrong, as a sentence, and the Retry-After.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { type SocketError, socketErrorOf } from '../retry/socket-error.js';
 import { oneLine } from '../text.js';
 
-/** The setting to look at. */
+/** The setting that mends it. */
 const HINTS: Readonly<Partial<Record<SocketError, string>>> = {
   'certificate-unknown-authority': '; see FIELDPOST_CLOUD_CA_FILE',
   'client-certificate': '; see FIELDPOST_CLOUD_CERT_FILE',
@@ -21,7 +21,7 @@ export type CloudErrorKind = 'network' | 'refused' | 'answer' | 'contract' | 'st
 /** Thrown by every call that failed; `message` is a sentence a technician understands. */
 export class CloudError extends Error {
   readonly kind: CloudErrorKind;
-  /** So long the cloud asked to be left alone; null if it did not ask. */
+  /** Retry-After; null if there was none. */
   readonly retryAfterMs: number | null;
   /** False if there was no connection: the cloud cannot have seen the call. */
   readonly isReached: boolean;
@@ -52,7 +52,7 @@ export class CloudError extends Error {
       case 'CUT_SHORT':
         return new CloudError('answer', `${host}: ${wordsOf(thrown)}`);
     }
-    // Not a socket's: a fault of ours.
+    // Not an error of a socket: a bug.
     if (systemCodeOf(thrown) === '') throw thrown;
     const { kind, words } = socketErrorOf(thrown, wallMs);
     if (kind === 'dns') {

@@ -1,11 +1,11 @@
 /**
- * The state of the link as a function: what each heartbeat's end makes of it, and when the next is due. Pure;
- * link.ts acts on it, and the simulation of a fleet as well.
+ * The state of the link as a function: what each event makes of it, and when the next heartbeat is due. Pure. Used by
+ * link.ts, and by the simulation of a fleet.
  *
  *     connecting ─▶ online ─▶ unsteady ─▶ offline ─▶ online
  *
- * One failed heartbeat is unsteady, for any one can be lost; three in a row or 30 s are offline; one good one is
- * online, from wherever. `connecting` is unsteady that has not been online yet.
+ * One failed heartbeat makes it unsteady, because any one can be lost. Three in a row, or 30 s, make it offline. One good
+ * heartbeat makes it online from any state. `connecting` is unsteady before it was ever online.
  */
 import {
   COMMON_BOOT_MS,
@@ -33,7 +33,7 @@ export interface LinkState {
   readonly notBeforeMs: number;
 }
 
-/** What can happen to the link. `late`: its patience is over, see overdueMs. `wake`: it is wanted within so long. */
+/** What can happen to the link. `late`: overdueMs may have come. `wake`: a heartbeat is wanted within so long. */
 export type LinkEvent =
   | { readonly kind: 'good'; readonly heartbeatMs?: number; readonly retryAfterMs?: number }
   | { readonly kind: 'failed'; readonly reason: string; readonly retryAfterMs?: number }
@@ -45,12 +45,12 @@ export interface LinkSettings extends Pick<Pauses, 'backoffMinMs' | 'backoffMaxM
   readonly heartbeatMs: number;
 }
 
-/** Heartbeats of a fleet that began together shall not stay together. */
+/** Jitter, as a part of the interval: heartbeats of a fleet that began together must not stay together. */
 const SPREAD = 0.1;
 
 /**
- * The link at its start: the first heartbeat is due at some moment within `withinMs`. A power cut starts every device of a
- * region in the same second. `random` is in [0, 1).
+ * The link at its start: the first heartbeat is due at a random moment within `withinMs`, because a power cut starts all
+ * devices of a region in the same second. `random` is in [0, 1).
  */
 export function firstState(nowMs: number, withinMs: number, random: number): LinkState {
   return {
@@ -64,7 +64,7 @@ export function firstState(nowMs: number, withinMs: number, random: number): Lin
   };
 }
 
-/** When the link is offline whatever the heartbeat under way may still come to; Infinity: not by itself. */
+/** When the link becomes offline even if a heartbeat is still under way; Infinity: never by itself. */
 export function overdueMs({ mode, sinceMs }: LinkState): number {
   return mode === 'connecting' || mode === 'unsteady' ? sinceMs + OFFLINE_AFTER_MS : Number.POSITIVE_INFINITY;
 }
@@ -89,7 +89,7 @@ export function step(
   }
 }
 
-/** What is due within `withinMs` anyway stays as it is: to draw again would bring a fleet back in half the time. */
+/** A heartbeat due within `withinMs` keeps its moment: drawing again would bring a fleet back in half the time. */
 function afterWake(state: LinkState, withinMs: number, nowMs: number, random: number): LinkState {
   if (state.mode === 'online' || state.nextMs <= nowMs + withinMs) return state;
   return { ...state, nextMs: Math.max(nowMs + Math.floor(withinMs * random), state.notBeforeMs) };
@@ -113,7 +113,7 @@ function afterGood(
   };
 }
 
-/** How often the device comes by itself. The cloud may slow it down to `askedMs`, within bounds, and never speed it up. */
+/** The interval of heartbeats. The cloud may make it longer (`askedMs`), within bounds, and never shorter. */
 export function intervalMs({ heartbeatMs }: LinkSettings, askedMs: number): number {
   return Math.max(heartbeatMs, Math.min(askedMs, HEARTBEAT_MS_MAX));
 }
@@ -144,8 +144,8 @@ function afterFailure(
 }
 
 /**
- * Over how long to spread what a whole fleet would do at once. Soon after a boot others may have booted, or got their
- * network, in the same second; later there is no need, and it is 0.
+ * Over how long to spread what a whole fleet would do at once. Soon after a boot, other devices may have booted or got
+ * their network in the same second. Later it is 0.
  */
 export function commonMs({
   clock,
@@ -157,12 +157,12 @@ export function commonMs({
   return clock.bootMs() < COMMON_BOOT_MS ? spreadMs(config) : 0;
 }
 
-/** Over how long a fleet spreads its tries. Short heartbeats and short pauses are somebody's wish to be quick. */
+/** Over how long a fleet spreads its tries. Settings with short heartbeats or pauses ask for quick ones. */
 export function spreadMs({ heartbeatMs, backoffMaxMs }: LinkSettings): number {
   return Math.min(LINK_SPREAD_MS, heartbeatMs, backoffMaxMs);
 }
 
-/** The same state in another mode; in the same mode it goes on. */
+/** The state in `mode`, since `nowMs` if that is a change. */
 function become(state: LinkState, mode: LinkMode, nowMs: number): LinkState {
   return state.mode === mode ? state : { ...state, mode, sinceMs: nowMs };
 }

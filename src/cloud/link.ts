@@ -1,6 +1,6 @@
 /**
- * The link to the cloud: sends heartbeats, knows from their ends how the link is, and tells those who want to
- * know that it is back. daemon.ts builds it where a cloud is configured; the state endpoint asks it.
+ * The link to the cloud: sends heartbeats, tells from their results how the link is, and reports when it is back. Built
+ * by daemon/cloud.ts where a cloud is configured.
  */
 import { assert } from '../errors.js';
 import { CLOUD_CLOCK_MS, CLOUD_CONTRADICTS_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';
@@ -51,11 +51,11 @@ export class Link {
   #state: LinkState;
   #lastMs: number | null = null;
   #sequence = 0;
-  /** How seldom the cloud wants us to come; 0: it has not said. */
+  /** The interval that the cloud asks for; 0: it has not asked. */
   #askedMs = 0;
   #beating: Promise<void> | null = null;
   readonly #alarm: Alarm;
-  /** Somebody wanted it while a heartbeat was under way, which may be one of before the network was mended. */
+  /** wake() was called during a heartbeat, which may have begun before the network was back. */
   #isWanted = false;
 
   constructor(options: LinkOptions) {
@@ -74,7 +74,7 @@ export class Link {
     return this.#state.mode === 'online';
   }
 
-  /** It is wanted now, or the network has changed: does not wait for the end of the back-off, nor for that of the next. */
+  /** A person wants it, or the network has changed: tries without the pause of the back-off. */
   wake(): void {
     this.#isWanted = this.#beating !== null;
     this.#happen({ kind: 'wake', withinMs: commonMs(this.#options) });
@@ -84,7 +84,7 @@ export class Link {
   async stop(goodbye: 'stopping' | 'moved' = 'stopping'): Promise<void> {
     this.#stopped.abort();
     this.#alarm.end();
-    // The first heartbeat may have been heard although we gave it up.
+    // The cloud may have heard the first heartbeat although we gave it up.
     const isFirst = this.#beating !== null && this.#sequence === 1;
     await this.#beating;
     const { mode } = this.#state;
@@ -114,7 +114,7 @@ export class Link {
     this.#alarm.at(Math.min(nextMs, overdueMs(this.#state)));
   }
 
-  /** One heartbeat, and what follows from its end. */
+  /** One heartbeat, and what follows from its result. */
   async #beat(): Promise<void> {
     const { client, clock } = this.#options;
     const begunMs = clock.bootMs();
@@ -150,10 +150,10 @@ export class Link {
     };
   }
 
-  /** The cloud knows the time. If our wall clock agrees with it, it is right; if they are weeks apart, it is not. */
+  /** Compares our wall clock with the cloud's: one that agrees is right, one that is weeks away is wrong. */
   #compareClocks({ serverTimeMs }: HeartbeatAnswer, tookMs: number): void {
     const { clock } = this.#options;
-    // A cloud that believes to be in 1970 knows nothing.
+    // A cloud whose own clock shows 1970 proves nothing.
     if (serverTimeMs === undefined || !isPlausible(serverTimeMs)) return;
     const apartMs = Math.abs(clock.wallMs() - serverTimeMs);
     if (apartMs <= CLOUD_CLOCK_MS + tookMs) clock.confirm();
@@ -171,7 +171,7 @@ export class Link {
     if (hasChanged && this.isOnline) this.#listeners?.online();
   }
 
-  /** Into the history, and one line into the log. */
+  /** Adds the former state to the history, and logs the change. */
   #tell({ mode: before, sinceMs, reason: formerReason }: LinkState): void {
     const { log } = this.#options;
     const { mode, reason } = this.#state;
@@ -191,7 +191,7 @@ export class Link {
     try {
       await client.heartbeat(this.#report(state), control.signal);
     } catch (error) {
-      // The cloud will notice by itself, a little later.
+      // The cloud will notice the silence by itself, a little later.
       if (!(error instanceof CloudError)) throw error;
     }
     patience.stop();

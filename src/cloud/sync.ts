@@ -1,7 +1,7 @@
 /**
- * Keeps the address book in step with the cloud's document (cloud.md): asks for it, merges, puts what is new. What
- * the merge means is the book's business (destinations/). daemon.ts builds it where a cloud is configured; the link
- * says when it is online and what the cloud has, the api when somebody has edited.
+ * Keeps the address book in step with the cloud's document: gets it, merges, puts the result. destinations/ decides what
+ * a merge gives. Built by daemon/cloud.ts where a cloud is configured. The link calls it when it is online and for each
+ * ETag, the api after each edit.
  */
 import type { AddressBook } from '../destinations/address-book.js';
 import type { Estranged, Remote } from '../destinations/lineage.js';
@@ -25,7 +25,7 @@ export interface SyncOptions {
   readonly cloud: string;
   readonly client: Pick<CloudClient, 'getDestinations' | 'putDestinations'>;
   readonly config: LinkSettings;
-  /** While it is false nothing is asked: the link will say when it is true again. */
+  /** While it is false, no call is made. The link calls online() when it is true again. */
   readonly isOnline: () => boolean;
   readonly clock: Clock;
   /** In [0, 1). */
@@ -40,25 +40,25 @@ export class Sync {
   #running: Promise<void> | null = null;
   readonly #alarm: Alarm;
   readonly #backoff: Backoff;
-  /** On the boot's clock, when the next one is due, but for the back-off. */
+  /** When the next sync is due, on the boot's clock, unless the back-off ends later. */
   #dueMs = Number.POSITIVE_INFINITY;
-  /** The first edit that no sync has begun with yet, and until when others are waited for. */
+  /** When the first edit was made that no sync has begun with, and until when the debounce waits for more. */
   #editedMs: number | null = null;
   #quietMs = Number.POSITIVE_INFINITY;
   /** The generation of the book that the cloud is known to have. */
   #confirmed = -1;
   #lastMs: number | null = null;
   #reason: string | null = null;
-  /** The ETag of the document that was last looked at; one that was just put is asked for, and compared. */
+  /** The ETag of the document that was last merged. One that was just put is fetched again, to compare it. */
   #looked: string | null = null;
   readonly #absence: Absence;
   /** Both sides were joined when the book had this generation. */
   #joined: { readonly generation: number; readonly reason: string } | null = null;
-  /** What the cloud makes of what it is given, in words. */
+  /** How the cloud changes what it is given, as a sentence. */
   #altered: string | null = null;
-  /** The ETag that the last heartbeat was told; null: none. */
+  /** The ETag in the answer to the last heartbeat; null: there was none. */
   #told: string | null = null;
-  /** A heartbeat was told no ETag although a document is known: whether the cloud has one all the same. */
+  /** A heartbeat got no ETag although a document is known: whether that is usual for this cloud. */
   #untold: 'never' | 'unexplained' | 'usual' = 'never';
 
   constructor(options: SyncOptions) {
@@ -68,7 +68,7 @@ export class Sync {
     this.#absence = new Absence(options.clock);
   }
 
-  /** It is wanted now: the back-off is over, unless the cloud asked for it. */
+  /** A sync is wanted now, without the pause of the back-off. A Retry-After still holds. */
   request(): void {
     this.#backoff.wake();
     this.#absence.interrupt();
@@ -76,8 +76,8 @@ export class Sync {
   }
 
   /**
-   * The link is online (again). A cloud that tells ETags with its heartbeats is asked only where there is something to
-   * do: a fleet that comes back should not ask twice each.
+   * The link is online (again). If the cloud tells ETags with its heartbeats and nothing is to be done, no call is made:
+   * of a fleet that comes back, no device should call twice.
    */
   online(): void {
     this.#backoff.wake();
@@ -87,7 +87,7 @@ export class Sync {
     else this.#dueIn(this.#options.random() * commonMs(this.#options));
   }
 
-  /** What a heartbeat was told: the ETag of the cloud's document, or none, which is null. */
+  /** The ETag of the cloud's document, from the answer to a heartbeat; null: there was none. */
   seen(etag: string | null): void {
     const { etag: known } = this.#options.book;
     this.#told = etag;
@@ -96,28 +96,28 @@ export class Sync {
       if (etag !== known) this.#dueNow();
       return;
     }
-    // Either the cloud has lost its document, or it never tells: one question shows which.
+    // Either the cloud has lost its document, or it never tells ETags: one GET shows which.
     if (known !== null && this.#untold === 'never') this.#untold = 'unexplained';
     if (this.#untold === 'unexplained' && this.#dueMs === Number.POSITIVE_INFINITY) this.#dueNow();
   }
 
-  /** Somebody has edited the book, and may go on doing so. */
+  /** Somebody has edited the book. More edits may follow: debounce. */
   edited(): void {
     const nowMs = this.#options.clock.bootMs();
     this.#editedMs ??= nowMs;
-    // Whoever edits without a pause is heard all the same.
+    // Edits that never pause are put all the same, after SYNC_EDITS_MS_MAX.
     this.#quietMs = Math.min(nowMs + SYNC_QUIET_MS, this.#editedMs + SYNC_EDITS_MS_MAX);
     this.#goOn();
   }
 
-  /** Gives up what is under way. */
+  /** Gives up the sync under way. */
   async stop(): Promise<void> {
     this.#stopped.abort();
     this.#alarm.end();
     await this.#running;
   }
 
-  /** How it stands, as people see it. */
+  /** The sync as people see it. */
   view(): SyncView {
     const { book, clock } = this.#options;
     return {
@@ -159,7 +159,7 @@ export class Sync {
     }
   }
 
-  /** One sync, and what follows from its end. */
+  /** One sync, and what follows from its result. */
   async #run(): Promise<void> {
     const { book, clock, log } = this.#options;
     const { etag } = book;
@@ -171,7 +171,7 @@ export class Sync {
       this.#reason = null;
       this.#backoff.good();
     } catch (error) {
-      // A disk that refuses is told by the store; anything else is a bug.
+      // The store throws FieldpostError if the disk fails. Anything else is a bug.
       if (!(error instanceof CloudError || error instanceof FieldpostError)) throw error;
       if (!this.#stopped.signal.aborted) this.#failed(error);
     }
@@ -186,12 +186,12 @@ export class Sync {
     this.#dueNow();
   }
 
-  /** An edit made here tells that somebody has seen to the book since. */
+  /** Null after the next edit on this device: then somebody has looked at the book. */
   get #joinedReason(): string | null {
     return this.#joined?.generation === this.#options.book.generation ? this.#joined.reason : null;
   }
 
-  /** Gives the generation of the book that the cloud has now. Throws CloudError, and what the store throws. */
+  /** Gives the generation of the book that the cloud has afterwards. Throws CloudError, and what the store throws. */
   async #sync(signal: AbortSignal): Promise<number> {
     const { book, cloud, client } = this.#options;
     await book.join(cloud);
@@ -209,7 +209,7 @@ export class Sync {
         this.#tellAltered();
         return generation;
       }
-      // What was edited here since has a sync of its own.
+      // Edits made since then get a sync of their own.
       if (confirmed !== null && confirmed !== generation) return confirmed;
       if (puts === SYNC_TRIES_MAX) break;
       const answer = await client.putDestinations(push.document, push.ifMatch, signal, push.more);
@@ -219,7 +219,7 @@ export class Sync {
     throw new CloudError('status', 'somebody else changes the address book in the cloud all the time');
   }
 
-  /** Throws CloudError for a document that is missing, although there was one, and not missing for long. */
+  /** Throws CloudError if the document has been missing for a short time only. */
   #checkAbsent(isAbsent: boolean): void {
     const { book, log } = this.#options;
     if (!isAbsent || book.etag === null) {
@@ -246,7 +246,7 @@ export class Sync {
   }
 }
 
-/** What the book is to be merged with. Throws CloudError for a document that could not be kept. */
+/** The document to merge with. Throws CloudError for one that cannot be stored. */
 function remoteOf(answer: Awaited<ReturnType<CloudClient['getDestinations']>>): Remote | null | 'unchanged' {
   if (answer.kind === 'unchanged') return 'unchanged';
   if (answer.kind === 'none') return null;
