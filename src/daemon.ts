@@ -7,7 +7,7 @@ import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
 import { addressOf } from './config/endpoints.js';
 import type { Config, ListenConfig } from './config.js';
-import { type Cloud, linkView, openCloud } from './daemon/cloud.js';
+import { type CloudSide, linkView, openCloud } from './daemon/cloud.js';
 import { inOrder } from './daemon/in-order.js';
 import { type Doing, statusLine } from './daemon/status-line.js';
 import { storeOptions } from './daemon/store-options.js';
@@ -44,7 +44,7 @@ interface Parts {
   readonly live: Config;
   readonly system: System;
   readonly store: Store;
-  readonly cloud: Cloud | null;
+  readonly cloud: CloudSide | null;
   readonly delivery: Delivery;
   readonly api: Http;
   /** The network has changed, or a person wants it so: what fails is tried at once. */

@@ -15,14 +15,14 @@ export const OPERATOR = '*';
 export type CheckKey = (exchange: Exchange, device: string | null) => void;
 
 /** The keys that are good now, and the way to others. */
-export interface Access {
+export interface KeyAccess {
   readonly check: CheckKey;
   /** Holds from the next request on. */
   change(keys: Config['cloudServerKeys']): void;
 }
 
 /** Lets in by these keys, until others come. */
-export function openAccess(keys: Config['cloudServerKeys']): Access {
+export function openAccess(keys: Config['cloudServerKeys']): KeyAccess {
   let check = createKeyCheck(keys);
   return {
     check: (exchange, device) => check(exchange, device),

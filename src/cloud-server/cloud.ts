@@ -22,7 +22,7 @@ import { syncAbove } from '../store/disk-error.js';
 import { openStore } from '../store/journaled-store.js';
 import type { Store } from '../store/store.js';
 import { openListeners } from '../system/listen.js';
-import { type Access, OPERATOR, openAccess } from './access.js';
+import { type KeyAccess, OPERATOR, openAccess } from './access.js';
 import { CLOUD_ROUTES, type CloudParts } from './calls.js';
 import { Devices } from './devices.js';
 import { Documents } from './documents.js';
@@ -73,7 +73,7 @@ interface Parts {
   readonly webhook: Awaited<ReturnType<typeof openWebhook>>;
   readonly delivery: Delivery;
   readonly watch: Watch;
-  readonly access: Access;
+  readonly access: KeyAccess;
   readonly http: Http;
 }
 
@@ -168,7 +168,7 @@ async function keepNames(disk: System['disk'], directory: string, stateDir: stri
   await syncAbove(disk, dirname(stateDir));
 }
 
-function createCloudHttp(parts: CloudParts, { check }: Access, system: System) {
+function createCloudHttp(parts: CloudParts, { check }: KeyAccess, system: System) {
   return createHttp({
     ...system,
     routes: CLOUD_ROUTES,

@@ -13,7 +13,7 @@ import { Turns } from '../turns.js';
 import { type Document, parseDocument } from './document.js';
 
 /** A document, how often it was replaced, its JSON as it is sent, and its ETag. */
-export interface Stored {
+export interface StoredDocument {
   readonly revision: number;
   readonly document: Document;
   readonly text: string;
@@ -26,7 +26,7 @@ const FILE = /^(.+)\.json$/;
 export class Documents {
   readonly #disk: Disk;
   readonly #directory: string;
-  readonly #stored = new Map<string, Stored>();
+  readonly #stored = new Map<string, StoredDocument>();
   /** Characters of all documents together. */
   #chars = 0;
   /** The writes of each device that has one under way. Two devices do not wait for each other. */
@@ -56,7 +56,7 @@ export class Documents {
   }
 
   /** The document of a device, or null if none was ever stored. */
-  get(id: string): Stored | null {
+  get(id: string): StoredDocument | null {
     return this.#stored.get(id) ?? null;
   }
 
@@ -106,7 +106,7 @@ export class Documents {
     return stored.etag;
   }
 
-  #keep(id: string, stored: Stored | null): void {
+  #keep(id: string, stored: StoredDocument | null): void {
     this.#chars += (stored?.text.length ?? 0) - (this.get(id)?.text.length ?? 0);
     if (stored === null) this.#stored.delete(id);
     else this.#stored.set(id, stored);
@@ -128,7 +128,7 @@ async function lasting(what: string, work: () => Promise<void>): Promise<void> {
 }
 
 /** What stands in the file. */
-type Kept = Pick<Stored, 'revision' | 'document'>;
+type Kept = Pick<StoredDocument, 'revision' | 'document'>;
 
 /** Once the document alone stood there. */
 function keptOf(found: unknown): Kept {
@@ -136,7 +136,7 @@ function keptOf(found: unknown): Kept {
 }
 
 /** Each write has an ETag of its own, also one that changes nothing: a PUT for the one before must not fit any more. */
-function read({ revision, document }: Kept): Stored {
+function read({ revision, document }: Kept): StoredDocument {
   const text = JSON.stringify(document);
   return { revision, document, text, etag: etagOf(`${revision} ${text}`) };
 }

@@ -1,7 +1,7 @@
 /**
- * The cloud's contract (cloud.md), one function per call: it speaks once, keeps nothing and tries nothing again.
- * The link, the sync and delivery decide when. An answer that is not of the contract's shape is a failed call,
- * whatever its status: a captive portal answers 200 with a page of its own.
+ * The cloud's contract, one method per call. A call is made once: the link, the sync and delivery decide when to retry.
+ * An answer that does not keep to the contract is a failed call, whatever its status: a captive portal answers 200 with
+ * a page of its own.
  */
 import type { CloudConfig } from '../config.js';
 import { retryAfterMsOf } from '../http/answer.js';

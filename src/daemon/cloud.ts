@@ -11,7 +11,7 @@ import type { LinkView } from '../views.js';
 import type { System } from './system.js';
 
 /** What is there once a cloud is configured. */
-export interface Cloud {
+export interface CloudSide {
   readonly link: Link;
   readonly sync: Sync;
   /** How SMS, calls and pushes leave. */
@@ -27,7 +27,7 @@ export async function openCloud(
   cloud: CloudConfig,
   system: System,
   store: Store,
-): Promise<Cloud> {
+): Promise<CloudSide> {
   const [{ openHttps }, { CloudClient }, { Link }, { Sync }] = await Promise.all([
     import('../system/https.js'),
     import('../cloud/client.js'),
@@ -73,7 +73,7 @@ export async function openCloud(
 }
 
 /** The link, and why messages wait although it is well. */
-export function linkView(cloud: Cloud | null, waitReason: string | null): LinkView | null {
+export function linkView(cloud: CloudSide | null, waitReason: string | null): LinkView | null {
   const view = cloud?.link.view() ?? null;
   if (view === null || view.reason !== null || waitReason === null) return view;
   return { ...view, reason: `messages wait: ${waitReason}` };

@@ -1,6 +1,6 @@
 /**
- * The address book: whom to tell when this device goes offline. The api edits it, the cloud link merges it with the
- * cloud's document. One change at a time, and each is done once the store has it. Built by the store.
+ * The address book: whom to notify when this device goes offline. The api edits it, the sync merges it with the cloud's
+ * document. Changes are made one at a time, and each lasts once its promise resolves. Built by the store.
  */
 import { FieldpostError } from '../errors.js';
 import { DESTINATIONS_MAX } from '../limits.js';
@@ -24,9 +24,9 @@ export interface BookKeeping {
   newNonce(): string;
 }
 
-/** What the cloud makes of what it is given. */
+/** How the cloud changes what it is given. */
 export interface Alterations {
-  /** It drops the document's member that tells of its lineage, as it may drop any it does not know. */
+  /** It drops the document's mark, as it may drop any member that it does not know. */
   readonly dropsMark: boolean;
   /** Members of entries that it has changed, or `gone`. `id`: null for what is not shown. */
   readonly changed: readonly { readonly id: number | null; readonly members: readonly string[] }[];
@@ -35,10 +35,10 @@ export interface Alterations {
 /** The book; every change of it goes through here. */
 export class AddressBook {
   readonly #keeping: BookKeeping;
-  /** What is checked must still hold when it is recorded: one edit at a time. */
+  /** One edit at a time: what was checked must still hold when it is recorded. */
   readonly #turns = new Turns();
   #generation = 0;
-  /** The ETag that the cloud's document had last, and the base that says the same. */
+  /** The last ETag of the cloud's document, and the base with the same content. */
   #seen: { readonly base: Base | null; readonly etag: string } | null = null;
 
   constructor(keeping: BookKeeping) {
@@ -50,7 +50,7 @@ export class AddressBook {
     return this.#generation;
   }
 
-  /** How many there are, and how many stand in the cloud's document that cannot be shown. */
+  /** The number of entries, and of those in the cloud's document that cannot be shown. */
   get counts(): { readonly count: number; readonly hidden: number } {
     return { count: this.#book.entries.size, hidden: this.#book.hidden.length };
   }
@@ -102,12 +102,12 @@ export class AddressBook {
     });
   }
 
-  /** What stands in the cloud's document and cannot be shown. */
+  /** The values in the cloud's document that cannot be shown. */
   get hidden(): readonly unknown[] {
     return this.#book.hidden;
   }
 
-  /** Removes one of those. Throws not-found. */
+  /** Removes one of them. Throws not-found. */
   removeHidden(value: unknown): Promise<void> {
     return this.#turns.do(async () => {
       if (!this.#book.hidden.some((one) => sameDocument([one], [value]))) {
@@ -118,7 +118,7 @@ export class AddressBook {
     });
   }
 
-  /** To be called before a sync with that cloud. An ETag of another one says nothing of this one's document. */
+  /** To be called before a sync with that cloud: the ETag of another cloud does not apply to its document. */
   join(cloud: string): Promise<void> {
     return this.#turns.do(async () => {
       if (this.#book.cloud !== cloud) await this.#keeping.record({ e: 'cloud', cloud });
@@ -131,7 +131,7 @@ export class AddressBook {
     return this.#seen?.base === base ? this.#seen.etag : (base?.etag ?? null);
   }
 
-  /** What the cloud has made of what it was last given. */
+  /** How the cloud has changed what it was last given. */
   get alterations(): Alterations {
     const { base, attempted, entries } = this.#book;
     const ids = new Map([...entries].map(([id, { uid }]) => [uid, id]));
@@ -160,7 +160,7 @@ export class AddressBook {
     });
   }
 
-  /** What was given to be put has been taken, under this ETag. */
+  /** The cloud has stored the push, under this ETag. */
   stored(etag: string): Promise<void> {
     return this.#turns.do(() => this.#keeping.record({ e: 'stored', etag }));
   }

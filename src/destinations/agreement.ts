@@ -1,7 +1,9 @@
 /**
- * What one look at the cloud's document leads to: what the book becomes, and what is put next. Used by address-book.ts,
- * which records the one before it gives out the other.
+ * What follows from the cloud's document: an event for the book, and what is put next. Used by address-book.ts, which
+ * records the event before it gives out the push.
  */
+
+import type { JsonObject } from '../json.js';
 import type { Book, BookEvent } from './book.js';
 import type { Entry } from './destination.js';
 import {
@@ -12,37 +14,36 @@ import {
   kinshipOf,
   MARK,
   type Mark,
-  type More,
   markOf,
   type Remote,
 } from './lineage.js';
 import { type Merged, merge, sameDocument } from './merge.js';
 
-/** What is to be put to the cloud, and what it shall replace there: an ETag, or null for nothing. */
+/** The document to put, and the ETag that it replaces; null: there is none. */
 export interface Push {
   readonly document: readonly unknown[];
   /** The document's other members, the mark among them. */
-  readonly more: More;
+  readonly more: JsonObject;
   readonly ifMatch: string | null;
 }
 
-/** What follows from a look at the cloud's document. */
+/** What follows from the cloud's document. */
 export interface Agreement {
   /** To be recorded before anything is put; null: nothing is new. */
   readonly event: BookEvent | null;
   /** Null: the cloud has all. */
   readonly push: Push | null;
-  /** Why both were joined although a document was known; null: they were not. */
+  /** Why both were joined although a document was known; null: they were merged. */
   readonly estranged: Estranged | null;
 }
 
 /** A new random text for a lineage or a nonce. */
 type Draw = () => string;
 
-/** What follows where the cloud has no document: it is given one. What was known stays known until that has arrived. */
+/** What follows if the cloud has no document: it gets one. The base stays until that has arrived. */
 export function agreeOnNew(book: Book, draw: Draw): Agreement {
   const merged = merge({ ...localOf(book), trust: 'full', base: [], given: [], attempted: [], remote: [] });
-  // A cloud without a document needs none to say that there is nothing, unless something may still arrive.
+  // An empty document is worth no PUT, unless an earlier one may still arrive.
   if (merged.document.length === 0 && book.attempted.length === 0) return NOTHING;
   const mark = nextMark(book, merged.document, null, null, draw);
   const more = withMark(book.base?.more, mark);
@@ -81,23 +82,23 @@ function localOf({ entries, hidden }: Book) {
 }
 
 /**
- * True if nothing is to be put. What somebody has edited in the cloud is put back once, with a higher counter: by that a
- * backup from before the edit is known for what it is.
+ * True if nothing is to be put. An edit made in the cloud is put back once with a higher counter, so that a backup from
+ * before the edit can be recognized.
  */
 function isAgreed(book: Book, remote: Remote, kin: Kinship, { document }: Merged): boolean {
   if (!kin.isLanded) return false;
   const isKnown = sameDocument(remote.document, kin.base);
   if (markOf(remote.more) !== null) {
-    // Two devices with one id would put it in turn for ever, each to have the last word.
+    // Two devices with one id would put it in turn for ever.
     if (kin.estranged === 'ahead') return sameDocument(document, remote.document);
     return kin.trust === 'full' && isKnown && sameDocument(document, kin.given);
   }
-  // A cloud that drops the mark is not given it again and again.
+  // A cloud that drops the mark gets it once.
   const dropsMark = book.base?.bare === true || (kin.trust === 'full' && markOf(book.base?.more) !== null);
   return dropsMark && sameDocument(document, isKnown ? kin.given : remote.document);
 }
 
-/** The cloud's document as it is known from now on. */
+/** The next base. */
 function nextBase({ base }: Book, remote: Remote, kin: Kinship): Base {
   const isBare = markOf(remote.more) === null;
   const isUnmarkedYet = kin.trust === 'full' && base?.bare !== true && markOf(base?.more) === null;
@@ -112,7 +113,7 @@ function nextBase({ base }: Book, remote: Remote, kin: Kinship): Base {
   };
 }
 
-/** True if the two say the same. An ETag that is new for the same document is not worth a record. */
+/** True if the two say the same. A new ETag of the same document is not worth a record. */
 function sameBase(a: Base | null, b: Base): boolean {
   if (a === null || a.etag === null || a.bare !== b.bare) return false;
   const isSame = sameDocument(a.document, b.document) && sameDocument([a.more ?? {}], [b.more ?? {}]);
@@ -126,7 +127,7 @@ function mergedOf(book: Book, base: Base, merged: Merged): MergedEvent {
   return { e: 'merged', base, entries, hidden: merged.hidden, attempt: null };
 }
 
-/** Null for an attempt that is on record already. */
+/** The event of an attempt; null if it is on record already. */
 function attemptOf(book: Book, document: readonly unknown[], mark: Mark): BookEvent | null {
   return book.attempted.at(-1)?.mark === mark ? null : { e: 'attempted', document, mark };
 }
@@ -150,11 +151,11 @@ function nextMark(
   return { lineage: next, counter, nonce: draw() };
 }
 
-function withMark(more: More | undefined, mark: Mark): More {
+function withMark(more: JsonObject | undefined, mark: Mark): JsonObject {
   return { ...more, [MARK]: mark };
 }
 
-function withoutMark({ [MARK]: _, ...more }: More = {}): More {
+function withoutMark({ [MARK]: _, ...more }: JsonObject = {}): JsonObject {
   return more;
 }
 

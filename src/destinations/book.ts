@@ -1,6 +1,6 @@
 /**
- * The state of the address book, what can happen to it, and the only function that changes it. The store keeps it
- * with the rest of its state (store/state.ts), in the same journal and the same snapshot.
+ * The state of the address book, its events, and the only function that applies them. The store keeps it with the rest
+ * of its state (store/state.ts), in the same journal and the same snapshot.
  */
 import { ID_GAP, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../limits.js';
 import { Recent } from '../recent.js';
@@ -8,30 +8,30 @@ import type { Entry } from './destination.js';
 import { type Attempt, type Base, MARK, type Mark } from './lineage.js';
 import { sameDocument } from './merge.js';
 
-/** All that is known of the address book. */
+/** Everything that is known of the address book. */
 export interface Book {
-  /** No id from here on was ever given. */
+  /** This id and all above were never given. */
   nextId: number;
-  /** What is shown, by id. */
+  /** The entries that are shown, by id. */
   entries: Map<number, Entry>;
-  /** The ids of entries that are gone, by uid: one that returns keeps its id. The oldest are forgotten. */
+  /** The ids of removed entries, by uid: one that returns keeps its id. */
   readonly removed: Recent<string, number>;
-  /** What stands in the document without being shown. */
+  /** Values in the document that are not shown. */
   hidden: readonly unknown[];
-  /** Which cloud the base's ETag is of; null if there was none yet. */
+  /** The cloud that the base's ETag belongs to; null if there was none yet. */
   cloud: string | null;
-  /** What the cloud is known to have had, and the entries have been merged with; null if nothing is. */
+  /** The cloud's document as it was last merged; null if none is known. */
   base: Base | null;
-  /** The documents put in its place since: the last of them, or any, may have arrived. */
+  /** Documents that were put since; any of them may have arrived. */
   attempted: readonly Attempt[];
 }
 
-/** One thing that has happened to it. Twice applied it does no harm. */
+/** One event. Applying it twice does no harm. */
 export type BookEvent =
   /** Added or replaced on this device. */
   | { readonly e: 'destination'; readonly id: number; readonly entry: Entry }
   | { readonly e: 'destination removed'; readonly id: number }
-  /** The cloud had this, and it was merged; what now differs from it is put next, if anything. */
+  /** The cloud's document was merged. What differs from it now is put next, if anything. */
   | {
       readonly e: 'merged';
       readonly base: Base | null;
@@ -44,9 +44,9 @@ export type BookEvent =
   | { readonly e: 'hidden removed'; readonly value: unknown }
   /** The book is kept in step with another cloud from now on. */
   | { readonly e: 'cloud'; readonly cloud: string }
-  /** The base stands; something is put next. */
+  /** A document is put next; the base stays. */
   | { readonly e: 'attempted'; readonly document: readonly unknown[]; readonly mark?: Mark }
-  /** The cloud took what was put last. */
+  /** The cloud has stored the last one. */
   | { readonly e: 'stored'; readonly etag: string };
 
 const BOOK_EVENTS: Readonly<Record<BookEvent['e'], true>> = {
@@ -91,7 +91,7 @@ export function applyBook(book: Book, event: BookEvent): void {
       replaceEntries(book, new Map(event.entries));
       book.hidden = event.hidden;
       book.base = event.base;
-      // What was put in the place of another base can no longer arrive.
+      // A document that was put on another base can no longer arrive.
       book.attempted = event.attempt === null ? [] : [attemptOf(event.attempt, event.mark)];
       return;
     case 'hidden removed':
@@ -120,12 +120,12 @@ function attemptOf(document: readonly unknown[], mark: Mark | null = null): Atte
   return { document, mark };
 }
 
-/** Puts others in the place of the entries, and remembers the ids of those that are gone. */
+/** Replaces the entries, and remembers the ids of those that are gone. */
 function replaceEntries(book: Book, entries: Map<number, Entry>): void {
   const uids = new Set([...entries.values()].map(({ uid }) => uid));
   for (const uid of uids) book.removed.delete(uid);
   for (const [id, { uid }] of book.entries) {
-    // An id that went over to another uid is not free for its former one.
+    // An id that another uid has now is not free for the former one.
     if (!uids.has(uid) && !entries.has(id)) book.removed.set(uid, id);
   }
   for (const id of entries.keys()) book.nextId = Math.max(book.nextId, id + 1);
@@ -133,8 +133,8 @@ function replaceEntries(book: Book, entries: Map<number, Entry>): void {
 }
 
 /**
- * What is missing on one side must no longer be taken for deleted: the history is damaged.
- * With `gap` there may also have been ids that nobody knows of any more.
+ * The history is damaged: what is missing on one side must not count as deleted. With `gap`, ids may have been given that
+ * are not on record.
  */
 export function distrust(book: Book, gap: boolean): void {
   book.base = null;
@@ -142,7 +142,7 @@ export function distrust(book: Book, gap: boolean): void {
   if (gap) book.nextId += ID_GAP;
 }
 
-/** What stands in store.json of the book. */
+/** The book as store.json holds it. */
 export interface BookDocument {
   readonly nextId: number;
   readonly entries: readonly (readonly [id: number, entry: Entry])[];

@@ -1,7 +1,7 @@
 /**
- * The mark that this device writes into the cloud's document, and what it tells of a document that comes back
- * (cloud.md, "Lineage"). A document that does not descend from the one we know says nothing by what it lacks.
- * Used by book.ts and address-book.ts.
+ * The mark that this device writes into the cloud's document, and what the mark of a fetched document tells about it. If
+ * a document does not descend from the one we know, an entry that it lacks was not deleted. Used by book.ts and
+ * agreement.ts.
  */
 import type { JsonObject } from '../json.js';
 import { MARK_COUNTER_MAX, MARK_TEXT_CHARS_MAX } from '../limits.js';
@@ -9,9 +9,6 @@ import { sameDocument } from './merge.js';
 
 /** The member of the document that holds the mark. A cloud carries it through as any member it does not know. */
 export const MARK = 'fieldpost';
-
-/** Members of the document besides the entries. */
-export type More = JsonObject;
 
 /** What this device writes into the document, beside the entries. */
 export interface Mark {
@@ -28,16 +25,16 @@ export interface Remote {
   readonly etag: string;
   readonly document: readonly unknown[];
   /** What else the cloud keeps beside the entries; left out where that is nothing. */
-  readonly more?: More;
+  readonly more?: JsonObject;
 }
 
 /** The cloud's document as it is known. */
 export interface Base extends Omit<Remote, 'etag'> {
-  /** Null: the cloud is configured anew, and an ETag of the former one says nothing of its document. */
+  /** Null: another cloud is configured, to which the former ETag does not apply. */
   readonly etag: string | null;
   /** What the cloud was given, where it keeps something else. */
   readonly given?: readonly unknown[];
-  /** Its mark was missing when it was last seen; one it has was put since. */
+  /** It had no mark when it was last fetched; a mark in `more` was put since. */
   readonly bare?: true;
 }
 
@@ -49,21 +46,21 @@ export interface Attempt {
 }
 
 /**
- * How far a document is believed. `full`: it descends from the one we know. `edits`: its edits count, what it lacks
- * does not. `none`: both are joined, and where both have a field ours counts.
+ * How far a document is believed. `full`: it descends from the one we know. `edits`: its edits count, its deletions do
+ * not. `none`: both are joined, and where both have a field, ours counts.
  */
-export type Trust = 'full' | 'edits' | 'none';
+export type Belief = 'full' | 'edits' | 'none';
 
-/** Why a document is joined although we know one: of another lineage, from before, put by somebody else, or without a mark. */
+/** Why a document is joined although one is known: another lineage, an older one, put by somebody else, no mark. */
 export type Estranged = 'other' | 'older' | 'ahead' | 'bare';
 
-/** What a document is to the one that is known, and what it is to be merged with. */
+/** How a document relates to the known one, and what to merge it with. */
 export interface Kinship {
-  readonly trust: Trust;
+  readonly trust: Belief;
   /** What the cloud's document was when this device last knew it, and what the cloud was given then. */
   readonly base: readonly unknown[];
   readonly given: readonly unknown[];
-  /** What was put and may be in the document without any mark that says so. */
+  /** Documents that were put and may be in this one, without a mark that shows it. */
   readonly attempted: readonly (readonly unknown[])[];
   readonly estranged: Estranged | null;
   /** The lineage that the next PUT goes on with; null: a new one. */
@@ -73,14 +70,14 @@ export interface Kinship {
 }
 
 /** The mark of a document, or null if it has none that is one. */
-export function markOf(more: More | undefined): Mark | null {
+export function markOf(more: JsonObject | undefined): Mark | null {
   const { lineage, counter, nonce } = (more?.[MARK] ?? {}) as Partial<Mark>;
   const isCounter =
     Number.isSafeInteger(counter) && Number(counter) > 0 && Number(counter) < MARK_COUNTER_MAX;
   return isText(lineage) && isText(nonce) && isCounter ? { lineage, counter: Number(counter), nonce } : null;
 }
 
-/** What `remote` is to the document that is known, if one is, and to those that were put since. */
+/** How `remote` relates to the known document, if one is known, and to those that were put since. */
 export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remote: Remote): Kinship {
   const mark = markOf(remote.more);
   const known = markOf(base?.more);
@@ -88,7 +85,7 @@ export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remot
     trust: 'none',
     base: base?.document ?? [],
     given: base?.given ?? base?.document ?? [],
-    // A document with a mark tells by its nonce what has arrived.
+    // The nonce of a mark shows what has arrived.
     attempted: mark === null ? attempts.map(({ document }) => document) : [],
     estranged: null,
     lineage: mark?.lineage ?? null,
@@ -98,7 +95,7 @@ export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remot
   if (mark === null) {
     if (base === null) return unknown;
     if (base.etag === remote.etag) return sameAs(base, kin, remote);
-    // A mark of ours that was put and not read back yet: what is there now may be from before it.
+    // Our mark was put and not fetched back yet: this document may be from before.
     if (base.bare && known === null) return { ...kin, trust: 'edits' };
     // Before the first PUT of this version no document had a mark; another cloud's never descends from ours.
     if (known === null && base.etag !== null) return kin;
@@ -111,12 +108,12 @@ export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remot
   if (base === null) return unknown;
   if (known?.lineage !== mark.lineage) return { ...unknown, estranged: 'other' };
   if (known.nonce === mark.nonce) return sameAs(base, kin, remote);
-  // Of all that have a higher counter this device knows those that it has put.
+  // This device knows every document that it has put, so one with a higher counter is somebody else's.
   if (known.counter < mark.counter) return { ...unknown, estranged: 'ahead' };
   return { ...unknown, estranged: 'older', lineage: null };
 }
 
-/** With the ETag of the one that is known nobody has edited it: what differs the cloud itself has made of it. */
+/** The same ETag: nobody has edited it. What differs, the cloud itself has changed. */
 function sameAs({ etag, given, document }: Base, kin: Kinship, remote: Remote): Kinship {
   if (etag !== remote.etag || sameDocument(document, remote.document)) return kin;
   return { ...kin, base: remote.document, given: given ?? document };

@@ -1,36 +1,36 @@
 /**
- * The three-way merge of cloud.md, "Destination sync": what becomes of the book when device and cloud have both
- * changed it. Documents are lists of whatever stands in them; what is no entry takes part, but is not shown.
+ * The three-way merge of the address book, for when device and cloud have both changed it. A document is a list of any
+ * values: one that is not an entry is merged as well, but not shown.
  */
 import { isJsonObject, type JsonObject } from '../json.js';
 import { type Entry, FIELDS, isEntry, targetOf, uidOf } from './destination.js';
-import type { Trust } from './lineage.js';
+import type { Belief } from './lineage.js';
 
 /** What the merge looks at. */
 export interface Sides {
   /** How far remote is believed. */
-  readonly trust: Trust;
-  /** What the cloud had when both last agreed; empty if that is not known: then nothing is taken for deleted. */
+  readonly trust: Belief;
+  /** The cloud's document when both last agreed; empty if that is not known: then nothing counts as deleted. */
   readonly base: readonly unknown[];
-  /** What it was given then: the same, or what it has changed by itself. */
+  /** What the cloud was given then, which it may have changed by itself. */
   readonly given: readonly unknown[];
-  /** What was put since, and may or may not have arrived. */
+  /** Documents that were put since, and may have arrived. */
   readonly attempted: readonly (readonly unknown[])[];
   /** The entries that this device shows, oldest first. */
   readonly local: readonly Entry[];
-  /** What it keeps of the document without showing it. */
+  /** The values of the document that it does not show. */
   readonly hidden: readonly unknown[];
   readonly remote: readonly unknown[];
 }
 
-/** What comes of it. */
+/** The result. */
 export interface Merged {
   /** The new document: what remote has in its order, then what is new. */
   readonly document: readonly unknown[];
   /** Of that, what is an entry in all its parts, and the rest. */
   readonly shown: readonly Entry[];
   readonly hidden: readonly unknown[];
-  /** Of an entry that has taken the place of a local one with another uid: its uid, and that one's. */
+  /** By the uid of an entry that replaces a local one: the uid of the local one. */
   readonly heirs: ReadonlyMap<string, string>;
 }
 
@@ -44,7 +44,7 @@ const NOTHING: Before = { here: undefined, there: undefined };
 
 type Document = ReadonlyMap<string, unknown>;
 
-/** Merges; pure, and complete: the result holds all that either side would miss. */
+/** Merges: the result holds everything that either side would miss. */
 export function merge(sides: Sides): Merged {
   const base = keyed(sides.base);
   const given = keyed(sides.given);
@@ -86,29 +86,29 @@ export function sameDocument(a: readonly unknown[], b: readonly unknown[]): bool
   return left.size === right.size && [...left].every(([key, value]) => same(value, right.get(key)));
 }
 
-/** Our own write, of which the answer was lost, is not somebody else's edit; what differs from it is. */
+/** The value before, if it was our own PUT whose answer was lost: that is not somebody else's edit. */
 function ofAttempt(
   attempted: readonly Document[],
-  trust: Trust,
+  trust: Belief,
   base: unknown,
   key: string,
   there: unknown,
 ): Before | null {
   if (attempted.some((put) => same(put.get(key), there))) return { here: there, there };
-  // Where a base is known only a PUT of ours can have brought there what we made since.
+  // If a base is known, only our own PUT can have brought there what we made since.
   if (trust === 'none' || base !== undefined || there === undefined) return null;
   const put = attempted.findLast((one) => one.has(key))?.get(key);
   return put === undefined ? null : { here: put, there: put };
 }
 
-/** What was before, as far as a document that is believed so far can be held against it. */
-function believed(trust: Trust, before: Before, here: unknown, there: unknown): Before {
+/** The value before, as far as the document's belief lets it count. */
+function believed(trust: Belief, before: Before, here: unknown, there: unknown): Before {
   if (trust !== 'full' && there === undefined) return NOTHING;
   if (trust === 'none' && here !== undefined) return NOTHING;
   return before;
 }
 
-/** What the cloud has kept of a value it was given. What it has added is its own, and new here. */
+/** The members of a given value that the cloud has kept. Members that it added are new here. */
 function keptOf(given: unknown, kept: unknown): unknown {
   if (given === undefined || kept === undefined || uidOf(given) === null) return given && kept;
   return Object.fromEntries(
@@ -121,11 +121,11 @@ function mergeOne(before: Before, here: unknown, there: unknown): unknown {
   if (here !== undefined && there !== undefined) return mergeMembers(before, here, there);
   if (same(there, before.there)) return here;
   if (same(here, before.here)) return there;
-  // Edited and deleted: nobody who should be warned is dropped by a conflict.
+  // Edited on one side, deleted on the other: a conflict drops nobody who should be warned.
   return here ?? there;
 }
 
-/** Member by member; one that both have changed is local's. */
+/** Merges member by member. Where both sides changed one, local's counts. */
 function mergeMembers(before: Before, here: unknown, there: unknown): unknown {
   if (same(here, there)) return there;
   const names = new Set([...Object.keys(there as object), ...Object.keys(here as object)]);
@@ -133,7 +133,7 @@ function mergeMembers(before: Before, here: unknown, there: unknown): unknown {
   for (const name of names) {
     const [was, ours] = [member(before.here, name), member(here, name)];
     const [wasTheirs, theirs] = [member(before.there, name), member(there, name)];
-    // Where nothing was before, nothing is taken for deleted.
+    // If there was nothing before, nothing counts as deleted.
     const isOurs =
       before.here === undefined ? ours !== undefined : !same(ours, was) || same(theirs, wasTheirs);
     const value = isOurs ? ours : theirs;
@@ -141,7 +141,7 @@ function mergeMembers(before: Before, here: unknown, there: unknown): unknown {
   }
   const merged: unknown = Object.fromEntries(members);
   if (isEntry(merged) || !isEntry(here) || !isEntry(there)) return merged;
-  // A type of one side and a destination of the other that do not go together would reach nobody.
+  // The type of one side and the destination of the other may not fit, and would reach nobody.
   return { ...(merged as object), type: here.type, destination: here.destination };
 }
 
@@ -152,8 +152,8 @@ function member(value: unknown, name: string): unknown {
 }
 
 /**
- * What a cloud has made of the values it was given: for each uid the members it has changed or dropped. Of members that
- * are not ours it may change what it likes. `gone`: it has dropped the whole.
+ * How a cloud has changed the values it was given: for each uid, the members that it has changed or dropped. It may change
+ * members that are not ours. `gone`: it has dropped the whole value.
  */
 export function alterations(
   given: readonly unknown[],
@@ -176,7 +176,7 @@ function changedMembers(given: unknown, kept: unknown): string[] {
   });
 }
 
-/** The entries that would notify the same place, where there is more than one. */
+/** Groups of two and more entries that would notify the same place. */
 function sameTargets(merged: Document): Entry[][] {
   const groups = new Map<string, Entry[]>();
   for (const entry of entriesOf(merged)) {
@@ -188,14 +188,14 @@ function sameTargets(merged: Document): Entry[][] {
   return [...groups.values()].filter(({ length }) => length > 1);
 }
 
-/** The values that are entries. What stands a second time under one uid is kept as it is, and is none. */
+/** The values that are entries. A second value with the same uid is kept, and is not an entry. */
 function entriesOf(document: Document): Entry[] {
   const found: Entry[] = [];
   for (const [key, value] of document) if (key === uidOf(value) && isEntry(value)) found.push(value);
   return found;
 }
 
-/** Makes one of them: remote's uid, the id of the one that is shown here, and local's fields. */
+/** Makes one entry of the group: remote's uid, the id of the one that is shown here, and local's fields. */
 function unite(
   group: readonly Entry[],
   sides: {
@@ -215,7 +215,7 @@ function unite(
   if (known !== kept && !shown.has(known.uid)) heirs.set(known.uid, kept.uid);
 }
 
-/** The values of a document by their uids. What has none, or one that came before, has its own text for a key. */
+/** The values of a document by uid. One without a uid, or with one that came before, is keyed by its own text. */
 function keyed(values: readonly unknown[]): Map<string, unknown> {
   const found = new Map<string, unknown>();
   for (const value of values) {
