@@ -5,7 +5,7 @@
 import { type Test, test } from 'tap';
 import { SECOND_MS } from '../../src/limits.js';
 import { EMAIL, MESSAGES, type RawClient, startApi } from '../support/api.js';
-import { seededRandom, testSeed } from '../support/random.js';
+import { pick, seededRandom, testSeed } from '../support/random.js';
 
 const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
 const CONNECTIONS = IS_LONG ? 100_000 : 3_000;
@@ -96,10 +96,6 @@ const FIELDS = [
   'cc',
   '',
 ];
-
-function pick<T>(random: Random, from: readonly T[]): T {
-  return from[Math.floor(random() * from.length)] as T;
-}
 
 /** A body: mostly good messages, often with something put in that does not belong. */
 function makeBody(random: Random): string {

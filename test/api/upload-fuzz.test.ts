@@ -14,7 +14,7 @@ import {
   type ReadPart,
   readForm,
 } from '../support/form.js';
-import { seededRandom, testSeed } from '../support/random.js';
+import { pick, seededRandom, testSeed } from '../support/random.js';
 
 const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
 const FORMS = IS_LONG ? 40_000 : 2_000;
@@ -26,10 +26,6 @@ const DEADLINE_MS = 200_000;
 const TEXTS = ['type', 'destination', 'subject', 'plain', 'html'];
 
 type Random = () => number;
-
-function pick<T>(random: Random, from: readonly T[]): T {
-  return from[Math.floor(random() * from.length)] as T;
-}
 
 const PIECES = [
   '\r\n',

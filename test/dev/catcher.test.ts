@@ -77,7 +77,7 @@ t.test('a mail, step by step', async (t) => {
   ]);
 });
 
-t.test('what is wrong is refused as RFC 5321 wants', async (t) => {
+t.test('wrong commands get the replies of RFC 5321', async (t) => {
   const { port } = await caughtBy({ limitBytes: 1000 });
   const tables = [
     [
@@ -146,7 +146,7 @@ t.test('pipelined commands, two mails and a goodbye in one packet', async (t) =>
   );
 });
 
-t.test('the 250 comes only once the mail was taken, and the next command waits', async (t) => {
+t.test('the 250 and the next command wait until the mail is kept', async (t) => {
   let taken = () => {};
   const arrived = new Promise<void>((resolve) => {
     taken = resolve;
@@ -174,7 +174,7 @@ t.test('the 250 comes only once the mail was taken, and the next command waits',
   t.same(await codes(1), [250]);
 });
 
-t.test('a mail too large is refused, and the next one taken', async (t) => {
+t.test('a mail that is too large is refused, the next one accepted', async (t) => {
   const { port, mails } = await caughtBy({ limitBytes: 100_000 });
   const { socket, codes } = await dial(port);
   const mail = (size: number) =>
@@ -187,14 +187,14 @@ t.test('a mail too large is refused, and the next one taken', async (t) => {
   );
 });
 
-t.test('too many recipients are put off', async (t) => {
+t.test('more than 1000 recipients are deferred', async (t) => {
   const { port } = await caughtBy();
   const { socket, codes } = await dial(port);
   socket.write(`EHLO me\r\nMAIL FROM:<a@x>\r\n${'RCPT TO:<b@x>\r\n'.repeat(1001)}`);
   t.same((await codes(1003)).slice(-2), [250, 452]);
 });
 
-t.test('garbage ends the conversation', async (t) => {
+t.test('after 21 mistakes the client is disconnected', async (t) => {
   const { port, mails } = await caughtBy();
   const { socket, codes, hear, closed } = await dial(port);
   socket.write('GET / HTTP/1.1\r\nHost: x\r\n'.repeat(1000));
@@ -204,7 +204,7 @@ t.test('garbage ends the conversation', async (t) => {
   t.same(mails, []);
 });
 
-t.test('an idle client is sent away', async (t) => {
+t.test('an idle client is disconnected after 5 minutes', async (t) => {
   const { port, clock, mails } = await caughtBy();
   for (const said of ['', 'EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\nhalf']) {
     const { socket, codes, hear, closed } = await dial(port);
@@ -228,7 +228,7 @@ t.test('a client that is slow is not idle', async (t) => {
   }
 });
 
-t.test('a client that has stopped talking hears the answer', async (t) => {
+t.test('a client that has closed its side still gets the reply', async (t) => {
   const clients: (() => void)[] = [];
   const { port } = await caughtBy({ onMail: () => new Promise((resolve) => clients.push(resolve)) });
   const { socket, codes, closed } = await dial(port);
@@ -242,7 +242,7 @@ t.test('a client that has stopped talking hears the answer', async (t) => {
   await closed;
 });
 
-t.test('a client that goes on talking after its goodbye still hears ours', async (t) => {
+t.test('a client that goes on sending after QUIT still gets the reply', async (t) => {
   const { port } = await caughtBy();
   const { socket, codes, closed } = await dial(port);
   socket.end(`QUIT\r\n${'x'.repeat(5_000_000)}`);
@@ -250,7 +250,7 @@ t.test('a client that goes on talking after its goodbye still hears ours', async
   await closed;
 });
 
-t.test('a client that does not hang up after its goodbye is left', async (t) => {
+t.test('a client that does not close after QUIT is disconnected', async (t) => {
   const { port, clock } = await caughtBy();
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   socket.on('error', () => {});
@@ -265,7 +265,7 @@ t.test('a client that does not hang up after its goodbye is left', async (t) => 
   t.ok(socket.errored);
 });
 
-t.test('a client that reads no answer is left', async (t) => {
+t.test('a client that reads no replies is disconnected', async (t) => {
   const { port } = await caughtBy();
   const { socket, closed } = await dial(port);
   socket.pause();
@@ -275,7 +275,7 @@ t.test('a client that reads no answer is left', async (t) => {
   t.ok(socket.errored);
 });
 
-t.test('a client that vanishes leaves nothing, and the catcher goes on', async (t) => {
+t.test('a broken connection leaves no mail, and the catcher goes on', async (t) => {
   const { port, mails } = await caughtBy();
   for (const said of ['EHLO', 'EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\nhalf\r\n']) {
     const { socket, codes, closed } = await dial(port);
@@ -289,7 +289,7 @@ t.test('a client that vanishes leaves nothing, and the catcher goes on', async (
   t.same(mails, []);
 });
 
-t.test('closing ends every conversation and frees the port', async (t) => {
+t.test('close() ends every session and frees the port', async (t) => {
   const { port, close } = await caughtBy();
   const { hear, closed } = await dial(port);
   await close();

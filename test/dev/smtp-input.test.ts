@@ -55,18 +55,3 @@ t.test('a line that is too long is skipped', async (t) => {
     t.same([(await from.line())?.length, await from.line(), await from.line()], [2047, '', null]);
   }
 });
-
-t.test('a mail of just the limit, and one more', async (t) => {
-  const sent = (size: number) => [Buffer.from(`${'x'.repeat(size - 2)}\r\n`), Buffer.from('.\r\nNOOP\r\n')];
-  t.equal(String(await input(sent(100)).content(100)).length, 100);
-  const from = input(sent(101));
-  t.equal(await from.content(100), 'too-large');
-  t.equal(await from.line(), 'NOOP', 'and the dialogue goes on behind it');
-});
-
-t.test('a client that goes leaves no mail', async (t) => {
-  for (const end of [[], [new Error('ECONNRESET')]]) {
-    t.equal(await input([Buffer.from('half a mail\r\n.'), ...end]).content(100), null);
-    t.equal(await input([Buffer.from('half a line'), ...end]).line(), null);
-  }
-});

@@ -16,3 +16,8 @@ export function testSeed(): number {
   const given = process.env.FIELDPOST_TEST_SEED;
   return given === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(given);
 }
+
+/** One of these values. */
+export function pick<T>(random: () => number, from: readonly T[]): T {
+  return from[Math.floor(random() * from.length)] as T;
+}
