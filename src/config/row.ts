@@ -30,12 +30,13 @@ export interface Row<T> {
 interface Spec<K> {
   readonly key: string;
   readonly kind: K;
-  readonly follows: Follows;
+  /** `restart` if left out. */
+  readonly follows?: 'live' | 'delivery';
   readonly about: string;
   readonly isSecret?: true;
 }
 
-const PLAIN = { fallback: null, file: null, credential: null, isSecret: false };
+const PLAIN = { fallback: null, file: null, credential: null, isSecret: false, follows: 'restart' } as const;
 
 /** A setting that always has a value; `words` describe a default that `fallback` does not. */
 export function given<T>({ words, ...spec }: Spec<Kind<T>> & { fallback: string; words?: string }): Row<T> {
@@ -43,13 +44,13 @@ export function given<T>({ words, ...spec }: Spec<Kind<T>> & { fallback: string;
   return { ...PLAIN, ...spec, fallbackWords, allowed: spec.kind.allowed };
 }
 
-/** A setting that is null where nobody has set it; `none` says what holds then. */
-export function optional<T>({ none, ...spec }: Spec<Kind<T>> & { none: string }): Row<T | null> {
+/** A setting that is null where nobody has set it; `none` says in the README what holds then. */
+export function optional<T>({ none = 'none', ...spec }: Spec<Kind<T>> & { none?: string }): Row<T | null> {
   return { ...PLAIN, ...spec, fallbackWords: none, allowed: spec.kind.allowed };
 }
 
 /** A setting whose key names a file with the value; null where nobody has set it. */
-export function inFile<T>({ none, ...spec }: Spec<Content<T>> & { none: string }): Row<T | null> {
+export function inFile<T>({ none = 'none', ...spec }: Spec<Content<T>> & { none?: string }): Row<T | null> {
   const file = spec.isSecret ? secretPath : certificatesPath;
   return { ...PLAIN, ...spec, fallbackWords: none, file, allowed: file.allowed };
 }

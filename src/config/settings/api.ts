@@ -12,7 +12,6 @@ export const API_SETTINGS = {
     key: 'FIELDPOST_LISTEN',
     kind: listeners,
     fallback: '127.0.0.1:43770',
-    follows: 'restart',
     about:
       'Where the local API listens. Anything but loopback and unix sockets needs a token. Clients of `unix-send:/path` may send, and nothing else. Port 0 takes any free one. Sockets of systemd stand in for the default.',
   }),
@@ -21,14 +20,12 @@ export const API_SETTINGS = {
     kind: hosts,
     fallback: '',
     words: 'none',
-    follows: 'restart',
     about: 'Names besides `localhost`, `127.0.0.1` and `[::1]` by which clients may call the API.',
   }),
   apiToken: secret({
     key: 'FIELDPOST_API_TOKEN',
     kind: bearer,
     credential: 'api-token',
-    follows: 'restart',
     about: 'The token that clients of the API must bring.',
   }),
   /** Its clients may send, and ask after what they sent, and nothing else. */
@@ -36,7 +33,6 @@ export const API_SETTINGS = {
     key: 'FIELDPOST_SEND_TOKEN',
     kind: bearer,
     credential: 'send-token',
-    follows: 'restart',
     about:
       'A second token, for programs that may send and ask after what they sent, and nothing else. Needs `FIELDPOST_API_TOKEN_FILE`.',
   }),

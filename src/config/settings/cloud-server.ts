@@ -12,7 +12,6 @@ export const CLOUD_SERVER_SETTINGS = {
     key: 'FIELDPOST_CLOUD_SERVER_LISTEN',
     kind: listeners,
     fallback: '127.0.0.1:43780',
-    follows: 'restart',
     about:
       'Where the reference cloud listens (`fieldpost cloud`). Anything but loopback and unix sockets needs keys.',
   }),
@@ -30,14 +29,12 @@ export const CLOUD_SERVER_SETTINGS = {
     key: 'FIELDPOST_CLOUD_SERVER_DELAY',
     kind: duration('1s', '1d'),
     fallback: '90s',
-    follows: 'restart',
     about: 'The reference cloud tells people that a device is offline after it was silent for this long.',
   }),
   cloudServerStopDelayMs: given({
     key: 'FIELDPOST_CLOUD_SERVER_STOP_DELAY',
     kind: duration('1s', '7d'),
     fallback: '15m',
-    follows: 'restart',
     about: 'The same for a device that has said that it was stopping.',
   }),
   /** Where SMS, phone and push messages are posted; null: they are not taken. */
@@ -45,15 +42,12 @@ export const CLOUD_SERVER_SETTINGS = {
     key: 'FIELDPOST_CLOUD_SERVER_WEBHOOK',
     kind: webhookUrl,
     none: 'none: such messages are not taken',
-    follows: 'restart',
     about: 'Where the reference cloud posts SMS, phone and push messages.',
     isSecret: true,
   }),
   cloudServerWebhookAuth: inFile({
     key: 'FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE',
     kind: authorization,
-    none: 'none',
-    follows: 'restart',
     about: 'What the webhook wants in `Authorization`, such as `Bearer abc` or `Basic dTpw`.',
     isSecret: true,
   }),
@@ -61,7 +55,6 @@ export const CLOUD_SERVER_SETTINGS = {
     key: 'FIELDPOST_CLOUD_SERVER_TIME_ZONE',
     kind: timeZone,
     fallback: 'UTC',
-    follows: 'restart',
     about: 'The zone in which the reference cloud tells people times.',
   }),
 };

@@ -21,7 +21,6 @@ export const RELAY_SETTINGS = {
   relayUser: optional({
     key: 'FIELDPOST_RELAY_USER',
     kind: userName,
-    none: 'none',
     follows: 'delivery',
     about: 'The user at every relay whose URL names none.',
   }),

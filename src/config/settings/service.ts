@@ -12,7 +12,6 @@ export const SERVICE_SETTINGS = {
     // parseConfig puts the directory of systemd before it.
     fallback: './.fieldpost',
     words: '`$STATE_DIRECTORY`, else `./.fieldpost`',
-    follows: 'restart',
     about: 'Where messages and the address book are kept.',
   }),
   logLevel: given({
@@ -76,14 +75,12 @@ export const SERVICE_SETTINGS = {
     key: 'FIELDPOST_KEEP_FAILED',
     kind: duration('0s', '365d'),
     fallback: '7d',
-    follows: 'restart',
     about: 'How long the content of failed messages is kept for a retry.',
   }),
   history: given({
     key: 'FIELDPOST_HISTORY',
     kind: integer(0, 100_000),
     fallback: '1000',
-    follows: 'restart',
     about: 'Finished messages that stay readable, without their content.',
   }),
 };
