@@ -1,7 +1,7 @@
 /**
  * What is to be sent next: oldest first, new and deferred in turn, and behind all of them what went wrong
- * together with the relay or the cloud; what only met an outage takes its old place when that is over. Used by the
- * loop and by the gateway. However long the queue is, a look costs next to nothing: one walk over the store's lists
+ * together with the relay or the cloud; what only met an outage takes its old place when that is over. Used by
+ * queue.ts. However long the queue is, a look costs next to nothing: one walk over the store's lists
  * picks up many messages, and tells when the next walk is worth while.
  */
 import type { Message, Stamp } from '../message/message.js';

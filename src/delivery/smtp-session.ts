@@ -1,5 +1,5 @@
 /**
- * A conversation with one relay, over which many messages may be sent. The delivery loop opens, uses and closes it.
+ * A conversation with one relay, over which many messages may be sent. session-line.ts opens, uses and closes it.
  * What is said is built and read in this room; channel.ts carries it. Whatever is doubtful (a deadline, an error, a reply nobody asked for)
  * destroys the connection for good, so that no late reply is ever taken for the answer to another command.
  */

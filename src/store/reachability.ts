@@ -1,6 +1,6 @@
 /**
  * The count of reachable time: how long, in all, a relay could be reached. By it emails age, so that weeks
- * without a network expire nothing. The loop says what it meets; the store gives each message the count its age
+ * without a network expire nothing. Delivery says what it meets; the store gives each message the count its age
  * begins at, and writes the count down with outcomes, now and then. Pure. What is not known does not count: after
  * a restart, or in a long silence. So a message may live longer, never shorter.
  */

@@ -5,7 +5,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { ShortAnswer, ShortMessage } from '../../src/message/short.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FakeClock } from '../support/clock.js';
-import { CONFIG, damageContent, openWatched, post } from '../support/delivery.js';
+import { CONFIG, openWatched, post } from '../support/delivery.js';
 import { stall } from '../support/stall.js';
 import { newDisk } from '../support/store.js';
 import { configOf } from '../support/system.js';
@@ -166,23 +166,6 @@ t.test(
   },
 );
 
-t.test(
-  'the probe is another message than the one that failed; after an outage the old order is back',
-  async (t) => {
-    const made = await bench();
-    made.answer = async () => LATER;
-    made.delivery.start();
-    const [first] = await made.post();
-    await made.clock.advance(500);
-    const [second, third, fourth] = (await made.post(3)) as [string, string, string];
-    await made.clock.advance(500);
-    t.same(made.offered, [first, second], 'also one that was accepted later');
-    made.answer = async () => TAKEN;
-    await made.clock.advance(2 * SECOND_MS);
-    t.same(made.offered.slice(2), [third, first, second, fourth]);
-  },
-);
-
 t.test('a call from before a reboot is as old as it is once the clock is known to be right', async (t) => {
   const before = await bench();
   before.clock.confirm();
@@ -230,69 +213,6 @@ t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry
   made.answer = async () => TAKEN;
   await made.clock.advance(1);
   t.equal(made.offered.length, 3);
-});
-
-t.test('a wish while a call hangs is kept', async (t) => {
-  const made = await bench();
-  made.answer = async () => LATER;
-  made.delivery.start();
-  const [id] = await made.post();
-  await made.clock.advance(MINUTE_MS);
-  let fail: () => void = () => undefined;
-  made.answer = () => new Promise((done) => (fail = () => done(LATER)));
-  await made.clock.advance(MINUTE_MS);
-  const before = made.offered.length;
-  // The link is back while the call that began before hangs.
-  made.delivery.wake();
-  made.answer = async () => TAKEN;
-  await made.clock.advance(0);
-  t.equal(made.offered.length, before, 'one at a time');
-  fail();
-  await made.clock.advance(0);
-  t.equal(made.status(id), 'sent');
-});
-
-t.test('what the cloud asks for is spread, so that a fleet is not back in one second', async (t) => {
-  for (const random of [0, 0.5]) {
-    const made = await bench({ random: () => random });
-    made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as ShortAnswer;
-    made.delivery.start();
-    await made.post();
-    await made.clock.advance(11 * MINUTE_MS);
-    t.same(made.offeredMs, [0, 600_000 * (1 + random / 10)]);
-  }
-});
-
-t.test('a message the cloud cannot digest waits alone, longer each time, and the others pass', async (t) => {
-  const made = await bench();
-  made.delivery.start();
-  const ids = await made.post(1);
-  const [poison] = ids;
-  made.answer = async ({ id }) =>
-    id === poison ? { ...LATER, reply: 'the cloud is in trouble (500)' } : TAKEN;
-  const others: string[] = [];
-  for (let n = 0; n < 60; n++) {
-    others.push(...(await made.post(1)));
-    await made.clock.advance(MINUTE_MS);
-  }
-  t.same(
-    others.filter((id) => made.status(id) !== 'sent'),
-    [],
-  );
-  t.match(made.store.get(poison), { status: 'deferred', lastReply: 'the cloud is in trouble (500)' });
-  const tries = made.offered.filter((id) => id === poison).length;
-  t.ok(tries >= 4 && tries <= 20, `${tries} tries in an hour`);
-  const delays = made.lines
-    .filter(([event]) => event === 'deferred')
-    .map(([, { delayMs }]) => delayMs as number);
-  t.ok(
-    delays.every((ms, i) => i === 0 || ms >= (delays[i - 1] as number)) &&
-      (delays.at(-1) as number) > MINUTE_MS,
-    String(delays),
-  );
-  made.answer = async () => TAKEN;
-  await made.clock.advance(HOUR_MS);
-  t.equal(made.status(poison), 'sent');
 });
 
 t.test('one message that the cloud cannot digest does not delay the next good one', async (t) => {
@@ -402,35 +322,6 @@ t.test('what expires after trouble of the cloud tells of that trouble', async (t
   for (const id of ids) t.match(made.store.get(id), { status: 'expired', lastReply: LATER.reply });
 });
 
-t.test('on hold nothing is offered', async (t) => {
-  const made = await bench();
-  made.delivery.start();
-  await made.store.hold();
-  const [id] = await made.post();
-  await made.clock.advance(MINUTE_MS);
-  t.same(made.offered, []);
-  await made.store.release();
-  made.delivery.wake();
-  await made.clock.advance(0);
-  t.equal(made.status(id), 'sent');
-});
-
-t.test('that the cloud takes nothing is told once, until it takes something', async (t) => {
-  const made = await bench();
-  const { clock, delivery, post, status, lines } = made;
-  const told = () => lines.filter(([event]) => event === 'put behind').length;
-  delivery.start();
-  for (const count of [1, 2]) {
-    made.answer = async () => LATER;
-    const ids = await post(5);
-    await clock.advance(10 * MINUTE_MS);
-    t.equal(told(), count);
-    made.answer = async () => TAKEN;
-    await clock.advance(10 * MINUTE_MS);
-    t.same(new Set(ids.map(status)), new Set(['sent']));
-  }
-});
-
 t.test('whatever is cancelled, and when, the next message goes', async (t) => {
   const held = await bench();
   held.delivery.start();
@@ -525,49 +416,27 @@ t.test(
   },
 );
 
-t.test('content that cannot be read fails, and the next goes', async (t) => {
+t.test('an outcome that cannot be recorded stops every way out until it can', async (t) => {
   const made = await bench();
-  const [bad, good] = (await made.post(2)) as [string, string];
-  await damageContent(made.disk, made.store, bad);
   made.delivery.start();
+  made.answer = async () => LATER;
+  const [call] = await made.post(1, 3);
   await made.clock.advance(0);
-  t.match(made.store.get(bad), { status: 'failed', lastReply: 'storage damaged' });
-  t.equal(made.status(good), 'sent');
-});
-
-t.test('an outcome that cannot be recorded stops the sending until it can', async (t) => {
-  const made = await bench();
-  made.delivery.start();
-  const [first, second] = (await made.post(2)) as [string, string];
   made.answer = async () => {
     made.disk.onOperation = () => 'error:EIO';
     return TAKEN;
   };
-  await made.clock.advance(HOUR_MS);
-  t.same(made.offered, [first]);
+  const [sms] = await made.post(1, 2);
+  await made.clock.advance(10 * MINUTE_MS);
+  t.same(made.offered, [call, sms]);
   made.disk.onOperation = () => 'ok';
   made.answer = async () => TAKEN;
   await made.clock.advance(MINUTE_MS);
-  t.same(made.offered, [first, second], 'once each');
-  t.equal(made.status(second), 'sent');
+  t.same(made.offered, [call, sms, call]);
+  t.same([made.status(call), made.status(sms)], ['sent', 'sent']);
 });
 
-t.test('a stop waits for what is being sent, but not for ever', async (t) => {
-  const made = await bench();
-  made.delivery.start();
-  let finish: (answer: ShortAnswer) => void = () => undefined;
-  made.answer = () =>
-    new Promise((resolve) => {
-      finish = resolve;
-    });
-  const ids = (await made.post(2)) as [string, string];
-  await made.clock.advance(0);
-  const stopped = made.delivery.stop();
-  finish(TAKEN);
-  await stopped;
-  t.same(ids.map(made.status), ['sent', 'queued']);
-  t.equal(made.clock.pending, 0);
-
+t.test('a stop gives up what is being sent, and charges nothing for it', async (t) => {
   const hung = await bench();
   hung.delivery.start();
   hung.answer = (_, signal) =>

@@ -29,17 +29,6 @@ t.test('what is refused again while others are taken is to blame itself, from th
   t.equal(proofs.refused('a'), 'peer');
 });
 
-t.test('so many different messages in a row are the trouble of the relay', async (t) => {
-  const { proofs } = setUp();
-  proofs.taken('good');
-  const found = Array.from({ length: 25 }, (_, index) => proofs.refused(`m${index}`));
-  t.same(found.slice(0, 20), Array(20).fill('unclear'));
-  t.same(found.slice(20), Array(5).fill('peer'));
-  proofs.taken('good');
-  t.equal(proofs.refused('m0'), 'message');
-  t.equal(proofs.refused('n'), 'unclear');
-});
-
 t.test('a message that is taken is forgotten; of thousands the oldest are', async (t) => {
   const { proofs } = setUp();
   proofs.refused('a');
