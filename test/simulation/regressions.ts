@@ -59,9 +59,12 @@ export const REGRESSIONS: readonly Regression[] = [
     why: 'after the first SMS, call or push no other of its type was sent until the next start',
     plant: 'one-sms',
     plan: {
-      seed: 4158184263,
+      seed: 2694576741,
       nature: nature(),
-      steps: [{ number: 2, atMs: 676779, action: 'rush', seed: 1401494683 }],
+      steps: [
+        { number: 3, atMs: 638967, action: 'post batch', seed: 345654179 },
+        { number: 9, atMs: 2120234, action: 'kill', seed: 3581683899 },
+      ],
     },
   },
   {
