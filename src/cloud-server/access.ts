@@ -48,7 +48,7 @@ function createKeyCheck(keys: Config['cloudServerKeys']): CheckKey {
   return ({ req }, device) => {
     const given = bearerOf(req);
     const opens = (name: string) => isOneOf(given, digests.get(name) ?? []);
-    // The operator has no word in which devices there are.
+    // The operator's key opens only devices that have keys of their own.
     const isOpen = device === null ? opens(OPERATOR) : keys.has(device) && (opens(device) || opens(OPERATOR));
     if (device === OPERATOR || !isOpen) throw refused();
   };

@@ -1,6 +1,6 @@
 /**
- * Which devices there are: those that were heard, and those that have a document. Bounds their number, and lets the
- * operator see and remove them. Used by the calls.
+ * All devices: those that have sent a heartbeat, and those that have a document. Limits their number, and lets the operator
+ * see and remove them. Used by calls.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { CLOUD_DEVICES_MAX } from '../limits.js';

@@ -1,6 +1,6 @@
 /**
- * When a device was last heard, so that it can be told after a restart and with a clock that is wrong: a moment of a
- * boot's clock, and what the wall showed then. Pure; used by watch.ts.
+ * When a device was last heard, in a form that survives a restart and a wrong clock: a moment on the boot's clock, and what
+ * the wall clock showed then. Pure; used by watch.ts.
  */
 import { startMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
@@ -13,7 +13,7 @@ export interface Moment {
   readonly bootMs: number;
   /** The wall clock then; null where it was known to be wrong. */
   readonly wallMs: number | null;
-  /** Somebody who knows had said that the wall clock was right. */
+  /** The wall clock was confirmed then. */
   readonly confirmed: boolean;
 }
 

@@ -1,21 +1,19 @@
 /**
- * Whether a device is there: what a heartbeat and the passing of time make of what was known (pure; watch.ts keeps
- * it). Moments are milliseconds of one clock that never leaps.
+ * Whether a device is online: what a heartbeat and the passing of time make of the state before. Pure; used by watch.ts.
+ * Moments are milliseconds of one clock that never leaps.
  *
- * A device that was told to be offline and returns is told to be back at once; then it must be silent for its whole
- * delay again. So within one delay there is never more than one pair of messages. A device that keeps falling silent
- * wearies people all the same: each outage that was told doubles the silence it takes to be told the next one, up to
- * DAMPED_DELAYS delays, until the device has been steady for STEADY_DELAYS delays.
+ * When a device that people think offline returns, they are told at once. Then it must be silent for its whole delay
+ * again, so within one delay there is at most one pair of messages. Each outage doubles the silence before the next one is
+ * told, up to DAMPED_DELAYS delays, until the device has been steady for STEADY_DELAYS delays.
  */
-
 import { MINUTE_MS } from '../limits.js';
 
-/** What a heartbeat says of the device's plans. `moved`: it goes to another cloud, and this one tells nobody. */
+/** What a heartbeat says of the device's plans. `moved`: it goes to another cloud, so people are not told. */
 export type Said = 'running' | 'stopping' | 'moved';
 
 /** What is known of one device. */
 export interface Presence {
-  /** What people believe: they were told last that it is offline, or never, or that it is back. */
+  /** What people think: `offline` if that is the last they were told. */
   readonly state: 'online' | 'offline';
   /** The last heartbeat; or, when the watch itself was away, the moment from which silence counts. */
   readonly heardMs: number;
@@ -46,19 +44,19 @@ export interface Delays {
 
 const DAMPED_DELAYS = 8;
 const STEADY_DELAYS = 20;
-/** No call is held up for longer. */
+/** No call is delayed for longer. */
 const OVERTAKEN_MS = MINUTE_MS;
-/** One heartbeat in a row may be lost, and the next late, before anybody is alarmed. */
+/** One heartbeat may be lost and the next late before people are told. */
 const HEARTBEATS_PER_DELAY = 2.5;
 
-/** A device that is heard of for the first time, or for the first time since the watch was away. */
+/** A device at its first heartbeat, or at the first since the watch was away. */
 export function firstHeard(nowMs: number): Presence {
   return { state: 'online', heardMs: nowMs, said: 'running', everyMs: 0, damping: 1, unsteadyMs: null };
 }
 
 /**
- * True for a heartbeat that was sent before the last one that was heard: it was held up on its way, and says nothing of now.
- * Not for long, as an uptime may begin anew in the same boot (a container's).
+ * True for a heartbeat that was sent before the last one heard: it was delayed on its way, and is out of date. False after
+ * OVERTAKEN_MS, because in a container the uptime may begin anew in the same boot.
  */
 export function isOvertaken(
   { sent, heardMs }: Presence,
@@ -102,12 +100,12 @@ export function afterSilence(before: Presence, nowMs: number, delays: Delays): P
   return isLate ? { ...before, state: 'offline' } : before;
 }
 
-/** The delay of a steady device: a device that comes seldom is not late when it comes as it said. */
+/** The delay of a steady device: one with long intervals is not late while it keeps to them. */
 function delayOf({ everyMs }: Pick<Presence, 'everyMs'>, { delayMs }: Delays): number {
   return Math.max(delayMs, HEARTBEATS_PER_DELAY * everyMs);
 }
 
-/** After the watch was away: nobody is to blame for that time, and a device may take `graceMs` to find us again. */
+/** After the watch was away: that time does not count, and a device has `graceMs` to call again. */
 export function afterAbsence(before: Presence, nowMs: number, graceMs: number): Presence {
   return { ...before, heardMs: Math.max(before.heardMs, nowMs + graceMs) };
 }

@@ -1,5 +1,5 @@
 /**
- * What `presence.json` holds of a device, in today's form and in the one before. Pure; used by watch.ts.
+ * A device in `presence.json`, in today's form and in the one before. Pure; used by watch.ts.
  */
 import type { Moment } from './moment.js';
 import type { Said } from './presence.js';
@@ -14,7 +14,7 @@ export interface Written {
   readonly news: readonly News[];
 }
 
-/** A boot that no clock belongs to: only the wall can tell a moment of it. */
+/** A boot that no clock has: only the wall clock can tell a moment of it. */
 const NO_BOOT = '';
 
 /**

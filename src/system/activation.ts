@@ -43,7 +43,7 @@ export async function serveHanded(
     return await serveTcp(fd, makeServer);
   } catch (error) {
     if (error instanceof FieldpostError) throw error;
-    const words = `Descriptor ${fd}, handed over by systemd, is of no use: ${wordsOf(error)}`;
+    const words = `Descriptor ${fd}, handed over by systemd, cannot be used: ${wordsOf(error)}`;
     throw new FieldpostError('unavailable', words, { hint: 'see fieldpost.socket', cause: error });
   }
 }

@@ -18,9 +18,9 @@ export interface Clock {
   readonly boot: string;
   /** How far the wall is to be believed. */
   trust(): Trust;
-  /** Somebody who knows says that the wall is right just now. That holds until it leaps. */
+  /** A trusted source says that the wall is right now. That holds until it leaps. */
   confirm(): void;
-  /** Somebody who knows says that the wall is far from right. That holds until it leaps, or somebody confirms it. */
+  /** A trusted source says that the wall is far from right. That holds until it leaps, or is confirmed. */
   doubt(): void;
   /**
    * Calls back once, unless stopped first, when `ms` have passed on the boot's clock; after a suspend up to a
@@ -144,7 +144,7 @@ class SystemClock implements Clock {
   doubt(): void {
     const startMs = startMsOf(this);
     const heardMs = (this.#source.synchronizedMs() ?? Number.NaN) - startMs;
-    // A time server was heard on this wall, and knows better.
+    // A time server was heard since the wall last leapt, and is trusted more.
     if (heardMs >= -LOOK_MS && heardMs <= this.bootMs() + LOOK_MS) return;
     this.#confirmedMs = null;
     this.#doubtedMs = startMs;

@@ -1,6 +1,6 @@
 /**
- * Connects to a name that has several addresses, some of which may be dead: as RFC 8305 does, the next address is
- * tried while the earlier ones still are, and the first that connects wins. One for all of a process: built by main.ts, used by https.ts and the SMTP session.
+ * Connects to a name that has several addresses, some of which may be dead. As in RFC 8305, the next address is tried
+ * while the earlier ones are still connecting, and the first that connects wins. Built by main.ts, one for the process.
  */
 import type { LookupAddress } from 'node:dns';
 import { lookup as systemLookup } from 'node:dns/promises';
@@ -35,8 +35,8 @@ export interface ConnectOptions {
 }
 
 /**
- * Makes a Connect. It remembers for each host the address that connected last, and begins with it. One that connected and
- * then said nothing (its server hangs, the kernel answers for it) comes after the others the next time.
+ * Makes a Connect. It remembers the last address of each host that connected, and tries it first. An address that
+ * connected but sent nothing is tried last the next time: its server hangs, and the kernel answers for it.
  */
 export function createConnect(options: ConnectOptions): Connect {
   const { clock, lookup = lookUpAll, open = openSocket } = options;
@@ -144,7 +144,7 @@ function openSocket(address: string, port: number): Socket {
   return netConnect({ host: address, port, noDelay: true });
 }
 
-/** The resolver's order, but the families take turns: a family that is dead as a whole costs every other attempt only. */
+/** The resolver's order, but the families take turns: a family that is wholly dead delays only every other attempt. */
 function interleaved(found: readonly LookupAddress[]): string[] {
   const mine = found.filter(({ family }) => family === found[0]?.family);
   const others = found.filter(({ family }) => family !== found[0]?.family);

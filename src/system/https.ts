@@ -54,11 +54,11 @@ export type SendRequest = (request: HttpRequest) => Promise<HttpAnswer>;
 /** Requests that share their connections. */
 export interface Https {
   readonly send: SendRequest;
-  /** Lets go of all connections. */
+  /** Closes all connections. */
   close(): void;
 }
 
-/** Whom to trust, and what to prove ourselves with. PEM; null: the system's authorities, no certificate. */
+/** The authorities to trust and the client certificate, in PEM. Null: the system's authorities, no certificate. */
 export interface HttpsOptions {
   readonly ca: string | null;
   readonly clientCertificate: { readonly cert: string; readonly key: string } | null;
@@ -68,11 +68,11 @@ export interface HttpsOptions {
 
 const STALE = 'STALE';
 
-/** Makes ready for requests; nothing is connected before the first. `http:` goes to loopback only. */
+/** Connects with the first request. `http:` goes to loopback only. */
 export function openHttps({ ca, clientCertificate, clock, connect }: HttpsOptions): Https {
   const kept = {
     keepAlive: true,
-    // No probes on a metered link: an idle connection does not live for so long.
+    // Longer than an idle connection lives, so that no probes are sent over a metered link.
     keepAliveMsecs: MINUTE_MS,
     timeout: CLOUD_IDLE_MS,
   };
@@ -89,7 +89,7 @@ export function openHttps({ ca, clientCertificate, clock, connect }: HttpsOption
       try {
         return await new Attempt(request, url, agent, clock).answer;
       } catch (error) {
-        // What else is idle is as old, or its path is as dead.
+        // The other idle connections are as old, or their path is as dead.
         for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
         if (systemCodeOf(error) !== STALE) throw error;
         return await new Attempt(request, url, agent, clock).answer;
@@ -224,7 +224,7 @@ class Attempt {
   }
 
   #failed(error: Error): void {
-    // The cloud had closed the connection while it was idle: that says nothing of the cloud, or of the request.
+    // The cloud had closed the idle connection, so neither the cloud nor the request has failed.
     const isStale = this.#req.reusedSocket && /^(?:ECONNRESET|EPIPE)$/.test(systemCodeOf(error));
     if (isStale && this.#missing === 'answer') this.#fail(STALE, 'the connection had been closed');
     else {

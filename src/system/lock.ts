@@ -1,13 +1,13 @@
 /**
- * The lock of a state directory. No crash leaves it behind, and it is held in two places:
+ * The lock of a state directory. It ends with its process, also in a crash. It is held in two places:
  *
- * - `lock`, a listening unix socket in the directory. Every process that sees the directory sees it, from other
- *   containers and network namespaces, too, and former versions know only this one. It needs an inode.
- * - an abstract unix socket, named after the directory's device and inode and our process. It needs no room on the
- *   disk, but is seen only in our network namespace. Any user may take such a name, so it counts only where its
- *   process really has the directory open.
+ * - `lock`, a listening unix socket in the directory. Every process that sees the directory sees it, also from other
+ *   containers and network namespaces. It needs an inode.
+ * - an abstract unix socket, named after the directory's device and inode and our process. It needs no room on the disk,
+ *   but is seen only in our network namespace. Any user may take such a name, so it counts only if its process has the
+ *   directory open.
  *
- * On a disk without room the second alone holds. Used by ledger.ts by way of the root.
+ * On a full disk the second alone holds. The composition roots hand it to the store.
  */
 import { constants } from 'node:fs';
 import {
@@ -27,7 +27,7 @@ import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import { answers } from './listen.js';
 import { randomBytes } from './random.js';
 
-/** Held until it is released or the process ends, which it keeps from ending by itself: a start may only wait for time. */
+/** Held until it is released or the process ends. It keeps the process from ending by itself. */
 export interface Lock {
   /** Why other network namespaces cannot see it, if they cannot. */
   readonly weakness?: string;

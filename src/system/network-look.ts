@@ -1,11 +1,11 @@
 /**
- * What this device's network looks like just now: its routes, its addresses, and which links have a carrier, as one text to
- * compare with another. Used by network-watch.ts, because many ways of setting up a network write no file.
+ * The state of this device's network as one text, to compare with another: its routes, its addresses, and which links have
+ * a carrier. Used by network-watch.ts, because many ways to set up a network write no file.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Where the kernel tells it. Under the unit's sandbox os.networkInterfaces() fails, these do not. */
+/** The kernel's files. In the unit's sandbox they can be read, while os.networkInterfaces() fails. */
 export interface NetworkTables {
   /** Its files `route`, `ipv6_route`, `fib_trie` and `if_inet6`: see proc(5). */
   readonly net: string;
@@ -14,7 +14,7 @@ export interface NetworkTables {
 }
 
 const TABLES: NetworkTables = { net: '/proc/self/net', links: '/sys/class/net' };
-/** Columns of the routes that only count how often a route was used. */
+/** The columns that only count the uses of a route. */
 const COUNTERS: Readonly<Record<string, readonly number[]>> = { route: [4, 5], ipv6_route: [6, 7] };
 
 /** Equal texts mean an equal network. What cannot be read is left out. */

@@ -1,9 +1,8 @@
 /**
- * Notices that the network of this device has changed. Network managers write what they find: name servers in resolv.conf
- * (every DHCP client does), links and leases below /run. The kernel tells of such a write, so nothing is polled while all is
- * well. A place that does not exist at the start is watched from the next change on. Static addresses, PPP and routes leave
- * no file: while something is offline, the kernel's own tables are compared every 5 s. Main makes it, daemon.ts says what
- * follows from it.
+ * Notices that the network of this device has changed. Network managers write files: every DHCP client writes resolv.conf,
+ * others write links and leases below /run. The kernel reports each write, so nothing is polled while all is well. A path
+ * that does not exist at the start is watched from the next change on. Static addresses, PPP and routes write no file, so
+ * the kernel's tables are compared every 5 s while something is offline. Used by main.ts.
  */
 import { type FSWatcher, readlinkSync, realpathSync, watch } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
@@ -16,7 +15,7 @@ const RESOLVER = '/etc/resolv.conf';
 /** Where systemd-networkd, NetworkManager, connman and ifupdown keep the state of links. */
 const STATE = ['/run/systemd/netif/links', '/run/NetworkManager/devices', '/run/connman', '/run/network'];
 
-/** Calls `onChange` a little after a change, and not too often; from a moment after the start until it is closed. */
+/** Calls `onChange` 2 to 4 s after a change, at most every 10 s, until it is closed. */
 export function watchNetwork(
   onChange: () => void,
   world: {

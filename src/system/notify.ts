@@ -1,10 +1,10 @@
 /**
- * What the service manager is told (sd_notify(3)): that we are ready, reload, stop, live, and in a line of words
- * how we do. main.ts makes it where there is a NOTIFY_SOCKET; the herald decides what to say when.
+ * Notifies the service manager (sd_notify(3)): ready, reloading, stopping, watchdog, and a status line. Built by main.ts
+ * where there is a NOTIFY_SOCKET. The herald decides what to send when.
  *
- * Each notification is a child process. The package systemd-notify sends `ready` and the status; what it lacks
- * goes through the same program that it runs. Its faults are put right here: notifications keep their order,
- * one that hangs is given up, words cannot become commands, and nothing rejects.
+ * Each notification is a child process. The package systemd-notify sends `ready` and the status; the same program sends
+ * the rest. This file adds what the package lacks: notifications keep their order, one that hangs is given up, words
+ * cannot become commands, and nothing rejects.
  */
 import { execFile } from 'node:child_process';
 import notify from 'systemd-notify';
@@ -13,14 +13,14 @@ import { NOTIFY_TIMEOUT_MS, STATUS_CHARS_MAX } from '../limits.js';
 import { oneLine } from '../text.js';
 import { Turns } from '../turns.js';
 
-/** Each resolves when the manager has been told, or cannot be; none rejects. They are sent in order. */
+/** Each resolves when it has been sent or has failed; none rejects. They are sent in order. */
 export interface Notifier {
   /** After a start or a reload. */
   ready(status: string): Promise<void>;
   status(words: string): Promise<void>;
   reloading(): Promise<void>;
   stopping(): Promise<void>;
-  /** We live: to be said more often than the manager's patience lasts. */
+  /** A sign of life, to be sent more often than the manager's timeout. */
   watchdog(): Promise<void>;
 }
 
@@ -28,7 +28,7 @@ export interface Notifier {
 export interface NotifierOptions {
   /** CLOCK_MONOTONIC, which the manager compares with its own. */
   monotonicUs(): bigint;
-  /** The manager was not told, or may not have been: why. */
+  /** A notification failed, or may have failed. */
   onFailure(reason: string): void;
   /** How long a notification may take; tests shorten it. */
   readonly timeoutMs?: number;
@@ -67,7 +67,7 @@ function run(assignments: readonly string[], timeout: number): Promise<void> {
   });
 }
 
-/** The package gives us no hold on its child: one that hangs is left to itself. */
+/** The package gives no access to its child process, so one that hangs goes on. */
 async function within(ms: number, telling: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

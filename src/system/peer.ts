@@ -1,6 +1,6 @@
 /**
- * Who is at the other end of a TCP connection on this device: the user that owns the socket there, as the kernel's table
- * tells it. (Node.js cannot ask a unix socket for its peer.) Used by main.ts, for the log of what operators do.
+ * The user at the other end of a TCP connection on this device, from the kernel's table of sockets. (Node.js cannot ask a
+ * unix socket for its peer.) Used by main.ts, for the log of what operators do.
  */
 import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';

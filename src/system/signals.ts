@@ -3,9 +3,9 @@
  */
 
 /**
- * What signals ask for, one thing after the other: SIGHUP to read the settings again (or to end, where
- * `endsWithTerminal`), the first SIGTERM or SIGINT to end. A second one ends the process at once, for somebody is in a
- * hurry. So does one that comes while the service still starts: nothing has been promised yet.
+ * Gives what signals ask for, one after the other. SIGHUP: read the settings again, or end if `endsWithTerminal`. The first
+ * SIGTERM or SIGINT: end. A second one ends the process at once, and so does one during the start: nothing is promised
+ * yet.
  */
 export function listenToSignals(
   source: { on(signal: NodeJS.Signals, act: () => void): void; exit(status: number): never },

@@ -116,6 +116,6 @@ test('what is no listening socket is told of', options, async (t) => {
     env: { PATH: process.env.PATH, LISTEN_FDS: '1', FIELDPOST_STATE_DIR: t.testdir() },
     encoding: 'utf8',
   });
-  t.match(stdout, /cannot start .*Descriptor 3, handed over by systemd, is of no use/);
+  t.match(stdout, /cannot start .*Descriptor 3, handed over by systemd, cannot be used/);
   t.equal(status, 69);
 });
