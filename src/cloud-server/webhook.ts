@@ -46,7 +46,7 @@ export function createWebhook({ url, authorization, send, clock }: WebhookOption
       return { kind: 'later', reply, retryAfterMs, isReached: true };
     } catch (error) {
       const { hostname } = new URL(url);
-      const { message: reply, isReached } = CloudError.ofNetwork(error, hostname, clock.wallMs());
+      const { message: reply, isReached } = CloudError.ofNetwork(error, hostname, clock.wallMs(), {});
       return { kind: 'later', reply, retryAfterMs: null, isReached };
     }
   };

@@ -39,8 +39,11 @@ export class CloudError extends Error {
     this.isReached = isReached;
   }
 
-  /** Of what a request to `host` was rejected with. `wallMs`: to be held against a certificate's dates. */
-  static ofNetwork(thrown: unknown, host: string, wallMs: number): CloudError {
+  /**
+   * The error of a request to `host` that was rejected. `wallMs` is compared with a certificate's dates; `hints` name the
+   * settings to look at.
+   */
+  static ofNetwork(thrown: unknown, host: string, wallMs: number, hints = HINTS): CloudError {
     const isReached = (thrown as { isReached?: boolean }).isReached === true;
     const ofNetwork = (words: string) => new CloudError('network', words, null, isReached);
     switch (systemCodeOf(thrown)) {
@@ -58,6 +61,6 @@ export class CloudError extends Error {
     if (kind === 'dns') {
       return ofNetwork(`the name ${host} cannot be resolved (${systemCodeOf(thrown)})`);
     }
-    return ofNetwork(oneLine(`${host}: ${words}${HINTS[kind] ?? ''}`));
+    return ofNetwork(oneLine(`${host}: ${words}${hints[kind] ?? ''}`));
   }
 }

@@ -2,7 +2,9 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import { createWebhook } from '../../src/cloud-server/webhook.js';
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
 import { DESTINATIONS, DEVICE, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
 
@@ -80,6 +82,19 @@ t.test('a message is taken once, and goes to the webhook', async (t) => {
   await until(() => hook.taken.at(-1).message === 'last');
   t.equal(hook.taken.length, 3, 'remembered for seven days, and no longer');
   t.notMatch(cloud.lines.join(''), /secret/);
+});
+
+t.test('a webhook that cannot be trusted is told without a setting of devices', async (t) => {
+  const send = createWebhook({
+    url: 'https://hook.example/x',
+    authorization: null,
+    send: async () => {
+      throw Object.assign(new Error('no'), { code: 'SELF_SIGNED_CERT_IN_CHAIN' });
+    },
+    clock: new FakeClock(),
+  });
+  const answer = await send({ ...SMS, type: 2, device: 'pump-3' } as never, new AbortController().signal);
+  t.match(answer, { kind: 'later', reply: /^hook\.example: no authority .*\(SELF_SIGNED_CERT_IN_CHAIN\)$/ });
 });
 
 t.test('the webhook is given the credentials in the file', async (t) => {
