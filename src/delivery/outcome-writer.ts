@@ -6,8 +6,9 @@
 import { type ErrorCode, FieldpostError, wordsOf } from '../errors.js';
 import { STORAGE_RETRY_MS } from '../limits.js';
 import type { Verdict } from '../message/message.js';
+import { Alarm } from '../retry/alarm.js';
 import type { Store } from '../store/store.js';
-import type { Clock, Timer } from '../system/clock.js';
+import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import type { Outcomes } from '../views.js';
 
@@ -34,7 +35,6 @@ export class OutcomeWriter {
   /** How many messages came to what. */
   readonly outcomes: Outcomes = { sent: 0, deferred: 0, failed: 0, expired: 0 };
   readonly #store: Store;
-  readonly #clock: Clock;
   readonly #log: Log;
   readonly #listener: OutcomeListener;
   /** In order. The messages stay taken, so that nobody sends them again. */
@@ -42,12 +42,11 @@ export class OutcomeWriter {
   #trying: Promise<void> | null = null;
   /** It was logged that there is no room. */
   #isToldOfRoom = false;
-  #isStopped = false;
-  #timer: Timer | null = null;
+  readonly #retry: Alarm;
 
   constructor(options: { store: Store; clock: Clock; log: Log }, listener: OutcomeListener) {
     this.#store = options.store;
-    this.#clock = options.clock;
+    this.#retry = new Alarm(options.clock, () => void this.tryAgain());
     this.#log = options.log;
     this.#listener = listener;
   }
@@ -59,7 +58,7 @@ export class OutcomeWriter {
 
   /** True between two tries, of writing or of making room. */
   get isWaiting(): boolean {
-    return this.#timer !== null;
+    return this.#retry.isSet;
   }
 
   /**
@@ -82,7 +81,7 @@ export class OutcomeWriter {
       outcome: entry.verdict.kind,
       reason: wordsOf(error),
     });
-    this.#setTimer();
+    this.#retry.in(STORAGE_RETRY_MS);
   }
 
   /** Tries to write what waits, and to make room for more. */
@@ -90,15 +89,14 @@ export class OutcomeWriter {
     this.#trying ??= this.#tryAll().then((isDone) => {
       this.#trying = null;
       if (isDone) this.#listener.relieved();
-      else if (!this.#isStopped) this.#setTimer();
+      else this.#retry.in(STORAGE_RETRY_MS);
     });
     return this.#trying;
   }
 
   /** True if nothing waits any more, and there is room. */
   async #tryAll(): Promise<boolean> {
-    this.#timer?.stop();
-    this.#timer = null;
+    this.#retry.off();
     // First, because a store that has refused asks its disk again only to make room.
     const hasReserve = await this.#fillReserve();
     for (const entry of this.#waiting) {
@@ -125,11 +123,9 @@ export class OutcomeWriter {
 
   /** Tries once more. What is not recorded then may be sent twice after a restart. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
+    this.#retry.end();
     if (this.isStuck) await this.tryAgain();
     await this.#trying;
-    this.#timer?.stop();
-    this.#timer = null;
   }
 
   /** Null, or why the storage could not take it. */
@@ -152,11 +148,6 @@ export class OutcomeWriter {
     else if (verdict.kind === 'failed') this.#log.warn('failed', fields);
     else if (verdict.kind === 'expired') this.#log.warn('expired', fields);
     else this.#log.warn('deferred', { ...fields, delayMs: verdict.delayMs });
-  }
-
-  #setTimer(): void {
-    this.#timer?.stop();
-    this.#timer = this.#clock.after(STORAGE_RETRY_MS, () => void this.tryAgain());
   }
 }
 
