@@ -60,3 +60,17 @@ t.test('what was queued anew counts from there', async (t) => {
   await clock.advance(DAY_MS);
   t.equal(isOver(), true);
 });
+
+t.test('what grows too old while it is claimed expires when it is given back', async (t) => {
+  const { clock, store, message, expiry } = await bench(3);
+  expiry.start();
+  store.claim(message.id);
+  await clock.advance(2 * DAY_MS);
+  t.equal(message.status, 'sending');
+  t.equal(clock.fired, 1, 'nobody looks again and again');
+  store.giveBack(message.id);
+  expiry.expect(message);
+  await clock.advance(0);
+  t.match(store.get(message.id), { status: 'expired', lastReply: /too old before the cloud/ });
+  await expiry.stop();
+});
