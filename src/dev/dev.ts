@@ -5,11 +5,12 @@
 import { join } from 'node:path';
 import type { Config } from '../config.js';
 import { SECOND_MS } from '../limits.js';
+import type { SendShort } from '../message/short.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import { openCatcher } from './catcher.js';
 import { openMailbox } from './mailbox.js';
-import { type ShownMessage, showMail, showShort } from './show.js';
+import { showMail, showShort } from './show.js';
 
 /** What main.ts gives. */
 export interface DevOptions {
@@ -25,9 +26,6 @@ export interface DevOptions {
 }
 
 type StartService = (config: Config) => Promise<{ address: string; stop(): Promise<void> }>;
-
-/** Takes an SMS, a phone call or a push message. */
-type SendShort = (message: ShownMessage) => Promise<{ kind: 'taken'; reply: string }>;
 
 /** The id and the key of the device; the embedded cloud accepts any key. */
 const DEVICE = 'dev';

@@ -1,6 +1,7 @@
 /**
  * Caught messages as `fieldpost dev` prints them. No text of a message can steer the terminal. Used by dev.ts.
  */
+import type { ShortMessage } from '../message/short.js';
 import { cut, visible } from '../text.js';
 import type { CaughtMail } from './catcher.js';
 import { readMail } from './reader.js';
@@ -27,18 +28,10 @@ export function showMail(mail: CaughtMail, path: string): string {
   return `${lines.join('\n')}\n\n`;
 }
 
-/** What is shown of a message that is no email. */
-export interface ShownMessage {
-  readonly type: 2 | 3 | 4;
-  readonly destination: string;
-  readonly message: string;
-  readonly title?: string;
-}
-
 const TYPE_NAMES = { 2: 'SMS', 3: 'Phone call', 4: 'Push message' } as const;
 
 /** An SMS, a phone call or a push message for a terminal. */
-export function showShort({ type, destination, message, title = '' }: ShownMessage): string {
+export function showShort({ type, destination, message, title = '' }: Omit<ShortMessage, 'id'>): string {
   const lines = [`── ${TYPE_NAMES[type]}`, `To: ${inLine(destination)}`];
   if (title !== '') lines.push(`Title: ${inLine(title)}`);
   return `${[...lines, '', inText(message)].join('\n')}\n\n`;
