@@ -1,7 +1,7 @@
 /**
- * What bears one of the store's names and is not what it should be: a directory, a fifo, a link that leads nowhere, an
- * inode that the kernel refuses. It is never opened. What can be renamed is put aside, the store goes on without the
- * rest, and both are logged. Used at the start by ledger.ts, segments.ts and snapshot.ts.
+ * Files that have one of the store's names and are not what they should be: a directory, a fifo, a link that leads
+ * nowhere, an inode that the kernel refuses. They are never opened. What can be renamed is put aside, the store does
+ * without the rest, and both are logged. Used by ledger.ts and opening.ts at the start.
  */
 
 import { basename, dirname, join } from 'node:path';
@@ -45,7 +45,7 @@ export class Aside {
     return { newer: [...this.newer].sort(), unusable: [...this.unusable].sort() };
   }
 
-  /** Bytes of the regular file at `path`; null if none is there, or none is left; `unusable` if its name stays taken. */
+  /** Bytes of the regular file at `path`. Null: the name is free, or free now. `unusable`: the name stays taken. */
   async find(path: string): Promise<number | null | 'unusable'> {
     try {
       const found = await this.#disk.look(path);
@@ -73,8 +73,8 @@ export class Aside {
   }
 
   /**
-   * Keeps a copy of the file at `path` under a free name that ends in `why`, and on the device; one that is there
-   * already is enough. Without room for it the file itself is renamed.
+   * Copies the file at `path` to a free name that ends in `why`. The copy is on the device once this resolves. Nothing is
+   * copied where an equal copy exists. Without room for a copy the file itself is renamed.
    */
   async copy(path: string, why: 'newer'): Promise<void> {
     const disk = this.#disk;
@@ -108,7 +108,7 @@ export class Aside {
     return 'unusable';
   }
 
-  /** Makes the directory; what stands in its place and is none is put aside. Throws what the disk says. */
+  /** Makes the directory. What has its name and is no directory is put aside. Throws what the disk says. */
   async makeDirectory(path: string): Promise<void> {
     try {
       await this.#disk.makeDirectory(path);

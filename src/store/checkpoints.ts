@@ -52,7 +52,7 @@ export class Checkpoints {
     return done.reduce((sum, number) => sum + segments.sizeOf(number), 0);
   }
 
-  /** True if they are more than the two snapshots need: content was given up since, or checkpoints have failed. */
+  /** True if these are more than the two snapshots need: content was dropped since, or checkpoints have failed. */
   get isMuchDone(): boolean {
     return this.doneBytes > DONE_FACTOR * this.#dueBytes;
   }
@@ -73,14 +73,14 @@ export class Checkpoints {
     await this.#turns
       .do(() =>
         this.#make(isShort).finally(() => {
-          // Also after a failure it is tried again after as much again, not at every record.
+          // Also after a failure the next one waits for as many bytes, and does not follow at every record.
           this.#appendedBytes = appendedBytes;
         }),
       )
       .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }));
   }
 
-  /** Does `work` while no checkpoint is under way. Rejects like that. */
+  /** Does `work` while no checkpoint is under way. Settles as `work` does. */
   without(work: () => Promise<void>): Promise<void> {
     return this.#turns.do(work);
   }
@@ -95,18 +95,18 @@ export class Checkpoints {
     const { ledger, journal, segments, adapter, log } = this.#options;
     /** Segments that no snapshot needs for a replay. They are kept only for content that lies in them. */
     const oldSegments = () => segments.numbers.filter((segment) => segment < adapter.neededFrom);
-    // What is done with goes also when there is no room to move the rest.
+    // Segments that nothing needs are freed also where there is no room to move content out of others.
     await relocate({ ...this.#options, isShort, old: oldSegments() }).catch((error) =>
       log.warn('checkpoint failed', { reason: wordsOf(error) }),
     );
-    // Whoever gave up what lies there is synced now; an outcome that is written meanwhile is not.
+    // The records that gave up their content are synced next; an outcome written meanwhile is not.
     const done = segments.numbers.filter((segment) => !ledger.state.liveBytes.has(segment));
     await journal.sync();
     await this.#options.write();
     const old = new Set(oldSegments());
     const failures: unknown[] = [];
     for (const segment of done) {
-      // One of which the disk does not let go keeps none of the others.
+      // One that cannot be freed keeps none of the others.
       if (old.has(segment)) await segments.free(segment).catch((error) => failures.push(error));
     }
     if (failures.length > 0) throw failures[0];

@@ -1,6 +1,6 @@
 /**
- * Reads contents back from the journal. A queue that drains reads them in the order in which they lie there, so
- * whoever reads two in a row gets many with one call of the disk. Only ledger.ts uses this.
+ * Reads contents back from the journal. A queue that drains reads them in the order of the journal, so two reads in a
+ * row are followed by one that reads many. Used by opening.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
@@ -37,7 +37,7 @@ export class Contents {
     return reading;
   }
 
-  /** Resolves once all that is being read now has been read, so that what lies there may change. Never rejects. */
+  /** Resolves once all reads under way are over, so that those bytes may change. Never rejects. */
   async idle(): Promise<void> {
     await Promise.allSettled(this.#underWay);
   }
@@ -55,7 +55,7 @@ export class Contents {
     return segment === this.#last.segment && gapBytes >= 0 && gapBytes <= READ_AHEAD_GAP_BYTES;
   }
 
-  /** Null if that does not work out: what lies behind the content may not be readable. */
+  /** Null if that fails: the bytes behind the content may not be readable. */
   async #readAhead(place: Place): Promise<Buffer | null> {
     const { segment, offset, length } = place;
     const bytes = await this.#readSegment(segment, offset, Math.max(length, READ_AHEAD_BYTES)).catch(
@@ -66,7 +66,7 @@ export class Contents {
     return cut(this.#stretch, place);
   }
 
-  /** Memory and buses err for a moment, too: damage is a checksum that is wrong twice. */
+  /** Memory and buses fail for a moment, too: content is damaged only if its checksum is wrong twice. */
   async #readAlone(place: Place): Promise<Buffer> {
     for (let reading = 1; reading <= 2; reading++) {
       const content = await this.#readOnce(place);
@@ -78,7 +78,7 @@ export class Contents {
   async #readOnce(place: Place): Promise<Buffer | null> {
     const { segment, offset, length } = place;
     const bytes = await this.#readSegment(segment, offset, length).catch((error) => {
-      // A disk that fails to read may do it again in a moment; a file that is gone does not come back.
+      // A read that fails may work in a moment; a file that is gone does not come back.
       const isLost = systemCodeOf(error) === 'ENOENT';
       const reason = `the stored content cannot be read: ${wordsOf(error)}`;
       throw new FieldpostError(isLost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });

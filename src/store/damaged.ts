@@ -1,7 +1,7 @@
 /**
- * `damaged/`: copies of what recovery could not read, for whoever wants to look into it later. They are numbered, and
- * have a budget of their own, for which the oldest go. The same piece found again at the next start is copied once.
- * Used by ledger.ts and replay.ts.
+ * `damaged/`: copies of what recovery could not read, for people. They are numbered. They have a budget of their own, and
+ * the oldest are removed to keep it. A piece that the next start finds again is not copied again.
+ * Used by opening.ts and replay.ts.
  */
 
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ const HALF_COPY = /\.new$/;
 
 /** Ends the place of a piece that the disk did not give back: its copy holds zeros. */
 export const UNREADABLE = '.unreadable';
-/** Of such a piece, or of a segment that was not found: the segment's number. */
+/** Finds the segment's number in the name of such a piece, or of a segment that was missing. */
 const UNREAD = /^(\d{8})\.log\.(?:\d+\.unreadable|missing)\./;
 
 interface Copy {
@@ -39,7 +39,7 @@ export class Damaged {
   /** Oldest first. */
   #copies: Copy[] = [];
 
-  /** The copies take at most a share of `spoolBytesMax`, if that is less than they may ever. */
+  /** The copies take at most DAMAGED_SHARE of `spoolBytesMax`, and at most DAMAGED_BYTES_MAX. */
   constructor(disk: Disk, directory: string, spoolBytesMax: number) {
     this.#disk = disk;
     this.#directory = directory;
@@ -56,7 +56,7 @@ export class Damaged {
     return this.#copies.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Segments that this start or a former one could not read whole. What is not copied may still lie in them. */
+  /** Segments that this start or an earlier one could not read whole. What is not copied may still lie in them. */
   get unreadSegments(): number[] {
     return [...this.#pieces].flatMap((piece) => {
       const number = UNREAD.exec(piece)?.[1];
@@ -64,7 +64,7 @@ export class Damaged {
     });
   }
 
-  /** Counts what former starts have kept. Nothing in there is opened. */
+  /** Counts the copies of earlier starts, without opening them. */
   async open(aside: Aside): Promise<void> {
     const names = await this.#disk.list(this.#directory).catch(async () => {
       await aside.move(this.#directory, 'aside');
@@ -93,7 +93,7 @@ export class Damaged {
     this.#pieces.add(piece);
     if (this.#copies.some(({ name }) => name.endsWith(piece))) return true;
     if (bytes.length > this.#bytesMax) return false;
-    // A disk that does not take the copy must not keep the daemon from starting: then it is only counted.
+    // The daemon must start also where the disk does not take the copy: then the piece is only counted.
     return await this.#copy(piece, bytes).then(
       () => true,
       () => false,

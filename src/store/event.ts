@@ -69,6 +69,6 @@ export type StoreEvent =
   | { readonly e: 'held'; readonly held: boolean }
   /** The content of these messages, copied to this record so that old segments can go. */
   | { readonly e: 'relocated'; readonly messages: readonly (ContentSum & { readonly id: string })[] }
-  /** The content of these failed messages has been kept long enough, or was deleted. */
+  /** The content of these failed messages is dropped. */
   | { readonly e: 'dropped'; readonly ids: readonly string[] }
   | BookEvent;

@@ -1,10 +1,10 @@
 /**
  * The journal: records (record.ts) appended to segments (segments.ts). Used by ledger.ts.
  *
- * Group commit: what is handed over while a sync is under way goes together into the next write and sync.
- * Never append after doubt: every start, write error and sync error goes on in a new segment, as does a full
- * one. Its first record says how far the segment before counts, which is as far as it is proven to be on the
- * device; what was written behind that is void there and written anew here.
+ * Group commit: records handed over while a sync is under way share the next write and sync.
+ * Never append after doubt: every start, every write error and every sync error begins a new segment, and so does a
+ * full one. Its first record says how far the segment before counts: as far as it is proven to be on the device. Records
+ * behind that are void there, and are written again in the new segment.
  */
 import type { FieldpostError } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYTES } from '../limits.js';
@@ -18,8 +18,8 @@ import type { Prepared } from './segments.js';
 import { Tail, type TailOptions } from './tail.js';
 
 /**
- * How sure a record must be before it is applied: synced, or only `written`. Outcomes, `written` or `synced-outcome`,
- * may use the end of a segment that is kept for them.
+ * How sure a record must be before it is applied: synced, or only `written`. `written` and `synced-outcome` are for
+ * outcomes, which may use the reserve at the end of a segment.
  */
 export type Urgency = 'synced' | 'synced-outcome' | 'written';
 
@@ -28,7 +28,7 @@ export interface JournalOptions extends TailOptions {
   readonly clock: Clock;
   /** Called whenever all that was applied is known to be on the device. */
   readonly onProven: () => void;
-  /** Called when the disk refuses to keep data, and with null when it does so again. */
+  /** Called when the disk refuses to keep data, and with null when it is well again. */
   readonly onTrouble: (trouble: FieldpostError | null, before: FieldpostError | null) => void;
 }
 
@@ -76,12 +76,12 @@ export class Journal {
     return this.#tail.appendedBytes;
   }
 
-  /** True while something that was written may be found by the next start, or not. */
+  /** True while nobody knows whether the next start will find all that was written. */
   get isInDoubt(): boolean {
     return this.#trouble !== null || this.#tail.unproven > 0;
   }
 
-  /** Bytes that outcomes may still fill without a new segment; 0 while it is not certain that they can be kept. */
+  /** Bytes that outcomes can still fill without a new segment; 0 while the disk refuses. */
   get reserveBytes(): number {
     return this.#trouble ? 0 : this.#tail.leftBytes;
   }
@@ -141,7 +141,7 @@ export class Journal {
     void this.#turns.do(() => this.#run());
   }
 
-  /** It begins after the call that wakes it: what the present turn of the event loop still hands over shares the first sync. */
+  /** It begins after the call that wakes it, so records of the same turn of the event loop share the first sync. */
   async #run(): Promise<void> {
     while (this.#waiting.length > 0 || this.#syncDue) {
       if (this.#trouble) {
@@ -156,7 +156,7 @@ export class Journal {
     this.#isAwake = false;
   }
 
-  /** Those at the head that fit into the segment. Its end is for outcomes alone. */
+  /** Takes what fits into the segment, in order. The reserve at its end is for outcomes alone. */
   #takeFitting(): Append[] {
     let left = this.#tail.leftBytes;
     let count = 0;
@@ -168,7 +168,7 @@ export class Journal {
     return this.#waiting.splice(0, count);
   }
 
-  /** At least the head, and as much behind it as leaves an ordinary new segment half empty. */
+  /** Takes the first record, and as many behind it as leave an ordinary new segment half empty. */
   #takeForNew(): Append[] {
     let bytes = 0;
     const end = this.#waiting.findIndex(({ record }, i) => {
@@ -178,7 +178,7 @@ export class Journal {
     return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
   }
 
-  /** Puts the outcomes behind the head of `group` back; gives the rest. The head never goes back, or it would come round for ever. */
+  /** Puts outcomes back, except the first record, which else would come back for ever. Gives the others. */
   #putBackOutcomes(group: readonly Append[]): Append[] {
     const isOutcome = ({ urgency }: Append, i: number) => i > 0 && urgency !== 'synced';
     this.#waiting.unshift(...group.filter(isOutcome));
@@ -196,7 +196,7 @@ export class Journal {
     this.#answer(group);
   }
 
-  /** The head does not fit: goes on in a new segment. Without room for one, outcomes go where they still fit. */
+  /** Goes on in a new segment. Without room for one, outcomes that still fit are put back. */
   async #turnOver(): Promise<void> {
     const group = this.#takeForNew();
     let next: Prepared;
@@ -218,7 +218,7 @@ export class Journal {
       await this.#begin(await this.#takeSegment(group), group);
     } catch (error) {
       this.#setTrouble(asDiskError(error));
-      // It was written once, and may be found by the next start: nobody is told that it was refused.
+      // It was written once, and the next start may find it: its outcome is unknown, not refused.
       for (const append of group) append.reject(asStorageFailed(error));
     }
   }
@@ -235,7 +235,7 @@ export class Journal {
     this.#options.segments.prepareAhead();
   }
 
-  /** The group is applied: answers it, and those who wait for a sync if there was one. */
+  /** Answers the group, which is applied; after a sync also those who wait for one. */
   #answer(group: readonly Append[]): void {
     if (this.#tail.unproven === 0) {
       this.#syncDue = false;

@@ -40,7 +40,7 @@ export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptio
   readonly budget: { readonly maxSpoolBytes: number };
 }
 
-/** An outcome carries the count of reachable time when it has grown by this: the most of it that a crash loses. */
+/** An outcome carries the count of reachable time when it has grown by this. A crash loses at most as much. */
 const REACH_STEP_MS = MINUTE_MS;
 
 /** The recovered state, and the only way to change it so that it lasts. */
@@ -98,20 +98,20 @@ export class Ledger {
     this.#checkpoints = new Checkpoints({ ...work, log, maxSpoolBytes, replayedBytes: replayed.bytes });
   }
 
-  /** Makes lasting what the start has found, and removes what it does not need. */
+  /** Makes lasting what the start has found, and removes files that no message needs. */
   async #begin(): Promise<void> {
     const { aside, replayed } = this.#parts;
-    // Behind a gap history begins anew: in a segment that the next start finds at the end of a snapshot.
+    // After a gap the history starts again, in a new segment that the next snapshot ends in.
     if (replayed.unproven.length > 0 || replayed.gap) await this.#journal.mend();
     this.#checkpoints.makeIfDue();
     const strays = await this.spool.learn(neededFiles(this.state));
     if (tellOf(replayed, this.state, this.#options.log, join(this.#options.directory, 'damaged'))) {
-      // Files of uploads that were cut off, and of messages that were final in time; or a newer version's.
+      // Files of uploads that were cut off, and of final messages. Beside a newer version's files they may be its own.
       if (aside.newer.size === 0) this.giveUpFiles(strays);
       return await this.spool.idle;
     }
-    // What cannot be read may have spoken of files that nothing else does: this start leaves those alone. The next one
-    // shall not meet the same damage, nor judge these messages once more.
+    // Records that cannot be read may name files that no other record names: this start keeps all files. The checkpoint
+    // keeps the next start from meeting the same damage and judging these messages again.
     await this.#checkpoints.make();
   }
 
@@ -158,18 +158,18 @@ export class Ledger {
     return stampOf(this.#options.clock, laterMs);
   }
 
-  /** How long ago it was; too small rather than too large. */
+  /** How long ago that was. Where this is not certain, it is too small, never too large. */
   ageMs(stamp: Stamp): number {
     return ageMs(stamp, this.#options.clock, this.state.boots);
   }
 
-  /** Where the age of a message begins that begins now. */
+  /** What the age of a message starts from, if it starts now. */
   birth(): { at: Stamp; reachMs: number } {
     const at = this.now();
     return { at, reachMs: this.reachability.startMs(at.bootMs) };
   }
 
-  /** What is recorded of an attempt, or of an age, that ended with this verdict. */
+  /** The event for a message that got this verdict. */
   outcomeOf({ id, attempts: before }: Message, verdict: Verdict): StoreEvent {
     const { kind, reply } = verdict;
     const { countedMs } = this.reachability;
@@ -179,16 +179,16 @@ export class Ledger {
     return { e: kind, ...common, due: this.now(verdict.delayMs) };
   }
 
-  /** Bytes that outcomes may still fill for certain, also on a full disk. */
+  /** Bytes that outcomes can still fill, also on a full disk. */
   get reserveBytes(): number {
     return this.#journal.reserveBytes;
   }
 
   /** Resolves once OUTCOME_RESERVE_BYTES are free for outcomes. Rejects like `record`. */
   async fillReserve(): Promise<void> {
-    // A disk that has refused is asked again now, not only when the timer says so.
+    // A disk that has refused is tried now, before the alarm rings.
     if (this.trouble) await this.#journal.mend();
-    // Whatever is synced leaves that room behind it, and takes a new segment if there is not as much.
+    // A synced record leaves the reserve behind it, in a new segment if need be.
     await this.record([], 'synced');
   }
 
@@ -209,13 +209,13 @@ export class Ledger {
     ];
   }
 
-  /** Removes these files once no record that may be found by the next start promises them. */
+  /** Removes these files once no record that the next start may find needs them. */
   giveUpFiles(files: readonly string[]): void {
     this.state.released.push(...files);
     if (!this.#journal.isInDoubt) this.#removeReleased();
   }
 
-  /** Sync the record, then unlink: whatever gave these up is on the device. */
+  /** Sync the record, then unlink: the records that gave these files up are on the device. */
   #removeReleased(): void {
     const files = this.state.released.splice(0);
     if (files.length > 0) void this.spool.remove(files);
@@ -226,20 +226,20 @@ export class Ledger {
     return this.#parts.contents.read(place);
   }
 
-  /** Begins a checkpoint if that lets go of a segment, or `isShort`; resolves when it is done, also if it failed. */
+  /** Makes a checkpoint if that frees a segment, or if the disk `isShort`. Resolves when it is done, also if it failed. */
   async checkpoint(isShort = false): Promise<void> {
     if (this.#closed) return;
     if (isShort || this.#checkpoints.doneBytes > 0) await this.#checkpoints.make(isShort);
   }
 
-  /** Lets go of what the disk did not let go of before, and of segments that are done with, where these are many. */
+  /** Removes files that could not be removed before, and frees segments where many are not needed. */
   async sweep(): Promise<void> {
     if (this.trouble) return;
     await this.spool.remove([]);
     if (this.#checkpoints.isMuchDone) await this.checkpoint();
   }
 
-  /** Writes what is pending, checkpoints if anything changed, and lets go of the directory. */
+  /** Writes what is pending, makes a checkpoint if anything changed, and frees the lock. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#mendAlarm.end();
@@ -279,7 +279,7 @@ export class Ledger {
     if (!trouble && before) log.info('storage ok');
     if (trouble) this.#mendAlarm.in(STORAGE_RETRY_MS);
     else this.#mendAlarm.off();
-    // Each try took a segment. They go with the second: the snapshot before needs them until then.
+    // Each try took a segment. The second checkpoint frees them: the older snapshot needs them until then.
     if (!trouble) void this.checkpoint().then(() => this.checkpoint());
   }
 }

@@ -46,7 +46,7 @@ export function countMessages(
   };
 }
 
-/** The first accepted of the messages that are not final. */
+/** The oldest message that is not final. */
 export function oldestOpen({ messages }: State): Message | undefined {
   for (const message of messages.values()) if (!isFinal(message.status)) return message;
   return undefined;

@@ -1,6 +1,6 @@
 /**
- * Overwrites with zeros what nobody may read any more. Used by purge.ts, segments.ts and damaged.ts. Flash writes
- * elsewhere than it is told, and may keep the old blocks all the same.
+ * Overwrites with zeros what nobody may read any more. Flash may keep the old blocks all the same, because it writes to
+ * other ones. Used by purge.ts, segments.ts and damaged.ts.
  */
 import { KIB } from '../limits.js';
 import type { Disk, DiskFile } from '../system/disk.js';

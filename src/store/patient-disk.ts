@@ -1,6 +1,6 @@
 /**
- * The disk of a start. A worn card or a loose connector fails to read for a moment; before a start takes that for
- * damage, it waits and reads again. Once the store is open whoever reads tries again by itself. Used by ledger.ts.
+ * The disk during a start. A worn card or a loose connector may fail to read for a moment. The start waits and reads
+ * again before it takes that for damage. Once the store is open, each reader retries by itself. Used by ledger.ts.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { START_READ_PAUSE_MS, START_READS_MS_MAX } from '../limits.js';

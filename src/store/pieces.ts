@@ -5,10 +5,10 @@ import { systemCodeOf } from '../errors.js';
 import { type Piece, type Stretch, scan } from './recovery.js';
 import type { Segments } from './segments.js';
 
-/** What is read at a time where not all can be read. */
+/** How much is read at a time where not all can be read. */
 const PAGE_BYTES = 4096;
 
-/** How often bytes are read that are not what they should be. */
+/** How often bytes are read before they are believed to be wrong. */
 export const READINGS_MAX = 3;
 
 /** What was read, zeros in place of what could not be, and where those are. */
@@ -43,7 +43,7 @@ export async function readInPieces(
   return { bytes: await piece(0, size), unreadable };
 }
 
-/** Memory and buses err for a moment, too: bytes that are no record count as they are only if they are read twice. */
+/** Memory and buses fail for a moment, too: bytes that are no record are believed only if they are read twice. */
 export async function readStretch(
   segments: Segments,
   stretch: Stretch,

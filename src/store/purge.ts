@@ -1,7 +1,7 @@
 /**
- * Purging: the text of messages that are done with goes from the state directory, instead of standing there until other
- * records overwrite it. At every point of it the power may be cut: nothing is overwritten before two snapshots, and
- * the journal behind them, do without it. Used by ledger.ts.
+ * Purging: removes the text of final messages from the state directory, which else stays until other records overwrite
+ * it. The power may be cut at any point: nothing is overwritten while one of the two snapshots, or the journal behind
+ * them, needs it. Used by ledger.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';
@@ -35,8 +35,8 @@ export interface PurgeOptions {
 }
 
 /**
- * Resolves once nothing in the journal or the snapshots tells the content of a message that was done with when this
- * was called. Rejects like Journal.append or with what the disk says; what was overwritten until then stays so.
+ * Resolves once neither journal nor snapshots hold the content of a message that was final at the call. Rejects like
+ * Journal.append or with what the disk says. What was overwritten until then stays overwritten.
  */
 export async function purge(options: PurgeOptions): Promise<void> {
   const { journal, segments, adapter, damaged, directory, disk } = options;
@@ -44,12 +44,12 @@ export async function purge(options: PurgeOptions): Promise<void> {
     if (options.isStopping()) throw new FieldpostError('stopping', 'the daemon is stopping');
   };
   mustGoOn();
-  // Outcomes first: what they gave up must not be needed by the next start. A new segment begins with all that is not synced.
+  // First the outcomes are synced, so that the next start does not need what they gave up. A new segment carries them over.
   await journal.beginAnew(() => segments.purgeAhead());
   const from = journal.position.segment;
   const snapshots = await openAll(disk, adapter.paths);
   try {
-    // Twice, so that the one before the newest does without the old segments as well.
+    // Twice, so that the older snapshot does not need the old segments either.
     for (let count = 0; count < 2; count++) {
       await journal.sync();
       await options.write();
@@ -73,19 +73,19 @@ export async function purge(options: PurgeOptions): Promise<void> {
     });
 }
 
-/** Segment by segment, so that no more room is needed than for one. False if it holds what cannot be read. */
+/** One segment at a time, so that one segment's room is enough. False if some of its content cannot be read. */
 async function purgeSegment(segment: number, options: PurgeOptions): Promise<boolean> {
   const { journal, segments, contents, ledger } = options;
   await moveContents([segment], options);
   if (ledger.state.liveBytes.has(segment)) return false;
-  // Whoever gave up what lies there is synced now, and whoever reads there has read.
+  // What gave up its content is synced now, and no read of it is under way.
   await journal.sync();
   await contents.idle();
   await segments.purge(segment);
   return true;
 }
 
-/** Opened before others take their names: then they can be overwritten after that. */
+/** Opens the files before others take their names, so that they can be overwritten after that. */
 async function openAll(disk: Disk, paths: readonly string[]): Promise<DiskFile[]> {
   const files: DiskFile[] = [];
   for (const path of paths) {
@@ -95,7 +95,7 @@ async function openAll(disk: Disk, paths: readonly string[]): Promise<DiskFile[]
   return files;
 }
 
-/** What was damaged and too large for a copy was renamed. */
+/** Damaged files that were too large for a copy were renamed. */
 async function removeDamaged(disk: Disk, directory: string): Promise<void> {
   const names = (await disk.list(directory)).filter((name) => /\.damaged\d*$/.test(name));
   for (const name of names) {

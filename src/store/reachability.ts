@@ -1,8 +1,8 @@
 /**
- * The count of reachable time: how long, in all, a relay could be reached. By it emails age, so that weeks
- * without a network expire nothing. Delivery says what it meets; the store gives each message the count its age
- * begins at, and writes the count down with outcomes, now and then. Pure. What is not known does not count: after
- * a restart, or in a long silence. So a message may live longer, never shorter.
+ * Counts reachable time: how long, in all, a relay could be reached. Emails age by it, so weeks without a network
+ * expire nothing. Delivery tells when a relay answers or cannot be reached. The store gives each message the
+ * count at which its age begins, and writes the count with some outcomes. Unknown time does not count: after a restart,
+ * or in a long silence. So a message may live longer, never shorter. Pure.
  */
 export class Reachability {
   #countedMs: number;
@@ -10,12 +10,12 @@ export class Reachability {
   #heardMs: number | null = null;
   #silenceMaxMs = 0;
 
-  /** `countedMs`: what was written down of earlier runs. */
+  /** `countedMs`: the count that earlier runs have written. */
   constructor(countedMs: number) {
     this.#countedMs = countedMs;
   }
 
-  /** The time from one word of a relay to the next, unless it was missed in between. */
+  /** The time from one answer of a relay to the next, unless none could be reached in between. */
   get countedMs(): number {
     return this.#countedMs;
   }
@@ -25,7 +25,7 @@ export class Reachability {
     return this.#countedMs + this.#pendingMs(nowMs);
   }
 
-  /** A relay has answered. In a silence longer than `silenceMaxMs` anything may have been. */
+  /** A relay has answered. A silence longer than `silenceMaxMs` does not count, because nobody knows what it was. */
   heard(nowMs: number, silenceMaxMs: number): void {
     this.#silenceMaxMs = silenceMaxMs;
     this.#countedMs += this.#pendingMs(nowMs);

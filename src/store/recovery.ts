@@ -6,7 +6,7 @@ import { Buffer } from 'node:buffer';
 import type { Position } from './event.js';
 import { decodeLine, type Follows, type ReadRecord } from './record.js';
 
-/** What a snapshot file looks like: `bad` is there and cannot be read, `newer` was written by a newer major version. */
+/** What a snapshot file is: `bad` cannot be read, `newer` was written by a newer major version. */
 export type SnapshotState = 'good' | 'bad' | 'absent' | 'newer';
 /** Which segments there are: none, all from the very first one on, or only later ones. */
 export type SegmentsState = 'none' | 'from-first' | 'later';

@@ -1,6 +1,6 @@
 /**
- * Old content is appended anew where more than as much again is held back with it in segments that nothing else
- * needs. A part of the ledger's checkpoint.
+ * Relocation: copies old content to the end of the journal, where the old segments are kept only for it and hold at
+ * least as much that nothing needs. Used by checkpoints.ts and purge.ts.
  */
 import { RELOCATE_BYTES_MIN, RELOCATE_RECORD_BYTES, RELOCATED_EVENT_BYTES } from '../limits.js';
 import type { Message, Place } from '../message/message.js';
@@ -10,7 +10,7 @@ import { sumOf } from './record.js';
 import type { Segments } from './segments.js';
 import type { State } from './state.js';
 
-/** What moving content takes. */
+/** What is needed to move content. */
 export interface MoveOptions {
   readonly ledger: { readonly state: State; read(place: Place): Promise<Buffer> };
   readonly journal: Pick<Journal, 'append'>;
@@ -22,7 +22,7 @@ export interface RelocationOptions extends MoveOptions {
   /** Segments that no snapshot needs for a replay. */
   readonly old: readonly number[];
   readonly maxSpoolBytes: number;
-  /** The disk is short: also a little is worth moving. */
+  /** True if the disk is nearly full: then a little is worth moving, too. */
   readonly isShort: boolean;
 }
 
@@ -40,7 +40,7 @@ export async function relocate(options: RelocationOptions): Promise<void> {
   if (heldBytes - movedBytes > Math.max(floor, movedBytes)) await moveContents(old, options);
 }
 
-/** Moves all content that lies in these segments, but what cannot be read. Rejects like Journal.append. */
+/** Moves all content in these segments that can be read. Rejects like Journal.append. */
 export async function moveContents(segments: readonly number[], options: MoveOptions): Promise<void> {
   const moving = messagesIn(segments, options.ledger.state);
   while (moving.length > 0) await moveSome(moving, options);
@@ -51,7 +51,7 @@ function messagesIn(segments: readonly number[], { messages }: State): Message[]
   return [...messages.values()].filter(({ place }) => place && wanted.has(place.segment));
 }
 
-/** Moves messages off the head of the list, as many as make one record. One that cannot be read stays. */
+/** Takes messages off the head of the list, enough for one record, and moves those that can be read. */
 async function moveSome(moving: Message[], { ledger, journal }: MoveOptions): Promise<void> {
   const contents: Buffer[] = [];
   const messages: (ContentSum & { id: string })[] = [];

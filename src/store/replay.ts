@@ -1,7 +1,6 @@
 /**
- * Reads what the last run left and replays it. What it means is decided by the tables of recovery.ts. Used by
- * opening.ts and ledger.ts at the start; it changes nothing on the disk but `damaged/`, prepared segments, and the names of what a newer
- * version wrote.
+ * Replays the journal behind a snapshot; the tables of recovery.ts decide what the files mean. On the disk it changes only
+ * `damaged/`, free segments, and the names of what a newer version wrote. Used by opening.ts and ledger.ts.
  */
 import { distrust } from '../destinations/book.js';
 import { isFinal, isUnderstood, type Message, type Stamp } from '../message/message.js';
@@ -40,9 +39,9 @@ export interface Replayed {
   readonly bytes: number;
   /** Pieces that cannot be used. A start that was cut off may have copied them to damaged/ before. */
   readonly damagedPieces: number;
-  /** Something is missing between the snapshot and what followed it. */
+  /** True if a part of the history behind the snapshot is missing. */
   readonly gap: boolean;
-  /** Messages held back because of that. */
+  /** How many messages failed because of that. */
   readonly heldBack: number;
   /** A newer major version has gone on from here: its files were put aside, and are not read. */
   readonly overtaken: boolean;
@@ -86,13 +85,13 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   const damage: Damage = { isAny: current.state === 'bad', pieces: 0 };
   const history = await findHistory(options, damage);
   const walked = await walk(options, history.stretches, damage);
-  // What the disk does not give today it may give another day.
+  // What cannot be read now may be readable later.
   for (const segment of options.damaged.unreadSegments) segments.keepWhole(segment);
   const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= state.through.segment);
   const gap = !history.isWhole || overtaken;
   if (damage.isAny || damage.pieces > 0 || gap) distrust(state.book, gap);
   const notUnderstood = fail(state, now, NOT_UNDERSTOOD, (message) => !isUnderstood(message));
-  // Nothing of a history with a gap is sent by itself: it may have been sent in the gap.
+  // After a gap nothing is sent by itself: it may have been sent in the gap.
   const reason = overtaken ? UNKNOWN_TO_US : UNKNOWN_OUTCOME;
   const heldBack = gap ? fail(state, now, reason, () => true) : 0;
   const newest = newestOf(history.formats);
@@ -142,7 +141,7 @@ async function walk(
     const { bytes, unreadable, pieces } = await readStretch(segments, stretch);
     if (stretch.segment !== through.segment) begunBytes += bytes.length;
     const judgement = judge(stretch, pieces);
-    // A segment of which nothing is proven was begun and not finished: the next follows what it followed.
+    // A segment of which nothing is proven was begun in doubt: the next one follows the segment before it.
     if (judgement.provenTo > 0) {
       follows = { segment: stretch.segment, upTo: judgement.provenTo };
       unproven = [];
@@ -196,7 +195,7 @@ function isPartOf({ from, upTo }: Stretch, offset: number, end: number): boolean
   return end > from && (upTo === null || offset < upTo);
 }
 
-/** The first one may have been begun in vain, and be gone: then another follows nothing. */
+/** The first segment may have been begun in vain, and removed: then another one follows none. */
 async function stateOfSegments(segments: Segments): Promise<SegmentsState> {
   const { numbers } = segments;
   if (numbers.length === 0) return 'none';
@@ -271,12 +270,12 @@ function fail(state: State, now: Stamp, reply: string, which: (message: Message)
   return messages.length;
 }
 
-/** The record without its hold on the whole segment's bytes. */
+/** A copy, which does not keep the bytes of the whole segment in memory. */
 function copyOf({ events, contents }: JournalRecord): JournalRecord {
   return { events, contents: contents.map((content) => Buffer.from(content)) };
 }
 
-/** Logs what a start found that needs telling, and gives false if a checkpoint shall settle it. */
+/** Logs what a start found that needs telling, and gives false if a checkpoint must make an end of it. */
 export function tellOf(replayed: Replayed, { unknownEvents }: State, log: Log, copies: string): boolean {
   const { damagedPieces, gap, heldBack, overtaken, newest, notUnderstood } = replayed;
   if (overtaken) log.error('newer store put aside', { heldBack });

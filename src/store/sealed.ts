@@ -1,6 +1,6 @@
 /**
- * Small files that are replaced as a whole and survive a kill and a power cut: one line of eight hex digits, the
- * CRC-32 of the JSON after the blank. Used by daemon/last-settings.ts and the reference cloud.
+ * Small files that are replaced as a whole and survive a kill and a power cut. Each is one line: eight hex digits of the
+ * CRC-32 of the JSON, a blank, the JSON. Used by daemon/last-settings.ts and the reference cloud.
  */
 import type { Disk } from '../system/disk.js';
 import { crc32, hex8 } from './crc.js';

@@ -34,7 +34,7 @@ export class SegmentReader {
     this.#busy.add(reader);
     try {
       const file = await reader.file.catch((error) => {
-        // The next one shall try anew.
+        // The next read opens the file again.
         if (reader === this.#last) this.#last = null;
         throw error;
       });
@@ -46,7 +46,7 @@ export class SegmentReader {
     }
   }
 
-  /** Before the file gets another name, or is removed. */
+  /** To be called before the file is renamed or removed. */
   async leave(segment: number): Promise<void> {
     if (this.#last?.segment === segment) await this.close();
   }
@@ -67,7 +67,7 @@ export class SegmentReader {
   }
 }
 
-/** Closes a reader that nobody uses. One that could not be opened has told its user. */
+/** Closes a file that nobody reads. Its reader was told if it could not be opened. */
 async function closeUnused(reader: Reader): Promise<void> {
   if (reader.users > 0) return;
   const file = await reader.file.catch(() => null);

@@ -3,9 +3,8 @@
  * file adapter rewrites without a sync; here `read` gives the newest good snapshot, and `write` is a checkpoint that
  * survives a power cut at any point.
  *
- * Where the kernel refuses one of the two names (a directory entry or an inode that it cannot read), the other alone holds
- * the newest snapshot.
- * This is the only file that knows lowdb.
+ * Where the kernel refuses one of the two names (a directory entry or an inode that it cannot read), the newest snapshot
+ * is kept under the other name alone. This is the only file that knows lowdb.
  */
 import { join } from 'node:path';
 import { type Adapter, Low } from 'lowdb';
@@ -31,21 +30,21 @@ import type { Bounds } from './weight.js';
 const CURRENT = 'store.json';
 const PREVIOUS = 'store.json.1';
 const NEWER_NAME = /^store\.json(\.1)?\.newer\d*$/;
-/** A snapshot that is being written; the second where the kernel refuses the first. */
+/** Names of a snapshot that is being written. The second is used where the kernel refuses the first. */
 const TEMPORARIES = ['store.json.new', 'store.json.new2'] as const;
 
 /** One of the two files, as it was found. */
 export interface FoundSnapshot {
   readonly state: SnapshotState;
-  /** Of one that cannot be used; of a good one they are in memory only while they are needed. */
+  /** Null for a good one, which is in memory only while it is read. */
   readonly bytes: Buffer | null;
   readonly snapshot: Pick<Snapshot, 'through' | 'format'> | null;
   readonly size: number;
-  /** All of it, once more. */
+  /** Reads the file again. */
   read(): Promise<Buffer>;
-  /** Renames it, where it was damaged and there is no room for a copy. */
+  /** Renames a damaged one that cannot be copied. */
   putAside(): Promise<unknown>;
-  /** Keeps a copy of a newer version's beside it, as a checkpoint will take its place. */
+  /** Copies a newer version's, because a checkpoint takes its place. */
   copyAside(): Promise<unknown>;
 }
 
@@ -55,7 +54,7 @@ export interface SnapshotOptions {
   readonly directory: string;
   readonly aside: Aside;
   readonly bounds: Bounds;
-  /** Told of the octets that are done with. */
+  /** Called with the bytes of memory that a checkpoint no longer needs. */
   readonly dropped: (bytes: number) => void;
 }
 
@@ -73,7 +72,7 @@ export function openLow(adapter: SnapshotAdapter, bounds: Bounds): Low<State> {
 /** lowdb's adapter over the two snapshot files. */
 export class SnapshotAdapter implements Adapter<State> {
   readonly #options: SnapshotOptions;
-  /** `through` of the files under their two names, where good. */
+  /** The journal position that each of the two includes; null if it is not good. */
   #current: Position | null = null;
   #previous: Position | null = null;
   #bytes = 0;
@@ -85,7 +84,7 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#options = options;
   }
 
-  /** The newest and the one before it, where they are there. */
+  /** The paths of the two, without names that the kernel refuses. */
   get paths(): string[] {
     return [CURRENT, PREVIOUS].filter((name) => !this.#refused.has(name)).map((name) => this.#path(name));
   }
@@ -95,12 +94,12 @@ export class SnapshotAdapter implements Adapter<State> {
     return this.#bytes;
   }
 
-  /** Bytes of the one in use, the one before it, and the one being written, all about as large. */
+  /** Bytes of the newest, the one before it, and the one being written. They are about equally large. */
   get diskBytes(): number {
     return 3 * this.#bytes;
   }
 
-  /** Segments before this one are needed by neither snapshot for a replay; 0 while there are not yet all there can be. */
+  /** Neither snapshot needs segments before this one for a replay. 0 while a snapshot is missing. */
   get neededFrom(): number {
     const oldest = this.#refused.has(PREVIOUS) ? this.#current : this.#previous;
     return oldest?.segment ?? 0;
@@ -128,14 +127,14 @@ export class SnapshotAdapter implements Adapter<State> {
     return state;
   }
 
-  /** What `read` met. Damaged bytes are in it, so it is given once. */
+  /** What `read` found. It is given once, because it holds the bytes of damaged files. */
   takeFound(): FoundSnapshots {
     const found = this.#found as FoundSnapshots;
     this.#found = null;
     return found;
   }
 
-  /** What the journal holds up to `state.through` must be synced before. */
+  /** Writes a checkpoint. The journal up to `state.through` must be synced before. */
   async write(state: State): Promise<void> {
     const { through } = state;
     const pieces = encodeSnapshot(through, toDocument(state));
@@ -153,7 +152,7 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#options.dropped(this.#bytes);
   }
 
-  /** On a disk that is full of our own files only the older snapshot can make room. The newer one is good. */
+  /** On a full disk the older snapshot makes room, because the newer one is good. */
   async #writeInLittleRoom(pieces: readonly Buffer[], error: unknown): Promise<void> {
     const { disk, directory } = this.#options;
     if (!['ENOSPC', 'EDQUOT'].includes(systemCodeOf(error)) || !this.#current || !this.#previous) throw error;
@@ -169,7 +168,7 @@ export class SnapshotAdapter implements Adapter<State> {
     // A current one that was not good must not take the place of the good one before it.
     const replaced = this.#current;
     if (replaced && !this.#refused.has(PREVIOUS)) {
-      // Of a rename that fails nobody knows whether it was done: what then stands under either name is replaced.
+      // A rename that fails may have been done: then the next checkpoint replaces what has either name.
       this.#current = null;
       await disk.rename(this.#path(CURRENT), this.#path(PREVIOUS));
       this.#previous = replaced;
@@ -205,7 +204,7 @@ export class SnapshotAdapter implements Adapter<State> {
     const path = this.#path(name);
     const putAside = () => aside.move(path, 'damaged');
     const copyAside = () => aside.copy(path, 'newer');
-    // Only one of the two is used: that one is read again, so that not both are in memory, nor for longer than needed.
+    // Only one of the two is used. It is read again then, so that the two are never in memory together.
     const read = async () => (await this.#read(path, putAside)) ?? Buffer.alloc(0);
     const ways = { putAside, copyAside, read };
     const size = await aside.find(path);
@@ -214,7 +213,7 @@ export class SnapshotAdapter implements Adapter<State> {
       return { ...NOTHING, state: 'bad', ...ways };
     }
     if (size !== null && size > DAMAGED_BYTES_MAX && !(await this.#beginsWell(name).catch(() => false))) {
-      // Too large for a copy, and perhaps for our memory.
+      // It is too large for a copy, and perhaps for the memory.
       await putAside();
       return { ...NOTHING, state: 'bad', ...ways };
     }
@@ -222,7 +221,7 @@ export class SnapshotAdapter implements Adapter<State> {
     if (bytes === null) return { ...NOTHING, ...ways };
     let snapshot = decodeSnapshot(bytes);
     if (!snapshot && bytes.length > 0) {
-      // Memory and buses err for a moment, too: damage is a checksum that is wrong twice.
+      // Memory and buses fail for a moment, too: a snapshot is damaged only if its checksum is wrong twice.
       bytes = (await this.#read(path, putAside)) ?? bytes;
       snapshot = decodeSnapshot(bytes);
     }
@@ -247,7 +246,7 @@ export class SnapshotAdapter implements Adapter<State> {
     }
   }
 
-  /** What the disk does not give today it may give another day: that file is put aside, and counts as empty. */
+  /** A file that cannot be read is put aside, because it may be readable later. It counts as empty. */
   async #read(path: string, putAside: () => Promise<unknown>): Promise<Buffer | null> {
     try {
       return await this.#options.disk.readWhole(path);
@@ -274,7 +273,7 @@ export class SnapshotAdapter implements Adapter<State> {
 
 const NOTHING = { state: 'absent', bytes: null, snapshot: null, size: 0 } as const;
 
-/** True if both are good and the first is the older: its name was refused for a while, and a repair gave it back. */
+/** True if both are good and the first is older: the kernel refused its name for a while, until a repair. */
 function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSnapshot): boolean {
   if (!one || !other) return false;
   const [a, b] = [one.through, other.through];

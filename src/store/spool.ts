@@ -1,7 +1,7 @@
 /**
- * `spool/`: one file for each attachment, named by its id and by nothing a client said. The file is on the device
- * once it is synced, its name once `keepNames` says so; the record that promises both comes after. A file is
- * removed only when nothing on the device needs it any more: the ledger sees to that.
+ * `spool/`: one file for each attachment, named by its id and by nothing a client said. Its content is on the device
+ * once it is synced, its name once `keepNames` resolves. The record that promises both is written after that. The
+ * ledger removes a file only when no record on the device needs it any more.
  */
 import { join } from 'node:path';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
@@ -192,7 +192,7 @@ export class Spool {
   }
 }
 
-/** Whole blocks, and one for inode and name. */
+/** Whole blocks, and one more for inode and name. */
 function diskBytes(size: number): number {
   return (Math.ceil(size / BLOCK_BYTES) + 1) * BLOCK_BYTES;
 }

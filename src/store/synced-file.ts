@@ -1,7 +1,7 @@
 /**
- * `synced`: how far the newest segment is known to be on the device, in a second place. The records say it of those
- * before them, so nothing else speaks for the last ones: without it, a bad block there would pass for a write that was
- * cut off. One line, written over in place, never synced: it claims what is true already, and an old claim stays true.
+ * The file `synced` says how far the newest segment is known to be on the device. Each record says this of the records
+ * before it, so for the last ones only this file does. Without it a bad block there looks like a write that was cut off.
+ * It is one line, overwritten in place and never synced: what it says is true already, and an old line stays true.
  *
  *     crc {"segment":7,"synced":12345}
  *
@@ -72,7 +72,7 @@ export class SyncedFile {
     }
   }
 
-  /** A damaged one may be longer or shorter: only one of our length is written over. */
+  /** A damaged file may have another length: only one of our length is overwritten, others are made anew. */
   async #open(): Promise<DiskFile> {
     const found = await this.#disk.look(this.#path);
     if (found?.kind === 'file' && found.bytes === LINE_BYTES)

@@ -24,7 +24,7 @@ export interface TailOptions {
   readonly follows: Follows;
   /** Records behind that which are valid but not known to be on the device; applied already. */
   readonly unproven: readonly JournalRecord[];
-  /** Called for each record, in order, once it is as sure as asked; again, with contents, if it had to be written anew. */
+  /** Called for each record, in order, once it is as sure as asked. Called again with moved contents if it is written again. */
   readonly apply: (record: JournalRecord, contentsAt: Position) => void;
 }
 
@@ -36,7 +36,7 @@ export class Tail {
   #offset = 0;
   /** The end of what is known to be on the device. */
   #proven: Follows;
-  /** Written and applied behind that. */
+  /** Records behind that, which are written and applied. */
   #unproven: SealedRecord[];
   #appendedBytes = 0;
 
@@ -68,7 +68,7 @@ export class Tail {
     return this.#unproven.length;
   }
 
-  /** Bytes appended since the start. Those left over in a segment count: a disk that fails now and then leaves many. */
+  /** Bytes appended since the start, and bytes left over in segments: a disk that fails now and then leaves many. */
   get appendedBytes(): number {
     return this.#appendedBytes;
   }
@@ -114,7 +114,7 @@ export class Tail {
       await segment.file.sync();
     } catch (error) {
       await segment.file.close().catch(() => undefined);
-      // Kept, each try of a disk that fails now and then would leave one behind.
+      // It is removed, or a disk that fails now and then would fill with such segments.
       await segments.abandon(segment.number);
       throw error;
     }
@@ -122,7 +122,7 @@ export class Tail {
     this.#offset = 0;
     this.#advance(head.length + bytes.length);
     this.#prove();
-    // What is carried was applied before; only where its contents lie is news.
+    // The unproven records were applied before: only their contents have moved.
     if (carried.contents.length > 0) this.#apply([movesOf(carried)], [0]);
     this.#apply(records, starts);
   }
