@@ -85,7 +85,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   try {
     const { daemon, reloads, stop } = await start(name, withSockets(parsed.config, env, system), system);
     signals.serving();
-    clock.after(SECOND_MS, () => void keepHeapSmall());
+    clock.after(SECOND_MS, () => void keepHeapSmall(system.memoryBytes ?? Number.POSITIVE_INFINITY));
     await herald?.ready(() => daemon?.status() ?? '');
     if (daemon !== null && refused === null) await last.keep(env);
     const reload = () => follow(settings, reloads, running, daemon && last, system, warnings);
