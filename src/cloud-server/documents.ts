@@ -40,7 +40,7 @@ export class Documents {
     for (const name of await disk.list(directory)) {
       const id = FILE.exec(name)?.[1];
       const found = id === undefined ? null : await readSealed(disk, join(directory, name), tell);
-      if (id !== undefined && found !== null) documents.#keep(id, read(keptOf(found)));
+      if (id !== undefined && found !== null) documents.#keep(id, read(found as Kept));
     }
     return documents;
   }
@@ -129,11 +129,6 @@ async function lasting(what: string, work: () => Promise<void>): Promise<void> {
 
 /** What stands in the file. */
 type Kept = Pick<StoredDocument, 'revision' | 'document'>;
-
-/** Once the document alone stood there. */
-function keptOf(found: unknown): Kept {
-  return 'destinations' in (found as object) ? { revision: 0, document: found as Document } : (found as Kept);
-}
 
 /** Each write has an ETag of its own, also one that changes nothing: a PUT for the one before must not fit any more. */
 function read({ revision, document }: Kept): StoredDocument {

@@ -17,7 +17,6 @@ import type { Log, LogFields } from '../system/log.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import * as presence from './presence.js';
 import type { Happening } from './texts.js';
-import { type Written, writtenOf } from './written.js';
 
 /** What a device looks like from outside. */
 export interface Sighting {
@@ -43,6 +42,12 @@ export interface WatchOptions {
   readonly randomBytes: (count: number) => Uint8Array;
   /** Has people told; resolves once that is certain. Called again with the same news if it rejects. */
   readonly tell: (id: string, news: News) => Promise<void>;
+}
+
+/** One device in `presence.json`. */
+interface Written extends Pick<presence.Presence, 'state' | 'said' | 'everyMs'> {
+  readonly heard: Moment;
+  readonly news: readonly News[];
 }
 
 interface Watched {
@@ -93,12 +98,7 @@ export class Watch {
     const watch = new Watch(options);
     const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
     const found = await readSealed(options.disk, watch.#path, tell);
-    for (const [id, value] of Object.entries(found ?? {})) {
-      const written = writtenOf(value);
-      if (written === null) {
-        options.log.error('cloud file damaged', { path: watch.#path, device: id });
-        continue;
-      }
+    for (const [id, written] of Object.entries((found ?? {}) as Record<string, Written>)) {
       watch.#devices.set(id, watch.#restore(written));
       if (written.news.length > 0) watch.#newsworthy.add(id);
     }

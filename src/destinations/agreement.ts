@@ -70,7 +70,7 @@ export function agree(book: Book, remote: Remote, draw: Draw): Agreement {
   return {
     event: sameBase(book.base, base)
       ? attemptOf(book, document, mark)
-      : { ...mergedOf(book, base, merged), attempt: document, mark },
+      : { ...mergedOf(book, base, merged), attempt: { document, mark } },
     push: { document, more: withMark(base.more, mark), ifMatch: remote.etag },
     estranged: kin.estranged,
   };
@@ -101,7 +101,6 @@ function isAgreed(book: Book, remote: Remote, kin: Kinship, { document }: Merged
 /** The next base. */
 function nextBase({ base }: Book, remote: Remote, kin: Kinship): Base {
   const isBare = markOf(remote.more) === null;
-  const isUnmarkedYet = kin.trust === 'full' && base?.bare !== true && markOf(base?.more) === null;
   const isAltered = kin.trust !== 'none' && kin.given !== kin.base && sameDocument(remote.document, kin.base);
   const more = kin.estranged === null ? remote.more : { ...withoutMark(base?.more), ...remote.more };
   return {
@@ -109,7 +108,7 @@ function nextBase({ base }: Book, remote: Remote, kin: Kinship): Base {
     document: remote.document,
     ...(more && Object.keys(more).length > 0 && { more }),
     ...(isAltered && !sameDocument(kin.given, kin.base) && { given: kin.given }),
-    ...(isBare && !isUnmarkedYet && { bare: true }),
+    ...(isBare && { bare: true }),
   };
 }
 
@@ -129,7 +128,7 @@ function mergedOf(book: Book, base: Base, merged: Merged): MergedEvent {
 
 /** The event of an attempt; null if it is on record already. */
 function attemptOf(book: Book, document: readonly unknown[], mark: Mark): BookEvent | null {
-  return book.attempted.at(-1)?.mark === mark ? null : { e: 'attempted', document, mark };
+  return book.attempted.at(-1)?.mark === mark ? null : { e: 'attempted', attempt: { document, mark } };
 }
 
 /** The mark of the next PUT; that of the last attempt where it is made again. */
@@ -142,7 +141,7 @@ function nextMark(
 ): Mark {
   const known = markOf(base?.more);
   const last = attempted.at(-1);
-  if (last?.mark && sameDocument(last.document, document)) {
+  if (last && sameDocument(last.document, document)) {
     const isNew = ![known?.lineage, theirs?.lineage].includes(last.mark.lineage);
     if (lineage === null ? isNew : lineage === last.mark.lineage) return last.mark;
   }

@@ -5,7 +5,7 @@
 import { ID_GAP, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../limits.js';
 import { Recent } from '../recent.js';
 import type { Entry } from './destination.js';
-import { type Attempt, type Base, MARK, type Mark } from './lineage.js';
+import { type Attempt, type Base, MARK } from './lineage.js';
 import { sameDocument } from './merge.js';
 
 /** Everything that is known of the address book. */
@@ -37,15 +37,14 @@ export type BookEvent =
       readonly base: Base | null;
       readonly entries: readonly (readonly [id: number, entry: Entry])[];
       readonly hidden: readonly unknown[];
-      readonly attempt: readonly unknown[] | null;
-      readonly mark?: Mark;
+      readonly attempt: Attempt | null;
     }
   /** A value of the document that is not shown was removed on this device. */
   | { readonly e: 'hidden removed'; readonly value: unknown }
   /** The book is kept in step with another cloud from now on. */
   | { readonly e: 'cloud'; readonly cloud: string }
   /** A document is put next; the base stays. */
-  | { readonly e: 'attempted'; readonly document: readonly unknown[]; readonly mark?: Mark }
+  | { readonly e: 'attempted'; readonly attempt: Attempt }
   /** The cloud has stored the last one. */
   | { readonly e: 'stored'; readonly etag: string };
 
@@ -92,7 +91,7 @@ export function applyBook(book: Book, event: BookEvent): void {
       book.hidden = event.hidden;
       book.base = event.base;
       // A document that was put on another base can no longer arrive.
-      book.attempted = event.attempt === null ? [] : [attemptOf(event.attempt, event.mark)];
+      book.attempted = event.attempt === null ? [] : [event.attempt];
       return;
     case 'hidden removed':
       book.hidden = book.hidden.filter((value) => !sameDocument([value], [event.value]));
@@ -102,22 +101,18 @@ export function applyBook(book: Book, event: BookEvent): void {
       book.base = book.base && { ...book.base, etag: null };
       return;
     case 'attempted':
-      book.attempted = [...book.attempted, attemptOf(event.document, event.mark)].slice(-SYNC_ATTEMPTS_MAX);
+      book.attempted = [...book.attempted, event.attempt].slice(-SYNC_ATTEMPTS_MAX);
       return;
     case 'stored': {
       const put = book.attempted.at(-1);
       if (put === undefined) return;
       const { given: _, ...base } = book.base ?? {};
-      const more = put.mark && { more: { ...book.base?.more, [MARK]: put.mark } };
-      book.base = { ...base, etag: event.etag, document: put.document, ...more };
+      const more = { ...book.base?.more, [MARK]: put.mark };
+      book.base = { ...base, etag: event.etag, document: put.document, more };
       book.attempted = [];
       return;
     }
   }
-}
-
-function attemptOf(document: readonly unknown[], mark: Mark | null = null): Attempt {
-  return { document, mark };
 }
 
 /** Replaces the entries, and remembers the ids of those that are gone. */
@@ -150,8 +145,7 @@ export interface BookDocument {
   readonly hidden: readonly unknown[];
   readonly cloud: string | null;
   readonly base: Base | null;
-  /** Each was its document alone once. */
-  readonly attempted: readonly (Attempt | readonly unknown[])[];
+  readonly attempted: readonly Attempt[];
 }
 
 /** The plain form of a book. */
@@ -165,6 +159,5 @@ export function fromBookDocument(document: BookDocument): Book {
     ...document,
     entries: new Map(document.entries),
     removed: new Recent(REMOVED_IDS_MAX, document.removed),
-    attempted: document.attempted.map((put) => ('document' in put ? put : attemptOf(put))),
   };
 }

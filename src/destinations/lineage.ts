@@ -41,8 +41,7 @@ export interface Base extends Omit<Remote, 'etag'> {
 /** A document that was put, and may or may not have arrived. */
 export interface Attempt {
   readonly document: readonly unknown[];
-  /** Null: an earlier version of this program put it. */
-  readonly mark: Mark | null;
+  readonly mark: Mark;
 }
 
 /**
@@ -97,11 +96,9 @@ export function kinshipOf(base: Base | null, attempts: readonly Attempt[], remot
     if (base.etag === remote.etag) return sameAs(base, kin, remote);
     // Our mark was put and not fetched back yet: this document may be from before.
     if (base.bare && known === null) return { ...kin, trust: 'edits' };
-    // Before the first PUT of this version no document had a mark; another cloud's never descends from ours.
-    if (known === null && base.etag !== null) return kin;
     return { ...unknown, estranged: 'bare' };
   }
-  const arrived = attempts.find((attempt) => attempt.mark?.nonce === mark.nonce);
+  const arrived = attempts.find((attempt) => attempt.mark.nonce === mark.nonce);
   if (arrived) {
     return { ...kin, base: arrived.document, given: arrived.document, isLanded: true };
   }

@@ -3,13 +3,9 @@
  * another device's, or of a cloud that changes what it is given. And PUTs that arrived though nobody said so.
  */
 import t from 'tap';
-import { emptyBook } from '../../src/destinations/book.js';
 import type { Entry, Fields } from '../../src/destinations/destination.js';
 import { SYNC_ABSENT_MS } from '../../src/limits.js';
-import { decodeSnapshot, encodeSnapshot, type Snapshot } from '../../src/store/snapshot-text.js';
-import { FakeClock } from '../support/clock.js';
 import { CloudDocument, type Fate } from '../support/cloud-document.js';
-import { openQuietly, STATE_DIR } from '../support/store.js';
 import { startSync } from '../support/sync.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
@@ -302,38 +298,6 @@ t.test('another cloud', async (t) => {
   await back.syncNow();
   t.same(namesIn(bench.cloud), ['Boss', 'Ewa', 'Jane', 'John'], 'one with a document is joined');
   t.match(back.lines.join('\n'), /destinations joined/);
-});
-
-t.test('a store of the version before, and its cloud', async (t) => {
-  const uid = (n: number) => `00000000-0000-4000-8000-00000000000${n}`;
-  const [john, jane] = [
-    { ...JOHN, uid: uid(1) },
-    { ...JANE, uid: uid(2) },
-  ];
-  const cloud = new CloudDocument();
-  cloud.edit(() => [john, jane]);
-  const { disk, store } = await openQuietly(new FakeClock());
-  await store.hold();
-  await store.release();
-  await store.close();
-  const path = `${STATE_DIR}/store.json`;
-  const { through, state } = decodeSnapshot((await disk.readWhole(path)) as Buffer) as Snapshot;
-  const book = {
-    ...emptyBook(),
-    ...{ nextId: 3, removed: [], cloud: 'https://cloud.example/a' },
-    entries: [[1, john] as const, [2, jane] as const],
-    base: { etag: cloud.etag, document: [john, jane] },
-  };
-  const file = await disk.open(path, 'update');
-  await file.write(Buffer.concat(encodeSnapshot(through, { ...state(), book })), 0);
-  await file.close();
-  const bench = await startSync({ cloud, disk });
-  t.same(namesOf(bench), ['Jane', 'John']);
-  cloud.edit(() => [john]);
-  await bench.syncNow();
-  t.same([namesOf(bench), namesIn(cloud)], [['John'], ['John']], 'a deletion is not lost');
-  t.notMatch(bench.lines.join('\n'), /joined/);
-  t.match(cloud.more, { fieldpost: { counter: 1 } }, 'from now on the document has a mark');
 });
 
 t.test('a cloud that drops members it does not know', async (t) => {

@@ -404,12 +404,6 @@ t.test('events twice applied, and the plain form', async (t) => {
   t.same(toBookDocument(twice), toBookDocument(state));
   const plain = JSON.parse(JSON.stringify(toBookDocument(state)));
   t.same(toBookDocument(fromBookDocument(plain)), toBookDocument(state));
-  const documents = state.attempted.map(({ document }) => document);
-  t.same(
-    fromBookDocument({ ...plain, attempted: documents }).attempted,
-    documents.map((document) => ({ document, mark: null })),
-    'of a version that put no marks',
-  );
   distrust(state, false);
   t.same([state.base, state.attempted, state.entries.size], [null, [], 3]);
   const { nextId } = state;

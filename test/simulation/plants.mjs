@@ -275,7 +275,7 @@ export const BOOK = {
     cuts: [
       [
         'src/destinations/lineage.ts',
-        'attempts.find((attempt) => attempt.mark?.nonce === mark.nonce)',
+        'attempts.find((attempt) => attempt.mark.nonce === mark.nonce)',
         'attempts.find(() => false)',
       ],
     ],
@@ -283,7 +283,7 @@ export const BOOK = {
   'attempt-forgotten': {
     why: 'what was put is forgotten when the answer is lost',
     cuts: [
-      ['src/destinations/book.ts', '[attemptOf(event.attempt, event.mark)]', '[]'],
+      ['src/destinations/book.ts', ': [event.attempt];', ': [];'],
       ['src/destinations/book.ts', '.slice(-SYNC_ATTEMPTS_MAX)', '.slice(0, 0)'],
     ],
   },
