@@ -101,10 +101,13 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
 /** Chooses where history begins, and puts aside what stands in its way. Finds the store id. */
 async function findHistory(options: ReplayOptions, damage: Damage): Promise<History> {
   const { segments, damaged, current, previous, state } = options;
-  for (const { state: found, bytes, putAside } of [current, previous]) {
-    if (found !== 'bad' || !bytes) continue;
-    damage.pieces++;
-    if (!(await damaged.keep('store.json', bytes))) await putAside();
+  for (const snapshot of [current, previous]) {
+    if (snapshot.state !== 'bad' || !snapshot.bytes) continue;
+    const knownPieces = damaged.count;
+    const isKept = await damaged.keep('store.json', snapshot.bytes);
+    // Until two checkpoints have replaced a bad store.json.1, each start meets it again. It counts once.
+    if (snapshot === current || damaged.count > knownPieces) damage.pieces++;
+    if (!isKept) await snapshot.putAside();
   }
   const newerStore = await putAsideNewer(options);
   const base = chooseBase({

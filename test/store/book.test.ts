@@ -74,10 +74,10 @@ t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
   async function metTwice(t: Test, disk: FaultyDisk): Promise<void> {
     let next = disk.afterKill();
     for (const seed of [2, 3]) {
-      // No checkpoint is made: the same damage is met again, though it was copied before.
+      // No checkpoint is made: each start meets the damage again, and tells it, though it was copied before.
       next.onOperation = (_, { path }) => (path.endsWith('store.json.new') ? 'error:EIO' : 'ok');
       const { store: damaged, lines } = await openOn(next, seed);
-      t.match(lines.join(), seed === 2 ? /store damaged/ : '');
+      t.match(lines.join(), /store damaged/);
       t.same([damaged.book.etag, names(damaged)], [null, AFTER]);
       next = next.afterKill();
     }
