@@ -1,7 +1,7 @@
 /**
- * What people are told when a device goes offline and comes back, in each language. Facts stand behind a label
- * ("Outage lasted: 5 minutes"), so that no date and no number has to bend to the sentence around it.
- * Used by texts.ts.
+ * All words of the notifications, in each language. Facts stand behind a label ("Outage lasted: 5 minutes"), so that
+ * no date and no number has to bend to the sentence around it. Plurals and dates are tables of ours: they are the same
+ * on every build of Node, and loading Intl takes 8 MB. Used by spans.ts and texts.ts.
  */
 import type { Lang } from '../destinations/destination.js';
 
@@ -24,9 +24,24 @@ export interface Phrases {
   /** That the return will be told. */
   readonly promise: string;
   readonly closing: string;
+  /** Day, hour, minute, second. */
+  readonly units: readonly [Noun, Noun, Noun, Noun];
+  /** Between two lengths of time. */
+  readonly and: string;
+  /** January to December, as they stand in a date. */
+  readonly months: string;
+  readonly date: (day: number, month: string, year: number) => string;
+  /** Behind the date. */
+  readonly time: (time: string) => string;
 }
 
 type Kind = 'silent' | 'stopped' | 'back';
+
+/** The forms of a noun behind a number: for one; for several; and where those differ, for many (Polish 5, 12, 25). */
+export type Noun = readonly [one: string, few: string, many?: string];
+
+const asIs = (time: string) => `, ${time}`;
+const dayMonthYear: Phrases['date'] = (day, month, year) => `${day} ${month} ${year}`;
 
 /** French wants a no-break space before a colon and within its quotation marks. */
 const NBSP = '\u00a0';
@@ -52,6 +67,16 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'U krijgt bericht zodra het apparaat weer online is.',
     closing: 'Dit bericht is automatisch verzonden.',
+    units: [
+      ['dag', 'dagen'],
+      ['uur', 'uur'],
+      ['minuut', 'minuten'],
+      ['seconde', 'seconden'],
+    ],
+    and: 'en',
+    months: 'januari februari maart april mei juni juli augustus september oktober november december',
+    date: dayMonthYear,
+    time: (time) => ` om ${time} uur`,
   },
   fr: {
     greeting: 'Madame, Monsieur,',
@@ -74,6 +99,16 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: `${NBSP}: `,
     promise: 'Vous recevrez un message dès que l’appareil sera de nouveau en ligne.',
     closing: 'Ce message a été envoyé automatiquement.',
+    units: [
+      ['jour', 'jours'],
+      ['heure', 'heures'],
+      ['minute', 'minutes'],
+      ['seconde', 'secondes'],
+    ],
+    and: 'et',
+    months: 'janvier février mars avril mai juin juillet août septembre octobre novembre décembre',
+    date: (day, month, year) => `${day === 1 ? '1er' : day} ${month} ${year}`,
+    time: (time) => ` à ${time}`,
   },
   de: {
     greeting: 'Hallo,',
@@ -95,6 +130,16 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'Sie erhalten eine Nachricht, sobald das Gerät wieder online ist.',
     closing: 'Diese Nachricht wurde automatisch versandt.',
+    units: [
+      ['Tag', 'Tage'],
+      ['Stunde', 'Stunden'],
+      ['Minute', 'Minuten'],
+      ['Sekunde', 'Sekunden'],
+    ],
+    and: 'und',
+    months: 'Januar Februar März April Mai Juni Juli August September Oktober November Dezember',
+    date: (day, month, year) => `${day}. ${month} ${year}`,
+    time: (time) => `, ${time} Uhr`,
   },
   en: {
     greeting: 'Hello,',
@@ -115,6 +160,16 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'You will get a message as soon as the device is back online.',
     closing: 'This message was sent automatically.',
+    units: [
+      ['day', 'days'],
+      ['hour', 'hours'],
+      ['minute', 'minutes'],
+      ['second', 'seconds'],
+    ],
+    and: 'and',
+    months: 'January February March April May June July August September October November December',
+    date: dayMonthYear,
+    time: asIs,
   },
   it: {
     greeting: 'Gentile utente,',
@@ -136,6 +191,16 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'Riceverà un messaggio non appena il dispositivo sarà di nuovo online.',
     closing: 'Questo messaggio è stato inviato automaticamente.',
+    units: [
+      ['giorno', 'giorni'],
+      ['ora', 'ore'],
+      ['minuto', 'minuti'],
+      ['secondo', 'secondi'],
+    ],
+    and: 'e',
+    months: 'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
+    date: (day, month, year) => `${day === 1 ? '1º' : day} ${month} ${year}`,
+    time: (time) => `, ore ${time}`,
   },
   pl: {
     greeting: 'Szanowni Państwo,',
@@ -158,6 +223,17 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'Powiadomimy Państwa, gdy tylko urządzenie będzie ponownie online.',
     closing: 'Ta wiadomość została wysłana automatycznie.',
+    units: [
+      ['dzień', 'dni', 'dni'],
+      ['godzina', 'godziny', 'godzin'],
+      ['minuta', 'minuty', 'minut'],
+      ['sekunda', 'sekundy', 'sekund'],
+    ],
+    and: 'i',
+    months:
+      'stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia',
+    date: (day, month, year) => `${day} ${month} ${year} r.`,
+    time: (time) => `, godz. ${time}`,
   },
   es: {
     greeting: 'Hola:',
@@ -179,5 +255,15 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'Recibirá un mensaje en cuanto el dispositivo vuelva a estar en línea.',
     closing: 'Este mensaje se ha enviado automáticamente.',
+    units: [
+      ['día', 'días'],
+      ['hora', 'horas'],
+      ['minuto', 'minutos'],
+      ['segundo', 'segundos'],
+    ],
+    and: 'y',
+    months: 'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre',
+    date: (day, month, year) => `${day} de ${month} de ${year}`,
+    time: (time) => `, ${time} h`,
   },
 };

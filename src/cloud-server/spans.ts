@@ -1,120 +1,15 @@
 /**
- * Lengths of time and moments in words, in each language. Plurals and dates are tables of ours: they are the
- * same on every build of Node, and loading Intl takes 8 MB. Used by texts.ts.
+ * Lengths of time and moments in words, in each language. Used by texts.ts.
  */
 import type { Lang } from '../destinations/destination.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
-
-/** The forms of a noun behind a number: for one; for several; and where those differ, for many (Polish 5, 12, 25). */
-type Noun = readonly [one: string, few: string, many?: string];
-
-interface Words {
-  /** Day, hour, minute, second. */
-  readonly units: readonly [Noun, Noun, Noun, Noun];
-  readonly and: string;
-  /** January to December, as they stand in a date. */
-  readonly months: string;
-  readonly date: (day: number, month: string, year: number) => string;
-  /** Behind the date. */
-  readonly time: (time: string) => string;
-}
-
-const asIs = (time: string) => `, ${time}`;
-const dayMonthYear: Words['date'] = (day, month, year) => `${day} ${month} ${year}`;
-
-const WORDS: Readonly<Record<Lang, Words>> = {
-  nl: {
-    units: [
-      ['dag', 'dagen'],
-      ['uur', 'uur'],
-      ['minuut', 'minuten'],
-      ['seconde', 'seconden'],
-    ],
-    and: 'en',
-    months: 'januari februari maart april mei juni juli augustus september oktober november december',
-    date: dayMonthYear,
-    time: (time) => ` om ${time} uur`,
-  },
-  fr: {
-    units: [
-      ['jour', 'jours'],
-      ['heure', 'heures'],
-      ['minute', 'minutes'],
-      ['seconde', 'secondes'],
-    ],
-    and: 'et',
-    months: 'janvier février mars avril mai juin juillet août septembre octobre novembre décembre',
-    date: (day, month, year) => `${day === 1 ? '1er' : day} ${month} ${year}`,
-    time: (time) => ` à ${time}`,
-  },
-  de: {
-    units: [
-      ['Tag', 'Tage'],
-      ['Stunde', 'Stunden'],
-      ['Minute', 'Minuten'],
-      ['Sekunde', 'Sekunden'],
-    ],
-    and: 'und',
-    months: 'Januar Februar März April Mai Juni Juli August September Oktober November Dezember',
-    date: (day, month, year) => `${day}. ${month} ${year}`,
-    time: (time) => `, ${time} Uhr`,
-  },
-  en: {
-    units: [
-      ['day', 'days'],
-      ['hour', 'hours'],
-      ['minute', 'minutes'],
-      ['second', 'seconds'],
-    ],
-    and: 'and',
-    months: 'January February March April May June July August September October November December',
-    date: dayMonthYear,
-    time: asIs,
-  },
-  it: {
-    units: [
-      ['giorno', 'giorni'],
-      ['ora', 'ore'],
-      ['minuto', 'minuti'],
-      ['secondo', 'secondi'],
-    ],
-    and: 'e',
-    months: 'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
-    date: (day, month, year) => `${day === 1 ? '1º' : day} ${month} ${year}`,
-    time: (time) => `, ore ${time}`,
-  },
-  pl: {
-    units: [
-      ['dzień', 'dni', 'dni'],
-      ['godzina', 'godziny', 'godzin'],
-      ['minuta', 'minuty', 'minut'],
-      ['sekunda', 'sekundy', 'sekund'],
-    ],
-    and: 'i',
-    months:
-      'stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia',
-    date: (day, month, year) => `${day} ${month} ${year} r.`,
-    time: (time) => `, godz. ${time}`,
-  },
-  es: {
-    units: [
-      ['día', 'días'],
-      ['hora', 'horas'],
-      ['minuto', 'minutos'],
-      ['segundo', 'segundos'],
-    ],
-    and: 'y',
-    months: 'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre',
-    date: (day, month, year) => `${day} de ${month} de ${year}`,
-    time: (time) => `, ${time} h`,
-  },
-};
+import { type Noun, PHRASES } from './phrases.js';
 
 const UNITS_MS = [DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS] as const;
 
 /** `ms` in its largest unit and the next smaller one, rounded down: `2 hours and 5 minutes`, `1 minuta`. */
 export function spanIn(lang: Lang, ms: number): string {
-  const { units, and } = WORDS[lang];
+  const { units, and } = PHRASES[lang];
   const wholeMs = Math.max(ms, SECOND_MS);
   const largest = UNITS_MS.findIndex((unitMs) => wholeMs >= unitMs);
   const say = (index: number, count: number) => `${count} ${nounFor(count, units[index] as Noun)}`;
@@ -134,7 +29,7 @@ function nounFor(count: number, [one, few, many = few]: Noun): string {
 
 /** A moment with its time zone: `20 November 2026, 09:41 (UTC)`. Throws RangeError for a zone that is none. */
 export function momentIn(lang: Lang, wallMs: number, timeZone: string): string {
-  const { months, date, time } = WORDS[lang];
+  const { months, date, time } = PHRASES[lang];
   const { year, month, day, clock, offset } = timeZone === 'UTC' ? inUtc(wallMs) : inZone(wallMs, timeZone);
   return `${date(day, months.split(' ')[month - 1] as string, year)}${time(clock)} (${offset})`;
 }
