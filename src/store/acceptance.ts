@@ -9,14 +9,12 @@ import {
   SPOOL_WRITE_BYTES_MIN,
   SPOOL_WRITE_SHARE,
 } from '../limits.js';
-import type { Address } from '../message/address.js';
 import type { Attachment, Draft } from '../message/message.js';
-import type { Clock } from '../system/clock.js';
-import type { Log } from '../system/log.js';
 import type { Budget, Reservation } from './budget.js';
 import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
-import { idMaker, type RandomBytes } from './ids.js';
+import { idMaker } from './ids.js';
+import type { StoreOptions } from './journaled-store.js';
 import { forgetKey } from './keys.js';
 import type { Ledger } from './ledger.js';
 import { sumOf } from './record.js';
@@ -27,48 +25,24 @@ import type { Accepted, KeyedContent, Upload } from './store.js';
 import { SpoolUpload } from './upload.js';
 import { keyWeight, messageWeight, ownText } from './weight.js';
 
-/** What Acceptance is given. */
-export interface AcceptanceOptions {
-  readonly ledger: Ledger;
-  readonly budget: Budget;
-  readonly log: Log;
-  readonly randomBytes: RandomBytes;
-  /** How long an Idempotency-Key is remembered; as local-api §1 has it if left out. */
-  readonly keyAgeMs?: number;
-  readonly clock: Pick<Clock, 'bootMs'>;
-  /** The sender that is stamped on emails. */
-  readonly sender?: () => Address | undefined;
-}
-
 /** One for the store. */
 export class Acceptance {
+  readonly roomMaker: RoomMaker;
+  readonly #options: StoreOptions;
   readonly #ledger: Ledger;
   readonly #budget: Budget;
-  /** Makes room for what is accepted. */
-  readonly roomMaker: RoomMaker;
   readonly #makeId: (counter: number) => string;
   #counter: number;
-  readonly #keyAgeMs: number;
   /** The keys of requests that are under way. */
   readonly #arriving = new Set<string>();
-  readonly #sender: () => Address | undefined;
   readonly #uploads = new Set<SpoolUpload>();
 
-  constructor({
-    ledger,
-    budget,
-    log,
-    randomBytes,
-    keyAgeMs = IDEMPOTENCY_AGE_MS,
-    clock,
-    sender = () => undefined,
-  }: AcceptanceOptions) {
+  constructor(options: StoreOptions, ledger: Ledger, budget: Budget) {
+    this.roomMaker = new RoomMaker({ ...options, ledger, budget });
+    this.#options = options;
     this.#ledger = ledger;
     this.#budget = budget;
-    this.#sender = sender;
-    this.#keyAgeMs = keyAgeMs;
-    this.roomMaker = new RoomMaker({ ledger, budget, log, clock });
-    this.#makeId = idMaker(randomBytes);
+    this.#makeId = idMaker(options.randomBytes);
     this.#counter = ledger.state.counter;
   }
 
@@ -82,7 +56,7 @@ export class Acceptance {
     await this.#budget.look();
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
-      // No content is dropped for a mere Content-Length: that happens as the bytes come.
+      // A Content-Length drops no content of failed messages; only bytes that arrive do.
       room: this.roomMaker.reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
       writeBytes: this.#writeBytesOf(expectedBytes),
       roomMaker: this.roomMaker,
@@ -114,15 +88,15 @@ export class Acceptance {
     }
   }
 
-  /** Ignores requests under way: a form is told of them after its body was read. */
+  /** Ignores requests under way: `accept` reports them, once a form's body was read. */
   recall(key: string): KeyEntry | null {
-    // After a start the records found may not be on the device yet.
+    // Records that the start has found may not be on the device yet.
     if (this.#ledger.trouble) throw this.#ledger.trouble;
     const entry = this.#ledger.state.keys.get(key);
     return entry && !this.#isOver(entry) ? entry : null;
   }
 
-  /** The ids that were given for this key, or null if it is new. Throws conflict and invalid as Store.accept does. */
+  /** The ids that this key got; null if it is new. Throws conflict and invalid as Store.accept does. */
   #idsOf({ key, hash }: KeyedContent): readonly string[] | null {
     if (this.#arriving.has(key)) {
       throw new FieldpostError('conflict', 'a request with this Idempotency-Key is still under way', {
@@ -138,7 +112,7 @@ export class Acceptance {
   }
 
   #isOver({ at }: KeyEntry): boolean {
-    return this.#ledger.ageMs(at) > this.#keyAgeMs;
+    return this.#ledger.ageMs(at) > (this.#options.keyAgeMs ?? IDEMPOTENCY_AGE_MS);
   }
 
   async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
@@ -168,10 +142,10 @@ export class Acceptance {
     }
   }
 
-  /** From here on the acceptance answers for the drafts' files, also if it fails. */
+  /** Takes the drafts' files from their uploads. If the acceptance fails, it removes them. */
   #takeFiles(drafts: readonly Draft[]): string[] {
     const files = drafts.flatMap(({ attachments }) => attachments.map(({ id }) => id));
-    for (const upload of files.length > 0 ? this.#uploads : []) {
+    for (const upload of this.#uploads) {
       const own = files.filter((id) => upload.has(id));
       if (own.length > 0) upload.take(own);
     }
@@ -184,14 +158,13 @@ export class Acceptance {
       id,
       type,
       destination: ownText(destination),
-      ...(type === 1 && { from: this.#sender() }),
+      ...(type === 1 && { from: this.#options.sender?.() }),
       ...(attachments.length > 0 && { attachments: attachments.map(ownTexts) }),
       ...sumOf(content),
     };
   }
 }
 
-/** The room that the drafts take, with their key. */
 function roomOf(drafts: readonly Draft[], contents: readonly Buffer[], keyed: KeyedContent | null): Room {
   const bytes = contents.reduce((sum, { length }) => sum + length, 0);
   const messages = drafts.reduce((sum, draft) => sum + messageWeight(draft), 0);

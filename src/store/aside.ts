@@ -1,9 +1,8 @@
 /**
- * Files that have one of the store's names and are not what they should be: a directory, a fifo, a link that leads
- * nowhere, an inode that the kernel refuses. They are never opened. What can be renamed is put aside, the store does
- * without the rest, and both are logged. Used by ledger.ts and opening.ts at the start.
+ * Strange files under the store's names: a directory, a fifo, a dangling link, an inode that the kernel refuses. The
+ * store never opens them. It puts aside what it can rename, does without the rest, and logs both. Used by ledger.ts and
+ * opening.ts.
  */
-
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf, wordsOf } from '../errors.js';
 import type { Disk } from '../system/disk.js';
@@ -11,7 +10,7 @@ import type { Lock, TakeLock } from '../system/lock.js';
 import type { Log } from '../system/log.js';
 import { replace } from './replace.js';
 
-/** Makes the state directory where it is missing, and takes its lock. Throws `already-running`. */
+/** Makes the state directory if it is missing, and takes its lock. Throws `already-running`. */
 export async function lockDirectory(options: {
   readonly disk: Disk;
   readonly directory: string;
@@ -26,7 +25,7 @@ export async function lockDirectory(options: {
   return lock;
 }
 
-/** Looks at names, and makes them free. */
+/** Looks at names, and frees them. */
 export class Aside {
   readonly #disk: Disk;
   readonly #log: Log;
@@ -40,12 +39,12 @@ export class Aside {
     this.#log = log;
   }
 
-  /** Both, as the state lists them. */
+  /** Both, for the state endpoint. */
   get names(): { newer: string[]; unusable: string[] } {
     return { newer: [...this.newer].sort(), unusable: [...this.unusable].sort() };
   }
 
-  /** Bytes of the regular file at `path`. Null: the name is free, or free now. `unusable`: the name stays taken. */
+  /** Bytes of the regular file at `path`; null if the name is free, or was freed; `unusable` if it stays taken. */
   async find(path: string): Promise<number | null | 'unusable'> {
     try {
       const found = await this.#disk.look(path);
@@ -63,7 +62,7 @@ export class Aside {
       const taken = new Set(await this.#disk.list(dirname(path)));
       let as = `${basename(path)}.${why}`;
       for (let n = 2; taken.has(as); n++) as = `${basename(path)}.${why}${n}`;
-      await this.#disk.rename(path, `${dirname(path)}/${as}`);
+      await this.#disk.rename(path, join(dirname(path), as));
       if (why === 'newer') this.newer.add(as);
       this.#log.warn('put aside', { name: basename(path), as });
       return null;
@@ -73,26 +72,25 @@ export class Aside {
   }
 
   /**
-   * Copies the file at `path` to a free name that ends in `why`. The copy is on the device once this resolves. Nothing is
-   * copied where an equal copy exists. Without room for a copy the file itself is renamed.
+   * Copies the file of a newer version at `path` to a free name, unless an equal copy exists. Once this resolves, the copy
+   * is on the device. Without room for a copy the file itself is renamed.
    */
-  async copy(path: string, why: 'newer'): Promise<void> {
+  async copyNewer(path: string): Promise<void> {
     const disk = this.#disk;
     const directory = dirname(path);
     try {
       const bytes = (await disk.readWhole(path)) ?? Buffer.alloc(0);
       const taken = new Set(await disk.list(directory));
-      let as = `${basename(path)}.${why}`;
+      let as = `${basename(path)}.newer`;
       for (let n = 2; taken.has(as); n++) {
-        if (await this.#holds(`${directory}/${as}`, bytes)) return;
-        as = `${basename(path)}.${why}${n}`;
+        if (await this.#holds(join(directory, as), bytes)) return;
+        as = `${basename(path)}.newer${n}`;
       }
-      const copy = `${directory}/${as}`;
-      await replace(disk, copy, bytes);
+      await replace(disk, join(directory, as), bytes);
       this.newer.add(as);
       this.#log.warn('put aside', { name: basename(path), as });
     } catch {
-      await this.move(path, why);
+      await this.move(path, 'newer');
     }
   }
 
@@ -108,7 +106,7 @@ export class Aside {
     return 'unusable';
   }
 
-  /** Makes the directory. What has its name and is no directory is put aside. Throws what the disk says. */
+  /** Makes the directory, and puts aside another file with its name. Rejects with what the disk says. */
   async makeDirectory(path: string): Promise<void> {
     try {
       await this.#disk.makeDirectory(path);

@@ -1,5 +1,5 @@
 /**
- * Builds the address book over the ledger, so that its events go into the journal. Used by journaled-store.ts.
+ * The address book over the ledger: its events go into the journal. Used by journaled-store.ts.
  */
 import { Buffer } from 'node:buffer';
 import { AddressBook } from '../destinations/address-book.js';
@@ -7,7 +7,7 @@ import type { Budget } from './budget.js';
 import type { RandomBytes } from './ids.js';
 import type { Ledger } from './ledger.js';
 
-/** So many random bytes are never drawn twice. */
+/** Enough that no nonce is drawn twice. */
 const NONCE_BYTES = 12;
 
 /** The address book of this ledger's state. */
@@ -17,7 +17,7 @@ export function keepBook(ledger: Ledger, budget: Budget, randomBytes: RandomByte
       return ledger.state.book;
     },
     record: (event) => ledger.record([event], 'synced'),
-    // Only the disk's reserve counts: mail that waits must not keep people from editing the book.
+    // Only the disk's reserve counts: a full queue must not keep people from editing the book.
     async checkRoom() {
       if (budget.stale) await budget.look();
       budget.space.check();

@@ -1,14 +1,13 @@
 /**
  * The budget of the store: messages in the queue, bytes in the state directory, bytes of memory, and what must stay free
- * on the disk. The store asks it before it writes. What it grants stays reserved until it is used, so that many requests
- * at a time do not exceed it together. Used by acceptance.ts, room-maker.ts and upload.ts.
+ * on the disk. The store asks it before it writes. What it grants stays reserved until it is used, so that requests that
+ * come together do not exceed it together. Used by journaled-store.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { bytesInWords } from '../sizes.js';
-import type { Clock } from '../system/clock.js';
-import type { Disk } from '../system/disk.js';
 import type { Log } from '../system/log.js';
 import { FreeSpace } from './free-space.js';
+import type { StoreOptions } from './journaled-store.js';
 import { NOTHING, negative, plus, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
 import type { QueueRoom } from './store.js';
 
@@ -24,32 +23,20 @@ export class Budget {
   /** What must stay free on the disk. */
   readonly space: FreeSpace;
   readonly #log: Log;
-  readonly #limits: BudgetLimits;
-  readonly #memoryBytesMax: number;
+  readonly #max: Room;
   readonly #stored: Stored;
   #reserved: Room = NOTHING;
   /** What was refused last and does not fit yet; SMALL if no message fits. */
   #refused: Room | null = null;
 
-  constructor(
-    world: {
-      disk: Disk;
-      clock: Clock;
-      log: Log;
-      directory: string;
-      budget: BudgetLimits;
-      memoryBytesMax?: number;
-    },
-    stored: Stored,
-  ) {
-    this.space = new FreeSpace({ ...world, limits: world.budget });
-    this.#log = world.log;
-    this.#limits = world.budget;
-    this.#memoryBytesMax = world.memoryBytesMax ?? Number.POSITIVE_INFINITY;
+  constructor(options: StoreOptions, stored: Stored) {
+    const { log, budget, memoryBytesMax: memoryBytes = Number.POSITIVE_INFINITY } = options;
+    this.space = new FreeSpace(options);
+    this.#log = log;
+    this.#max = { count: budget.maxQueue, bytes: budget.maxSpoolBytes, memoryBytes };
     this.#stored = stored;
   }
 
-  /** True if the last look at the free space is too old to decide by. */
   get stale(): boolean {
     return this.space.stale;
   }
@@ -63,16 +50,16 @@ export class Budget {
   #lookAtQueue(): void {
     if (this.#refused === null) return;
     // Only with a tenth of the queue free: a queue that fills as fast as it drains must not be logged every second.
-    const { maxQueue } = this.#limits;
-    const count = Math.min(this.#refused.count + Math.floor(maxQueue / 10), maxQueue);
-    if (this.refusal({ ...this.#refused, count }, roomGiving(this.#stored)) !== null) return;
+    const { count: countMax } = this.#max;
+    const count = Math.min(this.#refused.count + Math.floor(countMax / 10), countMax);
+    if (this.#refusal({ ...this.#refused, count }, roomGiving(this.#stored)) !== null) return;
     this.#refused = null;
     this.#log.info('queue no longer full');
   }
 
   /** Why the queue takes no message of 1 KiB, as a sentence, or null. */
   get fullness(): string | null {
-    return this.refusal(SMALL, roomGiving(this.#stored))?.message ?? null;
+    return this.#refusal(SMALL, roomGiving(this.#stored))?.message ?? null;
   }
 
   /** What is used or reserved, and the limits. */
@@ -91,12 +78,6 @@ export class Budget {
   excess(asked: Room): Room {
     const used = plus(roomUsed(this.#stored), this.#reserved);
     return plus(plus(used, asked), negative(this.#max));
-  }
-
-  /** All that may be used. */
-  get #max(): Room {
-    const { maxQueue, maxSpoolBytes } = this.#limits;
-    return { count: maxQueue, bytes: maxSpoolBytes, memoryBytes: this.#memoryBytesMax };
   }
 
   /** Bytes of memory neither used nor reserved; negative after a restart with a smaller limit. */
@@ -127,7 +108,7 @@ export class Budget {
   }
 
   #check(asked: Room, giving: Room): void {
-    const refusal = this.refusal(asked, giving);
+    const refusal = this.#refusal(asked, giving);
     if (refusal) {
       this.#noteRefused(asked, refusal.message);
       throw refusal;
@@ -146,28 +127,23 @@ export class Budget {
   }
 
   /** The error that refuses `asked` (queue-full), or null. `giving` is what can be dropped for it. */
-  refusal(asked: Room, giving: Room = NOTHING): FieldpostError | null {
+  #refusal(asked: Room, giving: Room): FieldpostError | null {
     const excess = this.excess(asked);
-    const { maxQueue, maxSpoolBytes } = this.#limits;
-    const memoryBytesMax = this.#memoryBytesMax;
+    const max = this.#max;
     if (asked.count > 0 && excess.count > giving.count) {
-      const held = maxQueue + excess.count - asked.count;
-      return queueFull(
-        `the queue holds ${held} messages and takes at most ${maxQueue}`,
-        'FIELDPOST_MAX_QUEUE',
-      );
+      const held = max.count + excess.count - asked.count;
+      const words = `the queue holds ${held} messages and takes at most ${max.count}`;
+      return queueFull(words, 'FIELDPOST_MAX_QUEUE');
     }
     if (excess.bytes > giving.bytes) {
-      const held = `the stored messages take ${bytesInWords(maxSpoolBytes + excess.bytes - asked.bytes)}`;
-      const needed = `may take at most ${bytesInWords(maxSpoolBytes)}; this one needs ${bytesInWords(asked.bytes)}`;
+      const held = `the stored messages take ${bytesInWords(max.bytes + excess.bytes - asked.bytes)}`;
+      const needed = `may take at most ${bytesInWords(max.bytes)}; this one needs ${bytesInWords(asked.bytes)}`;
       return queueFull(`${held} and ${needed}`, 'FIELDPOST_MAX_SPOOL');
     }
     if (excess.memoryBytes > giving.memoryBytes) {
-      const held = bytesInWords(memoryBytesMax + excess.memoryBytes - asked.memoryBytes);
-      return queueFull(
-        `what is known of the stored messages takes ${held} of memory and may take at most ${bytesInWords(memoryBytesMax)}`,
-        "the service's memory (MemoryMax=)",
-      );
+      const held = bytesInWords(max.memoryBytes + excess.memoryBytes - asked.memoryBytes);
+      const words = `what is known of the stored messages takes ${held} of memory and may take at most ${bytesInWords(max.memoryBytes)}`;
+      return queueFull(words, "the service's memory (MemoryMax=)");
     }
     return null;
   }

@@ -1,6 +1,6 @@
 /**
- * Checkpoints: each writes a new snapshot, and the segments go that neither snapshot nor any content needs. One is made
- * at a time, and none during a purge. Used by ledger.ts.
+ * Checkpoints: each writes a new snapshot, and frees the segments that neither a snapshot nor any content needs. Only
+ * one is made at a time, and none during a purge. Used by ledger.ts.
  */
 import { wordsOf } from '../errors.js';
 import { CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR, DONE_FACTOR } from '../limits.js';
@@ -13,7 +13,7 @@ import type { Segments } from './segments.js';
 import type { SnapshotAdapter } from './snapshot.js';
 import type { State } from './state.js';
 
-/** What checkpoints work on. */
+/** What checkpoints need. */
 export interface CheckpointsOptions {
   readonly ledger: { readonly state: State; read(place: Place): Promise<Buffer> };
   readonly journal: Journal;
@@ -23,7 +23,7 @@ export interface CheckpointsOptions {
   readonly write: () => Promise<void>;
   readonly log: Log;
   readonly maxSpoolBytes: number;
-  /** Bytes that the start has replayed. They count whole, because each start begins a segment: power cuts would fill the disk. */
+  /** Bytes that the start has replayed. They count: each start begins a segment, so power cuts would fill the disk. */
   readonly replayedBytes: number;
 }
 
@@ -31,7 +31,7 @@ export interface CheckpointsOptions {
 export class Checkpoints {
   readonly #options: CheckpointsOptions;
   readonly #turns = new Turns();
-  /** What was appended up to the last one. */
+  /** Bytes appended up to the last one. */
   #appendedBytes: number;
 
   constructor(options: CheckpointsOptions) {
@@ -44,7 +44,7 @@ export class Checkpoints {
     return this.#options.journal.appendedBytes - this.#appendedBytes;
   }
 
-  /** Bytes of segments before the present one in which no content lies. The second checkpoint from now frees them. */
+  /** Bytes of the segments before the current one that hold no content. The second checkpoint from now frees them. */
   get doneBytes(): number {
     const { segments, journal, ledger } = this.#options;
     const { segment: current } = journal.position;
@@ -52,7 +52,7 @@ export class Checkpoints {
     return done.reduce((sum, number) => sum + segments.sizeOf(number), 0);
   }
 
-  /** True if these are more than the two snapshots need: content was dropped since, or checkpoints have failed. */
+  /** True if these are more than two snapshots need: content was dropped, or checkpoints have failed. */
   get isMuchDone(): boolean {
     return this.doneBytes > DONE_FACTOR * this.#dueBytes;
   }
@@ -73,14 +73,14 @@ export class Checkpoints {
     await this.#turns
       .do(() =>
         this.#make(isShort).finally(() => {
-          // Also after a failure the next one waits for as many bytes, and does not follow at every record.
+          // Also after a failure: else a checkpoint would follow every record.
           this.#appendedBytes = appendedBytes;
         }),
       )
       .catch((error) => this.#options.log.warn('checkpoint failed', { reason: wordsOf(error) }));
   }
 
-  /** Does `work` while no checkpoint is under way. Settles as `work` does. */
+  /** Does `work` while no checkpoint is under way. */
   without(work: () => Promise<void>): Promise<void> {
     return this.#turns.do(work);
   }
@@ -93,20 +93,20 @@ export class Checkpoints {
   /** Rejects like Journal.append, or with what the disk says. */
   async #make(isShort: boolean): Promise<void> {
     const { ledger, journal, segments, adapter, log } = this.#options;
-    /** Segments that no snapshot needs for a replay. They are kept only for content that lies in them. */
+    // No snapshot needs these for a replay: only the content in them keeps them.
     const oldSegments = () => segments.numbers.filter((segment) => segment < adapter.neededFrom);
-    // Segments that nothing needs are freed also where there is no room to move content out of others.
+    // Segments that nothing needs are freed also where the disk has no room for content from the others.
     await relocate({ ...this.#options, isShort, old: oldSegments() }).catch((error) =>
       log.warn('checkpoint failed', { reason: wordsOf(error) }),
     );
-    // The records that gave up their content are synced next; an outcome written meanwhile is not.
+    // The next sync covers the records that gave up their content, but no outcome written meanwhile.
     const done = segments.numbers.filter((segment) => !ledger.state.liveBytes.has(segment));
     await journal.sync();
     await this.#options.write();
     const old = new Set(oldSegments());
     const failures: unknown[] = [];
     for (const segment of done) {
-      // One that cannot be freed keeps none of the others.
+      // A segment that cannot be freed keeps none of the others.
       if (old.has(segment)) await segments.free(segment).catch((error) => failures.push(error));
     }
     if (failures.length > 0) throw failures[0];

@@ -9,14 +9,14 @@ import type { Place } from '../message/message.js';
 import { crc32 } from './crc.js';
 import type { Segments } from './segments.js';
 
-/** Bytes of a segment, as they were when they were read: what is written there later is not in them. */
+/** Bytes of a segment, as they were when they were read. */
 interface Stretch {
   readonly segment: number;
   readonly offset: number;
   readonly bytes: Buffer;
 }
 
-/** The contents of messages, by their places. */
+/** Reads each content from its place. */
 export class Contents {
   readonly #readSegment: Segments['read'];
   #stretch: Stretch = { segment: 0, offset: 0, bytes: Buffer.alloc(0) };
@@ -28,7 +28,7 @@ export class Contents {
     this.#readSegment = readSegment;
   }
 
-  /** Throws `storage-damaged` if the content is lost, and `storage-failed` where that may change. */
+  /** Rejects with `storage-damaged` if the content is lost, and with `storage-failed` if a retry may help. */
   read(place: Place): Promise<Buffer> {
     const reading = this.#read(place);
     const over = () => this.#underWay.delete(reading);
@@ -37,7 +37,7 @@ export class Contents {
     return reading;
   }
 
-  /** Resolves once all reads under way are over, so that those bytes may change. Never rejects. */
+  /** Resolves once no read is under way, so that the bytes may be overwritten. Never rejects. */
   async idle(): Promise<void> {
     await Promise.allSettled(this.#underWay);
   }
@@ -55,7 +55,7 @@ export class Contents {
     return segment === this.#last.segment && gapBytes >= 0 && gapBytes <= READ_AHEAD_GAP_BYTES;
   }
 
-  /** Null if that fails: the bytes behind the content may not be readable. */
+  /** Null if the read fails: only the bytes behind the content may be unreadable. */
   async #readAhead(place: Place): Promise<Buffer | null> {
     const { segment, offset, length } = place;
     const bytes = await this.#readSegment(segment, offset, Math.max(length, READ_AHEAD_BYTES)).catch(
@@ -66,7 +66,7 @@ export class Contents {
     return cut(this.#stretch, place);
   }
 
-  /** Memory and buses fail for a moment, too: content is damaged only if its checksum is wrong twice. */
+  /** Memory and buses fail for a moment: only content whose checksum is wrong twice is damaged. */
   async #readAlone(place: Place): Promise<Buffer> {
     for (let reading = 1; reading <= 2; reading++) {
       const content = await this.#readOnce(place);

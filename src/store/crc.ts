@@ -14,7 +14,7 @@ const TABLE = new Uint32Array(256).map((_, byte) => {
   return rest;
 });
 
-/** The same without zlib's help. Exported for the test that holds the two together. */
+/** The same without zlib. Exported for the test that compares the two. */
 export function crc32ByTable(bytes: Uint8Array, start = 0): number {
   let crc = ~start;
   for (let i = 0; i < bytes.length; i++) {

@@ -1,9 +1,7 @@
 /**
- * `damaged/`: copies of what recovery could not read, for people. They are numbered. They have a budget of their own, and
- * the oldest are removed to keep it. A piece that the next start finds again is not copied again.
- * Used by opening.ts and replay.ts.
+ * `damaged/`: numbered copies of what recovery could not read, for people. They have a budget of their own: the oldest
+ * go to keep it. A piece that the next start finds again is not copied again. Used by opening.ts and replay.ts.
  */
-
 import { join } from 'node:path';
 import { DAMAGED_BYTES_MAX, DAMAGED_SHARE } from '../limits.js';
 import type { Disk } from '../system/disk.js';
@@ -15,10 +13,10 @@ import { replace } from './replace.js';
 /** `12-00000007.log.4096.1a2b3c4d`: the copy's number, where the bytes were, and their CRC-32. */
 const NAME = /^(?:(\d+)-)?(.+)$/;
 
-/** A copy that was not finished when the power failed. */
+/** A copy that a power cut has interrupted. */
 const HALF_COPY = /\.new$/;
 
-/** Ends the place of a piece that the disk did not give back: its copy holds zeros. */
+/** Ends the name of a piece that the disk does not read: its copy holds zeros. */
 export const UNREADABLE = '.unreadable';
 /** Finds the segment's number in the name of such a piece, or of a segment that was missing. */
 const UNREAD = /^(\d{8})\.log\.(?:\d+\.unreadable|missing)\./;
@@ -29,12 +27,12 @@ interface Copy {
   readonly bytes: number;
 }
 
-/** The directory of copies, with its count. */
+/** The copies, and the count of pieces. */
 export class Damaged {
   readonly #disk: Disk;
   readonly #directory: string;
   readonly #bytesMax: number;
-  /** What was found, without the number of its copy. */
+  /** The names of the pieces, without the number of the copy. */
   readonly #pieces = new Set<string>();
   /** Oldest first. */
   #copies: Copy[] = [];
@@ -46,17 +44,16 @@ export class Damaged {
     this.#bytesMax = Math.min(spoolBytesMax * DAMAGED_SHARE, DAMAGED_BYTES_MAX);
   }
 
-  /** Pieces kept or counted. */
+  /** Pieces, copied or not. */
   get count(): number {
     return this.#pieces.size;
   }
 
-  /** Bytes kept. */
-  get bytes(): number {
+  get #bytes(): number {
     return this.#copies.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Segments that this start or an earlier one could not read whole. What is not copied may still lie in them. */
+  /** Segments that this start or an earlier one could not read whole. They may hold what no copy has. */
   get unreadSegments(): number[] {
     return [...this.#pieces].flatMap((piece) => {
       const number = UNREAD.exec(piece)?.[1];
@@ -85,22 +82,21 @@ export class Damaged {
   }
 
   /**
-   * Keeps a copy under a name that tells where it was found. Gives true if the copy is on the disk; one that is larger
-   * than the budget never is.
+   * Counts a piece found at `where`, and keeps a copy if it fits into the budget. Gives true once the copy is on the disk.
    */
   async keep(where: string, bytes: Buffer): Promise<boolean> {
     const piece = `${where}.${hex8(crc32(bytes))}`;
     this.#pieces.add(piece);
     if (this.#copies.some(({ name }) => name.endsWith(piece))) return true;
     if (bytes.length > this.#bytesMax) return false;
-    // The daemon must start also where the disk does not take the copy: then the piece is only counted.
+    // The daemon must start also where the disk refuses the copy: then the piece is only counted.
     return await this.#copy(piece, bytes).then(
       () => true,
       () => false,
     );
   }
 
-  /** Overwrites and removes all copies, and counts anew. Rejects with what the disk says. */
+  /** Overwrites and removes all copies, and starts the count again. Rejects with what the disk says. */
   async purge(): Promise<void> {
     for (const copy of [...this.#copies]) {
       const path = join(this.#directory, copy.name);
@@ -113,7 +109,7 @@ export class Damaged {
   }
 
   async #makeRoom(neededBytes: number): Promise<void> {
-    while (this.#copies.length > 0 && this.bytes + neededBytes > this.#bytesMax) {
+    while (this.#copies.length > 0 && this.#bytes + neededBytes > this.#bytesMax) {
       const oldest = this.#copies.shift();
       if (oldest) await this.#disk.remove(join(this.#directory, oldest.name)).catch(() => undefined);
     }

@@ -1,6 +1,7 @@
 /**
- * The state as a plain document, and back: `state` in store.json; and the content of a message as the journal has it.
- * Members with their usual value are left out, so that ten thousand messages stay a small file.
+ * The state as a plain document (`state` in store.json), the content of a message as JSON, and both back again. Members
+ * with their usual value are left out, so that ten thousand messages stay a small file. Used by acceptance.ts,
+ * journaled-store.ts and snapshot.ts.
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
 import type { Address } from '../message/address.js';
@@ -22,7 +23,7 @@ import { insertKey } from './keys.js';
 import { apply, emptyState, insert, type KeyEntry, type State, sharedSender } from './state.js';
 import type { Bounds } from './weight.js';
 
-// So many messages and files are converted together.
+// Messages and files that are converted in one step.
 const BATCH_ITEMS = 256;
 
 /** What stands in store.json under `state`. */
@@ -32,13 +33,13 @@ export interface StoreDocument {
   readonly held?: true;
   /** 0 if left out. */
   readonly reachMs?: number;
-  /** The boots that a stamp below refers to. */
+  /** The boots that a stamp refers to. */
   readonly boots: Readonly<Record<string, BootDocument>>;
   readonly keys: readonly (KeyEntry & { readonly key: string })[];
   readonly book?: BookDocument;
-  /** Events of a newer version: the first version that knows them applies them. */
+  /** Events of a newer version. The first version that knows them applies them. */
   readonly unknownEvents?: readonly object[];
-  /** In the order of acceptance. Batches are made on demand, so that they do not use memory together. */
+  /** In the order of acceptance. Each batch is made on demand, to save memory. */
   readonly messages: Iterable<readonly MessageDocument[]>;
 }
 
@@ -77,7 +78,7 @@ const MESSAGE_MEMBERS: ReadonlySet<string> = new Set<keyof MessageDocument>([
   ...(['attempts', 'reply', 'due', 'place'] as const),
 ]);
 
-/** The document of a state, in the order of acceptance. `sending` becomes the status before. */
+/** The document of a state. `sending` becomes the status before. */
 export function toDocument(state: State): StoreDocument {
   return {
     storeId: state.storeId,
@@ -107,7 +108,7 @@ function* messageDocuments(state: State): Iterable<MessageDocument[]> {
   if (batch.length > 0) yield batch;
 }
 
-/** The boots that a stamp refers to; others are forgotten. */
+/** The boots that a stamp refers to. Others are forgotten. */
 function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument> {
   const found: Record<string, BootDocument> = {};
   const add = (stamp: Stamp | undefined) => {
@@ -143,12 +144,12 @@ function toMessageDocument(state: State, message: Message): MessageDocument {
   return document;
 }
 
-/** What a message is when it is not being sent. */
+/** The status of a message once it is not being sent. */
 export function restingStatus(state: State, id: string): 'queued' | 'deferred' {
   return state.deferred.has(id) ? 'deferred' : 'queued';
 }
 
-/** The state of a document. */
+/** The state that a document describes. */
 export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   const state = emptyState(bounds);
   state.storeId = document.storeId;
@@ -171,7 +172,7 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   for (const { key, ...entry } of document.keys) insertKey(state, key, entry);
   if (document.book) state.book = fromBookDocument(document.book);
   state.more = unknownMembers(document, DOCUMENT_MEMBERS);
-  // This version may know them by now.
+  // This version may know them.
   apply(state, (document.unknownEvents ?? []) as StoreEvent[], { segment: 0, offset: 0 });
   return state;
 }
@@ -205,7 +206,7 @@ export function encodeContent(content: Content): Buffer {
   return Buffer.from(JSON.stringify(said));
 }
 
-/** The content of its JSON text. */
+/** Undoes encodeContent. */
 export function decodeContent(bytes: Buffer): Content {
   const content = JSON.parse(bytes.toString()) as Partial<EmailContent> | ShortContent;
   if ('message' in content) return content;

@@ -1,6 +1,6 @@
 /**
- * What can happen to the store. Events are written to the journal and are the only thing that changes the
- * state (state.ts). They carry results, not differences, so that one that is applied twice does no harm.
+ * What can happen to the store. The journal holds events, and only they change the state. They carry results, not
+ * differences, so that applying one twice does no harm. Used by state.ts.
  */
 import type { BookEvent } from '../destinations/book.js';
 import type { JsonObject } from '../json.js';
@@ -8,19 +8,19 @@ import type { Address } from '../message/address.js';
 import type { Attachment, MessageType, Stamp } from '../message/message.js';
 import { unknownMembers } from './format.js';
 
-/** A position in the journal: a segment's number and a byte offset in it. */
+/** A position in the journal: a segment's number, and an offset in bytes. */
 export interface Position {
   readonly segment: number;
   readonly offset: number;
 }
 
-/** Length and CRC-32 of a content of the same record; the n-th of them in the record's events is its n-th content. */
+/** Length in bytes and CRC-32 of a content in the same record; the n-th sum of a record belongs to its n-th content. */
 export interface ContentSum {
   readonly length: number;
   readonly crc: number;
 }
 
-/** Outcomes, written anyway, carry the count of reachable time (reachability.ts) where it has grown enough. */
+/** What each outcome says; `reachMs` is the count of reachable time (reachability.ts), if it has grown enough. */
 interface Outcome {
   readonly id: string;
   readonly attempts: number;
@@ -28,12 +28,12 @@ interface Outcome {
   readonly reachMs?: number;
 }
 
-/** A message of an acceptance; its content stands in the same record. */
+/** A message that was accepted. */
 export interface AcceptedMessage extends ContentSum {
   readonly id: string;
   readonly type: MessageType;
   readonly destination: string;
-  /** The sender of an email. */
+  /** Stamped on emails only. */
   readonly from?: Address | undefined;
   /** Left out where there are none. */
   readonly attachments?: readonly Attachment[];
@@ -48,14 +48,14 @@ export function moreOf(accepted: AcceptedMessage): JsonObject | undefined {
   return unknownMembers(accepted, ACCEPTED_MEMBERS);
 }
 
-/** One thing that has happened. Those of one record stand or fall together. */
+/** One thing that has happened. The events of one record stand or fall together. */
 export type StoreEvent =
-  /** When a boot began, by the wall: ahead of its first record, and again when the wall has leapt or was confirmed. */
+  /** When a boot began by the wall clock: before its first record, and again when that clock leapt or was confirmed. */
   | { readonly e: 'boot'; readonly boot: string; readonly startMs: number; readonly confirmed?: true }
   | {
       readonly e: 'accepted';
       readonly at: Stamp;
-      /** Where the messages' own reachable time begins. */
+      /** The count of reachable time at the acceptance. */
       readonly reachMs: number;
       readonly messages: readonly AcceptedMessage[];
       readonly key?: string;

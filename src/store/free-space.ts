@@ -1,6 +1,5 @@
 /**
- * What must stay free on the disk for everybody else: bytes and inodes. It looks at the disk, but never writes. Used by
- * budget.ts.
+ * The bytes and inodes that must stay free on the disk for other programs. Never writes. Used by budget.ts.
  */
 import { FREE_INODES_MIN, SPACE_FRESH_MS } from '../limits.js';
 import { bytesInWords } from '../sizes.js';
@@ -9,14 +8,13 @@ import type { Disk, Space } from '../system/disk.js';
 import type { Log } from '../system/log.js';
 import { asDiskError, noRoom } from './disk-error.js';
 
-/** The disk that is looked at. */
+/** The disk, and what must stay free on it. */
 export interface FreeSpaceOptions {
   readonly disk: Pick<Disk, 'space'>;
   readonly clock: Pick<Clock, 'bootMs'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
-  /** Of the file system in question. */
   readonly directory: string;
-  readonly limits: { readonly minFreeBytes: number };
+  readonly budget: { readonly minFreeBytes: number };
 }
 
 const UNKNOWN: Space = {
@@ -28,9 +26,9 @@ const UNKNOWN: Space = {
 /** The free space as of the last look, less what was written since. */
 export class FreeSpace {
   readonly #options: FreeSpaceOptions;
-  #space: Space = { ...UNKNOWN };
+  #space = { ...UNKNOWN };
   #lookedMs = Number.NEGATIVE_INFINITY;
-  /** That the disk is full has been logged, and not yet that it no longer is. */
+  /** True while the log's last word is that the disk is full. */
   #isTold = false;
 
   constructor(options: FreeSpaceOptions) {
@@ -41,7 +39,7 @@ export class FreeSpace {
     return this.#space.freeBytes;
   }
 
-  /** True if what is known of the free space is too old to decide by. */
+  /** True if the last look is too old to decide by. */
   get stale(): boolean {
     return this.#options.clock.bootMs() - this.#lookedMs >= SPACE_FRESH_MS;
   }
@@ -57,11 +55,11 @@ export class FreeSpace {
   }
 
   #tell(): void {
-    const { log, limits } = this.#options;
+    const { log, budget } = this.#options;
     const { shortage } = this;
-    // A tenth more, so that a disk that others fill and empty is not logged every second.
+    // Only with a tenth more: a disk that other programs fill and empty must not be logged every second.
     const isOver =
-      this.excess(limits.minFreeBytes / 10) <= 0 &&
+      this.excess(budget.minFreeBytes / 10) <= 0 &&
       this.#space.freeInodes >= FREE_INODES_MIN + FREE_INODES_MIN / 10;
     if (this.#isTold ? !isOver : shortage === null) return;
     this.#isTold = !this.#isTold;
@@ -74,13 +72,13 @@ export class FreeSpace {
     return this.#shortageOfBytes(0) ?? this.#shortageOfInodes;
   }
 
-  /** By how many bytes so many more would be too many; what is not positive fits. */
+  /** By how much so many more bytes would be too many; zero and negative numbers fit. */
   excess(askedBytes: number): number {
-    return this.#options.limits.minFreeBytes + askedBytes - this.#space.freeBytes;
+    return this.#options.budget.minFreeBytes + askedBytes - this.#space.freeBytes;
   }
 
   /** Throws storage-full unless the disk takes so many bytes, once `givingBytes` have gone. */
-  checkBytes(askedBytes: number, givingBytes = 0): void {
+  checkBytes(askedBytes: number, givingBytes: number): void {
     if (this.excess(askedBytes) > givingBytes) this.#refuseFor(this.#shortageOfBytes(askedBytes));
   }
 
@@ -108,7 +106,7 @@ export class FreeSpace {
   #shortageOfBytes(askedBytes: number): string | null {
     if (this.excess(askedBytes) <= 0) return null;
     const { freeBytes, sizeBytes } = this.#space;
-    const { minFreeBytes } = this.#options.limits;
+    const { minFreeBytes } = this.#options.budget;
     const least = `${bytesInWords(minFreeBytes)} must stay free (FIELDPOST_MIN_FREE)`;
     if (this.#isTooSmall) return `the disk has ${bytesInWords(sizeBytes)} in all, and ${least}`;
     const asked = askedBytes > 0 ? `, and ${bytesInWords(askedBytes)} are asked for` : '';
@@ -121,16 +119,14 @@ export class FreeSpace {
     return `the disk has ${freeInodes} inodes free; ${FREE_INODES_MIN} must stay free`;
   }
 
-  /** Nothing that could be freed helps where the whole is too small. */
+  /** True if even the empty disk is too small. */
   get #isTooSmall(): boolean {
-    return this.#space.sizeBytes <= this.#options.limits.minFreeBytes;
+    return this.#space.sizeBytes <= this.#options.budget.minFreeBytes;
   }
 
   #refuseFor(shortage: string | null): void {
     if (shortage === null) return;
-    throw noRoom(
-      shortage,
-      this.#isTooSmall ? 'lower it, or give the state directory a larger disk' : undefined,
-    );
+    const hint = this.#isTooSmall ? 'lower it, or give the state directory a larger disk' : undefined;
+    throw noRoom(shortage, hint);
   }
 }

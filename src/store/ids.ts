@@ -1,9 +1,9 @@
 /**
- * Message ids: a persisted counter in base 32, then 40 random bits. URL-safe, in the order of acceptance as
- * plain text, and unique whatever the clock says and however often an image is cloned.
+ * Message ids: a persisted counter in base 32, then 40 random bits. They are URL-safe, sort by acceptance as plain text,
+ * and are unique whatever the clock says and however often an image is cloned. Used by acceptance.ts and state.ts.
  */
 
-// Crockford's alphabet: digits and letters in ASCII order, without those that are misread.
+// Crockford's alphabet: digits and letters in ASCII order, without those that people misread.
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const COUNTER_CHARS = 7;
 const RANDOM_BYTES = 5;
@@ -12,7 +12,7 @@ const POOL_BYTES = RANDOM_BYTES * 512;
 /** Gives bytes that nobody can guess. */
 export type RandomBytes = (count: number) => Uint8Array;
 
-/** Makes the id of a counter's value. Randomness is asked for in large helpings, as each one costs a call. */
+/** Makes the id of a counter's value. It draws random bytes for many ids at once, because each draw costs a call. */
 export function idMaker(randomBytes: RandomBytes): (counter: number) => string {
   let pool: Uint8Array = new Uint8Array(0);
   let used = 0;
@@ -27,7 +27,7 @@ export function idMaker(randomBytes: RandomBytes): (counter: number) => string {
   };
 }
 
-/** The counter an id was made from; 0 for anything else. */
+/** The counter in an id; 0 for another text. */
 export function counterOf(id: string): number {
   let counter = 0;
   for (const char of id.slice(0, COUNTER_CHARS)) counter = counter * 32 + ALPHABET.indexOf(char);

@@ -1,10 +1,10 @@
 /**
- * The journal: records (record.ts) appended to segments (segments.ts). Used by ledger.ts.
+ * The journal: appends records to segments.
  *
- * Group commit: records handed over while a sync is under way share the next write and sync.
- * Never append after doubt: every start, every write error and every sync error begins a new segment, and so does a
- * full one. Its first record says how far the segment before counts: as far as it is proven to be on the device. Records
- * behind that are void there, and are written again in the new segment.
+ * Group commit: records that arrive during a sync share the next write and sync.
+ * Never append after doubt: every start, write error and sync error begins a new segment, as a full segment does. The
+ * first record says how far the segment before counts: as far as it is proven to be on the device. The records behind
+ * that are void there, and are written again in the new segment. Used by ledger.ts.
  */
 import type { FieldpostError } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYTES } from '../limits.js';
@@ -18,17 +18,17 @@ import type { Prepared } from './segments.js';
 import { Tail, type TailOptions } from './tail.js';
 
 /**
- * How sure a record must be before it is applied: synced, or only `written`. `written` and `synced-outcome` are for
- * outcomes, which may use the reserve at the end of a segment.
+ * What a record needs before it is applied: a sync, or only a write. `written` and `synced-outcome` are for outcomes, which
+ * may use the reserve at the end of a segment.
  */
 export type Urgency = 'synced' | 'synced-outcome' | 'written';
 
-/** What the ledger hands to the journal. */
+/** What the journal needs, and whom it tells. */
 export interface JournalOptions extends TailOptions {
   readonly clock: Clock;
-  /** Called whenever all that was applied is known to be on the device. */
+  /** Called whenever all that is applied is known to be on the device. */
   readonly onProven: () => void;
-  /** Called when the disk refuses to keep data, and with null when it is well again. */
+  /** Called when the disk refuses to keep data, and with null when it works again. */
   readonly onTrouble: (trouble: FieldpostError | null, before: FieldpostError | null) => void;
 }
 
@@ -37,20 +37,18 @@ interface Waiter {
   readonly reject: (error: FieldpostError) => void;
 }
 
-/** A record that waits to be written. */
 interface Append extends Waiter {
   readonly record: SealedRecord;
   readonly urgency: Urgency;
 }
 
-/** One writer; every append waits its turn and is answered when it is as sure as asked. */
+/** One writer: every append waits its turn, and resolves once it is as durable as asked. */
 export class Journal {
   readonly #options: JournalOptions;
   readonly #tail: Tail;
   readonly #turns = new Turns();
-  /** What was handed over and is not written yet. */
   #waiting: Append[] = [];
-  /** True from the moment something is handed over until all of it is written. */
+  /** True from an append until all is written. */
   #isAwake = false;
   readonly #syncAlarm: Alarm;
   #syncDue = false;
@@ -66,17 +64,17 @@ export class Journal {
     });
   }
 
-  /** Why the disk keeps nothing at the moment, or null. */
+  /** Why the disk keeps nothing now, or null. */
   get trouble(): FieldpostError | null {
     return this.#trouble;
   }
 
-  /** Bytes appended since the start, and what was left over in segments. */
+  /** Bytes appended since the start, and bytes left over in segments. */
   get appendedBytes(): number {
     return this.#tail.appendedBytes;
   }
 
-  /** True while nobody knows whether the next start will find all that was written. */
+  /** True while it is unknown whether the next start will find all that was written. */
   get isInDoubt(): boolean {
     return this.#trouble !== null || this.#tail.unproven > 0;
   }
@@ -86,14 +84,14 @@ export class Journal {
     return this.#trouble ? 0 : this.#tail.leftBytes;
   }
 
-  /** The end of what has been applied: a snapshot taken in the same synchronous step includes all before it. */
+  /** The end of what is applied: a snapshot taken in the same synchronous step includes all before it. */
   get position(): Position {
     return this.#tail.position;
   }
 
   /**
-   * Resolves once the record is applied. Rejects, applied nowhere, with `storage-full` or `busy` if no segment can
-   * be prepared for want of room or of descriptors, and with `storage-failed` if the disk refuses: then the outcome is unknown.
+   * Resolves once the record is applied. Rejects with `storage-full` or `busy` if room or descriptors for a segment are
+   * missing, and nothing is applied; with `storage-failed` if the disk refuses, and the outcome is unknown.
    */
   append(record: JournalRecord, urgency: Urgency): Promise<void> {
     if (this.#trouble) return Promise.reject(this.#trouble);
@@ -103,7 +101,7 @@ export class Journal {
     });
   }
 
-  /** Resolves once all that was applied before the call is on the device; rejects like append. */
+  /** Resolves once all that was applied before the call is on the device. Rejects like append. */
   sync(): Promise<void> {
     if (this.#trouble) return Promise.reject(this.#trouble);
     if (this.#tail.unproven === 0) return Promise.resolve();
@@ -114,12 +112,12 @@ export class Journal {
     });
   }
 
-  /** After trouble, or a start that found unproven records: tries a new segment. Resolves also if that fails. */
+  /** Tries a new segment, after trouble or a start that found unproven records. Resolves also if that fails. */
   mend(): Promise<void> {
     return this.#turns.do(() => this.#renew([]));
   }
 
-  /** Goes on in a new segment once `prepare` is done. Rejects with what that says, or like append. */
+  /** Goes on in a new segment after `prepare`. Rejects as that does, or like append. */
   async beginAnew(prepare: () => Promise<void>): Promise<void> {
     await this.#turns.do(async () => {
       await prepare();
@@ -128,7 +126,7 @@ export class Journal {
     if (this.#trouble) throw this.#trouble;
   }
 
-  /** Waits for what was handed over, and closes the current segment. */
+  /** Waits for all appends, and closes the current segment. */
   async close(): Promise<void> {
     await this.#turns.idle();
     this.#syncAlarm.end();
@@ -141,7 +139,7 @@ export class Journal {
     void this.#turns.do(() => this.#run());
   }
 
-  /** It begins after the call that wakes it, so records of the same turn of the event loop share the first sync. */
+  /** Begins after the call that wakes it, so that records of one turn of the event loop share the first sync. */
   async #run(): Promise<void> {
     while (this.#waiting.length > 0 || this.#syncDue) {
       if (this.#trouble) {
@@ -156,7 +154,7 @@ export class Journal {
     this.#isAwake = false;
   }
 
-  /** Takes what fits into the segment, in order. The reserve at its end is for outcomes alone. */
+  /** Takes the records that fit into the segment, in order. The reserve at its end is for outcomes alone. */
   #takeFitting(): Append[] {
     let left = this.#tail.leftBytes;
     let count = 0;
@@ -178,7 +176,7 @@ export class Journal {
     return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
   }
 
-  /** Puts outcomes back, except the first record, which else would come back for ever. Gives the others. */
+  /** Puts outcomes back, except the first record, which would else come back for ever. Gives the others. */
   #putBackOutcomes(group: readonly Append[]): Append[] {
     const isOutcome = ({ urgency }: Append, i: number) => i > 0 && urgency !== 'synced';
     this.#waiting.unshift(...group.filter(isOutcome));
@@ -212,13 +210,13 @@ export class Journal {
     await this.#begin(next, group).catch(() => this.#renew(group));
   }
 
-  /** Tries the group, and all that is unproven, in a new segment; if that fails too, this is trouble. */
+  /** Writes the group, and all that is unproven, in a new segment. If that fails too, this is trouble. */
   async #renew(group: readonly Append[]): Promise<void> {
     try {
       await this.#begin(await this.#takeSegment(group), group);
     } catch (error) {
       this.#setTrouble(asDiskError(error));
-      // It was written once, and the next start may find it: its outcome is unknown, not refused.
+      // The next start may find what was written once: the outcome is unknown, not refused.
       for (const append of group) append.reject(asStorageFailed(error));
     }
   }
@@ -227,7 +225,7 @@ export class Journal {
     return this.#options.segments.take(this.#tail.bytesAnew(recordsOf(group)));
   }
 
-  /** A new segment is always synced: its head voids what the one before holds behind its proven end. */
+  /** A new segment is always synced: its head voids what stands behind the proven end of the one before. */
   async #begin(segment: Prepared, group: readonly Append[]): Promise<void> {
     await this.#tail.begin(segment, recordsOf(group));
     if (this.#trouble) this.#setTrouble(null);
@@ -235,7 +233,7 @@ export class Journal {
     this.#options.segments.prepareAhead();
   }
 
-  /** Answers the group, which is applied; after a sync also those who wait for one. */
+  /** Resolves the group, which is applied; after a sync also the calls that wait for one. */
   #answer(group: readonly Append[]): void {
     if (this.#tail.unproven === 0) {
       this.#syncDue = false;

@@ -1,6 +1,5 @@
 /**
- * The store: checks what may happen to a message, and records it. ledger.ts makes the records last. Used by daemon.ts and
- * cloud-server/cloud.ts.
+ * The store: checks what may happen to a message, and records it. Used by cloud-server/cloud.ts and daemon.ts.
  */
 import type { AddressBook } from '../destinations/address-book.js';
 import { assert, FieldpostError, wordsOf } from '../errors.js';
@@ -28,16 +27,16 @@ import type { State } from './state.js';
 import type { Accepted, KeyedContent, Page, QueueCounts, StorageState, Store, Upload } from './store.js';
 import { keptReply } from './weight.js';
 
-/** What the store is given. */
+/** The world of the store, and its settings. */
 export interface StoreOptions extends LedgerOptions {
   /** How long the content of a failed message is kept for a retry. */
   readonly keepFailedMs: number;
   readonly budget: BudgetLimits;
   /** The sender that is stamped on emails; none if left out. */
   readonly sender?: () => Address | undefined;
-  /** How long an Idempotency-Key is remembered; as local-api §1 has it if left out. */
+  /** How long an Idempotency-Key is remembered; IDEMPOTENCY_AGE_MS if left out. */
   readonly keyAgeMs?: number;
-  /** How durable an outcome is before the next message may go out; `written` if left out. */
+  /** When an outcome is answered; `written` if left out. */
   readonly outcomes?: 'written' | 'synced';
 }
 
@@ -55,7 +54,7 @@ class JournaledStore implements Store {
   readonly #ledger: Ledger;
   readonly #budget: Budget;
   readonly #acceptance: Acceptance;
-  /** Being cancelled: the record is on its way to the disk, so nobody may send them. */
+  /** Messages that are being cancelled: their record is on its way to the disk, so they must not be sent. */
   readonly #leaving = new Set<string>();
   #sending = 0;
   #stopping = false;
@@ -67,7 +66,7 @@ class JournaledStore implements Store {
     this.#budget = new Budget(options, ledger);
     this.#sweepAlarm = new Alarm(options.clock, () => void this.sweep());
     this.book = keepBook(ledger, this.#budget, options.randomBytes);
-    this.#acceptance = new Acceptance({ ...options, ledger, budget: this.#budget });
+    this.#acceptance = new Acceptance(options, ledger, this.#budget);
   }
 
   get storeId(): string {
@@ -113,7 +112,7 @@ class JournaledStore implements Store {
     const message = this.#find(id);
     if (message.status === 'sending' || this.#leaving.has(id)) {
       throw new FieldpostError('conflict', 'the message is being sent right now', {
-        hint: 'ask again what became of it',
+        hint: 'look up its status later',
       });
     }
     const drops = message.status === 'failed' && message.place !== null;
@@ -127,7 +126,7 @@ class JournaledStore implements Store {
     } finally {
       this.#leaving.delete(id);
     }
-    // A retry may have been recorded first.
+    // A retry may have been recorded before this.
     if (drops && message.place !== null) throw new FieldpostError('conflict', 'the message is queued anew');
   }
 
@@ -228,7 +227,7 @@ class JournaledStore implements Store {
 
   async settle(id: string, verdict: Verdict): Promise<void> {
     const message = this.#claimed(id);
-    // Q4: written at once, so that a killed process does not send twice; synced within a second, or at once.
+    // Q4: written now, so that a killed process does not send twice; synced now, or within a second.
     const urgency = this.#options.outcomes === 'synced' ? 'synced-outcome' : 'written';
     const reply = keptReply(verdict.reply, this.#budget.leftMemoryBytes);
     await this.#ledger.record([this.#ledger.outcomeOf(message, { ...verdict, reply })], urgency);

@@ -1,12 +1,13 @@
 /**
- * The Idempotency-Keys that the state remembers (local-api §1). Used by state.ts, document.ts and acceptance.ts. Pure.
+ * The Idempotency-Keys that the state remembers (local-api §1). Used by acceptance.ts, document.ts and
+ * state.ts.
  */
 import { KEYS_MEMORY_SHARE } from '../limits.js';
 import { forgetOldest } from '../recent.js';
 import type { KeyEntry, State } from './state.js';
 import { keyWeight } from './weight.js';
 
-/** Remembers a key. The oldest are forgotten where they are too many, or take too much memory. */
+/** Remembers a key. Forgets the oldest where they are too many, or take too much memory. */
 export function insertKey(state: State, key: string, entry: KeyEntry): void {
   forgetKey(state, key);
   const { keys, weights, bounds } = state;
@@ -20,7 +21,7 @@ export function insertKey(state: State, key: string, entry: KeyEntry): void {
   );
 }
 
-/** Forgets a key, if it is known. */
+/** Forgets a key. */
 export function forgetKey({ keys, weights }: State, key: string): void {
   const entry = keys.get(key);
   if (!entry) return;

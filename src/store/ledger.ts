@@ -1,6 +1,6 @@
 /**
  * The state and what makes it last: lock, journal, checkpoints, and what to do when the disk refuses. It knows files and
- * events; what may happen to a message is not its business. Used by journaled-store.ts.
+ * events, not what may happen to a message. Used by journaled-store.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';
@@ -29,7 +29,7 @@ import type { Spool } from './spool.js';
 import { apply, type State } from './state.js';
 import type { BoundsOptions } from './weight.js';
 
-/** The world it lives in. */
+/** The world of the ledger. */
 export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptions, 'dropped'>> {
   readonly disk: Disk;
   readonly clock: Clock;
@@ -40,13 +40,13 @@ export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptio
   readonly budget: { readonly maxSpoolBytes: number };
 }
 
-/** An outcome carries the count of reachable time when it has grown by this. A crash loses at most as much. */
+/** An outcome carries the count of reachable time once it has grown by this. A crash loses at most as much. */
 const REACH_STEP_MS = MINUTE_MS;
 
 /** The recovered state, and the only way to change it so that it lasts. */
 export class Ledger {
   readonly state: State;
-  /** The attachments' files. What the state no longer needs is removed here, once that is on the device. */
+  /** The attachments' files. The ledger removes them from here. */
   readonly spool: Spool;
   readonly reachability: Reachability;
   readonly #options: LedgerOptions;
@@ -57,7 +57,7 @@ export class Ledger {
   readonly #checkpoints: Checkpoints;
   #closed = false;
 
-  /** Recovers what the last run left. Throws `already-running`, or what the disk says if it cannot be read. */
+  /** Recovers what the last run left. Rejects with `already-running`, or with what the disk says if it cannot be read. */
   static async open(given: LedgerOptions): Promise<Ledger> {
     const lock = await lockDirectory(given);
     const disk = new PatientDisk(given);
@@ -98,47 +98,47 @@ export class Ledger {
     this.#checkpoints = new Checkpoints({ ...work, log, maxSpoolBytes, replayedBytes: replayed.bytes });
   }
 
-  /** Makes lasting what the start has found, and removes files that no message needs. */
+  /** Makes durable what the start has found, and removes files that no message needs. */
   async #begin(): Promise<void> {
     const { aside, replayed } = this.#parts;
-    // After a gap the history starts again, in a new segment that the next snapshot ends in.
+    // After a gap the history starts again in a new segment, in which the next snapshot ends.
     if (replayed.unproven.length > 0 || replayed.gap) await this.#journal.mend();
     this.#checkpoints.makeIfDue();
     const strays = await this.spool.learn(neededFiles(this.state));
     if (tellOf(replayed, this.state, this.#options.log, join(this.#options.directory, 'damaged'))) {
-      // Files of uploads that were cut off, and of final messages. Beside a newer version's files they may be its own.
+      // Files of interrupted uploads and of final messages. Beside files of a newer version they may belong to it.
       if (aside.newer.size === 0) this.giveUpFiles(strays);
       return await this.spool.idle;
     }
-    // Records that cannot be read may name files that no other record names: this start keeps all files. The checkpoint
-    // keeps the next start from meeting the same damage and judging these messages again.
+    // Records that cannot be read may name files that no other record names: this start keeps all files. With the
+    // checkpoint the next start does not meet the same damage and judge these messages again.
     await this.#checkpoints.make();
   }
 
-  /** Why nothing can be kept at the moment, or null. */
+  /** Why the disk keeps nothing now, or null. */
   get trouble(): FieldpostError | null {
     return this.#journal.trouble;
   }
 
-  /** Pieces that recovery could not read, of this start and earlier ones, and files of a newer version. */
+  /** The number of unreadable pieces and of files of a newer version, and the names of files put aside or unusable. */
   get damage() {
     const { damaged, aside } = this.#parts;
     return { damaged: damaged.count + aside.newer.size, ...aside.names };
   }
 
-  /** Bytes in journal, spool and snapshots. Copies in damaged/ have a budget of their own. */
+  /** Bytes of journal, spool and snapshots. The copies in damaged/ have a budget of their own. */
   get usedBytes(): number {
     return this.#parts.segments.bytes + this.spool.bytes + this.#parts.adapter.diskBytes;
   }
 
-  /** True if more than half of the journal is done with. */
+  /** True if messages need less than half of the journal. */
   get isMostlyDone(): boolean {
     return liveBytesOf(this.state) < this.#parts.segments.bytes / 2;
   }
 
   /**
-   * Resolves once the events are in the journal, as sure as asked, and applied. What has become known of this boot goes
-   * ahead of them. Rejects like Journal.append.
+   * Resolves once the events are in the journal, as durable as asked, and applied. News of this boot's time go ahead of
+   * them. Rejects like Journal.append.
    */
   async record(
     events: readonly StoreEvent[],
@@ -158,18 +158,18 @@ export class Ledger {
     return stampOf(this.#options.clock, laterMs);
   }
 
-  /** How long ago that was. Where this is not certain, it is too small, never too large. */
+  /** The age of a stamp. An uncertain age is too small, never too large. */
   ageMs(stamp: Stamp): number {
     return ageMs(stamp, this.#options.clock, this.state.boots);
   }
 
-  /** What the age of a message starts from, if it starts now. */
+  /** The start of the age of a message that is accepted or retried now. */
   birth(): { at: Stamp; reachMs: number } {
     const at = this.now();
     return { at, reachMs: this.reachability.startMs(at.bootMs) };
   }
 
-  /** The event for a message that got this verdict. */
+  /** The event that records a verdict. */
   outcomeOf({ id, attempts: before }: Message, verdict: Verdict): StoreEvent {
     const { kind, reply } = verdict;
     const { countedMs } = this.reachability;
@@ -186,17 +186,17 @@ export class Ledger {
 
   /** Resolves once OUTCOME_RESERVE_BYTES are free for outcomes. Rejects like `record`. */
   async fillReserve(): Promise<void> {
-    // A disk that has refused is tried now, before the alarm rings.
+    // Tries a disk that has refused now, before the alarm does.
     if (this.trouble) await this.#journal.mend();
-    // A synced record leaves the reserve behind it, in a new segment if need be.
+    // A synced record leaves the reserve behind it: where it does not, a new segment begins.
     await this.record([], 'synced');
   }
 
-  /** Records a leap of the wall clock, so that it misdates nothing of this boot when that is read in another. */
+  /** Records a leap of the wall clock, so that another boot dates this one correctly. */
   async keepClock(): Promise<void> {
-    // No stamp refers to a boot in which nothing was recorded.
+    // No stamp refers to a boot without a record.
     if (!this.state.boots.has(this.#options.clock.boot) || this.#bootEvents().length === 0) return;
-    // What cannot be written now is written with the next record.
+    // If this fails, the next record carries it.
     await this.record([], 'written').catch(() => undefined);
   }
 
@@ -209,19 +209,19 @@ export class Ledger {
     ];
   }
 
-  /** Removes these files once no record that the next start may find needs them. */
+  /** Removes these files once the next start can find no record that needs them. */
   giveUpFiles(files: readonly string[]): void {
     this.state.released.push(...files);
     if (!this.#journal.isInDoubt) this.#removeReleased();
   }
 
-  /** Sync the record, then unlink: the records that gave these files up are on the device. */
+  /** Sync the record, then unlink: the records that released these files are on the device. */
   #removeReleased(): void {
     const files = this.state.released.splice(0);
     if (files.length > 0) void this.spool.remove(files);
   }
 
-  /** Reads a content back. Throws `storage-damaged` if it is lost, and `storage-failed` where that may change. */
+  /** See Contents.read. */
   read(place: Place): Promise<Buffer> {
     return this.#parts.contents.read(place);
   }
@@ -232,14 +232,14 @@ export class Ledger {
     if (isShort || this.#checkpoints.doneBytes > 0) await this.#checkpoints.make(isShort);
   }
 
-  /** Removes files that could not be removed before, and frees segments where many are not needed. */
+  /** Retries removals of files that failed before, and frees segments where many are not needed. */
   async sweep(): Promise<void> {
     if (this.trouble) return;
     await this.spool.remove([]);
     if (this.#checkpoints.isMuchDone) await this.checkpoint();
   }
 
-  /** Writes what is pending, makes a checkpoint if anything changed, and frees the lock. */
+  /** Writes what is pending, makes a checkpoint if anything changed, and releases the lock. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#mendAlarm.end();
@@ -253,7 +253,7 @@ export class Ledger {
     await this.#lock.release();
   }
 
-  /** Overwrites what no message needs any more: see purge.ts. Throws storage-full, storage-failed, stopping. */
+  /** See Store.purge. */
   async purge(withDamaged: boolean): Promise<void> {
     const { disk, directory } = this.#options;
     const work = { ledger: this, journal: this.#journal, write: () => this.#write() };
@@ -279,7 +279,7 @@ export class Ledger {
     if (!trouble && before) log.info('storage ok');
     if (trouble) this.#mendAlarm.in(STORAGE_RETRY_MS);
     else this.#mendAlarm.off();
-    // Each try took a segment. The second checkpoint frees them: the older snapshot needs them until then.
+    // Each try took a segment. The older snapshot needs them until the second checkpoint.
     if (!trouble) void this.checkpoint().then(() => this.checkpoint());
   }
 }

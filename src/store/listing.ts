@@ -1,5 +1,5 @@
 /**
- * Lists of messages, newest first, and counts. Used by journaled-store.ts.
+ * Lists of messages, their counts, and the refusal of a change. Used by journaled-store.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { isFinal, type Message, type Status } from '../message/message.js';
@@ -7,8 +7,8 @@ import type { State } from './state.js';
 import type { Page, QueueCounts } from './store.js';
 
 /**
- * At most `limit` messages, of one status if given, accepted before the message `after`. Ids sort by
- * acceptance, so a page stays right when the message that `after` names is forgotten meanwhile.
+ * At most `limit` messages, newest first, of one status if given, accepted before the message `after`. Ids sort by
+ * acceptance, so a page is right although the message `after` was forgotten.
  */
 export function listMessages(
   { messages }: State,
@@ -16,7 +16,7 @@ export function listMessages(
 ): Page {
   const { status, limit, after } = query;
   const isKnown = after !== null && messages.has(after);
-  // The last messages found: a page, and one more that tells whether another page follows.
+  // The last messages found: a page, and one more that tells whether a page follows.
   const met: Message[] = [];
   let count = 0;
   for (const message of messages.values()) {
@@ -52,7 +52,7 @@ export function oldestOpen({ messages }: State): Message | undefined {
   return undefined;
 }
 
-/** The refusal to change a message that is final. */
+/** Why a final message cannot change. */
 export function alreadyFinal(message: Message): FieldpostError {
   if (message.status !== 'failed')
     return new FieldpostError('conflict', `the message is ${message.status} already`);

@@ -203,7 +203,7 @@ export class SnapshotAdapter implements Adapter<State> {
     const { aside } = this.#options;
     const path = this.#path(name);
     const putAside = () => aside.move(path, 'damaged');
-    const copyAside = () => aside.copy(path, 'newer');
+    const copyAside = () => aside.copyNewer(path);
     // Only one of the two is used. It is read again then, so that the two are never in memory together.
     const read = async () => (await this.#read(path, putAside)) ?? Buffer.alloc(0);
     const ways = { putAside, copyAside, read };

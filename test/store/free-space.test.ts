@@ -14,8 +14,8 @@ function setUp(now: Partial<Space>) {
   };
   const found: Space = { freeBytes: 1024 * MIB, sizeBytes: 2048 * MIB, freeInodes: 1000, ...now };
   const disk = { space: async () => ({ ...found }) };
-  const limits = { minFreeBytes: 16 * MIB };
-  const space = new FreeSpace({ disk, clock: new FakeClock(), log, directory: '/', limits });
+  const budget = { minFreeBytes: 16 * MIB };
+  const space = new FreeSpace({ disk, clock: new FakeClock(), log, directory: '/', budget });
   const lookAt = async (next: Partial<Space>) => {
     Object.assign(found, next);
     await space.look();
@@ -43,14 +43,14 @@ t.test('a disk is short of bytes or of inodes, or too small', async (t) => {
 t.test('what is asked for must leave that free', async (t) => {
   const { space, lookAt } = setUp({});
   await lookAt({ freeBytes: 16 * MIB + 8 * KIB });
-  space.checkBytes(8 * KIB);
-  t.throws(() => space.checkBytes(9 * KIB), {
+  space.checkBytes(8 * KIB, 0);
+  t.throws(() => space.checkBytes(9 * KIB, 0), {
     code: 'storage-full',
     message: / free, and 9 KiB are asked for; /,
   });
   space.checkBytes(9 * KIB, KIB);
   space.spend(4 * KIB);
-  t.throws(() => space.checkBytes(8 * KIB), { code: 'storage-full' });
+  t.throws(() => space.checkBytes(8 * KIB, 0), { code: 'storage-full' });
   space.takeFile();
 });
 
