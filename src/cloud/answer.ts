@@ -1,6 +1,6 @@
 /**
- * What the cloud's answers must look like. Pure; client.ts asks here, and every function that finds something
- * else throws CloudError.
+ * What the cloud's answers must look like. Every function throws CloudError for an answer that breaks the contract.
+ * Used by client.ts.
  */
 import { objectIn, problemWords, retryAfterMsOf } from '../http/answer.js';
 import type { JsonObject } from '../json.js';
@@ -20,58 +20,55 @@ const WORDS: Readonly<Record<number, string>> = {
   429: 'asks us to slow down',
 };
 
-/** Answers that are not the cloud's own: something on the way gives them. */
+/** Statuses that come from something between device and cloud. */
 const FOREIGN: Readonly<Record<number, string>> = {
-  304: 'a cache on the way, perhaps, for nothing was asked that may be answered so',
+  304: 'a cache on the way, perhaps; the request was not conditional',
   407: 'a proxy on the way wants a login',
   511: 'the network of this device wants a login first; open its login page',
 };
 
-/** The object that the body of a success is. */
+/** The JSON object in the body of a success. */
 export function jsonOf(answer: HttpAnswer): JsonObject {
   const fields = objectIn(answer.body);
   if (fields !== null) return fields;
   const type = answer.headers['content-type'] ?? 'no type';
   throw new CloudError(
-    'answer',
     `what answered ${answer.status} is not the cloud's API (${oneLine(type)}): a login page of the network, perhaps`,
   );
 }
 
-/** What an answer that is no success says, as a cloud does and a proxy on the way does not; null if it says nothing. */
+/** The problem that an answer without success holds; null if there is none, as in the page of a proxy. */
 export function problemOf({ body }: HttpAnswer): string | null {
   const words = problemWords(objectIn(body));
   return words === null ? null : oneLine(words);
 }
 
-/** The error of an answer that is no success, or not the one this call has. */
+/** The error of an answer with an unexpected status. */
 export function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
   const { status, headers } = answer;
   const retryAfterMs = retryAfterMsOf(headers, wallMs);
   const foreign = FOREIGN[status];
-  if (foreign !== undefined)
-    return new CloudError('answer', `the answer was ${status}: ${foreign}`, retryAfterMs);
+  if (foreign !== undefined) return new CloudError(`the answer was ${status}: ${foreign}`, retryAfterMs);
   if (status >= 300 && status < 400) {
     const to = oneLine(headers.location ?? 'elsewhere');
     const words = `the answer was ${status}, a redirect to ${to}, which is not followed: a login page of the network, perhaps`;
-    return new CloudError('answer', words, retryAfterMs);
+    return new CloudError(words, retryAfterMs);
   }
-  const kind = status === 401 || status === 403 ? 'refused' : status >= 400 ? 'status' : 'answer';
   const what = WORDS[status] ?? (status >= 500 ? 'is in trouble' : 'gave an answer we do not expect');
   const detail = problemOf(answer);
   const words = `the cloud ${what} (${status}${detail === null ? '' : `: ${detail}`})`;
-  return new CloudError(kind, oneLine(words), retryAfterMs);
+  return new CloudError(oneLine(words), retryAfterMs);
 }
 
-/** The strong ETag without which a document cannot be agreed on. */
+/** The strong ETag of the document. */
 export function strongEtagOf({ headers }: HttpAnswer): string {
   const { etag } = headers;
   if (etag !== undefined && STRONG_ETAG.test(etag)) return etag;
   const what = etag === undefined ? 'no ETag' : `an ETag that is not a strong one (${oneLine(etag)})`;
-  throw new CloudError('contract', `the cloud breaks its contract: its document has ${what}`);
+  throw new CloudError(`the cloud breaks its contract: its document has ${what}`);
 }
 
-/** The text of that name; without one, nothing. */
+/** The text of that name; an empty object where it is missing. */
 export function textMember<Name extends string>(fields: JsonObject, name: Name): { [Key in Name]?: string } {
   const value = fields[name] ?? undefined;
   if (value === undefined) return {};
@@ -79,7 +76,7 @@ export function textMember<Name extends string>(fields: JsonObject, name: Name):
   return { [name]: value } as { [Key in Name]?: string };
 }
 
-/** The number, not below 0, of that name; without one, nothing. */
+/** The number of that name, at least 0; an empty object where it is missing. */
 export function numberMember<Name extends string>(
   fields: JsonObject,
   name: Name,
@@ -90,7 +87,7 @@ export function numberMember<Name extends string>(
   return { [name]: value } as { [Key in Name]?: number };
 }
 
-/** The cloud's wall clock; without one, nothing. */
+/** The cloud's wall clock; an empty object where it is missing. */
 export function serverTimeOf(fields: JsonObject): { serverTimeMs?: number } {
   const { serverTime } = textMember(fields, 'serverTime');
   if (serverTime === undefined) return {};
@@ -107,5 +104,5 @@ export function arrayMember(fields: JsonObject, name: string): readonly unknown[
 }
 
 function wrongMember(name: string, kind: string): CloudError {
-  return new CloudError('contract', `the cloud breaks its contract: ${name} in its answer is not ${kind}`);
+  return new CloudError(`the cloud breaks its contract: ${name} in its answer is not ${kind}`);
 }

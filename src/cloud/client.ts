@@ -1,7 +1,7 @@
 /**
- * The cloud's contract, one method per call. A call is made once: the link, the sync and delivery decide when to retry.
- * An answer that does not keep to the contract is a failed call, whatever its status: a captive portal answers 200 with
- * a page of its own.
+ * The cloud's contract, one method per call. A call is made once: its caller decides when to retry. An answer that
+ * breaks the contract is a failed call, whatever its status: a captive portal answers 200 with a page of its own. Used
+ * by daemon/cloud.ts, link.ts and sync.ts.
  */
 import type { CloudConfig } from '../config.js';
 import { retryAfterMsOf } from '../http/answer.js';
@@ -29,7 +29,7 @@ import { CloudError } from './error.js';
 
 export { CloudError } from './error.js';
 
-/** What a heartbeat says. */
+/** The body of a heartbeat. */
 export interface HeartbeatReport {
   /** The same as long as the device has not booted anew. */
   readonly bootId: string;
@@ -37,9 +37,8 @@ export interface HeartbeatReport {
   readonly sequence: number;
   /** Since the device booted. Orders the heartbeats of one boot; `sequence` begins anew with each start. */
   readonly uptimeMs: number;
-  /** `stopping`: a planned stop, of which nobody is told. `moved`: the device goes to another cloud, or to none. */
+  /** `stopping`: a planned stop; nobody is notified. `moved`: the device goes to another cloud, or to none. */
   readonly state: 'running' | 'stopping' | 'moved';
-  /** The interval of its heartbeats. */
   readonly intervalMs: number;
   readonly queue: { readonly queued: number; readonly deferred: number; readonly failed: number };
   readonly version: string;
@@ -49,18 +48,14 @@ export interface HeartbeatReport {
 export interface HeartbeatAnswer {
   /** The ETag of the destinations document, as its header has it. */
   readonly destinations?: string;
-  /** The interval of heartbeats that it wants. */
+  /** The interval of heartbeats that the cloud wants. */
   readonly heartbeatMs?: number;
   /** Its wall clock. */
   readonly serverTimeMs?: number;
-  /** Retry-After. */
   readonly retryAfterMs?: number;
 }
 
-/**
- * The destinations document, or why there is none. `none`: the cloud has never stored one. `more`: members of it besides
- * the entries, to be carried through.
- */
+/** `none`: the cloud has never stored a document. `more`: its other members, which the device keeps as they are. */
 export type DestinationsAnswer =
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'none' }
@@ -71,23 +66,21 @@ export type DestinationsAnswer =
       readonly more?: JsonObject;
     };
 
-/** `changed`: the document is no longer the one of the ETag, somebody else has replaced it. */
+/** `changed`: somebody else has replaced the document of that ETag. */
 export type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
 
 /** With one of these statuses and a problem, the cloud will never take this message. */
 const REFUSALS = [400, 413, 415, 422];
 
-/** What a client is given. */
 interface ClientOptions {
   readonly send: SendRequest;
   readonly clock: Clock;
   readonly version: string;
 }
 
-/** The cloud, as the device's rooms know it. Every call rejects with CloudError if it fails. */
+/** Every call rejects with CloudError if it fails. */
 export class CloudClient {
   readonly #options: ClientOptions;
-  /** What the URLs of all calls begin with. */
   readonly #base: string;
   readonly #headers: Readonly<Record<string, string>>;
 
@@ -124,7 +117,7 @@ export class CloudClient {
       answerBytesMax: CLOUD_DOCUMENT_BYTES_MAX,
     });
     if (answer.status === 304 && etag !== null) return { kind: 'unchanged' };
-    // A proxy on the way may say 404 as well, but with a page of its own.
+    // A proxy on the way may answer 404 as well, but with a page of its own.
     if (answer.status === 404 && problemOf(answer) !== null) return { kind: 'none' };
     if (answer.status !== 200) throw this.#failed(answer);
     const document = jsonOf(answer);
@@ -134,7 +127,7 @@ export class CloudClient {
     return { kind: 'document', ...present, ...(Object.keys(more).length > 0 && { more }) };
   }
 
-  /** `ifMatch`: the ETag of the document this one replaces; null: it is the first. `more`: its other members. */
+  /** `ifMatch`: the ETag of the document that this one replaces; null: it is the first. */
   async putDestinations(
     entries: readonly unknown[],
     ifMatch: string | null,
@@ -152,7 +145,7 @@ export class CloudClient {
     return { kind: 'stored', etag: strongEtagOf(answer) };
   }
 
-  /** Does not reject with CloudError, but says `later`. */
+  /** Gives `later` instead of rejecting with CloudError. */
   async sendMessage(message: ShortMessage, signal: AbortSignal): Promise<ShortAnswer> {
     try {
       const answer = await this.#call('POST', 'messages', signal, {
@@ -167,11 +160,7 @@ export class CloudClient {
       if (status < 200 || status >= 300) throw this.#failed(answer);
       if (jsonOf(answer).id === message.id) return { kind: 'taken', reply: `${status} taken` };
       const { retryAfterMs } = this.#failed(answer);
-      throw new CloudError(
-        'contract',
-        `it answered ${status} with another id than the message's`,
-        retryAfterMs,
-      );
+      throw new CloudError(`it answered ${status} with another id than the message's`, retryAfterMs);
     } catch (error) {
       if (!(error instanceof CloudError)) throw error;
       const { message: reply, retryAfterMs, isReached } = error;
@@ -187,7 +176,7 @@ export class CloudClient {
     return failedCall(answer, this.#wallMs);
   }
 
-  /** One request. Rejects with CloudError if no whole answer came. */
+  /** Rejects with CloudError if no whole answer came. */
   async #call(
     method: HttpRequest['method'],
     path: string,

@@ -1,6 +1,6 @@
 /**
- * The state of the link as a function: what each event makes of it, and when the next heartbeat is due. Pure. Used by
- * link.ts, and by the simulation of a fleet.
+ * The state of the link as a function: the state after each event, and when the next heartbeat is due. Used by link.ts
+ * and sync.ts.
  *
  *     connecting ─▶ online ─▶ unsteady ─▶ offline ─▶ online
  *
@@ -17,35 +17,34 @@ import {
 import { type Pauses, patienceMs, pauseMs, startsAnew } from '../retry/backoff.js';
 import type { LinkMode } from '../views.js';
 
-/** Everything the next step depends on. All moments are on the boot's clock. */
+/** All moments are on the boot's clock. */
 export interface LinkState {
   readonly mode: LinkMode;
   readonly sinceMs: number;
   /** Why it is not online; null when it is, and before anything is known. */
   readonly reason: string | null;
-  /** Heartbeats failed in a row. */
+  /** Failed heartbeats in a row. */
   readonly failures: number;
   /** Pauses of the back-off since the link was last good for a while. */
   readonly pauses: number;
-  /** When the next heartbeat is due; a heartbeat under way comes first. */
   readonly nextMs: number;
-  /** The cloud wants to be left alone until then. */
+  /** The end of the cloud's Retry-After. */
   readonly notBeforeMs: number;
 }
 
-/** What can happen to the link. `late`: overdueMs may have come. `wake`: a heartbeat is wanted within so long. */
+/** `late`: overdueMs may have come. `wake`: a heartbeat is wanted within `withinMs`. */
 export type LinkEvent =
   | { readonly kind: 'good'; readonly heartbeatMs?: number; readonly retryAfterMs?: number }
   | { readonly kind: 'failed'; readonly reason: string; readonly retryAfterMs?: number }
   | { readonly kind: 'late' }
   | { readonly kind: 'wake'; readonly withinMs: number };
 
-/** The settings that the link goes by. */
+/** The settings of the link. */
 export interface LinkSettings extends Pick<Pauses, 'backoffMinMs' | 'backoffMaxMs'> {
   readonly heartbeatMs: number;
 }
 
-/** Jitter, as a part of the interval: heartbeats of a fleet that began together must not stay together. */
+/** Jitter, as a part of the interval: it separates the heartbeats of devices that began together. */
 const SPREAD = 0.1;
 
 /**
@@ -64,7 +63,7 @@ export function firstState(nowMs: number, withinMs: number, random: number): Lin
   };
 }
 
-/** When the link becomes offline even if a heartbeat is still under way; Infinity: never by itself. */
+/** When the link becomes offline although a heartbeat is still under way; Infinity: never. */
 export function overdueMs({ mode, sinceMs }: LinkState): number {
   return mode === 'connecting' || mode === 'unsteady' ? sinceMs + OFFLINE_AFTER_MS : Number.POSITIVE_INFINITY;
 }
@@ -113,7 +112,7 @@ function afterGood(
   };
 }
 
-/** The interval of heartbeats. The cloud may make it longer (`askedMs`), within bounds, and never shorter. */
+/** The cloud may make the interval of heartbeats longer (`askedMs`), within bounds, and never shorter. */
 export function intervalMs({ heartbeatMs }: LinkSettings, askedMs: number): number {
   return Math.max(heartbeatMs, Math.min(askedMs, HEARTBEAT_MS_MAX));
 }
@@ -130,7 +129,7 @@ function afterFailure(
   const isOffline = state.mode === 'offline' || failures >= OFFLINE_FAILURES || nowMs >= overdueMs(state);
   const mode = isOffline ? 'offline' : state.mode === 'connecting' ? 'connecting' : 'unsteady';
   const pauses = (wasGood ? 0 : state.pauses) + (isOffline ? 1 : 0);
-  // A fleet that lost its cloud in one moment, for however short, must not come back in one.
+  // A fleet loses its cloud in one moment, but must not come back in one.
   const retryMs = pauseMs(pauses, random, { ...settings, floorMs: spreadMs(settings), leastShare: 0.5 });
   const notBeforeMs = nowMs + patienceMs(retryAfterMs, random);
   return {
@@ -144,8 +143,8 @@ function afterFailure(
 }
 
 /**
- * Over how long to spread what a whole fleet would do at once. Soon after a boot, other devices may have booted or got
- * their network in the same second. Later it is 0.
+ * Within how long to call the cloud first. Soon after a boot, a whole fleet may have booted or got its network in the
+ * same second, so the calls are spread. Later it is 0.
  */
 export function commonMs({
   clock,
@@ -157,12 +156,11 @@ export function commonMs({
   return clock.bootMs() < COMMON_BOOT_MS ? spreadMs(config) : 0;
 }
 
-/** Over how long a fleet spreads its tries. Settings with short heartbeats or pauses ask for quick ones. */
+/** Over how long a fleet spreads its tries: shorter where the settings have short heartbeats or pauses. */
 export function spreadMs({ heartbeatMs, backoffMaxMs }: LinkSettings): number {
   return Math.min(LINK_SPREAD_MS, heartbeatMs, backoffMaxMs);
 }
 
-/** The state in `mode`, since `nowMs` if that is a change. */
 function become(state: LinkState, mode: LinkMode, nowMs: number): LinkState {
   return state.mode === mode ? state : { ...state, mode, sinceMs: nowMs };
 }

@@ -1,6 +1,6 @@
 /**
- * The link to the cloud: sends heartbeats, tells from their results how the link is, and reports when it is back. Built
- * by daemon/cloud.ts where a cloud is configured.
+ * The link to the cloud: sends heartbeats, derives the state of the link from their results, and reports when it is back.
+ * Used by daemon/cloud.ts.
  */
 import { assert } from '../errors.js';
 import { CLOUD_CLOCK_MS, CLOUD_CONTRADICTS_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';
@@ -21,11 +21,11 @@ import {
   step,
 } from './link-state.js';
 
-/** What the link is given. */
+/** What the link works with. */
 export interface LinkOptions {
   readonly client: Pick<CloudClient, 'heartbeat'>;
   readonly config: LinkSettings;
-  /** How the device is just now. */
+  /** The state of the device now. */
   readonly report: () => Pick<HeartbeatReport, 'queue' | 'version'>;
   readonly clock: Clock;
   /** In [0, 1). */
@@ -33,15 +33,14 @@ export interface LinkOptions {
   readonly log: Log;
 }
 
-/** What the link tells others. */
+/** Whom the link tells. */
 export interface LinkListeners {
-  /** The link has become online. */
   readonly online: () => void;
-  /** The ETag of the destinations document, as each good heartbeat tells it; null: it does not. */
+  /** The ETag of the destinations document in the answer to each good heartbeat; null: there is none. */
   readonly destinations: (etag: string | null) => void;
 }
 
-/** One heartbeat at a time; idle until started. */
+/** Idle until started; one heartbeat at a time. */
 export class Link {
   readonly #options: LinkOptions;
   /** Ended states, the latest first; `sinceMs` on the boot's clock. */
@@ -55,7 +54,7 @@ export class Link {
   #askedMs = 0;
   #beating: Promise<void> | null = null;
   readonly #alarm: Alarm;
-  /** wake() was called during a heartbeat, which may have begun before the network was back. */
+  /** wake() was called during a heartbeat that may have begun before the network was back. */
   #isWanted = false;
 
   constructor(options: LinkOptions) {
@@ -74,24 +73,23 @@ export class Link {
     return this.#state.mode === 'online';
   }
 
-  /** A person wants it, or the network has changed: tries without the pause of the back-off. */
+  /** Tries without the pause of the back-off: a person asked for it, or the network has changed. */
   wake(): void {
     this.#isWanted = this.#beating !== null;
     this.#happen({ kind: 'wake', withinMs: commonMs(this.#options) });
   }
 
-  /** Ends the heartbeat under way and, if the cloud can be reached, says `goodbye`, for at most GOODBYE_TIMEOUT_MS. */
+  /** Aborts the heartbeat under way. Then sends `goodbye`, for at most GOODBYE_TIMEOUT_MS, unless the link is offline. */
   async stop(goodbye: 'stopping' | 'moved' = 'stopping'): Promise<void> {
     this.#stopped.abort();
     this.#alarm.end();
-    // The cloud may have heard the first heartbeat although we gave it up.
+    // The cloud may have heard the first heartbeat although it was aborted.
     const isFirst = this.#beating !== null && this.#sequence === 1;
     await this.#beating;
     const { mode } = this.#state;
     if (mode === 'online' || mode === 'unsteady' || isFirst) await this.#sayGoodbye(goodbye);
   }
 
-  /** The link as people see it. */
   view(): LinkView {
     const { mode, sinceMs, reason } = this.#state;
     const { clock } = this.#options;
@@ -105,7 +103,7 @@ export class Link {
     };
   }
 
-  /** Begins what is due now, and sets the alarm for what will be. */
+  /** Starts the heartbeat that is due, and sets the alarm for the next moment. */
   #goOn(): void {
     if (this.#stopped.signal.aborted) return;
     const isDue = this.#options.clock.bootMs() >= this.#state.nextMs;
@@ -150,7 +148,7 @@ export class Link {
     };
   }
 
-  /** Compares our wall clock with the cloud's: one that agrees is right, one that is weeks away is wrong. */
+  /** Compares the wall clock with the cloud's: one that agrees is right, one that is weeks away is wrong. */
   #compareClocks({ serverTimeMs }: HeartbeatAnswer, tookMs: number): void {
     const { clock } = this.#options;
     // A cloud whose own clock shows 1970 proves nothing.
@@ -191,7 +189,7 @@ export class Link {
     try {
       await client.heartbeat(this.#report(state), control.signal);
     } catch (error) {
-      // The cloud will notice the silence by itself, a little later.
+      // The cloud will notice the silence a little later.
       if (!(error instanceof CloudError)) throw error;
     }
     patience.stop();

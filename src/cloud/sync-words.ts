@@ -1,16 +1,15 @@
 /**
- * What the sync tells people of the cloud's document, as sentences for the state and the log. Pure; used by sync.ts.
+ * What the sync tells people of the cloud's document, as sentences for the state and the log. Used by sync.ts.
  */
 import type { Alterations } from '../destinations/address-book.js';
 import type { Estranged } from '../destinations/lineage.js';
 import { oneLine } from '../text.js';
 
-/** The cloud has no document, and had one. */
+/** Why the sync waits where the cloud had a document and has none. */
 export const ABSENT_WORDS =
   'the cloud says that it has no address book of this device; after ten minutes of this it is given one';
 
-/** So many altered entries are named. */
-const NAMED_MAX = 5;
+const NAMED_ENTRIES_MAX = 5;
 
 const WHY: Readonly<Record<Estranged, string>> = {
   other: "the cloud's address book is another one than this device knew",
@@ -19,15 +18,15 @@ const WHY: Readonly<Record<Estranged, string>> = {
   bare: "the cloud's address book was made anew, or has lost its member fieldpost",
 };
 
-/** Both sides were joined. */
+/** Why both sides were joined. */
 export function joinedWords(estranged: Estranged): string {
   return `${WHY[estranged]}: both were joined and nobody was dropped; see who is there and should not be`;
 }
 
-/** What the cloud makes of what it is given; null if it keeps it as it is. */
+/** How the cloud changes the document that it is given; null if it keeps it as it is. */
 export function alteredWords({ changed, dropsMark }: Alterations): string | null {
   if (changed.length > 0) {
-    const named = changed.slice(0, NAMED_MAX).map(({ id, members }) => {
+    const named = changed.slice(0, NAMED_ENTRIES_MAX).map(({ id, members }) => {
       return `${id === null ? 'a hidden entry' : `destination ${id}`} (${members.join(', ')})`;
     });
     const rest = changed.length - named.length;

@@ -1,7 +1,6 @@
 /**
- * Keeps the address book in step with the cloud's document: gets it, merges, puts the result. destinations/ decides what
- * a merge gives. Built by daemon/cloud.ts where a cloud is configured. The link calls it when it is online and for each
- * ETag, the api after each edit.
+ * Keeps the address book in step with the cloud's document: gets it, merges, puts the result. The link calls it when it
+ * is online and for each ETag, the api after each edit. Used by daemon/cloud.ts.
  */
 import type { AddressBook } from '../destinations/address-book.js';
 import type { Estranged, Remote } from '../destinations/lineage.js';
@@ -18,14 +17,14 @@ import { type CloudClient, CloudError } from './client.js';
 import { commonMs, type LinkSettings } from './link-state.js';
 import { ABSENT_WORDS, alteredWords, joinedWords } from './sync-words.js';
 
-/** What the sync is given. */
+/** What the sync works with. */
 export interface SyncOptions {
   readonly book: AddressBook;
   /** Which cloud it is, and which device there. */
   readonly cloud: string;
   readonly client: Pick<CloudClient, 'getDestinations' | 'putDestinations'>;
   readonly config: LinkSettings;
-  /** While it is false, no call is made. The link calls online() when it is true again. */
+  /** While it is false, the sync calls nobody. The link calls online() when it is true again. */
   readonly isOnline: () => boolean;
   readonly clock: Clock;
   /** In [0, 1). */
@@ -33,7 +32,7 @@ export interface SyncOptions {
   readonly log: Log;
 }
 
-/** One sync at a time; idle until asked. */
+/** Idle until asked; one sync at a time. */
 export class Sync {
   readonly #options: SyncOptions;
   readonly #stopped = new AbortController();
@@ -42,23 +41,23 @@ export class Sync {
   readonly #backoff: Backoff;
   /** When the next sync is due, on the boot's clock, unless the back-off ends later. */
   #dueMs = Number.POSITIVE_INFINITY;
-  /** When the first edit was made that no sync has begun with, and until when the debounce waits for more. */
+  /** When the first edit since the last sync was made, and until when the debounce waits for more. */
   #editedMs: number | null = null;
   #quietMs = Number.POSITIVE_INFINITY;
   /** The generation of the book that the cloud is known to have. */
   #confirmed = -1;
   #lastMs: number | null = null;
   #reason: string | null = null;
-  /** The ETag of the document that was last merged. One that was just put is fetched again, to compare it. */
+  /** The ETag of the document that was last merged. A document is fetched again after its PUT, to compare it. */
   #looked: string | null = null;
   readonly #absence: Absence;
-  /** Both sides were joined when the book had this generation. */
+  /** Why both sides were joined, and the generation of the book then. */
   #joined: { readonly generation: number; readonly reason: string } | null = null;
-  /** How the cloud changes what it is given, as a sentence. */
+  /** How the cloud changes the document that it is given, as a sentence. */
   #altered: string | null = null;
   /** The ETag in the answer to the last heartbeat; null: there was none. */
   #told: string | null = null;
-  /** A heartbeat got no ETag although a document is known: whether that is usual for this cloud. */
+  /** Whether this cloud answers heartbeats without an ETag although it has a document. */
   #untold: 'never' | 'unexplained' | 'usual' = 'never';
 
   constructor(options: SyncOptions) {
@@ -68,7 +67,7 @@ export class Sync {
     this.#absence = new Absence(options.clock);
   }
 
-  /** A sync is wanted now, without the pause of the back-off. A Retry-After still holds. */
+  /** Syncs now, without the pause of the back-off. A Retry-After still holds. */
   request(): void {
     this.#backoff.wake();
     this.#absence.interrupt();
@@ -76,8 +75,8 @@ export class Sync {
   }
 
   /**
-   * The link is online (again). If the cloud tells ETags with its heartbeats and nothing is to be done, no call is made:
-   * of a fleet that comes back, no device should call twice.
+   * The link is online (again). Calls nobody if the cloud answers heartbeats with ETags and both sides agree: of a fleet
+   * that comes back, no device should call twice.
    */
   online(): void {
     this.#backoff.wake();
@@ -96,7 +95,7 @@ export class Sync {
       if (etag !== known) this.#dueNow();
       return;
     }
-    // Either the cloud has lost its document, or it never tells ETags: one GET shows which.
+    // The cloud has lost its document, or never sends ETags: one GET shows which.
     if (known !== null && this.#untold === 'never') this.#untold = 'unexplained';
     if (this.#untold === 'unexplained' && this.#dueMs === Number.POSITIVE_INFINITY) this.#dueNow();
   }
@@ -105,19 +104,17 @@ export class Sync {
   edited(): void {
     const nowMs = this.#options.clock.bootMs();
     this.#editedMs ??= nowMs;
-    // Edits that never pause are put all the same, after SYNC_EDITS_MS_MAX.
     this.#quietMs = Math.min(nowMs + SYNC_QUIET_MS, this.#editedMs + SYNC_EDITS_MS_MAX);
     this.#goOn();
   }
 
-  /** Gives up the sync under way. */
+  /** Aborts the sync under way. */
   async stop(): Promise<void> {
     this.#stopped.abort();
     this.#alarm.end();
     await this.#running;
   }
 
-  /** The sync as people see it. */
   view(): SyncView {
     const { book, clock } = this.#options;
     return {
@@ -143,7 +140,7 @@ export class Sync {
     this.#editedMs = null;
   }
 
-  /** Begins what is due now, or sets the alarm for it. */
+  /** Starts the sync that is due, or sets the alarm for it. */
   #goOn(): void {
     const { clock, isOnline } = this.#options;
     this.#alarm.off();
@@ -159,7 +156,6 @@ export class Sync {
     }
   }
 
-  /** One sync, and what follows from its result. */
   async #run(): Promise<void> {
     const { book, clock, log } = this.#options;
     const { etag } = book;
@@ -186,12 +182,12 @@ export class Sync {
     this.#dueNow();
   }
 
-  /** Null after the next edit on this device: then somebody has looked at the book. */
+  /** Null after the next edit on this device: somebody has looked at the book then. */
   get #joinedReason(): string | null {
     return this.#joined?.generation === this.#options.book.generation ? this.#joined.reason : null;
   }
 
-  /** Gives the generation of the book that the cloud has afterwards. Throws CloudError, and what the store throws. */
+  /** Gives the generation of the book that the cloud then has. Throws CloudError, and what the store throws. */
   async #sync(signal: AbortSignal): Promise<number> {
     const { book, cloud, client } = this.#options;
     await book.join(cloud);
@@ -209,14 +205,14 @@ export class Sync {
         this.#tellAltered();
         return generation;
       }
-      // Edits made since then get a sync of their own.
+      // Later edits get a sync of their own.
       if (confirmed !== null && confirmed !== generation) return confirmed;
       if (puts === SYNC_TRIES_MAX) break;
       const answer = await client.putDestinations(push.document, push.ifMatch, signal, push.more);
       confirmed = answer.kind === 'stored' ? generation : null;
       if (answer.kind === 'stored') await book.stored(answer.etag);
     }
-    throw new CloudError('status', 'somebody else changes the address book in the cloud all the time');
+    throw new CloudError('somebody else changes the address book in the cloud all the time');
   }
 
   /** Throws CloudError if the document has been missing for a short time only. */
@@ -227,7 +223,7 @@ export class Sync {
       return;
     }
     const { isBelieved, isNews } = this.#absence.said();
-    if (!isBelieved) throw new CloudError('status', ABSENT_WORDS);
+    if (!isBelieved) throw new CloudError(ABSENT_WORDS);
     if (isNews) log.warn('destinations forgotten');
   }
 
@@ -252,12 +248,12 @@ function remoteOf(answer: Awaited<ReturnType<CloudClient['getDestinations']>>): 
   if (answer.kind === 'none') return null;
   const { etag, entries: document, more } = answer;
   if (!isShallow([document, more], DOCUMENT_DEPTH_MAX + 1)) {
-    throw new CloudError('contract', 'the cloud breaks its contract: its document is nested too deep');
+    throw new CloudError('the cloud breaks its contract: its document is nested too deep');
   }
   return { etag, document, ...(more && { more }) };
 }
 
-/** True if nothing in the value is nested deeper than that; deeper ones cannot be written as JSON again. */
+/** True if the value is nested at most `depth` deep. JSON.stringify fails for very deep ones. */
 function isShallow(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1));

@@ -19,6 +19,7 @@ const REPORT = {
 } as const;
 const SMS: ShortMessage = { id: 'id-1', type: 2, destination: '+31612345678', message: 'Water!' };
 const ENTRY = { uid: 'u1', type: 1, destination: 'a@example.com', lang: 'nl', name: 'A' };
+const BREAKS = /^the cloud breaks its contract/;
 const ALWAYS = new AbortController().signal;
 
 /** A client of the cloud, and what it is made of. */
@@ -150,15 +151,15 @@ t.test('every status of an answer to a message', async (t) => {
 t.test('what is not the cloud is a failed call in every call', async (t) => {
   await using cloud = await fakeCloud();
   using made = clientOf(cloud);
-  const cases: [CloudAnswer | 'reset' | 'cut', kind: CloudError['kind'], words: RegExp][] = [
-    [HTML, 'answer', /is not the cloud's API \(text\/html\): a login page/],
-    [{ status: 200, headers: { ETag: '"x"' }, body: '' }, 'answer', /not the cloud's API/],
-    [{ status: 200, headers: { ETag: '"x"' }, body: '[]' }, 'answer', /not the cloud's API/],
-    [{ status: 200, headers: { ETag: '"x"' }, body: '{"id":"id-1"' }, 'answer', /not the cloud's API/],
-    ['cut', 'answer', /127\.0\.0\.1: its answer was cut short/],
-    ['reset', 'network', /127\.0\.0\.1: the connection was lost/],
+  const cases: [CloudAnswer | 'reset' | 'cut', words: RegExp][] = [
+    [HTML, /is not the cloud's API \(text\/html\): a login page/],
+    [{ status: 200, headers: { ETag: '"x"' }, body: '' }, /not the cloud's API/],
+    [{ status: 200, headers: { ETag: '"x"' }, body: '[]' }, /not the cloud's API/],
+    [{ status: 200, headers: { ETag: '"x"' }, body: '{"id":"id-1"' }, /not the cloud's API/],
+    ['cut', /127\.0\.0\.1: its answer was cut short/],
+    ['reset', /127\.0\.0\.1: the connection was lost/],
   ];
-  for (const [answer, kind, words] of cases) {
+  for (const [answer, words] of cases) {
     cloud.answer = () => answer as CloudAnswer;
     for (const [name, call] of Object.entries(CALLS)) {
       // The answer to a PUT need not have a body.
@@ -168,7 +169,7 @@ t.test('what is not the cloud is a failed call in every call', async (t) => {
         continue;
       }
       const error = await failureOf(call(made.client));
-      t.match({ kind: error.kind, message: error.message }, { kind, message: words }, `${name}: ${words}`);
+      t.match(error.message, words, `${name}: ${words}`);
     }
   }
   const redirect = { status: 302, headers: { Location: 'http://login.example/' } };
@@ -185,8 +186,7 @@ t.test('what is not the cloud is a failed call in every call', async (t) => {
     [511, /511: the network of this device wants a login/],
   ] as const) {
     cloud.answer = () => ({ status });
-    const { kind, message } = await failureOf(made.client.getDestinations(null, ALWAYS));
-    t.match({ kind, message }, { kind: 'answer', message: words });
+    t.match((await failureOf(made.client.getDestinations(null, ALWAYS))).message, words);
   }
   t.equal(cloud.calls.filter(({ path }) => !/^\w+$/.test(path)).length, 0, 'no redirect is followed');
 });
@@ -202,17 +202,16 @@ t.test('members of the wrong kind and bad ETags break the contract', async (t) =
     { serverTime: 1e12 },
   ]) {
     cloud.answer = () => ({ status: 200, body });
-    t.equal((await failureOf(made.client.heartbeat(REPORT, ALWAYS))).kind, 'contract', JSON.stringify(body));
+    t.match((await failureOf(made.client.heartbeat(REPORT, ALWAYS))).message, BREAKS, JSON.stringify(body));
   }
   for (const etag of [undefined, 'W/"v1"', 'v1', '"a"b"']) {
     const headers: Record<string, string> = etag === undefined ? {} : { ETag: etag };
     cloud.answer = () => ({ status: 200, headers, body: { destinations: [] } });
-    const got = await failureOf(made.client.getDestinations(null, ALWAYS));
-    t.match({ ...got, message: got.message }, { kind: 'contract', message: /ETag/ });
-    t.equal((await failureOf(made.client.putDestinations([], null, ALWAYS))).kind, 'contract');
+    t.match((await failureOf(made.client.getDestinations(null, ALWAYS))).message, /contract.* ETag/);
+    t.match((await failureOf(made.client.putDestinations([], null, ALWAYS))).message, BREAKS);
   }
   cloud.answer = () => ({ status: 200, headers: { ETag: '"v1"' }, body: { destinations: {} } });
-  t.equal((await failureOf(made.client.getDestinations(null, ALWAYS))).kind, 'contract');
+  t.match((await failureOf(made.client.getDestinations(null, ALWAYS))).message, BREAKS);
 });
 
 t.test('statuses in words, and how long to leave the cloud alone', async (t) => {
@@ -220,7 +219,7 @@ t.test('statuses in words, and how long to leave the cloud alone', async (t) => 
   using made = clientOf(cloud, 'wrong');
   const refused = await failureOf(made.client.heartbeat(REPORT, ALWAYS));
   t.equal(refused.message, "the cloud refuses this device's key (401: this key is not known)");
-  t.match({ ...refused }, { kind: 'refused', retryAfterMs: null });
+  t.equal(refused.retryAfterMs, null);
   const date = 'Sat, 01 Jan 2050 00:00:00 GMT';
   const cases: [Record<string, string>, number | null][] = [
     [{ 'Retry-After': '7' }, 7000],
@@ -235,7 +234,7 @@ t.test('statuses in words, and how long to leave the cloud alone', async (t) => 
   for (const [headers, retryAfterMs] of cases) {
     cloud.answer = () => problem(503, '', headers);
     const error = await failureOf(made.client.heartbeat(REPORT, ALWAYS));
-    t.match({ ...error }, { kind: 'status', retryAfterMs }, JSON.stringify(headers));
+    t.equal(error.retryAfterMs, retryAfterMs, JSON.stringify(headers));
     cloud.answer = () => ({ status: 200, headers, body: {} });
     const answer = await made.client.heartbeat(REPORT, ALWAYS);
     t.equal(answer.retryAfterMs ?? null, retryAfterMs, 'a good answer may ask for it as well');
@@ -259,6 +258,6 @@ t.test('a huge answer is not read to its end', async (t) => {
     await call(made.client);
     cloud.answer = () => filled(limit + 1);
     const error = await failureOf(call(made.client));
-    t.match({ ...error, message: error.message }, { kind: 'answer', message: `larger than ${limit} bytes` });
+    t.match(error.message, `larger than ${limit} bytes`);
   }
 });

@@ -54,7 +54,7 @@ function bench(options: Partial<LinkOptions> = {}, bootMs = HOUR_MS) {
 const failing =
   (reason = 'no route', retryAfterMs: number | null = null) =>
   async () => {
-    throw new CloudError('network', reason, retryAfterMs);
+    throw new CloudError(reason, retryAfterMs);
   };
 
 t.test('every event in every mode', async (t) => {
@@ -179,8 +179,8 @@ t.test('a cloud that says nothing at all: offline 30 s after the first sign', as
   const silent = async (_: HeartbeatReport, signal: AbortSignal) => {
     // As the client does: it gives up after 15 s.
     await new Promise((done) => made.clock.after(15 * SECOND_MS, () => done(undefined)));
-    if (signal.aborted) throw new CloudError('aborted', 'given up');
-    throw new CloudError('network', 'no answer within 15 s');
+    if (signal.aborted) throw new CloudError('given up');
+    throw new CloudError('no answer within 15 s');
   };
   made.start();
   await made.clock.advance(0);
@@ -293,7 +293,7 @@ t.test('a heartbeat that hung when a person came is followed by another at once'
   made.link.wake();
   t.equal(made.beatsMs.length, beats, 'one at a time');
   made.answer = failing();
-  fail(new CloudError('network', 'no answer from DNS within 15 s'));
+  fail(new CloudError('no answer from DNS within 15 s'));
   await settled();
   t.equal(made.beatsMs.length, beats + 1);
   await made.clock.advance(MINUTE_MS);
@@ -315,7 +315,7 @@ t.test('a clean stop says so; what is under way ends, and nobody waits long', as
   await hung.clock.advance(0);
   hung.answer = (_, signal) =>
     new Promise((_, reject) => {
-      const giveUp = () => reject(new CloudError('aborted', 'given up'));
+      const giveUp = () => reject(new CloudError('given up'));
       signal.addEventListener('abort', giveUp);
     });
   await hung.clock.advance(30 * SECOND_MS);
@@ -334,7 +334,7 @@ t.test('a clean stop says so; what is under way ends, and nobody waits long', as
   const young = bench();
   young.answer = (_, signal) =>
     new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new CloudError('aborted', 'given up')));
+      signal.addEventListener('abort', () => reject(new CloudError('given up')));
     });
   young.start();
   const leaving = young.link.stop();
@@ -407,7 +407,7 @@ t.test('a hundred states are remembered', async (t) => {
   let isGood = true;
   made.answer = async () => {
     isGood = !isGood;
-    if (!isGood) throw new CloudError('network', 'lost');
+    if (!isGood) throw new CloudError('lost');
     return {};
   };
   await made.clock.advance(2 * HOUR_MS);

@@ -232,7 +232,7 @@ t.test('trouble is told once, and tried again less and less often', async (t) =>
   t.match(sync.view(), { synced: false, lastSyncMs: null, reason: /in trouble/ });
   calls();
   cloud.onCall = () => {
-    throw new CloudError('status', 'slow down', 600_000);
+    throw new CloudError('slow down', 600_000);
   };
   sync.request();
   await clock.advance(0);

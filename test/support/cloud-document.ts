@@ -100,12 +100,12 @@ export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'put
   async #call<Answer>(call: Call, signal: AbortSignal, arrive: (fate: Fate) => Answer): Promise<Answer> {
     this.calls.push(call);
     const fate = await this.onCall(call);
-    if (signal.aborted) throw new CloudError('aborted', 'the call was given up');
-    if (fate === 'error') throw new CloudError('status', 'the cloud is in trouble (500)', null);
+    if (signal.aborted) throw new CloudError('the call was given up');
+    if (fate === 'error') throw new CloudError('the cloud is in trouble (500)', null);
     if (fate === 'late') this.#late.push(() => arrive('late'));
-    if (fate === 'lost request' || fate === 'late') throw new CloudError('network', LOST);
+    if (fate === 'lost request' || fate === 'late') throw new CloudError(LOST);
     const answer = arrive(fate);
-    if (fate === 'lost answer') throw new CloudError('network', LOST);
+    if (fate === 'lost answer') throw new CloudError(LOST);
     return answer;
   }
 
