@@ -1,6 +1,6 @@
 /**
- * The configuration: makes one complete Config of the environment and an env file, or lists everything that is wrong
- * with it. The settings themselves are in config/settings.ts. Used by main.ts, cli/ and daemon/.
+ * The configuration: makes one complete Config of the environment, or lists everything that is wrong with it. The table of
+ * settings is in config/.
  */
 import { checkTogether } from './config/consistency.js';
 import { completeRelay, showRelay } from './config/endpoints.js';
@@ -57,11 +57,10 @@ export interface ConfigProblem {
   readonly key: string;
   /** As it was given; null if it may be a secret. */
   readonly value: string | null;
-  /** What is wrong, and what is allowed. */
   readonly detail: string;
 }
 
-/** The result of parseConfig: a good Config, or every problem. */
+/** A good Config, or every problem. */
 export type ParsedConfig =
   | { readonly config: Config; readonly warnings: readonly string[] }
   | { readonly problems: readonly ConfigProblem[] };
@@ -118,12 +117,12 @@ export function namedStateDirectory(env: Environment): string {
   return env.FIELDPOST_STATE_DIR?.trim() || env.STATE_DIRECTORY?.split(':')[0] || './.fieldpost';
 }
 
-/** A problem as one line. */
+/** A problem in one line. */
 export function formatProblem({ key, value, detail }: ConfigProblem): string {
   return `${value === null ? key : `${key}=${value}`}: ${detail}`;
 }
 
-/** The effective configuration by key, as somebody would write it: secrets hidden, empty if nothing is set. */
+/** The effective configuration by key, as a user writes it: secrets hidden, empty if nothing is set. */
 export function describeConfig(config: Config, hostname: string): Record<string, string> {
   const effective: Partial<Record<Member, string>> = {
     relayUrls: config.relays.map(showRelay).join(','),
@@ -137,7 +136,6 @@ export function describeConfig(config: Config, hostname: string): Record<string,
   return Object.fromEntries(shown);
 }
 
-/** Warns of a host name that cannot be part of the sender's address. */
 function checkHostname({ from }: Config, hostname: string, findings: Findings): void {
   if (from !== null || parseAddress(`fieldpost@${hostname}`) !== null) return;
   findings.warnings.push(

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { changesBetween } from '../src/config/changes.js';
 import { parseEnvFile } from '../src/config/env-file.js';
-import { nearest } from '../src/config/nearest.js';
+import { guessOf } from '../src/config/nearest.js';
 import { SECRET_BY_KEY } from '../src/config/settings.js';
 import { type Config, describeConfig, type Environment, formatProblem, parseConfig } from '../src/config.js';
 import { makeCertificate } from './support/certificate.js';
@@ -682,11 +682,9 @@ t.test('an env file names the line of what systemd passes over in silence', asyn
 
 t.test('near misses', async (t) => {
   const words = ['status', 'queue', 'send', 'check', 'version'];
-  t.equal(nearest('quue', words), 'queue');
-  t.equal(nearest('stauts', words), 'status');
-  t.equal(nearest('QUEUE', words), 'queue');
-  t.equal(nearest('banana', words), null);
-  t.equal(nearest('xy', words), null);
+  for (const [word, meant] of Object.entries({ quue: 'queue', stauts: 'status', QUEUE: 'queue' }))
+    t.equal(guessOf(word, words), `; did you mean ${meant}?`);
+  for (const word of ['banana', 'xy']) t.equal(guessOf(word, words), '', word);
 });
 
 t.test(

@@ -3,7 +3,7 @@
  * Used by main.ts.
  */
 import { parseArgs } from 'node:util';
-import { nearest } from '../config/nearest.js';
+import { guessOf } from '../config/nearest.js';
 import type { Environment } from '../config.js';
 import { wordsOf } from '../errors.js';
 import { visible } from '../text.js';
@@ -75,8 +75,7 @@ async function help(name: string | undefined, context: CommandContext): Promise<
 async function find(name: string): Promise<Command> {
   const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (load !== undefined) return load();
-  const meant = nearest(name, Object.keys(COMMANDS));
-  const guess = meant === null ? '' : `; did you mean ${meant}?`;
+  const guess = guessOf(name, Object.keys(COMMANDS));
   throw new CommandError(EXIT.usage, `there is no command ${name}${guess}`, 'fieldpost --help lists them.');
 }
 
@@ -120,11 +119,9 @@ function wrongUse({ name }: Command, words: string): CommandError {
   return new CommandError(EXIT.usage, words, `fieldpost ${name} --help`);
 }
 
-/** The words of parseArgs; for an unknown option a guess of what was meant. */
 function sayWrongOption(error: unknown, known: readonly string[]): string {
   const words = wordsOf(error).replace(/\.\s.*$/s, '');
   const unknown = /^Unknown option '--?(.+?)'/.exec(words)?.[1];
   if (unknown === undefined) return words;
-  const meant = nearest(unknown, known);
-  return `there is no option --${unknown}${meant === null ? '' : `; did you mean --${meant}?`}`;
+  return `there is no option --${unknown}${guessOf(unknown, known, '--')}`;
 }

@@ -1,13 +1,13 @@
 /**
  * Commands with verbs, such as `fieldpost queue retry ID...`: finds the verb, and does its work for each id. Used by
- * queue.ts and destinations.ts.
+ * destinations.ts, purge.ts and queue.ts.
  */
-import { nearest } from '../config/nearest.js';
+import { guessOf } from '../config/nearest.js';
 import { visible } from '../text.js';
 import type { Call } from './client.js';
 import { type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
 
-/** What a verb does with the words after it. */
+/** Carries out a verb; `words` are those after it. */
 export type Action = (
   words: readonly string[],
   input: CommandInput,
@@ -19,8 +19,7 @@ export type Action = (
 export function findAction(actions: Readonly<Record<string, Action>>, verb: string, command: string): Action {
   const action = Object.hasOwn(actions, verb) ? actions[verb] : undefined;
   if (action !== undefined) return action;
-  const meant = nearest(verb, Object.keys(actions));
-  const guess = meant === null ? '' : `; did you mean ${meant}?`;
+  const guess = guessOf(verb, Object.keys(actions));
   throw new CommandError(EXIT.usage, `there is no ${command} ${verb}${guess}`, `fieldpost ${command} --help`);
 }
 

@@ -1,6 +1,6 @@
 /**
- * What is no fault of the settings, and still keeps messages from being accepted or from arriving. Pure. `fieldpost
- * check` shows it, and daemon/warnings.ts logs it.
+ * Warnings about good settings with which messages are not accepted or do not arrive. Pure. Used by check.ts and
+ * warnings.ts.
  */
 import type { Config } from '../config.js';
 import { JOURNAL_BYTES_MIN } from '../limits.js';
@@ -8,7 +8,7 @@ import { domainOf } from '../message/address.js';
 import { bytesInWords } from '../sizes.js';
 import { senderOf } from './names.js';
 
-/** Sentences, each with the setting to mend; none where mails have a relay and a sender that relays take. */
+/** What keeps mails from arriving: a sentence for each, with the setting to mend. */
 export function mailAdvice(config: Pick<Config, 'relays' | 'from'>, hostname: string): readonly string[] {
   const from = senderOf(config, hostname);
   const advice: string[] = [];

@@ -1,12 +1,12 @@
 /**
  * What a reload changes: which settings of a running service follow a new configuration, and which wait for a
- * restart. Used by daemon.ts and the reference cloud.
+ * restart. Used by cloud-server/cloud.ts and daemon.ts.
  */
 import type { Config } from '../config.js';
-import type { Follows } from './row.js';
+import type { Follower } from './row.js';
 import { type Member, ROWS, SETTINGS } from './settings.js';
 
-/** What is different in a new configuration. */
+/** The differences of a new configuration. */
 export interface Changes {
   /** The new values that need no restart. */
   readonly values: Partial<Config>;
@@ -21,9 +21,11 @@ export interface Changes {
 export function changesBetween(
   before: Config,
   after: Config,
-  follows: (member: Member) => Follows = (member) => SETTINGS[member].follows,
+  follows: (member: Member) => Follower = (member) => SETTINGS[member].follows,
 ): Changes {
-  const changed = ROWS.map(([member]) => member).filter((member) => !isSame(before[member], after[member]));
+  const changed = ROWS.map(([member]) => member).filter(
+    (member) => asText(before[member]) !== asText(after[member]),
+  );
   const taken = changed.filter((member) => follows(member) !== 'restart');
   const keyOf = (member: Member) => SETTINGS[member].key;
   const { relays, maxAgeMs } = after;
@@ -33,10 +35,6 @@ export function changesBetween(
     taken: taken.map(keyOf),
     waiting: changed.filter((member) => !taken.includes(member)).map(keyOf),
   };
-}
-
-function isSame(one: unknown, other: unknown): boolean {
-  return asText(one) === asText(other);
 }
 
 function asText(value: unknown): string {

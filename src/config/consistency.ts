@@ -1,5 +1,5 @@
 /**
- * Rules between settings that are each good by themselves. Used by parseConfig.
+ * Rules between settings that are each good by themselves. Used by config.ts and daemon.ts.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { Config, ListenConfig } from '../config.js';
@@ -60,12 +60,11 @@ function checkRelays(config: Config, findings: Findings): void {
   }
 }
 
-/** True if other devices can reach it. */
+/** True if other devices can reach this listener. */
 export function needsToken(listener: ListenConfig): boolean {
   return listener.kind === 'tcp' && !isLoopback(listener.host);
 }
 
-/** The token for sending only needs the other token, and must differ from it. */
 function checkSendToken({ apiToken, sendToken }: Config, findings: Findings): void {
   if (sendToken === null || findings.isBad('FIELDPOST_API_TOKEN_FILE')) return;
   if (apiToken === null) {
@@ -102,7 +101,6 @@ function checkCloud({ cloudUrl, deviceId, cloudKey }: Config, findings: Findings
   }
 }
 
-/** A certificate needs a private key, and it must be its own. */
 function checkClientCertificate({ cloudCert, cloudCertKey }: Config, findings: Findings): void {
   const [certKey, keyKey] = ['FIELDPOST_CLOUD_CERT_FILE', 'FIELDPOST_CLOUD_CERT_KEY_FILE'];
   if (findings.isBad(certKey) || findings.isBad(keyKey)) return;

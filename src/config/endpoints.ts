@@ -1,6 +1,6 @@
 /**
  * Relays and listeners: the URLs of FIELDPOST_RELAY, and the addresses of FIELDPOST_LISTEN and
- * FIELDPOST_CLOUD_SERVER_LISTEN. Used by config.ts and the table of settings.
+ * FIELDPOST_CLOUD_SERVER_LISTEN.
  */
 import { Buffer } from 'node:buffer';
 import type { ListenConfig, RelayConfig } from '../config.js';
@@ -132,7 +132,7 @@ export function showListener(listener: ListenConfig): string {
   return `${showHost(listener.host)}:${listener.port}`;
 }
 
-/** Where it listens: `127.0.0.1:43770`, `[::1]:43770`, or a socket's path. */
+/** Where a listener listens: `127.0.0.1:43770`, `[::1]:43770`, or a socket's path. */
 export function addressOf(listener: ListenConfig): string {
   return listener.kind === 'unix' ? listener.path : showListener(listener);
 }

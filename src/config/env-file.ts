@@ -1,19 +1,17 @@
 /**
  * The file of `--env-file`, read exactly as systemd reads an EnvironmentFile= (systemd.exec(5), since version 254), so
- * that one file serves both. systemd ignores bad lines silently; this reports them.
+ * that one file serves both. systemd ignores bad lines silently; this reports them. Used by environment.ts.
  */
 
-/** A bad line. */
-export interface EnvFileProblem {
+interface BadLine {
   /** Counted from 1. */
   readonly line: number;
   readonly detail: string;
 }
 
-/** The content of an env file. */
-export interface EnvFile {
+interface EnvFile {
   readonly values: Record<string, string>;
-  readonly problems: EnvFileProblem[];
+  readonly problems: BadLine[];
 }
 
 const KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -27,24 +25,20 @@ const ESCAPED_IN_QUOTES = new Set(['"', '\\', '`', '$']);
  */
 export function parseEnvFile(text: string): EnvFile {
   const values: Record<string, string> = {};
-  const problems: EnvFileProblem[] = [];
+  const problems: BadLine[] = [];
   const source = text.replace(/\r\n?/g, '\n');
   let at = 0;
   let line = 1;
   while (at < source.length) {
     const lineEnd = endOfLine(source, at);
     const head = source.slice(at, lineEnd);
-    if (/^\s*(?:[#;]|$)/.test(head)) {
-      at = lineEnd + 1;
-      line += 1;
-      continue;
-    }
+    const isComment = /^\s*(?:[#;]|$)/.test(head);
     const equals = head.indexOf('=');
     const key = head.slice(0, equals).trim();
-    if (equals < 0 || !KEY.test(key)) {
+    if (isComment || equals < 0 || !KEY.test(key)) {
       // The text is not shown: it may be a secret without its key.
       const exported = key.startsWith('export ') ? ' (without the word export)' : '';
-      problems.push({ line, detail: `this is not KEY=value${exported}` });
+      if (!isComment) problems.push({ line, detail: `this is not KEY=value${exported}` });
       at = lineEnd + 1;
       line += 1;
       continue;

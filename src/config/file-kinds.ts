@@ -1,19 +1,17 @@
 /**
  * The kinds of value that stand in files: certificates, a private key, the keys of devices, an Authorization. Used by
- * the table of settings.
+ * cloud-server.ts, config/settings/cloud.ts and relay.ts.
  */
-import { bearer, type Content, deviceId, refuse } from './values.js';
+import { bearer, deviceId, refuse, type TextKind } from './values.js';
 
-/** PEM certificates. */
 export const certificates = pem(
   'CERTIFICATE',
   (text) => `(${text.split('-----BEGIN CERTIFICATE-----').length - 1} certificates)`,
 );
 
-/** A private key in PEM. */
 export const privateKey = pem('PRIVATE KEY', () => '(hidden)');
 
-function pem(what: string, show: (text: string) => string): Content<string> {
+function pem(what: string, show: (text: string) => string): TextKind<string> {
   const marker = new RegExp(`-----BEGIN [A-Z ]*\\b${what}-----`);
   const none = `it holds no PEM ${what.toLowerCase()} (-----BEGIN ${what}-----)`;
   return { parse: (text) => (marker.test(text) ? text : refuse(none)), show };
@@ -23,7 +21,7 @@ function pem(what: string, show: (text: string) => string): Content<string> {
  * On each line a device, blanks, and its key; `*` in place of a device is the operator. A device may stand on several
  * lines, while its key is being changed.
  */
-export const deviceKeys: Content<ReadonlyMap<string, readonly string[]>> = {
+export const deviceKeys: TextKind<ReadonlyMap<string, readonly string[]>> = {
   parse(text) {
     const keys = new Map<string, string[]>();
     for (const [index, line] of text.split('\n').entries()) {
@@ -40,7 +38,7 @@ export const deviceKeys: Content<ReadonlyMap<string, readonly string[]>> = {
 };
 
 /** An `Authorization` header. */
-export const authorization: Content<string> = {
+export const authorization: TextKind<string> = {
   parse(text) {
     const found = text.trim();
     return /^[A-Za-z][\w-]* [\x21-\x7e]+$/.test(found)

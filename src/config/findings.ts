@@ -1,10 +1,10 @@
 /**
- * What parseConfig finds: problems, which stop the start, and warnings, which do not. Neither shows anything that may be
- * a secret. Used by config.ts and the files of config/ that it calls.
+ * The faults of an environment: problems, which stop a start, and warnings, which do not. Neither shows anything that may
+ * be a secret. Used by config.ts.
  */
 import type { ConfigProblem, Environment } from '../config.js';
 import { maskPasswords } from './endpoints.js';
-import { nearest } from './nearest.js';
+import { guessOf } from './nearest.js';
 import { SECRET_BY_KEY } from './settings.js';
 
 /** Collects problems and warnings about one environment. */
@@ -37,8 +37,7 @@ export class Findings {
       this.warnings.push(`${key} is not known to this version: a newer one has run with it`);
       return;
     }
-    const meant = nearest(key, SECRET_BY_KEY.keys());
-    const guess = meant === null ? '' : `; did you mean ${meant}?`;
-    this.problems.push({ key, value: null, detail: `there is no such setting${guess}` });
+    const detail = `there is no such setting${guessOf(key, SECRET_BY_KEY.keys())}`;
+    this.problems.push({ key, value: null, detail });
   }
 }

@@ -1,6 +1,6 @@
 /**
  * The names by which relays know this device. Without a setting they are made of the device's host name, which may
- * change while the daemon runs. Pure. Used by config.ts, advice.ts, daemon.ts and the reference cloud.
+ * change while the daemon runs. Pure.
  */
 import type { Config } from '../config.js';
 import { type Address, parseAddress } from '../message/address.js';

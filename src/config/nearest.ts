@@ -1,9 +1,14 @@
 /**
- * The word somebody probably meant. Used for unknown settings, commands and options.
+ * Guesses what a mistyped word means. Used by cli.ts, findings.ts and verbs.ts.
  */
 
-/** The candidate that is nearest to `word`, or null if none is near enough. */
-export function nearest(word: string, candidates: Iterable<string>): string | null {
+/** `; did you mean …?` with the candidate that is nearest to `word`; empty if none is near enough. */
+export function guessOf(word: string, candidates: Iterable<string>, mark = ''): string {
+  const meant = nearest(word, candidates);
+  return meant === null ? '' : `; did you mean ${mark}${meant}?`;
+}
+
+function nearest(word: string, candidates: Iterable<string>): string | null {
   let best: string | null = null;
   // At most one slip in three characters, and three in all: beyond that a guess misleads.
   let bestSlips = Math.min(4, Math.floor(word.length / 3) + 1);

@@ -1,14 +1,13 @@
 /**
- * Reads the value of every setting from the environment and the files that it names. Used by parseConfig.
+ * Reads the value of every setting from the environment and the files that it names. Used by config.ts.
  */
 import type { Environment, ReadText } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
 import type { Findings } from './findings.js';
 import type { Row } from './row.js';
 import { ROWS, SECRET_BY_KEY, type Values } from './settings.js';
-import { type Content, type Kind, refuse } from './values.js';
+import { type Kind, refuse, type TextKind } from './values.js';
 
-/** Where settings come from, and where problems go. */
 interface Source {
   readonly env: Environment;
   readonly read: ReadText;
@@ -31,7 +30,7 @@ function settingOf(row: Row<unknown>, source: Source): unknown {
   const { key, kind, allowed, file, fallback } = row;
   if (row.credential !== null) return secretOf(row, source);
   if (file === null) {
-    const value = inKey(key, { allowed, parse: (text) => kind.parse(text) }, source);
+    const value = inKey(key, { ...kind, allowed }, source);
     return value === null && fallback !== null ? kind.parse(fallback) : value;
   }
   const path = inKey(key, file, source);
@@ -39,11 +38,7 @@ function settingOf(row: Row<unknown>, source: Source): unknown {
 }
 
 /** The value in KEY itself; null if it is not set or bad. */
-function inKey<T>(
-  key: string,
-  kind: Pick<Kind<T>, 'allowed' | 'parse'>,
-  { env, findings }: Source,
-): T | null {
+function inKey<T>(key: string, kind: Kind<T>, { env, findings }: Source): T | null {
   const text = env[key]?.trim() ?? '';
   if (text === '') return null;
   try {
@@ -56,7 +51,7 @@ function inKey<T>(
 }
 
 /** The value in the file that KEY names; null if it is bad. One line break at its end does not count. */
-function inFile<T>(key: string, path: string, kind: Content<T>, { read, findings }: Source): T | null {
+function inFile<T>(key: string, path: string, kind: TextKind<T>, { read, findings }: Source): T | null {
   try {
     const text = read(path).replace(/\r?\n$/, '');
     return text.trim() === '' ? refuse('it is empty') : kind.parse(text);
@@ -71,7 +66,7 @@ function secretOf({ key, kind, allowed, file, credential }: Row<unknown>, source
   const { env, findings } = source;
   const fileKey = `${key}_FILE`;
   const path = file && inKey(fileKey, file, source);
-  const direct = inKey(key, { allowed, parse: (text) => kind.parse(text) }, source);
+  const direct = inKey(key, { ...kind, allowed }, source);
   if (direct !== null) {
     if (path !== null) findings.problem(key, `it is set together with ${fileKey}; keep one of them`);
     findings.warnings.push(

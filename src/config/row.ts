@@ -1,16 +1,16 @@
 /**
- * One row of the table of settings, and the four kinds of rows. Used by the files in settings/.
+ * One row of the table of settings, and the four kinds of rows.
  */
-import { type Content, certificatesPath, type Kind, type PathKind, secretPath } from './values.js';
+import { certificatesPath, type Kind, secretPath, type TextKind } from './values.js';
 
 /** What takes up a new value. `live`: its readers, at each use. `delivery`: a new delivery. `restart`: the next start. */
-export type Follows = 'live' | 'delivery' | 'restart';
+export type Follower = 'live' | 'delivery' | 'restart';
 
 /** One setting, whose value is a T. */
 export interface Row<T> {
   /** FIELDPOST_… */
   readonly key: string;
-  readonly kind: Content<T>;
+  readonly kind: TextKind<T>;
   /** What KEY may be, in words. */
   readonly allowed: string;
   /** The default as somebody would write it; null: none. */
@@ -18,12 +18,12 @@ export interface Row<T> {
   /** The default in the README's words. */
   readonly fallbackWords: string;
   /** The kind of path where a file holds the value; null where the key holds it. */
-  readonly file: PathKind | null;
+  readonly file: Kind<string> | null;
   /** The systemd credential of a secret, which KEY_FILE, KEY or this credential gives. Null: the key alone gives it. */
   readonly credential: string | null;
   /** True: no message shows the value of the key. */
   readonly isSecret: boolean;
-  readonly follows: Follows;
+  readonly follows: Follower;
   readonly about: string;
 }
 
@@ -50,7 +50,7 @@ export function optional<T>({ none = 'none', ...spec }: Spec<Kind<T>> & { none?:
 }
 
 /** A setting whose key names a file with the value; null where nobody has set it. */
-export function inFile<T>({ none = 'none', ...spec }: Spec<Content<T>> & { none?: string }): Row<T | null> {
+export function inFile<T>({ none = 'none', ...spec }: Spec<TextKind<T>> & { none?: string }): Row<T | null> {
   const file = spec.isSecret ? secretPath : certificatesPath;
   return { ...PLAIN, ...spec, fallbackWords: none, file, allowed: file.allowed };
 }

@@ -1,6 +1,6 @@
 /**
  * The table of settings: each FIELDPOST_ key once, with its kind, default, purpose, and what takes up a new value.
- * parseConfig, `fieldpost check`, a reload, the README and the manual page go by it, and so does the type Config.
+ * The type Config, a reload, `fieldpost check`, the README and the manual page follow it.
  */
 import type { Row } from './row.js';
 import { API_SETTINGS } from './settings/api.js';
@@ -28,7 +28,7 @@ export type Values = { readonly [M in Member]: (typeof SETTINGS)[M] extends Row<
 export const ROWS: readonly (readonly [Member, Row<unknown>])[] = Object.entries(SETTINGS) as never;
 
 /** The keys that give a setting: KEY_FILE and KEY for a secret, else KEY. */
-export function keysOf({ key, credential }: Row<unknown>): readonly string[] {
+function keysOf({ key, credential }: Row<unknown>): readonly string[] {
   return credential === null ? [key] : [`${key}_FILE`, key];
 }
 

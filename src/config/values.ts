@@ -1,13 +1,13 @@
 /**
- * The kinds of value that settings have: how one is parsed, what is allowed, and how it is shown. Used by the table of
- * settings. parse() throws a FieldpostError `bad-config` that says in a few words what is wrong.
+ * The kinds of value that settings have: how one is parsed, what is allowed, and how it is shown. parse() throws a
+ * FieldpostError `bad-config` that says in a few words what is wrong.
  */
 import { FieldpostError } from '../errors.js';
 import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
-import { type Address, parseAddress } from '../message/address.js';
+import { parseAddress } from '../message/address.js';
 
 /** A kind of text, in a setting or in a file, whose parsed form is a T. */
-export interface Content<T> {
+export interface TextKind<T> {
   /** Takes the text without blanks around it, empty only where the default is. */
   parse(text: string): T;
   /** The value for people, as parse takes it; never a secret. */
@@ -15,16 +15,10 @@ export interface Content<T> {
 }
 
 /** A kind of value of a setting. */
-export interface Kind<T> extends Content<T> {
+export interface Kind<T> extends TextKind<T> {
   /** Completes "allowed: …". */
   readonly allowed: string;
 }
-
-/** A kind of path; `fieldpost check` shows what is in the file. */
-export type PathKind = Pick<Kind<string>, 'allowed' | 'parse'>;
-
-/** What `fieldpost check` shows of a secret. */
-const HIDDEN = { show: () => '(hidden)' };
 
 /** What parse throws for a bad value. */
 export function refuse(why: string): never {
@@ -82,7 +76,7 @@ function ranged(
   };
 }
 
-/** One of the words. */
+/** One of `words`. */
 export function oneOf<const T extends string>(words: readonly T[]): Kind<T> {
   return {
     allowed: words.join(', '),
@@ -91,66 +85,55 @@ export function oneOf<const T extends string>(words: readonly T[]): Kind<T> {
   };
 }
 
-/** A directory. */
-export const directory: Kind<string> = {
-  allowed: 'the path of a directory',
-  parse: (text) => text,
-  show: (value) => value,
-};
+/** A kind of text that people see as it is. */
+function shown<T extends string>(allowed: string, parse: (text: string) => T): Kind<T> {
+  return { allowed, parse, show: (value) => value };
+}
 
-/** The path of a file with certificates. */
-export const certificatesPath: PathKind = {
-  allowed: 'the path of a file with PEM certificates',
-  parse: (text) => text,
-};
+/** A kind of text that people never see. */
+function hidden(allowed: string, parse: (text: string) => string): Kind<string> {
+  return { allowed, parse, show: () => '(hidden)' };
+}
 
-/** The path of a file that holds a secret. */
-export const secretPath: PathKind = {
-  allowed: 'the path of a file (with a slash in it) that holds the secret',
+export const directory = shown('the path of a directory', (text) => text);
+
+export const certificatesPath = shown('the path of a file with PEM certificates', (text) => text);
+
+export const secretPath = shown('the path of a file (with a slash in it) that holds the secret', (text) =>
   // Without a slash it may be the secret itself, and a path is shown.
-  parse: (text) => (text.includes('/') ? text : refuse('not a path with a slash in it')),
-};
+  text.includes('/') ? text : refuse('not a path with a slash in it'),
+);
 
-/** An email address without a display name. */
-export const address: Kind<Address> = {
-  allowed: 'one email address such as gateway@example.com',
-  parse: (text) => parseAddress(text) ?? refuse('not an email address'),
-  show: (value) => value,
-};
+export const address = shown(
+  'one email address such as gateway@example.com',
+  (text) => parseAddress(text) ?? refuse('not an email address'),
+);
 
 /** A name that fits one segment of a URL. */
-export const deviceId: Kind<string> = {
-  allowed: 'up to 128 letters, digits, dots, hyphens, underscores or colons, starting with a letter or digit',
-  parse: (text) => (/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text) ? text : refuse('not such a name')),
-  show: (value) => value,
-};
+export const deviceId = shown(
+  'up to 128 letters, digits, dots, hyphens, underscores or colons, starting with a letter or digit',
+  (text) => (/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text) ? text : refuse('not such a name')),
+);
 
-/** A user at a relay. */
-export const userName: Kind<string> = {
-  allowed: 'the name the relay knows this device by',
-  parse: (text) => (/\p{Cc}/u.test(text) ? refuse('it has a control character') : text),
-  show: (value) => value,
-};
+export const userName = shown('the name the relay knows this device by', (text) =>
+  /\p{Cc}/u.test(text) ? refuse('it has a control character') : text,
+);
 
-/** A password at a relay. */
-export const password: Kind<string> = {
-  allowed: 'the password itself; better a file',
-  parse: (text) => (/\p{Cc}/u.test(text) ? refuse('it has a control character or line break') : text),
-  ...HIDDEN,
-};
+export const password = hidden('the password itself; better a file', (text) =>
+  /\p{Cc}/u.test(text) ? refuse('it has a control character or line break') : text,
+);
 
 /** A name for EHLO. */
-export const heloName: Kind<string> = {
-  allowed: 'a host name such as pump-3.example.com, or an address in brackets such as [192.0.2.7]',
-  parse(text) {
+export const heloName = shown(
+  'a host name such as pump-3.example.com, or an address in brackets such as [192.0.2.7]',
+  (text) => {
     if (isIpv4(text) || isIpv6(text))
       refuse('an address stands in brackets: [192.0.2.7], [IPv6:2001:db8::7]');
     return isHeloName(text) ? text : refuse('neither a host name nor an address in brackets');
   },
-  show: (value) => value,
-};
+);
 
-/** Comma-separated host names or addresses, without port; possibly none. */
+/** Comma-separated; the empty text is an empty list. */
 export const hosts: Kind<readonly string[]> = {
   allowed: 'host names or addresses without a port, separated by commas',
   parse: (text) =>
@@ -161,15 +144,14 @@ export const hosts: Kind<readonly string[]> = {
 };
 
 /** The base URL of a cloud, without a slash at its end. */
-export const cloudUrl: Kind<string> = {
-  allowed: 'an https:// URL (http:// only to this device itself) without user, query or fragment',
-  parse(text) {
+export const cloudUrl = shown(
+  'an https:// URL (http:// only to this device itself) without user, query or fragment',
+  (text) => {
     const url = parseUrl(text);
     if (url.search !== '') refuse('it has a query');
     return url.href.replace(/\/+$/, '');
   },
-  show: (value) => value,
-};
+);
 
 /** A URL to post to; its path or query may be secret. */
 export const webhookUrl: Kind<string> = {
@@ -188,20 +170,15 @@ function parseUrl(text: string): URL {
   return url;
 }
 
-/** A zone that Node knows. */
-export const timeZone: Kind<string> = {
-  allowed: 'UTC, or a name of the tz database such as Europe/Amsterdam',
-  parse(text) {
-    // Intl takes memory, and most users have UTC.
-    if (text === 'UTC') return text;
-    try {
-      return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone;
-    } catch {
-      return refuse('not a time zone');
-    }
-  },
-  show: (value) => value,
-};
+export const timeZone = shown('UTC, or a name of the tz database such as Europe/Amsterdam', (text) => {
+  // Intl takes memory, and most users have UTC.
+  if (text === 'UTC') return text;
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone;
+  } catch {
+    return refuse('not a time zone');
+  }
+});
 
 /** The parts of a comma-separated list, without blanks around them. */
 export function items(text: string): string[] {
@@ -245,9 +222,6 @@ export function isLoopback(host: string): boolean {
 }
 
 /** A token in an Authorization header. */
-export const bearer: Kind<string> = {
-  allowed: 'visible ASCII without blanks; better a file',
-  parse: (text) =>
-    /^[\x21-\x7e]+$/.test(text) ? text : refuse('it has blanks or characters beyond visible ASCII'),
-  ...HIDDEN,
-};
+export const bearer = hidden('visible ASCII without blanks; better a file', (text) =>
+  /^[\x21-\x7e]+$/.test(text) ? text : refuse('it has blanks or characters beyond visible ASCII'),
+);

@@ -1,12 +1,11 @@
 /**
- * The settings of the local API: where it listens, and who may call. A part of the table in settings.ts. They wait for a
- * restart, because the listeners are opened with them.
+ * The settings of the local API: where it listens, and who may call. They wait for a restart, because the listeners are
+ * opened with them. Used by settings.ts.
  */
 import { listeners } from '../endpoints.js';
 import { given, secret } from '../row.js';
 import { bearer, hosts } from '../values.js';
 
-/** Rows by member of Config. */
 export const API_SETTINGS = {
   listen: given({
     key: 'FIELDPOST_LISTEN',
@@ -28,7 +27,6 @@ export const API_SETTINGS = {
     credential: 'api-token',
     about: 'The token that clients of the API must bring.',
   }),
-  /** Its clients may send, and ask after what they sent, and nothing else. */
   sendToken: secret({
     key: 'FIELDPOST_SEND_TOKEN',
     kind: bearer,

@@ -1,12 +1,11 @@
 /**
- * The settings of the reference cloud (`fieldpost cloud`), which a device does not need. A part of the table in settings.ts.
+ * The settings of the reference cloud (`fieldpost cloud`), which a device does not need. Used by settings.ts.
  */
 import { listeners } from '../endpoints.js';
 import { authorization, deviceKeys } from '../file-kinds.js';
 import { given, inFile, optional } from '../row.js';
 import { duration, timeZone, webhookUrl } from '../values.js';
 
-/** Rows by member of Config. */
 export const CLOUD_SERVER_SETTINGS = {
   cloudServerListen: given({
     key: 'FIELDPOST_CLOUD_SERVER_LISTEN',

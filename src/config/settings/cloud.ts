@@ -1,11 +1,10 @@
 /**
- * The settings of the link to the cloud. A part of the table in settings.ts.
+ * The settings of the link to the cloud. Used by settings.ts.
  */
 import { certificates, privateKey } from '../file-kinds.js';
 import { given, inFile, optional, secret } from '../row.js';
 import { bearer, cloudUrl, deviceId, duration } from '../values.js';
 
-/** Rows by member of Config. */
 export const CLOUD_SETTINGS = {
   cloudUrl: optional({
     key: 'FIELDPOST_CLOUD',

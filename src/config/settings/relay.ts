@@ -1,5 +1,5 @@
 /**
- * The settings of delivery: relays, what they are told, pauses and ages. A part of the table in settings.ts.
+ * The settings of delivery: relays, what they are told, pauses and ages. Used by settings.ts.
  */
 import { relays } from '../endpoints.js';
 import { certificates } from '../file-kinds.js';
@@ -8,7 +8,6 @@ import { address, duration, heloName, integer, password, userName } from '../val
 
 const maxAge = duration('1m', '365d');
 
-/** Rows by member of Config. */
 export const RELAY_SETTINGS = {
   relayUrls: optional({
     key: 'FIELDPOST_RELAY',

@@ -1,10 +1,9 @@
 /**
- * The settings of every service: where it keeps what, what it logs, and its limits. A part of the table in settings.ts.
+ * The settings of every service: where it keeps what, what it logs, and its limits. Used by settings.ts.
  */
 import { given } from '../row.js';
 import { directory, duration, integer, oneOf, size } from '../values.js';
 
-/** Rows by member of Config. */
 export const SERVICE_SETTINGS = {
   stateDir: given({
     key: 'FIELDPOST_STATE_DIR',
