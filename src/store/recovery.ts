@@ -1,117 +1,62 @@
 /**
- * Recovery as tables: which snapshot to start from, which segments make up the history behind it, and what a
- * line that cannot be read means. Pure; replay.ts does the reading.
+ * Recovery as tables: which snapshot to start from, which segments make up the history behind it, and what a line that
+ * is not valid means. Pure. Used by pieces.ts and replay.ts.
  */
 import { Buffer } from 'node:buffer';
 import type { Position } from './event.js';
 import { decodeLine, type Follows, type ReadRecord } from './record.js';
 
-/** What a snapshot file is: `bad` cannot be read, `newer` was written by a newer major version. */
+/** `bad` cannot be read, `newer` was written by a newer major version. */
 export type SnapshotState = 'good' | 'bad' | 'absent' | 'newer';
-/** Which segments there are: none, all from the very first one on, or only later ones. */
+/** `from-first`: all segments from the very first one on. */
 export type SegmentsState = 'none' | 'from-first' | 'later';
 
-/** What a start finds in the state directory. */
-export interface Findings {
+interface Findings {
   readonly current: SnapshotState;
   readonly previous: SnapshotState;
   readonly segments: SegmentsState;
 }
 
-/** What to start from. `trusted`: the history behind it is whole, so what is queued there may be sent. */
-export interface Base {
+/** Which snapshot to start from. `trusted`: the history behind it is whole, so its queued messages may be sent. */
+interface ReplayBase {
   readonly from: 'current' | 'previous' | 'empty';
   readonly trusted: boolean;
 }
 
-interface BaseRow {
+interface BaseRow extends ReplayBase {
   readonly current: readonly SnapshotState[];
   readonly previous: readonly SnapshotState[];
   readonly segments: readonly SegmentsState[];
-  readonly base: Base;
-  readonly why: string;
 }
 
-const ANY: readonly SnapshotState[] = ['good', 'bad', 'absent', 'newer'];
-const OTHER: readonly SnapshotState[] = ['bad', 'absent', 'newer'];
-const UNUSABLE: readonly SnapshotState[] = ['bad', 'absent'];
-const ANYWHERE: readonly SegmentsState[] = ['none', 'from-first', 'later'];
+const ALL: readonly SnapshotState[] = ['good', 'bad', 'absent', 'newer'];
+const NOT_GOOD: readonly SnapshotState[] = ['bad', 'absent', 'newer'];
+const USELESS: readonly SnapshotState[] = ['bad', 'absent'];
+const ANY: readonly SegmentsState[] = ['none', 'from-first', 'later'];
 
 /** Every combination of findings matches exactly one row. */
-export const BASE_TABLE: readonly BaseRow[] = [
-  {
-    current: ['good'],
-    previous: ANY,
-    segments: ANYWHERE,
-    base: { from: 'current', trusted: true },
-    why: 'the newest snapshot is whole',
-  },
-  {
-    current: ['newer'],
-    previous: ['good'],
-    segments: ANYWHERE,
-    base: { from: 'previous', trusted: false },
-    why: 'a newer version has gone on from there: what it did is unknown',
-  },
-  {
-    current: ['newer'],
-    previous: OTHER,
-    segments: ANYWHERE,
-    base: { from: 'empty', trusted: false },
-    why: 'only the newer version knows what was before',
-  },
-  {
-    current: UNUSABLE,
-    previous: ['newer'],
-    segments: ANYWHERE,
-    base: { from: 'empty', trusted: false },
-    why: 'only the newer version knows what was before',
-  },
-  {
-    current: UNUSABLE,
-    previous: ['good'],
-    segments: ANYWHERE,
-    base: { from: 'previous', trusted: true },
-    why: 'the newest is damaged, or a power cut fell between the two renames; the segments of the one before are kept',
-  },
-  {
-    current: UNUSABLE,
-    previous: UNUSABLE,
-    segments: ['from-first'],
-    base: { from: 'empty', trusted: true },
-    why: 'no snapshot is needed: the journal still has everything',
-  },
-  {
-    current: ['absent'],
-    previous: ['absent'],
-    segments: ['none'],
-    base: { from: 'empty', trusted: true },
-    why: 'a new store',
-  },
-  {
-    current: ['absent'],
-    previous: ['absent'],
-    segments: ['later'],
-    base: { from: 'empty', trusted: false },
-    why: 'snapshots once existed: what happened before the first segment is lost',
-  },
-  {
-    current: ['bad'],
-    previous: UNUSABLE,
-    segments: ['none', 'later'],
-    base: { from: 'empty', trusted: false },
-    why: 'what the snapshots held is lost',
-  },
-  {
-    current: ['absent'],
-    previous: ['bad'],
-    segments: ['none', 'later'],
-    base: { from: 'empty', trusted: false },
-    why: 'what the snapshots held is lost',
-  },
+const BASE_TABLE: readonly BaseRow[] = [
+  // The newest snapshot is whole.
+  { current: ['good'], previous: ALL, segments: ANY, from: 'current', trusted: true },
+  // A newer version has gone on from the snapshot before: its changes are unknown.
+  { current: ['newer'], previous: ['good'], segments: ANY, from: 'previous', trusted: false },
+  // Only the newer version knows the history.
+  { current: ['newer'], previous: NOT_GOOD, segments: ANY, from: 'empty', trusted: false },
+  { current: USELESS, previous: ['newer'], segments: ANY, from: 'empty', trusted: false },
+  // The newest is damaged, or a power cut fell between the two renames. The segments behind the older one are kept.
+  { current: USELESS, previous: ['good'], segments: ANY, from: 'previous', trusted: true },
+  // No snapshot is needed: the journal still has everything.
+  { current: USELESS, previous: USELESS, segments: ['from-first'], from: 'empty', trusted: true },
+  // A new store.
+  { current: ['absent'], previous: ['absent'], segments: ['none'], from: 'empty', trusted: true },
+  // Snapshots once existed: the history before the first segment is lost.
+  { current: ['absent'], previous: ['absent'], segments: ['later'], from: 'empty', trusted: false },
+  // The content of the damaged snapshots is lost.
+  { current: ['bad'], previous: USELESS, segments: ['none', 'later'], from: 'empty', trusted: false },
+  { current: ['absent'], previous: ['bad'], segments: ['none', 'later'], from: 'empty', trusted: false },
 ];
 
-/** The rows of the table that match, of which there is always one. */
+/** The matching rows of the table: always one. */
 export function rowsFor(findings: Findings): BaseRow[] {
   return BASE_TABLE.filter(
     (row) =>
@@ -121,36 +66,34 @@ export function rowsFor(findings: Findings): BaseRow[] {
   );
 }
 
-/** The base that the one matching row names. */
-export function chooseBase(findings: Findings): Base {
-  return (rowsFor(findings)[0] as BaseRow).base;
+/** The base in the matching row. */
+export function chooseBase(findings: Findings): ReplayBase {
+  return rowsFor(findings)[0] as BaseRow;
 }
 
-/** The head of a segment: how it follows another, or that it cannot be read, or that it holds no record at all. */
+/** The head of a segment. One that is `untouched` holds no record. */
 export type Head = Follows | 'unreadable' | 'untouched';
 
-/** A stretch of history: from `from` to `upTo` in the segment, or to the end of what is there if that is null. */
+/** A stretch of history in one segment. If `upTo` is null, it ends where the records end. */
 export interface Stretch {
   readonly segment: number;
   readonly from: number;
   readonly upTo: number | null;
-  /** How far a second place (synced-file.ts) says that the segment was synced; 0 if it does not say. */
+  /** The segment was synced up to here, as the file `synced` says. Left out where that file speaks of another segment. */
   readonly noted?: number;
 }
 
-/** The history behind a base, and what of it is missing. */
-export interface History {
+interface History {
   readonly stretches: Stretch[];
-  /** False if something between base and newest is missing. */
+  /** False if a part between base and newest is missing. */
   readonly whole: boolean;
-  /** The segments that are needed and not there. */
+  /** Segments that are needed and do not exist. */
   readonly missing: number[];
 }
 
 /**
- * The stretches that make up the history behind `base`, oldest first, found by walking from the newest
- * segment along its `follows`. Segments passed over on the way are void: they were begun in doubt and never
- * proven. `noted`: how far which segment was proven, from a second place.
+ * Walks from the newest segment along `follows` to `base`. The segments that it passes over are void: the daemon began them
+ * in doubt and never proved them. The stretches come oldest first. `noted`: the position in the file `synced`.
  */
 export function linkHistory(
   heads: ReadonlyMap<number, Head>,
@@ -164,31 +107,26 @@ export function linkHistory(
     .sort((a, b) => b - a);
   const stretches: Stretch[] = [];
   let whole = true;
-  let next: { segment: number; upTo: number | null } | undefined;
   const newest = written[0];
-  if (newest !== undefined) next = { segment: newest, upTo: null };
+  let next: { segment: number | undefined; upTo: number | null } = { segment: newest, upTo: null };
   if (noted && noted.segment > Math.max(base.segment, newest ?? 0))
     next = { segment: noted.segment, upTo: noted.offset };
-  while (next && next.segment > base.segment) {
-    const { segment, upTo }: { segment: number; upTo: number | null } = next;
+  while (next.segment !== undefined && next.segment > base.segment) {
+    const segment: number = next.segment;
     const head = heads.get(segment);
     const before = written.find((older) => older < segment);
     if (head === undefined || head === 'untouched') {
-      // The history names a segment that is gone: go on with what there is.
+      // A named segment is gone: go on with the one before it.
       whole = false;
       missing.push(segment);
-      next = before === undefined ? undefined : { segment: before, upTo: null };
+      next = { segment: before, upTo: null };
       continue;
     }
-    stretches.unshift({ segment, from: 0, upTo, ...notedIn(segment) });
-    if (head === 'unreadable') {
-      next = before === undefined ? { segment: base.segment, upTo: null } : { segment: before, upTo: null };
-    } else {
-      next = { segment: head.segment, upTo: head.upTo };
-    }
+    stretches.unshift({ segment, from: 0, upTo: next.upTo, ...notedIn(segment) });
+    next = head === 'unreadable' ? { segment: before ?? base.segment, upTo: null } : head;
   }
   if (base.segment > 0) {
-    if (next?.segment === base.segment && heads.has(base.segment)) {
+    if (next.segment === base.segment && heads.has(base.segment)) {
       const { segment, offset } = base;
       stretches.unshift({ segment, from: offset, upTo: next.upTo, ...notedIn(segment) });
     } else {
@@ -199,7 +137,7 @@ export function linkHistory(
   return { stretches, whole, missing };
 }
 
-/** A piece of a segment: a valid record, or bytes that are none. */
+/** A valid record, or bytes that are none. */
 export interface Piece {
   readonly offset: number;
   readonly end: number;
@@ -208,7 +146,7 @@ export interface Piece {
   readonly isForeign?: true;
 }
 
-/** Splits the bytes of a stretch's segment into pieces, up to where it ends or only zeros follow. */
+/** Splits a stretch of the segment's bytes into pieces, without the zeros at its end. */
 export function scan(bytes: Buffer, { segment, from, upTo }: Stretch): Piece[] {
   const pieces: Piece[] = [];
   const end = endOfWritten(bytes, from, upTo);
@@ -224,7 +162,7 @@ export function scan(bytes: Buffer, { segment, from, upTo }: Stretch): Piece[] {
   return pieces;
 }
 
-/** A lost line feed joins two lines: a valid record may begin in the middle of what could not be read. */
+/** A lost line feed joins two lines: a valid record may begin in the middle of the bytes. */
 function salvage(bytes: Buffer, offset: number, end: number, segment: number): Piece[] {
   const text = bytes.toString('latin1', offset, end);
   for (const match of text.matchAll(/[0-9a-f]{8} \{"/g)) {
@@ -241,8 +179,8 @@ function salvage(bytes: Buffer, offset: number, end: number, segment: number): P
 }
 
 /**
- * The journal is JSON in UTF-8, and zeros. Of an unfinished write each sector is old or new, and so is text or zeros:
- * other control characters, and octets that UTF-8 has not, come from a disk that lost what it had.
+ * The journal is JSON in UTF-8, and zeros. A torn write leaves each sector old or new, so text or zeros. Other control
+ * characters, and octets that UTF-8 does not use, come from a disk that lost its content.
  */
 const FOREIGN = Uint8Array.from({ length: 256 }, (_, octet) =>
   (octet < 0x20 && octet !== 0 && octet !== 0x0a) || octet === 0xc0 || octet === 0xc1 || octet > 0xf4 ? 1 : 0,
@@ -261,7 +199,7 @@ const ZEROS = Buffer.alloc(4096);
 /** The offset behind the last byte before `upTo` that is not zero, or `from`. */
 function endOfWritten(bytes: Buffer, from: number, upTo: number | null): number {
   let end = Math.min(bytes.length, upTo ?? bytes.length);
-  // A segment is prepared with zeros, a mebibyte of which takes long one by one.
+  // A segment is filled with up to a mebibyte of zeros, which takes long octet by octet.
   while (end - ZEROS.length >= from && ZEROS.equals(bytes.subarray(end - ZEROS.length, end))) {
     end -= ZEROS.length;
   }
@@ -269,21 +207,19 @@ function endOfWritten(bytes: Buffer, from: number, upTo: number | null): number 
   return end;
 }
 
-/** What a stretch holds, sorted by what it means. */
-export interface Judgement {
-  /** Valid, in order. Those from `provenTo` on are not known to be on the device. */
+interface JudgedStretch {
+  /** In order. Records from `provenTo` on are not known to be on the device. */
   readonly valid: readonly (Piece & { readonly record: ReadRecord })[];
-  /** Was proven once and cannot be read now. */
+  /** Proven once, and not valid now. */
   readonly damaged: readonly { readonly offset: number; readonly end: number }[];
   readonly provenTo: number;
 }
 
 /**
- * Judges the pieces of a stretch. With a follower, all before its `upTo` was proven. Without one, proven is
- * what a later record, or the synced file, says was synced: a bad line above that is the torn tail of an unfinished write,
- * unless it holds what no write of ours leaves.
+ * Proven is all before the follower's `upTo`. Without a follower, it is all that a later record, or the file `synced`, says
+ * was synced. A line above that which is not valid is the torn tail of a write, unless it is foreign.
  */
-export function judge(stretch: Stretch, pieces: readonly Piece[]): Judgement {
+export function judge(stretch: Stretch, pieces: readonly Piece[]): JudgedStretch {
   const valid = pieces.filter((piece): piece is Piece & { record: ReadRecord } => piece.record !== null);
   const synced = valid.map(({ record }) => record.synced);
   const provenTo = stretch.upTo ?? Math.max(stretch.from, stretch.noted ?? 0, ...synced);

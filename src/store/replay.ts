@@ -1,6 +1,6 @@
 /**
- * Replays the journal behind a snapshot; the tables of recovery.ts decide what the files mean. On the disk it changes only
- * `damaged/`, free segments, and the names of what a newer version wrote. Used by opening.ts and ledger.ts.
+ * Replays the journal behind a snapshot. On the disk it changes only `damaged/`, free segments, and the names of files that
+ * a newer version wrote. Used by ledger.ts and opening.ts.
  */
 import { distrust } from '../destinations/book.js';
 import { isFinal, isUnderstood, type Message, type Stamp } from '../message/message.js';
@@ -24,58 +24,54 @@ import type { Segments } from './segments.js';
 import type { FoundSnapshots } from './snapshot.js';
 import { apply, type State } from './state.js';
 
-/** Why a message found in a history with a gap is not sent by itself. */
+/** After a gap in the history no message is sent by itself, because it may have been sent in the gap. */
 export const UNKNOWN_OUTCOME = 'outcome unknown after storage damage';
 const UNKNOWN_TO_US = 'outcome unknown: a newer version has used the store since';
 const NOT_UNDERSTOOD = 'of a newer version: this one does not know such messages';
 
 const FIRST_LINE_BYTES = 512;
 
-/** What a replay gives: what the journal must know to go on, and what is to be told. */
+/** What the journal needs to go on, and what the log tells. */
 export interface Replayed {
   readonly follows: Follows;
   readonly unproven: readonly JournalRecord[];
   /** Bytes of the segments begun since the snapshot. */
   readonly bytes: number;
-  /** Pieces that cannot be used. A start that was cut off may have copied them to damaged/ before. */
+  /** Pieces that are not valid, those copied to damaged/ by an interrupted start included. */
   readonly damagedPieces: number;
   /** True if a part of the history behind the snapshot is missing. */
   readonly gap: boolean;
-  /** How many messages failed because of that. */
+  /** How many messages failed because of the gap. */
   readonly heldBack: number;
-  /** A newer major version has gone on from here: its files were put aside, and are not read. */
+  /** A newer major version has gone on from here. Its files are put aside, and not read. */
   readonly overtaken: boolean;
-  /** The newest version that was read, if that is newer than this program's. */
+  /** The newest version that was read, if it is newer than this program's. */
   readonly newest: string | null;
   /** Messages that failed because only a newer version knows what they are. */
   readonly notUnderstood: number;
 }
 
-/** What a replay needs. */
 interface ReplayOptions extends FoundSnapshots {
   readonly segments: Segments;
   readonly damaged: Damaged;
   readonly aside: Aside;
-  /** That of the snapshot that was read, or an empty one. The replay brings it up to date. */
+  /** The snapshot's, or an empty one. */
   readonly state: State;
-  /** What a second place says was synced (synced-file.ts). */
+  /** The position in the file `synced`. */
   readonly noted: Position | null;
   /** The moment of this start. */
   readonly now: Stamp;
 }
 
-/** The damage that this start met. */
 interface Damage {
   isAny: boolean;
-  /** Pieces of which there is a copy, or could be. */
   pieces: number;
 }
 
-/** The journal behind the snapshot. */
-interface History {
+interface FoundHistory {
   readonly stretches: readonly Stretch[];
   readonly isWhole: boolean;
-  /** The versions that have written it, and the snapshot. */
+  /** The versions that have written it and the snapshot. */
   readonly formats: readonly Format[];
 }
 
@@ -85,21 +81,20 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   const damage: Damage = { isAny: current.state === 'bad', pieces: 0 };
   const history = await findHistory(options, damage);
   const walked = await walk(options, history.stretches, damage);
-  // What cannot be read now may be readable later.
+  // Bytes that cannot be read now may be readable later.
   for (const segment of options.damaged.unreadSegments) segments.keepWhole(segment);
   const overtaken = current.state === 'newer' || [...segments.newer].some((n) => n >= state.through.segment);
   const gap = !history.isWhole || overtaken;
   if (damage.isAny || damage.pieces > 0 || gap) distrust(state.book, gap);
   const notUnderstood = fail(state, now, NOT_UNDERSTOOD, (message) => !isUnderstood(message));
-  // After a gap nothing is sent by itself: it may have been sent in the gap.
   const reason = overtaken ? UNKNOWN_TO_US : UNKNOWN_OUTCOME;
   const heldBack = gap ? fail(state, now, reason, () => true) : 0;
   const newest = newestOf(history.formats);
   return { ...walked, damagedPieces: damage.pieces, gap, heldBack, overtaken, newest, notUnderstood };
 }
 
-/** Chooses where history begins, and puts aside what stands in its way. Finds the store id. */
-async function findHistory(options: ReplayOptions, damage: Damage): Promise<History> {
+/** Chooses where history begins, and puts newer or damaged snapshots and segments aside. Finds the store id. */
+async function findHistory(options: ReplayOptions, damage: Damage): Promise<FoundHistory> {
   const { segments, damaged, current, previous, state } = options;
   for (const snapshot of [current, previous]) {
     if (snapshot.state !== 'bad' || !snapshot.bytes) continue;
@@ -130,53 +125,50 @@ async function findHistory(options: ReplayOptions, damage: Damage): Promise<Hist
   return { stretches, isWhole: base.trusted && whole, formats };
 }
 
-/** Applies what is valid, and copies what is damaged. */
+/** Applies valid records, and copies damaged pieces. */
 async function walk(
   { segments, damaged, state }: ReplayOptions,
   stretches: readonly Stretch[],
   damage: Damage,
 ): Promise<Pick<Replayed, 'follows' | 'unproven' | 'bytes'>> {
-  const { through } = state;
-  let follows: Follows = { segment: through.segment, upTo: through.offset };
+  const base = state.through.segment;
+  let follows: Follows = { segment: base, upTo: state.through.offset };
   let unproven: JournalRecord[] = [];
   let begunBytes = 0;
   for (const stretch of stretches) {
     const { bytes, unreadable, pieces } = await readStretch(segments, stretch);
-    if (stretch.segment !== through.segment) begunBytes += bytes.length;
-    const judgement = judge(stretch, pieces);
-    // A segment of which nothing is proven was begun in doubt: the next one follows the segment before it.
-    if (judgement.provenTo > 0) {
-      follows = { segment: stretch.segment, upTo: judgement.provenTo };
+    if (stretch.segment !== base) begunBytes += bytes.length;
+    const { valid, damaged: bad, provenTo } = judge(stretch, pieces);
+    // A segment with no proven byte was begun in doubt: the next one follows the segment before it.
+    if (provenTo > 0) {
+      follows = { segment: stretch.segment, upTo: provenTo };
       unproven = [];
     }
-    for (const { offset, record } of judgement.valid) {
+    for (const { offset, record } of valid) {
       apply(state, record.events, { segment: stretch.segment, offset: offset + CONTENTS_OFFSET });
-      if (offset >= judgement.provenTo && record.events.length > 0) unproven.push(copyOf(record));
+      if (offset >= provenTo && record.events.length > 0) unproven.push(copyOf(record));
     }
-    // Nobody knows whether what cannot be read was promised.
-    const lost = unreadable.filter(
-      ({ offset, end }) => end > judgement.provenTo && isPartOf(stretch, offset, end),
-    );
-    for (const { offset, end } of [...judgement.damaged, ...lost]) {
+    // Unreadable bytes may have held a promise.
+    const lost = unreadable.filter(({ offset, end }) => end > provenTo && isPartOf(stretch, offset, end));
+    for (const { offset, end } of [...bad, ...lost]) {
       damage.pieces++;
       const where = `${fileOf(stretch.segment)}.${offset}${unreadable.length > 0 ? UNREADABLE : ''}`;
       const isKept = await damaged.keep(where, bytes.subarray(offset, end));
-      // Nothing is removed before its copy is on the disk.
+      // Without a copy the segment stays.
       if (!isKept) segments.keepWhole(stretch.segment);
     }
   }
   return { follows, unproven, bytes: begunBytes };
 }
 
-/** The newest version that is newer than ours. */
 function newestOf(formats: readonly Format[]): string | null {
   const newest = formats.filter(isNewer).sort((a, b) => b.minor - a.minor)[0];
   return newest ? formatText(newest) : null;
 }
 
 /**
- * Puts aside what a newer major version wrote: segments are renamed, of snapshots there are copies before a checkpoint
- * takes their place. So the next start sees it too, whenever the power is cut. Gives the store id, or an empty text.
+ * Renames the segments of a newer major version, and copies its snapshots, because a checkpoint takes their place. So the
+ * next start sees them too, whenever the power is cut. Gives the store id, or an empty text.
  */
 async function putAsideNewer({ segments, aside, current, previous }: ReplayOptions): Promise<string> {
   let store = '';
@@ -198,7 +190,7 @@ function isPartOf({ from, upTo }: Stretch, offset: number, end: number): boolean
   return end > from && (upTo === null || offset < upTo);
 }
 
-/** The first segment may have been begun in vain, and removed: then another one follows none. */
+/** If the first segment was begun in vain and removed, another one follows none. */
 async function stateOfSegments(segments: Segments): Promise<SegmentsState> {
   const { numbers } = segments;
   if (numbers.length === 0) return 'none';
@@ -210,8 +202,8 @@ async function stateOfSegments(segments: Segments): Promise<SegmentsState> {
 }
 
 /**
- * The heads of the segments from the snapshot on; finds the store id, and frees untouched segments. A
- * segment that another place speaks of was written: it is never untouched, whatever is left of it.
+ * The heads of the segments from the snapshot on. Finds the store id, and frees untouched segments. A segment that the
+ * snapshot, a head or the file `synced` names was written, so it is never untouched, even if all of it is lost.
  */
 async function readHeads(
   segments: Segments,
@@ -232,7 +224,7 @@ async function readHeads(
     if (head && state.storeId === '') state.storeId = head.store;
     if (head?.format) formats.push(head.format);
   }
-  // The highest first: it can be used under the number that it has.
+  // The highest first, because it is used under its own number.
   for (const { number, whole } of headless.reverse()) {
     if (spokenOf.has(number)) continue;
     if (!isUntouched(whole ?? (await segments.readAll(number)), number)) continue;
@@ -242,7 +234,7 @@ async function readHeads(
   return { heads, formats };
 }
 
-/** The first record of a segment. It is short, but for what a start in doubt had to carry over: then all is read. */
+/** The first record of a segment. If it carries records over, it may be long: then all of the segment is read. */
 async function readHead(
   segments: Segments,
   number: number,
@@ -256,14 +248,14 @@ async function readHead(
   }
 }
 
-/** True if no record of this segment is in it: it was prepared, and nothing was ever promised by it. */
+/** True if the segment was only prepared, and so promised nothing. */
 function isUntouched({ bytes, unreadable }: Pieces, segment: number): boolean {
   if (unreadable.length > 0) return false;
   const pieces = scan(bytes, { segment, from: 0, upTo: null });
   return pieces.every(({ record, isForeign }) => record === null && !isForeign);
 }
 
-/** Lets the messages that are not final fail with this reason; gives how many. Their content is kept for a retry. */
+/** Marks matching messages that are not final as failed, with their content kept for a retry. Gives how many. */
 function fail(state: State, now: Stamp, reply: string, which: (message: Message) => boolean): number {
   const messages = [...state.messages.values()].filter(
     (message) => !isFinal(message.status) && which(message),
@@ -273,12 +265,12 @@ function fail(state: State, now: Stamp, reply: string, which: (message: Message)
   return messages.length;
 }
 
-/** A copy, which does not keep the bytes of the whole segment in memory. */
+/** A copy does not keep the bytes of the whole segment in memory. */
 function copyOf({ events, contents }: JournalRecord): JournalRecord {
   return { events, contents: contents.map((content) => Buffer.from(content)) };
 }
 
-/** Logs what a start found that needs telling, and gives false if a checkpoint must make an end of it. */
+/** Logs what a start found. False if a checkpoint must follow, so that the next start does not find it again. */
 export function tellOf(replayed: Replayed, { unknownEvents }: State, log: Log, copies: string): boolean {
   const { damagedPieces, gap, heldBack, overtaken, newest, notUnderstood } = replayed;
   if (overtaken) log.error('newer store put aside', { heldBack });

@@ -9,6 +9,7 @@ import {
   rowsFor,
   type SegmentsState,
   type SnapshotState,
+  type Stretch,
   scan,
 } from '../../src/store/recovery.js';
 
@@ -26,101 +27,62 @@ t.test('exactly one row of the base table for every combination', async (t) => {
   }
 });
 
-t.test('what the page says of each case', async (t) => {
-  const base = (current: SnapshotState, previous: SnapshotState, segments: SegmentsState) =>
-    chooseBase({ current, previous, segments });
-  t.same(base('bad', 'good', 'later'), { from: 'previous', trusted: true }, 'the one before');
-  t.same(base('absent', 'good', 'later'), { from: 'previous', trusted: true }, 'between the renames');
-  t.same(base('absent', 'absent', 'none'), { from: 'empty', trusted: true }, 'a new store');
-  t.same(base('absent', 'absent', 'later'), { from: 'empty', trusted: false }, 'snapshots are lost');
-  t.same(base('bad', 'bad', 'later'), { from: 'empty', trusted: false }, 'both are bad');
-  t.same(base('newer', 'good', 'later'), { from: 'previous', trusted: false }, 'a newer version went on');
-  t.same(base('newer', 'newer', 'from-first'), { from: 'empty', trusted: false }, 'it knows the rest alone');
-  t.same(base('absent', 'newer', 'later'), { from: 'empty', trusted: false }, 'a cut between its renames');
-  t.same(base('bad', 'absent', 'from-first'), { from: 'empty', trusted: true }, 'the journal has it all');
+t.test('where each kind of start begins', async (t) => {
+  const base = (current: SnapshotState, previous: SnapshotState, segments: SegmentsState) => {
+    const { from, trusted } = chooseBase({ current, previous, segments });
+    return `${from}${trusted ? '' : ', not trusted'}`;
+  };
+  t.equal(base('bad', 'good', 'later'), 'previous', 'the newest snapshot is damaged');
+  t.equal(base('absent', 'good', 'later'), 'previous', 'the power was cut between the renames');
+  t.equal(base('absent', 'absent', 'none'), 'empty', 'a new store');
+  t.equal(base('absent', 'absent', 'later'), 'empty, not trusted', 'the snapshots are lost');
+  t.equal(base('bad', 'bad', 'later'), 'empty, not trusted', 'both are damaged');
+  t.equal(base('newer', 'good', 'later'), 'previous, not trusted', 'a newer version went on');
+  t.equal(base('newer', 'newer', 'from-first'), 'empty, not trusted', 'only a newer version knows more');
+  t.equal(base('absent', 'newer', 'later'), 'empty, not trusted', 'a cut between its renames');
+  t.equal(base('bad', 'absent', 'from-first'), 'empty', 'the journal has everything');
 });
 
 t.test('the history is linked from the newest segment along its heads', async (t) => {
-  const link = (heads: [number, Head][], segment: number, offset = 0) =>
-    linkHistory(new Map(heads), { segment, offset });
+  const link = (heads: Record<number, Head>, segment: number, offset = 0) =>
+    linkHistory(new Map(Object.entries(heads).map(([number, head]) => [Number(number), head])), {
+      segment,
+      offset,
+    });
   const after = (segment: number, upTo: number): Follows => ({ segment, upTo });
+  const stretch = (segment: number, from: number, upTo: number | null) => ({ segment, from, upTo });
+  const whole = (...stretches: Stretch[]) => ({ stretches, whole: true, missing: [] });
 
   t.same(
-    link(
-      [
-        [1, after(0, 0)],
-        [2, after(1, 500)],
-        [3, 'untouched'],
-      ],
-      0,
-    ),
-    {
-      stretches: [
-        { segment: 1, from: 0, upTo: 500 },
-        { segment: 2, from: 0, upTo: null },
-      ],
-      whole: true,
-      missing: [],
-    },
+    link({ 1: after(0, 0), 2: after(1, 500), 3: 'untouched' }, 0),
+    whole(stretch(1, 0, 500), stretch(2, 0, null)),
     'a plain chain; the prepared segment is not part of it',
   );
   t.same(
-    link(
-      [
-        [4, after(3, 9)],
-        [5, after(4, 700)],
-        [6, after(4, 700)],
-      ],
-      4,
-      100,
-    ),
-    {
-      stretches: [
-        { segment: 4, from: 100, upTo: 700 },
-        { segment: 6, from: 0, upTo: null },
-      ],
-      whole: true,
-      missing: [],
-    },
+    link({ 4: after(3, 9), 5: after(4, 700), 6: after(4, 700) }, 4, 100),
+    whole(stretch(4, 100, 700), stretch(6, 0, null)),
     'a segment begun in doubt and passed over is void',
   );
+  t.same(link({ 4: after(3, 9) }, 4, 100), whole(stretch(4, 100, null)), 'the snapshot ends in the newest');
+  t.same(link({ 7: after(6, 80) }, 5, 100).whole, false, 'a segment between snapshot and newest is missing');
+  t.same(link({}, 5, 100), { stretches: [], whole: false, missing: [5] }, 'the journal is gone');
+  t.same(link({}, 0), whole(), 'there never was one');
   t.same(
-    link([[4, after(3, 9)]], 4, 100),
-    { stretches: [{ segment: 4, from: 100, upTo: null }], whole: true, missing: [] },
-    'behind a snapshot in the newest segment',
-  );
-  t.same(link([[7, after(6, 80)]], 5, 100).whole, false, 'a segment between snapshot and newest is missing');
-  t.same(link([], 5, 100), { stretches: [], whole: false, missing: [5] }, 'the journal is gone');
-  t.same(link([], 0), { stretches: [], whole: true, missing: [] }, 'there never was one');
-  t.same(
-    link(
-      [
-        [1, after(0, 0)],
-        [2, 'unreadable'],
-      ],
-      0,
-    ),
-    {
-      stretches: [
-        { segment: 1, from: 0, upTo: null },
-        { segment: 2, from: 0, upTo: null },
-      ],
-      whole: true,
-      missing: [],
-    },
+    link({ 1: after(0, 0), 2: 'unreadable' }, 0),
+    whole(stretch(1, 0, null), stretch(2, 0, null)),
     'a torn head: nothing says that the segment before ends early',
   );
 });
 
 const line = (events: SealedRecord['events'], synced: number) =>
   encodeLine(seal({ events, contents: [] }), { segment: 1, synced });
-const held = (id: string) => [{ e: 'cancelled', id, at: { wallMs: 0, boot: '', bootMs: 0 } } as const];
+const cancelled = (id: string) => [{ e: 'cancelled', id, at: { wallMs: 0, boot: '', bootMs: 0 } } as const];
 
 /** Three records, the third of which says that the first two were synced. */
 function threeLines(): { bytes: Buffer; starts: number[] } {
-  const first = line(held('a'), 0);
-  const second = line(held('b'), first.length);
-  const third = line(held('c'), first.length + second.length);
+  const first = line(cancelled('a'), 0);
+  const second = line(cancelled('b'), first.length);
+  const third = line(cancelled('c'), first.length + second.length);
   const bytes = Buffer.concat([first, second, third, Buffer.alloc(500)]);
   return { bytes, starts: [0, first.length, first.length + second.length] };
 }
@@ -172,33 +134,32 @@ t.test(
   },
 );
 
-t.test('below a follower nothing may be missing, and nothing behind it counts', async (t) => {
+t.test('before `upTo` nothing may be missing, and nothing behind it counts', async (t) => {
   const { bytes, starts } = threeLines();
   const [, second, third] = starts as [number, number, number];
-  t.same(judged(bytes, third), { ids: ['a', 'b'], damaged: [], provenTo: third }, 'what is behind is void');
+  t.same(judged(bytes, third), { ids: ['a', 'b'], damaged: [], provenTo: third }, 'the rest is void');
   const holed = Buffer.from(bytes).fill(0, second, third);
   t.same(judged(holed, third), { ids: ['a'], damaged: [{ offset: second, end: third }], provenTo: third });
 });
 
-t.test('what a second place says was synced counts as proven', async (t) => {
+t.test('the bytes that the file `synced` covers count as proven', async (t) => {
   const { bytes, starts } = threeLines();
   const end = bytes.length - 500;
   const third = starts[2] as number;
-  const judgedMarked = (bytes: Buffer) => {
+  const judgedNoted = (bytes: Buffer) => {
     const stretch = { segment: 1, from: 0, upTo: null, noted: end };
     return judge(stretch, scan(bytes, stretch));
   };
-  t.same(judgedMarked(bytes).damaged, []);
-  t.equal(judgedMarked(bytes).provenTo, end);
+  t.match(judgedNoted(bytes), { damaged: [], provenTo: end });
   t.same(
-    judgedMarked(Buffer.from(bytes).fill(0, third)).damaged,
+    judgedNoted(Buffer.from(bytes).fill(0, third)).damaged,
     [{ offset: third, end }],
     'the last is gone',
   );
-  t.same(judgedMarked(Buffer.alloc(bytes.length)).damaged, [{ offset: 0, end }], 'all is gone');
+  t.same(judgedNoted(Buffer.alloc(bytes.length)).damaged, [{ offset: 0, end }], 'all is gone');
 });
 
-t.test('a segment of which a second place knows, and which is gone, is missing', async (t) => {
+t.test('a segment that the file `synced` names and that is gone is missing', async (t) => {
   const heads = new Map<number, Head>([[4, { segment: 3, upTo: 9 }]]);
   const base = { segment: 4, offset: 100 };
   t.same(linkHistory(heads, base, { segment: 5, offset: 80 }), {
@@ -213,10 +174,10 @@ t.test('a segment of which a second place knows, and which is gone, is missing',
   );
 });
 
-t.test('what an earlier use of the segment left is no history', async (t) => {
+t.test('records of an earlier use of the segment are no history', async (t) => {
   const { bytes } = threeLines();
   const used = Buffer.concat([bytes, bytes, bytes]);
-  const again = encodeLine(seal({ events: held('new'), contents: [] }), { segment: 2, synced: 0 });
+  const again = encodeLine(seal({ events: cancelled('new'), contents: [] }), { segment: 2, synced: 0 });
   again.copy(used, 0);
   const stretch = { segment: 2, from: 0, upTo: null };
   const { valid, damaged } = judge(stretch, scan(used, stretch));
