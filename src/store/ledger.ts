@@ -19,7 +19,7 @@ import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
 import { Journal, type Urgency } from './journal.js';
 import { openParts, type Parts } from './opening.js';
-import { PatientDisk } from './patient-disk.js';
+import { patientDisk } from './patient-disk.js';
 import { liveBytesOf, neededFiles } from './places.js';
 import { purge } from './purge.js';
 import { Reachability } from './reachability.js';
@@ -60,7 +60,7 @@ export class Ledger {
   /** Recovers what the last run left. Rejects with `already-running`, or with what the disk says if it cannot be read. */
   static async open(given: LedgerOptions): Promise<Ledger> {
     const lock = await lockDirectory(given);
-    const disk = new PatientDisk(given);
+    const disk = patientDisk(given);
     const options = { ...given, disk };
     try {
       const ledger = new Ledger(options, lock, await openParts(options));

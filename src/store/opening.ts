@@ -1,5 +1,5 @@
 /**
- * Opens the state directory: builds the parts of the store over its files, and recovers what the last run left. Used by
+ * Opens the state directory: builds the parts of the store over its files, and recovers the state of the last run. Used by
  * ledger.ts.
  */
 import { dirname, join } from 'node:path';
@@ -16,7 +16,7 @@ import { Spool } from './spool.js';
 import { SyncedFile } from './synced-file.js';
 import { boundsOf } from './weight.js';
 
-/** The parts of the store, each over files of its own. */
+/** The parts of the store, each with its own files. */
 export interface Parts {
   readonly segments: Segments;
   readonly spool: Spool;
@@ -30,7 +30,7 @@ export interface Parts {
   readonly replayed: Replayed;
 }
 
-/** Rejects with what the disk says if it cannot be read. */
+/** Rejects with the disk's error if it cannot be read. */
 export async function openParts(options: LedgerOptions): Promise<Parts> {
   const { disk, clock, directory, randomBytes, log, budget, dropped = () => undefined } = options;
   const aside = new Aside(disk, log);
@@ -49,7 +49,7 @@ export async function openParts(options: LedgerOptions): Promise<Parts> {
   const found = { ...adapter.takeFound(), noted: await syncedFile.read() };
   const replayed = await replay({ segments, damaged, aside, state, ...found, now: stampOf(clock) });
   if (state.storeId === '') state.storeId = Buffer.from(randomBytes(8)).toString('hex');
-  // The spool finds by itself what no message needs.
+  // The spool finds files that no message needs by itself.
   state.released.length = 0;
   return { segments, spool, contents, aside, syncedFile, damaged, adapter, low, replayed };
 }

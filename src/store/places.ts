@@ -4,7 +4,7 @@
 import type { Message, Place } from '../message/message.js';
 import type { State } from './state.js';
 
-/** Sets where a message's content lies; null: it is dropped. Counts the live bytes of each segment. */
+/** Null drops the content. Counts the live bytes of each segment. */
 export function setPlace(state: State, message: Message, place: Place | null): void {
   if (message.place) countLive(state, message.place, -1);
   if (place) countLive(state, place, 1);
@@ -18,23 +18,23 @@ function countLive({ liveBytes }: State, { segment, length }: Place, sign: 1 | -
   else liveBytes.set(segment, bytes);
 }
 
-/** The bytes that dropping a message's content frees: of its files at once, of its text with the segment. */
+/** The bytes that dropping a message's content frees: its files at once, its text with the segment. */
 export function bytesOfContent({ place, attachments }: Message): { fileBytes: number; textBytes: number } {
   return { fileBytes: attachments.reduce((sum, { size }) => sum + size, 0), textBytes: place?.length ?? 0 };
 }
 
-/** Bytes of the journal with content that is still needed. */
+/** Bytes of needed content in the journal. */
 export function liveBytesOf({ liveBytes }: State): number {
   let sum = 0;
   for (const bytes of liveBytes.values()) sum += bytes;
   return sum;
 }
 
-/** The sizes of the attachments that are still needed, by their ids. */
+/** The sizes of needed attachments, by their ids. */
 export function neededFiles({ messages }: State): Map<string, number> {
   const needed = new Map<string, number>();
   for (const { place, attachments } of messages.values()) {
-    if (place === null || attachments.length === 0) continue;
+    if (place === null) continue;
     for (const { id, size } of attachments) needed.set(id, size);
   }
   return needed;

@@ -1,7 +1,6 @@
 /**
- * Purging: removes the text of final messages from the state directory, which else stays until other records overwrite
- * it. The power may be cut at any point: nothing is overwritten while one of the two snapshots, or the journal behind
- * them, needs it. Used by ledger.ts.
+ * Removes the text of final messages from the state directory; else it stays until other records overwrite it. The power may
+ * be cut at any point: nothing is overwritten while a snapshot, or the journal behind it, needs it. Used by ledger.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';
@@ -16,10 +15,8 @@ import type { Segments } from './segments.js';
 import type { SnapshotAdapter } from './snapshot.js';
 import type { State } from './state.js';
 
-/** What a purge is given. */
-export interface PurgeOptions {
+interface PurgeOptions {
   readonly disk: Disk;
-  /** The state directory. */
   readonly directory: string;
   readonly ledger: { readonly state: State; read(place: Place): Promise<Buffer> };
   readonly journal: Journal;
@@ -28,15 +25,14 @@ export interface PurgeOptions {
   readonly adapter: SnapshotAdapter;
   /** Writes a snapshot. */
   readonly write: () => Promise<void>;
-  /** Where the copies of damage are, if those are to go as well. */
+  /** Null: the copies of damage stay. */
   readonly damaged: Damaged | null;
-  /** Asked between two segments: the daemon may be stopping. */
   readonly isStopping: () => boolean;
 }
 
 /**
  * Resolves once neither journal nor snapshots hold the content of a message that was final at the call. Rejects like
- * Journal.append or with what the disk says. What was overwritten until then stays overwritten.
+ * Journal.append or with the disk's error; a part is overwritten then.
  */
 export async function purge(options: PurgeOptions): Promise<void> {
   const { journal, segments, adapter, damaged, directory, disk } = options;
@@ -44,7 +40,7 @@ export async function purge(options: PurgeOptions): Promise<void> {
     if (options.isStopping()) throw new FieldpostError('stopping', 'the daemon is stopping');
   };
   mustGoOn();
-  // First the outcomes are synced, so that the next start does not need what they gave up. A new segment carries them over.
+  // A new segment syncs the outcomes first, so that the next start does not need the content that they gave up.
   await journal.beginAnew(() => segments.purgeAhead());
   const from = journal.position.segment;
   const snapshots = await openAll(disk, adapter.paths);
@@ -78,14 +74,14 @@ async function purgeSegment(segment: number, options: PurgeOptions): Promise<boo
   const { journal, segments, contents, ledger } = options;
   await moveContents([segment], options);
   if (ledger.state.liveBytes.has(segment)) return false;
-  // What gave up its content is synced now, and no read of it is under way.
+  // Now the events that gave up content are synced, and no read of it is under way.
   await journal.sync();
   await contents.idle();
   await segments.purge(segment);
   return true;
 }
 
-/** Opens the files before others take their names, so that they can be overwritten after that. */
+/** Opens the files before new ones take their names. */
 async function openAll(disk: Disk, paths: readonly string[]): Promise<DiskFile[]> {
   const files: DiskFile[] = [];
   for (const path of paths) {

@@ -1,6 +1,6 @@
 /**
- * Relocation: copies old content to the end of the journal, where the old segments are kept only for it and hold at
- * least as much that nothing needs. Used by checkpoints.ts and purge.ts.
+ * Relocation: copies old content to the end of the journal, so that old segments can go. It is worth that if at least half
+ * of these segments is not needed. Used by checkpoints.ts and purge.ts.
  */
 import { RELOCATE_BYTES_MIN, RELOCATE_RECORD_BYTES, RELOCATED_EVENT_BYTES } from '../limits.js';
 import type { Message, Place } from '../message/message.js';
@@ -10,19 +10,17 @@ import { sumOf } from './record.js';
 import type { Segments } from './segments.js';
 import type { State } from './state.js';
 
-/** What is needed to move content. */
-export interface MoveOptions {
+interface MoveOptions {
   readonly ledger: { readonly state: State; read(place: Place): Promise<Buffer> };
   readonly journal: Pick<Journal, 'append'>;
 }
 
-/** What a relocation is given. */
-export interface RelocationOptions extends MoveOptions {
+interface RelocationOptions extends MoveOptions {
   readonly segments: Pick<Segments, 'sizeOf'>;
   /** Segments that no snapshot needs for a replay. */
   readonly old: readonly number[];
   readonly maxSpoolBytes: number;
-  /** True if the disk is nearly full: then a little is worth moving, too. */
+  /** The disk is nearly full: then a little is worth moving, too. */
   readonly isShort: boolean;
 }
 
@@ -51,7 +49,7 @@ function messagesIn(segments: readonly number[], { messages }: State): Message[]
   return [...messages.values()].filter(({ place }) => place && wanted.has(place.segment));
 }
 
-/** Takes messages off the head of the list, enough for one record, and moves those that can be read. */
+/** Takes messages off the list, enough for one record, and moves those that can be read. */
 async function moveSome(moving: Message[], { ledger, journal }: MoveOptions): Promise<void> {
   const contents: Buffer[] = [];
   const messages: (ContentSum & { id: string })[] = [];

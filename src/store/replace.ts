@@ -1,13 +1,12 @@
 /**
- * Small and large files that are written as a whole. Used by sealed.ts, aside.ts, damaged.ts, snapshot.ts and
- * dev/mailbox.ts.
+ * Files that are written as a whole.
  */
 import { dirname } from 'node:path';
 import type { Disk } from '../system/disk.js';
 
 /**
- * Writes a file anew. Once this resolves, its bytes are on stable storage; its name is the caller's to sync. Rejects with
- * the first thing that the disk says; then nothing of the file is left.
+ * Writes a file anew. Once this resolves, its bytes are on the device; the caller syncs its name. Rejects with the disk's
+ * first error; then the file is gone.
  */
 export async function writeNew(disk: Disk, path: string, pieces: readonly Buffer[]): Promise<void> {
   await disk.remove(path);
@@ -28,8 +27,8 @@ export async function writeNew(disk: Disk, path: string, pieces: readonly Buffer
 }
 
 /**
- * Puts a file with these bytes in place of whatever is at `path`. Once this resolves, the new file lasts; if it rejects,
- * the old one or the new one does. A power cut may leave a part of the new one at `${path}.new`.
+ * Replaces the file at `path`. Once this resolves, the new file lasts; if it rejects, the old one or the new one does. A
+ * power cut may leave a part of the new one at `${path}.new`.
  */
 export async function replace(disk: Disk, path: string, bytes: Buffer): Promise<void> {
   const temporary = `${path}.new`;

@@ -13,8 +13,7 @@ import { bytesOfContent } from './places.js';
 import { NOTHING, type Room } from './room.js';
 import { messageWeight } from './weight.js';
 
-/** What it is given. */
-export interface RoomMakerOptions {
+interface RoomMakerOptions {
   readonly ledger: Ledger;
   readonly budget: Budget;
   readonly log: Log;
@@ -23,48 +22,42 @@ export interface RoomMakerOptions {
 
 /** One for the store. */
 export class RoomMaker {
-  readonly #ledger: Ledger;
-  readonly #budget: Budget;
-  readonly #log: Log;
-  readonly #clock: Pick<Clock, 'bootMs'>;
+  readonly #options: RoomMakerOptions;
   readonly #turns = new Turns();
   #compactedMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ ledger, budget, log, clock }: RoomMakerOptions) {
-    this.#ledger = ledger;
-    this.#budget = budget;
-    this.#log = log;
-    this.#clock = clock;
+  constructor(options: RoomMakerOptions) {
+    this.#options = options;
   }
 
-  /** Reserves room, but no bytes where content must first give way to them. Throws queue-full or storage-full. */
+  /** Reserves room, but no bytes if content must first be dropped for them. Throws queue-full or storage-full. */
   reserve(asked: Room): Reservation {
-    return this.#orCompact(() => this.#budget.reserve(asked));
+    return this.#orCompact(() => this.#options.budget.reserve(asked));
   }
 
   /** Takes an inode, and a block for inode and name. Throws queue-full or storage-full. */
   async makeFile(room: Reservation): Promise<void> {
     await this.makeRoom(room, BLOCK_BYTES);
-    this.#budget.space.takeFile();
+    this.#options.budget.space.takeFile();
   }
 
   /**
-   * Resolves once so many bytes are reserved. Throws queue-full or storage-full. One caller at a time: what gives way to one
-   * is not promised to another.
+   * Resolves once so many bytes are reserved. Throws queue-full or storage-full. One caller at a time, so that two callers
+   * do not rely on the same dropped content.
    */
   async makeRoom(room: Reservation, bytes: number): Promise<void> {
     if (room.bytes >= bytes) return;
     await this.#turns.do(async () => {
-      if (this.#budget.stale) await this.#budget.look();
+      if (this.#options.budget.stale) await this.#options.budget.look();
       await this.#dropFor(bytes - room.bytes);
       this.#orCompact(() => room.add(bytes - room.bytes));
     });
   }
 
-  /** The ids of failed messages whose content must go for the count and memory that are reserved, the oldest first. */
+  /** The ids of failed messages whose content must be dropped for the reserved count and memory, the oldest first. */
   get inTheWay(): string[] {
-    const { kept, messages, weights } = this.#ledger.state;
-    const excess = this.#budget.excess(NOTHING);
+    const { kept, messages, weights } = this.#options.ledger.state;
+    const excess = this.#options.budget.excess(NOTHING);
     let count = excess.count + kept.size;
     let memoryBytes = excess.memoryBytes + weights.kept;
     const ids: string[] = [];
@@ -79,23 +72,22 @@ export class RoomMaker {
 
   /** Drops the content of failed messages, and logs it. Rejects like Ledger.record. */
   async drop(ids: readonly string[]): Promise<void> {
-    // Not as an outcome, because this record may be too long for their reserve.
-    await this.#ledger.record([{ e: 'dropped', ids }], 'synced');
+    // Not as an outcome, because this record may be too long for the outcomes' reserve.
+    await this.#options.ledger.record([{ e: 'dropped', ids }], 'synced');
     this.logDropped(ids);
   }
 
-  /** Says whose content was dropped, once that is recorded. */
   logDropped(ids: readonly string[]): void {
-    if (ids.length > 0) this.#log.info('content dropped', { messages: ids.length });
+    if (ids.length > 0) this.#options.log.info('content dropped', { messages: ids.length });
   }
 
   /**
-   * Drops the oldest content, if that makes room for so many bytes. Files go at once; texts go with their segments, so the
+   * Drops the oldest content, if that makes room for so many bytes. Files go at once. Texts go with their segments, so the
    * first request may still be refused.
    */
   async #dropFor(bytes: number): Promise<void> {
-    const { kept, messages } = this.#ledger.state;
-    const missing = this.#budget.missing(bytes);
+    const { kept, messages } = this.#options.ledger.state;
+    const missing = this.#options.budget.missing(bytes);
     const ids: string[] = [];
     let [fileBytes, textBytes] = [0, 0];
     for (const id of kept) {
@@ -107,18 +99,18 @@ export class RoomMaker {
     }
     if (ids.length === 0 || fileBytes + textBytes < missing) return;
     await this.drop(ids);
-    await this.#ledger.spool.idle;
-    if (this.#budget.missing(bytes) > 0) await this.#ledger.checkpoint();
-    await this.#budget.look();
+    await this.#options.ledger.spool.idle;
+    if (this.#options.budget.missing(bytes) > 0) await this.#options.ledger.checkpoint();
+    await this.#options.budget.look();
   }
 
-  /** Asks the budget. Where it refuses, segments that nothing needs may still take room. */
+  /** If the budget refuses, a checkpoint may free segments that nothing needs. */
   #orCompact<T>(ask: () => T): T {
     try {
       return ask();
     } catch (error) {
-      if (this.#ledger.isMostlyDone) void this.#ledger.checkpoint();
-      if (this.#budget.space.shortage) void this.compact();
+      if (this.#options.ledger.isMostlyDone) void this.#options.ledger.checkpoint();
+      if (this.#options.budget.space.shortage) void this.compact();
       throw error;
     }
   }
@@ -128,13 +120,13 @@ export class RoomMaker {
    * may hold many. One checkpoint is not enough, because the older snapshot still needs segments for its replay.
    */
   async compact(): Promise<void> {
-    const nowMs = this.#clock.bootMs();
-    if (!this.#ledger.isMostlyDone || nowMs - this.#compactedMs < TIDY_EVERY_MS) return;
+    const nowMs = this.#options.clock.bootMs();
+    if (!this.#options.ledger.isMostlyDone || nowMs - this.#compactedMs < TIDY_EVERY_MS) return;
     this.#compactedMs = nowMs;
-    for (let before = Number.POSITIVE_INFINITY; this.#ledger.usedBytes < before; ) {
-      before = this.#ledger.usedBytes;
-      await this.#ledger.checkpoint(true);
-      if (this.#ledger.usedBytes === before) await this.#ledger.checkpoint(true);
+    for (let before = Number.POSITIVE_INFINITY; this.#options.ledger.usedBytes < before; ) {
+      before = this.#options.ledger.usedBytes;
+      await this.#options.ledger.checkpoint(true);
+      if (this.#options.ledger.usedBytes === before) await this.#options.ledger.checkpoint(true);
     }
   }
 }

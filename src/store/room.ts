@@ -1,5 +1,5 @@
 /**
- * Amounts of room: messages, bytes on the disk, bytes of memory. Used by budget.ts, acceptance.ts and room-maker.ts.
+ * Amounts of room. Used by acceptance.ts, budget.ts and room-maker.ts.
  */
 import { KIB } from '../limits.js';
 import { type Message, NO_ATTACHMENTS } from '../message/message.js';
@@ -14,7 +14,7 @@ export interface Room {
   readonly memoryBytes: number;
 }
 
-/** Both together. */
+/** The sum. */
 export function plus(one: Room, other: Room): Room {
   return {
     count: one.count + other.count,
@@ -23,7 +23,7 @@ export function plus(one: Room, other: Room): Room {
   };
 }
 
-/** The same amounts below zero. */
+/** The same below zero. */
 export function negative({ count, bytes, memoryBytes }: Room): Room {
   return { count: -count, bytes: -bytes, memoryBytes: -memoryBytes };
 }
@@ -35,13 +35,13 @@ export interface Stored {
   readonly usedBytes: number;
 }
 
-/** What is used now, without the memory that new messages can take over. */
+/** The room in use, without memory that new messages may take over. */
 export function roomUsed({ state, usedBytes }: Stored): Room {
   const count = state.queued.size + state.deferred.size;
   return { count, bytes: usedBytes, memoryBytes: neededMemoryBytes(state) };
 }
 
-/** What can be dropped for new messages: the content of failed ones, kept for a retry. */
+/** The room that new messages may take over: failed messages' content, kept for a retry. */
 export function roomGiving({ state: { kept, messages } }: Stored): Room {
   let bytes = 0;
   for (const id of kept) {
@@ -54,7 +54,6 @@ export function roomGiving({ state: { kept, messages } }: Stored): Room {
 /** The memory of a message without attachments. */
 export const PLAIN_WEIGHT = messageWeight({ destination: '', attachments: NO_ATTACHMENTS });
 
-/** Nothing at all. */
 export const NOTHING: Room = { count: 0, bytes: 0, memoryBytes: 0 };
-/** What a message of 1 KiB needs. */
+/** The room that a message of 1 KiB needs. */
 export const SMALL: Room = { count: 1, bytes: KIB, memoryBytes: PLAIN_WEIGHT };

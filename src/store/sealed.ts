@@ -1,6 +1,6 @@
 /**
- * Small files that are replaced as a whole and survive a kill and a power cut. Each is one line: eight hex digits of the
- * CRC-32 of the JSON, a blank, the JSON. Used by daemon/last-settings.ts and the reference cloud.
+ * Small files that are replaced as a whole and survive a power cut. Each is one line: eight hex digits of the CRC-32 of the
+ * JSON, a blank, the JSON. Used by documents.ts, last-settings.ts and watch.ts.
  */
 import type { Disk } from '../system/disk.js';
 import { crc32, hex8 } from './crc.js';
@@ -12,10 +12,7 @@ export async function writeSealed(disk: Disk, path: string, value: unknown): Pro
   await replace(disk, path, Buffer.concat([Buffer.from(`${hex8(crc32(json))} `), json, Buffer.from('\n')]));
 }
 
-/**
- * The value in the file; null if there is none. A damaged one is renamed, `onDamage` is told both paths, and the value
- * is null. Rejects with what the disk says.
- */
+/** The value in the file; null if there is none, or a damaged one, which is renamed. Rejects with the disk's error. */
 export async function readSealed(
   disk: Disk,
   path: string,

@@ -1,5 +1,5 @@
 /**
- * Reads ranges of segments, and keeps the file that was read last open for the next range. Only segments.ts uses it.
+ * Reads ranges of segments, and keeps the last file open for the next range. Used by segments.ts.
  */
 import type { Disk, DiskFile } from '../system/disk.js';
 
@@ -9,11 +9,10 @@ interface Reader {
   users: number;
 }
 
-/** All that is being read of the journal. */
+/** The open files of the journal's readers. */
 export class SegmentReader {
   readonly #disk: Disk;
   readonly #pathOf: (segment: number) => string;
-  /** The one last read from. */
   #last: Reader | null = null;
   readonly #busy = new Set<Reader>();
 
@@ -27,7 +26,7 @@ export class SegmentReader {
     return false;
   }
 
-  /** Reads a byte range; shorter where the file ends. Rejects with what the disk says. */
+  /** Gives less where the file ends. Rejects with the disk's error. */
   async read(segment: number, offset: number, length: number): Promise<Buffer> {
     const reader = this.#readerOf(segment);
     reader.users++;
@@ -51,7 +50,7 @@ export class SegmentReader {
     if (this.#last?.segment === segment) await this.close();
   }
 
-  /** Resolves when nothing is open that nobody reads. */
+  /** Resolves once only files with a read under way are open. */
   async close(): Promise<void> {
     const reader = this.#last;
     this.#last = null;
@@ -67,7 +66,7 @@ export class SegmentReader {
   }
 }
 
-/** Closes a file that nobody reads. Its reader was told if it could not be opened. */
+/** A file that could not be opened has rejected its read already. */
 async function closeUnused(reader: Reader): Promise<void> {
   if (reader.users > 0) return;
   const file = await reader.file.catch(() => null);

@@ -1,7 +1,7 @@
 /**
  * The journal's files, `journal/00000007.log`. A segment is filled before it is used, so that an append changes no file
- * size and its fdatasync is one data write. New files are filled with zeros; a free segment only gets a new number. The
- * journal writes segments, recovery and the ledger read them.
+ * size and its fdatasync is one data write. New files are filled with zeros; a free segment only gets a new number. Used by
+ * opening.ts.
  */
 import { join } from 'node:path';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX } from '../limits.js';
@@ -11,30 +11,29 @@ import { overwriteAt, writeZeros } from './overwrite.js';
 import { type Pieces, readInPieces } from './pieces.js';
 import { SegmentReader } from './segment-reader.js';
 
-const NAME = /^(\d{8})\.log$/;
-/** One that a newer version wrote. */
-const NEWER_NAME = /^(\d{8})\.log\.newer\d*$/;
+const NAME = /^\d{8}\.log$/;
+const NEWER_NAME = /^\d{8}\.log\.newer\d*$/;
 
-/** A segment with no record of its number. The file and its name are on stable storage. */
+/** A segment with no record of its number. The file and its name are on the device. */
 export interface Prepared {
   readonly number: number;
   readonly file: DiskFile;
   readonly bytes: number;
 }
 
-/** How many files a start looks at together. */
+/** A start looks at so many files together. */
 const MEASURED_AT_ONCE = 16;
 /** At most so many segments wait to be written, the prepared one included. */
 const FREE_MAX = 2;
 /** At most so many failed segments may wait to be removed. */
 const VAIN_MAX = 2;
 
-/** All segments in the directory. It prepares, reads and frees them, and does not know what is in them. */
+/** Prepares, reads and frees all segments in the directory. It does not know their content. */
 export class Segments {
   readonly #disk: Disk;
   readonly #directory: string;
   readonly #sizes = new Map<number, number>();
-  /** Nothing needs these. They are written next, so that neither restarts nor new segments wear the flash. */
+  /** Nothing needs these. They are used next, which saves flash from being filled with zeros again. */
   readonly #free = new Set<number>();
   #next: Promise<Prepared> | null = null;
   readonly #reader: SegmentReader;
@@ -51,26 +50,22 @@ export class Segments {
     this.#reader = new SegmentReader(disk, (segment) => this.path(segment));
   }
 
-  /** Makes the directory where it is missing, and lists it. What is not a regular file is put aside. */
+  /** Makes the directory if it is missing, and lists it. Puts aside what is not a regular file. */
   async open(aside: Aside): Promise<void> {
     await aside.makeDirectory(this.#directory);
-    const names = await this.#disk.list(this.#directory);
-    for (const name of names) {
-      const number = NEWER_NAME.exec(name)?.[1];
-      if (number === undefined) continue;
+    const numbers: number[] = [];
+    for (const name of await this.#disk.list(this.#directory)) {
+      if (NAME.test(name)) numbers.push(Number.parseInt(name, 10));
+      if (!NEWER_NAME.test(name)) continue;
       aside.newer.add(name);
-      this.#leaveToNewer(Number.parseInt(number, 10));
+      this.#leaveToNewer(Number.parseInt(name, 10));
     }
-    const numbers = names.flatMap((name) => {
-      const number = NAME.exec(name)?.[1];
-      return number === undefined ? [] : [Number.parseInt(number, 10)];
-    });
     for (let i = 0; i < numbers.length; i += MEASURED_AT_ONCE) {
       await Promise.all(numbers.slice(i, i + MEASURED_AT_ONCE).map((number) => this.#measure(number, aside)));
     }
   }
 
-  /** Puts a newer version's segment aside. Its number is not used again, even if it cannot be renamed. */
+  /** Its number is not used again, even if it cannot be renamed. */
   async putAsideNewer(segment: number, aside: Aside): Promise<void> {
     await this.#reader.leave(segment);
     await aside.move(this.path(segment), 'newer');
@@ -90,12 +85,12 @@ export class Segments {
     else if (bytes === 'unusable') this.startAbove(number);
   }
 
-  /** The numbers of all segments that may hold records, lowest first. */
+  /** Segments that may hold records, lowest first. */
   get numbers(): number[] {
     return [...this.#sizes.keys()].filter((number) => !this.#free.has(number)).sort((a, b) => a - b);
   }
 
-  /** New segments get higher numbers than this, even if no such segment exists. */
+  /** New segments get higher numbers than this. */
   startAbove(segment: number): void {
     this.#above = Math.max(this.#above, segment);
   }
@@ -126,7 +121,7 @@ export class Segments {
     return await this.#fill(bytes);
   }
 
-  /** Prepares the next segment before it is needed. If that fails, `take` tries again and reports it. */
+  /** Prepares the next segment before it is needed. If that fails, `take` tries again, and rejects. */
   prepareAhead(): void {
     this.#prepare(SEGMENT_BYTES).catch(() => undefined);
   }
@@ -136,7 +131,7 @@ export class Segments {
     this.#keptWhole.add(segment);
   }
 
-  /** Nothing needs this segment any more: keeps it for later use, or removes it. One that is being read stays as it is. */
+  /** Keeps a segment that nothing needs any more for later use, or removes it. One that is being read stays as it is. */
   async free(segment: number): Promise<void> {
     if (this.#reader.isBusyWith(segment)) return;
     if (this.#keptWhole.has(segment)) {
@@ -149,13 +144,13 @@ export class Segments {
     else await this.remove(segment);
   }
 
-  /** Overwrites a segment that nothing needs any more, and frees it; damage without a copy stays. */
+  /** Overwrites a segment that nothing needs any more, and frees it. Damage without a copy stays. */
   async purge(segment: number): Promise<void> {
     if (!this.#keptWhole.has(segment)) await overwriteAt(this.#disk, this.path(segment));
     await this.free(segment);
   }
 
-  /** Overwrites the segments that are written next. Nobody may take one meanwhile. */
+  /** Overwrites the segments that are used next. Do not take one meanwhile. */
   async purgeAhead(): Promise<void> {
     const next = await this.#next?.catch(() => null);
     this.#next = null;
@@ -171,13 +166,13 @@ export class Segments {
     this.#vain.delete(segment);
   }
 
-  /** Removes a segment whose records were not promised. If that fails, it is tried again before the next is filled. */
+  /** Removes a segment without promises. A failure is retried before the next segment is filled. */
   async abandon(segment: number): Promise<void> {
     this.#vain.add(segment);
     await this.remove(segment).catch(() => undefined);
   }
 
-  /** Throws if too many cannot be removed, because each further try would leave one more. */
+  /** Throws if too many cannot be removed, because each further failure would leave one more. */
   async #removeVain(): Promise<void> {
     for (const segment of this.#vain) {
       await this.remove(segment).catch((error) => {
@@ -186,14 +181,14 @@ export class Segments {
     }
   }
 
-  /** Reads a byte range; shorter where the file ends. */
-  async read(segment: number, offset: number, length: number): Promise<Buffer> {
-    return await this.#reader.read(segment, offset, length);
+  /** Gives less where the file ends. */
+  read(segment: number, offset: number, length: number): Promise<Buffer> {
+    return this.#reader.read(segment, offset, length);
   }
 
-  /** Reads all of a segment. Unreadable bytes are zeros, and listed. */
-  async readAll(segment: number): Promise<Pieces> {
-    return await readInPieces(this.sizeOf(segment), (at, length) => this.read(segment, at, length));
+  /** Unreadable bytes are zeros, and listed. */
+  readAll(segment: number): Promise<Pieces> {
+    return readInPieces(this.sizeOf(segment), (at, length) => this.read(segment, at, length));
   }
 
   async close(): Promise<void> {
@@ -215,8 +210,8 @@ export class Segments {
     await this.#removeVain();
     const free = bytes === SEGMENT_BYTES && this.#free.size > 0 ? Math.max(...this.#free) : null;
     const number = free && (await this.#takeFree(free));
-    if (number) return await this.#makeLasting(number, bytes, 'update');
-    return await this.#makeLasting(this.#newNumber(bytes), bytes, 'create');
+    if (number) return await this.#open(number, bytes, 'update');
+    return await this.#open(this.#newNumber(bytes), bytes, 'create');
   }
 
   get #highest(): number {
@@ -230,8 +225,7 @@ export class Segments {
   }
 
   /**
-   * Gives a free segment the highest number, unless it has that. Under the new number its old records are void
-   * (record.ts). Gives the number, or null if the file cannot be renamed.
+   * Gives a free segment the highest number, under which its old records are void. Null if the file cannot be renamed.
    */
   async #takeFree(free: number): Promise<number | null> {
     this.#free.delete(free);
@@ -244,14 +238,14 @@ export class Segments {
       this.#sizes.delete(free);
       return number;
     } catch {
-      // It is not known which of the two names the file has.
+      // The file may have either name.
       for (const name of [free, number]) await this.abandon(name);
       return null;
     }
   }
 
   /** Syncs file and directory before the first record: an append relies on size and name. */
-  async #makeLasting(number: number, bytes: number, how: 'create' | 'update'): Promise<Prepared> {
+  async #open(number: number, bytes: number, how: 'create' | 'update'): Promise<Prepared> {
     let file: DiskFile | null = null;
     try {
       file = await this.#disk.open(this.path(number), how);

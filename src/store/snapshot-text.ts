@@ -1,13 +1,13 @@
 /**
- * The bytes of a snapshot file. Used by snapshot.ts, which reads and writes it.
+ * The bytes of a snapshot file.
  *
  *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{"format":{"major":n,"minor":n},…,"messages":[
  *     {…},{…},
  *     {…}
  *     ]}}
  *
- * `crc` is the CRC-32 of all bytes behind its comma; format.ts tells of `format`; `through` is the journal position that
- * the state includes. A line holds many messages: they are read and written a line at a time, to save memory.
+ * `crc` is the CRC-32 of all bytes behind its comma. The state includes the journal up to `through`. A line holds many
+ * messages: the store reads and writes a line at a time, to save memory. Used by snapshot.ts.
  */
 import { Buffer } from 'node:buffer';
 import { KIB } from '../limits.js';
@@ -17,11 +17,10 @@ import type { Position } from './event.js';
 import { FORMAT, type Format, formatOf } from './format.js';
 
 const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
-/** The first member of the state, so that the version is known before anything is parsed. */
+/** The first member of the state: the version is known before the state is parsed. */
 const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
-/** What `beginsLikeSnapshot` looks at. */
+/** `beginsLikeSnapshot` looks at so many bytes. */
 export const HEAD_BYTES_MAX = 200;
-/** Text is converted to octets in pieces of this size. */
 const PIECE_CHARS = 64 * KIB;
 const TAIL = '\n]}}\n';
 const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
@@ -30,11 +29,11 @@ const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
 export interface Snapshot {
   readonly through: Position;
   readonly format: Format;
-  /** Parses it. That is slow for ten thousand messages, so only the snapshot in use is parsed. */
+  /** Parses it, which is slow for ten thousand messages. */
   state(): StoreDocument;
 }
 
-/** The bytes of a snapshot file, in pieces: a single text would take four times its size in memory. */
+/** In pieces, because a single text would take four times its size in memory. */
 export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer[] {
   const position = JSON.stringify(through);
   const members = JSON.stringify({ format: FORMAT, ...rest }).slice(0, -1);
@@ -72,7 +71,6 @@ export function decodeSnapshot(bytes: Buffer): Snapshot | null {
   };
 }
 
-/** The messages, a line at a time. */
 function* messagesOf(bytes: Buffer, start: number): Iterable<MessageDocument[]> {
   const end = bytes.length - TAIL.length;
   for (let from = start; from < end; ) {
@@ -83,7 +81,7 @@ function* messagesOf(bytes: Buffer, start: number): Iterable<MessageDocument[]> 
   }
 }
 
-/** True if the first HEAD_BYTES_MAX of a file are those of a snapshot, whole or not. */
+/** True if a file with this head is a snapshot, whole or not. */
 export function beginsLikeSnapshot(head: Buffer): boolean {
   return HEAD.test(head.toString('latin1'));
 }

@@ -1,10 +1,9 @@
 /**
- * The snapshots, `store.json` and the one before it, `store.json.1`, as the adapter of lowdb. lowdb's own
- * file adapter rewrites without a sync; here `read` gives the newest good snapshot, and `write` is a checkpoint that
- * survives a power cut at any point.
+ * The snapshots, `store.json` and the one before it, `store.json.1`, as an adapter of lowdb. lowdb's own file adapter never
+ * syncs; a checkpoint by this one survives a power cut at any point.
  *
- * Where the kernel refuses one of the two names (a directory entry or an inode that it cannot read), the newest snapshot
- * is kept under the other name alone. This is the only file that knows lowdb.
+ * If the kernel refuses one of the two names, because it cannot read a directory entry or an inode, the newest snapshot has
+ * the other name. This is the only file that knows lowdb. Used by opening.ts.
  */
 import { join } from 'node:path';
 import { type Adapter, Low } from 'lowdb';
@@ -30,25 +29,24 @@ import type { Bounds } from './weight.js';
 const CURRENT = 'store.json';
 const PREVIOUS = 'store.json.1';
 const NEWER_NAME = /^store\.json(\.1)?\.newer\d*$/;
-/** Names of a snapshot that is being written. The second is used where the kernel refuses the first. */
+/** Names of a new snapshot. The second is used if the kernel refuses the first. */
 const TEMPORARIES = ['store.json.new', 'store.json.new2'] as const;
 
-/** One of the two files, as it was found. */
-export interface FoundSnapshot {
+/** One of the two files, as a start found it. */
+interface FoundSnapshot {
   readonly state: SnapshotState;
-  /** Null for a good one, which is in memory only while it is read. */
+  /** Null for a good one, to save memory. */
   readonly bytes: Buffer | null;
   readonly snapshot: Pick<Snapshot, 'through' | 'format'> | null;
   readonly size: number;
-  /** Reads the file again. */
-  read(): Promise<Buffer>;
+  readAgain(): Promise<Buffer>;
   /** Renames a damaged one that cannot be copied. */
   putAside(): Promise<unknown>;
-  /** Copies a newer version's, because a checkpoint takes its place. */
+  /** Copies a newer version's, because a checkpoint replaces it. */
   copyAside(): Promise<unknown>;
 }
 
-/** What the adapter needs of the ledger. */
+/** The adapter's parts of the store. */
 export interface SnapshotOptions {
   readonly disk: Disk;
   readonly directory: string;
@@ -58,33 +56,33 @@ export interface SnapshotOptions {
   readonly dropped: (bytes: number) => void;
 }
 
-/** What stood under the two names. */
+/** The two files, as a start found them. */
 export interface FoundSnapshots {
   readonly current: FoundSnapshot;
   readonly previous: FoundSnapshot;
 }
 
-/** lowdb over the snapshots: `read()` gives the newest good one, `write()` is a checkpoint. */
+/** lowdb over the snapshots. */
 export function openLow(adapter: SnapshotAdapter, bounds: Bounds): Low<State> {
   return new Low(adapter, emptyState(bounds));
 }
 
-/** lowdb's adapter over the two snapshot files. */
+/** `read()` gives the newest good snapshot, `write()` is a checkpoint. */
 export class SnapshotAdapter implements Adapter<State> {
   readonly #options: SnapshotOptions;
-  /** The journal position that each of the two includes; null if it is not good. */
+  /** The journal positions that the two include; null if a snapshot is not good. */
   #current: Position | null = null;
   #previous: Position | null = null;
   #bytes = 0;
   #found: FoundSnapshots | null = null;
-  /** Names that the kernel refuses. */
+  /** Names refused by the kernel. */
   readonly #refused = new Set<string>();
 
   constructor(options: SnapshotOptions) {
     this.#options = options;
   }
 
-  /** The paths of the two, without names that the kernel refuses. */
+  /** The paths of the two, without refused names. */
   get paths(): string[] {
     return [CURRENT, PREVIOUS].filter((name) => !this.#refused.has(name)).map((name) => this.#path(name));
   }
@@ -94,18 +92,18 @@ export class SnapshotAdapter implements Adapter<State> {
     return this.#bytes;
   }
 
-  /** Bytes of the newest, the one before it, and the one being written. They are about equally large. */
+  /** Of the newest, the one before it, and the one being written, which are about equally large. */
   get diskBytes(): number {
     return 3 * this.#bytes;
   }
 
-  /** Neither snapshot needs segments before this one for a replay. 0 while a snapshot is missing. */
+  /** The first segment that a replay needs; 0 while a snapshot is missing. */
   get neededFrom(): number {
     const oldest = this.#refused.has(PREVIOUS) ? this.#current : this.#previous;
     return oldest?.segment ?? 0;
   }
 
-  /** The state of the newest snapshot that can be used; null if there is none. */
+  /** The state of the newest usable snapshot; null if there is none. */
   async read(): Promise<State | null> {
     let previous = await this.#find(PREVIOUS);
     const newest = await this.#find(CURRENT);
@@ -127,7 +125,7 @@ export class SnapshotAdapter implements Adapter<State> {
     return state;
   }
 
-  /** What `read` found. It is given once, because it holds the bytes of damaged files. */
+  /** The files that `read` found. They are given once, because they hold the bytes of damaged files. */
   takeFound(): FoundSnapshots {
     const found = this.#found as FoundSnapshots;
     this.#found = null;
@@ -162,13 +160,13 @@ export class SnapshotAdapter implements Adapter<State> {
     await this.#write(pieces);
   }
 
-  /** Gives the snapshot that was just written its name. */
+  /** Gives the new snapshot its name. */
   async #name(through: Position): Promise<void> {
     const { disk, directory } = this.#options;
-    // A current one that was not good must not take the place of the good one before it.
+    // A damaged one must not replace the good one before it.
     const replaced = this.#current;
     if (replaced && !this.#refused.has(PREVIOUS)) {
-      // A rename that fails may have been done: then the next checkpoint replaces what has either name.
+      // A failed rename may have been done: then the next checkpoint replaces the file of either name.
       this.#current = null;
       await disk.rename(this.#path(CURRENT), this.#path(PREVIOUS));
       this.#previous = replaced;
@@ -184,7 +182,6 @@ export class SnapshotAdapter implements Adapter<State> {
     return TEMPORARIES.find((name) => !this.#refused.has(name)) ?? TEMPORARIES[0];
   }
 
-  /** Looks at a name, unless that was refused before. */
   async #isRefused(name: string): Promise<boolean> {
     if (this.#refused.has(name)) return true;
     if ((await this.#options.aside.find(this.#path(name))) !== 'unusable') return false;
@@ -194,7 +191,6 @@ export class SnapshotAdapter implements Adapter<State> {
     return true;
   }
 
-  /** Writes a snapshot that has no name yet. */
   #write(pieces: readonly Buffer[]): Promise<void> {
     return writeNew(this.#options.disk, this.#path(this.#temporary), pieces);
   }
@@ -204,16 +200,16 @@ export class SnapshotAdapter implements Adapter<State> {
     const path = this.#path(name);
     const putAside = () => aside.move(path, 'damaged');
     const copyAside = () => aside.copyNewer(path);
-    // Only one of the two is used. It is read again then, so that the two are never in memory together.
-    const read = async () => (await this.#read(path, putAside)) ?? Buffer.alloc(0);
-    const ways = { putAside, copyAside, read };
+    // The snapshot in use is read a second time, so that the two are never in memory together.
+    const readAgain = async () => (await this.#read(path, putAside)) ?? Buffer.alloc(0);
+    const ways = { putAside, copyAside, readAgain };
     const size = await aside.find(path);
     if (size === 'unusable') {
       this.#refused.add(name);
       return { ...NOTHING, state: 'bad', ...ways };
     }
     if (size !== null && size > DAMAGED_BYTES_MAX && !(await this.#beginsWell(name).catch(() => false))) {
-      // It is too large for a copy, and perhaps for the memory.
+      // It is too large for a copy, and perhaps for memory.
       await putAside();
       return { ...NOTHING, state: 'bad', ...ways };
     }
@@ -221,7 +217,7 @@ export class SnapshotAdapter implements Adapter<State> {
     if (bytes === null) return { ...NOTHING, ...ways };
     let snapshot = decodeSnapshot(bytes);
     if (!snapshot && bytes.length > 0) {
-      // Memory and buses fail for a moment, too: a snapshot is damaged only if its checksum is wrong twice.
+      // Memory and buses fail for a moment: a snapshot is damaged only if its checksum is wrong twice.
       bytes = (await this.#read(path, putAside)) ?? bytes;
       snapshot = decodeSnapshot(bytes);
     }
@@ -232,11 +228,11 @@ export class SnapshotAdapter implements Adapter<State> {
     return { state: 'good', bytes: null, snapshot: { through, format }, size: length, ...ways };
   }
 
-  /** Null also for one of an unexpected shape, whatever its checksum says. */
+  /** Null also for an unexpected shape, even if the checksum is right. */
   async #stateOf(found: FoundSnapshot): Promise<State | null> {
     if (found.state !== 'good') return null;
     try {
-      const snapshot = decodeSnapshot(await found.read()) ?? decodeSnapshot(await found.read());
+      const snapshot = decodeSnapshot(await found.readAgain()) ?? decodeSnapshot(await found.readAgain());
       if (snapshot === null) return null;
       const state = fromDocument(snapshot.state(), this.#options.bounds);
       state.through = snapshot.through;
@@ -246,7 +242,7 @@ export class SnapshotAdapter implements Adapter<State> {
     }
   }
 
-  /** A file that cannot be read is put aside, because it may be readable later. It counts as empty. */
+  /** An unreadable file is put aside, because it may be readable later. It counts as empty. */
   async #read(path: string, putAside: () => Promise<unknown>): Promise<Buffer | null> {
     try {
       return await this.#options.disk.readWhole(path);
@@ -273,15 +269,15 @@ export class SnapshotAdapter implements Adapter<State> {
 
 const NOTHING = { state: 'absent', bytes: null, snapshot: null, size: 0 } as const;
 
-/** True if both are good and the first is older: the kernel refused its name for a while, until a repair. */
+/** True if both are good and the first is older: the kernel refused its name until a repair. */
 function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSnapshot): boolean {
   if (!one || !other) return false;
   const [a, b] = [one.through, other.through];
   return a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 }
 
-/** One that was good, and whose state cannot be used. */
+/** For one with a good checksum and an unusable state. */
 async function asBad(found: FoundSnapshot): Promise<FoundSnapshot> {
   if (found.state !== 'good') return found;
-  return { ...found, state: 'bad', bytes: await found.read(), snapshot: null };
+  return { ...found, state: 'bad', bytes: await found.readAgain(), snapshot: null };
 }

@@ -1,19 +1,19 @@
 /**
- * One file on its way into the spool (Q0): gathers small chunks into large writes, at the pace of the disk, and
- * computes the checksum. Used by upload.ts.
+ * One file on its way into the spool (Q0). Gathers small chunks into large writes, at the pace of the disk, and computes
+ * the checksum. Used by upload.ts.
  */
 import type { DiskFile } from '../system/disk.js';
 import { crc32 } from './crc.js';
 import { asDiskError } from './disk-error.js';
 
-/** Throws unless so many bytes may be added to a file of the spool, and counts them there. */
-type Room = (id: string, bytes: number) => Promise<void>;
+/** Reserves and counts bytes of a file before they are written. */
+type Reserve = (id: string, bytes: number) => Promise<void>;
 
 /** Written to, then finished or closed. */
 export class SpoolWriter {
   readonly id: string;
   readonly #file: DiskFile;
-  readonly #room: Room;
+  readonly #reserve: Reserve;
   /** One is filled while the other is written. */
   #buffer: Buffer;
   #other: Buffer | null = null;
@@ -22,15 +22,14 @@ export class SpoolWriter {
   #size = 0;
   #crc = 0;
 
-  /** Fills a new file of the spool in pieces of `writeBytes`. `room` is asked, and throws, before so many are written. */
-  constructor({ id, file }: { id: string; file: DiskFile }, writeBytes: number, room: Room) {
+  constructor({ id, file }: { id: string; file: DiskFile }, writeBytes: number, reserve: Reserve) {
     this.id = id;
     this.#file = file;
-    this.#room = room;
+    this.#reserve = reserve;
     this.#buffer = Buffer.allocUnsafeSlow(writeBytes);
   }
 
-  /** See IncomingFile. Throws what `room` throws, storage-full, storage-failed. */
+  /** See IncomingFile. Rejects like `reserve`, or with storage-full or storage-failed. */
   write(bytes: Buffer): Promise<void> | void {
     const taken = bytes.copy(this.#buffer, this.#filled);
     this.#filled += taken;
@@ -38,11 +37,11 @@ export class SpoolWriter {
       return this.#flush().then(() => this.write(bytes.subarray(taken)));
   }
 
-  /** Writes the buffer. Resolves when the other buffer is free: when the write before is over. */
+  /** Resolves when the other buffer is free. */
   async #flush(): Promise<void> {
     const bytes = this.#buffer.subarray(0, this.#filled);
     this.#crc = crc32(bytes, this.#crc);
-    await this.#room(this.id, bytes.length);
+    await this.#reserve(this.id, bytes.length);
     await this.#writing;
     this.#writing = this.#file.write(bytes, this.#size).catch(refused);
     // The next flush, or finish(), throws it.
@@ -54,7 +53,7 @@ export class SpoolWriter {
     this.#filled = 0;
   }
 
-  /** Resolves when the content is synced. The file's name is not synced yet. */
+  /** Syncs the content, not the file's name. */
   async finish(): Promise<{ id: string; size: number; crc: number }> {
     if (this.#filled > 0) await this.#flush();
     await this.#writing;

@@ -1,7 +1,7 @@
 /**
- * `spool/`: one file for each attachment, named by its id and by nothing a client said. Its content is on the device
- * once it is synced, its name once `keepNames` resolves. The record that promises both is written after that. The
- * ledger removes a file only when no record on the device needs it any more.
+ * `spool/`: one file for each attachment, named by its id. Its content is on the device once it is synced, its name once
+ * `keepNames` resolves. The record that promises both is written after that. The ledger removes a file only when no record
+ * on the device needs it any more. Used by opening.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
@@ -17,10 +17,10 @@ import type { RandomBytes } from './ids.js';
 const ID_BYTES = 10;
 const NAME = /^[0-9a-f]{20}$/;
 
-/** How durable a new name is; a name without an entry is on the device. `lost`: a sync failed, and no later one can be believed. */
+/** A name without an entry is on the device. `lost`: a sync failed, and a later one proves nothing. */
 type Standing = 'opening' | 'unsynced' | 'lost';
 
-/** All files in the directory, their bytes, and what is known of their names. */
+/** All files in the directory, their bytes, and how durable their names are. */
 export class Spool {
   readonly #disk: Disk;
   readonly #directory: string;
@@ -40,17 +40,17 @@ export class Spool {
     this.#randomBytes = randomBytes;
   }
 
-  /** Bytes that all its files take on the disk, those under way included. */
+  /** Bytes on the disk, files under way included. */
   get bytes(): number {
     return this.#bytes;
   }
 
   /** Makes the directory if it is missing. The caller syncs its name. */
-  async open(aside: Aside): Promise<void> {
-    await aside.makeDirectory(this.#directory);
+  open(aside: Aside): Promise<void> {
+    return aside.makeDirectory(this.#directory);
   }
 
-  /** Reads which files are there. `needed`: the files that messages need, with their sizes. Returns the others. */
+  /** Lists the files. `needed`: the files that messages need, with their sizes. Returns the others. */
   async learn(needed: ReadonlyMap<string, number>): Promise<string[]> {
     const names = (await this.#disk.list(this.#directory)).filter((name) => NAME.test(name));
     for (const name of names) this.grow(name, needed.get(name) ?? (await this.#sizeOf(name)));
@@ -63,7 +63,7 @@ export class Spool {
     return found?.kind === 'file' ? found.bytes : 0;
   }
 
-  /** A new, empty file (Q0). Throws storage-full, busy and storage-failed; then there is none. */
+  /** A new, empty file (Q0). Throws storage-full, busy and storage-failed. */
   async create(): Promise<{ id: string; file: DiskFile }> {
     let id: string;
     do id = Buffer.from(this.#randomBytes(ID_BYTES)).toString('hex');
@@ -80,7 +80,7 @@ export class Spool {
     }
   }
 
-  /** Counts bytes that were written to a file. */
+  /** Counts bytes of a file. */
   grow(id: string, bytes: number): void {
     const before = this.#sizes.get(id);
     const size = (before ?? 0) + bytes;
@@ -110,20 +110,20 @@ export class Spool {
       await this.#disk.syncDirectory(this.#directory);
     } catch (error) {
       const trouble = asDiskError(error);
-      // After a failed sync the kernel may mark the directory clean: a later sync proves nothing about these names.
+      // The kernel may have marked the directory clean: a later sync proves nothing about these names.
       if (trouble.code !== 'busy') for (const id of this.#names.keys()) this.#names.set(id, 'lost');
       throw trouble;
     }
     for (const [id] of covered) if (this.#names.get(id) === 'unsynced') this.#names.delete(id);
   }
 
-  /** Removes files, and retries those that could not be removed before. Never rejects. */
+  /** Also retries earlier removals that failed. Never rejects. */
   remove(ids: readonly string[]): Promise<void> {
     for (const id of ids) this.#stuck.add(id);
     return this.#removals.do(() => this.#removeStuck());
   }
 
-  /** Resolves when nothing is being removed. */
+  /** Resolves when no removal is under way. */
   get idle(): Promise<void> {
     return this.#removals.idle();
   }
@@ -144,8 +144,8 @@ export class Spool {
   }
 
   /**
-   * Reads an attachment, one chunk ahead. Throws storage-damaged before it gives the last chunk, if the file is gone or
-   * differs from what was accepted; storage-failed if a retry may help.
+   * Reads an attachment, one chunk ahead. If the file is gone or has changed, it throws storage-damaged before the last
+   * chunk; storage-failed if a retry may help.
    */
   async *read(attachment: Attachment): AsyncGenerator<Buffer, void, void> {
     const { id, size, crc } = attachment;
@@ -171,7 +171,7 @@ export class Spool {
     }
   }
 
-  /** The checksum was wrong. Only a file that is wrong twice is damaged; else the message is retried. */
+  /** Only a file with a wrong checksum twice is damaged; else the message is retried. */
   async #secondLook(
     { size, crc }: Attachment,
     read: (at: number) => Promise<Buffer>,
