@@ -1,11 +1,10 @@
 /**
- * The state of the link as a function: the state after each event, and when the next heartbeat is due. Used by link.ts
- * and sync.ts.
+ * The state of the link as a function: the state after each event, and when the next heartbeat is due.
  *
  *     connecting ─▶ online ─▶ unsteady ─▶ offline ─▶ online
  *
  * One failed heartbeat makes it unsteady, because any one can be lost. Three in a row, or 30 s, make it offline. One good
- * heartbeat makes it online from any state. `connecting` is unsteady before it was ever online.
+ * heartbeat makes it online from any state. `connecting` is unsteady before it was ever online. Used by link.ts and sync.ts.
  */
 import {
   COMMON_BOOT_MS,

@@ -1,6 +1,6 @@
 /**
  * The address book: whom to notify when this device goes offline. The api edits it, the sync merges it with the cloud's
- * document. Changes are made one at a time, and each lasts once its promise resolves. Built by the store.
+ * document. Changes are made one at a time, and each lasts once its promise resolves. Used by store/book.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { DESTINATIONS_MAX } from '../limits.js';
@@ -11,7 +11,7 @@ import { type Destination, type Entry, type Fields, targetOf } from './destinati
 import type { Base, Remote } from './lineage.js';
 import { alterations, sameDocument } from './merge.js';
 
-/** What keeps the book. */
+/** How the store keeps the book. */
 export interface BookKeeping {
   readonly book: Book;
   /** Resolves once the event is on stable storage and applied. Rejects with storage-full, storage-failed. */
@@ -20,22 +20,22 @@ export interface BookKeeping {
   checkRoom(): Promise<void>;
   /** A new random UUID. */
   newUid(): string;
-  /** A new random text, which nobody else draws. */
+  /** A new random text, long enough to be unique. */
   newNonce(): string;
 }
 
-/** How the cloud changes what it is given. */
+/** How the cloud changes the document that it is given. */
 export interface Alterations {
-  /** It drops the document's mark, as it may drop any member that it does not know. */
+  /** It drops the document's mark, and perhaps every member that it does not know. */
   readonly dropsMark: boolean;
-  /** Members of entries that it has changed, or `gone`. `id`: null for what is not shown. */
+  /** Members of entries that it has changed, or `gone`. `id`: null for a hidden entry. */
   readonly changed: readonly { readonly id: number | null; readonly members: readonly string[] }[];
 }
 
-/** The book; every change of it goes through here. */
+/** Every change of the book goes through here. */
 export class AddressBook {
   readonly #keeping: BookKeeping;
-  /** One edit at a time: what was checked must still hold when it is recorded. */
+  /** One edit at a time: what a check has found must still hold when the edit is recorded. */
   readonly #turns = new Turns();
   #generation = 0;
   /** The last ETag of the cloud's document, and the base with the same content. */
@@ -50,7 +50,7 @@ export class AddressBook {
     return this.#generation;
   }
 
-  /** The number of entries, and of those in the cloud's document that cannot be shown. */
+  /** The numbers of entries and of hidden ones. */
   get counts(): { readonly count: number; readonly hidden: number } {
     return { count: this.#book.entries.size, hidden: this.#book.hidden.length };
   }
@@ -66,8 +66,8 @@ export class AddressBook {
   }
 
   /**
-   * Throws conflict, naming the id that has this destination already; too-large where there are too many. `check` may
-   * refuse what is there when the edit's turn has come, as in the other edits.
+   * Throws conflict, naming the id that has this destination already; too-large for a full book. Each edit calls `check`
+   * when its turn has come: it may throw.
    */
   add(fields: Fields, check: () => void = noCheck): Promise<Destination> {
     return this.#turns.do(async () => {
@@ -107,7 +107,7 @@ export class AddressBook {
     return this.#book.hidden;
   }
 
-  /** Removes one of them. Throws not-found. */
+  /** Removes a hidden one. Throws not-found. */
   removeHidden(value: unknown): Promise<void> {
     return this.#turns.do(async () => {
       if (!this.#book.hidden.some((one) => sameDocument([one], [value]))) {
@@ -118,7 +118,7 @@ export class AddressBook {
     });
   }
 
-  /** To be called before a sync with that cloud: the ETag of another cloud does not apply to its document. */
+  /** Must be called before a sync with that cloud: the ETag of another cloud does not apply to its document. */
   join(cloud: string): Promise<void> {
     return this.#turns.do(async () => {
       if (this.#book.cloud !== cloud) await this.#keeping.record({ e: 'cloud', cloud });
@@ -131,7 +131,7 @@ export class AddressBook {
     return this.#seen?.base === base ? this.#seen.etag : (base?.etag ?? null);
   }
 
-  /** How the cloud has changed what it was last given. */
+  /** How the cloud has changed the last document that it was given. */
   get alterations(): Alterations {
     const { base, attempted, entries } = this.#book;
     const ids = new Map([...entries].map(([id, { uid }]) => [uid, id]));
@@ -143,8 +143,8 @@ export class AddressBook {
   }
 
   /**
-   * Merges with what the cloud has: a document; null if it has none; or what it had before, where that has not
-   * changed. Gives what is to be put next, null if the cloud has all; and the generation that this includes.
+   * Merges with the cloud's document; null: it has none. Gives the document to put next, null if the cloud has all; and
+   * the generation that it includes.
    */
   pull(
     remote: Remote | null | 'unchanged',
@@ -189,7 +189,7 @@ export class AddressBook {
     for (const [id, entry] of this.#book.entries) {
       if (id === except || targetOf(entry) !== target) continue;
       throw new FieldpostError('conflict', `Destination ${id} has this type and destination already`, {
-        hint: `change it with PUT, or choose another`,
+        hint: 'change it with PUT, or choose another',
       });
     }
   }

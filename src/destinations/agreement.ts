@@ -1,6 +1,5 @@
 /**
- * What follows from the cloud's document: an event for the book, and what is put next. Used by address-book.ts, which
- * records the event before it gives out the push.
+ * What follows from the cloud's document: an event for the book, and the document to put next. Used by address-book.ts.
  */
 
 import type { JsonObject } from '../json.js';
@@ -19,31 +18,32 @@ import {
 } from './lineage.js';
 import { type Merged, merge, sameDocument } from './merge.js';
 
-/** The document to put, and the ETag that it replaces; null: there is none. */
+/** The document to put. */
 export interface Push {
   readonly document: readonly unknown[];
   /** The document's other members, the mark among them. */
   readonly more: JsonObject;
+  /** The ETag of the document that it replaces; null: there is none. */
   readonly ifMatch: string | null;
 }
 
-/** What follows from the cloud's document. */
+/** An event for the book, and the document to put next. */
 export interface Agreement {
-  /** To be recorded before anything is put; null: nothing is new. */
+  /** Must be recorded before the PUT; null: nothing is new. */
   readonly event: BookEvent | null;
   /** Null: the cloud has all. */
   readonly push: Push | null;
-  /** Why both were joined although a document was known; null: they were merged. */
+  /** Why both sides were joined although a document was known; null: they were merged. */
   readonly estranged: Estranged | null;
 }
 
 /** A new random text for a lineage or a nonce. */
 type Draw = () => string;
 
-/** What follows if the cloud has no document: it gets one. The base stays until that has arrived. */
+/** For a cloud without a document: it gets one. The base stays until that has arrived. */
 export function agreeOnNew(book: Book, draw: Draw): Agreement {
   const merged = merge({ ...localOf(book), trust: 'full', base: [], given: [], attempted: [], remote: [] });
-  // An empty document is worth no PUT, unless an earlier one may still arrive.
+  // An empty document needs no PUT, unless an earlier one may still arrive.
   if (merged.document.length === 0 && book.attempted.length === 0) return NOTHING;
   const mark = nextMark(book, merged.document, null, null, draw);
   const more = withMark(book.base?.more, mark);
@@ -56,7 +56,7 @@ export function agreeOnNew(book: Book, draw: Draw): Agreement {
 
 const NOTHING: Agreement = { event: null, push: null, estranged: null };
 
-/** What follows from the cloud's document. */
+/** For a cloud with this document. */
 export function agree(book: Book, remote: Remote, draw: Draw): Agreement {
   const kin = kinshipOf(book.base, book.attempted, remote);
   const merged = merge({ ...localOf(book), ...kin, remote: remote.document });
@@ -82,14 +82,14 @@ function localOf({ entries, hidden }: Book) {
 }
 
 /**
- * True if nothing is to be put. An edit made in the cloud is put back once with a higher counter, so that a backup from
- * before the edit can be recognized.
+ * True if no PUT is needed. An edit made in the cloud is put back once with a higher counter: so a backup from before the
+ * edit can be recognized.
  */
 function isAgreed(book: Book, remote: Remote, kin: Kinship, { document }: Merged): boolean {
   if (!kin.isLanded) return false;
   const isKnown = sameDocument(remote.document, kin.base);
   if (markOf(remote.more) !== null) {
-    // Two devices with one id would put it in turn for ever.
+    // Two devices with one id would otherwise put it in turn for ever.
     if (kin.estranged === 'ahead') return sameDocument(document, remote.document);
     return kin.trust === 'full' && isKnown && sameDocument(document, kin.given);
   }
@@ -98,7 +98,6 @@ function isAgreed(book: Book, remote: Remote, kin: Kinship, { document }: Merged
   return dropsMark && sameDocument(document, isKnown ? kin.given : remote.document);
 }
 
-/** The next base. */
 function nextBase({ base }: Book, remote: Remote, kin: Kinship): Base {
   const isBare = markOf(remote.more) === null;
   const isAltered = kin.trust !== 'none' && kin.given !== kin.base && sameDocument(remote.document, kin.base);
@@ -112,7 +111,7 @@ function nextBase({ base }: Book, remote: Remote, kin: Kinship): Base {
   };
 }
 
-/** True if the two say the same. A new ETag of the same document is not worth a record. */
+/** A new ETag of the same document needs no record. */
 function sameBase(a: Base | null, b: Base): boolean {
   if (a === null || a.etag === null || a.bare !== b.bare) return false;
   const isSame = sameDocument(a.document, b.document) && sameDocument([a.more ?? {}], [b.more ?? {}]);
@@ -131,7 +130,7 @@ function attemptOf(book: Book, document: readonly unknown[], mark: Mark): BookEv
   return book.attempted.at(-1)?.mark === mark ? null : { e: 'attempted', attempt: { document, mark } };
 }
 
-/** The mark of the next PUT; that of the last attempt where it is made again. */
+/** The mark of the next PUT; a repeated PUT has the mark of the last attempt. */
 function nextMark(
   { base, attempted }: Book,
   document: readonly unknown[],
@@ -158,7 +157,7 @@ function withoutMark({ [MARK]: _, ...more }: JsonObject = {}): JsonObject {
   return more;
 }
 
-/** Each entry with the id it has here, had here once, or is given now. */
+/** Each entry with the id that it has or had on this device, or else a new one. */
 function numbered(book: Book, { shown, heirs }: Merged): [id: number, entry: Entry][] {
   const ids = new Map([...book.entries].map(([id, { uid }]) => [uid, id]));
   let { nextId } = book;

@@ -1,6 +1,6 @@
 /**
- * The state of the address book, its events, and the only function that applies them. The store keeps it with the rest
- * of its state (store/state.ts), in the same journal and the same snapshot.
+ * The state of the address book, its events, and the only function that applies them. It stands in the same journal and
+ * snapshot as the rest of the state. Used by replay.ts, store/document.ts and store/state.ts.
  */
 import { ID_GAP, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../limits.js';
 import { Recent } from '../recent.js';
@@ -8,21 +8,21 @@ import type { Entry } from './destination.js';
 import { type Attempt, type Base, MARK } from './lineage.js';
 import { sameDocument } from './merge.js';
 
-/** Everything that is known of the address book. */
+/** The state of the address book. */
 export interface Book {
-  /** This id and all above were never given. */
+  /** This id and all above were never used. */
   nextId: number;
-  /** The entries that are shown, by id. */
+  /** The entries that clients see, by id. */
   entries: Map<number, Entry>;
   /** The ids of removed entries, by uid: one that returns keeps its id. */
   readonly removed: Recent<string, number>;
-  /** Values in the document that are not shown. */
+  /** Values in the document that are no entries. */
   hidden: readonly unknown[];
   /** The cloud that the base's ETag belongs to; null if there was none yet. */
   cloud: string | null;
   /** The cloud's document as it was last merged; null if none is known. */
   base: Base | null;
-  /** Documents that were put since; any of them may have arrived. */
+  /** Documents of later PUTs; any of them may have arrived. */
   attempted: readonly Attempt[];
 }
 
@@ -31,7 +31,7 @@ export type BookEvent =
   /** Added or replaced on this device. */
   | { readonly e: 'destination'; readonly id: number; readonly entry: Entry }
   | { readonly e: 'destination removed'; readonly id: number }
-  /** The cloud's document was merged. What differs from it now is put next, if anything. */
+  /** The cloud's document was merged. `attempt`: the document to put next. */
   | {
       readonly e: 'merged';
       readonly base: Base | null;
@@ -39,13 +39,12 @@ export type BookEvent =
       readonly hidden: readonly unknown[];
       readonly attempt: Attempt | null;
     }
-  /** A value of the document that is not shown was removed on this device. */
   | { readonly e: 'hidden removed'; readonly value: unknown }
-  /** The book is kept in step with another cloud from now on. */
+  /** The book is in step with another cloud from now on. */
   | { readonly e: 'cloud'; readonly cloud: string }
-  /** A document is put next; the base stays. */
+  /** This document is put next; the base stays. */
   | { readonly e: 'attempted'; readonly attempt: Attempt }
-  /** The cloud has stored the last one. */
+  /** The cloud has stored the last attempt. */
   | { readonly e: 'stored'; readonly etag: string };
 
 const BOOK_EVENTS: Readonly<Record<BookEvent['e'], true>> = {
@@ -90,7 +89,7 @@ export function applyBook(book: Book, event: BookEvent): void {
       replaceEntries(book, new Map(event.entries));
       book.hidden = event.hidden;
       book.base = event.base;
-      // A document that was put on another base can no longer arrive.
+      // An attempt on another base can no longer arrive: its ETag does not match.
       book.attempted = event.attempt === null ? [] : [event.attempt];
       return;
     case 'hidden removed':
@@ -115,12 +114,12 @@ export function applyBook(book: Book, event: BookEvent): void {
   }
 }
 
-/** Replaces the entries, and remembers the ids of those that are gone. */
+/** Replaces the entries, and remembers the ids of removed ones. */
 function replaceEntries(book: Book, entries: Map<number, Entry>): void {
   const uids = new Set([...entries.values()].map(({ uid }) => uid));
   for (const uid of uids) book.removed.delete(uid);
   for (const [id, { uid }] of book.entries) {
-    // An id that another uid has now is not free for the former one.
+    // Another uid may have the id now.
     if (!uids.has(uid) && !entries.has(id)) book.removed.set(uid, id);
   }
   for (const id of entries.keys()) book.nextId = Math.max(book.nextId, id + 1);
@@ -128,7 +127,7 @@ function replaceEntries(book: Book, entries: Map<number, Entry>): void {
 }
 
 /**
- * The history is damaged: what is missing on one side must not count as deleted. With `gap`, ids may have been given that
+ * The history is damaged: an entry that one side lacks must not count as deleted. With `gap`, ids may have been used that
  * are not on record.
  */
 export function distrust(book: Book, gap: boolean): void {

@@ -1,6 +1,6 @@
 /**
- * An entry of the address book: somebody to be told when this device goes offline (local-api §2). The api takes
- * its fields, the cloud's document holds entries. Values and their rules only.
+ * An entry of the address book: somebody to notify when this device goes offline (local-api §2). The api takes its
+ * fields, the cloud's document holds entries. Values and their rules only.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { isJsonObject, type JsonObject } from '../json.js';
@@ -10,19 +10,19 @@ import { isMessageType, recipientFault, TYPE_FAULT } from '../message/recipient.
 
 /** The languages that notifications are written in. */
 export const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
-/** One of them. */
+/** A language of LANGS. */
 export type Lang = (typeof LANGS)[number];
 
-/** What a client says of a destination; all four are required. */
+/** The members that a client gives; all four are required. */
 export interface Fields {
   readonly type: MessageType;
-  /** What it looks like depends on the type (message/recipient.ts). */
+  /** Its form depends on the type (message/recipient.ts). */
   readonly destination: string;
   readonly lang: Lang;
   readonly name: string;
 }
 
-/** A destination as it stands in the cloud's document. Members that we do not know are carried through. */
+/** A destination in the cloud's document. Unknown members are kept. */
 export interface Entry extends Fields {
   /** A UUID, made where the destination was created. */
   readonly uid: string;
@@ -31,11 +31,11 @@ export interface Entry extends Fields {
 
 /** A destination as clients on the device see it. */
 export interface Destination extends Fields {
-  /** This device's own handle: it never changes and is never given again. */
+  /** This device's own number: it never changes and is never used again. */
   readonly id: number;
 }
 
-/** The names of the four. */
+/** The names of the members of Fields. */
 export const FIELDS: readonly string[] = ['type', 'destination', 'lang', 'name'];
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const CONTROL = /\p{Control}/u;
@@ -43,9 +43,9 @@ const CONTROL = /\p{Control}/u;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
- * The fields of a parsed request body, and the names of members that are none of them. `id` is the one in the
- * path, which the body may repeat; null where there is none yet. Throws malformed-request if the body is not an
- * object, and invalid with the faults of all fields.
+ * The fields of a parsed request body, and the names of other members. `id`: the id in the path, which the body may
+ * repeat; null for a new one. Throws malformed-request if the body is not an object, and invalid with the faults of all
+ * fields.
  */
 export function parseFields(body: unknown, id: number | null): { fields: Fields; ignored: string[] } {
   if (!isJsonObject(body)) {
@@ -67,7 +67,7 @@ export function parseFields(body: unknown, id: number | null): { fields: Fields;
   return { fields: { type, destination, lang, name }, ignored };
 }
 
-/** What is wrong with the four fields, each at its pointer; other members are not looked at. */
+/** The faults of the four fields; other members are not checked. */
 export function faultsOf(fields: JsonObject): Fault[] {
   const { type, destination, lang, name } = fields;
   const faults: Fault[] = [];
@@ -77,7 +77,7 @@ export function faultsOf(fields: JsonObject): Fault[] {
   if (isMessageType(type)) report('destination', recipientFault(type, destination));
   else {
     report('type', TYPE_FAULT);
-    // What a good destination looks like depends on the type, but it is text in any case.
+    // The form of a destination depends on the type, but it is always text.
     if (typeof destination !== 'string') report('destination', 'is required and must be a string');
   }
   if (!(LANGS as readonly unknown[]).includes(lang)) report('lang', `must be one of ${LANGS.join(', ')}`);
@@ -95,7 +95,7 @@ function nameFault(name: unknown): string | null {
   return null;
 }
 
-/** True for a value of the document that is an entry in all its parts: only such are shown, and notified. */
+/** True for a value of the document without any fault. Only entries are shown and notified. */
 export function isEntry(value: unknown): value is Entry {
   return uidOf(value) !== null && faultsOf(value as Entry).length === 0;
 }
@@ -108,12 +108,12 @@ export function whyHidden(value: unknown): string {
   return fault ? `${fault.pointer.slice(1)} ${fault.detail}` : 'has the uid of another entry';
 }
 
-/** The uid of a value of the document, or null if it has none that is a UUID. */
+/** The uid of a value of the document; null without one that is a UUID. */
 export function uidOf(value: unknown): string | null {
   return isJsonObject(value) && typeof value.uid === 'string' && UUID.test(value.uid) ? value.uid : null;
 }
 
-/** Equal for two destinations if and only if a notification for both would reach the same place. */
+/** Equal for two destinations if and only if both reach the same place. */
 export function targetOf({ type, destination }: Pick<Fields, 'type' | 'destination'>): string {
   // Only an email address has an @, and of it only the domain is the same in any case (RFC 5321 §2.4).
   const at = destination.lastIndexOf('@') + 1;

@@ -6,35 +6,35 @@ import { isJsonObject, type JsonObject } from '../json.js';
 import { type Entry, FIELDS, isEntry, targetOf, uidOf } from './destination.js';
 import type { Belief } from './lineage.js';
 
-/** What the merge looks at. */
+/** The input of the merge. */
 export interface Sides {
   /** How far remote is believed. */
   readonly trust: Belief;
-  /** The cloud's document when both last agreed; empty if that is not known: then nothing counts as deleted. */
+  /** The cloud's document when both last agreed; empty if it is unknown: nothing counts as deleted then. */
   readonly base: readonly unknown[];
-  /** What the cloud was given then, which it may have changed by itself. */
+  /** The document that the cloud was given then. The cloud may have changed it by itself. */
   readonly given: readonly unknown[];
-  /** Documents that were put since, and may have arrived. */
+  /** Documents of later PUTs that may have arrived. */
   readonly attempted: readonly (readonly unknown[])[];
   /** The entries that this device shows, oldest first. */
   readonly local: readonly Entry[];
-  /** The values of the document that it does not show. */
+  /** The values of the document that are no entries. */
   readonly hidden: readonly unknown[];
   readonly remote: readonly unknown[];
 }
 
-/** The result. */
+/** The result of the merge. */
 export interface Merged {
-  /** The new document: what remote has in its order, then what is new. */
+  /** Remote's values in their order, then new ones. */
   readonly document: readonly unknown[];
-  /** Of that, what is an entry in all its parts, and the rest. */
+  /** The entries of the document, and its other values. */
   readonly shown: readonly Entry[];
   readonly hidden: readonly unknown[];
-  /** By the uid of an entry that replaces a local one: the uid of the local one. */
+  /** The uid of a replaced local entry, by the uid of the entry that replaces it. */
   readonly heirs: ReadonlyMap<string, string>;
 }
 
-/** What each side had of an entry before; undefined stands for absent. */
+/** An entry on each side before; undefined: absent. */
 interface Before {
   readonly here: unknown;
   readonly there: unknown;
@@ -44,7 +44,7 @@ const NOTHING: Before = { here: undefined, there: undefined };
 
 type Document = ReadonlyMap<string, unknown>;
 
-/** Merges: the result holds everything that either side would miss. */
+/** The result holds everything that either side would miss. */
 export function merge(sides: Sides): Merged {
   const base = keyed(sides.base);
   const given = keyed(sides.given);
@@ -80,13 +80,13 @@ export function merge(sides: Sides): Merged {
   };
 }
 
-/** True if two documents say the same, in whatever order. */
+/** True if two documents hold the same values, in whatever order. */
 export function sameDocument(a: readonly unknown[], b: readonly unknown[]): boolean {
   const [left, right] = [keyed(a), keyed(b)];
   return left.size === right.size && [...left].every(([key, value]) => same(value, right.get(key)));
 }
 
-/** The value before, if it was our own PUT whose answer was lost: that is not somebody else's edit. */
+/** The value before, where it is from our own PUT whose answer was lost: nobody else has edited it. */
 function ofAttempt(
   attempted: readonly Document[],
   trust: Belief,
@@ -95,13 +95,13 @@ function ofAttempt(
   there: unknown,
 ): Before | null {
   if (attempted.some((put) => same(put.get(key), there))) return { here: there, there };
-  // If a base is known, only our own PUT can have brought there what we made since.
+  // Without a base of this entry, only our own PUT can have brought it there.
   if (trust === 'none' || base !== undefined || there === undefined) return null;
   const put = attempted.findLast((one) => one.has(key))?.get(key);
   return put === undefined ? null : { here: put, there: put };
 }
 
-/** The value before, as far as the document's belief lets it count. */
+/** The value before, as far as `trust` lets it count. */
 function believed(trust: Belief, before: Before, here: unknown, there: unknown): Before {
   if (trust !== 'full' && there === undefined) return NOTHING;
   if (trust === 'none' && here !== undefined) return NOTHING;
@@ -116,12 +116,12 @@ function keptOf(given: unknown, kept: unknown): unknown {
   );
 }
 
-/** The table. */
+/** The table of cloud.md. */
 function mergeOne(before: Before, here: unknown, there: unknown): unknown {
   if (here !== undefined && there !== undefined) return mergeMembers(before, here, there);
   if (same(there, before.there)) return here;
   if (same(here, before.here)) return there;
-  // Edited on one side, deleted on the other: a conflict drops nobody who should be warned.
+  // Edited on one side, deleted on the other: the conflict drops nobody who should be warned.
   return here ?? there;
 }
 
@@ -133,7 +133,7 @@ function mergeMembers(before: Before, here: unknown, there: unknown): unknown {
   for (const name of names) {
     const [was, ours] = [member(before.here, name), member(here, name)];
     const [wasTheirs, theirs] = [member(before.there, name), member(there, name)];
-    // If there was nothing before, nothing counts as deleted.
+    // Without a value before, nothing counts as deleted.
     const isOurs =
       before.here === undefined ? ours !== undefined : !same(ours, was) || same(theirs, wasTheirs);
     const value = isOurs ? ours : theirs;
@@ -152,8 +152,8 @@ function member(value: unknown, name: string): unknown {
 }
 
 /**
- * How a cloud has changed the values it was given: for each uid, the members that it has changed or dropped. It may change
- * members that are not ours. `gone`: it has dropped the whole value.
+ * The members that a cloud has changed or dropped, by the uid of the value that it was given. It may change members that
+ * are not ours. `gone`: it has dropped the whole value.
  */
 export function alterations(
   given: readonly unknown[],
@@ -188,14 +188,14 @@ function sameTargets(merged: Document): Entry[][] {
   return [...groups.values()].filter(({ length }) => length > 1);
 }
 
-/** The values that are entries. A second value with the same uid is kept, and is not an entry. */
+/** A second value with the same uid is kept, but is no entry. */
 function entriesOf(document: Document): Entry[] {
   const found: Entry[] = [];
   for (const [key, value] of document) if (key === uidOf(value) && isEntry(value)) found.push(value);
   return found;
 }
 
-/** Makes one entry of the group: remote's uid, the id of the one that is shown here, and local's fields. */
+/** Makes one entry of the group: remote's uid, the id of the local one, and local's fields. */
 function unite(
   group: readonly Entry[],
   sides: {
@@ -229,7 +229,7 @@ function same(a: unknown, b: unknown): boolean {
   return a === b || canonical(a) === canonical(b);
 }
 
-/** The value's JSON with the members of every object in one order: equal for what says the same. */
+/** The value's JSON with the members of every object in one order: equal for equal values. */
 export function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) => {
     if (!isJsonObject(inner)) return inner;
