@@ -26,9 +26,9 @@ export async function interleave(/** @type {Plan} */ { rounds: count, base }, co
   return samples;
 }
 
-/** One more contestant, where there is an earlier build to compare with: what `contestant` makes of its kind. */
-export function before(contestant) {
-  return process.env.BENCH_BEFORE ? { before: contestant('before') } : {};
+/** One more contestant of this name, where there is an earlier build to compare with: what `contestant` makes of its kind. */
+export function before(contestant, name = 'before') {
+  return process.env.BENCH_BEFORE ? { [name]: contestant('before') } : {};
 }
 
 /** The row of our numbers against those of the earlier build, or none. */

@@ -10,7 +10,7 @@ const QUEUED = 10_000;
 export async function start(plan) {
   const stopped = await filled(join(plan.base, 'stopped'), 'SIGTERM');
   const killed = await filled(join(plan.base, 'killed'), 'SIGKILL');
-  const resident = { empty: [], stopped: [], killed: [] };
+  const resident = { empty: [], stopped: [], killed: [], killedBefore: [] };
   const first = (kind, template, memory) => async (stateDir) => {
     if (template)
       await cp(template, stateDir, { recursive: true, filter: (path) => !path.endsWith('/lock') });
@@ -25,6 +25,7 @@ export async function start(plan) {
     stopped: first('fieldpost', stopped, resident.stopped),
     killed: first('fieldpost', killed, resident.killed),
     ...before((kind) => first(kind)),
+    ...before((kind) => first(kind, killed, resident.killedBefore), 'killedBefore'),
   });
   const bare = { name: 'bare', numbers: found.bare };
   const empty = { name: 'ours, empty', numbers: found.empty };
@@ -36,6 +37,8 @@ export async function start(plan) {
     compare('resident then, clean stop', 'MiB', resident.stopped, emptyMemory, { moreAtMost: 16 }),
     compare('resident then, kill', 'MiB', resident.killed, emptyMemory, { moreAtMost: 16 }),
     ...againstBefore('start, empty', 'ms', found.empty, found.before),
+    ...againstBefore('start, 10,000 after a kill', 'ms', found.killed, found.killedBefore),
+    ...againstBefore('resident then, kill', 'MiB', resident.killed, found.before && resident.killedBefore),
   ];
 }
 
