@@ -8,6 +8,7 @@ import type { Message } from '../../src/message/message.js';
 import { systemDisk } from '../../src/system/disk.js';
 import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
+import { budgetOf } from '../support/spool.js';
 import { type Bench, openOn, STATE_DIR } from '../support/store.js';
 
 const STRANGE: Readonly<Record<string, (path: string) => void>> = {
@@ -179,8 +180,7 @@ t.test('copies have a budget of their own, and the oldest go', async (t) => {
   await write('10-c', MIB / 2);
   await write('9-b', MIB / 2);
   await write('store.json.0123abcd', MIB / 2);
-  const budget = { maxQueue: 100, maxSpoolBytes: 4 * MIB, minFreeBytes: 0 };
-  const { store } = await openOn(disk, 1, { budget });
+  const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 4 * MIB }));
   t.same(await disk.list(`${STATE_DIR}/damaged`), ['10-c', '9-b'], 'a quarter of the budget, the newest');
   t.equal(store.counts().bytes, 0, 'they count against no message');
   await store.accept([draftTo('a', 700_000)], null);

@@ -1,10 +1,11 @@
 /** The address book in the real store: what it keeps across starts, and what damage makes of it. */
 import t, { type Test } from 'tap';
 import type { Fields } from '../../src/destinations/destination.js';
-import { ID_GAP } from '../../src/limits.js';
+import { ID_GAP, MIB } from '../../src/limits.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
+import { budgetOf } from '../support/spool.js';
 import { damage, loseJournal, newDisk, openOn, STATE_DIR } from '../support/store.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
@@ -90,15 +91,11 @@ t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
   }
 
   t.test('a snapshot, once', async (t) => {
-    for (const [file, count] of [
-      ['store.json', 2],
-      ['store.json.1', 2],
-    ] as const) {
+    for (const file of ['store.json', 'store.json.1']) {
       const disk = newDisk();
-      for (let seed = 1; seed <= count; seed++) {
-        const { store } = await openOn(disk, seed);
-        if (seed === 1) await fill(store);
-        else await store.hold();
+      for (const use of [fill, (store: Store) => store.hold()]) {
+        const { store } = await openOn(disk);
+        await use(store);
         await store.close();
       }
       await damage(disk, file, '"John"');
@@ -138,15 +135,11 @@ t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
 
 t.test('mail that waits is not in its way, a full disk is', async (t) => {
   const disk = newDisk();
-  const { store } = await openOn(disk, 1, {
-    budget: { maxQueue: 1, maxSpoolBytes: 1, minFreeBytes: 2 ** 20 },
-  });
+  const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 1, minFreeBytes: MIB }));
   await t.rejects(store.accept([draftTo('a')], null), { code: 'queue-full' });
   await store.book.add(JOHN);
   await store.book.add(JANE);
-  const { clock, store: full } = await openOn(disk.afterKill(), 2, {
-    budget: { maxQueue: 1, maxSpoolBytes: 2 ** 30, minFreeBytes: 2 ** 60 },
-  });
+  const { clock, store: full } = await openOn(disk.afterKill(), 2, budgetOf({ minFreeBytes: 2 ** 60 }));
   await clock.advance(1000);
   await t.rejects(full.book.add({ ...JOHN, name: 'x', destination: 'y@example.com' }), {
     code: 'storage-full',

