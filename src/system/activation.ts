@@ -1,6 +1,6 @@
 /**
- * Sockets that the service manager opened for us and keeps open while we restart (sd_listen_fds(3)). main.ts asks
- * what was handed over; listen.ts serves on it.
+ * Sockets that the service manager opened for us and keeps open while we restart (sd_listen_fds(3)). Used by listen.ts
+ * and main.ts.
  */
 import { once } from 'node:events';
 import { readFileSync, readlinkSync } from 'node:fs';
@@ -11,13 +11,13 @@ import { FieldpostError, wordsOf } from '../errors.js';
 const FIRST_FD = 3;
 const SEND_ONLY = 'send';
 
-/** A listening socket that was handed over; the unit's FileDescriptorName= says what it is for. */
+/** A listening socket that was handed over. Its FileDescriptorName= in the unit says what it is for. */
 export interface Handed {
   readonly fd: number;
   readonly sendOnly: boolean;
 }
 
-/** The sockets handed over to the process `pid`; none if they are meant for another. */
+/** The sockets handed over to the process `pid`. */
 export function handedOver(env: Environment, pid: number): readonly Handed[] {
   const count = Number(env.LISTEN_FDS);
   if (env.LISTEN_PID !== String(pid) || !Number.isSafeInteger(count) || count < 1) return [];
@@ -28,17 +28,19 @@ export function handedOver(env: Environment, pid: number): readonly Handed[] {
   }));
 }
 
-/**
- * Serves on a handed socket with the server that is made for its address. Throws unavailable if it is no
- * listening stream socket, and what `makeServer` throws.
- */
+/** Serves on a handed socket. Throws unavailable if it is no listening stream socket, and what `makeServer` throws. */
 export async function serveHanded(
   { fd, sendOnly }: Handed,
   makeServer: (address: ListenConfig) => Server,
 ): Promise<{ readonly server: Server; readonly address: ListenConfig }> {
   try {
     const path = unixPathOf(fd);
-    if (path !== null) return await serveUnix(fd, path, sendOnly, makeServer);
+    if (path !== null) {
+      const address = { kind: 'unix', path, ...(sendOnly && { sendOnly }) } as const;
+      const server = makeServer(address);
+      await listening(server, fd);
+      return { server, address };
+    }
     if (sendOnly) throw new Error('a socket for sending only must be a unix socket');
     return await serveTcp(fd, makeServer);
   } catch (error) {
@@ -49,9 +51,9 @@ export async function serveHanded(
 }
 
 async function serveTcp(fd: number, makeServer: (address: ListenConfig) => Server) {
-  // Only a server tells where it listens. This one accepts nothing: another has its handle before it could.
+  // Only a server tells where it listens. It accepts nothing, because the other takes its handle first.
   const first = createServer();
-  await listening(first, { fd });
+  await listening(first, fd);
   const { address: host, port } = first.address() as AddressInfo;
   const address = { kind: 'tcp', host, port } as const;
   try {
@@ -64,27 +66,15 @@ async function serveTcp(fd: number, makeServer: (address: ListenConfig) => Serve
   }
 }
 
-async function serveUnix(
-  fd: number,
-  path: string,
-  sendOnly: boolean,
-  makeServer: (address: ListenConfig) => Server,
-) {
-  const address = { kind: 'unix', path, ...(sendOnly && { sendOnly }) } as const;
-  const server = makeServer(address);
-  await listening(server, { fd });
-  return { server, address };
-}
-
-async function listening(server: Server, where: { fd: number }): Promise<void> {
+async function listening(server: Server, fd: number): Promise<void> {
   const begun = once(server, 'listening');
-  server.listen(where);
+  server.listen({ fd });
   await begun;
 }
 
 /**
- * The path of the unix socket behind `fd`, as the kernel tells it; null for anything else. (Of those that it has not
- * bound itself Node.js does not know it, nor can two of its servers share one.)
+ * The path of the unix socket behind `fd`, from the kernel; null for anything else. Node.js knows only the paths that it
+ * has bound itself, and two of its servers cannot share a unix socket.
  */
 function unixPathOf(fd: number): string | null {
   const inode = /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`))?.[1];

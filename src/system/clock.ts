@@ -1,6 +1,6 @@
 /**
- * Two clocks and one sleep. Intervals are measured on the boot's clock, which runs through suspend and never
- * leaps; the wall is only for what people read.
+ * The clocks of the device and its timers. Intervals are measured on the boot's clock, which runs through suspend and never
+ * leaps. The wall clock is only for what people read. Used by main.ts.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { uptime } from 'node:os';
@@ -14,17 +14,16 @@ export interface Clock {
   wallMs(): number;
   /** Milliseconds since this boot, suspend included; never goes back. */
   bootMs(): number;
-  /** The first eight hex digits of the kernel's boot id: equal if and only if the same boot. */
+  /** The first eight hex digits of the kernel's boot id. */
   readonly boot: string;
-  /** How far the wall is to be believed. */
   trust(): Trust;
   /** A trusted source says that the wall is right now. That holds until it leaps. */
   confirm(): void;
   /** A trusted source says that the wall is far from right. That holds until it leaps, or is confirmed. */
   doubt(): void;
   /**
-   * Calls back once, unless stopped first, when `ms` have passed on the boot's clock; after a suspend up to a
-   * minute late. Does not keep the process alive.
+   * Calls back once, unless stopped first, when `ms` have passed on the boot's clock. After a suspend it may be a
+   * minute late. It does not keep the process alive.
    */
   after(ms: number, wake: () => void): Timer;
 }
@@ -36,9 +35,9 @@ export interface Timer {
 
 // The uptime is read from a file; between two looks the process's own clock tells the difference.
 const LOOK_MS = SECOND_MS;
-// What the wall gains on the process's clock between two looks, and more than it gains without a suspend or a leap.
+// The wall gains more than this on the process's clock only by a suspend or a leap.
 const MOVED_MS = 100;
-// Timers run on the process's clock: after a suspend they are late by at most this.
+// Timers run on the process's clock, so after a suspend they are late by at most this.
 const SLEEP_MS_MAX = MINUTE_MS;
 
 /** Where the clocks come from. */
@@ -48,7 +47,7 @@ export interface ClockSource {
   /** A finer clock that may miss suspends. */
   processMs(): number;
   wallMs(): number;
-  /** When a time server was last heard, on the wall as it was then; null if in this boot none was. */
+  /** When a time server last set the clock, on the wall as it was then; null if none has in this boot. */
   synchronizedMs(): number | null;
   /** The kernel's boot id; null where it is hidden. */
   bootId(): string | null;
@@ -75,7 +74,7 @@ const SYSTEM: ClockSource = {
   },
 };
 
-/** The real clocks of this device, but for what is given in their place. */
+/** The real clocks of this device. `source` replaces parts of them. */
 export function systemClock(source: Partial<ClockSource> = {}): Clock {
   return new SystemClock({ ...SYSTEM, ...source });
 }
@@ -85,15 +84,15 @@ class SystemClock implements Clock {
   readonly #source: ClockSource;
   /** The uptime from which this boot counts. */
   readonly #bornMs: number;
-  /** The process's clock, and how much the wall was ahead of it, at the last look at the uptime. */
+  /** The process's clock at the last look at the uptime, and how far wall and boot clock were ahead of it. */
   #lookedMs = Number.NEGATIVE_INFINITY;
   #wallAheadMs = 0;
   #bootAheadMs = Number.NEGATIVE_INFINITY;
   /** When the boot began, by the wall, at its last confirmation; null before the first. */
   #confirmedMs: number | null = null;
-  /** When the boot began, by the wall, as it was doubted last; null while nobody doubts it. */
+  /** The same at its last doubt; null while nobody doubts it. */
   #doubtedMs: number | null = null;
-  /** On the boot's clock: when the wall was last found to be as confirmed, and when the file was looked for. */
+  /** On the boot's clock: when the wall was last as confirmed, and when the time server's file was last looked for. */
   #heldMs = 0;
   #askedMs = Number.NEGATIVE_INFINITY;
 
@@ -101,8 +100,7 @@ class SystemClock implements Clock {
     this.#source = source;
     const id = source.bootId();
     this.boot = (id ?? randomBytes(4).toString('hex')).slice(0, 8);
-    // Without an id every start counts as another boot, and so must not seem to have begun before it did: ages
-    // restart, nothing expires early.
+    // Without an id every start counts as another boot, which begins now: ages restart, nothing expires early.
     this.#bornMs = id === null ? source.uptimeS() * SECOND_MS : 0;
   }
 
@@ -114,8 +112,8 @@ class SystemClock implements Clock {
     const processMs = this.#source.processMs();
     const aheadMs = this.#source.wallMs() - processMs;
     if (processMs - this.#lookedMs >= LOOK_MS || Math.abs(aheadMs - this.#wallAheadMs) > MOVED_MS) {
-      // Only a suspend moves the difference, and only up; an uptime in coarse steps (whole seconds where /proc is
-      // hidden) tells it too low, never too high. So the highest seen is the best, and time never goes back.
+      // Only a suspend moves the difference, and only up. An uptime in whole seconds (where /proc is hidden) gives it too
+      // low, never too high. So the highest seen is the best, and time never goes back.
       const uptimeMs = this.#source.uptimeS() * SECOND_MS - this.#bornMs;
       this.#lookedMs = this.#source.processMs();
       this.#wallAheadMs = this.#source.wallMs() - this.#lookedMs;
@@ -144,7 +142,7 @@ class SystemClock implements Clock {
   doubt(): void {
     const startMs = startMsOf(this);
     const heardMs = (this.#source.synchronizedMs() ?? Number.NaN) - startMs;
-    // A time server was heard since the wall last leapt, and is trusted more.
+    // A time server has set the clock since the wall last leapt, and is trusted more.
     if (heardMs >= -LOOK_MS && heardMs <= this.bootMs() + LOOK_MS) return;
     this.#confirmedMs = null;
     this.#doubtedMs = startMs;
@@ -156,7 +154,7 @@ class SystemClock implements Clock {
     const sleep = (leftMs: number) => {
       timer = setTimeout(
         () => {
-          // A timer may go off a millisecond early by a clock that is rounded.
+          // By a rounded clock a timer may fire 1 ms early.
           const stillMs = dueMs - this.bootMs();
           if (stillMs > 1) sleep(stillMs);
           else wake();
@@ -173,13 +171,13 @@ class SystemClock implements Clock {
     return this.#confirmedMs !== null && !hasLeapt(this.#confirmedMs, startMs);
   }
 
-  /** True if a time server was heard since the wall leapt, or at all if it has not. */
+  /** True if a time server has set the clock since the wall last leapt. */
   #isSynchronized(startMs: number, bootMs: number): boolean {
     if (bootMs - this.#askedMs < LOOK_MS) return false;
     this.#askedMs = bootMs;
     const synchronizedMs = this.#source.synchronizedMs();
     if (synchronizedMs === null) return false;
-    // On a wall that has leapt since, that moment lies before the last good look, or is still to come.
+    // If the wall has leapt since, that moment lies before the last good look, or in the future.
     const heardMs = synchronizedMs - startMs;
     return heardMs >= this.#heldMs - LOOK_MS && heardMs <= bootMs + LOOK_MS;
   }

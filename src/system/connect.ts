@@ -1,6 +1,6 @@
 /**
  * Connects to a name that has several addresses, some of which may be dead. As in RFC 8305, the next address is tried
- * while the earlier ones are still connecting, and the first that connects wins. Built by main.ts, one for the process.
+ * while the earlier ones are still connecting, and the first that connects wins. Used by main.ts.
  */
 import type { LookupAddress } from 'node:dns';
 import { lookup as systemLookup } from 'node:dns/promises';
@@ -10,7 +10,7 @@ import { ADDRESS_STAGGER_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from './clock.js';
 
-/** Where to. */
+/** Where to connect. */
 export interface ConnectRequest {
   /** A name, or an address without brackets. */
   readonly host: string;
@@ -22,12 +22,12 @@ export interface ConnectRequest {
 }
 
 /**
- * Gives a connected socket. Rejects with what the look-up or the only attempt said, or with an AggregateError of all
- * attempts, whose `code` is that of the first.
+ * Gives a connected socket. Rejects with the error of the look-up or of the only attempt, or with an AggregateError of
+ * all attempts and the `code` of the first.
  */
 export type Connect = (request: ConnectRequest) => Promise<Socket>;
 
-/** What a test can put in place of the network. */
+/** The clock, and what a test puts in place of the network. */
 export interface ConnectOptions {
   readonly clock: Clock;
   readonly lookup?: (host: string) => Promise<readonly LookupAddress[]>;
@@ -35,8 +35,8 @@ export interface ConnectOptions {
 }
 
 /**
- * Makes a Connect. It remembers the last address of each host that connected, and tries it first. An address that
- * connected but sent nothing is tried last the next time: its server hangs, and the kernel answers for it.
+ * Makes a Connect. It tries the address of a host first that connected last. It tries an address last that connected but
+ * sent nothing: there the server hangs while its kernel answers.
  */
 export function createConnect(options: ConnectOptions): Connect {
   const { clock, lookup = lookUpAll, open = openSocket } = options;
@@ -101,7 +101,7 @@ class Race {
     this.#reject(givenUp());
   };
 
-  /** Tries the next address. Earlier attempts go on. */
+  /** Tries the next address while earlier attempts go on. */
   #begin(): void {
     const address = this.#waiting.shift();
     if (address === undefined) return;
@@ -144,7 +144,7 @@ function openSocket(address: string, port: number): Socket {
   return netConnect({ host: address, port, noDelay: true });
 }
 
-/** The resolver's order, but the families take turns: a family that is wholly dead delays only every other attempt. */
+/** The resolver's order, but the families take turns: a dead family then delays only every other attempt. */
 function interleaved(found: readonly LookupAddress[]): string[] {
   const mine = found.filter(({ family }) => family === found[0]?.family);
   const others = found.filter(({ family }) => family !== found[0]?.family);

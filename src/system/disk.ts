@@ -1,6 +1,6 @@
 /**
- * The file system, as little of it as the store needs, so that a faulty one can be faked honestly. Nothing
- * here is on stable storage before the sync that its comment names.
+ * The file system, as little of it as the store needs, so that a faulty one can be faked honestly. Nothing is on stable
+ * storage before the sync that its comment names. Used by main.ts.
  */
 import {
   close,
@@ -19,21 +19,20 @@ import { access, lstat, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs
 import { dirname } from 'node:path';
 import { systemCodeOf } from '../errors.js';
 
-/** What a name stands for. Only a `file`, a regular one, is ever opened. */
+/** What stands at a path. Only a `file`, a regular one, is ever opened. */
 export interface Found {
   readonly kind: 'file' | 'directory' | 'other';
   readonly bytes: number;
 }
 
-/** The calls of a file system. They reject with what the system says (`code` is its error code). */
+/** The calls of a file system. They reject with the system's error and its `code`. */
 export interface Disk {
   /**
-   * Opens a file: `read` an existing one; `update` an existing one for reading and writing; `create` a new
-   * one, which must not exist, for both. The new name is kept once its directory is synced. What is no regular
-   * file is refused: EISDIR for a directory, else ENOTSUP.
+   * Opens a file: `update` for reading and writing; `create` for both, a new one whose name is kept once its directory
+   * is synced. Rejects what is no regular file: EISDIR for a directory, else ENOTSUP.
    */
   open(path: string, how: 'read' | 'update' | 'create'): Promise<DiskFile>;
-  /** What stands at the path; null if nothing does. Opens nothing, and follows no link. */
+  /** What stands at the path; null if nothing does. It follows no link. */
   look(path: string): Promise<Found | null>;
   /** The whole file, or null if there is none. */
   readWhole(path: string): Promise<Buffer | null>;
@@ -43,9 +42,9 @@ export interface Disk {
   makeDirectory(path: string): Promise<void>;
   /** Replaces `to`, if it is there. Kept once the directory is synced. */
   rename(from: string, to: string): Promise<void>;
-  /** Removes the file; one that is not there is no error. Kept once the directory is synced. */
+  /** Removes the file if it is there. Kept once the directory is synced. */
   remove(path: string): Promise<void>;
-  /** Names created, renamed and removed in this directory before the call are on stable storage after it. */
+  /** Puts names created, renamed and removed in this directory before the call on stable storage. */
   syncDirectory(path: string): Promise<void>;
   /** What an ordinary user may still write on the file system that holds `path`. */
   space(path: string): Promise<Space>;
@@ -57,9 +56,8 @@ export interface DiskFile {
   read(offset: number, length: number): Promise<Buffer>;
   /** Writes all of `bytes` at `offset`. After a rejection any part of them may have been written. */
   write(bytes: Buffer, offset: number): Promise<void>;
-  /** fdatasync: what was written before the call is on stable storage after it. Never call it again after it failed. */
+  /** fdatasync: puts what was written before the call on stable storage. Never call it again after it failed. */
   sync(): Promise<void>;
-  /** Bytes in the file. */
   size(): Promise<number>;
   close(): Promise<void>;
 }
@@ -74,7 +72,7 @@ export interface Space {
 }
 
 const FLAGS = {
-  // Without O_NONBLOCK the open of a fifo waits for whoever opens its other end. It changes nothing for files.
+  // Without O_NONBLOCK the open of a fifo waits until its other end is open. For files it changes nothing.
   read: constants.O_RDONLY | constants.O_NONBLOCK,
   update: constants.O_RDWR | constants.O_NONBLOCK,
   create: constants.O_RDWR | constants.O_CREAT | constants.O_EXCL,
@@ -141,7 +139,7 @@ async function unlessMissing<T>(call: Promise<T>): Promise<T | null> {
   }
 }
 
-/** The `sizeBytes` of the file system on which `path` is, or will be made; infinite where nobody can tell. */
+/** The `sizeBytes` of the file system of `path`, which may not exist yet; Infinity where that is not known. */
 export async function fileSystemBytes(disk: Pick<Disk, 'space'>, path: string): Promise<number> {
   try {
     return (await disk.space(path)).sizeBytes;
@@ -152,7 +150,7 @@ export async function fileSystemBytes(disk: Pick<Disk, 'space'>, path: string): 
   }
 }
 
-/** Node's own `recursive` asks for ever where a file system, such as /proc, says that a parent is not there but is. */
+/** Node's own `recursive` never ends where a file system such as /proc denies that an existing parent exists. */
 async function makeWithParents(path: string): Promise<void> {
   try {
     await makeOne(path);
@@ -173,8 +171,8 @@ async function makeOne(path: string): Promise<void> {
 }
 
 /**
- * A file by its descriptor: under load that costs half of what a FileHandle does. As with that, close waits for
- * the calls under way, and nothing reaches a descriptor that may be another file's by then.
+ * A file by its descriptor, which costs half of a FileHandle under load. Close waits for the calls under way, because the
+ * descriptor may be another file's after it.
  */
 class OpenFile implements DiskFile {
   readonly #fd: number;
@@ -244,7 +242,7 @@ class OpenFile implements DiskFile {
 
 type Done<T> = (error: Error | null, result?: T) => void;
 
-/** The result that a call of node:fs hands to its callback, as a promise. */
+/** A call of node:fs with a callback, as a promise. */
 function called<T>(call: (done: Done<T>) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     call((error, result) => {
@@ -254,12 +252,12 @@ function called<T>(call: (done: Done<T>) => void): Promise<T> {
   });
 }
 
-/** A small text file, at the start, when there is nothing else to do. Throws what node:fs throws. */
+/** Reads a small text file at the start. Throws what node:fs throws. */
 export function readText(path: string | URL): string {
   return readFileSync(path, 'utf8');
 }
 
-/** What standard input is: something that is piped in, a socket, or nothing to be read unasked (terminal, /dev/null). */
+/** What standard input is: piped in, a socket, or nothing to be read unasked (terminal, /dev/null). */
 export function stdinKind(): 'piped' | 'socket' | 'none' {
   try {
     const stat = fstatSync(0);

@@ -1,7 +1,6 @@
 /**
- * Requests to the cloud: the only place that speaks HTTP outwards. One request, one whole answer within its
- * deadline and its size; no redirect is followed. Connections are kept for the next heartbeat. Loaded only where a
- * cloud is configured.
+ * Requests to the cloud and the webhook. One request, one whole answer within its deadline and its size; no redirect is
+ * followed. Connections are kept for the next heartbeat. Used by cloud-server/cloud.ts and daemon/cloud.ts.
  */
 import {
   type AgentOptions,
@@ -31,7 +30,7 @@ export interface HttpRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
-  /** For all of it, from the look-up of the name to the last byte of the answer. */
+  /** From the look-up of the name to the last byte of the answer. */
   readonly timeoutMs: number;
   readonly answerBytesMax: number;
   readonly signal: AbortSignal;
@@ -46,8 +45,8 @@ export interface HttpAnswer {
 }
 
 /**
- * Makes one request. Rejects with an error whose `code` is `DEADLINE`, `TOO_LARGE`, `CUT_SHORT`, `ABORT_ERR`, or
- * what Node or OpenSSL say. Its `isReached` is true if there was a connection, so that the request may have arrived.
+ * Makes one request. Rejects with an error whose `code` is `DEADLINE`, `TOO_LARGE`, `CUT_SHORT`, `ABORT_ERR`, or one of
+ * Node or OpenSSL. Its `isReached` is true if the request may have arrived.
  */
 export type SendRequest = (request: HttpRequest) => Promise<HttpAnswer>;
 
@@ -72,7 +71,7 @@ const STALE = 'STALE';
 export function openHttps({ ca, clientCertificate, clock, connect }: HttpsOptions): Https {
   const kept = {
     keepAlive: true,
-    // Longer than an idle connection lives, so that no probes are sent over a metered link.
+    // Longer than an idle connection lives: probes would cost on a metered link.
     keepAliveMsecs: MINUTE_MS,
     timeout: CLOUD_IDLE_MS,
   };
@@ -89,7 +88,7 @@ export function openHttps({ ca, clientCertificate, clock, connect }: HttpsOption
       try {
         return await new Attempt(request, url, agent, clock).answer;
       } catch (error) {
-        // The other idle connections are as old, or their path is as dead.
+        // The other idle connections are as old, and go by the same path.
         for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
         if (systemCodeOf(error) !== STALE) throw error;
         return await new Attempt(request, url, agent, clock).answer;
@@ -101,7 +100,7 @@ export function openHttps({ ca, clientCertificate, clock, connect }: HttpsOption
   };
 }
 
-/** What an agent hands to createConnection: the request's options and its own. */
+/** The options that an agent hands to createConnection. */
 type SocketOptions = ClientRequestArgs & { readonly race?: Pick<ConnectRequest, 'signal' | 'resolved'> };
 
 type Created = (error: Error | null, socket: Duplex) => void;
@@ -161,9 +160,9 @@ class Attempt {
   readonly #req: ClientRequest;
   readonly #signal: AbortSignal;
   readonly #deadline: Timer;
-  /** Aborted where no connection is wanted any more. */
+  /** Ends the attempts to connect. */
   readonly #connecting = new AbortController();
-  /** What the deadline finds missing. */
+  /** What the request waits for, for the words of the deadline. */
   #missing: string;
   #resolve: (answer: HttpAnswer) => void = () => undefined;
   #reject: (error: Error) => void = () => undefined;

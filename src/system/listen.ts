@@ -1,6 +1,6 @@
 /**
- * Opens the sockets of FIELDPOST_LISTEN, and takes over those that systemd hands us (local-api §6). What is served
- * on them is the caller's: it makes a net.Server for each, which is set listening here.
+ * Opens the sockets of FIELDPOST_LISTEN, and takes over those from systemd (local-api §6). The caller makes a net.Server
+ * for each. Used by cloud-server/cloud.ts, daemon.ts and lock.ts.
  */
 import { chmod, lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, type Server } from 'node:net';
@@ -11,20 +11,20 @@ import { type Handed, serveHanded } from './activation.js';
 
 /** Listeners that are open. */
 export interface Listeners {
-  /** Where they listen: those handed over, then the others in the order asked for, port 0 now the port found. */
+  /** The handed ones first, then the others in the order of the settings; port 0 is now the port found. */
   readonly addresses: readonly ListenConfig[];
-  /** Takes no more connections. Resolves once those that there are have ended. */
+  /** Takes no more connections. Resolves once the present ones have ended. */
   close(): Promise<void>;
 }
 
-// Owner and group may call; the socket's mode is all the guard there is.
+// Owner and group may call: a unix socket has no other guard.
 const UNIX_SOCKET_MODE = 0o660;
-// unix(7): sun_path. Node would cut a longer path and listen on what is left of it.
+// sun_path in unix(7). Node.js cuts a longer path.
 const UNIX_PATH_BYTES_MAX = 107;
 
 /**
- * Listens on all of `configs` and on the sockets `handed` over, or on none. One of `configs` that was
- * handed over is not opened again. Throws unavailable, naming the address, and what `makeServer` throws.
+ * Listens on all of `configs` and of the sockets `handed` over, or on none. An address that was handed over is not opened
+ * again. Throws unavailable, naming the address, and what `makeServer` throws.
  */
 export async function openListeners(
   configs: readonly ListenConfig[],
@@ -85,13 +85,13 @@ function listening(server: Server, where: { path: string } | { host: string; por
   });
 }
 
-/** Removes the socket that a killed daemon left behind; anything else, and one that answers, stays. */
+/** Removes the socket of a killed daemon. What answers, or is no socket, stays. */
 async function removeStale(path: string): Promise<void> {
   const found = await lstat(path).catch(() => null);
   if (found?.isSocket() && !(await answers(path))) await rm(path, { force: true });
 }
 
-/** What connect says where nobody listens: no socket, a stale one, or an inode that the kernel cannot load. */
+/** Errors of connect where nobody listens: no socket, a stale one, or an inode that the kernel cannot load. */
 const NOBODY: readonly string[] = ['ECONNREFUSED', 'ENOENT', 'ENOTDIR', 'ELOOP', 'EIO', 'EBADMSG', 'EUCLEAN'];
 
 /** True if somebody listens on this unix socket, or may. */

@@ -7,7 +7,7 @@
  *   but is seen only in our network namespace. Any user may take such a name, so it counts only if its process has the
  *   directory open.
  *
- * On a full disk the second alone holds. The composition roots hand it to the store.
+ * On a full disk only the second is held. Used by main.ts.
  */
 import { constants } from 'node:fs';
 import {
@@ -40,7 +40,7 @@ export interface Lock {
 export type TakeLock = (path: string) => Promise<Lock>;
 
 export const systemLock: TakeLock = async (path) => {
-  // The descriptor stays open while the lock is held: by it others know that we are who we say (holdersOf).
+  // The descriptor stays open while the lock is held: holdersOf() in another process looks for it.
   const directory = await open(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY);
   const servers: Server[] = [];
   const release = async () => {
@@ -49,7 +49,7 @@ export const systemLock: TakeLock = async (path) => {
     await directory.close();
   };
   try {
-    // A socket's path may have 107 bytes; through the directory's descriptor any path is short.
+    // A socket's path may have 107 bytes. Through the directory's descriptor every path is short.
     const here = `/proc/self/fd/${directory.fd}`;
     const { server, error, putAside } = await lockInDirectory(here, basename(path));
     if (server) servers.push(server);
@@ -59,7 +59,7 @@ export const systemLock: TakeLock = async (path) => {
     const holders = await holdersOf(name, directory);
     const isOurs = holders.delete(self);
     if (holders.size > 0 || (isOurs && !abstract)) throw inUse();
-    // Node.js before 20.4 makes another name of it.
+    // Node.js before 20.4 listens on another name.
     if (!server && !isOurs) throw error;
     const found = { ...(error !== undefined && { weakness: wordsOf(error) }), ...(putAside && { putAside }) };
     return { ...found, release };
@@ -98,7 +98,7 @@ async function lockInDirectory(directory: string, name: string): Promise<Found> 
   }
 }
 
-/** What a process left that was killed while it took over a stale lock. It may have moved one that is held. */
+/** Removes what a process left that was killed while it took over a stale lock. That may be a lock that is held. */
 async function sweep(directory: string, name: string): Promise<void> {
   for (const other of await readdir(directory)) {
     if (!other.startsWith(`${name}.`) || !/^[0-9a-f]{8}$/.test(other.slice(name.length + 1))) continue;
@@ -110,9 +110,8 @@ async function sweep(directory: string, name: string): Promise<void> {
 }
 
 /**
- * Puts a stale socket out of the way. Of two that come at once the second may find the lock of the first where the
- * stale one was: so it is moved first, looked at, and put back if it answers. What is no socket stays aside; its new
- * name is the answer.
+ * Puts a stale socket out of the way. Another process may have replaced it by its own lock meanwhile: so the socket is
+ * moved, tried, and put back if it answers. Gives the new name of what is no socket, which stays aside.
  */
 async function makeFree(path: string): Promise<string | null> {
   if (await answers(path)) throw inUse();
@@ -132,7 +131,7 @@ async function makeFree(path: string): Promise<string | null> {
   return null;
 }
 
-/** The abstract name of the directory's lock, but for the process's id. */
+/** The abstract name of the directory's lock, without the process id at its end. */
 async function abstractName(directory: FileHandle): Promise<string> {
   const { dev, ino } = await directory.stat({ bigint: true });
   return `fieldpost/${dev}-${ino}/`;
@@ -143,7 +142,7 @@ async function holdersOf(name: string, directory: FileHandle): Promise<Set<strin
   const holders = new Set<string>();
   const sockets = await readFile('/proc/net/unix', 'latin1').catch(() => '');
   for (const line of sockets.split('\n')) {
-    // Some versions of Node.js fill the name up with zeros, which are shown as @.
+    // Some versions of Node.js pad the name with NULs, which are shown as @.
     const pid = /^(\d+)@*$/.exec(line.split(`@${name}`)[1] ?? '')?.[1];
     if (pid !== undefined && (await hasOpen(pid, directory))) holders.add(pid);
   }
@@ -160,7 +159,7 @@ async function hasOpen(pid: string, directory: FileHandle): Promise<boolean> {
   return false;
 }
 
-/** Null if somebody else listens there by now. */
+/** Null if another process listens there. */
 function listen(path: string): Promise<Server | null> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.destroy());

@@ -1,12 +1,12 @@
 /**
- * One line per event on standard output, `key=value` fields after the event's words. Under journald a
- * `<priority>` prefix tells the level, so that `journalctl -p warning` works.
+ * One line per event on standard output: the event's words, then `key=value` fields. Under journald a `<priority>` prefix
+ * tells the level, so that `journalctl -p warning` works. Used by main.ts.
  */
 import { visible } from '../text.js';
 
 /** How much an operator needs to see a line. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
-/** What belongs to an event; fields that are null or undefined are left out. */
+/** The fields of an event. Null and undefined are left out. */
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /** One method per level. */
@@ -22,8 +22,8 @@ const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error'];
 const PRIORITY: Record<LogLevel, string> = { debug: '<7>', info: '<6>', warn: '<4>', error: '<3>' };
 
 /**
- * A log that hands each whole line to `write`. Lines below `level`, which may change, are not made. With `priorities` each line
- * starts with its syslog priority, otherwise with the time and the level for a person to read.
+ * A log that hands each whole line to `write`, but none below `level`, which may change. With `priorities` a line starts
+ * with its syslog priority, otherwise with the time and the level.
  */
 export function createLog(options: {
   level: LogLevel;
@@ -49,7 +49,7 @@ function formatFields(fields: LogFields): string {
   for (const [key, value] of Object.entries(fields)) {
     if (value === undefined || value === null) continue;
     const words = String(value);
-    // What a stranger sends can neither start a line of its own nor command the terminal that shows it.
+    // A stranger's value can neither begin a line nor command the terminal that shows it.
     text += ` ${key}=${/^[^\s"=\p{C}]+$/u.test(words) ? words : visible(JSON.stringify(words))}`;
   }
   return text;

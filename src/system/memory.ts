@@ -1,7 +1,7 @@
 /**
  * Keeps the memory of the process small: limits, V8's heap, and garbage collections for buffers. V8 does not count the
  * bytes of buffers that a stream is done with. Without collections a daemon of 96 MB with every limit in use reaches
- * 94 % of them (test/systemd/full-memory), and an upload takes 5 MiB more.
+ * 94 % of them (test/systemd/full-memory), and an upload takes 5 MiB more. Used by main.ts and store-options.ts.
  */
 import { nextTick } from 'node:process';
 import {
@@ -12,7 +12,7 @@ import {
   STORE_MEMORY_FACTOR,
 } from '../limits.js';
 
-/** The store gets at least this, whatever the limit. */
+/** The store gets at least this. */
 const STORE_MEMORY_BYTES_MIN = MIB;
 
 /** The memory of the unit (systemd/fieldpost.service). */
@@ -22,23 +22,23 @@ const TIGHT_BYTES = 128 * MIB;
 const PILE_BYTES_MAX = { minor: 4 * MIB, major: 2 * MIB };
 
 /**
- * Bytes of memory that this process may take: what its control group allows (`constrainedBytes`, which is 0 or more than
- * the machine has where there is no limit), else half of the machine's, within bounds.
+ * Bytes of memory that this process may take: the limit of its control group (`constrainedBytes`: 0 or more than the
+ * machine has where there is none), else half of the machine's, within bounds.
  */
 export function memoryLimit(constrainedBytes: number, machineBytes: number): number {
   if (constrainedBytes > 0 && constrainedBytes <= machineBytes) return constrainedBytes;
   return Math.min(machineBytes / 2, MEMORY_LIMIT_BYTES_MAX);
 }
 
-/** Of that, the bytes of what the store may know (store/weight.ts), so that requests and the next start have theirs. */
+/** The store's share of the limit (store/weight.ts). The rest is for requests and for the next start. */
 export function storeMemory(limitBytes: number): number {
   const leftBytes = limitBytes * (1 - HTTP_MEMORY_SHARE) - IDLE_MEMORY_BYTES;
   return Math.max(STORE_MEMORY_BYTES_MIN, leftBytes / STORE_MEMORY_FACTOR);
 }
 
 /**
- * A function that is told how many bytes of buffers are no longer used, and runs a garbage collection for every few MiB.
- * `minor` frees buffers that were used at once; `major` also those that were kept for a while.
+ * Gives a function that takes the bytes of buffers no longer used and runs a garbage collection for every few MiB of them.
+ * `minor` frees buffers that lived shortly, `major` also older ones.
  */
 export function garbageCollector(
   type: GcType,

@@ -1,11 +1,11 @@
 /**
  * The state of this device's network as one text, to compare with another: its routes, its addresses, and which links have
- * a carrier. Used by network-watch.ts, because many ways to set up a network write no file.
+ * a carrier. Used by network-watch.ts.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The kernel's files. In the unit's sandbox they can be read, while os.networkInterfaces() fails. */
+/** The kernel's files, because os.networkInterfaces() fails in the unit's sandbox. */
 export interface NetworkTables {
   /** Its files `route`, `ipv6_route`, `fib_trie` and `if_inet6`: see proc(5). */
   readonly net: string;
@@ -14,7 +14,7 @@ export interface NetworkTables {
 }
 
 const TABLES: NetworkTables = { net: '/proc/self/net', links: '/sys/class/net' };
-/** The columns that only count the uses of a route. */
+/** The columns that count the uses of a route. */
 const COUNTERS: Readonly<Record<string, readonly number[]>> = { route: [4, 5], ipv6_route: [6, 7] };
 
 /** Equal texts mean an equal network. What cannot be read is left out. */

@@ -41,15 +41,15 @@ export function watchNetwork(
     onChange();
   });
   const changed = () => {
-    // The first of several draws holds: the least of many would bring all devices of one switch back together.
+    // The first draw holds: the least of many would bring all devices of one switch back together.
     if (change.isSet) return;
-    // Names and routes come one after another, and the first is no use without the last.
+    // Names and routes come one after another, and only all of them together work.
     const quietMs = NETWORK_QUIET_MS * (1 + random());
     change.at(Math.max(clock.bootMs() + quietMs, toldMs + NETWORK_EVERY_MS));
   };
-  // A start has other things to do, and tries everything by itself.
+  // A start tries everything by itself, so the watch can wait.
   const begin = new Alarm(clock, watchAgain);
-  // The network at the last look; null while nothing is offline, and nobody looks.
+  // The network at the last look; null while nothing is offline.
   let seen: string | null = null;
   const compare = new Alarm(clock, async () => {
     const now = isOffline() ? await look() : null;
@@ -67,11 +67,10 @@ export function watchNetwork(
   };
 }
 
-/** Calls `changed` when the kernel tells of a write to the resolver's file or to one of the directories. */
 function watchAll(resolver: string, directories: readonly string[], changed: () => void): FSWatcher[] {
   const files = new Set([resolver, targetOf(resolver)]);
   const opened = [...files].flatMap((path) => [
-    // The file may be replaced, or written in place, as where it is mounted in a container.
+    // A manager replaces the file, or writes it in place, as in a container where it is mounted.
     watched(dirname(path), (name) => name === basename(path) && changed()),
     watched(path, changed),
   ]);
@@ -79,7 +78,7 @@ function watchAll(resolver: string, directories: readonly string[], changed: () 
   return opened.filter((watcher) => watcher !== null);
 }
 
-/** What the file is a link to, which may not be there yet; itself if it is none. */
+/** The target of a link, which may not exist yet; else the path itself. */
 function targetOf(path: string): string {
   try {
     return realpathSync(path);
@@ -92,7 +91,7 @@ function targetOf(path: string): string {
   }
 }
 
-/** Null where there is no such file or directory, or the kernel has no watch left for us: then nothing is noticed there. */
+/** Null where there is no such file or directory, or the kernel has no watch left. */
 function watched(path: string, onEvent: (name: string | null) => void): FSWatcher | null {
   try {
     const watcher = watch(path, { persistent: false }, (_, name) => onEvent(name));

@@ -1,10 +1,9 @@
 /**
- * Notifies the service manager (sd_notify(3)): ready, reloading, stopping, watchdog, and a status line. Built by main.ts
- * where there is a NOTIFY_SOCKET. The herald decides what to send when.
+ * Notifies the service manager (sd_notify(3)): ready, reloading, stopping, watchdog, and a status line.
  *
  * Each notification is a child process. The package systemd-notify sends `ready` and the status; the same program sends
  * the rest. This file adds what the package lacks: notifications keep their order, one that hangs is given up, words
- * cannot become commands, and nothing rejects.
+ * cannot become commands, and nothing rejects. Used by main.ts.
  */
 import { execFile } from 'node:child_process';
 import notify from 'systemd-notify';
@@ -13,7 +12,7 @@ import { NOTIFY_TIMEOUT_MS, STATUS_CHARS_MAX } from '../limits.js';
 import { oneLine } from '../text.js';
 import { Turns } from '../turns.js';
 
-/** Each resolves when it has been sent or has failed; none rejects. They are sent in order. */
+/** Notifications, sent in order. Each resolves when it has been sent or has failed; none rejects. */
 export interface Notifier {
   /** After a start or a reload. */
   ready(status: string): Promise<void>;
@@ -36,10 +35,10 @@ export interface NotifierOptions {
 
 const PROGRAM = 'systemd-notify';
 
-/** A notifier that sends to the NOTIFY_SOCKET of the environment. */
+/** Sends to the NOTIFY_SOCKET of the environment. */
 export function systemNotifier(options: NotifierOptions): Notifier {
   const { monotonicUs, onFailure, timeoutMs = NOTIFY_TIMEOUT_MS } = options;
-  // Two children at once may overtake each other: READY=1 of a reload would come before its RELOADING=1.
+  // Of two children at once the second may be faster: READY=1 of a reload would come before its RELOADING=1.
   const turns = new Turns();
   const inTurn = (tell: () => Promise<unknown>): Promise<void> =>
     turns.do(() => within(timeoutMs, tell())).catch((error) => onFailure(reasonOf(error)));
@@ -53,7 +52,7 @@ export function systemNotifier(options: NotifierOptions): Notifier {
   };
 }
 
-/** A line break would start an assignment of its own (`MAINPID=1`), NUL cannot be passed on, and argv has an end. */
+/** A line break would begin another assignment (`MAINPID=1`). An argument holds no NUL, and is limited in length. */
 function lineOf(words: string): string {
   return oneLine(words, STATUS_CHARS_MAX);
 }
@@ -67,11 +66,11 @@ function run(assignments: readonly string[], timeout: number): Promise<void> {
   });
 }
 
-/** The package gives no access to its child process, so one that hangs goes on. */
+/** Gives up after `ms`. The package hides its child process, so one that hangs goes on. */
 async function within(ms: number, telling: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${PROGRAM} does not come to an end`)), ms);
+    timer = setTimeout(() => reject(new Error(`${PROGRAM} does not end`)), ms);
     timer.unref();
   });
   try {
@@ -81,7 +80,7 @@ async function within(ms: number, telling: Promise<unknown>): Promise<void> {
   }
 }
 
-/** The package rejects with what the program printed, which may be nothing. */
+/** The package rejects with the program's output, which may be empty. */
 function reasonOf(error: unknown): string {
   const words = wordsOf(error).trim();
   return words === '' ? `${PROGRAM} failed` : words;

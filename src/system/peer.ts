@@ -1,6 +1,6 @@
 /**
- * The user at the other end of a TCP connection on this device, from the kernel's table of sockets. (Node.js cannot ask a
- * unix socket for its peer.) Used by main.ts, for the log of what operators do.
+ * The user at the other end of a TCP connection on this device, from the kernel's table of sockets, for the log of what
+ * operators do. (Node.js cannot ask a unix socket for its peer.) Used by main.ts.
  */
 import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
@@ -9,7 +9,7 @@ import { endianness } from 'node:os';
 /** The ends of a connection, as node:net has them. */
 export type Ends = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>;
 
-/** One for each family; a client may use either for the same connection. */
+/** A client may use either family for the same connection. */
 const TABLES = ['/proc/self/net/tcp', '/proc/self/net/tcp6'];
 
 /** The user id at the other end of a connection from this device; null where the kernel does not tell. */
@@ -22,8 +22,8 @@ export async function peerUid(ends: Ends): Promise<number | null> {
 }
 
 /**
- * The owner of the socket whose own end is our remote one, from the text of proc_net_tcp: addresses are hexadecimal
- * words in the byte order of the machine.
+ * The owner of the socket whose local end is our remote one, from the text of proc_net_tcp(5). Its addresses are
+ * hexadecimal words in the byte order of the machine.
  */
 export function ownerIn(
   table: string,

@@ -1,6 +1,6 @@
 /**
- * Randomness of the kernel's. Read from its device: node:crypto, which gives as good bytes, costs every start 4 ms. By
- * the time that Node.js runs the kernel's pool is filled: it has waited for that itself.
+ * Random bytes from the kernel's device. node:crypto gives as good ones but adds 4 ms to every start. Node.js waits at its
+ * own start until the kernel's pool is filled. Used by clock.ts, lock.ts and main.ts.
  */
 import { Buffer } from 'node:buffer';
 import { closeSync, openSync, readSync } from 'node:fs';
@@ -8,15 +8,15 @@ import { closeSync, openSync, readSync } from 'node:fs';
 const DEVICE = '/dev/urandom';
 
 /**
- * Opens the source for as long as the process runs, so that a process without a free descriptor still has it. Gives a
- * function from a count to as many bytes that nobody can guess. Throws what the system says where there is no such device.
+ * Opens the device for as long as the process runs: later no descriptor may be free. Gives a function from a count to as
+ * many bytes. Throws what node:fs throws.
  */
 export function openRandom(): (count: number) => Buffer {
   const fd = openSync(DEVICE, 'r');
   return (count) => readFrom(fd, count);
 }
 
-/** `count` bytes that nobody can guess, for a single use. Throws what the system says where there is no such device. */
+/** `count` bytes, for a single use. Throws what node:fs throws. */
 export function randomBytes(count: number): Buffer {
   const fd = openSync(DEVICE, 'r');
   try {
@@ -28,7 +28,7 @@ export function randomBytes(count: number): Buffer {
 
 function readFrom(fd: number, count: number): Buffer {
   const bytes = Buffer.alloc(count);
-  // A signal may end a longer read before its end.
+  // A signal may interrupt a longer read.
   for (let filled = 0, read = 0; filled < count; filled += read) {
     read = readSync(fd, bytes, filled, count - filled, null);
     if (read === 0) throw new Error(`${DEVICE} gives nothing`);

@@ -1,6 +1,6 @@
 /**
- * How a reload ended, for the script that systemd runs as ExecReload=: one line in the unit's runtime directory, `ok` or
- * what is wrong. Used by main.ts; read by systemd/fieldpost-reload.
+ * How a reload ended, for the script of ExecReload= (systemd/fieldpost-reload): one line in the unit's runtime directory,
+ * `ok` or what is wrong. Used by main.ts.
  */
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,11 +1,10 @@
 /**
- * Turns the signals of the process into what the service is asked to do. Used by main.ts.
+ * Turns the signals of the process into requests to reload or to end. Used by main.ts.
  */
 
 /**
- * Gives what signals ask for, one after the other. SIGHUP: read the settings again, or end if `endsWithTerminal`. The first
- * SIGTERM or SIGINT: end. A second one ends the process at once, and so does one during the start: nothing is promised
- * yet.
+ * Gives the requests one after another. SIGHUP: reload, or end if `endsWithTerminal`. The first SIGTERM or SIGINT: end. A
+ * second one ends the process at once, as does one before serving(): nothing is promised yet.
  */
 export function listenToSignals(
   source: { on(signal: NodeJS.Signals, act: () => void): void; exit(status: number): never },
