@@ -1,6 +1,5 @@
 /**
- * The composition root of the daemon: builds everything, starts it in order and stops it in reverse. It hands each room
- * what that needs of another. Used by main.ts.
+ * The composition root of the daemon: builds everything, starts it in order and stops it in reverse. Used by main.ts.
  */
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
@@ -20,40 +19,39 @@ import { openStore } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
 import { type Listeners, openListeners } from './system/listen.js';
 
-/** What is running. */
+/** A running daemon. */
 export interface Daemon {
-  /** Where the local API listens; port 0 has become the port that was found. */
+  /** Where the local API listens; port 0 is now the port found. */
   readonly addresses: readonly ListenConfig[];
-  /** How it is doing, in one line. */
   status(): string;
   /**
-   * Follows a new configuration as far as that is possible without a restart; a message that is being sent is
-   * finished first, within bounds. Gives the keys that are followed, and those that wait for a restart.
+   * Follows a new configuration without a restart, after the message being sent (within bounds). Gives the keys that are
+   * followed, and those that wait for a restart.
    */
   reload(next: Config): Promise<{ readonly taken: readonly string[]; readonly waiting: readonly string[] }>;
   /**
    * Finishes what is under way, within bounds, and resolves when everything is on the disk. `next`: the settings of the
-   * next start, as far as they are known; where they name another cloud, this one is told that the device has moved.
+   * next start, if known. If they name another cloud, this one is told that the device has moved.
    */
   stop(next?: Config): Promise<void>;
 }
 
-/** Everything that is built; nothing of it runs yet. */
+/** Everything that build() has made. */
 interface Parts {
-  /** What reads its settings each time it needs them follows a reload through this object. */
+  /** A reload changes this object. Rooms read it each time. */
   readonly live: Config;
   readonly system: System;
   readonly store: Store;
   readonly cloud: CloudSide | null;
   readonly delivery: Delivery;
   readonly api: Http;
-  /** The network has changed, or a person wants it so: what fails is tried at once. */
+  /** Retries relays and cloud at once: the network has changed, or a person wants it. */
   wake(): void;
 }
 
 /**
- * Starts the daemon. Resolves when requests are answered; rejects with FieldpostError (`already-running`,
- * `unavailable`) or what the disk says, with nothing left running.
+ * Starts the daemon. Resolves when requests are answered. Rejects with FieldpostError (`already-running`, `unavailable`)
+ * or an error of the disk, with nothing left running.
  */
 export async function createDaemon(config: Config, system: System): Promise<Daemon> {
   const live = { ...config };
@@ -70,7 +68,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
 async function build(live: Config, system: System, store: Store): Promise<Parts> {
   const { clock, log, version } = system;
   const cloud = live.cloud && (await openCloud(live, live.cloud, system, store));
-  // Without a cloud, messages for one grow old, and the sender is told so.
+  // Without a cloud, SMS, calls and pushes grow old and expire.
   const delivery = new Delivery({ store, config: live, ...system, short: cloud?.short ?? null });
   const wake = () => {
     delivery.wake();
@@ -105,7 +103,6 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
   return { live, system, store, cloud, delivery, api, wake };
 }
 
-/** Starts all in order. */
 async function start(parts: Parts): Promise<Daemon> {
   const { live, system, store, cloud, delivery, api, wake } = parts;
   const { log, version } = system;
@@ -133,11 +130,11 @@ async function start(parts: Parts): Promise<Daemon> {
       inOrder(log.error, [
         async () => log.info('stopping'),
         async () => network?.close(),
-        // A listener is closed once its last connection is; the api ends those.
+        // A listener is closed once its last connection is, and the api ends those.
         async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
         () => delivery.stop(),
         async () => cloud?.sync.stop(),
-        // The goodbye is the last that the cloud hears.
+        // The goodbye is the last request to the cloud.
         async () => cloud?.link.stop(next && hasMoved(live, next) ? 'moved' : 'stopping'),
         async () => cloud?.close(),
         () => store.close(),
@@ -161,7 +158,6 @@ function hasMoved({ cloud: before }: Config, { cloud: next }: Config): boolean {
   return before?.url !== next?.url || before?.deviceId !== next?.deviceId;
 }
 
-/** What is told of the daemon as a whole. */
 function doing({ system, store, cloud, delivery }: Parts): Doing {
   return {
     queue: store.counts(),
@@ -173,7 +169,7 @@ function doing({ system, store, cloud, delivery }: Parts): Doing {
   };
 }
 
-/** Settings are checked when they are read; where a socket of systemd's listens is only seen now. */
+/** The check of the settings does not see where a socket of systemd's listens. */
 function unguarded(address: ListenConfig): FieldpostError {
   const words = `${addressOf(address)}, handed over by systemd, can be reached from other devices: that needs a token`;
   return new FieldpostError('bad-config', words, {

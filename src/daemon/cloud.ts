@@ -1,6 +1,6 @@
 /**
- * The cloud's side of the daemon: the client, the link, and what they have to do with the other rooms. Used by
- * daemon.ts. All of it is loaded only where a cloud is configured: no other daemon carries it about.
+ * The cloud's side of the daemon: the client, the link and the sync, wired to the other rooms. Loaded only where a cloud is
+ * configured. Used by daemon.ts.
  */
 import type { Link } from '../cloud/link.js';
 import type { Sync } from '../cloud/sync.js';
@@ -10,7 +10,7 @@ import type { Store } from '../store/store.js';
 import type { LinkView } from '../views.js';
 import type { System } from './system.js';
 
-/** What is there once a cloud is configured. */
+/** The parts that exist where a cloud is configured. */
 export interface CloudSide {
   readonly link: Link;
   readonly sync: Sync;
@@ -72,7 +72,7 @@ export async function openCloud(
   };
 }
 
-/** The link, and why messages wait although it is well. */
+/** The link, with the reason why messages wait although it is online. */
 export function linkView(cloud: CloudSide | null, waitReason: string | null): LinkView | null {
   const view = cloud?.link.view() ?? null;
   if (view === null || view.reason !== null || waitReason === null) return view;

@@ -1,6 +1,6 @@
 /**
- * Tells the service manager how the daemon is doing: that it runs, reloads and stops; that its event loop turns;
- * and what is to be seen in `systemctl status`, when that has changed. Made by main.ts.
+ * Tells the service manager that the daemon runs, reloads or stops, that its event loop turns, and its status line when that
+ * has changed. Used by main.ts.
  */
 import { STATUS_EVERY_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
@@ -16,7 +16,7 @@ export class Herald {
   readonly #status: Alarm;
   readonly #watchdog: Alarm;
 
-  /** `watchdogMs`: how often the manager wants a sign of life; null: never. */
+  /** `watchdogMs`: how often the manager wants a keep-alive; null: never. */
   constructor(options: { notifier: Notifier; clock: Clock; watchdogMs: number | null }) {
     this.#notifier = options.notifier;
     this.#watchdogMs = options.watchdogMs ?? Number.POSITIVE_INFINITY;
@@ -24,7 +24,7 @@ export class Herald {
     this.#watchdog = new Alarm(options.clock, () => void this.#tellWatchdog());
   }
 
-  /** The daemon runs; `words` says how it does. */
+  /** The daemon runs; `words` gives its status line. */
   async ready(words: () => string): Promise<void> {
     this.#words = words;
     await this.#again();
@@ -32,14 +32,14 @@ export class Herald {
     this.#watchdog.in(this.#watchdogMs);
   }
 
-  /** Does a reload between the two notifications that belong around it. */
+  /** Does a reload between its two notifications. */
   async reloading(reload: () => Promise<void>): Promise<void> {
     await this.#notifier.reloading();
     await reload();
     await this.#again();
   }
 
-  /** The daemon is about to stop. Signs of life go on. */
+  /** The daemon is about to stop. Keep-alives go on. */
   async stopping(): Promise<void> {
     this.#status.end();
     await this.#notifier.stopping();
@@ -55,7 +55,7 @@ export class Herald {
     await this.#notifier.ready(this.#told);
   }
 
-  // Each alarm is set again only after its notification: a slow manager gets no pile of them.
+  // Each alarm is set only after its notification, so that none pile up before a slow manager.
   async #tellStatus(): Promise<void> {
     const words = this.#words();
     if (words !== this.#told) {
@@ -72,12 +72,12 @@ export class Herald {
 }
 
 /**
- * How often systemd wants a sign of life from the process `pid`: twice within its patience (sd_watchdog_enabled(3)).
- * Null if it wants none, or from another process.
+ * How often systemd wants a keep-alive from the process `pid`: twice within its timeout (sd_watchdog_enabled(3)). Null if
+ * it wants none, or from another process.
  */
 export function watchdogMsOf(env: Readonly<Record<string, string | undefined>>, pid: number): number | null {
-  const patienceUs = Number(env.WATCHDOG_USEC);
-  if (!Number.isFinite(patienceUs) || patienceUs <= 0) return null;
+  const timeoutUs = Number(env.WATCHDOG_USEC);
+  if (!Number.isFinite(timeoutUs) || timeoutUs <= 0) return null;
   if (env.WATCHDOG_PID !== undefined && env.WATCHDOG_PID !== String(pid)) return null;
-  return patienceUs / 2000;
+  return timeoutUs / 2000;
 }

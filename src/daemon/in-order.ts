@@ -1,5 +1,5 @@
 /**
- * Stops a service step by step. Used by the two composition roots: daemon.ts and cloud-server/cloud.ts.
+ * Stops a service step by step. Used by cloud-server/cloud.ts and daemon.ts.
  */
 import { wordsOf } from '../errors.js';
 import type { Log } from '../system/log.js';

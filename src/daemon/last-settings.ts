@@ -1,9 +1,9 @@
 /**
- * The last settings with which the daemon ran, kept in the state directory. A start goes on with them when the settings
- * it finds cannot be used: nobody stands beside a device whose update brought a typing error. Used by main.ts.
+ * The last settings with which the daemon ran, kept in the state directory. A start falls back on them when the present
+ * settings cannot be used: nobody stands beside a device whose update brought a typing error.
  *
- * `settings.json` (store/sealed.ts) is `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given.
- * Secrets that come from files or credentials are not in it.
+ * `settings.json` is a sealed file of `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given,
+ * without secrets from files or credentials. Used by main.ts.
  */
 import { join } from 'node:path';
 import { type Environment, formatProblem, type ParsedConfig } from '../config.js';
@@ -21,41 +21,39 @@ export type Chosen =
 type Good = Exclude<ParsedConfig, { problems: unknown }>;
 type Parse = (env: Environment, accepted: ReadonlySet<string>) => ParsedConfig;
 
+interface LastSettingsOptions {
+  readonly disk: Disk;
+  readonly log: Log;
+  readonly directory: string;
+  readonly version: string;
+}
+
 /** The kept settings of one state directory. */
 export class LastSettings {
-  readonly #disk: Disk;
-  readonly #log: Log;
+  readonly #options: LastSettingsOptions;
   readonly #path: string;
-  readonly #version: string;
   #kept: Readonly<Record<string, string>> | null = null;
 
-  /** Reads what is kept; what cannot be read counts as nothing, and is logged. */
-  static async open(options: {
-    disk: Disk;
-    log: Log;
-    directory: string;
-    version: string;
-  }): Promise<LastSettings> {
+  /** Reads the kept settings. A file that cannot be read counts as none, and is logged. */
+  static async open(options: LastSettingsOptions): Promise<LastSettings> {
     const last = new LastSettings(options);
     await last.#read();
     return last;
   }
 
-  private constructor(options: { disk: Disk; log: Log; directory: string; version: string }) {
-    this.#disk = options.disk;
-    this.#log = options.log;
+  private constructor(options: LastSettingsOptions) {
+    this.#options = options;
     this.#path = join(options.directory, 'settings.json');
-    this.#version = options.version;
   }
 
-  /** The keys that this version, or another one before, has accepted. */
+  /** The kept keys, which this version or an earlier one has accepted. */
   get accepted(): ReadonlySet<string> {
     return new Set(Object.keys(this.#kept ?? {}));
   }
 
   /**
-   * The settings to start with: those of `env`, or the kept ones where `env` cannot be used and `mayFallBack`. `fault`
-   * is what keeps the env file from being read, or null.
+   * The settings to start with: those of `env`, or the kept ones where `env` cannot be used and `mayFallBack`. `fault`:
+   * why the env file cannot be read, or null.
    */
   choose(env: Environment, fault: string | null, parse: Parse, mayFallBack: boolean): Chosen {
     const found = parse(env, this.accepted);
@@ -70,30 +68,35 @@ export class LastSettings {
     return { problems: [...problems, `the last good settings cannot be used either: ${words}`] };
   }
 
-  /** Keeps `env`, with which the daemon runs now. What cannot be written is logged. */
+  /** Keeps `env`, with which the daemon runs now. A failure is logged. */
   async keep(env: Environment): Promise<void> {
     const settings: Record<string, string> = {};
     for (const [key, value] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)))
       if (isSetting(key) && value !== undefined) settings[key] = value;
-    // A start writes nothing to the flash where nothing has changed.
+    // Spare the flash: a start with the same settings writes nothing.
     if (JSON.stringify(settings) === JSON.stringify(this.#kept)) return;
     try {
-      await writeSealed(this.#disk, this.#path, { version: this.#version, settings });
+      const { disk, version } = this.#options;
+      await writeSealed(disk, this.#path, { version, settings });
       this.#kept = settings;
     } catch (error) {
-      this.#log.warn('settings not kept', { path: this.#path, reason: wordsOf(error) });
+      this.#notKept(wordsOf(error));
     }
   }
 
   async #read(): Promise<void> {
     try {
-      const found = await readSealed(this.#disk, this.#path, ({ copy }) => {
-        this.#log.warn('settings not kept', { path: this.#path, reason: `the file is damaged: see ${copy}` });
-      });
+      const found = await readSealed(this.#options.disk, this.#path, ({ copy }) =>
+        this.#notKept(`the file is damaged: see ${copy}`),
+      );
       this.#kept = settingsIn(found);
     } catch (error) {
-      this.#log.warn('settings not kept', { path: this.#path, reason: wordsOf(error) });
+      this.#notKept(wordsOf(error));
     }
+  }
+
+  #notKept(reason: string): void {
+    this.#options.log.warn('settings not kept', { path: this.#path, reason });
   }
 }
 

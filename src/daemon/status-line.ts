@@ -1,10 +1,10 @@
 /**
- * How the daemon is doing, in the one line that `systemctl status` shows. Pure; used by daemon.ts.
+ * The one line of `systemctl status` that says how the daemon does. Pure. Used by daemon.ts.
  */
 import type { QueueCounts, StorageState } from '../store/store.js';
 import type { LINK_STATES, LinkView, RelayView, SettingsFault } from '../views.js';
 
-/** What the line is made of. */
+/** The parts of the line. */
 export interface Doing {
   readonly queue: QueueCounts;
   readonly isFull: boolean;
@@ -16,7 +16,7 @@ export interface Doing {
 
 const RELAY = { none: 'no relay', unknown: 'relay not tried yet', ok: 'relay ok', failing: 'relay failing' };
 
-/** The queue, the relay, the link, and storage and settings if they are in trouble; nothing that changes by the mere passing of time. */
+/** The queue, the relay, the link, and storage and settings in trouble; nothing that time alone changes. */
 export function statusLine({ queue, isFull, relay, link, storage, settings }: Doing): string {
   const waiting = queue.queued + queue.sending;
   const parts = [

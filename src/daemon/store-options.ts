@@ -1,6 +1,5 @@
 /**
- * How a service opens its store: the settings and the parts of the outside that it needs. Used by the two composition
- * roots, daemon.ts and cloud-server/cloud.ts.
+ * How a service opens its store. Used by cloud-server/cloud.ts and daemon.ts.
  */
 import { senderOf } from '../config/names.js';
 import type { Config } from '../config.js';
@@ -8,7 +7,7 @@ import type { StoreOptions } from '../store/journaled-store.js';
 import { storeMemory } from '../system/memory.js';
 import type { System } from './system.js';
 
-/** The options of a store that follows `config`, which may change. */
+/** The options of a store. It follows `config`, which a reload changes. */
 export function storeOptions(config: Config, system: System): Omit<StoreOptions, 'directory'> {
   return {
     ...system,

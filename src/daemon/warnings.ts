@@ -14,17 +14,14 @@ export class Warnings {
   readonly #sendsMail: boolean;
   #told: ReadonlySet<string> = new Set();
 
-  /** `sendsMail`: the service sends mails by the relays of its configuration. */
+  /** `sendsMail`: the service uses the relays of its configuration. */
   constructor({ log, hostname }: Pick<System, 'log' | 'hostname'>, { sendsMail }: { sendsMail: boolean }) {
     this.#log = log;
     this.#hostname = hostname;
     this.#sendsMail = sendsMail;
   }
 
-  /**
-   * Logs the new ones among the warnings about the settings that now hold. `sizeBytes` is the size of the file system
-   * with the state directory.
-   */
+  /** Logs the new warnings about the settings. `sizeBytes`: the size of the file system with the state directory. */
   tell({ config, warnings }: { config: Config; warnings: readonly string[] }, sizeBytes: number): void {
     const all = [
       ...warnings,

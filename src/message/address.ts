@@ -1,7 +1,6 @@
 /**
- * An email address as RFC 5321 and 6531 have it, without comments, display names or quoted local parts.
- * Only parseAddress makes an Address, so whoever holds one knows that it carries no line break, no angle
- * bracket and no blank into an SMTP command or a header.
+ * An email address as RFC 5321 and 6531 have it, without comments, display names or quoted local parts. Only parseAddress
+ * makes an Address, so an Address brings no line break, angle bracket or blank into an SMTP command or a header.
  */
 import { Buffer } from 'node:buffer';
 import { ADDRESS_BYTES_MAX, DOMAIN_BYTES_MAX, LOCAL_PART_BYTES_MAX } from '../limits.js';
@@ -17,7 +16,7 @@ const LABEL =
   /^(?:[A-Za-z0-9]|[^\p{ASCII}\p{C}\p{Z}])(?:(?:[A-Za-z0-9-]|[^\p{ASCII}\p{C}\p{Z}])*(?:[A-Za-z0-9]|[^\p{ASCII}\p{C}\p{Z}]))?$/u;
 const ADDRESS_LITERAL = /^\[(?:\d{1,3}(?:\.\d{1,3}){3}|IPv6:[0-9A-Fa-f:.]{2,45})\]$/;
 
-/** The address that `text` is, or null if it is not exactly one. The text is taken as it stands, not trimmed. */
+/** `text` as an address, or null if it is not exactly one. It is not trimmed. */
 export function parseAddress(text: string): Address | null {
   const at = text.lastIndexOf('@');
   if (at < 1 || Buffer.byteLength(text) > ADDRESS_BYTES_MAX) return null;

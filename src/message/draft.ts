@@ -1,6 +1,6 @@
 /**
- * Validates what a client posted and makes drafts of it (local-api §1). It reports every fault of every message at its
- * JSON Pointer. Pure. Used by the api and by the reference cloud.
+ * Validates posted JSON and makes drafts of it (local-api §1). It reports every fault of every message at its JSON Pointer.
+ * Pure. Used by outbox.ts and post.ts.
  */
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
@@ -42,9 +42,9 @@ export interface DraftLimits {
 }
 
 /**
- * The drafts of a parsed JSON body. A field that is null counts as absent, as serialisers write it for
- * "not set". Throws malformed-request (not a non-empty array), too-large (more than `maxBatch` messages),
- * and invalid with all faults; types that cannot be delivered come last.
+ * The drafts of a parsed JSON body. Null counts as absent, as many serialisers write it. Throws malformed-request (not a
+ * non-empty array), too-large (more than `maxBatch` messages), and invalid with all faults; those of types that cannot be
+ * delivered come last.
  */
 export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
   if (!Array.isArray(body) || body.length === 0) {
@@ -92,7 +92,7 @@ export function invalidMessage(faults: readonly Fault[]): FieldpostError {
   return new FieldpostError('invalid', `${count} found, nothing was queued; see errors`, { faults });
 }
 
-/** The type of a message, or null after reporting why it has none. */
+/** The type of a message; null if it has none, which is reported. */
 function parseMessageType(fields: unknown, report: Report): MessageType | null {
   if (!isJsonObject(fields)) {
     report('', 'must be an object, a message');
@@ -101,14 +101,14 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
   const { type, destination } = fields;
   if (isMessageType(type)) return type;
   report('type', TYPE_FAULT);
-  // Without a type only this is known of a good destination.
+  // Without a type only this much of the destination can be checked.
   if (typeof destination !== 'string') report('destination', 'is required and must be a string');
   return null;
 }
 
 /**
- * The draft of an email. Faults go to `report`, at the field's name, or at '' for the message as a whole;
- * the draft is good only if there were none.
+ * The draft of an email, valid only if nothing is reported. Faults go to `report` with the field's name, or '' for the
+ * whole message.
  */
 export function parseEmail(fields: JsonObject, report: Report): EmailDraft {
   checkRecipient(1, fields, report);
@@ -124,7 +124,7 @@ export function parseEmail(fields: JsonObject, report: Report): EmailDraft {
   }
   return {
     type: 1,
-    // A draft with a fault is never used, so the assertion does no harm.
+    // Checked by checkRecipient: a draft with a fault is never used.
     destination: fields.destination as Address,
     content: { subject, plain, html },
     attachments: NO_ATTACHMENTS,
@@ -171,7 +171,7 @@ function checkRecipient(type: MessageType, { destination }: JsonObject, report: 
   if (fault !== null) report('destination', fault);
 }
 
-/** An optional text; empty if it is absent or was reported. */
+/** An optional text; empty if it is absent or reported. */
 function textOf(fields: JsonObject, name: string, report: Report): string {
   const value = fields[name];
   if (value === undefined || value === null) return '';
@@ -183,12 +183,12 @@ function textOf(fields: JsonObject, name: string, report: Report): string {
   return value;
 }
 
-/** True if the field is not empty. A value of a wrong kind is reported elsewhere. */
+/** True if the field is not empty, whatever its kind. */
 function isSet(value: unknown): boolean {
   return value !== undefined && value !== null && value !== '';
 }
 
-/** True if the text has more characters (code points) than `limit`. */
+/** Counts code points. */
 function isLonger(text: string, limit: number): boolean {
   if (text.length <= limit) return false;
   return text.length > 2 * limit || [...text].length > limit;
@@ -209,7 +209,7 @@ function jsonBytes(value: unknown): number {
   }
 }
 
-/** The fields that are not known here. One that other mailers have is a fault, unless it is empty. */
+/** The unknown fields. One that other mailers have is a fault, unless it is empty. */
 function unknownFields(fields: JsonObject, type: MessageType, report: Report): readonly string[] {
   const known = KNOWN_FIELDS[type];
   return Object.keys(fields).filter((name) => {
@@ -220,7 +220,7 @@ function unknownFields(fields: JsonObject, type: MessageType, report: Report): r
   });
 }
 
-/** True for the values of a field that a client has but does not use. */
+/** True for the values by which clients say that they do not use a field. */
 function isEmpty(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return !isSet(value) || value === false;
   return Object.keys(value).length === 0;

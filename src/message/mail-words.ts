@@ -1,6 +1,6 @@
 /**
- * Fields that other mailers have and this one does not. Ignoring them would lose a text, a recipient or a file, so they
- * are refused with a hint. Pure. Used by draft.ts.
+ * Fields that other mailers have and this one does not. They are refused with a hint, because to ignore them would lose a
+ * text, a recipient or a file. Pure. Used by draft.ts.
  */
 
 const TEXT = 'is not a field here: the text is called plain (and HTML html)';
@@ -16,7 +16,7 @@ const FILES =
 const READY_MADE = 'is not supported: send subject, plain and html';
 const LATER = 'is not supported: a message is sent as soon as the link allows';
 
-/** The hints, by what plainName() makes of the names. */
+/** The hints, by plainName(). */
 const HINTS: ReadonlyMap<string, string> = new Map(
   (
     [

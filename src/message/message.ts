@@ -17,7 +17,7 @@ export interface EmailContent {
   readonly html: string;
 }
 
-/** The text of an SMS, a phone call or a push message, by the names that clients and the cloud have for it. */
+/** The text of an SMS, a phone call or a push message. Clients and the cloud use the same names. */
 export interface ShortContent {
   readonly message: string;
   readonly title?: string;
@@ -31,7 +31,7 @@ export type Content = EmailContent | ShortContent;
 
 /** A file that goes with an email, and its file in the spool. */
 export interface Attachment {
-  /** The name of the file in the spool, drawn at random. */
+  /** The random name of the file in the spool. */
   readonly id: string;
   /** As the client named it. */
   readonly name: string;
@@ -71,7 +71,7 @@ interface DraftParts {
   readonly ignored: readonly string[];
 }
 
-/** A moment on the clock of its boot, which never leaps. The wall time follows from the Boot. */
+/** A moment on the clock of a boot, which never leaps. The wall time follows from the Boot. */
 export interface Stamp {
   /** The first eight hex digits of the kernel's boot id. */
   readonly boot: string;
@@ -102,32 +102,31 @@ export interface Message {
   /** An Address if it is an email. */
   readonly destination: string;
   /**
-   * The sender of an email, stamped at acceptance; its Message-ID has this sender's domain. Undefined for other types
-   * and in mails that were accepted before there was this stamp.
+   * The sender of an email, stamped at acceptance; its Message-ID has this sender's domain. Undefined for other types.
    */
   readonly from?: Address | undefined;
   /** Listed also after the content and the files are gone. */
   readonly attachments: readonly Attachment[];
   readonly accepted: Stamp;
-  /** When a failed message was queued anew: its age counts from here. */
+  /** When a failed message was queued again: its age counts from here. */
   retried?: Stamp;
   /** The count of reachable time (reachability.ts) from which the message's own counts. */
   reachMs: number;
   /** When it failed: its content is kept for a while after that. */
   failed?: Stamp;
   status: Status;
-  /** Attempts charged to the message; faults of the relay are not counted. */
+  /** Attempts charged to the message, without those that failed by the relay. */
   attempts: number;
   lastReply: string | null;
-  /** When a deferred message is due, on the clock of the boot it was deferred in; null: now. */
+  /** When a deferred message is due, on the clock of the boot that deferred it; null: now. */
   due: Stamp | null;
-  /** Members of a newer version: kept as they are. */
+  /** Members that only a newer version knows: kept as they are. */
   more?: JsonObject | undefined;
-  /** Null once the content is gone; then the attachments' files are not needed either. */
+  /** Null once the content is gone, and with it the files. */
   place: Place | null;
 }
 
-/** A message of type 1: only the draft of an email becomes one. */
+/** A message of type 1. Only the draft of an email becomes one. */
 export type Email = Message & { readonly destination: Address };
 
 /** The result of an attempt. `reply` is the relay's text, or our own. */
@@ -148,12 +147,12 @@ export const STATUSES: readonly Status[] = [
   'cancelled',
 ];
 
-/** False for a message that only a newer version of this program knows how to send. */
+/** False for a message that only a newer version can send. */
 export function isUnderstood({ type, status }: Message): boolean {
   return type >= 1 && type <= 4 && STATUSES.includes(status);
 }
 
-/** True when nothing more will happen to the message by itself. */
+/** True when nothing more happens to the message by itself. */
 export function isFinal(status: Status): boolean {
   return status === 'sent' || status === 'failed' || status === 'expired' || status === 'cancelled';
 }

@@ -1,10 +1,9 @@
 /**
- * An SMS, a call or a push as it is given to whoever sends it, and the answer. Spoken of by delivery, the cloud's client
- * and the reference cloud.
+ * An SMS, a call or a push on its way to the cloud, and the answer.
  */
 import type { ShortContent } from './message.js';
 
-/** A message as the cloud is given it. */
+/** A message as it is sent to the cloud. */
 export type ShortMessage = ShortContent & {
   readonly id: string;
   readonly type: 2 | 3 | 4;
@@ -12,8 +11,8 @@ export type ShortMessage = ShortContent & {
 };
 
 /**
- * What came of an offer. `later`: it was neither taken nor refused. `isReached`: there was a connection, so whoever sends
- * it may have seen the message.
+ * The outcome of an offer. `later`: neither taken nor refused. `isReached`: there was a connection, so the message may
+ * have arrived.
  */
 export type ShortAnswer =
   | { readonly kind: 'taken' | 'refused'; readonly reply: string }

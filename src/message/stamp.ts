@@ -4,7 +4,7 @@
 import { EARLIEST_WALL_MS, PLAUSIBLE_YEARS, SECOND_MS, YEAR_MS } from '../limits.js';
 import type { Boot, Stamp } from './message.js';
 
-/** How far the wall clock is trusted. `confirmed`: by NTP or the cloud, in this boot. `wrong`: it cannot be true. */
+/** How far the wall clock is trusted. `confirmed`: by NTP or the cloud, in this boot. `wrong`: impossible. */
 export type Trust = 'confirmed' | 'plausible' | 'wrong';
 
 /** The clocks, as far as a stamp needs them. */
@@ -18,15 +18,15 @@ interface Clocks {
 /** The known boots, by id. */
 export type Boots = ReadonlyMap<string, Boot>;
 
-// The clocks are not read at the same instant, and some kernels tell the uptime in whole seconds.
+// The clocks are not read at one instant, and some kernels give the uptime in whole seconds.
 const LEAP_MS = 2 * SECOND_MS;
 
-/** True if this wall time may be right: not before the first release, nor decades after it. */
+/** True if this wall time is neither before the first release nor decades after it. */
 export function isPlausible(wallMs: number): boolean {
   return wallMs >= EARLIEST_WALL_MS && wallMs < EARLIEST_WALL_MS + PLAUSIBLE_YEARS * YEAR_MS;
 }
 
-/** True if the wall clock has leapt between two readings of when the boot began. */
+/** True if the wall clock has leapt between two readings of startMsOf(). */
 export function hasLeapt(startMs: number, laterStartMs: number): boolean {
   return Math.abs(laterStartMs - startMs) > LEAP_MS;
 }
@@ -53,8 +53,8 @@ export function stampOf(clocks: Clocks, laterMs = 0): Stamp {
 }
 
 /**
- * How long ago `stamp` was, in ms. Within a boot the boot's clock tells. Of another boot only the time since this one
- * began is certain; the rest counts if the wall was confirmed in both. The answer may be too small, never too large.
+ * How long ago `stamp` was, never too much. Within a boot its clock counts. Of another boot only the time since this one
+ * began is certain; the rest counts if the wall was confirmed in both.
  */
 export function ageMs(stamp: Stamp, clocks: Clocks, boots: Boots): number {
   const nowMs = clocks.bootMs();
@@ -64,7 +64,7 @@ export function ageMs(stamp: Stamp, clocks: Clocks, boots: Boots): number {
   return Math.max(nowMs, clocks.wallMs() - (then.startMs + stamp.bootMs));
 }
 
-/** The wall time of `stamp`, as well as it is known. For people to read, not for ages. */
+/** The wall time of `stamp`, as far as it is known. For people to read, not for ages. */
 export function wallMsOf(stamp: Stamp, clocks: Clocks, boots: Boots): number {
   const then = boots.get(stamp.boot);
   const startMs = startMsOf(clocks);
@@ -74,6 +74,6 @@ export function wallMsOf(stamp: Stamp, clocks: Clocks, boots: Boots): number {
   }
   const thenMs = then ? then.startMs + stamp.bootMs : 0;
   if (then && (then.confirmed || clocks.trust() === 'wrong')) return thenMs;
-  // The clock of that boot was wrong; but the moment was before this boot began.
+  // The clock of that boot was wrong, but the moment was before this boot began.
   return isPlausible(thenMs) ? Math.min(thenMs, startMs) : startMs;
 }

@@ -1,5 +1,5 @@
 /**
- * Encodes a file as base64 (RFC 2045 §6.8) while it is read. Used by letter.ts.
+ * Encodes a file as base64 (RFC 2045 §6.8) while it is read. Used by letter.ts and mail-size.ts.
  */
 import { Buffer } from 'node:buffer';
 
@@ -7,12 +7,12 @@ const LINE_CHARS = 76;
 /** The octets of a full line. */
 const LINE_BYTES = (LINE_CHARS / 4) * 3;
 
-/** How many octets `bytes` octets take as base64, the CRLF of every line included. */
+/** The octets of `bytes` octets as base64, with the CRLF of every line. */
 export function base64Octets(bytes: number): number {
   return withBreaks(Math.ceil(bytes / 3) * 4);
 }
 
-/** The source in lines of 76 characters, each of them (the last, shorter one too) ended by CRLF. */
+/** The source in lines of 76 characters. CRLF ends each of them, also the last, shorter one. */
 export async function* base64Lines(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of source) {
@@ -27,7 +27,7 @@ export async function* base64Lines(source: AsyncIterable<Buffer>): AsyncGenerato
 
 function inLines(base64: string): Buffer {
   const lines = Buffer.allocUnsafe(withBreaks(base64.length));
-  // Written at the end of the buffer, then each line moves to its place: cutting the string takes 50 % longer.
+  // Write at the end of the buffer, then move each line to its place: cutting the string takes 50 % longer.
   let from = lines.length - base64.length;
   lines.write(base64, from, 'latin1');
   for (let at = 0; from < lines.length; from += LINE_CHARS) {

@@ -6,10 +6,10 @@ import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
 
 const LINE_OCTETS_MAX = 76;
-/** Octets of text in an encoded word: their base64 and the 12 octets around it fit a line, the first after `Subject: `. */
+/** Octets of text in an encoded word: base64 and 12 octets around it fit a line, the first after `Subject: `. */
 const FIRST_WORD_OCTETS = 39;
 const WORD_OCTETS = 45;
-/** A file name in one parameter, so that its line with what is around it stays within the limit. */
+/** Of a file name in one parameter, so that its line stays within the limit. */
 const NAME_CHARS_MAX = 54;
 
 /** Visible ASCII with single blanks between words, which no parser changes when it unfolds a line. */
@@ -34,7 +34,7 @@ export function subjectHeader(subject: string): string {
   return `${foldPlain(subject) ?? foldEncoded(subject)}\r\n`;
 }
 
-/** Null if the text would not unfold to itself, has a word too long for a line, or looks encoded. */
+/** Null if the text does not unfold to itself, has a word too long for a line, or looks encoded. */
 function foldPlain(subject: string): string | null {
   if (!PLAIN.test(subject) || subject.includes('=?')) return null;
   const [first, ...words] = subject.split(' ');
@@ -66,10 +66,9 @@ function foldEncoded(subject: string): string {
 }
 
 /**
- * The headers of an attachment with this name and media type, which may have a charset. A name that is not plain is
- * encoded in `filename` (RFC 2231); `name`, for older mail programs, has `_` for what they cannot read. A type that is
- * not valid, or says that the content is a mail or has parts (RFC 2046 forbids base64 for these), becomes
- * `application/octet-stream`.
+ * The headers of an attachment. A name that is not plain is encoded in `filename` (RFC 2231); `name`, for older mail
+ * programs, has `_` in its place. A type that is invalid, a mail, or multipart (RFC 2046 forbids base64 for these)
+ * becomes `application/octet-stream`.
  */
 export function attachmentHeaders(name: string, type: string): string {
   assertOneLine(name);
@@ -102,7 +101,7 @@ function percentEncoded(character: string): string {
   return Buffer.from(character).toString('hex').toUpperCase().replace(/../g, '%$&');
 }
 
-/** All values were validated before: a line break here is a bug, and must not become a header. */
+/** All values are validated before. If a line break gets here, it must not begin a header. */
 function assertOneLine(value: string): void {
   assert(!/[\r\n\0]/.test(value), 'a header value has no line break and no NUL');
 }

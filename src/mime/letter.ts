@@ -1,6 +1,6 @@
 /**
  * Renders an email for the wire (RFC 5322, RFC 2045): the same bytes at every attempt. All lines end in CRLF, none begins
- * with a dot, and only addresses may hold more than ASCII (RFC 6532). Used by mails.ts.
+ * with a dot, and only addresses may hold more than ASCII (RFC 6532). Used by rendering.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
@@ -25,18 +25,18 @@ export interface Letter {
 /** An attached file. It is read only while the mail is sent. */
 export interface LetterFile {
   readonly name: string;
-  /** Media type, with no parameter but a charset. */
+  /** The media type, perhaps with a charset. */
   readonly type: string;
-  /** Octets that `open` will give. */
+  /** The octets of `open`. */
   readonly size: number;
   open(): AsyncIterable<Buffer>;
 }
 
 /** A mail ready for the wire. */
 export interface Rendered {
-  /** Exact octets of the message, before dots are stuffed and without the final dot. */
+  /** Exact octets, before dots are stuffed and without the final dot. */
   readonly size: number;
-  /** The whole message; with attachments a stream, which can be read once, because files are not held in memory. */
+  /** With attachments a stream, which can be read once: files are not held in memory. */
   readonly bytes: Buffer | AsyncIterable<Buffer>;
 }
 
@@ -44,9 +44,7 @@ export interface Rendered {
 const MIXED = '=_mixed';
 const ALTERNATIVE = '=_alternative';
 
-/**
- * Renders the letter. Its stream throws storage-damaged before the end if an attachment does not have the declared size.
- */
+/** Renders the letter. Its stream throws storage-damaged if an attachment does not have its declared size. */
 export function render(letter: Letter): Rendered {
   const headers = letterHeaders(letter);
   const text = renderText(letter.content);
@@ -108,19 +106,19 @@ function textPart(subtype: 'plain' | 'html', text: string): [string, Buffer] {
   ];
 }
 
-/** The header of an entity with parts, up to the headers of the first. */
+/** The header of a multipart entity, up to the headers of its first part. */
 function multipart(subtype: string, boundary: string): string {
   return `Content-Type: multipart/${subtype}; boundary="${boundary}"\r\n\r\n--${boundary}\r\n`;
 }
 
-/** A mail ends with a line break. A text without one gets a soft break, which is not part of the text. */
+/** A mail ends with a line break. A text without one gets a soft break, which adds nothing to the text. */
 function ending(text: readonly (string | Buffer)[]): string {
   const body = text.at(-1) as string | Buffer;
   if (typeof body === 'string') return '\r\n';
   return body.length === 0 || body.at(-1) === 0x0a ? '' : '=\r\n';
 }
 
-/** The attachment's octets. Throws if their number is not the size that was declared to the relay. */
+/** The attachment's octets. Throws if they are not as many as were declared to the relay. */
 async function* exactly(attachment: LetterFile): AsyncGenerator<Buffer, void, void> {
   let read = 0;
   for await (const chunk of attachment.open()) {

@@ -1,6 +1,5 @@
 /**
- * Text as quoted-printable (RFC 2045 §6.7). One pass with a table, because it must be faster than the relay. Used by
- * letter.ts.
+ * Text as quoted-printable (RFC 2045 §6.7). One pass with a table: it must be faster than the relay. Used by letter.ts.
  */
 import { Buffer } from 'node:buffer';
 
@@ -19,20 +18,19 @@ const UPPER_F = 0x46;
 
 const HEX = Buffer.from('0123456789ABCDEF');
 
-/** How many octets must fit on the line before this byte is written; 1: the byte is written as it is. */
+/** How many octets must fit on the line before this byte; 1: it is written as it is. */
 const WIDTH = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte === TAB || (byte >= BLANK && byte <= 0x7e && byte !== EQUALS)) return 1;
-  // The first byte of a UTF-8 character needs room for all of it, so that no character is split.
+  // The first byte of a UTF-8 character needs room for all of it: no character is split.
   if (byte >= 0xf0) return 12;
   if (byte >= 0xe0) return 9;
   return byte >= 0xc0 ? 6 : 3;
 });
 
 /**
- * The text, in UTF-8, as quoted-printable: lines of at most 76 octets that end in CRLF, all of them printable
- * ASCII. Every line break of the text (CRLF, or a bare CR or LF) is a CRLF; if the text does not end in one, the
- * last line is left open, with room for one more octet. No line begins with a dot, which would be an SMTP
- * matter, nor with `From `, which would be an mbox matter.
+ * The text, in UTF-8, as lines of printable ASCII, at most 76 octets each. Every line break (CRLF, or a bare CR or LF)
+ * becomes CRLF. A last line without one stays open, with room for one more octet. No line begins with a dot (SMTP) nor
+ * with `From ` (mbox).
  */
 export function encodeQuotedPrintable(text: string): Buffer {
   const bytes = Buffer.from(text);
@@ -49,7 +47,7 @@ export function encodeQuotedPrintable(text: string): Buffer {
       lineStart = at;
       continue;
     }
-    // A blank or tab at the end of a line may be lost on the way (rule 3).
+    // A relay may drop a blank or tab at the end of a line (rule 3).
     const trailing = (byte === BLANK || byte === TAB) && endsLine(bytes[index + 1]);
     const width = trailing ? 3 : (WIDTH[byte] as number);
     if (at - lineStart + width >= LINE_OCTETS_MAX) {

@@ -1,6 +1,5 @@
 /**
- * One timer for the next thing to do. Used by every object that knows when it has to act next: loops, the link,
- * the sync, watches, rooms that write later.
+ * One timer for the next thing to do, for every object that knows when it has to act next.
  */
 import type { Clock, Timer } from '../system/clock.js';
 
@@ -12,7 +11,7 @@ export class Alarm {
   #whenMs = Number.POSITIVE_INFINITY;
   #isEnded = false;
 
-  /** `ring` may set the alarm again. A clock may ring 1 ms early, so `ring` looks at the clock where that matters. */
+  /** `ring` may set the alarm again. It may come 1 ms early. */
   constructor(clock: Pick<Clock, 'bootMs' | 'after'>, ring: () => void) {
     this.#clock = clock;
     this.#ring = ring;
@@ -29,7 +28,7 @@ export class Alarm {
     this.off();
     if (whenMs === Number.POSITIVE_INFINITY) return;
     this.#whenMs = whenMs;
-    // Never 0: a loop whose clock rings 1 ms early would spin.
+    // Never 0: a loop whose timer fires 1 ms early would spin.
     const inMs = Math.max(1, whenMs - this.#clock.bootMs());
     this.#timer = this.#clock.after(inMs, () => {
       this.off();
@@ -37,7 +36,7 @@ export class Alarm {
     });
   }
 
-  /** Rings in `ms` and not at the moment set before. To let the first of several moments hold, ask isSet. */
+  /** Rings in `ms` and not at the moment set before. To keep an earlier moment, ask isSet first. */
   in(ms: number): void {
     this.at(this.#clock.bootMs() + ms);
   }

@@ -1,27 +1,27 @@
 /**
- * How long to leave a peer alone that fails: a relay, the cloud, its document, its messages. Pure. Whoever retries a
- * peer holds a Backoff; the link's state machine (link-state.ts) applies the same rules to a state of its own.
+ * How long to leave a failing peer alone: a relay, the cloud, its document, its messages. Pure. Used by delivery/peer.ts,
+ * link-state.ts and sync.ts.
  */
 import { assert } from '../errors.js';
 import { PEER_GOOD_MS } from '../limits.js';
 
-/** The most that is added to a Retry-After, as a part of it. */
+/** The jitter of a Retry-After: at most this part is added. */
 const SPREAD = 0.1;
 
 /** How pauses grow. */
 export interface Pauses {
-  /** The ceiling of the first pause, and of the longest. */
+  /** The ceilings of the first and the longest pause. */
   readonly backoffMinMs: number;
   readonly backoffMaxMs: number;
   /** No ceiling is lower. 0 if left out. */
   readonly floorMs?: number;
-  /** The part of its ceiling that each pause lasts at least. 0 if left out: full jitter. */
+  /** Each pause lasts at least this part of its ceiling. 0 if left out: full jitter. */
   readonly leastShare?: number;
 }
 
 /**
- * How long to leave a peer alone after its `failures`th failure in a row: jitter below a ceiling that doubles with each
- * failure. Never 0, so that no loop can spin on it. `random` is in [0, 1).
+ * The pause after the `failures`th failure in a row: jitter below a ceiling that doubles with each failure. Never 0: no
+ * loop can spin on it. `random` is in [0, 1).
  */
 export function pauseMs(failures: number, random: number, pauses: Pauses): number {
   const { backoffMinMs, backoffMaxMs, floorMs = 0, leastShare = 0 } = pauses;
@@ -31,22 +31,22 @@ export function pauseMs(failures: number, random: number, pauses: Pauses): numbe
   return ms;
 }
 
-/** True if a peer that has been good since `goodMs` (null: it is not) starts anew with the shortest pause. */
+/** True if a peer that has been good since `goodMs` (null: it fails) begins again with the shortest pause. */
 export function startsAnew(goodMs: number | null, nowMs: number): boolean {
   return goodMs !== null && nowMs - goodMs >= PEER_GOOD_MS;
 }
 
 /**
- * How long to wait where a peer asks for `askedMs` (Retry-After): that, and up to a tenth more. A fleet that is told
- * one date must not come back in the same second. `random` is in [0, 1).
+ * How long to wait for a Retry-After of `askedMs`: up to a tenth longer, because a fleet that is told one date must not
+ * come back in the same second. `random` is in [0, 1).
  */
 export function patienceMs(askedMs: number, random: number): number {
   return Math.ceil(askedMs * (1 + SPREAD * random));
 }
 
-/** What a back-off goes by. */
+/** The settings, clock and jitter of a back-off. */
 export interface BackoffOptions {
-  /** Read at each failure: a reload may change them. */
+  /** Read at each failure, because a reload may change it. */
   readonly config: Pauses;
   readonly clock: { bootMs(): number };
   /** In [0, 1). */
@@ -64,7 +64,7 @@ export class Backoff {
   #goodMs: number | null = null;
   #retryMs = 0;
   #notBeforeMs = 0;
-  /** Somebody has called wake() since the last try began. */
+  /** wake() was called since the last try began. */
   #isWanted = false;
 
   constructor(options: BackoffOptions) {
@@ -76,24 +76,22 @@ export class Backoff {
     return this.#failures > 0 && this.#goodMs === null;
   }
 
-  /** When the next try may begin. */
   get readyMs(): number {
     return Math.max(this.#retryMs, this.#notBeforeMs);
   }
 
-  /** A try begins. */
   begin(): void {
     this.#isWanted = false;
   }
 
-  /** The peer works, and a wish is granted. The pauses start anew only when it has worked for a while. */
+  /** A try has worked. The shortest pause comes back only once the peer has worked for a minute. */
   good(): void {
     this.#goodMs ??= this.#options.clock.bootMs();
     this.#retryMs = 0;
     this.#isWanted = false;
   }
 
-  /** A try has failed; the peer asks to be left alone for `retryAfterMs`. Tries that fail together count once. */
+  /** A try has failed, and the peer asks for `retryAfterMs`. Tries that fail together count once. */
   failed(retryAfterMs = 0): void {
     const { clock, config, random } = this.#options;
     const nowMs = clock.bootMs();
@@ -102,11 +100,11 @@ export class Backoff {
     if (startsAnew(this.#goodMs, nowMs)) this.#failures = 0;
     this.#goodMs = null;
     this.#failures++;
-    // What began before the network was mended says nothing of the network there is now.
+    // This try began before wake(), perhaps on another network: try again at once.
     this.#retryMs = this.#isWanted ? nowMs : nowMs + pauseMs(this.#failures, random(), config);
   }
 
-  /** A try is wanted now: the pause is over, but for what the peer has asked for. A try under way need not end well. */
+  /** Ends the pause, but not a Retry-After. If a try under way fails, the next one follows at once. */
   wake(): void {
     this.#retryMs = 0;
     this.#isWanted = true;

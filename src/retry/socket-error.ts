@@ -1,12 +1,11 @@
 /**
- * Says of an error of a socket, TLS included, what is wrong, for the person who must mend it. Pure. Used for relays and
- * for the cloud.
+ * Explains an error of a socket or of TLS to the person who must mend it. Pure. Used by error.ts and trouble.ts.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { isPlausible } from '../message/stamp.js';
 import { oneLine } from '../text.js';
 
-/** What can be wrong with a connection. */
+/** The kinds of trouble with a connection. */
 export type SocketError =
   | 'dns'
   | 'refused'
@@ -18,7 +17,7 @@ export type SocketError =
   | 'certificate-not-yet-valid'
   | 'client-certificate';
 
-/** Node's codes of system calls and of its resolver, and what each means. */
+/** By Node's codes of system calls and of its resolver. */
 const SENTENCES: Readonly<Record<string, readonly [kind: SocketError, words: string]>> = {
   ENOTFOUND: ['dns', 'its name cannot be resolved: there is no such name'],
   ENODATA: ['dns', 'its name cannot be resolved: the name has no address'],
@@ -52,7 +51,7 @@ const SENTENCES: Readonly<Record<string, readonly [kind: SocketError, words: str
   ENOTCONN: ['lost', 'the connection was lost: the other side closed it'],
 };
 
-/** TLS errors by OpenSSL's reason, which Node puts into the code as well. */
+/** TLS errors by OpenSSL's reason, which Node puts also into the code. */
 const TLS_SENTENCES: readonly (readonly [reason: RegExp, kind: SocketError, words: string])[] = [
   [
     /wrong.version.number|packet.length.too.long|http.request|unexpected.message/i,
@@ -73,20 +72,20 @@ const TLS_SENTENCES: readonly (readonly [reason: RegExp, kind: SocketError, word
   [/unrecognized.name/i, 'tls', 'TLS failed: it does not know the name by which it was called'],
 ];
 
-// How Node names OpenSSL's X509_V_ERR_ codes, and its own errors of certificates.
+// Node's names of OpenSSL's X509_V_ERR_ codes, and its own errors of certificates.
 const CERTIFICATE =
   /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERROR_IN_CERT|ERR_TLS_CERT|HOSTNAME_|INVALID_|PATH_LENGTH_)/;
 
-// No authority that this device trusts has signed it; a relay may have an authority of its own.
+// No authority that this device trusts has signed the certificate.
 const UNKNOWN_AUTHORITY =
   /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
 
 /**
- * What is wrong, of what a socket threw. `wallMs` is shown beside the dates of a certificate. The words call the peer
- * "it": the caller names it.
+ * Explains what a socket threw. `wallMs` is shown beside the dates of a certificate. The words call the peer "it": the
+ * caller names it.
  */
 export function socketErrorOf(thrown: unknown, wallMs: number): { kind: SocketError; words: string } {
-  // A name may have several addresses, and each may fail in another way.
+  // Each address of a name may fail in another way.
   const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [thrown];
   const found = errors.map((error) => oneErrorOf(error, wallMs));
   const places = new Map<string, Set<string>>();
@@ -98,7 +97,7 @@ export function socketErrorOf(thrown: unknown, wallMs: number): { kind: SocketEr
   return { kind: found[0]?.kind ?? 'lost', words: oneLine(words.join('; ')) };
 }
 
-/** `place`: the code, and the address if there is one; shown in brackets. */
+/** `place`: the code, and the address if any; shown in brackets. */
 function oneErrorOf(thrown: unknown, wallMs: number): { kind: SocketError; words: string; place: string } {
   const code = systemCodeOf(thrown);
   const said = oneLine(wordsOf(thrown));
@@ -129,7 +128,7 @@ function tlsErrorOf(thrown: unknown, code: string): { kind: SocketError; words: 
   return { kind: 'tls', words: `TLS failed: ${said}` };
 }
 
-/** A wrong clock makes a good certificate seem invalid: then the clock has to be mended. */
+/** A wrong clock makes a good certificate seem invalid. */
 function certificateWords(thrown: string, code: string, wallMs: number): string {
   const today = new Date(wallMs).toISOString().slice(0, 10);
   return /_(?:NOT_YET_VALID|HAS_EXPIRED)$/.test(code) && !isPlausible(wallMs)
