@@ -1,6 +1,5 @@
 /**
- * A mail with files as a form: its exact length, and its bytes, which are read from the files while they are sent. Used by
- * send.ts.
+ * A mail with files as a form: its exact length, and its bytes, which are read while they are sent. Used by send.ts.
  */
 import { Buffer } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
@@ -10,10 +9,9 @@ import { KIB } from '../limits.js';
 import type { Stream } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 
-/** Files are read in pieces of this size. */
 const READ_BYTES = 256 * KIB;
 
-// The usual types. Any other file is sent as application/octet-stream, which mail programs save unchanged.
+// Any other file is sent as application/octet-stream, which mail programs save unchanged.
 const TYPES: Readonly<Record<string, string>> = {
   txt: 'text/plain',
   log: 'text/plain',
@@ -51,8 +49,8 @@ interface OpenFile {
 }
 
 /**
- * Opens the files and returns the form of the texts and the files; `close` closes them. `progress` is called after every
- * read. Throws CommandError (66) for a file that cannot be read, also later, while its bytes are sent.
+ * Opens the files and gives the form; `close` closes them. `progress` is called after every read. Throws CommandError (66)
+ * for a file that cannot be read, also later, while its bytes are sent.
  */
 export async function openForm(
   texts: Readonly<Record<string, string>>,
@@ -103,7 +101,7 @@ export async function openForm(
   };
 }
 
-/** The size of a file. Pipes and files of /proc say 0 although they have content: throws CommandError (66). */
+/** Pipes and files of /proc tell a size of 0 although they have content: throws CommandError (66). */
 async function sizeOf({ file, path }: OpenFile): Promise<number> {
   const size = await file.size();
   if (size > 0) return size;
@@ -130,13 +128,12 @@ async function* contentOf({ path, file, size }: OpenFile): AsyncGenerator<Buffer
   }
 }
 
-/** The header of a part, followed by its text if it is one. */
 function partHead(boundary: string, disposition: string, text: string | null): Buffer {
   const rest = text === null ? '' : `${text}\r\n`;
   return Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${rest}`);
 }
 
-/** Browsers write a name into a header this way. */
+/** As browsers write a name into a header. */
 function escaped(name: string): string {
   return name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
 }

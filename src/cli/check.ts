@@ -1,8 +1,7 @@
 /**
- * `fieldpost check`: all that is wrong with the configuration, or the effective one with its secrets hidden.
+ * `fieldpost check`: all problems of the configuration, or the effective one with its secrets hidden.
  * Used by cli.ts.
  */
-
 import { diskAdvice, mailAdvice } from '../config/advice.js';
 import { type Config, describeConfig, formatProblem, parseConfig } from '../config.js';
 import { visible } from '../text.js';
@@ -30,11 +29,9 @@ goes on with the last good ones, if there are any.`,
       return 'problems' in parsed ? EXIT.config : EXIT.ok;
     }
     if ('problems' in parsed) {
-      const paint = painter(stderr, env);
       for (const problem of parsed.problems) stderr.write(`${visible(formatProblem(problem))}\n`);
-      stderr.write(
-        `${paint('bad', `${counted(parsed.problems.length, 'problem')}: the daemon does not take these settings.`)}\n`,
-      );
+      const verdict = `${counted(parsed.problems.length, 'problem')}: the daemon does not take these settings.`;
+      stderr.write(`${painter(stderr, env)('bad', verdict)}\n`);
       return EXIT.config;
     }
     for (const [key, value] of Object.entries(describeConfig(parsed.config, hostname)))
@@ -44,7 +41,7 @@ goes on with the last good ones, if there are any.`,
   },
 };
 
-/** All that a start would say about these settings. */
+/** The warnings that a start logs about these settings. */
 async function warningsOf(
   { config, warnings }: { readonly config: Config; readonly warnings: readonly string[] },
   { fileSystemBytes, hostname }: CommandContext,

@@ -12,7 +12,7 @@ import { serviceEnvironment, withEnvFile } from './environment.js';
 import { service } from './service.js';
 import { columns } from './words.js';
 
-// Each command is loaded when it is called: the daemon, started by one of them, needs no other in memory.
+// Each command is loaded when it is called, so that the daemon has no other in memory.
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => service('run'),
   cloud: async () => service('cloud'),
@@ -37,7 +37,6 @@ export async function runCommand(argv: readonly string[], context: CommandContex
     return await dispatch(argv, context);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
-    // It may hold a path, an argument or a relay's reply, which must not steer the terminal.
     context.stderr.write(`fieldpost: ${visible(error.message, '\n')}\n`);
     if (error.hint !== '') context.stderr.write(`${error.hint}\n`);
     return error.exitCode;

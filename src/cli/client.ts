@@ -1,6 +1,5 @@
 /**
- * Calls the running daemon over its first listener. What fails becomes a CommandError that says what to do. Used by all
- * commands that call the daemon.
+ * Calls the running daemon over its first listener. Every failure becomes a CommandError that says what to do.
  */
 import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
@@ -12,7 +11,7 @@ import { isJsonObject } from '../json.js';
 import { HOUR_MS, MIB, SECOND_MS } from '../limits.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 
-/** The daemon's answer to a call. It is always a success; anything else is thrown. */
+/** The daemon's answer to a successful call. */
 export interface Answer {
   readonly status: number;
   /** Parsed JSON; null for an answer without a body. */
@@ -20,17 +19,22 @@ export interface Answer {
   readonly replayed: boolean;
 }
 
-/** A body that is read while it is sent. */
-export interface Stream {
+/** A body, whole or read while it is sent. */
+interface Body {
   /** Its Content-Type. */
   readonly type: string;
   /** In bytes; `chunks` are exactly as many. */
   readonly length: number;
+  readonly chunks: Buffer | AsyncIterable<Buffer>;
+}
+
+/** A body that is read while it is sent. */
+export interface Stream extends Body {
   readonly chunks: AsyncIterable<Buffer>;
 }
 
-/** What to send besides method and path. */
-export interface CallContent {
+/** A request without its method and path. */
+interface CallContent {
   readonly json?: unknown;
   readonly stream?: Stream;
   readonly headers?: Readonly<Record<string, string>>;
@@ -41,9 +45,9 @@ export interface CallContent {
 /** Makes one call to the daemon. Throws CommandError for anything but a success. */
 export type Call = (method: string, path: string, content?: CallContent) => Promise<Answer>;
 
-// Long enough for a daemon that waits for its disk; a hanging one gets another message than one that does not run.
+// Long enough for a daemon that waits for its disk.
 const ANSWER_MS = 30 * SECOND_MS;
-// A purge overwrites all that a slow disk may hold.
+// A purge may overwrite a whole slow disk.
 const LONG_ANSWER_MS = HOUR_MS;
 // Well above a page of a thousand messages with their replies.
 const ANSWER_BYTES_MAX = 16 * MIB;
@@ -76,7 +80,7 @@ async function call(
     // The daemon accepts this name on every address.
     host: 'localhost',
     ...(body === null ? {} : { 'content-type': body.type, 'content-length': String(body.length) }),
-    // So that files of a refused form are neither read nor sent.
+    // A refused form's files are then neither read nor sent.
     ...(content.stream === undefined ? {} : { expect: '100-continue' }),
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...content.headers,
@@ -84,13 +88,6 @@ async function call(
   const answerMs = content.isLong ? LONG_ANSWER_MS : ANSWER_MS;
   const raw = await exchange(listener, context, { method, path, headers, answerMs }, body);
   return understand(raw, listener);
-}
-
-/** The body of a request, whole or read while it is sent. */
-interface Body {
-  readonly type: string;
-  readonly length: number;
-  readonly chunks: Buffer | AsyncIterable<Buffer>;
 }
 
 function bodyOf({ json, stream }: CallContent): Body | null {
@@ -106,7 +103,6 @@ interface RawAnswer {
   readonly body: Buffer;
 }
 
-/** Sends one request and reads its whole answer. */
 function exchange(
   listener: ListenConfig,
   context: CommandContext,
@@ -119,7 +115,7 @@ function exchange(
       fail(new CommandError(EXIT.unavailable, `the daemon on ${showListener(listener)} does not answer`));
     };
     let deadline = context.clock.after(answerMs, late);
-    // Each piece that the daemon takes extends the deadline.
+    /** Called for each chunk that the daemon takes. */
     const extend = () => {
       deadline.stop();
       deadline = context.clock.after(answerMs, late);
@@ -162,7 +158,7 @@ function exchange(
   });
 }
 
-/** Sends the chunks, at the pace at which the daemon takes them, until the end or an answer. */
+/** Sends the chunks as fast as the daemon takes them, until their end or an answer. */
 async function pour(chunks: AsyncIterable<Buffer>, sent: ClientRequest, taken: () => void): Promise<void> {
   let isAnswered = false;
   let wake: () => void = () => undefined;

@@ -1,6 +1,5 @@
 /**
- * What a command is, what it is given, and how it ends. Used by every command and by main.ts, which gives the process's
- * own streams.
+ * The interface of a command: what it gets of the process, and its exit status.
  */
 import type { ParseArgsConfig } from 'node:util';
 import type { Environment, ReadText } from '../config.js';
@@ -20,26 +19,25 @@ export const EXIT = {
   config: 78,
 } as const;
 
-/** A stream that a command writes to. */
+/** Standard output or standard error. */
 export interface Output {
   write(text: string): void;
   readonly isTTY: boolean;
 }
 
-/** Where a service takes its settings from. */
+/** The settings of a service. */
 export interface Settings {
-  /** The settings at the start. */
   readonly env: Environment;
   /** Why the env file could not be read at the start; null if it could, or if there is none. */
   readonly fault: string | null;
-  /** The present settings: an env file may have changed. Throws CommandError if it cannot be used. */
+  /** The settings now, with the env file read again. Throws CommandError if that file cannot be used. */
   reread(): Environment;
 }
 
 /** The daemon's own commands, which main carries out. */
 export type ServiceName = 'run' | 'cloud' | 'dev';
 
-/** Everything that a command is given of the process and the outside. */
+/** The process and the outside, for a command. */
 export interface CommandContext {
   readonly env: Environment;
   readonly stdout: Output;
@@ -47,9 +45,8 @@ export interface CommandContext {
   readonly stdin: () => AsyncIterable<Uint8Array>;
   /** The kind of standard input; `none`: a terminal or /dev/null, which is not read unless `-` asks for it. */
   readonly stdinKind: () => 'piped' | 'socket' | 'none';
-  /** Reads a text file; throws what node:fs throws. */
   readonly read: ReadText;
-  /** Opens a file to be read piece by piece; rejects with what node:fs says. */
+  /** Opens a file for reading; rejects with the error of node:fs. */
   readonly open: (path: string) => Promise<Pick<DiskFile, 'read' | 'size' | 'close'>>;
   /** The size of the file system of this path; infinite if it is not known. */
   readonly fileSystemBytes: (path: string) => Promise<number>;
@@ -58,7 +55,7 @@ export interface CommandContext {
   readonly clock: Clock;
   /** True if systemd has started this very process, and read the service's env file for it. */
   readonly isUnit: boolean;
-  /** Runs a service with these settings until it ends; gives its exit status. */
+  /** Runs a service until it ends; gives its exit status. */
   readonly serve: (name: ServiceName, settings: Settings) => Promise<number>;
 }
 
@@ -71,9 +68,8 @@ export interface CommandInput {
 /** One command of the command line. */
 export interface Command {
   readonly name: string;
-  /** One line for the list of commands. */
   readonly summary: string;
-  /** What `--help` prints: usage first, then whatever one needs to know. */
+  /** The output of `--help`: usage first. */
   readonly help: string;
   /** Every command takes `--help` and `--env-file` as well. */
   readonly options: NonNullable<ParseArgsConfig['options']>;
@@ -81,13 +77,13 @@ export interface Command {
   readonly takesWords?: true;
   /** True: without --env-file it takes the settings of the service on this device. */
   readonly asksService: boolean;
-  /** True: it reads the env file by itself, again and again. */
+  /** True: it reads the env file by itself, also at a reload. */
   readonly readsEnvFile?: true;
   /** Gives the exit status. Throws CommandError; anything else is a bug. */
   run(input: CommandInput, context: CommandContext): Promise<number>;
 }
 
-/** Ends a command with a sentence on standard error, a hint under it where there is one, and an exit status. */
+/** Ends a command with a sentence on standard error, a hint below it, and an exit status. */
 export class CommandError extends Error {
   readonly exitCode: number;
   readonly hint: string;

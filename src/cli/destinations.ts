@@ -1,5 +1,5 @@
 /**
- * `fieldpost destinations`: the address book, which says who is told when this device goes offline. Used by cli.ts.
+ * `fieldpost destinations`: the address book, the people who hear when this device goes offline. Used by cli.ts.
  */
 import { LANGS } from '../destinations/destination.js';
 import { visible } from '../text.js';
@@ -82,13 +82,7 @@ async function list(...[words, input, call, context]: Parameters<Action>): Promi
   const found = (await call('GET', PATH)).body as ShownDestination[];
   if (input.options.json === true) return context.stdout.write(json(found));
   if (found.length === 0) return context.stdout.write('The address book is empty: nobody is told.\n');
-  const rows = found.map(({ id, type, lang, name, destination }) => [
-    String(id),
-    typeName(type),
-    lang,
-    destination,
-    name,
-  ]);
+  const rows = found.map((one) => [String(one.id), typeName(one.type), one.lang, one.destination, one.name]);
   const lines = columns([['ID', 'TYPE', 'LANG', 'DESTINATION', 'NAME'], ...rows]);
   context.stdout.write(`${[...lines, '', `${counted(found.length, 'destination')}.`].join('\n')}\n`);
 }

@@ -2,7 +2,6 @@
  * The settings of commands: from the environment, and from the file that systemd reads for the service. Used by cli.ts and
  * service.ts.
  */
-
 import { parseEnvFile } from '../config/env-file.js';
 import type { Environment } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
@@ -11,10 +10,10 @@ import { type CommandContext, CommandError, EXIT, type Settings } from './comman
 /** The env file of the service, which people edit. */
 const ENV_FILE = '/etc/fieldpost/fieldpost.env';
 
-/** Where systemd keeps the credentials of the running service (systemd.exec(5)); only root may read them. */
+/** The credentials of the running service (systemd.exec(5)); only root may read them. */
 const CREDENTIALS = '/run/credentials/fieldpost.service';
 
-/** The StateDirectory= of the service, which systemd tells only the service. */
+/** The StateDirectory= of the service. */
 const STATE_DIRECTORY = '/var/lib/fieldpost';
 
 /**
@@ -37,8 +36,8 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
     if (!(error instanceof CommandError)) throw error;
     fault = error.message;
   }
-  // systemd, and perhaps Node.js, have put the file's settings into the environment. A setting that is removed from the
-  // file must be gone after a reload.
+  // systemd has put the file's settings into the environment. A setting that is removed from the file must be gone after
+  // a reload.
   const others = Object.fromEntries(
     Object.entries(context.env).filter(([key, value]) => file[key] !== value),
   );
@@ -55,7 +54,7 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
   };
 }
 
-/** The settings in the service's env file; null if there is none. */
+/** Null without a file. */
 function serviceFile(context: CommandContext): Environment | null {
   try {
     return parseFile(ENV_FILE, context.read(ENV_FILE));
@@ -85,7 +84,7 @@ export function serviceEnvironment(context: CommandContext): Environment {
     return env;
   }
   const file = serviceFile(context);
-  // Without this file there is no service: then the default state directory counts.
+  // Without this file there is no service, and the default state directory holds.
   const state = file === null ? {} : { STATE_DIRECTORY };
   return { ...credentials, ...state, ...env, ...file };
 }

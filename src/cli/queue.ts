@@ -1,7 +1,6 @@
 /**
  * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it. Used by cli.ts.
  */
-
 import { LIST_LIMIT_MAX } from '../limits.js';
 import { STATUSES } from '../message/message.js';
 import { bytesInWords } from '../sizes.js';
@@ -88,7 +87,7 @@ async function* messagesWith(status: string, call: Call): AsyncGenerator<ShownMe
   } while (after !== '');
 }
 
-/** A line per message, and under it, indented, what the relay said last. */
+/** A line for each message, and below it, indented, the relay's last reply. */
 function table(messages: readonly ShownMessage[], status: string | null, nowMs: number): string {
   if (messages.length === 0) return status === null ? 'The queue is empty.\n' : `No message is ${status}.\n`;
   const rows = messages.map((message) => [
@@ -125,10 +124,7 @@ function whenIs(iso: string, nowMs: number): string {
 async function show(...[words, input, call, context]: Parameters<Action>): Promise<void> {
   const shown: unknown[] = [];
   for (const id of idsIn(words, WHICH)) shown.push((await call('GET', `/api/internal/messages/${id}`)).body);
-  if (input.options.json === true) {
-    context.stdout.write(json(shown.length === 1 ? shown[0] : shown));
-    return;
-  }
+  if (input.options.json === true) return context.stdout.write(json(shown.length === 1 ? shown[0] : shown));
   const blocks = shown.map((message) => {
     const facts = Object.entries(message as Record<string, unknown>).filter(([, value]) => value !== null);
     const rows = facts.map(([key, value]) => [key, factOf(key, value)]);
@@ -140,14 +136,12 @@ async function show(...[words, input, call, context]: Parameters<Action>): Promi
 function factOf(key: string, value: unknown): string {
   if (key === 'type') return typeName(Number(value));
   if (key === 'attachments' && Array.isArray(value)) {
-    return (
-      value.map(({ name, type, size }) => `${name} (${type}, ${bytesInWords(size)})`).join(', ') || 'none'
-    );
+    const files = value.map(({ name, type, size }) => `${name} (${type}, ${bytesInWords(size)})`);
+    return files.join(', ') || 'none';
   }
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Calls `path` for each id. */
 function each(method: string, path: (id: string) => string, done: string): Action {
   return (words, _input, call, context) =>
     forEachId(idsIn(words, WHICH), context, async (id) => {

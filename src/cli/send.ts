@@ -73,7 +73,6 @@ Exit status: 0 stored, 65 refused, 66 a file cannot be read, 69 no daemon answer
   },
 };
 
-/** Posts the mails as JSON, or the one with files as a form. */
 async function post(
   destinations: readonly string[],
   text: Readonly<Record<string, string>>,
@@ -116,13 +115,12 @@ function progressOn({ isTTY, write }: Output): { show(done: number, of: number):
   };
 }
 
-/** The option's text under its name; nothing if it was not given. */
 function given(input: CommandInput, name: string): Record<string, string> {
   const text = textOption(input, name);
   return text === null ? {} : { [name]: text };
 }
 
-/** The plain text: of --body, or with `-` all of standard input. */
+/** The plain text of --body; with `-` that of standard input. */
 async function plain(input: CommandInput, context: CommandContext): Promise<{ plain?: string }> {
   const body = textOption(input, 'body');
   const fromInput = body === '-' || input.words.includes('-');
@@ -140,8 +138,8 @@ async function plain(input: CommandInput, context: CommandContext): Promise<{ pl
 }
 
 /**
- * The piped text of `echo text | fieldpost send`, without `-`. A terminal and /dev/null, which services have, are not
- * read. A socket may be open and stay silent for ever.
+ * The text of `echo text | fieldpost send`, without `-`. A terminal and /dev/null are not read. A socket may stay silent
+ * for ever.
  */
 async function piped({ stdin, stdinKind, clock }: CommandContext): Promise<{ plain?: string }> {
   const kind = stdinKind();

@@ -1,5 +1,5 @@
 /**
- * `fieldpost run`, `cloud` and `dev`: their names and help. main.ts runs them. Used by cli.ts.
+ * `fieldpost run`, `cloud` and `dev`: their names and help. Used by cli.ts.
  */
 import { type Command, type ServiceName, textOption } from './command.js';
 import { settingsFor } from './environment.js';
@@ -17,7 +17,7 @@ const DETAIL: Record<ServiceName, string> = {
   dev: 'It prints the addresses, a curl line to try, and every mail as it arrives. State is kept in ./.fieldpost.',
 };
 
-/** The command that starts this service. */
+/** The command for this service. */
 export function service(name: ServiceName): Command {
   return {
     name,

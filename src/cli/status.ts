@@ -1,28 +1,26 @@
 /**
  * `fieldpost status`: the state of the daemon (local-api §3) in a few lines for people. Used by cli.ts.
  */
-
 import { bytesInWords } from '../sizes.js';
 import { visible } from '../text.js';
 import { connect } from './client.js';
-import { type Command, EXIT } from './command.js';
+import { type Command, EXIT, type Output } from './command.js';
 import { columns, counted, json, type Mood, moment, painter, span } from './words.js';
 
-/** How much of each of the queue's limits; null: there is no limit. */
+/** Amounts of what the queue limits; null: there is no limit. */
 interface Amounts {
   messages: number;
   bytes: number;
   memoryBytes: number | null;
 }
 
-/** A state, since when, and why. */
 interface Stated {
   state: string;
   since: string | null;
   reason: string | null;
 }
 
-/** The snapshot of the state endpoint. An older or a newer daemon may leave out any member; status then says nothing of it. */
+/** The answer of the state endpoint. A daemon of another version may leave out any member; status then skips it. */
 interface DaemonState {
   link?: Stated & { lastHeartbeat: string | null };
   relay?: Stated;
@@ -60,11 +58,8 @@ interface DaemonState {
   uptimeMs?: number;
 }
 
-interface Line {
-  readonly topic: string;
-  readonly mood: Mood;
-  readonly words: string;
-}
+/** An empty topic continues the line before. */
+type Line = readonly [topic: string, mood: Mood, words: string];
 
 export const status: Command = {
   name: 'status',
@@ -88,11 +83,7 @@ or its full queue cannot, 69 if no daemon answers.`,
   },
 };
 
-function print(
-  state: DaemonState,
-  paint: (mood: Mood, text: string) => string,
-  out: { write(text: string): void },
-): void {
+function print(state: DaemonState, paint: ReturnType<typeof painter>, out: Output): void {
   out.write(`Fieldpost ${visible(state.version ?? '')}, up ${span(state.uptimeMs ?? 0)}\n`);
   const lines = [
     ...relay(state),
@@ -103,41 +94,30 @@ function print(
     ...clock(state),
     ...settings(state),
   ];
-  const heads = columns(lines.map(({ topic }) => [topic, '|']));
-  lines.forEach(({ mood, words }, index) => {
+  const heads = columns(lines.map(([topic]) => [topic, '|']));
+  lines.forEach(([, mood, words], index) => {
     out.write(`${heads[index]?.slice(0, -1)}${paint(mood, visible(words))}\n`);
   });
 }
 
-/** ` since …`, if that is known. */
 function since(iso: string | null | undefined): string {
   return iso ? ` since ${moment(iso)} UTC` : '';
 }
 
-/** `: <reason>`, if there is one. */
 function because(reason: string | null | undefined): string {
   return reason ? `: ${reason}` : '';
-}
-
-function line(topic: string, mood: Mood, words: string): Line {
-  return { topic, mood, words };
-}
-
-/** A line that goes on with the topic of the one before. */
-function more(mood: Mood, words: string): Line {
-  return line('', mood, words);
 }
 
 function relay({ relay }: DaemonState): Line[] {
   if (relay === undefined) return [];
   const { state, reason } = relay;
   if (state === 'none') {
-    return [line('relay', 'uneasy', 'none is configured (FIELDPOST_RELAY): messages are held')];
+    return [['relay', 'uneasy', 'none is configured (FIELDPOST_RELAY): messages are held']];
   }
-  if (state === 'unknown' && !reason) return [line('relay', 'good', 'not tried yet')];
-  if (state === 'unknown') return [line('relay', 'uneasy', `has taken nothing yet: ${reason}`)];
+  if (state === 'unknown' && !reason) return [['relay', 'good', 'not tried yet']];
+  if (state === 'unknown') return [['relay', 'uneasy', `has taken nothing yet: ${reason}`]];
   const words = `${state}${since(relay.since)}${because(reason)}`;
-  return [line('relay', state === 'ok' ? 'good' : 'uneasy', words)];
+  return [['relay', state === 'ok' ? 'good' : 'uneasy', words]];
 }
 
 function queue({ queue }: DaemonState): Line[] {
@@ -150,13 +130,13 @@ function queue({ queue }: DaemonState): Line[] {
     waiting > 0 ? `the oldest for ${span(queue.oldestAgeMs)}` : '',
   ].filter((part) => part !== '');
   const words = waiting === 0 ? 'empty' : `${counted(waiting, 'message')} waiting (${detail.join(', ')})`;
-  const lines = [line('queue', 'good', `${words}, ${bytesInWords(queue.bytes)} on disk`)];
-  if (used && limits) lines.push(more(queue.full ? 'bad' : 'good', `room: ${roomWords(used, limits)}`));
-  if (queue.full) lines.push(more('bad', `full, messages are refused${because(queue.reason)}`));
-  if (queue.held) lines.push(more('uneasy', 'delivery is on hold: fieldpost queue release ends it'));
+  const lines: Line[] = [['queue', 'good', `${words}, ${bytesInWords(queue.bytes)} on disk`]];
+  if (used && limits) lines.push(['', queue.full ? 'bad' : 'good', `room: ${roomWords(used, limits)}`]);
+  if (queue.full) lines.push(['', 'bad', `full, messages are refused${because(queue.reason)}`]);
+  if (queue.held) lines.push(['', 'uneasy', 'delivery is on hold: fieldpost queue release ends it']);
   if (failed > 0) {
     const why = 'fieldpost queue list --status failed tells why';
-    lines.push(more('uneasy', `${counted(failed, 'message')} failed: ${why}`));
+    lines.push(['', 'uneasy', `${counted(failed, 'message')} failed: ${why}`]);
   }
   return lines;
 }
@@ -173,10 +153,10 @@ function roomWords(used: Amounts, limits: Amounts): string {
 function link({ link }: DaemonState): Line[] {
   if (link === undefined) return [];
   const { state, lastHeartbeat, reason } = link;
-  if (state === 'disabled') return [line('cloud', 'good', 'none is configured')];
+  if (state === 'disabled') return [['cloud', 'good', 'none is configured']];
   const heartbeat = lastHeartbeat === null ? '' : `, last heartbeat ${moment(lastHeartbeat)} UTC`;
   const words = `${state}${since(link.since)}${heartbeat}${because(reason)}`;
-  return [line('cloud', state === 'online' ? 'good' : 'uneasy', words)];
+  return [['cloud', state === 'online' ? 'good' : 'uneasy', words]];
 }
 
 function destinations({ destinations, link }: DaemonState): Line[] {
@@ -184,14 +164,14 @@ function destinations({ destinations, link }: DaemonState): Line[] {
   const { synced, lastSync, reason, hidden = 0 } = destinations;
   const count = counted(destinations.count, 'destination');
   if (link?.state === 'disabled') {
-    if (destinations.count === 0) return [line('address book', 'good', count)];
-    return [line('address book', 'uneasy', `${count}, but without a cloud nobody is told`)];
+    if (destinations.count === 0) return [['address book', 'good', count]];
+    return [['address book', 'uneasy', `${count}, but without a cloud nobody is told`]];
   }
   const last = lastSync ? ` (last synced ${moment(lastSync)} UTC)` : '';
   const words = `${count}, ${synced ? '' : 'not yet '}in step with the cloud${last}${because(reason)}`;
-  const lines = [line('address book', synced ? 'good' : 'uneasy', words)];
+  const lines: Line[] = [['address book', synced ? 'good' : 'uneasy', words]];
   if (hidden > 0) {
-    lines.push(more('uneasy', `${hidden} more in the cloud's that this version does not understand`));
+    lines.push(['', 'uneasy', `${hidden} more in the cloud's that this version does not understand`]);
   }
   return lines;
 }
@@ -201,31 +181,31 @@ function storage({ storage }: DaemonState): Line[] {
   const { state, reason, freeBytes, newer = [], unusable = [] } = storage;
   // Null until the store has looked for the first time.
   const free = freeBytes === null ? '' : `, ${bytesInWords(freeBytes)} free`;
-  const lines = [line('storage', state === 'ok' ? 'good' : 'bad', `${state}${because(reason)}${free}`)];
+  const lines: Line[] = [['storage', state === 'ok' ? 'good' : 'bad', `${state}${because(reason)}${free}`]];
   // Files of a newer version count as damage, but nothing is wrong with them.
   const pieces = storage.damaged - newer.length;
   if (pieces > 0) {
     const where = 'see damaged/ and names in .damaged';
-    lines.push(more('bad', `${counted(pieces, 'piece')} of the store could not be read: ${where}`));
+    lines.push(['', 'bad', `${counted(pieces, 'piece')} of the store could not be read: ${where}`]);
   }
   if (newer.length > 0) {
     const words = `a newer version wrote ${newer.join(', ')}: put aside, and used by that version alone`;
-    lines.push(more('bad', words));
+    lines.push(['', 'bad', words]);
   }
   if (unusable.length > 0) {
     const what = 'can be neither read nor renamed: check the file system, or delete it while stopped';
-    lines.push(more('bad', `${unusable.join(', ')} ${what}`));
+    lines.push(['', 'bad', `${unusable.join(', ')} ${what}`]);
   }
   return lines;
 }
 
 function clock({ clock }: DaemonState): Line[] {
   if (clock === undefined || clock.trusted) return [];
-  return [line('clock', 'uneasy', 'the time of day is not confirmed; dates shown may be wrong')];
+  return [['clock', 'uneasy', 'the time of day is not confirmed; dates shown may be wrong']];
 }
 
 function settings({ settings }: DaemonState): Line[] {
   if (settings === undefined || settings.state === 'ok') return [];
   const words = `${settings.state}${since(settings.since)}, earlier ones are followed${because(settings.reason)}`;
-  return [line('settings', 'bad', words)];
+  return [['settings', 'bad', words]];
 }

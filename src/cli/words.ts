@@ -1,6 +1,5 @@
 /**
- * How commands show things to people: ages, sizes, columns, colours. Used by the
- * commands.
+ * How commands show things to people: ages, counts, columns, colours.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
 import { visible } from '../text.js';
@@ -37,12 +36,12 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** A moment of the API (ISO 8601) to the second, in UTC, for people; any other text unchanged. */
+/** A time of the API (ISO 8601) to the second, in UTC; any other text unchanged. */
 export function moment(iso: string): string {
   return visible(iso.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d).*$/, '$1 $2'));
 }
 
-/** Rows in columns as wide as their widest cell, two blanks between them; none of the cells steers the terminal. */
+/** Rows in aligned columns, made harmless for a terminal. */
 export function columns(rows: readonly (readonly string[])[]): string[] {
   const shown = rows.map((row) => row.map((cell) => visible(cell)));
   const widths: number[] = [];
@@ -54,12 +53,12 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
   return shown.map((row) => fill(row).trimEnd());
 }
 
-/** Green: all is well. Yellow: it heals by itself. Red: somebody must act. */
+/** Green: all is well. Yellow: no action is needed. Red: somebody must act. */
 export type Mood = 'good' | 'uneasy' | 'bad';
 
 const COLOUR: Record<Mood, number> = { good: 32, uneasy: 33, bad: 31 };
 
-/** Colours text by mood, if `output` is a terminal and NO_COLOR (no-color.org) does not object. */
+/** Colours text by mood if `output` is a terminal, unless NO_COLOR (no-color.org) is set. */
 export function painter(output: Output, env: CommandContext['env']): (mood: Mood, text: string) => string {
   const plain = !output.isTTY || (env.NO_COLOR ?? '') !== '' || env.TERM === 'dumb';
   return (mood, text) => (plain ? text : `\u001b[${COLOUR[mood]}m${text}\u001b[0m`);
