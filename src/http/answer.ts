@@ -1,6 +1,5 @@
 /**
- * What an answer over HTTP says, whoever gave it: its JSON, its problem (RFC 9457), how long to wait. Used by cloud, cli
- * and the reference cloud's webhook. Pure.
+ * What an answer over HTTP says: its JSON, its problem (RFC 9457), how long to wait. Pure.
  */
 import { type Buffer, isUtf8 } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';
@@ -19,7 +18,7 @@ export function jsonIn(body: Buffer): unknown {
   }
 }
 
-/** The JSON object that a body is; null if it is none. */
+/** The JSON object of a body; null if it is none. */
 export function objectIn(body: Buffer): JsonObject | null {
   const json = jsonIn(body);
   return isJsonObject(json) ? json : null;
@@ -33,10 +32,7 @@ export function problemWords(problem: unknown): string | null {
   );
 }
 
-/**
- * How long the other side wants to be left alone, if it says so: in seconds, or until a date by its own clock. `wallMs`
- * is our clock, for an answer without a date.
- */
+/** The Retry-After of an answer; null if it has none. A date counts from the answer's Date, or else from `wallMs`. */
 export function retryAfterMsOf(
   headers: { readonly 'retry-after'?: string | undefined; readonly date?: string | undefined },
   wallMs: number,

@@ -1,5 +1,5 @@
 /**
- * Ends requests whose body has stalled. connections.ts has one watch for all bodies that are being received.
+ * Ends requests whose body has stalled. Used by connections.ts.
  */
 import type { IncomingMessage } from 'node:http';
 import type { FieldpostError } from '../errors.js';
@@ -11,11 +11,10 @@ import { idleBody } from './refusals.js';
 /** A body that is being received. */
 export interface Receiving {
   readonly req: IncomingMessage;
-  /** Ends its request with an error. */
   readonly fail: (error: FieldpostError) => void;
-  /** To be called with each chunk. */
+  /** The caller calls it with each chunk. */
   readonly came: () => void;
-  /** True while we do not read: then the client is not the slow one. */
+  /** True while the daemon does not read: then the client is not to blame. */
   isOurTurn: boolean;
   /** When its last chunk arrived, on the boot's clock. */
   cameMs: number;
@@ -33,7 +32,6 @@ export class BodyWatch {
     this.#alarm = new Alarm(clock, () => this.#look());
   }
 
-  /** Calls `fail` if nothing arrives for REQUEST_IDLE_MS. */
   begin(req: IncomingMessage, fail: (error: FieldpostError) => void): Receiving {
     const receiving: Receiving = {
       req,
@@ -53,7 +51,6 @@ export class BodyWatch {
     this.#all.delete(receiving);
   }
 
-  /** Ends the bodies that have stalled, and sets the alarm for the next that may. */
   #look(): void {
     const nowMs = this.#clock.bootMs();
     let nextMs = Number.POSITIVE_INFINITY;

@@ -1,6 +1,6 @@
 /**
- * Reads a JSON body, never more of it than its limit. Used by the calls of the api and of the reference cloud that take
- * JSON.
+ * Reads a JSON body, never more of it than its limit.
+ * Used by api/destinations.ts, calls.ts and post.ts.
  */
 import { isUtf8 } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
@@ -8,8 +8,8 @@ import type { Exchange } from './exchange.js';
 import { receiveBody } from './receive.js';
 
 /**
- * The parsed body, of at most `limitBytes`; `setting` changes that limit, if any does. Throws unsupported-media-type and
- * too-large before a byte of it is read; then also malformed-json, malformed-request (cut short) and timeout.
+ * The parsed body, of at most `limitBytes`; `setting` names the setting of that limit, for the error. Throws
+ * unsupported-media-type and too-large before it reads; then also malformed-json, malformed-request and timeout.
  */
 export async function readJson(
   exchange: Exchange,
@@ -19,7 +19,7 @@ export async function readJson(
   checkJsonType(exchange);
   const bytes = await readBody(exchange, limitBytes, setting);
   if (bytes.length === 0) throw new FieldpostError('malformed-json', 'The body is empty');
-  // RFC 8259 §8.1. Decoding other bytes would store a text that nobody sent.
+  // RFC 8259 §8.1. A lenient decoder would store another text than the client sent.
   if (!isUtf8(bytes)) throw new FieldpostError('malformed-json', 'The body is not UTF-8');
   const text = bytes.toString('utf8', hasBom(bytes) ? 3 : 0);
   try {
@@ -29,11 +29,10 @@ export async function readJson(
   }
 }
 
-/** The whole body, at most `limitBytes`. Rejects with too-large, malformed-request, timeout or unavailable. */
 async function readBody(exchange: Exchange, limitBytes: number, setting: string | null): Promise<Buffer> {
   const maxBytes = Math.min(limitBytes, exchange.connections.memory.bodiesBytes);
   const reason = maxBytes < limitBytes ? "the service's memory, MemoryMax=" : setting;
-  // Before 100 Continue, so that a client that waits for it does not send what is refused.
+  // Before 100 Continue: a client that waits for it then does not send the body.
   if (exchange.declaredBytes > maxBytes) throw tooLarge(maxBytes, reason);
   // Most bodies arrive in one chunk, which is not copied.
   const chunks: Buffer[] = [];
@@ -56,7 +55,6 @@ function hasBom(bytes: Buffer): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
 }
 
-/** Throws unless the headers say that the body is JSON in UTF-8, without a Content-Encoding. */
 function checkJsonType(exchange: Exchange): void {
   checkNotEncoded(exchange);
   const { 'content-type': type = '' } = exchange.req.headers;
@@ -79,7 +77,7 @@ function checkJsonType(exchange: Exchange): void {
   }
 }
 
-/** Throws unsupported-media-type if the whole body is compressed or otherwise encoded. */
+/** Throws unsupported-media-type if the body has a Content-Encoding. */
 export function checkNotEncoded({ req }: Exchange): void {
   const { 'content-encoding': encoding } = req.headers;
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {

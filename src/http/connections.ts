@@ -1,7 +1,7 @@
 /**
- * The client connections of a service, within their limits: who has a place, who waits for one, how each ends. A client
- * that is refused while it still writes gets time to read why: if we closed at once, the kernel would answer its next
- * bytes with a reset, and the client would lose the answer. http.ts makes it.
+ * The client connections of a service, within their limits: which have a place, which wait for one, how each ends.
+ * A refused client that still writes gets time to read the answer: if the daemon closed at once, the kernel would
+ * answer the next bytes with a reset, and the client would lose the answer. Used by http.ts.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -27,14 +27,13 @@ import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './r
 /** All client connections of a service. */
 export class Connections {
   readonly #clock: Clock;
-  /** How many bytes the bodies and the answers of all connections may take. */
   readonly memory: HttpMemory;
   readonly #bodies: BodyWatch;
   readonly #all = new Map<Socket, Connection>();
-  /** The connections that wait for a place, in the order of their arrival. */
+  /** In the order of their arrival. */
   readonly #waiting = new Set<Connection>();
   readonly #placeAlarm: Alarm;
-  /** No new requests; every answer is the last of its connection. */
+  /** True: no new requests; every answer is the last of its connection. */
   stopping = false;
   #whenEmpty: (() => void) | null = null;
 
@@ -45,9 +44,9 @@ export class Connections {
     this.#placeAlarm = new Alarm(clock, () => this.#refuseTooLong());
   }
 
-  /** Adds a new connection. If all places are taken it waits for one, unread; if too many wait already, it is refused. */
+  /** Gives a new connection a place, or lets it wait for one, unread; refuses it if too many wait already. */
   add(socket: Socket, kind: Door): void {
-    const connection = newConnection(socket, kind, this.#clock.bootMs(), (it) => this.#answered(it));
+    const connection = newConnection(socket, kind, this.#clock.bootMs());
     connection.isNew = !this.stopping;
     this.#all.set(socket, connection);
     socket.once('close', () => {
@@ -78,8 +77,8 @@ export class Connections {
   }
 
   /**
-   * Runs `start` once the earlier requests of the connection are answered and the client has taken the answers (RFC 9112
-   * §9.3.2). Until then nothing more is read from it, so that unread answers do not pile up.
+   * Runs `start` once the client has taken the answers to the earlier requests of the connection (RFC 9112 §9.3.2).
+   * Until then the daemon reads nothing more from it, so that unread answers do not pile up.
    */
   inTurn(connection: Connection, start: () => void): void {
     connection.open++;
@@ -92,8 +91,8 @@ export class Connections {
   }
 
   /**
-   * Counts bytes of a body, or of a form's texts, which stay in memory until the answer is out. Throws busy if the sum is
-   * too large; connections whose bodies have stalled are ended first.
+   * Counts bytes of a body that stay in memory until the answer is out. Ends connections with stalled bodies to make
+   * room; throws busy if the sum is still too large.
    */
   keep(connection: Connection, bytes: number): void {
     for (;;) {
@@ -112,21 +111,21 @@ export class Connections {
     return connection.receiving;
   }
 
-  /** The body of `req` is complete, or was given up. The client may have begun the next one already. */
+  /** Ends the watch: the body of `req` is complete or given up. The client may have begun the next one already. */
   received(connection: Connection, req: IncomingMessage): void {
     if (connection.receiving?.req !== req) return;
     this.#bodies.end(connection.receiving);
     connection.receiving = null;
   }
 
-  /** An answer was written. It counts until the client has taken it, or at least the kernel has. */
+  /** Counts an answer until the client, or at least the kernel, has taken it. */
   sent(connection: Connection, bytes: number): void {
     connection.answer = { bytes, sinceMs: this.#clock.bootMs() };
   }
 
   /**
-   * Throws busy unless an answer of this size fits into memory beside those that clients have not taken yet. Connections
-   * that have left their answers longest are ended first.
+   * Throws busy unless an answer of this size fits into memory beside those that clients have not taken. First ends the
+   * connections that have left their answers longest.
    */
   makeRoomForAnswer(bytes: number): void {
     for (;;) {
@@ -150,7 +149,7 @@ export class Connections {
     }
   }
 
-  /** To be called before an answer with `Connection: close`: the client may still be writing its request. */
+  /** Prepares an answer with `Connection: close`: the client may still be writing its request. */
   lingerAfterAnswer(connection: Connection, req: IncomingMessage): void {
     const { socket } = connection;
     this.#close(connection);
@@ -167,8 +166,8 @@ export class Connections {
   }
 
   /**
-   * Closes the connections without a request; resolves when all are gone, which is forced after `withinMs`. New ones are
-   * closed later: a program that has just connected would take a reset for a refusal.
+   * Closes the connections without a request; resolves when all are gone, by force after `withinMs`. New ones get
+   * NEW_CONNECTION_MS: a program that has just connected would take a reset for a refusal.
    */
   async stop(withinMs: number): Promise<void> {
     this.stopping = true;
@@ -194,7 +193,8 @@ export class Connections {
     }
   }
 
-  #answered(connection: Connection): void {
+  /** A request is over, answered or not. */
+  answered(connection: Connection): void {
     connection.open--;
     this.#forget(connection);
     if (connection.socket.destroyed) return;
@@ -210,13 +210,12 @@ export class Connections {
     else if (this.stopping) connection.socket.end();
   }
 
-  /** It gives its place to others. */
   #close(connection: Connection): void {
     connection.closing = true;
     if (this.#waiting.size > 0) queueMicrotask(() => this.#givePlaces());
   }
 
-  /** Gives free places to the connections that have waited longest. Looks again as long as any waits. */
+  /** Gives free places to the connections that have waited longest; comes again while any waits. */
   #givePlaces(): void {
     for (const connection of this.#waiting) {
       if (this.#taken() >= CONNECTIONS_MAX && !this.#dropSilent(() => true)) break;
@@ -228,21 +227,19 @@ export class Connections {
     if (this.#waiting.size > 0 && !this.#placeAlarm.isSet) this.#placeAlarm.in(PLACE_CHECK_MS);
   }
 
-  /** Refuses the connections that have waited too long for a place. */
   #refuseTooLong(): void {
     const sinceMs = this.#clock.bootMs() - PLACE_WAIT_MS;
     for (const it of this.#waiting) if (it.idleSinceMs <= sinceMs) this.#refuse(it, allTaken());
     this.#givePlaces();
   }
 
-  /** How many places are taken. Closing connections do not count. */
+  /** The places that are taken. Closing connections have none. */
   #taken(): number {
     let count = 0;
     for (const { isWaiting, closing } of this.#all.values()) if (!isWaiting && !closing) count++;
     return count;
   }
 
-  /** Ends a connection that waits for a place. */
   #refuse(connection: Connection, why: FieldpostError): void {
     this.#waiting.delete(connection);
     connection.isWaiting = false;
@@ -250,8 +247,8 @@ export class Connections {
   }
 
   /**
-   * Ends the connection that has been silent longest, of those that `mayGo` allows; false if there is none. A connection
-   * that was used within the last second is spared: its next bytes may be under way.
+   * Ends the longest silent connection that `mayGo` allows; false if there is none. Spares a connection that was used
+   * within the last second: its next bytes may be under way.
    */
   #dropSilent(mayGo: (connection: Connection) => boolean): boolean {
     let longest: Connection | null = null;
@@ -268,19 +265,18 @@ export class Connections {
     return true;
   }
 
-  /** Tells that buffers of this size are no longer used. Small ones are collected soon anyway. */
+  /** Reports unused buffers of this size. Small ones are collected soon anyway. */
   drop(bytes: number): void {
     if (bytes >= DROPPED_BYTES_MIN) this.memory.dropped(bytes);
   }
 
-  /** Its body and its answer are no longer in use. */
   #forget(connection: Connection): void {
     this.drop(connection.keptBytes + (connection.answer?.bytes ?? 0));
     connection.answer = null;
     connection.keptBytes = 0;
   }
 
-  /** Ends a connection for another one. It is told why if it has asked for something and can still read. */
+  /** Ends a connection for another one; tells it why if it has sent something and can still read. */
   #giveWay(connection: Connection): void {
     const { socket, receiving, open, isNew, idleBytesRead } = connection;
     this.#close(connection);

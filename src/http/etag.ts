@@ -1,12 +1,11 @@
 /**
- * Conditional requests (RFC 9110 §13): what a client knows of a resource, and what it makes an edit depend on. Used by
- * api/destinations.ts and by the reference cloud.
+ * Conditional requests (RFC 9110 §13). Used by api/destinations.ts, calls.ts and documents.ts.
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';
 
-/** The headers that make a request conditional, as node:http gives them. */
+/** The headers of a conditional request, as node:http gives them. */
 export interface Conditions {
   readonly 'if-match'?: string | undefined;
   readonly 'if-none-match'?: string | undefined;
@@ -20,7 +19,7 @@ export function etagOf(text: string): string {
   return `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"`;
 }
 
-/** Answers with JSON and its ETag, or with 304 where the client has just that. A malformed header names nothing. */
+/** Answers with JSON and its ETag, or with 304 if the client has it. A malformed If-None-Match names nothing. */
 export function sendTagged(exchange: Exchange, json: string, ETag: string = etagOf(json)): void {
   const known = tagsOf(exchange.req.headers['if-none-match'] ?? '') ?? [];
   if (names(known, ETag, true)) exchange.nothing(304, { ETag });
@@ -28,9 +27,8 @@ export function sendTagged(exchange: Exchange, json: string, ETag: string = etag
 }
 
 /**
- * Throws unless an edit is meant for what there is, which has this ETag (null: there is nothing): precondition-failed;
- * malformed-request for a header that is no list of ETags; precondition-required where the request must say what it
- * edits, and does not.
+ * Throws precondition-failed unless the conditions hold for this ETag (null: there is nothing), malformed-request for a
+ * header that is no list of ETags, and precondition-required if `isRequired` and there is no condition.
  */
 export function checkPrecondition(conditions: Conditions, etag: string | null, isRequired = false): void {
   const match = listOf(conditions, 'If-Match');
@@ -46,7 +44,7 @@ export function checkPrecondition(conditions: Conditions, etag: string | null, i
   throw new FieldpostError('precondition-failed', what, { hint: 'read it again, and decide anew' });
 }
 
-/** The tags that a header names; null where the request has no such header. */
+/** The tags in a header; null without the header. Throws malformed-request. */
 function listOf(conditions: Conditions, header: 'If-Match' | 'If-None-Match'): readonly string[] | null {
   const value = conditions[header === 'If-Match' ? 'if-match' : 'if-none-match'];
   if (value === undefined) return null;
@@ -55,7 +53,7 @@ function listOf(conditions: Conditions, header: 'If-Match' | 'If-None-Match'): r
   throw new FieldpostError('malformed-request', `${header} is not a list of ETags in quotes, nor *`);
 }
 
-/** The tags of a header's value, or `*` alone; null where it is neither. */
+/** The tags in a header's value, or `*` alone; null if it is neither. */
 function tagsOf(value: string): readonly string[] | null {
   if (!TAGS.test(value)) return null;
   return value.trim() === '*' ? ['*'] : (value.match(new RegExp(TAG, 'g')) ?? []);

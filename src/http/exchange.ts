@@ -1,6 +1,6 @@
 /**
- * One request and its answer: the parts of the request target, and the ways to answer. http.ts makes it for the
- * handlers.
+ * One request and its answer: the parts of the request target, and the ways to answer.
+ * Used by http.ts, messages.ts and routing.ts.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { FieldpostError } from '../errors.js';
@@ -9,25 +9,25 @@ import type { Connection } from './connection.js';
 import type { Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
-/** Garbage of a large answer, by its size: the views, and their JSON at up to two bytes a character. */
+/** Garbage per byte of a large answer: the views, and their JSON at up to two bytes a character. */
 const TEXT_COPIES = 3;
 
-/** The request, and the ways to answer it. */
+/** One request and its answer. */
 export class Exchange {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly connection: Connection;
   readonly connections: Connections;
-  /** The first of its connection. */
+  /** True for the first request of its connection. */
   readonly isFirst: boolean;
-  /** The path as it was sent, empty if the request target is no path; and the text after its `?`. */
+  /** The path as the client sent it, empty if the request target is no path; and the text after its `?`. */
   readonly path: string;
   readonly query: string;
-  /** The name of this host: the request target's authority if it has one, else the Host header (RFC 9112 §3.2.2). */
+  /** The request target's authority if it has one, else the Host header (RFC 9112 §3.2.2). */
   readonly host: string | undefined;
   /** The `{id}` of the path, decoded. */
   id = '';
-  /** False until the announced body was read to its end. */
+  /** True once the announced body is read to its end. */
   bodyDone: boolean;
   /** True while the client waits for a 100 before it sends its body. */
   awaitsContinue = false;
@@ -50,17 +50,15 @@ export class Exchange {
     this.query = query;
   }
 
-  /** Counts bytes of the body that stay in memory until the answer is out. Throws busy if the sum of all is too large. */
+  /** Counts bytes of the body that stay in memory until the answer is out. Throws busy. */
   keep(bytes: number): void {
     this.connections.keep(this.connection, bytes);
   }
 
-  /** Answers with JSON. */
   json(status: number, value: unknown, headers?: Readonly<Record<string, string>>): void {
     this.send(status, 'application/json', JSON.stringify(value), headers);
   }
 
-  /** Answers without a body. */
   nothing(status: 204 | 304 = 204, headers?: Readonly<Record<string, string>>): void {
     this.res.writeHead(status, { ...headers, ...(this.#isLast() && { Connection: 'close' }) }).end();
     this.connections.sent(this.connection, 0);
@@ -75,7 +73,7 @@ export class Exchange {
     return problem;
   }
 
-  /** Answers with a body, whole or in pieces; for HEAD with its headers only. Throws busy if too many answers wait to be read. */
+  /** Answers with a body, whole or in pieces; to HEAD with its headers only. Throws busy if too many answers lie unread. */
   send(
     status: number,
     type: string,
@@ -85,7 +83,7 @@ export class Exchange {
     const pieces = typeof body === 'string' ? [body] : body;
     const bytes = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
     const isLarge = bytes > ANSWER_COUNTED_BYTES;
-    // Only a GET may be refused for this: a client that has changed something must learn what became of it.
+    // Refuse only a GET: a client that has changed something must learn the outcome.
     const isCounted = isLarge && this.req.method === 'GET';
     if (isCounted) this.connections.makeRoomForAnswer(bytes);
     const head: Record<string, string | number> = {
@@ -95,16 +93,16 @@ export class Exchange {
       ...headers,
     };
     if (this.#isLast()) head.Connection = 'close';
-    // A small answer is one string, so that head and body leave in one write. A large one is bytes: as a string it would be
-    // kept in memory too, at up to two bytes a character, until the client has taken it.
+    // A small answer is one string: head and body leave in one write. A large one is bytes: a string of it would stay
+    // in memory too, at up to two bytes a character, until the client has taken it.
     this.res.writeHead(status, head).end(isLarge ? octetsOf(pieces, bytes) : pieces.join(''));
     if (isLarge) this.connections.drop(TEXT_COPIES * bytes);
     this.connections.sent(this.connection, isCounted ? bytes : 0);
   }
 
-  /** True if this is the last answer of the connection, which is then prepared to end. */
+  /** True if this is the connection's last answer; prepares the connection to end. */
   #isLast(): boolean {
-    // The rest of a refused body would have to be read before the next request.
+    // Otherwise the rest of a refused body would have to be read before the next request.
     const { stopping, othersWait } = this.connections;
     if (this.bodyDone && !stopping && !othersWait) return false;
     this.connections.lingerAfterAnswer(this.connection, this.req);
@@ -112,7 +110,7 @@ export class Exchange {
   }
 }
 
-/** The pieces as bytes, without a string of the whole, which would be in memory several times. */
+/** The pieces as bytes, without a string of the whole. */
 function octetsOf(pieces: readonly string[], bytes: number): Buffer {
   const octets = Buffer.allocUnsafeSlow(bytes);
   let at = 0;
@@ -136,7 +134,7 @@ function splitTarget(target: string): { authority?: string; path: string; query:
   return authority === undefined ? parts : { authority, ...parts };
 }
 
-/** Throws malformed-request unless every `%` of a path or query begins the code of a character in UTF-8. */
+/** Throws malformed-request if the percent-encoding of a path or query is broken or not UTF-8. */
 export function checkPercent(encoded: string): void {
   try {
     decodeURIComponent(encoded);

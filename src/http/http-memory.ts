@@ -1,17 +1,17 @@
 /**
- * How much of the memory requests and their answers may take. Used by http.ts and connections.ts. Pure.
+ * How much of the memory requests and their answers may take. Pure. Used by http.ts.
  */
 import { ANSWERS_BYTES_MAX, BODIES_BYTES_MAX, HTTP_MEMORY_SHARE } from '../limits.js';
 
-/** Who is told of buffers that are no longer used, so that they do not pile up (system/memory.ts). */
+/** Listeners for buffers that are no longer used, so that they do not pile up. */
 export interface MemoryListeners {
-  /** Called with the bytes that were passed on, or discarded on arrival. */
+  /** Gets the bytes that were passed on, or discarded on arrival. */
   readonly streamed?: ((bytes: number) => void) | undefined;
-  /** Called with the bytes of bodies and answers that were kept for a while. */
+  /** Gets the bytes of bodies and answers that were kept for a while. */
   readonly dropped?: ((bytes: number) => void) | undefined;
 }
 
-/** Bytes of bodies, and of answers that wait to be read, that may be in memory at the same time; and whom to tell of the rest. */
+/** Limits for all bodies, and for all unread answers, in memory at the same time; and the listeners. */
 export interface HttpMemory {
   readonly bodiesBytes: number;
   readonly answersBytes: number;
@@ -19,10 +19,10 @@ export interface HttpMemory {
   readonly dropped: (bytes: number) => void;
 }
 
-/** Of the limit, what requests and their answers may take: together no more than HTTP_MEMORY_SHARE. */
+/** The limits by the memory of the process: together no more than HTTP_MEMORY_SHARE of it. */
 export function httpMemory(
   limitBytes: number,
-  { streamed = () => undefined, dropped = () => undefined }: MemoryListeners = {},
+  { streamed = () => undefined, dropped = () => undefined }: MemoryListeners,
 ): HttpMemory {
   const shareBytes = Math.floor(limitBytes * HTTP_MEMORY_SHARE);
   return {

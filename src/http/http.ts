@@ -1,7 +1,6 @@
 /**
  * An HTTP service: one node:http server per listener, all with the same limits, the same connections and the same
- * table of routes. The local API (server.ts) and the reference cloud are such services; the root hands their
- * servers to system/listen.ts.
+ * table of routes. Used by cloud-server/cloud.ts and server.ts.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -25,14 +24,14 @@ import { type AnsweredCode, isAnswered, rawProblem } from './problem.js';
 import { clientProblem, noProxy, stoppingNow, tooManyAtOnce } from './refusals.js';
 import { createRouter, type Routed } from './routing.js';
 
-/** Requests that are ignored on a closing connection; after more of them its socket is destroyed. */
+/** Requests that the daemon discards on a closing connection before it destroys the socket. */
 const IGNORED_MAX = 64;
 
 /** How long a client may take. */
 export interface Patience {
   readonly headersMs: number;
   readonly requestMs: number;
-  /** How often the two above are looked at. */
+  /** Interval between checks of both. */
   readonly checkMs: number;
 }
 
@@ -42,13 +41,13 @@ const PATIENCE: Patience = {
   checkMs: 2 * SECOND_MS,
 };
 
-/** A service, to be put behind listeners. */
+/** An HTTP service. */
 export interface Http {
-  /** A server that is not yet listening. Over a unix socket neither Host nor token is asked for. */
+  /** A server that does not listen yet. */
   makeServer(kind: Door): Server;
   /**
-   * Answers new requests with `stopping`, ends idle connections, and resolves when the requests under way
-   * are answered; after `withinMs` they are cut off. Close the listeners first.
+   * Answers new requests with `stopping`, ends idle connections, and resolves when the requests under way are
+   * answered, or cut off after `withinMs`. Close the listeners first.
    */
   stop(withinMs: number): Promise<void>;
 }
@@ -56,16 +55,16 @@ export interface Http {
 /** What a service is made of. */
 export interface HttpParts<Route extends Routed> extends MemoryListeners {
   readonly routes: readonly Route[];
-  /** Throws unless the request may go on; `route` is undefined where there is none. */
+  /** Throws if the caller may not call; `route` is undefined if the path has none. */
   readonly guard: (exchange: Exchange, route: Route | undefined) => void;
   readonly handle: (route: Route, exchange: Exchange) => void | Promise<void>;
-  /** Told of every request that is answered with a problem. */
+  /** Called with every request that is answered with a problem. */
   readonly refused?: (exchange: Exchange, code: AnsweredCode) => void;
   readonly clock: Clock;
   readonly log: Log;
-  /** How much memory the process may use; left out, there is no limit. */
+  /** Memory of the process; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
-  /** limits.ts says it, tests shorten it. */
+  /** Tests shorten it. */
   readonly patience?: Patience | undefined;
 }
 
@@ -80,12 +79,12 @@ export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http 
   };
 }
 
-/** A function that takes one request to its route, or throws why not. */
+/** A function that hands a request to its route, or answers with a problem. */
 function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchange: Exchange) => void {
   const { routes, guard, handle, log } = parts;
   const find = createRouter(routes);
 
-  /** Calls the guard before it says what is wrong with the path: a caller who may not call must not learn that. */
+  /** Calls the guard before it reports a broken path: a caller without access learns nothing about paths. */
   function findOrGuard(exchange: Exchange, path: string): ReturnType<typeof find> {
     try {
       return find(path);
@@ -99,7 +98,7 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
     const { req, path } = exchange;
     if (path === '') throw new FieldpostError('malformed-request', 'The request target must be a path');
     const found = findOrGuard(exchange, path);
-    // HEAD is GET without the body, which node:http leaves out by itself.
+    // node:http leaves out the body of HEAD.
     const route = found?.methods.get(req.method === 'HEAD' ? 'GET' : (req.method ?? ''));
     exchange.id = found?.id ?? '';
     guard(exchange, route);
@@ -126,7 +125,7 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
       const { method } = exchange.req;
       const fields = { method, path: exchange.path, status };
       if (isAnswered(error)) log.debug('request refused', { ...fields, code });
-      // A bug: the log gets the stack, the client only learns that something failed.
+      // A bug: only the log gets its words and its stack.
       else log.error('request failed', { ...fields, error: (error as Error)?.stack ?? String(error) });
     });
   };
@@ -149,12 +148,11 @@ function makeServer(
     // A program may leave out Host; the guard checks those that send one.
     requireHostHeader: false,
   });
-  // Node would silently drop headers above a count, and with them those that the guard checks.
+  // 0: no limit. Node would silently drop further headers, also those that the guard checks.
   server.maxHeadersCount = 0;
-  // A client that never reads its answer must not hold a connection for ever. A client that never ends its request gets a
-  // 408 before that.
+  // Ends the connection of a client that never reads its answer. One that never ends its request gets a 408 before.
   server.timeout = 2 * patience.requestMs;
-  // Clients without a place get a 503, up to this many connections; a flood beyond it does not.
+  // Clients without a place get a 503, up to this many connections.
   server.maxConnections = CONNECTIONS_OPEN_MAX;
   // Programs like nc end their side after the request. node:http has this switch since 0.x, undocumented.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
@@ -171,7 +169,7 @@ function makeServer(
     connection.latest = req;
     connections.inTurn(connection, () => {
       const exchange = new Exchange(req, res, connection, connections);
-      res.once('close', connection.answered);
+      res.once('close', () => connections.answered(connection));
       exchange.awaitsContinue = awaitsContinue;
       dispatch(exchange);
     });
@@ -189,7 +187,7 @@ function makeServer(
   return server;
 }
 
-/** Answers what the parser could not read, after the complete requests before it. */
+/** Answers bytes that the parser could not read, after the complete requests before them. */
 function endBroken(connections: Connections, error: Error, socket: Socket): void {
   const connection = connections.of(socket);
   if (connection === undefined || !socket.writable) socket.destroy();

@@ -1,6 +1,6 @@
 /**
  * Whether a request comes from a program on this device (local-api §6). Loopback is not trust: any web page can make
- * the browser on this device send requests here. Used by api/access.ts, and by a reference cloud without keys.
+ * the browser on this device send requests here. Used by api/access.ts and cloud-server/access.ts.
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';
@@ -10,8 +10,8 @@ const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 const HOST = /^(\[[0-9a-f:.]+\]|[^:]+)(?::\d{0,5})?$/;
 
 /**
- * A function that throws unless the request may go on: malformed-request (two Host headers), not-local. Over a unix
- * socket the Host does not count: the socket's mode says who may call.
+ * A function that throws malformed-request (two Host headers) or not-local. Over a unix socket the Host does not
+ * count: the socket's mode says who may call.
  */
 export function createLocalCheck(allowedHosts: readonly string[] = []): (exchange: Exchange) => void {
   const names = new Set([...LOOPBACK_NAMES, ...allowedHosts.map((name) => name.toLowerCase())]);
@@ -32,7 +32,7 @@ export function createLocalCheck(allowedHosts: readonly string[] = []): (exchang
   };
 }
 
-/** RFC 9112 §3.2: with two Host headers, ours might not be the one that something in between has judged. */
+/** RFC 9112 §3.2: of two Host headers, a proxy may have checked the other one. */
 function checkSingleHost(rawHeaders: readonly string[]): void {
   const names = rawHeaders.filter((_, index) => index % 2 === 0);
   if (names.filter((name) => name.toLowerCase() === 'host').length > 1) {

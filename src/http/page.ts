@@ -1,5 +1,6 @@
 /**
- * Lists for clients, limited by bytes because entries may be long. Used by the api and the reference cloud.
+ * Lists for clients, limited by bytes because entries may be long.
+ * Used by api/destinations.ts, calls.ts and messages.ts.
  */
 
 /** The first of the values, each as JSON: as many as fit into `bytesMax`, but at least one. */
@@ -8,8 +9,7 @@ export function firstAsJson(values: Iterable<unknown>, bytesMax: number): string
   let bytes = 0;
   for (const value of values) {
     const text = JSON.stringify(value);
-    // One for the comma.
-    bytes += Buffer.byteLength(text) + 1;
+    bytes += Buffer.byteLength(text) + ','.length;
     if (bytes > bytesMax && texts.length > 0) break;
     texts.push(text);
   }

@@ -53,7 +53,7 @@ const HEADERS: Partial<Record<ErrorCode, Readonly<Record<string, string>>>> = {
   busy: retryAfter(SECOND_MS),
 };
 
-/** The answer to whatever was thrown. What is not meant for clients becomes `internal`, without its words. */
+/** The answer to anything thrown. A bug becomes `internal`, without its words. */
 export function problemOf(thrown: unknown): Problem {
   const error = isAnswered(thrown)
     ? thrown
@@ -70,12 +70,12 @@ export function problemOf(thrown: unknown): Problem {
   return { code, status, body: JSON.stringify(body), headers: HEADERS[code] ?? {} };
 }
 
-/** True if the error is meant for the client; otherwise it is a bug, for the log. */
+/** True if the error is meant for clients; anything else is a bug. */
 export function isAnswered(thrown: unknown): thrown is FieldpostError {
   return thrown instanceof FieldpostError && Object.hasOwn(PROBLEMS, thrown.code);
 }
 
-/** A whole HTTP answer, for a connection on which no request could be read. It closes the connection. */
+/** A whole HTTP answer, for a connection without a readable request. It closes the connection. */
 export function rawProblem(error: FieldpostError): string {
   const { status, body, headers } = problemOf(error);
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);

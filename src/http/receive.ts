@@ -1,14 +1,13 @@
 /**
- * Receives the body of a request piece by piece, and notices when it stalls or breaks off. body.ts reads JSON with it,
- * form.ts forms.
+ * Receives the body of a request piece by piece, and notices when it stalls or breaks off.
+ * Used by body.ts, form.ts and refusals.ts.
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';
 
 /**
- * Hands each chunk of the body to `take`; while a promise that this gives is pending, no more is read, and the
- * client is not to blame for the time. Resolves when the whole body is taken. Rejects, and reads no more, with what
- * `take` throws, and with malformed-request (cut short) or timeout.
+ * Hands each chunk of the body to `take`. While its promise is pending, it reads no more, and the client is not to
+ * blame for the time. Rejects, and reads no more, with what `take` throws, malformed-request (cut short) or timeout.
  */
 export function receiveBody(
   exchange: Exchange,
@@ -16,7 +15,7 @@ export function receiveBody(
 ): Promise<void> {
   const { req, res, connection, connections } = exchange;
   if (exchange.bodyDone) return Promise.resolve();
-  // It may have broken off before the handler came to read it.
+  // It may have broken off before the handler reads it.
   if (req.destroyed || connection.broken !== null) return Promise.reject(connection.broken ?? cutShort());
   if (exchange.awaitsContinue) res.writeContinue();
 
@@ -48,7 +47,7 @@ export function receiveBody(
     req.on('end', () => {
       connections.received(connection, req);
       exchange.bodyDone = true;
-      // A paused request ends all the same once its last chunk was read.
+      // A paused request ends all the same after its last chunk.
       resolve(taking);
     });
     req.on('close', () => {
@@ -58,7 +57,7 @@ export function receiveBody(
   });
 }
 
-/** The error of a body that ended before its announced end. */
+/** The body ended before its announced end. */
 export function cutShort(): FieldpostError {
   return new FieldpostError('malformed-request', 'The body was cut short', { hint: 'nothing was queued' });
 }

@@ -1,6 +1,6 @@
 /**
- * The errors of connections and requests that cannot be served as HTTP, or that reach a limit. Used by connections.ts and
- * http.ts.
+ * The errors of connections and requests that reach a limit or are no HTTP.
+ * Used by body-watch.ts, connections.ts and http.ts.
  */
 import { FieldpostError } from '../errors.js';
 import {
@@ -19,25 +19,21 @@ export function allTaken(): FieldpostError {
   });
 }
 
-/** A body does not fit into memory beside the other bodies. */
+/** A body does not fit into memory beside the others. */
 export function bodiesTooLarge(maxBytes: number): FieldpostError {
   return new FieldpostError('busy', `The bodies of all requests together exceed ${maxBytes} bytes`, {
     hint: 'nothing was queued; send it again in a moment',
   });
 }
 
-/** An answer does not fit into memory beside those that clients have not read. */
+/** An answer does not fit into memory beside the unread ones. */
 export function answersLeft(): FieldpostError {
-  return new FieldpostError(
-    'busy',
-    'Clients have not read the answers they asked for, which fill the memory',
-    {
-      hint: 'read the answers, or try again',
-    },
-  );
+  return new FieldpostError('busy', 'Answers that clients have not read fill the memory', {
+    hint: 'read the answers, or try again',
+  });
 }
 
-/** A silent connection was ended so that another client gets its place. */
+/** A silent connection gives its place to another client. */
 export function gaveWay(): FieldpostError {
   return new FieldpostError(
     'timeout',
@@ -46,7 +42,7 @@ export function gaveWay(): FieldpostError {
   );
 }
 
-/** The error of a request that comes while the daemon stops. */
+/** A request comes during the stop. */
 export function stoppingNow(): FieldpostError {
   return new FieldpostError('stopping', 'The daemon is stopping', { hint: 'try again when it runs again' });
 }
@@ -58,7 +54,7 @@ export function idleBody(): FieldpostError {
   });
 }
 
-/** The error of a request that node:http could not read, by Node's code. */
+/** node:http cannot read a request; by Node's code. */
 export function clientProblem(code: string, error: Error): FieldpostError {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':

@@ -6,7 +6,7 @@ import { checkPercent } from './exchange.js';
 /** The methods that routes have; HEAD goes with GET. */
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** What a call of a service answers to. */
+/** One row of a table of routes. */
 export interface Routed {
   readonly method: Method;
   /** An `{id}` stands for one segment. */
@@ -14,18 +14,15 @@ export interface Routed {
 }
 
 /** The routes of one path, and the id in it. */
-export interface Found<Route extends Routed> {
+export interface RoutedPath<Route extends Routed> {
   readonly methods: ReadonlyMap<string, Route>;
   readonly id: string;
 }
 
-/**
- * A function from a path, as it was sent, to its routes; null if there are none. It throws malformed-request
- * where percent-encoding is broken.
- */
+/** A function from a path, as the client sent it, to its routes; null if there are none. It throws malformed-request. */
 export function createRouter<Route extends Routed>(
   routes: readonly Route[],
-): (path: string) => Found<Route> | null {
+): (path: string) => RoutedPath<Route> | null {
   const fixed = new Map<string, Map<string, Route>>();
   const patterns = new Map<string, { regex: RegExp; methods: Map<string, Route> }>();
   for (const route of routes) {
