@@ -8,20 +8,20 @@ import { bearerOf, digest, isOneOf } from '../http/bearer.js';
 import type { Exchange } from '../http/exchange.js';
 import { createLocalCheck } from '../http/local.js';
 
-/** In place of a device: the operator. */
+/** The operator's name, in place of a device's. */
 export const OPERATOR = '*';
 
-/** Throws unauthorized unless the key that the request brings opens `device`; null: what only the operator may. */
+/** Throws unauthorized unless the request's key opens `device`; null: only the operator's key does. */
 export type CheckKey = (exchange: Exchange, device: string | null) => void;
 
-/** The keys that are good now, and the way to others. */
+/** The check of the present keys. */
 export interface KeyAccess {
   readonly check: CheckKey;
   /** Holds from the next request on. */
   change(keys: Config['cloudServerKeys']): void;
 }
 
-/** Lets in by these keys, until others come. */
+/** Checks these keys until change() brings others. */
 export function openAccess(keys: Config['cloudServerKeys']): KeyAccess {
   let check = createKeyCheck(keys);
   return {
@@ -33,8 +33,8 @@ export function openAccess(keys: Config['cloudServerKeys']): KeyAccess {
 }
 
 /**
- * The check of these keys. Where there are none any key opens everything; then only programs on this machine may
- * call, and no web page.
+ * The check of these keys. Without a keys file any key opens everything, but only programs on this machine may call, and
+ * no web page.
  */
 function createKeyCheck(keys: Config['cloudServerKeys']): CheckKey {
   if (keys === null) {
@@ -54,7 +54,7 @@ function createKeyCheck(keys: Config['cloudServerKeys']): CheckKey {
   };
 }
 
-/** True for null, and for a name that a device may have: it names a file. */
+/** True for null, and for a device's name: it becomes a file's name. */
 function isDevice(device: string | null): boolean {
   if (device === null) return true;
   try {

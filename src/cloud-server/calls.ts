@@ -1,5 +1,5 @@
 /**
- * The calls of the cloud's contract, and two for its operator. cloud.ts serves them over HTTP.
+ * The calls of the cloud's contract, and two for its operator. Used by cloud.ts.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
@@ -16,21 +16,21 @@ import type { Documents } from './documents.js';
 import type { Outbox } from './outbox.js';
 import type { Report, Watch } from './watch.js';
 
-/** What the calls work on. */
+/** The parts of the cloud that the calls use. */
 export interface CloudParts {
   readonly documents: Documents;
   readonly watch: Watch;
   readonly devices: Devices;
   readonly outbox: Outbox;
   readonly clock: Clock;
-  /** How often devices are to report. */
+  /** The interval of heartbeats that devices are asked for. */
   readonly heartbeatMs: number;
   readonly maxDocumentBytes: number;
 }
 
 /** One call. */
 export interface CloudRoute extends Routed {
-  /** `device`: the one in the path, or the operator. */
+  /** `device`: the device in the path, or the operator. */
   readonly for: 'device' | 'operator' | 'anyone';
   readonly handle: (exchange: Exchange, parts: CloudParts) => void | Promise<void>;
 }
@@ -55,7 +55,7 @@ async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
   exchange.json(200, {
     ...(etag !== undefined && { destinations: etag }),
     heartbeatMs: parts.heartbeatMs,
-    // A clock that is known to be wrong would confirm the device's wrong one.
+    // A wrong clock would confirm the device's wrong one.
     ...(parts.clock.trust() !== 'wrong' && { serverTime: new Date(parts.clock.wallMs()).toISOString() }),
   });
 }
@@ -120,7 +120,7 @@ async function removeDevice(exchange: Exchange, { devices }: CloudParts): Promis
 function getHealth(exchange: Exchange, { outbox, devices }: CloudParts): void {
   const { state, reason } = outbox.storage();
   if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
-  // Those that were admitted are served all the same.
+  // The cloud still serves the devices that it has admitted.
   const refused = devices.refused > 0 ? `; too many devices, ${devices.refused} calls refused` : '';
   exchange.send(200, 'text/plain', `ok${refused}`);
 }

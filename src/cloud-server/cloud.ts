@@ -1,10 +1,12 @@
 /**
  * The composition root of the reference cloud (`fieldpost cloud`, and within `fieldpost dev`): builds everything,
- * starts it in order and stops it in reverse. Below the state directory it keeps all it has in `cloud/`:
+ * starts it in order and stops it in reverse. Its files are in `cloud/` below the state directory:
  *
  *   documents/<device id>.json   the destinations documents
- *   presence.json                what is known of the devices, and what people are still to be told
- *   outbox/                      the store of what is on its way to people, and the lock of all this
+ *   presence.json                the presence of the devices, and the news that nobody has been told yet
+ *   outbox/                      the store of messages to people, and the lock of all this
+ *
+ * Used by main.ts.
  */
 import { dirname, join } from 'node:path';
 import { changesBetween } from '../config/changes.js';
@@ -30,23 +32,22 @@ import { Outbox } from './outbox.js';
 import { Watch } from './watch.js';
 import { createWebhook } from './webhook.js';
 
-/** Devices are to report so often within their delay: two reports may be lost without anybody being alarmed. */
+/** Two heartbeats may be lost within a delay before people are told. */
 const HEARTBEATS_PER_DELAY = 3;
 
-/** A cloud that runs. */
+/** A running cloud. */
 export interface Cloud {
-  /** Where it listens; port 0 has become the port that was found. */
+  /** Where it listens; port 0 has become the port that it was given. */
   readonly addresses: readonly ListenConfig[];
-  /** Follows the keys of a new configuration; gives the settings that are followed, and those that wait for a restart. */
+  /** Follows the keys and the log level of a new configuration. */
   readonly reload: Daemon['reload'];
-  /** Finishes what is under way, within bounds, and resolves when everything is on the disk. */
+  /** Ends the requests under way, within STOP_REQUESTS_MS, and resolves when everything is on the disk. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the cloud. Resolves when devices are answered; rejects with FieldpostError (`already-running`,
- * `unavailable`) or what the disk says, with nothing left running. `shortWay` takes SMS, phone and push messages in
- * place of the webhook of the configuration.
+ * Starts the cloud. Resolves when it answers devices; rejects with FieldpostError (`already-running`, `unavailable`) or
+ * the disk's error, with nothing left running. `shortWay` takes SMS, phone and push messages in place of the webhook.
  */
 export async function createCloud(config: Config, system: System, shortWay?: SendShort): Promise<Cloud> {
   const store = await openStore({
@@ -54,7 +55,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     directory: join(directoryOf(config), 'outbox'),
     keyAgeMs: CLOUD_KEYS_AGE_MS,
     keysMax: CLOUD_KEYS_MAX,
-    // A person reads notifications: after a power cut none must go out again.
+    // People read notifications: after a power cut none must go out again.
     outcomes: 'synced',
   });
   try {
@@ -65,7 +66,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
   }
 }
 
-/** Everything that is built; nothing of it runs yet. */
+/** All parts, built but not started. */
 interface Parts {
   readonly config: Config;
   readonly system: System;
@@ -86,7 +87,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   await keepNames(disk, directory, config.stateDir);
   const webhook = shortWay ? null : await openWebhook(config, system);
   const send = shortWay ?? webhook?.send;
-  // Without a way out no message is taken; those taken when there was one grow old, and people are told so.
+  // Without a webhook no message is taken. Messages taken earlier expire.
   const short = send === undefined ? null : { send, isOnline: () => true };
   const delivery = new Delivery({ store, config, ...system, short });
   const nudge = () => delivery.nudge();
@@ -106,7 +107,6 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   return { config, system, store, webhook, delivery, watch, access, http };
 }
 
-/** Starts all in order. */
 async function start(parts: Parts): Promise<Cloud> {
   const { config, system, store, webhook, delivery, watch, access, http } = parts;
   const { log } = system;
@@ -121,7 +121,7 @@ async function start(parts: Parts): Promise<Cloud> {
   return {
     addresses: listeners.addresses,
     async reload(next) {
-      // The first keys, and the end of the last, change who else may call: that is decided where it listens.
+      // The first keys, or none any more, change who may call at all: that needs a restart.
       const keysFollow = (held.cloudServerKeys === null) === (next.cloudServerKeys === null);
       const { values, taken, waiting } = changesBetween(held, next, (member) =>
         member === 'logLevel' || (member === 'cloudServerKeys' && keysFollow) ? 'live' : 'restart',
@@ -147,7 +147,7 @@ function directoryOf({ stateDir }: Config): string {
   return join(stateDir, 'cloud');
 }
 
-/** Null where none is configured; then nothing of it is loaded either. */
+/** Null without one; then its modules are not loaded. */
 async function openWebhook(
   { cloudServerWebhook: url, cloudServerWebhookAuth: webhookAuth }: Config,
   { clock, connect }: System,
@@ -161,7 +161,7 @@ async function openWebhook(
   };
 }
 
-/** What lies in a directory lasts only if its own name, and those above it, do. */
+/** A file lasts only if the names of the directories above it do. */
 async function keepNames(disk: System['disk'], directory: string, stateDir: string): Promise<void> {
   await disk.syncDirectory(directory);
   await disk.syncDirectory(stateDir);

@@ -1,6 +1,6 @@
 /**
- * All devices: those that have sent a heartbeat, and those that have a document. Limits their number, and lets the operator
- * see and remove them. Used by calls.ts.
+ * All devices that have sent a heartbeat or have a document. Limits their number, and lets the operator see and remove
+ * them. Used by cloud.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { CLOUD_DEVICES_MAX } from '../limits.js';
@@ -12,54 +12,52 @@ import type { Sighting, Watch } from './watch.js';
 /** A device as the operator sees it. */
 export interface Device {
   readonly id: string;
-  /** `unheard`: it has a document, and has sent no heartbeat. */
+  /** `unheard`: it has a document, but has sent no heartbeat. */
   readonly state: Sighting['state'] | 'unheard';
-  /** Wall clock; null where it was never heard, or no clock can tell when. */
+  /** The last heartbeat on the wall clock; null: there was none, or no clock can tell. */
   readonly heardMs: number | null;
-  /** Entries in its document; null where it has none. */
+  /** The number of entries in its document; null: it has none. */
   readonly destinations: number | null;
 }
 
-/** What it is given; `max`: CLOUD_DEVICES_MAX if left out. */
+/** What the devices are made of. */
 export interface DevicesOptions {
   readonly watch: Pick<Watch, 'ids' | 'has' | 'sightings' | 'forget'>;
   readonly documents: Pick<Documents, 'ids' | 'remove'> & {
     get(id: string): { readonly document: Document } | null;
   };
   readonly log: Pick<Log, 'info' | 'warn'>;
-  readonly max?: number;
 }
 
-/** All of them. */
+/** All devices. */
 export class Devices {
   readonly #options: DevicesOptions;
-  /** Calls refused since the start, because there are too many devices. */
   #refused = 0;
-  /** That there are too many has been logged. */
+  /** Whether a refusal has been logged since the last removal. */
   #isTold = false;
 
   constructor(options: DevicesOptions) {
     this.#options = options;
   }
 
-  /** Calls of devices beyond the limit, since the start. */
+  /** Calls refused since the start because there are too many devices. */
   get refused(): number {
     return this.#refused;
   }
 
-  /** Throws unavailable for a device that is not known yet where there are as many as there may be. */
+  /** Throws unavailable for an unknown device where there are CLOUD_DEVICES_MAX already. */
   admit(id: string): void {
-    const { watch, documents, log, max = CLOUD_DEVICES_MAX } = this.#options;
-    if (watch.has(id) || documents.get(id) !== null || this.#ids().size < max) return;
+    const { watch, documents, log } = this.#options;
+    if (watch.has(id) || documents.get(id) !== null || this.#ids().size < CLOUD_DEVICES_MAX) return;
     this.#refused++;
-    if (!this.#isTold) log.warn('device refused', { device: id, devices: max });
+    if (!this.#isTold) log.warn('device refused', { device: id, devices: CLOUD_DEVICES_MAX });
     this.#isTold = true;
-    throw new FieldpostError('unavailable', `There are ${max} devices already`, {
+    throw new FieldpostError('unavailable', `There are ${CLOUD_DEVICES_MAX} devices already`, {
       hint: 'the operator can remove one that is gone: DELETE /devices/ID',
     });
   }
 
-  /** Forgets a device and its document. Resolves once that lasts. Throws not-found, storage-failed. */
+  /** Forgets a device and its document. Resolves once the removal lasts. Throws not-found, storage-failed. */
   async remove(id: string): Promise<void> {
     const { watch, documents, log } = this.#options;
     if (!watch.has(id) && documents.get(id) === null) {
@@ -71,7 +69,7 @@ export class Devices {
     log.info('device removed', { device: id });
   }
 
-  /** All devices, those that were heard first. */
+  /** All devices, first the ones that have sent a heartbeat. */
   list(): Device[] {
     const { watch, documents } = this.#options;
     const sightings = new Map([...watch.sightings()].map((sighting) => [sighting.id, sighting]));

@@ -1,6 +1,6 @@
 /**
- * The destinations document of a device: what may be stored, who is to be notified, what the device is called.
- * Members that are not known are kept as they are. Used by documents.ts and outbox.ts.
+ * The destinations document of a device: its form, the people to notify, the device's name. Unknown members are kept.
+ * Used by calls.ts, documents.ts and outbox.ts.
  */
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
@@ -9,7 +9,7 @@ import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
 import { harmlessName } from '../text.js';
 import type { About } from './texts.js';
 
-/** A document as it was put. */
+/** A document as a PUT has it. */
 export interface Document {
   readonly destinations: readonly unknown[];
   readonly [member: string]: unknown;
@@ -26,7 +26,7 @@ export function parseDocument(body: unknown): Document {
   return body as Document;
 }
 
-/** What of the entries is not understood, one by one; it is kept and given back as it is. */
+/** The faults of all entries, one by one. Such entries are kept. */
 export function* misunderstood({ destinations }: Document): Generator<Fault> {
   const seen = new Set<string>();
   for (const [index, entry] of destinations.entries()) yield* entryFaults(entry, index, seen);
@@ -48,7 +48,7 @@ function entryFaults(entry: unknown, index: number, seen: Set<string>): Fault[] 
   return faults;
 }
 
-/** Whom to notify: nobody twice, though two entries may name the same place. */
+/** The entries to notify: one for each place. */
 export function entriesOf({ destinations }: Document): Entry[] {
   const byTarget = new Map<string, Entry>();
   for (const entry of destinations) {
@@ -57,12 +57,12 @@ export function entriesOf({ destinations }: Document): Entry[] {
   return [...byTarget.values()];
 }
 
-/** What texts say of the device: its name in the document, else its id; and its site and contact, where named. */
+/** The device in texts: its name in the document, else its id; its site and contact, where the document has them. */
 export function aboutOf({ name, site, contact }: Document, id: string): About {
   return { device: lineOf(name) ?? id, site: lineOf(site), contact: lineOf(contact) };
 }
 
-/** The value as a line for a subject, without what could do harm there; null if nothing is left, or too much. */
+/** The value as a harmless line for a subject; null if nothing is left, or it is too long. */
 function lineOf(value: unknown): string | null {
   if (typeof value !== 'string' || value.length > DESTINATION_NAME_CHARS_MAX) return null;
   const line = harmlessName(value, ' ').replace(/\s+/g, ' ').trim();

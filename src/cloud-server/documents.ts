@@ -1,6 +1,6 @@
 /**
- * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json` (sealed.ts).
- * Used by the routes and by notices.ts.
+ * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json`. Used
+ * by cloud.ts.
  */
 import { join } from 'node:path';
 import { busyOf, FieldpostError, wordsOf } from '../errors.js';
@@ -12,27 +12,29 @@ import type { Log, LogFields } from '../system/log.js';
 import { Turns } from '../turns.js';
 import { type Document, parseDocument } from './document.js';
 
-/** A document, how often it was replaced, its JSON as it is sent, and its ETag. */
+/** A document in memory. */
 export interface StoredDocument {
+  /** Counts its PUTs. */
   readonly revision: number;
   readonly document: Document;
+  /** Its JSON. */
   readonly text: string;
   readonly etag: string;
 }
 
 const FILE = /^(.+)\.json$/;
 
-/** All of them, in memory and on the disk. */
+/** All documents, in memory and on the disk. */
 export class Documents {
   readonly #disk: Disk;
   readonly #directory: string;
   readonly #stored = new Map<string, StoredDocument>();
   /** Characters of all documents together. */
   #chars = 0;
-  /** The writes of each device that has one under way. Two devices do not wait for each other. */
+  /** The writes under way, by device. Two devices do not wait for each other. */
   readonly #writes = new Map<string, Turns>();
 
-  /** Reads all there are below `directory`, which is made where it is missing. */
+  /** Reads all documents in `directory`, which is made where it is missing. */
   static async open(disk: Disk, directory: string, log: Log): Promise<Documents> {
     const documents = new Documents(disk, directory);
     await disk.makeDirectory(directory);
@@ -50,27 +52,26 @@ export class Documents {
     this.#directory = directory;
   }
 
-  /** The devices that have one. */
+  /** The devices with a document. */
   get ids(): Iterable<string> {
     return this.#stored.keys();
   }
 
-  /** The document of a device, or null if none was ever stored. */
   get(id: string): StoredDocument | null {
     return this.#stored.get(id) ?? null;
   }
 
   /**
    * Replaces the document if the conditions hold; resolves with the new ETag once it lasts. Throws
-   * precondition-required, precondition-failed, malformed-request, storage-full where all documents together
-   * would be too large, and storage-failed: then it is unknown which of the two there will be after a restart.
+   * precondition-required, precondition-failed, malformed-request, storage-full where all documents together would be
+   * too large, and storage-failed: a restart then finds the old document or the new one.
    */
   async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
     const document = parseDocument(body);
     return await this.#inTurn(id, () => this.#replace(id, document, conditions));
   }
 
-  /** Removes the document of a device, if it has one. Resolves once that lasts; rejects with storage-failed. */
+  /** Resolves once the removal lasts, or at once without a document; rejects with storage-failed. */
   async remove(id: string): Promise<void> {
     await this.#inTurn(id, async () => {
       if (!this.#stored.has(id)) return;
@@ -82,7 +83,7 @@ export class Documents {
     });
   }
 
-  /** One after another, for each device. */
+  /** One write after another, for each device. */
   async #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
     const writes = this.#writes.get(id) ?? new Turns();
     this.#writes.set(id, writes);
@@ -117,7 +118,7 @@ export class Documents {
   }
 }
 
-/** Says of a failure what could not be done. */
+/** Turns a failure into storage-failed with words. */
 async function lasting(what: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -127,10 +128,10 @@ async function lasting(what: string, work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** What stands in the file. */
+/** The content of the file. */
 type Kept = Pick<StoredDocument, 'revision' | 'document'>;
 
-/** Each write has an ETag of its own, also one that changes nothing: a PUT for the one before must not fit any more. */
+/** Each write has its own ETag, also one that changes nothing: a PUT with the former ETag must fail. */
 function read({ revision, document }: Kept): StoredDocument {
   const text = JSON.stringify(document);
   return { revision, document, text, etag: etagOf(`${revision} ${text}`) };

@@ -1,13 +1,13 @@
 /**
- * When a device was last heard, in a form that survives a restart and a wrong clock: a moment on the boot's clock, and what
- * the wall clock showed then. Pure; used by watch.ts.
+ * When a device was last heard, in a form that survives a restart and a wrong clock: a moment on the boot's clock, and the
+ * wall clock then. Used by watch.ts.
  */
 import { startMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 
 type Clocks = Pick<Clock, 'wallMs' | 'bootMs' | 'boot' | 'trust'>;
 
-/** A moment, as it is kept. */
+/** A moment, as `presence.json` has it. */
 export interface Moment {
   readonly boot: string;
   readonly bootMs: number;
@@ -28,9 +28,9 @@ export function momentOf(clocks: Clocks): Moment {
   };
 }
 
-/** The moment on the wall clock, for people; null where no clock can tell it. */
+/** The moment on the wall clock; null where no clock can tell it. */
 export function wallMsOf(moment: Moment, clocks: Clocks): number | null {
-  // Within a boot the wall of now tells it, also where the wall was wrong then and has been set since.
+  // Within a boot the present wall clock tells it, also where the clock was wrong then and was set later.
   if (moment.boot === clocks.boot && clocks.trust() !== 'wrong') return startMsOf(clocks) + moment.bootMs;
   return moment.wallMs;
 }

@@ -1,6 +1,6 @@
 /**
  * Everything that the cloud sends to people: its own notifications, and the messages of devices. Both go into the
- * cloud's own store, from which delivery sends them: a 2xx of the cloud promises as much as a 202 of a device. Built by
+ * cloud's own store, from which delivery sends them: a 2xx of the cloud promises as much as a 202 of a device. Used by
  * cloud.ts.
  */
 import { createHash } from 'node:crypto';
@@ -18,23 +18,23 @@ import type { Documents } from './documents.js';
 import { type Text, textOf } from './texts.js';
 import type { News } from './watch.js';
 
-/** What it is given. */
+/** What the outbox works with. */
 export interface OutboxOptions {
   readonly store: Pick<Store, 'accept' | 'storage'>;
   readonly documents: Documents;
-  /** Tells delivery that there is something to do. */
+  /** Tells delivery that there is a new message. */
   readonly nudge: () => void;
   readonly timeZone: string;
-  /** False: no relay is configured, so that nobody can be told by mail. */
+  /** False: no relay is configured. */
   readonly takesMail: boolean;
-  /** False: there is no way for SMS, phone and push messages. */
+  /** False: no webhook is configured for SMS, phone and push messages. */
   readonly takesShort: boolean;
   readonly log: Log;
 }
 
 /**
- * `device`: which one the message is from, or about; the webhook may resolve placeholders by it. `lang`: the language of
- * a notification, for a service that reads it aloud.
+ * `device`: the message is from it or about it; the webhook may resolve placeholders by it. `lang`: the language of a
+ * notification, for a service that reads it aloud.
  */
 type DeviceContent = ShortContent & { readonly device: string; readonly lang?: Lang };
 
@@ -46,15 +46,15 @@ export class Outbox {
     this.#options = options;
   }
 
-  /** How well messages can be kept just now. */
+  /** How well the store can keep messages now. */
   storage(): StorageState {
     return this.#options.store.storage();
   }
 
   /**
-   * Tells everybody in the device's document, each in their language. Resolves once all of it is on stable storage.
-   * Each message is accepted on its own, so a store with room for some takes those. The same news told again adds only
-   * the missing ones. A destination of a type that has no way out counts as unreachable. Rejects as Store.accept does.
+   * Tells everybody in the device's document, each in their language. Resolves once all messages are on stable storage.
+   * Each is accepted on its own, so a store with room for some takes those; the same news again adds only the missing
+   * ones. A destination is unreachable without a relay or webhook for its type. Rejects as Store.accept does.
    */
   async tell(id: string, happening: News): Promise<void> {
     const { store, documents, nudge, timeZone, takesMail, takesShort, log } = this.#options;
@@ -64,7 +64,7 @@ export class Outbox {
     const reached = entries.filter(({ type }) => (type === 1 ? takesMail : takesShort));
     const outcomes = await Promise.allSettled(
       reached.map(async (entry) => {
-        // The text may differ from the first time, if the document was changed between.
+        // The key leaves out the text, which changes with the document.
         const key = `presence ${digest(id, happening.id, targetOf(entry))}`;
         const draft = draftFor(entry, id, textOf(entry.lang, about, happening, timeZone));
         const { ids } = await store.accept([draft], { key, hash: key });
@@ -85,8 +85,8 @@ export class Outbox {
   }
 
   /**
-   * Takes a message of a device; gives its id. Resolves once it is on stable storage. Throws malformed-request,
-   * invalid, unavailable where there is no way out for it, and what Store.accept throws.
+   * Takes a message of a device; gives its id. Resolves once it is on stable storage. Throws malformed-request, invalid,
+   * unavailable without a webhook, and what Store.accept throws.
    */
   async take(device: string, key: string | string[] | undefined, body: unknown): Promise<string> {
     const { store, nudge, takesShort } = this.#options;

@@ -1,50 +1,49 @@
 /**
- * Whether a device is online: what a heartbeat and the passing of time make of the state before. Pure; used by watch.ts.
- * Moments are milliseconds of one clock that never leaps.
+ * Whether a device is online: the state after each heartbeat and after the passing of time. Moments are milliseconds of
+ * one clock that never leaps.
  *
  * When a device that people think offline returns, they are told at once. Then it must be silent for its whole delay
  * again, so within one delay there is at most one pair of messages. Each outage doubles the silence before the next one is
- * told, up to DAMPED_DELAYS delays, until the device has been steady for STEADY_DELAYS delays.
+ * told, up to DAMPED_DELAYS delays, until the device has been steady for STEADY_DELAYS delays. Used by watch.ts.
  */
 import { MINUTE_MS } from '../limits.js';
 
-/** What a heartbeat says of the device's plans. `moved`: it goes to another cloud, so people are not told. */
+/** The device's plans in a heartbeat. `moved`: it goes to another cloud, so people are not told. */
 export type Said = 'running' | 'stopping' | 'moved';
 
-/** What is known of one device. */
+/** The presence of one device. */
 export interface Presence {
-  /** What people think: `offline` if that is the last they were told. */
+  /** `offline`: the last news that people were told. */
   readonly state: 'online' | 'offline';
   /** The last heartbeat; or, when the watch itself was away, the moment from which silence counts. */
   readonly heardMs: number;
-  /** What the last heartbeat said. */
   readonly said: Said;
-  /** How often the device says that it comes; 0 where it does not say. */
+  /** The interval of its heartbeats as the device tells it; 0 where it does not. */
   readonly everyMs: number;
-  /** It counts as offline after so many delays of silence. */
+  /** Delays of silence after which it is offline. */
   readonly damping: number;
-  /** When it last was silent for its delay; null while it never was, or long ago. */
+  /** When it was last silent for its delay; null: never, or long ago. */
   readonly unsteadyMs: number | null;
-  /** When the device sent its last heartbeat, where it says so. */
+  /** When the device sent its last heartbeat; null where it does not tell. */
   readonly sent?: Sent | null;
 }
 
-/** A moment on the clock of a device: `uptimeMs` grows as long as `bootId` is the same, also when the daemon restarts. */
+/** A moment on the clock of a device: within a boot `uptimeMs` grows, also when the daemon restarts. */
 export interface Sent {
   readonly bootId: string;
   readonly uptimeMs: number;
 }
 
-/** How long is too long. */
+/** The delays after which people are told. */
 export interface Delays {
   readonly delayMs: number;
-  /** For a device that has said that it was stopping. */
+  /** After a planned stop. */
   readonly stopDelayMs: number;
 }
 
 const DAMPED_DELAYS = 8;
 const STEADY_DELAYS = 20;
-/** No call is delayed for longer. */
+/** No heartbeat is delayed for longer on its way. */
 const OVERTAKEN_MS = MINUTE_MS;
 /** One heartbeat may be lost and the next late before people are told. */
 const HEARTBEATS_PER_DELAY = 2.5;
@@ -55,8 +54,8 @@ export function firstHeard(nowMs: number): Presence {
 }
 
 /**
- * True for a heartbeat that was sent before the last one heard: it was delayed on its way, and is out of date. False after
- * OVERTAKEN_MS, because in a container the uptime may begin anew in the same boot.
+ * True for a heartbeat that the device sent before the last one heard: it was delayed on its way. False after OVERTAKEN_MS,
+ * because in a container the uptime may begin anew in the same boot.
  */
 export function isOvertaken(
   { sent, heardMs }: Presence,
@@ -67,7 +66,7 @@ export function isOvertaken(
   return now.bootId === sent.bootId && now.uptimeMs < sent.uptimeMs;
 }
 
-/** After a heartbeat. If it was offline before and has not moved, people are to be told that it is back. */
+/** After a heartbeat. If the device was offline and has not moved, the caller tells people that it is back. */
 export function afterHeartbeat(
   before: Presence,
   nowMs: number,
@@ -91,7 +90,7 @@ export function afterHeartbeat(
   };
 }
 
-/** After the passing of time. If it was online before and is not now, people are to be told. */
+/** After the passing of time. If the device was online and is not now, the caller tells people. */
 export function afterSilence(before: Presence, nowMs: number, delays: Delays): Presence {
   const { state, heardMs, said, damping } = before;
   const patienceMs = delayOf(before, delays) * damping;
@@ -100,12 +99,12 @@ export function afterSilence(before: Presence, nowMs: number, delays: Delays): P
   return isLate ? { ...before, state: 'offline' } : before;
 }
 
-/** The delay of a steady device: one with long intervals is not late while it keeps to them. */
+/** The delay of a steady device. One with long intervals gets a longer delay. */
 function delayOf({ everyMs }: Pick<Presence, 'everyMs'>, { delayMs }: Delays): number {
   return Math.max(delayMs, HEARTBEATS_PER_DELAY * everyMs);
 }
 
-/** After the watch was away: that time does not count, and a device has `graceMs` to call again. */
+/** After the watch was away: that time does not count, and a device has `graceMs` for its next heartbeat. */
 export function afterAbsence(before: Presence, nowMs: number, graceMs: number): Presence {
   return { ...before, heardMs: Math.max(before.heardMs, nowMs + graceMs) };
 }

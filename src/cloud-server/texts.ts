@@ -1,6 +1,6 @@
 /**
- * The notifications: what a person is told when a device falls silent, does not return from a planned stop, or
- * comes back, in the person's language. outbox.ts makes messages of them.
+ * The notifications: what a person is told when a device falls silent, does not return from a planned stop, or comes
+ * back, in the person's language. Used by outbox.ts.
  */
 import type { Lang } from '../destinations/destination.js';
 import { PHRASES } from './phrases.js';
@@ -10,9 +10,9 @@ import { momentIn, spanIn } from './spans.js';
 export type Happening =
   /** Nothing was heard from it after `sinceMs` (wall clock; null where no clock can tell it). */
   | { readonly kind: 'silent'; readonly sinceMs: number | null }
-  /** It said at `sinceMs` that it was stopping, and did not come back. */
+  /** At `sinceMs` it announced a stop, and did not come back. */
   | { readonly kind: 'stopped'; readonly sinceMs: number | null }
-  /** It was heard again at `sinceMs`, after `lastedMs` of silence (null where that cannot be told). */
+  /** It was heard again at `sinceMs`, after `lastedMs` of silence (null where no clock can tell it). */
   | { readonly kind: 'back'; readonly sinceMs: number | null; readonly lastedMs: number | null };
 
 /** One notification: an email's subject and text, and a short text for SMS, phone and push. */
@@ -23,7 +23,7 @@ export interface Text {
   readonly short: string;
 }
 
-/** What a text is about; site and contact are null where the document does not name them. */
+/** The subject of a text; site and contact are null where the document does not name them. */
 export interface About {
   readonly device: string;
   readonly site: string | null;
@@ -37,7 +37,7 @@ export function textOf(lang: Lang, about: About, happening: Happening, timeZone:
   const { kind, sinceMs } = happening;
   const { device, site, contact } = about;
   const lastedMs = kind === 'back' ? happening.lastedMs : null;
-  // What is not known, or not for certain, is left out.
+  // Unknown and uncertain facts are left out.
   const known: readonly (readonly [label: string, fact: string | null])[] = [
     [words.site, site],
     [words.moment[kind], sinceMs === null ? null : momentIn(lang, sinceMs, timeZone)],

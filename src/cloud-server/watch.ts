@@ -1,10 +1,10 @@
 /**
  * Watches all devices: takes their heartbeats, notices their silence, and tells people of both, once, even if this
- * process is killed meanwhile. Built by cloud.ts.
+ * process is killed meanwhile.
  *
- * `presence.json` (sealed.ts) holds for each device what presence.ts must know after a restart, and the news that people
- * have not been told yet. A change is written before it is told. The outbox knows each piece of news by its id: told
- * twice, it counts once. Heartbeats write nothing; when a device was last heard is written every PRESENCE_WRITE_MS.
+ * `presence.json` holds the presence of each device, and the news that people have not been told yet. A change is written
+ * before it is told. The outbox knows each piece of news by its id: told twice, it counts once. Heartbeats write nothing;
+ * the moments of the last ones are written every PRESENCE_WRITE_MS. Used by cloud.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
@@ -18,7 +18,7 @@ import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import * as presence from './presence.js';
 import type { Happening } from './texts.js';
 
-/** What a device looks like from outside. */
+/** A device as others see it. */
 export interface Sighting {
   readonly id: string;
   readonly state: 'online' | 'offline' | 'moved';
@@ -26,13 +26,13 @@ export interface Sighting {
   readonly heardMs: number | null;
 }
 
-/** What a device says of itself in a heartbeat. */
+/** The content of a heartbeat. */
 export type Report = Pick<presence.Presence, 'said' | 'everyMs' | 'sent'>;
 
-/** What people are to be told, and a name by which it is known again. */
+/** A happening that people must be told, and its id. */
 export type News = Happening & { readonly id: string };
 
-/** What the watch is given. */
+/** What the watch works with. */
 export interface WatchOptions {
   readonly disk: Disk;
   readonly directory: string;
@@ -40,7 +40,7 @@ export interface WatchOptions {
   readonly log: Log;
   readonly delays: presence.Delays;
   readonly randomBytes: (count: number) => Uint8Array;
-  /** Has people told; resolves once that is certain. Called again with the same news if it rejects. */
+  /** Tells people; resolves once that is certain. Called again with the same news if it rejects. */
   readonly tell: (id: string, news: News) => Promise<void>;
 }
 
@@ -66,7 +66,7 @@ interface Waiting {
 
 /** How often within a delay the watch looks for silence. */
 const TICKS = 10;
-/** After a tick that is so many ticks late, the process or the machine was not running. */
+/** After a tick this many ticks late, the process or the machine was not running. */
 const AWAY_TICKS = 3;
 /** The most news kept of one device while the outbox refuses them: the first and the last. */
 const NEWS_MAX = 4;
@@ -79,21 +79,21 @@ export class Watch {
   readonly #path: string;
   readonly #tickMs: number;
   readonly #devices = new Map<string, Watched>();
-  /** Those with news. */
+  /** Devices with news. */
   readonly #newsworthy = new Set<string>();
   #tickedMs = 0;
   #writtenMs = Number.NEGATIVE_INFINITY;
-  /** What the disk does not have yet. `vital`: it must not wait for PRESENCE_WRITE_MS. */
+  /** Changes that are not on the disk. `vital`: they must not wait for PRESENCE_WRITE_MS. */
   #unwritten: 'nothing' | 'times' | 'vital' = 'nothing';
   /** Set from start() to stop(). */
   readonly #ticking: Alarm;
   readonly #pausing: Alarm;
   #writing: Promise<void> | null = null;
   #waiting: Waiting[] = [];
-  /** Why the last try to write or tell failed; null if it did not. Logged once, not at every tick. */
+  /** Why the last try to write or tell failed; null: it did not. Logged once, not at every tick. */
   #reason: string | null = null;
 
-  /** Reads what was known. For the time since then no device is blamed. */
+  /** Reads presence.json. No device is late for the time since it was written. */
   static async open(options: WatchOptions): Promise<Watch> {
     const watch = new Watch(options);
     const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
@@ -116,14 +116,14 @@ export class Watch {
     this.#pausing = new Alarm(options.clock, () => this.#writeSoon());
   }
 
-  /** Begins to look for silence, and tells the news that people have not been told yet. */
+  /** Starts to look for silence, and tells old news. */
   start(): void {
     this.#tickedMs = this.#options.clock.bootMs();
     this.#ticking.in(this.#tickMs);
     this.#writeSoon();
   }
 
-  /** Writes what is known. heard() must not be called any more. */
+  /** Writes the last changes. heard() must not be called any more. */
   async stop(): Promise<void> {
     this.#ticking.end();
     this.#pausing.end();
@@ -136,12 +136,10 @@ export class Watch {
     return this.#devices.keys();
   }
 
-  /** True for a device that has sent a heartbeat. */
   has(id: string): boolean {
     return this.#devices.has(id);
   }
 
-  /** Takes a heartbeat. */
   heard(id: string, report: Report): void {
     const { clock, delays, log } = this.#options;
     const nowMs = clock.bootMs();
@@ -161,7 +159,7 @@ export class Watch {
     else if (this.#unwritten === 'nothing') this.#unwritten = 'times';
   }
 
-  /** Forgets a device, and what people were still to be told of it. Resolves once that lasts; rejects with storage-failed. */
+  /** Forgets a device and its news. Resolves once the removal lasts; rejects with storage-failed. */
   forget(id: string): Promise<void> {
     if (!this.#devices.delete(id)) return Promise.resolve();
     this.#newsworthy.delete(id);
@@ -171,7 +169,6 @@ export class Watch {
     });
   }
 
-  /** All devices there are. */
   *sightings(): Iterable<Sighting> {
     const { clock } = this.#options;
     for (const [id, { presence, heard }] of this.#devices) {
@@ -208,7 +205,7 @@ export class Watch {
       this.#add(id, device, { kind: stopped ? 'stopped' : 'silent', sinceMs: wallMsOf(device.heard, clock) });
     }
     if (this.#unwritten === 'times' && nowMs - this.#writtenMs >= PRESENCE_WRITE_MS) this.#changed();
-    // What could not be written or told is tried again.
+    // Retry a failed write or notification.
     else if (this.#unwritten === 'vital' || this.#newsworthy.size > 0) this.#writeSoon();
   }
 
@@ -217,7 +214,7 @@ export class Watch {
     this.#writeSoon();
   }
 
-  /** Writes and tells until nothing is left: at once, or when the pause since the last write is over. */
+  /** Writes and tells everything: at once, or when the pause since the last write is over. */
   #writeSoon(): void {
     if (this.#writing !== null) return;
     const mayMs = this.#writtenMs + WRITE_PAUSE_MS;
@@ -227,7 +224,7 @@ export class Watch {
     }
     this.#writing = this.#writeAndTell().finally(() => {
       this.#writing = null;
-      // Something has changed during the last write. After a failure the next tick tries again.
+      // Changes during the last write. After a failure the next tick tries again.
       if (this.#unwritten === 'vital' && this.#reason === null && this.#ticking.isSet) this.#writeSoon();
     });
   }
@@ -235,13 +232,13 @@ export class Watch {
   async #writeAndTell(): Promise<void> {
     try {
       for (;;) {
-        // News is told only once it is written: after a crash its id would be lost, and it would be told twice.
+        // News is written before it is told: after a crash its id would be lost, and it would be told twice.
         if (this.#unwritten === 'vital') await this.#write();
         const [id] = this.#newsworthy;
         if (id === undefined) break;
         const { news } = this.#devices.get(id) as Watched;
         const [first] = news as [News];
-        // If it cannot be told, the news of the other devices comes first the next time.
+        // If it cannot be told, the other devices come first the next time.
         this.#newsworthy.delete(id);
         this.#newsworthy.add(id);
         await this.#options.tell(id, first);
@@ -280,7 +277,7 @@ export class Watch {
 
   #add(id: string, { news }: Watched, happening: Happening): void {
     const name = Buffer.from(this.#options.randomBytes(8)).toString('hex');
-    // The first may be on its way to being told. Of a pair in the middle nobody need hear.
+    // Drop a pair in the middle: the first may be on its way to people.
     if (news.length >= NEWS_MAX) news.splice(1, 2);
     news.push({ ...happening, id: name });
     this.#newsworthy.add(id);

@@ -1,6 +1,6 @@
 /**
- * The cloud's way out for SMS, phone calls and push messages: each is posted to a webhook, whose operator has the
- * provider for it. Speaks once; delivery decides when to try again. Built by cloud.ts.
+ * The cloud's way out for SMS, phone calls and push messages: it posts each to a webhook, whose operator has a provider
+ * for them. One call for each try; delivery decides when to retry. Used by cloud.ts.
  */
 import { CloudError } from '../cloud/error.js';
 import { retryAfterMsOf } from '../http/answer.js';
@@ -9,13 +9,13 @@ import type { SendShort, ShortAnswer } from '../message/short.js';
 import type { Clock } from '../system/clock.js';
 import type { SendRequest } from '../system/https.js';
 
-/** The message itself is not wanted, whoever brings it again. */
+/** Statuses that refuse the message for good. */
 const REFUSALS = [400, 413, 415, 422];
 
-/** What it is given. */
+/** Where to post, and with what. */
 export interface WebhookOptions {
   readonly url: string;
-  /** What goes into `Authorization`; null: there is none. */
+  /** The header `Authorization`; null: none is sent. */
   readonly authorization: string | null;
   readonly send: SendRequest;
   readonly clock: Clock;
