@@ -1,9 +1,9 @@
 /**
- * The one error of this program that is meant for people. Its code never changes, so that programs can match it; its
- * words may change; a hint says what to do. Anything else that is thrown is a bug and crashes the program.
+ * The error that people read. Its code never changes, so that programs can match it; its words may. Any other error that
+ * nobody handles is a bug and crashes the program.
  */
 
-/** The codes of local-api §4, and those that end a start. Programs match these; the words are free. */
+/** The codes of local-api §4, and those that end a start. */
 export type ErrorCode =
   | 'malformed-json'
   | 'malformed-multipart'
@@ -38,12 +38,11 @@ export interface Fault {
   detail: string;
 }
 
-/** Thrown to tell a user, a caller or an operator something; `message` is a sentence. */
+/** An error for a user, a caller or an operator; `message` is a sentence. */
 export class FieldpostError extends Error {
   readonly code: ErrorCode;
-  /** What the operator or caller can do; empty if the message says it. */
+  /** What the reader can do; empty if the message says it. */
   readonly hint: string;
-  /** The single faults of a validation, each at its field. */
   readonly faults: readonly Fault[];
 
   constructor(

@@ -1,5 +1,5 @@
 /**
- * Objects of parsed JSON. Used by all rooms that read JSON of others. Pure.
+ * Objects of parsed JSON. Pure.
  */
 
 /** An object whose members are not known yet. */

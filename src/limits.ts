@@ -1,6 +1,5 @@
 /**
- * Every maximum, interval and timeout that is not a setting, with its unit in its name. Those that a user may change are
- * in config/settings.ts.
+ * Every maximum, interval and timeout that is not a setting, with its unit in its name.
  */
 
 export const KIB = 1024;

@@ -1,6 +1,5 @@
 /**
- * Memories of bounded size: who holds more than it may forgets the oldest. Pure. Used by every room that remembers
- * ids or answers for a while.
+ * Memories of bounded size, which forget the oldest. Pure.
  */
 
 /** A Map of the youngest `max` entries. Setting an entry makes it the youngest. */

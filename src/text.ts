@@ -1,6 +1,5 @@
 /**
- * Text that strangers wrote, made harmless for a reader: for a terminal, a log line, a status line, a name. Used by all
- * rooms. Pure.
+ * Text that strangers wrote, made harmless for a reader: for a terminal, a log line, a status line, a name. Pure.
  */
 import { REPLY_CHARS_MAX } from './limits.js';
 
@@ -28,7 +27,7 @@ export function cut(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : text.slice(0, charsMax).replace(/[\uD800-\uDBFF]$/, '');
 }
 
-/** The name of a file or a device: controls, and what turns the direction of writing, become `instead`. */
+/** The name of a file or a device: controls and marks of direction become `instead`. */
 export function harmlessName(name: string, instead: '' | ' '): string {
   return name.replace(HARMFUL_IN_A_NAME, instead);
 }

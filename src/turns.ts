@@ -1,9 +1,8 @@
 /**
- * A queue of work: one piece at a time, in order. Used wherever two pieces of work at once would get in each other's
- * way: the store, the address book, the reference cloud's documents, notifications of systemd.
+ * A queue of work: one piece at a time, in order.
  */
 
-/** Does one piece of work after another, in the order in which they were handed over. */
+/** Does one piece of work after another, in the order of the calls. */
 export class Turns {
   #unfinished = 0;
   #last: Promise<unknown> = Promise.resolve();
@@ -13,7 +12,7 @@ export class Turns {
     return this.#unfinished === 0;
   }
 
-  /** Runs `work` when all before it is over, never within this call. Settles as `work` does; a failure stops no later work. */
+  /** Runs `work` after all earlier work, never within this call. Settles as `work` does; a failure stops no later work. */
   do<T>(work: () => Promise<T>): Promise<T> {
     this.#unfinished++;
     const done = this.#last.then(work);

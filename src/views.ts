@@ -1,6 +1,6 @@
 /**
- * What the daemon tells of itself: of its relays, its link, its address book, its settings. All moments are on the wall
- * clock. Filled in by delivery, cloud and daemon; shown by the api and by the status line. Pure.
+ * The states that the daemon shows: of its relays, its link, its address book, its settings. All times are of the wall
+ * clock. Pure. Used by metrics.ts and openapi.ts.
  */
 import type { Verdict } from './message/message.js';
 
@@ -9,7 +9,7 @@ export const LINK_STATES = ['disabled', 'connecting', 'online', 'unsteady', 'off
 export const STORAGE_STATES = ['ok', 'full', 'failed'] as const;
 
 /** A state, since when, and why: a sentence a technician understands, or null. */
-export interface View<State> {
+interface View<State> {
   readonly state: State;
   readonly sinceMs: number;
   readonly reason: string | null;
@@ -21,34 +21,34 @@ export type RelayView = View<(typeof RELAY_STATES)[number]>;
 /** The states of a link that there is. */
 export type LinkMode = Exclude<(typeof LINK_STATES)[number], 'disabled'>;
 
-/** A state the link was in. */
+/** An earlier state of the link. */
 export interface LinkPeriod extends View<LinkMode> {
   readonly durationMs: number;
 }
 
 /** The link to the cloud. */
 export interface LinkView extends View<LinkMode> {
-  /** The last good one; null before the first. */
+  /** The last success; null before the first. */
   readonly lastHeartbeatMs: number | null;
   /** The states before this one, the latest first. */
   readonly history: readonly LinkPeriod[];
 }
 
-/** How well the address book is in step with the cloud's. */
+/** The address book, compared with the cloud's. */
 export interface SyncView {
-  /** True if the cloud had all that was edited here when it was last asked, and had it as it was given it. */
+  /** True if the cloud's last answer had all edits of this device, unchanged. */
   readonly synced: boolean;
   /** The last success; null before the first since the start. */
   readonly lastSyncMs: number | null;
-  /** Why the last one failed, or what is wrong with the cloud's document, as a sentence; null if nothing is. */
+  /** A sentence: why the last sync failed, or the fault of the cloud's document; null without one. */
   readonly reason: string | null;
 }
 
-/** Why the settings that were found last are not followed. */
+/** Why the newest settings are not followed. */
 export interface SettingsFault {
   readonly reason: string;
   readonly sinceMs: number;
 }
 
-/** How many attempts ended in what, since the start. */
+/** Attempts since the start, by their outcome. */
 export type Outcomes = Record<Verdict['kind'], number>;

@@ -1,6 +1,6 @@
 /**
- * The mail catcher of `fieldpost dev`: an SMTP server (RFC 5321) on loopback that accepts every mail, in place of a
- * relay. It is as strict about the protocol as a relay, so that what works here works there. Used by dev.ts.
+ * The mail catcher of `fieldpost dev`: an SMTP server (RFC 5321) on loopback that accepts every mail. It is as strict
+ * about the protocol as a relay. Used by dev.ts.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { MIB, MINUTE_MS, REFUSED_LINGER_MS } from '../limits.js';
@@ -24,32 +24,26 @@ export interface CaughtMail {
   readonly raw: Buffer;
 }
 
-/** A listening catcher. */
-export interface Catcher {
-  readonly port: number;
-  /** Stops listening, ends every connection, and waits until `onMail` is done. */
-  close(): Promise<void>;
-}
-
-/** Where to listen, and what to do with a mail. */
+/** What a catcher needs. */
 export interface CatcherOptions {
   /** 0: any free port. */
   readonly port: number;
   readonly clock: Clock;
-  /** Takes a mail. The client is told 250 only once this resolves, and 451 if it rejects. */
+  /** The client hears 250 once this resolves, and 451 if it rejects. */
   onMail(mail: CaughtMail): Promise<void>;
   readonly limitBytes?: number;
 }
 
-/** Listens on 127.0.0.1. Rejects with the system's error if that fails. */
-export async function openCatcher(options: CatcherOptions): Promise<Catcher> {
+/**
+ * Listens on 127.0.0.1. Rejects with the system's error if that fails. `close` stops listening, ends every connection, and
+ * waits until `onMail` is done.
+ */
+export async function openCatcher(options: CatcherOptions) {
   const sessions = new Map<Socket, Promise<void>>();
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
     const session = new Session(socket, options).serve();
-    sessions.set(
-      socket,
-      session.finally(() => sessions.delete(socket)),
-    );
+    sessions.set(socket, session);
+    void session.finally(() => sessions.delete(socket));
   });
   const port = await listen(server, options.port);
   return {
@@ -83,7 +77,6 @@ const HELLO = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'];
 /** A path with an optional source route, which is ignored (RFC 5321 §4.1.2, §C), and its parameters. */
 const PATH = /^(?:FROM|TO): ?<(?:@[^:>]*:)?((?:"(?:[^"\\]|\\.)*"|[^"\s<>])*)>((?: +[^ ]+)*) *$/i;
 
-/** One SMTP session: its state, and the reply to each command. */
 class Session {
   readonly #socket: Socket;
   readonly #options: CatcherOptions;
@@ -122,7 +115,7 @@ class Session {
       if (this.#mistakes > MISTAKES_MAX || /^221/.test(reply)) break;
     }
     this.#socket.end();
-    // Without reading what the client still sends, a reset would take our last reply from it.
+    // A reset, because of unread input, would take our last reply from the client.
     const timer = this.#options.clock.after(REFUSED_LINGER_MS, () => this.#socket.destroy());
     await this.#input.discard();
     await this.#closed;

@@ -1,6 +1,6 @@
 /**
- * `fieldpost dev`: the daemon with a mail catcher as its relay and the reference cloud as its cloud, all on loopback, for
- * people who write programs against the API. It prints the addresses, and every message as it arrives. Used by main.ts.
+ * `fieldpost dev`, for people who write programs against the API: the daemon with a mail catcher as its relay and the
+ * reference cloud as its cloud, all on loopback. It prints the addresses, and every message. Used by main.ts.
  */
 import { join } from 'node:path';
 import type { Config } from '../config.js';
@@ -12,19 +12,17 @@ import { openCatcher } from './catcher.js';
 import { openMailbox } from './mailbox.js';
 import { showMail, showShort } from './show.js';
 
-/** What main.ts gives. */
-export interface DevOptions {
+interface DevOptions {
   readonly config: Config;
   readonly disk: Disk;
   readonly clock: Clock;
   /** For the person at the terminal. */
   readonly print: (text: string) => void;
-  /** Starts the daemon and returns the address of its API. */
   readonly startDaemon: StartService;
-  /** Starts the reference cloud and returns its address. */
   readonly startCloud: (config: Config, send: SendShort) => ReturnType<StartService>;
 }
 
+/** Starts a service and gives the address of its API. */
 type StartService = (config: Config) => Promise<{ address: string; stop(): Promise<void> }>;
 
 /** The id and the key of the device; the embedded cloud accepts any key. */
@@ -59,19 +57,12 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     stops.push(() => cloud.stop());
     const url = `http://${cloud.address}`;
     const link = { url, deviceId: DEVICE, key: DEVICE, ca: null, clientCertificate: null };
-    // Several heartbeats within the cloud's delay, which is short here, or the device would count as silent.
+    // The cloud's delay is short here: it must cover several heartbeats, or the device counts as silent.
     const heartbeatMs = Math.min(config.heartbeatMs, config.cloudServerDelayMs / 3);
     const daemon = await startDaemon({ ...local, cloud: link, heartbeatMs });
     stops.push(() => daemon.stop());
-    print(
-      greeting(
-        daemon.address,
-        `${url}/devices/${DEVICE}`,
-        catcher.port,
-        directory,
-        config.cloudServerDelayMs,
-      ),
-    );
+    const delayMs = config.cloudServerDelayMs;
+    print(greeting({ api: daemon.address, cloud: url, port: catcher.port, directory, delayMs }));
     return { stop };
   } catch (error) {
     await stop();
@@ -79,26 +70,20 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
   }
 }
 
-function greeting(
-  address: string,
-  cloud: string,
-  catcherPort: number,
-  directory: string,
-  delayMs: number,
-): string {
+function greeting(at: { api: string; cloud: string; port: number; directory: string; delayMs: number }) {
   return `
 Fieldpost is ready, with nothing that leaves this machine.
 
-  local API        http://${address}
-  reference cloud  ${cloud}
-  mail catcher     127.0.0.1:${catcherPort}, mails kept in ${directory}
+  local API        http://${at.api}
+  reference cloud  ${at.cloud}/devices/${DEVICE}
+  mail catcher     127.0.0.1:${at.port}, mails kept in ${at.directory}
 
 Try it in another terminal; mail, SMS, phone and push messages show up here:
 
-  curl -i http://${address}/api/internal/messages -H 'Content-Type: application/json' \\
+  curl -i http://${at.api}/api/internal/messages -H 'Content-Type: application/json' \\
     -d '[{"type":1,"destination":"john@example.com","subject":"Hello","plain":"It works."}]'
 
-Whoever is in the address book is told when a device has been silent for ${delayMs / SECOND_MS} s
+Whoever is in the address book is told when a device has been silent for ${at.delayMs / SECOND_MS} s
 (FIELDPOST_CLOUD_SERVER_DELAY; 90 s where people depend on it).
 
 Ctrl-C stops it; what is queued is kept.

@@ -1,6 +1,6 @@
 /**
  * The directory in which `fieldpost dev` keeps caught mails: `000001.eml`, `000002.eml`, …, each exactly as it
- * was received. A mail appears whole or not at all. The oldest make room for new ones.
+ * was received. A mail appears whole or not at all. The oldest make room for new ones. Used by dev.ts.
  */
 import { join } from 'node:path';
 import { MIB } from '../limits.js';
@@ -9,17 +9,11 @@ import type { Disk } from '../system/disk.js';
 
 const KEPT_MAX = { count: 1000, bytes: 256 * MIB };
 
-/** A directory of caught mails. */
-export interface Mailbox {
-  /** Writes the mail under the next number and gives the path. Rejects with the system's error. */
-  keep(raw: Buffer): Promise<string>;
-}
-
 /**
- * Opens the directory, which is made where it is missing; numbers go on after the highest there is. It keeps the newest
- * mails, as many as `max` allows, and always the last.
+ * Makes the directory if it is missing; numbers continue after the highest. It keeps the newest mails, as many as `max`
+ * allows, and always the last.
  */
-export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX): Promise<Mailbox> {
+export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX) {
   const pathOf = (number: number) => join(directory, `${String(number).padStart(6, '0')}.eml`);
   /** Sizes by number, the oldest first. */
   const kept = new Map<number, number>();
@@ -33,7 +27,7 @@ export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX)
       if (kept.size <= 1 || (kept.size <= max.count && keptBytes <= max.bytes)) break;
       kept.delete(number);
       keptBytes -= bytes;
-      // One that cannot be removed stays: the mail that came is kept, and its sender must hear so.
+      // A failure must not refuse the new mail, which is kept already.
       await disk.remove(pathOf(number)).catch(() => undefined);
     }
   };
@@ -53,7 +47,8 @@ export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX)
   await makeRoom();
 
   return {
-    async keep(raw) {
+    /** Writes the mail under the next number and gives the path. Rejects with the system's error. */
+    async keep(raw: Buffer): Promise<string> {
       const number = ++last;
       await replace(disk, pathOf(number), raw);
       add(number, raw.length);

@@ -1,43 +1,28 @@
 /**
- * Parses a caught mail to show it: subject, text, attachments. It reads all that our own renderer makes exactly, and other
- * mails as well as it can; no mail makes it throw. Used by show.ts.
+ * Parses a caught mail to show it: subject, text, attachments. It reads mails of our own renderer exactly, and others as
+ * well as it can; no mail makes it throw. Used by show.ts.
  */
 
-export interface ReadMail {
-  readonly subject: string;
-  /** Null if the mail has no such text. */
-  readonly plain: string | null;
-  readonly html: string | null;
-  readonly attachments: readonly ReadAttachment[];
-}
-
-/** An attachment, as far as it is shown. */
-export interface ReadAttachment {
-  /** Empty where it has none. */
-  readonly name: string;
-  readonly type: string;
-  /** Octets after decoding. */
-  readonly size: number;
+interface Parts {
+  /** Null without such a text. */
+  plain: string | null;
+  html: string | null;
+  /** An empty name: it has none. The size is in octets, decoded. */
+  readonly attachments: { readonly name: string; readonly type: string; readonly size: number }[];
 }
 
 /** How deep parts may be nested. */
 const DEPTH_MAX = 20;
 
 /** Parses a mail as it was received, without stuffed dots. */
-export function readMail(raw: Buffer): ReadMail {
-  const found = {
-    plain: null as string | null,
-    html: null as string | null,
-    attachments: [] as ReadAttachment[],
-  };
+export function readMail(raw: Buffer): Readonly<Parts> & { readonly subject: string } {
+  const found: Parts = { plain: null, html: null, attachments: [] };
   collect(raw, 0, found);
   return { subject: decodeWords(readHeaders(raw).get('subject') ?? ''), ...found };
 }
 
-type Found = { plain: string | null; html: string | null; attachments: ReadAttachment[] };
-
-/** Sorts an entity, or those within it, into text and attachments. The first text of a kind is the text. */
-function collect(entity: Buffer, depth: number, found: Found): void {
+/** Sorts an entity, or the entities in it, into text and attachments. The first text of a kind is the text. */
+function collect(entity: Buffer, depth: number, found: Parts): void {
   const headers = readHeaders(entity);
   const contentType = headers.get('content-type') ?? 'text/plain';
   const type = essence(contentType);
@@ -58,7 +43,6 @@ function collect(entity: Buffer, depth: number, found: Found): void {
   }
 }
 
-/** Where the headers end and the body begins. */
 function headersEnd(entity: Buffer): { headers: number; body: number } {
   if (entity[0] === 0x0a) return { headers: 0, body: 1 };
   if (entity[0] === 0x0d && entity[1] === 0x0a) return { headers: 0, body: 2 };
@@ -87,11 +71,8 @@ function partsOf(body: Buffer, boundary: string): Buffer[] {
   for (let at = body.indexOf(`--${boundary}`); at >= 0; at = body.indexOf(`--${boundary}`, at + 1)) {
     if (at > 0 && body[at - 1] !== 0x0a) continue;
     const lineEnd = body.indexOf(0x0a, at);
-    const rest = body.toString(
-      'latin1',
-      at + 2 + Buffer.byteLength(boundary),
-      lineEnd < 0 ? body.length : lineEnd,
-    );
+    const restStart = at + 2 + Buffer.byteLength(boundary);
+    const rest = body.toString('latin1', restStart, lineEnd < 0 ? body.length : lineEnd);
     if (!/^(?:--)?[ \t]*\r?$/.test(rest)) continue;
     // The line break in front of a boundary belongs to it.
     const end = at - (body[at - 2] === 0x0d ? 2 : 1);
@@ -117,10 +98,8 @@ function decodeTransfer(body: Buffer, encoding: string): Buffer {
 /** The octets of a text in which `mark` and two hex digits stand for one. */
 function decodeOctets(latin1: string, mark: '=' | '%'): Buffer {
   const pattern = mark === '=' ? /=([0-9a-f]{2})/gi : /%([0-9a-f]{2})/gi;
-  return Buffer.from(
-    latin1.replace(pattern, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
-    'latin1',
-  );
+  const octets = latin1.replace(pattern, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return Buffer.from(octets, 'latin1');
 }
 
 /** Decodes a text; in an unknown charset each octet is a character. */
@@ -149,16 +128,15 @@ function decodeWords(text: string): string {
     for (const [, label = '', encoding = '', data = ''] of run.matchAll(new RegExp(WORD, 'g'))) {
       if (label !== charset) flush();
       charset = label;
-      octets.push(
-        /b/i.test(encoding) ? Buffer.from(data, 'base64') : decodeOctets(data.replaceAll('_', ' '), '='),
-      );
+      const isBase64 = /b/i.test(encoding);
+      octets.push(isBase64 ? Buffer.from(data, 'base64') : decodeOctets(data.replaceAll('_', ' '), '='));
     }
     flush();
     return decoded;
   });
 }
 
-/** What stands before the parameters, in lower case. */
+/** The value without its parameters, in lower case. */
 function essence(value: string): string {
   return (value.split(';', 1)[0] as string).trim().toLowerCase();
 }

@@ -6,10 +6,9 @@ import { cut, visible } from '../text.js';
 import type { CaughtMail } from './catcher.js';
 import { readMail } from './reader.js';
 
-/** At most this many characters of a text are printed; the kept file has all of it. */
 const TEXT_CHARS_MAX = 4000;
 
-/** The mail for a terminal: its envelope, subject, text and attachments, and the file it is kept in. */
+/** The mail for a terminal: its envelope, subject, text and attachments, and its file. */
 export function showMail(mail: CaughtMail, path: string): string {
   const { subject, plain, html, attachments } = readMail(mail.raw);
   const lines = [
@@ -28,11 +27,11 @@ export function showMail(mail: CaughtMail, path: string): string {
   return `${lines.join('\n')}\n\n`;
 }
 
-const TYPE_NAMES = { 2: 'SMS', 3: 'Phone call', 4: 'Push message' } as const;
+const SHORT_NAMES = { 2: 'SMS', 3: 'Phone call', 4: 'Push message' } as const;
 
 /** An SMS, a phone call or a push message for a terminal. */
 export function showShort({ type, destination, message, title = '' }: Omit<ShortMessage, 'id'>): string {
-  const lines = [`── ${TYPE_NAMES[type]}`, `To: ${inLine(destination)}`];
+  const lines = [`── ${SHORT_NAMES[type]}`, `To: ${inLine(destination)}`];
   if (title !== '') lines.push(`Title: ${inLine(title)}`);
   return `${[...lines, '', inText(message)].join('\n')}\n\n`;
 }

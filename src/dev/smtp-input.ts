@@ -1,6 +1,6 @@
 /**
  * Reads what an SMTP client sends: a command line, or the content of a mail up to the final dot, wherever the packets end.
- * The client may send ahead; what is not asked for yet waits in buffers, finally in the client. Used by catcher.ts.
+ * A client may send ahead: later input waits in buffers. Used by catcher.ts.
  */
 import type { Clock } from '../system/clock.js';
 
@@ -77,14 +77,13 @@ export class SmtpInput {
     while ((await this.#next()) !== null);
   }
 
-  /** The next chunk; null if the connection ended or broke. */
+  /** Null once the connection has ended or broken. */
   async #next(): Promise<Buffer | null> {
     const timer = this.#clock.after(this.#idleMs, this.#onIdle);
     try {
       const { value, done } = await this.#chunks.next();
       return done === true ? null : value;
     } catch {
-      // A connection that was reset, or that we closed, has ended.
       return null;
     } finally {
       timer.stop();
