@@ -85,7 +85,6 @@ export class Checkpoints {
     return this.#turns.do(work);
   }
 
-  /** Resolves once nothing is under way. */
   idle(): Promise<void> {
     return this.#turns.idle();
   }

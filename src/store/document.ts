@@ -202,8 +202,8 @@ function fromMessageDocument(document: MessageDocument, from: Address | undefine
 export function encodeContent(content: Content): Buffer {
   if ('message' in content) return Buffer.from(JSON.stringify(content));
   const { subject, plain, html } = content;
-  const said = { subject: subject || undefined, plain: plain || undefined, html: html || undefined };
-  return Buffer.from(JSON.stringify(said));
+  const filled = { subject: subject || undefined, plain: plain || undefined, html: html || undefined };
+  return Buffer.from(JSON.stringify(filled));
 }
 
 /** Undoes encodeContent. */

@@ -1,6 +1,6 @@
 /**
  * Message ids: a persisted counter in base 32, then 40 random bits. They are URL-safe, sort by acceptance as plain text,
- * and are unique whatever the clock says and however often an image is cloned. Used by acceptance.ts and state.ts.
+ * and are unique although clocks leap and images are cloned. Used by acceptance.ts and state.ts.
  */
 
 // Crockford's alphabet: digits and letters in ASCII order, without those that people misread.
@@ -9,7 +9,7 @@ const COUNTER_CHARS = 7;
 const RANDOM_BYTES = 5;
 const POOL_BYTES = RANDOM_BYTES * 512;
 
-/** Gives bytes that nobody can guess. */
+/** Gives unguessable bytes. */
 export type RandomBytes = (count: number) => Uint8Array;
 
 /** Makes the id of a counter's value. It draws random bytes for many ids at once, because each draw costs a call. */

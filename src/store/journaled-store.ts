@@ -127,7 +127,7 @@ class JournaledStore implements Store {
       this.#leaving.delete(id);
     }
     // A retry may have been recorded before this.
-    if (drops && message.place !== null) throw new FieldpostError('conflict', 'the message is queued anew');
+    if (drops && message.place !== null) throw new FieldpostError('conflict', 'the message is queued again');
   }
 
   async retry(id: string): Promise<void> {

@@ -153,7 +153,6 @@ export class Ledger {
     this.#checkpoints.makeIfDue();
   }
 
-  /** Now, or `laterMs` from now. */
   now(laterMs = 0): Stamp {
     return stampOf(this.#options.clock, laterMs);
   }

@@ -58,7 +58,7 @@ export function alreadyFinal(message: Message): FieldpostError {
     return new FieldpostError('conflict', `the message is ${message.status} already`);
   if (message.place === null) {
     return new FieldpostError('conflict', 'the message has failed, and its content is no longer kept', {
-      hint: 'send it anew if it still matters',
+      hint: 'send it again if it still matters',
     });
   }
   return new FieldpostError('conflict', 'the message is of a newer version, which can send it', {

@@ -1,4 +1,4 @@
-/** What bears one of the store's names and is none of its files keeps nothing from starting. On the real file system. */
+/** Strange files under the store's names do not stop a start. On the real file system. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Uses the address book of a store, and holds a recovered one against what was answered. It knows each entry by its name,
- * and tells its versions by their languages. Used by store-client.ts.
+ * Uses the address book of a store, and compares a recovered book with the answers. It knows each entry by its name, and
+ * each version of it by the language. Used by store-client.ts.
  */
 import type { Lang } from '../../src/destinations/destination.js';
 import type { Store } from '../../src/store/store.js';
@@ -27,7 +27,7 @@ export class BookClient {
     return copy;
   }
 
-  /** Those that are there for certain. */
+  /** The entries that exist for certain. */
   get names(): string[] {
     return [...this.#entries]
       .filter(([, { id, lang }]) => id !== null && !lang.allows(null))
@@ -66,7 +66,7 @@ export class BookClient {
     this.#highestId = Math.max(this.#highestId, entry.id ?? 0);
   }
 
-  /** Takes what a recovered store holds for the truth from now on. */
+  /** From now on a recovered store is right. */
   reconcile({ book }: Store): void {
     const shown = new Map(book.list().map((destination) => [destination.name, destination]));
     for (const [name, entry] of this.#entries) {

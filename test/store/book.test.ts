@@ -1,4 +1,4 @@
-/** The address book in the real store: what it keeps across starts, and what damage makes of it. */
+/** The address book in the real store, across starts and after damage. */
 import t, { type Test } from 'tap';
 import type { Fields } from '../../src/destinations/destination.js';
 import { ID_GAP, MIB } from '../../src/limits.js';
@@ -17,7 +17,7 @@ const THEIRS = {
   room: 'B2',
 };
 
-/** A book that agrees with its cloud, and then an edit that the cloud has not. */
+/** Fills a book that agrees with its cloud, and then edits it. */
 async function fill({ book }: Store): Promise<void> {
   await book.add(JOHN);
   await book.pull({ etag: '"1"', document: [THEIRS, 'strange'] });
@@ -33,7 +33,7 @@ const AFTER = [
   [3, 'Jane'],
 ];
 
-t.test('it is there after a kill, and after a clean stop', async (t) => {
+t.test('the book survives a kill and a clean stop', async (t) => {
   const disk = newDisk();
   const first = await openOn(disk);
   await fill(first.store);
@@ -57,7 +57,7 @@ t.test('it is there after a kill, and after a clean stop', async (t) => {
   });
 });
 
-t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
+t.test('damage deletes no destination', async (t) => {
   t.test('a record, or the snapshot, as often as it is met', async (t) => {
     const disk = newDisk();
     const { store } = await openOn(disk);
@@ -121,7 +121,7 @@ t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
     t.equal(again.book.etag, '"9"');
   });
 
-  t.test('with everything before it lost, ids that nobody knows of are passed over', async (t) => {
+  t.test('with the history before it lost, new ids skip those that it may have given', async (t) => {
     const disk = newDisk();
     const { store } = await openOn(disk);
     await fill(store);
@@ -133,7 +133,7 @@ t.test('whatever is damaged, nothing is taken for deleted', async (t) => {
   });
 });
 
-t.test('mail that waits is not in its way, a full disk is', async (t) => {
+t.test('a full queue allows edits, a full disk does not', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 1, minFreeBytes: MIB }));
   await t.rejects(store.accept([draftTo('a')], null), { code: 'queue-full' });
@@ -146,5 +146,5 @@ t.test('mail that waits is not in its way, a full disk is', async (t) => {
   });
   await t.rejects(full.book.replace(1, { ...JOHN, name: 'x' }), { code: 'storage-full' });
   await full.book.remove(1);
-  t.same(names(full), [[2, 'Jane']], 'what takes away may go');
+  t.same(names(full), [[2, 'Jane']], 'a removal needs no room');
 });

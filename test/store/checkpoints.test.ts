@@ -9,7 +9,7 @@ import { newDisk, openOn, STATE_DIR, sendOne } from '../support/store.js';
 
 const JOURNAL = join(STATE_DIR, 'journal');
 
-/** The snapshot before needs segments until the second checkpoint. */
+/** The older snapshot needs segments until the second checkpoint. */
 const SWEEPS = 2;
 
 async function sweep(clock: FakeClock, times = SWEEPS): Promise<void> {
@@ -53,7 +53,7 @@ t.test('a segment that cannot be removed at once keeps none of the others', asyn
   await store.close();
 });
 
-t.test('a sweep makes no checkpoint of its own while little is done with', async (t) => {
+t.test('a sweep makes no checkpoint while few segments can go', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   for (let i = 0; i < 24; i++) {

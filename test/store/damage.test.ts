@@ -144,7 +144,7 @@ for (const { what, mails, later, at, bytes = BLOCK, left } of ROWS) {
 }
 
 t.test(
-  'reads that fail in what may not have been synced: nobody knows whether it was promised',
+  'reads that fail behind the last known sync are damage: the bytes may have been promised',
   async (t) => {
     const disk = newDisk();
     const { store } = await openOn(disk);
@@ -244,7 +244,7 @@ t.test('a segment that is gone, the newest or one before', async (t) => {
   }
 });
 
-t.test('a lost journal: what the snapshot holds may have been sent since', async (t) => {
+t.test('a lost journal: messages in the snapshot may have been sent since', async (t) => {
   for (const had of ['sent', 'queued']) {
     let disk = newDisk();
     const { store } = await openOn(disk);
@@ -317,7 +317,7 @@ t.test('no copy, no removal', async (t) => {
   t.ok(names.includes('00000001.log.damaged'), names.join());
 });
 
-t.test('files nobody knows are left alone', async (t) => {
+t.test('the store leaves unknown files alone', async (t) => {
   const disk = newDisk();
   await (await openOn(disk)).store.close();
   for (const name of ['README', 'journal/notes.txt', 'journal/00000001.log.bak']) {

@@ -1,6 +1,6 @@
 /**
- * What may be found after a crash: one value, or several while nobody was told. The last is the one that was asked for
- * last. Used by store-client.ts and book-client.ts.
+ * The values that may be found after a crash: one, or several before the answer. The last is the one that was asked for
+ * last. Used by book-client.ts and store-client.ts.
  */
 export class Doubt<T> {
   #values: readonly T[];
@@ -21,7 +21,7 @@ export class Doubt<T> {
     return new Doubt(this.#values);
   }
 
-  /** Only this is possible any more. */
+  /** From now on only this value is possible. */
   set(value: T): void {
     this.#values = [value];
   }
@@ -32,8 +32,8 @@ export class Doubt<T> {
   }
 
   /**
-   * Does what makes this of it. Until that is answered, both are possible; afterwards too where the outcome is only
-   * `written`. What the disk has refused may yet be found, but the next sync makes sure what was before.
+   * Does the work that leads to this value. Until the answer both values are possible; after it too if the outcome is only
+   * `written`. A start may find a value that the disk has refused, but the next sync makes the older one sure.
    */
   async become(value: T, work: () => Promise<unknown>, outcome: 'synced' | 'written'): Promise<void> {
     const before = this.#values;
@@ -52,7 +52,7 @@ export class Doubt<T> {
   }
 }
 
-/** Lets pass what a disk may do to a store. */
+/** Throws all errors but those of a disk. */
 export function onlyStorage(error: unknown): void {
   const { code = '' } = error as { code?: string };
   if (!['storage-failed', 'storage-full', 'POWERCUT'].includes(code)) throw error;

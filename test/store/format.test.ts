@@ -1,4 +1,4 @@
-/** Versions of the format: the store of a released version is read whole, a newer one is kept for its version. */
+/** Versions of the format: the store of version 0.1.0 is read whole, and a newer one is kept for its version. */
 import { Buffer } from 'node:buffer';
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -144,7 +144,7 @@ t.test('a snapshot and journal of a newer major version', async (t) => {
   t.same(readdirSync(join(directory, 'spool')).length, 1);
 });
 
-/** A disk that does no more once it has changed so many things. */
+/** A disk that fails after so many changes. */
 function killedAfter(changes: number): Disk {
   let left = changes;
   const disk = systemDisk();

@@ -1,4 +1,4 @@
-/** What must stay free on the disk: why it takes nothing more, and what is said of it. */
+/** What must stay free on the disk: the reasons for a refusal, and the log. */
 import t from 'tap';
 import { KIB, MIB } from '../../src/limits.js';
 import { FreeSpace } from '../../src/store/free-space.js';
@@ -54,7 +54,7 @@ t.test('what is asked for must leave that free', async (t) => {
   space.takeFile();
 });
 
-t.test('around the limit it is said once that the disk is full, and once that it no longer is', async (t) => {
+t.test('around the limit a full disk is logged once, and its end once', async (t) => {
   const { lines, lookAt } = setUp({});
   for (let round = 0; round < 3; round++) {
     t.not(await lookAt({ freeBytes: 16 * MIB - 1 }), null);

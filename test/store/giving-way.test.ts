@@ -1,4 +1,4 @@
-/** Content of failed mails that is kept for a retry: what it gives way to, and what it does not. */
+/** When the content of failed mails, kept for a retry, is dropped for new mails. */
 import t from 'tap';
 import { MIB, SPACE_FRESH_MS } from '../../src/limits.js';
 import type { Store, Upload } from '../../src/store/store.js';
@@ -20,7 +20,7 @@ async function uploadWhole(store: Store, name: string, bytes: number): Promise<v
   await upload.discard();
 }
 
-t.test('a mere Content-Length costs no failed mail its content', async (t) => {
+t.test('a Content-Length alone drops no content', async (t) => {
   const { store, lines } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
   const failed = await failWith(store, NAMES, 4 * MIB);
   const silent = await store.upload(12 * MIB);
@@ -36,11 +36,11 @@ t.test('a mere Content-Length costs no failed mail its content', async (t) => {
   t.notMatch(lines.join(''), /content dropped/);
 
   await uploadWhole(store, 'd', 12 * MIB);
-  t.equal(keptOf(store, failed), 1, 'a mail that comes gets the room');
+  t.equal(keptOf(store, failed), 1, 'bytes that arrive get the room');
   await t.rejects(
     store.upload(12 * MIB),
     { code: 'queue-full' },
-    'which is refused at once where nothing gives way',
+    'and is refused at once if no content can be dropped',
   );
 });
 
@@ -49,7 +49,7 @@ t.test('the oldest goes first, and no more than is needed', async (t) => {
   const { store, lines } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
   const failed = await failWith(store, NAMES, 4 * MIB);
   await t.rejects(store.upload(19 * MIB), { code: 'queue-full' });
-  t.equal((await disk.list(SPOOL)).length, 3, 'in vain nothing is given up');
+  t.equal((await disk.list(SPOOL)).length, 3, 'nothing is dropped that would not help');
   await uploadWhole(store, 'd', 7 * MIB);
   t.same(
     failed.map((id) => store.get(id)?.place === null),
@@ -58,10 +58,10 @@ t.test('the oldest goes first, and no more than is needed', async (t) => {
   t.match(lines.join(''), /content dropped messages=1/);
   await t.rejects(store.retry(failed[0] as string), { code: 'conflict' });
   await acceptWith(store, 'e', [octets(3 * MIB)]);
-  t.equal(keptOf(store, failed), 1, 'also where nobody had declared it');
+  t.equal(keptOf(store, failed), 1, 'also without a Content-Length');
 });
 
-t.test('many uploads at once get what gives way, and no byte more', async (t) => {
+t.test('uploads at the same time share the room exactly', async (t) => {
   const limits = { maxSpoolBytes: 11 * MIB + 3 * 4096, minFreeBytes: 16 * MIB };
   for (const short of ['budget', 'disk'] as const) {
     const disk = newDisk();
@@ -92,11 +92,11 @@ t.test('many uploads at once get what gives way, and no byte more', async (t) =>
     t.equal(store.counts().queued, 4, `${short}: all of them`);
     t.ok(most <= limits.maxSpoolBytes, `${most} bytes`);
     t.ok(least >= limits.minFreeBytes, `${least} bytes free`);
-    t.equal(keptOf(store, failed), 1, 'not in vain');
+    t.equal(keptOf(store, failed), 1, 'and no more than needed');
   }
 });
 
-t.test('texts that are kept give way to an upload, too', async (t) => {
+t.test('texts of failed mails give way to an upload, too', async (t) => {
   const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
   const failed: string[] = [];
   for (let n = 0; n < 16; n++) {
@@ -108,7 +108,7 @@ t.test('texts that are kept give way to an upload, too', async (t) => {
   t.ok(keptOf(store, failed) > 0, `${keptOf(store, failed)} of 16 are kept`);
 });
 
-t.test('what is refused for another reason costs nobody anything', async (t) => {
+t.test('a request that is refused for another reason drops no content', async (t) => {
   const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB, maxQueue: 4 }));
   const failed = await failWith(store, NAMES, 5 * MIB);
   for (let n = 0; n < 4; n++) await store.upload(0);
@@ -135,7 +135,7 @@ t.test('it gives way to a mail without files, and a retry meanwhile is refused',
   t.equal(store.get(id)?.status, 'failed');
 });
 
-t.test('it gives way where it is the disk that has no room', async (t) => {
+t.test('it gives way on a full disk', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk, 1, budgetOf({ minFreeBytes: 16 * MIB }));
   await begin(store);
@@ -149,5 +149,5 @@ t.test('it gives way where it is the disk that has no room', async (t) => {
   disk.capacityBytes = 18 * MIB;
   await clock.advance(SPACE_FRESH_MS);
   await t.rejects(store.accept([draftTo('f')], null), { code: 'storage-full' });
-  t.equal((await disk.list(SPOOL)).length, 2, 'in vain nothing is given up');
+  t.equal((await disk.list(SPOOL)).length, 2, 'nothing is dropped that would not help');
 });

@@ -1,7 +1,7 @@
 /**
- * Random histories: whatever can happen to a store, in any order, with disk errors, clean stops, kills and power
- * cuts in between; after each end the next store is held against the books. One is told by its seed alone:
- * FIELDPOST_TEST_SEED runs it first.
+ * Random histories: all that can happen to a store, in any order, with disk errors, clean stops, kills and power cuts.
+ * After each end the next store is compared with the books. A history follows from its seed: FIELDPOST_TEST_SEED runs it
+ * first.
  */
 import t from 'tap';
 import { MIB, STORAGE_RETRY_MS } from '../../src/limits.js';
@@ -33,7 +33,7 @@ const VERDICTS: readonly Verdict[] = [
   { kind: 'expired', reply: 'too old' },
   { kind: 'deferred', reply: '451 later', delayMs: 60_000 },
 ];
-// So small that segments are let go of and their content is moved soon.
+// Small, so that segments soon go and their content moves.
 const BUDGET = { maxQueue: 10_000, maxSpoolBytes: 12 * MIB, minFreeBytes: 0 };
 
 class History {
@@ -54,7 +54,7 @@ class History {
   async run(): Promise<string[]> {
     for (let life = this.#below(LIVES_MAX) + 1; life > 0; life--) {
       await this.#live().catch((error) => {
-        // A start may meet an error, and then it is made again.
+        // A start that meets an error is repeated.
         if (!this.#disk.dead && !/^E[A-Z]+:/.test(error.message)) throw error;
       });
       this.#end();
@@ -63,7 +63,7 @@ class History {
       found.push(...(await strayFiles(this.#disk, STATE_DIR, store)));
       if (found.length > 0) return found;
       this.#books.reconcile(store);
-      // What was just read is the next life's beginning, be it by a kill.
+      // The next life begins with what was just read, as after a kill.
       this.#disk = this.#disk.afterKill();
     }
     return [];
@@ -118,7 +118,7 @@ class History {
     const settle = async (message: Message | undefined) => {
       if (!message) return;
       await this.#books.settle(store, nameOf(message), this.#pick(VERDICTS) as Verdict);
-      // What could not be recorded is tried again by whoever sent it.
+      // If the outcome could not be recorded, the claim is still open.
       if (store.get(message.id)?.status === 'sending') store.giveBack(message.id);
     };
     const read = async (message: Message | undefined) => {

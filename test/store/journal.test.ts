@@ -1,4 +1,4 @@
-/** The journal over real segments: what is written where, and who is left the reserve. */
+/** The journal over real segments: the place of each record, and the reserve for outcomes. */
 import t from 'tap';
 import { KIB, OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../../src/limits.js';
 import { Journal, type Urgency } from '../../src/store/journal.js';
@@ -41,12 +41,15 @@ function start() {
   };
 }
 
-t.test('nobody overtakes: what does not fit takes those behind it into a new segment', async (t) => {
-  const { append, applied } = start();
-  await append('first', 'synced', SEGMENT_BYTES / 2);
-  await Promise.all([append('large', 'synced', SEGMENT_BYTES / 2), append('small', 'synced', 10)]);
-  t.same(applied, ['first in 1', 'large in 2', 'small in 2']);
-});
+t.test(
+  'records keep their order: one that does not fit takes those behind it into a new segment',
+  async (t) => {
+    const { append, applied } = start();
+    await append('first', 'synced', SEGMENT_BYTES / 2);
+    await Promise.all([append('large', 'synced', SEGMENT_BYTES / 2), append('small', 'synced', 10)]);
+    t.same(applied, ['first in 1', 'large in 2', 'small in 2']);
+  },
+);
 
 t.test('the end of a segment is for outcomes alone', async (t) => {
   const { append, applied, fillDisk } = start();

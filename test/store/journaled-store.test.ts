@@ -117,7 +117,7 @@ t.test('a full queue is logged once, and when it is over', async (t) => {
   await store.accept(drafts(2), null);
   for (let tries = 0; tries < 2; tries++)
     await t.rejects(store.accept(drafts(1), null), { code: 'queue-full' });
-  t.equal(told().length, 2, 'it is told once more when nothing fits at all');
+  t.equal(told().length, 2, 'it is logged again when nothing fits at all');
   t.match(told()[1], /^queue full reason=.*holds 20 messages/);
   for (const id of ids.slice(0, 2)) await store.cancel(id);
   t.equal(await store.look(), null);
@@ -126,7 +126,7 @@ t.test('a full queue is logged once, and when it is over', async (t) => {
   t.equal(await store.look(), null);
   t.same(told().slice(2), ['queue no longer full']);
   await t.rejects(store.accept(drafts(21), null), { code: 'queue-full' });
-  t.equal(told().length, 4, 'and told anew');
+  t.equal(told().length, 4, 'and logged again');
   for (const { id } of [...store.queued()]) await store.cancel(id);
   await store.look();
   t.same(told().slice(4), ['queue no longer full'], 'also where what was refused never fits');
@@ -139,7 +139,7 @@ t.test('the byte budget counts what is on the disk', async (t) => {
     for (; ; accepted++) await acceptOne(store, `m${accepted}`, 400_000);
   };
   await t.rejects(filled(), { code: 'queue-full', message: /FIELDPOST_MAX_SPOOL|may take at most/ });
-  t.equal(fullLines(lines), 1, 'it is told once');
+  t.equal(fullLines(lines), 1, 'it is logged once');
   // Beside the journal there is a small snapshot.
   t.ok(accepted >= 3 && Math.floor(store.counts().bytes / SEGMENT_BYTES) <= 4);
   for (const { id } of [...store.queued()]) await settleAs(store, id, 'sent');
@@ -161,7 +161,7 @@ t.test('texts kept only for a possible retry give way to new messages', async (t
     );
     let last = '';
     for (let n = 0; n < 100; n++) {
-      // Whoever asks first may come before the segments have gone; whoever asks again does not.
+      // The first request may come before the segments have gone; the second does not.
       const accept = () => acceptOne(store, `m${n}`, 100_000);
       last = await accept().catch(() => clock.advance(0).then(accept));
       await settleAs(store, last, 'failed');
@@ -171,7 +171,7 @@ t.test('texts kept only for a possible retry give way to new messages', async (t
   }
 });
 
-t.test('only what waits, and is not being cancelled, can be claimed; on hold nothing is', async (t) => {
+t.test('only a waiting message that is not being cancelled can be claimed, and none on hold', async (t) => {
   const { store } = await openOn(newDisk());
   const [a, b] = [await acceptOne(store, 'a'), await acceptOne(store, 'b')];
   t.equal(store.claim('nobody'), null);
@@ -185,7 +185,7 @@ t.test('only what waits, and is not being cancelled, can be claimed; on hold not
   t.equal(store.claim(a), null, 'final');
   await store.hold();
   t.equal(store.claim(b), null, 'on hold');
-  t.equal(store.claim(b, 'expire')?.id, b, 'what expires is not sent');
+  t.equal(store.claim(b, 'expire')?.id, b, 'expiry sends nothing');
   store.giveBack(b);
   await store.release();
   t.equal(store.claim(b)?.id, b);
@@ -212,10 +212,10 @@ t.test('the sender of an email is stamped at its acceptance', async (t) => {
   const old = await acceptOne(closed, 'old');
   await closed.close();
   const { store: again } = await openOn(left, 4, stamping);
-  t.equal(again.get(old)?.from, undefined, 'nothing is made up for a mail without the stamp');
+  t.equal(again.get(old)?.from, undefined, 'a mail without the stamp stays without it');
 });
 
-t.test('contents are said to be dropped once that is recorded', async (t) => {
+t.test('dropped content is logged once that is recorded', async (t) => {
   const disk = newDisk();
   const { store, clock, lines } = await openOn(disk, 1, { keepFailedMs: DAY_MS });
   await settleAs(store, await acceptOne(store, 'a'), 'failed');
@@ -462,7 +462,7 @@ t.test(
   },
 );
 
-t.test('a stop tries once more to keep what the disk has refused', async (t) => {
+t.test('a stop retries what the disk has refused', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   const id = await acceptOne(store, 'a');

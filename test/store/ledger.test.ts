@@ -1,4 +1,4 @@
-/** What the store does to the disk over weeks, and when the disk fails in odd ways. */
+/** The use of the disk over weeks, and odd failures of the disk. */
 import t from 'tap';
 import { MIB, RELOCATE_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/limits.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
@@ -35,7 +35,7 @@ function watchJournal(disk: FaultyDisk): Buffer[] {
   return seen;
 }
 
-t.test('a checkpoint lets go of nothing for an outcome that is not synced yet', async (t) => {
+t.test('a checkpoint frees no segment because of an outcome that is not synced', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
   // Larger than a segment: what it lies in is removed, not used again.
@@ -45,7 +45,7 @@ t.test('a checkpoint lets go of nothing for an outcome that is not synced yet', 
   let sent: Promise<void> | null = null;
   let checkpoints = 0;
   disk.onOperation = (_n, { kind, path }) => {
-    // The third is the first that may let go of the first segment.
+    // The third is the first that may free the first segment.
     if (kind === 'create' && path.endsWith('store.json.new') && ++checkpoints === 3)
       sent = settleAs(store, id);
     return 'ok';
@@ -64,7 +64,7 @@ t.test('a checkpoint lets go of nothing for an outcome that is not synced yet', 
   t.ok(queued > 0, 'the outcome may be lost');
 });
 
-t.test('content that is still needed is not copied about', async (t) => {
+t.test('needed content is not moved', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
   const lines = watchJournal(disk);
@@ -73,7 +73,7 @@ t.test('content that is still needed is not copied about', async (t) => {
   t.equal(lines.filter((line) => line.includes('"e":"relocated"')).length, 0);
 });
 
-t.test('a full queue refuses without a word to the disk', async (t) => {
+t.test('a full queue refuses without an operation of the disk', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk, 1, { budget: { ...ROOMY, maxQueue: 2 } });
   await store.accept([draftTo('a'), draftTo('b')], null);
@@ -86,7 +86,7 @@ t.test('a full queue refuses without a word to the disk', async (t) => {
   t.same(seen, []);
 });
 
-t.test('a small budget is not used up by what is done with', async (t) => {
+t.test('sent messages do not use up a small budget', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk, 1, { budget: { ...ROOMY, maxSpoolBytes: 11 * MIB } });
   for (let i = 0; i < 100; i++) {
@@ -101,7 +101,7 @@ t.test('power cuts without end do not fill the disk', async (t) => {
   let disk = newDisk();
   for (let i = 0; i < 45; i++) {
     const { store, clock } = await openOn(disk, i);
-    // Some do nothing, but they too go on in a new segment.
+    // Some do nothing, but they begin a new segment, too.
     if (i % 3 < 2) await store.accept([draftTo(`m${i}`)], null);
     await clock.advance(10);
     disk = disk.afterPowerCut('everything');
@@ -136,7 +136,7 @@ t.test('restarts do not fill a small disk', async (t) => {
   t.equal(bench.store.counts().queued, 40);
 });
 
-t.test('where only the older snapshot can make room for a newer one, it does', async (t) => {
+t.test('the older snapshot goes if only that makes room for a newer one', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   const sendAll = async () => {
@@ -239,7 +239,7 @@ t.test('on a full disk', async (t) => {
     await t.resolves(store.accept([draftTo('after', 600_000)], null), 'and its segments take what comes');
   });
 
-  t.test('what is done with is let go also where the disk is full before the budget says so', async (t) => {
+  t.test('a disk that is full before the budget loses the segments of sent messages', async (t) => {
     const disk = newDisk();
     const { store, clock } = await openOn(disk);
     disk.capacityBytes = 8 * MIB;
@@ -288,7 +288,7 @@ t.test('a disk that fails for a while leaves no file open', async (t) => {
   t.equal(count(), 0);
 });
 
-t.test('a segment that could not be begun for once leaves no file open', async (t) => {
+t.test('a segment that could not be begun once leaves no file open', async (t) => {
   const disk = newDisk();
   const count = countOpen(disk, /./);
   const { store, clock } = await openOn(disk);
@@ -308,7 +308,7 @@ t.test('a segment that could not be begun for once leaves no file open', async (
   await store.close();
 });
 
-t.test('a snapshot whose rename says that it failed does not stop all later ones', async (t) => {
+t.test('a snapshot whose rename reports a failure does not stop later ones', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
   let renames = 0;
@@ -319,10 +319,10 @@ t.test('a snapshot whose rename says that it failed does not stop all later ones
     await settled();
   }
   t.ok(renames > 4, `${renames} renames`);
-  t.ok(store.counts().bytes < 12 * MIB, 'what is done with went');
+  t.ok(store.counts().bytes < 12 * MIB, 'old segments went');
 });
 
-t.test('a content that could not be read for once can be read again', async (t) => {
+t.test('a content that could not be read once can be read again', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
   const { ids } = await store.accept([draftTo('a')], null);
@@ -341,7 +341,7 @@ t.test('a content that could not be read for once can be read again', async (t) 
 });
 
 t.test(
-  'what was in doubt at the start and is written anew later does not disturb what is being sent',
+  'records in doubt at the start, written again later, do not disturb a message that is being sent',
   async (t) => {
     const disk = newDisk();
     const { store, clock } = await openOn(disk);
@@ -368,7 +368,7 @@ t.test(
   },
 );
 
-t.test('a segment whose rename says that it failed costs no request', async (t) => {
+t.test('a segment whose rename reports a failure refuses no request', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk);
   disk.onOperation = (n, { kind, path }) => {
@@ -390,7 +390,7 @@ t.test('a segment whose rename says that it failed costs no request', async (t) 
   );
 });
 
-t.test('what a kill left unsynced, and the next start took over, is on the device', async (t) => {
+t.test('records that a kill left unsynced are on the device after the next start', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   await store.accept([draftTo('a')], null);
@@ -406,7 +406,7 @@ t.test('what a kill left unsynced, and the next start took over, is on the devic
   for (const message of again.queued()) t.match(await again.content(message), { subject: /^[ab]$/ });
 });
 
-t.test('a first segment begun in vain is not missed', async (t) => {
+t.test('a first segment that was begun and abandoned is no damage', async (t) => {
   const disk = newDisk();
   let syncs = 0;
   // The first makes it ready, the second is of a record. Nor can it be removed, so that its number is passed over.
@@ -429,20 +429,17 @@ t.test('a first segment begun in vain is not missed', async (t) => {
   }
 });
 
-t.test(
-  'a parent directory that cannot be synced because nothing in it can change is no trouble',
-  async (t) => {
-    for (const code of ['EINVAL', 'EROFS', 'EACCES']) {
-      const disk = newDisk();
-      disk.onOperation = (_n, { kind, path }) =>
-        kind === 'syncDirectory' && path === '/var/lib' ? `error:${code}` : 'ok';
-      const { store } = await openOn(disk);
-      await store.accept([draftTo('a')], null);
-      await store.close();
-      t.pass(code);
-    }
-  },
-);
+t.test('a parent directory that cannot change need not be synced', async (t) => {
+  for (const code of ['EINVAL', 'EROFS', 'EACCES']) {
+    const disk = newDisk();
+    disk.onOperation = (_n, { kind, path }) =>
+      kind === 'syncDirectory' && path === '/var/lib' ? `error:${code}` : 'ok';
+    const { store } = await openOn(disk);
+    await store.accept([draftTo('a')], null);
+    await store.close();
+    t.pass(code);
+  }
+});
 
 t.test('any other failure of that sync, or of our own directory, ends the start', async (t) => {
   for (const [directory, code] of [

@@ -1,6 +1,6 @@
 /**
- * Uses a store, has the model of the world keep what was answered, and holds a recovered store against it. It knows each
- * message by the name it is addressed to, which is unique in a test. Used by the sweeps of test/store.
+ * Uses a store, keeps its answers in the model of the world, and compares a recovered store with them. It knows each
+ * message by the name in its address, which is unique in a test. Used by the sweeps of test/store.
  */
 import {
   type Attachment,
@@ -23,7 +23,7 @@ interface Keyed {
 }
 
 export class StoreClient {
-  /** True where the budget is so small that content of failed messages gives way to new ones. */
+  /** True if the budget is so small that new messages displace the content of failed ones. */
   mayDrop = false;
   /** The same for the address book. */
   destinations = new BookClient();
@@ -31,7 +31,7 @@ export class StoreClient {
   #statuses = new Map<string, Doubt<Status>>();
   #held = new Doubt([false]);
 
-  /** What is known now, to hold a later recovery against. */
+  /** What is known now, for a later comparison. */
   copy(): StoreClient {
     const copy = new StoreClient();
     copy.mayDrop = this.mayDrop;
@@ -94,7 +94,7 @@ export class StoreClient {
       );
       if (added) attachments.push(added);
     }
-    // One that does not come through refuses the request.
+    // A refused file refuses the request.
     if (attachments.length === files.length)
       await this.accept(store, [{ ...draft, attachments }], keyed, files);
     await upload.discard();
@@ -128,7 +128,7 @@ export class StoreClient {
     for (const outcome of this.#doubts()) outcome.synced();
   }
 
-  /** Takes what a recovered store holds for the truth from now on: what was in doubt is decided. */
+  /** From now on a recovered store is right: it decides what was in doubt. */
   reconcile(store: Store): void {
     const found = messagesOf(store);
     this.#model.decided(found);
@@ -184,7 +184,7 @@ async function lost(store: Store, message: Message, { token, digest }: Posted): 
   }
 }
 
-/** What refuses a file leaves nothing to be kept. */
+/** Throws all errors but those that refuse a file. */
 function onlyRefusal(error: unknown): null {
   if ((error as { code?: string }).code !== 'queue-full') onlyStorage(error);
   return null;
