@@ -1,23 +1,23 @@
 /**
- * Reads a file as far as the disk gives it back. Used by segments.ts and replay.ts.
+ * Reads the readable pages of a segment. Used by replay.ts and segments.ts.
  */
 import { systemCodeOf } from '../errors.js';
 import { type Piece, type Stretch, scan } from './recovery.js';
 import type { Segments } from './segments.js';
 
-/** How much is read at a time where not all can be read. */
+/** If a read fails, it is repeated in pieces of this size. */
 const PAGE_BYTES = 4096;
 
-/** How often bytes are read before they are believed to be wrong. */
+/** Bytes that are wrong in so many readings are damaged. */
 export const READINGS_MAX = 3;
 
-/** What was read, zeros in place of what could not be, and where those are. */
+/** The bytes, with zeros in place of unreadable ones. */
 export interface Pieces {
   readonly bytes: Buffer;
   readonly unreadable: { offset: number; end: number }[];
 }
 
-/** Reads `size` bytes with `read`; where that says EIO, page by page. Rejects with what else `read` says. */
+/** Reads `size` bytes with `read`; after EIO page by page. Rejects with other errors of `read`. */
 export async function readInPieces(
   size: number,
   read: (offset: number, length: number) => Promise<Buffer>,
@@ -43,7 +43,7 @@ export async function readInPieces(
   return { bytes: await piece(0, size), unreadable };
 }
 
-/** Memory and buses fail for a moment, too: bytes that are no record are believed only if they are read twice. */
+/** Memory and buses fail for a moment: bytes that are no record count only if they are read twice. */
 export async function readStretch(
   segments: Segments,
   stretch: Stretch,

@@ -1,8 +1,8 @@
 /**
- * Counts reachable time: how long, in all, a relay could be reached. Emails age by it, so weeks without a network
- * expire nothing. Delivery tells when a relay answers or cannot be reached. The store gives each message the
- * count at which its age begins, and writes the count with some outcomes. Unknown time does not count: after a restart,
- * or in a long silence. So a message may live longer, never shorter. Pure.
+ * Counts reachable time: how long, in all, a relay could be reached. Emails age by it, so weeks without a network expire
+ * nothing. Delivery reports when a relay answers or cannot be reached. The store gives each message the count at which its
+ * age begins, and writes the count with some outcomes. Unknown time, after a restart or in a long silence, does not count:
+ * a message may live longer, never shorter. Pure. Used by ledger.ts.
  */
 export class Reachability {
   #countedMs: number;
@@ -10,7 +10,7 @@ export class Reachability {
   #heardMs: number | null = null;
   #silenceMaxMs = 0;
 
-  /** `countedMs`: the count that earlier runs have written. */
+  /** `countedMs`: the count of earlier runs. */
   constructor(countedMs: number) {
     this.#countedMs = countedMs;
   }
@@ -20,12 +20,12 @@ export class Reachability {
     return this.#countedMs;
   }
 
-  /** The most that may have to be counted up to now; an age that begins here never holds time before it. */
+  /** The highest possible count now: an age that begins with it includes no earlier time. */
   startMs(nowMs: number): number {
     return this.#countedMs + this.#pendingMs(nowMs);
   }
 
-  /** A relay has answered. A silence longer than `silenceMaxMs` does not count, because nobody knows what it was. */
+  /** A relay has answered. A silence longer than `silenceMaxMs` does not count, because its reason is unknown. */
   heard(nowMs: number, silenceMaxMs: number): void {
     this.#silenceMaxMs = silenceMaxMs;
     this.#countedMs += this.#pendingMs(nowMs);

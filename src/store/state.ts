@@ -1,6 +1,5 @@
 /**
- * The state of the store, and the only function that changes it. Live use and replay call the same `apply`.
- * lowdb's document is a plain form of it (document.ts).
+ * The state of the store, and `apply`, which alone changes it, in live use and in a replay.
  */
 import { applyBook, type Book, emptyBook, isBookEvent } from '../destinations/book.js';
 import { assert } from '../errors.js';
@@ -29,37 +28,37 @@ export interface KeyEntry {
 
 /** All that is known, in memory. */
 export interface State {
-  /** The journal position that the snapshot includes which this was read from, or is written to. */
+  /** The position in the journal up to which a snapshot includes it. */
   through: Position;
-  /** Empty until one was found or drawn. */
+  /** Empty until it is found or drawn. */
   storeId: string;
   /** The counter of the youngest id. */
   counter: number;
   held: boolean;
-  /** The count of reachable time (reachability.ts), as far as it was written. */
+  /** The count of reachable time (reachability.ts) in the journal. */
   reachMs: number;
   /** The boots of all stamps. */
   readonly boots: Map<string, Boot>;
-  /** All that is known, in the order of acceptance. */
+  /** In the order of acceptance. */
   readonly messages: Map<string, Message>;
   /** Never deferred, oldest first. */
   readonly queued: Set<string>;
-  /** In the order of their deferral. */
+  /** In the order of deferral. */
   readonly deferred: Set<string>;
   /** Failed, with the content kept for a retry; oldest failure first. */
   readonly kept: Set<string>;
-  /** Final and without content, in the order in which they became so. */
+  /** Final and without content, in the order in which they lost it. */
   readonly finished: Set<string>;
   readonly keys: Map<string, KeyEntry>;
   book: Book;
-  /** That of the email last seen. Not a part of the history. */
+  /** The last email's. Not a part of the history. */
   sender: Address | null;
-  /** Bytes of content still needed, by the segment they lie in. */
+  /** Bytes of needed content in each segment. */
   readonly liveBytes: Map<number, number>;
-  /** Events and members of a newer minor version (format.ts): only kept. */
+  /** Events and members of a newer minor version are only kept. */
   readonly unknownEvents: object[];
   more: JsonObject | undefined;
-  /** Attachments that no message needs any more; whoever removes their files takes them from here. */
+  /** Attachments that no message needs any more. The ledger takes them from here, and removes their files. */
   readonly released: string[];
   readonly weights: Weights;
   readonly bounds: Bounds;
@@ -164,7 +163,7 @@ function accept(
 ): void {
   const known = state.messages.get(accepted.id);
   if (known) {
-    // The same record once more, written anew after doubt: only its place is news.
+    // The record was written again after doubt: only its place is new.
     if (known.place) setPlace(state, known, place);
     return;
   }
@@ -200,26 +199,25 @@ function applyOutcome(state: State, event: OutcomeEvent): void {
   });
 }
 
-/** Nearly all emails have the same sender: they share one string. */
+/** Nearly all emails have the same sender, and share one string. */
 export function sharedSender(state: State, from: Address | undefined): Address | undefined {
   if (from !== undefined && from !== state.sender) state.sender = from;
   return from && (state.sender ?? from);
 }
 
-/** Adds a message to the state, in the set of its status. Also for a document that is read back. */
+/** Adds a message to the state, and to the set of its status. */
 export function insert(state: State, message: Message, place: Place | null): void {
   state.messages.set(message.id, message);
   state.weights.messages += messageWeight(message);
   enter(state, message, place);
 }
 
-/** Runs `how` on a message that is known and not final; anything else has been said before and is no news. */
+/** An event of an unknown or final message is no news. */
 function change(state: State, id: string, how: (message: Message) => void): void {
   const message = state.messages.get(id);
   if (message && !isFinal(message.status)) how(message);
 }
 
-/** What the attempt ended with. */
 function charge(
   state: State,
   message: Message,
@@ -245,7 +243,7 @@ function moveTo(state: State, message: Message, place: Place | null): void {
   enter(state, message, place);
 }
 
-/** Enters a message that is in none of the sets. */
+/** Adds a message that is in none of the sets. */
 function enter(state: State, message: Message, place: Place | null): void {
   setPlace(state, message, place);
   if (message.status === 'deferred') state.deferred.add(message.id);

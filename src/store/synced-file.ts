@@ -1,7 +1,7 @@
 /**
- * The file `synced` says how far the newest segment is known to be on the device. Each record says this of the records
- * before it, so for the last ones only this file does. Without it a bad block there looks like a write that was cut off.
- * It is one line, overwritten in place and never synced: what it says is true already, and an old line stays true.
+ * The file `synced` says how far the newest segment is known to be on the device. A record says this only of the records
+ * before it. Without this file a bad block in the last ones looks like a torn write. It is one line, overwritten in place
+ * and never synced, because an old line stays true.
  *
  *     crc {"segment":7,"synced":12345}
  *
@@ -17,10 +17,10 @@ import { crc32, hex8 } from './crc.js';
 import type { Position } from './event.js';
 
 const LINE = /^([0-9a-f]{8}) (\{"segment":(\d+),"synced":(\d+)\}) *\n$/;
-/** Within one sector, so that it is wholly the old one or wholly the new one. */
+/** Within one sector, which is wholly old or wholly new. */
 const LINE_BYTES = 64;
 
-/** The file. Where it cannot be written or read, recovery only knows less. */
+/** If it cannot be written or read, recovery only knows less. */
 export class SyncedFile {
   readonly #disk: Disk;
   readonly #path: string;
@@ -34,7 +34,7 @@ export class SyncedFile {
     this.#alarm = new Alarm(clock, () => void this.#write());
   }
 
-  /** What the last run wrote; null if that is nothing, or cannot be read. */
+  /** The last run's position; null if there is none, or it cannot be read. */
   async read(): Promise<Position | null> {
     const bytes = await this.#disk.readWhole(this.#path).catch(() => null);
     const [, crc, json = '', segment, synced] = LINE.exec(bytes?.toString('latin1') ?? '') ?? [];
@@ -48,7 +48,7 @@ export class SyncedFile {
     if (!this.#alarm.isSet) this.#alarm.in(OUTCOME_SYNC_MS);
   }
 
-  /** Writes what was noted last. */
+  /** Writes the last position. */
   close(): Promise<void> {
     return this.#write();
   }
@@ -72,7 +72,7 @@ export class SyncedFile {
     }
   }
 
-  /** A damaged file may have another length: only one of our length is overwritten, others are made anew. */
+  /** A damaged file may have another length: then it is made anew. */
   async #open(): Promise<DiskFile> {
     const found = await this.#disk.look(this.#path);
     if (found?.kind === 'file' && found.bytes === LINE_BYTES)

@@ -1,5 +1,5 @@
 /**
- * The end of the journal: the segment being written, and how much of it is known to be on the device. Used by journal.ts.
+ * The end of the journal: the current segment, and how much of it is known to be on the device. Used by journal.ts.
  */
 import type { Position } from './event.js';
 import {
@@ -15,28 +15,28 @@ import {
 } from './record.js';
 import type { Prepared, Segments } from './segments.js';
 
-/** What a tail is given. */
+/** The tail's part of the journal's options. */
 export interface TailOptions {
   readonly segments: Segments;
-  /** Stands at the head of every segment, so that it survives the loss of both snapshots. */
+  /** Every head has it, so that it survives the loss of both snapshots. */
   readonly storeId: string;
-  /** How far the history of the last run counts. */
+  /** The end of the last run's history. */
   readonly follows: Follows;
-  /** Records behind that which are valid but not known to be on the device; applied already. */
+  /** Records behind it that are applied, and not known to be on the device. */
   readonly unproven: readonly JournalRecord[];
-  /** Called for each record, in order, once it is as sure as asked. Called again with moved contents if it is written again. */
+  /** Called for each written record, in order. Called again with moved contents if a record is written again. */
   readonly apply: (record: JournalRecord, contentsAt: Position) => void;
 }
 
-/** Writes records behind each other, and in a new segment after doubt. */
+/** Appends records, after doubt in a new segment. */
 export class Tail {
   readonly #options: TailOptions;
   #segment: Prepared | null = null;
-  /** Where the next record goes in it. */
+  /** Of the next record. */
   #offset = 0;
-  /** The end of what is known to be on the device. */
+  /** All before it is known to be on the device. */
   #proven: Follows;
-  /** Records behind that, which are written and applied. */
+  /** Applied records behind it. */
   #unproven: SealedRecord[];
   #appendedBytes = 0;
 
@@ -56,24 +56,23 @@ export class Tail {
     return this.#segment ? this.#segment.bytes - this.#offset : 0;
   }
 
-  /** The end of what has been applied. */
+  /** The end of the applied records. */
   get position(): Position {
     return this.#segment
       ? { segment: this.#segment.number, offset: this.#offset }
       : { segment: this.#proven.segment, offset: this.#proven.upTo };
   }
 
-  /** Records that are applied and not known to be on the device. */
   get unproven(): number {
     return this.#unproven.length;
   }
 
-  /** Bytes appended since the start, and bytes left over in segments: a disk that fails now and then leaves many. */
+  /** Bytes appended since the start, and unused bytes of the segments left: a disk that fails now and then leaves many. */
   get appendedBytes(): number {
     return this.#appendedBytes;
   }
 
-  /** Writes the records, with a sync if `durable`, and applies them. Gives false if the disk refuses: the segment is left. */
+  /** Writes records, with a sync if `durable`, and applies them. False if the disk refuses: the segment is left. */
   async write(records: readonly SealedRecord[], durable: boolean): Promise<boolean> {
     const segment = this.#segment as Prepared;
     const synced = this.#proven.segment === segment.number ? this.#proven.upTo : 0;
@@ -99,8 +98,8 @@ export class Tail {
   }
 
   /**
-   * Goes on in a new segment: its head, with all that is unproven, and the records, in one sync. Rejects with what the
-   * disk says: then nothing in that segment was promised.
+   * Goes on in a new segment: writes its head, with all unproven records, and the new records, in one sync. If it rejects
+   * with the disk's error, nothing in that segment is promised.
    */
   async begin(segment: Prepared, records: readonly SealedRecord[]): Promise<void> {
     const { segments, storeId: store } = this.#options;
@@ -114,7 +113,7 @@ export class Tail {
       await segment.file.sync();
     } catch (error) {
       await segment.file.close().catch(() => undefined);
-      // It is removed, or a disk that fails now and then would fill with such segments.
+      // Else a disk that fails now and then would fill with such segments.
       await segments.abandon(segment.number);
       throw error;
     }
@@ -122,17 +121,16 @@ export class Tail {
     this.#offset = 0;
     this.#advance(head.length + bytes.length);
     this.#prove();
-    // The unproven records were applied before: only their contents have moved.
+    // The unproven records are applied: only their contents have moved.
     if (carried.contents.length > 0) this.#apply([movesOf(carried)], [0]);
     this.#apply(records, starts);
   }
 
-  /** Closes the segment for good. What is unproven in it does not count. */
+  /** Closes the segment for good. Its unproven records do not count. */
   async leave(): Promise<void> {
     const segment = this.#segment;
     this.#appendedBytes += this.leftBytes;
     this.#segment = null;
-    // Whatever close says, the file is not written to again.
     await segment?.file.close().catch(() => undefined);
   }
 
@@ -141,7 +139,6 @@ export class Tail {
     this.#appendedBytes += bytes;
   }
 
-  /** All that was written is on the device. */
   #prove(): void {
     const { segment, offset } = this.position;
     this.#proven = { segment, upTo: offset };

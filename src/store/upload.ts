@@ -1,5 +1,5 @@
 /**
- * The files of one request, from the first byte until an acceptance takes them (Q0, Q1). Made by acceptance.ts.
+ * The files of one request, from the first byte until an acceptance takes them (Q0, Q1). Used by acceptance.ts.
  */
 import { assert, FieldpostError } from '../errors.js';
 import { BLOCK_BYTES } from '../limits.js';
@@ -9,23 +9,20 @@ import type { Spool } from './spool.js';
 import { SpoolWriter } from './spool-writer.js';
 import type { IncomingFile, Upload } from './store.js';
 
-/** What an upload is given. */
-export interface UploadOptions {
+interface UploadOptions {
   readonly spool: Spool;
   readonly room: Reservation;
-  /** Files go to the disk in pieces of so many bytes, whole blocks. */
+  /** Whole blocks; a file goes to the disk in pieces of so many bytes. */
   readonly writeBytes: number;
   readonly roomMaker: RoomMaker;
-  /** Called when the upload is over. */
   readonly onOver: () => void;
 }
 
 /** Ends when an acceptance takes its files, or when it is discarded. */
 export class SpoolUpload implements Upload {
   readonly #options: UploadOptions;
-  /** Files that are being written. */
   readonly #coming = new Set<SpoolWriter>();
-  /** Whole files that nobody took yet. */
+  /** Whole files that no acceptance took yet. */
   readonly #whole = new Set<string>();
   #isOver = false;
 
@@ -58,25 +55,25 @@ export class SpoolUpload implements Upload {
   async #grow(id: string, bytes: number): Promise<void> {
     const { spool, room, roomMaker } = this.#options;
     this.#mustGoOn();
-    // Only the last part of a file is no multiple of a block.
+    // Only a file's last piece is no multiple of a block.
     const blockBytes = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
     await roomMaker.makeRoom(room, blockBytes);
-    // In one step, so that nobody else is granted these bytes in between.
+    // In one step, so that no other upload gets these bytes.
     room.spend(blockBytes);
     spool.grow(id, bytes);
   }
 
-  /** Bytes of memory that it may take: one piece of a file is filled while the other is written. */
+  /** It fills one piece of a file while it writes the other. */
   get memoryBytes(): number {
     return 2 * this.#options.writeBytes;
   }
 
-  /** True if this file came with this upload, and nobody took it. */
+  /** True if this upload has the file, and no acceptance took it. */
   has(id: string): boolean {
     return this.#whole.has(id);
   }
 
-  /** An acceptance takes the files. From here on it removes them if it fails. */
+  /** An acceptance takes the files, and removes them if it fails. */
   take(ids: readonly string[]): void {
     for (const id of ids) assert(this.#whole.delete(id), 'an attachment is taken once');
     this.#end();
