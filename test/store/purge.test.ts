@@ -5,7 +5,7 @@ import type { Store } from '../../src/store/store.js';
 import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { seededRandom, testSeed } from '../support/random.js';
-import { openOn, STATE_DIR, settleAs } from '../support/store.js';
+import { onOpen, openOn, STATE_DIR, settleAs } from '../support/store.js';
 import { StoreClient } from './store-client.js';
 
 const seed = testSeed();
@@ -26,7 +26,7 @@ async function filesWith(disk: FaultyDisk, words: string, directory = STATE_DIR)
 
 /** Segments full of mails that were sent, were cancelled, failed and wait; used again in part. */
 async function longHistory(store: Store, books: StoreClient): Promise<void> {
-  // Segments that nothing waits in: they are let go of, and the next ones are made of them.
+  // Segments that nothing waits in: they are freed, and used again.
   for (let i = 0; i < 12; i++) {
     await books.accept(store, [draftTo(`gone-first${i}`, 330 * KIB)]);
     await books.settle(store, `gone-first${i}`, { kind: 'sent', reply: '250 taken' });
@@ -42,15 +42,20 @@ async function longHistory(store: Store, books: StoreClient): Promise<void> {
   await books.settle(store, 'deferred', { kind: 'deferred', reply: '451 later', delayMs: 60_000 });
 }
 
+async function usedStore() {
+  const disk = newDisk();
+  const books = new StoreClient();
+  const { store } = await openOn(disk, seed);
+  await longHistory(store, books);
+  return { disk, books, store };
+}
+
 const TOLD = 'to gone';
 
 t.comment(`seed ${seed}`);
 
 t.test('nothing in the state directory tells what was sent; what waits can be sent', async (t) => {
-  const disk = newDisk();
-  const books = new StoreClient();
-  const { store } = await openOn(disk, seed);
-  await longHistory(store, books);
+  const { disk, books, store } = await usedStore();
   t.ok((await filesWith(disk, TOLD)).length > 1, 'before, it can be read');
   await store.purge(false);
   t.same(await filesWith(disk, TOLD), []);
@@ -106,10 +111,7 @@ t.test('segments that are kept for use are overwritten, whatever there is of the
 });
 
 t.test('the snapshots of before are overwritten, not only replaced', async (t) => {
-  const disk = newDisk();
-  const books = new StoreClient();
-  const { store } = await openOn(disk, seed);
-  await longHistory(store, books);
+  const { disk, store } = await usedStore();
   await store.close();
   const { store: again } = await openOn(disk, seed + 1);
   const files = [
@@ -125,10 +127,7 @@ t.test('the snapshots of before are overwritten, not only replaced', async (t) =
 });
 
 t.test('what is read, accepted and sent meanwhile is whole', async (t) => {
-  const disk = newDisk();
-  const books = new StoreClient();
-  const { store } = await openOn(disk, seed);
-  await longHistory(store, books);
+  const { disk, books, store } = await usedStore();
   const purging = store.purge(false);
   let isOver = false;
   void purging.then(() => {
@@ -151,22 +150,19 @@ t.test('what is being read is not overwritten before it has been read', async (t
   const { ids } = await store.accept([draftTo('wait')], null);
   const message = store.get(ids[0] as string);
   if (!message) throw new Error('it was accepted');
-  const { open } = disk;
   let release: () => void = () => undefined;
   const released = new Promise<void>((resolve) => {
     release = resolve;
   });
-  disk.open = async (path, how) => {
-    disk.open = open;
-    const file = await open.call(disk, path, how);
+  onOpen(disk, /journal/, (file) => {
     const { read } = file;
     file.read = async (offset, length) => {
+      // Only the first read waits: the purge reads the same content in order to move it.
       file.read = read;
       await released;
       return await read.call(file, offset, length);
     };
-    return file;
-  };
+  });
   const reading = store.content(message);
   const purging = store.purge(false);
   // Nothing on this disk takes longer than one turn of the event loop: the purge has ended, or waits.
@@ -203,10 +199,7 @@ t.test('copies of damage stay, unless they are to go', async (t) => {
 });
 
 t.test('a disk that refuses ends the purge, and nothing else', async (t) => {
-  const disk = newDisk();
-  const books = new StoreClient();
-  const { store } = await openOn(disk, seed);
-  await longHistory(store, books);
+  const { disk, books, store } = await usedStore();
   for (let skip = 0; ; skip += 7) {
     const at = disk.operations + skip + 1;
     disk.onOperation = (n) => (n === at ? 'error:EIO' : 'ok');
@@ -223,10 +216,7 @@ t.test('a disk that refuses ends the purge, and nothing else', async (t) => {
 
 t.test('the power cut before every operation of a purge', async (t) => {
   const kinds = ['nothing', 'everything', 'random', 'torn-head', 'torn-tail'] as const;
-  const disk = newDisk();
-  const books = new StoreClient();
-  const { store } = await openOn(disk, seed);
-  await longHistory(store, books);
+  const { disk, books, store } = await usedStore();
   // Their outcomes are written, and not synced: after a cut they may wait again, and must be whole then.
   await books.accept(store, [draftTo('gone-late', 100 * KIB), draftTo('gone-later')]);
   await books.settle(store, 'gone-late', { kind: 'sent', reply: '250 taken' });

@@ -22,9 +22,21 @@ import { countOpen, damage, newDisk, onOpen, openOn, STATE_DIR, settleAs, watch 
 /** Blocks of 4 KiB, and one for inode and name. */
 const onDisk = (octets: number) => 4096 * (1 + Math.ceil(octets / 4096));
 
-t.test('what is uploaded is read back, also after a restart', async (t) => {
+async function opened(options: Parameters<typeof openOn>[2] = {}) {
   const disk = newDisk();
-  const { store } = await openOn(disk);
+  return { disk, ...(await openOn(disk, 1, options)) };
+}
+
+/** Operations of this kind, on paths with these words, fail until the returned function is called. */
+function failing(disk: FaultyDisk, kind: string, words: string, fault: Fault): () => void {
+  watch(disk, (it) => (it.kind === kind && it.path.includes(words) ? fault : 'ok'));
+  return () => {
+    disk.onOperation = () => 'ok';
+  };
+}
+
+t.test('what is uploaded is read back, also after a restart', async (t) => {
+  const { disk, store } = await opened();
   await begin(store);
   const lengths = [0, 1, SPOOL_READ_BYTES, SPOOL_WRITE_BYTES, SPOOL_WRITE_BYTES + 1, 1_000_003];
   const files = lengths.map(octets);
@@ -50,8 +62,7 @@ t.test('what is uploaded is read back, also after a restart', async (t) => {
 });
 
 t.test('a message without attachments costs not a byte for them', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk);
+  const { disk, store } = await opened();
   await store.accept([draftTo('a')], null);
   await store.close();
   for (const path of ['store.json', 'journal/00000001.log'])
@@ -59,8 +70,7 @@ t.test('a message without attachments costs not a byte for them', async (t) => {
 });
 
 t.test('files go when what ends the need is synced; their names stay told', async (t) => {
-  const disk = newDisk();
-  const { store, clock } = await openOn(disk);
+  const { disk, store, clock } = await opened();
   const fresh = (name: string) => acceptWith(store, name, [octets(10), octets(20)]);
   const files = async () => (await disk.list(SPOOL)).length;
   for (const kind of ['sent', 'expired'] as const) {
@@ -99,8 +109,7 @@ t.test('files go when what ends the need is synced; their names stay told', asyn
 });
 
 t.test('what nobody took is removed', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk);
+  const { disk, store } = await opened();
   const before = store.counts().bytes;
   t.test('by a discard, again and again', async (t) => {
     const upload = await store.upload(0);
@@ -158,15 +167,14 @@ t.test('what nobody took is removed', async (t) => {
 
 t.test('the budget', async (t) => {
   t.test('what is declared is refused before anything is written', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+    const { disk, store } = await opened(budgetOf({ maxSpoolBytes: 20 * MIB }));
     const seen = watch(disk);
     await t.rejects(store.upload(21 * MIB), { code: 'queue-full', message: /at most 20 MiB.*21 MiB/ });
     t.same(seen, []);
   });
 
   t.test('what is under way counts, until it is given back', async (t) => {
-    const { store } = await openOn(newDisk(), 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
+    const { store } = await opened(budgetOf({ maxSpoolBytes: 20 * MIB }));
     await begin(store);
     const first = await store.upload(12 * MIB);
     await t.rejects(store.upload(7 * MIB), { code: 'queue-full' });
@@ -186,8 +194,7 @@ t.test('the budget', async (t) => {
   });
 
   t.test('what nobody has declared grows, and is ended where it is too much', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 12 * MIB }));
+    const { disk, store } = await opened(budgetOf({ maxSpoolBytes: 12 * MIB }));
     const uploads = await Promise.all([1, 2, 3].map(() => store.upload(0)));
     let most = 0;
     const endless = async function* () {
@@ -205,7 +212,7 @@ t.test('the budget', async (t) => {
   });
 
   t.test('an upload has its place in the queue', async (t) => {
-    const { store } = await openOn(newDisk(), 1, budgetOf({ maxQueue: 2 }));
+    const { store } = await opened(budgetOf({ maxQueue: 2 }));
     await store.accept([draftTo('a')], null);
     const upload = await store.upload(0);
     await t.rejects(store.upload(0), { code: 'queue-full' });
@@ -217,8 +224,7 @@ t.test('the budget', async (t) => {
   });
 
   t.test('what must stay free on the disk stays free, also when many come at once', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk, 1, budgetOf({ minFreeBytes: 16 * MIB }));
+    const { disk, store } = await opened(budgetOf({ minFreeBytes: 16 * MIB }));
     await begin(store);
     disk.capacityBytes = 30 * MIB + 4 * 4096;
     const found = await Promise.all(
@@ -235,8 +241,7 @@ t.test('the budget', async (t) => {
   });
 
   t.test('and so do inodes', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk);
+    const { disk, store } = await opened();
     await begin(store);
     disk.capacityInodes -= (await disk.space(STATE_DIR)).freeInodes - 105;
     const upload = await store.upload(0);
@@ -252,8 +257,7 @@ t.test('the budget', async (t) => {
 
 t.test('a disk that does not take it', async (t) => {
   t.test('a full one in the middle: the file is gone, and there is room for others again', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk);
+    const { disk, store } = await opened();
     const isOpen = countOpen(disk, /spool/);
     await begin(store);
     const upload = await store.upload(0);
@@ -270,13 +274,12 @@ t.test('a disk that does not take it', async (t) => {
   for (const kind of ['create', 'write', 'sync', 'syncDirectory'] as const) {
     for (const fault of ['error:EIO', 'error-half:EIO', 'error-after:EIO'] as const) {
       t.test(`${fault} at ${kind}`, async (t) => {
-        const disk = newDisk();
-        const { store } = await openOn(disk);
+        const { disk, store } = await opened();
         const isOpen = countOpen(disk, /spool/);
-        watch(disk, (it) => (it.kind === kind && it.path.startsWith(SPOOL) ? fault : 'ok'));
+        const mend = failing(disk, kind, SPOOL, fault);
         await t.rejects(acceptWith(store, 'a', [octets(600_000)]), { code: 'storage-failed' });
         await settled();
-        disk.onOperation = () => 'ok';
+        mend();
         t.equal(isOpen(), 0);
         t.same(await disk.list(SPOOL), []);
         await acceptWith(store, 'b', [octets(600_000)]);
@@ -287,33 +290,23 @@ t.test('a disk that does not take it', async (t) => {
   }
 
   t.test('a failed sync of the directory may have lost the names of others, too', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk);
+    const { disk, store } = await opened();
     const [one, other] = [await store.upload(0), await store.upload(0)];
     const first = await addFile(one, inChunks(octets(10)));
     const second = await addFile(other, inChunks(octets(10)));
-    let failing = true;
-    watch(disk, ({ kind, path }) =>
-      failing && kind === 'syncDirectory' && path === SPOOL ? 'error:EIO' : 'ok',
-    );
-    await t.rejects(store.accept([{ ...draftTo('a'), attachments: [first] }], null), {
-      code: 'storage-failed',
-    });
-    failing = false;
-    await t.rejects(store.accept([{ ...draftTo('b'), attachments: [second] }], null), {
-      code: 'storage-failed',
-    });
+    const acceptOf = (name: string, attachment: Attachment) =>
+      store.accept([{ ...draftTo(name), attachments: [attachment] }], null);
+    const mend = failing(disk, 'syncDirectory', SPOOL, 'error:EIO');
+    await t.rejects(acceptOf('a', first), { code: 'storage-failed' });
+    mend();
+    await t.rejects(acceptOf('b', second), { code: 'storage-failed' });
     await acceptWith(store, 'c', [octets(10)]);
   });
 
   t.test('a file that cannot be removed is tried again, and swept at the next start', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk);
+    const { disk, store } = await opened();
     const before = store.counts().bytes;
-    let failing = true;
-    watch(disk, ({ kind, path }) =>
-      failing && kind === 'remove' && path.startsWith(SPOOL) ? 'error:EIO' : 'ok',
-    );
+    const mend = failing(disk, 'remove', SPOOL, 'error:EIO');
     const upload = await store.upload(0);
     await addFile(upload, inChunks(octets(100)));
     await upload.discard();
@@ -321,7 +314,7 @@ t.test('a disk that does not take it', async (t) => {
     const left = disk.afterPowerCut('everything');
     await openOn(left, 2);
     t.same(await left.list(SPOOL), []);
-    failing = false;
+    mend();
     const next = await store.upload(0);
     await addFile(next, inChunks(octets(100)));
     await next.discard();
@@ -330,16 +323,14 @@ t.test('a disk that does not take it', async (t) => {
 });
 
 t.test('a file that could not be removed goes once the disk is well', async (t) => {
-  const failing: Fault = 'error:EROFS';
   for (const way of ['sweep', 'purge'] as const) {
-    const disk = newDisk();
-    const { store, clock } = await openOn(disk);
+    const { disk, store, clock } = await opened();
     const { id } = await acceptWith(store, 'a', [octets(100)]);
-    watch(disk, ({ kind, path }) => (kind === 'remove' && path.startsWith(SPOOL) ? failing : 'ok'));
+    const mend = failing(disk, 'remove', SPOOL, 'error:EROFS');
     await settleAs(store, id, 'sent');
     await clock.advance(HOUR_MS);
     t.equal((await disk.list(SPOOL)).length, 1);
-    disk.onOperation = () => 'ok';
+    mend();
     if (way === 'sweep') await clock.advance(HOUR_MS);
     else await store.purge(false);
     t.same(await disk.list(SPOOL), [], way);
@@ -348,42 +339,36 @@ t.test('a file that could not be removed goes once the disk is well', async (t) 
 });
 
 t.test('while nobody knows what became of a record, its files are kept', async (t) => {
-  const disk = newDisk();
-  const { store, clock } = await openOn(disk);
+  const { disk, store, clock } = await opened();
   await begin(store);
-  let failing = true;
-  watch(disk, ({ kind, path }) =>
-    failing && kind === 'sync' && path.includes('journal') ? 'error-after:EIO' : 'ok',
-  );
+  const mend = failing(disk, 'sync', 'journal', 'error-after:EIO');
   await t.rejects(acceptWith(store, 'b', [octets(5000)]), { code: 'storage-failed' });
   const { store: found } = await openOn(disk.afterPowerCut('everything'), 2);
   const [message] = found.list({ status: 'queued', limit: 1, after: null }).messages;
   t.equal(message?.destination, 'b@example.com', 'it was kept after all');
   t.ok((await whole(found.openAttachment(message?.attachments[0] as Attachment))).equals(octets(5000)));
   t.equal((await disk.list(SPOOL)).length, 1);
-  failing = false;
+  mend();
   await clock.advance(STORAGE_RETRY_MS);
   t.same(await disk.list(SPOOL), [], 'in the new segment it is void');
 });
 
 t.test('what was written and is in doubt is not called refused', async (t) => {
   t.test('where the disk is full for the segment it goes on in', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk);
-    let failing = false;
+    const { disk, store } = await opened();
+    let isFailing = false;
     watch(disk, ({ kind, path }) => {
       if (kind === 'create' && path.endsWith('00000002.log')) return 'error:ENOSPC';
-      return failing && kind === 'sync' && path.includes('journal') ? 'error-after:EIO' : 'ok';
+      return isFailing && kind === 'sync' && path.includes('journal') ? 'error-after:EIO' : 'ok';
     });
     await begin(store);
-    failing = true;
+    isFailing = true;
     await t.rejects(store.accept([draftTo('b')], null), { code: 'storage-failed' });
     const { store: found } = await openOn(disk.afterPowerCut('everything'), 2);
     t.equal(found.counts().queued, 2);
   });
   t.test('where it is the first of a segment', async (t) => {
-    const disk = newDisk();
-    const { store } = await openOn(disk);
+    const { disk, store } = await opened();
     let syncs = 0;
     watch(disk, ({ kind, path }) => {
       // A segment that can be removed takes what is in doubt with it.
@@ -397,8 +382,7 @@ t.test('what was written and is in doubt is not called refused', async (t) => {
 });
 
 t.test('names are synced together', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk);
+  const { disk, store } = await opened();
   const seen = watch(disk);
   await Promise.all(Array.from({ length: 12 }, (_, i) => acceptWith(store, `m${i}`, [octets(100)])));
   const syncs = seen.filter(({ kind, path }) => kind === 'syncDirectory' && path === SPOOL).length;
@@ -426,8 +410,7 @@ t.test('an attachment that is not what was accepted is never given whole', async
   };
   for (const [words, spoil] of Object.entries(cases)) {
     for (const content of [bytes, octets(10)]) {
-      const disk = newDisk();
-      const { store } = await openOn(disk);
+      const { disk, store } = await opened();
       const isOpen = countOpen(disk, /spool/);
       const { attachments } = await acceptWith(store, 'a', [content]);
       const [attachment] = attachments as [Attachment];
@@ -445,8 +428,7 @@ t.test('an attachment that is not what was accepted is never given whole', async
 });
 
 t.test('an attachment that is read wrongly once is tried again', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk);
+  const { disk, store } = await opened();
   const content = octets(SPOOL_READ_BYTES + 5);
   const { attachments } = await acceptWith(store, 'a', [content]);
   const [attachment] = attachments as [Attachment];
@@ -474,8 +456,7 @@ async function rewrite(
 }
 
 t.test('whoever stops reading leaves no file open, and one chunk is read ahead', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk);
+  const { disk, store } = await opened();
   const isOpen = countOpen(disk, /spool/);
   const { attachments } = await acceptWith(store, 'a', [octets(10 * SPOOL_READ_BYTES)]);
   let reads = 0;
@@ -496,8 +477,7 @@ t.test('whoever stops reading leaves no file open, and one chunk is read ahead',
 });
 
 t.test('a start removes what is left over, and nothing that it does not know', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk);
+  const { disk, store } = await opened();
   const { attachments } = await acceptWith(store, 'a', [octets(10)]);
   const [{ id }] = attachments as [Attachment];
   const cutOff = await store.upload(0);
@@ -510,8 +490,7 @@ t.test('a start removes what is left over, and nothing that it does not know', a
 });
 
 t.test('a start that finds damage leaves files alone that may belong to what it cannot read', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk);
+  const { disk, store } = await opened();
   await acceptWith(store, 'a', [octets(10)]);
   await store.accept([draftTo('b')], null);
   await damage(disk, 'journal/00000001.log', 'to a');
