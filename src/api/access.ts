@@ -1,5 +1,5 @@
 /**
- * Who may make which call (local-api §6). server.ts asks it before every route.
+ * Which callers may make which call (local-api §6). Used by server.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { bearerOf, digest, isOneOf } from '../http/bearer.js';
@@ -7,16 +7,16 @@ import type { Exchange } from '../http/exchange.js';
 import { createLocalCheck } from '../http/local.js';
 import type { ApiParts } from './parts.js';
 
-/** Who may make a call: anybody, those who may send too, or operators alone. */
+/** The callers of a route: everybody, senders and operators, or operators alone. */
 export type Access = 'anybody' | 'senders' | 'operators';
 
-/** A function that throws unless the request may go on: malformed-request, not-local, unauthorized, forbidden. */
-export function createGuard(settings: Pick<ApiParts['settings'], 'allowedHosts' | 'apiToken' | 'sendToken'>) {
+/** A function that checks the caller. It throws malformed-request, not-local, unauthorized, forbidden. */
+export function createGuard(settings: ApiParts['settings']) {
   const checkLocal = createLocalCheck(settings.allowedHosts);
   const token = settings.apiToken === null ? null : digest(settings.apiToken);
   const sendToken = settings.sendToken === null ? null : digest(settings.sendToken);
 
-  /** No token is asked for over a unix socket: the socket's mode says who may call. */
+  /** A unix socket needs no token: the socket's mode says who may call. */
   function mayWhat({ req, connection }: Exchange): 'everything' | 'send' | 'nothing' {
     if (connection.kind !== 'tcp') return connection.kind === 'send' ? 'send' : 'everything';
     if (token === null) return 'everything';

@@ -1,8 +1,8 @@
 /**
- * What form-part.ts uses of busboy 1.6.0. @types/busboy knows only busboy's main file.
+ * The one function of busboy 1.6.0 that the API uses. busboy has no types for it.
  */
 declare module 'busboy/lib/utils.js' {
-  /** Reads a Content-Disposition, RFC 5987 included; `decode` is for the other parameters. */
+  /** Parses a Content-Disposition, RFC 5987 included; `decode` is for the other parameters. */
   export function parseDisposition(
     header: string,
     decode: (octets: string) => string,

@@ -1,5 +1,6 @@
 /**
- * The calls of local-api §2: the address book, which says who is told when this device goes offline. Used by routes.ts.
+ * The calls of local-api §2: the address book, whom the cloud tells when this device goes offline.
+ * Used by routes.ts.
  */
 import { type Destination, parseFields } from '../destinations/destination.js';
 import { FieldpostError } from '../errors.js';
@@ -15,14 +16,13 @@ import { hiddenEntries, hiddenEntry, isHiddenId } from './hidden.js';
 import type { ApiContext } from './parts.js';
 import { LOGGED_CHARS_MAX } from './post.js';
 
-/** Where the list is; a destination is at its id below. */
 export const DESTINATIONS = '/api/internal/offline_notification_destinations';
 export const LIST_HEADERS = { 'If-None-Match': { type: 'string', description: 'the `ETag` of the list' } };
 export const EDIT_HEADERS = {
-  'If-Match': { type: 'string', description: 'the `ETag` of what is to be edited' },
+  'If-Match': { type: 'string', description: 'the `ETag` of what the edit changes' },
 };
 
-/** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` the entries that this version does not understand. */
+/** `GET /api/internal/offline_notification_destinations`; with `?hidden=true` the hidden entries. */
 export function list(exchange: Exchange, { store: { book } }: ApiContext): void {
   const hidden = () => `[${firstAsJson(hiddenEntries(book.hidden), PAGE_BYTES_MAX).join()}]`;
   sendTagged(exchange, flagIn(exchange.query, 'hidden') ? hidden() : JSON.stringify(book.list()));
@@ -71,8 +71,7 @@ export async function remove(exchange: Exchange, context: ApiContext): Promise<v
   if (isHiddenId(exchange.id)) {
     const hidden = hiddenEntry(store.book.hidden, exchange.id);
     checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(hidden)));
-    const { entry } = hidden;
-    await store.book.removeHidden(entry);
+    await store.book.removeHidden(hidden.entry);
   } else await store.book.remove(known(exchange, context).id, () => checkOne(exchange, context));
   log.info('destination removed', { destination: exchange.id, by });
   context.edited();
@@ -84,16 +83,16 @@ function known({ id }: Exchange, { store }: ApiContext): Destination {
   const destination = /^[1-9]\d{0,14}$/.test(id) ? store.book.get(Number(id)) : undefined;
   if (destination) return destination;
   throw new FieldpostError('not-found', `There is no destination ${JSON.stringify(id)}`, {
-    hint: 'the list of them tells the ids',
+    hint: 'the list has the ids',
   });
 }
 
-/** Throws precondition-failed unless the edit was meant for the destination as it is now. */
+/** Throws precondition-failed unless the edit is meant for the destination as it is now. */
 function checkOne(exchange: Exchange, context: ApiContext): void {
   checkPrecondition(exchange.req.headers, etagOf(JSON.stringify(known(exchange, context))));
 }
 
-/** The answer to an edit. It names the members that were ignored; the log does so too. */
+/** The answer to an edit. It names the ignored fields; so does the log. */
 function told(destination: Destination, ignored: readonly string[], { log }: ApiContext): object {
   if (ignored.length === 0) return destination;
   const fields = cut(ignored.join(','), LOGGED_CHARS_MAX);

@@ -1,9 +1,9 @@
 /**
- * A query parameter that is true or false. Used by messages.ts and destinations.ts.
+ * A query parameter that is true or false. Used by destinations.ts and messages.ts.
  */
 import { FieldpostError } from '../errors.js';
 
-/** False if it is left out. Throws invalid for anything but true and false. */
+/** False if it is absent. Throws invalid. */
 export function flagIn(query: string, name: string): boolean {
   const given = new URLSearchParams(query).get(name) ?? 'false';
   if (given === 'true' || given === 'false') return given === 'true';

@@ -1,6 +1,6 @@
 /**
- * What the header of a form's part says (RFC 7578, RFC 2183, RFC 5987): its field's name, and of a file its name
- * and media type. Pure. form-reader.ts asks it about every part, post.ts about the form as a whole.
+ * The header of a form's part (RFC 7578, RFC 2183, RFC 5987): the name of its field, and of a file its name and media
+ * type. Pure.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { parseDisposition } from 'busboy/lib/utils.js';
@@ -8,17 +8,17 @@ import { FieldpostError } from '../errors.js';
 import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../limits.js';
 import { harmlessName } from '../text.js';
 
-/** A text field of this name; or a file, whose name may be empty. */
+/** A text field, or a file, whose name may be empty. */
 export interface PartHeader {
   readonly field: string;
-  /** Null: it is no file. */
+  /** Null: a text field. */
   readonly file: { readonly name: string; readonly type: string } | null;
 }
 
-/** The text fields of a mail. Without a file name they are text, whatever type they claim. */
+/** The text fields of a mail. Without a file name they are text, whatever their Content-Type. */
 export const TEXT_FIELDS: readonly string[] = ['type', 'destination', 'subject', 'plain', 'html'];
 
-/** The name of a file that came without one, or with one that names a directory. */
+/** The name of a file without one, or with the name of a directory. */
 export const UNNAMED = 'attachment';
 
 const BOUNDARY = /^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/;
@@ -29,10 +29,7 @@ const CHARSET = /^[a-z0-9][\w.:+-]{0,39}$/;
 const EXTENDED = /^(?:utf-8|iso-8859-1)'[^']*'(?:%[0-9a-f]{2}|[\w!#$&+.^`|~-])*$/i;
 const UNREADABLE = /[^\t\x20-\x7e\x80-\xff]/;
 
-/**
- * The boundary of a multipart/form-data body by its Content-Type. Throws malformed-multipart where it has none
- * that is one (RFC 2046 §5.1.1).
- */
+/** The boundary in a Content-Type. Throws malformed-multipart without a valid one (RFC 2046 §5.1.1). */
 export function boundaryOf(contentType: string): string {
   const boundary = parseValue(contentType)?.parameters.get('boundary');
   if (boundary !== undefined && BOUNDARY.test(boundary)) return boundary;
@@ -41,14 +38,14 @@ export function boundaryOf(contentType: string): string {
   });
 }
 
-/** The header of a part, from its lines with their ends. Throws malformed-multipart, unsupported-media-type, invalid. */
+/** Parses the lines of a part's header. Throws malformed-multipart, unsupported-media-type, invalid. */
 export function parsePartHeader(lines: Buffer): PartHeader {
   if (!isUtf8(lines)) throw malformed('The header of a part is not UTF-8');
   const headers = readHeaders(lines.toString('latin1'));
   const disposition = parseValue(headers.get('content-disposition') ?? '');
   const field = disposition?.parameters.get('name');
   if (disposition?.essence !== 'form-data' || field === undefined) {
-    throw malformed('A part has no header Content-Disposition: form-data with a name that can be read');
+    throw malformed('A part has no header Content-Disposition: form-data with a name');
   }
   const encoding = headers.get('content-transfer-encoding')?.toLowerCase() ?? 'binary';
   if (!['7bit', '8bit', 'binary'].includes(encoding)) {
@@ -67,7 +64,7 @@ export function parsePartHeader(lines: Buffer): PartHeader {
   return { field: name, file: null };
 }
 
-/** Each header by its name in lower case, folded lines joined. A second header of a name is refused: it would hide the first. */
+/** The headers by lower-case name, folded lines joined. Throws if a name comes twice: one would hide the other. */
 function readHeaders(lines: string): Map<string, string> {
   const headers = new Map<string, string>();
   for (const line of lines.replace(/\r\n([ \t])/g, '$1').split('\r\n')) {
@@ -81,7 +78,7 @@ function readHeaders(lines: string): Map<string, string> {
   return headers;
 }
 
-/** `essence; name=value; name="value"`, or null where it is anything else or has a parameter twice. */
+/** Parses `essence; name=value; name="value"`; null if it is anything else or has a parameter twice. */
 function parseValue(value: string): { essence: string; parameters: ReadonlyMap<string, string> } | null {
   const end = value.indexOf(';');
   const essence = (end < 0 ? value : value.slice(0, end)).trim().toLowerCase();
@@ -95,13 +92,13 @@ function parseValue(value: string): { essence: string; parameters: ReadonlyMap<s
     if (name === undefined) continue;
     const key = name.toLowerCase();
     if (parameters.has(key)) return null;
-    // Any other backslash belongs to a path, which old programs do not escape.
+    // Old programs do not escape the backslashes of a path.
     parameters.set(key, quoted?.replace(/\\(["\\])/g, '$1') ?? token ?? '');
   }
   return { essence, parameters };
 }
 
-/** What the part says its file is called, null if it says nothing. `filename*` is the better of two (RFC 6266 §4.3). */
+/** The file name of a part; null if it has none. `filename*` goes before `filename` (RFC 6266 §4.3). */
 function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
   const extended = parameters.get('filename*') ?? '';
   if (!parameters.has('filename*')) {
@@ -110,7 +107,7 @@ function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
     if (![...parameters.keys()].some((key) => key.startsWith('filename'))) return null;
   }
   const name = parseDisposition(`form-data; filename*=${extended}`, utf8)?.params['filename*'] ?? '';
-  // busboy also takes other charsets, and puts U+FFFD in place of what is not UTF-8.
+  // busboy also accepts other charsets, and replaces bytes that are not UTF-8 by U+FFFD.
   const isGuessed = name.includes('\ufffd') && !/%ef%bf%bd/i.test(extended);
   if (!EXTENDED.test(extended) || isGuessed) throw malformed('A filename* cannot be read');
   return name;
@@ -123,7 +120,7 @@ function fileName(told: string, field: string): string {
   return name === '.' || name === '..' ? UNNAMED : name;
 }
 
-/** The media type in lower case; of its parameters the charset, which a text cannot be read without. */
+/** The media type in lower case, and its charset: a reader of the text needs it. */
 function mediaType(told = '', field: string): string {
   const type = (told.split(';', 1)[0] as string).trim().toLowerCase();
   if (!MEDIA_TYPE.test(type)) return 'application/octet-stream';
@@ -149,7 +146,7 @@ function checkCharset(field: string, type: string): void {
   });
 }
 
-/** Browsers, and what follows them, write these three so, and nothing else (WHATWG HTML §4.10.22.8). */
+/** Browsers escape these three characters so, and no other (WHATWG HTML §4.10.22.8). */
 function unquoted(text: string): string {
   return text.replace(/%(22|0D|0A)/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
@@ -158,7 +155,7 @@ function utf8(octets: string): string {
   return Buffer.from(octets, 'latin1').toString('utf8');
 }
 
-/** The error of a form that cannot be read. */
+/** The form cannot be read. */
 export function malformed(message: string, extra: { hint?: string } = {}): FieldpostError {
   return new FieldpostError('malformed-multipart', message, extra);
 }

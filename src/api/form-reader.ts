@@ -1,26 +1,26 @@
 /**
- * Reads a form, strictly: a form that two readers would read differently is refused, and no part is lost without a
- * word. It keeps the limits, too. Pure; used by form.ts.
+ * Parses a form strictly: it refuses a form that two readers would read differently, and loses no part without an
+ * error. It also keeps the limits. Pure.
  *
  *   preamble → delimiter → header → opening → content → delimiter → … → closing → epilogue   (RFC 2046 §5.1.1)
+ *
+ * Used by form.ts and post.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
 import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX, HEADER_SECTION_BYTES_MAX } from '../limits.js';
 import { malformed, type PartHeader, parsePartHeader } from './form-part.js';
 
-/** What a form brings, in its order: the header of a part, its content, and its end. */
+/** What a form brings, in its order. */
 export type FormEvent =
   | { readonly kind: 'part'; readonly header: PartHeader }
-  /** A piece of the chunk that was pushed, not a copy. */
+  /** A view of the chunk, not a copy. */
   | { readonly kind: 'content'; readonly bytes: Buffer }
   | { readonly kind: 'end' };
 
-/** What one form may have. */
+/** The settings that limit one form. */
 export interface FormLimits {
-  /** FIELDPOST_MAX_ATTACHMENTS */
   readonly maxAttachments: number;
-  /** FIELDPOST_MAX_MESSAGE */
   readonly maxMessageBytes: number;
 }
 
@@ -29,27 +29,27 @@ type State = 'preamble' | 'delimiter' | 'header' | 'opening' | 'content' | 'clos
 const NOTHING = Buffer.alloc(0);
 const LINE_END = Buffer.from('\r\n');
 const HEADER_END = Buffer.from('\r\n\r\n');
-/** Blanks behind a boundary. */
+/** Limit of the blanks behind a boundary. */
 const PADDING_BYTES_MAX = 64;
 const CR = 0x0d;
 const LF = 0x0a;
 const DASH = 0x2d;
 
-/** One form on its way in. */
+/** The parser of one form. */
 export class FormReader {
-  /** Octets of the contents of all files so far. */
+  /** Size of all files so far. */
   fileBytes = 0;
   readonly #delimiter: Buffer;
   /** Without its line break. */
   readonly #dashes: Buffer;
   readonly #limits: FormLimits;
   #state: State = 'preamble';
-  /** What cannot be judged before more has come. A form may begin with a boundary: then this is its line break. */
+  /** Octets that wait for more. At first the line break of a boundary that begins the form. */
   #rest: Buffer = LINE_END;
-  /** Octets of the body that came, and where those that are being read begin in it. */
+  /** Octets of the body so far, and the offset of the present chunk and rest. */
   #pushedBytes = 0;
   #startBytes = 0;
-  /** The header of the part that is coming, and the octets of its content. */
+  /** The present part, and the size of its content. */
   #part: PartHeader = { field: '', file: null };
   #partBytes = 0;
   #parts = 0;
@@ -64,7 +64,7 @@ export class FormReader {
     this.#limits = limits;
   }
 
-  /** Takes the next octets of the body; gives what they bring. Throws malformed-multipart, too-large, invalid, unsupported-media-type. */
+  /** Parses the next octets of the body. Throws malformed-multipart, too-large, invalid, unsupported-media-type. */
   push(chunk: Buffer): readonly FormEvent[] {
     this.#events = [];
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
@@ -82,14 +82,14 @@ export class FormReader {
     return this.#events;
   }
 
-  /** The body is over. Throws malformed-multipart if the form is not. */
+  /** The body is over. Throws malformed-multipart if the form is incomplete. */
   end(): void {
     if (this.#state === 'epilogue' || (this.#state === 'closing' && this.#rest.at(-1) !== CR)) return;
     if (this.#state === 'preamble') throw noBoundary();
     throw malformed('The form ends before its last boundary', { hint: 'nothing was queued' });
   }
 
-  /** One step from `at`: where the next begins, or null if more must come first. */
+  /** One step from `at`: the offset of the next, or null if more must come first. */
   #step(bytes: Buffer, at: number): number | null {
     switch (this.#state) {
       case 'preamble':
@@ -107,14 +107,14 @@ export class FormReader {
     }
   }
 
-  /** Up to the next delimiter, or as far as there cannot be one. */
+  /** Goes on to the next delimiter, or as far as none can begin. */
   #search(bytes: Buffer, at: number): number | null {
     const found = this.#findDelimiter(bytes, at);
     const end = found >= 0 ? found : bytes.length - this.#heldBack(bytes, at);
     if (this.#state === 'content') this.#countContent(bytes.subarray(at, end));
     else this.#countFrame(end - at);
     if (found < 0) return end > at ? end : null;
-    // RFC 2046 says to pass over an epilogue. One with further parts would be lost without a word.
+    // RFC 2046 ignores an epilogue. One with further parts would be lost without an error.
     if (this.#state === 'epilogue') throw malformed('The form goes on behind its end');
     if (this.#state === 'content') this.#events.push({ kind: 'end' });
     this.#countFrame(this.#delimiter.length);
@@ -122,21 +122,21 @@ export class FormReader {
     return found + this.#delimiter.length;
   }
 
-  /** Where the next delimiter is, or -1. Throws where some readers would see one, and others would not. */
+  /** The offset of the next delimiter, or -1. Throws where some readers would see one, and others would not. */
   #findDelimiter(bytes: Buffer, at: number): number {
     for (let from = at; ; ) {
       const dashes = bytes.indexOf(this.#dashes, from);
       if (dashes < 0) return -1;
       const found = dashes - LINE_END.length;
       if (found >= at && this.#begins(bytes.subarray(found))) return found;
-      // Within a line of content it is content to all. Before the first part and behind the last it is not.
+      // Within a line of content all readers agree that it is content. Outside the parts they do not.
       const before = dashes > at ? bytes[dashes - 1] : 0;
       if (this.#state !== 'content' || before === CR || before === LF) throw this.#doubtful(dashes);
       from = dashes + 1;
     }
   }
 
-  /** How many of the last octets may be the beginning of a delimiter, or of what resembles one. */
+  /** How many of the last octets may begin a delimiter, or a doubtful one. */
   #heldBack(bytes: Buffer, at: number): number {
     for (let from = Math.max(at, bytes.length - this.#delimiter.length + 1); from < bytes.length; from++) {
       const tail = bytes.subarray(from);
@@ -146,12 +146,11 @@ export class FormReader {
     return 0;
   }
 
-  /** True if the octets, and others that may follow, are a boundary. */
   #beginsDashes(bytes: Buffer): boolean {
     return bytes.length <= this.#dashes.length && bytes.equals(this.#dashes.subarray(0, bytes.length));
   }
 
-  /** True if the octets, and others that may follow, are a delimiter. */
+  /** True if the octets are a delimiter, begin with one, or may begin one. */
   #begins(bytes: Buffer): boolean {
     const length = Math.min(bytes.length, this.#delimiter.length);
     return bytes.compare(this.#delimiter, 0, length, 0, length) === 0;
@@ -168,7 +167,7 @@ export class FormReader {
     const end = this.#lineEnd(bytes, at);
     if (end === null) return null;
     this.#state = 'header';
-    // The line break stays: it ends a header that has no lines.
+    // The line break stays: it also ends a header without lines.
     return end;
   }
 
@@ -191,7 +190,7 @@ export class FormReader {
     return end + LINE_END.length;
   }
 
-  /** From the empty line on: a boundary right behind it has no line break of its own, and readers disagree about it. */
+  /** Starts at the empty line. Readers disagree about a boundary right behind it, without a line break of its own. */
   #openContent(bytes: Buffer, at: number): number | null {
     if (this.#begins(bytes.subarray(at))) {
       if (bytes.length - at < this.#delimiter.length) return null;
@@ -208,7 +207,7 @@ export class FormReader {
     return end;
   }
 
-  /** Where the line ends behind blanks and tabs (RFC 2046: transport padding); null if that is not known yet. */
+  /** The line's end behind blanks and tabs (RFC 2046: transport padding); null if it has not come yet. */
   #lineEnd(bytes: Buffer, at: number): number | null {
     let end = at;
     while (bytes[end] === 0x20 || bytes[end] === 0x09) end++;
@@ -221,7 +220,7 @@ export class FormReader {
   #countContent(content: Buffer): void {
     if (content.length === 0) return;
     const { field, file } = this.#part;
-    // Browsers send a file without name or content where none was chosen; only with content it is one.
+    // Browsers send a file without name or content for an empty file input; it counts only with content.
     if (this.#partBytes === 0 && file?.name === '') this.#countFile();
     this.#partBytes += content.length;
     this.#contentBytes += content.length;
@@ -271,7 +270,7 @@ function noBoundary(): FieldpostError {
   });
 }
 
-/** The error of a message that exceeds FIELDPOST_MAX_MESSAGE. */
+/** The message exceeds FIELDPOST_MAX_MESSAGE. */
 export function tooLargeMessage(limitBytes: number): FieldpostError {
   return tooLarge(
     `The message with its attachments is larger than ${limitBytes} bytes (FIELDPOST_MAX_MESSAGE)`,

@@ -1,5 +1,5 @@
 /**
- * A form on its way in: its texts into memory, its files into the store as they come. post.ts uses it.
+ * Receives a form: its texts into memory, its files into the store as they come. Used by post.ts.
  */
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
@@ -10,27 +10,27 @@ import type { IncomingFile, Upload } from '../store/store.js';
 import { malformed, type PartHeader, TEXT_FIELDS, UNNAMED } from './form-part.js';
 import { type FormEvent, type FormLimits, FormReader } from './form-reader.js';
 
-/** A file of a form, as it lies in the store. */
+/** A file of a form, in the store. */
 export interface FormFile {
   readonly attachment: Attachment;
-  /** SHA-256 of its octets, in hex; empty unless it was asked for. */
+  /** SHA-256 in hex; empty unless FormTerms.isSummed. */
   readonly sum: string;
 }
 
-/** A form that came whole. */
+/** A complete form. */
 export interface Form {
-  /** By name, in the order of the form. An unknown field has a mark in place of its text. */
+  /** By name, in the order of the form. An unknown field has UNREAD in place of its text. */
   readonly texts: ReadonlyMap<string, readonly string[]>;
   readonly files: readonly FormFile[];
 }
 
-/** What a form may have, and where its files go. */
+/** The limits of a form, and the place of its files. */
 export interface FormTerms extends FormLimits {
   readonly boundary: string;
   readonly upload: Pick<Upload, 'begin'>;
-  /** True: the files are hashed. */
+  /** True: hash the files. */
   readonly isSummed: boolean;
-  /** Throws if so many octets of files are more than can be delivered. */
+  /** Throws if files of this size cannot be delivered. */
   readonly checkFiles: (bytes: number) => void;
 }
 
@@ -40,12 +40,11 @@ interface PartIntake {
   end(): Promise<void> | void;
 }
 
-/** In place of the text of a field that we do not know. */
 const UNREAD = '…';
 
 /**
- * Reads a form. Throws malformed-multipart, too-large, unsupported-media-type, invalid, and what the store, `checkFiles`
- * and receiveBody throw. By then no file is being written; the caller discards the upload.
+ * Receives a form. Throws malformed-multipart, too-large, unsupported-media-type, invalid, and what the store,
+ * `checkFiles` and receiveBody throw, after the last write has ended. The caller discards the upload.
  */
 export async function receiveForm(exchange: Exchange, terms: FormTerms): Promise<Form> {
   const intake = new FormIntake(exchange, terms);
@@ -73,7 +72,6 @@ class FormIntake {
     this.#reader = new FormReader(terms.boundary, terms);
   }
 
-  /** Takes a chunk of the body. */
   take(chunk: Buffer): Promise<void> | void {
     this.#exchange.connections.memory.streamed(chunk.length);
     const events = this.#reader.push(chunk);
@@ -82,18 +80,17 @@ class FormIntake {
     return this.#work;
   }
 
-  /** The body is over. */
   end(): Form {
     this.#reader.end();
     return { texts: this.#texts, files: this.#files };
   }
 
-  /** Resolves when nothing is under way any more. */
+  /** Resolves when no write is under way. */
   async idle(): Promise<void> {
     await this.#work?.catch(() => undefined);
   }
 
-  /** Gives no promise where the disk keeps up: a promise for each chunk would pause the request each time. */
+  /** Returns no promise while the disk keeps up: a promise for each chunk would pause the request each time. */
   #follow(events: readonly FormEvent[], from: number): Promise<void> | void {
     for (let at = from; at < events.length; at++) {
       const waiting = this.#take(events[at] as FormEvent);
@@ -144,7 +141,7 @@ class FormIntake {
         return coming ? coming.write(bytes) : begin().then((file) => file.write(bytes));
       },
       end: async () => {
-        // What browsers send of a file input in which nothing was chosen.
+        // Browsers send this for an empty file input.
         if (name === '' && coming === null) return;
         const attachment = await (coming ?? (await begin())).finish();
         this.#files.push({ attachment, sum: hash?.digest('hex') ?? '' });

@@ -1,6 +1,6 @@
 /**
- * Entries of the cloud's document that this version does not understand. They are kept, and not listed as destinations but
- * by `?hidden=true`; an id made from their content removes them. Used by destinations.ts.
+ * Hidden entries: those of the cloud's document that this version does not understand. The list shows them only with
+ * `?hidden=true`; a DELETE of their id, made from their content, removes them. Used by destinations.ts and routes.ts.
  */
 import { createHash } from 'node:crypto';
 import { whyHidden } from '../destinations/destination.js';
@@ -11,9 +11,7 @@ import { FieldpostError } from '../errors.js';
 export interface HiddenEntry {
   /** `hidden-` and 16 hex digits of a hash of the entry. */
   readonly id: string;
-  /** Why it is not understood. */
   readonly reason: string;
-  /** The entry as it is in the document. */
   readonly entry: unknown;
 }
 
@@ -25,16 +23,16 @@ export const HIDDEN_QUERY = {
   hidden: {
     type: 'boolean',
     description:
-      "true: the entries of the cloud's document that are not understood; of very many the first, as far as 1 MiB of JSON reaches",
+      "true: the entries of the cloud's document that are not understood; of very many the first 1 MiB of JSON",
   },
 };
 
-/** True if the id has the form of a hidden entry's. */
+/** True for the id of a hidden entry. */
 export function isHiddenId(id: string): boolean {
   return id.startsWith(PREFIX);
 }
 
-/** All hidden entries, one by one: a document may hold many thousands. */
+/** One by one: a document may hold many thousands. */
 export function* hiddenEntries(values: readonly unknown[]): Generator<HiddenEntry> {
   for (const entry of values) yield { id: idOf(entry), reason: whyHidden(entry), entry };
 }
@@ -43,7 +41,7 @@ export function* hiddenEntries(values: readonly unknown[]): Generator<HiddenEntr
 export function hiddenEntry(values: readonly unknown[], id: string): HiddenEntry {
   for (const one of hiddenEntries(values)) if (one.id === id) return one;
   throw new FieldpostError('not-found', `There is no hidden entry ${JSON.stringify(id)}`, {
-    hint: 'the list with ?hidden=true tells the ids; what says something else has another',
+    hint: 'the list with ?hidden=true has the ids; an id changes with the entry',
   });
 }
 

@@ -1,6 +1,6 @@
 /**
- * Refuses a message that no relay would take, once the relays have announced their SIZE (RFC 1870): it would only fail
- * later. post.ts checks as early as it knows enough.
+ * Refuses a mail that no relay would take, once the relays have announced their SIZE (RFC 1870): it would only fail
+ * later. Used by post.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
@@ -10,28 +10,25 @@ import { base64Octets } from '../mime/base64.js';
 import { TEXT_FIELDS } from './form-part.js';
 import type { ApiParts } from './parts.js';
 
-/** What the checks ask delivery. */
-type Parts = Pick<ApiParts, 'mailLimitBytes' | 'mailBytes'>;
-
 /** A byte of text takes at most this many bytes on the wire: quoted-printable, with its soft breaks. */
 const TEXT_GROWTH = 4;
-/** The headers of a mail, or of an attachment, take at most this. */
+/** Upper bound for the headers of a mail, or of an attachment. */
 const HEADERS_BYTES = 8 * KIB;
-/** How much of a form may be something else than files. */
+/** Upper bound for what a form has besides files. */
 const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + TEXT_FIELDS.length * FORM_FIELD_BYTES_MAX;
 
-/** Throws too-large if the declared length of a form shows that its files are too large. */
-export function checkDeclared(bytes: number, parts: Parts): void {
+/** Throws too-large if a form of this length has too large files. */
+export function checkDeclared(bytes: number, parts: ApiParts): void {
   checkFiles(bytes - FORM_REST_BYTES, parts);
 }
 
 /** Throws too-large if files of this size alone make the mail too large. */
-export function checkFiles(bytes: number, { mailLimitBytes }: Parts): void {
+export function checkFiles(bytes: number, { mailLimitBytes }: ApiParts): void {
   if (bytes > 0) check(base64Octets(bytes), mailLimitBytes());
 }
 
 /** Throws too-large if the mail of any draft is too large. */
-export function checkMails(drafts: readonly Draft[], { mailLimitBytes, mailBytes }: Parts): void {
+export function checkMails(drafts: readonly Draft[], { mailLimitBytes, mailBytes }: ApiParts): void {
   const limitBytes = mailLimitBytes();
   if (limitBytes === null) return;
   for (const draft of drafts) {

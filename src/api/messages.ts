@@ -1,6 +1,6 @@
 /**
- * The calls of local-api §1 except the POST of messages: what became of messages, and control of the queue. Used by
- * routes.ts.
+ * The calls of local-api §1 except the POST of messages: the outcome of messages, and control of the queue.
+ * Used by routes.ts.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { checkPercent, type Exchange } from '../http/exchange.js';
@@ -20,12 +20,12 @@ export const LIST_QUERY = {
     minimum: 1,
     maximum: LIST_LIMIT_MAX,
     default: LIST_LIMIT_DEFAULT,
-    description: 'a page holds fewer where more would be above 1 MiB of JSON',
+    description: 'a page has fewer if they exceed 1 MiB of JSON',
   },
   after: { type: 'string', description: 'the `next` of the page before' },
 };
 
-/** `GET /api/internal/messages`: fewer than `limit` if they are long. A wrong value is a field fault (422); unknown parameters are ignored. */
+/** `GET /api/internal/messages`: fewer than `limit` if they are long. It ignores unknown parameters. */
 export function list(exchange: Exchange, context: ApiContext): void {
   const { messages, next } = context.store.list(parseListQuery(exchange.query));
   const texts = firstAsJson(viewsOf(messages, context), PAGE_BYTES_MAX);
@@ -50,7 +50,7 @@ export async function cancel(exchange: Exchange, context: ApiContext): Promise<v
   try {
     await store.cancel(exchange.id);
   } finally {
-    // Delivery has skipped it during the cancellation. If that failed, the message must be sent.
+    // Delivery skips a message during its cancellation. If that fails, delivery must look again.
     nudge();
   }
   log.info('cancelled', { id: exchange.id, by });
@@ -64,13 +64,13 @@ export async function retry(exchange: Exchange, context: ApiContext): Promise<vo
   const by = await callerOf(exchange, context);
   await store.retry(id);
   log.info('retried', { id, by });
-  // Read before delivery is woken: the answer shows what this call has done.
+  // Before wake(): the answer shows the effect of this call alone.
   const view = viewOf(known(exchange, context), context);
   wake();
   exchange.json(202, view);
 }
 
-/** A call that changes the whole queue, as `by` asks; its answer is what the queue holds then. */
+/** A call that changes the whole queue; `by` is the caller. It answers with the queue's counts. */
 function onQueue(work: (context: ApiContext, by: string) => Promise<void>) {
   return async (exchange: Exchange, context: ApiContext): Promise<void> => {
     await work(context, await callerOf(exchange, context));
@@ -98,12 +98,11 @@ export const release = onQueue(async ({ store, wake, log }, by) => {
   wake();
 });
 
-/** The query parameter of a purge, for OpenAPI. */
 export const PURGE_QUERY = {
-  damaged: { type: 'boolean', description: 'true: the copies of what could not be read go as well' },
+  damaged: { type: 'boolean', description: 'true: also delete the copies of what could not be read' },
 };
 
-/** `POST /api/internal/queue/purge`: answers after the purge. */
+/** `POST /api/internal/queue/purge` */
 export async function purge(exchange: Exchange, context: ApiContext): Promise<void> {
   const { store, log } = context;
   const damaged = flagIn(exchange.query, 'damaged');
@@ -130,7 +129,7 @@ function viewOf(message: Message, { store, clock }: ApiContext) {
   };
 }
 
-/** When a deferred message is due, on the present wall clock: only the boot's clock measures the wait. */
+/** When a deferred message is due, on the present wall clock. Only the boot's clock measures the wait. */
 function dueWallMs({ due }: Message, clock: Clock): number {
   const waitMs = due === null || due.boot !== clock.boot ? 0 : Math.max(0, due.bootMs - clock.bootMs());
   return clock.wallMs() + waitMs;
@@ -141,7 +140,7 @@ function known({ id }: Exchange, { store }: ApiContext): Message {
   const message = store.get(id);
   if (message !== undefined) return message;
   throw new FieldpostError('not-found', `There is no message ${JSON.stringify(id)}`, {
-    hint: 'the oldest finished ones are forgotten',
+    hint: 'the daemon forgets the oldest finished ones',
   });
 }
 

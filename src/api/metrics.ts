@@ -1,5 +1,5 @@
 /**
- * `GET /metrics`: the state in Prometheus' text format 0.0.4.
+ * `GET /metrics`: the state in Prometheus' text format 0.0.4. Used by routes.ts.
  */
 import type { Exchange } from '../http/exchange.js';
 import type { Store } from '../store/store.js';
@@ -78,16 +78,12 @@ function storageMetrics(store: Store): string[] {
   const { state, freeBytes, damaged } = store.storage();
   return [
     gauge('storage_state', '1 for the state the storage is in.', oneOf(STORAGE_STATES, state)),
-    gauge(
-      'storage_free_bytes',
-      'Free bytes where the state is kept; left out where nobody could look.',
-      freeBytes,
-    ),
+    gauge('storage_free_bytes', 'Free bytes in the state directory; left out if unknown.', freeBytes),
     gauge('storage_damaged', 'Pieces of the store that could not be read back.', damaged),
   ];
 }
 
-/** What a metric is measured as: a number, several with labels, or nothing where the number is null or infinite. */
+/** A number, several with labels, or nothing if the number is null or infinite. */
 type Measured = number | null | readonly Sample[];
 
 function gauge(name: string, help: string, measured: Measured): string {

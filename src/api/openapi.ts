@@ -1,6 +1,6 @@
 /**
- * `GET /openapi.json`: the routes table as an OpenAPI 3.1 document. A test holds it against what the routes
- * really answer.
+ * `GET /openapi.json`: the routes table as an OpenAPI 3.1 document. A test compares it with the answers of the routes.
+ * Used by routes.ts.
  */
 import { LANGS } from '../destinations/destination.js';
 import { PROBLEMS } from '../http/problem.js';
@@ -25,7 +25,7 @@ const destination = {
 };
 const messageType = { type: 'integer', enum: [1, 2, 3, 4], description: '1 email, 2 SMS, 3 phone, 4 push' };
 
-/** An object of exactly these members, all of them always there but those named optional. */
+/** An object of exactly these members; all but the optional ones are always there. */
 function record(properties: Readonly<Record<string, object>>, optional: readonly string[] = []): object {
   const required = Object.keys(properties).filter((name) => !optional.includes(name));
   return { type: 'object', properties, required, additionalProperties: false };
@@ -199,10 +199,10 @@ const SCHEMAS = {
   Description: { type: 'object' },
 };
 
-/** The names of the schemas that routes refer to. */
+/** The name of a schema. */
 export type SchemaName = keyof typeof SCHEMAS;
 
-/** Of every route: misunderstood, no token, not from here, too slow, headers too large, our fault, not now. */
+/** The problems of every route. */
 const COMMON_PROBLEMS = [400, 401, 403, 408, 431, 500, 503];
 
 /** The document, as JSON. */
@@ -244,7 +244,7 @@ function operation(route: Route): object {
     }),
     responses: {
       [route.status]: { description: 'Done', ...(route.answer && { content: content(route.answer) }) },
-      ...(route.cacheable && { 304: { description: 'It is still what the given ETag stands for' } }),
+      ...(route.cacheable && { 304: { description: 'The given ETag is still right' } }),
       ...Object.fromEntries(problems.map((status) => [status, problem(status)])),
     },
   };

@@ -29,33 +29,33 @@ export interface ApiParts extends MemoryListeners {
   readonly clock: Clock;
   readonly log: Log;
   readonly version: string;
-  /** Clock.bootMs() at the start of the daemon. */
+  /** The start of the daemon, on the boot's clock. */
   readonly startedBootMs: number;
   /** Tells delivery that a message may be due. */
   nudge(): void;
-  /** An operator wants delivery now: failing relays and the cloud are tried at once. */
+  /** An operator wants delivery now: try failing relays and the cloud at once. */
   wake(): void;
   /** The address book was edited. */
   edited(): void;
   /** Null: no cloud is configured. */
   syncState(): SyncView | null;
   relayState(): RelayView;
-  /** Bytes of the largest mail that a relay takes; null if that is not known. */
+  /** Size of the largest mail that a relay takes; null if unknown. */
   mailLimitBytes(): number | null;
-  /** Bytes of the mail that this draft will be. */
+  /** Size of the mail of this draft. */
   mailBytes(draft: EmailDraft): number;
   /** Null: no cloud is configured. */
   linkState(): LinkView | null;
   outcomes(): Outcomes;
   /** True unless the wall clock is known to be wrong (delivery.md, Clock). */
   clockTrusted(): boolean;
-  /** Null: the settings found last are followed. */
+  /** Null: the daemon follows the latest settings. */
   settingsFault(): SettingsFault | null;
-  /** The user who made a TCP connection from this device; null if that is not known. */
+  /** The user at the other end of a TCP connection from this device; null if unknown. */
   peerUid(ends: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>): Promise<number | null>;
-  /** Bytes of memory that the process may take; left out, there is no limit. */
+  /** Memory of the process; left out, there is no limit. */
   readonly memoryBytes?: number | undefined;
-  /** How long clients may take; tests shorten it. */
+  /** Tests shorten it. */
   readonly patience?: Patience;
 }
 
@@ -63,8 +63,8 @@ export interface ApiParts extends MemoryListeners {
 export interface ApiContext extends ApiParts {
   /** Messages accepted since the start. */
   acceptedTotal: number;
-  /** Refused requests to post messages since the start, by the code of the problem. */
+  /** Refused requests to post messages since the start. */
   readonly refusedTotals: Record<AnsweredCode, number>;
-  /** The Idempotency-Keys of requests that are not yet answered. */
+  /** The Idempotency-Keys of unanswered requests. */
   readonly keysUnderWay: Set<string>;
 }

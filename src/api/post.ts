@@ -1,5 +1,6 @@
 /**
  * `POST /api/internal/messages` (local-api §1): an array of messages as JSON, or one email with files as a form.
+ * Used by destinations.ts and routes.ts.
  */
 import { createHash } from 'node:crypto';
 import { type Fault, FieldpostError } from '../errors.js';
@@ -21,15 +22,14 @@ export const POST_HEADERS = {
 };
 const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };
-/** The log gets at most this many characters of field names that clients made up. */
+/** Limit for field names of clients in the log. */
 export const LOGGED_CHARS_MAX = 200;
 
-/** What was posted, and what became of it. */
 interface Posted extends Accepted {
   readonly drafts: readonly Draft[];
 }
 
-/** Accepts messages as JSON or as a form, and answers once they are on stable storage. */
+/** Answers once the messages are on stable storage. */
 export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
   const key = idempotencyKey(exchange);
   const isForm = /^\s*multipart\/form-data\s*(?:;|$)/i.test(exchange.req.headers['content-type'] ?? '');
@@ -49,7 +49,7 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
   exchange.json(202, entries, replayed ? REPLAYED : undefined);
 }
 
-/** Runs `work` unless a request with the same key is still in progress; then throws conflict. */
+/** Runs `work`. Throws conflict if a request with the same key is still in progress. */
 async function alone(
   key: string | null,
   { keysUnderWay }: ApiContext,
@@ -72,7 +72,7 @@ async function alone(
 async function takeJson(exchange: Exchange, context: ApiContext, key: string | null): Promise<Posted> {
   const { store, settings } = context;
   const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), settings);
-  // A replay must get the first answer, whatever the relay takes by now.
+  // A replay must get the first answer, whatever the relay takes now.
   if (key === null || store.recall(key) === null) checkMails(drafts, context);
   const keyed = key === null ? null : { key, hash: hashOf(drafts, []) };
   return { drafts, ...(await store.accept(drafts, keyed)) };
@@ -82,7 +82,7 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
   const { store, settings } = context;
   checkNotEncoded(exchange);
   const boundary = boundaryOf(exchange.req.headers['content-type'] ?? '');
-  // A body that will be refused is not read, and gets no 100 Continue.
+  // Before the first read: a refused body gets no 100 Continue.
   if (exchange.declaredBytes > settings.maxMessageBytes + FORM_FRAME_BYTES_MAX) {
     throw tooLargeMessage(settings.maxMessageBytes);
   }
@@ -109,7 +109,7 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
   }
 }
 
-/** Gives a form the answer of the first one with its key, if both are the same. Stores nothing. */
+/** Answers a form as the first one with its key, if both are the same. Stores nothing. */
 async function replayForm(
   exchange: Exchange,
   before: { readonly ids: readonly string[]; readonly hash: string },
@@ -123,7 +123,7 @@ async function replayForm(
   });
 }
 
-/** Discards the files of a form that is only compared. */
+/** Discards the files of a replay. */
 const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles'> = {
   upload: {
     begin: async (file) => ({
@@ -134,13 +134,13 @@ const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles'> = {
   checkFiles: () => undefined,
 };
 
-/** The email that a form is. Throws invalid with all faults, each at the name of its field. */
+/** The email in a form. Throws invalid with all faults, each at the name of its field. */
 function draftOf({ texts, files }: Form): Draft {
   const faults: Fault[] = [];
   const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
   const type = texts.get('type')?.[0] ?? '1';
   if (type !== '1') report('type', 'must be 1 or left out: a form is an email');
-  // fromEntries makes a field named __proto__ one like any other.
+  // fromEntries also defines a field named __proto__.
   const fields = Object.fromEntries([...texts].map(([name, [text = '']]) => [name, text]));
   for (const name of TEXT_FIELDS) {
     if ((texts.get(name)?.length ?? 0) > 1) report(name, 'is there more than once');
@@ -161,7 +161,7 @@ function idempotencyKey({ req }: Exchange): string | null {
   );
 }
 
-/** SHA-256 over what was parsed, so that blanks, the order of fields and unknown fields make no difference. */
+/** SHA-256 of the parsed values: blanks, the order of fields and unknown fields make no difference. */
 function hashOf(drafts: readonly Draft[], files: readonly FormFile[]): string {
   const canonical = drafts.map(({ type, destination, content }) => [
     type,

@@ -1,5 +1,5 @@
 /**
- * The table of all calls: what answers each, and what openapi.ts says of it. A new call is a new row.
+ * The table of all calls: their handlers, and their description for OpenAPI. A new call is a new row. Used by server.ts.
  */
 import type { Exchange } from '../http/exchange.js';
 import type { Method, Routed } from '../http/routing.js';
@@ -13,32 +13,29 @@ import type { ApiContext } from './parts.js';
 import { POST_HEADERS, post } from './post.js';
 import { getHealth, getState } from './state.js';
 
-/** One call of the API: what it answers to, what it does, and what openapi.ts says of it beside what is the same for all. */
+/** One call of the API: path, handler, and description for OpenAPI. */
 export interface Route extends Routed {
-  /** Operators alone where it is left out. */
+  /** Left out: operators. */
   readonly access?: Access;
   readonly handle: (exchange: Exchange, context: ApiContext) => void | Promise<void>;
   readonly summary: string;
   readonly query?: Readonly<Record<string, object>>;
   readonly headers?: Readonly<Record<string, object>>;
   readonly body?: SchemaName;
-  /** The same as a form. */
   readonly form?: SchemaName;
-  /** Of a success. */
+  /** The status of a success. */
   readonly status: number;
   readonly answer?: SchemaName | 'text/plain';
-  /** Has an ETag, and answers 304 to whoever knows it. */
+  /** It has an ETag, and answers 304 to a client that knows it. */
   readonly cacheable?: true;
-  /** Statuses of the problems this route adds to those that every route may answer. */
+  /** Statuses of its problems, beside those of every route. */
   readonly problems?: readonly number[];
 }
 
-/** Where messages are posted. */
 export const MESSAGES = '/api/internal/messages';
 const QUEUE = '/api/internal/queue';
 const { DESTINATIONS } = destinations;
 
-/** A row of the table. */
 function route(
   method: Method,
   path: string,
@@ -172,7 +169,7 @@ export const ROUTES: readonly Route[] = [
 ];
 
 async function describeAll(exchange: Exchange, { version }: ApiContext): Promise<void> {
-  // Loaded when somebody asks, which on most devices nobody does.
+  // Few devices ever ask for it.
   const { describe } = await import('./openapi.js');
   exchange.send(200, 'application/json', describe(ROUTES, version));
 }

@@ -1,5 +1,5 @@
 /**
- * The local API: the routes of routes.ts, with access.ts before them. daemon.ts makes it.
+ * The local API: the routes, behind the check of the caller. Used by daemon.ts.
  */
 
 import { createHttp, type Http } from '../http/http.js';
@@ -33,7 +33,7 @@ export function createApi(parts: ApiParts): Http {
   });
 }
 
-/** Zero for every code: a counter that appears with its first event hides that event from rate(). */
+/** Zero for every code: Prometheus' rate() misses the first event of a counter that appears with it. */
 function zeroTotals(): Record<AnsweredCode, number> {
   const zeros = Object.keys(PROBLEMS).map((code) => [code, 0]);
   return Object.fromEntries(zeros) as Record<AnsweredCode, number>;

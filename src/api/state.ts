@@ -1,5 +1,5 @@
 /**
- * The calls that say how the daemon is doing (local-api §3): the state and the health check. Used by routes.ts.
+ * The calls for the state of the daemon (local-api §3): the state and the health check. Used by routes.ts.
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
@@ -39,14 +39,14 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
   });
 }
 
-/** `GET /healthz`: fails for what a restart or a technician on the device can mend, never for the network. */
+/** `GET /healthz`: fails if a restart or a technician on the device is needed, never for the network. */
 export async function getHealth(exchange: Exchange, { store }: ApiContext): Promise<void> {
   const reason = await store.look();
   if (reason !== null) throw new FieldpostError('unavailable', reason);
   exchange.send(200, 'text/plain', 'ok');
 }
 
-/** The link as clients see it. Without a cloud it is `disabled` since the start. */
+/** Without a cloud the link is `disabled` since the start. */
 function linkView(link: LinkView | null, startedMs: number): object {
   if (link === null) {
     return { state: 'disabled', since: isoOf(startedMs), lastHeartbeat: null, reason: NO_CLOUD, history: [] };
@@ -61,12 +61,11 @@ function linkView(link: LinkView | null, startedMs: number): object {
   };
 }
 
-/** The queue's budgets as clients see them. */
 function roomView({ used, limits, reason }: QueueRoom): object {
   return { used, limits, full: reason !== null, reason };
 }
 
-/** The settings as clients see them: `ok` since the start, or refused. */
+/** `ok` since the start, or refused. */
 function settingsView(fault: SettingsFault | null, startedMs: number): object {
   if (fault === null) return { state: 'ok', since: isoOf(startedMs), reason: null };
   return { state: 'refused', since: isoOf(fault.sinceMs), reason: fault.reason };
