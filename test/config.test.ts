@@ -160,12 +160,9 @@ t.test('every setting reaches its own field', async (t) => {
     ca: PEM,
     clientCertificate: { cert: OWN.cert.trimEnd(), key: OWN.key.trimEnd() },
   });
-  const direct = [
-    'FIELDPOST_RELAY_PASSWORD',
-    'FIELDPOST_API_TOKEN',
-    'FIELDPOST_SEND_TOKEN',
-    'FIELDPOST_CLOUD_KEY',
-  ];
+  const direct = ['RELAY_PASSWORD', 'API_TOKEN', 'SEND_TOKEN', 'CLOUD_KEY'].map(
+    (name) => `FIELDPOST_${name}`,
+  );
   t.strictSame(
     [...SECRET_BY_KEY.keys()].sort(),
     [...Object.keys(env), ...direct].sort(),
@@ -180,8 +177,7 @@ t.test('durations and sizes', async (t) => {
   t.equal(good({ FIELDPOST_KEEP_FAILED: '36h' }).keepFailedMs, 129_600_000);
   t.equal(good({ FIELDPOST_KEEP_FAILED: '2d' }).keepFailedMs, 172_800_000);
   t.equal(good({ FIELDPOST_MAX_BODY: '65536' }).maxBodyBytes, 65_536);
-  for (const bad of ['', '5', '5 s', '-5s', '1.5m', '5S', 's', '0x5s', '1h30m', '999ms', '11m', '1e3s']) {
-    if (bad === '') continue;
+  for (const bad of ['5', '5 s', '-5s', '1.5m', '5S', 's', '0x5s', '1h30m', '999ms', '11m', '1e3s']) {
     t.equal(parse({ FIELDPOST_SMTP_TIMEOUT: bad }).problems.length, 1, `timeout ${bad}`);
   }
   for (const bad of ['1MB', '1mib', '1.5MiB', '-1', '1 MiB', '1023', '17MiB', 'KiB', '1KiBs']) {
@@ -215,13 +211,7 @@ t.test('relay URLs', async (t) => {
   t.equal(one('smtp://joe@example.com@h', password)?.user, 'joe@example.com');
   t.equal(one('smtp://j%C3%B6@h', password)?.user, 'jö');
   const two = good({ FIELDPOST_RELAY: 'smtp://a , smtps://b:1' }).relays;
-  t.strictSame(
-    two.map((r) => [r.host, r.port, r.tls]),
-    [
-      ['a', 25, 'starttls'],
-      ['b', 1, 'implicit'],
-    ],
-  );
+  t.strictSame(two, [relay('a', 25, 'starttls', null), relay('b', 1, 'implicit', null)]);
 });
 
 t.test('relay URLs that are refused', async (t) => {
@@ -283,24 +273,17 @@ t.test('listeners', async (t) => {
     { kind: 'unix', path: '/run/fieldpost/api.sock' },
     { kind: 'tcp', host: 'localhost', port: 1 },
   ]);
-  const bad = [
+  const hosts = [
     '43770',
     ':43770',
     '::1:43770',
-    '127.0.0.1',
-    '127.0.0.1:65536',
     '256.0.0.1:1',
     'gate.local:1',
-    'unix:x',
-  ];
-  for (const text of [
-    ...bad,
-    `unix:/${'x'.repeat(107)}`,
-    'unix:',
     '[::1]:1,',
     '[::1]:1,[::1]:1',
-    '127.0.0.1:x',
-  ]) {
+  ];
+  const ports = ['127.0.0.1', '127.0.0.1:65536', '127.0.0.1:x'];
+  for (const text of [...hosts, ...ports, `unix:/${'x'.repeat(107)}`, 'unix:', 'unix:x']) {
     t.equal(parse({ FIELDPOST_LISTEN: text, FIELDPOST_API_TOKEN: 'x' }).problems.length, 1, text);
   }
   for (const text of ['0.0.0.0:43770', '[::]:43770', '127.0.0.1:1,192.168.0.1:1']) {
@@ -482,16 +465,8 @@ t.test('cloud URLs', async (t) => {
   for (const url of ['https://c.example', 'http://127.0.0.1:1', 'http://localhost:1', 'http://[::1]:1/x']) {
     t.equal(cloud(url).config?.cloud?.url, url);
   }
-  for (const url of [
-    'http://c.example',
-    'c.example',
-    'ftp://c',
-    'https://c/?a',
-    'https://c/#a',
-    'https://u@c',
-  ]) {
-    t.equal(cloud(url).problems.length, 1, url);
-  }
+  const bad = ['http://c.example', 'c.example', 'ftp://c', 'https://c/?a', 'https://c/#a', 'https://u@c'];
+  for (const url of bad) t.equal(cloud(url).problems.length, 1, url);
 });
 
 t.test('what is said in EHLO is a domain or an address literal', (t) => {
@@ -503,20 +478,8 @@ t.test('what is said in EHLO is a domain or an address literal', (t) => {
       [/FIELDPOST_HELO_NAME=.*stands in brackets/],
       name,
     );
-  const bad = [
-    'a b',
-    'a\r\nQUIT',
-    'my_gateway',
-    '-a',
-    'a..b',
-    'a.',
-    'gerät',
-    '[300.0.0.1]',
-    '[2001:db8::7]',
-    '[IPv6:x]',
-    '[]',
-  ];
-  for (const name of bad)
+  const names = ['a b', 'a\r\nQUIT', 'my_gateway', '-a', 'a..b', 'a.', 'gerät'];
+  for (const name of [...names, '[300.0.0.1]', '[2001:db8::7]', '[IPv6:x]', '[]'])
     t.match(parse({ FIELDPOST_HELO_NAME: name }).problems, [/neither a host name/], name);
   const shown = (env: Environment, hostname: string) =>
     describeConfig(good(env), hostname).FIELDPOST_HELO_NAME;
@@ -527,16 +490,10 @@ t.test('what is said in EHLO is a domain or an address literal', (t) => {
 });
 
 t.test('warns where it works but is unwise, or had to guess', async (t) => {
-  const clear = parse(
-    { FIELDPOST_RELAY: 'smtp://u@h?tls=never', FIELDPOST_RELAY_PASSWORD_FILE: '/f' },
-    { '/f': 'x' },
-  );
-  t.match(clear.warnings, [/sends the password to h in clear text/]);
-  const local = parse(
-    { FIELDPOST_RELAY: 'smtp://u@[::1]?tls=never', FIELDPOST_RELAY_PASSWORD_FILE: '/f' },
-    { '/f': 'x' },
-  );
-  t.strictSame(local.warnings, []);
+  const clear = (FIELDPOST_RELAY: string) =>
+    parse({ FIELDPOST_RELAY, FIELDPOST_RELAY_PASSWORD_FILE: '/f' }, { '/f': 'x' }).warnings;
+  t.match(clear('smtp://u@h?tls=never'), [/sends the password to h in clear text/]);
+  t.strictSame(clear('smtp://u@[::1]?tls=never'), []);
   const named = parse({}, {}, 'my_gateway');
   t.match(named.warnings, [/my_gateway.*FIELDPOST_FROM/]);
   t.strictSame(parse({ FIELDPOST_FROM: 'a@b' }, {}, 'my_gateway').warnings, []);
@@ -551,13 +508,7 @@ t.test('the keys of the reference cloud', async (t) => {
   const FIELDPOST_CLOUD_SERVER_KEYS_FILE = '/etc/keys';
   const files = { '/etc/keys': '# ours\n\npump-3  first \npump-3 second\r\n* boss\n' };
   const { cloudServerKeys } = good({ FIELDPOST_CLOUD_SERVER_KEYS_FILE }, files);
-  t.strictSame(
-    [...(cloudServerKeys ?? [])],
-    [
-      ['pump-3', ['first', 'second']],
-      ['*', ['boss']],
-    ],
-  );
+  t.strictSame(Object.fromEntries(cloudServerKeys ?? []), { 'pump-3': ['first', 'second'], '*': ['boss'] });
   const bad = (text: string) => parse({ FIELDPOST_CLOUD_SERVER_KEYS_FILE }, { '/etc/keys': text }).problems;
   t.match(bad('pump-3 first\npump-4\n'), [/line 2 is not a device and its key/]);
   t.match(bad('pump-3 two words'), [/line 1/]);

@@ -24,9 +24,8 @@ const GET_STATE = 'GET /api/internal/state';
 
 /** `fieldpost status` of a daemon in this state. */
 async function statusOf(state: unknown, argv: string[] = [], world: World = {}) {
-  const daemon = await preparedDaemon({ [GET_STATE]: { status: 200, body: state } });
+  await using daemon = await preparedDaemon({ [GET_STATE]: { status: 200, body: state } });
   const ran = await fieldpost(['status', ...argv], { env: daemon.env, ...world });
-  await daemon.close();
   return ran;
 }
 
@@ -120,7 +119,7 @@ t.test('status: what is not configured, and what a daemon leaves out', async (t)
 
 t.test('no daemon: a sentence, what to do, and exit status 69', async (t) => {
   const daemon = await preparedDaemon({});
-  await daemon.close();
+  await daemon[Symbol.asyncDispose]();
   const { code, out, err } = await fieldpost(['status'], { env: daemon.env });
   t.equal(code, 69);
   t.equal(out, '');
@@ -148,15 +147,19 @@ t.test('one that hangs, hangs up, or is something else', async (t) => {
   t.equal((await fieldpost(['status'], { env: env(rude) })).code, 69);
   silent.close();
   rude.close();
-  const page = await preparedDaemon({ [GET_STATE]: { status: 200, body: '<html>', type: 'text/html' } });
+  await using page = await preparedDaemon({
+    [GET_STATE]: { status: 200, body: '<html>', type: 'text/html' },
+  });
   const foreign = await fieldpost(['status'], { env: page.env });
-  await page.close();
   t.equal(foreign.code, 69);
   t.match(foreign.err, /is not Fieldpost/);
 });
 
 t.test('over a unix socket, and with a token', async (t) => {
-  const daemon = await preparedDaemon({ [GET_STATE]: { status: 200, body: STATE } }, join(t.testdir(), 's'));
+  await using daemon = await preparedDaemon(
+    { [GET_STATE]: { status: 200, body: STATE } },
+    join(t.testdir(), 's'),
+  );
   const files = { '/token': 'abc\n' };
   const env = {
     ...daemon.env,
@@ -169,36 +172,20 @@ t.test('over a unix socket, and with a token', async (t) => {
   t.equal(clock.pending, 0, 'no deadline outlives its call');
   t.equal(code, 0, 'settings that do not concern the way to the daemon are not looked at');
   t.match(daemon.asked, [{ headers: { host: 'localhost', authorization: 'Bearer abc' } }]);
-  await daemon.close();
   const unreadable = await fieldpost(['status'], { env, files: { '/token': failure('EACCES', '/token') } });
   t.equal(unreadable.code, 78);
   t.match(unreadable.err, /FIELDPOST_API_TOKEN_FILE.*EACCES/);
 });
 
 t.test('a refusal says what the daemon says, and its kind is the exit status', async (t) => {
-  const kinds = {
-    400: 65,
-    408: 75,
-    401: 77,
-    403: 77,
-    404: 65,
-    409: 65,
-    413: 65,
-    422: 65,
-    429: 75,
-    500: 75,
-    503: 75,
-    507: 75,
+  const problem = {
+    title: 'No',
+    detail: 'because \u001b]0;x',
+    errors: [{ pointer: '/0/destination', detail: 'is\u009b empty' }],
   };
-  for (const [status, wanted] of Object.entries(kinds)) {
-    const problem = {
-      title: 'No',
-      detail: 'because \u001b]0;x',
-      errors: [{ pointer: '/0/destination', detail: 'is\u009b empty' }],
-    };
-    const daemon = await preparedDaemon({ [GET_STATE]: { status: Number(status), body: problem } });
+  for (const [status, wanted] of Object.entries({ 408: 75, 401: 77, 403: 77, 422: 65, 429: 75, 500: 75 })) {
+    await using daemon = await preparedDaemon({ [GET_STATE]: { status: Number(status), body: problem } });
     const { code, err } = await fieldpost(['status'], { env: daemon.env });
-    await daemon.close();
     t.equal(code, wanted, status);
     const hint =
       status === '401'
@@ -214,9 +201,8 @@ t.test('a refusal without details says its title, one without words its status',
     [{}, 'the daemon answers 409'],
   ];
   for (const [body, words] of rows) {
-    const daemon = await preparedDaemon({ [GET_STATE]: { status: 409, body } });
+    await using daemon = await preparedDaemon({ [GET_STATE]: { status: 409, body } });
     const { err } = await fieldpost(['status'], { env: daemon.env });
-    await daemon.close();
     t.equal(err, `fieldpost: ${words}\n`);
   }
 });
@@ -226,21 +212,9 @@ t.test('send: one mail for each address, in one request', async (t) => {
     { id: '01A', type: 1, destination: 'a@x.example', status: 'queued' },
     { id: '01B', type: 1, destination: 'b@x.example', status: 'queued' },
   ];
-  const daemon = await preparedDaemon({ 'POST /api/internal/messages': { status: 202, body: ids } });
-  const argv = [
-    'send',
-    '--to',
-    'a@x.example',
-    '--to=b@x.example',
-    '--subject',
-    'S',
-    '--body',
-    'B',
-    '--html',
-    '<p>',
-    '--idempotency-key',
-    'k-1',
-  ];
+  await using daemon = await preparedDaemon({ 'POST /api/internal/messages': { status: 202, body: ids } });
+  const to = ['--to', 'a@x.example', '--to=b@x.example'];
+  const argv = ['send', ...to, '--subject', 'S', '--body', 'B', '--html', '<p>', '--idempotency-key', 'k-1'];
   const { code, out } = await fieldpost(argv, { env: daemon.env });
   t.equal(code, 0);
   t.equal(out, '01A is queued for a@x.example\n01B is queued for b@x.example\n');
@@ -256,11 +230,10 @@ t.test('send: one mail for each address, in one request', async (t) => {
     'content-type': 'application/json',
   });
   t.strictSame(JSON.parse((await fieldpost([...argv, '--json'], { env: daemon.env })).out), ids);
-  await daemon.close();
 });
 
 t.test('send: text from standard input, in UTF-8; a repeated key says so', async (t) => {
-  const daemon = await preparedDaemon({
+  await using daemon = await preparedDaemon({
     'POST /api/internal/messages': {
       status: 202,
       body: [{ id: '01A', destination: 'a@b' }],
@@ -286,12 +259,11 @@ t.test('send: text from standard input, in UTF-8; a repeated key says so', async
     ['€', 'said \uFFFD', '-x'],
   );
   t.equal(utf8.out, '01A was queued before for a@b\n');
-  await daemon.close();
 });
 
 t.test('send: what is piped in is the text, where no other is given', async (t) => {
   const taken = { status: 202, body: [{ id: '01A', destination: 'a@b' }] };
-  const daemon = await preparedDaemon({ 'POST /api/internal/messages': taken });
+  await using daemon = await preparedDaemon({ 'POST /api/internal/messages': taken });
   const env = daemon.env;
   const send = (argv: readonly string[], world: World) =>
     fieldpost(['send', '--to', 'a@b', ...argv], { env, ...world });
@@ -310,12 +282,11 @@ t.test('send: what is piped in is the text, where no other is given', async (t) 
     daemon.asked.map(({ body }) => (body as { plain?: string }[])[0]?.plain),
     ['the text\n', 'the text\n', 'the text\n', undefined, undefined, 'given', undefined],
   );
-  await daemon.close();
 });
 
 t.test('send: a socket that stays silent is not waited for', async (t) => {
   const taken = { status: 202, body: [{ id: '01A', destination: 'a@b' }] };
-  const daemon = await preparedDaemon({ 'POST /api/internal/messages': taken });
+  await using daemon = await preparedDaemon({ 'POST /api/internal/messages': taken });
   const clock = new FakeClock();
   let asked: () => void = () => undefined;
   const isAsked = new Promise<void>((resolve) => {
@@ -335,7 +306,6 @@ t.test('send: a socket that stays silent is not waited for', async (t) => {
   await isAsked;
   await clock.advance(2000);
   t.equal((await sent).code, 0);
-  await daemon.close();
 });
 
 t.test('send: an endless input is not read for ever', async (t) => {
@@ -391,7 +361,7 @@ t.test('queue: what waits, oldest first, with what the relay said', async (t) =>
     nextAttemptAt: '2026-11-20T09:04:30.000Z',
     destination: '+31\u202e6',
   });
-  const daemon = await preparedDaemon({
+  await using daemon = await preparedDaemon({
     ...listing('sending', [message('01D', { status: 'sending' })]),
     ...listing('queued', [message('01D'), message('01C')], '01C'),
     ...listing('queued', [message('01A')], null, '&after=01C'),
@@ -417,11 +387,10 @@ t.test('queue: what waits, oldest first, with what the relay said', async (t) =>
   );
   t.notOk(asJson.includes('\u001b') || asJson.includes('\u202e'));
   t.equal(JSON.parse(asJson)[1].destination, '+31\u202e6');
-  await daemon.close();
 });
 
 t.test('queue: empty, or by status', async (t) => {
-  const daemon = await preparedDaemon({
+  await using daemon = await preparedDaemon({
     ...listing('sending', []),
     ...listing('queued', []),
     ...listing('deferred', []),
@@ -436,11 +405,10 @@ t.test('queue: empty, or by status', async (t) => {
   t.equal((await fieldpost(['queue', '--status=sent'], { env: daemon.env })).out, 'No message is sent.\n');
   t.equal((await fieldpost(['queue', '--status=lost'], { env: daemon.env })).code, 64);
   t.equal((await fieldpost(['queue', 'flush', '--status=sent'], { env: daemon.env })).code, 64);
-  await daemon.close();
 });
 
 t.test('purge', async (t) => {
-  const daemon = await preparedDaemon({
+  await using daemon = await preparedDaemon({
     'POST /api/internal/queue/purge': { status: 200, body: {} },
     'POST /api/internal/queue/purge?damaged=true': { status: 507, body: { detail: 'no room' } },
   });
@@ -448,12 +416,11 @@ t.test('purge', async (t) => {
   t.strictSame(await purge(), { code: 0, out: 'What was done with is overwritten.\n', err: '' });
   t.match(await purge('--damaged'), { code: 75, err: /no room/ });
   t.equal((await purge('all')).code, 64);
-  await daemon.close();
 });
 
 t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
   const conflict = { status: 409, body: { detail: 'it is\u001b[2J final' } };
-  const daemon = await preparedDaemon({
+  await using daemon = await preparedDaemon({
     'GET /api/internal/messages/01A': {
       status: 200,
       body: message('01A', {
@@ -495,5 +462,4 @@ t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
   t.equal((await queue('release')).code, 0);
   for (const argv of [['retry'], ['show'], ['flush', 'x'], ['list', 'x']])
     t.equal((await queue(...argv)).code, 64, argv.join(' '));
-  await daemon.close();
 });

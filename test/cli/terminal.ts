@@ -8,13 +8,6 @@ import { runCommand } from '../../src/cli/cli.js';
 import type { CommandContext } from '../../src/cli/command.js';
 import { FakeClock } from '../support/clock.js';
 
-/** What a command did. */
-export interface Ran {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
 export interface World extends Partial<Omit<CommandContext, 'stdin' | 'stdout' | 'stderr' | 'read'>> {
   readonly files?: Readonly<Record<string, string | Error>>;
   readonly stdin?: readonly Uint8Array[] | AsyncIterable<Uint8Array> | string;
@@ -22,10 +15,15 @@ export interface World extends Partial<Omit<CommandContext, 'stdin' | 'stdout' |
 }
 
 /** Runs `fieldpost <argv>`. A file that is an Error throws it; one that is missing throws ENOENT. */
-export async function fieldpost(argv: readonly string[], world: World = {}): Promise<Ran> {
+export async function fieldpost(argv: readonly string[], world: World = {}) {
   const { files = {}, stdin = [], isTTY = false, ...rest } = world;
   const out: string[] = [];
   const err: string[] = [];
+  const read = (path: string) => {
+    const text = files[path] ?? failure('ENOENT', path);
+    if (text instanceof Error) throw text;
+    return text;
+  };
   const code = await runCommand(argv, {
     env: {},
     hostname: 'gateway-7',
@@ -36,9 +34,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}): Pro
     stdinKind: () => 'none',
     serve: async () => 0,
     async open(path) {
-      const text = files[path] ?? failure('ENOENT', path);
-      if (text instanceof Error) throw text;
-      const bytes = Buffer.from(text);
+      const bytes = Buffer.from(read(path));
       return {
         read: async (offset, length) => bytes.subarray(offset, offset + length),
         size: async () => bytes.length,
@@ -46,11 +42,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}): Pro
       };
     },
     ...rest,
-    read(path) {
-      const text = files[path] ?? failure('ENOENT', path);
-      if (text instanceof Error) throw text;
-      return text;
-    },
+    read,
     stdout: { write: (text) => void out.push(text), isTTY },
     stderr: { write: (text) => void err.push(text), isTTY },
     stdin: () => chunksOf(typeof stdin === 'string' ? [Buffer.from(stdin)] : stdin),
@@ -67,7 +59,7 @@ export function failure(code: string, path: string): Error {
   return Object.assign(new Error(`${code}: open '${path}'`), { code });
 }
 
-export interface Asked {
+interface Asked {
   readonly call: string;
   readonly body: unknown;
   readonly headers: IncomingHttpHeaders;
@@ -76,19 +68,14 @@ export interface Asked {
 type Prepared = { status: number; body?: unknown; type?: string; headers?: Record<string, string> };
 
 /** A daemon on loopback (or the unix socket `path`) that answers `METHOD /path` as `answers` says. */
-export async function preparedDaemon(
-  answers: Record<string, Prepared | ((body: unknown) => Prepared)>,
-  path?: string,
-) {
+export async function preparedDaemon(answers: Record<string, Prepared>, path?: string) {
   const asked: Asked[] = [];
   const server = createServer(async (request, response) => {
     let text = '';
     for await (const chunk of request) text += chunk;
-    const body = text === '' ? null : JSON.parse(text);
     const call = `${request.method} ${request.url}`;
-    asked.push({ call, body, headers: request.headers });
-    const found = answers[call] ?? { status: 404, body: { title: 'Not found', detail: `no ${call}` } };
-    const answer = typeof found === 'function' ? found(body) : found;
+    asked.push({ call, body: text === '' ? null : JSON.parse(text), headers: request.headers });
+    const answer = answers[call] ?? { status: 404, body: { title: 'Not found', detail: `no ${call}` } };
     const type = answer.type ?? (answer.status < 300 ? 'application/json' : 'application/problem+json');
     response.writeHead(answer.status, { 'content-type': type, ...answer.headers });
     response.end(
@@ -102,6 +89,6 @@ export async function preparedDaemon(
   return {
     asked,
     env: { FIELDPOST_LISTEN: listen },
-    close: () => new Promise((resolve) => server.close(resolve)),
+    [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())),
   };
 }

@@ -16,6 +16,29 @@ function configIn(directory: string): Config {
   return parsed.config;
 }
 
+/** Starts it with services that do nothing; `seen` is what they get, and when they stop. */
+function dev(directory: string, changes: Partial<Config> = {}, daemonFails = false) {
+  const seen = { printed: '', stopped: [] as string[], daemon: {} as Config, cloud: {} as Config };
+  const starting = startDev({
+    config: { ...configIn(directory), ...changes },
+    disk: systemDisk(),
+    clock: new FakeClock(),
+    print(text) {
+      seen.printed += text;
+    },
+    async startDaemon(config) {
+      seen.daemon = config;
+      if (daemonFails) throw new Error('no');
+      return { address: '127.0.0.1:4711', stop: async () => void seen.stopped.push('daemon') };
+    },
+    async startCloud(config) {
+      seen.cloud = config;
+      return { address: '127.0.0.1:4712', stop: async () => void seen.stopped.push('cloud') };
+    },
+  });
+  return { seen, starting };
+}
+
 /** Hands a mail to the relay of the configuration, as the daemon would. */
 async function mailTo({ relays: [relay] }: Config): Promise<void> {
   const socket = connect({ host: relay?.host ?? '', port: relay?.port ?? 0 });
@@ -27,75 +50,35 @@ async function mailTo({ relays: [relay] }: Config): Promise<void> {
 }
 
 t.test('the daemon gets the catcher for a relay, and a mail shows up', async (t) => {
-  const printed: string[] = [];
-  const steps: string[] = [];
-  let given: Config | undefined;
-  let cloudGiven: Config | undefined;
   const directory = t.testdir();
-  const dev = await startDev({
-    config: configIn(directory),
-    disk: systemDisk(),
-    clock: new FakeClock(),
-    print: (text) => printed.push(text),
-    async startDaemon(config) {
-      given = config;
-      return { address: '127.0.0.1:4711', stop: async () => void steps.push('daemon stopped') };
-    },
-    async startCloud(config) {
-      cloudGiven = config;
-      return { address: '127.0.0.1:4712', stop: async () => void steps.push('cloud stopped') };
-    },
-  });
-  const greeting = printed.join('');
-  t.match(greeting, 'http://127.0.0.1:4711');
-  t.match(greeting, /curl .*127\.0\.0\.1:4711/);
-  t.match(greeting, 'http://127.0.0.1:4712/devices/dev');
-  t.match(greeting, 'silent for 90 s');
-  t.equal(given?.heartbeatMs, 30_000, 'as configured: the delay is longer by far');
-  t.match(given?.cloud, { url: 'http://127.0.0.1:4712', deviceId: 'dev' });
-  t.match(cloudGiven, { relays: given?.relays, cloudServerKeys: null, cloudServerWebhook: null });
-  t.match(given?.relays, [{ host: '127.0.0.1', tls: 'never', user: null }]);
-  await mailTo(given as Config);
-  t.match(printed.join(''), /Subject: caught\n\ntext/);
+  const { seen, starting } = dev(directory);
+  const { stop } = await starting;
+  t.match(seen.printed, 'http://127.0.0.1:4711');
+  t.match(seen.printed, /curl .*127\.0\.0\.1:4711/);
+  t.match(seen.printed, 'http://127.0.0.1:4712/devices/dev');
+  t.match(seen.printed, 'silent for 90 s');
+  t.equal(seen.daemon.heartbeatMs, 30_000, 'as configured: the delay is longer by far');
+  t.match(seen.daemon.cloud, { url: 'http://127.0.0.1:4712', deviceId: 'dev' });
+  t.match(seen.cloud, { relays: seen.daemon.relays, cloudServerKeys: null, cloudServerWebhook: null });
+  t.match(seen.daemon.relays, [{ host: '127.0.0.1', tls: 'never', user: null }]);
+  await mailTo(seen.daemon);
+  t.match(seen.printed, /Subject: caught\n\ntext/);
   t.same(readdirSync(join(directory, 'state', 'mail')), ['000001.eml']);
-  await dev.stop();
-  t.same(steps, ['daemon stopped', 'cloud stopped'], 'the daemon can say good-bye');
-  await t.rejects(mailTo(given as Config), { code: 'ECONNREFUSED' });
+  await stop();
+  t.same(seen.stopped, ['daemon', 'cloud'], 'the daemon can say good-bye');
+  await t.rejects(mailTo(seen.daemon), { code: 'ECONNREFUSED' });
 });
 
-t.test('the daemon is heard well within a delay that is short', async (t) => {
-  const config = configIn(t.testdir());
-  let given: Config | undefined;
-  const dev = await startDev({
-    config: { ...config, cloudServerDelayMs: 15_000 },
-    disk: systemDisk(),
-    clock: new FakeClock(),
-    print: () => undefined,
-    async startDaemon(config) {
-      given = config;
-      return { address: '127.0.0.1:4711', stop: async () => undefined };
-    },
-    startCloud: async () => ({ address: '127.0.0.1:4712', stop: async () => undefined }),
-  });
-  t.equal(given?.heartbeatMs, 5000);
-  await dev.stop();
+t.test('a short delay of the cloud covers several heartbeats', async (t) => {
+  const { seen, starting } = dev(t.testdir(), { cloudServerDelayMs: 15_000 });
+  const { stop } = await starting;
+  t.equal(seen.daemon.heartbeatMs, 5000);
+  await stop();
 });
 
 t.test('a daemon that cannot start leaves no catcher and no cloud behind', async (t) => {
-  const stopped: string[] = [];
-  let given: Config | undefined;
-  const starting = startDev({
-    config: configIn(t.testdir()),
-    disk: systemDisk(),
-    clock: new FakeClock(),
-    print: () => undefined,
-    async startDaemon(config) {
-      given = config;
-      throw new Error('no');
-    },
-    startCloud: async () => ({ address: '127.0.0.1:4712', stop: async () => void stopped.push('cloud') }),
-  });
+  const { seen, starting } = dev(t.testdir(), {}, true);
   await t.rejects(starting, { message: 'no' });
-  t.same(stopped, ['cloud']);
-  await t.rejects(mailTo(given as Config), { code: 'ECONNREFUSED' });
+  t.same(seen.stopped, ['cloud']);
+  await t.rejects(mailTo(seen.daemon), { code: 'ECONNREFUSED' });
 });
