@@ -5,7 +5,6 @@
  */
 import { FieldpostError } from '../errors.js';
 import { bytesInWords } from '../sizes.js';
-import type { Log } from '../system/log.js';
 import { FreeSpace } from './free-space.js';
 import type { StoreOptions } from './journaled-store.js';
 import { NOTHING, negative, plus, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
@@ -22,19 +21,22 @@ export interface BudgetLimits {
 export class Budget {
   /** What must stay free on the disk. */
   readonly space: FreeSpace;
-  readonly #log: Log;
-  readonly #max: Room;
+  readonly #options: StoreOptions;
   readonly #stored: Stored;
   #reserved: Room = NOTHING;
   /** What was refused last and does not fit yet; SMALL if no message fits. */
   #refused: Room | null = null;
 
   constructor(options: StoreOptions, stored: Stored) {
-    const { log, budget, memoryBytesMax: memoryBytes = Number.POSITIVE_INFINITY } = options;
     this.space = new FreeSpace(options);
-    this.#log = log;
-    this.#max = { count: budget.maxQueue, bytes: budget.maxSpoolBytes, memoryBytes };
+    this.#options = options;
     this.#stored = stored;
+  }
+
+  /** Read each time, because a reload may change the limits. */
+  get #max(): Room {
+    const { budget, memoryBytesMax: memoryBytes = Number.POSITIVE_INFINITY } = this.#options;
+    return { count: budget.maxQueue, bytes: budget.maxSpoolBytes, memoryBytes };
   }
 
   get stale(): boolean {
@@ -54,7 +56,7 @@ export class Budget {
     const count = Math.min(this.#refused.count + Math.floor(countMax / 10), countMax);
     if (this.#refusal({ ...this.#refused, count }, roomGiving(this.#stored)) !== null) return;
     this.#refused = null;
-    this.#log.info('queue no longer full');
+    this.#options.log.info('queue no longer full');
   }
 
   /** Why the queue takes no message of 1 KiB, as a sentence, or null. */
@@ -122,7 +124,7 @@ export class Budget {
   #noteRefused(asked: Room, reason: string): void {
     if (this.#refused === SMALL) return;
     const isFull = this.fullness !== null;
-    if (this.#refused === null || isFull) this.#log.warn('queue full', { reason });
+    if (this.#refused === null || isFull) this.#options.log.warn('queue full', { reason });
     this.#refused = isFull ? SMALL : asked;
   }
 
