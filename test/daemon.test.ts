@@ -30,6 +30,11 @@ function world(): { system: System; lines: string[] } {
 const apiOf = ({ addresses }: Daemon) => apiAt(addresses.map(addressOf).join());
 const post = (daemon: Daemon, subject: string) =>
   apiOf(daemon)('messages', [{ type: 1, destination: 'john@example.com', subject }]);
+const cloudAt = (url: string) => ({
+  FIELDPOST_CLOUD: url,
+  FIELDPOST_DEVICE_ID: DEVICE,
+  FIELDPOST_CLOUD_KEY: KEY,
+});
 const relayAt = (port: number) => `smtp://127.0.0.1:${port}?tls=never`;
 
 t.test('from the post to the relay, and the same after a restart', async (t) => {
@@ -53,7 +58,7 @@ t.test('from the post to the relay, and the same after a restart', async (t) => 
   t.match(text, new RegExp(`^Message-ID: <${id}\\.[0-9a-f]{16}@device\\.example>\r$`, 'm'));
 });
 
-t.test('attachments arrive as they were; where one is spoilt, no half mail is taken', async (t) => {
+t.test('attachments arrive unchanged; a mail with a damaged one is not taken', async (t) => {
   await using relay = await fakeRelay();
   const FIELDPOST_STATE_DIR = t.testdir();
   const settings = configOf({ FIELDPOST_STATE_DIR });
@@ -102,7 +107,7 @@ t.test('attachments arrive as they were; where one is spoilt, no half mail is ta
   t.match(await tell(ids.whole), { status: 'sent', attachments: told });
   await online.stop();
 
-  t.equal(relay.mails.length, 1, 'of the others nothing counts');
+  t.equal(relay.mails.length, 1, 'the relay took none of the others');
   const { subject, attachments } = await PostalMime.parse(relay.mails[0]?.content ?? '');
   t.equal(subject, 'whole');
   for (const [i, { filename, mimeType, content }] of attachments.entries()) {
@@ -113,13 +118,13 @@ t.test('attachments arrive as they were; where one is spoilt, no half mail is ta
   t.equal(
     (await readdir(spool)).length,
     5,
-    'what was sent is gone; what failed is kept but for what was lost',
+    'the files of sent mails are gone, those of failed ones are kept',
   );
 });
 
 t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   await using cloud = await fakeCloud();
-  let reach: () => void = () => undefined;
+  let reach = () => {};
   const reached = new Promise<void>((resolve) => {
     reach = resolve;
   });
@@ -131,9 +136,7 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   const daemon = await createDaemon(
     configOf({
       FIELDPOST_STATE_DIR: t.testdir(),
-      FIELDPOST_CLOUD: cloud.url,
-      FIELDPOST_DEVICE_ID: DEVICE,
-      FIELDPOST_CLOUD_KEY: KEY,
+      ...cloudAt(cloud.url),
       FIELDPOST_HEARTBEAT: '5s',
     }),
     system,
@@ -143,7 +146,7 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   const phone = { type: 3, destination: '+31612345678', message: 'Water!' };
   await call('messages', [phone]);
   t.match(await stateOf(), { state: 'connecting' });
-  t.equal(cloud.calls.length, 1, 'nothing but the heartbeat is tried');
+  t.equal(cloud.calls.length, 1, 'only the heartbeat is sent');
   reach();
   await until(() => lines.some((line) => line.includes('link online')));
   await until(() => lines.some((line) => line.includes('sent ')));
@@ -181,39 +184,36 @@ t.test('a daemon with a cloud: online, and a goodbye', async (t) => {
   await until(() => lines.some((line) => line.includes('put behind')));
   t.match(await stateOf(), { state: 'online', reason: /^messages wait: .*402: no credit left/ });
   await daemon.stop();
-  // The sync of a link that has just come up may still be read when its answer is no longer waited for.
+  // The cloud may still read a request of the sync after the daemon has given it up.
   const goodbye = cloud.calls.findLast(({ path }) => path === 'heartbeat');
   t.match(goodbye?.body, { state: 'stopping', queue: { queued: 1 } });
 });
 
-t.test(
-  'a host name that changes is heard at once, in EHLO and in the sender; a setting stands above it',
-  async (t) => {
-    let hostname = 'vm';
-    const system = { ...world().system, hostname: () => hostname };
-    await using relay = await fakeRelay({ dot: { raw: '250 ok\r\n', after: 'fin' } });
-    const FIELDPOST_RELAY = relayAt(relay.port);
-    const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY };
-    const daemon = await createDaemon(configOf(env), system);
-    const send = async () => {
-      await post(daemon, 'x');
-      await relay.arrived(relay.mails.length + 1);
-      const hello = relay.commands.findLast((line) => line.startsWith('EHLO'));
-      return [hello, relay.mails.at(-1)?.from];
-    };
-    t.same(await send(), ['EHLO vm', 'fieldpost@vm']);
-    hostname = 'pump-3.example.com';
-    t.same(await send(), ['EHLO pump-3.example.com', 'fieldpost@pump-3.example.com']);
-    hostname = 'no_name';
-    t.same(await send(), ['EHLO [127.0.0.1]', 'fieldpost@localhost']);
-    const taken = await daemon.reload(
-      configOf({ ...env, FIELDPOST_HELO_NAME: '[IPv6:2001:db8::7]', FIELDPOST_FROM: 'a@b.example' }),
-    );
-    t.same(taken, { taken: ['FIELDPOST_FROM', 'FIELDPOST_HELO_NAME'], waiting: [] });
-    t.same(await send(), ['EHLO [IPv6:2001:db8::7]', 'a@b.example']);
-    await daemon.stop();
-  },
-);
+t.test('a new host name holds at once, in EHLO and in the sender; a setting overrides it', async (t) => {
+  let hostname = 'vm';
+  const system = { ...world().system, hostname: () => hostname };
+  await using relay = await fakeRelay({ dot: { raw: '250 ok\r\n', after: 'fin' } });
+  const FIELDPOST_RELAY = relayAt(relay.port);
+  const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY };
+  const daemon = await createDaemon(configOf(env), system);
+  const send = async () => {
+    await post(daemon, 'x');
+    await relay.arrived(relay.mails.length + 1);
+    const hello = relay.commands.findLast((line) => line.startsWith('EHLO'));
+    return [hello, relay.mails.at(-1)?.from];
+  };
+  t.same(await send(), ['EHLO vm', 'fieldpost@vm']);
+  hostname = 'pump-3.example.com';
+  t.same(await send(), ['EHLO pump-3.example.com', 'fieldpost@pump-3.example.com']);
+  hostname = 'no_name';
+  t.same(await send(), ['EHLO [127.0.0.1]', 'fieldpost@localhost']);
+  const taken = await daemon.reload(
+    configOf({ ...env, FIELDPOST_HELO_NAME: '[IPv6:2001:db8::7]', FIELDPOST_FROM: 'a@b.example' }),
+  );
+  t.same(taken, { taken: ['FIELDPOST_FROM', 'FIELDPOST_HELO_NAME'], waiting: [] });
+  t.same(await send(), ['EHLO [IPv6:2001:db8::7]', 'a@b.example']);
+  await daemon.stop();
+});
 
 t.test('a reload changes neither sender nor Message-ID of a mail that was accepted before', async (t) => {
   const { system } = world();
@@ -238,9 +238,9 @@ t.test('a reload changes neither sender nor Message-ID of a mail that was accept
   await daemon.stop();
 });
 
-t.test('a reload ends the connections to relays only where they must begin anew', async (t) => {
+t.test('a reload ends the connections to relays only where a setting of theirs changes', async (t) => {
   await using relay = await fakeRelay();
-  const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;
+  const FIELDPOST_RELAY = relayAt(relay.port);
   const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY };
   const daemon = await createDaemon(configOf(env), world().system);
   const sessionsAfterOneMore = async () => {
@@ -262,7 +262,7 @@ t.test('a reload ends the connections to relays only where they must begin anew'
   await daemon.stop();
 });
 
-t.test('a reload follows another relay; what waits for a restart is named', async (t) => {
+t.test('a reload follows another relay, and names the keys that wait for a restart', async (t) => {
   await using relay = await fakeRelay();
   const FIELDPOST_STATE_DIR = t.testdir();
   const daemon = await createDaemon(configOf({ FIELDPOST_STATE_DIR }), world().system);
@@ -291,9 +291,7 @@ t.test(
     const { system, lines } = testSystem({ clock });
     const env = {
       FIELDPOST_STATE_DIR: '/var/lib/fieldpost',
-      FIELDPOST_CLOUD: 'http://127.0.0.1:1',
-      FIELDPOST_DEVICE_ID: DEVICE,
-      FIELDPOST_CLOUD_KEY: KEY,
+      ...cloudAt('http://127.0.0.1:1'),
     };
     const daemon = await createDaemon(configOf(env), system);
     const sms = [{ type: 2, destination: '+31612345678', message: 'test' }];
@@ -328,9 +326,7 @@ t.test('the address book, alone and then with a cloud', async (t) => {
   const { system, lines } = world();
   const env = {
     FIELDPOST_STATE_DIR,
-    FIELDPOST_CLOUD: cloud.url,
-    FIELDPOST_DEVICE_ID: DEVICE,
-    FIELDPOST_CLOUD_KEY: KEY,
+    ...cloudAt(cloud.url),
   };
   const daemon = await createDaemon(configOf(env), system);
   const synced = () => lines.filter((line) => line.includes('destinations synced')).length;
@@ -354,17 +350,17 @@ t.test('the address book, alone and then with a cloud', async (t) => {
   cloud.document = { ...cloud.document, etag: '"edited"', entries: [{ uid, ...jane, name: 'Janet' }] };
   await call(daemon, 'queue/flush', 'POST');
   await until(() => synced() === 3);
-  t.match(await call(daemon, PATH), [{ id: 2, name: 'Janet' }], 'a person need not wait for a heartbeat');
+  t.match(await call(daemon, PATH), [{ id: 2, name: 'Janet' }], 'a flush syncs at once');
   await daemon.stop();
   t.equal(cloud.calls.at(-1)?.body.state, 'stopping', 'the goodbye is the last that the cloud hears');
 });
 
 for (const hasCloud of [true, false]) {
-  t.test(`a change of the network has relay${hasCloud ? ' and cloud' : ''} tried at once`, async (t) => {
+  t.test(`a network change wakes relay${hasCloud ? ' and cloud' : ''} at once`, async (t) => {
     await using cloud = await fakeCloud();
     cloud.answer = () => problem(503, 'not yet');
     const { system, lines } = world();
-    // Long after the boot: soon after one a new network wakes the link within 25 s.
+    // Long after the boot: in its first minutes a new network wakes the link within 25 s.
     const clock = new FakeClock({ bootMs: HOUR_MS });
     let changed = () => {};
     let isWatching = true;
@@ -381,11 +377,7 @@ for (const hasCloud of [true, false]) {
     const env = {
       FIELDPOST_STATE_DIR: t.testdir(),
       FIELDPOST_RELAY: relayAt(relay.port),
-      ...(hasCloud && {
-        FIELDPOST_CLOUD: cloud.url,
-        FIELDPOST_DEVICE_ID: DEVICE,
-        FIELDPOST_CLOUD_KEY: KEY,
-      }),
+      ...(hasCloud && cloudAt(cloud.url)),
       FIELDPOST_BACKOFF_MIN: '1h',
       FIELDPOST_BACKOFF_MAX: '1d',
     };
@@ -400,7 +392,7 @@ for (const hasCloud of [true, false]) {
     changed();
     await relay.arrived(1);
     await until(() => !hasCloud || said('link online'));
-    // Time goes on for what a stop waits for.
+    // A stop waits for timers.
     const stopped = daemon.stop();
     await clock.advance(60_000);
     await stopped;
@@ -408,7 +400,7 @@ for (const hasCloud of [true, false]) {
   });
 }
 
-t.test('one that cannot listen leaves nothing running', async (t) => {
+t.test('a daemon that cannot listen leaves nothing running', async (t) => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
   const { port } = other.address() as { port: number };
@@ -426,14 +418,9 @@ t.test('one that cannot listen leaves nothing running', async (t) => {
   await daemon.stop();
 });
 
-t.test('one that cannot be built leaves nothing running', async (t) => {
+t.test('a daemon that cannot be built leaves nothing running', async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir();
-  const cloud = {
-    FIELDPOST_CLOUD: 'https://cloud.example',
-    FIELDPOST_DEVICE_ID: DEVICE,
-    FIELDPOST_CLOUD_KEY: KEY,
-  };
-  const config = configOf({ FIELDPOST_STATE_DIR, ...cloud });
+  const config = configOf({ FIELDPOST_STATE_DIR, ...cloudAt('https://cloud.example') });
   const openHttps = () => {
     throw new Error('no https');
   };
@@ -442,7 +429,7 @@ t.test('one that cannot be built leaves nothing running', async (t) => {
   await daemon.stop();
 });
 
-t.test('each thing is stopped, also after one that could not be', async (t) => {
+t.test('a stop goes on after a step that fails', async (t) => {
   const { system, lines } = world();
   const disk = { ...system.disk };
   const daemon = await createDaemon(configOf({ FIELDPOST_STATE_DIR: t.testdir() }), {

@@ -51,7 +51,7 @@ t.test('a reload is between its two notifications, and tells the status anew', a
   t.same(said, ['ready old', 'reloading', 'it happens', 'ready new']);
 });
 
-t.test('signs of life, until the very end', async (t) => {
+t.test('keep-alives go on until the end', async (t) => {
   const { clock, said, herald } = bench(15 * SECOND_MS);
   await herald.ready(() => String(clock.bootMs()));
   said.length = 0;
@@ -78,7 +78,7 @@ t.test('a slow manager gets no pile of notifications, and a stop in the middle i
   t.equal(said.length, 4);
 });
 
-t.test('how often life is wanted', async (t) => {
+t.test('how often the manager wants a keep-alive', async (t) => {
   t.equal(watchdogMsOf({ WATCHDOG_USEC: '60000000', WATCHDOG_PID: '7' }, 7), 30 * SECOND_MS);
   t.equal(watchdogMsOf({ WATCHDOG_USEC: '60000000' }, 7), 30 * SECOND_MS);
   t.equal(watchdogMsOf({ WATCHDOG_USEC: '60000000', WATCHDOG_PID: '8' }, 7), null, 'meant for another');
@@ -86,7 +86,7 @@ t.test('how often life is wanted', async (t) => {
     t.equal(watchdogMsOf({ WATCHDOG_USEC }, 7), null);
 });
 
-t.test('the line of words', async (t) => {
+t.test('the status line', async (t) => {
   const queue = { queued: 2, sending: 1, deferred: 0, failed: 0, oldestAgeMs: 5, bytes: 9, held: false };
   const well = {
     queue,

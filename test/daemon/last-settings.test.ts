@@ -25,7 +25,7 @@ t.test('settings that can be used are used, whatever is kept', async (t) => {
   t.match(last.choose(env, null, parse, true), { parsed: { config: { maxBatch: 3 } }, env, refused: null });
 });
 
-t.test('a fault has the kept settings used, with all else as it is now', async (t) => {
+t.test('after a fault the kept settings are used, in the present environment', async (t) => {
   const directory = t.testdir();
   await (await open(directory)).last.keep({ FIELDPOST_MAX_BATCH: '2', PATH: '/old' });
   const { last } = await open(directory);
@@ -58,7 +58,7 @@ t.test('a key that a newer version has accepted warns, any other unknown one is 
   t.match(last.choose({ FIELDPOST_RELAI: '2' }, null, parse, false), { problems: [/RELAI/] });
 });
 
-t.test('what is not new is not written', async (t) => {
+t.test('the same settings are not written again', async (t) => {
   const disk = systemDisk();
   let opened = 0;
   const counting: Disk = {

@@ -163,11 +163,7 @@ function readByPython(mails: readonly Buffer[]): Parsed[] | null {
     .map((line) => {
       const { defects, ...found } = JSON.parse(line);
       if (defects.length > 0) throw new Error(`Python found ${defects.join('; ')}`);
-      return {
-        ...found,
-        plain: text(found.plain),
-        html: text(found.html),
-      };
+      return { ...found, plain: text(found.plain), html: text(found.html) };
     });
 }
 
@@ -479,7 +475,7 @@ t.test('the same letter is the same octets at every attempt', async (t) => {
   }
 });
 
-t.test('attachments are read when they are sent, and let go of', async (t) => {
+t.test('attachments are read when they are sent, and closed', async (t) => {
   let open = 0;
   const big = attachment('big', Buffer.alloc(0), {
     size: 1 << 20,
@@ -501,7 +497,7 @@ t.test('attachments are read when they are sent, and let go of', async (t) => {
   t.equal(open, 0, 'a stream that is given up closes its file');
 });
 
-t.test('an attachment that has not its size ends no mail', async (t) => {
+t.test('a mail with an attachment of another size is not ended', async (t) => {
   for (const size of [9, 11, 0]) {
     const { bytes } = render(letter({ attachments: [attachment('a', Buffer.alloc(10), { size })] }));
     const sent: Buffer[] = [];

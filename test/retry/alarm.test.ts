@@ -34,7 +34,7 @@ t.test('the same moment again keeps its timer, and so its turn', async (t) => {
   t.same([before, rung], [[1], [1100]]);
 });
 
-t.test('the past is in 1 ms, and never within the call', async (t) => {
+t.test('a moment in the past is in 1 ms, never within the call', async (t) => {
   const { alarm, clock, rung } = start();
   alarm.at(5);
   alarm.in(0);

@@ -28,7 +28,7 @@ function start() {
   });
 }
 
-t.test('a peer is left alone for 1 s doubling to 5 min, all of the span being possible', async (t) => {
+t.test('pauses double from 1 s to 5 min, with full jitter', async (t) => {
   const wait = (failures: number, random: number) => pauseMs(failures, random, PAUSES);
   t.same(
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((failures) => wait(failures, 0) / SECOND_MS),
@@ -46,13 +46,13 @@ t.test('a peer is left alone for 1 s doubling to 5 min, all of the span being po
   t.equal(pauseMs(6, ALMOST_1, gentle), 16 * SECOND_MS + 1, 'half of each is waited');
 });
 
-t.test('what a peer asks for is granted, and up to a tenth more', async (t) => {
+t.test('a Retry-After is kept, and up to a tenth more', async (t) => {
   t.equal(patienceMs(MINUTE_MS, 0), MINUTE_MS);
   t.equal(patienceMs(MINUTE_MS, ALMOST_1), 66 * SECOND_MS);
   t.equal(patienceMs(0, ALMOST_1), 0);
 });
 
-t.test('pauses grow, and start anew only after a minute of good', async (t) => {
+t.test('pauses grow, and start anew only after a good minute', async (t) => {
   const { backoff, clock, config, fail } = start();
   t.equal(backoff.isFailing, false);
   t.same([await fail(), await fail(), await fail()], [1, 2, 4]);
@@ -81,26 +81,26 @@ t.test('tries that fail together are one failure', async (t) => {
   t.equal(await fail(), 2);
 });
 
-t.test('a wish ends the pause, and is kept while a try is under way', async (t) => {
+t.test('wake() ends the pause, and counts for a try under way', async (t) => {
   const { backoff, waitS, fail } = start();
   await fail();
   await fail();
   backoff.wake();
   t.equal(waitS(), 0);
-  t.equal(await fail(), 4, 'the wish was for this try');
+  t.equal(await fail(), 4, 'wake() was for this try');
   backoff.wake();
   backoff.begin();
   backoff.wake();
   backoff.failed();
-  t.equal(waitS(), 0, 'this one began before the wish');
+  t.equal(waitS(), 0, 'this try began before wake()');
   t.equal(await fail(), 16, 'once');
   backoff.wake();
   backoff.good();
   backoff.failed();
-  t.equal(waitS(), 32, 'a try that went well has granted the wish');
+  t.equal(waitS(), 32, 'after a good try wake() is done');
 });
 
-t.test('what a peer asks for is granted, whoever is in a hurry, and spread', async (t) => {
+t.test('a Retry-After is kept also after wake(), with jitter', async (t) => {
   const made = start();
   const { backoff, clock, waitS, fail } = made;
   made.random = 0.5;

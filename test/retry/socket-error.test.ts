@@ -15,7 +15,7 @@ function connectError(code: string, address: string): Error {
   return Object.assign(new Error(message), { code, syscall: 'connect', address, port: 25 });
 }
 
-t.test('every way in which a connection fails is a sentence, not Node.js speaking', async (t) => {
+t.test('each error of a connection is a sentence, not the words of Node.js', async (t) => {
   const codes = [
     ...[
       'ECONNREFUSED',
@@ -50,7 +50,7 @@ t.test('every way in which a connection fails is a sentence, not Node.js speakin
   t.match(socketErrorOf(again, WALL_MS).words, /the name servers do not answer, or fail \(EAI_AGAIN\)$/);
 });
 
-t.test('of several addresses each is named, and what is said of all is said once', async (t) => {
+t.test('of several addresses each is named, and a sentence for all is said once', async (t) => {
   const both = (...codes: [string, string]) =>
     new AggregateError([connectError(codes[0], '192.0.2.1'), connectError(codes[1], '2001:db8::1')], '');
   t.equal(
@@ -62,7 +62,7 @@ t.test('of several addresses each is named, and what is said of all is said once
   t.match(words, /no answer comes.*\(ETIMEDOUT 192\.0\.2\.1\); .*no network.*\(ENETUNREACH 2001:db8::1\)$/);
 });
 
-t.test('what a real socket throws where nothing listens', async (t) => {
+t.test('a real socket where nothing listens', async (t) => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
@@ -90,7 +90,7 @@ async function tlsError(t: Test, options: TlsOptions | null): Promise<unknown> {
   return new Promise((resolve) => socket.on('error', resolve));
 }
 
-t.test('TLS with somebody who does not speak it, or wants a certificate of ours', async (t) => {
+t.test('TLS with a server that does not speak it, or wants our certificate', async (t) => {
   t.match(socketErrorOf(await tlsError(t, null), WALL_MS), {
     kind: 'tls',
     words: /^TLS failed: it does not speak TLS on this port/,

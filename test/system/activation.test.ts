@@ -15,7 +15,7 @@ const options = {
   skip: !isBuilt ? 'the program is not built' : !hasPython ? 'needs python3 to hold the sockets' : false,
 };
 
-test('only what is meant for this process is taken', async (t) => {
+test('only sockets for this process are taken', async (t) => {
   t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '7', LISTEN_FDNAMES: 'fieldpost.socket:send' }, 7), [
     { fd: 3, sendOnly: false },
     { fd: 4, sendOnly: true },
@@ -58,16 +58,21 @@ async function activator(t: Test, sockets: readonly string[], env: Record<string
   };
 }
 
+/** The path of a socket must be short; that of t.testdir() need not be. */
+function shortPath(t: Test): string {
+  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  return `${directory}/api.sock`;
+}
+
 async function healthOf(where: RequestOptions): Promise<number | undefined> {
   const [answer] = await once(get({ ...where, path: '/healthz', agent: false }), 'response');
   answer.resume();
   return answer.statusCode;
 }
 
-test('handed sockets are served on, whatever they are, and stay open after us', options, async (t) => {
-  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  const path = `${directory}/api.sock`;
+test('the daemon serves on handed sockets of TCP and unix, which stay open after it', options, async (t) => {
+  const path = shortPath(t);
   const { addresses, start, stop } = await activator(t, ['127.0.0.1', path]);
   const tcp = { host: '127.0.0.1', port: Number(addresses[0]) };
   t.match(await start(), ` listen=127.0.0.1:${tcp.port},${path} `);
@@ -80,21 +85,19 @@ test('handed sockets are served on, whatever they are, and stay open after us', 
   t.equal(await stop(), 0);
   const waiting = [healthOf(tcp), healthOf({ socketPath: path })];
   await start();
-  t.same(await Promise.all(waiting), [200, 200], 'who came in between has waited');
+  t.same(await Promise.all(waiting), [200, 200], 'clients that came in between have waited');
   t.equal(await stop(), 0);
 });
 
-test('what FIELDPOST_LISTEN names is opened as well', options, async (t) => {
+test('the addresses of FIELDPOST_LISTEN are opened as well', options, async (t) => {
   const { start, stop } = await activator(t, ['127.0.0.1'], { FIELDPOST_LISTEN: '127.0.0.1:0' });
   const [, own] = / listen=127\.0\.0\.1:\d+,127\.0\.0\.1:(\d+) /.exec(await start()) ?? [];
   t.equal(await healthOf({ host: '127.0.0.1', port: Number(own) }), 200);
   t.equal(await stop(), 0);
 });
 
-test('but nothing twice', options, async (t) => {
-  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  const path = `${directory}/api.sock`;
+test('an address that was handed over is not opened twice', options, async (t) => {
+  const path = shortPath(t);
   const { start, stop } = await activator(t, [path], { FIELDPOST_LISTEN: `unix:${path}` });
   t.match(await start(), ` listen=${path} `);
   t.equal(await stop(), 0);
@@ -110,7 +113,7 @@ test('a socket that others can reach needs a token', options, async (t) => {
   t.equal(await guarded.stop(), 0);
 });
 
-test('what is no listening socket is told of', options, async (t) => {
+test('a descriptor that is no listening socket is an error', options, async (t) => {
   const script = 'LISTEN_PID=$$ exec "$@" 3</dev/null';
   const { status, stdout } = spawnSync('/bin/sh', ['-c', script, 'sh', process.execPath, MAIN, 'run'], {
     env: { PATH: process.env.PATH, LISTEN_FDS: '1', FIELDPOST_STATE_DIR: t.testdir() },

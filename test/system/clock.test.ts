@@ -203,7 +203,7 @@ t.test('a file touched before the wall leapt confirms nothing after it', async (
     now.wallMs += leapMs;
     now.pass(5000);
     t.not(clock.trust(), 'confirmed', `${leapMs} ms`);
-    // Nor for a process that starts only now, unless the leap is shorter than the time since the boot.
+    // Nor for a process that starts now, unless the leap is shorter than the time since the boot.
     if (Math.abs(leapMs) > now.bootMs) t.not(systemClock(source).trust(), 'confirmed', `${leapMs} ms, new`);
     now.wallMs -= leapMs - 7000;
     now.synchronizedMs = now.wallMs;

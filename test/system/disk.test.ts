@@ -16,7 +16,7 @@ t.test('it behaves as the faulty disk without faults', (t) =>
   diskBehaviour(t, async (t) => ({ disk: systemDisk(), directory: await temporary(t) })),
 );
 
-t.test('what it makes is nobody else’s', async (t) => {
+t.test('only its user may read the files and directories that it makes', async (t) => {
   const directory = await temporary(t);
   const disk = systemDisk();
   const mask = process.umask(0o022);
@@ -39,7 +39,7 @@ t.test('large reads and writes are whole', async (t) => {
   await file.close();
 });
 
-t.test('a directory that cannot be made is told, and not asked for again and again', async (t) => {
+t.test('a directory that cannot be made is an error, also in /proc', async (t) => {
   const disk = systemDisk();
   // The kernel says ENOENT there although the parent exists.
   await t.rejects(disk.makeDirectory('/proc/fieldpost/state'), { code: 'ENOENT' });

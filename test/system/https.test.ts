@@ -1,6 +1,6 @@
 /** Requests over real sockets: deadlines, TLS, connections that are kept and those that died meanwhile. */
 import t from 'tap';
-import { ADDRESS_STAGGER_MS } from '../../src/limits.js';
+import { ADDRESS_STAGGER_MS, DAY_MS } from '../../src/limits.js';
 import { type ConnectOptions, createConnect } from '../../src/system/connect.js';
 import { type HttpAnswer, type HttpRequest, type HttpsOptions, openHttps } from '../../src/system/https.js';
 import { blackHoles } from '../support/black-holes.js';
@@ -33,6 +33,8 @@ function open(
     });
   return { send, clock, [Symbol.dispose]: () => https.close() };
 }
+
+const connectionsOf = ({ calls }: FakeCloud) => calls.map(({ connection }) => connection);
 
 async function cloudThatAnswers(tls?: Parameters<typeof fakeCloud>[0]): Promise<FakeCloud> {
   const cloud = await fakeCloud(tls);
@@ -78,10 +80,7 @@ t.test('one connection serves call after call', async (t) => {
   await using cloud = await cloudThatAnswers();
   using made = open(cloud);
   for (let n = 0; n < 3; n++) await made.send();
-  t.same(
-    cloud.calls.map(({ connection }) => connection),
-    [1, 1, 1],
-  );
+  t.same(connectionsOf(cloud), [1, 1, 1]);
 });
 
 t.test('a kept connection that the cloud resets at the next request is no failure', async (t) => {
@@ -90,10 +89,7 @@ t.test('a kept connection that the cloud resets at the next request is no failur
   await made.send();
   cloud.answer = ({ connection }) => (connection === 1 ? 'reset' : OK);
   t.equal((await made.send()).status, 200);
-  t.same(
-    cloud.calls.map(({ connection }) => connection),
-    [1, 1, 2],
-  );
+  t.same(connectionsOf(cloud), [1, 1, 2]);
   cloud.answer = () => 'reset';
   await t.rejects(made.send(), { code: 'ECONNRESET' }, 'but a fresh one is');
   t.equal(cloud.calls.length, 5, 'and is tried once');
@@ -118,26 +114,19 @@ t.test('TLS: a private CA, a wrong name, a stranger, dates', async (t) => {
   const ca = makeCertificate({ name: 'Test CA' });
   const good = makeCertificate({ name: 'cloud', hosts: ['127.0.0.1', 'localhost'], issuer: ca });
   const other = makeCertificate({ name: 'cloud', hosts: ['cloud.example'], issuer: ca });
-  const day = 86_400_000;
-  const future = makeCertificate({
-    name: 'cloud',
-    hosts: ['127.0.0.1'],
-    issuer: ca,
-    fromMs: Date.now() + day,
-    untilMs: Date.now() + 2 * day,
-  });
-  const past = makeCertificate({
-    name: 'cloud',
-    hosts: ['127.0.0.1'],
-    issuer: ca,
-    fromMs: Date.now() - 2 * day,
-    untilMs: Date.now() - day,
-  });
+  const cloudFrom = (fromDays: number, untilDays: number) =>
+    makeCertificate({
+      name: 'cloud',
+      hosts: ['127.0.0.1'],
+      issuer: ca,
+      fromMs: Date.now() + fromDays * DAY_MS,
+      untilMs: Date.now() + untilDays * DAY_MS,
+    });
   const cases = [
     [good, ca.cert, null],
     [other, ca.cert, 'ERR_TLS_CERT_ALTNAME_INVALID'],
-    [future, ca.cert, 'CERT_NOT_YET_VALID'],
-    [past, ca.cert, 'CERT_HAS_EXPIRED'],
+    [cloudFrom(1, 2), ca.cert, 'CERT_NOT_YET_VALID'],
+    [cloudFrom(-2, -1), ca.cert, 'CERT_HAS_EXPIRED'],
     [good, null, 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
   ] as const;
   for (const [{ key, cert }, trusted, code] of cases) {
@@ -174,7 +163,7 @@ t.test('nothing goes in clear text beyond this device', async (t) => {
   t.equal(made.clock.pending, 0);
 });
 
-t.test('nobody listens, and a name that is none', async (t) => {
+t.test('a port without a server, and a name that does not exist', async (t) => {
   const cloud = await cloudThatAnswers();
   using made = open(cloud);
   await cloud[Symbol.asyncDispose]();
@@ -195,11 +184,7 @@ t.test(
     const url = (name: string) => `${cloud.url.replace('127.0.0.1', name)}/devices/${DEVICE}/heartbeat`;
     t.equal((await made.send({ url: url('cloud.example') })).status, 200);
     t.equal((await made.send({ url: url('cloud.example') })).status, 200);
-    t.same(
-      cloud.calls.map(({ connection }) => connection),
-      [1, 1],
-      'the connection is kept',
-    );
+    t.same(connectionsOf(cloud), [1, 1], 'the connection is kept');
     await t.rejects(made.send({ url: url('other.example') }), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
     t.equal(made.clock.pending, 0);
   },

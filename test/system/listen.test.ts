@@ -9,7 +9,7 @@ import type { ListenConfig } from '../../src/config.js';
 import { openListeners } from '../../src/system/listen.js';
 
 const ANY_PORT: ListenConfig = { kind: 'tcp', host: '127.0.0.1', port: 0 };
-// One who only asks whether somebody answers is gone before the greeting.
+// A client that only tries whether somebody answers is gone before the greeting.
 const greeter = ({ kind }: ListenConfig): Server =>
   createServer((socket) => socket.on('error', () => undefined).end(kind));
 
@@ -49,7 +49,7 @@ test('all or none', async (t) => {
   await t.rejects(openListeners([nowhere], greeter), { code: 'unavailable', message: /unix:/ });
 });
 
-test('what lies at the path of a unix socket', async (t) => {
+test('a stale unix socket is replaced; a file, and a socket that answers, stay', async (t) => {
   const directory = shortDirectory(t);
   writeFileSync(`${directory}/file`, 'precious');
   const stale = `${directory}/stale.sock`;
@@ -69,7 +69,7 @@ test('what lies at the path of a unix socket', async (t) => {
   t.equal(readFileSync(file.path, 'utf8'), 'precious');
 });
 
-test('closing waits for those who are connected', async (t) => {
+test('closing waits for open connections', async (t) => {
   const listeners = await openListeners([ANY_PORT], () => createServer());
   const [address] = listeners.addresses;
   const socket = connect({ host: '127.0.0.1', port: address?.kind === 'tcp' ? address.port : 0 });

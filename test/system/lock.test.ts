@@ -28,10 +28,8 @@ t.test('of two that come at once one gets it', async (t) => {
   await first.release();
 });
 
-t.test('two find a stale one', async (t) => {
-  // Bound without the lock's own way round the length of a path.
-  const directory = mkdtempSync(join(tmpdir(), 'lock-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
+t.test('of two that find a stale lock one gets it', async (t) => {
+  const directory = shortDirectory(t);
   let most = 0;
   for (let round = 0; round < 60; round++) {
     const path = join(directory, `${round}`);
@@ -53,7 +51,14 @@ t.test('two find a stale one', async (t) => {
   t.equal(most, 1);
 });
 
-/** A socket that nobody listens on any more. */
+/** leaveStale() binds a path as it is, so it must be short. */
+function shortDirectory(t: Test): string {
+  const directory = mkdtempSync(join(tmpdir(), 'lock-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  return directory;
+}
+
+/** Leaves a socket on which nobody listens. */
 async function leaveStale(path: string): Promise<void> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(`${path}.l`, resolve));
@@ -70,17 +75,13 @@ t.test('a path of any length', async (t) => {
   await lock.release();
 });
 
-t.test('a killed process leaves it to the next', async (t) => {
+t.test('a killed process leaves the lock to the next', async (t) => {
   const path = join(t.testdir(), 'lock');
-  const holder = execFile(
-    process.execPath,
-    [
-      '-e',
-      `require('net').createServer().listen(${JSON.stringify(`/proc/self/cwd/lock`)}, () => console.log('held'))`,
-    ],
-    { cwd: join(path, '..') },
-  );
-  await once(holder.stdout as NonNullable<typeof holder.stdout>, 'data');
+  const script = `
+    process.chdir(process.argv[1]);
+    require('net').createServer().listen('lock', () => console.log('held'));
+  `;
+  const holder = await inAnother(t, script, join(path, '..'));
   await t.rejects(systemLock(path), { code: 'already-running' });
   holder.kill('SIGKILL');
   await once(holder, 'exit');
@@ -109,7 +110,7 @@ const holding = (opens: boolean) => `
   require('net').createServer().listen('\\0fieldpost/' + dev + '-' + ino + '/' + process.pid, () => console.log('held'));
 `;
 
-t.test('without room for a file it is held all the same, and says so', async (t) => {
+t.test('without room for a file the lock holds, and says that it is weaker', async (t) => {
   // No file can be made in there.
   const path = `/proc/${process.pid}/lock`;
   const lock = await systemLock(path);
@@ -120,7 +121,7 @@ t.test('without room for a file it is held all the same, and says so', async (t)
   await again.release();
 });
 
-t.test('what another process holds without a file is seen', async (t) => {
+t.test('a lock that another process holds without a file is seen', async (t) => {
   const path = join(t.testdir(), 'lock');
   const holder = await inAnother(t, holding(true), join(path, '..'));
   await t.rejects(systemLock(path), { code: 'already-running' });
@@ -130,7 +131,7 @@ t.test('what another process holds without a file is seen', async (t) => {
   await (await systemLock(path)).release();
 });
 
-t.test('a name that somebody took who has not the directory open counts for nothing', async (t) => {
+t.test('a name does not count if its process has not opened the directory', async (t) => {
   const path = join(t.testdir(), 'lock');
   await inAnother(t, holding(false), join(path, '..'));
   const lock = await systemLock(path);
@@ -138,24 +139,20 @@ t.test('a name that somebody took who has not the directory open counts for noth
   await lock.release();
 });
 
-t.test(
-  'what a process left that was killed during a take-over goes; a lock that it had moved holds',
-  async (t) => {
-    const directory = mkdtempSync(join(tmpdir(), 'lock-'));
-    t.teardown(() => rmSync(directory, { recursive: true }));
-    const path = join(directory, 'lock');
-    await leaveStale(`${path}.0123abcd`);
-    const lock = await systemLock(path);
-    t.same(readdirSync(join(path, '..')), ['lock']);
-    renameSync(path, `${path}.4567cdef`);
-    await t.rejects(systemLock(path), { code: 'already-running' });
-    renameSync(`${path}.4567cdef`, path);
-    await lock.release();
-    t.same(readdirSync(join(path, '..')), []);
-  },
-);
+t.test('the rest of a take-over that was killed is removed; a lock that it had moved holds', async (t) => {
+  const directory = shortDirectory(t);
+  const path = join(directory, 'lock');
+  await leaveStale(`${path}.0123abcd`);
+  const lock = await systemLock(path);
+  t.same(readdirSync(join(path, '..')), ['lock']);
+  renameSync(path, `${path}.4567cdef`);
+  await t.rejects(systemLock(path), { code: 'already-running' });
+  renameSync(`${path}.4567cdef`, path);
+  await lock.release();
+  t.same(readdirSync(join(path, '..')), []);
+});
 
-t.test('what bears the name of the lock and is no socket is put aside', async (t) => {
+t.test('a file or directory in the place of the lock is put aside', async (t) => {
   for (const make of [mkdirSync, (path: string) => writeFileSync(path, 'text')]) {
     const directory = t.testdir();
     make(join(directory, 'lock'));

@@ -15,6 +15,15 @@ interface World {
   told(): Promise<void>;
 }
 
+/** Writes a file and waits until the kernel has told of it. */
+async function toldOf(directory: string, name: string): Promise<void> {
+  const watcher = watch(directory);
+  const seen = once(watcher, 'change');
+  writeFileSync(`${directory}/${name}`, 'x');
+  await seen;
+  watcher.close();
+}
+
 async function world(t: Test, { isLinked = false } = {}): Promise<World> {
   const directory = t.testdir({
     etc: isLinked ? {} : { 'resolv.conf': '' },
@@ -33,14 +42,8 @@ async function world(t: Test, { isLinked = false } = {}): Promise<World> {
     run,
     clock,
     changes: 0,
-    async told() {
-      // Of what is written in this order the kernel tells in this order.
-      const watcher = watch(fence);
-      const seen = once(watcher, 'change');
-      writeFileSync(`${fence}/file`, 'x');
-      await seen;
-      watcher.close();
-    },
+    // The kernel tells of writes in their order.
+    told: () => toldOf(fence, 'file'),
   };
   const watching = watchNetwork(
     () => here.changes++,
@@ -55,7 +58,7 @@ async function world(t: Test, { isLinked = false } = {}): Promise<World> {
   return here;
 }
 
-/** What has been told of by the time that a change has been waited for. */
+/** How many changes an act is. */
 async function changesOf(here: World, act: () => void): Promise<number> {
   await here.clock.advance(NETWORK_EVERY_MS);
   const before = here.changes;
@@ -117,7 +120,7 @@ t.test('many changes are one, and not too often', async (t) => {
   t.equal(here.changes, 2);
 });
 
-t.test('a place that comes later is watched from the next change on', async (t) => {
+t.test('a directory that is made later is watched from the next change on', async (t) => {
   const here = await world(t);
   const later = `${here.run}/absent`;
   mkdirSync(later);
@@ -125,7 +128,7 @@ t.test('a place that comes later is watched from the next change on', async (t) 
   t.equal(await changesOf(here, () => writeFileSync(`${later}/1`, 'x')), 1);
 });
 
-t.test('devices that hang on one switch do not come back in one moment', async (t) => {
+t.test('devices on one switch do not come back in one moment', async (t) => {
   const directory = t.testdir({ 'resolv.conf': '', links: {} });
   const clock = new FakeClock();
   let random = 0;
@@ -144,11 +147,7 @@ t.test('devices that hang on one switch do not come back in one moment', async (
       { resolver: `${directory}/resolv.conf`, state: [] },
     );
     await clock.advance(NETWORK_QUIET_MS);
-    const fence = watch(directory);
-    const seen = once(fence, 'change');
-    writeFileSync(`${directory}/resolv.conf`, 'x');
-    await seen;
-    fence.close();
+    await toldOf(directory, 'resolv.conf');
     one.close();
   }
   const quiet = [1, 1, 1, 1.5].map((times) => times * NETWORK_QUIET_MS);
@@ -207,11 +206,7 @@ t.test('nothing to watch, and nothing after the end', async (t) => {
   const resolver = `${directory}/resolv.conf`;
   const watching = watchNetwork(() => t.fail('called'), of, { resolver, state: [] });
   await clock.advance(NETWORK_QUIET_MS);
-  const fence = watch(directory);
-  const seen = once(fence, 'change');
-  writeFileSync(resolver, 'x');
-  await seen;
-  fence.close();
+  await toldOf(directory, 'resolv.conf');
   t.equal(clock.pending, 2, 'a change is waited for');
   watching.close();
   await clock.advance(NETWORK_EVERY_MS);

@@ -34,7 +34,7 @@ function bench(t: Test, script = '', timeoutMs?: number) {
 
 const OURS = `--pid=${process.pid}`;
 
-test('each thing is said with the words that systemd knows', async (t) => {
+test('each notification has the words that systemd knows', async (t) => {
   const { notifier, failures, said } = bench(t);
   await notifier.ready('nothing queued');
   await notifier.status('1 queued');
@@ -58,7 +58,7 @@ test('they keep their order, however long each takes', async (t) => {
   t.same(said(), ['[RELOADING=1][MONOTONIC_USEC=1234]', `[--ready][${OURS}][--status=ok]`, '[WATCHDOG=1]']);
 });
 
-test('words of a stranger are no commands', async (t) => {
+test('a status cannot hold commands', async (t) => {
   const { notifier, failures, said } = bench(t);
   await notifier.status('relay failing (no\nMAINPID=1\r\nWATCHDOG=1\u2028x\u0000y\u0007z\u202egnp)');
   await notifier.ready('x'.repeat(200_000));
@@ -71,7 +71,7 @@ test('words of a stranger are no commands', async (t) => {
   t.same(failures, []);
 });
 
-test('a manager that does not listen is told of in words, and harms nothing', async (t) => {
+test('a manager that does not listen is reported, and harms nothing', async (t) => {
   const { notifier, failures, said } = bench(
     t,
     'case "$n" in *quiet*) exit 1;; esac; echo "Connection refused" >&2; exit 1',
@@ -83,7 +83,7 @@ test('a manager that does not listen is told of in words, and harms nothing', as
   t.same(said(), []);
 });
 
-test('neither does a program that is not there', async (t) => {
+test('a missing program is reported, and harms nothing', async (t) => {
   const { notifier, failures } = bench(t);
   process.env.PATH = t.testdir({});
   await notifier.ready('ok');
@@ -92,7 +92,7 @@ test('neither does a program that is not there', async (t) => {
   for (const reason of failures) t.match(reason, /ENOENT/);
 });
 
-test('one that hangs is given up, and the next is heard', async (t) => {
+test('a notification that hangs is given up, and the next is sent', async (t) => {
   const { notifier, failures, said } = bench(t, 'case "$n" in *hang*|*STOP*) exec sleep 1.5;; esac', 500);
   await Promise.all([notifier.status('hang'), notifier.stopping(), notifier.watchdog()]);
   t.equal(failures.length, 2);
