@@ -1,8 +1,8 @@
 /**
- * Documents of which a device cannot take what is missing for deleted: wiped and made anew, restored from a backup,
- * another device's, or of a cloud that changes what it is given. And PUTs that arrived though nobody said so.
+ * Documents in which a missing entry was not deleted: wiped and made anew, restored from a backup, another device's, or
+ * of a cloud that changes the document. And PUTs that arrived without an answer.
  */
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { Entry, Fields } from '../../src/destinations/destination.js';
 import { SYNC_ABSENT_MS } from '../../src/limits.js';
 import { CloudDocument, type Fate } from '../support/cloud-document.js';
@@ -36,17 +36,30 @@ const namesOf = ({ book }: { book: { list(): Fields[] } }) =>
     .map(({ name }) => name)
     .sort();
 
+/** Both sides have these people. */
+function agreeOn(t: Test, bench: Awaited<ReturnType<typeof startSync>>, names: string[], words = '') {
+  t.same([namesOf(bench), namesIn(bench.cloud)], [names, names], words);
+}
+
+/** How often both sides were joined. */
+const joinsIn = (lines: readonly string[]) =>
+  lines.filter((line) => line.startsWith('destinations joined')).length;
+
+/** Somebody deletes this person in the cloud. */
+function deleteIn(cloud: CloudDocument, name: string): void {
+  cloud.edit((entries) => entries.filter((entry) => (entry as Fields).name !== name));
+}
+
 t.test('a document that was wiped and is edited before the device asks', async (t) => {
   const bench = await inStep();
   const { cloud, sync, lines } = bench;
   cloud.forget();
   cloud.edit(() => [BOSS]);
   await bench.syncNow();
-  t.same(namesOf(bench), ['Boss', 'Jane', 'John'], 'nobody is dropped');
-  t.same(namesIn(cloud), ['Boss', 'Jane', 'John']);
-  t.equal(lines.filter((line) => line.startsWith('destinations joined')).length, 1, 'a warning, once');
+  agreeOn(t, bench, ['Boss', 'Jane', 'John'], 'nobody is dropped');
+  t.equal(joinsIn(lines), 1, 'a warning, once');
   t.match(sync.view(), { synced: true, reason: /made anew.* nobody was dropped/ });
-  cloud.edit((entries) => entries.filter((entry) => (entry as Fields).name !== 'John'));
+  deleteIn(cloud, 'John');
   await bench.syncNow();
   t.same(namesOf(bench), ['Boss', 'Jane'], 'from then on deletions count again');
   await bench.book.remove(bench.book.list()[0]?.id ?? 0);
@@ -64,9 +77,8 @@ t.test('a backup that is restored', async (t) => {
   restore();
   cloud.edit((entries) => [...entries, BOSS]);
   await bench.syncNow();
-  t.same(namesOf(bench), ['Boss', 'Ewa', 'Jane', 'Johnny']);
-  t.same(namesIn(cloud), ['Boss', 'Ewa', 'Jane', 'Johnny']);
-  t.equal(lines.filter((line) => line.startsWith('destinations joined')).length, 1);
+  agreeOn(t, bench, ['Boss', 'Ewa', 'Jane', 'Johnny']);
+  t.equal(joinsIn(lines), 1);
 });
 
 t.test('a later backup, after the device has gone on with an earlier one', async (t) => {
@@ -86,9 +98,8 @@ t.test('a later backup, after the device has gone on with an earlier one', async
   await bench.syncNow();
   later();
   await bench.syncNow();
-  t.same(namesOf(bench), ['Ewa', 'Jane', 'John'], 'nobody is dropped');
-  t.same(namesIn(cloud), ['Ewa', 'Jane', 'John']);
-  t.equal(lines.filter((line) => line.startsWith('destinations joined')).length, 3);
+  agreeOn(t, bench, ['Ewa', 'Jane', 'John'], 'nobody is dropped');
+  t.equal(joinsIn(lines), 3);
 });
 
 t.test('two devices with one id', async (t) => {
@@ -129,8 +140,7 @@ t.test('a backup from before an edit that was made in the cloud', async (t) => {
   await bench.syncNow();
   restore();
   await bench.syncNow();
-  t.same(namesOf(bench), ['Boss', 'Jane', 'John'], 'who was added there and seen here is kept');
-  t.same(namesIn(cloud), ['Boss', 'Jane', 'John']);
+  agreeOn(t, bench, ['Boss', 'Jane', 'John'], 'who was added there and seen here is kept');
 });
 
 t.test('a backup from before the first PUT, which was not read back yet', async (t) => {
@@ -150,7 +160,7 @@ t.test('a backup from before the first PUT, which was not read back yet', async 
   cloud.onCall = () => 'ok';
   restore();
   await bench.syncNow();
-  t.same([namesOf(bench), namesIn(cloud)], [['Johnny'], ['Johnny']], 'what was acknowledged here stays');
+  agreeOn(t, bench, ['Johnny'], 'what was acknowledged here stays');
   t.match(lines.join('\n'), /destinations joined/);
 });
 
@@ -163,13 +173,7 @@ t.test('a deletion on the device is not undone by a restored backup', async (t) 
   await book.remove(2);
   restore();
   await bench.syncNow();
-  t.same(
-    [namesOf(bench), namesIn(cloud)],
-    [
-      ['Ewa', 'John'],
-      ['Ewa', 'John'],
-    ],
-  );
+  agreeOn(t, bench, ['Ewa', 'John']);
 });
 
 for (const isCut of [false, true]) {
@@ -192,23 +196,9 @@ for (const isCut of [false, true]) {
     const corrected = await arrived((entries) =>
       entries.map((it) => (isEwa(it) ? { ...(it as Entry), name: 'Ewa K.' } : it)),
     );
-    t.same(
-      [namesOf(corrected), namesIn(corrected.cloud)],
-      [
-        ['Ewa K.', 'Jane', 'John'],
-        ['Ewa K.', 'Jane', 'John'],
-      ],
-      'a correction counts',
-    );
+    agreeOn(t, corrected, ['Ewa K.', 'Jane', 'John'], 'a correction counts');
     const deleted = await arrived((entries) => entries.filter((it) => !isEwa(it)));
-    t.same(
-      [namesOf(deleted), namesIn(deleted.cloud)],
-      [
-        ['Jane', 'John'],
-        ['Jane', 'John'],
-      ],
-      'a deletion counts',
-    );
+    agreeOn(t, deleted, ['Jane', 'John'], 'a deletion counts');
   });
 }
 
@@ -225,11 +215,11 @@ for (const kind of ['an edit', 'a deletion']) {
     cloud.onCall = () => 'ok';
     t.same(namesIn(cloud), ['Ewa', 'Jane', 'John'], 'the edit is left to the next sync');
     t.match(sync.view(), { synced: false, reason: null });
-    cloud.edit((entries) =>
-      kind === 'an edit'
-        ? entries.map((it) => ((it as Fields).name === 'John' ? { ...(it as Entry), name: 'J.' } : it))
-        : entries.filter((it) => (it as Fields).name !== 'John'),
-    );
+    if (kind === 'a deletion') deleteIn(cloud, 'John');
+    else
+      cloud.edit((entries) =>
+        entries.map((it) => ((it as Fields).name === 'John' ? { ...(it as Entry), name: 'J.' } : it)),
+      );
     await bench.syncNow();
     t.same(namesIn(cloud), ['Ewa', 'Jane', 'Johnny'], 'who edited there had not seen it: it counts');
     t.same([namesOf(bench), sync.view().synced], [namesIn(cloud), true]);
@@ -240,7 +230,7 @@ for (const kind of ['an edit', 'a deletion']) {
 t.test('one 404, though the document is there', async (t) => {
   const bench = await inStep();
   const { cloud, sync, clock } = bench;
-  cloud.edit((entries) => entries.filter((entry) => (entry as Fields).name !== 'John'));
+  deleteIn(cloud, 'John');
   cloud.onCall = (call) => (call === 'get' ? 'stray' : 'ok');
   await bench.syncNow();
   t.match(sync.view(), { synced: false, reason: /has no address book/ });
@@ -282,7 +272,7 @@ t.test('another spelling of the URL', async (t) => {
   );
   const next = await bench.restart({ name: 'https://CLOUD.example/a' });
   await next.syncNow();
-  t.same([namesOf(next), namesIn(cloud)], [['Jane K.'], ['Jane K.']]);
+  agreeOn(t, next, ['Jane K.']);
   t.notMatch(next.lines.join('\n'), /joined/);
 });
 
@@ -315,24 +305,10 @@ t.test('a cloud that drops members it does not know', async (t) => {
   t.equal(calls(), 'get', 'it is not put again and again');
   cloud.edit(() => [BOSS]);
   await bench.syncNow();
-  t.same(
-    [namesOf(bench), namesIn(cloud)],
-    [
-      ['Boss', 'Jane', 'John'],
-      ['Boss', 'Jane', 'John'],
-    ],
-    'nobody is lost',
-  );
+  agreeOn(t, bench, ['Boss', 'Jane', 'John'], 'nobody is lost');
   await book.remove(2);
   await bench.syncNow();
-  t.same(
-    [namesOf(bench), namesIn(cloud)],
-    [
-      ['Boss', 'John'],
-      ['Boss', 'John'],
-    ],
-    'what is deleted here is deleted',
-  );
+  agreeOn(t, bench, ['Boss', 'John'], 'what is deleted here is deleted');
   cloud.edit((entries) => entries.map((entry) => ({ ...(entry as Entry), lang: 'fr' })));
   await bench.syncNow();
   t.same(

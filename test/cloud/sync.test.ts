@@ -290,18 +290,6 @@ t.test('a wish while a call hangs', async (t) => {
   t.equal(calls(), 'get put get', 'at once');
 });
 
-t.test('a lost answer to a PUT', async (t) => {
-  const { book, sync, cloud, clock } = await startSync();
-  await book.add(JOHN);
-  cloud.onCall = (call) => (call === 'put' ? 'lost answer' : 'ok');
-  sync.request();
-  await clock.advance(0);
-  await book.remove(1);
-  cloud.onCall = () => 'ok';
-  await clock.advance(1000);
-  t.same([book.list(), cloud.entries], [[], []], 'our own entry is not somebody else’s');
-});
-
 t.test('a document that cannot be kept', async (t) => {
   const { book, sync, cloud, clock, calls } = await startSync();
   await book.add(JOHN);
