@@ -37,13 +37,13 @@ const clock = systemClock({
   },
 });
 
-/** The defaults of `fieldpost dev` that differ: a developer who tries an outage does not want to wait. */
+/** Other defaults for `fieldpost dev`: a developer who tries an outage does not want to wait. */
 const DEV_SETTINGS: Environment = {
   FIELDPOST_CLOUD_SERVER_DELAY: '15s',
   FIELDPOST_CLOUD_SERVER_STOP_DELAY: '60s',
 };
 
-// Node opens each stream when it is first asked for, which takes a millisecond: so nobody asks before there are words.
+// Opening a stream takes 1 ms: each is opened with its first output.
 const standardOutput = textOutput(openStdout);
 const standardError = textOutput(() => process.stderr);
 
@@ -65,7 +65,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const system = createSystem(running);
   const { disk, log, version } = system;
   const last = await LastSettings.open({ disk, log, directory: namedStateDirectory(given), version });
-  // At a terminal somebody can mend the settings; people also start the other services themselves.
+  // At a terminal a person can mend the settings.
   const mayFallBack = name === 'run' && !process.stderr.isTTY;
   const chosen = last.choose(given, settings.fault, parse, mayFallBack);
   if ('problems' in chosen) {
@@ -110,7 +110,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   }
 }
 
-/** What a reload changes in the process itself. */
+/** State of the process that a reload changes. */
 interface Running {
   level: LogLevel;
   fault: SettingsFault | null;
@@ -195,7 +195,7 @@ function createSystem(running: Readonly<Running>): System {
   };
 }
 
-/** Null without a service manager; then the modules for it are not loaded. */
+/** Null without a service manager: then its modules are not loaded. */
 async function createHerald(log: Log): Promise<Herald | null> {
   if (!process.env.NOTIFY_SOCKET) return null;
   const [{ Herald, watchdogMsOf }, { systemNotifier }] = await Promise.all([
@@ -209,7 +209,7 @@ async function createHerald(log: Log): Promise<Herald | null> {
   return new Herald({ notifier, clock, watchdogMs: watchdogMsOf(process.env, process.pid) });
 }
 
-/** What runs. `daemon` is null for the other services; `reloads` is what a reload changes, if anything. */
+/** A running service. `daemon` is null for the others; `reloads` is null if a reload changes nothing. */
 type Service = Pick<Daemon, 'stop'> & { daemon: Daemon | null; reloads: Pick<Daemon, 'reload'> | null };
 
 async function start(name: ServiceName, config: Config, system: System): Promise<Service> {
@@ -232,14 +232,13 @@ async function start(name: ServiceName, config: Config, system: System): Promise
   return { stop, daemon: null, reloads: null };
 }
 
-/** A service as dev.ts needs it: its first address, and how to stop it. */
 function inDev({ addresses: [address], stop }: Pick<Daemon, 'addresses' | 'stop'>) {
   return { address: address ? addressOf(address) : '', stop };
 }
 
 function openStdout(): NodeJS.WriteStream {
   const { stdout } = process;
-  // Whoever reads our output may go away; that is no reason to stop delivering.
+  // The reader of our output may close it; delivery goes on.
   if (stdout.listenerCount('error') === 0) stdout.on('error', () => undefined);
   return stdout;
 }
@@ -253,7 +252,6 @@ function textOutput(stream: () => NodeJS.WriteStream) {
   };
 }
 
-/** Carries out what the command line asks for, and ends the process. */
 async function main(): Promise<never> {
   const exitCode = await runCommand(process.argv.slice(2), {
     env: process.env,
@@ -270,7 +268,7 @@ async function main(): Promise<never> {
     isUnit: process.env.SYSTEMD_EXEC_PID === String(process.pid),
     serve,
   });
-  // process.exit() would drop output that a slow reader has not taken yet.
+  // process.exit() drops output that a slow reader has not taken yet.
   for (const stream of [openStdout(), process.stderr]) {
     await new Promise<void>((resolve) => void stream.write('', () => resolve()));
   }

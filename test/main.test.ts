@@ -17,6 +17,21 @@ function run(args: readonly string[], env: Record<string, string> = {}) {
   return { status, stdout, stderr };
 }
 
+/** Posts `count` mails in one request. */
+function post(port: number, count: number): Promise<Response> {
+  const mail = { type: 1, destination: 'john@example.com', subject: 'x' };
+  const headers = { 'Content-Type': 'application/json' };
+  const body = JSON.stringify(Array(count).fill(mail));
+  return fetch(`http://127.0.0.1:${port}/api/internal/messages`, { method: 'POST', headers, body });
+}
+
+/** Has the daemon read its settings again; gives its next line. */
+function reload(daemon: Awaited<ReturnType<typeof startDaemon>>): Promise<string> {
+  const said = daemon.nextLine();
+  daemon.child.kill('SIGHUP');
+  return said;
+}
+
 t.test('the version is that of the package', options, async (t) => {
   t.match(run(['version']), { status: 0, stdout: /^fieldpost \d+\.\d+\.\d+\n$/ });
 });
@@ -119,12 +134,7 @@ t.test('a slow reader gets all of the output, and a closed terminal ends no daem
   const FIELDPOST_STATE_DIR = t.testdir();
   const daemon = await startIn(t, { FIELDPOST_STATE_DIR });
   daemon.child.kill('SIGHUP');
-  const subject = { type: 1, destination: 'john@example.com', subject: 'x' };
-  for (let i = 0; i < 20; i++) {
-    const body = JSON.stringify(Array(100).fill(subject));
-    const headers = { 'Content-Type': 'application/json' };
-    await fetch(`http://127.0.0.1:${daemon.port}/api/internal/messages`, { method: 'POST', headers, body });
-  }
+  for (let i = 0; i < 20; i++) await post(daemon.port, 100);
   const script = `"${process.execPath}" "${MAIN}" queue --json | (sleep 0.3; cat)`;
   const { stdout } = spawnSync('bash', ['-c', script], {
     env: { PATH: process.env.PATH, FIELDPOST_LISTEN: `127.0.0.1:${daemon.port}` },
@@ -166,31 +176,22 @@ t.test('SIGHUP: what is new and good is followed, what is not changes nothing', 
   const file = `${FIELDPOST_STATE_DIR}/env`;
   const write = (...lines: string[]) => writeFileSync(file, lines.join('\n'));
   const daemon = await startIn(t, { FIELDPOST_STATE_DIR }, ['run', '--env-file', file]);
-  const reload = () => {
-    const said = daemon.nextLine();
-    daemon.child.kill('SIGHUP');
-    return said;
-  };
-  t.match(await reload(), /reloaded taken=nothing$/);
+  t.match(await reload(daemon), /reloaded taken=nothing$/);
   write('FIELDPOST_LOG=debug', 'FIELDPOST_MAX_BATCH=2', 'FIELDPOST_HISTORY=5');
   t.match(
-    await reload(),
+    await reload(daemon),
     /reloaded taken=FIELDPOST_LOG,FIELDPOST_MAX_BATCH,FIELDPOST_MAX_QUEUE needsRestart=FIELDPOST_HISTORY$/,
   );
-  const headers = { 'Content-Type': 'application/json' };
-  const url = `http://127.0.0.1:${daemon.port}/api/internal/messages`;
   const said = daemon.nextLine();
-  const mail = { type: 1, destination: 'john@example.com', subject: 'x' };
-  const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify([mail, mail, mail]) });
-  t.equal(answer.status, 413, 'the new limit holds');
+  t.equal((await post(daemon.port, 3)).status, 413, 'the new limit holds');
   t.match(await said, /debug request refused/, 'and the new level');
   write('FIELDPOST_MAX_BATCH=none', 'FIELDPOST_LOG=error');
-  t.match(await reload(), /error reload refused reason=.*FIELDPOST_MAX_BATCH=none/);
+  t.match(await reload(daemon), /error reload refused reason=.*FIELDPOST_MAX_BATCH=none/);
   write('no assignment');
-  t.match(await reload(), /error reload refused reason=.*env:1/);
+  t.match(await reload(daemon), /error reload refused reason=.*env:1/);
   write('');
   t.match(
-    await reload(),
+    await reload(daemon),
     /reloaded taken=FIELDPOST_LOG,FIELDPOST_MAX_BATCH$/,
     'what was taken away is as it was',
   );
@@ -220,22 +221,13 @@ t.test(
       t.teardown(() => daemon.child.kill('SIGKILL'));
       t.match(daemon.lines.join('\n'), /error settings refused reason=.*last good settings/);
       t.match(await state(daemon.port), { settings: { state: 'refused', reason: /RELAY|RELAI|KEY=value/ } });
-      const headers = { 'Content-Type': 'application/json' };
-      const mail = { type: 1, destination: 'john@example.com', subject: 'x' };
-      const body = JSON.stringify([mail, mail, mail]);
-      const url = `http://127.0.0.1:${daemon.port}`;
-      const answer = await fetch(`${url}/api/internal/messages`, { method: 'POST', headers, body });
-      t.equal(answer.status, 413, 'FIELDPOST_MAX_BATCH is still 2');
-      t.match(await (await fetch(`${url}/metrics`)).text(), /^fieldpost_settings_refused 1$/m);
+      t.equal((await post(daemon.port, 3)).status, 413, 'FIELDPOST_MAX_BATCH is still 2');
+      const metrics = await fetch(`http://127.0.0.1:${daemon.port}/metrics`);
+      t.match(await metrics.text(), /^fieldpost_settings_refused 1$/m);
       t.equal(await daemon.end('SIGTERM'), 0);
     }
     const daemon = await start();
     t.teardown(() => daemon.child.kill('SIGKILL'));
-    const reload = () => {
-      const said = daemon.nextLine();
-      daemon.child.kill('SIGHUP');
-      return said;
-    };
     const answered = async () => {
       const path = `${RUNTIME_DIRECTORY}/reload`;
       while (!existsSync(path)) await new Promise((resolve) => setImmediate(resolve));
@@ -243,10 +235,10 @@ t.test(
       rmSync(path);
       return words;
     };
-    t.match(await reload(), /reload refused/);
+    t.match(await reload(daemon), /reload refused/);
     t.match(await answered(), /KEY=value/, 'the script that asked for it is told');
     writeFileSync(file, 'FIELDPOST_MAX_BATCH=3');
-    t.match(await reload(), /reloaded/);
+    t.match(await reload(daemon), /reloaded/);
     t.equal(await answered(), 'ok\n');
     t.match(await state(daemon.port), { settings: { state: 'ok', reason: null } }, 'mended');
     t.equal(await daemon.end('SIGTERM'), 0);
