@@ -9,7 +9,7 @@ import { StoreClient } from './store-client.js';
 
 const JOURNAL = `${STATE_DIR}/journal`;
 
-/** Asked before each read of a file (`content`) or of a directory, and told what it gave. */
+/** Called before each read of a file (`content`) or of a directory, and after it with its bytes. */
 interface Reads {
   before(path: string, what: 'content' | 'name'): void;
   after?(path: string, bytes: Buffer): Buffer;
@@ -112,7 +112,7 @@ t.test('a start waits for 10 s in all, then goes on, and keeps what it could not
     await store.accept([draftTo('next')], null);
     await clock.advance(10);
 
-    // The next start can read it, and lets go of all that nothing needs any more.
+    // The next start can read it, and removes all that nothing needs any more.
     let later = disk.afterKill();
     for (let starts = 0; starts < 4; starts++) {
       const { store } = await openOn(later, 3 + starts);

@@ -1,7 +1,7 @@
 /**
- * Cuts the power before every single operation on the disk, in every variant of what the disk may then hold (npm test: before
- * a random sample of them), recovers, and holds the result against the books: what was acknowledged is there, what was refused is not,
- * what was final stays final. Then proves that the sweep can see: each planted fault makes it fail.
+ * Cuts the power before every operation on the disk (npm test: a random sample), in every variant of what the disk may then
+ * hold. Recovers, and checks that acknowledged messages are there, refused ones are not, and final ones stay final. Then
+ * proves the sweep: each planted fault makes it fail.
  */
 import { basename } from 'node:path';
 import t from 'tap';

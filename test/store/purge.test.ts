@@ -1,4 +1,4 @@
-/** A purge: what was sent can be read by nobody any more, what waits is not touched, and a power cut costs nothing. */
+/** A purge removes the text of sent messages, leaves waiting ones whole, and survives a power cut. */
 import t from 'tap';
 import { KIB } from '../../src/limits.js';
 import type { Store } from '../../src/store/store.js';
@@ -26,7 +26,7 @@ async function filesWith(disk: FaultyDisk, words: string, directory = STATE_DIR)
 
 /** Segments full of mails that were sent, were cancelled, failed and wait; used again in part. */
 async function longHistory(store: Store, books: StoreClient): Promise<void> {
-  // Segments that nothing waits in: they are freed, and used again.
+  // Segments without waiting messages: they are freed, and used again.
   for (let i = 0; i < 12; i++) {
     await books.accept(store, [draftTo(`gone-first${i}`, 330 * KIB)]);
     await books.settle(store, `gone-first${i}`, { kind: 'sent', reply: '250 taken' });
@@ -54,7 +54,7 @@ const TOLD = 'to gone';
 
 t.comment(`seed ${seed}`);
 
-t.test('nothing in the state directory tells what was sent; what waits can be sent', async (t) => {
+t.test('no file holds the text of a sent message; waiting ones can be sent', async (t) => {
   const { disk, books, store } = await usedStore();
   t.ok((await filesWith(disk, TOLD)).length > 1, 'before, it can be read');
   await store.purge(false);
@@ -126,7 +126,7 @@ t.test('the snapshots of before are overwritten, not only replaced', async (t) =
   }
 });
 
-t.test('what is read, accepted and sent meanwhile is whole', async (t) => {
+t.test('messages that are read, accepted and sent during a purge are whole', async (t) => {
   const { disk, books, store } = await usedStore();
   const purging = store.purge(false);
   let isOver = false;
@@ -144,7 +144,7 @@ t.test('what is read, accepted and sent meanwhile is whole', async (t) => {
   t.same(await filesWith(disk, TOLD), []);
 });
 
-t.test('what is being read is not overwritten before it has been read', async (t) => {
+t.test('a purge overwrites no content with a read under way', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk, seed);
   const { ids } = await store.accept([draftTo('wait')], null);
@@ -236,7 +236,7 @@ t.test('the power cut before every operation of a purge', async (t) => {
   for (const { where, disk } of cuts) {
     const { store } = await openOn(disk, seed + 2);
     const wrong = [...(await books.violations(store)), ...(await strayFiles(disk, STATE_DIR, store))];
-    // What waits again is not done with.
+    // Some wait again, because their outcomes were not synced.
     const { messages } = store.list({ status: 'queued', limit: 100, after: null });
     for (const { id, destination } of messages) {
       if (destination.startsWith('gone-late')) await settleAs(store, id);

@@ -1,4 +1,4 @@
-/** A file that is put in place of another, on a disk that fails or loses power at every operation. */
+/** A file replaces another, on a disk that fails or loses power at every operation. */
 import t from 'tap';
 import { replace, writeNew } from '../../src/store/replace.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
@@ -30,7 +30,7 @@ t.test('whenever the power is cut, the old file or the new one is there, whole',
     const bytes = await cut.readWhole(PATH);
     t.ok(bytes?.equals(OLD) || bytes?.equals(NEW));
     seen.add(await contentOf(cut));
-    // What is left of the try that was cut is in nobody's way.
+    // A left-over part is in no one's way.
     await replace(cut, PATH, NEW);
     t.equal(await contentOf(cut.afterPowerCut('nothing')), 'new');
     t.same(await cut.list('/dir'), ['file']);

@@ -1,4 +1,4 @@
-/** Attachments in the store: on their way in, kept, read back, and gone once nobody needs them. */
+/** Attachments in the store: on their way in, kept, read back, and removed once no message needs them. */
 import t from 'tap';
 import {
   DAY_MS,
@@ -35,7 +35,7 @@ function failing(disk: FaultyDisk, kind: string, words: string, fault: Fault): (
   };
 }
 
-t.test('what is uploaded is read back, also after a restart', async (t) => {
+t.test('an uploaded file is read back, also after a restart', async (t) => {
   const { disk, store } = await opened();
   await begin(store);
   const lengths = [0, 1, SPOOL_READ_BYTES, SPOOL_WRITE_BYTES, SPOOL_WRITE_BYTES + 1, 1_000_003];
@@ -69,7 +69,7 @@ t.test('a message without attachments costs not a byte for them', async (t) => {
     t.notMatch((await disk.readWhole(`${STATE_DIR}/${path}`))?.toString(), /attachments/);
 });
 
-t.test('files go when what ends the need is synced; their names stay told', async (t) => {
+t.test('files go when the event that ends their need is synced; their names stay', async (t) => {
   const { disk, store, clock } = await opened();
   const fresh = (name: string) => acceptWith(store, name, [octets(10), octets(20)]);
   const files = async () => (await disk.list(SPOOL)).length;
@@ -108,7 +108,7 @@ t.test('files go when what ends the need is synced; their names stay told', asyn
   t.same(again.get(failed)?.attachments, attachments, 'also after a restart');
 });
 
-t.test('what nobody took is removed', async (t) => {
+t.test('files that no message took are removed', async (t) => {
   const { disk, store } = await opened();
   const before = store.counts().bytes;
   t.test('by a discard, again and again', async (t) => {
@@ -338,7 +338,7 @@ t.test('a file that could not be removed goes once the disk is well', async (t) 
   }
 });
 
-t.test('while nobody knows what became of a record, its files are kept', async (t) => {
+t.test('while the outcome of a record is unknown, its files are kept', async (t) => {
   const { disk, store, clock } = await opened();
   await begin(store);
   const mend = failing(disk, 'sync', 'journal', 'error-after:EIO');
@@ -353,7 +353,7 @@ t.test('while nobody knows what became of a record, its files are kept', async (
   t.same(await disk.list(SPOOL), [], 'in the new segment it is void');
 });
 
-t.test('what was written and is in doubt is not called refused', async (t) => {
+t.test('a record in doubt is not called refused', async (t) => {
   t.test('where the disk is full for the segment it goes on in', async (t) => {
     const { disk, store } = await opened();
     let isFailing = false;
@@ -455,7 +455,7 @@ async function rewrite(
   await file.close();
 }
 
-t.test('whoever stops reading leaves no file open, and one chunk is read ahead', async (t) => {
+t.test('a reader that stops leaves no file open, and one chunk is read ahead', async (t) => {
   const { disk, store } = await opened();
   const isOpen = countOpen(disk, /spool/);
   const { attachments } = await acceptWith(store, 'a', [octets(10 * SPOOL_READ_BYTES)]);
@@ -476,7 +476,7 @@ t.test('whoever stops reading leaves no file open, and one chunk is read ahead',
   t.equal(isOpen(), 0);
 });
 
-t.test('a start removes what is left over, and nothing that it does not know', async (t) => {
+t.test('a start removes left-over files, and none of an unknown name', async (t) => {
   const { disk, store } = await opened();
   const { attachments } = await acceptWith(store, 'a', [octets(10)]);
   const [{ id }] = attachments as [Attachment];

@@ -1,4 +1,4 @@
-/** What is known costs memory: all of it is counted, against one budget, and nobody is promised more than fits. */
+/** The store counts the memory of all that it knows against one budget, and promises no more than fits. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
@@ -50,7 +50,7 @@ function acceptInto(state: State, n: number, attachments: readonly Attachment[],
   apply(state, [{ ...accepted, messages: [{ ...message, attachments }] }], { segment: 1, offset: n * 20 });
 }
 
-t.test('what is counted is not less than V8 takes, nor far more', async (t) => {
+t.test('the counted memory is not less than V8 takes, nor far more', async (t) => {
   const long = { name: 'a name that is as long as most', type: 'application/pdf' };
   const fillers: Record<string, (state: State, n: number) => void> = {
     'bare messages': (state, n) => acceptInto(state, n, [], 'john@example.com'),
@@ -79,7 +79,7 @@ t.test('what is counted is not less than V8 takes, nor far more', async (t) => {
     const rounds = Array.from({ length: 5 }, () => {
       const state = emptyState(NO_BOUNDS);
       const countedBefore = memoryBytes(state);
-      // The tables are there.
+      // The first one makes the tables.
       fill(state, 1);
       const before = heapBytes();
       for (let n = 2; n <= 1001; n++) fill(state, n);
@@ -87,13 +87,13 @@ t.test('what is counted is not less than V8 takes, nor far more', async (t) => {
       counted = memoryBytes(state) - countedBefore;
       return bytes;
     });
-    // What V8 compiles meanwhile, or drops, counts as well: the middle one is without.
+    // V8 compiles and drops code meanwhile: the median is without that.
     const taken = rounds.sort((a, b) => a - b)[2] ?? 0;
     t.ok(counted >= taken, `${name}: ${taken} bytes are taken, ${counted} counted`);
     takenOfAll += taken;
     countedOfAll += counted;
   }
-  // Of all together: what one of them takes varies with how V8 has laid it out.
+  // Of all together, because V8 lays each of them out differently.
   t.ok(countedOfAll < 2.5 * takenOfAll, `of all ${takenOfAll} bytes are taken, ${countedOfAll} counted`);
 });
 
@@ -131,37 +131,34 @@ async function fill(store: Store): Promise<string[]> {
   }
 }
 
-t.test(
-  'mails with many long names are refused once their memory is spent, and kept over a restart',
-  async (t) => {
-    const disk = new FaultyDisk();
-    const { store, clock, lines } = await openOn(disk, 1, MEMORY);
-    t.equal(await store.look(), null);
-    const ids = await fill(store);
-    // Ten names of two bytes a character, and ten types.
-    t.ok(ids.length > 50 && ids.length < 1536 / 8, `${ids.length} mails`);
-    await t.rejects(
-      store.accept([draftWith([])], null).then(() => fillBare(store)),
-      { code: 'queue-full' },
-    );
-    t.match(await store.look(), /of memory/, 'and the health check says why');
-    t.match(
-      lines.findLast((line) => line.includes('queue full')),
-      /of memory/,
-      'and the log',
-    );
-    const { used, limits } = store.room();
-    t.ok(limits.memoryBytes !== null && used.memoryBytes > 0.9 * limits.memoryBytes);
-    await store.close();
-    const { store: again } = await openOn(disk, 2, { ...MEMORY, clock });
-    t.ok(ids.every((id) => again.get(id)?.status === 'queued'));
-    await t.rejects(acceptFiles(again), { code: 'queue-full' }, 'it weighs the same');
-    await settleAs(again, ids[0] as string, 'sent');
-    t.ok(await acceptFiles(again), 'what is sent is forgotten for what is new');
-    t.equal(again.get(ids[0] as string), undefined);
-    await again.close();
-  },
-);
+t.test('mails with many long names are refused once memory is spent, and survive a restart', async (t) => {
+  const disk = new FaultyDisk();
+  const { store, clock, lines } = await openOn(disk, 1, MEMORY);
+  t.equal(await store.look(), null);
+  const ids = await fill(store);
+  // Ten names of two bytes a character, and ten types.
+  t.ok(ids.length > 50 && ids.length < 1536 / 8, `${ids.length} mails`);
+  await t.rejects(
+    store.accept([draftWith([])], null).then(() => fillBare(store)),
+    { code: 'queue-full' },
+  );
+  t.match(await store.look(), /of memory/, 'and the health check says why');
+  t.match(
+    lines.findLast((line) => line.includes('queue full')),
+    /of memory/,
+    'and the log',
+  );
+  const { used, limits } = store.room();
+  t.ok(limits.memoryBytes !== null && used.memoryBytes > 0.9 * limits.memoryBytes);
+  await store.close();
+  const { store: again } = await openOn(disk, 2, { ...MEMORY, clock });
+  t.ok(ids.every((id) => again.get(id)?.status === 'queued'));
+  await t.rejects(acceptFiles(again), { code: 'queue-full' }, 'it weighs the same');
+  await settleAs(again, ids[0] as string, 'sent');
+  t.ok(await acceptFiles(again), 'what is sent is forgotten for what is new');
+  t.equal(again.get(ids[0] as string), undefined);
+  await again.close();
+});
 
 async function fillBare(store: Store): Promise<never> {
   for (;;) await store.accept([draftWith([])], null);
@@ -194,7 +191,7 @@ t.test('an outcome is recorded where memory is short, with the beginning of its 
 });
 
 t.test(
-  '10,000 keys, each with a hundred ids, take their share, and no alarm is refused for them',
+  'keys with a hundred ids take their share of memory, and no message is refused for them',
   async (t) => {
     const memoryBytesMax = 4 * MIB;
     const disk = new FaultyDisk();
