@@ -71,7 +71,7 @@ t.test('a start loads little of Node.js', options, async (t) => {
   );
 });
 
-t.test('a bug tells where it is, and not the whole program', options, async (t) => {
+t.test('a bug prints its stack, and not the whole program', options, async (t) => {
   const dir = t.testdir({
     // A handler of the program that throws.
     'bug.cjs': "process.once('SIGUSR2', () => { const { message } = undefined; });",
@@ -171,7 +171,7 @@ t.test(
   },
 );
 
-t.test('SIGHUP: what is new and good is followed, what is not changes nothing', options, async (t) => {
+t.test('SIGHUP: good settings are followed, bad ones change nothing', options, async (t) => {
   const FIELDPOST_STATE_DIR = t.testdir({ env: 'FIELDPOST_MAX_QUEUE=3' });
   const file = `${FIELDPOST_STATE_DIR}/env`;
   const write = (...lines: string[]) => writeFileSync(file, lines.join('\n'));

@@ -13,7 +13,7 @@ t.test('an entry that is set again is the youngest', async (t) => {
   t.same([...recent].flat(), ['a', 3, 'c', 4]);
 });
 
-t.test('one that begins with too many forgets the first of them', async (t) => {
+t.test('one that begins with too many entries forgets the first', async (t) => {
   const recent = new Recent(2, Object.entries({ a: 1, b: 2, c: 3 }));
   t.same([...recent.keys()], ['b', 'c']);
 });
@@ -22,7 +22,7 @@ t.test('one of size 0 remembers nothing', async (t) => {
   t.equal(new Recent<string, number>(0).set('a', 1).size, 0);
 });
 
-t.test('the oldest are forgotten while it is too much', async (t) => {
+t.test('forgets the oldest keys while they are too much', async (t) => {
   const weights = new Map(Object.entries({ a: 5, b: 1, c: 3 }));
   const total = () => [...weights.values()].reduce((sum, weight) => sum + weight, 0);
   const forgotten: string[] = [];

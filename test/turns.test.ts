@@ -29,7 +29,7 @@ t.test('one piece of work at a time, in order', async (t) => {
   await Promise.resolve();
   t.strictSame(log, ['first'], 'the second waits');
   first.resolve('first result');
-  // The caller of the first goes on and hands over another: that one is behind who waits already.
+  // Later work waits behind the second, which waits already.
   t.equal(await first.done, 'first result');
   const third = hand('third');
   second.resolve('second result');

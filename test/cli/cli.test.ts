@@ -71,7 +71,7 @@ async function settingsOf(argv: readonly string[], world: World, change: () => v
   return { code, err, seen };
 }
 
-t.test('services are handed to main with the settings they asked for, to be read again', async (t) => {
+t.test('main gets the settings of a service, and can read them again', async (t) => {
   const files: Record<string, string | Error> = {};
   const env = { A: '1', FIELDPOST_LOG: 'warn' };
   const before = () =>
@@ -163,7 +163,7 @@ t.test('check tells every problem and ends as the daemon would', async (t) => {
   t.equal(JSON.parse(asJson.out).problems.length, 2);
 });
 
-t.test('check takes the settings of the service where nobody says otherwise', async (t) => {
+t.test('check takes the settings of the service if the environment has none', async (t) => {
   const files = { [SERVICE_FILE]: 'FIELDPOST_LOG=error\n', '/f': 'FIELDPOST_LOG=debug\n' };
   const credentials = { '/run/credentials/fieldpost.service/relay-password': 'x\n' };
   const service = await fieldpost(['check'], { files });
@@ -184,7 +184,7 @@ t.test('check takes the settings of the service where nobody says otherwise', as
   );
 });
 
-t.test('what this user may not read is said, or passed over where it may not matter', async (t) => {
+t.test('a service file that this user may not read is a warning; a credential is ignored', async (t) => {
   const denied = { [SERVICE_FILE]: failure('EACCES', SERVICE_FILE) };
   const { code, err } = await fieldpost(['check'], { files: denied });
   t.equal(code, 0);

@@ -132,7 +132,7 @@ t.test('no daemon: a sentence, what to do, and exit status 69', async (t) => {
   t.match(socket.err, /no daemon answers on unix:\/nonexistent/);
 });
 
-t.test('one that hangs, hangs up, or is something else', async (t) => {
+t.test('a daemon that hangs, hangs up, or is another program', async (t) => {
   const clock = new FakeClock();
   const silent = createServer(() => void clock.advance(30_000));
   const rude = createServer((socket) => socket.destroy());
@@ -284,7 +284,7 @@ t.test('send: what is piped in is the text, where no other is given', async (t) 
   );
 });
 
-t.test('send: a socket that stays silent is not waited for', async (t) => {
+t.test('send: a silent socket delays a mail by 2 s at most', async (t) => {
   const taken = { status: 202, body: [{ id: '01A', destination: 'a@b' }] };
   await using daemon = await preparedDaemon({ 'POST /api/internal/messages': taken });
   const clock = new FakeClock();
@@ -308,7 +308,7 @@ t.test('send: a socket that stays silent is not waited for', async (t) => {
   t.equal((await sent).code, 0);
 });
 
-t.test('send: an endless input is not read for ever', async (t) => {
+t.test('send: standard input is read up to 64 MiB', async (t) => {
   const mebibyte = Buffer.alloc(1024 * 1024, 'y');
   const world = { env: { FIELDPOST_LISTEN: 'unix:/nonexistent' }, stdin: Array(65).fill(mebibyte) };
   const { code, err } = await fieldpost(['send', '--to', 'a@b', '-'], world);
@@ -316,7 +316,7 @@ t.test('send: an endless input is not read for ever', async (t) => {
   t.match(err, /longer than 64 MiB/);
 });
 
-t.test('send: what it will not send', async (t) => {
+t.test('send: wrong use', async (t) => {
   const cases: [string[], RegExp][] = [
     [['send'], /to whom/],
     [['send', '--to', 'a@b'], /nothing to send/],

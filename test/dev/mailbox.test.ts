@@ -24,7 +24,7 @@ t.test('mails are kept in the order in which they come', async (t) => {
   );
 });
 
-t.test('what a stop in the middle left is in nobody’s way', async (t) => {
+t.test('a half-written mail is removed at the start, and its number is not used again', async (t) => {
   const directory = t.testdir({
     '000007.eml.new': 'half a',
     '000003.eml': '',

@@ -9,7 +9,7 @@ t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 
 const lines = (...of: string[]) => Buffer.from(of.join('\r\n'));
 
-t.test('whatever our renderer makes is read exactly', async (t) => {
+t.test('mails of our own renderer are read exactly', async (t) => {
   const device = parseAddress('device@example.org') as Address;
   const texts = [
     '',
@@ -125,7 +125,7 @@ t.test('mails of others', async (t) => {
   });
 });
 
-t.test('mails that are none', async (t) => {
+t.test('texts that are no mails', async (t) => {
   const nothing = { subject: '', plain: '', html: null, attachments: [] };
   t.same(readMail(Buffer.alloc(0)), nothing);
   t.same(readMail(Buffer.from('\r\ntext')), { ...nothing, plain: 'text' });
