@@ -1,7 +1,7 @@
 /**
- * Random histories of an address book that is edited on two sides: lost requests and answers, power cuts at every
- * step, damage, a cloud that forgets or goes back to a backup, stray 404s, another cloud, another URL of the same. In the end both sides must agree, and on what the log of edits
- * allows. One is told by its seed alone: FIELDPOST_TEST_SEED runs it first.
+ * Random histories of an address book that is edited on two sides: lost requests and answers, power cuts at every step,
+ * damage, a cloud that forgets or goes back to a backup, stray 404s, another cloud, another URL of the same cloud. In the
+ * end both sides must agree on a document that the log of edits allows. FIELDPOST_TEST_SEED runs one history first.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
@@ -17,7 +17,7 @@ const LONG = process.env.FIELDPOST_TEST_LONG === '1';
 const HISTORIES = LONG ? 4000 : 200;
 const WITH_COLLISIONS = LONG ? 2000 : 100;
 const STEPS_MAX = 24;
-/** So many that failed are told. */
+/** The most failures that are told. */
 const FOUND_MAX = 3;
 const HEARTBEAT_MS = 30_000;
 const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
@@ -35,7 +35,7 @@ class History {
   readonly #random: () => number;
   /** Targets are drawn from few, so that two entries have the same. */
   readonly #hasFewTargets: boolean;
-  /** The heartbeats tell the document's ETag, which no cloud must. */
+  /** The heartbeats tell the document's ETag; a cloud need not. */
   readonly #tellsETags: boolean;
   readonly #log = new Edits((entry) => entry.uid as string);
   readonly #home = new CloudDocument('h');
@@ -45,7 +45,7 @@ class History {
   readonly #uidOf = new Map<string, string>();
   readonly #idOf = new Map<string, number>();
   readonly #gone: Entry[] = [];
-  /** What stands in the document and no device understands. */
+  /** Values in the document that no device understands. */
   readonly #strange = new Set<unknown>();
   readonly #found: string[] = [];
   readonly #backups: { readonly cloud: CloudDocument; readonly since: number; restore(): void }[] = [];
