@@ -1,9 +1,15 @@
 /** Who may call (local-api §6): the whole matrix, since each of these headers is all that stands before a web page. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { type Test, test } from 'tap';
 import type { ListenConfig } from '../../src/config.js';
-import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import {
+  type Answer,
+  EMAIL,
+  isProblem,
+  MESSAGES,
+  socketPath,
+  startApi,
+  type TestApi,
+} from '../support/api.js';
 
 const DESTINATIONS = '/api/internal/offline_notification_destinations';
 const PATHS = ['/healthz', '/api/internal/state', MESSAGES, '/metrics', '/openapi.json', '/none'];
@@ -166,7 +172,7 @@ test('the token', async (t) => {
 });
 
 test('the unix socket asks for neither Host nor token, but web pages stay out', async (t) => {
-  const listen: ListenConfig = { kind: 'unix', path: `${shortDirectory(t)}/api.sock` };
+  const listen: ListenConfig = { kind: 'unix', path: socketPath(t) };
   await using api = await startApi({ listen, settings: { apiToken: 's3cret' } });
   t.equal((await postWith(api, ['Host: whatever'])).status, 202);
   t.equal((await postWith(api, [])).status, 202);
@@ -220,7 +226,7 @@ test('the token for sending only', async (t) => {
 });
 
 test('the socket for sending only', async (t) => {
-  const listen: ListenConfig = { kind: 'unix', path: `${shortDirectory(t)}/send.sock`, sendOnly: true };
+  const listen: ListenConfig = { kind: 'unix', path: socketPath(t), sendOnly: true };
   await using api = await startApi({ listen, settings: { apiToken: 'operator', sendToken: null } });
   await isSendOnly(t, api, {});
   isProblem(
@@ -233,10 +239,3 @@ test('the socket for sending only', async (t) => {
   const page = ['Host: whatever', 'Origin: http://evil.example'];
   isProblem(t, await postWith(api, page), 403, 'not-local', 'web pages stay out');
 });
-
-/** The path of a socket must be short; that of t.testdir() need not be. */
-function shortDirectory(t: Test): string {
-  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  return directory;
-}

@@ -1,8 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { type Test, test } from 'tap';
 import type { ListenConfig } from '../../src/config.js';
-import { EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { EMAIL, MESSAGES, socketPath, startApi, type TestApi } from '../support/api.js';
 
 const LIST = '/api/internal/offline_notification_destinations';
 const JOHN = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
@@ -48,9 +46,7 @@ test('what an operator does is logged with who did it', async (t) => {
   t.same(await operate(t, known), done('"uid 1000"'));
   await using unknown = await startApi();
   t.same(await operate(t, unknown), done('127.0.0.1'));
-  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  const listen: ListenConfig = { kind: 'unix', path: `${directory}/api.sock` };
+  const listen: ListenConfig = { kind: 'unix', path: socketPath(t) };
   await using unix = await startApi({ listen, peerUid: async () => 1000 });
   t.same(await operate(t, unix), done('"unix socket"'));
 });

@@ -1,8 +1,5 @@
 /** The HTTP of the local API (local-api §4, §5): limits, refusals, timeouts, odd clients, and the stop. */
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type Test, test } from 'tap';
 import type { ErrorCode } from '../../src/errors.js';
 import {
@@ -27,6 +24,7 @@ import {
   MESSAGES,
   type RawClient,
   requestText,
+  socketPath,
   startApi,
   type TestApi,
 } from '../support/api.js';
@@ -40,11 +38,13 @@ const SHORT_PATIENCE = { headersMs: 50, requestMs: 50, checkMs: 10 };
 const postText = (bodyBytes: number, headers: Record<string, string> = {}) =>
   requestText('POST', MESSAGES, { ...JSON_TYPE, ...headers }, bodyBytes);
 
+const GOOD_POST = postText(GOOD.length) + GOOD;
+
 /** Every place is taken by a client whose request is heard and, until `release` is called, not answered. */
 async function takeAllPlaces(api: TestApi): Promise<{ clients: RawClient[]; release: () => void }> {
   const { arrived, release } = stall(api.disk);
   const clients = await connectAll(api, CONNECTIONS_MAX);
-  for (const client of clients) client.write(postText(GOOD.length) + GOOD);
+  for (const client of clients) client.write(GOOD_POST);
   await arrived;
   for (const client of clients) await api.heard(client);
   return { clients, release };
@@ -137,7 +137,7 @@ test('one connection serves many requests, also pipelined ones in their order', 
   await using client = await api.connect();
   const ids: string[] = [];
   for (let i = 0; i < 3; i++) {
-    client.write(postText(GOOD.length) + GOOD);
+    client.write(GOOD_POST);
     ids.push((await client.answer()).json[0].id);
   }
   t.same([...new Set(ids)].sort(), ids);
@@ -152,7 +152,7 @@ test('one connection serves many requests, also pipelined ones in their order', 
   for (let i = 0; i < 4; i++) statuses.push((await client.answer()).status);
   t.same(statuses, [202, 200, 400, 404]);
   const { arrived, release } = stall(api.disk);
-  client.write((postText(GOOD.length) + GOOD).repeat(20));
+  client.write(GOOD_POST.repeat(20));
   await arrived;
   await settled();
   release();
@@ -168,7 +168,7 @@ test('a body in two pieces, and byte by byte', async (t) => {
   await using api = await startApi();
   await using client = await api.connect();
   client.socket.setNoDelay(true);
-  for (const byte of postText(GOOD.length) + GOOD) {
+  for (const byte of GOOD_POST) {
     client.write(byte);
     await settled();
   }
@@ -180,7 +180,7 @@ test('a body in two pieces, and byte by byte', async (t) => {
   }
   client.write('0\r\n\r\n');
   t.equal((await client.answer()).status, 202);
-  client.write(`${postText(GOOD.length)}${GOOD}`);
+  client.write(GOOD_POST);
   t.equal((await client.answer()).status, 202, 'and the connection is still good');
 });
 
@@ -300,17 +300,14 @@ test('a client that closes early leaves nothing behind', async (t) => {
   while (cutShort().length < 3) await settled();
   t.equal((await api.post([EMAIL])).status, 202);
   t.equal(api.size, 1);
-  t.notOk(
-    api.lines.some((line) => line.startsWith('<3>')),
-    'nothing of it is a fault of ours',
-  );
+  t.same(api.errors, [], 'nothing of it is a fault of ours');
 });
 
 test('a client that ends its side after a whole request gets its answer', async (t) => {
   await using api = await startApi();
   await using client = await api.connect();
   const { arrived, release } = stall(api.disk);
-  client.socket.end(postText(GOOD.length) + GOOD);
+  client.socket.end(GOOD_POST);
   await arrived;
   await settled();
   release();
@@ -376,7 +373,7 @@ test('a good request is answered although garbage follows it', async (t) => {
 test('a body that is cut short behind a complete request is a 400', async (t) => {
   await using api = await startApi();
   await using client = await api.connect();
-  client.socket.end(postText(GOOD.length) + GOOD + postText(GOOD.length) + GOOD.slice(0, -1));
+  client.socket.end(GOOD_POST + postText(GOOD.length) + GOOD.slice(0, -1));
   t.equal((await client.answer()).status, 202);
   isProblem(t, await client.answer(), 400, 'malformed-request');
   t.equal(await client.ended, false);
@@ -387,13 +384,13 @@ test('nothing that follows a refused request is carried out', async (t) => {
   await using api = await startApi();
   await using client = await api.connect();
   const padded = ' '.repeat(2 ** 20 + 1);
-  client.write(postText(padded.length) + padded + postText(GOOD.length) + GOOD);
+  client.write(postText(padded.length) + padded + GOOD_POST);
   isProblem(t, await client.answer(), 413, 'too-large');
   t.equal(await client.ended, false);
   t.equal(client.rest, '');
   // A body where none belongs is not read as a request either.
   await using smuggler = await api.connect();
-  const inner = postText(GOOD.length) + GOOD;
+  const inner = GOOD_POST;
   smuggler.write(requestText('POST', '/api/internal/queue/flush', {}, inner.length) + inner + inner);
   t.equal((await smuggler.answer()).status, 202);
   t.equal(await smuggler.ended, false);
@@ -461,7 +458,7 @@ test('without a free place the longest idle connection is closed, never one with
   const clients = await connectAll(api, CONNECTIONS_MAX);
   for (const client of clients) await isHealthy(t, client);
   const { arrived, release } = stall(api.disk);
-  clients[0]?.write(postText(GOOD.length) + GOOD);
+  clients[0]?.write(GOOD_POST);
   await arrived;
   await using late = await api.connect();
   late.write(requestText('GET', '/healthz'));
@@ -513,7 +510,7 @@ test('a client without a place waits, unread, and is then answered 503', async (
   await using api = await startApi();
   const { clients, release } = await takeAllPlaces(api);
   const waiting = await connectAll(api, CONNECTIONS_WAITING_MAX);
-  for (const client of waiting) client.write(postText(GOOD.length) + GOOD);
+  for (const client of waiting) client.write(GOOD_POST);
   await using tooMany = await api.connect();
   const refused = await tooMany.answer();
   isProblem(t, refused, 503, 'busy');
@@ -539,7 +536,7 @@ test('a waiting client gets a place as soon as one is free', async (t) => {
   await using api = await startApi();
   const { arrived, release } = stall(api.disk);
   const clients = await connectAll(api, CONNECTIONS_MAX + 100);
-  for (const client of clients) client.write(postText(GOOD.length) + GOOD);
+  for (const client of clients) client.write(GOOD_POST);
   await arrived;
   release();
   const answers = await Promise.all(clients.map((client) => client.answer()));
@@ -554,7 +551,7 @@ test('a stop answers the clients that wait for a place', async (t) => {
   await using api = await startApi();
   const { clients, release } = await takeAllPlaces(api);
   const [waiting] = (await connectAll(api, 1)) as [RawClient];
-  waiting.write(postText(GOOD.length) + GOOD);
+  waiting.write(GOOD_POST);
   const stopped = api.api.stop(10 * SECOND_MS);
   await api.clock.advance(NEW_CONNECTION_MS);
   isProblem(t, await waiting.answer(), 503, 'stopping');
@@ -566,11 +563,7 @@ test('a stop answers the clients that wait for a place', async (t) => {
 
 test('unread answers count as memory, and the oldest are given up first', async (t) => {
   // The kernel buffers little of a unix socket.
-  // In a directory of its own: the path of a unix socket is short.
-  const directory = mkdtempSync(join(tmpdir(), 'fieldpost-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  const path = join(directory, 'api.sock');
-  await using api = await startApi({ listen: { kind: 'unix', path } });
+  await using api = await startApi({ listen: { kind: 'unix', path: socketPath(t) } });
   const destination = `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.example.com`;
   for (let i = 0; i < 10; i++) await api.post(Array(100).fill({ ...EMAIL, destination }));
   const ask = requestText('GET', `${MESSAGES}?limit=1000`);
@@ -632,7 +625,7 @@ test('a flood of pipelined requests ends the connection', async (t) => {
   await using api = await startApi();
   const { arrived, release } = stall(api.disk);
   await using client = await api.connect();
-  client.write(postText(GOOD.length) + GOOD);
+  client.write(GOOD_POST);
   await arrived;
   client.write('GET / HTTP/1.1\r\n\r\n'.repeat(3000));
   await client.ended;
@@ -649,7 +642,7 @@ test('a stop answers the first request of new connections for 1 s', async (t) =>
   await used.answer();
   const stopped = api.api.stop(10 * SECOND_MS);
   await used.ended;
-  quick.write(postText(GOOD.length) + GOOD);
+  quick.write(GOOD_POST);
   const answer = await quick.answer();
   t.match(answer, { status: 202, headers: { connection: 'close' } }, 'its connection was taken before');
   await api.clock.advance(NEW_CONNECTION_MS);
@@ -664,7 +657,7 @@ test('a stop finishes the requests in progress and refuses new ones', async (t) 
   idle.write(requestText('GET', '/healthz'));
   await idle.answer();
   const { arrived, release } = stall(api.disk);
-  busy.write(postText(GOOD.length) + GOOD);
+  busy.write(GOOD_POST);
   await arrived;
   slow.write(postText(GOOD.length, { Expect: '100-continue' }));
   t.equal((await slow.answer()).status, 100);
@@ -673,7 +666,7 @@ test('a stop finishes the requests in progress and refuses new ones', async (t) 
     isStopped = true;
   });
   await idle.ended;
-  slow.write(GOOD + postText(GOOD.length) + GOOD);
+  slow.write(GOOD + GOOD_POST);
   busy.write(requestText('GET', '/healthz'));
   release();
   const answer = await busy.answer();

@@ -6,7 +6,10 @@
  *   const answer = await api.call('GET', '/healthz');
  */
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Test } from 'tap';
 import type { ApiParts } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
@@ -46,8 +49,9 @@ export interface TestApi extends AsyncDisposable {
   readonly size: number;
   /** Uploads that were begun and not discarded. */
   readonly uploads: number;
-  /** What was logged. */
+  /** What was logged, and the errors of it. */
   readonly lines: string[];
+  readonly errors: readonly string[];
   readonly listeners: Listeners;
   /** The names of the files in the spool, and what is in one. */
   files(): Promise<string[]>;
@@ -197,6 +201,9 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
       await store.look();
     },
     lines,
+    get errors() {
+      return lines.filter((line) => line.startsWith('<3>'));
+    },
     listeners,
     nudges: 0,
     edits: 0,
@@ -226,6 +233,13 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     },
   };
   return test;
+}
+
+/** The path of a new unix socket. It must be short; that of t.testdir() need not be. */
+export function socketPath(t: Test): string {
+  const directory = mkdtempSync(join(tmpdir(), 'fieldpost-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  return join(directory, 'api.sock');
 }
 
 /** Those that are open. */
