@@ -6,9 +6,11 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import {
+  exportedTypesOf,
   hasLogic,
   importsOf,
   logEventsOf,
+  longFunctionsIn,
   parse,
   readTree,
   type Tree,
@@ -29,6 +31,7 @@ interface Rule {
 }
 
 const LINES_MAX = 300;
+const FUNCTION_LINES_MAX = 60;
 const README = existsSync('README.md') ? readFileSync('README.md', 'utf8') : null;
 
 // From the door inwards: a room may import the rooms of later lines, and no other of its own line.
@@ -320,6 +323,39 @@ const RULES: readonly Rule[] = [
       ['src/store/utils.ts', '/**\n * X.\n */'],
     ],
     allowed: [['src/main.ts', '#!/usr/bin/env node\n/**\n * The process.\n */']],
+  },
+  {
+    name: 'a function fits a screen',
+    why: 'who reads a function should see its beginning and its end at once',
+    find: (tree) =>
+      sources(tree).flatMap(([path, text]) => longFunctionsIn(parse(path, text), FUNCTION_LINES_MAX)),
+    planted: [
+      ['src/x.ts', `export function x() {${'\n'.repeat(FUNCTION_LINES_MAX)}}`],
+      ['src/x.ts', `const x = () => {${'\n'.repeat(FUNCTION_LINES_MAX)}};`],
+      ['src/x.ts', `class X { x() {${'\n'.repeat(FUNCTION_LINES_MAX)}} }`],
+    ],
+    allowed: [['src/x.ts', `function x() {${'\n'.repeat(FUNCTION_LINES_MAX - 1)}}\n\nfunction y() {}`]],
+  },
+  {
+    name: 'one word, one thing',
+    why: 'a type whose name means something else in another file is read wrongly there',
+    find: (tree) => {
+      const places = new Map<string, string[]>();
+      for (const [path, text] of sources(tree)) {
+        for (const { name, place } of exportedTypesOf(parse(path, text))) {
+          places.set(name, [...(places.get(name) ?? []), place]);
+        }
+      }
+      return [...places].flatMap(([name, at]) => (at.length > 1 ? [`${name}: ${at.join(', ')}`] : []));
+    },
+    planted: [
+      ['src/x.ts', 'export interface X {}\nexport class X {}'],
+      ['src/x.ts', 'export type X = 1;\nexport class X {}'],
+    ],
+    allowed: [
+      ['src/x.ts', 'export interface X {}\ninterface Y {}'],
+      ['src/y.ts', 'export interface Y {}'],
+    ],
   },
   {
     name: 'a source file has its test',

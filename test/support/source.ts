@@ -146,6 +146,30 @@ export function topLevelStateIn(file: ts.SourceFile): string[] {
   return changing.map((node) => placeOf(file, node));
 }
 
+/** Functions and methods longer than this many lines, as `path:line name: n lines`. */
+export function longFunctionsIn(file: ts.SourceFile, linesMax: number): string[] {
+  const found: string[] = [];
+  walk(file, (node) => {
+    if (!ts.isFunctionLike(node)) return;
+    const lineOf = (position: number) => file.getLineAndCharacterOfPosition(position).line;
+    const lines = lineOf(node.getEnd()) - lineOf(node.getStart(file)) + 1;
+    const name = node.name?.getText(file) ?? '(anonymous)';
+    if (lines > linesMax) found.push(`${placeOf(file, node)} ${name}: ${lines} lines`);
+  });
+  return found;
+}
+
+/** The exported classes, interfaces and types of the file. */
+export function exportedTypesOf(file: ts.SourceFile): { name: string; place: string }[] {
+  return file.statements.flatMap((node) => {
+    const isType =
+      ts.isClassDeclaration(node) || ts.isInterfaceDeclaration(node) || ts.isTypeAliasDeclaration(node);
+    return isType && isExported(node) && node.name !== undefined
+      ? [{ name: node.name.text, place: placeOf(file, node) }]
+      : [];
+  });
+}
+
 /** True if anything of the file is left to run once its types are gone. */
 export function hasLogic(file: ts.SourceFile): boolean {
   return file.statements.some(
