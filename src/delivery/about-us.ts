@@ -1,14 +1,14 @@
 /**
- * Refusals that speak of this device, its name, its sender or its login, and not of the recipient or the mail. Relays
- * give them as late as RCPT (Postfix does by default) or after the content (Exchange Online). Pure; used by outcome.ts.
+ * Refusals that concern this device (its name, its sender or its login), not the recipient or the mail. Relays give
+ * them as late as RCPT (Postfix by default), or after the content (Exchange Online). Pure. Used by outcome.ts.
  */
 import type { Phase, Reply } from './reply.js';
 
 /** What of us the relay refuses. */
-export type Fault = 'sender' | 'name' | 'client' | 'login' | 'encryption' | 'relaying' | 'protocol';
+export type Complaint = 'sender' | 'name' | 'client' | 'login' | 'encryption' | 'relaying' | 'protocol';
 
 /** The setting to mend, as a sentence about the relay. */
-const REMEDIES: Readonly<Record<Fault, string>> = {
+const REMEDIES: Readonly<Record<Complaint, string>> = {
   sender: 'it does not take our sender address: set FIELDPOST_FROM to one that it takes',
   name: 'it does not take the name of this device: set FIELDPOST_HELO_NAME to a full host name, such as pump-3.example.com',
   client:
@@ -20,7 +20,7 @@ const REMEDIES: Readonly<Record<Fault, string>> = {
 };
 
 /** Words of mail servers, in the order in which they are tried, and where they come from. */
-const WORDS: readonly (readonly [words: RegExp, fault: Fault])[] = [
+const WORDS: readonly (readonly [words: RegExp, fault: Complaint])[] = [
   // Postfix: smtpd_check.c, smtpd_check.h (SMTPD_NAME_*), smtpd_sasl_glue.c; postconf(5) rbl default reply.
   [/Helo command (?:rejected|\[[^\]]*\] blocked)/i, 'name'],
   [/Sender address rejected: not (?:logged in|owned by user)/i, 'login'],
@@ -55,7 +55,7 @@ const WORDS: readonly (readonly [words: RegExp, fault: Fault])[] = [
 ];
 
 /** Enhanced codes by their subject and detail: RFC 3463 §3.2 and §3.8, RFC 4954 §6, RFC 7372, RFC 7505. */
-const DETAILS: Readonly<Record<string, Fault>> = {
+const DETAILS: Readonly<Record<string, Complaint>> = {
   '1.7': 'sender',
   '1.8': 'sender',
   '7.8': 'login',
@@ -71,7 +71,7 @@ const DETAILS: Readonly<Record<string, Fault>> = {
 };
 
 /** Codes that cannot speak of a recipient: RFC 4954 §6, RFC 5321 §4.2.4. */
-const CODES: Readonly<Record<number, Fault>> = {
+const CODES: Readonly<Record<number, Complaint>> = {
   502: 'protocol',
   503: 'protocol',
   530: 'login',
@@ -80,7 +80,7 @@ const CODES: Readonly<Record<number, Fault>> = {
 };
 
 /** What of us a refusal (4xx or 5xx) speaks of; null where it speaks of the recipient, the mail or the relay itself. */
-export function faultOf(phase: Phase, { code, enhanced, text }: Reply): Fault | null {
+export function faultOf(phase: Phase, { code, enhanced, text }: Reply): Complaint | null {
   for (const [words, fault] of WORDS) if (words.test(text)) return fault;
   const detail = enhanced?.slice(2) ?? '';
   const fault = DETAILS[detail];

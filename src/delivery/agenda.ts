@@ -1,8 +1,7 @@
 /**
- * What is to be sent next: oldest first, new and deferred in turn, and behind all of them what went wrong
- * together with the relay or the cloud; what only met an outage takes its old place when that is over. Used by
- * queue.ts. However long the queue is, a look costs next to nothing: one walk over the store's lists
- * picks up many messages, and tells when the next walk is worth while.
+ * What is sent next: oldest first, new and deferred messages in turn. Messages that failed together with a relay or the
+ * cloud come last; after an outage a message takes its old place. One walk over the store's lists picks up many messages
+ * and tells when the next walk is due, so a long queue costs little. Used by queue.ts.
  */
 import type { Message, Stamp } from '../message/message.js';
 import type { Store } from '../store/store.js';

@@ -1,5 +1,6 @@
 /**
- * What is charged to a message itself, by whichever way it goes: a later attempt, or that it cannot be read.
+ * What an attempt charges to a message, whatever transport it took: a later attempt, or content that cannot be read.
+ * Used by queue.ts.
  */
 import type { Config } from '../config.js';
 import { FieldpostError, wordsOf } from '../errors.js';

@@ -1,8 +1,8 @@
 /**
- * The rules of talking to a relay, whatever is said: one group of commands at a time, or, where the relay takes
- * them ahead, one behind another; a deadline for each answer, replies counted and read here. Whatever is doubtful
- * (a deadline, an error, a reply nobody asked for) ends the conversation and destroys the connection, so that no
- * late reply is ever taken for the answer to another command. Used by smtp-session.ts, which brings the wire.
+ * How to talk to a relay, whatever is said: one group of commands at a time, or pipelined where the relay allows it; a
+ * deadline for each answer; replies are counted and read here. A deadline, an error or an unexpected reply ends the
+ * conversation and destroys the connection, so that no late reply is taken for the answer to another command.
+ * Used by smtp-session.ts and smtp-transport.ts.
  */
 import { Readable } from 'node:stream';
 import { REPLY_BYTES_MAX, TRICKLE_MS } from '../limits.js';

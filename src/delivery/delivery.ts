@@ -1,7 +1,7 @@
 /**
- * Delivery of what is in a store: emails by relays; calls, pushes and SMS by the cloud, each type with a queue of its
- * own, so that a call does not wait behind 300 SMS, nor for a provider of SMS that is down. Built by the composition
- * roots; the api nudges it and asks it how the relays are doing.
+ * Delivery of what is in a store: emails by relays; calls, pushes and SMS by the cloud. Each type has a queue of its own,
+ * so a call does not wait behind 300 SMS, nor for a provider of SMS that is down.
+ * Used by cloud-server/cloud.ts and daemon.ts.
  */
 import { heloNameOf, senderOf } from '../config/names.js';
 import type { Config } from '../config.js';

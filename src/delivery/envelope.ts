@@ -1,6 +1,6 @@
 /**
- * What a relay is told of a message before its content, and how that is said (RFC 5321 §3.3, with the parameters of
- * RFC 1870, 6152 and 6531). Pure; used by smtp-session.ts.
+ * The commands that announce a message to a relay before its content (RFC 5321 §3.3, with the parameters of
+ * RFC 1870, 6152 and 6531). Pure. Used by smtp-session.ts.
  */
 import type { Address } from '../message/address.js';
 import type { Extensions } from './extensions.js';
@@ -17,10 +17,10 @@ export interface Envelope {
 }
 
 /** A command line, and the phase in which it is answered. */
-export type Command = readonly [phase: Phase, line: string];
+export type SmtpCommand = readonly [phase: Phase, line: string];
 
 /** MAIL, RCPT and DATA. */
-export function introductionOf({ from, to, size, smtpUtf8 }: Envelope, offered: Extensions): Command[] {
+export function introductionOf({ from, to, size, smtpUtf8 }: Envelope, offered: Extensions): SmtpCommand[] {
   const sizes = offered.size ? ` SIZE=${size}` : '';
   const body = smtpUtf8 && offered.eightBitMime ? ' BODY=8BITMIME' : '';
   return [

@@ -1,7 +1,8 @@
 /**
- * When a message is too old to be offered. SMS, calls and pushes age all the time, for a day-old alarm call is harmful:
- * they expire offered or not, also on hold and without a link. One look over the store and one alarm serve all of them.
- * An email ages only while a relay can be reached; it expires when it has just been offered in vain (delivery.md, When).
+ * When a message is too old to be offered. SMS, calls and pushes age all the time, because a day-old alarm call is
+ * harmful: they expire offered or not, also on hold and without a link. One look over the store and one alarm serve all of
+ * them. An email ages only while a relay can be reached; it expires after an offer that failed (delivery.md, When).
+ * Used by delivery.ts.
  */
 import type { Config } from '../config.js';
 import { SECOND_MS } from '../limits.js';

@@ -1,7 +1,7 @@
 /**
- * Records what became of messages, and makes sure that there is room for that before a message is offered. An outcome
- * that the store cannot record is kept and tried again; meanwhile nothing is sent, by any way out. Built by the
- * composition roots, one for each store; used by the loops.
+ * Records what became of messages. Before a message is offered it makes sure that there is room for its outcome. An
+ * outcome that the store cannot record is kept and tried again; until then no transport sends anything.
+ * Used by delivery.ts.
  */
 import { type ErrorCode, FieldpostError, wordsOf } from '../errors.js';
 import { STORAGE_RETRY_MS } from '../limits.js';

@@ -1,10 +1,10 @@
 /**
  * What becomes of a message when a conversation with a relay has ended, and who is to blame: the table of
- * delivery.md. Pure; blame.ts acts on it.
+ * delivery.md. Pure.
  *
- * Three rules stand behind the rows. Nothing fails because we are misconfigured: what a relay says about us is
- * the relay's trouble and waits. Nothing is charged to a message for what the relay or the network did. And what
- * might be the message's own doing moves that message out of the way of the others.
+ * Three rules stand behind the rows. A refusal of this device is the relay's trouble: the message waits. A fault of the
+ * relay or the network is not charged to a message. What may be the message's own fault moves that message behind the
+ * others. Used by smtp-transport.ts.
  */
 import { faultOf, remedyOf } from './about-us.js';
 import type { Ending, Phase, Reply, Trouble } from './reply.js';

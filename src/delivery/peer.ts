@@ -1,6 +1,6 @@
 /**
- * How one peer is doing, a relay or the cloud, and when it may be tried again. Its trouble charges no message: it is
- * counted here. Built by the transports; queue.ts tells it what happened.
+ * How one peer is doing, a relay or the cloud, and when it may be tried again. Its trouble is counted here and charged to
+ * no message. Used by cloud-transport.ts and smtp-transport.ts.
  */
 import { Backoff, type BackoffOptions } from '../retry/backoff.js';
 import { Proofs } from './proofs.js';

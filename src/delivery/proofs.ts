@@ -1,7 +1,6 @@
 /**
- * Who is to blame when a peer refuses us over one message: the other messages show it. What the peer refuses
- * again although it has taken others since is the message's own trouble. Used by blame.ts, one for
- * each peer.
+ * Who is to blame when a peer refuses us over one message: the other messages show it. If the peer refuses a message
+ * again, and has taken others since, that is the message's own trouble. Used by peer.ts.
  */
 import { DAY_MS } from '../limits.js';
 import { Recent } from '../recent.js';

@@ -1,9 +1,9 @@
 /**
- * The delivery loop of one transport: takes messages from the store and has them sent, at its own pace. It is woken by
- * nudges, by one alarm and by lines that become free, and does nothing in between. Built by delivery.ts.
+ * The delivery loop of one transport: takes messages from the store and has them sent, at its own pace. Nudges, one alarm
+ * and lines that become free wake it; in between it does nothing.
  *
  * `#pump` decides, without waiting for anything, what can begin now; `#run` sends over one line for as long as
- * there is something ready, and pumps again. So nothing accepted while an attempt ends can be missed.
+ * there is something ready, and pumps again. So nothing accepted while an attempt ends is missed. Used by delivery.ts.
  */
 import { assert } from '../errors.js';
 import { STOP_SENDING_MS } from '../limits.js';

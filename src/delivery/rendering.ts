@@ -1,6 +1,6 @@
 /**
- * Mails as they go over the wire, and how large the relays take them: what delivery sends, and what the api refuses
- * at the door because no relay would take it. Built by delivery.ts.
+ * Mails as they go over the wire, and the largest size that the relays take: delivery sends the former, the api refuses
+ * what is larger. Used by delivery.ts.
  */
 import type { Config, RelayConfig } from '../config.js';
 import { type Address, domainOf, needsSmtpUtf8 } from '../message/address.js';

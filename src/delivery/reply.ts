@@ -1,6 +1,5 @@
 /**
- * What a relay says, and how far a conversation with it got. Pure: the session reads lines and asks here what
- * they mean; outcome.ts judges what came out.
+ * What a relay says, and how far a conversation with it got. Pure. Used by channel.ts and conversation.ts.
  */
 import type { SocketError } from '../retry/socket-error.js';
 import { oneLine } from '../text.js';

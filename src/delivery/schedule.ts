@@ -1,5 +1,5 @@
 /**
- * When delivery tries a message again after trouble of its own. Pure; no clock is read.
+ * When delivery tries a message again after trouble of its own. Pure: it reads no clock. Used by charge.ts.
  */
 import { assert } from '../errors.js';
 

@@ -1,7 +1,7 @@
 /**
- * A conversation with one relay, over which many messages may be sent. session-line.ts opens, uses and closes it.
- * What is said is built and read in this room; channel.ts carries it. Whatever is doubtful (a deadline, an error, a reply nobody asked for)
- * destroys the connection for good, so that no late reply is ever taken for the answer to another command.
+ * A conversation with one relay, over which many messages may be sent. This room builds and reads what is said;
+ * channel.ts carries it. A deadline, an error or an unexpected reply destroys the connection for good, so that no late
+ * reply is taken for the answer to another command. Used by delivery.ts.
  */
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
@@ -14,7 +14,7 @@ import { oneLine } from '../text.js';
 import { Channel } from './channel.js';
 import { Conversation, type Group, SessionError } from './conversation.js';
 import { DotStuffing, stuffWhole } from './dot-stuffing.js';
-import { type Command, type Envelope, introductionOf, unsendable } from './envelope.js';
+import { type Envelope, introductionOf, type SmtpCommand, unsendable } from './envelope.js';
 import { type Extensions, parseExtensions } from './extensions.js';
 import type { Ending } from './reply.js';
 import type { Session } from './session.js';
@@ -283,11 +283,11 @@ function bareHost(relay: RelayConfig): string {
   return relay.host.replace(/^\[(.*)\]$/, '$1');
 }
 
-function phasesOf(commands: readonly Command[]): Command[0][] {
+function phasesOf(commands: readonly SmtpCommand[]): SmtpCommand[0][] {
   return commands.map(([phase]) => phase);
 }
 
-function linesOf(commands: readonly Command[]): string {
+function linesOf(commands: readonly SmtpCommand[]): string {
   return commands.map(([, line]) => line).join('');
 }
 

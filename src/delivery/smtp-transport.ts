@@ -1,6 +1,6 @@
 /**
- * Emails by the relays of the configuration: each relay is a peer, each line one connection to one of them. Built by
- * delivery.ts, anew with each change of the settings.
+ * The transport of emails: each configured relay is a peer, each line one connection to one of them. New settings of the
+ * relays make a new one. Used by delivery.ts.
  */
 import type { Config, RelayConfig } from '../config.js';
 import type { Address } from '../message/address.js';

@@ -1,5 +1,5 @@
 /**
- * Trouble without a reply, in the words of those who must mend it. Pure; used by conversation.ts.
+ * Trouble without a reply, in the words of those who must mend it. Pure. Used by conversation.ts.
  */
 import { SECOND_MS } from '../limits.js';
 import { socketErrorOf } from '../retry/socket-error.js';
