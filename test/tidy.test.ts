@@ -58,7 +58,7 @@ const PURE = [
   /^src\/http\/(?:answer|http-memory|page)\.ts$/,
   /^src\/(?:limits|text|json|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
-  /^src\/delivery\/(?:outcome|schedule)\.ts$/,
+  /^src\/delivery\/(?:smtp\/outcome|schedule)\.ts$/,
   /^src\/destinations\//,
 ];
 const PURE_IMPORTS = ['node:buffer'];
@@ -66,7 +66,7 @@ const IMPURE_GLOBALS = ['Date.now', 'performance', 'Math.random', 'crypto', 'fet
 
 const PACKAGE_HOMES: Readonly<Record<string, string>> = {
   'busboy/lib/utils.js': 'src/api/form-part.ts',
-  'smtp-client': 'src/delivery/channel.ts',
+  'smtp-client': 'src/delivery/smtp/channel.ts',
   lowdb: 'src/store/snapshot.ts',
   'systemd-notify': 'src/system/notify.ts',
 };
@@ -76,7 +76,7 @@ const OUTSIDE_GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'AbortSign
 
 // What test/support needs of the source: values, the outside's interfaces, the doors that it opens, errors that it throws.
 const SUPPORT_TAKES =
-  /^src\/(?:(?:message|system)\/\w|(?:limits|errors|config|config\/endpoints|daemon|api\/server|cloud-server\/cloud|store\/journaled-store|delivery\/(?:delivery|queue|expiry|smtp-transport|outcome-writer|conversation)|cloud\/(?:sync|client)|mime\/base64)\.ts$)/;
+  /^src\/(?:(?:message|system)\/\w|(?:limits|errors|config|config\/endpoints|daemon|api\/server|cloud-server\/cloud|store\/journaled-store|delivery\/(?:delivery|queue|expiry|smtp\/smtp-transport|outcome-writer|smtp\/conversation)|cloud\/(?:sync|client)|mime\/base64)\.ts$)/;
 
 // Source files and rooms that the tests of another room try; main.ts is tried as it is built.
 const TRIED_FROM: Readonly<Record<string, string>> = {
@@ -246,7 +246,7 @@ const RULES: readonly Rule[] = [
       ['src/store/record.ts', "import { gzipSync } from 'node:zlib';"],
       ['src/store/recovery.ts', "import zlib from 'node:zlib';"],
       ['src/store/state.ts', 'const now = Date.now();'],
-      ['src/delivery/outcome.ts', 'const now = new Date();'],
+      ['src/delivery/smtp/outcome.ts', 'const now = new Date();'],
       ['src/delivery/schedule.ts', 'export const jitter = () => Math.random();'],
       ['src/destinations/merge.ts', "console.log('x');"],
     ],

@@ -3,7 +3,7 @@
  * this from src.
  */
 import { basename, dirname } from 'node:path';
-import { openSession } from '../../src/delivery/smtp-session.ts';
+import { openSession } from '../../src/delivery/smtp/smtp-session.ts';
 import { render } from '../../src/mime/letter.ts';
 import { Spool } from '../../src/store/spool.ts';
 import { systemClock } from '../../src/system/clock.ts';

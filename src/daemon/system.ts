@@ -2,7 +2,7 @@
  * The outside world, as the process hands it to the composition roots.
  */
 import type { ApiParts } from '../api/parts.js';
-import type { openSession } from '../delivery/smtp-session.js';
+import type { openSession } from '../delivery/smtp/smtp-session.js';
 import type { StoreOptions } from '../store/journaled-store.js';
 import type { Handed } from '../system/activation.js';
 import type { Connect } from '../system/connect.js';

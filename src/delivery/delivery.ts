@@ -15,9 +15,9 @@ import { CloudTransport, type Short, type ShortWay } from './cloud-transport.js'
 import { type AgeingType, Expiry } from './expiry.js';
 import { OutcomeWriter } from './outcome-writer.js';
 import { Queue } from './queue.js';
-import { Rendering } from './rendering.js';
-import type { openSession } from './smtp-session.js';
-import { type Mail, SmtpTransport } from './smtp-transport.js';
+import { Rendering } from './smtp/rendering.js';
+import type { openSession } from './smtp/smtp-session.js';
+import { type Mail, SmtpTransport } from './smtp/smtp-transport.js';
 import type { Load, Transport } from './transport.js';
 
 /** What delivery is given. */
@@ -171,7 +171,7 @@ export class Delivery {
       render: (...mail) => this.#rendering.parcel(...mail),
       open: async (relay) => {
         // Loaded with the first connection: a daemon that waits for a link need not carry TLS about.
-        const open = this.#options.openSession ?? (await import('./smtp-session.js')).openSession;
+        const open = this.#options.openSession ?? (await import('./smtp/smtp-session.js')).openSession;
         const opened = await open({ relay, ...session, helo: heloNameOf(config, hostname()) });
         this.#rendering.heard(relay, opened.sizeLimit);
         return opened;

@@ -1,6 +1,6 @@
 import t from 'tap';
-import type { Ending } from '../../src/delivery/reply.js';
-import { openSession } from '../../src/delivery/smtp-session.js';
+import type { Ending } from '../../src/delivery/smtp/reply.js';
+import { openSession } from '../../src/delivery/smtp/smtp-session.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SESSION_IDLE_MS, STOP_SENDING_MS } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
 import { createConnect } from '../../src/system/connect.js';

@@ -2,7 +2,7 @@
  * What relays and the cloud were offered, held against what clients were answered: in which order, how soon, not too
  * soon, and whether what expires or fails had to. Used by world.ts.
  */
-import type { Ending } from '../../src/delivery/reply.js';
+import type { Ending } from '../../src/delivery/smtp/reply.js';
 import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
 import type { Model, Posted } from './model.js';
 import { Reach } from './reach.js';

@@ -27,7 +27,7 @@ const MAIL = {
     why: 'the Message-ID is made anew in each boot',
     cuts: [
       [
-        'src/delivery/rendering.ts',
+        'src/delivery/smtp/rendering.ts',
         'content }, message, { from',
         'content }, { id: message.id + this.#options.clock.boot }, { from',
       ],
@@ -122,7 +122,7 @@ const MAIL = {
     why: 'a recipient who is refused for the moment is refused for good',
     cuts: [
       [
-        'src/delivery/outcome.ts',
+        'src/delivery/smtp/outcome.ts',
         'return isClass(reply, 4) || reply.code === 552',
         'return reply.code === 552',
       ],
@@ -150,7 +150,7 @@ const MAIL = {
   },
   'sessions-leak': {
     why: 'idle connections to relays are kept for ever',
-    cuts: [['src/delivery/session-line.ts', 'await session?.close();', 'void session;']],
+    cuts: [['src/delivery/smtp/session-line.ts', 'await session?.close();', 'void session;']],
   },
   'files-leak': {
     why: 'the files of what was sent are not removed',

@@ -2,8 +2,8 @@
  * Looks after every step of a simulated world whether what can be asked is as promised. Used by live.ts's steps by way
  * of actions.ts, and by calm.ts.
  */
-import type { Envelope } from '../../src/delivery/envelope.js';
-import type { Ending } from '../../src/delivery/reply.js';
+import type { Envelope } from '../../src/delivery/smtp/envelope.js';
+import type { Ending } from '../../src/delivery/smtp/reply.js';
 import { SECOND_MS } from '../../src/limits.js';
 import type { Call, LinkWatcher } from './link.js';
 import { digestOf, readMail, tokenOf } from './mail.js';

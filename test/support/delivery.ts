@@ -5,14 +5,14 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Config, RelayConfig } from '../../src/config.js';
-import { SessionError } from '../../src/delivery/conversation.js';
-import type { Envelope } from '../../src/delivery/envelope.js';
 import { Expiry } from '../../src/delivery/expiry.js';
 import { OutcomeWriter } from '../../src/delivery/outcome-writer.js';
 import { Queue } from '../../src/delivery/queue.js';
-import type { Ending, Phase, Trouble } from '../../src/delivery/reply.js';
-import type { Session } from '../../src/delivery/session.js';
-import { type SmtpOptions, SmtpTransport } from '../../src/delivery/smtp-transport.js';
+import { SessionError } from '../../src/delivery/smtp/conversation.js';
+import type { Envelope } from '../../src/delivery/smtp/envelope.js';
+import type { Ending, Phase, Trouble } from '../../src/delivery/smtp/reply.js';
+import type { Session } from '../../src/delivery/smtp/session.js';
+import { type SmtpOptions, SmtpTransport } from '../../src/delivery/smtp/smtp-transport.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Address } from '../../src/message/address.js';
 import { type Draft, type Message, type MessageType, NO_ATTACHMENTS } from '../../src/message/message.js';

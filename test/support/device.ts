@@ -4,7 +4,7 @@
  */
 import type { Config } from '../../src/config.js';
 import { Delivery } from '../../src/delivery/delivery.js';
-import type { Ending } from '../../src/delivery/reply.js';
+import type { Ending } from '../../src/delivery/smtp/reply.js';
 import type { MessageType } from '../../src/message/message.js';
 import { wallMsOf } from '../../src/message/stamp.js';
 import type { Store } from '../../src/store/store.js';

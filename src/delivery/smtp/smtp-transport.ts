@@ -2,21 +2,21 @@
  * The transport of emails: each configured relay is a peer, each line one connection to one of them. New settings of the
  * relays make a new one. Used by delivery.ts.
  */
-import type { Config, RelayConfig } from '../config.js';
-import type { Address } from '../message/address.js';
-import type { Email, EmailContent, Message } from '../message/message.js';
-import type { Store } from '../store/store.js';
-import type { Clock } from '../system/clock.js';
-import type { Log } from '../system/log.js';
-import type { RelayView } from '../views.js';
+import type { Config, RelayConfig } from '../../config.js';
+import type { Address } from '../../message/address.js';
+import type { Email, EmailContent, Message } from '../../message/message.js';
+import type { Store } from '../../store/store.js';
+import type { Clock } from '../../system/clock.js';
+import type { Log } from '../../system/log.js';
+import type { RelayView } from '../../views.js';
+import { Peer } from '../peer.js';
+import type { Line, Load, Outcome, Transport } from '../transport.js';
 import { SessionError } from './conversation.js';
 import type { Envelope } from './envelope.js';
 import { outcomeOf, reasonOf } from './outcome.js';
-import { Peer } from './peer.js';
 import type { Parcel, Rendering } from './rendering.js';
 import type { OpenSession } from './session.js';
 import { SessionLine } from './session-line.js';
-import type { Line, Load, Outcome, Transport } from './transport.js';
 
 /** What the way by relays is given. */
 export interface SmtpOptions {

@@ -5,12 +5,12 @@
  */
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
-import type { RelayConfig } from '../config.js';
-import { assert, wordsOf } from '../errors.js';
-import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../limits.js';
-import type { Clock } from '../system/clock.js';
-import type { Connect } from '../system/connect.js';
-import { oneLine } from '../text.js';
+import type { RelayConfig } from '../../config.js';
+import { assert, wordsOf } from '../../errors.js';
+import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../../limits.js';
+import type { Clock } from '../../system/clock.js';
+import type { Connect } from '../../system/connect.js';
+import { oneLine } from '../../text.js';
 import { Channel } from './channel.js';
 import { Conversation, type Group, SessionError } from './conversation.js';
 import { DotStuffing, stuffWhole } from './dot-stuffing.js';

@@ -5,9 +5,9 @@
  * Used by smtp-session.ts and smtp-transport.ts.
  */
 import { Readable } from 'node:stream';
-import { REPLY_BYTES_MAX, TRICKLE_MS } from '../limits.js';
-import type { Clock, Timer } from '../system/clock.js';
-import { oneLine } from '../text.js';
+import { REPLY_BYTES_MAX, TRICKLE_MS } from '../../limits.js';
+import type { Clock, Timer } from '../../system/clock.js';
+import { oneLine } from '../../text.js';
 import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
 import { lateEnding, socketEnding } from './trouble.js';
 

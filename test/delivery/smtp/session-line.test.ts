@@ -1,9 +1,9 @@
 import t from 'tap';
-import { SessionLine } from '../../src/delivery/session-line.js';
-import { SESSION_IDLE_MS } from '../../src/limits.js';
-import type { Address } from '../../src/message/address.js';
-import { FakeClock } from '../support/clock.js';
-import { FakeRelays, RELAY, reply, SPARE, TAKEN, trouble } from '../support/delivery.js';
+import { SessionLine } from '../../../src/delivery/smtp/session-line.js';
+import { SESSION_IDLE_MS } from '../../../src/limits.js';
+import type { Address } from '../../../src/message/address.js';
+import { FakeClock } from '../../support/clock.js';
+import { FakeRelays, RELAY, reply, SPARE, TAKEN, trouble } from '../../support/delivery.js';
 
 const ENVELOPE = {
   from: 'a@example.com' as Address,

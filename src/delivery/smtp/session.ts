@@ -1,7 +1,7 @@
 /**
  * What delivery knows of a conversation with a relay; smtp-session.ts is the real one, tests have their own.
  */
-import type { RelayConfig } from '../config.js';
+import type { RelayConfig } from '../../config.js';
 import type { Envelope } from './envelope.js';
 import type { Ending } from './reply.js';
 

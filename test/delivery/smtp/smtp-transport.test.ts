@@ -1,7 +1,7 @@
 import t from 'tap';
-import { FieldpostError } from '../../src/errors.js';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import { bench, damageContent, reply, TAKEN, trouble } from '../support/delivery.js';
+import { FieldpostError } from '../../../src/errors.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/limits.js';
+import { bench, damageContent, reply, TAKEN, trouble } from '../../support/delivery.js';
 
 const LATER = reply('rcpt', '450 4.2.0 greylisted');
 const DAYS_OFFLINE_MS = 7 * DAY_MS;

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { faultOf, remedyOf } from '../../src/delivery/about-us.js';
-import { parseReply } from '../../src/delivery/reply.js';
+import { faultOf, remedyOf } from '../../../src/delivery/smtp/about-us.js';
+import { parseReply } from '../../../src/delivery/smtp/reply.js';
 
 function reply(text: string) {
   const parsed = parseReply(text.split('\n'));

@@ -1,5 +1,5 @@
 import { test } from 'tap';
-import { lateEnding, socketEnding } from '../../src/delivery/trouble.js';
+import { lateEnding, socketEnding } from '../../../src/delivery/smtp/trouble.js';
 
 const WALL_MS = Date.UTC(1970, 0, 1, 8);
 

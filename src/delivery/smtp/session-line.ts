@@ -2,10 +2,10 @@
  * One of the few connections to relays: opened when there is something to send, used for message after message, closed
  * after some seconds without one. Used by smtp-transport.ts.
  */
-import type { RelayConfig } from '../config.js';
-import { SESSION_IDLE_MS } from '../limits.js';
-import { Alarm } from '../retry/alarm.js';
-import type { Clock } from '../system/clock.js';
+import type { RelayConfig } from '../../config.js';
+import { SESSION_IDLE_MS } from '../../limits.js';
+import { Alarm } from '../../retry/alarm.js';
+import type { Clock } from '../../system/clock.js';
 import type { Envelope } from './envelope.js';
 import type { Ending } from './reply.js';
 import type { OpenSession, Session } from './session.js';

@@ -1,13 +1,13 @@
 /** The size that is told before a message has an id is that of its mail, and the relays' limits are put together. */
 import t from 'tap';
-import type { RelayConfig } from '../../src/config.js';
-import { Rendering } from '../../src/delivery/rendering.js';
-import type { Address } from '../../src/message/address.js';
-import type { Email, EmailContent } from '../../src/message/message.js';
-import { FakeClock } from '../support/clock.js';
-import { FaultyDisk } from '../support/faulty-disk.js';
-import { addFile } from '../support/spool.js';
-import { openOn } from '../support/store.js';
+import type { RelayConfig } from '../../../src/config.js';
+import { Rendering } from '../../../src/delivery/smtp/rendering.js';
+import type { Address } from '../../../src/message/address.js';
+import type { Email, EmailContent } from '../../../src/message/message.js';
+import { FakeClock } from '../../support/clock.js';
+import { FaultyDisk } from '../../support/faulty-disk.js';
+import { addFile } from '../../support/spool.js';
+import { openOn } from '../../support/store.js';
 
 const relay = (host: string): RelayConfig => ({ host, port: 25, tls: 'never', user: null });
 const from = 'device@example.com' as Address;

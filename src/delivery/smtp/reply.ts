@@ -1,8 +1,8 @@
 /**
  * What a relay says, and how far a conversation with it got. Pure. Used by channel.ts and conversation.ts.
  */
-import type { SocketError } from '../retry/socket-error.js';
-import { oneLine } from '../text.js';
+import type { SocketError } from '../../retry/socket-error.js';
+import { oneLine } from '../../text.js';
 
 /** Where in a conversation we are: `content` is the body on its way, `dot` the wait for the answer to it. */
 export type Phase =

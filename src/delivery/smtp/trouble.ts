@@ -1,8 +1,8 @@
 /**
  * Trouble without a reply, in the words of those who must mend it. Pure. Used by conversation.ts.
  */
-import { SECOND_MS } from '../limits.js';
-import { socketErrorOf } from '../retry/socket-error.js';
+import { SECOND_MS } from '../../limits.js';
+import { socketErrorOf } from '../../retry/socket-error.js';
 import type { Ending, Phase } from './reply.js';
 
 const MISSED: Readonly<Record<Phase, string>> = {

@@ -1,5 +1,5 @@
 import { test } from 'tap';
-import { parseExtensions } from '../../src/delivery/extensions.js';
+import { parseExtensions } from '../../../src/delivery/smtp/extensions.js';
 
 test('what a relay says of itself is read in any case, in any order, over several lines', async (t) => {
   const found = parseExtensions([

@@ -2,13 +2,13 @@
  * Mails as they go over the wire, and the largest size that the relays take: delivery sends the former, the api refuses
  * what is larger. Used by delivery.ts.
  */
-import type { Config, RelayConfig } from '../config.js';
-import { type Address, domainOf, needsSmtpUtf8 } from '../message/address.js';
-import type { Attachment, Email, EmailContent, EmailDraft } from '../message/message.js';
-import { wallMsOf } from '../message/stamp.js';
-import { render } from '../mime/letter.js';
-import type { Store } from '../store/store.js';
-import type { Clock } from '../system/clock.js';
+import type { Config, RelayConfig } from '../../config.js';
+import { type Address, domainOf, needsSmtpUtf8 } from '../../message/address.js';
+import type { Attachment, Email, EmailContent, EmailDraft } from '../../message/message.js';
+import { wallMsOf } from '../../message/stamp.js';
+import { render } from '../../mime/letter.js';
+import type { Store } from '../../store/store.js';
+import type { Clock } from '../../system/clock.js';
 
 /** What is read is copied about so often on its way to the relay: as base64, and that in pieces. */
 const SENT_COPIES = 4;

@@ -1,6 +1,6 @@
 import { test } from 'tap';
-import { DotStuffing, stuffWhole } from '../../src/delivery/dot-stuffing.js';
-import { seededRandom, testSeed } from '../support/random.js';
+import { DotStuffing, stuffWhole } from '../../../src/delivery/smtp/dot-stuffing.js';
+import { seededRandom, testSeed } from '../../support/random.js';
 
 /** The rules in plain words, one after another, on the whole text. */
 function model(text: string): string {

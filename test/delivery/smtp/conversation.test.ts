@@ -2,14 +2,14 @@
 import { readdirSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Test, test } from 'tap';
-import type { Ending, Phase } from '../../src/delivery/reply.js';
-import type { Session } from '../../src/delivery/session.js';
-import { openSession, SessionError } from '../../src/delivery/smtp-session.js';
-import { FINAL_DOT_TIMEOUT_MS, KIB, REPLY_BYTES_MAX } from '../../src/limits.js';
-import { type Address, parseAddress } from '../../src/message/address.js';
-import { createConnect } from '../../src/system/connect.js';
-import { FakeClock, settled } from '../support/clock.js';
-import { type Answer, type FakeRelay, fakeRelay, type Script } from '../support/relay.js';
+import type { Ending, Phase } from '../../../src/delivery/smtp/reply.js';
+import type { Session } from '../../../src/delivery/smtp/session.js';
+import { openSession, SessionError } from '../../../src/delivery/smtp/smtp-session.js';
+import { FINAL_DOT_TIMEOUT_MS, KIB, REPLY_BYTES_MAX } from '../../../src/limits.js';
+import { type Address, parseAddress } from '../../../src/message/address.js';
+import { createConnect } from '../../../src/system/connect.js';
+import { FakeClock, settled } from '../../support/clock.js';
+import { type Answer, type FakeRelay, fakeRelay, type Script } from '../../support/relay.js';
 
 const TIMEOUT_MS = 60_000;
 const PHASES = ['greeting', 'ehlo', 'mail', 'rcpt', 'data', 'dot'] as const;

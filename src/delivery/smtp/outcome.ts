@@ -6,9 +6,10 @@
  * relay or the network is not charged to a message. What may be the message's own fault moves that message behind the
  * others. Used by smtp-transport.ts.
  */
+
+import type { Outcome } from '../transport.js';
 import { faultOf, remedyOf } from './about-us.js';
 import type { Ending, Phase, Reply, Trouble } from './reply.js';
-import type { Outcome } from './transport.js';
 
 const BEFORE_MAIL: readonly Phase[] = ['resolve', 'connect', 'tls', 'greeting', 'ehlo', 'starttls', 'auth'];
 /** RFC 3463 X.3.4 and RFC 5321 §4.2.3: the relay will never take a mail of this size. */
