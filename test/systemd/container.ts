@@ -1,6 +1,6 @@
 /**
- * A small Debian with a real systemd as its first process, in which the package is installed as on a device. Made of
- * what scripts/container has prepared; what is written in it outlives a power cut, and not the test.
+ * A small Debian with a real systemd as its first process: tests install the package in it as on a device.
+ * scripts/container prepares its files. What a test writes survives a power cut; it is deleted when the test ends.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import type { Test } from 'tap';
 
 const BASES = process.env.FIELDPOST_TEST_CONTAINERS ?? '/var/cache/fieldpost-containers';
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
-/** Where the repository is to be seen within. */
+/** Where the repository is mounted in the container. */
 export const INSIDE = '/opt/fieldpost';
 const PATIENCE_MS = 60_000;
 
@@ -23,7 +23,7 @@ export function skipWithoutContainer(suite: string): string | false {
   return existsSync(`${BASES}/${suite}`) ? false : `there is no ${suite} in ${BASES}: scripts/container`;
 }
 
-// A mount namespace of its own, so that nothing of it is left behind; systemd wants a cgroup tree for itself.
+// Its own mount namespace: all mounts end with it. systemd needs a cgroup tree of its own.
 const BOOT = `set -e
 mount --make-rprivate /
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
@@ -32,25 +32,22 @@ mount -t cgroup2 none /sys/fs/cgroup
 exec systemd-nspawn --quiet -D "$2/root" --private-network --register=no --keep-unit --console=pipe \\
   --hostname=gateway --bind-ro="$3:${INSIDE}" $4 -b`;
 
-/** What a command came to. */
-export interface Ran {
+interface Ran {
   readonly status: number | null;
   readonly out: string;
 }
 
 /** A device that can be switched off and on. */
 export class Container {
-  readonly #suite: string;
-  readonly #directory: string;
-  readonly #binds: string;
+  readonly #bootArgs: readonly string[];
   #nspawn: ChildProcess | null = null;
   #init = 0;
 
-  /** Boots one; it is destroyed when the test ends. `binds` are options for systemd-nspawn. */
-  static async boot(t: Test, suite: string, binds = ''): Promise<Container> {
+  /** Boots one; it is destroyed when the test ends. `bind` is an option for systemd-nspawn. */
+  static async boot(t: Test, suite: string, bind = ''): Promise<Container> {
     const directory = mkdtempSync('/var/tmp/fieldpost-container-');
     for (const name of ['upper', 'work', 'root']) mkdirSync(`${directory}/${name}`);
-    const container = new Container(suite, directory, binds);
+    const container = new Container([`${BASES}/${suite}`, directory, REPOSITORY, bind]);
     t.teardown(async () => {
       await container.cutPower();
       rmSync(directory, { recursive: true, force: true });
@@ -59,25 +56,13 @@ export class Container {
     return container;
   }
 
-  private constructor(suite: string, directory: string, binds: string) {
-    this.#suite = suite;
-    this.#directory = directory;
-    this.#binds = binds;
+  private constructor(bootArgs: readonly string[]) {
+    this.#bootArgs = bootArgs;
   }
 
   /** Boots; resolves when the system is up. */
   async switchOn(): Promise<void> {
-    const args = [
-      '-m',
-      'sh',
-      '-c',
-      BOOT,
-      'sh',
-      `${BASES}/${this.#suite}`,
-      this.#directory,
-      REPOSITORY,
-      this.#binds,
-    ];
+    const args = ['-m', 'sh', '-c', BOOT, 'sh', ...this.#bootArgs];
     const nspawn = spawn('unshare', args, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#nspawn = nspawn;
     let console = '';
@@ -92,12 +77,13 @@ export class Container {
         const { out } = await this.run('systemctl is-system-running --wait');
         if (/running|degraded/.test(out)) return;
       }
-      if (nspawn.exitCode !== null || patience.aborted) throw new Error(`it does not boot: ${console}`);
+      if (nspawn.exitCode !== null || patience.aborted)
+        throw new Error(`the container does not boot: ${console}`);
       await pause(20);
     }
   }
 
-  /** Everything in it ends at this moment. */
+  /** Kills every process in it at once. */
   async cutPower(): Promise<void> {
     const nspawn = this.#nspawn;
     if (nspawn === null) return;
@@ -108,10 +94,10 @@ export class Container {
     await gone;
   }
 
-  /** Runs a script of sh in it, `input` on its standard input. */
+  /** Runs a shell script in it; `input` is its standard input. */
   async run(script: string, input: string | Buffer = ''): Promise<Ran> {
     const enter = ['-t', String(this.#init), '-m', '-u', '-i', '-n', '-p', '-C', '-r', '-w', '--'];
-    // Not ours: tap's would have every Node.js within load a part of it.
+    // An empty environment: tap's NODE_OPTIONS would make every Node.js in the container load tap.
     const clean = ['env', '-i', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL=C.UTF-8', 'SYSTEMD_PAGER='];
     const child = spawn('nsenter', [...enter, ...clean, 'sh', '-c', script]);
     let out = '';
@@ -124,7 +110,7 @@ export class Container {
     return { status, out };
   }
 
-  /** The same; gives what it printed, and throws that if its status is not 0. */
+  /** Runs a script and gives its output. Throws if the status is not 0. */
   async must(script: string, input: string | Buffer = ''): Promise<string> {
     const { status, out } = await this.run(script, input);
     if (status !== 0) throw new Error(`${script}: ${status}: ${out}`);
@@ -139,13 +125,13 @@ export class Container {
     );
   }
 
-  /** What the script prints once that matches; asks again and again. */
+  /** Runs the script until its output matches; gives that output. */
   async until(script: string, pattern: RegExp): Promise<string> {
     const patience = AbortSignal.timeout(PATIENCE_MS);
     for (;;) {
       const { out } = await this.run(script);
       if (pattern.test(out)) return out;
-      if (patience.aborted) throw new Error(`${script} does not come to ${pattern}: …${out.slice(-500)}`);
+      if (patience.aborted) throw new Error(`${script} never prints ${pattern}: …${out.slice(-500)}`);
       await pause(50);
     }
   }

@@ -1,7 +1,7 @@
 /**
- * Every limit at once, in little memory: an address book and a cloud's document at their limit, keys with a hundred ids, failed
- * and deferred mails with long replies, mails with ten long names until they are refused, and then 64 clients that leave
- * bodies half sent and answers unread. It is killed in that state, twice, and then delivers what it has acknowledged.
+ * Every limit at once, in little memory. The address book and the cloud's document are full, keys have a hundred ids,
+ * failed and deferred mails have long replies, and mails with ten long file names fill the queue. Then 62 clients send
+ * half a body or read no answer. The daemon is killed twice in that state, and delivers what it has acknowledged.
  */
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -16,10 +16,7 @@ import { BOUNDARY, bodyOf } from '../support/form.js';
 import { type FakeRelay, fakeRelay } from '../support/relay.js';
 import { FIXED_SHARE_MAX, MemoryGroup, skipWithoutMemoryGroup } from './memory-group.js';
 
-/**
- * A program whose pages are driven out is read again and again, a thousand of them for each answer. In 64 MB the crowd
- * leaves so little that some are: up to 44 for an answer were seen.
- */
+/** A program that is evicted takes 1,000 major faults for each answer. In 64 MB up to 44 were seen. */
 const ASKED = 50;
 const MAJOR_FAULTS_MAX = 200 * ASKED;
 const API = '/api/internal';
@@ -31,7 +28,7 @@ const LONG_ADDRESS = `${'a'.repeat(60)}@${'b'.repeat(60)}.${'c'.repeat(60)}.${'d
 const LONG_REPLY = 'r'.repeat(480);
 const BATCH = 100;
 const FILES = 10;
-/** Entries of the address book, and those of the cloud's document that are not understood. */
+/** Entries of the address book, and entries of the cloud's document of an unknown type. */
 const KNOWN = DESTINATIONS_MAX;
 const UNKNOWN = 50;
 const POSTING_AT_ONCE = 16;
@@ -47,7 +44,7 @@ class Run {
   readonly group: MemoryGroup;
   readonly relay: FakeRelay;
   readonly cloud: FakeCloud;
-  /** The subjects of the mails that must arrive, and what else of them is told. */
+  /** The mails that must arrive: `summaryOf` each, by subject. */
   readonly owed = new Map<string, string>();
   readonly #agent = new Agent({ keepAlive: true, maxSockets: POSTING_AT_ONCE });
   #daemon: DaemonProcess | null = null;
@@ -61,7 +58,7 @@ class Run {
   }
 
   get daemon(): DaemonProcess {
-    if (this.#daemon === null) throw new Error('it has not been started');
+    if (this.#daemon === null) throw new Error('the daemon has not been started');
     return this.#daemon;
   }
 
@@ -69,7 +66,7 @@ class Run {
     this.#daemon = await this.group.start(this.t, {
       FIELDPOST_RELAY: `smtp://127.0.0.1:${this.relay.port}?tls=never`,
       FIELDPOST_RELAY_CONNECTIONS: '4',
-      // Memory is to be what refuses.
+      // Memory must be the limit that refuses.
       FIELDPOST_MAX_QUEUE: '1000000',
       FIELDPOST_CLOUD: this.cloud.url,
       FIELDPOST_DEVICE_ID: DEVICE,
@@ -84,13 +81,13 @@ class Run {
     this.t.equal(await this.daemon.end('SIGKILL'), null);
   }
 
-  /** The peak since the last call stays below the share; says so. */
+  /** Tests that the peak since the last call stays below the share. */
   check(when: string): void {
     const peakBytes = this.group.takeFixedPeak();
     const { limitBytes, words } = this.group;
     const share = (100 * peakBytes) / limitBytes;
     this.t.ok(peakBytes < FIXED_SHARE_MAX * limitBytes, `${when}: peak ${share.toFixed(0)} %, now ${words}`);
-    this.t.equal(this.group.killed, 0, 'the kernel had to kill nothing');
+    this.t.equal(this.group.killed, 0, 'the kernel killed no process');
   }
 
   ask(
@@ -116,7 +113,7 @@ class Run {
     return JSON.parse((await this.ask('GET', `${API}/state`)).text).queue;
   }
 
-  /** Resolves when no mail waits to be offered. */
+  /** Resolves when every mail was offered. */
   async offered(): Promise<void> {
     for (;;) {
       const { queued, sending } = await this.queue();
@@ -125,7 +122,7 @@ class Run {
     }
   }
 
-  /** Posts with a key of its own. Gives false once the queue is full; throws at any other refusal. */
+  /** Posts with a new key. Gives false once the queue is full; throws at any other refusal. */
   async post(body: string | Buffer, type: Record<string, string>): Promise<boolean> {
     const key = `${this.#keys++}`.padStart(255, 'k');
     for (;;) {
@@ -140,14 +137,17 @@ class Run {
   async postBatch(to: string, count = BATCH): Promise<boolean> {
     const subject = (n: number) => `${to} ${this.#keys}-${n}`;
     const mails = Array.from({ length: count }, (_, n) => ({
-      ...{ type: 1, destination: `${to}@example.com`, subject: subject(n), plain: 'x'.repeat(500) },
+      type: 1,
+      destination: `${to}@example.com`,
+      subject: subject(n),
+      plain: 'x'.repeat(500),
     }));
     if (!(await this.post(JSON.stringify(mails), JSON_TYPE))) return false;
-    if (to === 'later') for (const mail of mails) this.owed.set(mail.subject, toldOf(mail.plain, []));
+    if (to === 'later') for (const mail of mails) this.owed.set(mail.subject, summaryOf(mail.plain, []));
     return true;
   }
 
-  /** Mails with ten files of one octet under long names, until they are refused. */
+  /** Posts mails with ten files of one octet under long names until the daemon refuses them; gives their count. */
   async postFiles(): Promise<number> {
     let posted = 0;
     let n = 0;
@@ -163,7 +163,7 @@ class Run {
           ...files.map((filename) => ({ name: 'file', filename, type: LONG_TYPE, content: 'x' })),
         ];
         if (!(await this.post(bodyOf(parts), FORM_TYPE))) return;
-        this.owed.set(subject, toldOf(`text ${me}`, files));
+        this.owed.set(subject, summaryOf(`text ${me}`, files));
         posted++;
       }
     };
@@ -171,7 +171,7 @@ class Run {
     return posted;
   }
 
-  /** A client that writes this and reads nothing. */
+  /** A client that writes these bytes and reads nothing. */
   async mute(bytes: string | Buffer): Promise<Socket> {
     const socket = connect({ port: this.daemon.port, host: '127.0.0.1', allowHalfOpen: true });
     socket.pause().on('error', () => undefined);
@@ -182,16 +182,19 @@ class Run {
   }
 }
 
-/** What is compared of a mail. A type that does not fit into a line of a header is told as any. */
-function toldOf(plain: string, files: readonly string[]): string {
+/** What the test compares of a mail. A type too long for a header line becomes application/octet-stream. */
+function summaryOf(plain: string, files: readonly string[]): string {
   return JSON.stringify([plain.trimEnd(), files.map((name) => [name, 'application/octet-stream', 'x'])]);
 }
 
-/** Entries at their limit, and some that are not understood. */
+/** As many entries as are allowed, and some of an unknown type. */
 function fullDocument(): object[] {
   const entry = (n: number) => ({
     uid: `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`,
-    ...{ type: 1, destination: `n${n}${LONG_ADDRESS.slice(1)}`, lang: 'pl', name: 'ż'.repeat(200) },
+    type: 1,
+    destination: `n${n}${LONG_ADDRESS.slice(1)}`,
+    lang: 'pl',
+    name: 'ż'.repeat(200),
   });
   const known = Array.from({ length: KNOWN }, (_, n) => entry(n));
   const unknown = Array.from({ length: UNKNOWN }, (_, n) => ({ ...entry(1000 + n), type: 9 }));
@@ -212,7 +215,7 @@ async function fill(run: Run): Promise<void> {
   ] as const) {
     for (let i = 0; i < batches; i++) {
       if (!(await run.postBatch(to))) throw new Error('the queue is full too soon');
-      // Those that wait, and a document at its limit, would be too much for the smallest.
+      // In 64 MB there is no room for many queued mails beside a full document.
       if (i % 5 === 4) await run.offered();
     }
   }
@@ -222,10 +225,10 @@ async function fill(run: Run): Promise<void> {
   while (await run.postBatch('later'));
   while (await run.postBatch('later', 1));
   run.check(`full, with ${files} mails of ten files`);
-  t.ok(files > 100, 'most of it is names');
+  t.ok(files > 100, 'names use most of the memory');
 }
 
-/** 62 clients that leave everything half done, while others ask how it is. */
+/** 62 clients finish nothing, while others ask for the state. */
 async function crowd(run: Run): Promise<void> {
   const { t } = run;
   const post = (type: string, bytes: number) =>
@@ -249,7 +252,7 @@ async function crowd(run: Run): Promise<void> {
       `${MESSAGES}?limit=1000`,
       `${API}/offline_notification_destinations`,
     ]) {
-      // Too many wait at times, and that is said.
+      // The daemon answers `busy` while too many clients wait.
       for (;;) {
         const { status, text } = await run.ask('GET', path, '', {}, false);
         if (status === 200) break;
@@ -258,7 +261,7 @@ async function crowd(run: Run): Promise<void> {
       }
     }
   }
-  run.check('with clients that leave everything half done');
+  run.check('with clients that finish nothing');
   const before = run.group.majorFaults;
   for (let i = 0; i < ASKED; i++) t.equal((await run.ask('GET', `${API}/state`)).status, 200);
   const faults = run.group.majorFaults - before;
@@ -273,18 +276,20 @@ async function deliver(run: Run): Promise<void> {
   await relay.arrived(before + owed.size);
   await run.offered();
   const arrived = relay.mails.slice(before);
-  t.equal(arrived.length, owed.size, 'each once');
+  t.equal(arrived.length, owed.size, 'it sends each mail once');
   let wrong = 0;
   for (const { content } of arrived) {
     const { subject = '', text = '', attachments } = await PostalMime.parse(content);
     const files = attachments.map(({ filename, mimeType, content }) => [
-      ...[filename, mimeType, Buffer.from(content as ArrayBuffer).toString()],
+      filename,
+      mimeType,
+      Buffer.from(content as ArrayBuffer).toString(),
     ]);
     if (owed.get(subject) !== JSON.stringify([text.trimEnd(), files])) wrong++;
     owed.delete(subject);
   }
-  t.equal(wrong, 0, 'exactly as posted');
-  t.equal(owed.size, 0, 'and none is missing');
+  t.equal(wrong, 0, 'each mail arrives as it was posted');
+  t.equal(owed.size, 0, 'no mail is missing');
 }
 
 for (const limitMib of [64, 96, 128]) {
@@ -310,12 +315,12 @@ for (const limitMib of [64, 96, 128]) {
       group.takeFixedPeak();
       await run.start();
       const { used: found } = await run.queue();
-      t.equal(found.messages, used.messages, 'nothing is lost');
+      t.equal(found.messages, used.messages, 'no message is lost');
       run.check(`restart ${restart}`);
     }
     isStrict = false;
     await deliver(run);
-    run.check('all is delivered');
+    run.check('after the delivery');
     t.equal(await run.daemon.end('SIGTERM'), 0);
   });
 }

@@ -1,6 +1,6 @@
 /**
- * A client within the container: `node hammer.mjs FILE`. Four at a time it posts mails, each over a connection of its
- * own, until it is sent SIGTERM; then it writes what came of them to FILE: {ids, trouble}. A 503 is told and tried again.
+ * A client in the container: `node hammer.mjs FILE`. It posts mails until SIGTERM, four at a time, each over a new
+ * connection. Then it writes {ids, trouble} to FILE: the accepted ids, and how often each error came.
  */
 import { writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -17,14 +17,8 @@ function post() {
   const headers = { 'content-type': 'application/json', 'content-length': body.length };
   return new Promise((resolve) => {
     const call = request(
-      {
-        host: '127.0.0.1',
-        port: 43770,
-        method: 'POST',
-        path: '/api/internal/messages',
-        headers,
-        agent: false,
-      },
+      'http://127.0.0.1:43770/api/internal/messages',
+      { method: 'POST', headers, agent: false },
       (answer) => {
         let text = '';
         answer.on('data', (chunk) => {

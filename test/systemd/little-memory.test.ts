@@ -1,4 +1,4 @@
-/** The main job in a control group of 64 MB: a backlog of 10,000, and an attachment of nearly 25 MiB. */
+/** The daemon in a control group of 64 MB, with a backlog of 10,000 and an attachment of nearly 25 MiB. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { test } from 'tap';
 import { MIB } from '../../src/limits.js';
@@ -8,17 +8,17 @@ import { FIXED_SHARE_MAX, MemoryGroup, skipWithoutMemoryGroup } from './memory-g
 const LIMIT_BYTES = 64 * MIB;
 const BACKLOG = 10_000;
 const BATCH = 100;
-// The rest of the 25 MiB that a message may have is for its text.
+// A message may have 25 MiB; the rest is for its text.
 const FILE_BYTES = 25 * MIB - 64 * 1024;
 
-const held = (port: number) => `http://127.0.0.1:${port}/api/internal`;
+const messagesAt = (port: number) => `http://127.0.0.1:${port}/api/internal/messages`;
 
 async function fill(port: number): Promise<void> {
   const mail = { type: 1, destination: 'john@example.com', subject: 'x', plain: 'x'.repeat(1000) };
   const body = JSON.stringify(Array(BATCH).fill(mail));
   for (let i = 0; i < BACKLOG / BATCH; i++) {
     const headers = { 'Content-Type': 'application/json' };
-    const answer = await fetch(`${held(port)}/messages`, { method: 'POST', headers, body });
+    const answer = await fetch(messagesAt(port), { method: 'POST', headers, body });
     if (answer.status !== 202) throw new Error(await answer.text());
   }
 }
@@ -28,12 +28,12 @@ async function upload(port: number): Promise<number> {
   form.set('destination', 'john@example.com');
   form.set('subject', 'a file');
   form.set('file', new Blob([Buffer.alloc(FILE_BYTES, 'x')]), 'big.log');
-  return (await fetch(`${held(port)}/messages`, { method: 'POST', body: form })).status;
+  return (await fetch(messagesAt(port), { method: 'POST', body: form })).status;
 }
 
-test('64 MB are enough', { skip: skipWithoutMemoryGroup() }, async (t) => {
+test('64 MB suffice for a backlog and a large file', { skip: skipWithoutMemoryGroup() }, async (t) => {
   const group = MemoryGroup.create(t, LIMIT_BYTES);
-  /** Page cache is left out: of that the kernel lets a group have all that its limit allows. */
+  // Without page cache: the kernel lets a group fill its limit with that.
   const check = (when: string) => {
     const share = group.takeFixedPeak() / LIMIT_BYTES;
     t.ok(share < FIXED_SHARE_MAX, `${when}: peak ${(100 * share).toFixed(0)} %`);
@@ -49,15 +49,15 @@ test('64 MB are enough', { skip: skipWithoutMemoryGroup() }, async (t) => {
   t.teardown(relay.close);
   const first = await group.start(t, { FIELDPOST_MAX_QUEUE: '10001' });
   await fill(first.port);
-  t.equal(await upload(first.port), 202, 'the backlog and the file are taken');
-  check('taken');
+  t.equal(await upload(first.port), 202, 'it accepts the file beside the backlog');
+  check('accepted');
   t.equal(await first.end('SIGKILL'), null);
   const relayed = { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` };
   const second = await group.start(t, { FIELDPOST_MAX_QUEUE: '10001', ...relayed });
   while (arrived <= BACKLOG && second.child.exitCode === null) await pause(50);
-  t.equal(arrived, BACKLOG + 1, 'all of it is delivered');
-  t.ok(bytes > (FILE_BYTES * 4) / 3, 'the file whole');
+  t.equal(arrived, BACKLOG + 1, 'it delivers everything');
+  t.ok(bytes > (FILE_BYTES * 4) / 3, 'it sends the whole file');
   check('delivered');
-  t.equal(group.killed, 0, 'the kernel had to kill nothing');
+  t.equal(group.killed, 0, 'the kernel killed no process');
   t.equal(await second.end('SIGTERM'), 0);
 });

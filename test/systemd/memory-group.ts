@@ -1,6 +1,6 @@
 /**
- * A control group of little memory for the built daemon, everything counted: on a disk of its own lies a program of its
- * own, whose pages nobody else has loaded. Version 1 or 2 of control groups, whichever this machine has. Needs root.
+ * A control group with little memory for the built daemon. A private disk holds a private copy of node, so the group is
+ * charged for the program's pages too. Works with version 1 and 2 of control groups. Needs root.
  */
 import { execFileSync } from 'node:child_process';
 import {
@@ -22,14 +22,11 @@ const V1 = '/sys/fs/cgroup/memory';
 const V2 = '/sys/fs/cgroup';
 const isV1 = existsSync(`${V1}/memory.limit_in_bytes`);
 const isV2 = existsSync(`${V2}/cgroup.subtree_control`);
-/**
- * Of the limit, what the memory that the kernel cannot take back may reach: the pages of the program in use have their place in
- * the rest, and must not be driven out.
- */
+/** The share of the limit that unreclaimable memory may reach. The program's pages must stay loaded in the rest. */
 export const FIXED_SHARE_MAX = 0.9;
-/** The kernel's stack of a thread. */
+/** A thread's stack in the kernel. */
 const STACK_BYTES = 16 * 1024;
-/** How often is looked at what the group holds: no file tells the most of what cannot be reclaimed. */
+/** The interval between two looks: the kernel counts no peak of unreclaimable memory. */
 const LOOK_MS = 20;
 
 /** Why tests that need such a group cannot run here; false if they can. */
@@ -40,11 +37,11 @@ export function skipWithoutMemoryGroup(): string | false {
   return isV1 || isV2 ? false : 'this machine has no control groups for memory';
 }
 
-/** Room for the program, and for all that the daemon may store by itself (FIELDPOST_MAX_SPOOL). */
+/** Room for the program, and for the default FIELDPOST_MAX_SPOOL. */
 const DISK_BYTES = 600 * MIB;
 /**
- * What Linux takes by itself. Where it is some megabytes, as on many a virtual machine, one page of the program that is read
- * again drives out all others of a small group.
+ * The default of Linux. Many virtual machines read some megabytes ahead: then one page of the program evicts all others of
+ * a small group.
  */
 const READ_AHEAD_KIB = 128;
 
@@ -58,7 +55,7 @@ export class MemoryGroup {
   readonly #node: string;
   #fixedPeakBytes = 0;
 
-  /** It is gone when the test ends, as are the daemons that were started in it. */
+  /** Makes one; it is removed when the test ends, after the daemons in it. */
   static create(t: Test, limitBytes: number): MemoryGroup {
     const directory = mountDisk(t);
     const path = `${isV1 ? V1 : V2}/fieldpost-test-${process.pid}-${++made}`;
@@ -81,9 +78,9 @@ export class MemoryGroup {
     this.#node = freshNode(directory);
   }
 
-  /** Starts the daemon in the group, on the state that the one before has left. */
+  /** Starts the daemon in the group, on the state of the one before. */
   async start(t: Test, env: Readonly<Record<string, string>>): Promise<DaemonProcess> {
-    // As build/fieldpost has it. What tap has every Node.js load is not ours.
+    // The malloc settings of build/fieldpost, and not tap's NODE_OPTIONS.
     const inside = `echo $$ > ${this.#path}/cgroup.procs; unset NODE_OPTIONS; MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=131072 exec ${this.#node} -- "$@"`;
     const own = { FIELDPOST_STATE_DIR: join(this.#directory, 'state'), FIELDPOST_FROM: 'd@example.com' };
     const daemon = await startDaemon({ ...own, ...env }, ['run'], ['/bin/sh', '-c', inside, 'sh']);
@@ -91,14 +88,14 @@ export class MemoryGroup {
     return daemon;
   }
 
-  /** Bytes that the kernel cannot take back: the memory of processes, and its own for them. */
-  get fixedBytes(): number {
+  /** Bytes that the kernel cannot reclaim: the memory of processes, and its own for them. */
+  get #fixedBytes(): number {
     if (isV1) return this.#stat('total_rss') + this.#kernelBytes();
     const kernel = ['kernel_stack', 'pagetables', 'percpu', 'sock', 'slab_unreclaimable'];
     return ['anon', ...kernel].reduce((sum, name) => sum + this.#stat(name), 0);
   }
 
-  /** The most of these since the last call, as far as was seen. */
+  /** The highest count of unreclaimable bytes that a look found since the last call. */
   takeFixedPeak(): number {
     this.#look();
     const peakBytes = this.#fixedPeakBytes;
@@ -106,30 +103,30 @@ export class MemoryGroup {
     return peakBytes;
   }
 
-  /** How many pages had to be read from the disk: those of the program, where they were taken back. */
+  /** Pages read from the disk, such as the program's after the kernel reclaimed them. */
   get majorFaults(): number {
     return this.#stat(isV1 ? 'total_pgmajfault' : 'pgmajfault');
   }
 
-  /** How many processes the kernel has killed. */
+  /** Processes that the kernel killed. */
   get killed(): number {
     const events = this.#read(isV1 ? 'memory.oom_control' : 'memory.events');
     return Number(/oom_kill (\d+)/.exec(events)?.[1]);
   }
 
-  /** In words, for whoever reads the output of a test. */
+  /** The present state, for the output of a test. */
   get words(): string {
-    return `${(this.fixedBytes / MIB).toFixed(1)} MiB fixed, ${this.majorFaults} major faults`;
+    return `${(this.#fixedBytes / MIB).toFixed(1)} MiB fixed, ${this.majorFaults} major faults`;
   }
 
-  /** Version 1 does not tell it from caches of the kernel's, such as that of inodes. */
+  /** Version 1 counts it together with caches of the kernel, such as that of inodes. */
   #kernelBytes(): number {
     const pids = this.#read('cgroup.procs').split('\n').filter(Boolean);
     return pids.reduce((sum, pid) => sum + kernelBytesOf(pid), 0);
   }
 
   #look(): void {
-    this.#fixedPeakBytes = Math.max(this.#fixedPeakBytes, this.fixedBytes);
+    this.#fixedPeakBytes = Math.max(this.#fixedPeakBytes, this.#fixedBytes);
   }
 
   #stat(name: string): number {
@@ -141,7 +138,7 @@ export class MemoryGroup {
   }
 }
 
-/** Page tables and the stacks of threads; none of a process that has just ended. */
+/** Page tables and the stacks of threads; 0 for a process that has ended. */
 function kernelBytesOf(pid: string): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'latin1');
@@ -152,7 +149,7 @@ function kernelBytesOf(pid: string): number {
   }
 }
 
-/** Mounts a disk of its own; gives the directory. */
+/** Mounts a private disk; gives the directory. */
 function mountDisk(t: Test): string {
   const directory = mkdtempSync('/var/tmp/fieldpost-memory-');
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -160,19 +157,19 @@ function mountDisk(t: Test): string {
   mkdirSync(mounted);
   execFileSync('truncate', ['-s', String(DISK_BYTES), image]);
   execFileSync('mkfs.ext4', ['-q', '-F', image]);
-  // Direct: what is read is not kept in memory twice.
+  // Direct I/O, so that memory does not hold the same pages twice.
   const device = execFileSync('losetup', ['--direct-io=on', '--show', '-f', image], {
     encoding: 'utf8',
   }).trim();
   t.teardown(() => void execFileSync('losetup', ['-d', device]));
   writeFileSync(`/sys/block/${device.replace('/dev/', '')}/queue/read_ahead_kb`, String(READ_AHEAD_KIB));
-  // The power stays on here, so the device below need not be waited for.
+  // No power cut happens here, so writes need not wait for the device below.
   execFileSync('mount', ['-o', 'barrier=0', device, mounted]);
   t.teardown(() => void execFileSync('umount', [mounted]));
   return mounted;
 }
 
-/** A program of its own: the pages of the one that is already running would be counted elsewhere. */
+/** A copy of node: the kernel counts the pages of the running one in another group. */
 function freshNode(directory: string): string {
   const node = join(directory, 'node');
   copyFileSync(process.execPath, node);

@@ -1,6 +1,6 @@
 /**
- * The packages without the systems that they are for: built twice they are the same, they hold the program with the run-time
- * packages in it and nothing else, and what the recipes of Buildroot and Yocto put in place starts.
+ * The packages, without the systems they are for. Two builds give the same bytes. Each package holds the program, with
+ * its run-time packages compiled in, and nothing else. The program starts from where each recipe installs it.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -13,7 +13,7 @@ import { MIB } from '../../src/limits.js';
 import { startIn } from '../support/daemon.js';
 
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
-/** Its own: other tests install what is in build/out. */
+/** Not build/out: other tests install from there. */
 const OUT = mkdtempSync(`${tmpdir()}/fieldpost-out-`);
 process.once('exit', () => rmSync(OUT, { recursive: true, force: true }));
 const INSTALL_BYTES_MAX = 1.5 * MIB;
@@ -37,10 +37,10 @@ const files = (directory: string) => sh(`cd ${directory}; find . -type f | sort`
 const sha256 = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 const outFile = (pattern: RegExp) => `${OUT}/${readdirSync(OUT).find((name) => pattern.test(name))}`;
 
-/** What runs from a tree in which it was put in place. */
+/** Starts the program that is installed below `root`, and posts a form to it. */
 async function starts(t: Test, root: string): Promise<void> {
   const main = `${root}/usr/lib/fieldpost/build/dist/main.cjs`;
-  // In the place of the program of this tree.
+  // `shift` drops the path of this tree's program.
   const instead = ['/bin/sh', '-c', `shift; exec "${process.execPath}" -- "${main}" "$@"`, 'sh'];
   const daemon = await startIn(t, { FIELDPOST_STATE_DIR: `${root}/state` }, ['run'], instead);
   const form = new FormData();
@@ -54,7 +54,7 @@ async function starts(t: Test, root: string): Promise<void> {
   t.equal(await daemon.end('SIGTERM'), 0);
 }
 
-test('built twice they are the same', options, async (t) => {
+test('two builds give the same bytes', options, async (t) => {
   const sums = () => sh(`cd ${OUT}; sha256sum *`);
   sh(`cd ${REPOSITORY}; umask 077; bash scripts/package --to ${OUT}`);
   const first = sums();
@@ -63,7 +63,7 @@ test('built twice they are the same', options, async (t) => {
   t.equal(sums(), first);
 });
 
-test('the Debian package holds what it should', options, async (t) => {
+test('the Debian package holds the program and nothing else', options, async (t) => {
   const root = scratch(t);
   const deb = outFile(/\.deb$/);
   sh(
@@ -89,18 +89,18 @@ test('the Debian package holds what it should', options, async (t) => {
   t.same(
     wanted.filter((name) => !name.startsWith('node:') && !builtinModules.includes(name)),
     [],
-    'all but Node.js is compiled in',
+    'the program requires only modules of Node.js',
   );
   const owners = sh(`dpkg-deb -c ${deb}`).trim().split('\n');
   t.same(
     owners.filter((line) => !/^[d-]rw[x-]r-[x-]r-[x-] root\/root /.test(line)),
     [],
-    'all is of root, closed to writers',
+    'root owns every file, and no other user may write',
   );
   await starts(t, root);
 });
 
-test('the single file runs alone', options, async (t) => {
+test('the single file runs without any other', options, async (t) => {
   const directory = scratch(t);
   sh(`cd ${directory}; tar xzf ${outFile(/single/)} --strip-components=1`);
   t.same(files(directory), ['./LICENSE', './fieldpost.cjs']);
@@ -109,7 +109,7 @@ test('the single file runs alone', options, async (t) => {
   for (const name of ['busboy', 'lowdb', 'smtp-client', 'systemd-notify']) t.match(licence, `--- ${name} `);
 });
 
-// As much of Buildroot as the recipe uses: its install step, for a package that is unpacked already.
+// Stands for Buildroot: runs the recipe's install step on an unpacked package.
 const BUILDROOT = `
 define generic-package
 endef
@@ -118,7 +118,7 @@ $(SOURCE)/.stamp_target_installed:
 	$(FIELDPOST_INSTALL_TARGET_CMDS)
 `;
 
-test('what the Buildroot recipe puts in place starts', options, async (t) => {
+test('the program starts from where the Buildroot recipe installs it', options, async (t) => {
   const directory = scratch(t);
   sh(`cd ${directory}; tar xzf ${outFile(/buildroot/)}`);
   const recipe = `${directory}/fieldpost-buildroot/package/fieldpost`;
@@ -128,7 +128,7 @@ test('what the Buildroot recipe puts in place starts', options, async (t) => {
   t.notMatch(
     sh(`find ${recipe} -type f ! -name '${archive}' -exec cat {} + | grep '^[^#]*@[A-Z]' || :`),
     /@[A-Z0-9]+@/,
-    'nothing is left open',
+    'every placeholder is filled in',
   );
   writeFileSync(`${recipe}/Makefile`, BUILDROOT);
   sh(`mkdir ${directory}/source; tar xzf ${recipe}/${archive} --strip-components=1 -C ${directory}/source`);
@@ -139,7 +139,7 @@ test('what the Buildroot recipe puts in place starts', options, async (t) => {
   await starts(t, `${directory}/target`);
 });
 
-test('what the Yocto recipe puts in place starts', options, async (t) => {
+test('the program starts from where the Yocto recipe installs it', options, async (t) => {
   const directory = scratch(t);
   sh(`cd ${directory}; tar xzf ${outFile(/yocto/)}`);
   const layer = `${directory}/meta-fieldpost/recipes-connectivity/fieldpost`;
@@ -152,8 +152,8 @@ test('what the Yocto recipe puts in place starts', options, async (t) => {
     .update(readFileSync(`${source}/LICENSE`))
     .digest('hex');
   t.match(recipe, `file://LICENSE;md5=${licence}`);
-  t.notMatch(recipe, /@[A-Z0-9]+@/, 'nothing is left open');
-  // The variables of bitbake.conf that the step uses; sh knows no dots or colons in names, and there are none.
+  t.notMatch(recipe, /@[A-Z0-9]+@/, 'every placeholder is filled in');
+  // The variables of bitbake.conf that the step uses. sh allows no dots or colons in names; the step has none.
   const step = /^do_install\(\) \{\n([\s\S]*?)\n\}$/m.exec(recipe)?.[1] ?? '';
   const variables = {
     S: source,
@@ -162,12 +162,12 @@ test('what the Yocto recipe puts in place starts', options, async (t) => {
     nonarch_libdir: '/usr/lib',
   };
   sh(step, { ...variables, systemd_system_unitdir: '/usr/lib/systemd/system' });
-  const files_ = files(`${directory}/image`);
+  const installed = files(`${directory}/image`);
   for (const path of [
     './usr/lib/systemd/system/fieldpost.socket',
     './usr/share/man/man1/fieldpost.1',
     './usr/bin/fieldpost',
   ])
-    t.ok(files_.includes(path), path);
+    t.ok(installed.includes(path), path);
   await starts(t, `${directory}/image`);
 });

@@ -1,6 +1,6 @@
 /**
- * A relay within the container: `node relay.mjs DIRECTORY`. Listens on 127.0.0.1:2525, wants the user `device` with the
- * password `sesame`, and keeps the Message-ID of each mail as a file's name.
+ * A relay in the container: `node relay.mjs DIRECTORY`. It listens on 127.0.0.1:2525 and wants the user `device` with
+ * the password `sesame`. It writes each mail to a file named after the id in its Message-ID.
  */
 import { writeFileSync } from 'node:fs';
 import { SMTPServer } from 'smtp-server';
@@ -25,6 +25,6 @@ const relay = new SMTPServer({
     });
   },
 });
-// A daemon that is stopped in the middle of a mail may reset the connection.
+// A daemon that stops in the middle of a mail may reset the connection.
 relay.on('error', () => undefined);
 relay.listen(2525, '127.0.0.1');

@@ -1,6 +1,6 @@
 /**
- * The Debian package under a real systemd: what an operator does to it, and what happens to it, from the installation
- * to the purge. On Debian 13 with the Node.js that Debian ships, and with Debian 12's systemd.
+ * The Debian package under a real systemd, from the installation to the purge: what an operator does, and what can go
+ * wrong. It runs on Debian 13 with Debian's Node.js, and on Debian 12 with this machine's.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -14,8 +14,8 @@ const STATE = '/var/lib/private/fieldpost';
 const RELAYED = '/var/relayed';
 const RELAY = 'FIELDPOST_RELAY=smtp://device@127.0.0.1:2525?tls=never\n';
 
-/** An empty package that says that Node.js is there: this machine's is bound into the container. */
-function standIn(t: Test): Buffer {
+/** An empty package `nodejs`, for a container that has this machine's Node.js mounted. */
+function emptyNodePackage(t: Test): Buffer {
   const root = t.testdir({ nodejs: { DEBIAN: {} } });
   const { version, arch } = process;
   const control = `Package: nodejs\nVersion: ${version.slice(1)}\nArchitecture: all\nMaintainer: x\nDescription: ${arch}\n`;
@@ -24,16 +24,16 @@ function standIn(t: Test): Buffer {
   return readFileSync(`${root}/nodejs.deb`);
 }
 
-/** A container with the package's file in it, and a relay that is not started. */
+/** A container with the package's file in it, not yet installed. */
 async function device(t: Test, suite: string): Promise<Container> {
-  const isOwn = suite !== 'trixie';
+  const isNodeMounted = suite !== 'trixie';
   const container = await Container.boot(
     t,
     suite,
-    isOwn ? `--bind-ro=${process.execPath}:/usr/bin/node` : '',
+    isNodeMounted ? `--bind-ro=${process.execPath}:/usr/bin/node` : '',
   );
-  if (isOwn) {
-    await container.write('/var/nodejs.deb', standIn(t));
+  if (isNodeMounted) {
+    await container.write('/var/nodejs.deb', emptyNodePackage(t));
     await container.must('dpkg -i /var/nodejs.deb');
   }
   const name = readdirSync(OUT).find((file) => file.endsWith('.deb')) ?? '';
@@ -55,18 +55,24 @@ async function post(device: Container, count = 1): Promise<string[]> {
   return (JSON.parse(answer) as { id: string }[]).map(({ id }) => id);
 }
 
-async function show(device: Container, ...properties: string[]): Promise<string> {
-  const found = await device.must(`systemctl show fieldpost.service -p ${properties.join(',')}`);
-  return found.split('\n').sort().join(' ');
-}
+/** A script that prints these properties of the service in one line, sorted. */
+const properties = (...names: string[]) =>
+  `systemctl show fieldpost.service -p ${names.join(',')} | sort | paste -sd ' '`;
 
-const log = (device: Container) => device.must('journalctl -b -q --no-pager -o cat -u fieldpost.service');
+/** A script that prints what the service logged since the boot. */
+const LOG = 'journalctl -b -q --no-pager -o cat -u fieldpost.service';
 
-async function setTo(device: Container, settings: string): Promise<void> {
-  await device.write(ENV_FILE, settings);
-}
+const setTo = (device: Container, settings: string) => device.write(ENV_FILE, settings);
 
+/** The ids of the mails that the relay has. */
 const relayed = async (device: Container) => (await device.must(`ls ${RELAYED}`)).split('\n').filter(Boolean);
+
+/** Waits until the queue is empty; gives those of `ids` that the relay does not have. */
+async function lostOf(device: Container, ids: readonly string[]): Promise<string[]> {
+  await device.until(properties('StatusText'), /=0 queued, relay ok/);
+  const arrived = await relayed(device);
+  return ids.filter((id) => !arrived.includes(id));
+}
 
 for (const suite of ['trixie', 'bookworm']) {
   test(`on ${suite}`, { skip: skipWithoutContainer(suite) }, async (t) => {
@@ -93,27 +99,39 @@ for (const suite of ['trixie', 'bookworm']) {
 async function install(t: Test, it: Container): Promise<void> {
   await it.must('dpkg -i /var/fieldpost.deb');
   t.equal(
-    await show(it, 'ActiveState', 'SubState', 'NRestarts', 'StatusText', 'UnitFileState'),
+    await it.must(properties('ActiveState', 'SubState', 'NRestarts', 'StatusText', 'UnitFileState')),
     'ActiveState=active NRestarts=0 StatusText=0 queued, no relay, cloud disabled SubState=running UnitFileState=enabled',
-    'it runs, and tells how it does',
+    'it runs, and its status says how',
   );
-  t.notMatch(await it.must('journalctl -b -q --no-pager -o cat'), /credential/i, 'nothing is missed');
+  t.notMatch(
+    await it.must('journalctl -b -q --no-pager -o cat'),
+    /credential/i,
+    'systemd misses no credential',
+  );
   t.match(
-    await show(it, 'WatchdogUSec', 'Restart', 'RestartUSec'),
+    await it.must(properties('WatchdogUSec', 'Restart', 'RestartUSec')),
     'Restart=always RestartUSec=5s WatchdogUSec=1min',
   );
   t.match(
-    await log(it),
+    await it.must(LOG),
     /started version=.* listen=(?=\S*127\.0\.0\.1:43770)(?=\S*\/run\/fieldpost\/api\.sock)(?=\S*\/run\/fieldpost\/send\.sock)/,
   );
   t.equal(await it.must("stat -c '%A %U %G' /run/fieldpost/api.sock"), 'srw-rw---- root fieldpost-api');
   t.equal(await it.must("stat -c '%A %U %G' /run/fieldpost/send.sock"), 'srw-rw---- root fieldpost-send');
   const sendOnly = 'curl -sS -o /dev/null -w %{http_code} --unix-socket /run/fieldpost/send.sock';
-  t.equal(await it.must(`${sendOnly} http://x/api/internal/state`), '403', 'for sending only');
+  t.equal(
+    await it.must(`${sendOnly} http://x/api/internal/state`),
+    '403',
+    'the socket for sending refuses everything else',
+  );
   t.equal(await it.must(`${sendOnly} http://x/api/internal/messages/none`), '404');
   t.equal(await it.must(`stat -c %A ${STATE}`), 'drwx------');
   t.match(await it.must('curl -sS --unix-socket /run/fieldpost/api.sock http://x/healthz'), 'ok');
-  t.match(await it.must('fieldpost status'), /relay .*none is configured/, 'the command line finds it');
+  t.match(
+    await it.must('fieldpost status'),
+    /relay .*none is configured/,
+    'the command line reaches the daemon',
+  );
 }
 
 async function deliver(t: Test, it: Container): Promise<void> {
@@ -123,8 +141,8 @@ async function deliver(t: Test, it: Container): Promise<void> {
   await setTo(it, RELAY);
   await it.must('systemctl restart fieldpost.service');
   await it.until(`ls ${RELAYED}`, new RegExp(ids.join('\\n')));
-  t.same(await relayed(it), ids, 'delivered, with the password of the credential');
-  await it.until('systemctl show fieldpost.service -p StatusText', /=0 queued, relay ok, cloud disabled/);
+  t.same(await relayed(it), ids, 'it logs in with the password of the credential');
+  await it.until(properties('StatusText'), /=0 queued, relay ok, cloud disabled/);
   const file = '/run/credentials/fieldpost.service/relay-password';
   const user = await it.must(`ps -o user= -p $(systemctl show fieldpost.service -p MainPID --value)`);
   t.match(await it.must(`stat -c %a ${file}`), /^4[04]0$/);
@@ -133,11 +151,11 @@ async function deliver(t: Test, it: Container): Promise<void> {
     t.not(
       (await it.run(`${nobody} ls ${secret}/. || ${nobody} cat ${secret}`)).status,
       0,
-      `${secret} is closed`,
+      `${secret} is closed to others`,
     );
   t.not(user, 'root');
   const environ = await it.must('cat /proc/$(systemctl show fieldpost.service -p MainPID --value)/environ');
-  t.notMatch(environ, 'sesame', 'nor is it in the environment');
+  t.notMatch(environ, 'sesame', 'the password is not in the environment');
 }
 
 async function sandboxed(t: Test, it: Container): Promise<void> {
@@ -152,7 +170,7 @@ async function sandboxed(t: Test, it: Container): Promise<void> {
   );
 }
 
-/** A name that comes with a lease, after the start. */
+/** A DHCP lease brings a host name after the start. */
 async function hostName(t: Test, it: Container): Promise<void> {
   await it.must('hostname pump-3.example.com');
   const [id = ''] = await post(it);
@@ -160,7 +178,7 @@ async function hostName(t: Test, it: Container): Promise<void> {
   t.match(
     await it.must(`cat ${RELAYED}/${id}`),
     /^From: <?fieldpost@pump-3\.example\.com/m,
-    'no restart is needed',
+    'the sender has the new host name without a restart',
   );
   await it.must('hostname gateway');
 }
@@ -177,40 +195,32 @@ async function restartUnderLoad(t: Test, it: Container): Promise<void> {
   };
   t.comment(`${ids.length} accepted, ${JSON.stringify(trouble)}`);
   t.ok(ids.length > 100, `${ids.length} accepted`);
-  t.same(trouble, {}, 'none was refused');
-  await it.until('systemctl show fieldpost.service -p StatusText', /=0 queued, relay ok/);
-  const arrived = new Set(await relayed(it));
-  t.same(
-    ids.filter((id) => !arrived.has(id)),
-    [],
-    'all that was accepted has arrived',
-  );
+  t.same(trouble, {}, 'no mail was refused');
+  t.same(await lostOf(it, ids), [], 'each accepted mail arrives');
 }
 
 async function reload(t: Test, it: Container): Promise<void> {
-  const before = await show(it, 'MainPID', 'NRestarts');
+  const before = await it.must(properties('MainPID', 'NRestarts'));
   await setTo(it, `${RELAY}FIELDPOST_LOG=debug\nFIELDPOST_HISTORY=7\n`);
   await it.must('systemctl reload fieldpost.service');
-  await it.until(
-    'journalctl -b -q -o cat -u fieldpost.service',
-    /reloaded taken=FIELDPOST_LOG needsRestart=FIELDPOST_HISTORY/,
-  );
+  await it.until(LOG, /reloaded taken=FIELDPOST_LOG needsRestart=FIELDPOST_HISTORY/);
   await setTo(it, `${RELAY}FIELDPOST_LOG=loud\n`);
-  t.not((await it.run('systemctl reload fieldpost.service')).status, 0, 'a reload with a fault fails');
-  await it.until(
-    'journalctl -b -q -o cat -u fieldpost.service',
-    /reload refused reason=.*FIELDPOST_LOG=loud/,
+  t.not(
+    (await it.run('systemctl reload fieldpost.service')).status,
+    0,
+    'a reload with a wrong setting fails',
   );
+  await it.until(LOG, /reload refused reason=.*FIELDPOST_LOG=loud/);
   await it.until('journalctl -b -q -o cat -t reload', /^FIELDPOST_LOG=loud: /m);
   await it.until(
-    'systemctl show fieldpost.service -p ActiveState,StatusText',
-    /ActiveState=active\nStatusText=settings refused \(FIELDPOST_LOG=loud|StatusText=settings refused \(FIELDPOST_LOG=loud[\s\S]*ActiveState=active/,
+    properties('ActiveState', 'StatusText'),
+    /ActiveState=active StatusText=settings refused \(FIELDPOST_LOG=loud/,
   );
   await setTo(it, RELAY);
   await it.must('systemctl reload fieldpost.service');
-  await it.until('journalctl -b -q -o cat -u fieldpost.service', /reloaded taken=FIELDPOST_LOG$/m);
-  await it.until('systemctl show fieldpost.service -p ActiveState', /=active/);
-  t.equal(await show(it, 'MainPID', 'NRestarts'), before, 'the same process all the while');
+  await it.until(LOG, /reloaded taken=FIELDPOST_LOG$/m);
+  await it.until(properties('ActiveState'), /=active/);
+  t.equal(await it.must(properties('MainPID', 'NRestarts')), before, 'the same process still runs');
 }
 
 async function watchdog(t: Test, it: Container): Promise<void> {
@@ -218,17 +228,14 @@ async function watchdog(t: Test, it: Container): Promise<void> {
   await it.write(dropIn, '[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\nRestartSec=100ms\n');
   await it.must('systemctl daemon-reload; systemctl restart fieldpost.service');
   await it.must('sleep 5');
-  t.match(await show(it, 'NRestarts'), 'NRestarts=0', 'it lives, and is left alone');
+  t.match(await it.must(properties('NRestarts')), 'NRestarts=0', 'a live daemon is not restarted');
   const [id = ''] = await post(it);
-  // A process that is stopped is an event loop that does not turn.
+  // SIGSTOP stands for an event loop that hangs.
   await it.must('systemctl kill --kill-whom=main -s STOP fieldpost.service');
-  await it.until(
-    'systemctl show fieldpost.service -p NRestarts,SubState',
-    /NRestarts=1[\s\S]*SubState=running|SubState=running[\s\S]*NRestarts=1/,
-  );
-  t.match(await it.must('journalctl -b -q -o cat -u fieldpost.service'), /Watchdog timeout/);
+  await it.until(properties('NRestarts', 'SubState'), /NRestarts=1 SubState=running/);
+  t.match(await it.must(LOG), /Watchdog timeout/);
   await it.until(`ls ${RELAYED}`, new RegExp(id));
-  t.match(await post(it), [/./], 'and it works again');
+  t.match(await post(it), [/./], 'the restarted daemon accepts mail');
   await it.must(`rm ${dropIn}; systemctl daemon-reload; systemctl restart fieldpost.service`);
 }
 
@@ -237,44 +244,38 @@ async function powerCut(t: Test, it: Container): Promise<void> {
   const ids = await post(it, 100);
   await it.cutPower();
   await it.switchOn();
-  await it.until('systemctl show fieldpost.service -p ActiveState', /=active/);
-  t.match(await log(it), /started .* queued=100 /, 'nothing is lost');
+  await it.until(properties('ActiveState'), /=active/);
+  t.match(await it.must(LOG), /started .* queued=100 /, 'no message is lost');
   await startRelay(it);
   await it.must('fieldpost queue release');
-  await it.until('systemctl show fieldpost.service -p StatusText', /=0 queued, relay ok/);
-  const arrived = new Set(await relayed(it));
-  t.same(
-    ids.filter((id) => !arrived.has(id)),
-    [],
-  );
+  t.same(await lostOf(it, ids), [], 'each accepted mail arrives');
 }
 
 async function badSetting(t: Test, it: Container): Promise<void> {
   await setTo(it, `${RELAY}FIELDPOST_MAX_QUEUE=many\n`);
   await it.must('systemctl restart fieldpost.service');
-  await it.until(
-    'systemctl show fieldpost.service -p StatusText',
-    /settings refused \(FIELDPOST_MAX_QUEUE=many/,
-  );
+  await it.until(properties('StatusText'), /settings refused \(FIELDPOST_MAX_QUEUE=many/);
   await post(it);
-  await it.until('systemctl show fieldpost.service -p StatusText', / 0 queued, relay ok/);
-  // Where no good settings are kept, a fault ends the start.
+  await it.until(properties('StatusText'), / 0 queued, relay ok/);
+  // Without the last good settings a wrong one ends the start.
   await it.must(`rm ${STATE}/settings.json`);
   t.not((await it.run('systemctl restart fieldpost.service')).status, 0);
   t.match(
-    await show(it, 'ActiveState', 'SubState', 'ExecMainStatus', 'NRestarts'),
+    await it.must(properties('ActiveState', 'SubState', 'ExecMainStatus', 'NRestarts')),
     'ActiveState=failed ExecMainStatus=78 NRestarts=0 SubState=failed',
-    'it is not started again by itself',
+    'systemd does not start it again',
   );
-  // A call that waits at the socket wakes it again and again, until that is enough.
+  // A call that waits at the socket starts it again, until systemd reaches its limit.
   await it.must(`systemd-run --quiet curl -sS -m 60 ${API}/state`);
   await it.until('systemctl show fieldpost.socket -p Result', /=trigger-limit-hit/);
-  const starts = (await log(it)).split('\n').filter((line) => /FIELDPOST_MAX_QUEUE=many/.test(line)).length;
+  const starts = (await it.must(LOG))
+    .split('\n')
+    .filter((line) => /FIELDPOST_MAX_QUEUE=many/.test(line)).length;
   t.ok(starts <= 7, `started ${starts} times`);
   await setTo(it, RELAY);
   await it.must('systemctl restart fieldpost.service');
   await it.must('curl -sS --fail --unix-socket /run/fieldpost/api.sock http://x/healthz');
-  t.pass('mended, it runs on all its sockets');
+  t.pass('with the setting corrected it serves all its sockets');
 }
 
 async function remove(t: Test, it: Container): Promise<void> {
@@ -285,16 +286,16 @@ async function remove(t: Test, it: Container): Promise<void> {
     out: /No such file[\s\S]*No such file/,
   });
   t.match(await it.must(`ls ${STATE} ${ENV_FILE}`), /journal/);
-  t.not((await it.run(`curl -sS ${API}/state`)).status, 0, 'nobody listens');
+  t.not((await it.run(`curl -sS ${API}/state`)).status, 0, 'nothing listens');
   await it.must('dpkg -i /var/fieldpost.deb');
   t.match(
     await it.must(`curl -sS ${API}/messages/${id}`),
     /"(queued|deferred)"/,
-    'what was queued is still there',
+    'a queued message survives the removal',
   );
   await it.must('dpkg --purge fieldpost');
   const left =
     'ls -d /var/lib/fieldpost /var/lib/private/fieldpost /etc/fieldpost /etc/credstore/fieldpost.* 2>/dev/null || :';
-  t.equal(await it.must(left), '', 'purge leaves nothing');
+  t.equal(await it.must(left), '', 'purge leaves no file');
   t.equal(await it.must('systemctl list-unit-files --no-legend "fieldpost*" || :'), '');
 }
