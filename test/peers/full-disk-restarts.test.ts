@@ -25,7 +25,7 @@ t.test('a mail is sent once, however often it starts', { skip }, async (t) => {
   await using relay = await fakeRelay();
   const env = {
     FIELDPOST_STATE_DIR: state,
-    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+    FIELDPOST_RELAY: relay.url,
     FIELDPOST_MIN_FREE: '4MiB',
   };
   const first = await startIn(t, env);

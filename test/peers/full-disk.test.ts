@@ -23,7 +23,7 @@ for (const [name, mountDisk] of Object.entries(DISKS)) {
       FIELDPOST_STATE_DIR: state,
       FIELDPOST_MIN_FREE: '4MiB',
     };
-    const env = { ...withoutRelay, FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` };
+    const env = { ...withoutRelay, FIELDPOST_RELAY: relay.url };
     const before = await startFieldpost(t, withoutRelay);
     for (const subject of ['first', 'second']) {
       await before.post({ destination: 'john@example.com', subject, plain: 'It is queued.' });

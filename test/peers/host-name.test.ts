@@ -22,7 +22,7 @@ function strictRelay() {
 
 t.test('a host name that is mended needs no restart, and the sender follows it', { skip }, async (t) => {
   await using relay = await strictRelay();
-  const env = { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`, FIELDPOST_FROM: '' };
+  const env = { FIELDPOST_RELAY: relay.url, FIELDPOST_FROM: '' };
   const daemon = await startFieldpost(t, env, named('vm'));
   await daemon.post(MAIL);
   await daemon.said(/relay failing .*set FIELDPOST_HELO_NAME/, 0, 60_000);
@@ -40,7 +40,7 @@ t.test('a host name that is mended needs no restart, and the sender follows it',
 
 t.test('where the host name cannot be mended the setting does it', { skip }, async (t) => {
   await using relay = await strictRelay();
-  const env = { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`, FIELDPOST_HELO_NAME: NAME };
+  const env = { FIELDPOST_RELAY: relay.url, FIELDPOST_HELO_NAME: NAME };
   const daemon = await startFieldpost(t, env, named('vm'));
   await daemon.post(MAIL);
   await daemon.said(/ sent /, 0, 60_000);

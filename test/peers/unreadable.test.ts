@@ -34,7 +34,7 @@ for (const name of ['store.json', 'journal/00000001.log']) {
     t.equal(await before.stop(), 0);
     const env = {
       FIELDPOST_STATE_DIR: state,
-      FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+      FIELDPOST_RELAY: relay.url,
     };
     const after = await startFieldpost(t, env, failing(join(state, name)));
     t.match(after.lines.join('\n'), /read failed reason="EIO/);

@@ -87,7 +87,7 @@ t.test('forms of other people', { skip: skipWithout(CHROMIUM) }, async (t) => {
     FIELDPOST_STATE_DIR: t.testdir(),
     FIELDPOST_FROM: 'device@field.example',
     FIELDPOST_LOG: 'debug',
-    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+    FIELDPOST_RELAY: relay.url,
   });
   const url = `http://127.0.0.1:${daemon.port}`;
   const binary = join(directory, 'binary');

@@ -35,7 +35,7 @@ t.test('without a free descriptor nothing is lost, and a form is told to come ag
   await using relay = await fakeRelay({ dot: { raw: '250 2.0.0 ok\r\n', after: 'fin' } });
   const env = {
     FIELDPOST_STATE_DIR: join(t.testdir(), 'state'),
-    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+    FIELDPOST_RELAY: relay.url,
     FIELDPOST_BACKOFF_MAX: '1s',
   };
   const limited = ['/bin/sh', '-c', `ulimit -n ${DESCRIPTORS}; exec "$@"`, 'sh'];

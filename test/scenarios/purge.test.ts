@@ -24,7 +24,7 @@ t.test('purge', { skip: isBuilt ? false : 'the program is not built' }, async (t
   const directory = t.testdir();
   const env = {
     FIELDPOST_STATE_DIR: directory,
-    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+    FIELDPOST_RELAY: relay.url,
   };
   let daemon = await startIn(t, env);
   const post = async (path: string, body?: object) => (await daemon.api(path, body, 'POST')).status;

@@ -16,7 +16,7 @@ t.test('it takes a mail with a file and delivers it', async (t) => {
   await using relay = await fakeRelay();
   const env = {
     FIELDPOST_STATE_DIR: `${directory}/state`,
-    FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+    FIELDPOST_RELAY: relay.url,
   };
   const daemon = await startIn(t, env, ['run'], [], program);
   const form = new FormData();

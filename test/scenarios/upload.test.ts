@@ -39,7 +39,7 @@ async function startRelay(t: Test, options: SMTPServerOptions = {}) {
   });
   t.teardown(relay.close);
   return {
-    env: { FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` },
+    env: { FIELDPOST_RELAY: relay.url },
     arrivals,
     until: relay.arrived,
   };
@@ -224,7 +224,7 @@ t.test('attachments', options, async (t) => {
     async (t) => {
       await using relay = await fakeRelay({ rcpt: '550 5.1.1 no such user' });
       const { daemon, spool } = await start(t, {
-        FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never`,
+        FIELDPOST_RELAY: relay.url,
         FIELDPOST_MAX_SPOOL: '16MiB',
         FIELDPOST_MAX_MESSAGE: '12MiB',
         FIELDPOST_LOG: 'debug',

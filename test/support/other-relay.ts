@@ -1,6 +1,5 @@
 /**
- * An SMTP server that others wrote, the package smtp-server, on a port of its own: for tests that must not trust a relay of
- * ours.
+ * An SMTP server by other people, the package smtp-server, on a free port: for tests that must not trust our own relay.
  */
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
@@ -8,6 +7,8 @@ import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp
 
 export interface OtherRelay extends AsyncDisposable {
   readonly port: number;
+  /** FIELDPOST_RELAY for it, without TLS. */
+  readonly url: string;
   /** Resolves when that many mails have been taken. */
   arrived(count: number): Promise<void>;
   /** Ends every connection. */
@@ -15,7 +16,7 @@ export interface OtherRelay extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-export interface OtherRelayOptions extends SMTPServerOptions {
+interface OtherRelayOptions extends SMTPServerOptions {
   /** Reads a mail; it is taken when this resolves. Without it, mails are read and not kept. */
   readonly onMail?: (mail: AsyncIterable<Buffer>, session: SMTPServerSession) => Promise<void> | void;
   /** Whether a new connection is kept. */
@@ -42,7 +43,7 @@ export async function otherRelay(options: OtherRelayOptions = {}): Promise<Other
       }
     },
   });
-  // A daemon that ends in the middle of a mail may reset the connection.
+  // A daemon that stops in the middle of a mail may reset the connection.
   server.on('error', () => undefined);
   server.server.on('connection', (socket: Socket) => {
     if (!isHeard()) socket.destroy();
@@ -59,8 +60,10 @@ export async function otherRelay(options: OtherRelayOptions = {}): Promise<Other
     drop();
     if (server.server.listening) await new Promise<void>((resolve) => server.close(() => resolve()));
   };
+  const { port } = server.server.address() as AddressInfo;
   return {
-    port: (server.server.address() as AddressInfo).port,
+    port,
+    url: `smtp://127.0.0.1:${port}?tls=never`,
     async arrived(count) {
       while (taken < count) await once(server, 'taken');
     },

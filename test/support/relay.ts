@@ -24,7 +24,7 @@ export type Moment =
   | 'quit';
 
 /** Raw bytes or none, and then perhaps a rude end. `{}` is silence. */
-export interface Act {
+interface Act {
   readonly raw?: string;
   /** One write per byte, each in its own turn of the event loop. */
   readonly bytewise?: boolean;
@@ -64,6 +64,8 @@ export interface Mail {
 
 export interface FakeRelay extends AsyncDisposable {
   readonly port: number;
+  /** FIELDPOST_RELAY for it, without TLS. */
+  readonly url: string;
   readonly mails: readonly Mail[];
   /** Every command line, in order of arrival. */
   readonly commands: readonly string[];
@@ -81,7 +83,7 @@ export interface FakeRelay extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-export interface RelayOptions {
+interface RelayOptions {
   /** Keywords after the first line of EHLO. STARTTLS and AUTH are added where they apply. */
   readonly extensions?: readonly string[];
   readonly tls?: { readonly key: string; readonly cert: string };
@@ -149,8 +151,10 @@ export async function fakeRelay(script: Script = {}, options: RelayOptions = {})
     for (const conversation of house.conversations) conversation.drop();
     if (server.listening) await new Promise((done) => server.close(done));
   };
+  const { port } = server.address() as AddressInfo;
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
+    url: `smtp://127.0.0.1:${port}?tls=never`,
     mails: house.mails,
     commands: house.commands,
     packets: house.packets,

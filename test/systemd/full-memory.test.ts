@@ -64,7 +64,7 @@ class Run {
 
   async start(): Promise<void> {
     this.#daemon = await this.group.start(this.t, {
-      FIELDPOST_RELAY: `smtp://127.0.0.1:${this.relay.port}?tls=never`,
+      FIELDPOST_RELAY: this.relay.url,
       FIELDPOST_RELAY_CONNECTIONS: '4',
       // Memory must be the limit that refuses.
       FIELDPOST_MAX_QUEUE: '1000000',
