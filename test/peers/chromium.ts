@@ -1,5 +1,5 @@
 /**
- * A headless Chromium that a test tells what to run in a page, over its debugging pipe.
+ * A headless Chromium; its debugging pipe lets a test run expressions in a page.
  *
  *   await using browser = await startChromium(directory);
  *   const title = await browser.run('http://127.0.0.1:1234/healthz', 'document.title');
@@ -28,21 +28,20 @@ interface Reply {
   method?: string;
   sessionId?: string;
   error?: { message: string };
-  // biome-ignore lint/suspicious/noExplicitAny: what it is depends on the call
+  // biome-ignore lint/suspicious/noExplicitAny: it depends on the call
   result?: any;
 }
 
-/** A browser with a profile of its own. */
-export interface Browser extends AsyncDisposable {
-  /** Loads the page and gives what the expression comes to there, which may be a promise. */
+interface Browser extends AsyncDisposable {
+  /** Loads the page and gives the value of the expression there; awaits a promise. */
   run(url: string, expression: string): Promise<unknown>;
 }
 
-/** Starts it; its profile is kept in `directory`. */
+/** Starts a browser whose profile is in `directory`. */
 export async function startChromium(directory: string): Promise<Browser> {
   const child = spawn(CHROMIUM, [...FLAGS, `--user-data-dir=${directory}`], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
-    // A group of its own: it consists of many processes, which all must go.
+    // A process group of its own, so that one signal ends all its processes.
     detached: true,
   });
   const exited = once(child, 'exit');

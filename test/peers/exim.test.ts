@@ -1,4 +1,4 @@
-/** Delivery through Debian's Exim, as a second opinion: it is stricter than Postfix about who speaks when. */
+/** Delivery through Debian's Exim. It is stricter than Postfix about a client that does not wait for its turn. */
 import { t } from 'tap';
 import { EXIM, EXIM_BYTES_MAX, startExim } from './exim.js';
 import { meant, NASTY, readByPostalMime, readByPython } from './nasty.js';
@@ -13,7 +13,7 @@ t.test('Exim', { skip: skipWithout(EXIM) }, async (t) => {
     { door: 'pipelining', mark: 'L ' },
     { door: 'stepwise', mark: '' },
   ] as const) {
-    t.test(`what arrives is what was posted, ${door}`, async (t) => {
+    t.test(`mails arrive as they were posted, ${door}`, async (t) => {
       const fieldpost = await startFieldpost(t, { FIELDPOST_RELAY: exim[door] });
       const ids = await fieldpost.post(...nasty);
       const mails = await Promise.all(ids.map((id) => exim.mail.mail(id)));
@@ -27,12 +27,12 @@ t.test('Exim', { skip: skipWithout(EXIM) }, async (t) => {
       for (const id of ids) {
         await fieldpost.said(new RegExp(` sent id=${id} `));
         t.match(await exim.logged(new RegExp(` <= .* id=${id}\\.`)), ` P=esmtp ${mark}S=`);
-        t.equal(exim.mail.mails(id).length, 1, 'each once');
+        t.equal(exim.mail.mails(id).length, 1, 'it arrives once');
       }
     });
   }
 
-  t.test('a sender that Exim cannot verify is told, waits, and is charged to no mail', async (t) => {
+  t.test('a sender that Exim cannot verify is reported, and counts against no mail', async (t) => {
     const settings = { FIELDPOST_RELAY: exim.verifying, FIELDPOST_STATE_DIR: t.testdir() };
     const refused = await startFieldpost(t, { ...settings, FIELDPOST_FROM: 'fieldpost@vm' });
     const [id = ''] = await refused.post({ destination: 'john@post.example', plain: 'patience' });
@@ -48,7 +48,7 @@ t.test('Exim', { skip: skipWithout(EXIM) }, async (t) => {
     await exim.mail.mail(id);
   });
 
-  t.test('a mail beyond the announced SIZE fails without being sent', async (t) => {
+  t.test('a mail larger than the announced SIZE fails unsent', async (t) => {
     const fieldpost = await startFieldpost(t, { FIELDPOST_RELAY: exim.pipelining });
     const [large = '', next = ''] = await fieldpost.post(
       { destination: 'large@post.example', plain: 'too much\r\n'.repeat(EXIM_BYTES_MAX / 10) },
@@ -61,7 +61,7 @@ t.test('Exim', { skip: skipWithout(EXIM) }, async (t) => {
     });
   });
 
-  t.test('addresses beyond ASCII', async (t) => {
+  t.test('addresses outside ASCII arrive', async (t) => {
     const fieldpost = await startFieldpost(t, { FIELDPOST_RELAY: exim.pipelining });
     const [id = ''] = await fieldpost.post({
       destination: 'ζωή@παράδειγμα.example',

@@ -1,26 +1,26 @@
 /**
- * Debian's Exim with a private configuration and spool. It keeps mail for whomever in a Maildir, and logs what the
- * client declared. As scripts/peers unpacks it, since Debian lets it not be installed beside Postfix.
+ * Debian's Exim with a private configuration and spool. It keeps all mail in a Maildir and logs the size that the client
+ * declares. scripts/peers unpacks it, because Debian does not install it beside Postfix.
  */
 import { execFileSync } from 'node:child_process';
 import { chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { appearing, freePorts, Maildir, sharedDirectory, startServer } from './peers.js';
+import { freePorts, logged, Maildir, sharedDirectory, startServer } from './peers.js';
 
 export const EXIM = '/usr/local/lib/fieldpost-peers/exim/usr/sbin/exim4';
 /** The limit that it announces with SIZE. */
 export const EXIM_BYTES_MAX = 102_400;
 const USER = 'Debian-exim';
 
-export interface Exim {
-  /** FIELDPOST_RELAY where it offers PIPELINING, and where it does not and cuts off who pipelines. */
+interface Exim {
+  /** FIELDPOST_RELAY of a port with PIPELINING, and of one that hangs up on a client that pipelines. */
   readonly pipelining: string;
   readonly stepwise: string;
-  /** FIELDPOST_RELAY where it verifies the sender at RCPT; it knows no address `@vm`. */
+  /** FIELDPOST_RELAY of a port that verifies the sender at RCPT. Exim knows no address `@vm`. */
   readonly verifying: string;
   readonly mail: Maildir;
-  /** The line of its log that matches, at once or when it comes. */
+  /** Gives the first line of its log that matches; waits for it. */
   logged(pattern: RegExp): Promise<string>;
 }
 
@@ -48,12 +48,7 @@ export async function startExim(t: Test): Promise<Exim> {
     stepwise: `smtp://127.0.0.1:${stepwise}?tls=never`,
     verifying: `smtp://127.0.0.1:${verifying}?tls=never`,
     mail: new Maildir(path('mail')),
-    logged: (pattern) =>
-      appearing(path('log/mainlog'), `line ${pattern}`, () =>
-        readFileSync(path('log/mainlog'), 'utf8')
-          .split('\n')
-          .find((line) => pattern.test(line)),
-      ),
+    logged: (pattern) => logged(path('log/mainlog'), pattern),
   };
 }
 

@@ -1,4 +1,4 @@
-/** Restarts on a real ext4 without a free block: no mail is sent again because its outcome could not be kept. */
+/** Restarts on a real ext4 without a free block: no mail is sent twice because its outcome found no room. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -20,7 +20,7 @@ async function until(daemon: DaemonProcess, words: RegExp): Promise<void> {
   while (!daemon.lines.some((line) => words.test(line))) await daemon.nextLine();
 }
 
-t.test('a mail is sent once, however often it starts', { skip }, async (t) => {
+t.test('restarts on a full disk send each mail once', { skip }, async (t) => {
   const state = partition(t, 'ext4', 32 * MIB);
   await using relay = await fakeRelay();
   const env = {
@@ -40,7 +40,7 @@ t.test('a mail is sent once, however often it starts', { skip }, async (t) => {
   await first.end('SIGKILL');
   const filler = join(state, 'filler');
   fill(filler);
-  // The segment that was prepared serves one start, which releases the mails and dies.
+  // The prepared segment has room for one start: it releases the mails and is killed.
   const second = await startIn(t, env);
   const released = call(second, 'queue/release', {});
   await Promise.race([released, relay.arrived(1)]);
@@ -56,7 +56,7 @@ t.test('a mail is sent once, however often it starts', { skip }, async (t) => {
   await relay.arrived(MAILS);
   await last.end('SIGTERM');
   const subjects = relay.mails.map(({ content }) => /^Subject: (\S+)/m.exec(String(content))?.[1]);
-  // The one that was on its way when the process was killed may go twice.
+  // The mail under way at the kill may arrive twice.
   t.same(
     [...new Set(subjects)].sort(),
     mails.map(({ subject }) => subject),

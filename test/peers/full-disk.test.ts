@@ -1,11 +1,11 @@
-/** A start on a completely full disk: queued mails are still sent, each once. */
+/** A start on a full disk still sends the queued mails, each once. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
 import { fakeRelay } from '../support/relay.js';
 import { fill, partition } from './partition.js';
-import { skipWithout, startFieldpost } from './peers.js';
+import { MAIL, skipWithout, startFieldpost } from './peers.js';
 
 const skip = skipWithout('/usr/sbin/mkfs.xfs');
 
@@ -19,22 +19,17 @@ for (const [name, mountDisk] of Object.entries(DISKS)) {
     const disk = mountDisk(t);
     const state = join(disk, 'state');
     await using relay = await fakeRelay();
-    const withoutRelay = {
-      FIELDPOST_STATE_DIR: state,
-      FIELDPOST_MIN_FREE: '4MiB',
-    };
+    const withoutRelay = { FIELDPOST_STATE_DIR: state, FIELDPOST_MIN_FREE: '4MiB' };
     const env = { ...withoutRelay, FIELDPOST_RELAY: relay.url };
     const before = await startFieldpost(t, withoutRelay);
-    for (const subject of ['first', 'second']) {
-      await before.post({ destination: 'john@example.com', subject, plain: 'It is queued.' });
-    }
+    for (const subject of ['first', 'second']) await before.post({ ...MAIL, subject });
     t.equal(await before.stop(), 0);
     t.notOk(readdirSync(state).includes('lock'));
     fill(join(disk, 'junk'), true);
     const first = await startFieldpost(t, env);
     t.ok(
       first.lines.some((line) => line.includes('lock not on disk')),
-      'it says that it has no room for the lock',
+      'the log says that the lock found no room',
     );
     await relay.arrived(2);
     t.equal(await first.stop(), 0);

@@ -1,14 +1,13 @@
-/** A device whose host name is mended while the daemon runs: the built program under a host name of its own. */
+/** The host name of a device is corrected while the daemon runs. */
 import { execFileSync } from 'node:child_process';
 import t from 'tap';
 import { fakeRelay, type Now } from '../support/relay.js';
-import { named, skipWithout, startFieldpost } from './peers.js';
+import { MAIL, named, skipWithout, startFieldpost } from './peers.js';
 
 const NAME = 'pump-3.field.example';
-const MAIL = { destination: 'john@example.com', subject: 'Pump 3', plain: 'The pressure is low.' };
 const skip = skipWithout('/usr/bin/unshare', '/usr/bin/nsenter');
 
-/** A relay that takes mail only from a full name. */
+/** A relay that accepts mail only after EHLO with the full name. */
 function strictRelay() {
   let isFull = false;
   return fakeRelay({
@@ -20,7 +19,7 @@ function strictRelay() {
   });
 }
 
-t.test('a host name that is mended needs no restart, and the sender follows it', { skip }, async (t) => {
+t.test('a corrected host name needs no restart, and changes the sender', { skip }, async (t) => {
   await using relay = await strictRelay();
   const env = { FIELDPOST_RELAY: relay.url, FIELDPOST_FROM: '' };
   const daemon = await startFieldpost(t, env, named('vm'));
@@ -34,11 +33,11 @@ t.test('a host name that is mended needs no restart, and the sender follows it',
   t.same(
     relay.mails.map((mail) => mail.from),
     [`fieldpost@${NAME}`, `fieldpost@${NAME}`],
-    'what was refused has the present sender, too',
+    'the mail that was refused has the new sender, too',
   );
 });
 
-t.test('where the host name cannot be mended the setting does it', { skip }, async (t) => {
+t.test('FIELDPOST_HELO_NAME replaces a short host name', { skip }, async (t) => {
   await using relay = await strictRelay();
   const env = { FIELDPOST_RELAY: relay.url, FIELDPOST_HELO_NAME: NAME };
   const daemon = await startFieldpost(t, env, named('vm'));

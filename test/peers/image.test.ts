@@ -1,26 +1,13 @@
-/**
- * The state directory as a firmware image has it: a writable file system, mounted on a directory of a read-only one.
- */
-import { execFileSync } from 'node:child_process';
+/** The state directory of a firmware image: a writable file system, mounted in a read-only one. */
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { mount, run } from './partition.js';
 import { sharedDirectory, skipWithout, startFieldpost } from './peers.js';
 
 const skip = skipWithout('/usr/bin/mksquashfs', '/usr/bin/mkfs.erofs', '/usr/sbin/mkfs.ext4');
 
-function run(program: string, ...args: readonly string[]): void {
-  execFileSync(program, args, { stdio: ['ignore', 'ignore', 'inherit'] });
-}
-
-/** Mounts until the test ends. */
-function mount(t: Test, at: string, ...args: readonly string[]): void {
-  mkdirSync(at, { recursive: true });
-  run('mount', ...args, at);
-  t.teardown(() => run('umount', '--lazy', at));
-}
-
-/** A tree with an empty directory `data`, where the state is mounted. */
+/** Makes a tree with an empty directory `data`, where the state is mounted. */
 function tree(scratch: string): string {
   mkdirSync(join(scratch, 'tree', 'data'), { recursive: true });
   return join(scratch, 'tree');
@@ -67,7 +54,7 @@ for (const [name, mountRoot] of Object.entries(ROOTS)) {
     for (const messages of [1, 2]) {
       const daemon = await startFieldpost(t, { FIELDPOST_STATE_DIR: state, FIELDPOST_MIN_FREE: '4MiB' });
       await daemon.post({ destination: 'john@example.com', subject: 'It starts', plain: 'It does.' });
-      t.equal((await daemon.state()).queue.queued, messages, 'and what the last run took is there');
+      t.equal((await daemon.state()).queue.queued, messages, 'messages of the last run are there');
       t.equal(await daemon.stop(), 0);
     }
   });

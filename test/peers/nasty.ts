@@ -1,6 +1,5 @@
 /**
- * Mails that have broken other programs, and what two independent parsers read in what arrived of them. Used by the
- * tests against real mail servers.
+ * Mails that have broken other programs, and two independent parsers that read them on arrival.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -49,7 +48,7 @@ export interface Read {
   readonly html: string | null;
 }
 
-/** What a reader who loses nothing finds, line breaks being CRLF. */
+/** The posted mail with CRLF line breaks, as a parser must read it. */
 export function meant({ subject = '', plain = '', html = '' }: Nasty): Read {
   const lines = (text: string) => text.replace(/\r\n?|\n/g, '\r\n');
   return {
@@ -60,8 +59,8 @@ export function meant({ subject = '', plain = '', html = '' }: Nasty): Read {
 }
 
 /**
- * As read by postal-mime. It hands out LF, counts the line break before a boundary to the part (RFC 2046 §5.1.1
- * counts it to the boundary) and tells an empty text as none: that is taken back.
+ * Reads a mail with postal-mime, and undoes three habits of it. It gives LF, counts the line break before a boundary to
+ * the part (RFC 2046 §5.1.1 counts it to the boundary), and drops an empty text.
  */
 export async function readByPostalMime(bytes: Buffer): Promise<Read> {
   const { subject = '', text, html } = await PostalMime.parse(bytes);
@@ -74,7 +73,7 @@ export async function readByPostalMime(bytes: Buffer): Promise<Read> {
   };
 }
 
-/** As read by Python's email package; throws if it finds a defect in one of them. */
+/** Reads mails with Python's email package; throws if it finds a defect in one. */
 export function readByPython(mails: readonly Buffer[]): Read[] {
   const input = mails.flatMap((mail) => {
     const head = Buffer.alloc(4);

@@ -1,6 +1,6 @@
 /**
- * The link over a real network that fails in every way a network can: the daemon in a network namespace, a cloud
- * outside of it. It must know the state within the promised time, say why in words, and be back at once.
+ * The link over a real network with faults: the daemon in a network namespace, the cloud outside. It must report the
+ * state in the promised time, give the reason in words, and reconnect at once.
  */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -12,12 +12,12 @@ import { type Network, openNetwork } from './network.js';
 import { type Fieldpost, sharedDirectory, skipWithout, startFieldpost } from './peers.js';
 
 const SECOND_MS = 1000;
-// The next heartbeat is at most 5.5 s away, its deadline 15 s; 30 s later the link is offline. The rest is for a
-// machine that is busy with other things.
+// The next heartbeat is at most 5.5 s away, its deadline 15 s; 30 s later the link is offline. The rest is for a busy
+// machine.
 const OFFLINE_MS = 70 * SECOND_MS;
-// The longest pause of the back-off is a second here, and a connection takes some of TCP's own pauses.
+// The back-off is at most one second here; the rest is for retransmissions of TCP.
 const ONLINE_MS = 30 * SECOND_MS;
-// Two looks at the network, and the pause in which others of its changes are waited for.
+// Two looks at the network, and the pause for further changes.
 const LOOK_MS = 15 * SECOND_MS;
 
 const ca = makeCertificate({ name: 'Test CA' });
@@ -26,7 +26,7 @@ const server = makeCertificate({ name: 'cloud', hosts: ['cloud.test'], issuer: c
 interface World {
   readonly network: Network;
   readonly cloud: FakeCloud;
-  /** Starts a daemon whose cloud has that name. */
+  /** Starts a daemon whose cloud has this name. */
   start(
     name?: string,
     through?: readonly string[],
@@ -66,7 +66,7 @@ async function world(t: Test): Promise<World> {
 const skip = skipWithout('/usr/sbin/nft', '/usr/bin/faketime');
 const timeout = 600 * SECOND_MS;
 
-t.test('a network that comes and goes', { skip, timeout }, async (t) => {
+t.test('the link reports each fault of the network, and recovers', { skip, timeout }, async (t) => {
   const { network, cloud, start } = await world(t);
   const daemon = await start();
   await daemon.said(/link online/, 0, ONLINE_MS);
@@ -80,7 +80,7 @@ t.test('a network that comes and goes', { skip, timeout }, async (t) => {
       'no DNS',
       () => {
         network.names();
-        // A connection that stands needs no name.
+        // An open connection needs no name.
         cloud.hangUp();
       },
       /the name cloud\.test cannot be resolved \(E\w+\)/,
@@ -108,7 +108,7 @@ t.test('a network that comes and goes', { skip, timeout }, async (t) => {
   }
 });
 
-t.test('a network that is bad is still one', { skip, timeout }, async (t) => {
+t.test('the link stays online over a bad network', { skip, timeout }, async (t) => {
   const { network, cloud, start } = await world(t);
   const daemon = await start();
   await daemon.said(/link online/, 0, ONLINE_MS);
@@ -127,27 +127,23 @@ t.test('a network that is bad is still one', { skip, timeout }, async (t) => {
   }
 });
 
-t.test(
-  'a device that is told of its network does not wait for the end of a pause',
-  { skip, timeout },
-  async (t) => {
-    const { network, start } = await world(t);
-    // The pauses are of two and a half minutes at least.
-    const daemon = await start(undefined, undefined, {
-      FIELDPOST_BACKOFF_MIN: '5m',
-      FIELDPOST_BACKOFF_MAX: '5m',
-    });
-    await daemon.said(/link online/, 0, ONLINE_MS);
-    network.filter('reset');
-    const from = daemon.lines.length;
-    await daemon.said(/link offline/, from, OFFLINE_MS);
-    network.heal();
-    network.announce();
-    await daemon.said(/link online/, from, ONLINE_MS);
-  },
-);
+t.test('an announced network ends the back-off at once', { skip, timeout }, async (t) => {
+  const { network, start } = await world(t);
+  // The back-off is at least two and a half minutes.
+  const daemon = await start(undefined, undefined, {
+    FIELDPOST_BACKOFF_MIN: '5m',
+    FIELDPOST_BACKOFF_MAX: '5m',
+  });
+  await daemon.said(/link online/, 0, ONLINE_MS);
+  network.filter('reset');
+  const from = daemon.lines.length;
+  await daemon.said(/link offline/, from, OFFLINE_MS);
+  network.heal();
+  network.announce();
+  await daemon.said(/link online/, from, ONLINE_MS);
+});
 
-t.test('a link that comes up without a word to anybody does', { skip, timeout }, async (t) => {
+t.test('a cable that is plugged in unannounced ends the back-off', { skip, timeout }, async (t) => {
   const { network, start } = await world(t);
   const daemon = await start(undefined, undefined, {
     FIELDPOST_BACKOFF_MIN: '5m',
@@ -158,7 +154,7 @@ t.test('a link that comes up without a word to anybody does', { skip, timeout },
   const from = daemon.lines.length;
   network.cable('down');
   await daemon.said(/link offline/, from, OFFLINE_MS);
-  // A change that is noticed tells that an earlier look has seen the network without its link.
+  // Once the daemon notices a new address, it has also looked at the network without its cable.
   for (let n = 1; !daemon.lines.slice(from).some((line) => line.includes('network changed')); n++) {
     network.addAddress(n);
     await daemon.said(/network changed/, from, LOOK_MS).catch(() => undefined);
@@ -167,19 +163,19 @@ t.test('a link that comes up without a word to anybody does', { skip, timeout },
   await daemon.said(/link online/, from, ONLINE_MS);
 });
 
-t.test('a certificate for another name', { skip, timeout }, async (t) => {
+t.test('a certificate for another name keeps the link offline', { skip, timeout }, async (t) => {
   const { cloud, start } = await world(t);
   const daemon = await start('other.test');
   const line = await daemon.said(/link offline/, 0, OFFLINE_MS);
   t.match(line, /other\.test: .*does not match certificate's altnames/);
-  t.equal(cloud.calls.length, 0, 'nothing was said to it');
+  t.equal(cloud.calls.length, 0, 'the cloud received no request');
 });
 
-t.test('a device that wakes up in 1970', { skip, timeout }, async (t) => {
+t.test('a device that starts in 1970 says that its clock is wrong', { skip, timeout }, async (t) => {
   const { start } = await world(t);
   const file = join(sharedDirectory(t), 'now');
   writeFileSync(file, '@1970-01-02 00:00:00');
-  // What faketime would set, but that a file says the time. By itself it stays between the daemon and its signals.
+  // The environment of faketime, with the time in a file. The faketime command itself would not pass on signals.
   const preload = execFileSync('/usr/bin/faketime', ['-f', '+0', 'printenv', 'LD_PRELOAD']).toString().trim();
   const settings = [
     'FAKETIME_NO_CACHE=1',

@@ -1,6 +1,6 @@
 /**
- * A network namespace with one cable to this machine, and the ways in which such a network fails. Everything is done
- * inside the namespace, so that nothing of this machine's own network changes. Needs root; used by test/peers.
+ * A network namespace with one cable to this machine, and the faults of such a network. All faults act inside the
+ * namespace, so this machine's own network stays as it is. Needs root.
  *
  *   const network = openNetwork(t);
  *   network.filter('drop');      // a black hole
@@ -10,8 +10,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import type { Test } from 'tap';
 
-/** How what goes out towards the peer fares. */
-export type Failing = 'loss' | 'drop' | 'reset' | 'unreachable';
+/** Faults of outgoing packets. */
+type Failing = 'loss' | 'drop' | 'reset' | 'unreachable';
 
 const RULES: Readonly<Record<Failing, readonly string[]>> = {
   loss: ['numgen random mod 100 < 20 drop'],
@@ -21,27 +21,27 @@ const RULES: Readonly<Record<Failing, readonly string[]>> = {
 };
 
 export interface Network {
-  /** This machine, as the namespace sees it. */
+  /** The address of this machine in the namespace. */
   readonly address: string;
-  /** What a program is started through to run inside. */
+  /** The command that runs a program inside. */
   readonly through: readonly string[];
-  /** The names that the namespace knows this machine by; it has no DNS. */
+  /** Sets the names of this machine in the namespace, which has no DNS. */
   names(...names: readonly string[]): void;
-  /** Says that something has changed, as a DHCP client does when it has a lease. */
+  /** Announces a change as a DHCP client does: rewrites resolv.conf. */
   announce(): void;
   filter(how: Failing): void;
-  /** 64 kbit/s. */
+  /** Limits it to 64 kbit/s. */
   slow(): void;
   cable(state: 'up' | 'down'): void;
-  /** Gives the namespace another address, which leads nowhere. */
+  /** Adds an address that nothing can reach. */
   addAddress(n: number): void;
-  /** Undoes the others. */
+  /** Ends the faults of `filter`, `slow` and `cable`. */
   heal(): void;
 }
 
-/** Makes the namespace; it is gone when the test ends, however that ends. */
+/** Makes the namespace; it is removed when the test ends, also by SIGTERM. */
 export function openNetwork(t: Test): Network {
-  // Unique among what runs at the same time, and short: an interface's name has at most 15 characters.
+  // Unique among parallel tests, and short: an interface name has at most 15 characters.
   const tag = `fp${process.pid % 100_000}x${Math.floor(Math.random() * 1000)}`;
   const [near, far] = [`${tag}n`, `${tag}f`];
   const subnet = `10.${200 + (process.pid % 50)}.${Math.floor(Math.random() * 256)}`;
@@ -53,7 +53,7 @@ export function openNetwork(t: Test): Network {
     try {
       act();
     } catch {
-      // What was never made need not be removed.
+      // There is nothing to remove.
     }
   };
   const clean = () => {
@@ -62,7 +62,7 @@ export function openNetwork(t: Test): Network {
       const pids = run('ip', 'netns', 'pids', tag).toString().split(/\s+/);
       for (const pid of pids) if (pid !== '') process.kill(Number(pid), 'SIGKILL');
     });
-    // The cable goes with the namespace once no process in it is left; deleting an end takes both at once.
+    // Deleting one end of the cable removes both at once; the namespace keeps its end while a process runs in it.
     tolerate(() => run('ip', 'link', 'del', near));
     tolerate(() => run('ip', 'netns', 'del', tag));
     rmSync(etc, { recursive: true, force: true });
@@ -75,7 +75,7 @@ export function openNetwork(t: Test): Network {
   t.teardown(clean);
 
   mkdirSync(etc, { recursive: true });
-  // These lie over those of /etc inside. Nobody listens there, so every look-up fails at once.
+  // Mounted over /etc inside. No DNS server listens at 127.0.0.1, so every look-up fails at once.
   const resolver = () =>
     writeFileSync(`${etc}/resolv.conf`, 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
   resolver();
@@ -95,7 +95,7 @@ export function openNetwork(t: Test): Network {
     through: ['ip', 'netns', 'exec', tag],
     names(...names) {
       const line = names.length === 0 ? '' : `${subnet}.1 ${names.join(' ')}\n`;
-      // In place: the file that lies over /etc/hosts stays the same one.
+      // Rewritten in place: the mount over /etc/hosts holds this very file.
       writeFileSync(`${etc}/hosts`, `127.0.0.1 localhost\n${line}`);
     },
     announce: resolver,

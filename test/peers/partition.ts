@@ -1,4 +1,4 @@
-/** Small file systems of the kernel's own, and how to fill one. Used by the tests of full disks in test/peers. */
+/** Small real file systems, and how to mount and fill one. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,28 +10,34 @@ const MAKE = {
   xfs: ['mkfs.xfs', '-q'],
 } as const;
 
-function run(program: string, ...args: readonly string[]): void {
+/** Runs a program; throws if it fails. */
+export function run(program: string, ...args: readonly string[]): void {
   execFileSync(program, args, { stdio: ['ignore', 'ignore', 'inherit'] });
 }
 
-/** Mounts a new one of so many bytes until the test ends; gives its directory. A tmpfs has so many inodes. */
+/** Mounts at the path `at` until the test ends; `args` are those of mount(8). */
+export function mount(t: Test, at: string, ...args: readonly string[]): void {
+  mkdirSync(at, { recursive: true });
+  run('mount', ...args, at);
+  t.teardown(() => run('umount', '--lazy', at));
+}
+
+/** Mounts a new file system of this size until the test ends; gives its directory. `inodes` limits a tmpfs. */
 export function partition(t: Test, type: keyof typeof MAKE | 'tmpfs', bytes: number, inodes = 0): string {
   const scratch = sharedDirectory(t);
   const [image, disk] = [join(scratch, 'image'), join(scratch, 'disk')];
-  mkdirSync(disk);
-  if (type === 'tmpfs') run('mount', '-t', type, '-o', `size=${bytes},nr_inodes=${inodes}`, type, disk);
+  if (type === 'tmpfs') mount(t, disk, '-t', type, '-o', `size=${bytes},nr_inodes=${inodes}`, type);
   else {
     const [program, ...args] = MAKE[type];
     writeFileSync(image, '');
     truncateSync(image, bytes);
     run(program, ...args, image);
-    run('mount', '-t', type, '-o', 'loop', image, disk);
+    mount(t, disk, '-t', type, '-o', 'loop', image);
   }
-  t.teardown(() => run('umount', '--lazy', disk));
   return disk;
 }
 
-/** Writes to a file of this directory until no byte fits; with `inodes`, makes others until there is no inode either. */
+/** Writes to a file in this directory until no byte fits; with `inodes`, then makes files until no inode is left. */
 export function fill(directory: string, inodes = false): void {
   mkdirSync(directory);
   for (const bytes of [2 ** 16, 2 ** 12, 512, 1])

@@ -1,6 +1,6 @@
 /**
- * What the tests against other people's programs share: when they run, processes to be ended, ports, things that
- * appear on the disk, a Maildir, and the daemon as such a test sees it.
+ * What the tests against other people's programs share: when they run, servers, free ports, logs and Maildirs to wait
+ * for, and the daemon as such a test sees it.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,7 +12,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { isBuilt, startDaemon } from '../support/daemon.js';
 
-/** How long a test waits for what should come at once. */
+/** How long a test waits for something that should come at once. */
 const PATIENCE_MS = 10_000;
 
 /** Why tests that need these programs (absolute paths) cannot run here; false if they can. */
@@ -25,7 +25,7 @@ export function skipWithout(...programs: readonly string[]): string | false {
   return missing.length === 0 ? false : `not on this machine: ${missing.join(', ')}`;
 }
 
-/** A fresh directory into which servers of any user may look; removed when the test ends. */
+/** A new directory that servers of any user may read; removed when the test ends. */
 export function sharedDirectory(t: Test): string {
   const path = mkdtempSync(join(tmpdir(), 'fieldpost-peers-'));
   chmodSync(path, 0o755);
@@ -34,8 +34,8 @@ export function sharedDirectory(t: Test): string {
 }
 
 /**
- * Ports of 127.0.0.1 that nobody uses. Not from the range that the kernel hands out by itself: there another
- * socket may take one while its server is stopped for a while, or a client that calls it be connected to itself.
+ * Free ports of 127.0.0.1, outside the range that the kernel assigns. In that range another socket may take the port of
+ * a stopped server, and a client that calls the port may connect to itself.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
@@ -52,7 +52,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return [...ports];
 }
 
-/** Somebody else's server, under a shell that ends it when its input ends: so it ends with the test, however that ends. */
+/** A server under a shell that ends it at the end of its input: it ends with the test, also when that is killed. */
 export interface Server {
   /** Resolves when it and all its children have ended. */
   stop(): Promise<void>;
@@ -60,16 +60,16 @@ export interface Server {
 
 const KEEPER = 'exec 3<&0; "$@" & server=$!; { read -r _ <&3; kill "$server"; } & wait "$server"';
 
-/** Starts a server that stays in the foreground; resolves when it can be reached at this port. */
+/** Starts a server that stays in the foreground; resolves when it accepts connections at this port. */
 export async function startServer(program: string, args: readonly string[], port: number): Promise<Server> {
   const child = spawn('/bin/bash', ['-c', KEEPER, 'keeper', program, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
   });
-  const words: Buffer[] = [];
-  child.stdout.on('data', (chunk) => words.push(chunk));
-  child.stderr.on('data', (chunk) => words.push(chunk));
-  // Each of its processes holds the pipes open, so that these are closed when the last has ended.
+  const output: Buffer[] = [];
+  child.stdout.on('data', (chunk) => output.push(chunk));
+  child.stderr.on('data', (chunk) => output.push(chunk));
+  // Each of its processes holds the pipes open: they close when the last has ended.
   const closed = once(child, 'close');
   const stop = async () => {
     child.stdin.end();
@@ -79,7 +79,7 @@ export async function startServer(program: string, args: readonly string[], port
   while (!(await isReachable(port))) {
     if (child.exitCode !== null || patience.aborted) {
       await stop();
-      throw new Error(`${program} cannot be reached: ${Buffer.concat(words)}`);
+      throw new Error(`${program} does not answer: ${Buffer.concat(output)}`);
     }
     await pause(10);
   }
@@ -98,8 +98,8 @@ async function isReachable(port: number): Promise<boolean> {
   }
 }
 
-/** What `find` finds, at once or when something at the path (a file or a directory) has changed; `what` names it. */
-export async function appearing<T>(path: string, what: string, find: () => T | undefined): Promise<T> {
+/** Waits until `find` finds something, at each change of the file or directory `path`; `what` names it. */
+async function appearing<T>(path: string, what: string, find: () => T | undefined): Promise<T> {
   const watcher = watch(path);
   const patience = AbortSignal.timeout(PATIENCE_MS);
   try {
@@ -114,15 +114,24 @@ export async function appearing<T>(path: string, what: string, find: () => T | u
   }
 }
 
+/** Gives the first line of a log file that matches; waits for it. */
+export function logged(path: string, pattern: RegExp): Promise<string> {
+  const find = () =>
+    readFileSync(path, 'utf8')
+      .split('\n')
+      .find((line) => pattern.test(line));
+  return appearing(path, `line ${pattern}`, find);
+}
+
 /** A mail as a server has delivered it. */
-export interface Delivered {
-  /** What the servers on its way have added at the top. */
+interface Delivered {
+  /** The header lines that the servers added at the top. */
   readonly trace: string;
-  /** What the daemon has sent, its line ends CRLF again. */
+  /** The mail as the daemon sent it, its line ends CRLF again. */
   readonly bytes: Buffer;
 }
 
-/** Where a server delivers mails to. */
+/** The directory into which a server delivers mails. */
 export class Maildir {
   readonly #path: string;
 
@@ -130,25 +139,20 @@ export class Maildir {
     this.#path = join(path, 'new');
   }
 
-  /** The mail that was accepted under this id; waits for it. */
+  /** Waits for the mail that was accepted under this id. */
   async mail(id: string): Promise<Delivered> {
-    const [mail] = await appearing(this.#path, `mail ${id}`, () => {
-      const found = this.mails(id);
-      return found.length === 0 ? undefined : found;
-    });
-    if (mail === undefined) throw new Error('what was found is gone');
-    return mail;
+    return await appearing(this.#path, `mail ${id}`, () => this.mails(id)[0]);
   }
 
-  /** All that arrived so far for this id. */
+  /** All mails of this id so far. */
   mails(id: string): Delivered[] {
     const mails = readdirSync(this.#path).map((name) => readFileSync(join(this.#path, name)));
-    return mails.filter((bytes) => bytes.includes(`\nMessage-ID: <${id}.`)).map(taken);
+    return mails.filter((bytes) => bytes.includes(`\nMessage-ID: <${id}.`)).map(split);
   }
 }
 
-/** Splits what the servers added from what was sent. Mail servers keep lines with a mere LF. */
-function taken(stored: Buffer): Delivered {
+/** Splits the servers' header lines from the mail. Mail servers store lines with LF alone. */
+function split(stored: Buffer): Delivered {
   const text = stored.toString('latin1');
   const at = text.indexOf('\nFrom: ') + 1;
   return {
@@ -157,7 +161,7 @@ function taken(stored: Buffer): Delivered {
   };
 }
 
-/** An email to be posted. */
+/** An email to post. */
 export interface Posted {
   readonly destination: string;
   readonly subject?: string;
@@ -165,19 +169,26 @@ export interface Posted {
   readonly html?: string;
 }
 
-/** What the API tells of a message. */
-export interface Progress {
+/** A mail for tests that need any. */
+export const MAIL: Posted = {
+  destination: 'john@example.com',
+  subject: 'Pump 3',
+  plain: 'The pressure is low.',
+};
+
+/** The members of a message that tests compare. */
+interface Progress {
   readonly status: string;
   readonly attempts: number;
   readonly lastReply: string | null;
 }
 
-/** The daemon, used by curl and watched by its log. */
+/** The daemon; curl calls its API, and the test reads its log. */
 export interface Fieldpost {
-  /** Posts emails by one request; gives their ids. */
+  /** Posts emails in one request; gives their ids. */
   post(...mails: readonly Posted[]): Promise<string[]>;
   message(id: string): Promise<Progress>;
-  /** Makes it due now. */
+  /** Makes a message due now. */
   retry(id: string): Promise<void>;
   state(): Promise<{
     relay: { state: string; reason: string | null };
@@ -185,21 +196,21 @@ export interface Fieldpost {
     clock: { trusted: boolean };
     queue: Record<string, number>;
   }>;
-  /** What it logged so far. */
+  /** The lines logged so far. */
   readonly lines: readonly string[];
-  /** The line of its log that matches, at once or when it comes; `from`: the first line that counts. */
+  /** Gives the first line of its log that matches, from line `from` on; waits for it. */
   said(pattern: RegExp, from?: number, patienceMs?: number): Promise<string>;
   readonly pid: number | undefined;
   /** Stops it as systemd does. */
   stop(): Promise<number | null>;
 }
 
-/** `through` for a device of this host name. */
+/** `through` for a device with this host name. */
 export function named(hostname: string): readonly string[] {
   return ['/usr/bin/unshare', '--uts', '/bin/sh', '-c', `hostname ${hostname} && exec "$@"`, 'sh'];
 }
 
-/** Starts the daemon, by way of `through`, which curl goes as well; it is stopped when the test ends, and its log shown if the test failed. */
+/** Starts the daemon; `through` starts it, and each curl. It stops when the test ends, and its log is shown if that failed. */
 export async function startFieldpost(
   t: Test,
   env: Readonly<Record<string, string>>,
@@ -241,13 +252,13 @@ export async function startFieldpost(
       for (;;) {
         const line = lines.slice(from).find((one) => pattern.test(one));
         if (line !== undefined) return line;
-        if (!(await hears(child, patience))) throw new Error(`the daemon does not say ${pattern}`);
+        if (!(await hears(child, patience))) throw new Error(`the daemon does not log ${pattern}`);
       }
     },
   };
 }
 
-/** True when the process has said more, false when it will say nothing any more or the patience is at its end. */
+/** Resolves with true at the next output, with false at its end or when the patience is over. */
 function hears({ stdout }: ChildProcess, patience: AbortSignal): Promise<boolean> {
   if (stdout === null || stdout.closed || patience.aborted) return Promise.resolve(false);
   return new Promise((resolve) => {
@@ -263,7 +274,7 @@ function hears({ stdout }: ChildProcess, patience: AbortSignal): Promise<boolean
   });
 }
 
-/** Gets the URL, or posts the body to it, and gives the JSON that is answered. */
+/** Gets the URL, or posts the body to it; gives the JSON of the answer. */
 async function curl(through: readonly string[], url: string, body?: string): Promise<unknown> {
   const data = body === undefined ? [] : ['-H', 'Content-Type: application/json', '--data-binary', '@-'];
   const [program = '', ...args] = [...through, '/usr/bin/curl', '-sS', '--fail-with-body', ...data, url];
@@ -272,7 +283,7 @@ async function curl(through: readonly string[], url: string, body?: string): Pro
       if (error) reject(new Error(`${error.message}${stdout}`));
       else resolve(JSON.parse(stdout));
     });
-    // A curl that has ended does not read; its exit status has told why.
+    // A curl that has failed does not read its input; its exit status says why it failed.
     child.stdin?.on('error', () => undefined).end(body ?? '');
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Delivery through Debian's Postfix: the ways in, the ways to be refused, and what arrives. The daemon is the real
- * one, mails are posted with curl, and what is believed is what Postfix logged and put into the Maildir.
+ * Delivery through Debian's Postfix: ways to log in, ways to be refused, and the mails that arrive. curl posts the mails
+ * to the built daemon; the log and the Maildir of Postfix are the evidence.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,14 +29,14 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     { door: 'login', protocol: 'ESMTPSA', log: /sasl_method=LOGIN, sasl_username=device@relay\.example/ },
     { door: 'smtps', protocol: 'ESMTPSA', log: /sasl_method=PLAIN, sasl_username=device@relay\.example/ },
   ] as const) {
-    t.test(`a mail goes through ${door}`, async (t) => {
+    t.test(`a mail passes the door ${door}`, async (t) => {
       const fieldpost = await startFieldpost(t, postfix.settings(door));
       const [id = ''] = await fieldpost.post(to(door));
       const line = await fieldpost.said(/ (?:sent|failed|deferred|failing) /);
       t.match(line, ` sent id=${id} `);
       const { trace, bytes } = await postfix.mail.mail(id);
       const queueId = new RegExp(`with ${protocol} id (\\w+)`).exec(trace)?.[1] ?? '?';
-      t.match(line, `queued as ${queueId}"`, 'the reply of Postfix is on record', { trace });
+      t.match(line, `queued as ${queueId}"`, 'the log has the reply of Postfix', { trace });
       t.match(await postfix.logged(new RegExp(`${queueId}: client=`)), log);
       t.match(trace, 'Return-Path: <device@field.example>');
       t.same(await readByPostalMime(bytes), { subject: door, plain: `${door}\r\n`, html: null });
@@ -46,7 +46,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     });
   }
 
-  t.test('a wrong password is told, waits, and is charged to no mail', async (t) => {
+  t.test('a wrong password is reported, and counts against no mail', async (t) => {
     const passwordFile = join(sharedDirectory(t), 'password');
     const settings = { ...postfix.settings('submission'), FIELDPOST_STATE_DIR: t.testdir() };
     writeFileSync(passwordFile, 'wrong');
@@ -86,7 +86,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
         /FIELDPOST_FROM.*a recipient with "\d{3} \d\.1\.8 <device@nowhere\.invalid>: Sender address rejected/,
     },
   ] as const) {
-    t.test(`what ${door} has against us is told, waits, and is charged to no mail`, async (t) => {
+    t.test(`a refusal by ${door} is reported, and counts against no mail`, async (t) => {
       const state = { FIELDPOST_STATE_DIR: t.testdir() };
       const start = ({ hostname, from }: { hostname: string; from: string }) =>
         startFieldpost(t, { ...postfix.settings(door), ...state, FIELDPOST_FROM: from }, named(hostname));
@@ -109,7 +109,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     });
   }
 
-  t.test('a recipient that Postfix does not relay to is deferred while others go through', async (t) => {
+  t.test('a recipient that Postfix does not relay to is deferred while others are sent', async (t) => {
     const fieldpost = await startFieldpost(t, postfix.settings('plain'));
     postfix.answers.set('denied@elsewhere.example', '554 5.7.1 Relay access denied');
     const mails = Array.from({ length: 40 }, (_, index) =>
@@ -126,14 +126,14 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
 
   for (const { name, door, ca, reason } of [
     {
-      name: 'a certificate of a CA that is not known',
+      name: 'a certificate of an unknown CA',
       door: 'submission',
       ca: '',
       reason:
         /no authority .* its certificate \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\); see FIELDPOST_RELAY_CA_FILE/,
     },
     {
-      name: 'the same with TLS from the first byte',
+      name: 'a certificate of an unknown CA, with TLS from the first byte',
       door: 'smtps',
       ca: '',
       reason:
@@ -145,7 +145,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
       reason: /localhost.*mail\.elsewhere\.example.*\(ERR_TLS_CERT_ALTNAME_INVALID/,
     },
   ] as const) {
-    t.test(`${name} is told, and the password kept from its owner`, async (t) => {
+    t.test(`${name} is reported, and its owner gets no password`, async (t) => {
       const settings = postfix.settings(door);
       if (ca !== undefined) settings.FIELDPOST_RELAY_CA_FILE = ca;
       const fieldpost = await startFieldpost(t, settings);
@@ -155,15 +155,15 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
       t.equal(relay.state, 'failing');
       t.match(relay.reason, reason);
       t.match(await fieldpost.message(id), { status: 'queued', attempts: 0, lastReply: null });
-      t.notOk(postfix.recipients.includes('secret@post.example'), 'no mail was offered');
+      t.notOk(postfix.recipients.includes('secret@post.example'), 'no mail is offered');
     });
   }
 
-  t.test('what was posted while Postfix was away goes out in order when it is back', async (t) => {
+  t.test('mails posted while Postfix is down are sent in order once it is up', async (t) => {
     const fieldpost = await startFieldpost(t, postfix.settings('plain'));
     const [first = ''] = await fieldpost.post(to('before'));
     await fieldpost.said(new RegExp(` sent id=${first} `));
-    // The session that is kept for further mails dies with it.
+    // The session that is kept open for further mails ends, too.
     await postfix.stop();
     const names = Array.from({ length: 200 }, (_, i) => `q${i}@discarded.example`);
     const mails = names.map((destination) => ({ destination, plain: 'x' }));
@@ -178,17 +178,17 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
 
     await postfix.start();
     await fieldpost.said(new RegExp(` sent id=${ids.at(-1)} `));
-    t.same(postfix.recipients.slice(-200), names, 'offered each once, the oldest first');
+    t.same(postfix.recipients.slice(-200), names, 'each is offered once, the oldest first');
     const sent = fieldpost.lines.flatMap((line) => / sent id=(\S+)/.exec(line)?.[1] ?? []);
     t.same(sent, [first, ...ids]);
     t.notOk(
       fieldpost.lines.some((line) => / (?:deferred|put behind) /.test(line)),
-      'and nothing was charged to any',
+      'the outage counts against no mail',
     );
     t.match((await fieldpost.state()).relay, { state: 'ok', reason: null });
   });
 
-  t.test('greylisting delays a mail, and its reply is shown', async (t) => {
+  t.test('greylisting defers a mail, and the message shows the reply', async (t) => {
     const fieldpost = await startFieldpost(t, { ...postfix.settings('plain'), FIELDPOST_RETRY_MIN: '2s' });
     postfix.answers.set('grey@post.example', '450 4.2.0 Greylisted, come again');
     const [id = ''] = await fieldpost.post(to('grey'));
@@ -198,14 +198,14 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
       attempts: 1,
       lastReply: /^450 4\.2\.0 .*grey@post\.example.*Greylisted, come again/,
     });
-    t.match((await fieldpost.state()).relay, { state: 'ok' }, 'the relay is well');
+    t.match((await fieldpost.state()).relay, { state: 'ok' }, 'the relay still counts as ok');
     postfix.answers.delete('grey@post.example');
     await fieldpost.said(new RegExp(` sent id=${id} `));
     t.match(await fieldpost.message(id), { status: 'sent' });
     t.equal((await postfix.mail.mail(id)).trace.includes('for <grey@post.example>'), true);
   });
 
-  t.test('one unknown recipient fails, the others are served', async (t) => {
+  t.test('a mail to an unknown recipient fails, the others are sent', async (t) => {
     const fieldpost = await startFieldpost(t, postfix.settings('plain'));
     postfix.answers.set('gone@post.example', '550 5.1.1 No such user here');
     const mails = ['a', 'b', 'gone', 'c', 'd'].map(to);
@@ -225,7 +225,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     { door: 'small', reply: new RegExp(`takes ${SMALL_BYTES} bytes, the message has \\d{5}`) },
     { door: 'shy', reply: /^552 5\.3\.4 / },
   ] as const) {
-    t.test(`a mail too large for ${door} fails, and the next one goes`, async (t) => {
+    t.test(`a mail too large for ${door} fails, and the next one is sent`, async (t) => {
       const fieldpost = await startFieldpost(t, postfix.settings(door));
       const [large = '', next = ''] = await fieldpost.post(
         { ...to('large'), plain: 'too much\n'.repeat(SMALL_BYTES / 4) },
@@ -239,7 +239,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     });
   }
 
-  t.test('addresses beyond ASCII', async (t) => {
+  t.test('addresses outside ASCII arrive, or fail where the relay cannot take them', async (t) => {
     const destinations = ['zażółć@post.example', 'ωμέγα@poczta-łódź.example'];
     const mails = destinations.map((destination) => ({ destination, subject: 'łódź', plain: 'łódź' }));
     const fieldpost = await startFieldpost(t, postfix.settings('plain'));
@@ -262,7 +262,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     t.match(await ascii.message(refused), { status: 'failed', lastReply: /beyond ASCII \(SMTPUTF8\)/ });
   });
 
-  t.test('what arrives is what was posted', async (t) => {
+  t.test('mails arrive as they were posted', async (t) => {
     const fieldpost = await startFieldpost(t, postfix.settings('submission'));
     const names = Object.keys(NASTY);
     const nasty = Object.values(NASTY);
@@ -273,12 +273,16 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     const byPython = readByPython(mails.map(({ bytes }) => bytes));
     for (const [index, mail] of nasty.entries()) {
       const { bytes } = mails[index] as (typeof mails)[0];
-      t.notMatch(bytes.toString('latin1'), /\r(?!\n)|(?<!\r)\n|[^\r\n\x20-\x7e]/, `${names[index]}: clean`);
+      t.notMatch(
+        bytes.toString('latin1'),
+        /\r(?!\n)|(?<!\r)\n|[^\r\n\x20-\x7e]/,
+        `${names[index]}: only CRLF and ASCII`,
+      );
       t.same(await readByPostalMime(bytes), meant(mail), `${names[index]}: as postal-mime reads it`);
       t.same(byPython[index], meant(mail), `${names[index]}: as Python reads it`);
     }
     await fieldpost.said(new RegExp(` sent id=${ids.at(-1)} `));
-    t.notOk(postfix.recipients.includes('other@post.example'), 'no mail within a mail');
-    for (const id of ids) t.equal(postfix.mail.mails(id).length, 1, 'each once');
+    t.notOk(postfix.recipients.includes('other@post.example'), 'no content is taken for a mail of its own');
+    for (const id of ids) t.equal(postfix.mail.mails(id).length, 1, 'it arrives once');
   });
 });

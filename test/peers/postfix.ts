@@ -1,6 +1,6 @@
 /**
- * Debian's Postfix as a private instance: its own configuration, queue and ports, nothing of the machine's. It
- * keeps mail for post.example (and one domain beyond ASCII) in a Maildir and throws all other mail away.
+ * A private instance of Debian's Postfix with its own configuration, queue and ports. It keeps mail for post.example and
+ * one domain outside ASCII in a Maildir, and discards all other mail.
  *
  *   const postfix = await startPostfix(t);
  *   await startFieldpost(t, postfix.settings('submission'));
@@ -10,25 +10,25 @@ import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'no
 import { createServer, type Server as TcpServer } from 'node:net';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { appearing, freePorts, Maildir, type Server, sharedDirectory, startServer } from './peers.js';
+import { freePorts, logged, Maildir, type Server, sharedDirectory, startServer } from './peers.js';
 
-export const POSTFIX = '/usr/lib/postfix/sbin/master';
+const POSTFIX = '/usr/lib/postfix/sbin/master';
 const SASLPASSWD = '/usr/sbin/saslpasswd2';
 const OPENSSL = '/usr/bin/openssl';
-/** What this needs of the machine. */
+/** The programs that this needs. */
 export const POSTFIX_PROGRAMS = [POSTFIX, SASLPASSWD, OPENSSL];
 
-/** Whom the relay knows. */
+/** The user that the relay knows. */
 const USER = 'device';
 const PASSWORD = 'let me in, pl€ase';
-/** A mail longer than this is refused by the doors `small` and `shy`. */
+/** The doors `small` and `shy` refuse a larger mail. */
 export const SMALL_BYTES = 20_000;
 
 const LOGIN = '-o smtpd_sasl_auth_enable=yes -o mynetworks=';
 const STARTTLS = '-o smtpd_tls_security_level=encrypt -o smtpd_tls_auth_only=yes';
-/** The ways in, and how each differs from `plain`. */
+/** The doors, one port each, and how each differs from `plain`. */
 const DOORS = {
-  /** Takes anything from this machine, in clear text. */
+  /** Accepts all mail of this machine, without TLS. */
   plain: '',
   /** STARTTLS and a password. */
   submission: `${STARTTLS} ${LOGIN}`,
@@ -36,35 +36,35 @@ const DOORS = {
   login: `${STARTTLS} ${LOGIN} -o smtpd_sasl_path=login`,
   /** TLS from the first byte, and a password. */
   smtps: `-o smtpd_tls_wrappermode=yes ${LOGIN}`,
-  /** As submission; its certificate is for another host. */
+  /** As submission, with a certificate for another host. */
   misnamed: `${STARTTLS} ${LOGIN} -o smtpd_tls_chain_files=$config_directory/other.pem`,
-  /** Has little room, and says so. */
+  /** Announces a small limit with SIZE. */
   small: `-o message_size_limit=${SMALL_BYTES}`,
-  /** Has little room, and tells only those who have sent too much. */
+  /** Has the same limit, and announces none. */
   shy: `-o message_size_limit=${SMALL_BYTES} -o smtpd_discard_ehlo_keywords=size`,
-  /** Knows ASCII only. */
+  /** Offers no SMTPUTF8. */
   ascii: '-o smtputf8_enable=no',
-  /** Wants a full host name in EHLO; like the next two it says so at RCPT, as Postfix does by default. */
+  /** Wants a full host name in EHLO. Like the next two it refuses at RCPT, as Postfix does by default. */
   fullName: '-o smtpd_helo_required=yes -o smtpd_helo_restrictions=reject_non_fqdn_helo_hostname',
   /** Wants a sender with a full domain. */
   fullSender: '-o smtpd_sender_restrictions=reject_non_fqdn_sender',
-  /** Wants a sender whose domain there is. */
+  /** Wants a sender whose domain exists. */
   knownSender: '-o smtpd_sender_restrictions=reject_unknown_sender_domain',
 } as const;
-export type Door = keyof typeof DOORS;
+type Door = keyof typeof DOORS;
 
-export interface Postfix {
-  /** The settings of a device that may send through this door. */
+interface Postfix {
+  /** The settings with which a device may send through this door. */
   settings(door: Door): Record<string, string>;
   readonly mail: Maildir;
-  /** What RCPT is answered, by recipient, such as `450 4.2.0 Greylisted`; the others are welcome. */
+  /** Answers to RCPT by recipient, such as `450 4.2.0 Greylisted`; all other recipients are accepted. */
   readonly answers: Map<string, string>;
-  /** Every recipient that was named, in order. */
+  /** The recipient of each RCPT, in order. */
   readonly recipients: readonly string[];
-  /** The line of its log that matches, at once or when it comes. */
+  /** Gives the first line of its log that matches; waits for it. */
   logged(pattern: RegExp): Promise<string>;
   start(): Promise<void>;
-  /** Ends it and its children; the queue stays. */
+  /** Ends it and its children, and keeps the queue. */
   stop(): Promise<void>;
 }
 
@@ -113,12 +113,7 @@ export async function startPostfix(t: Test): Promise<Postfix> {
     mail: new Maildir(path('mail/all')),
     answers,
     recipients,
-    logged: (pattern) =>
-      appearing(path('log'), `line ${pattern}`, () =>
-        readFileSync(path('log'), 'utf8')
-          .split('\n')
-          .find((line) => pattern.test(line)),
-      ),
+    logged: (pattern) => logged(path('log'), pattern),
     start,
     stop,
   };
@@ -126,7 +121,7 @@ export async function startPostfix(t: Test): Promise<Postfix> {
 
 type Path = (name: string) => string;
 
-/** The directories that `postfix check` would make, and whose they must be. */
+/** Makes the directories that `postfix check` would make, with their owners. */
 function layOut(path: Path): void {
   const owner = Number(execFileSync('/usr/bin/id', ['-u', 'postfix']));
   const queues =
@@ -143,10 +138,10 @@ function layOut(path: Path): void {
   writeFileSync(path('log'), '');
 }
 
-/** nobody: Postfix delivers to no system user. */
+/** nobody, because Postfix delivers as no system user. */
 const MAIL_OWNER = 65534;
 
-/** A CA, a certificate of it for localhost, and one for another host; each with its key in one file. */
+/** Makes a CA, and its certificates for localhost and for another host, each in one file with its key. */
 function makeCertificates(path: Path): void {
   const openssl = (...args: string[]) => execFileSync(OPENSSL, args, { stdio: 'pipe', cwd: path('etc') });
   const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-noenc'];
@@ -163,7 +158,7 @@ function makeCertificates(path: Path): void {
   }
 }
 
-/** The user in a database of Cyrus SASL, and what smtpd shall offer, at its name and at `login`. */
+/** Makes a database of Cyrus SASL with the user, and the mechanisms that `smtpd` and `login` offer. */
 function makePasswords(path: Path): void {
   const base = ['pwcheck_method: auxprop', 'auxprop_plugin: sasldb', `sasldb_path: ${path('etc/users.db')}`];
   writeFileSync(path('etc/sasl/smtpd.conf'), [...base, 'mech_list: PLAIN LOGIN', ''].join('\n'));
@@ -223,7 +218,7 @@ postlog unix-dgram n - n - 1 postlogd
 `;
 }
 
-/** What Postfix asks about each recipient (its SMTPD_POLICY_README): lines of name=value up to an empty one. */
+/** Serves Postfix' policy protocol (SMTPD_POLICY_README): lines of name=value up to an empty one, per recipient. */
 function servePolicy(answers: ReadonlyMap<string, string>, recipients: string[]): TcpServer {
   return createServer((socket) => {
     let input = '';

@@ -1,4 +1,4 @@
-/** A partition smaller than the default FIELDPOST_MIN_FREE: check, log and state tell it, and which setting to lower. */
+/** A partition smaller than the default FIELDPOST_MIN_FREE: check, log and state say so, and name the setting. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';
@@ -12,7 +12,7 @@ const skip = skipWithout('/usr/sbin/mkfs.ext4');
 
 const post = ({ api }: DaemonProcess) => api('messages', [EMAIL]);
 
-t.test('an ext4 of 16 MiB', { skip }, async (t) => {
+t.test('an ext4 of 16 MiB needs a lower FIELDPOST_MIN_FREE', { skip }, async (t) => {
   const disk = partition(t, 'ext4', 16 * MIB);
   const env = {
     PATH: process.env.PATH,
@@ -23,7 +23,7 @@ t.test('an ext4 of 16 MiB', { skip }, async (t) => {
   const warning = /1\d MiB in all, but 16 MiB must stay free .*: lower FIELDPOST_MIN_FREE/;
   const check = (more = {}) =>
     spawnSync(MAIN, ['check'], { env: { ...env, ...more }, encoding: 'utf8', timeout: 60_000 });
-  t.match(check(), { status: 0, stderr: warning }, 'before the state directory is there');
+  t.match(check(), { status: 0, stderr: warning }, 'check warns before the state directory exists');
   const refusing = await startIn(t, env as Record<string, string>);
   t.match(
     refusing.lines.filter((line) => / warn +configuration /.test(line)),

@@ -1,12 +1,13 @@
 /**
- * Rude relays, played by Postfix' smtp-sink: it refuses, stalls and hangs up where it is told to. Who is to blame
- * decides what is charged to the mail.
+ * Postfix' smtp-sink refuses, stalls and hangs up as its options say. A try counts against a mail only where the mail is
+ * to blame.
  */
 import { chownSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Test, t } from 'tap';
 import {
   freePorts,
+  MAIL,
   Maildir,
   type Server,
   sharedDirectory,
@@ -17,9 +18,8 @@ import {
 
 const SINK = '/usr/sbin/smtp-sink';
 const NOBODY = 65534;
-const MAIL = { destination: 'someone@post.example', subject: 'x', plain: 'x\n' };
 
-/** A sink on a port of its own that keeps what it gets; it can be put in other words while the daemon runs. */
+/** A sink on a free port that keeps its mails; a test may restart it with other options while the daemon runs. */
 async function sinkhole(t: Test) {
   const directory = sharedDirectory(t);
   const dump = join(directory, 'new');
@@ -35,11 +35,11 @@ async function sinkhole(t: Test) {
       FIELDPOST_MAX_BODY: '16MiB',
     },
     mail: new Maildir(directory),
-    async start(...manners: readonly string[]) {
+    async start(...options: readonly string[]) {
       await server?.stop();
       server = await startServer(
         SINK,
-        ['-u', 'nobody', '-d', join(dump, 'mail.'), ...manners, `127.0.0.1:${port}`, '10'],
+        ['-u', 'nobody', '-d', join(dump, 'mail.'), ...options, `127.0.0.1:${port}`, '10'],
         port,
       );
     },
@@ -47,7 +47,7 @@ async function sinkhole(t: Test) {
 }
 
 t.test('smtp-sink', { skip: skipWithout(SINK) }, async (t) => {
-  t.test('a connection lost after the final dot: the mail is the same each time', async (t) => {
+  t.test('after a connection is lost behind the final dot, each try sends the same mail', async (t) => {
     const sink = await sinkhole(t);
     await sink.start('-q', '.');
     const fieldpost = await startFieldpost(t, { ...sink.settings, FIELDPOST_RETRY_MIN: '1h' });
@@ -64,65 +64,65 @@ t.test('smtp-sink', { skip: skipWithout(SINK) }, async (t) => {
     await fieldpost.retry(id);
     await fieldpost.said(new RegExp(` sent id=${id} `));
     const [first, ...others] = sink.mail.mails(id);
-    t.equal(others.length, 2, 'the first loss was free, the second was charged, then it was taken');
+    t.equal(others.length, 2, 'the first loss is free, the second counts, the third try succeeds');
     for (const other of others) t.same(other.bytes, first?.bytes);
     t.match((await fieldpost.state()).relay, { state: 'ok', reason: null });
   });
 
-  for (const { name, manners, settings = {}, lines = 30_000, event, message, relay } of [
+  for (const { name, options, settings = {}, lines = 30_000, event, message, relay } of [
     {
       name: 'a recipient refused for now',
-      manners: ['-r', 'RCPT'],
+      options: ['-r', 'RCPT'],
       event: 'deferred',
       message: { status: 'deferred', attempts: 1, lastReply: /^450 4\.3\.0 / },
       relay: { state: 'ok' },
     },
     {
       name: 'a recipient refused for good',
-      manners: ['-f', 'RCPT'],
+      options: ['-f', 'RCPT'],
       event: 'failed',
       message: { status: 'failed', lastReply: /^500 5\.3\.0 / },
       relay: { state: 'ok' },
     },
     {
       name: 'a sender refused for good',
-      manners: ['-f', 'MAIL'],
+      options: ['-f', 'MAIL'],
       event: 'put behind',
       message: { status: /queued|sending/, attempts: 0 },
       relay: { state: 'failing', reason: /our sender address with "500 5\.3\.0 / },
     },
     {
       name: 'a relay without room for more',
-      manners: ['-r', 'DATA'],
+      options: ['-r', 'DATA'],
       event: 'put behind',
       message: { status: /queued|sending/, attempts: 0 },
       relay: { state: 'failing', reason: /DATA with "450 4\.3\.0 / },
     },
     {
-      name: 'a content refused for good',
-      manners: ['-f', '.', '-B', '554 5.7.1 No alarms here'],
+      name: 'content refused for good',
+      options: ['-f', '.', '-B', '554 5.7.1 No alarms here'],
       event: 'failed',
       message: { status: 'failed', lastReply: '554 5.7.1 No alarms here' },
       relay: { state: 'ok' },
     },
     {
-      name: 'a relay that closes down',
-      manners: ['-Q', '.'],
+      name: 'a relay that shuts down',
+      options: ['-Q', '.'],
       event: 'put behind',
       message: { status: /queued|sending/, attempts: 0 },
       relay: { state: 'failing', reason: /"421 / },
     },
     {
-      name: 'a relay that does not get to the point',
-      manners: ['-p', '-w', '60'],
+      name: 'a relay that does not answer DATA',
+      options: ['-p', '-w', '60'],
       settings: { FIELDPOST_SMTP_TIMEOUT: '1s' },
       event: 'put behind',
       message: { status: /queued|sending/, attempts: 0 },
       relay: { state: 'failing', reason: /no answer to DATA within 1 s/ },
     },
     {
-      name: 'a relay that will not hear the end of it',
-      manners: ['-A', '1'],
+      name: 'a relay that refuses in the middle of the content',
+      options: ['-A', '1'],
       lines: 500_000,
       event: 'failed',
       message: { status: 'failed', lastReply: /^550 / },
@@ -131,14 +131,14 @@ t.test('smtp-sink', { skip: skipWithout(SINK) }, async (t) => {
   ]) {
     t.test(`${name}: ${event}`, async (t) => {
       const sink = await sinkhole(t);
-      await sink.start(...manners);
+      await sink.start(...options);
       const fieldpost = await startFieldpost(t, { ...sink.settings, ...settings });
       const [id = ''] = await fieldpost.post({ ...MAIL, plain: 'a line of some length\n'.repeat(lines) });
       const line = await fieldpost.said(new RegExp(` (?:sent|failed|deferred|put behind) id=${id} `));
       t.match(line, ` ${event} `);
       t.match(await fieldpost.message(id), message);
       t.match((await fieldpost.state()).relay, relay);
-      // Whatever it was, a relay that has come to its senses gets the next mail.
+      // The relay gets the next mail once it works again.
       await sink.start();
       const [next = ''] = await fieldpost.post(MAIL);
       await fieldpost.said(new RegExp(` sent id=${next} `));

@@ -1,6 +1,6 @@
 /**
- * Forms as others make them: curl, Python, Node's own fetch, and a browser. What they attach arrives at the relay as
- * it was, by the reading of a parser that others wrote.
+ * Forms by curl, Python, Node's fetch and a browser. Their attachments reach the relay unchanged, as an independent
+ * parser reads them.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -13,7 +13,7 @@ import { contentOf, otherRelay } from '../support/other-relay.js';
 import { CHROMIUM, startChromium } from './chromium.js';
 import { sharedDirectory, skipWithout } from './peers.js';
 
-/** Every octet, in no order that a line of text has, and the ends of lines. */
+/** Every octet, in an order unlike text, line ends included. */
 const BYTES = Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i * 31 + (i >> 8) * 7) & 255));
 const TEXT = Buffer.from('a;b\r\n1;2\r\n--x\r\n');
 const NAMES = { binary: 'Grüße 🦆 1.png', text: 'tab"le.csv' };
@@ -49,7 +49,7 @@ answer = connection.getresponse()
 print(answer.status, answer.read().decode())
 `;
 
-/** In a page: a form with both files, posted to where the page is from. */
+/** Run in a page of the daemon: posts a form with both files to it. */
 const IN_PAGE = `(async () => {
   const bytes = new Uint8Array(300000).map((_, i) => (i * 31 + (i >> 8) * 7) & 255);
   const form = new FormData();
@@ -62,7 +62,7 @@ const IN_PAGE = `(async () => {
   return answer.status;
 })()`;
 
-/** In any page: a form that would be a mail, posted to us. */
+/** Run in a page of another site: submits a form that would be a mail. */
 const ELSEWHERE = (url: string) => `(() => {
   const form = document.createElement('form');
   Object.assign(form, { method: 'post', enctype: 'multipart/form-data', action: '${url}/api/internal/messages' });
@@ -73,7 +73,7 @@ const ELSEWHERE = (url: string) => `(() => {
   form.submit();
 })()`;
 
-t.test('forms of other people', { skip: skipWithout(CHROMIUM) }, async (t) => {
+t.test('forms of other programs arrive whole', { skip: skipWithout(CHROMIUM) }, async (t) => {
   const mails: Buffer[] = [];
   let read = 0;
   const relay = await otherRelay({
@@ -95,7 +95,7 @@ t.test('forms of other people', { skip: skipWithout(CHROMIUM) }, async (t) => {
   writeFileSync(binary, BYTES);
   writeFileSync(text, TEXT);
 
-  /** The mail that arrives next. */
+  /** The next mail that arrives. */
   const next = async () => {
     await relay.arrived(++read);
     return await PostalMime.parse(mails.shift() as Buffer);
@@ -119,23 +119,15 @@ t.test('forms of other people', { skip: skipWithout(CHROMIUM) }, async (t) => {
   };
 
   const quoted = NAMES.text.replaceAll('"', '\\"');
-  const told = execFileSync('/usr/bin/curl', [
-    ...[
-      '-sS',
-      `${url}/api/internal/messages`,
-      '-F',
-      'destination=john@example.com',
-      '-F',
-      'subject=Grüße von curl',
-    ],
-    ...[
-      '-F',
-      `file=@${binary};type=image/png;filename="${NAMES.binary}"`,
-      '-F',
-      `file=@${text};type=text/csv;filename="${quoted}"`,
-    ],
+  const answer = execFileSync('/usr/bin/curl', [
+    '-sS',
+    `${url}/api/internal/messages`,
+    '-Fdestination=john@example.com',
+    '-Fsubject=Grüße von curl',
+    `-Ffile=@${binary};type=image/png;filename="${NAMES.binary}"`,
+    `-Ffile=@${text};type=text/csv;filename="${quoted}"`,
   ]);
-  t.match(JSON.parse(told.toString()), [{ status: 'queued' }]);
+  t.match(JSON.parse(answer.toString()), [{ status: 'queued' }]);
   await isWhole('Grüße von curl');
 
   t.match(
@@ -157,12 +149,12 @@ t.test('forms of other people', { skip: skipWithout(CHROMIUM) }, async (t) => {
   await using browser = await startChromium(profile);
   t.equal(await browser.run(`${url}/healthz`, IN_PAGE), 202);
   await isWhole('Grüße von Chromium');
-  // A page from elsewhere may send a form without asking.
+  // Browsers let any page submit a form to any site.
   await browser.run('data:text/html,elsewhere', ELSEWHERE(url));
   while (!daemon.lines.some((line) => /request refused method=POST .*code=not-local/.test(line))) {
     await daemon.nextLine();
   }
   const listed = (await (await fetch(`${url}/api/internal/messages`)).json()) as { messages: unknown[] };
-  t.equal(listed.messages.length, 4, 'what a page from elsewhere has sent is not there');
+  t.equal(listed.messages.length, 4, 'the form of the other site is not accepted');
   t.equal(await daemon.end('SIGTERM'), 0);
 });
