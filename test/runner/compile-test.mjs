@@ -1,6 +1,6 @@
 /**
- * Compiles a test file, and with it all of the source that it tests, as the program is compiled: what is tested is what
- * ships. Lines are kept, and mapped to the source, so that a failure names the place where it was written. Used by run.mjs.
+ * Compiles a test file and the source it tests, as the program is compiled: what is tested is what ships. A source map
+ * lets a failure name its place in the source.
  */
 import { readFile } from 'node:fs/promises';
 import { relative, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import { compile } from '../../scripts/compile.mjs';
 const DIRECTORY = 'build/test';
 const { devDependencies } = JSON.parse(await readFile('package.json', 'utf8'));
 
-/** A test finds other files from where its source is, not from where it was compiled to. */
+/** Gives `import.meta.url` the path of the source, so that a test finds the files beside it. */
 const places = {
   name: 'places',
   transform(code, id) {
@@ -21,8 +21,8 @@ const places = {
 
 const ORDERLY = '\0orderly';
 /**
- * tap removes the directory of a test before it calls the teardowns, unless there was one before the directory: a daemon
- * that still ran wrote into it, the removal failed, and nobody ended the daemon. So each test begins with a teardown.
+ * tap removes a test's directory before it calls the teardowns, unless a teardown was there before the directory. Then the
+ * removal fails because a daemon still writes into it, and the daemon is never ended. So each test begins with a teardown.
  */
 const orderly = {
   name: 'orderly',

@@ -1,11 +1,10 @@
 /**
- * How far a run of the tests is, told from its first second: on a terminal one line that is rewritten, elsewhere a line
- * every 15 s. Used by run.mjs.
+ * The progress of a test run, from its start on: one rewritten line on a terminal, elsewhere a line every 15 s.
  */
 const REWRITE_MS = 500;
 const REPEAT_MS = 15_000;
 
-/** Begins to tell of `total`, whose counts the caller keeps up. */
+/** Begins to show `total`, whose counts the caller updates. */
 export function createProgress(total) {
   const terminal = process.stdout.isTTY === true;
   const startedMs = performance.now();
@@ -30,7 +29,7 @@ export function createProgress(total) {
     begin(file) {
       running.add(file);
     },
-    /** Tells what became of a file. */
+    /** Prints the result of a file. */
     tell(file, lines) {
       running.delete(file);
       console.log(`${wipe}${lines.join('\n')}`);

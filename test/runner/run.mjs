@@ -1,8 +1,7 @@
 /**
- * `node test/runner/run.mjs FILE…`: compiles test files and runs each in a process of its own, several at
- * a time. It tells a person how it goes: a line per file, failures in full, skips with their reason, and how far it is;
- * at the end all failures again, each with the command that repeats it, and as the very last line `N passed, N failed`.
- * Used by scripts/test, which keeps the exit status.
+ * `node test/runner/run.mjs FILE…`: compiles test files and runs each in its own process, several at a time. It prints
+ * its progress, a line per file, failures in full, and skips with their reason. At the end it repeats all failures, each
+ * with the command to run it again. The last line is `N passed, N failed`. scripts/test runs it.
  */
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
@@ -11,18 +10,18 @@ import { compileTest } from './compile-test.mjs';
 import { createProgress } from './progress.mjs';
 import { readTap } from './verdict.mjs';
 
-// Minutes mean that a test hangs, or that the machine has much else to do; for the long variants it is hours.
+// A file that takes ten minutes hangs, or the machine is busy; the long variants take up to an hour.
 const asked = ['LONG', 'PEERS', 'SYSTEMD'].some((name) => process.env[`FIELDPOST_TEST_${name}`] === '1');
 const SECONDS_MAX = Number(process.env.FIELDPOST_TEST_SECONDS ?? (asked ? 3600 : 600));
-/** How long a file whose time is up may take to say what it waits for, before it is killed. */
+/** After its time a file may take this long to print what it waits for; then it is killed. */
 const LAST_WORDS_MS = 10_000;
-/** How long the output of a file that ended may stay open: a process that it left behind holds it. */
+/** The output of an ended file may stay open this long: a process it left behind holds it. */
 const STRAY_MS = 2000;
-// Many wait, for a timer or the disk: others compute meanwhile.
+// More jobs than cores: many tests wait for a timer or the disk.
 const JOBS = Number(process.env.FIELDPOST_TEST_JOBS ?? 2 * availableParallelism());
 
 const files = process.argv.slice(2);
-// One seed for all that the tests draw, so that one command repeats what failed.
+// One seed for all tests, so that one command repeats a failure.
 const seed = process.env.FIELDPOST_TEST_SEED ?? String(Math.floor(Math.random() * 2 ** 32));
 const env = { ...process.env, FIELDPOST_TEST_SEED: seed, TAP_TIMEOUT: String(SECONDS_MAX) };
 console.log(`test: FIELDPOST_TEST_SEED=${seed}`);
@@ -41,7 +40,7 @@ if (total.skipped > 0) console.log(`${total.skipped} skipped, each with its reas
 console.log(`${total.passed} passed, ${total.failed} failed`);
 process.exitCode = total.failed === 0 ? 0 : 1;
 
-/** One of several that take file after file until none is left. */
+/** One of JOBS workers: takes file after file until none is left. */
 async function work() {
   for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
     progress.begin(file);
@@ -51,7 +50,7 @@ async function work() {
     const bad = verdict.failed > 0;
     const counts = `${verdict.passed} passed${bad ? `, ${verdict.failed} failed` : ''}`;
     const lines = [`${bad ? 'FAIL' : 'ok  '} ${file} (${counts}, ${seconds} s)`, ...verdict.lines];
-    // Seeds and the like: wanted when something failed.
+    // Comments such as seeds help to explain a failure.
     if (bad) lines.push(...verdict.noise.map((line) => `     | ${line}`), `     again: ${again(file)}`);
     if (bad) failures.push(lines.join('\n'));
     for (const key of ['passed', 'failed', 'skipped']) total[key] += verdict[key];

@@ -7,11 +7,11 @@ interface Run {
   readonly lines: readonly string[];
   readonly last: string | undefined;
   readonly status: number | null;
-  /** Names of the files by what the runner prints of them when they end. */
+  /** Names of the files that the runner prints as FAIL. */
   readonly failed: readonly string[];
 }
 
-/** What the runner makes of test files with these texts. */
+/** Runs the runner on test files with these texts. */
 function run(t: Test, texts: Readonly<Record<string, string>>, settings: NodeJS.ProcessEnv = {}): Run {
   const entries = Object.entries(texts).map(([name, text]) => [`${name}.test.ts`, text]);
   const directory = relative('.', t.testdir(Object.fromEntries(entries)));
@@ -33,7 +33,7 @@ function run(t: Test, texts: Readonly<Record<string, string>>, settings: NodeJS.
 /** A test file that prints this TAP. */
 const tap = (text: string) => `console.log(${JSON.stringify(`TAP version 14\n${text}`)});`;
 
-t.test('counts the innermost tests, not their assertions', async (t) => {
+t.test('the runner counts innermost tests, not assertions', async (t) => {
   const { last, status } = run(t, {
     nested: tap(
       '# Subtest: outer\n    # Subtest: inner\n        ok 1 - a\n        ok 2 - b\n        1..2\n    ok 1 - inner\n    1..1\nok 1 - outer\n1..1',
@@ -44,14 +44,14 @@ t.test('counts the innermost tests, not their assertions', async (t) => {
   t.equal(status, 0);
 });
 
-t.test('tells from the first line what it does, and how far it is', async (t) => {
+t.test('the runner prints its seed and its progress first', async (t) => {
   const { lines } = run(t, { a: tap('ok 1 - a\n1..1') });
   t.equal(lines[0], 'test: FIELDPOST_TEST_SEED=7');
   t.match(lines[1], /^ +0 of 1 files, 0 passed, 0 failed, 0 s/);
   t.match(lines[2], /^ok {3}\S+\/a\.test\.ts \(1 passed, \d+\.\d s\)$/);
 });
 
-t.test('tells a failure in full, where its source is, and again at the end with the command', async (t) => {
+t.test('the runner prints a failure with its place, and repeats it with the command', async (t) => {
   const { lines, stdout, last, status } = run(
     t,
     {
@@ -77,7 +77,7 @@ t.test('tells a failure in full, where its source is, and again at the end with 
   }
 });
 
-t.test('tells a skip and its reason', async (t) => {
+t.test('the runner prints a skip and its reason', async (t) => {
   const { lines, last, status } = run(t, {
     one: tap('ok 1 - as root # SKIP needs root\nok 2 - b\n1..2'),
     whole: tap('1..0 # needs Postfix'),
@@ -89,7 +89,7 @@ t.test('tells a skip and its reason', async (t) => {
   t.ok(lines.includes('     skipped: needs Postfix'));
 });
 
-t.test('fails what holds no test, died outside of one, or was cut short', async (t) => {
+t.test('a file fails that has no test, dies outside of one, or stops early', async (t) => {
   const ONE = 'ok 1 - a\n1..1';
   const cases = {
     'no-test': tap('1..0 # no tests found'),
@@ -103,7 +103,7 @@ t.test('fails what holds no test, died outside of one, or was cut short', async 
   };
   const { stdout, last, failed, status } = run(t, cases);
   t.same(failed, Object.keys(cases).sort());
-  // Those that died and threw had passed one test, and the one that was cut short.
+  // Four files passed one test before they failed: died, killed, threw and cut-short.
   t.equal(last, `4 passed, ${Object.keys(cases).length} failed`);
   t.equal(status, 1);
   for (const words of ['status 3', 'SIGKILL', 'the words of the error', 'gave up: no memory']) {
@@ -111,7 +111,7 @@ t.test('fails what holds no test, died outside of one, or was cut short', async 
   }
 });
 
-t.test('ends what hangs, and does not wait for what a test leaves behind', async (t) => {
+t.test('the runner ends a file that hangs, and waits for no process left behind', async (t) => {
   const { stdout, failed, last } = run(
     t,
     {
@@ -130,7 +130,7 @@ t.test('ends what hangs, and does not wait for what a test leaves behind', async
   t.match(stdout, /! a process that it left behind/);
 });
 
-t.test('the directory of a test outlives its teardowns', async (t) => {
+t.test('teardowns run before the directory of a test is removed', async (t) => {
   const { last, stdout } = run(t, {
     a: `import { existsSync } from 'node:fs';
       import t from 'tap';

@@ -1,14 +1,13 @@
 /**
- * What became of one test file: reads the TAP that it prints, and how its process ended. A test that holds no further
- * test counts as one, however many assertions it makes. A file that crashed, timed out, was cut short or held no test
- * counts as a failure. Used by run.mjs.
+ * The verdict on one test file, from the TAP that it prints and the end of its process. An innermost test counts as one,
+ * however many assertions it makes. A file that crashes, times out, stops early or has no test counts as a failure.
  */
 import { Parser } from 'tap-parser';
 
-/** What tap gives as the reason for skipping a file that came to its end without a single test. */
+/** tap's reason for a skip when a file ends without a test. */
 const NO_TESTS = 'no tests found';
 
-/** Reads TAP from the stream `output`; `end(code, signal)`, called when the process is gone, gives the verdict. */
+/** Reads TAP from the stream `output`. Call `end(code, signal)` once the process has ended: it gives the verdict. */
 export function readTap(output) {
   const parser = new Parser();
   const seen = follow(parser, []);
@@ -36,7 +35,7 @@ export function readTap(output) {
   };
 }
 
-/** Counts what happens in one test (or file), its inner tests included; `path` is the names above it. */
+/** Counts the results of one test (or file) and its inner tests; `path` holds the names above it. */
 function follow(parser, path) {
   const seen = { passed: 0, failed: 0, skipped: 0, lines: [], noise: [], inner: 0 };
   let child = null;
@@ -56,7 +55,7 @@ function follow(parser, path) {
       for (const key of ['passed', 'failed', 'skipped']) seen[key] += ended[key];
       seen.lines.push(...ended.lines);
       seen.noise.push(...ended.noise);
-      // Its failures have been told one by one.
+      // The failures inside are already printed.
       if (ended.inner === 0) tally(seen, point, point.ok);
       else if (!point.ok && ended.failed === 0) tally(seen, point, false);
       return;
@@ -73,7 +72,7 @@ function follow(parser, path) {
   return seen;
 }
 
-/** The reason why a point was skipped or is left to do; null if it was neither. */
+/** The reason for a skip or a todo; null if the point is neither. */
 function excuseOf(point) {
   const excuse = point.skip || point.todo;
   return excuse ? (excuse === true ? 'no reason given' : excuse) : null;
@@ -85,7 +84,7 @@ function tally(seen, point, ok) {
   else seen.failed += 1;
 }
 
-/** Adds what only the end of the process can tell: that the file died, hung, was cut short, or held no test. */
+/** Adds the failures that show at the end of the process: it died, hung, stopped early, or had no test. */
 function judge(seen, { code, signal, results, bailout }) {
   const reason = results.plan.skipAll ? results.plan.skipReason || 'no reason given' : null;
   const well = results.ok && code === 0 && bailout === null;
@@ -106,7 +105,7 @@ function judge(seen, { code, signal, results, bailout }) {
   } else if (well && seen.passed + seen.failed + seen.skipped === 0) fail('it ran no test');
 }
 
-/** What tap knows of a failure, indented. */
+/** tap's diagnostics of a failure, indented. */
 function detail(diag) {
   const lines = [];
   for (const [key, value] of Object.entries(diag ?? {})) {
