@@ -1,5 +1,5 @@
 /**
- * Devices with a wrong clock or without a network keep every promise: they boot in 1970 or 2099, their wall clock leaps,
+ * Devices with a wrong clock or without a network keep every promise. They boot in 1970 or 2099, their wall clock leaps,
  * they sleep, and they lose their power.
  */
 import t from 'tap';
@@ -83,13 +83,16 @@ t.test('reachable time adds up over reboots, and at its limit a message expires'
     bootedMs = device.clock.bootMs();
   }
   t.match(device.store.get(id), { status: 'expired', lastReply: '450 4.2.0 greylisted' });
-  t.ok(expiredMs >= MAX_AGE_MS, 'not before its limit');
-  // Each reboot loses what lies between the last words of a relay before it and the first after it.
-  t.ok(expiredMs <= MAX_AGE_MS + 5 * (1.1 * HOUR_MS + MINUTE_MS) + 1.1 * HOUR_MS, 'and soon after it');
+  t.ok(expiredMs >= MAX_AGE_MS, 'it does not expire early');
+  // A reboot loses the time between the relay's last answer before it and the first after it.
+  t.ok(
+    expiredMs <= MAX_AGE_MS + 5 * (1.1 * HOUR_MS + MINUTE_MS) + 1.1 * HOUR_MS,
+    'it expires soon after its limit',
+  );
 });
 
 t.test(
-  'a deferred message is due when it was to be, whatever the wall does, and soon after a sleep',
+  'a deferred message is due on time over leaps of the wall clock, and soon after a sleep',
   async (t) => {
     const device = await Device.start();
     device.answer = () => LATER;
@@ -115,7 +118,7 @@ t.test(
   },
 );
 
-t.test('a leap is written down once, when something happens anyway or within the hour', async (t) => {
+t.test('a leap is recorded once, with the next change or within the hour', async (t) => {
   const quiet = { settings: { relays: [] } };
   const idle = await Device.start(quiet);
   await idle.post();
@@ -127,13 +130,13 @@ t.test('a leap is written down once, when something happens anyway or within the
   };
   idle.clock.suspend(DAY_MS);
   await idle.pass(DAY_MS);
-  t.same(seen, [], 'a day of idleness, and one of sleep');
+  t.same(seen, [], 'an idle day and one of sleep write nothing');
   idle.clock.leap(YEARS_MS);
   await idle.pass(DAY_MS);
   t.same(
     seen.map(({ kind, path }) => `${kind} ${path.replace(/.*\/(journal|synced).*/, '$1')}`),
     ['write journal', 'sync journal', 'write synced'],
-    'a record, and how far the journal is on the disk',
+    'a record, and the synced length of the journal',
   );
   seen.length = 0;
   idle.clock.leap(-YEARS_MS);
@@ -142,22 +145,22 @@ t.test('a leap is written down once, when something happens anyway or within the
   t.same(
     seen.map(({ kind }) => kind),
     ['write', 'sync'],
-    'a person looked',
+    'a list of messages records the leap',
   );
   seen.length = 0;
   idle.clock.leap(YEARS_MS);
   await idle.post();
-  t.equal(seen.filter(({ kind }) => kind === 'write').length, 1, 'in the same record as the message');
+  t.equal(seen.filter(({ kind }) => kind === 'write').length, 1, 'the leap is in the record of the message');
   const fresh = await Device.start(quiet);
   fresh.disk.onOperation = idle.disk.onOperation;
   seen.length = 0;
   fresh.clock.leap(YEARS_MS);
   fresh.store.list({ status: null, limit: 1, after: null });
   await fresh.pass(DAY_MS);
-  t.same(seen, [], 'of a boot in which nothing happened there is nothing to correct');
+  t.same(seen, [], 'a boot without messages has nothing to correct');
 });
 
-t.test('whatever is recorded after a leap writes that down, too', async (t) => {
+t.test('each kind of record after a leap records the leap, too', async (t) => {
   const calls: Readonly<Record<string, (device: Device) => Promise<unknown>>> = {
     book: ({ store }) => store.book.add({ type: 1, destination: 'john@example.com', lang: 'en', name: '' }),
     hold: ({ store }) => store.hold(),
@@ -173,35 +176,35 @@ t.test('whatever is recorded after a leap writes that down, too', async (t) => {
   }
 });
 
-t.test('what people read of earlier boots', async (t) => {
+t.test('people read the right dates of earlier boots', async (t) => {
   for (const plug of [false, true]) {
     const device = await Device.start({ clock: new FakeClock({ wallMs: 0 }), settings: { relays: [] } });
     const [early = ''] = await device.post();
     await device.pass(HOUR_MS);
-    t.equal(device.acceptedAtMs(early), 0, 'a clock of 1970 tells 1970');
+    t.equal(device.acceptedAtMs(early), 0, 'a clock of 1970 gives 1970');
     device.clock.leap(NOON_MS - HOUR_MS);
-    t.equal(device.acceptedAtMs(early), NOON_MS - HOUR_MS, 'until it is put right');
+    t.equal(device.acceptedAtMs(early), NOON_MS - HOUR_MS, 'until the clock is set');
     const [late = ''] = await device.post();
     await device.reboot({ plug, offMs: DAY_MS });
     const read = () => [early, late].map((id) => device.acceptedAtMs(id));
-    t.same(read(), [NOON_MS - HOUR_MS, NOON_MS], 'and so it stays');
+    t.same(read(), [NOON_MS - HOUR_MS, NOON_MS], 'the dates survive a reboot');
     await device.reboot({ plug, wallMs: 0 });
-    t.same(read(), [NOON_MS - HOUR_MS, NOON_MS], 'also while the clock is wrong again');
+    t.same(read(), [NOON_MS - HOUR_MS, NOON_MS], 'the dates survive a wrong clock');
     const [lost = ''] = await device.post();
     await device.pass(HOUR_MS);
     await device.reboot({ plug, wallMs: NOON_MS + 30 * DAY_MS });
     t.equal(
       device.acceptedAtMs(lost),
       NOON_MS + 30 * DAY_MS,
-      'of a boot without a date: before this one began',
+      'a boot without a date ended when this one began',
     );
-    // Three checkpoints and the journal are gone by now; the boots are in the document.
+    // After three checkpoints the journal is new; the boots are in the document.
     for (let turn = 0; turn < 3; turn++) await device.reboot({ offMs: DAY_MS });
     t.same(read(), [NOON_MS - HOUR_MS, NOON_MS]);
   }
 });
 
-t.test('ages across boots count where both walls were confirmed', async (t) => {
+t.test('an age counts the time between boots if both clocks were confirmed', async (t) => {
   for (const confirmed of [true, false]) {
     const device = await Device.start({ settings: { relays: [] } });
     await device.post();
@@ -214,7 +217,7 @@ t.test('ages across boots count where both walls were confirmed', async (t) => {
   }
 });
 
-/** The whole daemon in memory but for its sockets, before a relay. */
+/** A daemon in memory with real sockets, and a relay at this port. */
 async function daemonBefore(port: number, clock: FakeClock, env: Record<string, string> = {}, ca = '') {
   const settings = { FIELDPOST_STATE_DIR: STATE_DIR, FIELDPOST_RELAY: `smtp://127.0.0.1:${port}`, ...env };
   const daemon = await createDaemon(
@@ -231,50 +234,47 @@ async function daemonBefore(port: number, clock: FakeClock, env: Record<string, 
 const dateOf = (content: Buffer | undefined) =>
   /^Date: (.*)\r$/m.exec(content?.toString() ?? '')?.[1] ?? null;
 
-t.test(
-  'a mail is dated with the moment of its acceptance as it is known when it is sent, or not at all',
-  async (t) => {
-    let isGrey = false;
-    await using relay = await fakeRelay({ rcpt: () => (isGrey ? '450 4.2.0 later' : undefined) });
-    const clock = new FakeClock({ wallMs: 0 });
-    const { call, post, stop } = await daemonBefore(relay.port, clock);
-    t.match(await call('state'), { clock: { trusted: false } });
-    await post('in 1970');
-    await relay.arrived(1);
-    t.equal(dateOf(relay.mails[0]?.content), null, 'left to the submission server');
+t.test('Date has the time of acceptance as known at the sending, or is left out', async (t) => {
+  let isGrey = false;
+  await using relay = await fakeRelay({ rcpt: () => (isGrey ? '450 4.2.0 later' : undefined) });
+  const clock = new FakeClock({ wallMs: 0 });
+  const { call, post, stop } = await daemonBefore(relay.port, clock);
+  t.match(await call('state'), { clock: { trusted: false } });
+  await post('in 1970');
+  await relay.arrived(1);
+  t.equal(dateOf(relay.mails[0]?.content), null, 'the submission server adds the date');
 
-    isGrey = true;
-    await clock.advance(HOUR_MS);
-    const id = await post('waits');
-    await until(async () => (await call(`messages/${id}`)).status === 'deferred');
-    t.match(await call(`messages/${id}`), {
-      acceptedAt: '1970-01-01T01:00:00.000Z',
-      nextAttemptAt: '1970-01-01T01:01:00.000Z',
-    });
-    clock.leap(NOON_MS - HOUR_MS);
-    t.match(await call(`messages/${id}`), {
-      acceptedAt: '2026-11-20T12:00:00.000Z',
-      nextAttemptAt: '2026-11-20T12:01:00.000Z',
-    });
-    t.match(await call('messages?limit=1'), { messages: [{ acceptedAt: '2026-11-20T12:00:00.000Z' }] });
-    t.match(await call('state'), { clock: { trusted: true }, relay: { since: '2026-11-20T11:00:00.000Z' } });
-    isGrey = false;
-    await clock.advance(MINUTE_MS);
-    await relay.arrived(2);
-    t.equal(dateOf(relay.mails[1]?.content), 'Fri, 20 Nov 2026 12:00:00 +0000');
+  isGrey = true;
+  await clock.advance(HOUR_MS);
+  const id = await post('waits');
+  await until(async () => (await call(`messages/${id}`)).status === 'deferred');
+  t.match(await call(`messages/${id}`), {
+    acceptedAt: '1970-01-01T01:00:00.000Z',
+    nextAttemptAt: '1970-01-01T01:01:00.000Z',
+  });
+  clock.leap(NOON_MS - HOUR_MS);
+  t.match(await call(`messages/${id}`), {
+    acceptedAt: '2026-11-20T12:00:00.000Z',
+    nextAttemptAt: '2026-11-20T12:01:00.000Z',
+  });
+  t.match(await call('messages?limit=1'), { messages: [{ acceptedAt: '2026-11-20T12:00:00.000Z' }] });
+  t.match(await call('state'), { clock: { trusted: true }, relay: { since: '2026-11-20T11:00:00.000Z' } });
+  isGrey = false;
+  await clock.advance(MINUTE_MS);
+  await relay.arrived(2);
+  t.equal(dateOf(relay.mails[1]?.content), 'Fri, 20 Nov 2026 12:00:00 +0000');
 
-    isGrey = true;
-    const last = await post('in 2099');
-    await until(async () => (await call(`messages/${last}`)).status === 'deferred');
-    clock.leap(YEARS_MS);
-    t.match(await call('state'), { clock: { trusted: false } });
-    isGrey = false;
-    await clock.advance(MINUTE_MS);
-    await relay.arrived(3);
-    t.equal(dateOf(relay.mails[2]?.content), null);
-    await stop();
-  },
-);
+  isGrey = true;
+  const last = await post('in 2099');
+  await until(async () => (await call(`messages/${last}`)).status === 'deferred');
+  clock.leap(YEARS_MS);
+  t.match(await call('state'), { clock: { trusted: false } });
+  isGrey = false;
+  await clock.advance(MINUTE_MS);
+  await relay.arrived(3);
+  t.equal(dateOf(relay.mails[2]?.content), null);
+  await stop();
+});
 
 t.test(
   'a certificate that is not yet valid on a wrong clock: the state says which of the two to mend',
@@ -297,7 +297,7 @@ t.test(
   },
 );
 
-/** Resolves when it holds; each look is a request, so that it cannot spin. */
+/** Resolves when it holds; each look is a request, so the loop cannot spin. */
 async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds()));
 }
@@ -306,7 +306,7 @@ const seed = testSeed();
 const HISTORIES = process.env.FIELDPOST_TEST_LONG === '1' ? 300 : 25;
 const STEPS = 60;
 
-/** One random life of a device, and what it broke of the promises, in words. */
+/** Lives one random life of a device; gives the broken promises in words. */
 async function live(seed: number): Promise<{ broken: string[]; expired: number; sent: number }> {
   const random = seededRandom(seed);
   const pick = <T>(...of: readonly T[]): T => of[Math.floor(random() * of.length)] as T;
@@ -317,7 +317,7 @@ async function live(seed: number): Promise<{ broken: string[]; expired: number; 
   const startWallMs = NOON_MS;
   const device = await Device.start({ clock: new FakeClock({ wallMs: startWallMs }), settings });
 
-  // Two times that nothing in the device knows: how long it was on, and what a right wall would show.
+  // Two times that the device cannot know: how long it was on, and the true time.
   let [onBaseMs, trueBaseMs] = [0, startWallMs - device.clock.bootMs()];
   const onMs = () => onBaseMs + device.clock.bootMs();
   const trueMs = () => trueBaseMs + device.clock.bootMs();
@@ -336,7 +336,7 @@ async function live(seed: number): Promise<{ broken: string[]; expired: number; 
     if (event !== 'expired') return;
     expired++;
     const fromMs = accepted.get(String(id))?.onMs ?? 0;
-    // An outage that nothing ran into counts: nobody can know of it.
+    // An outage during which no session was tried counts as reachable: the device cannot know of it.
     let reachableMs = onMs() - fromMs;
     for (const outage of outages) {
       if (outage.noticed) {
@@ -359,14 +359,14 @@ async function live(seed: number): Promise<{ broken: string[]; expired: number; 
       } else if (due.bootMs > clock.bootMs() + 1.1 * retryMaxMs) broken.push(`${id} is delayed`);
       else if (isTried && due.bootMs < clock.bootMs()) broken.push(`${id} is overdue`);
     }
-    if (isTried && store.counts().queued > 0) broken.push('there is something to send, and nobody does');
+    if (isTried && store.counts().queued > 0) broken.push('a queued message is not sent');
     for (const [id, was] of accepted) {
       const message = store.get(id);
       if (!message) {
         broken.push(`${id} is lost`);
         continue;
       }
-      // Confirmed walls may differ from the truth by what is no leap, at both ends.
+      // Both confirmed clocks may be wrong by less than a leap.
       const tooOldMs = ageMs(message.accepted, clock, store.boots) - (trueMs() - was.trueMs);
       if (tooOldMs > 8 * SECOND_MS) broken.push(`${id} seems ${tooOldMs} ms too old`);
       const toldMs = wallMsOf(message.accepted, clock, store.boots);
@@ -410,7 +410,7 @@ async function live(seed: number): Promise<{ broken: string[]; expired: number; 
       const wallMs = pick(undefined, 0, Y2099_MS, device.clock.wallMs() - DAY_MS);
       const [wasOnMs, wasMs, countedMs] = [onMs(), trueMs(), device.store.reachability.countedMs];
       const options = { plug: random() < 0.5, offMs, ...(wallMs !== undefined && { wallMs }) };
-      // Before anything happens in the new boot, whose clock begins with the time since the power came back.
+      // Set first: the clock of the new boot starts at the time since the power came back.
       onBaseMs = wasOnMs;
       await device.reboot(options);
       trueBaseMs = wasMs + offMs;
@@ -432,7 +432,7 @@ async function live(seed: number): Promise<{ broken: string[]; expired: number; 
   return { broken, expired, sent };
 }
 
-t.test('random lives', async (t) => {
+t.test('random lives break no promise', async (t) => {
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
   let [expired, sent] = [0, 0];
   for (let i = 0; i < HISTORIES; i++) {

@@ -1,20 +1,19 @@
-/** Clients use up every file descriptor of the daemon: it answers `busy` to what it cannot do, and loses nothing. */
+/** Clients use up every file descriptor: the daemon answers `busy` where it needs one, and loses nothing. */
 import { readdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { EMAIL, MESSAGES, RawClient, requestText } from '../support/api.js';
 import { settled } from '../support/clock.js';
-import { type DaemonProcess, isBuilt, startIn } from '../support/daemon.js';
+import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
 import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';
 import { fakeRelay } from '../support/relay.js';
 
 const DESCRIPTORS = 48;
-const options = { skip: isBuilt ? false : 'the program is not built' };
 
 const openOf = ({ child }: DaemonProcess) => readdirSync(`/proc/${child.pid}/fd`).length;
 
-/** Takes connections until no descriptor is left: the server then closes the newest at once. An answer proves the others. */
+/** Connects until no descriptor is left: then the server closes the newest at once. It answers all others. */
 async function takeAll(port: number): Promise<Socket[]> {
   const taken: Socket[] = [];
   for (let isRefused = false; !isRefused; ) {
@@ -30,8 +29,8 @@ async function takeAll(port: number): Promise<Socket[]> {
   return taken;
 }
 
-t.test('without a free descriptor nothing is lost, and a form is told to come again', options, async (t) => {
-  // It hangs up after each mail: a session that ends by itself would free a descriptor at any moment.
+t.test('without a free descriptor no mail is lost, and a form gets a 503', needsProgram, async (t) => {
+  // It hangs up after each mail: a session that is kept would free its descriptor at any moment.
   await using relay = await fakeRelay({ dot: { raw: '250 2.0.0 ok\r\n', after: 'fin' } });
   const env = {
     FIELDPOST_STATE_DIR: join(t.testdir(), 'state'),
@@ -63,7 +62,7 @@ t.test('without a free descriptor nothing is lost, and a form is told to come ag
 
   await using first = await RawClient.to(address);
   await using second = await RawClient.to(address);
-  // An answer proves that the connection has been accepted. From the first mail on the journal is open.
+  // An answer proves that the connection is accepted. The first mail opens the journal.
   for (const client of [first, second]) t.equal((await postJson(client)).status, 202);
   await relay.arrived(2);
   while (relay.open > 0) await settled();
@@ -82,7 +81,7 @@ t.test('without a free descriptor nothing is lost, and a form is told to come ag
   while (openOf(daemon) > before + 5) await settled();
   await relay.arrived(3);
   await using third = await RawClient.to(address);
-  t.equal((await postForm(third)).status, 202, 'with descriptors it takes forms');
+  t.equal((await postForm(third)).status, 202, 'with a free descriptor it accepts a form');
   await relay.arrived(4);
   t.equal(await daemon.end('SIGTERM'), 0);
   t.same(

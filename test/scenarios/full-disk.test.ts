@@ -1,6 +1,6 @@
 /**
- * Restarts on a full disk: each would send a mail again whose outcome cannot be recorded. The real store and both transports
- * on a disk without room.
+ * Restarts on a full disk must not send a mail again because its outcome found no room. The real store and both
+ * transports on a disk without room.
  */
 import t from 'tap';
 import { Delivery } from '../../src/delivery/delivery.js';
@@ -12,20 +12,20 @@ import { FaultyDisk } from '../support/faulty-disk.js';
 import { openOn } from '../support/store.js';
 import { configOf } from '../support/system.js';
 
-/** No file can grow any more. */
+/** Fills the disk: no file can grow. */
 async function fill(disk: FaultyDisk): Promise<void> {
   disk.capacityBytes = 1024 * MIB;
   disk.capacityBytes -= (await disk.space('/')).freeBytes;
 }
 
-/** So many hundred messages. */
+/** Accepts this many hundred messages; gives their ids. */
 async function postMany(store: Store, hundreds: number): Promise<string[]> {
   const ids: string[] = [];
   for (let n = 0; n < hundreds; n++) ids.push(...(await post(store, 100)));
   return ids;
 }
 
-/** Both ways out of a store; everything that is offered is taken. */
+/** Both transports of a store; relay and cloud accept everything. */
 function transports(store: Store, clock: FakeClock) {
   const relays = new FakeRelays();
   const offered: string[] = [];
@@ -52,14 +52,14 @@ function transports(store: Store, clock: FakeClock) {
   return { delivery, relays, lines, offered: () => [...relays.offered, ...offered] };
 }
 
-t.test('what cannot be recorded is not sent, however often the process starts', async (t) => {
+t.test('a mail whose outcome cannot be recorded is not sent, at any start', async (t) => {
   let disk = new FaultyDisk({ directories: ['/var/lib'] });
   const first = await openOn(disk);
   const ids = [...(await post(first.store, 3)), ...(await post(first.store, 3, 2))];
   await first.clock.advance(MINUTE_MS);
   disk = disk.afterKill();
   await fill(disk);
-  // The one segment that was prepared is used up.
+  // Uses up the one prepared segment.
   const second = await openOn(disk, 2);
   await second.store.hold();
   await second.store.release();
@@ -74,11 +74,11 @@ t.test('what cannot be recorded is not sent, however often the process starts', 
     offered.push(...out.offered());
     const waits = out.lines.filter((event) => event === 'sending waits').length;
     t.equal(waits > 0, store.counts().queued > 0, `start ${start}: ${[...lines, ...out.lines]}`);
-    t.ok(waits <= 1, 'told once');
+    t.ok(waits <= 1, 'the log says so once');
     t.notOk(out.lines.includes('outcome not recorded'));
     t.ok(clock.fired < 20, `${clock.fired} timers in a minute`);
   }
-  t.same(offered, [...new Set(offered)], 'nothing twice');
+  t.same(offered, [...new Set(offered)], 'no message is sent twice');
 
   disk = disk.afterKill();
   await fill(disk);
@@ -89,19 +89,19 @@ t.test('what cannot be recorded is not sent, however often the process starts', 
   disk.capacityBytes += 64 * MIB;
   await clock.advance(STORAGE_RETRY_MS);
   offered.push(...out.offered());
-  t.same(offered.sort(), ids.sort(), 'with room again the rest goes, by itself');
+  t.same(offered.sort(), ids.sort(), 'with free space the rest is sent without help');
   await out.delivery.stop();
   await store.close();
 });
 
-t.test('on a disk that became full a backlog drains as far as there is proven room', async (t) => {
+t.test('on a full disk a backlog is sent as far as its outcomes have room', async (t) => {
   const disk = new FaultyDisk({ directories: ['/var/lib'] });
   const { store, clock } = await openOn(disk);
   for (let n = 0; n < 20; n++) await post(store, 100);
   await clock.advance(MINUTE_MS);
   await fill(disk);
   const out = transports(store, clock);
-  // Outcomes of this length do not all fit into what is prepared.
+  // The prepared segment has no room for all outcomes of this length.
   out.relays.onSend = () => reply('dot', `250 2.0.0 ${'€'.repeat(480)}`);
   out.delivery.start();
   await clock.advance(MINUTE_MS);
@@ -109,15 +109,15 @@ t.test('on a disk that became full a backlog drains as far as there is proven ro
   t.ok(length > 500 && length < 2000, `${length} of 2000`);
   t.notOk(out.lines.includes('outcome not recorded'));
   const next = await openOn(disk.afterKill(), 2);
-  t.equal(next.store.counts().queued, 2000 - length, 'all that was sent is known to be');
+  t.equal(next.store.counts().queued, 2000 - length, 'the store knows of every sent message');
 });
 
-t.test('a start that cannot go on for want of room says what to do', async (t) => {
+t.test('a start that fails for lack of space says what to do', async (t) => {
   const before = new FaultyDisk({ directories: ['/var/lib'] });
   const { store } = await openOn(before);
   const [id = ''] = await post(store, 1);
   store.claim(id);
-  // Written, and not yet synced: the next start must write it anew.
+  // Written but not synced: the next start must write it again.
   await store.settle(id, { kind: 'sent', reply: '250' });
   const disk = before.afterKill();
   await fill(disk);
@@ -137,7 +137,7 @@ t.test(
     await store.settle(failed, { kind: 'failed', reply: '550' });
     store.claim(sending);
     await fill(disk);
-    // Up to the room for outcomes the journal is used up.
+    // Uses up the journal except the room for outcomes.
     const changes = async () => {
       for (;;) await (store.held ? store.release() : store.hold());
     };
@@ -145,7 +145,7 @@ t.test(
     t.ok(store.hasReserve);
 
     await store.cancel(failed);
-    t.equal(store.get(failed)?.place, null, 'the content of a failed one is deleted');
+    t.equal(store.get(failed)?.place, null, 'the content of the failed message is deleted');
     let cancelled = 0;
     const cancelAll = async () => {
       for (const id of others) {

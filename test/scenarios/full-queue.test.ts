@@ -1,18 +1,16 @@
-/** The built program with a full queue: state, status, health, metrics and log tell when it is full and when it is not. */
+/** The built program with a full queue: state, status, health, metrics and log show when it is full. */
 import { join } from 'node:path';
 import t from 'tap';
 import { EMAIL } from '../support/api.js';
 import { ask } from '../support/ask.js';
-import { type DaemonProcess, isBuilt, startIn } from '../support/daemon.js';
+import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
 
-const options = { skip: isBuilt ? false : 'the program is not built' };
-
-/** The lines so far that tell of the queue's room, without their time. */
+/** The log lines about the queue's room, without their time. */
 function roomLines({ lines }: DaemonProcess): string[] {
   return lines.filter((line) => /queue (?:no longer )?full/.test(line)).map((line) => line.slice(25));
 }
 
-t.test('a full queue is seen from outside', options, async (t) => {
+t.test('a full queue shows in state, status, health, metrics and log', needsProgram, async (t) => {
   const env = { FIELDPOST_STATE_DIR: join(t.testdir(), 'state'), FIELDPOST_MAX_QUEUE: '3' };
   const daemon = await startIn(t, env);
   const get = (path: string) => ask(`http://127.0.0.1:${daemon.port}${path}`);
@@ -49,7 +47,7 @@ t.test('a full queue is seen from outside', options, async (t) => {
   t.match(status(), { status: 0, stdout: /room: 2 of 3 messages, / });
   t.match((await get('/metrics')).text, /^fieldpost_queue_full 0$/m);
   t.equal((await post(1)).status, 202);
-  // All lines have been read once the process has ended.
+  // After its end all its lines have been read.
   t.equal(await daemon.end('SIGTERM'), 0);
   t.equal(roomLines(daemon).length, 2);
   t.match(roomLines(daemon)[1], /queue no longer full$/);

@@ -1,43 +1,40 @@
-/** The built daemon and hostile clients: they read no answers, do not send what they announced, or are many. */
+/** The built daemon and hostile clients: they read no answers, announce bodies and send none, or are many. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
-import { type DaemonProcess, isBuilt, startIn } from '../support/daemon.js';
+import { EMAIL, MESSAGES, requestText } from '../support/api.js';
+import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
 
-const MESSAGES = '/api/internal/messages';
 /** MemoryMax= of the unit. */
 const UNIT_BYTES = 128 * MIB;
 
 const peakBytes = ({ child }: DaemonProcess) =>
   Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'latin1'))?.[1]) * 1024;
 const url = ({ port }: DaemonProcess, path: string) => `http://127.0.0.1:${port}${path}`;
+/** A request whose body never comes. */
+const SILENT = requestText('POST', MESSAGES, { 'Content-Type': 'application/json' }, 9);
 
-async function start(t: Test): Promise<DaemonProcess> {
-  const daemon = await startIn(t, {
+const start = (t: Test) =>
+  startIn(t, {
     FIELDPOST_STATE_DIR: t.testdir(),
     FIELDPOST_FROM: 'd@example.com',
-    // As in the unit, where the program keeps its heap short by itself: else V8 has the machine's memory to fill.
+    // The unit's memory limit makes the program set these; without one V8 sizes its heap by the machine.
     NODE_OPTIONS: '--max-old-space-size=64 --max-semi-space-size=1',
   });
-  return daemon;
-}
 
-/** Fills the queue, so that a page of the listing is large. */
-async function fill(daemon: DaemonProcess, count: number): Promise<void> {
+/** Queues 1,000 messages with long addresses, so that a page of the listing is large. */
+async function fill({ api }: DaemonProcess): Promise<void> {
   const destination = `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.${'d'.repeat(50)}.example`;
-  const body = JSON.stringify(Array(100).fill({ type: 1, destination, subject: 'x' }));
-  for (let i = 0; i < count / 100; i++) {
-    const headers = { 'Content-Type': 'application/json' };
-    const answer = await fetch(url(daemon, MESSAGES), { method: 'POST', headers, body });
-    if (answer.status !== 202) throw new Error(await answer.text());
-    await answer.text();
+  for (let i = 0; i < 10; i++) {
+    const { status, text } = await api('messages', Array(100).fill({ type: 1, destination, subject: 'x' }));
+    if (status !== 202) throw new Error(text);
   }
 }
 
-/** A connection that reads nothing of what it is answered. */
+/** A connection that reads no answer. */
 async function mute(t: Test, daemon: DaemonProcess, bytes: string): Promise<Socket> {
   const socket = connect({ port: daemon.port, host: '127.0.0.1', allowHalfOpen: true });
   socket.pause().on('error', () => undefined);
@@ -47,7 +44,7 @@ async function mute(t: Test, daemon: DaemonProcess, bytes: string): Promise<Sock
   return socket;
 }
 
-/** Asks until the daemon is no longer too busy, as it says one should. */
+/** Asks until the daemon is no longer busy, and waits as Retry-After says. */
 async function patiently(daemon: DaemonProcess, path: string): Promise<Response> {
   for (;;) {
     const answer = await fetch(url(daemon, path), { headers: { Connection: 'close' } });
@@ -57,54 +54,55 @@ async function patiently(daemon: DaemonProcess, path: string): Promise<Response>
   }
 }
 
-const options = { skip: isBuilt ? false : 'the program is not built' };
-t.test('hostile clients', options, async (t) => {
-  t.test('who does not read fills no memory', async (t) => {
+t.test('hostile clients', needsProgram, async (t) => {
+  t.test('clients that do not read their answers fill no memory', async (t) => {
     const daemon = await start(t);
-    await fill(daemon, 1000);
-    const ask = `GET ${MESSAGES}?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+    await fill(daemon);
+    const ask = requestText('GET', `${MESSAGES}?limit=1000`);
     const clients = await Promise.all(Array.from({ length: 60 }, () => mute(t, daemon, ask.repeat(16))));
-    // Something has come on each, though nobody takes it.
+    // Part of an answer has arrived on each.
     await Promise.all(
       clients.map(async (socket) => {
         if (socket.readableLength === 0) await once(socket, 'readable');
       }),
     );
     const page = await patiently(daemon, `${MESSAGES}?limit=1000`);
-    t.equal(((await page.json()) as { messages: unknown[] }).messages.length, 1000, 'others are answered');
+    t.equal(
+      ((await page.json()) as { messages: unknown[] }).messages.length,
+      1000,
+      'another client gets its answer',
+    );
     const peak = peakBytes(daemon);
     t.comment(`peak ${(peak / MIB).toFixed(0)} MiB`);
-    t.ok(peak < UNIT_BYTES, 'in the memory that the unit gives it');
+    t.ok(peak < UNIT_BYTES, 'it stays below the memory limit of the unit');
     t.equal(daemon.child.exitCode, null);
   });
 
-  t.test('200 at the same time are all answered', async (t) => {
+  t.test('200 clients at once all get an answer', async (t) => {
     const daemon = await start(t);
-    const body = JSON.stringify([{ type: 1, destination: 'john@example.com', subject: 'x' }]);
-    const head = `POST ${MESSAGES} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`;
-    const ask = `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
+    const body = JSON.stringify([EMAIL]);
+    const head = requestText('POST', MESSAGES, { 'Content-Type': 'application/json' }, body.length);
+    const ask = `${head}${body}`;
     const firstLines = await Promise.all(Array.from({ length: 200 }, () => firstLine(daemon, ask)));
     t.same([...new Set(firstLines)], ['HTTP/1.1 202 Accepted']);
   });
 
-  t.test('more than can be served, or wait, are told so', async (t) => {
+  t.test('clients beyond the limit are told to try later', async (t) => {
     const daemon = await start(t);
-    const silent = `POST ${MESSAGES} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n`;
-    const firstLines = await Promise.all(Array.from({ length: 400 }, () => firstLine(daemon, silent)));
-    // Each has been told something: to try later, or that its body did not come.
+    const firstLines = await Promise.all(Array.from({ length: 400 }, () => firstLine(daemon, SILENT)));
+    // 503: try later. 408: the body did not come.
     const known = ['HTTP/1.1 408 Request Timeout', 'HTTP/1.1 503 Service Unavailable'];
     t.same([...new Set(firstLines)].sort(), known);
   });
 
-  t.test('those who announce a body and send none keep nobody out', async (t) => {
+  t.test('clients that announce a body and send none shut nobody out', async (t) => {
     const daemon = await start(t);
-    const silent = `POST ${MESSAGES} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n`;
-    await Promise.all(Array.from({ length: 64 }, () => mute(t, daemon, silent)));
+    await Promise.all(Array.from({ length: 64 }, () => mute(t, daemon, SILENT)));
     const headers = { Connection: 'close' };
     for (let i = 0; i < 3; i++) {
       t.equal((await fetch(url(daemon, '/healthz'), { headers })).status, 200);
-      // Its place is taken at once.
-      await mute(t, daemon, silent);
+      // The next silent client takes the free place.
+      await mute(t, daemon, SILENT);
     }
   });
 });

@@ -1,6 +1,6 @@
 /**
- * A device loses its power and the people in its address book get mails: the real daemon, the reference cloud and the mail
- * catcher, wired as in `fieldpost dev`. Both clocks are fake: a device without power is one whose clock stands still.
+ * A device loses its power and the people in its address book get mails: the real daemon, the reference cloud and the
+ * mail catcher, wired as in `fieldpost dev`. Both clocks are fake: without power the device's clock stands still.
  */
 import t from 'tap';
 import { createCloud } from '../../src/cloud-server/cloud.js';
@@ -17,7 +17,7 @@ import { configOf, testSystem } from '../support/system.js';
 
 const DELAY_MS = 90 * SECOND_MS;
 
-t.test('a device loses its power, and comes back', async (t) => {
+t.test('people get a mail when the device loses its power, and one when it is back', async (t) => {
   const clock = new FakeClock();
   const deviceClock = new FakeClock();
   const printed: string[] = [];
@@ -60,7 +60,7 @@ t.test('a device loses its power, and comes back', async (t) => {
   const document = async () => (await fetch(`${url}/dev/destinations`, { headers })).text();
   const synced = async (words: string) => {
     while (!(await document()).includes(words)) await deviceClock.advance(SECOND_MS);
-    t.match(await document(), '"name":"Pomp 3"', 'the device leaves alone what is not its own');
+    t.match(await document(), '"name":"Pomp 3"', 'the device keeps members that it does not know');
   };
   const { id } = await edit('POST', '', { ...ewa, name: 'Ewa' });
   await synced('"name":"Ewa"');

@@ -1,8 +1,8 @@
-/** A mail is posted, delivered and purged: then no file of the state directory tells what it said. */
+/** After a purge no file of the state directory holds the text of a delivered mail. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { isBuilt, startIn } from '../support/daemon.js';
+import { needsProgram, startIn } from '../support/daemon.js';
 import { fakeRelay } from '../support/relay.js';
 
 const SECRET = 'the code of the gate is 4711';
@@ -19,7 +19,7 @@ async function filesWith(directory: string, words: string): Promise<string[]> {
   return found;
 }
 
-t.test('purge', { skip: isBuilt ? false : 'the program is not built' }, async (t) => {
+t.test('a purge overwrites what was sent, and keeps what waits', needsProgram, async (t) => {
   await using relay = await fakeRelay();
   const directory = t.testdir();
   const env = {
@@ -33,12 +33,12 @@ t.test('purge', { skip: isBuilt ? false : 'the program is not built' }, async (t
   await relay.arrived(1);
   t.equal(await post('queue/hold'), 202);
   t.equal(await post('messages', mail(KEPT)), 202);
-  t.not((await filesWith(directory, SECRET)).length, 0, 'what was sent is still there');
+  t.not((await filesWith(directory, SECRET)).length, 0, 'before the purge the text is there');
 
   // The relay has the mail a moment before the daemon knows it.
   while ((await daemon.api('messages?status=sent')).json.messages.length < 1);
   t.match(daemon.run('purge'), { stdout: /overwritten/ });
-  t.same(await filesWith(directory, SECRET), [], 'and now is not');
+  t.same(await filesWith(directory, SECRET), [], 'after it no file has the text');
   t.not((await filesWith(directory, KEPT)).length, 0);
   t.ok(daemon.lines.some((line) => /purged .*by="?uid \d+/.test(line)));
 
@@ -46,7 +46,7 @@ t.test('purge', { skip: isBuilt ? false : 'the program is not built' }, async (t
   daemon = await startIn(t, env);
   t.equal(await post('queue/release'), 202);
   await relay.arrived(2);
-  t.match(String(relay.mails[1]?.content), KEPT, 'what waited is delivered');
+  t.match(String(relay.mails[1]?.content), KEPT, 'the waiting mail is delivered');
   t.equal(await daemon.end('SIGTERM'), 0);
   t.same(await filesWith(directory, SECRET), []);
 });

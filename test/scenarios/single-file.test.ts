@@ -1,4 +1,4 @@
-/** The program is one file with the four packages in it: it does the whole job in a directory with nothing else. */
+/** The program is one file with the four packages in it, and works in a directory without any other. */
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import PostalMime from 'postal-mime';
@@ -12,7 +12,7 @@ t.teardown(() => rmSync(directory, { recursive: true, force: true }));
 const program = `${directory}/fieldpost.cjs`;
 copyFileSync(MAIN, program);
 
-t.test('it takes a mail with a file and delivers it', async (t) => {
+t.test('the single file accepts a mail with an attachment and delivers it', async (t) => {
   await using relay = await fakeRelay();
   const env = {
     FIELDPOST_STATE_DIR: `${directory}/state`,
@@ -30,6 +30,6 @@ t.test('it takes a mail with a file and delivers it', async (t) => {
   t.equal(mail.subject, 'Hello');
   t.equal(new TextDecoder().decode(mail.attachments[0]?.content as ArrayBuffer), 'some content');
   const described = await fetch(`http://127.0.0.1:${daemon.port}/openapi.json`);
-  t.equal(described.status, 200, 'what is asked for late is in it, too');
+  t.equal(described.status, 200, 'it holds what the daemon loads late, too');
   t.equal(await daemon.end('SIGTERM'), 0);
 });

@@ -1,4 +1,4 @@
-/** An upgrade replaces the program below a daemon that still runs: until its restart it does all that it did before. */
+/** An upgrade replaces the program of a running daemon: until its restart the daemon works as before. */
 import { once } from 'node:events';
 import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
@@ -7,23 +7,22 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { makeCertificate } from '../support/certificate.js';
-import { isBuilt, MAIN, startIn } from '../support/daemon.js';
+import { MAIN, needsProgram, startIn } from '../support/daemon.js';
 import { fakeRelay } from '../support/relay.js';
 
-const options = { skip: isBuilt ? false : 'the program is not built' };
 const ca = makeCertificate({ name: 'Test CA' });
 const tls = makeCertificate({ name: 'localhost', hosts: ['localhost', '127.0.0.1'], issuer: ca });
 
-/** A copy of the built program, and what starts it in the place of the program of this tree. */
+/** A copy of the built program, and the command that starts it instead of this tree's. */
 function copyOfProgram(directory: string) {
   const dist = join(directory, 'build/dist');
   cpSync(dirname(MAIN), dist, { recursive: true });
-  // Packages would be found there, and go with the upgrade.
+  // The daemon could load packages from there; the upgrade removes them.
   symlinkSync(join(dirname(MAIN), '../../node_modules'), join(directory, 'node_modules'));
   const start = `shift; exec "${process.execPath}" -- "${dist}/main.cjs" "$@"`;
   return {
     through: ['/bin/sh', '-c', start, 'sh'],
-    /** Another program under the same names, none of whose exports are those of the one before. */
+    /** Replaces each file by one without exports. */
     upgrade() {
       rmSync(join(directory, 'node_modules'));
       for (const name of readdirSync(dist)) {
@@ -34,8 +33,8 @@ function copyOfProgram(directory: string) {
   };
 }
 
-t.test('forms, TLS, the link, a reload and every call', options, async (t) => {
-  // Outside of the tree, whose node_modules would be found.
+t.test('after an upgrade forms, TLS, the link, a reload and all calls work', needsProgram, async (t) => {
+  // Outside the tree, so that its node_modules is out of reach.
   const directory = mkdtempSync(join(tmpdir(), 'fieldpost-upgrade-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   writeFileSync(join(directory, 'ca.pem'), ca.cert);
@@ -46,7 +45,7 @@ t.test('forms, TLS, the link, a reload and every call', options, async (t) => {
   cloud.listen(0, '127.0.0.1');
   await once(cloud, 'listening');
   const { port: cloudPort } = cloud.address() as AddressInfo;
-  // It is there again after the upgrade.
+  // It listens again after the upgrade.
   await new Promise((resolve) => cloud.close(resolve));
   const settings = {
     FIELDPOST_STATE_DIR: join(directory, 'state'),
@@ -85,7 +84,7 @@ t.test('forms, TLS, the link, a reload and every call', options, async (t) => {
   const asked = relay.arrived(1);
   daemon.child.kill('SIGHUP');
   await asked;
-  t.match(relay.mails, [{ to: ['john@example.com'] }], 'a relay that a reload has brought');
+  t.match(relay.mails, [{ to: ['john@example.com'] }], 'the relay of the reloaded settings');
   t.ok(relay.mails[0]?.secure, 'over TLS');
 
   const beat = once(cloud, 'request');

@@ -1,6 +1,6 @@
 /**
- * Attachments in the built daemon: a file far larger than its memory may grow, many clients of which half disconnect in the
- * middle, and a relay that takes only small mails.
+ * Attachments in the built daemon: a file far larger than its memory, many clients of which half disconnect, and a relay
+ * that takes only small mails.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { SMTPServerOptions } from 'smtp-server';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
-import { type DaemonProcess, isBuilt, startIn } from '../support/daemon.js';
+import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
 import { otherRelay } from '../support/other-relay.js';
 import { seededRandom, testSeed } from '../support/random.js';
 import { fakeRelay } from '../support/relay.js';
@@ -28,7 +28,7 @@ interface Arrival {
   readonly size: number;
 }
 
-/** A relay that others wrote; the attachments are decoded as they come. */
+/** A relay by other people; decodes the attachments as they arrive. */
 async function startRelay(t: Test, options: SMTPServerOptions = {}) {
   const arrivals: Arrival[] = [];
   const relay = await otherRelay({
@@ -79,7 +79,7 @@ const BOUNDARY = 'a-boundary-of-this-test';
 const part = (name: string, text: string) =>
   `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`;
 
-/** Posts a form with one file in pieces made by `next`; `stopAt`: goes away after so many bytes. Gives the answer's first line. */
+/** Posts a form with one file, in pieces that `next` makes. Disconnects after `stopAt` bytes of it. Gives status and SHA-256. */
 async function upload(
   port: number,
   subject: string,
@@ -90,11 +90,11 @@ async function upload(
   const back = `\r\n--${BOUNDARY}--\r\n`;
   const socket = connect(port, '127.0.0.1');
   await once(socket, 'connect');
-  let told = '';
+  let answer = '';
   const ended = new Promise<void>((resolve) => {
     socket.on('data', (chunk) => {
-      told += chunk.toString('latin1');
-      if (told.includes('\r\n\r\n')) resolve();
+      answer += chunk.toString('latin1');
+      if (answer.includes('\r\n\r\n')) resolve();
     });
     socket.on('error', () => resolve()).on('close', () => resolve());
   });
@@ -112,7 +112,7 @@ async function upload(
   else socket.write(back);
   await ended;
   socket.destroy();
-  return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(told)?.[1] ?? 0), sum: hash.digest('hex') };
+  return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 0), sum: hash.digest('hex') };
 }
 
 /** Random bytes, made as they are needed. */
@@ -127,24 +127,22 @@ function noise(seed: number): (length: number) => Buffer {
 
 const status = (daemon: DaemonProcess) => readFileSync(`/proc/${daemon.child.pid}/status`, 'latin1');
 const peakBytes = (daemon: DaemonProcess) => Number(/VmHWM:\s+(\d+)/.exec(status(daemon))?.[1]) * 1024;
-/** Of files and sockets: that by which the kernel tells of changes of the network is opened a moment after the start. */
+/** Counts open descriptors without inotify's: the daemon opens that one a moment after the start. */
 function descriptors({ child }: DaemonProcess): number {
   const directory = `/proc/${child.pid}/fd`;
   const isCounted = (name: string) => {
     try {
       return readlinkSync(`${directory}/${name}`) !== 'anon_inode:inotify';
     } catch {
-      // Closed since it was listed.
+      // It was closed after the listing.
       return false;
     }
   };
   return readdirSync(directory).filter(isCounted).length;
 }
-const order = (daemon: DaemonProcess, name: string) =>
-  fetch(`http://127.0.0.1:${daemon.port}/api/internal/queue/${name}`, { method: 'POST' });
+const order = ({ api }: DaemonProcess, name: string) => api(`queue/${name}`, {});
 
-const options = { skip: isBuilt ? false : 'the program is not built' };
-t.test('attachments', options, async (t) => {
+t.test('attachments', needsProgram, async (t) => {
   const seed = testSeed();
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
   const start = async (t: Test, env: Record<string, string>) => {
@@ -161,7 +159,7 @@ t.test('attachments', options, async (t) => {
     const relay = await startRelay(t);
     const limits = { FIELDPOST_MAX_MESSAGE: '256MiB', FIELDPOST_MAX_SPOOL: '1GiB' };
     const { daemon, spool } = await start(t, { ...relay.env, ...limits });
-    // Once through everything, so that what is measured is what the size does.
+    // Warm up, so that the growth comes from the size alone.
     t.equal((await upload(daemon.port, 'small', { size: MIB, next: noise(seed) })).status, 202);
     await relay.until(1);
     await order(daemon, 'hold');
@@ -178,19 +176,19 @@ t.test('attachments', options, async (t) => {
     t.ok(delivered < GROWTH_MAX_BYTES, 'memory hardly grows with the size');
     t.same(relay.arrivals[1], { subject: 'large', sum, size: LARGE_BYTES });
     t.equal(await daemon.end('SIGTERM'), 0);
-    t.same(spool(), [], 'and the file is gone');
+    t.same(spool(), [], 'the file is deleted');
   });
 
-  t.test(`${CLIENTS} clients at once, half of which go away`, async (t) => {
+  t.test(`${CLIENTS} clients at once, half of which disconnect`, async (t) => {
     const relay = await startRelay(t);
     const { daemon, spool } = await start(t, relay.env);
     const random = seededRandom(seed);
-    // Nothing is sent before all is counted: a session to the relay would be closed some time later.
+    // Hold the queue until the count: a session to the relay would hold a descriptor for a while.
     await order(daemon, 'hold');
     t.equal((await upload(daemon.port, 'first', { size: 1000, next: noise(seed) })).status, 202);
     const before = await settledCount(daemon);
     const clients = Array.from({ length: CLIENTS }, (_, index) => {
-      // Of an empty file nothing can be left out.
+      // At least one byte, so that a client can disconnect before the end.
       const size = 1 + Math.floor(random() ** 3 * 4 * MIB);
       const stopAt = index % 2 === 0 ? undefined : Math.floor(random() * size);
       return { subject: `client ${index}`, size, stopAt, seed: Math.floor(random() * 2 ** 31) };
@@ -209,18 +207,18 @@ t.test('attachments', options, async (t) => {
     );
     const after = await settledCount(daemon);
     t.equal(after, before, 'no descriptor is left open');
-    t.equal(spool().length, 1 + expected.length, 'no file is there that no message needs');
+    t.equal(spool().length, 1 + expected.length, 'the spool has only files that a message needs');
     await order(daemon, 'release');
     await relay.until(1 + expected.length);
     const bySubject = (a: Arrival, b: Arrival) => (a.subject < b.subject ? -1 : 1);
     const arrived = relay.arrivals.filter(({ subject }) => subject !== 'first');
-    t.same(arrived.sort(bySubject), expected.sort(bySubject), 'all that were taken arrive');
+    t.same(arrived.sort(bySubject), expected.sort(bySubject), 'each accepted file arrives');
     t.equal(await daemon.end('SIGTERM'), 0);
     t.same(spool(), []);
   });
 
   t.test(
-    'what is kept of failed mails gives way to files that come, not to their announcement',
+    'files of failed mails make room for a file that arrives, not for one that is announced',
     async (t) => {
       await using relay = await fakeRelay({ rcpt: '550 5.1.1 no such user' });
       const { daemon, spool } = await start(t, {
@@ -244,14 +242,14 @@ t.test('attachments', options, async (t) => {
         await until('request refused', index + 1);
       }
       t.equal(linesOf('content dropped'), 0);
-      t.equal(spool().length, 2, 'both can be retried');
+      t.equal(spool().length, 2, 'both failed mails keep their files');
       t.equal((await post(10 * MIB)).status, 202);
       t.not(linesOf('content dropped'), 0);
       t.equal(await daemon.end('SIGTERM'), 0);
     },
   );
 
-  t.test('a relay that takes only small mails is known once it was spoken to', async (t) => {
+  t.test('after the first session the limit of the relay is known', async (t) => {
     const relay = await startRelay(t, { size: 100_000 });
     const { daemon } = await start(t, relay.env);
     const post = (size: number) => upload(daemon.port, `size ${size}`, { size, next: noise(seed) });
@@ -264,7 +262,7 @@ t.test('attachments', options, async (t) => {
   });
 });
 
-/** How many descriptors the daemon has, once that no longer changes. */
+/** The daemon's open descriptors, once the count is stable. */
 async function settledCount(daemon: DaemonProcess): Promise<number> {
   const health = () => fetch(`http://127.0.0.1:${daemon.port}/healthz`, { headers: { Connection: 'close' } });
   let count = -1;

@@ -1,4 +1,4 @@
-/** The built daemon as a process of its own, on a free port, with a state directory that outlives it. */
+/** The built daemon as a process of its own, on a free port. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -10,19 +10,21 @@ import { apiAt } from './ask.js';
 export const MAIN = new URL('../../build/dist/main.cjs', import.meta.url).pathname;
 /** False if `npm test` or scripts/build has not built the program yet. */
 export const isBuilt = existsSync(MAIN);
+/** The options of a test that runs the built program. */
+export const needsProgram = { skip: isBuilt ? false : 'the program is not built' };
 
 export interface DaemonProcess {
   readonly child: ChildProcess;
   readonly port: number;
-  /** The lines it has printed so far. */
+  /** The lines printed so far. */
   readonly lines: string[];
   /** Calls its local API. */
   readonly api: ReturnType<typeof apiAt>;
   /** Runs `fieldpost <args>` against it. */
   run(...args: readonly string[]): { status: number | null; stdout: string; stderr: string };
-  /** Resolves with the next line that it prints. */
+  /** Resolves with the next printed line. */
   nextLine(): Promise<string>;
-  /** Sends the signal and resolves with the exit code, null if the signal ended it. */
+  /** Sends the signal; resolves with the exit code, or with null if the signal ended the process. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
@@ -30,15 +32,15 @@ const COMMAND_MS_MAX = 60_000;
 const STARTED = /started .*listen=[^ ,]*?:(\d+)/;
 const CLOUD_READY = /cloud ready .*listen=[^ ,]*?:(\d+)/;
 
-/** Commands that also start a cloud give it a free port. */
+/** A free port for the cloud that these commands start. */
 const CLOUD_LISTEN: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   dev: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
   cloud: { FIELDPOST_CLOUD_SERVER_LISTEN: '127.0.0.1:0' },
 };
 
 /**
- * Starts `fieldpost <command>`, with the words of `through` in front, and resolves once it logs that it has started. Rejects
- * if it ends before. `main` is another build of the program.
+ * Starts `fieldpost <command>`, with the words of `through` in front. Resolves once it logs that it has started, and
+ * rejects if it ends before. `main` is another build of the program.
  */
 export async function startDaemon(
   env: Readonly<Record<string, string>>,
@@ -90,7 +92,7 @@ export async function startDaemon(
   };
 }
 
-/** Starts it and kills it when the test ends. */
+/** Starts the program as `startDaemon` does, and kills it when the test ends. */
 export async function startIn(t: Test, ...how: Parameters<typeof startDaemon>): Promise<DaemonProcess> {
   const daemon = await startDaemon(...how);
   t.teardown(() => daemon.child.kill('SIGKILL'));

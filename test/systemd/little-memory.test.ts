@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { test } from 'tap';
 import { MIB } from '../../src/limits.js';
+import type { DaemonProcess } from '../support/daemon.js';
 import { otherRelay } from '../support/other-relay.js';
 import { FIXED_SHARE_MAX, MemoryGroup, skipWithoutMemoryGroup } from './memory-group.js';
 
@@ -11,24 +12,21 @@ const BATCH = 100;
 // A message may have 25 MiB; the rest is for its text.
 const FILE_BYTES = 25 * MIB - 64 * 1024;
 
-const messagesAt = (port: number) => `http://127.0.0.1:${port}/api/internal/messages`;
-
-async function fill(port: number): Promise<void> {
+async function fill({ api }: DaemonProcess): Promise<void> {
   const mail = { type: 1, destination: 'john@example.com', subject: 'x', plain: 'x'.repeat(1000) };
-  const body = JSON.stringify(Array(BATCH).fill(mail));
   for (let i = 0; i < BACKLOG / BATCH; i++) {
-    const headers = { 'Content-Type': 'application/json' };
-    const answer = await fetch(messagesAt(port), { method: 'POST', headers, body });
-    if (answer.status !== 202) throw new Error(await answer.text());
+    const { status, text } = await api('messages', Array(BATCH).fill(mail));
+    if (status !== 202) throw new Error(text);
   }
 }
 
-async function upload(port: number): Promise<number> {
+async function upload({ port }: DaemonProcess): Promise<number> {
   const form = new FormData();
   form.set('destination', 'john@example.com');
   form.set('subject', 'a file');
   form.set('file', new Blob([Buffer.alloc(FILE_BYTES, 'x')]), 'big.log');
-  return (await fetch(messagesAt(port), { method: 'POST', body: form })).status;
+  const url = `http://127.0.0.1:${port}/api/internal/messages`;
+  return (await fetch(url, { method: 'POST', body: form })).status;
 }
 
 test('64 MB suffice for a backlog and a large file', { skip: skipWithoutMemoryGroup() }, async (t) => {
@@ -48,8 +46,8 @@ test('64 MB suffice for a backlog and a large file', { skip: skipWithoutMemoryGr
   });
   t.teardown(relay.close);
   const first = await group.start(t, { FIELDPOST_MAX_QUEUE: '10001' });
-  await fill(first.port);
-  t.equal(await upload(first.port), 202, 'it accepts the file beside the backlog');
+  await fill(first);
+  t.equal(await upload(first), 202, 'it accepts the file beside the backlog');
   check('accepted');
   t.equal(await first.end('SIGKILL'), null);
   const relayed = { FIELDPOST_RELAY: relay.url };
