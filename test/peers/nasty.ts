@@ -42,7 +42,7 @@ export const NASTY: Readonly<Record<string, Nasty>> = {
 };
 
 /** A text mail as a reader sees it: null for a part that it does not have. */
-export interface Read {
+interface Read {
   readonly subject: string;
   readonly plain: string | null;
   readonly html: string | null;

@@ -76,12 +76,12 @@ export interface TestApi extends AsyncDisposable {
   post(value: unknown, headers?: Readonly<Record<string, string>>): Promise<Answer>;
 }
 
-export interface CallOptions {
+interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
 }
 
-export interface StartOptions
+interface StartOptions
   extends Partial<
     Pick<
       ApiParts,

@@ -8,7 +8,7 @@
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 import { isIPv4 } from 'node:net';
 
-export interface Certificate {
+interface Certificate {
   /** PEM. */
   readonly key: string;
   readonly cert: string;

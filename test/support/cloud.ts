@@ -14,7 +14,7 @@ export const DEVICE = 'pump-3';
 export const KEY = 'the-device-key';
 
 /** A request as it arrived. */
-export interface CloudCall {
+interface CloudCall {
   readonly method: string;
   /** Behind `/devices/<id>/`. */
   readonly path: string;
@@ -26,7 +26,7 @@ export interface CloudCall {
 }
 
 /** `silence`: nothing ever. `reset`: RST. `trickle`: a good answer that never ends. `cut`: half of one. */
-export type Rudeness = 'silence' | 'reset' | 'trickle' | 'cut';
+type Rudeness = 'silence' | 'reset' | 'trickle' | 'cut';
 
 export interface CloudAnswer {
   readonly status: number;

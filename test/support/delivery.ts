@@ -36,10 +36,10 @@ export const TAKEN = reply('dot', '250 2.0.0 ok');
 export const RELAY: RelayConfig = { host: 'relay.example', port: 587, tls: 'starttls', user: null };
 export const SPARE: RelayConfig = { ...RELAY, host: 'spare.example' };
 
-export const sender = () => 'device@example.com' as Address;
+const sender = () => 'device@example.com' as Address;
 
 /** The settings that a queue and its transport read. */
-export type QueueConfig = SmtpOptions['config'] & Pick<Config, 'retryMinMs' | 'maxAgeMs'>;
+type QueueConfig = SmtpOptions['config'] & Pick<Config, 'retryMinMs' | 'maxAgeMs'>;
 
 export const CONFIG: QueueConfig = {
   relays: [RELAY],
@@ -175,7 +175,7 @@ export class FakeRelays {
   }
 }
 
-export interface Line {
+interface Line {
   readonly level: LogLevel;
   readonly event: string;
   readonly fields: LogFields;

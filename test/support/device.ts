@@ -15,7 +15,7 @@ import { FaultyDisk } from './faulty-disk.js';
 import { openOn } from './store.js';
 import { configOf } from './system.js';
 
-export interface RebootOptions {
+interface RebootOptions {
   /** Pulls the plug instead of a clean stop. */
   readonly plug?: boolean;
   readonly offMs?: number;

@@ -32,7 +32,7 @@ interface Image {
 }
 
 /** One unsynced write: whole new sectors, as the page cache holds them, and the file's size after it. */
-export interface Write {
+interface Write {
   readonly order: number;
   readonly first: number;
   readonly sectors: Buffer[];

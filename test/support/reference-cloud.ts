@@ -30,14 +30,13 @@ export const EWA = {
   lang: 'pl',
 };
 
-export interface CallOptions extends Question {
+interface CallOptions extends Question {
   /** Null: none. */
   readonly key?: string | null;
 }
 
 export interface TestCloud extends AsyncDisposable {
   readonly url: string;
-  readonly config: Config;
   readonly clock: FakeClock;
   readonly disk: FaultyDisk;
   readonly lines: string[];
@@ -47,7 +46,7 @@ export interface TestCloud extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-export interface StartOptions {
+interface StartOptions {
   readonly env?: Environment;
   /** The text of the file with the keys; without it any key is right. */
   readonly keys?: string;
@@ -55,17 +54,16 @@ export interface StartOptions {
   readonly files?: Readonly<Record<string, string>>;
   /** Takes SMS, phone and push messages. */
   readonly send?: SendShort;
-  readonly clock?: FakeClock;
   readonly disk?: FaultyDisk;
   /** What else of the outside is another. */
   readonly system?: Partial<System>;
 }
 
 export async function startCloud(options: StartOptions = {}): Promise<TestCloud> {
-  const { clock = new FakeClock(), disk = new FaultyDisk({ directories: ['/var/lib'] }) } = options;
-  const config = readConfig(options);
+  const { disk = new FaultyDisk({ directories: ['/var/lib'] }) } = options;
+  const clock = new FakeClock();
   const { system, lines } = testSystem({ ...options.system, disk, clock, hostname: () => 'cloud.example' });
-  const cloud = await createCloud(config, system, options.send);
+  const cloud = await createCloud(readConfig(options), system, options.send);
   const url = `http://${cloud.addresses.map(addressOf)[0]}`;
   let stopped: Promise<void> | null = null;
   const stop = () => {
@@ -74,7 +72,6 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
   };
   return {
     url,
-    config,
     clock,
     disk,
     lines,

@@ -1,16 +1,16 @@
 /**
- * An SMTP relay on a port of its own. By itself it is honest: it accepts everything in the right order and keeps
- * the mails. A script makes it refuse, stall, babble or hang up in any phase.
+ * An SMTP relay on a free port. Without a script it is honest: it accepts everything in the right order and keeps the
+ * mails. A script makes it refuse, stall, babble or hang up in any phase.
  *
  *   await using relay = await fakeRelay({ rcpt: '550 5.1.1 no such user' });
- *   await using relay = await fakeRelay({ data: ({ mails }) => (mails.length > 2 ? '451 4.3.0 later' : undefined) });
+ *   await using relay = await fakeRelay({ dot: ({ connection }) => (connection === 2 ? {} : undefined) });
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 
-/** `content` is asked once, when the first bytes of a mail arrive; `dot` after the final dot. */
-export type Moment =
+/** `content` comes once, with the first bytes of a mail; `dot` after the final dot. */
+type Moment =
   | 'greeting'
   | 'ehlo'
   | 'starttls'
@@ -28,38 +28,33 @@ interface Act {
   readonly raw?: string;
   /** One write per byte, each in its own turn of the event loop. */
   readonly bytewise?: boolean;
-  /** Said when this resolves; what comes after it waits as well. */
+  /** It waits for this promise, and so does each later act. */
   readonly held?: Promise<void>;
-  /** `fin` ends, `rst` resets the connection; `deaf` stops reading from it. After any of them no TLS is spoken. */
+  /** `fin` ends the connection, `rst` resets it, `deaf` stops reading from it. None of them is followed by TLS. */
   readonly after?: 'fin' | 'rst' | 'deaf';
 }
 
-/** A string is a reply to which the line end is added; undefined is what an honest relay says. */
+/** A string is a reply without its line end; undefined is the honest answer. */
 export type Answer = string | Act | undefined;
 
-/** What a scripted answer may depend on. */
+/** A scripted answer may depend on these. */
 export interface Now {
   /** The line just received; empty for greeting and content. */
   readonly command: string;
-  readonly moment: Moment;
-  /** Which connection this is, counted from 1. */
+  /** The number of the connection, from 1. */
   readonly connection: number;
-  readonly mails: readonly Mail[];
 }
 
 export type Script = Partial<Record<Moment, Answer | ((now: Now) => Answer)>>;
 
-export interface Mail {
+interface Mail {
   readonly from: string;
   readonly to: readonly string[];
-  /** What followed the address in MAIL: `SIZE=…`, `SMTPUTF8`. */
-  readonly parameters: string;
   /** As sent, without the dots of RFC 5321 §4.5.2. */
   readonly content: Buffer;
   /** True when it came over TLS. */
   readonly secure: boolean;
   readonly user: string | null;
-  readonly connection: number;
 }
 
 export interface FakeRelay extends AsyncDisposable {
@@ -71,7 +66,7 @@ export interface FakeRelay extends AsyncDisposable {
   readonly commands: readonly string[];
   /** What arrived in one piece, command lines only: `MAIL…RCPT…DATA` is one entry when pipelined. */
   readonly packets: readonly string[];
-  /** Connections ever accepted, and those open now. */
+  /** Connections accepted so far, and those open now. */
   readonly connections: number;
   readonly open: number;
   /** The server name the client asked for in its last TLS handshake (SNI). */
@@ -193,7 +188,7 @@ class Conversation {
   #login: 'user' | 'password' | null = null;
   #claimed = '';
   #user: string | null = null;
-  #from: { address: string; parameters: string } | null = null;
+  #from: string | null = null;
   #to: string[] = [];
   #deaf = false;
   readonly #outbox: Act[] = [];
@@ -221,9 +216,8 @@ class Conversation {
 
   /** What the script says for this moment; undefined when it says nothing. */
   #scripted(moment: Moment, command = ''): Answer {
-    const { script, mails } = this.#house;
-    const said = script[moment];
-    return typeof said === 'function' ? said({ command, moment, connection: this.#number, mails }) : said;
+    const said = this.#house.script[moment];
+    return typeof said === 'function' ? said({ command, connection: this.#number }) : said;
   }
 
   act(answer: Answer): void {
@@ -344,11 +338,11 @@ class Conversation {
       case 'auth':
         return this.#authenticate(line);
       case 'mail': {
-        const [, address, parameters = ''] = /^MAIL FROM:<([^>]*)>(?: (.*))?$/i.exec(line) ?? [];
+        const [, address] = /^MAIL FROM:<([^>]*)>(?: .*)?$/i.exec(line) ?? [];
         if (address === undefined) return '501 5.5.4 syntax';
         if (options.user !== undefined && this.#user === null) return '530 5.7.0 authenticate first';
         if (this.#from !== null) return '503 5.5.1 nested MAIL';
-        this.#from = { address, parameters };
+        this.#from = address;
         return '250 2.1.0 ok';
       }
       case 'rcpt': {
@@ -455,15 +449,12 @@ class Conversation {
       .toString('latin1')
       .replaceAll('\r\n.', '\r\n')
       .slice(2);
-    const from = this.#from ?? { address: '', parameters: '' };
     const mail: Mail = {
-      from: from.address,
+      from: this.#from ?? '',
       to: this.#to,
-      parameters: from.parameters,
       content: Buffer.from(content, 'latin1'),
       secure: this.#secure,
       user: this.#user,
-      connection: this.#number,
     };
     this.#reset();
     const scripted = this.#scripted('dot');

@@ -25,7 +25,7 @@ export function readTree(directories: readonly string[], endings: readonly strin
 }
 
 /** One import or re-export. */
-export interface Import {
+interface Import {
   /** As it is written. */
   readonly from: string;
   /** True if nothing of it is left in the compiled code. */
