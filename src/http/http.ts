@@ -79,8 +79,10 @@ export function createHttp<Route extends Routed>(parts: HttpParts<Route>): Http 
   };
 }
 
-/** A function that hands a request to its route, or answers with a problem. */
-function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchange: Exchange) => void {
+/** A function that hands a request to its route, or answers with a problem. It never rejects. */
+function createDispatch<Route extends Routed>(
+  parts: HttpParts<Route>,
+): (exchange: Exchange) => Promise<void> {
   const { routes, guard, handle, log } = parts;
   const find = createRouter(routes);
 
@@ -94,47 +96,48 @@ function createDispatch<Route extends Routed>(parts: HttpParts<Route>): (exchang
     }
   }
 
-  async function run(exchange: Exchange): Promise<void> {
-    const { req, path } = exchange;
-    if (path === '') throw new FieldpostError('malformed-request', 'The request target must be a path');
-    const found = findOrGuard(exchange, path);
-    // node:http leaves out the body of HEAD.
-    const route = found?.methods.get(req.method === 'HEAD' ? 'GET' : (req.method ?? ''));
-    exchange.id = found?.id ?? '';
-    guard(exchange, route);
-    if (exchange.connections.stopping && !exchange.isFirst) throw stoppingNow();
-    if (found === null) throw new FieldpostError('not-found', `There is nothing at ${JSON.stringify(path)}`);
-    if (route === undefined) {
-      const allowed = [...found.methods.keys()].flatMap((method) =>
-        method === 'GET' ? ['GET', 'HEAD'] : method,
-      );
-      exchange.res.setHeader('Allow', allowed.join(', '));
-      throw new FieldpostError(
-        'method-not-allowed',
-        `${req.method} is not possible here, only ${allowed.join(', ')}`,
-      );
-    }
-    await handle(route, exchange);
+  function refuse(exchange: Exchange, thrown: unknown): void {
+    const error = busyOf(thrown) ?? thrown;
+    const { status, code } = exchange.problem(error);
+    parts.refused?.(exchange, code);
+    const { method } = exchange.req;
+    const fields = { method, path: exchange.path, status };
+    if (isAnswered(error)) log.debug('request refused', { ...fields, code });
+    // A bug: only the log gets its words and its stack.
+    else log.error('request failed', { ...fields, error: (error as Error)?.stack ?? String(error) });
   }
 
-  return (exchange) => {
-    run(exchange).catch((thrown: unknown) => {
-      const error = busyOf(thrown) ?? thrown;
-      const { status, code } = exchange.problem(error);
-      parts.refused?.(exchange, code);
-      const { method } = exchange.req;
-      const fields = { method, path: exchange.path, status };
-      if (isAnswered(error)) log.debug('request refused', { ...fields, code });
-      // A bug: only the log gets its words and its stack.
-      else log.error('request failed', { ...fields, error: (error as Error)?.stack ?? String(error) });
-    });
+  return async (exchange) => {
+    try {
+      const { req, path } = exchange;
+      if (path === '') throw new FieldpostError('malformed-request', 'The request target must be a path');
+      const found = findOrGuard(exchange, path);
+      // node:http leaves out the body of HEAD.
+      const route = found?.methods.get(req.method === 'HEAD' ? 'GET' : (req.method ?? ''));
+      exchange.id = found?.id ?? '';
+      guard(exchange, route);
+      if (exchange.connections.stopping && !exchange.isFirst) throw stoppingNow();
+      if (found === null)
+        throw new FieldpostError('not-found', `There is nothing at ${JSON.stringify(path)}`);
+      if (route === undefined) throw notAllowed(exchange, [...found.methods.keys()]);
+      await handle(route, exchange);
+    } catch (error) {
+      refuse(exchange, error);
+    }
   };
+}
+
+/** The error for a method that the path does not have. Sets the header Allow (RFC 9110 §15.5.6). */
+function notAllowed({ req, res }: Exchange, methods: readonly string[]): FieldpostError {
+  const allowed = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : method)).join(', ');
+  res.setHeader('Allow', allowed);
+  return new FieldpostError('method-not-allowed', `${req.method} is not possible here, only ${allowed}`);
 }
 
 function makeServer(
   kind: Door,
   connections: Connections,
-  dispatch: (exchange: Exchange) => void,
+  dispatch: (exchange: Exchange) => Promise<void>,
   patience: Patience,
 ): Server {
   const server = createServer({
@@ -171,7 +174,7 @@ function makeServer(
       const exchange = new Exchange(req, res, connection, connections);
       res.once('close', () => connections.answered(connection));
       exchange.awaitsContinue = awaitsContinue;
-      dispatch(exchange);
+      void dispatch(exchange);
     });
   };
   server.on('connection', (socket) => connections.add(socket, kind));
