@@ -31,13 +31,9 @@ export class Agenda {
     this.#store = store;
     this.#clock = clock;
     const wanted = (message: Message) => mine(message) && !this.#behind.has(message.id);
-    this.#fresh = new Lane(
-      () => store.queued(),
-      (message) => (message.status === 'queued' && wanted(message) ? 0 : null),
-    );
-    this.#deferred = new Lane(
-      () => store.deferred(),
-      (message) => (message.status === 'deferred' && wanted(message) ? dueMs(message.due, clock) : null),
+    this.#fresh = new Lane(store, 'queued', (message) => (wanted(message) ? 0 : null));
+    this.#deferred = new Lane(store, 'deferred', (message) =>
+      wanted(message) ? dueMs(message.due, clock) : null,
     );
   }
 
@@ -77,7 +73,7 @@ export class Agenda {
     const [back, sinceMs] = this.#firstBehind();
     const ripeMaxMs = back === null || probe ? Number.POSITIVE_INFINITY : sinceMs;
     for (const lane of this.#freshFirst ? [this.#fresh, this.#deferred] : [this.#deferred, this.#fresh]) {
-      const message = this.#peek(lane);
+      const message = lane.peek(this.#clock.bootMs());
       if (message === null || this.#ripeMs(message) > ripeMaxMs) continue;
       lane.shift();
       this.#freshFirst = lane === this.#deferred;
@@ -116,11 +112,6 @@ export class Agenda {
     this.#deferred.expect(dueMs(this.#store.get(id)?.due ?? null, this.#clock));
   }
 
-  /** The first of the lane that may still be picked; what was cancelled or sent since is dropped. */
-  #peek(lane: Lane): Message | null {
-    return lane.peek(this.#clock.bootMs(), (id) => this.#store.get(id));
-  }
-
   #firstBehind(): [Message | null, sinceMs: number] {
     for (const [id, sinceMs] of this.#behind) {
       const message = this.#store.get(id);
@@ -140,7 +131,8 @@ export class Agenda {
 
 /** One of the store's two lists, as far as it has been walked. */
 class Lane {
-  readonly #list: () => Iterable<Message>;
+  readonly #store: Store;
+  readonly #status: 'queued' | 'deferred';
   /** When, on this boot's clock, the message may be picked; null: not at all. */
   readonly #ripeMs: (message: Message) => number | null;
   #handful: string[] = [];
@@ -149,9 +141,10 @@ class Lane {
   /** A walk because of a review waits until then. */
   #reviewMs = 0;
 
-  constructor(list: () => Iterable<Message>, ripeMs: (message: Message) => number | null) {
-    this.#list = list;
-    this.#ripeMs = ripeMs;
+  constructor(store: Store, status: 'queued' | 'deferred', ripeMs: (message: Message) => number | null) {
+    this.#store = store;
+    this.#status = status;
+    this.#ripeMs = (message) => (message.status === status ? ripeMs(message) : null);
   }
 
   get nextMs(): number {
@@ -171,9 +164,10 @@ class Lane {
     return this.#handful.length;
   }
 
-  peek(nowMs: number, get: (id: string) => Message | undefined): Message | null {
+  /** The first message that may still be picked. Drops those that were cancelled or sent since the walk. */
+  peek(nowMs: number): Message | null {
     while (this.ready(nowMs) > 0) {
-      const message = get(this.#handful.at(-1) ?? '');
+      const message = this.#store.get(this.#handful.at(-1) ?? '');
       const ripeMs = message ? this.#ripeMs(message) : null;
       if (message && ripeMs !== null && ripeMs <= nowMs) return message;
       this.#handful.pop();
@@ -200,7 +194,7 @@ class Lane {
     const found: string[] = [];
     let walked = 0;
     this.#walkMs = Number.POSITIVE_INFINITY;
-    for (const message of this.#list()) {
+    for (const message of this.#store[this.#status]()) {
       walked++;
       const ripeMs = this.#ripeMs(message);
       if (ripeMs === null) continue;
