@@ -3,10 +3,11 @@
  * row are followed by one that reads many. Used by opening.ts.
  */
 import { Buffer } from 'node:buffer';
-import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import { FieldpostError } from '../errors.js';
 import { READ_AHEAD_BYTES, READ_AHEAD_GAP_BYTES } from '../limits.js';
 import type { Place } from '../message/message.js';
 import { crc32 } from './crc.js';
+import { rejectUnreadable } from './disk-error.js';
 import type { Segments } from './segments.js';
 
 /** Bytes of a segment, as they were when they were read. */
@@ -68,22 +69,15 @@ export class Contents {
 
   /** Memory and buses fail for a moment: only content whose checksum is wrong twice is damaged. */
   async #readAlone(place: Place): Promise<Buffer> {
+    const { segment, offset, length } = place;
     for (let reading = 1; reading <= 2; reading++) {
-      const content = await this.#readOnce(place);
+      const bytes = await this.#readSegment(segment, offset, length).catch(
+        rejectUnreadable('the stored content'),
+      );
+      const content = cut({ segment, offset, bytes }, place);
       if (content !== null) return content;
     }
     throw new FieldpostError('storage-damaged', 'the stored content is not what was accepted');
-  }
-
-  async #readOnce(place: Place): Promise<Buffer | null> {
-    const { segment, offset, length } = place;
-    const bytes = await this.#readSegment(segment, offset, length).catch((error) => {
-      // A read that fails may work in a moment; a file that is gone does not come back.
-      const isLost = systemCodeOf(error) === 'ENOENT';
-      const reason = `the stored content cannot be read: ${wordsOf(error)}`;
-      throw new FieldpostError(isLost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
-    });
-    return cut({ segment, offset, bytes }, place);
   }
 }
 

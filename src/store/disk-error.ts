@@ -36,3 +36,15 @@ export async function syncAbove(disk: Disk, path: string): Promise<void> {
     if (!NOTHING_TO_SYNC.includes(systemCodeOf(error))) throw error;
   });
 }
+
+/**
+ * What a read of a message's content rejects with: storage-damaged if the file is gone, because it does not come back; else
+ * storage-failed, because the read may work in a moment. `what` names the content.
+ */
+export function rejectUnreadable(what: string): (error: unknown) => never {
+  return (error) => {
+    const isLost = systemCodeOf(error) === 'ENOENT';
+    const reason = `${what} cannot be read: ${wordsOf(error)}`;
+    throw new FieldpostError(isLost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
+  };
+}

@@ -4,15 +4,17 @@
  * on the device needs it any more. Used by opening.ts.
  */
 import { join } from 'node:path';
-import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import { FieldpostError } from '../errors.js';
 import { BLOCK_BYTES, SPOOL_READ_BYTES } from '../limits.js';
 import type { Attachment } from '../message/message.js';
 import type { Disk, DiskFile } from '../system/disk.js';
 import { Turns } from '../turns.js';
 import type { Aside } from './aside.js';
 import { crc32 } from './crc.js';
-import { asDiskError } from './disk-error.js';
+import { asDiskError, rejectUnreadable } from './disk-error.js';
 import type { RandomBytes } from './ids.js';
+
+const unreadable = rejectUnreadable('a stored attachment');
 
 const ID_BYTES = 10;
 const NAME = /^[0-9a-f]{20}$/;
@@ -199,10 +201,4 @@ function diskBytes(size: number): number {
 
 function changed(): FieldpostError {
   return new FieldpostError('storage-damaged', 'a stored attachment is not what was accepted');
-}
-
-function unreadable(error: unknown): never {
-  const lost = systemCodeOf(error) === 'ENOENT';
-  const reason = `a stored attachment cannot be read: ${wordsOf(error)}`;
-  throw new FieldpostError(lost ? 'storage-damaged' : 'storage-failed', reason, { cause: error });
 }
