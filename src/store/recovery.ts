@@ -71,8 +71,8 @@ export function chooseBase(findings: Findings): ReplayBase {
   return rowsFor(findings)[0] as BaseRow;
 }
 
-/** The head of a segment. One that is `untouched` holds no record. */
-export type Head = Follows | 'unreadable' | 'untouched';
+/** What the head of a segment says of the one before it. */
+export type Head = Follows | 'unreadable';
 
 /** A stretch of history in one segment. If `upTo` is null, it ends where the records end. */
 export interface Stretch {
@@ -102,9 +102,7 @@ export function linkHistory(
 ): History {
   const notedIn = (segment: number) => (noted?.segment === segment ? { noted: noted.offset } : {});
   const missing: number[] = [];
-  const written = [...heads.keys()]
-    .filter((segment) => segment >= base.segment && heads.get(segment) !== 'untouched')
-    .sort((a, b) => b - a);
+  const written = [...heads.keys()].filter((segment) => segment >= base.segment).sort((a, b) => b - a);
   const stretches: Stretch[] = [];
   let whole = true;
   const newest = written[0];
@@ -115,7 +113,7 @@ export function linkHistory(
     const segment: number = next.segment;
     const head = heads.get(segment);
     const before = written.find((older) => older < segment);
-    if (head === undefined || head === 'untouched') {
+    if (head === undefined) {
       // A named segment is gone: go on with the one before it.
       whole = false;
       missing.push(segment);

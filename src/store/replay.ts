@@ -72,7 +72,7 @@ interface FoundHistory {
   readonly stretches: readonly Stretch[];
   readonly isWhole: boolean;
   /** The versions that have written it and the snapshot. */
-  readonly formats: readonly Format[];
+  readonly formats: readonly (Format | undefined)[];
 }
 
 /** Brings the state up to date with all the history behind its snapshot. */
@@ -104,24 +104,28 @@ async function findHistory(options: ReplayOptions, damage: Damage): Promise<Foun
     if (snapshot === current || damaged.count > knownPieces) damage.pieces++;
     if (!isKept) await snapshot.putAside();
   }
-  const newerStore = await putAsideNewer(options);
+  const heads = await readHeads(options);
+  // A checkpoint takes its place. The copy shows the next start the newer version too, whenever the power is cut.
+  for (const snapshot of [current, previous]) if (snapshot.state === 'newer') await snapshot.copyAside();
   const base = chooseBase({
     current: current.state,
     previous: previous.state,
-    segments: await stateOfSegments(segments),
+    segments: stateOfSegments(heads),
   });
   const noted = options.noted && segments.newer.has(options.noted.segment) ? null : options.noted;
   const { through } = state;
   segments.startAbove(Math.max(through.segment, noted?.segment ?? 0));
-  if (state.storeId === '') state.storeId = newerStore;
-  const { heads, formats } = await readHeads(segments, { through, noted }, state);
-  const { stretches, whole, missing } = linkHistory(heads, through, noted);
+  for (const number of heads.keys()) if (number < through.segment) heads.delete(number);
+  await freeUntouched(segments, heads, { through, noted });
+  const links = new Map<number, Head>();
+  for (const [number, head] of heads) links.set(number, head?.follows ?? 'unreadable');
+  const { stretches, whole, missing } = linkHistory(links, through, noted);
   for (const segment of missing) {
     damage.pieces++;
     await damaged.keep(`${fileOf(segment)}.missing`, Buffer.alloc(0));
   }
   const used = base.from === 'current' ? current : base.from === 'previous' ? previous : null;
-  if (used?.snapshot) formats.push(used.snapshot.format);
+  const formats = [...[...heads.values()].map((head) => head?.format), used?.snapshot?.format];
   return { stretches, isWhole: base.trusted && whole, formats };
 }
 
@@ -161,25 +165,10 @@ async function walk(
   return { follows, unproven, bytes: begunBytes };
 }
 
-function newestOf(formats: readonly Format[]): string | null {
-  const newest = formats.filter(isNewer).sort((a, b) => b.minor - a.minor)[0];
+function newestOf(formats: FoundHistory['formats']): string | null {
+  const newer = formats.filter((format) => format !== undefined && isNewer(format)) as Format[];
+  const newest = newer.sort((a, b) => b.minor - a.minor)[0];
   return newest ? formatText(newest) : null;
-}
-
-/**
- * Renames the segments of a newer major version, and copies its snapshots, because a checkpoint takes their place. So the
- * next start sees them too, whenever the power is cut. Gives the store id, or an empty text.
- */
-async function putAsideNewer({ segments, aside, current, previous }: ReplayOptions): Promise<string> {
-  let store = '';
-  for (const number of segments.numbers) {
-    const { head } = await readHead(segments, number);
-    if (!head?.format || !isForeign(head.format)) continue;
-    store = head.store;
-    await segments.putAsideNewer(number, aside);
-  }
-  for (const snapshot of [current, previous]) if (snapshot.state === 'newer') await snapshot.copyAside();
-  return store;
 }
 
 function fileOf(segment: number): string {
@@ -190,61 +179,55 @@ function isPartOf({ from, upTo }: Stretch, offset: number, end: number): boolean
   return end > from && (upTo === null || offset < upTo);
 }
 
-/** If the first segment was begun in vain and removed, another one follows none. */
-async function stateOfSegments(segments: Segments): Promise<SegmentsState> {
-  const { numbers } = segments;
-  if (numbers.length === 0) return 'none';
-  for (const number of numbers) {
-    const { head } = await readHead(segments, number);
-    if (head || number === 1) return number === 1 || head?.follows.segment === 0 ? 'from-first' : 'later';
+/** The first record of each segment; undefined if it cannot be read. */
+type Heads = Map<number, SegmentHead | undefined>;
+
+/** Reads the heads, and finds the store id. Renames the segments of a newer major version: they are not in the answer. */
+async function readHeads({ segments, aside, state }: ReplayOptions): Promise<Heads> {
+  const heads: Heads = new Map();
+  for (const number of segments.numbers) {
+    const head = await readHead(segments, number);
+    if (head && state.storeId === '') state.storeId = head.store;
+    if (head?.format && isForeign(head.format)) await segments.putAsideNewer(number, aside);
+    else heads.set(number, head);
   }
-  return 'later';
+  return heads;
+}
+
+/** If a head carries records over, it may be long: then all of the segment is read. */
+async function readHead(segments: Segments, number: number): Promise<SegmentHead | undefined> {
+  for (let reading = 1; ; reading++) {
+    const first = await segments.read(number, 0, FIRST_LINE_BYTES).catch(() => Buffer.alloc(0));
+    const bytes = first.includes(0x0a) ? first : (await segments.readAll(number)).bytes;
+    const head = decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1), number)?.head;
+    if (head || reading === READINGS_MAX) return head;
+  }
+}
+
+/** If the first segment was begun in vain and removed, another one follows none. */
+function stateOfSegments(heads: Heads): SegmentsState {
+  if (heads.size === 0) return 'none';
+  const first = [...heads].find(([number, head]) => head || number === 1);
+  return first && (first[0] === 1 || first[1]?.follows.segment === 0) ? 'from-first' : 'later';
 }
 
 /**
- * The heads of the segments from the snapshot on. Finds the store id, and frees untouched segments. A segment that the
- * snapshot, a head or the file `synced` names was written, so it is never untouched, even if all of it is lost.
+ * Frees the segments that no record was written to. One that the snapshot, a head or the file `synced` names was written,
+ * even if all of it is lost.
  */
-async function readHeads(
+async function freeUntouched(
   segments: Segments,
+  heads: Heads,
   { through, noted }: { through: Position; noted: Position | null },
-  state: State,
-): Promise<{ heads: Map<number, Head>; formats: Format[] }> {
-  const heads = new Map<number, Head>();
-  const formats: Format[] = [];
-  const spokenOf = new Set([through.segment]);
-  if (noted && noted.offset > 0) spokenOf.add(noted.segment);
-  const headless: { number: number; whole: Pieces | null }[] = [];
-  const numbers = segments.numbers.filter((number) => number >= through.segment);
-  for (const number of numbers) {
-    const { head, whole } = await readHead(segments, number);
-    heads.set(number, head?.follows ?? 'unreadable');
-    if (!head) headless.push({ number, whole });
-    else if (head.follows.upTo > 0) spokenOf.add(head.follows.segment);
-    if (head && state.storeId === '') state.storeId = head.store;
-    if (head?.format) formats.push(head.format);
-  }
+): Promise<void> {
+  const named = new Set([through.segment]);
+  if (noted && noted.offset > 0) named.add(noted.segment);
+  for (const head of heads.values()) if (head && head.follows.upTo > 0) named.add(head.follows.segment);
   // The highest first, because it is used under its own number.
-  for (const { number, whole } of headless.reverse()) {
-    if (spokenOf.has(number)) continue;
-    if (!isUntouched(whole ?? (await segments.readAll(number)), number)) continue;
-    heads.set(number, 'untouched');
+  for (const [number, head] of [...heads].reverse()) {
+    if (head || named.has(number) || !isUntouched(await segments.readAll(number), number)) continue;
+    heads.delete(number);
     await segments.free(number);
-  }
-  return { heads, formats };
-}
-
-/** The first record of a segment. If it carries records over, it may be long: then all of the segment is read. */
-async function readHead(
-  segments: Segments,
-  number: number,
-): Promise<{ head: SegmentHead | undefined; whole: Pieces | null }> {
-  for (let reading = 1; ; reading++) {
-    const first = await segments.read(number, 0, FIRST_LINE_BYTES).catch(() => Buffer.alloc(0));
-    const whole = first.includes(0x0a) ? null : await segments.readAll(number);
-    const bytes = whole?.bytes ?? first;
-    const head = decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1), number)?.head;
-    if (head || reading === READINGS_MAX) return { head, whole };
   }
 }
 
