@@ -7,9 +7,10 @@ import about from '../package.json' with { type: 'json' };
 import { runCommand } from './cli/cli.js';
 import { EXIT, type ServiceName, type Settings } from './cli/command.js';
 import { addressOf } from './config/endpoints.js';
-import { type Config, type Environment, formatProblem, namedStateDirectory, parseConfig } from './config.js';
+import { type Config, type Environment, namedStateDirectory, parseConfig } from './config.js';
 import type { Herald } from './daemon/herald.js';
 import { LastSettings } from './daemon/last-settings.js';
+import { nextConfig, type Running, reload, withSockets } from './daemon/reload.js';
 import type { System } from './daemon/system.js';
 import { Warnings } from './daemon/warnings.js';
 import { createDaemon, type Daemon } from './daemon.js';
@@ -20,7 +21,7 @@ import { systemClock } from './system/clock.js';
 import { createConnect } from './system/connect.js';
 import { fileSystemBytes, readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
-import { createLog, type Log, type LogLevel } from './system/log.js';
+import { createLog, type Log } from './system/log.js';
 import { garbageCollector, keepHeapSmall, memoryLimit } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
 import { peerUid } from './system/peer.js';
@@ -28,7 +29,6 @@ import { openRandom } from './system/random.js';
 import { answerReload } from './system/reload-answer.js';
 import { listenToSignals } from './system/signals.js';
 import { visible } from './text.js';
-import type { SettingsFault } from './views.js';
 
 // `performance` tells the same, but it loads modules that nothing else here needs.
 const clock = systemClock({
@@ -64,10 +64,11 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const running: Running = { level: 'info', fault: null };
   const system = createSystem(running);
   const { disk, log, version } = system;
-  const last = await LastSettings.open({ disk, log, directory: namedStateDirectory(given), version });
+  const directory = namedStateDirectory(given);
+  const last = await LastSettings.open({ parse, keeps: name === 'run', disk, log, directory, version });
   // At a terminal a person can mend the settings.
   const mayFallBack = name === 'run' && !process.stderr.isTTY;
-  const chosen = last.choose(given, settings.fault, parse, mayFallBack);
+  const chosen = last.choose(given, settings.fault, mayFallBack);
   if ('problems' in chosen) {
     for (const problem of chosen.problems) process.stderr.write(`fieldpost: ${visible(problem)}\n`);
     return EXIT.config;
@@ -75,7 +76,8 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const { parsed, env, refused } = chosen;
   running.level = parsed.config.logLevel;
   const warnings = new Warnings(system, { sendsMail: name !== 'dev' });
-  warnings.tell(parsed, await fileSystemBytes(disk, parsed.config.stateDir));
+  const bytesOf = (path: string) => fileSystemBytes(disk, path);
+  warnings.tell(parsed, await bytesOf(parsed.config.stateDir));
   if (refused !== null) {
     log.error('settings refused', { reason: refused, hint: 'the last good settings are used' });
     running.fault = { reason: refused, sinceMs: clock.wallMs() };
@@ -83,14 +85,18 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const signals = listenToSignals(process, name === 'dev');
   const herald = await createHerald(log);
   try {
-    const { daemon, reloads, stop } = await start(name, withSockets(parsed.config, env, system), system);
+    const config = withSockets(parsed.config, env, system.handed);
+    const { daemon, reloads, stop } = await start(name, config, system);
     signals.serving();
     clock.after(SECOND_MS, () => void keepHeapSmall(system.memoryBytes ?? Number.POSITIVE_INFINITY));
     await herald?.ready(() => daemon?.status() ?? '');
-    if (daemon !== null && refused === null) await last.keep(env);
-    const reload = () => follow(settings, reloads, running, daemon && last, system, warnings);
+    if (refused === null) await last.keep(env);
+    const parts = { settings, last, running, system, warnings, fileSystemBytes: bytesOf };
+    const follow = async () => {
+      if (reloads !== null) await reload({ service: reloads, ...parts });
+    };
     while ((await signals.next()) === 'reload') {
-      await (herald?.reloading(reload) ?? reload());
+      await (herald?.reloading(follow) ?? follow());
       const { RUNTIME_DIRECTORY } = process.env;
       if (RUNTIME_DIRECTORY) answerReload(RUNTIME_DIRECTORY, running.fault?.reason ?? 'ok');
     }
@@ -110,59 +116,8 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   }
 }
 
-/** State of the process that a reload changes. */
-interface Running {
-  level: LogLevel;
-  fault: SettingsFault | null;
-}
-
-/** The settings that the next start will find; undefined if they cannot be read or used. */
-function nextConfig(settings: Settings, last: LastSettings): Config | undefined {
-  try {
-    const parsed = parse(settings.reread(), last.accepted);
-    return 'problems' in parsed ? undefined : parsed.config;
-  } catch {
-    return undefined;
-  }
-}
-
 function parse(env: Environment, accepted: ReadonlySet<string>) {
   return parseConfig(env, readText, { hostname: hostname() }, accepted);
-}
-
-/** Sockets from systemd replace the default of FIELDPOST_LISTEN; listeners that are set there are opened as well. */
-function withSockets(config: Config, env: Environment, system: System): Config {
-  const isSet = (env.FIELDPOST_LISTEN ?? '').trim() !== '';
-  return system.handed?.length && !isSet ? { ...config, listen: [] } : config;
-}
-
-/** Reads the settings again and gives them to the service; settings with a fault change nothing. */
-async function follow(
-  settings: Settings,
-  service: Pick<Daemon, 'reload'> | null,
-  running: Running,
-  last: LastSettings | null,
-  system: System,
-  warnings: Warnings,
-): Promise<void> {
-  const { log } = system;
-  if (service === null) return;
-  try {
-    const env = settings.reread();
-    const parsed = parse(env, last?.accepted ?? new Set());
-    if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('; '));
-    const { taken, waiting } = await service.reload(withSockets(parsed.config, env, system));
-    running.level = parsed.config.logLevel;
-    running.fault = null;
-    await last?.keep(env);
-    const needsRestart = waiting.join(',') || undefined;
-    log.info('reloaded', { taken: taken.join(',') || 'nothing', needsRestart });
-    warnings.tell(parsed, await fileSystemBytes(system.disk, parsed.config.stateDir));
-  } catch (error) {
-    const reason = wordsOf(error);
-    running.fault = { reason, sinceMs: running.fault?.sinceMs ?? clock.wallMs() };
-    log.error('reload refused', { reason });
-  }
 }
 
 function createSystem(running: Readonly<Running>): System {

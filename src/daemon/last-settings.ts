@@ -1,6 +1,6 @@
 /**
- * The last settings with which the daemon ran, kept in the state directory. A start falls back on them when the present
- * settings cannot be used: nobody stands beside a device whose update brought a typing error.
+ * The last settings with which the daemon ran, kept in the state directory. A start falls back on them if the present
+ * settings cannot be used: a typing error must not stop a device that no technician can reach.
  *
  * `settings.json` is a sealed file of `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given,
  * without secrets from files or credentials. Used by main.ts.
@@ -19,9 +19,11 @@ export type Chosen =
   | { readonly problems: readonly string[] };
 
 type Good = Exclude<ParsedConfig, { problems: unknown }>;
-type Parse = (env: Environment, accepted: ReadonlySet<string>) => ParsedConfig;
 
 interface LastSettingsOptions {
+  readonly parse: (env: Environment, accepted: ReadonlySet<string>) => ParsedConfig;
+  /** False: the file is read, but never written. */
+  readonly keeps: boolean;
   readonly disk: Disk;
   readonly log: Log;
   readonly directory: string;
@@ -46,23 +48,23 @@ export class LastSettings {
     this.#path = join(options.directory, 'settings.json');
   }
 
-  /** The kept keys, which this version or an earlier one has accepted. */
-  get accepted(): ReadonlySet<string> {
-    return new Set(Object.keys(this.#kept ?? {}));
+  /** Parses `env`. The kept keys are accepted: a newer version knew them, even if this one does not. */
+  parse(env: Environment): ParsedConfig {
+    return this.#options.parse(env, new Set(Object.keys(this.#kept ?? {})));
   }
 
   /**
-   * The settings to start with: those of `env`, or the kept ones where `env` cannot be used and `mayFallBack`. `fault`:
-   * why the env file cannot be read, or null.
+   * The settings to start with: `env`, or the kept ones if `env` cannot be used and `mayFallBack`. `fault`: why the env
+   * file cannot be read, or null.
    */
-  choose(env: Environment, fault: string | null, parse: Parse, mayFallBack: boolean): Chosen {
-    const found = parse(env, this.accepted);
+  choose(env: Environment, fault: string | null, mayFallBack: boolean): Chosen {
+    const found = this.parse(env);
     const problems = fault === null ? [] : [fault];
     if ('problems' in found) problems.push(...found.problems.map(formatProblem));
     else if (fault === null) return { parsed: found, env, refused: null };
     if (!mayFallBack || this.#kept === null) return { problems };
     const before = { ...withoutSettings(env), ...this.#kept };
-    const parsed = parse(before, this.accepted);
+    const parsed = this.parse(before);
     if (!('problems' in parsed)) return { parsed, env: before, refused: problems.join('; ') };
     const words = parsed.problems.map(formatProblem).join('; ');
     return { problems: [...problems, `the last good settings cannot be used either: ${words}`] };
@@ -70,6 +72,7 @@ export class LastSettings {
 
   /** Keeps `env`, with which the daemon runs now. A failure is logged. */
   async keep(env: Environment): Promise<void> {
+    if (!this.#options.keeps) return;
     const settings: Record<string, string> = {};
     for (const [key, value] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)))
       if (isSetting(key) && value !== undefined) settings[key] = value;
@@ -108,7 +111,7 @@ function withoutSettings(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([key]) => !isSetting(key)));
 }
 
-/** The settings in the file's document; null where it is not of that shape. */
+/** The settings in the file's document; null if it has another shape. */
 function settingsIn(document: unknown): Readonly<Record<string, string>> | null {
   const { settings } = (document ?? {}) as { settings?: unknown };
   if (!isJsonObject(settings)) return null;

@@ -9,11 +9,11 @@ const parse = (env: Environment, accepted: ReadonlySet<string>) =>
   parseConfig(env, () => '', { hostname: 'pump-3' }, accepted);
 
 /** The kept settings of `directory`, and what is logged about them. */
-async function open(directory: string, disk: Disk = systemDisk(), version = '1.0.0') {
+async function open(directory: string, { disk = systemDisk(), keeps = true } = {}) {
   const said: string[] = [];
   const say = (event: string, fields?: LogFields) => void said.push(`${event}: ${fields?.reason}`);
   const log = { debug: say, info: say, warn: say, error: say };
-  const last = await LastSettings.open({ disk, log, directory, version });
+  const last = await LastSettings.open({ parse, keeps, disk, log, directory, version: '1.0.0' });
   return { last, said };
 }
 
@@ -22,7 +22,7 @@ t.test('settings that can be used are used, whatever is kept', async (t) => {
   const { last } = await open(directory);
   await last.keep({ FIELDPOST_MAX_BATCH: '2' });
   const env = { FIELDPOST_MAX_BATCH: '3', PATH: '/bin' };
-  t.match(last.choose(env, null, parse, true), { parsed: { config: { maxBatch: 3 } }, env, refused: null });
+  t.match(last.choose(env, null, true), { parsed: { config: { maxBatch: 3 } }, env, refused: null });
 });
 
 t.test('after a fault the kept settings are used, in the present environment', async (t) => {
@@ -30,32 +30,41 @@ t.test('after a fault the kept settings are used, in the present environment', a
   await (await open(directory)).last.keep({ FIELDPOST_MAX_BATCH: '2', PATH: '/old' });
   const { last } = await open(directory);
   const env = { FIELDPOST_MAX_BATCH: 'many', FIELDPOST_LOG: 'debug', PATH: '/bin' };
-  t.match(last.choose(env, null, parse, true), {
+  t.match(last.choose(env, null, true), {
     parsed: { config: { maxBatch: 2, logLevel: 'info' } },
     env: { FIELDPOST_MAX_BATCH: '2', PATH: '/bin' },
     refused: /FIELDPOST_MAX_BATCH=many/,
   });
-  t.match(last.choose({}, 'the file cannot be read', parse, true), { refused: 'the file cannot be read' });
-  t.match(last.choose(env, null, parse, false), { problems: [/many/] }, 'not where somebody can mend it');
+  t.match(last.choose({}, 'the file cannot be read', true), { refused: 'the file cannot be read' });
+  t.match(last.choose(env, null, false), { problems: [/many/] }, 'not where somebody can mend it');
 });
 
 t.test('without kept settings, or with bad ones, all problems are told', async (t) => {
   const directory = t.testdir();
   const { last } = await open(directory);
   const env = { FIELDPOST_MAX_BATCH: 'many' };
-  t.match(last.choose(env, null, parse, true), { problems: { length: 1 } });
+  t.match(last.choose(env, null, true), { problems: { length: 1 } });
   await last.keep({ FIELDPOST_HISTORY: 'long' });
-  t.match(last.choose(env, 'f', parse, true), { problems: ['f', /many/, /either: FIELDPOST_HISTORY=long/] });
+  t.match(last.choose(env, 'f', true), { problems: ['f', /many/, /either: FIELDPOST_HISTORY=long/] });
 });
 
 t.test('a key that a newer version has accepted warns, any other unknown one is a fault', async (t) => {
   const { last } = await open(t.testdir());
   await last.keep({ FIELDPOST_OF_TOMORROW: '1' });
-  t.match(last.choose({ FIELDPOST_OF_TOMORROW: '2' }, null, parse, true), {
+  t.match(last.choose({ FIELDPOST_OF_TOMORROW: '2' }, null, true), {
     parsed: { warnings: [/FIELDPOST_OF_TOMORROW is not known to this version/] },
     refused: null,
   });
-  t.match(last.choose({ FIELDPOST_RELAI: '2' }, null, parse, false), { problems: [/RELAI/] });
+  t.match(last.choose({ FIELDPOST_RELAI: '2' }, null, false), { problems: [/RELAI/] });
+});
+
+t.test('a service that keeps no settings reads those of the daemon', async (t) => {
+  const directory = t.testdir();
+  await (await open(directory)).last.keep({ FIELDPOST_OF_TOMORROW: '1' });
+  const reader = (await open(directory, { keeps: false })).last;
+  await reader.keep({});
+  for (const last of [reader, (await open(directory)).last])
+    t.match(last.parse({ FIELDPOST_OF_TOMORROW: '2' }), { warnings: [/FIELDPOST_OF_TOMORROW/] });
 });
 
 t.test('the same settings are not written again', async (t) => {
@@ -69,10 +78,13 @@ t.test('the same settings are not written again', async (t) => {
     },
   };
   const directory = t.testdir();
-  const { last } = await open(directory, counting);
+  const { last } = await open(directory, { disk: counting });
   await last.keep({ FIELDPOST_LOG: 'debug', FIELDPOST_HISTORY: '1' });
   await last.keep({ FIELDPOST_HISTORY: '1', HOME: '/', FIELDPOST_LOG: 'debug' });
-  await (await open(directory, counting)).last.keep({ FIELDPOST_HISTORY: '1', FIELDPOST_LOG: 'debug' });
+  await (await open(directory, { disk: counting })).last.keep({
+    FIELDPOST_HISTORY: '1',
+    FIELDPOST_LOG: 'debug',
+  });
   t.equal(opened, 1);
 });
 
@@ -84,13 +96,13 @@ t.test(
       ...disk,
       open: (path, how) => (how === 'create' ? Promise.reject(new Error('ENOSPC')) : disk.open(path, how)),
     };
-    const { last, said } = await open(t.testdir(), full);
+    const { last, said } = await open(t.testdir(), { disk: full });
     await last.keep({ FIELDPOST_LOG: 'debug' });
     t.strictSame(said, ['settings not kept: ENOSPC']);
     for (const content of ['', 'x', '00000000 {}\n', {}] as const) {
       const { last, said } = await open(t.testdir({ 'settings.json': content }));
       t.match(said, [/settings not kept: /], JSON.stringify(content));
-      t.match(last.choose({ FIELDPOST_HISTORY: 'x' }, null, parse, true), { problems: { length: 1 } });
+      t.match(last.choose({ FIELDPOST_HISTORY: 'x' }, null, true), { problems: { length: 1 } });
     }
   },
 );
