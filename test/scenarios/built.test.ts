@@ -3,7 +3,6 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { needsProgram, startIn } from '../support/daemon.js';
 
 /** Each throws, and its result is unused. */
 const CHECKS = [
@@ -66,21 +65,4 @@ t.test('an install without compiler and built program fails with a hint', async 
   rmSync(join(directory, 'node_modules'), { recursive: true });
   cpSync('package.json', join(directory, 'build/dist/main.cjs'));
   t.equal(prepare().status, 0, 'with a built program it succeeds');
-});
-
-t.test('device and cloud refuse a path and a query with broken percent-encoding', needsProgram, async (t) => {
-  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: join(t.testdir(), 'state') }, ['dev']);
-  const cloudPort = /cloud ready .*:(\d+)/.exec(daemon.lines.join('\n'))?.[1];
-  for (const at of [
-    `${daemon.port}/%ff`,
-    `${daemon.port}/api/internal/messages/%ff`,
-    `${daemon.port}/api/internal/messages?after=%ff`,
-    `${cloudPort}/%ff`,
-    `${cloudPort}/devices/%ff/destinations`,
-  ]) {
-    const answer = await fetch(`http://127.0.0.1:${at}`);
-    t.equal(answer.status, 400, at);
-    t.match(await answer.json(), { type: 'urn:fieldpost:problem:malformed-request' }, at);
-  }
-  t.equal(await daemon.end('SIGINT'), 0);
 });

@@ -1,10 +1,13 @@
-/** An upgrade replaces the program of a running daemon: until its restart the daemon works as before. */
+/**
+ * The program is one file with its packages in it. It works where no other file is, and an upgrade that replaces it changes
+ * nothing for a running daemon.
+ */
 import { once } from 'node:events';
-import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import t from 'tap';
 import { makeCertificate } from '../support/certificate.js';
 import { MAIN, needsProgram, startIn } from '../support/daemon.js';
@@ -13,33 +16,14 @@ import { fakeRelay } from '../support/relay.js';
 const ca = makeCertificate({ name: 'Test CA' });
 const tls = makeCertificate({ name: 'localhost', hosts: ['localhost', '127.0.0.1'], issuer: ca });
 
-/** A copy of the built program, and the command that starts it instead of this tree's. */
-function copyOfProgram(directory: string) {
-  const dist = join(directory, 'build/dist');
-  cpSync(dirname(MAIN), dist, { recursive: true });
-  // The daemon could load packages from there; the upgrade removes them.
-  symlinkSync(join(dirname(MAIN), '../../node_modules'), join(directory, 'node_modules'));
-  const start = `shift; exec "${process.execPath}" -- "${dist}/main.cjs" "$@"`;
-  return {
-    through: ['/bin/sh', '-c', start, 'sh'],
-    /** Replaces each file by one without exports. */
-    upgrade() {
-      rmSync(join(directory, 'node_modules'));
-      for (const name of readdirSync(dist)) {
-        rmSync(join(dist, name));
-        writeFileSync(join(dist, name), 'module.exports = {};');
-      }
-    },
-  };
-}
-
 t.test('after an upgrade forms, TLS, the link, a reload and all calls work', needsProgram, async (t) => {
-  // Outside the tree, so that its node_modules is out of reach.
+  // Outside the tree, where no node_modules is found.
   const directory = mkdtempSync(join(tmpdir(), 'fieldpost-upgrade-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   writeFileSync(join(directory, 'ca.pem'), ca.cert);
   writeFileSync(join(directory, 'key'), 'secret\n');
-  const program = copyOfProgram(directory);
+  const dist = join(directory, 'dist');
+  cpSync(dirname(MAIN), dist, { recursive: true });
   await using relay = await fakeRelay({}, { tls });
   const cloud = createServer({ key: tls.key, cert: tls.cert }, (_req, res) => res.writeHead(404).end());
   cloud.listen(0, '127.0.0.1');
@@ -66,10 +50,14 @@ t.test('after an upgrade forms, TLS, the link, a reload and all calls work', nee
         .join(''),
     );
   write({});
-  const daemon = await startIn(t, {}, ['run', '--env-file', file], program.through);
+  const daemon = await startIn(t, {}, ['run', '--env-file', file], [], join(dist, basename(MAIN)));
   const url = (path: string) => `http://127.0.0.1:${daemon.port}${path}`;
 
-  program.upgrade();
+  // The upgrade puts a file without exports in the place of each.
+  for (const name of readdirSync(dist)) {
+    rmSync(join(dist, name));
+    writeFileSync(join(dist, name), 'module.exports = {};');
+  }
   const form = new FormData();
   form.set('destination', 'john@example.com');
   form.set('subject', 'Hello');
@@ -84,8 +72,8 @@ t.test('after an upgrade forms, TLS, the link, a reload and all calls work', nee
   const asked = relay.arrived(1);
   daemon.child.kill('SIGHUP');
   await asked;
-  t.match(relay.mails, [{ to: ['john@example.com'] }], 'the relay of the reloaded settings');
-  t.ok(relay.mails[0]?.secure, 'over TLS');
+  t.match(relay.mails, [{ to: ['john@example.com'], secure: true }], 'the relay of the reloaded settings');
+  t.match(String(relay.mails[0]?.content), Buffer.from('some content').toString('base64'), 'the attachment');
 
   const beat = once(cloud, 'request');
   cloud.listen(cloudPort, '127.0.0.1');

@@ -10,16 +10,16 @@ import { join } from 'node:path';
 import type { SMTPServerOptions } from 'smtp-server';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
+import { MESSAGES, requestText } from '../support/api.js';
 import { type DaemonProcess, needsProgram, startIn } from '../support/daemon.js';
-import { otherRelay } from '../support/other-relay.js';
+import { BOUNDARY, bodyOf } from '../support/form.js';
+import { contentOf, otherRelay } from '../support/other-relay.js';
 import { seededRandom, testSeed } from '../support/random.js';
-import { fakeRelay } from '../support/relay.js';
 
 const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
 const LARGE_BYTES = (IS_LONG ? 200 : 64) * MIB;
 const GROWTH_MAX_BYTES = 24 * MIB;
 const CLIENTS = 64;
-const MESSAGES = '/api/internal/messages';
 
 /** A mail as it arrived: its subject, and SHA-256 and size of its only attachment. */
 interface Arrival {
@@ -45,84 +45,45 @@ async function startRelay(t: Test, options: SMTPServerOptions = {}) {
   };
 }
 
-/** Reads a mail with one base64 attachment behind one text, as a stream. */
+/** Reads a mail with one base64 attachment behind one text. */
 async function read(stream: AsyncIterable<Buffer>): Promise<Arrival> {
-  const hash = createHash('sha256');
-  let text = '';
-  let subject: string | null = null;
-  let size = 0;
-  let isInFile = false;
-  const decode = (base64: string) => {
-    const bytes = Buffer.from(base64, 'base64');
-    hash.update(bytes);
-    size += bytes.length;
-  };
-  for await (const chunk of stream) {
-    text += chunk.toString('latin1');
-    subject ??= /^Subject: (.*)\r$/m.exec(text)?.[1] ?? null;
-    if (!isInFile) {
-      const head = /\r\nContent-Disposition: attachment;[\s\S]*?\r\n\r\n/.exec(text);
-      if (head === null) continue;
-      isInFile = true;
-      text = text.slice(head.index + head[0].length);
-    }
-    const end = text.indexOf('\r\n--');
-    const lines = end < 0 ? text.slice(0, text.lastIndexOf('\n') + 1) : text.slice(0, end);
-    decode(lines.replaceAll('\r\n', ''));
-    // Behind the end only the boundary follows.
-    text = end < 0 ? text.slice(lines.length) : '\r\n--';
-  }
-  return { subject: subject ?? '', sum: hash.digest('hex'), size };
+  const mail = (await contentOf(stream)).toString('latin1');
+  const head = /\r\nContent-Disposition: attachment;[\s\S]*?\r\n\r\n/.exec(mail);
+  const start = (head?.index ?? 0) + (head?.[0].length ?? 0);
+  const bytes = Buffer.from(mail.slice(start, mail.indexOf('\r\n--', start)), 'base64');
+  return { subject: /^Subject: (.*)\r$/m.exec(mail)?.[1] ?? '', sum: sumOf(bytes), size: bytes.length };
 }
 
-const BOUNDARY = 'a-boundary-of-this-test';
-const part = (name: string, text: string) =>
-  `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`;
+const sumOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
-/** Posts a form with one file, in pieces that `next` makes. Disconnects after `stopAt` bytes of it. Gives status and SHA-256. */
-async function upload(
-  port: number,
-  subject: string,
-  file: { size: number; next: (length: number) => Buffer },
-  stopAt = Number.POSITIVE_INFINITY,
-): Promise<{ status: number; sum: string }> {
-  const front = `${part('destination', 'john@example.com')}${part('subject', subject)}--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="f.bin"\r\n\r\n`;
-  const back = `\r\n--${BOUNDARY}--\r\n`;
+const FORM_TYPE = { 'Content-Type': `multipart/form-data; boundary=${BOUNDARY}` };
+const formOf = (subject: string, content: Buffer) =>
+  bodyOf([
+    { name: 'destination', content: 'john@example.com' },
+    { name: 'subject', content: subject },
+    { name: 'file', filename: 'f.bin', content },
+  ]);
+
+/** Posts a form with this file; gives the status. */
+async function upload(port: number, subject: string, file: Buffer): Promise<number> {
+  const body = formOf(subject, file);
+  const headers = { ...FORM_TYPE, Connection: 'close' };
+  return (await fetch(`http://127.0.0.1:${port}${MESSAGES}`, { method: 'POST', headers, body })).status;
+}
+
+/** Begins to post a form with this file, and disconnects before its end. */
+async function abandon(port: number, file: Buffer, share: number): Promise<void> {
+  const body = formOf('abandoned', file);
   const socket = connect(port, '127.0.0.1');
-  await once(socket, 'connect');
-  let answer = '';
-  const ended = new Promise<void>((resolve) => {
-    socket.on('data', (chunk) => {
-      answer += chunk.toString('latin1');
-      if (answer.includes('\r\n\r\n')) resolve();
-    });
-    socket.on('error', () => resolve()).on('close', () => resolve());
-  });
-  socket.write(
-    `POST ${MESSAGES} HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=${BOUNDARY}\r\nContent-Length: ${front.length + file.size + back.length}\r\n\r\n${front}`,
-  );
-  const hash = createHash('sha256');
-  for (let sent = 0; sent < file.size && sent < stopAt; ) {
-    const bytes = file.next(Math.min(2 ** 18, file.size - sent, stopAt - sent));
-    hash.update(bytes);
-    sent += bytes.length;
-    if (!socket.write(bytes)) await Promise.race([once(socket, 'drain').catch(() => undefined), ended]);
-  }
-  if (stopAt < file.size) socket.destroy();
-  else socket.write(back);
-  await ended;
-  socket.destroy();
-  return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 0), sum: hash.digest('hex') };
+  socket.write(requestText('POST', MESSAGES, FORM_TYPE, body.length));
+  socket.write(body.subarray(0, share * body.length), () => socket.destroy());
+  await once(socket, 'close');
 }
 
-/** Random bytes, made as they are needed. */
-function noise(seed: number): (length: number) => Buffer {
-  const random = seededRandom(seed);
-  const block = Buffer.from(Uint32Array.from({ length: 2 ** 16 }, () => random() * 2 ** 32).buffer);
-  return (length) => {
-    const start = Math.floor(random() * (block.length - length + 1));
-    return block.subarray(Math.max(0, start), Math.max(0, start) + length);
-  };
+/** Random bytes. */
+function noise(random: () => number, bytes: number): Buffer {
+  const words = Uint32Array.from({ length: Math.ceil(bytes / 4) }, () => random() * 2 ** 32);
+  return Buffer.from(words.buffer, 0, bytes);
 }
 
 const status = (daemon: DaemonProcess) => readFileSync(`/proc/${daemon.child.pid}/status`, 'latin1');
@@ -145,6 +106,7 @@ const order = ({ api }: DaemonProcess, name: string) => api(`queue/${name}`, {})
 t.test('attachments', needsProgram, async (t) => {
   const seed = testSeed();
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+  const random = seededRandom(seed);
   const start = async (t: Test, env: Record<string, string>) => {
     const stateDir = t.testdir();
     const daemon = await startIn(t, {
@@ -160,12 +122,12 @@ t.test('attachments', needsProgram, async (t) => {
     const limits = { FIELDPOST_MAX_MESSAGE: '256MiB', FIELDPOST_MAX_SPOOL: '1GiB' };
     const { daemon, spool } = await start(t, { ...relay.env, ...limits });
     // Warm up, so that the growth comes from the size alone.
-    t.equal((await upload(daemon.port, 'small', { size: MIB, next: noise(seed) })).status, 202);
+    t.equal(await upload(daemon.port, 'small', noise(random, MIB)), 202);
     await relay.until(1);
     await order(daemon, 'hold');
     const before = peakBytes(daemon);
-    const { status, sum } = await upload(daemon.port, 'large', { size: LARGE_BYTES, next: noise(seed) });
-    t.equal(status, 202);
+    const large = noise(random, LARGE_BYTES);
+    t.equal(await upload(daemon.port, 'large', large), 202);
     const uploaded = peakBytes(daemon) - before;
     await order(daemon, 'release');
     await relay.until(2);
@@ -174,7 +136,7 @@ t.test('attachments', needsProgram, async (t) => {
       `grew by ${(uploaded / MIB).toFixed(1)} MiB, and ${(delivered / MIB).toFixed(1)} MiB with the delivery`,
     );
     t.ok(delivered < GROWTH_MAX_BYTES, 'memory hardly grows with the size');
-    t.same(relay.arrivals[1], { subject: 'large', sum, size: LARGE_BYTES });
+    t.same(relay.arrivals[1], { subject: 'large', sum: sumOf(large), size: LARGE_BYTES });
     t.equal(await daemon.end('SIGTERM'), 0);
     t.same(spool(), [], 'the file is deleted');
   });
@@ -182,29 +144,26 @@ t.test('attachments', needsProgram, async (t) => {
   t.test(`${CLIENTS} clients at once, half of which disconnect`, async (t) => {
     const relay = await startRelay(t);
     const { daemon, spool } = await start(t, relay.env);
-    const random = seededRandom(seed);
     // Hold the queue until the count: a session to the relay would hold a descriptor for a while.
     await order(daemon, 'hold');
-    t.equal((await upload(daemon.port, 'first', { size: 1000, next: noise(seed) })).status, 202);
+    t.equal(await upload(daemon.port, 'first', noise(random, 1000)), 202);
     const before = await settledCount(daemon);
-    const clients = Array.from({ length: CLIENTS }, (_, index) => {
-      // At least one byte, so that a client can disconnect before the end.
-      const size = 1 + Math.floor(random() ** 3 * 4 * MIB);
-      const stopAt = index % 2 === 0 ? undefined : Math.floor(random() * size);
-      return { subject: `client ${index}`, size, stopAt, seed: Math.floor(random() * 2 ** 31) };
-    });
-    const results = await Promise.all(
-      clients.map(({ subject, size, stopAt, seed }) =>
-        upload(daemon.port, subject, { size, next: noise(seed) }, stopAt),
-      ),
-    );
-    const expected = clients.flatMap(({ subject, size, stopAt }, index) =>
-      stopAt === undefined ? [{ subject, size, sum: results[index]?.sum ?? '' }] : [],
+    const files = Array.from({ length: CLIENTS }, () => noise(random, Math.floor(random() ** 3 * 4 * MIB)));
+    const statuses = await Promise.all(
+      files.map(async (file, index) => {
+        if (index % 2 === 0) return await upload(daemon.port, `client ${index}`, file);
+        return await abandon(daemon.port, file, random());
+      }),
     );
     t.same(
-      results.filter((_, index) => clients[index]?.stopAt === undefined).map(({ status }) => status),
-      Array(CLIENTS / 2).fill(202),
+      statuses,
+      Array(CLIENTS / 2)
+        .fill([202, undefined])
+        .flat(),
     );
+    const expected = files
+      .map((file, index) => ({ subject: `client ${index}`, sum: sumOf(file), size: file.length }))
+      .filter((_, index) => index % 2 === 0);
     const after = await settledCount(daemon);
     t.equal(after, before, 'no descriptor is left open');
     t.equal(spool().length, 1 + expected.length, 'the spool has only files that a message needs');
@@ -217,46 +176,14 @@ t.test('attachments', needsProgram, async (t) => {
     t.same(spool(), []);
   });
 
-  t.test(
-    'files of failed mails make room for a file that arrives, not for one that is announced',
-    async (t) => {
-      await using relay = await fakeRelay({ rcpt: '550 5.1.1 no such user' });
-      const { daemon, spool } = await start(t, {
-        FIELDPOST_RELAY: relay.url,
-        FIELDPOST_MAX_SPOOL: '16MiB',
-        FIELDPOST_MAX_MESSAGE: '12MiB',
-        FIELDPOST_LOG: 'debug',
-      });
-      const linesOf = (event: string) => daemon.lines.filter((line) => line.includes(` ${event} `)).length;
-      const until = async (event: string, count: number) => {
-        while (linesOf(event) < count) await daemon.nextLine();
-      };
-      const post = (size: number, stopAt?: number) =>
-        upload(daemon.port, 'a file', { size, next: noise(seed) }, stopAt);
-      for (const count of [1, 2]) {
-        t.equal((await post(4 * MIB)).status, 202);
-        await until('failed', count);
-      }
-      for (const [index, stopAt] of [0, 1024].entries()) {
-        await post(10 * MIB, stopAt);
-        await until('request refused', index + 1);
-      }
-      t.equal(linesOf('content dropped'), 0);
-      t.equal(spool().length, 2, 'both failed mails keep their files');
-      t.equal((await post(10 * MIB)).status, 202);
-      t.not(linesOf('content dropped'), 0);
-      t.equal(await daemon.end('SIGTERM'), 0);
-    },
-  );
-
   t.test('after the first session the limit of the relay is known', async (t) => {
     const relay = await startRelay(t, { size: 100_000 });
     const { daemon } = await start(t, relay.env);
-    const post = (size: number) => upload(daemon.port, `size ${size}`, { size, next: noise(seed) });
-    t.equal((await post(1000)).status, 202);
+    const post = (size: number) => upload(daemon.port, `size ${size}`, noise(random, size));
+    t.equal(await post(1000), 202);
     await relay.until(1);
-    t.equal((await post(80_000)).status, 413, 'as base64 it is too large');
-    t.equal((await post(70_000)).status, 202);
+    t.equal(await post(80_000), 413, 'as base64 it is too large');
+    t.equal(await post(70_000), 202);
     await relay.until(2);
     t.equal(await daemon.end('SIGTERM'), 0);
   });
