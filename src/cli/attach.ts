@@ -1,5 +1,5 @@
 /**
- * A mail with files as a form: its exact length, and its bytes, which are read while they are sent. Used by send.ts.
+ * A mail with files as a form. Its exact length is known at once; the files are read while they are sent. Used by send.ts.
  */
 import { Buffer } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
@@ -101,7 +101,7 @@ export async function openForm(
   };
 }
 
-/** Pipes and files of /proc tell a size of 0 although they have content: throws CommandError (66). */
+/** The size. Throws CommandError (66) for pipes and files of /proc, which have content although their size is 0. */
 async function sizeOf({ file, path }: OpenFile): Promise<number> {
   const size = await file.size();
   if (size > 0) return size;
@@ -113,7 +113,7 @@ async function sizeOf({ file, path }: OpenFile): Promise<number> {
     },
   );
   if (isEmpty) return 0;
-  throw new CommandError(EXIT.noInput, `${path} does not tell its size`, 'Attach a copy of it.');
+  throw new CommandError(EXIT.noInput, `the size of ${path} is not known`, 'Attach a copy of it.');
 }
 
 async function* contentOf({ path, file, size }: OpenFile): AsyncGenerator<Buffer, void, void> {
@@ -122,7 +122,7 @@ async function* contentOf({ path, file, size }: OpenFile): AsyncGenerator<Buffer
       .read(at, Math.min(READ_BYTES, size - at))
       .catch((error) => unreadable(path, error));
     // Content-Length has been sent already.
-    if (chunk.length === 0) throw new CommandError(EXIT.noInput, `${path} was cut short while it was read`);
+    if (chunk.length === 0) throw new CommandError(EXIT.noInput, `${path} became shorter while it was read`);
     at += chunk.length;
     yield chunk;
   }
@@ -133,7 +133,7 @@ function partHead(boundary: string, disposition: string, text: string | null): B
   return Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${rest}`);
 }
 
-/** As browsers write a name into a header. */
+/** Escapes a file name in a header as browsers do. */
 function escaped(name: string): string {
   return name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
 }

@@ -1,6 +1,5 @@
 /**
- * `fieldpost check`: all problems of the configuration, or the effective one with its secrets hidden.
- * Used by cli.ts.
+ * `fieldpost check`: shows all problems of the configuration, or the effective settings with secrets hidden. Used by cli.ts.
  */
 import { diskAdvice, mailAdvice } from '../config/advice.js';
 import { type Config, describeConfig, formatProblem, parseConfig } from '../config.js';
@@ -10,12 +9,12 @@ import { counted, json, painter } from './words.js';
 
 export const check: Command = {
   name: 'check',
-  summary: 'check the configuration and show what it amounts to',
+  summary: 'check the configuration and show the effective settings',
   help: `fieldpost check [--env-file FILE] [--json]
 
-Reads the configuration as the daemon does and prints every setting as it takes effect, secrets hidden; or
-every problem there is. Exit status 78 if the daemon does not take these settings; a start then
-goes on with the last good ones, if there are any.`,
+Reads the configuration as the daemon does. Prints every setting with its effective value, secrets hidden;
+or every problem. Exit status 78: the daemon refuses these settings. A start then uses the last good ones, if
+there are any.`,
   options: { json: { type: 'boolean' } },
   asksService: true,
   async run(input, context) {
@@ -30,7 +29,7 @@ goes on with the last good ones, if there are any.`,
     }
     if ('problems' in parsed) {
       for (const problem of parsed.problems) stderr.write(`${visible(formatProblem(problem))}\n`);
-      const verdict = `${counted(parsed.problems.length, 'problem')}: the daemon does not take these settings.`;
+      const verdict = `${counted(parsed.problems.length, 'problem')}: the daemon refuses these settings.`;
       stderr.write(`${painter(stderr, env)('bad', verdict)}\n`);
       return EXIT.config;
     }

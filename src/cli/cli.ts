@@ -1,6 +1,6 @@
 /**
- * The command line: finds the command, reads its options, runs it, and turns what it throws into words and an exit status.
- * Used by main.ts.
+ * The command line: finds the command, reads its options and runs it. A CommandError becomes a sentence and an exit
+ * status. Used by main.ts.
  */
 import { parseArgs } from 'node:util';
 import { guessOf } from '../config/nearest.js';
@@ -12,7 +12,7 @@ import { serviceEnvironment, withEnvFile } from './environment.js';
 import { service } from './service.js';
 import { columns } from './words.js';
 
-// Each command is loaded when it is called, so that the daemon has no other in memory.
+// A command is loaded when it is called, so that the daemon does not keep the others in memory.
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => service('run'),
   cloud: async () => service('cloud'),
@@ -85,8 +85,8 @@ async function overview(): Promise<string> {
 
 ${rows.join('\n')}
 
-fieldpost <command> --help tells more. Settings come from the environment or from --env-file FILE; where
-neither says anything, status, queue, send, destinations and check take those of the service (/etc/fieldpost/fieldpost.env).
+fieldpost <command> --help tells more. Settings come from the environment or from --env-file FILE. Without
+either, check, status, queue, destinations, send and purge use those of the service (/etc/fieldpost/fieldpost.env).
 `;
 }
 
@@ -102,7 +102,7 @@ function readArguments(command: Command, args: readonly string[]): CommandInput 
     const given = tokens.flatMap((token) => (token.kind === 'option' ? token.name : []));
     // parseArgs would silently take the last one.
     const twice = given.find((name, at) => given.indexOf(name) < at && !options[name]?.multiple);
-    if (twice !== undefined) throw wrongUse(command, `--${twice} is there more than once`);
+    if (twice !== undefined) throw wrongUse(command, `--${twice} is given more than once`);
     if (!command.takesWords && positionals.length > 0) {
       throw wrongUse(command, `fieldpost ${command.name} takes no ${JSON.stringify(positionals[0])}`);
     }

@@ -1,5 +1,5 @@
 /**
- * Calls the running daemon over its first listener. Every failure becomes a CommandError that says what to do.
+ * Calls the running daemon for the commands. Every failure becomes a CommandError that says what to do.
  */
 import { Buffer } from 'node:buffer';
 import { type ClientRequest, request } from 'node:http';
@@ -19,11 +19,11 @@ export interface Answer {
   readonly replayed: boolean;
 }
 
-/** A body, whole or read while it is sent. */
+/** A body: complete in memory, or a stream. */
 interface Body {
   /** Its Content-Type. */
   readonly type: string;
-  /** In bytes; `chunks` are exactly as many. */
+  /** The number of bytes in `chunks`. */
   readonly length: number;
   readonly chunks: Buffer | AsyncIterable<Buffer>;
 }
@@ -38,7 +38,7 @@ interface CallContent {
   readonly json?: unknown;
   readonly stream?: Stream;
   readonly headers?: Readonly<Record<string, string>>;
-  /** True: the daemon may need long before it answers. */
+  /** True: the answer may take up to an hour. */
   readonly isLong?: boolean;
 }
 
@@ -49,7 +49,7 @@ export type Call = (method: string, path: string, content?: CallContent) => Prom
 const ANSWER_MS = 30 * SECOND_MS;
 // A purge may overwrite a whole slow disk.
 const LONG_ANSWER_MS = HOUR_MS;
-// Well above a page of a thousand messages with their replies.
+// Well above a page of 1000 messages with their replies.
 const ANSWER_BYTES_MAX = 16 * MIB;
 // The settings that say how to reach the daemon. A fault in any other setting does not matter here.
 const KEYS = ['FIELDPOST_LISTEN', 'FIELDPOST_API_TOKEN', 'FIELDPOST_API_TOKEN_FILE', 'CREDENTIALS_DIRECTORY'];
@@ -80,7 +80,7 @@ async function call(
     // The daemon accepts this name on every address.
     host: 'localhost',
     ...(body === null ? {} : { 'content-type': body.type, 'content-length': String(body.length) }),
-    // A refused form's files are then neither read nor sent.
+    // The client reads and sends files only after the daemon has accepted the head of the request.
     ...(content.stream === undefined ? {} : { expect: '100-continue' }),
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...content.headers,
@@ -115,7 +115,7 @@ function exchange(
       fail(new CommandError(EXIT.unavailable, `the daemon on ${showListener(listener)} does not answer`));
     };
     let deadline = context.clock.after(answerMs, late);
-    /** Called for each chunk that the daemon takes. */
+    /** Restarts the deadline: the daemon has taken another chunk. */
     const extend = () => {
       deadline.stop();
       deadline = context.clock.after(answerMs, late);
@@ -126,7 +126,7 @@ function exchange(
       reject(error instanceof CommandError ? error : unreachable(error, listener));
     };
     let isAnswered = false;
-    // The daemon may close the connection after it has refused the rest of the body.
+    // The daemon may close the connection after it has answered without reading the whole body.
     sent.on('error', (error) => isAnswered || fail(error));
     sent.on('response', (answer) => {
       isAnswered = true;
@@ -187,7 +187,7 @@ function unreachable(error: unknown, listener: ListenConfig): CommandError {
   const where = showListener(listener);
   const code = systemCodeOf(error);
   if (code === 'EACCES' || code === 'EPERM') {
-    return new CommandError(EXIT.noPermission, `this user may not talk to the daemon on ${where}`);
+    return new CommandError(EXIT.noPermission, `this user has no permission to use the daemon on ${where}`);
   }
   const gone = code === 'ECONNREFUSED' || code === 'ENOENT';
   const why = gone ? '' : ` (${wordsOf(error)})`;
@@ -199,7 +199,10 @@ function unreachable(error: unknown, listener: ListenConfig): CommandError {
 }
 
 function foreign(listener: ListenConfig): CommandError {
-  return new CommandError(EXIT.unavailable, `what answers on ${showListener(listener)} is not Fieldpost`);
+  return new CommandError(
+    EXIT.unavailable,
+    `the program that answers on ${showListener(listener)} is not Fieldpost`,
+  );
 }
 
 function understand({ status, replayed, body }: RawAnswer, listener: ListenConfig): Answer {

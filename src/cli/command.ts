@@ -1,12 +1,12 @@
 /**
- * The interface of a command: what it gets of the process, and its exit status.
+ * The interface of a command: its input from the process, and its exit status.
  */
 import type { ParseArgsConfig } from 'node:util';
 import type { Environment, ReadText } from '../config.js';
 import type { Clock } from '../system/clock.js';
 import type { DiskFile } from '../system/disk.js';
 
-/** Exit statuses, as sysexits(3) has them. */
+/** Exit statuses of sysexits(3). */
 export const EXIT = {
   ok: 0,
   usage: 64,
@@ -34,7 +34,7 @@ export interface Settings {
   reread(): Environment;
 }
 
-/** The daemon's own commands, which main carries out. */
+/** The commands that run until a signal. */
 export type ServiceName = 'run' | 'cloud' | 'dev';
 
 /** The process and the outside, for a command. */
@@ -43,7 +43,7 @@ export interface CommandContext {
   readonly stdout: Output;
   readonly stderr: Output;
   readonly stdin: () => AsyncIterable<Uint8Array>;
-  /** The kind of standard input; `none`: a terminal or /dev/null, which is not read unless `-` asks for it. */
+  /** The kind of standard input. `none`: a terminal or /dev/null, which is read only if `-` asks for it. */
   readonly stdinKind: () => 'piped' | 'socket' | 'none';
   readonly read: ReadText;
   /** Opens a file for reading; rejects with the error of node:fs. */
@@ -53,7 +53,7 @@ export interface CommandContext {
   readonly hostname: string;
   readonly version: string;
   readonly clock: Clock;
-  /** True if systemd has started this very process, and read the service's env file for it. */
+  /** True if systemd has started this process and read the service's env file for it. */
   readonly isUnit: boolean;
   /** Runs a service until it ends; gives its exit status. */
   readonly serve: (name: ServiceName, settings: Settings) => Promise<number>;
@@ -75,9 +75,9 @@ export interface Command {
   readonly options: NonNullable<ParseArgsConfig['options']>;
   /** True: words may follow its options. */
   readonly takesWords?: true;
-  /** True: without --env-file it takes the settings of the service on this device. */
+  /** True: without --env-file it uses the settings of the service on this device. */
   readonly asksService: boolean;
-  /** True: it reads the env file by itself, also at a reload. */
+  /** True: it reads the env file itself, again at each reload. */
   readonly readsEnvFile?: true;
   /** Gives the exit status. Throws CommandError; anything else is a bug. */
   run(input: CommandInput, context: CommandContext): Promise<number>;

@@ -1,5 +1,5 @@
 /**
- * `fieldpost destinations`: the address book, the people who hear when this device goes offline. Used by cli.ts.
+ * `fieldpost destinations`: the address book, which lists the people to notify when this device goes offline. Used by cli.ts.
  */
 import { LANGS } from '../destinations/destination.js';
 import { visible } from '../text.js';
@@ -32,7 +32,7 @@ interface ShownHidden {
 }
 
 const PATH = '/api/internal/offline_notification_destinations';
-const WHICH = 'which destination? fieldpost destinations list shows the ids';
+const WHICH = 'the id is missing: fieldpost destinations list shows the ids';
 const FIELD_OPTIONS = ['type', 'to', 'lang', 'name'];
 
 const ACTIONS: Readonly<Record<string, Action>> = { list, add, update, remove };
@@ -40,20 +40,20 @@ const ACTIONS: Readonly<Record<string, Action>> = { list, add, update, remove };
 export const destinations: Command = {
   name: 'destinations',
   summary: 'show and edit who is told when this device goes offline',
-  help: `fieldpost destinations [list] [--json]              who is told, and in which language
+  help: `fieldpost destinations [list] [--json]              list who is told, and in which language
 fieldpost destinations add --type TYPE --to DESTINATION --lang LANG --name NAME [--json]
 fieldpost destinations update ID [--type TYPE] [--to DESTINATION] [--lang LANG] [--name NAME] [--json]
-                                                    changes what is given, keeps the rest
-fieldpost destinations remove ID...                 no longer to be told
-fieldpost destinations list --hidden [--json]       what the cloud's list has and this version does not understand;
-                                                    remove takes the ids shown there as well
+                                                    change the given fields, keep the others
+fieldpost destinations remove ID...                 delete entries
+fieldpost destinations list --hidden [--json]       list the entries of the cloud that this version does not
+                                                    understand; remove accepts their ids, too
 
 TYPE is one of ${TYPE_NAMES.join(', ')}; LANG one of ${LANGS.join(', ')}.
 DESTINATION is an email address; a number like +4915112345678 for sms and phone; for push an email address or
 a placeholder like OWNER, which the cloud resolves.
 
-What is changed here is changed at once, and told to the cloud when the link allows.
-Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75 the disk takes nothing.`,
+A change takes effect at once. The cloud gets it as soon as the link allows.
+Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75 the disk cannot store it.`,
   options: {
     json: { type: 'boolean' },
     hidden: { type: 'boolean' },
@@ -66,10 +66,10 @@ Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75
     const action = findAction(ACTIONS, verb, 'destinations');
     const given = FIELD_OPTIONS.find((name) => textOption(input, name) !== null);
     if (given !== undefined && action !== add && action !== update) {
-      throw new CommandError(EXIT.usage, `--${given} belongs to destinations add and update`);
+      throw new CommandError(EXIT.usage, `only destinations add and update accept --${given}`);
     }
     if (input.options.hidden === true && action !== list) {
-      throw new CommandError(EXIT.usage, '--hidden belongs to destinations list');
+      throw new CommandError(EXIT.usage, 'only destinations list accepts --hidden');
     }
     await action(words, input, connect(context.env, context), context);
     return EXIT.ok;
@@ -116,7 +116,7 @@ async function update(...[words, input, call, context]: Parameters<Action>): Pro
   noMore(more);
   const fields = fieldsIn(input);
   if (Object.keys(fields).length === 0) {
-    throw new CommandError(EXIT.usage, 'what shall change? --type, --to, --lang or --name');
+    throw new CommandError(EXIT.usage, 'nothing to change: give --type, --to, --lang or --name');
   }
   const before = (await call('GET', `${PATH}/${id}`)).body as ShownDestination;
   const answer = await call('PUT', `${PATH}/${id}`, { json: { ...before, ...fields } });

@@ -1,24 +1,23 @@
 /**
- * The settings of commands: from the environment, and from the file that systemd reads for the service. Used by cli.ts and
- * service.ts.
+ * The settings of commands: from the environment, and from the env file of the service. Used by cli.ts and service.ts.
  */
 import { parseEnvFile } from '../config/env-file.js';
 import type { Environment } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { type CommandContext, CommandError, EXIT, type Settings } from './command.js';
 
-/** The env file of the service, which people edit. */
+/** The env file of the service. */
 const ENV_FILE = '/etc/fieldpost/fieldpost.env';
 
-/** The credentials of the running service (systemd.exec(5)); only root may read them. */
+/** The credentials of the running service (systemd.exec(5)). Only root can read them. */
 const CREDENTIALS = '/run/credentials/fieldpost.service';
 
 /** The StateDirectory= of the service. */
 const STATE_DIRECTORY = '/var/lib/fieldpost';
 
 /**
- * The settings of a service. systemd has read the env file for a service that it starts; a reload reads the file again,
- * for which the service's user must have permission.
+ * The settings of a service. systemd reads the env file when it starts the service. On a reload the service reads the
+ * file itself, so its user needs the permission.
  */
 export function settingsFor(envFile: string | null, context: CommandContext): Settings {
   const read =
@@ -27,7 +26,7 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
       : context.isUnit
         ? () => serviceFile(context) ?? {}
         : () => ({});
-  const isOpen = envFile !== null || !context.isUnit || mayRead(ENV_FILE, context);
+  const isOpen = envFile !== null || !context.isUnit || canRead(ENV_FILE, context);
   let fault: string | null = null;
   let file: Environment = {};
   try {
@@ -36,8 +35,7 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
     if (!(error instanceof CommandError)) throw error;
     fault = error.message;
   }
-  // systemd has put the file's settings into the environment. A setting that is removed from the file must be gone after
-  // a reload.
+  // systemd has copied the file's settings into the environment: after a reload those that left the file must be gone.
   const others = Object.fromEntries(
     Object.entries(context.env).filter(([key, value]) => file[key] !== value),
   );
@@ -48,7 +46,7 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
       if (isOpen) return { ...others, ...read() };
       throw new CommandError(
         EXIT.noPermission,
-        `this user may not read ${ENV_FILE}: restart the service instead`,
+        `this user has no permission to read ${ENV_FILE}: restart the service instead`,
       );
     },
   };
@@ -70,27 +68,29 @@ export function withEnvFile(path: string, context: CommandContext): Environment 
 }
 
 /**
- * The environment of the service on this device, as far as this user may read it, so that `fieldpost status` finds the
- * daemon without options. An environment that has a FIELDPOST_ key is used as it is.
+ * The environment of the service on this device, as far as this user can read it: `fieldpost status` finds the daemon
+ * without options. An environment with a FIELDPOST_ key is used unchanged.
  */
 export function serviceEnvironment(context: CommandContext): Environment {
   const { env } = context;
   if (Object.keys(env).some((key) => key.startsWith('FIELDPOST_'))) return env;
-  const credentials = mayRead(`${CREDENTIALS}/api-token`, context)
+  const credentials = canRead(`${CREDENTIALS}/api-token`, context)
     ? { CREDENTIALS_DIRECTORY: CREDENTIALS }
     : {};
-  if (!mayRead(ENV_FILE, context)) {
-    context.stderr.write(`fieldpost: this user may not read ${ENV_FILE}: its settings are not used\n`);
+  if (!canRead(ENV_FILE, context)) {
+    context.stderr.write(
+      `fieldpost: this user has no permission to read ${ENV_FILE}, so its settings are ignored\n`,
+    );
     return env;
   }
   const file = serviceFile(context);
-  // Without this file there is no service, and the default state directory holds.
+  // Without this file no service is installed: use the default state directory.
   const state = file === null ? {} : { STATE_DIRECTORY };
   return { ...credentials, ...state, ...env, ...file };
 }
 
 /** False if this user has no permission to read the file, whether or not it exists. */
-function mayRead(path: string, context: CommandContext): boolean {
+function canRead(path: string, context: CommandContext): boolean {
   try {
     context.read(path);
     return true;

@@ -22,7 +22,7 @@ interface ShownMessage {
   nextAttemptAt: string | null;
 }
 
-const WHICH = 'which message? fieldpost queue list shows the ids';
+const WHICH = 'the id is missing: fieldpost queue list shows the ids';
 const WAITING = ['sending', 'queued', 'deferred'] as const;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
@@ -38,16 +38,16 @@ const ACTIONS: Readonly<Record<string, Action>> = {
 export const queue: Command = {
   name: 'queue',
   summary: 'show the queue; retry, cancel, hold messages',
-  help: `fieldpost queue [list] [--status STATUS] [--json]   what waits, oldest first; or what has that status
-fieldpost queue show ID... [--json]                 all that is known of a message
-fieldpost queue retry ID...                         due now; a failed one is queued anew
-fieldpost queue cancel ID...                        never to be sent; the content of a failed one is deleted
-fieldpost queue flush                               everything due now
-fieldpost queue hold                                stop delivering, also after a restart
-fieldpost queue release                             deliver again
+  help: `fieldpost queue [list] [--status STATUS] [--json]   list waiting messages, oldest first; or those with STATUS
+fieldpost queue show ID... [--json]                 show all that is known of a message
+fieldpost queue retry ID...                         try again now; a failed message is queued again
+fieldpost queue cancel ID...                        do not send the message; if it has failed, delete its content
+fieldpost queue flush                               try all messages now
+fieldpost queue hold                                stop delivery, even after a restart
+fieldpost queue release                             resume delivery
 
 STATUS is one of ${STATUSES.join(', ')}.
-Exit status: 0 done, 65 no such message or not possible for it, 69 no daemon answers.`,
+Exit status: 0 done, 65 no such message, or its status does not allow this, 69 no daemon answers.`,
   options: { json: { type: 'boolean' }, status: { type: 'string' } },
   takesWords: true,
   asksService: true,
@@ -55,7 +55,7 @@ Exit status: 0 done, 65 no such message or not possible for it, 69 no daemon ans
     const [verb = 'list', ...words] = input.words;
     const action = findAction(ACTIONS, verb, 'queue');
     if (action !== list && textOption(input, 'status') !== null)
-      throw new CommandError(EXIT.usage, '--status belongs to queue list');
+      throw new CommandError(EXIT.usage, 'only queue list accepts --status');
     await action(words, input, connect(context.env, context), context);
     return EXIT.ok;
   },

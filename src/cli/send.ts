@@ -18,9 +18,9 @@ import {
 } from './command.js';
 import { json } from './words.js';
 
-// More than the daemon accepts with any setting. An endless input must not fill the memory.
+// More than the daemon accepts with any setting, so that an endless input does not fill the memory.
 const INPUT_BYTES_MAX = 64 * MIB;
-/** If standard input is a socket that is silent for this long, the mail is sent without it. */
+/** After this long without input from a socket the mail is sent without it. */
 const SOCKET_MS = 2 * SECOND_MS;
 
 export const send: Command = {
@@ -29,16 +29,16 @@ export const send: Command = {
   help: `fieldpost send --to ADDRESS [--subject TEXT] [--body TEXT | -] [--html TEXT]
                [--attach FILE]... [--idempotency-key KEY] [--json]
 
-Hands a mail to the daemon and prints its id. With exit status 0 the daemon has stored it and will deliver it
-once the network allows; fieldpost queue show ID tells what became of it.
+Hands a mail to the daemon and prints its id. Exit status 0: the daemon has stored the mail and delivers it as
+soon as the network allows. fieldpost queue show ID shows its status.
 
-  --to ADDRESS           may be repeated, but not with --attach: each gets a mail of its own, and all are taken
-                         or none
-  --body TEXT            the plain text, in UTF-8; with - instead it is read from standard input, as it is where
-                         neither --body nor --html is given and something is piped in
-  --html TEXT            the same as HTML, beside the plain text or alone
-  --attach FILE          may be repeated; what kind of file it is is told by the end of its name
-  --idempotency-key KEY  repeating the command with the same key sends nothing twice (for 24 hours)
+  --to ADDRESS           may be repeated, but not with --attach. Each address gets its own mail. The daemon
+                         accepts all of them or none.
+  --body TEXT            the plain text, in UTF-8. - reads it from standard input. Piped input is also read if
+                         neither --body nor --html is given.
+  --html TEXT            the text as HTML, with the plain text or alone
+  --attach FILE          may be repeated. The file name extension decides the media type.
+  --idempotency-key KEY  a repeated command with the same key sends nothing twice (for 24 hours)
 
 Exit status: 0 stored, 65 refused, 66 a file cannot be read, 69 no daemon answers, 75 full or stopping: try later, 77 not allowed.`,
   options: {
@@ -55,14 +55,14 @@ Exit status: 0 stored, 65 refused, 66 a file cannot be read, 69 no daemon answer
   async run(input, context) {
     const destinations = input.options.to;
     if (!Array.isArray(destinations))
-      throw new CommandError(EXIT.usage, 'to whom? --to ADDRESS', 'fieldpost send --help');
+      throw new CommandError(EXIT.usage, 'the address is missing: --to ADDRESS', 'fieldpost send --help');
     const words = { ...(await plain(input, context)), ...given(input, 'html') };
     const isBare = Object.keys(words).length === 0;
     const text = { ...given(input, 'subject'), ...(isBare ? await piped(context) : words) };
     if (Object.keys(text).length === 0) {
       throw new CommandError(
         EXIT.usage,
-        'there is nothing to send: --subject, --body (or -) or --html',
+        'nothing to send: give --subject, --body (or -) or --html',
         'fieldpost send --help',
       );
     }
@@ -89,7 +89,10 @@ async function post(
   }
   const [destination = '', ...others] = destinations;
   if (others.length > 0) {
-    throw new CommandError(EXIT.usage, 'with --attach there is one --to: run it once for each');
+    throw new CommandError(
+      EXIT.usage,
+      '--attach allows only one --to: run the command once for each address',
+    );
   }
   const progress = progressOn(context.stderr);
   const form = await openForm({ destination, ...text }, paths as string[], context.open, progress.show);
@@ -101,7 +104,7 @@ async function post(
   }
 }
 
-/** Shows the progress on one line, which is removed at the end; only on a terminal. */
+/** Shows the progress on one line of a terminal; `end` clears the line. */
 function progressOn({ isTTY, write }: Output): { show(done: number, of: number): void; end(): void } {
   let shown = '';
   const put = (text: string) => {
@@ -120,7 +123,7 @@ function given(input: CommandInput, name: string): Record<string, string> {
   return text === null ? {} : { [name]: text };
 }
 
-/** The plain text of --body; with `-` that of standard input. */
+/** The plain text of --body, or of standard input for `-`. */
 async function plain(input: CommandInput, context: CommandContext): Promise<{ plain?: string }> {
   const body = textOption(input, 'body');
   const fromInput = body === '-' || input.words.includes('-');
@@ -128,7 +131,7 @@ async function plain(input: CommandInput, context: CommandContext): Promise<{ pl
   if (stranger !== undefined) {
     throw new CommandError(
       EXIT.usage,
-      `what is ${stranger}? The text goes into --body, or - reads it from standard input`,
+      `unknown word ${stranger}: put the text into --body, or use - for standard input`,
     );
   }
   if (fromInput && body !== null && body !== '-')
@@ -138,8 +141,8 @@ async function plain(input: CommandInput, context: CommandContext): Promise<{ pl
 }
 
 /**
- * The text of `echo text | fieldpost send`, without `-`. A terminal and /dev/null are not read. A socket may stay silent
- * for ever.
+ * The text of `echo text | fieldpost send`, without `-`. A terminal and /dev/null are not read. A socket may stay open
+ * without input.
  */
 async function piped({ stdin, stdinKind, clock }: CommandContext): Promise<{ plain?: string }> {
   const kind = stdinKind();
@@ -176,7 +179,7 @@ async function readAll(stdin: AsyncIterable<Uint8Array>): Promise<string> {
   throw new CommandError(EXIT.data, 'standard input is not UTF-8', 'iconv -f latin1 -t utf8 may help.');
 }
 
-/** Throws CommandError (64) for a key that is no header value; the daemon checks the rest. */
+/** Throws CommandError (64) for a key that a header cannot hold; the daemon checks the rest. */
 function checkKey(key: string): string {
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw new CommandError(EXIT.usage, '--idempotency-key takes visible ASCII characters without blanks');

@@ -5,16 +5,16 @@ import { type Command, type ServiceName, textOption } from './command.js';
 import { settingsFor } from './environment.js';
 
 const SUMMARY: Record<ServiceName, string> = {
-  run: 'run the daemon (what the systemd service does)',
+  run: 'run the daemon, as the systemd service does',
   cloud: 'run the reference cloud: devices report to it, and it tells people when one is offline',
   dev: 'run the daemon with a mail catcher and the reference cloud, all on this machine',
 };
 
 const DETAIL: Record<ServiceName, string> = {
-  run: 'It runs until SIGTERM or Ctrl-C; SIGHUP has it read its settings again. A configuration with problems ends it\nwith exit status 78; fieldpost check shows the same.',
+  run: 'It runs until SIGTERM or Ctrl-C. On SIGHUP it reads its settings again. Without usable settings\nit ends with exit status 78; fieldpost check shows the problems.',
   cloud:
-    'It runs until SIGTERM or Ctrl-C. Devices set FIELDPOST_CLOUD to where it listens (FIELDPOST_CLOUD_SERVER_LISTEN); TLS\nis for a reverse proxy in front of it. State is kept in cloud/ below FIELDPOST_STATE_DIR.',
-  dev: 'It prints the addresses, a curl line to try, and every mail as it arrives. State is kept in ./.fieldpost.',
+    'It runs until SIGTERM or Ctrl-C. It listens on FIELDPOST_CLOUD_SERVER_LISTEN; devices set FIELDPOST_CLOUD to\nits URL. For TLS put a reverse proxy in front of it. It keeps its state in cloud/ below FIELDPOST_STATE_DIR.',
+  dev: 'It prints the addresses, a curl line to try, and every mail as it arrives. It keeps its state in ./.fieldpost.',
 };
 
 /** The command for this service. */

@@ -1,5 +1,5 @@
 /**
- * `fieldpost status`: the state of the daemon (local-api §3) in a few lines for people. Used by cli.ts.
+ * `fieldpost status`: shows the state of the daemon (local-api §3) in a few lines. Used by cli.ts.
  */
 import { bytesInWords } from '../sizes.js';
 import { visible } from '../text.js';
@@ -63,14 +63,14 @@ type Line = readonly [topic: string, mood: Mood, words: string];
 
 export const status: Command = {
   name: 'status',
-  summary: 'say how the daemon is doing',
+  summary: 'show the state of the daemon',
   help: `fieldpost status [--env-file FILE] [--json]
 
-Says how the running daemon is doing: relay, queue, cloud link, destinations, storage, clock.
---json prints the daemon's own snapshot.
+Shows the state of the running daemon: relay, queue, cloud link, destinations, storage, clock, settings.
+--json prints the daemon's answer unchanged.
 
-Exit status: 0 while the daemon can accept messages (a missing network is no error), 75 while its storage
-or its full queue cannot, 69 if no daemon answers.`,
+Exit status: 0 the daemon accepts messages (a missing network is no error), 75 it does not, because its queue is
+full or its storage fails, 69 no daemon answers.`,
   options: { json: { type: 'boolean' } },
   asksService: true,
   async run(input, context) {
@@ -171,7 +171,7 @@ function destinations({ destinations, link }: DaemonState): Line[] {
   const words = `${count}, ${synced ? '' : 'not yet '}in step with the cloud${last}${because(reason)}`;
   const lines: Line[] = [['address book', synced ? 'good' : 'uneasy', words]];
   if (hidden > 0) {
-    lines.push(['', 'uneasy', `${hidden} more in the cloud's that this version does not understand`]);
+    lines.push(['', 'uneasy', `${hidden} more in the cloud, which this version does not understand`]);
   }
   return lines;
 }
@@ -189,7 +189,7 @@ function storage({ storage }: DaemonState): Line[] {
     lines.push(['', 'bad', `${counted(pieces, 'piece')} of the store could not be read: ${where}`]);
   }
   if (newer.length > 0) {
-    const words = `a newer version wrote ${newer.join(', ')}: put aside, and used by that version alone`;
+    const words = `a newer version wrote ${newer.join(', ')}: put aside, because only that version can read them`;
     lines.push(['', 'bad', words]);
   }
   if (unusable.length > 0) {
@@ -206,6 +206,6 @@ function clock({ clock }: DaemonState): Line[] {
 
 function settings({ settings }: DaemonState): Line[] {
   if (settings === undefined || settings.state === 'ok') return [];
-  const words = `${settings.state}${since(settings.since)}, earlier ones are followed${because(settings.reason)}`;
+  const words = `${settings.state}${since(settings.since)}${because(settings.reason)} (the last good ones are used)`;
   return [['settings', 'bad', words]];
 }

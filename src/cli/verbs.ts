@@ -1,5 +1,5 @@
 /**
- * Commands with verbs, such as `fieldpost queue retry ID...`: finds the verb, and does its work for each id. Used by
+ * Commands with verbs, such as `fieldpost queue retry ID...`: finds the verb, and repeats it for each id. Used by
  * destinations.ts, purge.ts and queue.ts.
  */
 import { guessOf } from '../config/nearest.js';
@@ -23,7 +23,7 @@ export function findAction(actions: Readonly<Record<string, Action>>, verb: stri
   throw new CommandError(EXIT.usage, `there is no ${command} ${verb}${guess}`, `fieldpost ${command} --help`);
 }
 
-/** Does `work` for each id, also after a refusal. Throws the last refusal at the end. */
+/** Does `work` for each id, even after a refusal. Throws the last refusal at the end. */
 export async function forEachId(
   ids: readonly string[],
   context: CommandContext,
@@ -50,5 +50,6 @@ export function idsIn(words: readonly string[], which: string): string[] {
 
 /** Throws CommandError (64) if anything is left on the command line. */
 export function noMore(words: readonly string[]): void {
-  if (words[0] !== undefined) throw new CommandError(EXIT.usage, `too much on the command line: ${words[0]}`);
+  if (words[0] !== undefined)
+    throw new CommandError(EXIT.usage, `unexpected word on the command line: ${words[0]}`);
 }

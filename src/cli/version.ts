@@ -5,8 +5,8 @@ import { type Command, EXIT } from './command.js';
 
 export const version: Command = {
   name: 'version',
-  summary: 'say which version this is',
-  help: 'fieldpost version\n\nSays which version this program is; fieldpost status says which one is running.',
+  summary: 'show the version of this program',
+  help: 'fieldpost version\n\nShows the version of this program; fieldpost status shows the version of the running daemon.',
   options: {},
   asksService: false,
   async run(_input, context) {

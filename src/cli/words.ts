@@ -53,7 +53,7 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
   return shown.map((row) => fill(row).trimEnd());
 }
 
-/** Green: all is well. Yellow: no action is needed. Red: somebody must act. */
+/** Green: no problem. Yellow: a problem that needs no action. Red: a person must act. */
 export type Mood = 'good' | 'uneasy' | 'bad';
 
 const COLOUR: Record<Mood, number> = { good: 32, uneasy: 33, bad: 31 };

@@ -70,14 +70,14 @@ t.test('what cannot be read, or is not wanted', async (t) => {
   t.equal((await send(api, ['--attach', 'short', '--to', 'b'], { files })).code, 64);
   const shrunk = { size: async () => 10, read: async () => Buffer.alloc(0), close: async () => undefined };
   const cut = await send(api, ['--attach', 'a'], { open: async () => shrunk });
-  t.same([cut.code, cut.err], [66, 'fieldpost: a was cut short while it was read\n']);
+  t.same([cut.code, cut.err], [66, 'fieldpost: a became shorter while it was read\n']);
   const sizeless = (read: () => Promise<Buffer>) => ({ ...shrunk, size: async () => 0, read });
   const pipe = sizeless(() => Promise.reject(Object.assign(new Error('invalid seek'), { code: 'ESPIPE' })));
   const madeUp = sizeless(async () => Buffer.from('M'));
   for (const file of [pipe, madeUp]) {
     const { code, err } = await send(api, ['--attach', 'a'], { open: async () => file });
     t.equal(code, 66, 'it would be sent without its content');
-    t.match(err, 'fieldpost: a does not tell its size');
+    t.match(err, 'fieldpost: the size of a is not known');
   }
   while (api.uploads > 0) await api.clock.advance(0);
   t.equal(api.size, 0);

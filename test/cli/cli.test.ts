@@ -101,7 +101,7 @@ t.test('main gets the settings of a service, and can read them again', async (t)
   );
   files[SERVICE_FILE] = failure('EACCES', SERVICE_FILE);
   const closed = await settingsOf(['run'], { env, files, isUnit: true }, () => undefined);
-  t.match(closed.seen, ['run', env, /may not read .* restart/]);
+  t.match(closed.seen, ['run', env, /no permission to read .* restart/]);
 });
 
 t.test('a bad env file ends any command with all its lines', async (t) => {
@@ -184,11 +184,11 @@ t.test('check takes the settings of the service if the environment has none', as
   );
 });
 
-t.test('a service file that this user may not read is a warning; a credential is ignored', async (t) => {
+t.test('a service file without read permission is a warning; such a credential is ignored', async (t) => {
   const denied = { [SERVICE_FILE]: failure('EACCES', SERVICE_FILE) };
   const { code, err } = await fieldpost(['check'], { files: denied });
   t.equal(code, 0);
-  t.match(err, /may not read \/etc\/fieldpost/);
+  t.match(err, /no permission to read \/etc\/fieldpost/);
   const token = '/run/credentials/fieldpost.service/api-token';
   const env = { FIELDPOST_RELAY: 'smtp://mail.example.com', FIELDPOST_FROM: 'a@b.example' };
   const closed = await fieldpost(['check'], { env, files: { [token]: failure('EACCES', token) } });

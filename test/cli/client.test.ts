@@ -53,6 +53,7 @@ t.test('status: trouble is told in words, and a network that is down is no failu
     queue: { queued: 2, sending: 1, deferred: 1, failed: 1, oldestAgeMs: 240_000, bytes: 12_400, held: true },
     destinations: { count: 1, hidden: 2, synced: false, lastSync: null, reason: 'it says no' },
     clock: { trusted: false },
+    settings: { state: 'refused', since: null, reason: 'X=loud' },
   });
   t.equal(code, 0);
   t.match(out, /^relay +failing since 2026-11-20 08:00:00 UTC: bad \\u001b\[2J certificate$/m);
@@ -64,8 +65,9 @@ t.test('status: trouble is told in words, and a network that is down is no failu
   t.match(out, /^ +1 message failed: fieldpost queue list --status failed/m);
   t.match(out, /^cloud +offline .*: no route to host$/m);
   t.match(out, /^address book +1 destination, not yet in step with the cloud: it says no$/m);
-  t.match(out, /^ +2 more in the cloud's that/m);
+  t.match(out, /^ +2 more in the cloud, which/m);
   t.match(out, /^clock +the time of day is not confirmed/m);
+  t.match(out, /^settings +refused: X=loud \(the last good ones are used\)$/m);
 });
 
 t.test('status: storage that cannot store is exit status 75', async (t) => {
@@ -318,10 +320,10 @@ t.test('send: standard input is read up to 64 MiB', async (t) => {
 
 t.test('send: wrong use', async (t) => {
   const cases: [string[], RegExp][] = [
-    [['send'], /to whom/],
+    [['send'], /address is missing/],
     [['send', '--to', 'a@b'], /nothing to send/],
-    [['send', '--to', 'a@b', '--body', 'x', '--body', 'y'], /--body is there more than once/],
-    [['send', '--to', 'a@b', 'hello'], /what is hello\?/],
+    [['send', '--to', 'a@b', '--body', 'x', '--body', 'y'], /--body is given more than once/],
+    [['send', '--to', 'a@b', 'hello'], /unknown word hello/],
     [['send', '--to', 'a@b', '--body', 'x', '-'], /not both/],
     [['send', '--to', 'a@b', '--body', 'x', '--idempotency-key', 'a\r\nb: c'], /visible ASCII/],
   ];
@@ -413,7 +415,11 @@ t.test('purge', async (t) => {
     'POST /api/internal/queue/purge?damaged=true': { status: 507, body: { detail: 'no room' } },
   });
   const purge = (...argv: string[]) => fieldpost(['purge', ...argv], { env: daemon.env });
-  t.strictSame(await purge(), { code: 0, out: 'What was done with is overwritten.\n', err: '' });
+  t.strictSame(await purge(), {
+    code: 0,
+    out: 'The content of finished messages is overwritten.\n',
+    err: '',
+  });
   t.match(await purge('--damaged'), { code: 75, err: /no room/ });
   t.equal((await purge('all')).code, 64);
 });
