@@ -9,8 +9,6 @@ import type { Test } from 'tap';
 import { freePorts, logged, Maildir, sharedDirectory, startServer } from './peers.js';
 
 export const EXIM = '/usr/local/lib/fieldpost-peers/exim/usr/sbin/exim4';
-/** The limit that it announces with SIZE. */
-export const EXIM_BYTES_MAX = 102_400;
 const USER = 'Debian-exim';
 
 interface Exim {
@@ -68,7 +66,6 @@ pipelining_advertise_hosts = \${if eq{$received_port}{${pipelining}}{*}{:}}
 pipelining_connect_advertise_hosts = :
 tls_advertise_hosts =
 smtputf8_advertise_hosts = *
-message_size_limit = ${EXIM_BYTES_MAX}
 smtp_accept_queue_per_connection = 0
 deliver_drop_privilege = true
 acl_smtp_mail = mail

@@ -1,10 +1,7 @@
-/**
- * Mails that have broken other programs, and two independent parsers that read them on arrival.
- */
-import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+/** Mails that have broken other programs, and a parser by other people that reads them on arrival. */
 import PostalMime from 'postal-mime';
-import type { Posted } from './peers.js';
+import type { Test } from 'tap';
+import type { Fieldpost, Maildir, Posted } from './peers.js';
 
 type Nasty = Omit<Posted, 'destination'>;
 
@@ -12,7 +9,7 @@ const SMUGGLED =
   'x\r\n.\r\nMAIL FROM:<evil@field.example>\r\nRCPT TO:<other@post.example>\r\nDATA\r\nSubject: smuggled\r\n\r\n.\r\nQUIT\r\n';
 
 /** By name, for the failure message. */
-export const NASTY: Readonly<Record<string, Nasty>> = {
+const NASTY: Readonly<Record<string, Nasty>> = {
   Polish: { subject: 'Zażółć gęślą jaźń', plain: 'Pchnąć w tę łódź jeża lub ośm skrzyń fig.\r\n' },
   Greek: { subject: 'Ξεσκεπάζω τὴν ψυχοφθόρα βδελυγμία', plain: 'Γαζέες καὶ μυρτιὲς δὲν θὰ βρῶ πιὰ\n' },
   Japanese: {
@@ -49,7 +46,7 @@ interface Read {
 }
 
 /** The posted mail with CRLF line breaks, as a parser must read it. */
-export function meant({ subject = '', plain = '', html = '' }: Nasty): Read {
+function meant({ subject = '', plain = '', html = '' }: Nasty): Read {
   const lines = (text: string) => text.replace(/\r\n?|\n/g, '\r\n');
   return {
     subject,
@@ -73,27 +70,23 @@ export async function readByPostalMime(bytes: Buffer): Promise<Read> {
   };
 }
 
-/** Reads mails with Python's email package; throws if it finds a defect in one. */
-export function readByPython(mails: readonly Buffer[]): Read[] {
-  const input = mails.flatMap((mail) => {
-    const head = Buffer.alloc(4);
-    head.writeUInt32BE(mail.length);
-    return [head, mail];
-  });
-  const script = fileURLToPath(new URL('../mime/parse_mail.py', import.meta.url));
-  const { status, stdout, stderr } = spawnSync('/usr/bin/python3', [script], {
-    input: Buffer.concat(input),
-    maxBuffer: 1 << 26,
-  });
-  if (status !== 0) throw new Error(stderr.toString());
-  const text = (value: string | null) => (value === null ? null : Buffer.from(value, 'base64').toString());
-  return stdout
-    .toString()
-    .trimEnd()
-    .split('\n')
-    .map((line) => {
-      const { subject, plain, html, defects } = JSON.parse(line);
-      if (defects.length > 0) throw new Error(`Python finds ${defects.join('; ')}`);
-      return { subject, plain: text(plain), html: text(html) };
-    });
+/** Posts each of them, and tests that it arrives once, as it was posted. Gives their ids and what arrived. */
+export async function arriveAsPosted(
+  t: Test,
+  fieldpost: Fieldpost,
+  maildir: Maildir,
+): Promise<[id: string, bytes: Buffer][]> {
+  const nasty = Object.entries(NASTY);
+  const mails = nasty.map(([, mail]) => ({ destination: 'nasty@post.example', ...mail }));
+  const ids = await fieldpost.post(...mails);
+  const arrived: [string, Buffer][] = [];
+  for (const [index, [name, mail]] of nasty.entries()) {
+    const id = ids[index] ?? '';
+    const { bytes } = await maildir.mail(id);
+    t.same(await readByPostalMime(bytes), meant(mail), name);
+    await fieldpost.said(new RegExp(` sent id=${id} `));
+    t.equal(maildir.mails(id).length, 1, `${name} arrives once`);
+    arrived.push([id, bytes]);
+  }
+  return arrived;
 }

@@ -2,15 +2,16 @@
  * What the tests against other people's programs share: when they run, servers, free ports, logs and Maildirs to wait
  * for, and the daemon as such a test sees it.
  */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, watch } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Test } from 'tap';
-import { isBuilt, startDaemon } from '../support/daemon.js';
+import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
 
 /** How long a test waits for something that should come at once. */
 const PATIENCE_MS = 10_000;
@@ -184,7 +185,7 @@ interface Progress {
 }
 
 /** The daemon; curl calls its API, and the test reads its log. */
-export interface Fieldpost {
+export interface Fieldpost extends DaemonProcess {
   /** Posts emails in one request; gives their ids. */
   post(...mails: readonly Posted[]): Promise<string[]>;
   message(id: string): Promise<Progress>;
@@ -196,11 +197,8 @@ export interface Fieldpost {
     clock: { trusted: boolean };
     queue: Record<string, number>;
   }>;
-  /** The lines logged so far. */
-  readonly lines: readonly string[];
   /** Gives the first line of its log that matches, from line `from` on; waits for it. */
   said(pattern: RegExp, from?: number, patienceMs?: number): Promise<string>;
-  readonly pid: number | undefined;
   /** Stops it as systemd does. */
   stop(): Promise<number | null>;
 }
@@ -236,8 +234,7 @@ export async function startFieldpost(
   const api = `http://127.0.0.1:${port}/api/internal`;
   const call = (path: string, body?: string) => curl(through, `${api}${path}`, body);
   return {
-    lines,
-    pid: child.pid,
+    ...daemon,
     stop,
     async post(...mails) {
       const body = JSON.stringify(mails.map((mail) => ({ type: 1, ...mail })));
@@ -252,26 +249,38 @@ export async function startFieldpost(
       for (;;) {
         const line = lines.slice(from).find((one) => pattern.test(one));
         if (line !== undefined) return line;
-        if (!(await hears(child, patience))) throw new Error(`the daemon does not log ${pattern}`);
+        await once(child.stdout as Readable, 'data', { signal: patience }).catch(() => {
+          throw new Error(`the daemon does not log ${pattern}`);
+        });
       }
     },
   };
 }
 
-/** Resolves with true at the next output, with false at its end or when the patience is over. */
-function hears({ stdout }: ChildProcess, patience: AbortSignal): Promise<boolean> {
-  if (stdout === null || stdout.closed || patience.aborted) return Promise.resolve(false);
-  return new Promise((resolve) => {
-    const settle = (isMore: boolean) => {
-      stdout.off('data', more).off('close', over);
-      patience.removeEventListener('abort', over);
-      resolve(isMore);
-    };
-    const more = () => settle(true);
-    const over = () => settle(false);
-    stdout.on('data', more).on('close', over);
-    patience.addEventListener('abort', over);
-  });
+/**
+ * Tests a relay that refuses this device with the `wrong` settings: the state gives the reason, and the refusal counts
+ * against no mail. With the `right` ones all are sent. Gives their ids.
+ */
+export async function refusedThenSent(
+  t: Test,
+  settings: Readonly<Record<string, string>>,
+  { wrong, right = {}, reason }: { wrong: object; right?: object; reason: RegExp },
+  through: readonly string[] = [],
+): Promise<string[]> {
+  const env = { ...settings, FIELDPOST_STATE_DIR: t.testdir() };
+  const refused = await startFieldpost(t, { ...env, ...wrong }, through);
+  const ids = await refused.post(...Array<Posted>(3).fill({ destination: 'john@post.example', plain: 'x' }));
+  await refused.said(/relay failing/);
+  const { relay } = await refused.state();
+  t.equal(relay.state, 'failing');
+  t.match(relay.reason, reason);
+  const untouched = { status: /^(?:queued|sending)$/, attempts: 0, lastReply: null };
+  for (const id of ids) t.match(await refused.message(id), untouched);
+  t.equal(await refused.stop(), 0);
+
+  const admitted = await startFieldpost(t, { ...env, ...right }, through);
+  for (const id of ids) await admitted.said(new RegExp(` sent id=${id} `));
+  return ids;
 }
 
 /** Gets the URL, or posts the body to it; gives the JSON of the answer. */

@@ -2,11 +2,16 @@
  * Delivery through Debian's Postfix: ways to log in, ways to be refused, and the mails that arrive. curl posts the mails
  * to the built daemon; the log and the Maildir of Postfix are the evidence.
  */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { t } from 'tap';
-import { meant, NASTY, readByPostalMime, readByPython } from './nasty.js';
-import { named, type Posted, sharedDirectory, skipWithout, startFieldpost } from './peers.js';
+import { arriveAsPosted, readByPostalMime } from './nasty.js';
+import {
+  named,
+  type Posted,
+  refusedThenSent,
+  sharedDirectory,
+  skipWithout,
+  startFieldpost,
+} from './peers.js';
 import { POSTFIX_PROGRAMS, SMALL_BYTES, startPostfix } from './postfix.js';
 
 /** A short mail whose recipient, subject and text are its name. */
@@ -46,65 +51,33 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     });
   }
 
-  t.test('a wrong password is reported, and counts against no mail', async (t) => {
-    const passwordFile = join(sharedDirectory(t), 'password');
-    const settings = { ...postfix.settings('submission'), FIELDPOST_STATE_DIR: t.testdir() };
-    writeFileSync(passwordFile, 'wrong');
-    const locked = await startFieldpost(t, { ...settings, FIELDPOST_RELAY_PASSWORD_FILE: passwordFile });
-    const [id = ''] = await locked.post(to('patience'));
-    await locked.said(/relay failing/);
-    const { relay } = await locked.state();
-    t.equal(relay.state, 'failing');
-    t.match(relay.reason, /our user name and password with "535 5\.7\.8 /);
-    t.match(await locked.message(id), { status: 'queued', attempts: 0 });
-    t.equal(await locked.stop(), 0);
-
-    const admitted = await startFieldpost(t, settings);
-    await admitted.said(new RegExp(` sent id=${id} `));
-    t.match(await admitted.message(id), { status: 'sent' });
-    await postfix.mail.mail(id);
-  });
-
-  for (const { door, wrong, right, reason } of [
+  for (const { door, ...refusal } of [
+    {
+      door: 'submission',
+      wrong: { FIELDPOST_RELAY_PASSWORD_FILE: '', FIELDPOST_RELAY_PASSWORD: 'wrong' },
+      reason: /our user name and password with "535 5\.7\.8 /,
+    },
     {
       door: 'fullName',
-      wrong: { hostname: 'vm', from: 'device@field.example' },
-      right: { hostname: 'pump-3.field.example', from: 'device@field.example' },
+      wrong: {},
+      right: { FIELDPOST_HELO_NAME: 'pump-3.field.example' },
       reason: /FIELDPOST_HELO_NAME.*a recipient with "504 5\.5\.2 <vm>: Helo command rejected/,
     },
     {
       door: 'fullSender',
-      wrong: { hostname: 'vm', from: '' },
-      right: { hostname: 'vm', from: 'device@field.example' },
+      wrong: { FIELDPOST_FROM: '' },
       reason: /FIELDPOST_FROM.*a recipient with "504 5\.5\.2 <fieldpost@vm>: Sender address rejected/,
     },
     {
       door: 'knownSender',
-      wrong: { hostname: 'vm', from: 'device@nowhere.invalid' },
-      right: { hostname: 'vm', from: 'device@post.example' },
+      wrong: { FIELDPOST_FROM: 'device@nowhere.invalid' },
+      right: { FIELDPOST_FROM: 'device@post.example' },
       reason:
         /FIELDPOST_FROM.*a recipient with "\d{3} \d\.1\.8 <device@nowhere\.invalid>: Sender address rejected/,
     },
   ] as const) {
     t.test(`a refusal by ${door} is reported, and counts against no mail`, async (t) => {
-      const state = { FIELDPOST_STATE_DIR: t.testdir() };
-      const start = ({ hostname, from }: { hostname: string; from: string }) =>
-        startFieldpost(t, { ...postfix.settings(door), ...state, FIELDPOST_FROM: from }, named(hostname));
-      const refused = await start(wrong);
-      const ids = await refused.post(to('one'), to('two'), to('three'));
-      await refused.said(/relay failing/);
-      const { relay } = await refused.state();
-      t.equal(relay.state, 'failing');
-      t.match(relay.reason, reason);
-      await refused.said(new RegExp(` put behind id=${ids[0]} `));
-      for (const id of ids) {
-        const untouched = { status: /^(?:queued|sending)$/, attempts: 0, lastReply: null };
-        t.match(await refused.message(id), untouched);
-      }
-      t.equal(await refused.stop(), 0);
-
-      const admitted = await start(right);
-      for (const id of ids) await admitted.said(new RegExp(` sent id=${id} `));
+      const ids = await refusedThenSent(t, postfix.settings(door), refusal, named('vm'));
       for (const id of ids) await postfix.mail.mail(id);
     });
   }
@@ -251,7 +224,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
       t.match(decoded, 'with UTF8SMTP id ');
       t.match(decoded, `Delivered-To: ${destinations[index]}\n`);
       t.match(bytes.toString(), `To: <${destinations[index]}>\r\n`);
-      t.same(readByPython([bytes]), [{ subject: 'łódź', plain: 'łódź', html: null }]);
+      t.same(await readByPostalMime(bytes), { subject: 'łódź', plain: 'łódź', html: null });
     }
     const ascii = await startFieldpost(t, {
       ...postfix.settings('ascii'),
@@ -264,25 +237,8 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
 
   t.test('mails arrive as they were posted', async (t) => {
     const fieldpost = await startFieldpost(t, postfix.settings('submission'));
-    const names = Object.keys(NASTY);
-    const nasty = Object.values(NASTY);
-    const ids = await fieldpost.post(
-      ...nasty.map((mail) => ({ destination: 'nasty@post.example', ...mail })),
-    );
-    const mails = await Promise.all(ids.map((id) => postfix.mail.mail(id)));
-    const byPython = readByPython(mails.map(({ bytes }) => bytes));
-    for (const [index, mail] of nasty.entries()) {
-      const { bytes } = mails[index] as (typeof mails)[0];
-      t.notMatch(
-        bytes.toString('latin1'),
-        /\r(?!\n)|(?<!\r)\n|[^\r\n\x20-\x7e]/,
-        `${names[index]}: only CRLF and ASCII`,
-      );
-      t.same(await readByPostalMime(bytes), meant(mail), `${names[index]}: as postal-mime reads it`);
-      t.same(byPython[index], meant(mail), `${names[index]}: as Python reads it`);
-    }
-    await fieldpost.said(new RegExp(` sent id=${ids.at(-1)} `));
+    for (const [, bytes] of await arriveAsPosted(t, fieldpost, postfix.mail))
+      t.notMatch(bytes.toString('latin1'), /\r(?!\n)|(?<!\r)\n|[^\r\n\x20-\x7e]/, 'only CRLF and ASCII');
     t.notOk(postfix.recipients.includes('other@post.example'), 'no content is taken for a mail of its own');
-    for (const id of ids) t.equal(postfix.mail.mails(id).length, 1, 'it arrives once');
   });
 });

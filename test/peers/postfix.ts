@@ -10,13 +10,13 @@ import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'no
 import { createServer, type Server as TcpServer } from 'node:net';
 import { join } from 'node:path';
 import type { Test } from 'tap';
+import { makeCertificate } from '../support/certificate.js';
 import { freePorts, logged, Maildir, type Server, sharedDirectory, startServer } from './peers.js';
 
 const POSTFIX = '/usr/lib/postfix/sbin/master';
 const SASLPASSWD = '/usr/sbin/saslpasswd2';
-const OPENSSL = '/usr/bin/openssl';
 /** The programs that this needs. */
-export const POSTFIX_PROGRAMS = [POSTFIX, SASLPASSWD, OPENSSL];
+export const POSTFIX_PROGRAMS = [POSTFIX, SASLPASSWD];
 
 /** The user that the relay knows. */
 const USER = 'device';
@@ -143,17 +143,13 @@ const MAIL_OWNER = 65534;
 
 /** Makes a CA, and its certificates for localhost and for another host, each in one file with its key. */
 function makeCertificates(path: Path): void {
-  const openssl = (...args: string[]) => execFileSync(OPENSSL, args, { stdio: 'pipe', cwd: path('etc') });
-  const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-noenc'];
-  openssl(...request, '-days', '2', '-subj', '/CN=Field CA', '-keyout', 'ca.key', '-out', 'ca.pem');
+  const issuer = makeCertificate({ name: 'Field CA' });
+  writeFileSync(path('etc/ca.pem'), issuer.cert);
   for (const [file, host] of [
     ['relay.pem', 'localhost'],
     ['other.pem', 'mail.elsewhere.example'],
   ] as const) {
-    const name = ['-subj', `/CN=${host}`, '-addext', `subjectAltName=DNS:${host}`];
-    const issuer = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-addext', 'basicConstraints=CA:FALSE'];
-    openssl(...request, '-days', '2', ...name, ...issuer, '-keyout', 'key.pem', '-out', 'cert.pem');
-    const [key, cert] = ['key.pem', 'cert.pem'].map((part) => readFileSync(path(`etc/${part}`), 'utf8'));
+    const { key, cert } = makeCertificate({ name: host, hosts: [host], issuer });
     writeFileSync(path(`etc/${file}`), `${key}${cert}`);
   }
 }

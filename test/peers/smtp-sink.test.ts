@@ -71,20 +71,6 @@ t.test('smtp-sink', { skip: skipWithout(SINK) }, async (t) => {
 
   for (const { name, options, settings = {}, lines = 30_000, event, message, relay } of [
     {
-      name: 'a recipient refused for now',
-      options: ['-r', 'RCPT'],
-      event: 'deferred',
-      message: { status: 'deferred', attempts: 1, lastReply: /^450 4\.3\.0 / },
-      relay: { state: 'ok' },
-    },
-    {
-      name: 'a recipient refused for good',
-      options: ['-f', 'RCPT'],
-      event: 'failed',
-      message: { status: 'failed', lastReply: /^500 5\.3\.0 / },
-      relay: { state: 'ok' },
-    },
-    {
       name: 'a sender refused for good',
       options: ['-f', 'MAIL'],
       event: 'put behind',

@@ -2,16 +2,21 @@
  * Forms by curl, Python, Node's fetch and a browser. Their attachments reach the relay unchanged, as an independent
  * parser reads them.
  */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { MESSAGES } from '../support/api.js';
 import { startIn } from '../support/daemon.js';
 import { contentOf, otherRelay } from '../support/other-relay.js';
-import { CHROMIUM, startChromium } from './chromium.js';
 import { sharedDirectory, skipWithout } from './peers.js';
+
+const CHROMIUM = '/usr/bin/chromium';
 
 /** Every octet, in an order unlike text, line ends included. */
 const BYTES = Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i * 31 + (i >> 8) * 7) & 255));
@@ -44,13 +49,13 @@ for part in form.get_payload():
     body += b'--' + boundary.encode() + b'\\r\\n' + head.encode() + b'\\r\\n' + part.get_payload().encode('latin1') + b'\\r\\n'
 body += b'--' + boundary.encode() + b'--\\r\\n'
 connection = http.client.HTTPConnection('127.0.0.1', port)
-connection.request('POST', '/api/internal/messages', body, {'Content-Type': 'multipart/form-data; boundary=' + boundary})
+connection.request('POST', '${MESSAGES}', body, {'Content-Type': 'multipart/form-data; boundary=' + boundary})
 answer = connection.getresponse()
 print(answer.status, answer.read().decode())
 `;
 
-/** Run in a page of the daemon: posts a form with both files to it. */
-const IN_PAGE = `(async () => {
+/** A page that posts a form with both files to its own site. */
+const PAGE = `<script>
   const bytes = new Uint8Array(300000).map((_, i) => (i * 31 + (i >> 8) * 7) & 255);
   const form = new FormData();
   form.append('file', new File([bytes], ${JSON.stringify(NAMES.binary)}, { type: 'image/png' }));
@@ -58,20 +63,41 @@ const IN_PAGE = `(async () => {
   form.append('subject', 'Grüße von Chromium');
   form.append('file', new File([${JSON.stringify(TEXT.toString())}], ${JSON.stringify(NAMES.text)}, { type: 'text/csv' }));
   form.append('none', new File([], ''));
-  const answer = await fetch('/api/internal/messages', { method: 'POST', body: form });
-  return answer.status;
-})()`;
+  fetch('${MESSAGES}', { method: 'POST', body: form });
+</script>`;
 
-/** Run in a page of another site: submits a form that would be a mail. */
-const ELSEWHERE = (url: string) => `(() => {
-  const form = document.createElement('form');
-  Object.assign(form, { method: 'post', enctype: 'multipart/form-data', action: '${url}/api/internal/messages' });
-  for (const [name, value] of [['destination', 'john@example.com'], ['subject', 'From elsewhere']]) {
-    form.append(Object.assign(document.createElement('input'), { name, value }));
-  }
-  document.body.append(form);
-  form.submit();
-})()`;
+/** A page of another site that submits a form, which would be a mail, to the daemon. */
+const ELSEWHERE = (
+  url: string,
+) => `<form method="post" enctype="multipart/form-data" action="${url}${MESSAGES}">
+  <input name="destination" value="john@example.com"><input name="subject" value="From elsewhere">
+</form><script>document.forms[0].submit()</script>`;
+
+/** A web server with this page; it passes posts on to the daemon. */
+async function startSite(t: Test, port: number, page: string): Promise<string> {
+  const site = createServer((req, res) => {
+    if (req.method === 'GET') return res.setHeader('Content-Type', 'text/html; charset=utf-8').end(page);
+    const { method, url: path = '', headers } = req;
+    return req.pipe(
+      request({ host: '127.0.0.1', port, method, path, headers }, (answer) => answer.pipe(res)),
+    );
+  }).listen(0, '127.0.0.1');
+  t.teardown(() => site.close());
+  await once(site, 'listening');
+  return `http://127.0.0.1:${(site.address() as AddressInfo).port}`;
+}
+
+/** Opens the page in a headless browser until the test ends. */
+function browse(t: Test, url: string): void {
+  const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run'];
+  const profile = `--user-data-dir=${sharedDirectory(t)}`;
+  // A process group of its own, so that one signal ends all its processes.
+  const { pid = 0 } = spawn(CHROMIUM, [...flags, profile, '--remote-debugging-port=0', url], {
+    stdio: 'ignore',
+    detached: true,
+  });
+  t.teardown(() => process.kill(-pid, 'SIGKILL'));
+}
 
 t.test('forms of other programs arrive whole', { skip: skipWithout(CHROMIUM) }, async (t) => {
   const mails: Buffer[] = [];
@@ -121,7 +147,7 @@ t.test('forms of other programs arrive whole', { skip: skipWithout(CHROMIUM) }, 
   const quoted = NAMES.text.replaceAll('"', '\\"');
   const answer = execFileSync('/usr/bin/curl', [
     '-sS',
-    `${url}/api/internal/messages`,
+    `${url}${MESSAGES}`,
     '-Fdestination=john@example.com',
     '-Fsubject=Grüße von curl',
     `-Ffile=@${binary};type=image/png;filename="${NAMES.binary}"`,
@@ -141,20 +167,17 @@ t.test('forms of other programs arrive whole', { skip: skipWithout(CHROMIUM) }, 
   form.append('file', new File([BYTES], NAMES.binary, { type: 'image/png' }));
   form.append('file', new File([TEXT], NAMES.text, { type: 'text/csv' }));
   form.append('destination', 'john@example.com');
-  t.equal((await fetch(`${url}/api/internal/messages`, { method: 'POST', body: form })).status, 202);
+  t.equal((await fetch(`${url}${MESSAGES}`, { method: 'POST', body: form })).status, 202);
   await isWhole('Grüße von undici');
 
-  const profile = join(directory, 'profile');
-  mkdirSync(profile);
-  await using browser = await startChromium(profile);
-  t.equal(await browser.run(`${url}/healthz`, IN_PAGE), 202);
+  browse(t, await startSite(t, daemon.port, PAGE));
   await isWhole('Grüße von Chromium');
   // Browsers let any page submit a form to any site.
-  await browser.run('data:text/html,elsewhere', ELSEWHERE(url));
+  browse(t, await startSite(t, daemon.port, ELSEWHERE(url)));
   while (!daemon.lines.some((line) => /request refused method=POST .*code=not-local/.test(line))) {
     await daemon.nextLine();
   }
-  const listed = (await (await fetch(`${url}/api/internal/messages`)).json()) as { messages: unknown[] };
+  const listed = (await (await fetch(`${url}${MESSAGES}`)).json()) as { messages: unknown[] };
   t.equal(listed.messages.length, 4, 'the form of the other site is not accepted');
   t.equal(await daemon.end('SIGTERM'), 0);
 });
