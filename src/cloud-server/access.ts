@@ -1,5 +1,5 @@
 /**
- * Who may call the cloud: a device with its key for itself, the operator with his for all. Used by cloud.ts.
+ * Checks keys: a device's key opens calls for that device, the operator's key opens calls for all. Used by cloud.ts.
  */
 import { deviceId } from '../config/values.js';
 import type { Config } from '../config.js';
@@ -8,35 +8,17 @@ import { bearerOf, digest, isOneOf } from '../http/bearer.js';
 import type { Exchange } from '../http/exchange.js';
 import { createLocalCheck } from '../http/local.js';
 
-/** The operator's name, in place of a device's. */
+/** The operator's name in the keys file, in place of a device's. */
 export const OPERATOR = '*';
 
 /** Throws unauthorized unless the request's key opens `device`; null: only the operator's key does. */
 export type CheckKey = (exchange: Exchange, device: string | null) => void;
 
-/** The check of the present keys. */
-export interface KeyAccess {
-  readonly check: CheckKey;
-  /** Holds from the next request on. */
-  change(keys: Config['cloudServerKeys']): void;
-}
-
-/** Checks these keys until change() brings others. */
-export function openAccess(keys: Config['cloudServerKeys']): KeyAccess {
-  let check = createKeyCheck(keys);
-  return {
-    check: (exchange, device) => check(exchange, device),
-    change(others) {
-      check = createKeyCheck(others);
-    },
-  };
-}
-
 /**
- * The check of these keys. Without a keys file any key opens everything, but only programs on this machine may call, and
- * no web page.
+ * The check of these keys. Without a keys file any key opens everything, but only for programs on this machine, not for web
+ * pages.
  */
-function createKeyCheck(keys: Config['cloudServerKeys']): CheckKey {
+export function createKeyCheck(keys: Config['cloudServerKeys']): CheckKey {
   if (keys === null) {
     const checkLocal = createLocalCheck();
     return (exchange, device) => {
@@ -54,7 +36,7 @@ function createKeyCheck(keys: Config['cloudServerKeys']): CheckKey {
   };
 }
 
-/** True for null, and for a device's name: it becomes a file's name. */
+/** True for null, and for a valid device id, which becomes a file name. */
 function isDevice(device: string | null): boolean {
   if (device === null) return true;
   try {

@@ -23,7 +23,7 @@ export interface CloudParts {
   readonly devices: Devices;
   readonly outbox: Outbox;
   readonly clock: Clock;
-  /** The interval of heartbeats that devices are asked for. */
+  /** The heartbeat interval that devices are asked to keep. */
   readonly heartbeatMs: number;
   readonly maxDocumentBytes: number;
 }
@@ -55,12 +55,12 @@ async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
   exchange.json(200, {
     ...(etag !== undefined && { destinations: etag }),
     heartbeatMs: parts.heartbeatMs,
-    // A wrong clock would confirm the device's wrong one.
+    // Time from a wrong clock would confirm a wrong clock of the device.
     ...(parts.clock.trust() !== 'wrong' && { serverTime: new Date(parts.clock.wallMs()).toISOString() }),
   });
 }
 
-/** A longer one is not kept. */
+/** A longer boot id is ignored. */
 const BOOT_ID_CHARS_MAX = 64;
 const SAID: readonly unknown[] = ['running', 'stopping', 'moved'] satisfies readonly Report['said'][];
 
@@ -71,7 +71,8 @@ function parseReport({ state, intervalMs, bootId, uptimeMs }: JsonObject): Repor
   if (!Number.isInteger(everyMs) || (everyMs as number) < 0 || (everyMs as number) > DAY_MS) {
     faults.push({ pointer: '/intervalMs', detail: `must be a whole number of milliseconds up to ${DAY_MS}` });
   }
-  if (faults.length > 0) throw new FieldpostError('invalid', 'This is no heartbeat; see errors', { faults });
+  if (faults.length > 0)
+    throw new FieldpostError('invalid', 'The heartbeat is not valid; see errors', { faults });
   const isTimed =
     typeof bootId === 'string' && bootId.length <= BOOT_ID_CHARS_MAX && typeof uptimeMs === 'number';
   const sent = isTimed ? { bootId, uptimeMs } : null;
@@ -80,7 +81,7 @@ function parseReport({ state, intervalMs, bootId, uptimeMs }: JsonObject): Repor
 
 function getDestinations(exchange: Exchange, { documents }: CloudParts): void {
   const stored = documents.get(exchange.id);
-  if (stored === null) throw new FieldpostError('not-found', 'No document was ever stored for this device');
+  if (stored === null) throw new FieldpostError('not-found', 'No document is stored for this device');
   sendTagged(exchange, stored.text, stored.etag);
 }
 

@@ -3,8 +3,8 @@
  * starts it in order and stops it in reverse. Its files are in `cloud/` below the state directory:
  *
  *   documents/<device id>.json   the destinations documents
- *   presence.json                the presence of the devices, and the news that nobody has been told yet
- *   outbox/                      the store of messages to people, and the lock of all this
+ *   presence.json                the presence of the devices, and the news that people have not been told yet
+ *   outbox/                      the store of messages to people, and the lock of the directory
  *
  * Used by main.ts.
  */
@@ -24,7 +24,7 @@ import { syncAbove } from '../store/disk-error.js';
 import { openStore } from '../store/journaled-store.js';
 import type { Store } from '../store/store.js';
 import { openListeners } from '../system/listen.js';
-import { type KeyAccess, OPERATOR, openAccess } from './access.js';
+import { type CheckKey, createKeyCheck, OPERATOR } from './access.js';
 import { CLOUD_ROUTES, type CloudParts } from './calls.js';
 import { Devices } from './devices.js';
 import { Documents } from './documents.js';
@@ -32,22 +32,22 @@ import { Outbox } from './outbox.js';
 import { Watch } from './watch.js';
 import { createWebhook } from './webhook.js';
 
-/** Two heartbeats may be lost within a delay before people are told. */
+/** Heartbeats within a delay: two of them can be lost before people are told. */
 const HEARTBEATS_PER_DELAY = 3;
 
 /** A running cloud. */
 export interface Cloud {
-  /** Where it listens; port 0 has become the port that it was given. */
+  /** The addresses it listens on; port 0 is replaced by the assigned port. */
   readonly addresses: readonly ListenConfig[];
   /** Follows the keys and the log level of a new configuration. */
   readonly reload: Daemon['reload'];
-  /** Ends the requests under way, within STOP_REQUESTS_MS, and resolves when everything is on the disk. */
+  /** Ends requests under way, within STOP_REQUESTS_MS. Resolves when everything is on the disk. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the cloud. Resolves when it answers devices; rejects with FieldpostError (`already-running`, `unavailable`) or
- * the disk's error, with nothing left running. `shortWay` takes SMS, phone and push messages in place of the webhook.
+ * Starts the cloud. Resolves when it answers devices. Rejects with FieldpostError (`already-running`, `unavailable`) or
+ * the disk's error, with nothing left running. `shortWay` sends SMS, phone and push messages in place of the webhook.
  */
 export async function createCloud(config: Config, system: System, shortWay?: SendShort): Promise<Cloud> {
   const store = await openStore({
@@ -55,7 +55,7 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     directory: join(directoryOf(config), 'outbox'),
     keyAgeMs: CLOUD_KEYS_AGE_MS,
     keysMax: CLOUD_KEYS_MAX,
-    // People read notifications: after a power cut none must go out again.
+    // After a power cut no person must get a notification twice.
     outcomes: 'synced',
   });
   try {
@@ -66,6 +66,11 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
   }
 }
 
+/** The check of the present keys. A reload replaces it. */
+interface Access {
+  check: CheckKey;
+}
+
 /** All parts, built but not started. */
 interface Parts {
   readonly config: Config;
@@ -74,7 +79,7 @@ interface Parts {
   readonly webhook: Awaited<ReturnType<typeof openWebhook>>;
   readonly delivery: Delivery;
   readonly watch: Watch;
-  readonly access: KeyAccess;
+  readonly access: Access;
   readonly http: Http;
 }
 
@@ -87,7 +92,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   await keepNames(disk, directory, config.stateDir);
   const webhook = shortWay ? null : await openWebhook(config, system);
   const send = shortWay ?? webhook?.send;
-  // Without a webhook no message is taken. Messages taken earlier expire.
+  // Without a webhook no message is accepted. Messages accepted earlier expire.
   const short = send === undefined ? null : { send, isOnline: () => true };
   const delivery = new Delivery({ store, config, ...system, short });
   const nudge = () => delivery.nudge();
@@ -99,7 +104,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
     tell: (id, news) => outbox.tell(id, news),
   });
   const devices = new Devices({ watch, documents, log });
-  const access = openAccess(config.cloudServerKeys);
+  const access = { check: createKeyCheck(config.cloudServerKeys) };
   const heartbeatMs = Math.floor(delayMs / HEARTBEATS_PER_DELAY);
   const maxDocumentBytes = config.maxBodyBytes;
   const calls = { documents, watch, devices, outbox, clock, heartbeatMs, maxDocumentBytes };
@@ -121,13 +126,13 @@ async function start(parts: Parts): Promise<Cloud> {
   return {
     addresses: listeners.addresses,
     async reload(next) {
-      // The first keys, or none any more, change who may call at all: that needs a restart.
+      // The first keys, and the removal of all, change who can call at all: that needs a restart.
       const keysFollow = (held.cloudServerKeys === null) === (next.cloudServerKeys === null);
       const { values, taken, waiting } = changesBetween(held, next, (member) =>
         member === 'logLevel' || (member === 'cloudServerKeys' && keysFollow) ? 'live' : 'restart',
       );
       held = { ...held, ...values };
-      access.change(held.cloudServerKeys);
+      access.check = createKeyCheck(held.cloudServerKeys);
       return { taken, waiting };
     },
     stop: () =>
@@ -147,7 +152,7 @@ function directoryOf({ stateDir }: Config): string {
   return join(stateDir, 'cloud');
 }
 
-/** Null without one; then its modules are not loaded. */
+/** Null without a webhook; then its modules are not loaded. */
 async function openWebhook(
   { cloudServerWebhook: url, cloudServerWebhookAuth: webhookAuth }: Config,
   { clock, connect }: System,
@@ -161,20 +166,20 @@ async function openWebhook(
   };
 }
 
-/** A file lasts only if the names of the directories above it do. */
+/** Syncs the directories above: without their names the files in them are lost. */
 async function keepNames(disk: System['disk'], directory: string, stateDir: string): Promise<void> {
   await disk.syncDirectory(directory);
   await disk.syncDirectory(stateDir);
   await syncAbove(disk, dirname(stateDir));
 }
 
-function createCloudHttp(parts: CloudParts, { check }: KeyAccess, system: System) {
+function createCloudHttp(parts: CloudParts, access: Access, system: System) {
   return createHttp({
     ...system,
     routes: CLOUD_ROUTES,
     guard: (exchange, route) => {
-      if (route?.for === 'device') check(exchange, exchange.id);
-      if (route?.for === 'operator') check(exchange, null);
+      if (route?.for === 'device') access.check(exchange, exchange.id);
+      if (route?.for === 'operator') access.check(exchange, null);
     },
     handle: (route, exchange) => route.handle(exchange, parts),
   });

@@ -1,6 +1,5 @@
 /**
- * All devices that have sent a heartbeat or have a document. Limits their number, and lets the operator see and remove
- * them. Used by cloud.ts.
+ * All devices with a heartbeat or a document. Limits their number, and lets the operator list and remove them. Used by cloud.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { CLOUD_DEVICES_MAX } from '../limits.js';
@@ -14,13 +13,13 @@ export interface Device {
   readonly id: string;
   /** `unheard`: it has a document, but has sent no heartbeat. */
   readonly state: Sighting['state'] | 'unheard';
-  /** The last heartbeat on the wall clock; null: there was none, or no clock can tell. */
+  /** Wall time of the last heartbeat; null: there was none, or its wall time is unknown. */
   readonly heardMs: number | null;
   /** The number of entries in its document; null: it has none. */
   readonly destinations: number | null;
 }
 
-/** What the devices are made of. */
+/** The parts that Devices uses. */
 export interface DevicesOptions {
   readonly watch: Pick<Watch, 'ids' | 'has' | 'sightings' | 'forget'>;
   readonly documents: Pick<Documents, 'ids' | 'remove'> & {
@@ -45,7 +44,7 @@ export class Devices {
     return this.#refused;
   }
 
-  /** Throws unavailable for an unknown device where there are CLOUD_DEVICES_MAX already. */
+  /** Throws unavailable for a new device if there are CLOUD_DEVICES_MAX devices already. */
   admit(id: string): void {
     const { watch, documents, log } = this.#options;
     if (watch.has(id) || documents.get(id) !== null || this.#ids().size < CLOUD_DEVICES_MAX) return;
@@ -57,7 +56,7 @@ export class Devices {
     });
   }
 
-  /** Forgets a device and its document. Resolves once the removal lasts. Throws not-found, storage-failed. */
+  /** Forgets a device and its document. Resolves when the removal is on the disk. Throws not-found, storage-failed. */
   async remove(id: string): Promise<void> {
     const { watch, documents, log } = this.#options;
     if (!watch.has(id) && documents.get(id) === null) {

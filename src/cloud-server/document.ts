@@ -1,5 +1,5 @@
 /**
- * The destinations document of a device: its form, the people to notify, the device's name. Unknown members are kept.
+ * The destinations document of a device: the people to notify, and the device's name. Unknown members are kept.
  * Used by calls.ts, documents.ts and outbox.ts.
  */
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
@@ -9,24 +9,28 @@ import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
 import { harmlessName } from '../text.js';
 import type { About } from './texts.js';
 
-/** A document as a PUT has it. */
+/** A document as a PUT brings it. */
 export interface Document {
   readonly destinations: readonly unknown[];
   readonly [member: string]: unknown;
 }
 
-/** The document that a parsed body is. Throws malformed-request if it is none. */
+/** Returns the parsed body as a document. Throws malformed-request if it is not one. */
 export function parseDocument(body: unknown): Document {
   const { destinations } = (body ?? {}) as { destinations?: unknown };
   if (typeof body !== 'object' || !Array.isArray(destinations)) {
-    throw new FieldpostError('malformed-request', 'The body must be an object with an array, destinations', {
-      hint: 'like {"destinations":[]}',
-    });
+    throw new FieldpostError(
+      'malformed-request',
+      'The body must be an object with an array named destinations',
+      {
+        hint: 'like {"destinations":[]}',
+      },
+    );
   }
   return body as Document;
 }
 
-/** The faults of all entries, one by one. Such entries are kept. */
+/** The faults of all entries. An entry with faults is kept in the document. */
 export function* misunderstood({ destinations }: Document): Generator<Fault> {
   const seen = new Set<string>();
   for (const [index, entry] of destinations.entries()) yield* entryFaults(entry, index, seen);
@@ -35,7 +39,7 @@ export function* misunderstood({ destinations }: Document): Generator<Fault> {
 function entryFaults(entry: unknown, index: number, seen: Set<string>): Fault[] {
   const at = `/destinations/${index}`;
   if (!isJsonObject(entry)) {
-    return [{ pointer: at, detail: 'must be an object, a destination' }];
+    return [{ pointer: at, detail: 'must be a destination, which is a JSON object' }];
   }
   const faults = faultsOf(entry).map(({ pointer, detail }) => ({
     pointer: `${at}${pointer}`,
@@ -43,12 +47,13 @@ function entryFaults(entry: unknown, index: number, seen: Set<string>): Fault[] 
   }));
   const uid = uidOf(entry)?.toLowerCase() ?? null;
   if (uid === null) faults.unshift({ pointer: `${at}/uid`, detail: 'is required and must be a UUID' });
-  else if (seen.has(uid)) faults.unshift({ pointer: `${at}/uid`, detail: 'stands in the document twice' });
+  else if (seen.has(uid))
+    faults.unshift({ pointer: `${at}/uid`, detail: 'is also the uid of an earlier entry' });
   else seen.add(uid);
   return faults;
 }
 
-/** The entries to notify: one for each place. */
+/** The entries to notify: one for each target (type and address). */
 export function entriesOf({ destinations }: Document): Entry[] {
   const byTarget = new Map<string, Entry>();
   for (const entry of destinations) {
@@ -57,7 +62,7 @@ export function entriesOf({ destinations }: Document): Entry[] {
   return [...byTarget.values()];
 }
 
-/** The device in texts: its name in the document, else its id; its site and contact, where the document has them. */
+/** How texts describe the device: by its name, else by its id; also by site and contact if the document has them. */
 export function aboutOf({ name, site, contact }: Document, id: string): About {
   return { device: lineOf(name) ?? id, site: lineOf(site), contact: lineOf(contact) };
 }

@@ -1,6 +1,5 @@
 /**
- * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json`. Used
- * by cloud.ts.
+ * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json`. Used by cloud.ts.
  */
 import { join } from 'node:path';
 import { busyOf, FieldpostError, wordsOf } from '../errors.js';
@@ -31,10 +30,10 @@ export class Documents {
   readonly #stored = new Map<string, StoredDocument>();
   /** Characters of all documents together. */
   #chars = 0;
-  /** The writes under way, by device. Two devices do not wait for each other. */
+  /** Writes under way, by device: one device does not wait for another. */
   readonly #writes = new Map<string, Turns>();
 
-  /** Reads all documents in `directory`, which is made where it is missing. */
+  /** Reads all documents in `directory`; makes it if it is missing. */
   static async open(disk: Disk, directory: string, log: Log): Promise<Documents> {
     const documents = new Documents(disk, directory);
     await disk.makeDirectory(directory);
@@ -62,20 +61,20 @@ export class Documents {
   }
 
   /**
-   * Replaces the document if the conditions hold; resolves with the new ETag once it lasts. Throws
-   * precondition-required, precondition-failed, malformed-request, storage-full where all documents together would be
-   * too large, and storage-failed: a restart then finds the old document or the new one.
+   * Replaces the document if the conditions hold. Resolves with the new ETag when the document is on the disk. Throws
+   * precondition-required, precondition-failed, malformed-request; storage-full if all documents together would be too
+   * large; storage-failed. After storage-failed a restart finds the old document or the new one.
    */
   async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
     const document = parseDocument(body);
     return await this.#inTurn(id, () => this.#replace(id, document, conditions));
   }
 
-  /** Resolves once the removal lasts, or at once without a document; rejects with storage-failed. */
+  /** Resolves when the removal is on the disk, or at once without a document. Rejects with storage-failed. */
   async remove(id: string): Promise<void> {
     await this.#inTurn(id, async () => {
       if (!this.#stored.has(id)) return;
-      await lasting('removed', async () => {
+      await orStorageFailed('removed', async () => {
         await this.#disk.remove(this.#pathOf(id));
         await this.#disk.syncDirectory(this.#directory);
       });
@@ -102,7 +101,7 @@ export class Documents {
     if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > CLOUD_DOCUMENTS_CHARS_MAX) {
       throw new FieldpostError('storage-full', 'The documents of all devices together would be too large');
     }
-    await lasting('kept', () => writeSealed(this.#disk, this.#pathOf(id), kept));
+    await orStorageFailed('kept', () => writeSealed(this.#disk, this.#pathOf(id), kept));
     this.#keep(id, stored);
     return stored.etag;
   }
@@ -118,8 +117,8 @@ export class Documents {
   }
 }
 
-/** Turns a failure into storage-failed with words. */
-async function lasting(what: string, work: () => Promise<void>): Promise<void> {
+/** Turns a failure into storage-failed. */
+async function orStorageFailed(what: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
@@ -131,7 +130,7 @@ async function lasting(what: string, work: () => Promise<void>): Promise<void> {
 /** The content of the file. */
 type Kept = Pick<StoredDocument, 'revision' | 'document'>;
 
-/** Each write has its own ETag, also one that changes nothing: a PUT with the former ETag must fail. */
+/** Every write gets a new ETag, even one that changes nothing, so that a PUT with the old ETag fails. */
 function read({ revision, document }: Kept): StoredDocument {
   const text = JSON.stringify(document);
   return { revision, document, text, etag: etagOf(`${revision} ${text}`) };

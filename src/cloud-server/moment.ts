@@ -1,6 +1,6 @@
 /**
- * When a device was last heard, in a form that survives a restart and a wrong clock: a moment on the boot's clock, and the
- * wall clock then. Used by watch.ts.
+ * The moment of a heartbeat in a form that survives a restart and a wrong clock: boot time and wall time. Used by
+ * watch.ts.
  */
 import { startMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
@@ -11,13 +11,13 @@ type Clocks = Pick<Clock, 'wallMs' | 'bootMs' | 'boot' | 'trust'>;
 export interface Moment {
   readonly boot: string;
   readonly bootMs: number;
-  /** The wall clock then; null where it was known to be wrong. */
+  /** The wall time; null if the wall clock was known to be wrong. */
   readonly wallMs: number | null;
-  /** The wall clock was confirmed then. */
+  /** True if the wall clock was confirmed at that moment. */
   readonly confirmed: boolean;
 }
 
-/** Now. */
+/** The present moment. */
 export function momentOf(clocks: Clocks): Moment {
   const trust = clocks.trust();
   return {
@@ -28,9 +28,9 @@ export function momentOf(clocks: Clocks): Moment {
   };
 }
 
-/** The moment on the wall clock; null where no clock can tell it. */
+/** The moment in wall time; null if it is not known. */
 export function wallMsOf(moment: Moment, clocks: Clocks): number | null {
-  // Within a boot the present wall clock tells it, also where the clock was wrong then and was set later.
+  // Within a boot the present wall clock is used: it may have been set since the moment.
   if (moment.boot === clocks.boot && clocks.trust() !== 'wrong') return startMsOf(clocks) + moment.bootMs;
   return moment.wallMs;
 }

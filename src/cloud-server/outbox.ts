@@ -1,7 +1,6 @@
 /**
- * Everything that the cloud sends to people: its own notifications, and the messages of devices. Both go into the
- * cloud's own store, from which delivery sends them: a 2xx of the cloud promises as much as a 202 of a device. Used by
- * cloud.ts.
+ * Accepts everything that the cloud sends to people: its own notifications, and the messages of devices. Delivery sends
+ * both from the cloud's own store: a 2xx of the cloud promises as much as a 202 of a device. Used by cloud.ts.
  */
 import { createHash } from 'node:crypto';
 import { type Entry, type Lang, targetOf } from '../destinations/destination.js';
@@ -18,11 +17,10 @@ import type { Documents } from './documents.js';
 import { type Text, textOf } from './texts.js';
 import type { News } from './watch.js';
 
-/** What the outbox works with. */
+/** The parts that the outbox uses. */
 export interface OutboxOptions {
   readonly store: Pick<Store, 'accept' | 'storage'>;
   readonly documents: Documents;
-  /** Tells delivery that there is a new message. */
   readonly nudge: () => void;
   readonly timeZone: string;
   /** False: no relay is configured. */
@@ -33,12 +31,12 @@ export interface OutboxOptions {
 }
 
 /**
- * `device`: the message is from it or about it; the webhook may resolve placeholders by it. `lang`: the language of a
- * notification, for a service that reads it aloud.
+ * `device`: the sender or the subject of the message; the webhook can resolve placeholders by it. `lang`: the language
+ * of a notification, for a service that reads it aloud.
  */
 type DeviceContent = ShortContent & { readonly device: string; readonly lang?: Lang };
 
-/** The way to people. */
+/** Puts messages into the store. */
 export class Outbox {
   readonly #options: OutboxOptions;
 
@@ -46,15 +44,15 @@ export class Outbox {
     this.#options = options;
   }
 
-  /** How well the store can keep messages now. */
+  /** The state of the store. */
   storage(): StorageState {
     return this.#options.store.storage();
   }
 
   /**
-   * Tells everybody in the device's document, each in their language. Resolves once all messages are on stable storage.
-   * Each is accepted on its own, so a store with room for some takes those; the same news again adds only the missing
-   * ones. A destination is unreachable without a relay or webhook for its type. Rejects as Store.accept does.
+   * Tells everybody in the device's document, each in their language. Resolves when all messages are on the disk. Each is
+   * accepted on its own: a store with space for some accepts those, and a repeated call adds only the missing ones. A
+   * destination is unreachable without a relay or webhook for its type. Rejects as Store.accept does.
    */
   async tell(id: string, happening: News): Promise<void> {
     const { store, documents, nudge, timeZone, takesMail, takesShort, log } = this.#options;
@@ -85,8 +83,8 @@ export class Outbox {
   }
 
   /**
-   * Takes a message of a device; gives its id. Resolves once it is on stable storage. Throws malformed-request, invalid,
-   * unavailable without a webhook, and what Store.accept throws.
+   * Accepts a message of a device. Resolves with its id when it is on the disk. Throws malformed-request, invalid,
+   * unavailable without a webhook, and the errors of Store.accept.
    */
   async take(device: string, key: string | string[] | undefined, body: unknown): Promise<string> {
     const { store, nudge, takesShort } = this.#options;

@@ -1,43 +1,43 @@
 /**
- * All words of the notifications, in each language. Facts stand behind a label ("Outage lasted: 5 minutes"), so that
- * no date and no number has to bend to the sentence around it. Plurals and dates are tables of ours: they are the same
- * on every build of Node, and loading Intl takes 8 MB. Used by spans.ts and texts.ts.
+ * All words of the notifications, in each language. A fact follows a label ("Outage lasted: 5 minutes"), so that dates
+ * and numbers need no grammar of the sentence around them. Plurals and dates are own tables: they are the same on every
+ * build of Node, and loading Intl takes 8 MB. Used by spans.ts and texts.ts.
  */
 import type { Lang } from '../destinations/destination.js';
 
-/** One language's words. `device` is a name, to be shown as it is. */
+/** One language's words. `device` is a name, shown unchanged. */
 export interface Phrases {
-  /** Good at any hour: nobody knows when, or where, it is read. */
+  /** Suits any hour, because the time and place of reading are unknown. */
   readonly greeting: string;
-  /** Subjects, and the first words of short texts, by what happened. */
+  /** Subjects of mails, also the first words of short texts. */
   readonly subject: Readonly<Record<Kind, (device: string) => string>>;
-  /** Sentences: it fell silent; it said that it was stopping and did not return; it is back. */
+  /** Sentences: the device fell silent; it announced a stop and did not return; it is back. */
   readonly sentence: Readonly<Record<Kind, (device: string) => string>>;
-  /** Labels of facts: the moment of what happened, and others. */
+  /** Labels of facts. `moment`: when it happened. */
   readonly moment: Readonly<Record<Kind, string>>;
   readonly lasted: string;
   readonly site: string;
   /** Whom to call. */
   readonly contact: string;
-  /** Between a label and its fact. */
+  /** Separates a label from its fact. */
   readonly colon: string;
-  /** That the return will be told. */
+  /** Promises a message when the device returns. */
   readonly promise: string;
   readonly closing: string;
   /** Day, hour, minute, second. */
   readonly units: readonly [Noun, Noun, Noun, Noun];
-  /** Between two lengths of time. */
+  /** Joins two lengths of time. */
   readonly and: string;
-  /** January to December, as they stand in a date. */
+  /** January to December, in the form used in dates. */
   readonly months: string;
   readonly date: (day: number, month: string, year: number) => string;
-  /** Behind the date. */
+  /** The time of day, to follow the date. */
   readonly time: (time: string) => string;
 }
 
 type Kind = 'silent' | 'stopped' | 'back';
 
-/** The forms of a noun behind a number: for one; for several; and where those differ, for many (Polish 5, 12, 25). */
+/** The forms of a noun after a number: one; several; and, if it differs, many (Polish 5, 12, 25). */
 export type Noun = readonly [one: string, few: string, many?: string];
 
 const asIs = (time: string) => `, ${time}`;

@@ -1,6 +1,6 @@
 /**
- * Whether a device is online: the state after each heartbeat and after the passing of time. Moments are milliseconds of
- * one clock that never leaps.
+ * Decides whether a device is online, after each heartbeat and after silence. Moments are milliseconds of one monotonic
+ * clock.
  *
  * When a device that people think offline returns, they are told at once. Then it must be silent for its whole delay
  * again, so within one delay there is at most one pair of messages. Each outage doubles the silence before the next one is
@@ -13,22 +13,22 @@ export type Said = 'running' | 'stopping' | 'moved';
 
 /** The presence of one device. */
 export interface Presence {
-  /** `offline`: the last news that people were told. */
+  /** `offline`: people were told so. */
   readonly state: 'online' | 'offline';
-  /** The last heartbeat; or, when the watch itself was away, the moment from which silence counts. */
+  /** The last heartbeat; after the watch itself was away, the moment from which silence counts. */
   readonly heardMs: number;
   readonly said: Said;
-  /** The interval of its heartbeats as the device tells it; 0 where it does not. */
+  /** The heartbeat interval that the device reports; 0: it reports none. */
   readonly everyMs: number;
-  /** Delays of silence after which it is offline. */
+  /** The number of delays of silence after which it is offline. */
   readonly damping: number;
   /** When it was last silent for its delay; null: never, or long ago. */
   readonly unsteadyMs: number | null;
-  /** When the device sent its last heartbeat; null where it does not tell. */
+  /** When the device sent its last heartbeat, by its own clock; null: it does not report this. */
   readonly sent?: Sent | null;
 }
 
-/** A moment on the clock of a device: within a boot `uptimeMs` grows, also when the daemon restarts. */
+/** A moment on the clock of a device. Within a boot `uptimeMs` grows, even when the daemon restarts. */
 export interface Sent {
   readonly bootId: string;
   readonly uptimeMs: number;
@@ -43,19 +43,19 @@ export interface Delays {
 
 const DAMPED_DELAYS = 8;
 const STEADY_DELAYS = 20;
-/** No heartbeat is delayed for longer on its way. */
+/** The longest delay of a heartbeat on its way. */
 const OVERTAKEN_MS = MINUTE_MS;
-/** One heartbeat may be lost and the next late before people are told. */
+/** Leaves time for one lost and one late heartbeat before people are told. */
 const HEARTBEATS_PER_DELAY = 2.5;
 
-/** A device at its first heartbeat, or at the first since the watch was away. */
+/** The presence at the first heartbeat, or at the first since the watch was away. */
 export function firstHeard(nowMs: number): Presence {
   return { state: 'online', heardMs: nowMs, said: 'running', everyMs: 0, damping: 1, unsteadyMs: null };
 }
 
 /**
- * True for a heartbeat that the device sent before the last one heard: it was delayed on its way. False after OVERTAKEN_MS,
- * because in a container the uptime may begin anew in the same boot.
+ * True for a heartbeat that was delayed: the device sent it before the last one heard. False after OVERTAKEN_MS, because
+ * in a container the uptime can restart in the same boot.
  */
 export function isOvertaken(
   { sent, heardMs }: Presence,
@@ -66,7 +66,7 @@ export function isOvertaken(
   return now.bootId === sent.bootId && now.uptimeMs < sent.uptimeMs;
 }
 
-/** After a heartbeat. If the device was offline and has not moved, the caller tells people that it is back. */
+/** The presence after a heartbeat. If the device was offline and has not moved, the caller tells people: it is back. */
 export function afterHeartbeat(
   before: Presence,
   nowMs: number,
@@ -90,7 +90,7 @@ export function afterHeartbeat(
   };
 }
 
-/** After the passing of time. If the device was online and is not now, the caller tells people. */
+/** The presence after silence. If the device was online and is not now, the caller tells people. */
 export function afterSilence(before: Presence, nowMs: number, delays: Delays): Presence {
   const { state, heardMs, said, damping } = before;
   const patienceMs = delayOf(before, delays) * damping;
@@ -99,12 +99,12 @@ export function afterSilence(before: Presence, nowMs: number, delays: Delays): P
   return isLate ? { ...before, state: 'offline' } : before;
 }
 
-/** The delay of a steady device. One with long intervals gets a longer delay. */
+/** The delay of a steady device. A long heartbeat interval makes it longer. */
 function delayOf({ everyMs }: Pick<Presence, 'everyMs'>, { delayMs }: Delays): number {
   return Math.max(delayMs, HEARTBEATS_PER_DELAY * everyMs);
 }
 
-/** After the watch was away: that time does not count, and a device has `graceMs` for its next heartbeat. */
+/** The presence after the watch was away: that time does not count; the next heartbeat is due within `graceMs`. */
 export function afterAbsence(before: Presence, nowMs: number, graceMs: number): Presence {
   return { ...before, heardMs: Math.max(before.heardMs, nowMs + graceMs) };
 }

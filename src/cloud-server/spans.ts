@@ -20,14 +20,14 @@ export function spanIn(lang: Lang, ms: number): string {
   return rest === 0 ? say(largest, count) : `${say(largest, count)} ${and} ${say(largest + 1, rest)}`;
 }
 
-/** Polish alone tells 2 to 4 (but not 12 to 14) from the rest; in all others every number but 1 is a plural. */
+/** Only Polish has a form of its own for 2 to 4 (but not 12 to 14). Elsewhere all numbers but 1 take one plural. */
 function nounFor(count: number, [one, few, many = few]: Noun): string {
   if (count === 1) return one;
   const isFew = count % 10 >= 2 && count % 10 <= 4 && !(count % 100 >= 12 && count % 100 <= 14);
   return isFew ? few : many;
 }
 
-/** A moment with its time zone: `20 November 2026, 09:41 (UTC)`. Throws RangeError for a zone that is none. */
+/** A moment with its time zone: `20 November 2026, 09:41 (UTC)`. Throws RangeError for an unknown zone. */
 export function momentIn(lang: Lang, wallMs: number, timeZone: string): string {
   const { months, date, time } = PHRASES[lang];
   const { year, month, day, clock, offset } = timeZone === 'UTC' ? inUtc(wallMs) : inZone(wallMs, timeZone);

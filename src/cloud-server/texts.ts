@@ -1,18 +1,18 @@
 /**
- * The notifications: what a person is told when a device falls silent, does not return from a planned stop, or comes
- * back, in the person's language. Used by outbox.ts.
+ * The texts of notifications, in the person's language: a device is silent, has not returned from a planned stop, or is
+ * back. Used by outbox.ts.
  */
 import type { Lang } from '../destinations/destination.js';
 import { PHRASES } from './phrases.js';
 import { momentIn, spanIn } from './spans.js';
 
-/** What happened to a device. */
+/** News about a device. Moments are wall times; null: not known. */
 export type Happening =
-  /** Nothing was heard from it after `sinceMs` (wall clock; null where no clock can tell it). */
+  /** The last heartbeat came at `sinceMs`. */
   | { readonly kind: 'silent'; readonly sinceMs: number | null }
-  /** At `sinceMs` it announced a stop, and did not come back. */
+  /** It announced a stop at `sinceMs` and has not come back. */
   | { readonly kind: 'stopped'; readonly sinceMs: number | null }
-  /** It was heard again at `sinceMs`, after `lastedMs` of silence (null where no clock can tell it). */
+  /** The next heartbeat came at `sinceMs`, after `lastedMs` of silence. */
   | { readonly kind: 'back'; readonly sinceMs: number | null; readonly lastedMs: number | null };
 
 /** One notification: an email's subject and text, and a short text for SMS, phone and push. */
@@ -23,7 +23,7 @@ export interface Text {
   readonly short: string;
 }
 
-/** The subject of a text; site and contact are null where the document does not name them. */
+/** The device that a text is about. */
 export interface About {
   readonly device: string;
   readonly site: string | null;
@@ -31,7 +31,7 @@ export interface About {
   readonly contact: string | null;
 }
 
-/** The text about a device in a language, moments told in `timeZone` (an IANA name, or UTC). */
+/** The text about a device in a language, with times in `timeZone` (an IANA name, or UTC). */
 export function textOf(lang: Lang, about: About, happening: Happening, timeZone: string): Text {
   const words = PHRASES[lang];
   const { kind, sinceMs } = happening;

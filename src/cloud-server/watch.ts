@@ -1,10 +1,10 @@
 /**
- * Watches all devices: takes their heartbeats, notices their silence, and tells people of both, once, even if this
- * process is killed meanwhile.
+ * Watches all devices: receives their heartbeats, notices their silence, and tells people each change once, even if this
+ * process is killed.
  *
  * `presence.json` holds the presence of each device, and the news that people have not been told yet. A change is written
- * before it is told. The outbox knows each piece of news by its id: told twice, it counts once. Heartbeats write nothing;
- * the moments of the last ones are written every PRESENCE_WRITE_MS. Used by cloud.ts.
+ * before it is told. The outbox ignores news whose id it knows already. A heartbeat alone writes nothing; the moments of
+ * the last heartbeats are written every PRESENCE_WRITE_MS. Used by cloud.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
@@ -18,21 +18,21 @@ import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import * as presence from './presence.js';
 import type { Happening } from './texts.js';
 
-/** A device as others see it. */
+/** A device, as the watch shows it. */
 export interface Sighting {
   readonly id: string;
   readonly state: 'online' | 'offline' | 'moved';
-  /** Its last heartbeat, on the wall clock; null where no clock can tell it. */
+  /** Wall time of its last heartbeat; null: not known. */
   readonly heardMs: number | null;
 }
 
 /** The content of a heartbeat. */
 export type Report = Pick<presence.Presence, 'said' | 'everyMs' | 'sent'>;
 
-/** A happening that people must be told, and its id. */
+/** News that people must be told, with an id. */
 export type News = Happening & { readonly id: string };
 
-/** What the watch works with. */
+/** The parts that the watch uses. */
 export interface WatchOptions {
   readonly disk: Disk;
   readonly directory: string;
@@ -40,7 +40,7 @@ export interface WatchOptions {
   readonly log: Log;
   readonly delays: presence.Delays;
   readonly randomBytes: (count: number) => Uint8Array;
-  /** Tells people; resolves once that is certain. Called again with the same news if it rejects. */
+  /** Tells people. Resolves when the messages are on the disk. If it rejects, it is called again with the same news. */
   readonly tell: (id: string, news: News) => Promise<void>;
 }
 
@@ -52,7 +52,6 @@ interface Written extends Pick<presence.Presence, 'state' | 'said' | 'everyMs'> 
 
 interface Watched {
   presence: presence.Presence;
-  /** The last heartbeat. */
   heard: Moment;
   /** Not told yet, in order. */
   news: News[];
@@ -64,13 +63,13 @@ interface Waiting {
   reject(reason: FieldpostError): void;
 }
 
-/** How often within a delay the watch looks for silence. */
+/** Checks for silence within each delay. */
 const TICKS = 10;
 /** After a tick this many ticks late, the process or the machine was not running. */
 const AWAY_TICKS = 3;
-/** The most news kept of one device while the outbox refuses them: the first and the last. */
+/** The most news kept of one device while the outbox refuses them. */
 const NEWS_MAX = 4;
-/** The least time between two writes; changes in between are written together. */
+/** The shortest pause between two writes; changes in between are written together. */
 const WRITE_PAUSE_MS = SECOND_MS;
 
 /** The watch over all devices. */
@@ -83,17 +82,17 @@ export class Watch {
   readonly #newsworthy = new Set<string>();
   #tickedMs = 0;
   #writtenMs = Number.NEGATIVE_INFINITY;
-  /** Changes that are not on the disk. `vital`: they must not wait for PRESENCE_WRITE_MS. */
+  /** Changes that are not on the disk yet. Only `times` can wait for PRESENCE_WRITE_MS. */
   #unwritten: 'nothing' | 'times' | 'vital' = 'nothing';
   /** Set from start() to stop(). */
   readonly #ticking: Alarm;
   readonly #pausing: Alarm;
   #writing: Promise<void> | null = null;
   #waiting: Waiting[] = [];
-  /** Why the last try to write or tell failed; null: it did not. Logged once, not at every tick. */
+  /** Why the last try to write or tell failed; null: it succeeded. A new reason is logged. */
   #reason: string | null = null;
 
-  /** Reads presence.json. No device is late for the time since it was written. */
+  /** Reads presence.json. The time since it was written does not count as silence. */
   static async open(options: WatchOptions): Promise<Watch> {
     const watch = new Watch(options);
     const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
@@ -116,14 +115,14 @@ export class Watch {
     this.#pausing = new Alarm(options.clock, () => this.#writeSoon());
   }
 
-  /** Starts to look for silence, and tells old news. */
+  /** Starts the checks for silence, and tells the news that an earlier run left. */
   start(): void {
     this.#tickedMs = this.#options.clock.bootMs();
     this.#ticking.in(this.#tickMs);
     this.#writeSoon();
   }
 
-  /** Writes the last changes. heard() must not be called any more. */
+  /** Writes the last changes. heard() must not be called afterwards. */
   async stop(): Promise<void> {
     this.#ticking.end();
     this.#pausing.end();
@@ -159,7 +158,7 @@ export class Watch {
     else if (this.#unwritten === 'nothing') this.#unwritten = 'times';
   }
 
-  /** Forgets a device and its news. Resolves once the removal lasts; rejects with storage-failed. */
+  /** Forgets a device and its news. Resolves when the removal is on the disk. Rejects with storage-failed. */
   forget(id: string): Promise<void> {
     if (!this.#devices.delete(id)) return Promise.resolve();
     this.#newsworthy.delete(id);
@@ -214,7 +213,7 @@ export class Watch {
     this.#writeSoon();
   }
 
-  /** Writes and tells everything: at once, or when the pause since the last write is over. */
+  /** Writes and tells everything now, or when the pause since the last write is over. */
   #writeSoon(): void {
     if (this.#writing !== null) return;
     const mayMs = this.#writtenMs + WRITE_PAUSE_MS;
@@ -232,13 +231,13 @@ export class Watch {
   async #writeAndTell(): Promise<void> {
     try {
       for (;;) {
-        // News is written before it is told: after a crash its id would be lost, and it would be told twice.
+        // News is written before it is told: otherwise a crash would lose its id, and people would be told twice.
         if (this.#unwritten === 'vital') await this.#write();
         const [id] = this.#newsworthy;
         if (id === undefined) break;
         const { news } = this.#devices.get(id) as Watched;
         const [first] = news as [News];
-        // If it cannot be told, the other devices come first the next time.
+        // If this cannot be told, the other devices come first the next time.
         this.#newsworthy.delete(id);
         this.#newsworthy.add(id);
         await this.#options.tell(id, first);
@@ -277,7 +276,7 @@ export class Watch {
 
   #add(id: string, { news }: Watched, happening: Happening): void {
     const name = Buffer.from(this.#options.randomBytes(8)).toString('hex');
-    // Drop a pair in the middle: the first may be on its way to people.
+    // Drop a pair in the middle: the first may be told already, and the last is the present state.
     if (news.length >= NEWS_MAX) news.splice(1, 2);
     news.push({ ...happening, id: name });
     this.#newsworthy.add(id);

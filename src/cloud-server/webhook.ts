@@ -1,6 +1,6 @@
 /**
- * The cloud's way out for SMS, phone calls and push messages: it posts each to a webhook, whose operator has a provider
- * for them. One call for each try; delivery decides when to retry. Used by cloud.ts.
+ * Sends SMS, phone calls and push messages by posting each to a webhook. The service behind the webhook passes them to a
+ * provider. One call for each try; delivery decides when to retry. Used by cloud.ts.
  */
 import { CloudError } from '../cloud/error.js';
 import { retryAfterMsOf } from '../http/answer.js';
@@ -9,10 +9,10 @@ import type { SendShort, ShortAnswer } from '../message/short.js';
 import type { Clock } from '../system/clock.js';
 import type { SendRequest } from '../system/https.js';
 
-/** Statuses that refuse the message for good. */
+/** Statuses that refuse the message permanently. */
 const REFUSALS = [400, 413, 415, 422];
 
-/** Where to post, and with what. */
+/** The webhook and the outside. */
 export interface WebhookOptions {
   readonly url: string;
   /** The header `Authorization`; null: none is sent. */
@@ -21,7 +21,7 @@ export interface WebhookOptions {
   readonly clock: Clock;
 }
 
-/** Posts messages to `url` as JSON, each with its id as Idempotency-Key: 2xx is taken, whatever the answer says. */
+/** Posts messages to `url` as JSON, each with its id as Idempotency-Key. Any 2xx means accepted; its body is ignored. */
 export function createWebhook({ url, authorization, send, clock }: WebhookOptions): SendShort {
   return async (message, signal): Promise<ShortAnswer> => {
     try {
