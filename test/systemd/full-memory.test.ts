@@ -1,7 +1,8 @@
 /**
- * Every limit at once, in little memory. The address book and the cloud's document are full, keys have a hundred ids,
- * failed and deferred mails have long replies, and mails with ten long file names fill the queue. Then 62 clients send
- * half a body or read no answer. The daemon is killed twice in that state, and delivers what it has acknowledged.
+ * Every limit at once, in little memory. The address book and the cloud's document are full, keys have a hundred ids, and
+ * failed and deferred mails have long replies. One mail has a file of nearly 25 MiB; mails with ten long file names fill
+ * the queue. Then 62 clients send half a body or read no answer. The daemon is killed twice in that state, and delivers
+ * what it has acknowledged.
  */
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -28,6 +29,8 @@ const LONG_ADDRESS = `${'a'.repeat(60)}@${'b'.repeat(60)}.${'c'.repeat(60)}.${'d
 const LONG_REPLY = 'r'.repeat(480);
 const BATCH = 100;
 const FILES = 10;
+// A message may have 25 MiB; the rest is for its text.
+const LARGE_BYTES = 25 * MIB - 64 * 1024;
 /** Entries of the address book, and entries of the cloud's document of an unknown type. */
 const KNOWN = DESTINATIONS_MAX;
 const UNKNOWN = 50;
@@ -68,6 +71,7 @@ class Run {
       FIELDPOST_RELAY_CONNECTIONS: '4',
       // Memory must be the limit that refuses.
       FIELDPOST_MAX_QUEUE: '1000000',
+      FIELDPOST_MAX_SPOOL: '300MiB',
       FIELDPOST_CLOUD: this.cloud.url,
       FIELDPOST_DEVICE_ID: DEVICE,
       FIELDPOST_CLOUD_KEY: KEY,
@@ -147,6 +151,18 @@ class Run {
     return true;
   }
 
+  /** Posts a mail with these files, each with this content. Gives false once the queue is full. */
+  async postForm(to: string, subject: string, files: readonly string[], content: string): Promise<boolean> {
+    const parts = [
+      { name: 'destination', content: to },
+      { name: 'subject', content: subject },
+      ...files.map((filename) => ({ name: 'file', filename, type: LONG_TYPE, content })),
+    ];
+    if (!(await this.post(bodyOf(parts), FORM_TYPE))) return false;
+    this.owed.set(subject, summaryOf('', files, content));
+    return true;
+  }
+
   /** Posts mails with ten files of one octet under long names until the daemon refuses them; gives their count. */
   async postFiles(): Promise<number> {
     let posted = 0;
@@ -156,14 +172,7 @@ class Run {
         const me = n++;
         const subject = `files ${me} ${'ż'.repeat(900)}`;
         const files = Array.from({ length: FILES }, (_, i) => `${me}-${i}`.padEnd(255, 'ż'));
-        const parts = [
-          { name: 'destination', content: LONG_ADDRESS },
-          { name: 'subject', content: subject },
-          { name: 'plain', content: `text ${me}` },
-          ...files.map((filename) => ({ name: 'file', filename, type: LONG_TYPE, content: 'x' })),
-        ];
-        if (!(await this.post(bodyOf(parts), FORM_TYPE))) return;
-        this.owed.set(subject, summaryOf(`text ${me}`, files));
+        if (!(await this.postForm(LONG_ADDRESS, subject, files, 'x'))) return;
         posted++;
       }
     };
@@ -183,8 +192,8 @@ class Run {
 }
 
 /** What the test compares of a mail. A type too long for a header line becomes application/octet-stream. */
-function summaryOf(plain: string, files: readonly string[]): string {
-  return JSON.stringify([plain.trimEnd(), files.map((name) => [name, 'application/octet-stream', 'x'])]);
+function summaryOf(plain: string, files: readonly string[], content = ''): string {
+  return JSON.stringify([plain.trimEnd(), files.map((name) => [name, 'application/octet-stream', content])]);
 }
 
 /** As many entries as are allowed, and some of an unknown type. */
@@ -221,6 +230,8 @@ async function fill(run: Run): Promise<void> {
   }
   run.check('with failed and deferred mails');
   t.equal((await run.ask('POST', `${API}/queue/hold`)).status, 202);
+  t.ok(await run.postForm('large@example.com', 'large', ['large'], 'x'.repeat(LARGE_BYTES)), 'a large file');
+  run.check('with a large file');
   const files = await run.postFiles();
   while (await run.postBatch('later'));
   while (await run.postBatch('later', 1));
