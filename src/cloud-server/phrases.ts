@@ -24,8 +24,11 @@ export interface Phrases {
   /** Promises a message when the device returns. */
   readonly promise: string;
   readonly closing: string;
-  /** Day, hour, minute, second. */
-  readonly units: readonly [Noun, Noun, Noun, Noun];
+  /**
+   * Day, hour, minute, second, each in its forms after a number: one; several; and, if it differs, many (Polish 5, 12,
+   * 25).
+   */
+  readonly units: readonly [string, string, string, string];
   /** Joins two lengths of time. */
   readonly and: string;
   /** January to December, in the form used in dates. */
@@ -37,10 +40,6 @@ export interface Phrases {
 
 type Kind = 'silent' | 'stopped' | 'back';
 
-/** The forms of a noun after a number: one; several; and, if it differs, many (Polish 5, 12, 25). */
-export type Noun = readonly [one: string, few: string, many?: string];
-
-const asIs = (time: string) => `, ${time}`;
 const dayMonthYear: Phrases['date'] = (day, month, year) => `${day} ${month} ${year}`;
 
 /** French wants a no-break space before a colon and within its quotation marks. */
@@ -67,12 +66,7 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'U krijgt bericht zodra het apparaat weer online is.',
     closing: 'Dit bericht is automatisch verzonden.',
-    units: [
-      ['dag', 'dagen'],
-      ['uur', 'uur'],
-      ['minuut', 'minuten'],
-      ['seconde', 'seconden'],
-    ],
+    units: ['dag dagen', 'uur uur', 'minuut minuten', 'seconde seconden'],
     and: 'en',
     months: 'januari februari maart april mei juni juli augustus september oktober november december',
     date: dayMonthYear,
@@ -99,12 +93,7 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: `${NBSP}: `,
     promise: 'Vous recevrez un message dès que l’appareil sera de nouveau en ligne.',
     closing: 'Ce message a été envoyé automatiquement.',
-    units: [
-      ['jour', 'jours'],
-      ['heure', 'heures'],
-      ['minute', 'minutes'],
-      ['seconde', 'secondes'],
-    ],
+    units: ['jour jours', 'heure heures', 'minute minutes', 'seconde secondes'],
     and: 'et',
     months: 'janvier février mars avril mai juin juillet août septembre octobre novembre décembre',
     date: (day, month, year) => `${day === 1 ? '1er' : day} ${month} ${year}`,
@@ -130,12 +119,7 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'Sie erhalten eine Nachricht, sobald das Gerät wieder online ist.',
     closing: 'Diese Nachricht wurde automatisch versandt.',
-    units: [
-      ['Tag', 'Tage'],
-      ['Stunde', 'Stunden'],
-      ['Minute', 'Minuten'],
-      ['Sekunde', 'Sekunden'],
-    ],
+    units: ['Tag Tage', 'Stunde Stunden', 'Minute Minuten', 'Sekunde Sekunden'],
     and: 'und',
     months: 'Januar Februar März April Mai Juni Juli August September Oktober November Dezember',
     date: (day, month, year) => `${day}. ${month} ${year}`,
@@ -160,16 +144,11 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'You will get a message as soon as the device is back online.',
     closing: 'This message was sent automatically.',
-    units: [
-      ['day', 'days'],
-      ['hour', 'hours'],
-      ['minute', 'minutes'],
-      ['second', 'seconds'],
-    ],
+    units: ['day days', 'hour hours', 'minute minutes', 'second seconds'],
     and: 'and',
     months: 'January February March April May June July August September October November December',
     date: dayMonthYear,
-    time: asIs,
+    time: (time) => `, ${time}`,
   },
   it: {
     greeting: 'Gentile utente,',
@@ -191,12 +170,7 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'Riceverà un messaggio non appena il dispositivo sarà di nuovo online.',
     closing: 'Questo messaggio è stato inviato automaticamente.',
-    units: [
-      ['giorno', 'giorni'],
-      ['ora', 'ore'],
-      ['minuto', 'minuti'],
-      ['secondo', 'secondi'],
-    ],
+    units: ['giorno giorni', 'ora ore', 'minuto minuti', 'secondo secondi'],
     and: 'e',
     months: 'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
     date: (day, month, year) => `${day === 1 ? '1º' : day} ${month} ${year}`,
@@ -223,12 +197,7 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'Powiadomimy Państwa, gdy tylko urządzenie będzie ponownie online.',
     closing: 'Ta wiadomość została wysłana automatycznie.',
-    units: [
-      ['dzień', 'dni', 'dni'],
-      ['godzina', 'godziny', 'godzin'],
-      ['minuta', 'minuty', 'minut'],
-      ['sekunda', 'sekundy', 'sekund'],
-    ],
+    units: ['dzień dni dni', 'godzina godziny godzin', 'minuta minuty minut', 'sekunda sekundy sekund'],
     and: 'i',
     months:
       'stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia',
@@ -255,12 +224,7 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     colon: ': ',
     promise: 'Recibirá un mensaje en cuanto el dispositivo vuelva a estar en línea.',
     closing: 'Este mensaje se ha enviado automáticamente.',
-    units: [
-      ['día', 'días'],
-      ['hora', 'horas'],
-      ['minuto', 'minutos'],
-      ['segundo', 'segundos'],
-    ],
+    units: ['día días', 'hora horas', 'minuto minutos', 'segundo segundos'],
     and: 'y',
     months: 'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre',
     date: (day, month, year) => `${day} de ${month} de ${year}`,

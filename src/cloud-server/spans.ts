@@ -3,7 +3,7 @@
  */
 import type { Lang } from '../destinations/destination.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
-import { type Noun, PHRASES } from './phrases.js';
+import { PHRASES } from './phrases.js';
 
 const UNITS_MS = [DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS] as const;
 
@@ -12,7 +12,7 @@ export function spanIn(lang: Lang, ms: number): string {
   const { units, and } = PHRASES[lang];
   const wholeMs = Math.max(ms, SECOND_MS);
   const largest = UNITS_MS.findIndex((unitMs) => wholeMs >= unitMs);
-  const say = (index: number, count: number) => `${count} ${nounFor(count, units[index] as Noun)}`;
+  const say = (index: number, count: number) => `${count} ${nounFor(count, units[index] as string)}`;
   const unitMs = UNITS_MS[largest] as number;
   const count = Math.floor(wholeMs / unitMs);
   const restUnitMs = UNITS_MS[largest + 1];
@@ -21,7 +21,8 @@ export function spanIn(lang: Lang, ms: number): string {
 }
 
 /** Only Polish has a form of its own for 2 to 4 (but not 12 to 14). Elsewhere all numbers but 1 take one plural. */
-function nounFor(count: number, [one, few, many = few]: Noun): string {
+function nounFor(count: number, forms: string): string {
+  const [one = '', few = '', many = few] = forms.split(' ');
   if (count === 1) return one;
   const isFew = count % 10 >= 2 && count % 10 <= 4 && !(count % 100 >= 12 && count % 100 <= 14);
   return isFew ? few : many;
