@@ -87,6 +87,12 @@ function answer(instead: Partial<Spoilt>, when: (call: Call) => boolean): Fault 
   return { instead: (call) => (when(call) ? { ...HTML, ...instead } : undefined) };
 }
 
+/** Refuses the calls of one kind whose body has this text. */
+function refuse(what: string, text: string, status = 422): Fault {
+  const body = '{"title":"no"}';
+  return answer({ status, body }, (call) => call.what === what && call.body.includes(text));
+}
+
 const HEARTBEATS = [
   'a heartbeat is answered',
   'a heartbeat may say that the device is stopping',
@@ -120,12 +126,12 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
   ],
   [
     'a heartbeat with a member too many refused',
-    () => answer({ status: 400 }, ({ what, body }) => what === 'heartbeat' && body.includes('conformance')),
+    () => refuse('heartbeat', 'conformance', 400),
     ['members of a heartbeat'],
   ],
   [
     'no word for stopping',
-    () => answer({ status: 422 }, ({ what, body }) => what === 'heartbeat' && body.includes('stopping')),
+    () => refuse('heartbeat', 'stopping'),
     ['a heartbeat may say that the device is stopping'],
   ],
   [
@@ -340,12 +346,12 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
   ],
   [
     'a member too many of a message refused',
-    () => answer({ status: 400 }, ({ what, body }) => what === 'messages' && body.includes('"conformance":')),
+    () => refuse('messages', '"conformance":', 400),
     ['members of a message', 'a message of 60,000 bytes'],
   ],
   [
     'no word for moved',
-    () => answer({ status: 422 }, ({ what, body }) => what === 'heartbeat' && body.includes('moved')),
+    () => refuse('heartbeat', 'moved'),
     ['a heartbeat may say that the device has moved'],
   ],
   [
@@ -406,30 +412,14 @@ const FAULTS: readonly (readonly [name: string, make: () => Fault, breaks: reado
     () => answer({ status: 413 }, ({ what, body }) => what === 'messages' && body.length > 16_384),
     ['a message of 60,000 bytes'],
   ],
-  [
-    'no entries for phone calls',
-    () => answer({ status: 422 }, ({ what, body }) => what === 'destinations' && body.includes('"type":3')),
-    ['entries of every type'],
-  ],
+  ['no entries for phone calls', () => refuse('destinations', '"type":3'), ['entries of every type']],
   [
     'entries of unknown types refused',
-    () => answer({ status: 422 }, ({ what, body }) => what === 'destinations' && body.includes('"type":9')),
+    () => refuse('destinations', '"type":9'),
     ['an entry that the cloud does not'],
   ],
-  [
-    'no Polish',
-    () => answer({ status: 422 }, ({ what, body }) => what === 'destinations' && body.includes('"pl"')),
-    ['entries of every type'],
-  ],
-  [
-    'push messages refused',
-    () =>
-      answer(
-        { status: 422, body: '{"title":"no"}' },
-        ({ what, body }) => what === 'messages' && body.includes('"type":4'),
-      ),
-    ['phone calls and push'],
-  ],
+  ['no Polish', () => refuse('destinations', '"pl"'), ['entries of every type']],
+  ['push messages refused', () => refuse('messages', '"type":4'), ['phone calls and push']],
   [
     'keys of messages that are remembered for four messages',
     () => {

@@ -1,18 +1,12 @@
-/** How many devices there may be, and how the operator learns of it. */
+/** The limit on devices. */
 import t from 'tap';
 import { Devices } from '../../src/cloud-server/devices.js';
 import { CLOUD_DEVICES_MAX } from '../../src/limits.js';
-import { createLog } from '../../src/system/log.js';
+import { keptLog } from '../support/system.js';
 
 t.test('one device too many is refused, logged once and counted, until one is removed', async (t) => {
   const known = new Set(['a', 'b']);
-  const lines: string[] = [];
-  const log = createLog({
-    level: 'info',
-    priorities: true,
-    write: (line) => lines.push(line),
-    wallMs: Date.now,
-  });
+  const { log, lines } = keptLog();
   const others = Array.from({ length: CLOUD_DEVICES_MAX - 2 }, (_, n) => `other-${n}`);
   const sighting = { id: 'a', state: 'online', heardMs: null } as const;
   const devices = new Devices({
@@ -29,16 +23,10 @@ t.test('one device too many is refused, logged once and counted, until one is re
     },
     log,
   });
-  t.same(
-    devices
-      .list()
-      .slice(0, 2)
-      .map(({ id, state }) => [id, state]),
-    [
-      ['a', 'online'],
-      ['b', 'unheard'],
-    ],
-  );
+  t.match(devices.list().slice(0, 2), [
+    { id: 'a', state: 'online' },
+    { id: 'b', state: 'unheard' },
+  ]);
   for (const id of ['a', 'b']) devices.admit(id);
   for (const id of ['c', 'd', 'c']) t.throws(() => devices.admit(id), { code: 'unavailable' });
   t.equal(devices.refused, 3);
