@@ -1,105 +1,86 @@
-/**
- * What may happen in a simulated world, one function an action. Used by live.ts.
- */
+/** The actions of a simulated world, but for those of cloudside.ts. Used by live.ts. */
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Chance } from './chance.js';
-import { actAtCloud } from './cloudside.js';
+import { actAtCloud, type Deed } from './cloudside.js';
 import { die, restart } from './deaths.js';
 import { AILMENTS } from './ill-disk.js';
 import { weightsOf } from './link.js';
-import type { Action } from './swarm.js';
+import type { Posted } from './model.js';
+import type { Action, CloudAction } from './swarm.js';
 import type { World } from './world.js';
 
-/** Does it, or begins it, for an answer may take its time; then looks whether all is as promised. */
+/** Starts the action, without waiting for answers to programs. Then checks the promises. */
 export async function act(world: World, action: Action, chance: Chance): Promise<void> {
-  await begin(world, action, chance);
+  if (action in DEEDS) await DEEDS[action as keyof typeof DEEDS](world, chance);
+  else {
+    world.watch.weather.shortMs = null;
+    await actAtCloud(world, action as CloudAction, chance);
+  }
   await world.watch.look();
 }
 
-async function begin(world: World, action: Action, chance: Chance): Promise<void> {
-  const programs = world.programs;
-  const device = world.device;
-  const open = () => world.posted((posted) => posted.id !== null && posted.final === null);
-  switch (action) {
-    case 'post':
-      return void programs.post(1, false);
-    case 'post batch':
-      return void programs.post(1 + chance.below(20), chance.is(0.3));
-    case 'post with key':
-      return void programs.post(1, true);
-    case 'post again':
-      return void programs.postAgain();
-    case 'post form':
-      return void programs.postForm(chance.is(0.3), false);
-    case 'cut form':
-      return void programs.postForm(chance.is(0.5), true);
-    case 'cancel': {
-      const known = open();
-      if (known.length > 0) void programs.cancel([chance.one(known)]);
-      return;
-    }
-    case 'cancel all':
-      return void programs.cancel(open());
-    case 'retry': {
-      const known = world.posted(({ id }) => id !== null);
-      if (known.length > 0) void programs.retry(chance.one(known));
-      return;
-    }
-    case 'flush':
-    case 'hold':
-    case 'release':
-      return void programs.steer(action);
-    case 'look': {
-      const known = world.posted(({ id }) => id !== null);
-      if (known.length > 0) void programs.look(chance.one(known));
-      void programs.state();
-      return;
-    }
-    case 'reload':
-      return await reload(world, chance);
-    case 'purge':
-      return void programs.steer('purge');
-    case 'drop failed': {
-      const failed = world.posted(({ final }) => final === 'failed');
-      if (failed.length > 0) void programs.cancel([chance.one(failed)]);
-      return;
-    }
-    case 'rush':
-      return await rush(world, chance);
-    case 'survey':
-      return await world.watch.listen();
-    case 'relay mood':
-      world.watch.weather.upset();
-      chance.one(world.relays).mood = chance.is(0.4) ? 'well' : chance.one(world.swarm.moods);
-      return world.tell(`relays are ${world.relays.map(({ mood }) => mood)}`);
-    case 'link mood':
-      world.watch.weather.upset();
-      world.link.isUp = chance.is(0.6);
-      world.link.weights = chance.is(0.4) ? weightsOf({}) : world.swarm.fates;
-      return world.tell(
-        `the link is ${world.link.isUp ? 'up' : 'down'}, ${JSON.stringify(world.link.weights)}`,
-      );
-    case 'disk trouble':
-      return await troubleDisk(world, chance);
-    case 'power cut':
-      return die(world, 'power cut', chance);
-    case 'kill':
-      return die(world, 'kill', chance);
-    case 'restart':
-      return await restart(world);
-    case 'leap':
-      device.clock.leap(
-        chance.is(0.3) ? -chance.span(MINUTE_MS, 400 * DAY_MS) : chance.span(MINUTE_MS, 400 * DAY_MS),
-      );
-      return;
-    case 'suspend':
-      world.watch.weather.upset();
-      device.clock.suspend(chance.span(MINUTE_MS, 5 * DAY_MS));
-      return;
-    default:
-      world.watch.weather.shortMs = null;
-      return await actAtCloud(world, action, chance);
-  }
+const DEEDS: Readonly<Record<Exclude<Action, CloudAction>, Deed>> = {
+  post: ({ programs }) => void programs.post(1, false),
+  'post batch': ({ programs }, chance) => void programs.post(1 + chance.below(20), chance.is(0.3)),
+  'post with key': ({ programs }) => void programs.post(1, true),
+  'post again': ({ programs }) => void programs.postAgain(),
+  'post form': ({ programs }, chance) => void programs.postForm(chance.is(0.3), false),
+  'cut form': ({ programs }, chance) => void programs.postForm(chance.is(0.5), true),
+  cancel: (world, chance) => ofThese(openIn(world), chance, (one) => world.programs.cancel([one])),
+  'cancel all': (world) => void world.programs.cancel(openIn(world)),
+  retry: (world, chance) => ofThese(knownIn(world), chance, (one) => world.programs.retry(one)),
+  flush: ({ programs }) => void programs.steer('flush'),
+  hold: ({ programs }) => void programs.steer('hold'),
+  release: ({ programs }) => void programs.steer('release'),
+  look: (world, chance) => {
+    ofThese(knownIn(world), chance, (one) => world.programs.look(one));
+    void world.programs.state();
+  },
+  reload,
+  purge: ({ programs }) => void programs.steer('purge'),
+  'drop failed': (world, chance) => {
+    const failed = world.posted(({ final }) => final === 'failed');
+    ofThese(failed, chance, (one) => world.programs.cancel([one]));
+  },
+  rush,
+  survey: ({ watch }) => watch.listen(),
+  'relay mood': (world, chance) => {
+    world.watch.weather.upset();
+    chance.one(world.relays).mood = chance.is(0.4) ? 'well' : chance.one(world.swarm.moods);
+    world.tell(`relays are ${world.relays.map(({ mood }) => mood)}`);
+  },
+  'link mood': (world, chance) => {
+    const { link, swarm } = world;
+    world.watch.weather.upset();
+    link.isUp = chance.is(0.6);
+    link.weights = chance.is(0.4) ? weightsOf({}) : swarm.fates;
+    world.tell(`the link is ${link.isUp ? 'up' : 'down'}, ${JSON.stringify(link.weights)}`);
+  },
+  'disk trouble': troubleDisk,
+  'power cut': (world, chance) => die(world, 'power cut', chance),
+  kill: (world, chance) => die(world, 'kill', chance),
+  restart: (world) => restart(world),
+  leap: ({ device }, chance) => {
+    const sign = chance.is(0.3) ? -1 : 1;
+    device.clock.leap(sign * chance.span(MINUTE_MS, 400 * DAY_MS));
+  },
+  suspend: ({ device, watch }, chance) => {
+    watch.weather.upset();
+    device.clock.suspend(chance.span(MINUTE_MS, 5 * DAY_MS));
+  },
+};
+
+function knownIn(world: World): Posted[] {
+  return world.posted(({ id }) => id !== null);
+}
+
+function openIn(world: World): Posted[] {
+  return world.posted(({ id, final }) => id !== null && final === null);
+}
+
+/** Draws one of these, if there is any, and starts an action with it. */
+function ofThese(all: readonly Posted[], chance: Chance, start: (one: Posted) => Promise<void>): void {
+  if (all.length > 0) void start(chance.one(all));
 }
 
 async function reload(world: World, chance: Chance): Promise<void> {
@@ -132,7 +113,7 @@ async function troubleDisk(world: World, chance: Chance): Promise<void> {
 async function rush(world: World, chance: Chance): Promise<void> {
   const { programs } = world;
   await world.awaited(programs.post(2 + chance.below(30), false));
-  const young = world.posted(({ id, final }) => id !== null && final === null).slice(-30);
+  const young = openIn(world).slice(-30);
   if (young.length === 0) return;
   for (let i = 1 + chance.below(8); i > 0; i--) {
     const what = chance.weighted({ cancel: 6, hold: 1, release: 2, flush: 1, retry: 1, look: 1 });

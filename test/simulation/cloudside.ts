@@ -8,32 +8,11 @@ import type { Chance } from './chance.js';
 import { endCloud, restart } from './deaths.js';
 import { weightsOf } from './link.js';
 import { DOCUMENT_FILE } from './settings.js';
+import type { CloudAction } from './swarm.js';
 import type { World } from './world.js';
 
-export const CLOUD_ACTIONS = [
-  'add destination',
-  'edit destination',
-  'remove destination',
-  'remove hidden',
-  'edit without a pause',
-  'cloud adds',
-  'cloud edits',
-  'cloud removes',
-  'cloud adds strange',
-  'cloud touches',
-  'cloud dies',
-  'cloud is down for days',
-  'cloud is wiped',
-  'cloud is backed up',
-  'cloud is restored',
-  'cloud has another URL',
-  'cloud is left',
-  'device is stopped',
-  'network changed',
-  'network is mended',
-  'damage is found',
-] as const;
-export type CloudAction = (typeof CLOUD_ACTIONS)[number];
+/** Does an action, or starts it. */
+export type Deed = (world: World, chance: Chance) => void | Promise<void>;
 
 /** With the network mended and the device awake, everything is in step after this. */
 const MENDED_MS = 2 * MINUTE_MS;
@@ -43,66 +22,51 @@ const HANGS_MS = 10 * MINUTE_MS;
 const HEARD_MS = 30 * SECOND_MS;
 const EDITS_MIN = 5;
 
-/** Does the action, or starts it. */
+/** Without a cloud only the actions of the device do something. */
 export async function actAtCloud(world: World, action: CloudAction, chance: Chance): Promise<void> {
-  const { people } = world;
-  switch (action) {
-    case 'add destination':
-      return void people.add();
-    case 'edit destination':
-      return void people.edit();
-    case 'remove destination':
-      return void people.remove();
-    case 'remove hidden':
-      return void people.removeHidden();
-    case 'device is stopped':
-      return await restart(world, chance.span(HOUR_MS, 5 * DAY_MS));
-    case 'network changed':
-      return world.networkChanged();
-    case 'damage is found':
-      world.isDamaged = true;
-      return;
-  }
-  if (!world.swarm.hasCloud) return;
-  switch (action) {
-    case 'cloud adds':
-      return void people.screen('adds');
-    case 'cloud edits':
-      return void people.screen('edits');
-    case 'cloud removes':
-      return void people.screen('removes');
-    case 'cloud adds strange':
-      return void people.screen('adds strange');
-    case 'cloud touches':
-      return void people.screen('touches');
-    case 'cloud dies':
-      return endCloud(world, chance.span(SECOND_MS, HOUR_MS));
-    case 'cloud is down for days':
-      return endCloud(world, chance.span(HOUR_MS, 3 * DAY_MS));
-    case 'cloud is wiped':
-      return loseDocument(world, chance, { since: 0, bytes: null });
-    case 'cloud is backed up': {
-      const bytes = await world.cloud.disk.readWhole(DOCUMENT_FILE);
-      if (bytes !== null) world.backups.push({ since: people.edits.tick(), bytes });
-      return;
-    }
-    case 'cloud is restored':
-      if (world.backups.length > 0) loseDocument(world, chance, chance.one(world.backups));
-      return;
-    case 'cloud has another URL':
-      world.spelling++;
-      return await restart(world);
-    case 'cloud is left':
-      if (chance.is(0.5)) await delayHeartbeat(world);
-      if (!world.device.isUp) return;
-      world.isAway = !world.isAway;
-      return await restart(world);
-    case 'edit without a pause':
-      return await editWithoutPause(world, chance);
-    case 'network is mended':
-      return await mend(world, chance);
-  }
+  if (world.swarm.hasCloud || !NEED_CLOUD.test(action)) await DEEDS[action](world, chance);
 }
+
+const NEED_CLOUD = /^cloud |^edit without a pause$|^network is mended$/;
+
+const DEEDS: Readonly<Record<CloudAction, Deed>> = {
+  'add destination': ({ people }) => void people.add(),
+  'edit destination': ({ people }) => void people.edit(),
+  'remove destination': ({ people }) => void people.remove(),
+  'remove hidden': ({ people }) => void people.removeHidden(),
+  'edit without a pause': editWithoutPause,
+  'cloud adds': ({ people }) => void people.screen('adds'),
+  'cloud edits': ({ people }) => void people.screen('edits'),
+  'cloud removes': ({ people }) => void people.screen('removes'),
+  'cloud adds strange': ({ people }) => void people.screen('adds strange'),
+  'cloud touches': ({ people }) => void people.screen('touches'),
+  'cloud dies': (world, chance) => endCloud(world, chance.span(SECOND_MS, HOUR_MS)),
+  'cloud is down for days': (world, chance) => endCloud(world, chance.span(HOUR_MS, 3 * DAY_MS)),
+  'cloud is wiped': (world, chance) => loseDocument(world, chance, { since: 0, bytes: null }),
+  'cloud is backed up': async ({ cloud, backups, people }) => {
+    const bytes = await cloud.disk.readWhole(DOCUMENT_FILE);
+    if (bytes !== null) backups.push({ since: people.edits.tick(), bytes });
+  },
+  'cloud is restored': (world, chance) => {
+    if (world.backups.length > 0) loseDocument(world, chance, chance.one(world.backups));
+  },
+  'cloud has another URL': async (world) => {
+    world.spelling++;
+    await restart(world);
+  },
+  'cloud is left': async (world, chance) => {
+    if (chance.is(0.5)) await delayHeartbeat(world);
+    if (!world.device.isUp) return;
+    world.isAway = !world.isAway;
+    await restart(world);
+  },
+  'device is stopped': (world, chance) => restart(world, chance.span(HOUR_MS, 5 * DAY_MS)),
+  'network changed': (world) => world.networkChanged(),
+  'network is mended': mend,
+  'damage is found': (world) => {
+    world.isDamaged = true;
+  },
+};
 
 /** A document that was kept at that tick of the book; null: none. */
 export interface Backup {

@@ -4,40 +4,65 @@
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Chance } from './chance.js';
-import { CLOUD_ACTIONS } from './cloudside.js';
 import { CALLS, FATES, type Fate, ILLS, type Ill, weightsOf } from './link.js';
 import { MOODS, type Mood } from './relay.js';
 
-export const ACTIONS = [
-  'post',
-  'post batch',
-  'post with key',
-  'post again',
-  'post form',
-  'cut form',
-  'cancel',
-  'cancel all',
-  'retry',
-  'flush',
-  'hold',
-  'release',
-  'look',
-  'reload',
-  'purge',
-  'drop failed',
-  'rush',
-  'survey',
-  'relay mood',
-  'link mood',
-  'disk trouble',
-  'power cut',
-  'kill',
-  'restart',
-  'leap',
-  'suspend',
-  ...CLOUD_ACTIONS,
-] as const;
-export type Action = (typeof ACTIONS)[number];
+/** How often each action is drawn. Faults are rare, so that other actions can follow. */
+const USUAL_OF_MAIL = {
+  post: 12,
+  'post batch': 3,
+  'post with key': 4,
+  'post again': 3,
+  'post form': 3,
+  'cut form': 1,
+  cancel: 4,
+  'cancel all': 1.5,
+  retry: 2,
+  flush: 1,
+  hold: 0.7,
+  release: 1.5,
+  look: 2,
+  reload: 0.7,
+  purge: 0.4,
+  'drop failed': 1,
+  rush: 2,
+  survey: 1.5,
+  'relay mood': 4,
+  'link mood': 3,
+  'disk trouble': 1,
+  'power cut': 0.8,
+  kill: 0.8,
+  restart: 0.8,
+  leap: 0.5,
+  suspend: 0.4,
+};
+const USUAL_OF_CLOUD = {
+  'add destination': 2,
+  'edit destination': 2,
+  'remove destination': 1,
+  'remove hidden': 0.2,
+  'edit without a pause': 0.2,
+  'cloud adds': 1,
+  'cloud edits': 1,
+  'cloud removes': 0.6,
+  'cloud adds strange': 0.2,
+  'cloud touches': 0.3,
+  'cloud dies': 0.4,
+  'cloud is down for days': 0.1,
+  'cloud is wiped': 0.2,
+  'cloud is backed up': 0.6,
+  'cloud is restored': 0.3,
+  'cloud has another URL': 0.2,
+  'cloud is left': 0,
+  'device is stopped': 0.2,
+  'network changed': 1,
+  'network is mended': 0.5,
+  'damage is found': 0,
+};
+
+export type CloudAction = keyof typeof USUAL_OF_CLOUD;
+export type Action = keyof typeof USUAL_OF_MAIL | CloudAction;
+const USUAL: Readonly<Record<Action, number>> = { ...USUAL_OF_MAIL, ...USUAL_OF_CLOUD };
 
 export interface Swarm {
   readonly livesMs: number;
@@ -69,58 +94,7 @@ const WALL_MS = Date.UTC(2026, 10, 20, 9);
 /** So many worlds are of the address book. */
 const OF_BOOK_ODDS = 0.25;
 
-/** Faults must leave some room for the rest. */
-const USUAL: Readonly<Record<Action, number>> = {
-  post: 12,
-  'post batch': 3,
-  'post with key': 4,
-  'post again': 3,
-  'post form': 3,
-  'cut form': 1,
-  cancel: 4,
-  'cancel all': 1.5,
-  retry: 2,
-  flush: 1,
-  hold: 0.7,
-  release: 1.5,
-  look: 2,
-  reload: 0.7,
-  purge: 0.4,
-  'drop failed': 1,
-  rush: 2,
-  survey: 1.5,
-  'relay mood': 4,
-  'link mood': 3,
-  'disk trouble': 1,
-  'power cut': 0.8,
-  kill: 0.8,
-  restart: 0.8,
-  leap: 0.5,
-  suspend: 0.4,
-  'add destination': 2,
-  'edit destination': 2,
-  'remove destination': 1,
-  'remove hidden': 0.2,
-  'edit without a pause': 0.2,
-  'cloud adds': 1,
-  'cloud edits': 1,
-  'cloud removes': 0.6,
-  'cloud adds strange': 0.2,
-  'cloud touches': 0.3,
-  'cloud dies': 0.4,
-  'cloud is down for days': 0.1,
-  'cloud is wiped': 0.2,
-  'cloud is backed up': 0.6,
-  'cloud is restored': 0.3,
-  'cloud has another URL': 0.2,
-  'cloud is left': 0,
-  'device is stopped': 0.2,
-  'network changed': 1,
-  'network is mended': 0.5,
-  'damage is found': 0,
-};
-
-/** What happens in a world of the address book, many times as often; all else hardly ever. */
+/** How often each action is drawn in a world of the address book. Of the others only those of the cloud are drawn. */
 const OF_BOOK: Partial<Readonly<Record<Action, number>>> = {
   post: 0.2,
   'add destination': 4,
@@ -154,13 +128,12 @@ const DELAYS_MAX = 1200;
 export function drawSwarm(chance: Chance, isBook = false): Swarm {
   const keeps = chance.one([0.4, 0.7, 1]);
   const isOfBook = chance.is(OF_BOOK_ODDS) || isBook;
-  const isCloudAction = (action: Action) => (CLOUD_ACTIONS as readonly Action[]).includes(action);
-  const usual = (action: Action) =>
-    isOfBook ? (OF_BOOK[action] ?? (isCloudAction(action) ? USUAL[action] : 0)) : USUAL[action];
+  const inBook = { ...USUAL_OF_CLOUD, ...OF_BOOK } as Partial<typeof USUAL>;
   const weights = Object.fromEntries(
-    ACTIONS.map((action) => {
+    (Object.keys(USUAL) as Action[]).map((action) => {
+      const usual = isOfBook ? (inBook[action] ?? 0) : USUAL[action];
       const isKept = action === 'post' || chance.is(keeps);
-      return [action, isKept ? usual(action) * chance.span(0.3, 3) : 0];
+      return [action, isKept ? usual * chance.span(0.3, 3) : 0];
     }),
   ) as Record<Action, number>;
   const hasCloud = isOfBook || chance.is(0.7);
