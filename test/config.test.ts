@@ -296,7 +296,7 @@ t.test('listeners', async (t) => {
   }
 });
 
-t.test('where a secret comes from', async (t) => {
+t.test('the sources of a secret', async (t) => {
   const files = {
     '/c/relay-password': 'from credential\n',
     '/c/cloud-key': '(not given)',
@@ -410,7 +410,7 @@ t.test('all problems at once, each with key, value and what is allowed', async (
   ]);
 });
 
-t.test('what must hold between settings', async (t) => {
+t.test('rules between settings', async (t) => {
   const cases: [Environment, RegExp][] = [
     [
       { FIELDPOST_BACKOFF_MIN: '10m' },
@@ -469,7 +469,7 @@ t.test('cloud URLs', async (t) => {
   for (const url of bad) t.equal(cloud(url).problems.length, 1, url);
 });
 
-t.test('what is said in EHLO is a domain or an address literal', (t) => {
+t.test('the name in EHLO is a domain or an address literal', (t) => {
   for (const name of ['pump-3', 'pump-3.example.com', '[192.0.2.7]', '[IPv6:2001:db8::7]'])
     t.equal(good({ FIELDPOST_HELO_NAME: name }).heloName, name);
   for (const name of ['192.0.2.7', '2001:db8::7'])
@@ -631,7 +631,7 @@ t.test('an env file names the line of what systemd passes over in silence', asyn
   t.notMatch(JSON.stringify(problems), /hunter2/);
 });
 
-t.test('near misses', async (t) => {
+t.test('values that are nearly right', async (t) => {
   const words = ['status', 'queue', 'send', 'check', 'version'];
   for (const [word, meant] of Object.entries({ quue: 'queue', stauts: 'status', QUEUE: 'queue' }))
     t.equal(guessOf(word, words), `; did you mean ${meant}?`);

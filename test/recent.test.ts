@@ -13,16 +13,16 @@ t.test('an entry that is set again is the youngest', async (t) => {
   t.same([...recent].flat(), ['a', 3, 'c', 4]);
 });
 
-t.test('one that begins with too many entries forgets the first', async (t) => {
+t.test('a list that begins with too many entries forgets the first', async (t) => {
   const recent = new Recent(2, Object.entries({ a: 1, b: 2, c: 3 }));
   t.same([...recent.keys()], ['b', 'c']);
 });
 
-t.test('one of size 0 remembers nothing', async (t) => {
+t.test('a list of size 0 remembers nothing', async (t) => {
   t.equal(new Recent<string, number>(0).set('a', 1).size, 0);
 });
 
-t.test('forgets the oldest keys while they are too much', async (t) => {
+t.test('the oldest keys are forgotten while keys take too much', async (t) => {
   const weights = new Map(Object.entries({ a: 5, b: 1, c: 3 }));
   const total = () => [...weights.values()].reduce((sum, weight) => sum + weight, 0);
   const forgotten: string[] = [];

@@ -20,7 +20,7 @@ const KINDS: readonly [kind: string, character: string, escaped: string, inNames
   ['a tag', '\u{e0041}', '\\udb40\\udc41', 'stays'],
 ];
 
-t.test('what could steer a terminal or turn words around', async (t) => {
+t.test('characters that control a terminal or reverse the order of words', async (t) => {
   for (const [kind, character, escaped, inNames] of KINDS) {
     const text = `a${character}b`;
     t.equal(visible(text), `a${escaped}b`, `${kind} is shown`);
@@ -31,7 +31,7 @@ t.test('what could steer a terminal or turn words around', async (t) => {
   }
 });
 
-t.test('what harms nobody stays', async (t) => {
+t.test('harmless characters stay', async (t) => {
   const text = 'Żółw 水 "x" \\ \u{1f4a7} \ue000 \u0378';
   for (const form of [visible, oneLine, (name: string) => harmlessName(name, '')]) t.equal(form(text), text);
 });

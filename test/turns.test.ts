@@ -53,7 +53,7 @@ t.test('a failure is its own caller’s, and stops no later work', async (t) => 
   t.equal(await later.done, 'result');
 });
 
-t.test('it is free when all is over', async (t) => {
+t.test('turns are free when all work has ended', async (t) => {
   const { turns, hand } = start();
   t.ok(turns.isFree);
   await turns.idle();

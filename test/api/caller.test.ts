@@ -41,7 +41,7 @@ const done = (by: string) => [
   `<6>destination removed destination=1 by=${by}`,
 ];
 
-test('what an operator does is logged with who did it', async (t) => {
+test('actions of an operator are logged with the user', async (t) => {
   await using known = await startApi({ peerUid: async () => 1000 });
   t.same(await operate(t, known), done('"uid 1000"'));
   await using unknown = await startApi();

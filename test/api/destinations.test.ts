@@ -87,7 +87,7 @@ test('entries of the cloud that are not understood are listed and removed', asyn
   isProblem(t, await call(api, 'GET', `${LIST}?hidden=yes`), 422, 'invalid');
 });
 
-test('a document full of what is not understood is answered in part', async (t) => {
+test('a document full of unknown entries is answered in part', async (t) => {
   await using api = await startApi();
   const document = Array.from({ length: 30_000 }, (_, n) => n);
   await api.store.book.pull({ etag: '"1"', document });
@@ -109,7 +109,7 @@ test('every type, every language', async (t) => {
   }
 });
 
-test('what is refused changes nothing', async (t) => {
+test('a refused edit changes nothing', async (t) => {
   await using api = await startApi();
   await call(api, 'POST', LIST, JOHN);
   await call(api, 'POST', LIST, JANE);
@@ -152,7 +152,7 @@ test('what is refused changes nothing', async (t) => {
   t.equal(api.edits, 2);
 });
 
-test('an edit meant for what is no longer there is refused', async (t) => {
+test('an edit of an entry that has changed or is gone is refused', async (t) => {
   await using api = await startApi();
   const added = await call(api, 'POST', LIST, JOHN);
   const one = `${LIST}/1`;

@@ -422,7 +422,7 @@ test('a boundary that readers disagree about is refused, with its place', async 
   }
 });
 
-test('a form with the words of other mailers is refused; those that are empty are ignored', async (t) => {
+test('a form with fields of other mailers is refused; empty ones are ignored', async (t) => {
   await using api = await startApi();
   const parts = [
     { name: 'text', content: 'The alarm' },
@@ -446,7 +446,7 @@ test('a form with the words of other mailers is refused; those that are empty ar
   t.match(taken.json, [{ ignored: ['cc'] }]);
 });
 
-test('a wrong boundary is told as such, however large the form', async (t) => {
+test('a wrong boundary is reported as such, however large the form', async (t) => {
   await using api = await startApi();
   const body = bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(2 * FORM_FRAME_BYTES_MAX, 'x') }]);
   const answer = await postBody(api, body, { boundary: 'another' });
@@ -517,7 +517,7 @@ test('each limit: exactly, and one more', async (t) => {
   isRefused(t, await postBody(none, bodyOf([...NEEDED, FILE])), 413, /more than 0 files/);
 });
 
-test('what no relay would take is refused, once the relays have told', async (t) => {
+test('a mail too large for the relays is refused when they have announced their limit', async (t) => {
   let limit: number | null = null;
   const start = () => startApi({ mailLimitBytes: () => limit });
   const file = (bytes: number) => bodyOf([...NEEDED, { ...FILE, content: Buffer.alloc(bytes, 'x') }]);
@@ -557,7 +557,7 @@ test('what no relay would take is refused, once the relays have told', async (t)
   t.equal((await postBody(refusing, file(570_001), { headers: key })).json[0].id, first.json[0].id);
 });
 
-test('what can be refused at once is, before the body and before 100 Continue', async (t) => {
+test('a form is refused before its body and before 100 Continue, if that is possible', async (t) => {
   const small = { maxQueue: 10_000, maxSpoolBytes: 500 };
   const nothing = () => undefined;
   const cases: [
@@ -808,7 +808,7 @@ test('a disk that fails in the middle', async (t) => {
   }
 });
 
-test('where memory is short, bodies may take less of it', async (t) => {
+test('with less memory, bodies may take less', async (t) => {
   // Three quarters of an eighth: 6 MiB.
   await using api = await startApi({ memoryBytes: 64 * 2 ** 20, settings: { maxBodyBytes: 16 * 2 ** 20 } });
   const json = { 'Content-Type': 'application/json' };

@@ -109,7 +109,7 @@ test('bodies that are no JSON in UTF-8', async (t) => {
   t.equal(api.size, accepted);
 });
 
-test('trouble of the store', async (t) => {
+test('faults of the store', async (t) => {
   const cases: [ErrorCode, number, string, (api: TestApi) => unknown][] = [
     ['queue-full', 429, '60', () => undefined],
     ['storage-full', 507, '60', (api) => api.fillDisk()],
@@ -185,7 +185,7 @@ test('an Idempotency-Key', async (t) => {
   isProblem(t, await api.post([EMAIL], twice), 400, 'malformed-request');
 });
 
-test('what became of a message', async (t) => {
+test('the outcome of a message', async (t) => {
   await using api = await startApi();
   const [first = '', second = ''] = await postSome(api, 2);
   const one = await api.call('GET', `${MESSAGES}/${first}`);
@@ -511,7 +511,7 @@ test('health, state and metrics tell of the disk as it is when they are asked', 
   t.equal((await api.call('GET', '/healthz')).status, 200);
 });
 
-test('free space that nobody can look at is unknown', async (t) => {
+test('free space that cannot be read is unknown', async (t) => {
   await using api = await startApi();
   api.disk.space = async () => {
     throw Object.assign(new Error('EIO: statfs'), { code: 'EIO' });

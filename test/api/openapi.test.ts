@@ -70,7 +70,7 @@ test('the document has the routes, all of them and no others', async (t) => {
   );
 });
 
-test('what is answered is what the document says', async (t) => {
+test('the answers are those that the document describes', async (t) => {
   await using api = await startApi({
     settings: { maxBatch: 2, maxMessageBytes: 1000, apiToken: 's3cret' },
     budget: { maxQueue: 10 },

@@ -54,7 +54,7 @@ t.test('a person sees how far it is', async (t) => {
   t.match(err, /\r +\r$/, 'and the line is empty in the end');
 });
 
-t.test('what cannot be read, or is not wanted', async (t) => {
+t.test('files that cannot be read, or that the daemon refuses', async (t) => {
   await using api = await startApi({ settings: { maxMessageBytes: 1000 } });
   const files = { big: 'x'.repeat(2 ** 20), dir: failure('EISDIR', 'dir'), short: 'abc' };
   const gone = await send(api, ['--attach', 'short', '--attach', 'gone'], { files });

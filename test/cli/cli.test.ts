@@ -24,7 +24,7 @@ t.test('without a command it lists them and calls that a usage error', async (t)
   }
 });
 
-t.test('guesses what a slip of the finger meant', async (t) => {
+t.test('a mistyped key gets the right one as a hint', async (t) => {
   const cases: [string[], RegExp][] = [
     [['stauts'], /there is no command stauts; did you mean status\?\nfieldpost --help/],
     [['teapot'], /there is no command teapot\n/],

@@ -45,7 +45,7 @@ t.test('status: all is well', async (t) => {
   t.strictSame(JSON.parse((await statusOf(STATE, ['--json'])).out), STATE);
 });
 
-t.test('status: trouble is told in words, and a network that is down is no failure', async (t) => {
+t.test('status: faults are reported in words, and a network that is down is no failure', async (t) => {
   const { code, out } = await statusOf({
     ...STATE,
     link: { ...STATE.link, state: 'offline', reason: 'no route to host' },

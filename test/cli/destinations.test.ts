@@ -75,7 +75,7 @@ t.test('the address book from the command line', async (t) => {
   t.match((await run('add', '--type=email')).err, /missing: --to, --lang, --name/);
 });
 
-t.test('what is hidden', async (t) => {
+t.test('hidden entries are listed and removed', async (t) => {
   await using api = await startApi();
   const [{ port }] = api.listeners.addresses as [ListenConfig & { kind: 'tcp' }];
   const run = (...argv: string[]) =>

@@ -41,7 +41,7 @@ t.test(
   },
 );
 
-t.test('of several first PUTs at the same time one wins', async (t) => {
+t.test('one of several first PUTs at the same time wins', async (t) => {
   const disk = new FaultyDisk({ directories: ['/var/lib'] });
   const documents = await Documents.open(disk, '/var/lib/documents', keptLog().log);
   const puts = [1, 2].map((n) => documents.put('x', { destinations: [], n }, { 'if-none-match': '*' }));
@@ -59,7 +59,7 @@ t.test('every write gets a new ETag, even one that changes nothing', async (t) =
   t.equal(late.status, 412, 'an older PUT that comes late no longer fits');
 });
 
-t.test('of very many entries that are not understood the first are named', async (t) => {
+t.test('only the first of very many unknown entries are named', async (t) => {
   await using cloud = await startCloud();
   const taken = await put(
     cloud,
@@ -71,7 +71,7 @@ t.test('of very many entries that are not understood the first are named', async
   t.match(taken.json.misunderstood[0], { pointer: '/destinations/0/uid' });
 });
 
-t.test('what is no document is refused; entries that are not understood are kept', async (t) => {
+t.test('a body that is not a document is refused; unknown entries are kept', async (t) => {
   await using cloud = await startCloud();
   const { etag } = await put(cloud, [JAN]);
   const strange = [
@@ -131,7 +131,7 @@ t.test('memory that requests have used is given back', async (t) => {
   t.ok(droppedBytes > bytes, `${droppedBytes} bytes`);
 });
 
-t.test('a device has its key, the operator his', async (t) => {
+t.test('a device has its own key, and so has the operator', async (t) => {
   await using cloud = await startCloud({ keys: 'pump-3 old\npump-3 new\npump-4 four\n* boss\n' });
   t.match(cloud.lines.join(''), /cloud ready .*devices=2\b/, 'the operator is no device');
   const statusOf = async (path: string, key: string | null) =>
@@ -165,7 +165,7 @@ t.test('without keys any device is let in, by programs on this machine', async (
   t.equal((await cloud.call('PUT', `${DEVICE}/heartbeat`, { body, headers: { Origin } })).status, 403);
 });
 
-t.test('what was answered 204 is there after a power cut; a file that is damaged is put aside', async (t) => {
+t.test('an acknowledged document survives a power cut; a damaged file is put aside', async (t) => {
   const disk = new FaultyDisk({ directories: ['/var/lib'] });
   const cloud = await startCloud({ disk });
   const first = await put(cloud, [JAN]);
@@ -221,7 +221,7 @@ t.test('the operator removes a device; its name and its document are gone for go
   t.equal((await again.call('GET', DESTINATIONS, { key: 'three' })).status, 404);
 });
 
-t.test('what a device may be called does no harm in a subject', async (t) => {
+t.test('the name of a device does no harm in a subject', async (t) => {
   const names = [
     'Pump\u0000 3',
     'Pump\u001b[31m 3',

@@ -107,7 +107,7 @@ t.test('the webhook is given the credentials in the file', async (t) => {
   t.notMatch(cloud.lines.join(''), /s3cret/);
 });
 
-t.test('what is no message is refused with all its faults', async (t) => {
+t.test('a body that is not a message is refused with all its faults', async (t) => {
   await using hook = await webhook();
   await using cloud = await startCloud({ env: hook.env });
   const refused = await post(cloud, { id: 'm1', type: 2, destination: '0612', message: '' });

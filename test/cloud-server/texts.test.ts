@@ -28,7 +28,7 @@ t.test('every number of every unit is said as ICU says it', async (t) => {
   }
 });
 
-t.test('a span is told in two units at most, and never as nothing', async (t) => {
+t.test('a duration has at most two units, and is never empty', async (t) => {
   const ms = 2 * DAY_MS + HOUR_MS + 5 * MINUTE_MS;
   t.equal(spanIn('en', ms), '2 days and 1 hour');
   t.equal(spanIn('pl', HOUR_MS + 21 * MINUTE_MS + 59 * SECOND_MS), '1 godzina i 21 minut');
@@ -37,7 +37,7 @@ t.test('a span is told in two units at most, and never as nothing', async (t) =>
   t.equal(spanIn('de', 12), '1 Sekunde');
 });
 
-t.test('a moment is told as people write it, in the zone that is asked for', async (t) => {
+t.test('a time is written as people write it, in the zone of the setting', async (t) => {
   const said = Object.fromEntries(LANGS.map((lang) => [lang, momentIn(lang, AT_MS, 'UTC')]));
   t.same(said, {
     nl: '20 november 2026 om 09:41 uur (UTC)',
@@ -138,7 +138,7 @@ Ce message a été envoyé automatiquement.
   });
 });
 
-t.test('a moment that no clock can tell is left out, and so is its length', async (t) => {
+t.test('an unknown time is left out, and so is the duration', async (t) => {
   for (const lang of LANGS) {
     for (const kind of KINDS) {
       const { plain, short, subject } = textOf(lang, PUMP, happened(kind, null, null), 'UTC');

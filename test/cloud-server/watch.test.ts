@@ -339,7 +339,7 @@ t.test('an overtaken heartbeat changes nothing', async (t) => {
   }
 });
 
-t.test('neither dates of a wrong clock nor lengths measured with it are told', async (t) => {
+t.test('dates and durations of a wrong clock are left out', async (t) => {
   const bench = await started();
   const trueMs = bench.clock.wallMs();
   bench.clock = new FakeClock({ wallMs: 60_000 });

@@ -148,7 +148,7 @@ t.test('every status of an answer to a message', async (t) => {
   }
 });
 
-t.test('what is not the cloud is a failed call in every call', async (t) => {
+t.test('an answer that is not from the cloud fails every call', async (t) => {
   await using cloud = await fakeCloud();
   using made = clientOf(cloud);
   const cases: [CloudAnswer | 'reset' | 'cut', words: RegExp][] = [

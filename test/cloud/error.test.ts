@@ -3,7 +3,7 @@ import { CloudError } from '../../src/cloud/error.js';
 
 const WALL_MS = Date.UTC(2026, 10, 20);
 
-test('trouble of certificates is told with the setting that mends it', async (t) => {
+test('faults of certificates are reported with the setting to correct', async (t) => {
   const cases: [thrown: object, words: string][] = [
     [
       { code: 'SELF_SIGNED_CERT_IN_CHAIN' },

@@ -322,7 +322,7 @@ t.test('a cloud that drops members it does not know', async (t) => {
   t.match(again.sync.view(), { synced: true, reason: /drops .*fieldpost/ }, 'a new start finds it too');
 });
 
-t.test('a cloud that drops them, and whose ETags flap', async (t) => {
+t.test('a cloud that drops members, and whose ETag changes at each read', async (t) => {
   const cloud = new CloudDocument();
   cloud.keep = (entries) => [entries, {}];
   const bench = await startSync({ cloud });
@@ -390,7 +390,7 @@ t.test('a cloud that drops entries', async (t) => {
   t.match(bench.sync.view(), { synced: true, reason: null });
 });
 
-t.test('an ETag that flaps', async (t) => {
+t.test('an ETag that changes at each read', async (t) => {
   const bench = await inStep();
   const { cloud, sync, calls, book } = bench;
   const { operations } = bench.disk;

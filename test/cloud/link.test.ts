@@ -281,7 +281,7 @@ t.test('a person need not wait for the back-off', async (t) => {
   t.equal(made.beatsMs.length, beats + 1, 'online there is nothing to hurry');
 });
 
-t.test('a heartbeat that hung when a person came is followed by another at once', async (t) => {
+t.test('a request to try during a heartbeat that hangs brings another at once', async (t) => {
   const made = bench();
   made.answer = failing();
   made.start();
@@ -300,7 +300,7 @@ t.test('a heartbeat that hung when a person came is followed by another at once'
   t.equal(made.beatsMs.length, beats + 1, 'but by no more than one');
 });
 
-t.test('a clean stop says so; what is under way ends, and nobody waits long', async (t) => {
+t.test('a clean stop says so; calls in progress end soon', async (t) => {
   const made = bench();
   made.start();
   await made.clock.advance(0);

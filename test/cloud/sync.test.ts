@@ -269,7 +269,7 @@ t.test('somebody edits without a pause', async (t) => {
   t.match(cloud.entries, [{ name: '39' }]);
 });
 
-t.test('a wish while a call hangs', async (t) => {
+t.test('a request to try now while a call hangs', async (t) => {
   const { book, sync, cloud, clock, calls } = await startSync();
   await book.add(JOHN);
   cloud.onCall = () => 'error';
@@ -317,7 +317,7 @@ t.test('a disk that refuses', async (t) => {
   t.match(cloud.entries, [JOHN]);
 });
 
-t.test('a stop gives up what is under way', async (t) => {
+t.test('a stop gives up the call in progress', async (t) => {
   const { book, sync, cloud, clock, calls } = await startSync();
   await book.add(JOHN);
   let answer: () => void = () => undefined;

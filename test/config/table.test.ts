@@ -65,7 +65,7 @@ for (const [file, mark, end, lines] of [
   });
 }
 
-t.test('nothing names a setting that does not exist', async (t) => {
+t.test('no text names a setting that does not exist', async (t) => {
   const pages = ['README.md', 'CHANGELOG.md', 'build/fieldpost.1'].map(
     (file) => [file, readFileSync(file, 'utf8')] as const,
   );

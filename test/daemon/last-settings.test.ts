@@ -88,21 +88,18 @@ t.test('the same settings are not written again', async (t) => {
   t.equal(opened, 1);
 });
 
-t.test(
-  'a disk that refuses, and a file that is damaged or a directory, are told and stop nothing',
-  async (t) => {
-    const disk = systemDisk();
-    const full: Disk = {
-      ...disk,
-      open: (path, how) => (how === 'create' ? Promise.reject(new Error('ENOSPC')) : disk.open(path, how)),
-    };
-    const { last, said } = await open(t.testdir(), { disk: full });
-    await last.keep({ FIELDPOST_LOG: 'debug' });
-    t.strictSame(said, ['settings not kept: ENOSPC']);
-    for (const content of ['', 'x', '00000000 {}\n', {}] as const) {
-      const { last, said } = await open(t.testdir({ 'settings.json': content }));
-      t.match(said, [/settings not kept: /], JSON.stringify(content));
-      t.match(last.choose({ FIELDPOST_HISTORY: 'x' }, null, true), { problems: { length: 1 } });
-    }
-  },
-);
+t.test('a disk that refuses, a damaged file and a directory are reported and stop nothing', async (t) => {
+  const disk = systemDisk();
+  const full: Disk = {
+    ...disk,
+    open: (path, how) => (how === 'create' ? Promise.reject(new Error('ENOSPC')) : disk.open(path, how)),
+  };
+  const { last, said } = await open(t.testdir(), { disk: full });
+  await last.keep({ FIELDPOST_LOG: 'debug' });
+  t.strictSame(said, ['settings not kept: ENOSPC']);
+  for (const content of ['', 'x', '00000000 {}\n', {}] as const) {
+    const { last, said } = await open(t.testdir({ 'settings.json': content }));
+    t.match(said, [/settings not kept: /], JSON.stringify(content));
+    t.match(last.choose({ FIELDPOST_HISTORY: 'x' }, null, true), { problems: { length: 1 } });
+  }
+});

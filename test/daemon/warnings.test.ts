@@ -45,7 +45,7 @@ t.test('a service with a relay of its own says only what is wrong with its setti
   t.same(said, []);
 });
 
-t.test('a partition on which nothing could be accepted is told with its size', async (t) => {
+t.test('a partition too small for any message is reported with its size', async (t) => {
   const { said, warnings } = setUp(true);
   warnings.tell(parsed(RELAY), 19 * MIB);
   t.same(said, []);

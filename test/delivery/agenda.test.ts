@@ -68,7 +68,7 @@ t.test('a deferred message is not picked before it is due, and the agenda says w
   t.equal(agenda.nextMs, now + HOUR_MS);
 });
 
-t.test('due is what is flushed, what has no date, and what was deferred in another boot', async (t) => {
+t.test('a message is due if it was flushed, has no date, or was deferred in another boot', async (t) => {
   const { store, agenda, pick, defer } = await setUp();
   const [a = '', b = ''] = await post(store, 2);
   pick(2);
@@ -84,7 +84,7 @@ t.test('due is what is flushed, what has no date, and what was deferred in anoth
   t.same(pick(2), [b]);
 });
 
-t.test('what is cancelled meanwhile, or of a type that others take, is passed over', async (t) => {
+t.test('a message that was cancelled, or whose type others send, is passed over', async (t) => {
   const { store, agenda, pick } = await setUp();
   await post(store, 100, 2);
   const [a = '', b = '', c = ''] = await post(store, 3);
@@ -94,7 +94,7 @@ t.test('what is cancelled meanwhile, or of a type that others take, is passed ov
   t.equal(agenda.ready(), 0);
 });
 
-t.test('what is put back is the next again', async (t) => {
+t.test('a message that is put back is the next again', async (t) => {
   const { store, agenda, pick } = await setUp();
   const [a = '', b = ''] = await post(store, 2);
   t.same(pick(), [a]);
@@ -104,7 +104,7 @@ t.test('what is put back is the next again', async (t) => {
   t.same(pick(9), [a, b]);
 });
 
-t.test('what went behind waits for all that were waiting, not for those that come later', async (t) => {
+t.test('a message that was put behind waits for those already waiting, not for later ones', async (t) => {
   const { clock, store, agenda, pick, defer, behind } = await setUp();
   const [a = '', b = '', c = '', d = ''] = await post(store, 4);
   pick(2);

@@ -29,7 +29,7 @@ function setUp() {
   return { clock, peer, judge, prove, offer };
 }
 
-t.test('what is taken or refused for good shows that the peer works', async (t) => {
+t.test('a message that is taken, or refused for good, shows that the peer works', async (t) => {
   const { judge, offer } = setUp();
   offer('a', 'peer');
   t.same(judge('a', { kind: 'sent', isProof: true }), ['final', 'ok', null]);
@@ -50,7 +50,7 @@ t.test('a first suspicion', async (t) => {
   }
 });
 
-t.test('where others prove that the peer is well, it is the message', async (t) => {
+t.test('if others show that the peer works, the message is to blame', async (t) => {
   for (const suspect of ['peer here', 'us'] as const) {
     const { offer, prove } = setUp();
     offer('a', suspect);
@@ -85,7 +85,7 @@ t.test('the second connection lost in a row is charged, whatever others prove', 
   t.equal(offer('a', 'either')[0], 'behind', 'not in a row');
 });
 
-t.test('what a peer asks for is granted, also over a message that is charged', async (t) => {
+t.test('the pause that a peer asks for is kept, also if a message is charged', async (t) => {
   const { clock, peer, offer, prove } = setUp();
   offer('a', 'peer here');
   prove();

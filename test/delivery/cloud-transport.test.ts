@@ -142,29 +142,26 @@ t.test('while the link is not online nothing is attempted or charged; online it 
   t.equal(made.status(id), 'sent');
 });
 
-t.test(
-  'trouble of the cloud is charged to no message, and it is left alone for longer each time',
-  async (t) => {
-    const made = await bench();
-    made.answer = async () => LATER;
-    made.delivery.start();
-    const ids = await made.post(3);
-    await made.clock.advance(2 * MINUTE_MS);
-    t.same(
-      made.offeredMs,
-      [0, 1, 3, 7, 15, 31, 63].map((s) => s * SECOND_MS),
-    );
-    t.same(new Set(made.offered.slice(0, 3)), new Set(ids), 'no probe is the message that failed the last');
-    for (const id of ids) t.match(made.store.get(id), { status: 'queued', attempts: 0 });
-    t.equal(made.delivery.waitReason, 'the cloud is in trouble (503)');
-    made.answer = async () => TAKEN;
-    made.offered.length = 0;
-    made.delivery.wake();
-    await made.clock.advance(0);
-    t.same(new Set(made.offered), new Set(ids));
-    t.equal(made.delivery.waitReason, null);
-  },
-);
+t.test('a fault of the cloud is charged to no message, and each pause is longer', async (t) => {
+  const made = await bench();
+  made.answer = async () => LATER;
+  made.delivery.start();
+  const ids = await made.post(3);
+  await made.clock.advance(2 * MINUTE_MS);
+  t.same(
+    made.offeredMs,
+    [0, 1, 3, 7, 15, 31, 63].map((s) => s * SECOND_MS),
+  );
+  t.same(new Set(made.offered.slice(0, 3)), new Set(ids), 'no probe is the message that failed the last');
+  for (const id of ids) t.match(made.store.get(id), { status: 'queued', attempts: 0 });
+  t.equal(made.delivery.waitReason, 'the cloud is in trouble (503)');
+  made.answer = async () => TAKEN;
+  made.offered.length = 0;
+  made.delivery.wake();
+  await made.clock.advance(0);
+  t.same(new Set(made.offered), new Set(ids));
+  t.equal(made.delivery.waitReason, null);
+});
 
 t.test('a call from before a reboot is as old as it is once the clock is known to be right', async (t) => {
   const before = await bench();
@@ -185,7 +182,7 @@ t.test('a call from before a reboot is as old as it is once the clock is known t
   t.same(made.offered, []);
 });
 
-t.test('what cannot be sent expires too as soon as the clock tells that it is too old', async (t) => {
+t.test('a message that cannot be sent expires as soon as the clock shows that it is too old', async (t) => {
   const before = await bench();
   before.clock.confirm();
   const [id] = await before.post(1, 3);
@@ -201,7 +198,7 @@ t.test('what cannot be sent expires too as soon as the clock tells that it is to
   t.equal(made.status(id), 'expired');
 });
 
-t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry', async (t) => {
+t.test('the pause of a Retry-After is kept, even if somebody asks for a try', async (t) => {
   const made = await bench();
   made.answer = async () => ({ ...LATER, retryAfterMs: 600_000 }) as ShortAnswer;
   made.delivery.start();
@@ -215,7 +212,7 @@ t.test('what the cloud asks for by Retry-After is granted, whoever is in a hurry
   t.equal(made.offered.length, 3);
 });
 
-t.test('one message that the cloud cannot digest does not delay the next good one', async (t) => {
+t.test('one message at which the cloud fails does not delay the next good one', async (t) => {
   const made = await bench();
   made.delivery.start();
   const [poison] = await made.post(1);
@@ -253,7 +250,7 @@ t.test('a network that comes and goes is charged to no message', async (t) => {
   t.equal(made.status(unlucky), 'sent');
 });
 
-t.test('what grows too old expires, offered or not, when it is time', async (t) => {
+t.test('a message expires at its limit, offered or not', async (t) => {
   for (const [type, maxMs] of [
     [2, DAY_MS],
     [3, HOUR_MS],
@@ -293,7 +290,7 @@ t.test('what grows too old expires, offered or not, when it is time', async (t) 
   t.same(late.offered, [], 'an alarm call that is too old is not made');
 });
 
-t.test('what grows too old while it is offered expires as soon as it is back', async (t) => {
+t.test('a message that becomes too old while it is offered expires as soon as it is back', async (t) => {
   const made = await bench();
   made.delivery.start();
   made.isOnline = false;
@@ -313,7 +310,7 @@ t.test('what grows too old while it is offered expires as soon as it is back', a
   t.ok(made.clock.fired - fired <= 1, 'nobody has looked for it all the time');
 });
 
-t.test('what expires after trouble of the cloud tells of that trouble', async (t) => {
+t.test('a message that expires after a fault of the cloud names that fault', async (t) => {
   const made = await bench();
   made.answer = async () => LATER;
   made.delivery.start();
@@ -322,7 +319,7 @@ t.test('what expires after trouble of the cloud tells of that trouble', async (t
   for (const id of ids) t.match(made.store.get(id), { status: 'expired', lastReply: LATER.reply });
 });
 
-t.test('whatever is cancelled, and when, the next message goes', async (t) => {
+t.test('the next message is sent, whichever message is cancelled at any moment', async (t) => {
   const held = await bench();
   held.delivery.start();
   await held.store.hold();
@@ -367,7 +364,7 @@ t.test('whatever is cancelled, and when, the next message goes', async (t) => {
   t.same([leaving.status(one), leaving.status(two), leaving.offered], ['cancelled', 'sent', [two]]);
 });
 
-t.test('on hold what is too old expires all the same', async (t) => {
+t.test('on hold a message that is too old still expires', async (t) => {
   const made = await bench();
   made.delivery.start();
   await made.store.hold();
@@ -377,7 +374,7 @@ t.test('on hold what is too old expires all the same', async (t) => {
 });
 
 t.test(
-  'a pause that the cloud asks for over a message that it cannot digest holds for all of them',
+  'a pause that the cloud asks for holds for all messages, also if one message is to blame',
   async (t) => {
     const pauseMs = 10 * MINUTE_MS;
     const made = await bench();
@@ -436,7 +433,7 @@ t.test('an outcome that cannot be recorded stops every way out until it can', as
   t.same([made.status(call), made.status(sms)], ['sent', 'sent']);
 });
 
-t.test('a stop gives up what is being sent, and charges nothing for it', async (t) => {
+t.test('a stop gives up the message in progress, and charges nothing for it', async (t) => {
   const hung = await bench();
   hung.delivery.start();
   hung.answer = (_, signal) =>

@@ -52,7 +52,7 @@ t.test('an email does not age without a relay; the others do', async (t) => {
   }
 });
 
-t.test('what was queued anew counts from there', async (t) => {
+t.test('a message that was queued again ages from then on', async (t) => {
   const { clock, message, isOver } = await bench(2);
   await clock.advance(DAY_MS);
   message.retried = { boot: clock.boot, bootMs: clock.bootMs() };
@@ -61,7 +61,7 @@ t.test('what was queued anew counts from there', async (t) => {
   t.equal(isOver(), true);
 });
 
-t.test('what grows too old while it is claimed expires when it is given back', async (t) => {
+t.test('a message that becomes too old while it is claimed expires when it is given back', async (t) => {
   const { clock, store, message, expiry } = await bench(3);
   expiry.start();
   store.claim(message.id);

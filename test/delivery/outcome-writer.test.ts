@@ -74,24 +74,27 @@ t.test('a stop tries once more', async (t) => {
   t.same([status(id), clock.pending], ['sent', 0]);
 });
 
-t.test('what could not be recorded waits through a reload, and nothing is sent meanwhile', async (t) => {
-  const made = await bench();
-  const { clock, disk, relays, post, status, lines } = made;
-  const [id = '', next = ''] = await post(2);
-  relays.onSend = () => {
-    disk.onOperation = refuses;
-    return TAKEN;
-  };
-  made.delivery.start();
-  await clock.advance(0);
-  await made.reload();
-  await clock.advance(STORAGE_RETRY_MS);
-  t.same([status(id), status(next)], ['sending', 'queued'], 'it waits for the storage as before');
-  disk.onOperation = () => 'ok';
-  relays.onSend = () => TAKEN;
-  await clock.advance(STORAGE_RETRY_MS);
-  t.same([status(id), status(next)], ['sent', 'sent']);
-  t.same(relays.offered, [id, next], 'nothing is sent twice');
-  t.same(made.writer.outcomes, { sent: 2, deferred: 0, failed: 0, expired: 0 });
-  t.equal(lines.filter(({ event }) => event === 'sent').length, 2);
-});
+t.test(
+  'an outcome that cannot be recorded waits through a reload, and nothing is sent meanwhile',
+  async (t) => {
+    const made = await bench();
+    const { clock, disk, relays, post, status, lines } = made;
+    const [id = '', next = ''] = await post(2);
+    relays.onSend = () => {
+      disk.onOperation = refuses;
+      return TAKEN;
+    };
+    made.delivery.start();
+    await clock.advance(0);
+    await made.reload();
+    await clock.advance(STORAGE_RETRY_MS);
+    t.same([status(id), status(next)], ['sending', 'queued'], 'it waits for the storage as before');
+    disk.onOperation = () => 'ok';
+    relays.onSend = () => TAKEN;
+    await clock.advance(STORAGE_RETRY_MS);
+    t.same([status(id), status(next)], ['sent', 'sent']);
+    t.same(relays.offered, [id, next], 'nothing is sent twice');
+    t.same(made.writer.outcomes, { sent: 2, deferred: 0, failed: 0, expired: 0 });
+    t.equal(lines.filter(({ event }) => event === 'sent').length, 2);
+  },
+);

@@ -14,7 +14,7 @@ function setUp() {
   return { clock, changes, first, spare, third };
 }
 
-t.test('failing again and again, it is left alone longer and longer; a wish ends the pause', async (t) => {
+t.test('each failure makes the pause longer; a request to try now ends it', async (t) => {
   const { clock, first } = setUp();
   for (const seconds of [1, 2, 4]) {
     t.ok(first.isAvailable());
@@ -132,7 +132,7 @@ t.test('however long each try hangs, every peer has its turn', async (t) => {
   t.equal(chooseProbe(all), null);
 });
 
-t.test('what it refused over one message is told until it takes one, or fails', async (t) => {
+t.test('a refusal for one message is shown until the relay takes one, or fails', async (t) => {
   const { first } = setUp();
   const shown = () => [first.state, first.reason];
   first.suspected('it does not take our name');

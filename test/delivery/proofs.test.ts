@@ -8,7 +8,7 @@ function setUp() {
   return { clock, proofs: new Proofs(clock) };
 }
 
-t.test('a relay that refuses all has trouble; no message is to blame', async (t) => {
+t.test('a relay that refuses all messages is failing; no message is to blame', async (t) => {
   const { proofs } = setUp();
   t.equal(proofs.refused('a'), 'unclear', 'the next may go through');
   t.equal(proofs.refused('b'), 'unclear');
@@ -18,7 +18,7 @@ t.test('a relay that refuses all has trouble; no message is to blame', async (t)
   }
 });
 
-t.test('what is refused again while others are taken is to blame itself, from then on', async (t) => {
+t.test('a message that is refused again while others are taken is to blame from then on', async (t) => {
   const { clock, proofs } = setUp();
   t.equal(proofs.refused('a'), 'unclear');
   proofs.taken('b');

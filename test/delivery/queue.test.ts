@@ -63,7 +63,7 @@ t.test('without a relay, or while held, messages wait and nothing moves', async 
   }
 });
 
-t.test('where there is no relay its state dates from the start, by the wall as it is now', async (t) => {
+t.test('without a relay its state dates from the start, by the wall clock as it is now', async (t) => {
   const { clock, delivery } = await bench({ clock: new FakeClock({ wallMs: 0 }), settings: { relays: [] } });
   delivery.start();
   await clock.advance(MINUTE_MS);
@@ -71,7 +71,7 @@ t.test('where there is no relay its state dates from the start, by the wall as i
   t.match(delivery.relayView(), { state: 'none', sinceMs: 50 * 365 * DAY_MS });
 });
 
-t.test('a hold lets the message under way end, and no other begin', async (t) => {
+t.test('a hold lets the message in progress end, and no other begin', async (t) => {
   const { clock, store, relays, delivery, post, status } = await bench();
   const [a, b] = await post(2);
   relays.onSend = async () => {
@@ -92,7 +92,7 @@ t.test('a hold lets the message under way end, and no other begin', async (t) =>
   t.same([status(b), relays.open, clock.pending], ['queued', 0, 0]);
 });
 
-t.test('what was announced and may not be sent any more goes back, and is the next again', async (t) => {
+t.test('an announced message that must no longer be sent goes back, and is the next again', async (t) => {
   const { clock, store, relays, delivery, post, status } = await bench();
   await post();
   delivery.start();
@@ -113,7 +113,7 @@ t.test('what was announced and may not be sent any more goes back, and is the ne
   t.same(new Set([b, c].map(status)), new Set(['sent']));
 });
 
-t.test('what was sent is written down before the next is sent', async (t) => {
+t.test('an outcome is recorded before the next message is sent', async (t) => {
   const { clock, disk, relays, delivery, post } = await bench();
   await post();
   delivery.start();
@@ -206,7 +206,7 @@ for (const { name, open, send } of OUTAGES) {
   );
 }
 
-t.test('a mail to which the relay always says that it is unwell holds up the others once', async (t) => {
+t.test('a mail that makes the relay report its own fault delays the others once', async (t) => {
   const { clock, relays, delivery, post, status, events } = await bench({ random: seededRandom(seed) });
   const ids = await post(50);
   const [poison, ...others] = ids as [string, ...string[]];
@@ -218,39 +218,42 @@ t.test('a mail to which the relay always says that it is unwell holds up the oth
   t.equal(events().filter((event) => event === 'relay failing').length, 1);
 });
 
-t.test('what a relay refuses while it takes others is deferred, and the relay is well', async (t) => {
-  for (const [phase, words] of [
-    ['rcpt', '554 5.7.1 <x@elsewhere.example>: Relay access denied'],
-    ['rcpt', '454 4.7.1 <x@elsewhere.example>: Relay access denied'],
-    ['mail', '553 5.7.1 <old@field.example>: Sender address rejected: not owned by user device'],
-  ] as const) {
-    const denied = reply(phase, words);
-    const random = seededRandom(seed);
-    const { clock, store, relays, delivery, post, status, events } = await bench({ random });
-    const ids = await post(400);
-    const refused = new Set(ids.filter((_, index) => index % 20 === 0));
-    relays.onSend = (id) => (refused.has(id) ? denied : TAKEN);
-    delivery.start();
-    await clock.advance(0);
-    for (const id of ids) {
-      const expected = refused.has(id) ? 'deferred' : 'sent';
-      if (status(id) !== expected) t.equal(status(id), expected, `${id}, without any pause`);
+t.test(
+  'a mail that a relay refuses while it takes others is deferred, and the relay counts as well',
+  async (t) => {
+    for (const [phase, words] of [
+      ['rcpt', '554 5.7.1 <x@elsewhere.example>: Relay access denied'],
+      ['rcpt', '454 4.7.1 <x@elsewhere.example>: Relay access denied'],
+      ['mail', '553 5.7.1 <old@field.example>: Sender address rejected: not owned by user device'],
+    ] as const) {
+      const denied = reply(phase, words);
+      const random = seededRandom(seed);
+      const { clock, store, relays, delivery, post, status, events } = await bench({ random });
+      const ids = await post(400);
+      const refused = new Set(ids.filter((_, index) => index % 20 === 0));
+      relays.onSend = (id) => (refused.has(id) ? denied : TAKEN);
+      delivery.start();
+      await clock.advance(0);
+      for (const id of ids) {
+        const expected = refused.has(id) ? 'deferred' : 'sent';
+        if (status(id) !== expected) t.equal(status(id), expected, `${id}, without any pause`);
+      }
+      t.notOk(events().includes('relay failing'));
+      t.equal(delivery.relayView().state, 'ok');
+      // Days without another mail: they age, and the relay is as it was.
+      await clock.advance(12 * HOUR_MS);
+      t.notOk(events().includes('relay failing'));
+      while (clock.bootMs() < 6 * DAY_MS) {
+        await clock.advance(8 * HOUR_MS);
+        await post();
+        delivery.nudge();
+      }
+      t.same(new Set([...refused].map(status)), new Set(['expired']));
+      t.notOk(events().includes('relay failing'));
+      for (const id of refused) t.equal(store.get(id)?.lastReply, words);
     }
-    t.notOk(events().includes('relay failing'));
-    t.equal(delivery.relayView().state, 'ok');
-    // Days without another mail: they age, and the relay is as it was.
-    await clock.advance(12 * HOUR_MS);
-    t.notOk(events().includes('relay failing'));
-    while (clock.bootMs() < 6 * DAY_MS) {
-      await clock.advance(8 * HOUR_MS);
-      await post();
-      delivery.nudge();
-    }
-    t.same(new Set([...refused].map(status)), new Set(['expired']));
-    t.notOk(events().includes('relay failing'));
-    for (const id of refused) t.equal(store.get(id)?.lastReply, words);
-  }
-});
+  },
+);
 
 t.test('one denied mail in a quiet queue does not keep the next good one for long', async (t) => {
   const { clock, relays, delivery, post, status } = await bench({ random: seededRandom(seed) });
@@ -300,7 +303,7 @@ t.test('while a relay fails one message at a time is tried, and never the same t
   t.equal(status(good), 'sent');
 });
 
-t.test('what was sent before a relay failed does not end the probe', async (t) => {
+t.test('a message sent before a relay failed does not end the probe', async (t) => {
   const { clock, relays, delivery, post } = await bench({ settings: { relayConnections: 3 } });
   relays.takesAhead = false;
   const [first] = await post();
@@ -546,7 +549,7 @@ t.test('flush and retry are noticed, whatever the agenda had planned', async (t)
   t.same(ids.map(status), ['sent', 'sent', 'sent']);
 });
 
-t.test('what is cancelled while we connect is not sent, and nothing spins', async (t) => {
+t.test('a message that is cancelled during the connect is not sent, and nothing spins', async (t) => {
   const { clock, store, relays, delivery, post, status } = await bench();
   const [id = ''] = await post();
   relays.onOpen = async () => {
@@ -598,7 +601,7 @@ t.test('a delivery that has stopped says nothing of a relay that it could not re
   t.same([events(), misses, clock.pending], [[], 0, 0]);
 });
 
-t.test('that a relay refuses us is told once, however many mails it is refused over', async (t) => {
+t.test('a relay that refuses us is logged once, however many mails it refuses', async (t) => {
   const { clock, lines, relays, delivery, post, status } = await bench();
   const told = () => lines.filter(({ event }) => event === 'put behind').length;
   const refusal = reply('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname');
@@ -626,7 +629,7 @@ t.test('that a relay refuses us is told once, however many mails it is refused o
   }
 });
 
-t.test('why a relay refuses us stands in the state from the first mail on, until it takes one', async (t) => {
+t.test('the state says from the first mail on why a relay refuses us, until it takes one', async (t) => {
   const { clock, relays, delivery, post } = await bench();
   const refusal = reply('rcpt', '504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname');
   const states: unknown[] = [];
@@ -704,7 +707,7 @@ t.test('a mail that a person has queued anew has the present sender', async (t) 
   t.equal(relays.envelopes.at(-1)?.from, 'device@example.com');
 });
 
-t.test('a stop lets the message under way end and begins no other', async (t) => {
+t.test('a stop lets the message in progress end and begins no other', async (t) => {
   const { clock, relays, delivery, post, status } = await bench({ settings: { relayConnections: 2 } });
   const [a, b] = await post(2);
   relays.onSend = () => new Promise((answer) => clock.after(STOP_SENDING_MS - 1, () => answer(TAKEN)));
@@ -722,7 +725,7 @@ t.test('a stop lets the message under way end and begins no other', async (t) =>
   t.equal(status(b), 'queued');
 });
 
-t.test('a stop waits only so long, and charges nothing for what it breaks off', async (t) => {
+t.test('a stop has a deadline, and charges nothing for the message that it breaks off', async (t) => {
   const { clock, store, relays, delivery, post, events } = await bench();
   const [a = ''] = await post(2);
   relays.onSend = () => new Promise<never>(() => undefined);

@@ -96,7 +96,7 @@ t.test('a second one with the same destination', async (t) => {
   );
 });
 
-t.test('what the store refuses', async (t) => {
+t.test('refusals of the store', async (t) => {
   const bench = start();
   const { book } = bench;
   bench.failure = new FieldpostError('storage-failed', 'no');
@@ -180,7 +180,7 @@ t.test('members of the document besides the entries', async (t) => {
   t.match(wiped.more, { name: 'Pump 3', site: 'B' }, 'those of both are joined');
 });
 
-t.test('an edit while a document is being put is not lost, nor taken for put', async (t) => {
+t.test('an edit during a PUT is neither lost nor taken for sent', async (t) => {
   const { book } = start();
   await book.add(JOHN);
   const { generation } = await book.pull(null);
@@ -225,7 +225,7 @@ t.test('a lost answer to a PUT, and a cloud that keeps no mark', async (t) => {
   t.equal(book.get(2)?.name, 'Jane K.', 'what differs from what was put somebody has edited');
 });
 
-t.test('a PUT that may still come late is turned away, even where nothing is left to say', async (t) => {
+t.test('a PUT that may arrive late is refused, even if nothing else has changed', async (t) => {
   const { book, state, events } = start();
   await book.add(JOHN);
   await book.pull(null);
@@ -324,7 +324,7 @@ t.test('ids', async (t) => {
   t.equal(state.nextId, 5);
 });
 
-t.test('what is not shown', async (t) => {
+t.test('hidden entries and their removal', async (t) => {
   const { book, events } = start();
   const strange = ['x', { uid: uid(9), type: 7 }, { uid: uid(8), type: 8 }];
   await book.pull({ etag: '"1"', document: [...strange, entry(5)] });
@@ -341,7 +341,7 @@ t.test('what is not shown', async (t) => {
   t.equal(events.length, length);
 });
 
-t.test('what a cloud makes of what it is given', async (t) => {
+t.test('how a cloud changes the document that it is sent', async (t) => {
   const { book } = start();
   await book.add({ ...JOHN, destination: 'John@example.com' });
   await book.add(JANE);
@@ -364,14 +364,14 @@ t.test('what a cloud makes of what it is given', async (t) => {
   t.equal(
     (await book.pull({ etag: '"3"', document: [kept], more: adopted.more })).push,
     null,
-    'an ETag that flaps',
+    'an ETag that changes at each read',
   );
   t.same([book.etag, book.list().length], ['"3"', 2]);
   t.equal((await book.pull({ etag: '"2"', document: [kept] })).push, null);
   t.match(book.alterations, { dropsMark: true, changed: [{ id: 1 }, { id: 2 }] });
 });
 
-t.test('an entry that was taken over and returns', async (t) => {
+t.test('an entry that was replaced and returns', async (t) => {
   const { book } = start();
   await book.add(JOHN);
   const put = await pushOf(book.pull({ etag: '"1"', document: [entry(9)] }));
@@ -411,7 +411,7 @@ t.test('events twice applied, and the plain form', async (t) => {
   t.ok(state.nextId > nextId, 'ids that nobody knows of are passed over');
 });
 
-t.test('what is remembered is bounded', async (t) => {
+t.test('the number of remembered removals is bounded', async (t) => {
   const { book, state } = start();
   const document = Array.from({ length: REMOVED_IDS_MAX + 5 }, (_, n) =>
     entry(n + 1, { destination: `n${n}@example.com` }),

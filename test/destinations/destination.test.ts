@@ -23,7 +23,7 @@ function pointersOf(body: unknown, id: number | null = null): string[] {
   }
 }
 
-t.test('what is a destination, and what is wrong with what is none', async (t) => {
+t.test('a destination is accepted, and each fault of another value is named', async (t) => {
   const good: Record<string, unknown>[] = [
     {},
     { type: 2, destination: '+4915112345678' },
@@ -106,7 +106,7 @@ t.test('the entries of a document', async (t) => {
   t.same(faultsOf({ ...JOHN, uid: 5 }), [], 'only the four fields are looked at');
 });
 
-t.test('who is the same', async (t) => {
+t.test('which entries are the same', async (t) => {
   const target = (type: 1 | 2 | 3 | 4, destination: string) => targetOf({ type, destination });
   t.equal(target(1, 'john@Example.COM'), target(1, 'john@example.com'));
   t.not(target(1, 'John@example.com'), target(1, 'john@example.com'), 'the local part is the host’s affair');

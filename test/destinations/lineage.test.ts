@@ -141,7 +141,7 @@ t.test('every combination finds one row of the table', async (t) => {
   t.equal(count, 5 * 8 * 2 * 2);
 });
 
-t.test('what the document is held against', async (t) => {
+t.test('the base that a document is compared with', async (t) => {
   const two = ATTEMPTS.two ?? [];
   const base = BASES.marked ?? null;
   const of = (name: string, document: string[], etag = '"2"', known = base, attempts = two) =>
@@ -176,7 +176,7 @@ t.test('what the document is held against', async (t) => {
   );
 });
 
-t.test('what is a mark', async (t) => {
+t.test('which values are a mark', async (t) => {
   t.same(markOf({ [MARK]: { ...OURS, more: 1 } }), OURS);
   t.equal(markOf(undefined), null);
   const long = 'x'.repeat(MARK_TEXT_CHARS_MAX + 1);

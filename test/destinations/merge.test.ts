@@ -230,7 +230,7 @@ t.test('every combination, from a cloud that has changed what it was given', asy
   t.same(run({ base: [], given: [BEFORE], local: [], remote: [] }).document, [], 'and may be deleted here');
 });
 
-t.test('what a cloud has changed of what it was given', async (t) => {
+t.test('the differences between what a cloud stores and what it was sent', async (t) => {
   const given = [BEFORE, here(2), here(3), 'strange', 'stranger', { uid: uid(4), x: 1 }];
   const kept = [
     { ...BEFORE, name: 'JOHN', room: 'C4', added: 1 },
@@ -297,7 +297,7 @@ t.test('two with one destination become one', async (t) => {
   t.equal(apart.document.length, 2, 'an email and a push message are two things');
 });
 
-t.test('what cannot be shown is kept', async (t) => {
+t.test('entries that cannot be shown are kept', async (t) => {
   const strange = [
     null,
     'x',
@@ -349,7 +349,7 @@ t.test('a member called __proto__ is a member', async (t) => {
   t.same(JSON.stringify(merged), JSON.stringify({ ...odd, name: 'Ours', lang: 'nl' }));
 });
 
-t.test('when documents say the same', async (t) => {
+t.test('documents with the same meaning are the same', async (t) => {
   const turned = {
     name: 'John',
     room: 'B2',

@@ -7,7 +7,7 @@ const mail = (...lines: string[]) => ({
   raw: Buffer.from(lines.join('\r\n')),
 });
 
-t.test('a mail as it is printed', async (t) => {
+t.test('how a mail is printed', async (t) => {
   t.equal(
     showMail(mail('Subject: =?utf-8?Q?=C5=BB?=', '', 'one\ttwo', 'three', ''), 'mail/000001.eml'),
     '── mail/000001.eml\nFrom: a@x\nTo: b@y, c@z\nSubject: Ż\n\none\ttwo\nthree\n\n',

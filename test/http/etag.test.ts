@@ -10,7 +10,7 @@ t.test('an ETag is equal for equal texts alone, and strong', async (t) => {
   t.match(NOW, /^"[\w-]{22}"$/);
 });
 
-t.test('an edit must be meant for what there is', async (t) => {
+t.test('the conditions of an edit must fit the present ETag', async (t) => {
   const rows: [ifMatch: string | undefined, ifNoneMatch: string | undefined, here: string, absent: string][] =
     [
       [undefined, undefined, 'ok', 'ok'],

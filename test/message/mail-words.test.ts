@@ -17,7 +17,7 @@ function faultsOf(fields: object, cloud: object | null = null) {
   return [];
 }
 
-test('what others call the parts of a mail is refused, and the hint says how it is done here', (t) => {
+test('field names of other mailers are refused, and the hint names ours', (t) => {
   const hints: [names: string, hint: RegExp][] = [
     ['text body content msg textBody TextBody plain_text text-plain', /called plain/],
     ['htmlBody HtmlBody body_html html_content HTMLPart', /called html/],
@@ -48,7 +48,7 @@ test('other names are none of these', (t) => {
   t.end();
 });
 
-test('a field that says something is a fault, at its place; an empty one is ignored', (t) => {
+test('a field with a value is a fault, at its place; an empty one is ignored', (t) => {
   const mail = { type: 1, destination: 'john@example.com', subject: 'Hi' };
   t.match(faultsOf({ ...mail, text: 'The alarm', cc: ['a@example.com'], sound: 'x' }), [
     { pointer: '/0/text', detail: /plain/ },

@@ -114,7 +114,7 @@ t.test('a date of another boot is what was last known there', async (t) => {
   t.equal(wallMsOf(stamp, next, boots), WALL_MS - HOUR_MS, 'or, where it was confirmed there, is late now');
 });
 
-t.test('where the other boot’s clock was wrong, the moment was before this boot began', async (t) => {
+t.test('if the other boot’s clock was wrong, the moment was before this boot began', async (t) => {
   for (const wallMs of [0, Date.UTC(2099, 0, 1), WALL_MS + DAY_MS]) {
     const clock = new FakeClock({ wallMs });
     const boots = new Map<string, Boot>();
@@ -126,7 +126,7 @@ t.test('where the other boot’s clock was wrong, the moment was before this boo
   }
 });
 
-t.test('what was confirmed once is not unsettled by a leap that nobody confirms', async (t) => {
+t.test('an unconfirmed leap does not change an earlier confirmation', async (t) => {
   const clock = new FakeClock();
   const boots = new Map<string, Boot>();
   clock.confirm();

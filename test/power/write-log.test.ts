@@ -38,7 +38,7 @@ function contentsOf(devices: readonly Buffer[], block: number): Set<number | 'to
   );
 }
 
-t.test('what was flushed is kept, and what came later is kept, torn or lost', async (t) => {
+t.test('flushed writes are kept; later writes are kept, torn or lost', async (t) => {
   const log = Buffer.concat([write(1, 1), write(2, 1), flush(), write(2, 2), write(3, 2)]);
   const devices = devicesAfter(log, log.length);
   t.same(contentsOf(devices, 1), new Set([1]));
@@ -50,7 +50,7 @@ t.test('what was flushed is kept, and what came later is kept, torn or lost', as
   );
 });
 
-t.test('the power goes anywhere after what is relied upon', async (t) => {
+t.test('the power is cut anywhere after the bytes that are relied upon', async (t) => {
   const relied = Buffer.concat([write(1, 1), flush()]);
   const log = Buffer.concat([relied, write(2, 1), flush(), write(3, 1), flush(), write(4, 1)]);
   const devices = devicesAfter(log, relied.length);

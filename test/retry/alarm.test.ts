@@ -12,7 +12,7 @@ function start(ring: (alarm: Alarm) => void = () => {}) {
   return { alarm, clock, rung };
 }
 
-t.test('it rings once, at the moment set last', async (t) => {
+t.test('an alarm rings once, at the time set last', async (t) => {
   const { alarm, clock, rung } = start();
   t.equal(alarm.isSet, false);
   alarm.at(1500);
@@ -56,7 +56,7 @@ t.test('Infinity is never, and off is until it is set again', async (t) => {
   t.same(rung, [1010]);
 });
 
-t.test('while it rings it is not set, and may be set', async (t) => {
+t.test('while an alarm rings it is not set, and may be set', async (t) => {
   const states: boolean[] = [];
   const { alarm, clock, rung } = start((alarm) => {
     states.push(alarm.isSet);
@@ -67,7 +67,7 @@ t.test('while it rings it is not set, and may be set', async (t) => {
   t.same([rung, states, clock.pending], [[1010, 1020, 1030], [false, false, false], 0]);
 });
 
-t.test('after its end it is not set any more', async (t) => {
+t.test('after its end an alarm is not set', async (t) => {
   const { alarm, clock, rung } = start();
   alarm.in(10);
   alarm.end();

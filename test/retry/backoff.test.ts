@@ -81,7 +81,7 @@ t.test('tries that fail together are one failure', async (t) => {
   t.equal(await fail(), 2);
 });
 
-t.test('wake() ends the pause, and counts for a try under way', async (t) => {
+t.test('wake() ends the pause, also during a try', async (t) => {
   const { backoff, waitS, fail } = start();
   await fail();
   await fail();

@@ -50,7 +50,7 @@ t.test('each error of a connection is a sentence, not the words of Node.js', asy
   t.match(socketErrorOf(again, WALL_MS).words, /the name servers do not answer, or fail \(EAI_AGAIN\)$/);
 });
 
-t.test('of several addresses each is named, and a sentence for all is said once', async (t) => {
+t.test('each of several addresses is named, and a sentence for all is said once', async (t) => {
   const both = (...codes: [string, string]) =>
     new AggregateError([connectError(codes[0], '192.0.2.1'), connectError(codes[1], '2001:db8::1')], '');
   t.equal(

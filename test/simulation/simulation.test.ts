@@ -21,7 +21,7 @@ t.test('worlds keep every promise; a seed is one history, whichever process runs
   t.equal(hashOf(three), hashOf(one));
 });
 
-t.test('a part of a history is told whole', async (t) => {
+t.test('a part of a history is printed whole', async (t) => {
   const run = await simulation(t);
   const { status, stdout } = await run('--seed', '1', '--only', '2,4-5', '--trace').told;
   t.equal(status, 0, stdout);
@@ -45,7 +45,7 @@ t.test('an interrupt ends a run and all its processes', async (t) => {
   t.match(stdout, /^\d+ worlds, .* 0 faulty, from seed \d+ on\n$/m);
 });
 
-t.test('what cannot be run is told in one line', async (t) => {
+t.test('arguments that cannot be used are reported in one line', async (t) => {
   const run = await simulation(t);
   for (const args of [
     ['--seed', 'x'],

@@ -46,7 +46,7 @@ t.test('a single content, or ones far apart, are read as they are', async (t) =>
   t.same(reads, [1, 1, 1, 1]);
 });
 
-t.test('what was written after the disk was read is read anew', async (t) => {
+t.test('bytes written after the disk was read are read again', async (t) => {
   const { contents, write } = bench();
   for (const place of [write('first'), write('second')]) await contents.read(place);
   t.equal(String(await contents.read(write('third'))), 'third');

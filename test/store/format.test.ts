@@ -185,7 +185,7 @@ t.test('whenever the first start is killed, the next holds the same messages bac
   }
 });
 
-t.test('what a newer minor version adds is kept and written back', async (t) => {
+t.test('additions of a newer minor version are kept and written back', async (t) => {
   const directory = copyOfFixture(t);
   changeSnapshot(directory, (text) =>
     snapshotOf(versionOf(1, 99))(text)

@@ -40,7 +40,7 @@ t.test('a disk is short of bytes or of inodes, or too small', async (t) => {
   );
 });
 
-t.test('what is asked for must leave that free', async (t) => {
+t.test('a request for room must leave the reserve free', async (t) => {
   const { space, lookAt } = setUp({});
   await lookAt({ freeBytes: 16 * MIB + 8 * KIB });
   space.checkBytes(8 * KIB, 0);

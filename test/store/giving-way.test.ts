@@ -117,7 +117,7 @@ t.test('a request that is refused for another reason drops no content', async (t
   t.equal(keptOf(store, failed), 3);
 });
 
-t.test('it gives way to a mail without files, and a retry meanwhile is refused', async (t) => {
+t.test('content gives way to a mail without files, and a retry meanwhile is refused', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 20 * MIB }));
   const [id = ''] = await failWith(store, ['a'], 12 * MIB);
@@ -135,7 +135,7 @@ t.test('it gives way to a mail without files, and a retry meanwhile is refused',
   t.equal(store.get(id)?.status, 'failed');
 });
 
-t.test('it gives way on a full disk', async (t) => {
+t.test('content gives way on a full disk', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk, 1, budgetOf({ minFreeBytes: 16 * MIB }));
   await begin(store);

@@ -462,7 +462,7 @@ t.test(
   },
 );
 
-t.test('a stop retries what the disk has refused', async (t) => {
+t.test('a stop retries outcomes that the disk refused', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
   const id = await acceptOne(store, 'a');

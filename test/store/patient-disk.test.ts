@@ -128,7 +128,7 @@ t.test('a start waits for 10 s in all, then goes on, and keeps what it could not
   }
 });
 
-t.test('once the store is open a read that fails says so at once', async (t) => {
+t.test('a read that fails after the start is reported at once', async (t) => {
   const books = new StoreClient();
   const disk = await killedStore(books);
   let isFailing = false;

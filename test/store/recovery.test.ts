@@ -27,7 +27,7 @@ t.test('exactly one row of the base table for every combination', async (t) => {
   }
 });
 
-t.test('where each kind of start begins', async (t) => {
+t.test('how each kind of start begins', async (t) => {
   const base = (current: SnapshotState, previous: SnapshotState, segments: SegmentsState) => {
     const { from, trusted } = chooseBase({ current, previous, segments });
     return `${from}${trusted ? '' : ', not trusted'}`;
@@ -93,7 +93,7 @@ function judged(bytes: Buffer, upTo: number | null = null) {
   return { ids: valid.map(({ record }) => (record.events[0] as { id: string }).id), damaged, provenTo };
 }
 
-t.test('whole lines are read up to the zeros', async (t) => {
+t.test('complete lines are read up to the zeros', async (t) => {
   const { bytes, starts } = threeLines();
   t.same(judged(bytes), { ids: ['a', 'b', 'c'], damaged: [], provenTo: starts[2] });
 });

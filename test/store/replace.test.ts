@@ -39,7 +39,7 @@ t.test('whenever the power is cut, the old file or the new one is there, whole',
   t.equal(await contentOf(disk.afterPowerCut('nothing')), 'new', 'once it has resolved, the new one lasts');
 });
 
-t.test('whatever the disk refuses, it says so, and nothing is left beside the file', async (t) => {
+t.test('a failed operation of the disk is reported, and no file is left beside', async (t) => {
   for (const fault of ['error:EIO', 'error-half:EIO'] as const) {
     for (let failing = 1; ; failing++) {
       const disk = await diskWithOld();

@@ -26,7 +26,7 @@ function stateWith(count: number): State {
   return state;
 }
 
-t.test('what was written is read, however many messages there are', async (t) => {
+t.test('written contents are read back, however many messages there are', async (t) => {
   for (const count of [0, 1, 255, 256, 257, 700]) {
     const state = stateWith(count);
     const bytes = bytesOf(THROUGH, toDocument(state));

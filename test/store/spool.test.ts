@@ -121,7 +121,7 @@ t.test('files that no message took are removed', async (t) => {
     t.equal(store.counts().bytes, before);
     await t.rejects(addFile(upload, inChunks(octets(1))), /given up/);
   });
-  t.test('also where a discard comes in the middle of a file', async (t) => {
+  t.test('if a discard comes in the middle of a file', async (t) => {
     const upload = await store.upload(0);
     const source = async function* () {
       yield octets(SPOOL_WRITE_BYTES + 1);
@@ -131,7 +131,7 @@ t.test('files that no message took are removed', async (t) => {
     await t.rejects(addFile(upload, source()), /given up/);
     t.same(await disk.list(SPOOL), []);
   });
-  t.test('also where the key has been used before', async (t) => {
+  t.test('if the key has been used before', async (t) => {
     const keyed = { key: 'k', hash: 'h' };
     const { ids } = await store.accept([draftTo('a')], keyed);
     const upload = await store.upload(0);
@@ -151,7 +151,7 @@ t.test('files that no message took are removed', async (t) => {
       attachments.map(({ id }) => id),
     );
   });
-  t.test('also where a discard comes while a file is being made', async (t) => {
+  t.test('if a discard comes while a file is being made', async (t) => {
     const upload = await store.upload(0);
     const before = (await disk.list(SPOOL)).length;
     const { release, arrived } = stall(disk, ({ kind }) => kind === 'create');
@@ -166,14 +166,14 @@ t.test('files that no message took are removed', async (t) => {
 });
 
 t.test('the budget', async (t) => {
-  t.test('what is declared is refused before anything is written', async (t) => {
+  t.test('a declared size beyond the budget is refused before anything is written', async (t) => {
     const { disk, store } = await opened(budgetOf({ maxSpoolBytes: 20 * MIB }));
     const seen = watch(disk);
     await t.rejects(store.upload(21 * MIB), { code: 'queue-full', message: /at most 20 MiB.*21 MiB/ });
     t.same(seen, []);
   });
 
-  t.test('what is under way counts, until it is given back', async (t) => {
+  t.test('an upload in progress counts until it is given back', async (t) => {
     const { store } = await opened(budgetOf({ maxSpoolBytes: 20 * MIB }));
     await begin(store);
     const first = await store.upload(12 * MIB);
@@ -193,7 +193,7 @@ t.test('the budget', async (t) => {
     await fourth.discard();
   });
 
-  t.test('what nobody has declared grows, and is ended where it is too much', async (t) => {
+  t.test('an upload of undeclared size may grow until it is too large', async (t) => {
     const { disk, store } = await opened(budgetOf({ maxSpoolBytes: 12 * MIB }));
     const uploads = await Promise.all([1, 2, 3].map(() => store.upload(0)));
     let most = 0;
@@ -223,7 +223,7 @@ t.test('the budget', async (t) => {
     t.equal(store.counts().queued, 2);
   });
 
-  t.test('what must stay free on the disk stays free, also when many come at once', async (t) => {
+  t.test('the reserve of the disk stays free, also when many uploads come at once', async (t) => {
     const { disk, store } = await opened(budgetOf({ minFreeBytes: 16 * MIB }));
     await begin(store);
     disk.capacityBytes = 30 * MIB + 4 * 4096;
@@ -354,7 +354,7 @@ t.test('while the outcome of a record is unknown, its files are kept', async (t)
 });
 
 t.test('a record in doubt is not called refused', async (t) => {
-  t.test('where the disk is full for the segment it goes on in', async (t) => {
+  t.test('if the disk has no room for the next segment', async (t) => {
     const { disk, store } = await opened();
     let isFailing = false;
     watch(disk, ({ kind, path }) => {
@@ -367,7 +367,7 @@ t.test('a record in doubt is not called refused', async (t) => {
     const { store: found } = await openOn(disk.afterPowerCut('everything'), 2);
     t.equal(found.counts().queued, 2);
   });
-  t.test('where it is the first of a segment', async (t) => {
+  t.test('if it is the first of a segment', async (t) => {
     const { disk, store } = await opened();
     let syncs = 0;
     watch(disk, ({ kind, path }) => {

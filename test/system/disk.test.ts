@@ -12,7 +12,7 @@ async function temporary(t: Test): Promise<string> {
   return directory;
 }
 
-t.test('it behaves as the faulty disk without faults', (t) =>
+t.test('the real disk behaves as the faulty disk without faults', (t) =>
   diskBehaviour(t, async (t) => ({ disk: systemDisk(), directory: await temporary(t) })),
 );
 

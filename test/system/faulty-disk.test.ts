@@ -44,11 +44,11 @@ async function outcomes(disk: FaultyDisk, look: (disk: FaultyDisk) => Promise<un
   return [...found].sort();
 }
 
-t.test('without faults it behaves as a disk does', (t) =>
+t.test('without faults the faulty disk behaves as a disk does', (t) =>
   diskBehaviour(t, async () => ({ disk: freshDisk(), directory: '/d' })),
 );
 
-t.test('content needs its file synced, a name its directory: two things', async (t) => {
+t.test('content needs a sync of its file, a name a sync of its directory', async (t) => {
   const disk = freshDisk();
   const file = await disk.open('/d/a', 'create');
   await file.write(Buffer.from('one'), 0);
@@ -263,7 +263,7 @@ t.test(
   },
 );
 
-t.test('a removed file may be back', async (t) => {
+t.test('a removed file may come back', async (t) => {
   const disk = freshDisk();
   await certainFile(disk, '/d/a', 'one');
   await disk.remove('/d/a');
@@ -344,7 +344,7 @@ t.test('a dead machine answers nobody', async (t) => {
   await t.rejects(underWay, { code: 'POWERCUT' }, 'calls under way included');
 });
 
-t.test('taking a look at a power cut changes nothing here, nor the other way round', async (t) => {
+t.test("reading a power cut's result changes nothing on the disk, and the reverse", async (t) => {
   const disk = freshDisk();
   const file = await certainFile(disk, '/d/a', sectors('aa'));
   await file.write(sectors('b'), 0);

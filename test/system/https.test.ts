@@ -205,7 +205,7 @@ t.test('three addresses that never answer leave the fourth its time', async (t) 
   t.equal(made.clock.pending, 0);
 });
 
-t.test('where no address answers the deadline ends the call and all attempts', async (t) => {
+t.test('if no address answers, the deadline ends the call and all attempts', async (t) => {
   await using cloud = await cloudThatAnswers();
   const { port } = new URL(cloud.url);
   const dead = ['127.0.0.2', '127.0.0.3'];

@@ -49,7 +49,7 @@ test('all or none', async (t) => {
   await t.rejects(openListeners([nowhere], greeter), { code: 'unavailable', message: /unix:/ });
 });
 
-test('a stale unix socket is replaced; a file, and a socket that answers, stay', async (t) => {
+test('a stale unix socket is replaced; a file, or a socket that answers, stays', async (t) => {
   const directory = shortDirectory(t);
   writeFileSync(`${directory}/file`, 'precious');
   const stale = `${directory}/stale.sock`;

@@ -17,7 +17,7 @@ t.test('one at a time', async (t) => {
   await (await systemLock(path)).release();
 });
 
-t.test('of two that come at once one gets it', async (t) => {
+t.test('one of two processes at the same time gets the lock', async (t) => {
   const path = join(t.testdir(), 'lock');
   const first = await systemLock(path);
   const others = await Promise.allSettled([systemLock(path), systemLock(path)]);
@@ -28,7 +28,7 @@ t.test('of two that come at once one gets it', async (t) => {
   await first.release();
 });
 
-t.test('of two that find a stale lock one gets it', async (t) => {
+t.test('one of two processes that find a stale lock gets it', async (t) => {
   const directory = shortDirectory(t);
   let most = 0;
   for (let round = 0; round < 60; round++) {

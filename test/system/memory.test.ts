@@ -10,7 +10,7 @@ async function loaded(): Promise<void> {
   await nextTurn();
 }
 
-t.test('it collects once for every 4 MiB', async (t) => {
+t.test('one collection runs for every 4 MiB', async (t) => {
   let looks = 0;
   const streamed = garbageCollector('minor', () => {
     looks++;

@@ -7,7 +7,7 @@ const ROUTE = 'eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n';
 const ROUTE6 =
   '00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth0\n';
 
-t.test('whatever decides where packets go makes a difference, and counters make none', async (t) => {
+t.test('every change of routes and addresses counts; counters do not', async (t) => {
   const directory = t.testdir({
     net: { route: HEAD, ipv6_route: '', fib_trie: 'Main:\n', if_inet6: '' },
     links: { eth0: { operstate: 'down\n' }, lo: { operstate: 'unknown\n' } },
@@ -33,7 +33,7 @@ t.test('whatever decides where packets go makes a difference, and counters make 
   );
 });
 
-t.test('on this device, and where the kernel tells nothing', async (t) => {
+t.test('a look at this device, and at one without the files of the kernel', async (t) => {
   t.equal(await lookAtNetwork(), await lookAtNetwork());
   t.equal((await lookAtNetwork({ net: '/nowhere', links: '/nowhere' })).trim(), '');
 });

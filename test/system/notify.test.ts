@@ -51,7 +51,7 @@ test('each notification has the words that systemd knows', async (t) => {
   t.same(failures, []);
 });
 
-test('they keep their order, however long each takes', async (t) => {
+test('pieces of work keep their order, however long each takes', async (t) => {
   // The first is the slowest: at once they would overtake it.
   const { notifier, said } = bench(t, 'case "$n" in *RELOADING*) sleep 0.3;; *ready*) sleep 0.1;; esac');
   await Promise.all([notifier.reloading(), notifier.ready('ok'), notifier.watchdog()]);

@@ -79,7 +79,7 @@ const OF_OTHERS: readonly string[] = [
   '451 4.3.0 Local error in processing',
 ];
 
-t.test('what mail servers say of us at RCPT is told from what they say of a recipient', async (t) => {
+t.test('refusals of this device at RCPT are told from refusals of a recipient', async (t) => {
   for (const [fault, text] of OF_US) t.equal(faultOf('rcpt', reply(text)), fault, text);
   for (const text of OF_OTHERS) t.equal(faultOf('rcpt', reply(text)), null, text);
 });
@@ -106,7 +106,7 @@ t.test('MAIL says nothing but our sender: what refuses it for good refuses that'
   t.equal(faultOf('mail', reply('451 4.3.0 busy')), null);
 });
 
-t.test('each fault names the setting to mend', async (t) => {
+t.test('each fault names the setting to correct', async (t) => {
   const named = (text: string) => remedyOf('rcpt', reply(text));
   t.match(named('550 Sender verify failed'), 'FIELDPOST_FROM');
   t.match(

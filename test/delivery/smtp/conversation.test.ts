@@ -412,7 +412,7 @@ test('content that cannot be read to its end is never sent as a whole', async (t
   t.equal(relay.mails.length, 0);
 });
 
-test('what comes between two messages ends the session at once, and its words are kept', async (t) => {
+test('a reply between two messages ends the session at once, and its words are kept', async (t) => {
   const cases: [Answer, object][] = [
     ['421 4.4.2 idle too long', { reply: { code: 421, text: '421 4.4.2 idle too long' } }],
     [{ raw: '421 bye\r\n', after: 'fin' }, { reply: { code: 421 } }],
@@ -459,7 +459,7 @@ test('an answer after its deadline answers nothing', async (t) => {
   await session.close();
 });
 
-test('close is bounded, and ends a message that is under way as lost where it is', async (t) => {
+test('close has a deadline, and a message in progress ends as lost', async (t) => {
   const clock = new FakeClock();
   let asked = () => {};
   const moment = () =>

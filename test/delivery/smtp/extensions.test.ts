@@ -1,7 +1,7 @@
 import { test } from 'tap';
 import { parseExtensions } from '../../../src/delivery/smtp/extensions.js';
 
-test('what a relay says of itself is read in any case, in any order, over several lines', async (t) => {
+test('EHLO keywords are read in any case, in any order, over several lines', async (t) => {
   const found = parseExtensions([
     '250-relay.example greets you',
     '250-pipelining',

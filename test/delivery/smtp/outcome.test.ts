@@ -134,7 +134,7 @@ t.test('every phase with every reply and every trouble falls in exactly one row'
   t.equal(used.size, ROWS.length, 'no row is idle');
 });
 
-t.test('what real relays say', async (t) => {
+t.test('replies of real relays', async (t) => {
   const after = (phase: Phase, text: string) => {
     const [, code, enhanced = null] = /^(\d+) (?:(\d\.\d+\.\d+) )?/.exec(text) ?? [];
     const { kind, suspect } = outcomeOf({ phase, reply: { code: Number(code), enhanced, text } }, false);

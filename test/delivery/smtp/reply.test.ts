@@ -34,7 +34,7 @@ test('an enhanced code counts only at the beginning, whole, and of the same clas
   t.equal(parseReply(['452 4.2.2'])?.enhanced, '4.2.2');
 });
 
-test('what is no reply is none', async (t) => {
+test('lines that are not a reply are refused', async (t) => {
   const garbage = [
     '',
     '25',

@@ -35,14 +35,14 @@ t.test('a session serves many messages, rests for a while, and is used again', a
   t.same([relays.opened.length, relays.open, clock.pending], [1, 0, 0]);
 });
 
-t.test('it leads to one relay at a time', async (t) => {
+t.test('a line is connected to one relay at a time', async (t) => {
   const { relays, line } = setUp();
   await line.connect(RELAY);
   t.ok(await line.connect(SPARE));
   t.same([line.isOpenTo(RELAY), line.isOpenTo(SPARE), relays.open], [false, true, 1]);
 });
 
-t.test('an unusable session is let go of at once', async (t) => {
+t.test('an unusable session is closed at once', async (t) => {
   const { clock, relays, line, send } = setUp();
   relays.onSend = () => trouble('dot', 'lost');
   await line.connect(RELAY);
@@ -51,7 +51,7 @@ t.test('an unusable session is let go of at once', async (t) => {
   t.same([relays.open, clock.pending], [0, 0]);
 });
 
-t.test('a relay that can make nothing of an announcement is told of no other', async (t) => {
+t.test('a relay that does not understand an announcement gets no other', async (t) => {
   const { relays, line } = setUp();
   const next = { ...ENVELOPE };
   await line.connect(RELAY);
@@ -101,7 +101,7 @@ t.test('only a used connection may end unused', async (t) => {
   }
 });
 
-t.test('a relay that has taken enough over one connection is given another', async (t) => {
+t.test('a relay that has taken enough mails over one connection gets another', async (t) => {
   const enough = [
     reply('mail', '452 4.5.3 Too many recipients: Too many messages sent'),
     reply('mail', '450 4.7.0 too many mails in this session'),

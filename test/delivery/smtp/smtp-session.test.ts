@@ -132,7 +132,7 @@ test('the next message is announced with the end of the one before, where the re
   }
 });
 
-test('what the relay says of one message decides nothing for the one that was announced with its end', async (t) => {
+test('the reply to one message decides nothing for the next one announced with its end', async (t) => {
   for (const [moment, answer] of [
     ['dot', '554 5.6.0 no'],
     ['dot', '451 4.3.0 later'],
@@ -162,7 +162,7 @@ test('what the relay says of one message decides nothing for the one that was an
   }
 });
 
-test('a relay that is lost at the end of one message has heard nothing of the next', async (t) => {
+test('a relay that is lost at the end of one message counts as not having the next', async (t) => {
   for (const answer of [
     '421 4.3.2 going down',
     { after: 'rst' },
@@ -197,7 +197,7 @@ test('a session closed after an announcement says nothing that could be taken fo
   t.notOk(relay.commands.includes('QUIT'));
 });
 
-test('what the relay cannot take is not announced', async (t) => {
+test('a message that the relay cannot take is not announced', async (t) => {
   const tooLarge = { ...NEXT, size: 1001 };
   await using relay = await fakeRelay({}, PIPELINING);
   const session = await open({ port: relay.port });
@@ -208,7 +208,7 @@ test('what the relay cannot take is not announced', async (t) => {
   await session.close();
 });
 
-test('what the relay cannot take is not begun, and harms nothing', async (t) => {
+test('a message that the relay cannot take is not begun, and harms nothing', async (t) => {
   await using relay = await fakeRelay({}, { extensions: ['SIZE 1000'] });
   const session = await open({ port: relay.port });
   t.equal(session.sizeLimit, 1000);
@@ -328,7 +328,7 @@ test('a refusal before the hang-up is heard, also where our next write fails bef
   }
 });
 
-test('a host name that is none is not said', async (t) => {
+test('an invalid host name is not used', async (t) => {
   for (const helo of ['x\r\nMAIL FROM:<a@b.test>', 'two words', '', 'müller']) {
     await using relay = await fakeRelay();
     await (await open({ port: relay.port, helo })).close();
@@ -439,7 +439,7 @@ test('STARTTLS is used when offered, demanded when required, and not with tls=ne
   });
 });
 
-test('what comes in clear with the answer to STARTTLS ends the session', async (t) => {
+test('clear text behind the answer to STARTTLS ends the session', async (t) => {
   for (const tail of ['250 ok\r\n', '250-relay.test\r\n250 AUTH PLAIN\r\n', '250 o', '\r', '250-x\r\n']) {
     await using relay = await fakeRelay({ starttls: { raw: `220 go ahead\r\n${tail}` } }, { tls });
     const ending = await failure({ port: relay.port, tls: 'starttls' });
@@ -608,7 +608,7 @@ test('behind dead addresses the relay is found, and found at once the next time'
   }
 });
 
-test('an address where nobody speaks is not the first the next time', async (t) => {
+test('an address that sends nothing is not the first the next time', async (t) => {
   for (const how of ['never', 'implicit'] as const) {
     const certificate = makeCertificate({ name: 'relay', hosts: ['relay.example'], issuer: ca });
     await using relay = await fakeRelay({}, { tls: certificate, implicit: how === 'implicit' });
@@ -633,7 +633,7 @@ test('an address where nobody speaks is not the first the next time', async (t) 
   }
 });
 
-test('whichever address is reached, the certificate must be for the name', async (t) => {
+test('the certificate must be for the name, whichever address is reached', async (t) => {
   for (const implicit of [true, false]) {
     await using relay = await fakeRelay({}, { tls, implicit });
     const { clock, connect, tryAll } = nameWith([...DEAD, '127.0.0.1'], relay.port);
@@ -664,7 +664,7 @@ test('a name with other addresses than before leads there', async (t) => {
   t.same(opened, ['192.0.2.1', '192.0.2.8', '192.0.2.9']);
 });
 
-test('where every address is dead one deadline ends all, and where all refuse each is named', async (t) => {
+test('one deadline ends all attempts at dead addresses; addresses that refuse are all named', async (t) => {
   for (const how of ['never', 'implicit'] as const) {
     const silent = nameWith(DEAD, null);
     const where = { port: 25, host: 'relay.example', tls: how };

@@ -82,7 +82,7 @@ t.test('a message of an earlier boot is as old as this one at least', async (t) 
   t.match(store.get(id), { status: 'deferred', due: { bootMs: 2 * clock.bootMs() } });
 });
 
-t.test('of a link that comes and goes only the good hours count', async (t) => {
+t.test('only the good hours of an unsteady link count', async (t) => {
   const { clock, store, relays, delivery, post } = await bench();
   const isUp = () => Math.floor(clock.bootMs() / HOUR_MS) % 2 === 0;
   relays.onOpen = () => (isUp() ? null : trouble('connect', 'unreachable'));
@@ -159,7 +159,7 @@ t.test('the second connection lost in a row is charged, and each one after it', 
   t.match(store.get(id)?.lastReply, /may arrive twice/);
 });
 
-t.test('a used connection that the relay has closed is no trouble to anybody', async (t) => {
+t.test('a used connection that the relay closed is no fault', async (t) => {
   for (const ending of [reply('mail', '421 4.7.0 enough for one connection'), trouble('mail', 'lost')]) {
     const { clock, store, relays, delivery, post, events } = await bench();
     let sent = 0;
@@ -230,7 +230,7 @@ t.test('a damaged mail fails, one that cannot be read just now waits; the others
   t.equal(relays.open, 0);
 });
 
-t.test('no line is without its message, and none tells what is in it', async (t) => {
+t.test('every line about a message has its id, and none has content', async (t) => {
   const { clock, relays, delivery, post, lines } = await bench();
   const answers = [
     LATER,

@@ -7,7 +7,7 @@ function thrown(code: string, message = code): Error {
   return Object.assign(new Error(message), { code });
 }
 
-test('what a socket throws becomes a kind and a sentence that names the relay', async (t) => {
+test('a socket error becomes a kind and a sentence that names the relay', async (t) => {
   const cases: [string, string][] = [
     ['ENOTFOUND', 'dns'],
     ['EAI_AGAIN', 'dns'],
@@ -40,7 +40,7 @@ test('trouble of TLS is of its own phase, also when TLS began with the connectio
     t.match(socketEnding('connect', thrown(code), WALL_MS), { phase: 'tls', trouble: { kind } }, code);
 });
 
-test('a certificate is held against what this device takes for today', async (t) => {
+test('a certificate is compared with the date of this device', async (t) => {
   const ending = socketEnding('tls', thrown('CERT_NOT_YET_VALID', 'certificate is not yet valid'), WALL_MS);
   const words = "certificate is not yet valid, but this device's clock is wrong (1970-01-01)";
   t.match(ending, { trouble: { kind: 'certificate-not-yet-valid', words } });
@@ -66,7 +66,7 @@ test('only a wrong clock is blamed, and only for what has to do with dates', asy
   }
 });
 
-test('an authority that is not known is told with the setting that names one', async (t) => {
+test('an unknown authority is reported with the setting that names one', async (t) => {
   const ending = socketEnding('tls', thrown('UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'no good'), WALL_MS);
   const code = 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY';
   const words = `no authority that this device trusts has signed its certificate (${code}); see FIELDPOST_RELAY_CA_FILE`;
