@@ -65,6 +65,4 @@ export interface ApiContext extends ApiParts {
   acceptedTotal: number;
   /** Refused requests to post messages since the start. */
   readonly refusedTotals: Record<AnsweredCode, number>;
-  /** The Idempotency-Keys of unanswered requests. */
-  readonly keysUnderWay: Set<string>;
 }

@@ -29,12 +29,23 @@ interface Posted extends Accepted {
   readonly drafts: readonly Draft[];
 }
 
+/** Accepts the drafts, which have these files, with the key of the request. */
+type Accept = (drafts: readonly Draft[], files: readonly FormFile[]) => Promise<Accepted>;
+/** Reads the body and accepts the drafts in it. */
+type Take = (exchange: Exchange, context: ApiContext, key: string | null, accept: Accept) => Promise<Posted>;
+
 /** Answers once the messages are on stable storage. */
 export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { store } = context;
   const key = idempotencyKey(exchange);
   const isForm = /^\s*multipart\/form-data\s*(?:;|$)/i.test(exchange.req.headers['content-type'] ?? '');
   const take = isForm ? takeForm : takeJson;
-  const { drafts, ids, replayed } = await alone(key, context, () => take(exchange, context, key));
+  const { drafts, ids, replayed } =
+    key === null
+      ? await take(exchange, context, null, (drafts) => store.accept(drafts, null))
+      : await store.withKey(key, (accept) =>
+          take(exchange, context, key, (drafts, files) => accept(drafts, hashOf(drafts, files))),
+        );
   if (!replayed) {
     context.acceptedTotal += ids.length;
     context.nudge();
@@ -49,36 +60,15 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
   exchange.json(202, entries, replayed ? REPLAYED : undefined);
 }
 
-/** Runs `work`. Throws conflict if a request with the same key is still in progress. */
-async function alone(
-  key: string | null,
-  { keysUnderWay }: ApiContext,
-  work: () => Promise<Posted>,
-): Promise<Posted> {
-  if (key === null) return await work();
-  if (keysUnderWay.has(key)) {
-    throw new FieldpostError('conflict', 'A request with this Idempotency-Key is still under way', {
-      hint: 'wait for its answer',
-    });
-  }
-  keysUnderWay.add(key);
-  try {
-    return await work();
-  } finally {
-    keysUnderWay.delete(key);
-  }
-}
-
-async function takeJson(exchange: Exchange, context: ApiContext, key: string | null): Promise<Posted> {
+const takeJson: Take = async (exchange, context, key, accept) => {
   const { store, settings } = context;
   const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), settings);
   // A replay must get the first answer, whatever the relay takes now.
   if (key === null || store.recall(key) === null) checkMails(drafts, context);
-  const keyed = key === null ? null : { key, hash: hashOf(drafts, []) };
-  return { drafts, ...(await store.accept(drafts, keyed)) };
-}
+  return { drafts, ...(await accept(drafts, [])) };
+};
 
-async function takeForm(exchange: Exchange, context: ApiContext, key: string | null): Promise<Posted> {
+const takeForm: Take = async (exchange, context, key, accept) => {
   const { store, settings } = context;
   checkNotEncoded(exchange);
   const boundary = boundaryOf(exchange.req.headers['content-type'] ?? '');
@@ -102,12 +92,11 @@ async function takeForm(exchange: Exchange, context: ApiContext, key: string | n
     checkMails(drafts, context);
     // The upload holds a place in the queue, which this message needs.
     if (form.files.length === 0) await upload.discard();
-    const keyed = key === null ? null : { key, hash: hashOf(drafts, form.files) };
-    return { drafts, ...(await store.accept(drafts, keyed)) };
+    return { drafts, ...(await accept(drafts, form.files)) };
   } finally {
     await upload.discard();
   }
-}
+};
 
 /** Answers a form as the first one with its key, if both are the same. Stores nothing. */
 async function replayForm(

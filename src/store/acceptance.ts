@@ -21,7 +21,7 @@ import { sumOf } from './record.js';
 import { PLAIN_WEIGHT, type Room } from './room.js';
 import { RoomMaker } from './room-maker.js';
 import type { KeyEntry } from './state.js';
-import type { Accepted, KeyedContent, Upload } from './store.js';
+import type { Accepted, AcceptKeyed, KeyedContent, Upload } from './store.js';
 import { SpoolUpload } from './upload.js';
 import { keyWeight, messageWeight, ownText } from './weight.js';
 
@@ -31,17 +31,20 @@ export class Acceptance {
   readonly #options: StoreOptions;
   readonly #ledger: Ledger;
   readonly #budget: Budget;
+  readonly #assertWorking: () => void;
   readonly #makeId: (counter: number) => string;
   #counter: number;
-  /** The keys of requests that are under way. */
-  readonly #arriving = new Set<string>();
+  /** The keys of the requests in progress. */
+  readonly #inProgress = new Set<string>();
   readonly #uploads = new Set<SpoolUpload>();
 
-  constructor(options: StoreOptions, ledger: Ledger, budget: Budget) {
+  /** `assertWorking` throws if the store is stopping or its disk refuses writes. */
+  constructor(options: StoreOptions, ledger: Ledger, budget: Budget, assertWorking: () => void) {
     this.roomMaker = new RoomMaker({ ...options, ledger, budget });
     this.#options = options;
     this.#ledger = ledger;
     this.#budget = budget;
+    this.#assertWorking = assertWorking;
     this.#makeId = idMaker(options.randomBytes);
     this.#counter = ledger.state.counter;
   }
@@ -53,6 +56,7 @@ export class Acceptance {
   }
 
   async upload(expectedBytes: number): Promise<Upload> {
+    this.#assertWorking();
     await this.#budget.look();
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
@@ -77,18 +81,28 @@ export class Acceptance {
   }
 
   async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
-    if (!keyed) return { ids: await this.#acceptNew(drafts, null), replayed: false };
-    const known = this.#idsOf(keyed);
-    if (known) return { ids: known, replayed: true };
-    this.#arriving.add(keyed.key);
+    if (keyed) return await this.withKey(keyed.key, (accept) => accept(drafts, keyed.hash));
+    return { ids: await this.#acceptNew(drafts, null), replayed: false };
+  }
+
+  async withKey<T>(key: string, work: (accept: AcceptKeyed) => Promise<T>): Promise<T> {
+    if (this.#inProgress.has(key)) {
+      throw new FieldpostError('conflict', 'a request with this Idempotency-Key is still in progress', {
+        hint: 'wait for its answer',
+      });
+    }
+    this.#inProgress.add(key);
     try {
-      return { ids: await this.#acceptNew(drafts, keyed), replayed: false };
+      return await work(async (drafts, hash) => {
+        const known = this.#idsOf({ key, hash });
+        if (known) return { ids: known, replayed: true };
+        return { ids: await this.#acceptNew(drafts, { key, hash }), replayed: false };
+      });
     } finally {
-      this.#arriving.delete(keyed.key);
+      this.#inProgress.delete(key);
     }
   }
 
-  /** Ignores requests under way: `accept` reports them, once a form's body was read. */
   recall(key: string): KeyEntry | null {
     // Records that the start has found may not be on the device yet.
     if (this.#ledger.trouble) throw this.#ledger.trouble;
@@ -96,13 +110,8 @@ export class Acceptance {
     return entry && !this.#isOver(entry) ? entry : null;
   }
 
-  /** The ids that this key got; null if it is new. Throws conflict and invalid as Store.accept does. */
+  /** The ids that this key got; null if it is new. Throws invalid if it was used with other content. */
   #idsOf({ key, hash }: KeyedContent): readonly string[] | null {
-    if (this.#arriving.has(key)) {
-      throw new FieldpostError('conflict', 'a request with this Idempotency-Key is still under way', {
-        hint: 'wait for its answer',
-      });
-    }
     const entry = this.recall(key);
     if (entry === null) return null;
     if (entry.hash === hash) return entry.ids;
@@ -116,6 +125,7 @@ export class Acceptance {
   }
 
   async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
+    this.#assertWorking();
     const files = this.#takeFiles(drafts);
     const contents = drafts.map(({ content }) => encodeContent(content));
     let room: Reservation | null = null;

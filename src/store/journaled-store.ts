@@ -24,7 +24,16 @@ import { Ledger, type LedgerOptions } from './ledger.js';
 import { alreadyFinal, countMessages, listMessages, oldestOpen } from './listing.js';
 import type { Reachability } from './reachability.js';
 import type { State } from './state.js';
-import type { Accepted, KeyedContent, Page, QueueCounts, StorageState, Store, Upload } from './store.js';
+import type {
+  Accepted,
+  AcceptKeyed,
+  KeyedContent,
+  Page,
+  QueueCounts,
+  StorageState,
+  Store,
+  Upload,
+} from './store.js';
 import { keptReply } from './weight.js';
 
 /** The world of the store, and its settings. */
@@ -66,7 +75,7 @@ class JournaledStore implements Store {
     this.#budget = new Budget(options, ledger);
     this.#sweepAlarm = new Alarm(options.clock, () => void this.sweep());
     this.book = keepBook(ledger, this.#budget, options.randomBytes);
-    this.#acceptance = new Acceptance(options, ledger, this.#budget);
+    this.#acceptance = new Acceptance(options, ledger, this.#budget, () => this.#assertWorking());
   }
 
   get storeId(): string {
@@ -85,14 +94,16 @@ class JournaledStore implements Store {
     return this.#state.held;
   }
 
-  async upload(expectedBytes: number): Promise<Upload> {
-    this.#assertWorking();
-    return await this.#acceptance.upload(expectedBytes);
+  upload(expectedBytes: number): Promise<Upload> {
+    return this.#acceptance.upload(expectedBytes);
   }
 
-  async accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
-    this.#assertWorking();
-    return await this.#acceptance.accept(drafts, keyed);
+  accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
+    return this.#acceptance.accept(drafts, keyed);
+  }
+
+  withKey<T>(key: string, work: (accept: AcceptKeyed) => Promise<T>): Promise<T> {
+    return this.#acceptance.withKey(key, work);
   }
 
   recall(key: string): ReturnType<Store['recall']> {

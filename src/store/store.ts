@@ -21,6 +21,9 @@ export interface Accepted {
   readonly replayed: boolean;
 }
 
+/** `Store.accept` with a key that the caller holds; `hash` is the SHA-256 (hex) of the content. */
+export type AcceptKeyed = (drafts: readonly Draft[], hash: string) => Promise<Accepted>;
+
 /** How many messages there are in each state. */
 export interface QueueCounts {
   queued: number;
@@ -98,10 +101,16 @@ export interface Store {
 
   /**
    * Q2: resolves once the drafts and the key are together on the device; all or none. Throws queue-full, storage-full,
-   * storage-failed (outcome unknown), stopping; with a key also conflict (the first request with it is still under way) and
-   * invalid (it was used with other content). The attachments leave their upload, unless the key is already known.
+   * storage-failed (outcome unknown), stopping; with a key also conflict (another request holds it) and invalid (it was
+   * used with other content). The attachments leave their upload, unless the key is already known.
    */
   accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted>;
+
+  /**
+   * Runs `work`, which holds the key from before its body is read until it ends, and accepts with the given function.
+   * Throws conflict if another request holds the key.
+   */
+  withKey<T>(key: string, work: (accept: AcceptKeyed) => Promise<T>): Promise<T>;
 
   /**
    * The ids accepted with this key, and the SHA-256 (hex) of the content; null if the key is unknown. Throws storage-full

@@ -138,7 +138,7 @@ const MAIL = {
   },
   'keys-under-way': {
     why: 'a request with a key is under way for ever: one entry leaks with each',
-    cuts: [['src/store/acceptance.ts', '      this.#arriving.delete(keyed.key);\n', '']],
+    cuts: [['src/store/acceptance.ts', '      this.#inProgress.delete(key);\n', '']],
   },
   'room-leaks': {
     why: 'room that was reserved is not given back',
