@@ -5,10 +5,10 @@
 import { type CloudClient, CloudError } from '../../src/cloud/client.js';
 
 /**
- * What becomes of a call. `late`: the answer never comes, but the request arrives when `arriveLate` is called.
- * `error`: the cloud is in trouble. `stray`: a GET is told that there is no document, though there is one.
+ * What becomes of a call. `error`: the cloud fails. `stray`: a GET is answered that there is no document, though there is
+ * one.
  */
-export type Fate = 'ok' | 'lost request' | 'lost answer' | 'late' | 'error' | 'stray';
+export type Fate = 'ok' | 'lost request' | 'lost answer' | 'error' | 'stray';
 
 type Entries = readonly unknown[];
 type More = Readonly<Record<string, unknown>>;
@@ -23,15 +23,12 @@ export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'put
   more: More = {};
   /** How this cloud changes a document that is put to it; by default not at all. */
   keep: (entries: Entries, more: More) => readonly [Entries, More] = (entries, more) => [entries, more];
-  /** Told of each document that a device has put and that has arrived. */
-  onArrival: (entries: Entries) => void = () => undefined;
   /** What becomes of the next call; a test may also wait, edit or throw here. */
   onCall: (call: Call) => Fate | Promise<Fate> = () => 'ok';
   /** Every call that was made, for a test to look at. */
   readonly calls: Call[] = [];
   readonly #name: string;
   #version = 0;
-  #late: (() => void)[] = [];
 
   /** ETags begin with `name`: those of another cloud's document are others. */
   constructor(name = 'v') {
@@ -51,7 +48,6 @@ export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'put
   forget(): void {
     this.entries = null;
     this.more = {};
-    this.#late = [];
   }
 
   /** A backup of the document as it is now; what it gives puts that one back. */
@@ -66,11 +62,6 @@ export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'put
   /** The same document has another ETag, as from a cloud whose ETags flap. */
   flap(): void {
     this.#version++;
-  }
-
-  /** Delayed requests reach the cloud. */
-  arriveLate(): void {
-    for (const arrive of this.#late.splice(0)) arrive();
   }
 
   async getDestinations(etag: string | null, signal: AbortSignal) {
@@ -92,7 +83,6 @@ export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'put
         ifMatch === null ? this.entries === null : this.entries !== null && ifMatch === this.etag;
       if (!isExpected) return { kind: 'changed' } as const;
       this.#store(...this.keep(sent.entries, sent.more));
-      this.onArrival(sent.entries);
       return { kind: 'stored', etag: this.etag } as const;
     });
   }
@@ -102,8 +92,7 @@ export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'put
     const fate = await this.onCall(call);
     if (signal.aborted) throw new CloudError('the call was given up');
     if (fate === 'error') throw new CloudError('the cloud is in trouble (500)', null);
-    if (fate === 'late') this.#late.push(() => arrive('late'));
-    if (fate === 'lost request' || fate === 'late') throw new CloudError(LOST);
+    if (fate === 'lost request') throw new CloudError(LOST);
     const answer = arrive(fate);
     if (fate === 'lost answer') throw new CloudError(LOST);
     return answer;
