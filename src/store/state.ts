@@ -13,6 +13,7 @@ import {
   type Place,
   type Stamp,
 } from '../message/message.js';
+import { forgetOldest } from '../recent.js';
 import { type AcceptedMessage, type ContentSum, moreOf, type Position, type StoreEvent } from './event.js';
 import { counterOf } from './ids.js';
 import { insertKey } from './keys.js';
@@ -254,10 +255,11 @@ function enter(state: State, message: Message, place: Place | null): void {
     state.weights[set] += messageWeight(message);
   }
   const { historyMax, memoryBytesMax } = state.bounds;
-  for (const oldest of state.finished) {
-    if (state.finished.size <= historyMax && memoryBytes(state) <= memoryBytesMax) return;
-    forget(state, oldest);
-  }
+  forgetOldest(
+    state.finished,
+    () => state.finished.size > historyMax || memoryBytes(state) > memoryBytesMax,
+    (oldest) => forget(state, oldest),
+  );
 }
 
 function forget(state: State, id: string): void {
