@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import type { Book } from '../destinations/book.js';
 import { BOOK_MEMORY_BYTES, IDEMPOTENCY_KEYS_MAX } from '../limits.js';
 import type { Attachment, Message } from '../message/message.js';
+import { cut } from '../text.js';
 import type { KeyEntry, State } from './state.js';
 
 /** How much a state may hold. Settings, not part of the history. */
@@ -96,7 +97,7 @@ export function neededMemoryBytes(state: State): number {
 
 /** A reply, cut if it does not fit into `leftBytes` of memory: an outcome is always recorded. */
 export function keptReply(reply: string, leftBytes: number): string {
-  return ownText(2 * reply.length <= leftBytes ? reply : reply.slice(0, REPLY_CHARS_SURE));
+  return ownText(2 * reply.length <= leftBytes ? reply : cut(reply, REPLY_CHARS_SURE));
 }
 
 /** V8 keeps a text in Latin-1 if it can, else in UTF-16. */
