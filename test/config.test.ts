@@ -5,6 +5,7 @@ import { guessOf } from '../src/config/nearest.js';
 import { SECRET_BY_KEY } from '../src/config/settings.js';
 import { type Config, describeConfig, type Environment, formatProblem, parseConfig } from '../src/config.js';
 import { makeCertificate } from './support/certificate.js';
+import { systemError } from './support/system-error.js';
 
 const PEM = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----';
 /** A certificate whose key is known. */
@@ -14,8 +15,7 @@ const OWN = makeCertificate({ name: 'device' });
 function parse(env: Environment, files: Record<string, string> = {}, hostname = 'gateway-7') {
   const read = (path: string) => {
     const text = files[path];
-    if (text === undefined)
-      throw Object.assign(new Error(`ENOENT: no such file, open '${path}'`), { code: 'ENOENT' });
+    if (text === undefined) throw systemError('ENOENT', `ENOENT: no such file, open '${path}'`);
     return text;
   };
   const parsed = parseConfig(env, read, { hostname });

@@ -8,6 +8,7 @@ import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from 
 import { addFile } from '../support/spool.js';
 import { stall } from '../support/stall.js';
 import { newDisk } from '../support/store.js';
+import { systemError } from '../support/system-error.js';
 
 /** Posts `count` emails in one request and gives their ids. */
 async function postSome(api: TestApi, count: number): Promise<string[]> {
@@ -514,7 +515,7 @@ test('health, state and metrics tell of the disk as it is when they are asked', 
 test('free space that cannot be read is unknown', async (t) => {
   await using api = await startApi();
   api.disk.space = async () => {
-    throw Object.assign(new Error('EIO: statfs'), { code: 'EIO' });
+    throw systemError('EIO', 'EIO: statfs');
   };
   t.equal((await api.call('GET', '/api/internal/state')).json.storage.freeBytes, null);
   t.notMatch((await api.call('GET', '/metrics')).body, /Infinity/);

@@ -1,6 +1,7 @@
 /** `fieldpost send --attach` against the local API: what arrives is what lay in the files, and what goes wrong is told. */
 import t from 'tap';
 import { startApi, type TestApi } from '../support/api.js';
+import { systemError } from '../support/system-error.js';
 import { failure, fieldpost, type World } from './terminal.js';
 
 const SEND = ['send', '--to', 'john@example.com', '--subject', 'Grüße'];
@@ -72,7 +73,7 @@ t.test('files that cannot be read, or that the daemon refuses', async (t) => {
   const cut = await send(api, ['--attach', 'a'], { open: async () => shrunk });
   t.same([cut.code, cut.err], [66, 'fieldpost: a became shorter while it was read\n']);
   const sizeless = (read: () => Promise<Buffer>) => ({ ...shrunk, size: async () => 0, read });
-  const pipe = sizeless(() => Promise.reject(Object.assign(new Error('invalid seek'), { code: 'ESPIPE' })));
+  const pipe = sizeless(() => Promise.reject(systemError('ESPIPE', 'invalid seek')));
   const madeUp = sizeless(async () => Buffer.from('M'));
   for (const file of [pipe, madeUp]) {
     const { code, err } = await send(api, ['--attach', 'a'], { open: async () => file });

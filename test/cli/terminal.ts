@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { runCommand } from '../../src/cli/cli.js';
 import type { CommandContext } from '../../src/cli/command.js';
 import { FakeClock } from '../support/clock.js';
+import { systemError } from '../support/system-error.js';
 
 export interface World extends Partial<Omit<CommandContext, 'stdin' | 'stdout' | 'stderr' | 'read'>> {
   readonly files?: Readonly<Record<string, string | Error>>;
@@ -56,7 +57,7 @@ async function* chunksOf(chunks: readonly Uint8Array[] | AsyncIterable<Uint8Arra
 
 /** What node:fs throws when it cannot read `path`. */
 export function failure(code: string, path: string): Error {
-  return Object.assign(new Error(`${code}: open '${path}'`), { code });
+  return systemError(code, `${code}: open '${path}'`);
 }
 
 interface Asked {

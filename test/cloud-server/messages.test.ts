@@ -7,6 +7,7 @@ import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
 import { DESTINATIONS, DEVICE, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { systemError } from '../support/system-error.js';
 
 const MESSAGES = `${DEVICE}/messages`;
 const SMS = { id: 'm1', type: 2, destination: '+31612345678', message: 'The pressure is low' };
@@ -89,7 +90,7 @@ t.test('a webhook that cannot be trusted is told without a setting of devices', 
     url: 'https://hook.example/x',
     authorization: null,
     send: async () => {
-      throw Object.assign(new Error('no'), { code: 'SELF_SIGNED_CERT_IN_CHAIN' });
+      throw systemError('SELF_SIGNED_CERT_IN_CHAIN');
     },
     clock: new FakeClock(),
   });

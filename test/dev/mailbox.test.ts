@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { t } from 'tap';
 import { openMailbox } from '../../src/dev/mailbox.js';
 import { systemDisk } from '../../src/system/disk.js';
+import { systemError } from '../support/system-error.js';
 
 t.test('mails are kept in the order in which they come', async (t) => {
   const directory = join(t.testdir(), 'state', 'mail');
@@ -52,7 +53,7 @@ t.test('the oldest mails make room, also at the start', async (t) => {
 t.test('a full disk leaves nothing of a mail', async (t) => {
   const directory = t.testdir();
   const disk = systemDisk();
-  const full = Object.assign(new Error('no space left'), { code: 'ENOSPC' });
+  const full = systemError('ENOSPC', 'no space left');
   const mailbox = await openMailbox(
     {
       ...disk,

@@ -4,6 +4,7 @@ import { connect as connectTls, createServer as createTlsServer, type TlsOptions
 import t, { type Test } from 'tap';
 import { socketErrorOf } from '../../src/retry/socket-error.js';
 import { makeCertificate } from '../support/certificate.js';
+import { systemError } from '../support/system-error.js';
 
 const WALL_MS = Date.UTC(2026, 11, 1);
 const ca = makeCertificate({ name: 'Test CA' });
@@ -40,13 +41,13 @@ t.test('each error of a connection is a sentence, not the words of Node.js', asy
     t.notMatch(words, /connect |Local/, code);
   }
   for (const code of ['ENOTFOUND', 'EAI_AGAIN', 'EAI_FAIL', 'ENODATA', 'EAI_NODATA', 'EAI_NONAME']) {
-    const thrown = Object.assign(new Error(`getaddrinfo ${code} cloud.example`), { code });
+    const thrown = systemError(code, `getaddrinfo ${code} cloud.example`);
     const { kind, words } = socketErrorOf(thrown, WALL_MS);
     t.equal(kind, 'dns');
     t.match(words, new RegExp(`^its name cannot be resolved: .* \\(${code}\\)$`));
   }
   // A server that says SERVFAIL comes as the same code as silence.
-  const again = Object.assign(new Error('getaddrinfo EAI_AGAIN r'), { code: 'EAI_AGAIN' });
+  const again = systemError('EAI_AGAIN', 'getaddrinfo EAI_AGAIN r');
   t.match(socketErrorOf(again, WALL_MS).words, /the name servers do not answer, or fail \(EAI_AGAIN\)$/);
 });
 

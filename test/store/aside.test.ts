@@ -10,6 +10,7 @@ import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { budgetOf } from '../support/spool.js';
 import { type Bench, openOn, STATE_DIR } from '../support/store.js';
+import { systemError } from '../support/system-error.js';
 
 const STRANGE: Readonly<Record<string, (path: string) => void>> = {
   'a directory'(path) {
@@ -84,8 +85,7 @@ t.test('a file in the place of a directory', async (t) => {
 /** Lets every call on this name fail. */
 function refuse(disk: FaultyDisk, name: string, code: string): void {
   const check = (...paths: string[]) => {
-    if (paths.some((path) => path.endsWith(name)))
-      throw Object.assign(new Error(`${code}: refused`), { code });
+    if (paths.some((path) => path.endsWith(name))) throw systemError(code, `${code}: refused`);
   };
   const { look, open, rename } = disk;
   disk.look = async (path) => {

@@ -2,6 +2,7 @@ import t from 'tap';
 import { READ_AHEAD_BYTES, READ_AHEAD_GAP_BYTES } from '../../src/limits.js';
 import { Contents } from '../../src/store/contents.js';
 import { crc32 } from '../../src/store/crc.js';
+import { systemError } from '../support/system-error.js';
 
 /** A segment 7 in memory, in which contents are written one behind another. */
 function bench() {
@@ -11,7 +12,7 @@ function bench() {
   let end = 0;
   const contents = new Contents(async (_segment, offset, length) => {
     reads.push(length);
-    if (offset + length > badFrom) throw Object.assign(new Error('bad sector'), { code: 'EIO' });
+    if (offset + length > badFrom) throw systemError('EIO', 'bad sector');
     return Buffer.from(bytes.subarray(offset, offset + length));
   });
   return {

@@ -21,6 +21,7 @@ import {
   sendOne,
   statusesOf,
 } from '../support/store.js';
+import { systemError } from '../support/system-error.js';
 
 const BLOCK = 4096;
 const SNAPSHOT = `${STATE_DIR}/store.json`;
@@ -38,17 +39,16 @@ function overwrite(octet: (at: number) => number): Spoil {
 
 /** Every read of these bytes fails. */
 const refuseReads: Spoil = async (disk, path, from, bytes) => {
-  const refused = () => Object.assign(new Error('EIO: read'), { code: 'EIO' });
   onOpen(disk, new RegExp(`${path}$`), (file) => {
     const { read } = file;
     file.read = async (offset, length) => {
-      if (offset < from + bytes && offset + length > from) throw refused();
+      if (offset < from + bytes && offset + length > from) throw systemError('EIO');
       return await read.call(file, offset, length);
     };
   });
   const { readWhole } = disk;
   disk.readWhole = async (at) => {
-    if (at === path) throw refused();
+    if (at === path) throw systemError('EIO');
     return await readWhole.call(disk, at);
   };
 };

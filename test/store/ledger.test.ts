@@ -19,6 +19,7 @@ import {
   statusesOf,
   watch,
 } from '../support/store.js';
+import { systemError } from '../support/system-error.js';
 
 const ROOMY: StoreOptions['budget'] = { maxQueue: 10_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0 };
 
@@ -156,7 +157,7 @@ t.test('the older snapshot goes if only that makes room for a newer one', async 
     const { close } = file;
     file.close = async () => {
       await close.call(file);
-      if (!isOver) throw Object.assign(new Error('EIO: close'), { code: 'EIO' });
+      if (!isOver) throw systemError('EIO', 'EIO: close');
     };
   });
   disk.onOperation = (_n, { kind, path }) => {
@@ -176,7 +177,7 @@ const SHORT: Readonly<Record<string, (disk: FaultyDisk) => () => void>> = {
   busy(disk) {
     const { open } = disk;
     disk.open = async () => {
-      throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
+      throw systemError('EMFILE', 'too many open files');
     };
     return () => {
       disk.open = open;
@@ -329,7 +330,7 @@ t.test('a content that could not be read once can be read again', async (t) => {
   const message = store.get(ids[0] as string) as never;
   const { open } = disk;
   disk.open = async () => {
-    throw Object.assign(new Error('EMFILE'), { code: 'EMFILE' });
+    throw systemError('EMFILE');
   };
   await t.rejects(
     store.content(message),

@@ -5,6 +5,7 @@ import { FakeClock } from '../support/clock.js';
 import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { type Bench, openInTime, openOn, STATE_DIR } from '../support/store.js';
+import { systemError } from '../support/system-error.js';
 import { StoreClient } from './store-client.js';
 
 const JOURNAL = `${STATE_DIR}/journal`;
@@ -46,14 +47,12 @@ function watchReads(disk: FaultyDisk, { before, after = (_path, bytes) => bytes 
   };
 }
 
-const eio = () => Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO' });
-
 /** Reads of paths that match fail for so long. */
 function failReads(disk: FaultyDisk, clock: FakeClock, forMs: number, where = /./): void {
   const untilMs = clock.bootMs() + forMs;
   watchReads(disk, {
     before(path) {
-      if (where.test(path) && clock.bootMs() < untilMs) throw eio();
+      if (where.test(path) && clock.bootMs() < untilMs) throw systemError('EIO');
     },
   });
 }
@@ -102,7 +101,7 @@ t.test('a start waits for 10 s in all, then goes on, and keeps what it could not
     const clock = new FakeClock();
     watchReads(disk, {
       before(path, what) {
-        if (what === 'content' && path.endsWith(name)) throw eio();
+        if (what === 'content' && path.endsWith(name)) throw systemError('EIO');
       },
     });
     const { store, lines, tookMs } = await openInTime(disk, 2, { clock });
@@ -134,7 +133,7 @@ t.test('a read that fails after the start is reported at once', async (t) => {
   let isFailing = false;
   watchReads(disk, {
     before() {
-      if (isFailing) throw eio();
+      if (isFailing) throw systemError('EIO');
     },
   });
   const { store } = await openOn(disk, 2);

@@ -3,6 +3,7 @@ import t from 'tap';
 import { replace, writeNew } from '../../src/store/replace.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
+import { systemError } from '../support/system-error.js';
 
 const PATH = '/dir/file';
 const OLD = Buffer.alloc(3000, 'old');
@@ -66,7 +67,7 @@ t.test('the first error is told, not that of the close after it', async (t) => {
     const { close } = file;
     file.close = async () => {
       await close.call(file);
-      throw Object.assign(new Error('EIO: close'), { code: 'EIO' });
+      throw systemError('EIO', 'EIO: close');
     };
     return file;
   };

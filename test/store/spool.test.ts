@@ -18,6 +18,7 @@ import type { Fault, FaultyDisk } from '../support/faulty-disk.js';
 import { acceptWith, addFile, begin, budgetOf, FILE, inChunks, SPOOL } from '../support/spool.js';
 import { stall } from '../support/stall.js';
 import { countOpen, damage, newDisk, onOpen, openOn, STATE_DIR, settleAs, watch } from '../support/store.js';
+import { systemError } from '../support/system-error.js';
 
 /** Blocks of 4 KiB, and one for inode and name. */
 const onDisk = (octets: number) => 4096 * (1 + Math.ceil(octets / 4096));
@@ -405,7 +406,7 @@ t.test('an attachment that is not what was accepted is never given whole', async
     },
     unreadable: async (disk) =>
       onOpen(disk, /spool/, (file) => {
-        file.read = async () => Promise.reject(Object.assign(new Error('EIO: read'), { code: 'EIO' }));
+        file.read = async () => Promise.reject(systemError('EIO', 'EIO: read'));
       }),
   };
   for (const [words, spoil] of Object.entries(cases)) {

@@ -17,6 +17,7 @@ import {
   type PowerCut,
 } from './faulty-nodes.js';
 import { seededRandom } from './random.js';
+import { systemError } from './system-error.js';
 
 export interface Operation {
   readonly kind: 'create' | 'write' | 'sync' | 'rename' | 'remove' | 'makeDirectory' | 'syncDirectory';
@@ -384,7 +385,7 @@ export class FaultyDisk implements Disk {
 }
 
 function diskError(code: string, call: string, path: string): Error {
-  return Object.assign(new Error(`${code}: ${call} '${path}'`), { code });
+  return systemError(code, `${code}: ${call} '${path}'`);
 }
 
 function partsOf(path: string): string[] {

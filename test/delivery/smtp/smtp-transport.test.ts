@@ -2,6 +2,7 @@ import t from 'tap';
 import { FieldpostError } from '../../../src/errors.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/limits.js';
 import { bench, damageContent, reply, TAKEN, trouble } from '../../support/delivery.js';
+import { systemError } from '../../support/system-error.js';
 
 const LATER = reply('rcpt', '450 4.2.0 greylisted');
 const DAYS_OFFLINE_MS = 7 * DAY_MS;
@@ -191,7 +192,7 @@ t.test('a used connection that the relay closed is no fault', async (t) => {
 
 t.test('a damaged mail fails, one that cannot be read just now waits; the others go on', async (t) => {
   const damaged = new FieldpostError('storage-damaged', 'its CRC differs');
-  const passing = Object.assign(new Error('too many open files'), { code: 'EMFILE' });
+  const passing = systemError('EMFILE', 'too many open files');
   const { clock, disk, store, relays, delivery, post, lines } = await bench({
     render: ({ id }) => ({ size: id.length, smtpUtf8: false, content: streamOf(id) }),
   });

@@ -1,11 +1,8 @@
 import { test } from 'tap';
 import { lateEnding, socketEnding } from '../../../src/delivery/smtp/trouble.js';
+import { systemError } from '../../support/system-error.js';
 
 const WALL_MS = Date.UTC(1970, 0, 1, 8);
-
-function thrown(code: string, message = code): Error {
-  return Object.assign(new Error(message), { code });
-}
 
 test('a socket error becomes a kind and a sentence that names the relay', async (t) => {
   const cases: [string, string][] = [
@@ -20,7 +17,7 @@ test('a socket error becomes a kind and a sentence that names the relay', async 
     ['EWHATEVER', 'lost'],
   ];
   for (const [code, kind] of cases) {
-    const ending = socketEnding('connect', thrown(code), WALL_MS);
+    const ending = socketEnding('connect', systemError(code), WALL_MS);
     t.match(ending, { phase: 'connect', trouble: { kind, words: /\w/ } }, code);
   }
 });
@@ -37,11 +34,15 @@ test('trouble of TLS is of its own phase, also when TLS began with the connectio
     ['CERT_NOT_YET_VALID', 'certificate-not-yet-valid'],
   ];
   for (const [code, kind] of cases)
-    t.match(socketEnding('connect', thrown(code), WALL_MS), { phase: 'tls', trouble: { kind } }, code);
+    t.match(socketEnding('connect', systemError(code), WALL_MS), { phase: 'tls', trouble: { kind } }, code);
 });
 
 test('a certificate is compared with the date of this device', async (t) => {
-  const ending = socketEnding('tls', thrown('CERT_NOT_YET_VALID', 'certificate is not yet valid'), WALL_MS);
+  const ending = socketEnding(
+    'tls',
+    systemError('CERT_NOT_YET_VALID', 'certificate is not yet valid'),
+    WALL_MS,
+  );
   const words = "certificate is not yet valid, but this device's clock is wrong (1970-01-01)";
   t.match(ending, { trouble: { kind: 'certificate-not-yet-valid', words } });
 });
@@ -57,7 +58,7 @@ test('only a wrong clock is blamed, and only for what has to do with dates', asy
     ['ERR_TLS_CERT_ALTNAME_INVALID', WALL_MS, false],
   ];
   for (const [code, wallMs, blamed] of cases) {
-    const ending = socketEnding('tls', thrown(code, 'no good'), wallMs);
+    const ending = socketEnding('tls', systemError(code, 'no good'), wallMs);
     const today = new Date(wallMs).toISOString().slice(0, 10);
     const words = blamed
       ? `no good, but this device's clock is wrong (${today})`
@@ -67,7 +68,7 @@ test('only a wrong clock is blamed, and only for what has to do with dates', asy
 });
 
 test('an unknown authority is reported with the setting that names one', async (t) => {
-  const ending = socketEnding('tls', thrown('UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'no good'), WALL_MS);
+  const ending = socketEnding('tls', systemError('UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'no good'), WALL_MS);
   const code = 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY';
   const words = `no authority that this device trusts has signed its certificate (${code}); see FIELDPOST_RELAY_CA_FILE`;
   t.match(ending, { trouble: { kind: 'certificate-unknown-authority', words } });
