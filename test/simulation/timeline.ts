@@ -8,8 +8,6 @@ import { MovedClock } from '../support/clock.js';
 
 interface Moment {
   readonly atMs: number;
-  /** Of two for the same moment the one set first comes first. */
-  readonly order: number;
   readonly wake: () => void;
   isOff: boolean;
 }
@@ -19,9 +17,8 @@ export class Timeline {
   /** Moments that have come. */
   passed = 0;
   #nowMs = 0;
-  #order = 0;
-  /** A binary heap: the next moment is the first. */
-  readonly #heap: Moment[] = [];
+  /** The latest first. Of two at one time the one set last comes first. */
+  readonly #moments: Moment[] = [];
 
   get nowMs(): number {
     return this.#nowMs;
@@ -29,12 +26,13 @@ export class Timeline {
 
   /** Moments to come. */
   get waiting(): number {
-    return this.#heap.filter(({ isOff }) => !isOff).length;
+    return this.#moments.filter(({ isOff }) => !isOff).length;
   }
 
   at(atMs: number, wake: () => void): Timer {
-    const moment = { atMs: Math.max(Math.ceil(atMs), this.#nowMs), order: ++this.#order, wake, isOff: false };
-    this.#push(moment);
+    const moment = { atMs: Math.max(Math.ceil(atMs), this.#nowMs), wake, isOff: false };
+    const later = this.#moments.findLastIndex((other) => other.atMs > moment.atMs);
+    this.#moments.splice(later + 1, 0, moment);
     return {
       stop() {
         moment.isOff = true;
@@ -49,12 +47,12 @@ export class Timeline {
   /** Goes on to the next moment, but not beyond `untilMs`. False if there was none up to then. */
   next(untilMs: number): boolean {
     for (;;) {
-      const [first] = this.#heap;
+      const first = this.#moments.at(-1);
       if (first === undefined || first.atMs > untilMs) {
         this.#nowMs = Math.max(this.#nowMs, untilMs);
         return false;
       }
-      this.#pop();
+      this.#moments.pop();
       if (first.isOff) continue;
       this.#nowMs = first.atMs;
       first.isOff = true;
@@ -63,38 +61,6 @@ export class Timeline {
       return true;
     }
   }
-
-  #push(moment: Moment): void {
-    const heap = this.#heap;
-    let at = heap.push(moment) - 1;
-    while (at > 0) {
-      const above = (at - 1) >> 1;
-      if (!isBefore(moment, heap[above] as Moment)) break;
-      heap[at] = heap[above] as Moment;
-      at = above;
-    }
-    heap[at] = moment;
-  }
-
-  #pop(): void {
-    const heap = this.#heap;
-    const last = heap.pop() as Moment;
-    if (heap.length === 0) return;
-    let at = 0;
-    for (;;) {
-      let below = 2 * at + 1;
-      if (below >= heap.length) break;
-      if (below + 1 < heap.length && isBefore(heap[below + 1] as Moment, heap[below] as Moment)) below++;
-      if (!isBefore(heap[below] as Moment, last)) break;
-      heap[at] = heap[below] as Moment;
-      at = below;
-    }
-    heap[at] = last;
-  }
-}
-
-function isBefore(a: Moment, b: Moment): boolean {
-  return a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
 }
 
 /** The clocks of one machine in one boot. */
