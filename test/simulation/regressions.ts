@@ -4,53 +4,40 @@
  * so each names the plant that turns its mend back (plants.mjs), and plants.test.ts shows that with it the history
  * fails. Where it does not any more, `scripts/simulate --plant NAME` finds another one. Used by simulate.ts.
  */
+import { CALLS, weightsOf } from './link.js';
 import type { Nature, Plan } from './plan.js';
 
 export interface Regression {
   readonly name: string;
   /** What was wrong. */
   readonly why: string;
-  /** Turns the mend back. */
+  /** The fault that undoes the mend. */
   readonly plant: string;
   /** As `scripts/simulate --seed S --only … --plan` prints it; of its nature only what the fault needs. */
   readonly plan: Plan;
-}
-
-/** A world in which nothing goes wrong by itself, but for what `differences` say. */
-function nature(differences: Partial<Nature> = {}): Nature {
-  return {
-    moods: ['well'],
-    fates: {
-      good: 1,
-      slow: 0,
-      'lost request': 0,
-      'lost answer': 0,
-      late: 0,
-      error: 0,
-      stray: 0,
-      portal: 0,
-      meddled: 0,
-      cut: 0,
-    },
-    ill: ['heartbeat', 'destinations', 'messages'],
-    isOfBook: false,
-    hasFewTargets: false,
-    relays: 1,
-    hasCloud: true,
-    filesMax: 3,
-    mailMs: 0,
-    syncMs: 0,
-    cloudDelay: '1d',
-    settings: SETTINGS,
-    wallMs: Date.UTC(2026, 10, 20, 9),
-    ...differences,
-  };
 }
 
 const SETTINGS = {
   FIELDPOST_RELAY_CONNECTIONS: '1',
   FIELDPOST_SMTP_TIMEOUT: '60s',
   FIELDPOST_HEARTBEAT: '600s',
+};
+
+/** A world without faults of its own. */
+const NATURE: Nature = {
+  moods: ['well'],
+  fates: weightsOf({}),
+  ill: CALLS,
+  isOfBook: false,
+  hasFewTargets: false,
+  relays: 1,
+  hasCloud: true,
+  filesMax: 3,
+  mailMs: 0,
+  syncMs: 0,
+  cloudDelay: '1d',
+  settings: SETTINGS,
+  wallMs: Date.UTC(2026, 10, 20, 9),
 };
 
 export const REGRESSIONS: readonly Regression[] = [
@@ -60,7 +47,7 @@ export const REGRESSIONS: readonly Regression[] = [
     plant: 'one-sms',
     plan: {
       seed: 2694576741,
-      nature: nature(),
+      nature: NATURE,
       steps: [
         { number: 3, atMs: 638967, action: 'post batch', seed: 345654179 },
         { number: 9, atMs: 2120234, action: 'kill', seed: 3581683899 },
@@ -73,7 +60,7 @@ export const REGRESSIONS: readonly Regression[] = [
     plant: 'message-id',
     plan: {
       seed: 3635676608,
-      nature: nature({ mailMs: 50 }),
+      nature: { ...NATURE, mailMs: 50 },
       steps: [
         { number: 65, atMs: 241528152, action: 'rush', seed: 2714904371 },
         { number: 66, atMs: 241528716, action: 'power cut', seed: 2194769823 },
@@ -86,7 +73,7 @@ export const REGRESSIONS: readonly Regression[] = [
     plant: 'loss-unnoticed',
     plan: {
       seed: 2610791866,
-      nature: nature(),
+      nature: NATURE,
       steps: [{ number: 35, atMs: 6229036, action: 'cloud is wiped', seed: 1361062344 }],
     },
   },
@@ -96,7 +83,7 @@ export const REGRESSIONS: readonly Regression[] = [
     plant: 'segments-kept',
     plan: {
       seed: 2927467033,
-      nature: nature({ settings: { ...SETTINGS, FIELDPOST_MAX_AGE_SMS: '27m' } }),
+      nature: { ...NATURE, settings: { ...SETTINGS, FIELDPOST_MAX_AGE_SMS: '27m' } },
       steps: [
         { number: 179, atMs: 27660875, action: 'cloud adds', seed: 3434364745 },
         { number: 181, atMs: 27719045, action: 'kill', seed: 2111059236 },
@@ -117,7 +104,7 @@ export const REGRESSIONS: readonly Regression[] = [
     plant: 'written-late',
     plan: {
       seed: 1740842552,
-      nature: nature({ cloudDelay: '10m' }),
+      nature: { ...NATURE, cloudDelay: '10m' },
       steps: [
         { number: 4, atMs: 55662, action: 'cloud dies', seed: 2476164702 },
         { number: 5, atMs: 55998, action: 'link mood', seed: 600592327 },
@@ -131,7 +118,7 @@ export const REGRESSIONS: readonly Regression[] = [
     plant: 'backup-by-counter',
     plan: {
       seed: 344257144,
-      nature: nature(),
+      nature: NATURE,
       steps: [
         { number: 55, atMs: 3606837144, action: 'cloud is backed up', seed: 3164105657 },
         { number: 58, atMs: 3944887602, action: 'add destination', seed: 2311650472 },

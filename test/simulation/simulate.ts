@@ -3,7 +3,6 @@
  * first fault ends the run, with the status 1.
  */
 import { Hand, type Lived } from './crew.js';
-import { textOf } from './numbers.js';
 import { type Options, readOptions, UsageError } from './options.js';
 import { drawPlan, only, type Plan } from './plan.js';
 import { PLANTED } from './planted.js';
@@ -105,7 +104,7 @@ async function tellShrunk({ name, plan }: Task, before: Lived): Promise<void> {
   const kept = await shrunk(begun, fails, SHRINK_TRIES);
   hand.close();
   const planted = PLANTED === null ? '' : ` --plant ${PLANTED}`;
-  const numbers = kept.length === 0 ? '0' : textOf(kept.map(({ number }) => number));
+  const numbers = kept.map(({ number }) => number).join() || '0';
   const book = plan.nature.isOfBook ? ' --book' : '';
   const how = `scripts/simulate${planted} --${name}${book} --only ${numbers}`;
   console.log(`shrunk from ${plan.steps.length} steps to ${kept.length} in ${tries} tries:`);

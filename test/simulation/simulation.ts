@@ -1,14 +1,9 @@
 /** Runs simulated worlds as scripts/simulate does. Used by the tests here. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import type { Test } from 'tap';
-
-/** How a run ended. */
-export interface Told {
-  readonly status: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 /** The root, from where the compiler takes its paths. */
 const TOP = new URL('../..', import.meta.url).pathname;
@@ -17,22 +12,14 @@ const TOP = new URL('../..', import.meta.url).pathname;
 export const IS_LONG = process.env.FIELDPOST_TEST_LONG === '1';
 
 /** Starts a script with Node.js. */
-export function start(args: readonly string[]): {
-  readonly child: ChildProcess;
-  readonly told: Promise<Told>;
-} {
+export function start(args: readonly string[]) {
   const child = spawn(process.execPath, args, { cwd: TOP, env: { PATH: process.env.PATH } });
-  const told = new Promise<Told>((resolve) => {
-    let stdout = '';
-    let stderr = '';
-    child.stdout.on('data', (chunk) => {
-      stdout += chunk;
-    });
-    child.stderr.on('data', (chunk) => {
-      stderr += chunk;
-    });
-    child.on('close', (status) => resolve({ status, stdout, stderr }));
-  });
+  const ended = Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)]);
+  const told = ended.then(([[status], stdout, stderr]) => ({
+    status: status as number | null,
+    stdout,
+    stderr,
+  }));
   return { child, told };
 }
 
