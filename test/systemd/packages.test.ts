@@ -33,6 +33,11 @@ function scratch(t: Test): string {
   return directory;
 }
 
+/** The groups of the unix sockets. A system without systemd-sysusers has only those that the recipe makes. */
+const GROUPS = [
+  ...readFileSync(`${REPOSITORY}/systemd/fieldpost.sysusers`, 'utf8').matchAll(/^g (\S+)/gm),
+].map(([, group]) => group ?? '');
+
 const files = (directory: string) => sh(`cd ${directory}; find . -type f | sort`).trim().split('\n');
 const sha256 = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 const outFile = (pattern: RegExp) => `${OUT}/${readdirSync(OUT).find((name) => pattern.test(name))}`;
@@ -130,6 +135,8 @@ test('the program starts from where the Buildroot recipe installs it', options, 
     /@[A-Z0-9]+@/,
     'every placeholder is filled in',
   );
+  const mk = readFileSync(`${recipe}/fieldpost.mk`, 'utf8');
+  for (const group of GROUPS) t.match(mk, `- - ${group} -1`);
   writeFileSync(`${recipe}/Makefile`, BUILDROOT);
   sh(`mkdir ${directory}/source; tar xzf ${recipe}/${archive} --strip-components=1 -C ${directory}/source`);
   sh(
@@ -153,6 +160,7 @@ test('the program starts from where the Yocto recipe installs it', options, asyn
     .digest('hex');
   t.match(recipe, `file://LICENSE;md5=${licence}`);
   t.notMatch(recipe, /@[A-Z0-9]+@/, 'every placeholder is filled in');
+  for (const group of GROUPS) t.match(recipe, `--system ${group}`);
   // The variables of bitbake.conf that the step uses. sh allows no dots or colons in names; the step has none.
   const step = /^do_install\(\) \{\n([\s\S]*?)\n\}$/m.exec(recipe)?.[1] ?? '';
   const variables = {

@@ -17,9 +17,10 @@ define FIELDPOST_INSTALL_TARGET_CMDS
 	sh $(@D)/install $(TARGET_DIR)
 endef
 
-# The group of the unix socket; the service's own user exists while it runs.
+# The groups of the unix sockets; the service's own user exists while it runs.
 define FIELDPOST_USERS
 	- - fieldpost-api -1 - - - - Fieldpost's unix socket
+	- - fieldpost-send -1 - - - - Fieldpost's unix socket for sending only
 endef
 
 $(eval $(generic-package))

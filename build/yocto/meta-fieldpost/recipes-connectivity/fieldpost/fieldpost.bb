@@ -14,9 +14,9 @@ RDEPENDS:${PN} = "nodejs systemd"
 RRECOMMENDS:${PN} = "ca-certificates"
 
 SYSTEMD_SERVICE:${PN} = "fieldpost.socket fieldpost-send.socket fieldpost.service"
-# The group of the unix socket; the service's own user exists while it runs.
+# The groups of the unix sockets; the service's own user exists while it runs.
 USERADD_PACKAGES = "${PN}"
-GROUPADD_PARAM:${PN} = "--system fieldpost-api"
+GROUPADD_PARAM:${PN} = "--system fieldpost-api; --system fieldpost-send"
 
 do_configure[noexec] = "1"
 do_compile[noexec] = "1"
