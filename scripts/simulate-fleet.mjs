@@ -1,8 +1,8 @@
 /**
- * `node scripts/simulate-fleet.mjs [devices]`: what a cloud has to bear when it comes back to a fleet of devices (100,000)
- * after outages of 1 s to a day, and when a power cut ends for all of them at once. The devices run the daemon's own link
- * logic on a simulated clock. FIELDPOST_TEST_SEED replays a run. Ends with 1 if any second brings more than three times the
- * steady rate.
+ * `node scripts/simulate-fleet.mjs [devices]`: the load on a cloud that comes back to a fleet of devices (100,000) after
+ * outages of 1 s to a day, and the load after a power cut that ends for all devices at once. The devices run the daemon's
+ * own link logic on a simulated clock. FIELDPOST_TEST_SEED replays a run. The exit status is 1 if any second brings more
+ * than three times the steady rate.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
