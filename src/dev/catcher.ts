@@ -3,7 +3,8 @@
  * about the protocol as a relay. Used by dev.ts.
  */
 import { createServer, type Server, type Socket } from 'node:net';
-import { MIB, MINUTE_MS, REFUSED_LINGER_MS } from '../limits.js';
+import { linger } from '../http/connection.js';
+import { MIB, MINUTE_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 import { SmtpInput } from './smtp-input.js';
 
@@ -115,11 +116,9 @@ class Session {
       if (this.#mistakes > MISTAKES_MAX || /^221/.test(reply)) break;
     }
     this.#socket.end();
-    // A reset, because of unread input, would take our last reply from the client.
-    const timer = this.#options.clock.after(REFUSED_LINGER_MS, () => this.#socket.destroy());
+    linger(this.#socket, this.#options.clock);
     await this.#input.discard();
     await this.#closed;
-    timer.stop();
   }
 
   #say(reply: string): void {

@@ -1,12 +1,13 @@
 /**
  * One client connection of a service, and how long it has been silent.
- * Used by connections.ts and http.ts.
+ * Used by catcher.ts, connections.ts and http.ts.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { FieldpostError } from '../errors.js';
-import { REFUSED_LINGER_BYTES } from '../limits.js';
+import { REFUSED_LINGER_BYTES, REFUSED_LINGER_MS } from '../limits.js';
+import type { Clock } from '../system/clock.js';
 import type { Receiving } from './body-watch.js';
 
 /** The kind of listener a client connected to; `send`: a unix socket on which clients may only send. */
@@ -71,6 +72,15 @@ export function silentSinceMs({ open, receiving, answer, idleSinceMs }: Connecti
   if (open === 0) return idleSinceMs;
   if (receiving !== null) return receiving.isOurTurn ? null : receiving.cameMs;
   return answer?.sinceMs ?? null;
+}
+
+/**
+ * Closes the socket after REFUSED_LINGER_MS, unless the client closes it first. The caller reads what the client still
+ * sends: unread bytes would make the close a reset, which takes the last answer from the client.
+ */
+export function linger(socket: Socket, clock: Clock): void {
+  const deadline = clock.after(REFUSED_LINGER_MS, () => socket.destroy());
+  socket.once('close', () => deadline.stop());
 }
 
 /** Discards what comes from `source`; closes the socket after REFUSED_LINGER_BYTES. `streamed` gets each size. */

@@ -13,13 +13,12 @@ import {
   NEW_CONNECTION_MS,
   PLACE_CHECK_MS,
   PLACE_WAIT_MS,
-  REFUSED_LINGER_MS,
   SECOND_MS,
 } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import { BodyWatch, type Receiving } from './body-watch.js';
-import { type Connection, type Door, discard, newConnection, silentSinceMs } from './connection.js';
+import { type Connection, type Door, discard, linger, newConnection, silentSinceMs } from './connection.js';
 import type { HttpMemory } from './http-memory.js';
 import { rawProblem } from './problem.js';
 import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './refusals.js';
@@ -145,7 +144,7 @@ export class Connections {
       discard(connection.socket, connection.socket, this.memory.streamed);
       // A connection that waited for a place is paused.
       connection.socket.resume();
-      this.#linger(connection.socket);
+      linger(connection.socket, this.#clock);
     }
   }
 
@@ -161,7 +160,7 @@ export class Connections {
     // node:http calls this after the last answer; its own version closes both directions at once.
     socket.destroySoon = () => {
       socket.end();
-      this.#linger(socket);
+      linger(socket, this.#clock);
     };
   }
 
@@ -285,11 +284,5 @@ export class Connections {
     else if (open === 0 && (isNew || socket.bytesRead > idleBytesRead)) {
       this.end(connection, rawProblem(gaveWay()));
     } else socket.destroy();
-  }
-
-  /** Keeps reading what the client sends for REFUSED_LINGER_MS, then closes the socket. */
-  #linger(socket: Socket): void {
-    const deadline = this.#clock.after(REFUSED_LINGER_MS, () => socket.destroy());
-    socket.once('close', () => deadline.stop());
   }
 }
