@@ -25,7 +25,7 @@ import type { Accepted, AcceptKeyed, KeyedContent, Upload } from './store.js';
 import { SpoolUpload } from './upload.js';
 import { keyWeight, messageWeight, ownText } from './weight.js';
 
-/** One for the store. */
+/** Takes in messages and uploads. */
 export class Acceptance {
   readonly roomMaker: RoomMaker;
   readonly #options: StoreOptions;

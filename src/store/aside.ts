@@ -1,7 +1,7 @@
 /**
  * Strange files under the store's names: a directory, a fifo, a dangling link, an inode that the kernel refuses. The
- * store never opens them. It puts aside what it can rename, does without the rest, and logs both. Used by ledger.ts and
- * opening.ts.
+ * store never opens them. It renames such a file if it can, else works without that name, and logs it in both cases. Used
+ * by ledger.ts and opening.ts.
  */
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf, wordsOf } from '../errors.js';
@@ -25,7 +25,7 @@ export async function lockDirectory(options: {
   return lock;
 }
 
-/** Looks at names, and frees them. */
+/** Frees the store's names of strange files. */
 export class Aside {
   readonly #disk: Disk;
   readonly #log: Log;
@@ -39,7 +39,7 @@ export class Aside {
     this.#log = log;
   }
 
-  /** Both, for the state endpoint. */
+  /** The two lists, for the state endpoint. */
   get names(): { newer: string[]; unusable: string[] } {
     return { newer: [...this.newer].sort(), unusable: [...this.unusable].sort() };
   }
@@ -56,7 +56,7 @@ export class Aside {
     return await this.move(path, 'aside');
   }
 
-  /** Renames what stands at `path` to a free name that ends in `why`. Gives null, or `unusable`. */
+  /** Renames the file at `path` to a free name that ends in `why`. Returns null, or `unusable` if that fails. */
   async move(path: string, why: 'aside' | 'damaged' | 'newer'): Promise<null | 'unusable'> {
     try {
       const taken = new Set(await this.#disk.list(dirname(path)));
@@ -72,8 +72,8 @@ export class Aside {
   }
 
   /**
-   * Copies the file of a newer version at `path` to a free name, unless an equal copy exists. Once this resolves, the copy
-   * is on the device. Without room for a copy the file itself is renamed.
+   * Copies the file of a newer version at `path` to a free name, unless an equal copy exists. When this resolves, the copy
+   * is on the device. If the copy fails, the file itself is renamed.
    */
   async copyNewer(path: string): Promise<void> {
     const disk = this.#disk;
@@ -106,7 +106,7 @@ export class Aside {
     return 'unusable';
   }
 
-  /** Makes the directory, and puts aside another file with its name. Rejects with what the disk says. */
+  /** Makes the directory, and puts aside another file with its name. Rejects with the disk's error. */
   async makeDirectory(path: string): Promise<void> {
     try {
       await this.#disk.makeDirectory(path);

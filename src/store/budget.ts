@@ -17,7 +17,7 @@ export interface BudgetLimits {
   readonly minFreeBytes: number;
 }
 
-/** Says whether something still fits. */
+/** Grants room, or refuses it. */
 export class Budget {
   /** What must stay free on the disk. */
   readonly space: FreeSpace;
@@ -51,7 +51,7 @@ export class Budget {
 
   #lookAtQueue(): void {
     if (this.#refused === null) return;
-    // Only with a tenth of the queue free: a queue that fills as fast as it drains must not be logged every second.
+    // Log the end only when a tenth of the queue is free: a busy queue must not be logged every second.
     const { count: countMax } = this.#max;
     const count = Math.min(this.#refused.count + Math.floor(countMax / 10), countMax);
     if (this.#refusal({ ...this.#refused, count }, roomGiving(this.#stored)) !== null) return;
@@ -95,7 +95,7 @@ export class Budget {
 
   /**
    * Reserves room until it is spent or given back. Throws queue-full or storage-full if it does not fit even after content
-   * was dropped. Where content must be dropped first, no bytes are reserved: the caller adds them afterwards.
+   * was dropped. If content must be dropped first, no bytes are reserved: the caller adds them afterwards.
    */
   reserve(asked: Room): Reservation {
     const isFree = this.missing(asked.bytes) <= 0;
@@ -144,7 +144,7 @@ export class Budget {
     }
     if (excess.memoryBytes > giving.memoryBytes) {
       const held = bytesInWords(max.memoryBytes + excess.memoryBytes - asked.memoryBytes);
-      const words = `what is known of the stored messages takes ${held} of memory and may take at most ${bytesInWords(max.memoryBytes)}`;
+      const words = `the data of the stored messages takes ${held} of memory; the limit is ${bytesInWords(max.memoryBytes)}`;
       return queueFull(words, "the service's memory (MemoryMax=)");
     }
     return null;

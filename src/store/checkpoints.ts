@@ -31,7 +31,7 @@ export interface CheckpointsOptions {
 export class Checkpoints {
   readonly #options: CheckpointsOptions;
   readonly #turns = new Turns();
-  /** Bytes appended up to the last one. */
+  /** Bytes appended up to the last checkpoint. */
   #appendedBytes: number;
 
   constructor(options: CheckpointsOptions) {
@@ -52,7 +52,7 @@ export class Checkpoints {
     return done.reduce((sum, number) => sum + segments.sizeOf(number), 0);
   }
 
-  /** True if these are more than two snapshots need: content was dropped, or checkpoints have failed. */
+  /** True if doneBytes is more than two snapshots need, because content was dropped or checkpoints failed. */
   get isMuchDone(): boolean {
     return this.doneBytes > DONE_FACTOR * this.#dueBytes;
   }
@@ -61,12 +61,12 @@ export class Checkpoints {
     return Math.max(CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR * this.#options.adapter.bytes);
   }
 
-  /** Begins one if enough was appended. */
+  /** Begins a checkpoint if enough was appended. */
   makeIfDue(): void {
     if (this.pendingBytes > this.#dueBytes) void this.make();
   }
 
-  /** Begins one, unless one is under way. Resolves when it is done, also if it failed. */
+  /** Begins a checkpoint, unless one is under way. Resolves when it is done, also if it failed. */
   async make(isShort = false): Promise<void> {
     if (!this.#turns.isFree) return await this.idle();
     const appendedBytes = this.#options.journal.appendedBytes;
@@ -89,23 +89,23 @@ export class Checkpoints {
     return this.#turns.idle();
   }
 
-  /** Rejects like Journal.append, or with what the disk says. */
+  /** Rejects like Journal.append, or with the disk's error. */
   async #make(isShort: boolean): Promise<void> {
     const { ledger, journal, segments, adapter, log } = this.#options;
     // No snapshot needs these for a replay: only the content in them keeps them.
     const oldSegments = () => segments.numbers.filter((segment) => segment < adapter.neededFrom);
-    // Segments that nothing needs are freed also where the disk has no room for content from the others.
+    // Free unneeded segments even if the disk has no room to move content out of the others.
     await relocate({ ...this.#options, isShort, old: oldSegments() }).catch((error) =>
       log.warn('checkpoint failed', { reason: wordsOf(error) }),
     );
-    // The next sync covers the records that gave up their content, but no outcome written meanwhile.
+    // Make this list before the sync, which covers only the records up to now: a later outcome may be lost.
     const done = segments.numbers.filter((segment) => !ledger.state.liveBytes.has(segment));
     await journal.sync();
     await this.#options.write();
     const old = new Set(oldSegments());
     const failures: unknown[] = [];
     for (const segment of done) {
-      // A segment that cannot be freed keeps none of the others.
+      // If one segment cannot be freed, the others still are.
       if (old.has(segment)) await segments.free(segment).catch((error) => failures.push(error));
     }
     if (failures.length > 0) throw failures[0];

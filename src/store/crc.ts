@@ -3,7 +3,7 @@
  */
 import zlib from 'node:zlib';
 
-/** The CRC-32 of `bytes`, unsigned; with `start`, of bytes with that CRC followed by `bytes`. */
+/** The CRC-32 of `bytes`, unsigned. To go on from the CRC of the bytes before, pass it as `start`. */
 export const crc32: (bytes: Uint8Array, start?: number) => number =
   // Node.js has its own from 20.15 and 22.2 on; the last 32-bit ARM builds are older.
   typeof zlib.crc32 === 'function' ? zlib.crc32 : crc32ByTable;

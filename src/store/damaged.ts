@@ -1,6 +1,6 @@
 /**
  * `damaged/`: numbered copies of what recovery could not read, for people. They have a budget of their own: the oldest
- * go to keep it. A piece that the next start finds again is not copied again. Used by opening.ts and replay.ts.
+ * copies make room for new ones. A piece is copied once, even if each start finds it. Used by opening.ts and replay.ts.
  */
 import { join } from 'node:path';
 import { DAMAGED_BYTES_MAX, DAMAGED_SHARE } from '../limits.js';
@@ -82,21 +82,21 @@ export class Damaged {
   }
 
   /**
-   * Counts a piece found at `where`, and keeps a copy if it fits into the budget. Gives true once the copy is on the disk.
+   * Counts a piece found at `where`, and keeps a copy if it fits into the budget. Gives true if the copy is on the disk.
    */
   async keep(where: string, bytes: Buffer): Promise<boolean> {
     const piece = `${where}.${hex8(crc32(bytes))}`;
     this.#pieces.add(piece);
     if (this.#copies.some(({ name }) => name.endsWith(piece))) return true;
     if (bytes.length > this.#bytesMax) return false;
-    // The daemon must start also where the disk refuses the copy: then the piece is only counted.
+    // The daemon must start even if the disk refuses the copy: then the piece is only counted.
     return await this.#copy(piece, bytes).then(
       () => true,
       () => false,
     );
   }
 
-  /** Overwrites and removes all copies, and starts the count again. Rejects with what the disk says. */
+  /** Overwrites and removes all copies, and starts the count again. Rejects with the disk's error. */
   async purge(): Promise<void> {
     for (const copy of [...this.#copies]) {
       const path = join(this.#directory, copy.name);

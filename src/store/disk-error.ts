@@ -30,7 +30,7 @@ export function asStorageFailed(error: unknown): FieldpostError {
 /** The directory belongs to another user, or its file system keeps no changes (squashfs and erofs say EINVAL). */
 const NOTHING_TO_SYNC: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'EROFS'];
 
-/** Syncs the directory above ours, so that the name we made in it lasts. Where it refuses changes, we made none. */
+/** Syncs the directory above ours, so that our name in it is durable. If it refuses changes, we made no name. */
 export async function syncAbove(disk: Disk, path: string): Promise<void> {
   await disk.syncDirectory(path).catch((error) => {
     if (!NOTHING_TO_SYNC.includes(systemCodeOf(error))) throw error;

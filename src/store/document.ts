@@ -144,7 +144,7 @@ function toMessageDocument(state: State, message: Message): MessageDocument {
   return document;
 }
 
-/** The status of a message once it is not being sent. */
+/** The status of a message that is not being sent. */
 export function restingStatus(state: State, id: string): 'queued' | 'deferred' {
   return state.deferred.has(id) ? 'deferred' : 'queued';
 }

@@ -35,7 +35,7 @@ export interface AcceptedMessage extends ContentSum {
   readonly destination: string;
   /** Stamped on emails only. */
   readonly from?: Address | undefined;
-  /** Left out where there are none. */
+  /** Left out if there are none. */
   readonly attachments?: readonly Attachment[];
 }
 

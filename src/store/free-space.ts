@@ -57,7 +57,7 @@ export class FreeSpace {
   #tell(): void {
     const { log, budget } = this.#options;
     const { shortage } = this;
-    // Only with a tenth more: a disk that other programs fill and empty must not be logged every second.
+    // Log the end only when a tenth more is free: a disk near its limit must not be logged every second.
     const isOver =
       this.excess(budget.minFreeBytes / 10) <= 0 &&
       this.#space.freeInodes >= FREE_INODES_MIN + FREE_INODES_MIN / 10;
@@ -67,17 +67,17 @@ export class FreeSpace {
     else log.info('storage no longer full');
   }
 
-  /** Why the disk takes nothing more, as a sentence, or null. */
+  /** Why the disk has no room for more, as a sentence; or null. */
   get shortage(): string | null {
     return this.#shortageOfBytes(0) ?? this.#shortageOfInodes;
   }
 
-  /** By how much so many more bytes would be too many; zero and negative numbers fit. */
+  /** By how many bytes the disk would fall below its reserve; zero or less if the asked bytes fit. */
   excess(askedBytes: number): number {
     return this.#options.budget.minFreeBytes + askedBytes - this.#space.freeBytes;
   }
 
-  /** Throws storage-full unless the disk takes so many bytes, once `givingBytes` have gone. */
+  /** Throws storage-full unless the asked bytes fit after `givingBytes` were freed. */
   checkBytes(askedBytes: number, givingBytes: number): void {
     if (this.excess(askedBytes) > givingBytes) this.#refuseFor(this.#shortageOfBytes(askedBytes));
   }

@@ -2,9 +2,9 @@
  * The journal: appends records to segments.
  *
  * Group commit: records that arrive during a sync share the next write and sync.
- * Never append after doubt: every start, write error and sync error begins a new segment, as a full segment does. The
- * first record says how far the segment before counts: as far as it is proven to be on the device. The records behind
- * that are void there, and are written again in the new segment. Used by ledger.ts.
+ * Never append after doubt: every start, write error and sync error begins a new segment, as a full segment does. Its
+ * first record says up to which offset the segment before is valid: as far as it is proven to be on the device. Later
+ * records are void in the old segment, and are written again in the new one. Used by ledger.ts.
  */
 import type { FieldpostError } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYTES } from '../limits.js';
@@ -23,10 +23,10 @@ import { Tail, type TailOptions } from './tail.js';
  */
 export type Urgency = 'synced' | 'synced-outcome' | 'written';
 
-/** What the journal needs, and whom it tells. */
+/** What the journal needs, and its callbacks. */
 export interface JournalOptions extends TailOptions {
   readonly clock: Clock;
-  /** Called whenever all that is applied is known to be on the device. */
+  /** Called whenever all applied records are known to be on the device. */
   readonly onProven: () => void;
   /** Called when the disk refuses to keep data, and with null when it works again. */
   readonly onTrouble: (trouble: FieldpostError | null, before: FieldpostError | null) => void;
@@ -42,7 +42,7 @@ interface Append extends Waiter {
   readonly urgency: Urgency;
 }
 
-/** One writer: every append waits its turn, and resolves once it is as durable as asked. */
+/** The only writer: appends wait their turn. */
 export class Journal {
   readonly #options: JournalOptions;
   readonly #tail: Tail;
@@ -64,7 +64,7 @@ export class Journal {
     });
   }
 
-  /** Why the disk keeps nothing now, or null. */
+  /** Why the disk cannot keep data now, or null. */
   get trouble(): FieldpostError | null {
     return this.#trouble;
   }
@@ -176,7 +176,7 @@ export class Journal {
     return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
   }
 
-  /** Puts outcomes back, except the first record, which would else come back for ever. Gives the others. */
+  /** Puts outcomes back into the queue, except the first record, which would return for ever. Gives the others. */
   #putBackOutcomes(group: readonly Append[]): Append[] {
     const isOutcome = ({ urgency }: Append, i: number) => i > 0 && urgency !== 'synced';
     this.#waiting.unshift(...group.filter(isOutcome));
@@ -216,7 +216,7 @@ export class Journal {
       await this.#begin(await this.#takeSegment(group), group);
     } catch (error) {
       this.#setTrouble(asDiskError(error));
-      // The next start may find what was written once: the outcome is unknown, not refused.
+      // The next start may find the first try's records: the outcome is unknown, not a refusal.
       for (const append of group) append.reject(asStorageFailed(error));
     }
   }
@@ -225,7 +225,7 @@ export class Journal {
     return this.#options.segments.take(this.#tail.bytesAnew(recordsOf(group)));
   }
 
-  /** A new segment is always synced: its head voids what stands behind the proven end of the one before. */
+  /** A new segment is always synced: its head makes void what follows the proven end of the segment before. */
   async #begin(segment: Prepared, group: readonly Append[]): Promise<void> {
     await this.#tail.begin(segment, recordsOf(group));
     if (this.#trouble) this.#setTrouble(null);

@@ -45,11 +45,11 @@ export interface StoreOptions extends LedgerOptions {
   readonly sender?: () => Address | undefined;
   /** How long an Idempotency-Key is remembered; IDEMPOTENCY_AGE_MS if left out. */
   readonly keyAgeMs?: number;
-  /** When an outcome is answered; `written` if left out. */
+  /** How durable an outcome is when `settle` resolves; `written` if left out. */
   readonly outcomes?: 'written' | 'synced';
 }
 
-/** Opens the store in its directory, making it where there is none. Throws `already-running`. */
+/** Opens the store in its directory, and makes the directory if it is missing. Throws `already-running`. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const ledger = await Ledger.open(options);
   const store = new JournaledStore(options, ledger);

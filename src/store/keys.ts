@@ -7,7 +7,7 @@ import { forgetOldest } from '../recent.js';
 import type { KeyEntry, State } from './state.js';
 import { keyWeight } from './weight.js';
 
-/** Remembers a key. Forgets the oldest where they are too many, or take too much memory. */
+/** Remembers a key. Forgets the oldest keys if there are too many, or if they take too much memory. */
 export function insertKey(state: State, key: string, entry: KeyEntry): void {
   forgetKey(state, key);
   const { keys, weights, bounds } = state;

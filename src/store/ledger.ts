@@ -1,6 +1,6 @@
 /**
- * The state and what makes it last: lock, journal, checkpoints, and what to do when the disk refuses. It knows files and
- * events, not what may happen to a message. Used by journaled-store.ts.
+ * The state and what makes it durable: lock, journal, checkpoints, and what to do when the disk refuses. It knows files
+ * and events, not what may happen to a message. Used by journaled-store.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';
@@ -43,7 +43,7 @@ export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptio
 /** An outcome carries the count of reachable time once it has grown by this. A crash loses at most as much. */
 const REACH_STEP_MS = MINUTE_MS;
 
-/** The recovered state, and the only way to change it so that it lasts. */
+/** The recovered state, and the only way to change it durably. */
 export class Ledger {
   readonly state: State;
   /** The attachments' files. The ledger removes them from here. */
@@ -57,7 +57,7 @@ export class Ledger {
   readonly #checkpoints: Checkpoints;
   #closed = false;
 
-  /** Recovers what the last run left. Rejects with `already-running`, or with what the disk says if it cannot be read. */
+  /** Recovers what the last run left. Rejects with `already-running`, or with the disk's error if it cannot be read. */
   static async open(given: LedgerOptions): Promise<Ledger> {
     const lock = await lockDirectory(given);
     const disk = patientDisk(given);
@@ -115,7 +115,7 @@ export class Ledger {
     await this.#checkpoints.make();
   }
 
-  /** Why the disk keeps nothing now, or null. */
+  /** Why the disk cannot keep data now, or null. */
   get trouble(): FieldpostError | null {
     return this.#journal.trouble;
   }
@@ -137,8 +137,8 @@ export class Ledger {
   }
 
   /**
-   * Resolves once the events are in the journal, as durable as asked, and applied. News of this boot's time go ahead of
-   * them. Rejects like Journal.append.
+   * Resolves once the events are in the journal, as durable as asked, and applied. If this boot's start time is news, it
+   * goes ahead of them. Rejects like Journal.append.
    */
   async record(
     events: readonly StoreEvent[],
@@ -187,7 +187,7 @@ export class Ledger {
   async fillReserve(): Promise<void> {
     // Tries a disk that has refused now, before the alarm does.
     if (this.trouble) await this.#journal.mend();
-    // A synced record leaves the reserve behind it: where it does not, a new segment begins.
+    // A synced record leaves the reserve free: if it does not fit before the reserve, a new segment begins.
     await this.record([], 'synced');
   }
 
@@ -231,7 +231,7 @@ export class Ledger {
     if (isShort || this.#checkpoints.doneBytes > 0) await this.#checkpoints.make(isShort);
   }
 
-  /** Retries removals of files that failed before, and frees segments where many are not needed. */
+  /** Retries removals of files that failed before, and frees segments if many are not needed. */
   async sweep(): Promise<void> {
     if (this.trouble) return;
     await this.spool.remove([]);

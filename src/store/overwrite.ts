@@ -1,6 +1,6 @@
 /**
- * Overwrites files with zeros. Flash writes to other blocks, so it may keep the old ones all the same. Used by damaged.ts,
- * purge.ts and segments.ts.
+ * Overwrites files with zeros. Flash writes zeros to other blocks, so the old bytes may stay on the chip. Used by
+ * damaged.ts, purge.ts and segments.ts.
  */
 import { KIB } from '../limits.js';
 import type { Disk, DiskFile } from '../system/disk.js';

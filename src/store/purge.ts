@@ -40,7 +40,7 @@ export async function purge(options: PurgeOptions): Promise<void> {
     if (options.isStopping()) throw new FieldpostError('stopping', 'the daemon is stopping');
   };
   mustGoOn();
-  // A new segment syncs the outcomes first, so that the next start does not need the content that they gave up.
+  // A new segment syncs the outcomes first, so that the next start does not need the content of final messages.
   await journal.beginAnew(() => segments.purgeAhead());
   const from = journal.position.segment;
   const snapshots = await openAll(disk, adapter.paths);
@@ -74,7 +74,7 @@ async function purgeSegment(segment: number, options: PurgeOptions): Promise<boo
   const { journal, segments, contents, ledger } = options;
   await moveContents([segment], options);
   if (ledger.state.liveBytes.has(segment)) return false;
-  // Now the events that gave up content are synced, and no read of it is under way.
+  // The events that dropped content must be synced, and no read of it may be under way.
   await journal.sync();
   await contents.idle();
   await segments.purge(segment);

@@ -11,7 +11,7 @@
  *
  * The first record of a segment, its head, also has `"format":{"major":n,"minor":n}` (1.0 if it is missing) and
  * `"store":"…","follows":{"segment":n,"upTo":n}`. The head repeats the events of records behind `upTo`, because these may
- * have been promised. So no promise is void in one place before it is whole in the other.
+ * have been promised. So a promise is whole in the new segment before it is void in the old one.
  *
  * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A record is valid
  * if and only if the line is whole and its CRC matches. Bytes not yet written are zeros, or left from an earlier use.
@@ -21,7 +21,7 @@ import { crc32, hex8 } from './crc.js';
 import type { ContentSum, StoreEvent } from './event.js';
 import { FORMAT, type Format, formatOf, isForeign } from './format.js';
 
-/** Where the history that counts ends in the segment before. The bytes behind it there are void. */
+/** The end of the valid history in the segment before. The bytes behind it are void. */
 export interface Follows {
   /** 0 for the very first segment. */
   readonly segment: number;

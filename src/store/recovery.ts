@@ -79,7 +79,7 @@ export interface Stretch {
   readonly segment: number;
   readonly from: number;
   readonly upTo: number | null;
-  /** The segment was synced up to here, as the file `synced` says. Left out where that file speaks of another segment. */
+  /** The segment was synced up to here, as the file `synced` says. Left out if that file names another segment. */
   readonly noted?: number;
 }
 
@@ -140,7 +140,7 @@ export interface Piece {
   readonly offset: number;
   readonly end: number;
   readonly record: ReadRecord | null;
-  /** No write of ours, whole or torn, leaves such bytes. */
+  /** The bytes are none that a write of ours, whole or torn, can leave. */
   readonly isForeign?: true;
 }
 
@@ -208,14 +208,14 @@ function endOfWritten(bytes: Buffer, from: number, upTo: number | null): number 
 interface JudgedStretch {
   /** In order. Records from `provenTo` on are not known to be on the device. */
   readonly valid: readonly (Piece & { readonly record: ReadRecord })[];
-  /** Proven once, and not valid now. */
+  /** Proven earlier, and not valid now. */
   readonly damaged: readonly { readonly offset: number; readonly end: number }[];
   readonly provenTo: number;
 }
 
 /**
- * Proven is all before the follower's `upTo`. Without a follower, it is all that a later record, or the file `synced`, says
- * was synced. A line above that which is not valid is the torn tail of a write, unless it is foreign.
+ * All before the follower's `upTo` is proven. Without a follower, all that a later record, or the file `synced`, calls
+ * synced is proven. An invalid line after the proven part is the torn tail of a write, unless it is foreign.
  */
 export function judge(stretch: Stretch, pieces: readonly Piece[]): JudgedStretch {
   const valid = pieces.filter((piece): piece is Piece & { record: ReadRecord } => piece.record !== null);

@@ -1,6 +1,6 @@
 /**
- * Relocation: copies old content to the end of the journal, so that old segments can go. It is worth that if at least half
- * of these segments is not needed. Used by checkpoints.ts and purge.ts.
+ * Relocation: copies old content to the end of the journal, so that old segments can go. A checkpoint does it only if at
+ * least half of the bytes of these segments is not needed. Used by checkpoints.ts and purge.ts.
  */
 import { RELOCATE_BYTES_MIN, RELOCATE_RECORD_BYTES, RELOCATED_EVENT_BYTES } from '../limits.js';
 import type { Message, Place } from '../message/message.js';
@@ -24,7 +24,7 @@ interface RelocationOptions extends MoveOptions {
   readonly isShort: boolean;
 }
 
-/** Moves old content if that is worth it. Rejects like Journal.append. */
+/** Moves old content if that frees enough. Rejects like Journal.append. */
 export async function relocate(options: RelocationOptions): Promise<void> {
   const { segments, maxSpoolBytes, isShort, ledger } = options;
   const old = options.old.filter((segment) => ledger.state.liveBytes.has(segment));

@@ -5,8 +5,8 @@ import { dirname } from 'node:path';
 import type { Disk } from '../system/disk.js';
 
 /**
- * Writes a file anew. Once this resolves, its bytes are on the device; the caller syncs its name. Rejects with the disk's
- * first error; then the file is gone.
+ * Writes a file anew. When this resolves, its bytes are on the device; the caller syncs its name. Rejects with the disk's
+ * first error, after removing the file.
  */
 export async function writeNew(disk: Disk, path: string, pieces: readonly Buffer[]): Promise<void> {
   await disk.remove(path);
@@ -27,7 +27,7 @@ export async function writeNew(disk: Disk, path: string, pieces: readonly Buffer
 }
 
 /**
- * Replaces the file at `path`. Once this resolves, the new file lasts; if it rejects, the old one or the new one does. A
+ * Replaces the file at `path`. When this resolves, the new file is durable; if it rejects, the old or the new file is. A
  * power cut may leave a part of the new one at `${path}.new`.
  */
 export async function replace(disk: Disk, path: string, bytes: Buffer): Promise<void> {

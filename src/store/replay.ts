@@ -204,7 +204,7 @@ async function readHead(segments: Segments, number: number): Promise<SegmentHead
   }
 }
 
-/** If the first segment was begun in vain and removed, another one follows none. */
+/** If segment 1 was abandoned and removed, the next one is the first: it follows segment 0. */
 function stateOfSegments(heads: Heads): SegmentsState {
   if (heads.size === 0) return 'none';
   const first = [...heads].find(([number, head]) => head || number === 1);
@@ -248,7 +248,7 @@ function fail(state: State, now: Stamp, reply: string, which: (message: Message)
   return messages.length;
 }
 
-/** A copy does not keep the bytes of the whole segment in memory. */
+/** Copies the contents, because a slice would keep the whole segment in memory. */
 function copyOf({ events, contents }: JournalRecord): JournalRecord {
   return { events, contents: contents.map((content) => Buffer.from(content)) };
 }

@@ -20,7 +20,7 @@ interface RoomMakerOptions {
   readonly clock: Pick<Clock, 'bootMs'>;
 }
 
-/** One for the store. */
+/** Reserves room, and makes it if there is too little. */
 export class RoomMaker {
   readonly #options: RoomMakerOptions;
   readonly #turns = new Turns();
@@ -82,8 +82,8 @@ export class RoomMaker {
   }
 
   /**
-   * Drops the oldest content, if that makes room for so many bytes. Files go at once. Texts go with their segments, so the
-   * first request may still be refused.
+   * Drops the oldest content, if that makes room for so many bytes. Files are removed at once, texts only with their
+   * segments, so the first request may still be refused.
    */
   async #dropFor(bytes: number): Promise<void> {
     const { kept, messages } = this.#options.ledger.state;

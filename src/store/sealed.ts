@@ -6,7 +6,7 @@ import type { Disk } from '../system/disk.js';
 import { crc32, hex8 } from './crc.js';
 import { replace } from './replace.js';
 
-/** Replaces the file. Once it resolves, the new value lasts; if it rejects, the old one or the new one does. */
+/** Replaces the file, like `replace`. */
 export async function writeSealed(disk: Disk, path: string, value: unknown): Promise<void> {
   const json = Buffer.from(JSON.stringify(value));
   await replace(disk, path, Buffer.concat([Buffer.from(`${hex8(crc32(json))} `), json, Buffer.from('\n')]));

@@ -26,7 +26,7 @@ export class SegmentReader {
     return false;
   }
 
-  /** Gives less where the file ends. Rejects with the disk's error. */
+  /** Gives fewer bytes at the end of the file. Rejects with the disk's error. */
   async read(segment: number, offset: number, length: number): Promise<Buffer> {
     const reader = this.#readerOf(segment);
     reader.users++;

@@ -33,11 +33,11 @@ export class Segments {
   readonly #disk: Disk;
   readonly #directory: string;
   readonly #sizes = new Map<number, number>();
-  /** Nothing needs these. They are used next, which saves flash from being filled with zeros again. */
+  /** Segments that nothing needs. They are used next, so that flash is not filled with zeros again. */
   readonly #free = new Set<number>();
   #next: Promise<Prepared> | null = null;
   readonly #reader: SegmentReader;
-  /** Writing to these failed, and they could not be removed yet. */
+  /** Segments whose writes failed, and that could not be removed yet. */
   readonly #vain = new Set<number>();
   #above = 0;
   readonly #keptWhole = new Set<number>();
@@ -181,7 +181,7 @@ export class Segments {
     }
   }
 
-  /** Gives less where the file ends. */
+  /** Gives fewer bytes at the end of the file. */
   read(segment: number, offset: number, length: number): Promise<Buffer> {
     return this.#reader.read(segment, offset, length);
   }

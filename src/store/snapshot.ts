@@ -92,7 +92,7 @@ export class SnapshotAdapter implements Adapter<State> {
     return this.#bytes;
   }
 
-  /** Of the newest, the one before it, and the one being written, which are about equally large. */
+  /** Bytes of the newest snapshot, the one before it, and the one being written, which are about equally large. */
   get diskBytes(): number {
     return 3 * this.#bytes;
   }
@@ -276,7 +276,7 @@ function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSn
   return a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 }
 
-/** For one with a good checksum and an unusable state. */
+/** Calls a snapshot bad whose checksum is right and whose state is unusable. */
 async function asBad(found: FoundSnapshot): Promise<FoundSnapshot> {
   if (found.state !== 'good') return found;
   return { ...found, state: 'bad', bytes: await found.readAgain(), snapshot: null };

@@ -9,12 +9,12 @@ import { asDiskError } from './disk-error.js';
 /** Reserves and counts bytes of a file before they are written. */
 type Reserve = (id: string, bytes: number) => Promise<void>;
 
-/** Written to, then finished or closed. */
+/** Writes one file of the spool. */
 export class SpoolWriter {
   readonly id: string;
   readonly #file: DiskFile;
   readonly #reserve: Reserve;
-  /** One is filled while the other is written. */
+  /** Two buffers: one is filled while the other is written. */
   #buffer: Buffer;
   #other: Buffer | null = null;
   #filled = 0;

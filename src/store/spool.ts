@@ -19,7 +19,7 @@ const unreadable = rejectUnreadable('a stored attachment');
 const ID_BYTES = 10;
 const NAME = /^[0-9a-f]{20}$/;
 
-/** A name without an entry is on the device. `lost`: a sync failed, and a later one proves nothing. */
+/** How far a file's name is on the way to the device. `lost`: a sync failed, and a later one proves nothing. */
 type Standing = 'opening' | 'unsynced' | 'lost';
 
 /** All files in the directory, their bytes, and how durable their names are. */
@@ -29,6 +29,7 @@ export class Spool {
   readonly #randomBytes: RandomBytes;
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
+  /** The names that are not known to be on the device. */
   readonly #names = new Map<string, Standing>();
   readonly #syncs = new Turns();
   #nextSync: Promise<void> | null = null;

@@ -52,7 +52,7 @@ export interface State {
   readonly finished: Set<string>;
   readonly keys: Map<string, KeyEntry>;
   book: Book;
-  /** The last email's. Not a part of the history. */
+  /** Sender of the last email, kept to share the string. Not in the journal. */
   sender: Address | null;
   /** Bytes of needed content in each segment. */
   readonly liveBytes: Map<number, number>;

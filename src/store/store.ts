@@ -40,7 +40,7 @@ export interface QueueCounts {
 /** The used and reserved part of the queue's budget, and its limits. */
 export interface QueueRoom {
   readonly used: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number };
-  /** `memoryBytes` is null where the service's memory is not limited. */
+  /** `memoryBytes` is null if the service's memory is not limited. */
   readonly limits: { readonly messages: number; readonly bytes: number; readonly memoryBytes: number | null };
   /** Why no message of 1 KiB fits, as a sentence; null while one does. */
   readonly reason: string | null;
@@ -148,7 +148,7 @@ export interface Store {
   counts(): QueueCounts;
   room(): QueueRoom;
   storage(): StorageState;
-  /** Looks at the disk now. Gives why no message of 1 KiB fits, as a sentence, or null. Never rejects. */
+  /** Looks at the disk now. Returns the reason why no message of 1 KiB fits, or null. Never rejects. */
   look(): Promise<string | null>;
 
   /** True if the outcome of one more message can be recorded for certain. Delivery offers nothing while it is false. */

@@ -32,7 +32,7 @@ export interface TailOptions {
 export class Tail {
   readonly #options: TailOptions;
   #segment: Prepared | null = null;
-  /** Of the next record. */
+  /** Where the next record begins. */
   #offset = 0;
   /** All before it is known to be on the device. */
   #proven: Follows;
@@ -113,7 +113,7 @@ export class Tail {
       await segment.file.sync();
     } catch (error) {
       await segment.file.close().catch(() => undefined);
-      // Else a disk that fails now and then would fill with such segments.
+      // A disk that fails now and then would otherwise fill with such segments.
       await segments.abandon(segment.number);
       throw error;
     }

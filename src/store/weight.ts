@@ -30,7 +30,7 @@ export function boundsOf(options: BoundsOptions): Bounds {
 
 /** Sums, in bytes of memory. */
 export interface Weights {
-  /** With those of `kept` and `finished`. */
+  /** Includes the messages in `kept` and `finished`. */
   messages: number;
   kept: number;
   finished: number;
@@ -71,7 +71,7 @@ export function keyWeight(key: string, { hash, ids }: Pick<KeyEntry, 'hash' | 'i
   return KEY_BYTES + textWeight(key) + textWeight(hash) + ids.length * ID_BYTES;
 }
 
-/** The address book and the cloud's. Messages never take the room of a full book. */
+/** The address book and the cloud's. At least the room of a full book, which messages never take. */
 function bookWeight(book: Book): number {
   const { entries, removed, hidden, base, attempted } = book;
   const text = JSON.stringify([[...entries], [...removed], hidden, base, attempted]);

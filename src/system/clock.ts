@@ -17,9 +17,9 @@ export interface Clock {
   /** The first eight hex digits of the kernel's boot id. */
   readonly boot: string;
   trust(): Trust;
-  /** A trusted source says that the wall is right now. That holds until it leaps. */
+  /** A trusted source says that the wall clock is right now. That holds until it leaps. */
   confirm(): void;
-  /** A trusted source says that the wall is far from right. That holds until it leaps, or is confirmed. */
+  /** A trusted source says that the wall clock is far from right. That holds until it leaps, or is confirmed. */
   doubt(): void;
   /**
    * Calls back once, unless stopped first, when `ms` have passed on the boot's clock. After a suspend it may be a
@@ -35,7 +35,7 @@ export interface Timer {
 
 // The uptime is read from a file; between two looks the process's own clock tells the difference.
 const LOOK_MS = SECOND_MS;
-// The wall gains more than this on the process's clock only by a suspend or a leap.
+// If the wall clock and the process's clock differ by this much more, there was a suspend or a leap.
 const MOVED_MS = 100;
 // Timers run on the process's clock, so after a suspend they are late by at most this.
 const SLEEP_MS_MAX = MINUTE_MS;
@@ -49,7 +49,7 @@ export interface ClockSource {
   wallMs(): number;
   /** When a time server last set the clock, on the wall as it was then; null if none has in this boot. */
   synchronizedMs(): number | null;
-  /** The kernel's boot id; null where it is hidden. */
+  /** The kernel's boot id; null if it is hidden. */
   bootId(): string | null;
 }
 
@@ -92,7 +92,7 @@ class SystemClock implements Clock {
   #confirmedMs: number | null = null;
   /** The same at its last doubt; null while nobody doubts it. */
   #doubtedMs: number | null = null;
-  /** On the boot's clock: when the wall was last as confirmed, and when the time server's file was last looked for. */
+  /** Boot times: when the wall clock last agreed with its confirmation, and when the time server's file was last checked. */
   #heldMs = 0;
   #askedMs = Number.NEGATIVE_INFINITY;
 

@@ -38,7 +38,7 @@ export interface Disk {
   readWhole(path: string): Promise<Buffer | null>;
   /** The names in a directory, sorted; none if there is no such directory. */
   list(directory: string): Promise<string[]>;
-  /** Makes the directory (mode 0700) and its parents where missing. Kept once its parent is synced. */
+  /** Makes the directory (mode 0700) and its parents if missing. Kept once its parent is synced. */
   makeDirectory(path: string): Promise<void>;
   /** Replaces `to`, if it is there. Kept once the directory is synced. */
   rename(from: string, to: string): Promise<void>;
@@ -52,7 +52,7 @@ export interface Disk {
 
 /** An open file. */
 export interface DiskFile {
-  /** Reads `length` bytes from `offset`; fewer where the file ends before. */
+  /** Reads `length` bytes from `offset`; fewer if the file ends before. */
   read(offset: number, length: number): Promise<Buffer>;
   /** Writes all of `bytes` at `offset`. After a rejection any part of them may have been written. */
   write(bytes: Buffer, offset: number): Promise<void>;
@@ -67,7 +67,7 @@ export interface Space {
   freeBytes: number;
   /** What would be free if it were empty. */
   sizeBytes: number;
-  /** Infinity where the file system does not count them. */
+  /** Infinity if the file system does not count them. */
   freeInodes: number;
 }
 
@@ -129,7 +129,7 @@ export function systemDisk(): Disk {
   };
 }
 
-/** What a call gives; null where there is no such file. */
+/** The result of a call; null if there is no such file. */
 async function unlessMissing<T>(call: Promise<T>): Promise<T | null> {
   try {
     return await call;
@@ -139,7 +139,7 @@ async function unlessMissing<T>(call: Promise<T>): Promise<T | null> {
   }
 }
 
-/** The `sizeBytes` of the file system of `path`, which may not exist yet; Infinity where that is not known. */
+/** The `sizeBytes` of the file system of `path`, which may not exist yet; Infinity if that is not known. */
 export async function fileSystemBytes(disk: Pick<Disk, 'space'>, path: string): Promise<number> {
   try {
     return (await disk.space(path)).sizeBytes;
@@ -150,7 +150,7 @@ export async function fileSystemBytes(disk: Pick<Disk, 'space'>, path: string): 
   }
 }
 
-/** Node's own `recursive` never ends where a file system such as /proc denies that an existing parent exists. */
+/** Node's own `recursive` never ends if a file system such as /proc denies that an existing parent exists. */
 async function makeWithParents(path: string): Promise<void> {
   try {
     await makeOne(path);

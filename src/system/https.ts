@@ -88,7 +88,7 @@ export function openHttps({ ca, clientCertificate, clock, connect }: HttpsOption
       try {
         return await new Attempt(request, url, agent, clock).answer;
       } catch (error) {
-        // The other idle connections are as old, and go by the same path.
+        // Close the other idle connections too: they are as old, and use the same path.
         for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
         if (systemCodeOf(error) !== STALE) throw error;
         return await new Attempt(request, url, agent, clock).answer;
@@ -115,7 +115,7 @@ function create(
   assert(typeof host === 'string' && race !== undefined && created !== undefined, 'a request of ours');
   connect({ host: unbracket(host), port: Number(port), ...race })
     .then(secure)
-    // The agent looks at the socket only where there is no error.
+    // The agent looks at the socket only if there is no error.
     .then(
       (socket) => created(null, socket),
       (error) => created(error, null as unknown as Duplex),

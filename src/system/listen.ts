@@ -91,10 +91,10 @@ async function removeStale(path: string): Promise<void> {
   if (found?.isSocket() && !(await answers(path))) await rm(path, { force: true });
 }
 
-/** Errors of connect where nobody listens: no socket, a stale one, or an inode that the kernel cannot load. */
+/** Errors of connect if nobody listens: no socket, a stale one, or an inode that the kernel cannot load. */
 const NOBODY: readonly string[] = ['ECONNREFUSED', 'ENOENT', 'ENOTDIR', 'ELOOP', 'EIO', 'EBADMSG', 'EUCLEAN'];
 
-/** True if somebody listens on this unix socket, or may. */
+/** True if a process listens on this unix socket, or if that cannot be found out. */
 export function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = connect({ path });

@@ -31,7 +31,7 @@ import { randomBytes } from './random.js';
 export interface Lock {
   /** Why other network namespaces cannot see it, if they cannot. */
   readonly weakness?: string;
-  /** The new name of what stood in the place of the lock and is no socket. */
+  /** The new name of a file, no socket, that had the name of the lock. */
   readonly putAside?: string;
   release(): Promise<void>;
 }
@@ -78,12 +78,12 @@ const isInUse = (error: unknown) => systemCodeOf(error) === IN_USE;
 
 interface Found {
   readonly server?: Server;
-  /** Why there is none. */
+  /** Why the socket could not be opened. */
   readonly error?: unknown;
   readonly putAside?: string | null;
 }
 
-/** Listens on the socket in the directory. Throws EADDRINUSE where it is held. */
+/** Listens on the socket in the directory. Throws EADDRINUSE if another process holds the lock. */
 async function lockInDirectory(directory: string, name: string): Promise<Found> {
   try {
     await sweep(directory, name);
@@ -98,7 +98,7 @@ async function lockInDirectory(directory: string, name: string): Promise<Found> 
   }
 }
 
-/** Removes what a process left that was killed while it took over a stale lock. That may be a lock that is held. */
+/** Removes sockets that processes left when they were killed in makeFree(). Throws if one of them is a lock in use. */
 async function sweep(directory: string, name: string): Promise<void> {
   for (const other of await readdir(directory)) {
     if (!other.startsWith(`${name}.`) || !/^[0-9a-f]{8}$/.test(other.slice(name.length + 1))) continue;

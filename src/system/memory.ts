@@ -23,7 +23,7 @@ const PILE_BYTES_MAX = { minor: 4 * MIB, major: 2 * MIB };
 
 /**
  * Bytes of memory that this process may take: the limit of its control group (`constrainedBytes`: 0 or more than the
- * machine has where there is none), else half of the machine's, within bounds.
+ * machine has if there is none), else half of the machine's, within bounds.
  */
 export function memoryLimit(constrainedBytes: number, machineBytes: number): number {
   if (constrainedBytes > 0 && constrainedBytes <= machineBytes) return constrainedBytes;
@@ -55,8 +55,8 @@ export function garbageCollector(
 
 /**
  * Sets flags of V8, which otherwise lets its heap grow to spare itself garbage collections. Without them 103 MiB are
- * resident after 10,000 messages, with them 72 (scripts/bench memory); 32 clients together are served more slowly
- * (accept). Within the unit's memory it is held shorter still: in 128 MB with every limit in use the peak is then 69 %,
+ * resident after 10,000 messages, with them 72 (scripts/bench memory); 32 clients together wait longer (scripts/bench
+ * accept). Within the unit's memory it is held shorter still: in 128 MB with every limit in use the peak is then 69 %,
  * not 92 %. Call it once the daemon runs: V8 ignores the first flag before, and loading node:v8 takes 2 ms of the start.
  */
 export async function keepHeapSmall(limitBytes: number): Promise<void> {

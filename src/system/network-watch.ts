@@ -41,7 +41,7 @@ export function watchNetwork(
     onChange();
   });
   const changed = () => {
-    // The first draw holds: the least of many would bring all devices of one switch back together.
+    // Draw one random delay for all events of a burst: the smallest of many is about the same on all devices of a switch.
     if (change.isSet) return;
     // Names and routes come one after another, and only all of them together work.
     const quietMs = NETWORK_QUIET_MS * (1 + random());
@@ -91,7 +91,7 @@ function targetOf(path: string): string {
   }
 }
 
-/** Null where there is no such file or directory, or the kernel has no watch left. */
+/** Null if there is no such file or directory, or the kernel has no watch left. */
 function watched(path: string, onEvent: (name: string | null) => void): FSWatcher | null {
   try {
     const watcher = watch(path, { persistent: false }, (_, name) => onEvent(name));

@@ -12,7 +12,7 @@ export type Ends = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>;
 /** A client may use either family for the same connection. */
 const TABLES = ['/proc/self/net/tcp', '/proc/self/net/tcp6'];
 
-/** The user id at the other end of a connection from this device; null where the kernel does not tell. */
+/** The user id at the other end of a connection from this device; null if the kernel does not tell. */
 export async function peerUid(ends: Ends): Promise<number | null> {
   for (const table of TABLES) {
     const uid = ownerIn(await readFile(table, 'latin1').catch(() => ''), ends);

@@ -1,8 +1,8 @@
 /**
- * What is used of systemd-notify 1.0.0, which brings no types. Its callback form is left out: the promise of that never
- * settles.
+ * Types for the part of systemd-notify 1.0.0 that we use; the package has none. The callback form is left out, because its
+ * promise never settles.
  */
 declare module 'systemd-notify' {
-  /** Sends `what`, and this process as the main one. Rejects with a string, perhaps an empty one, or an Error. */
+  /** Sends `what`, with the id of this process as MAINPID=. Rejects with a string, perhaps an empty one, or an Error. */
   export default function notify(what: { ready?: true; status?: string }): Promise<unknown>;
 }
