@@ -22,7 +22,8 @@ export interface CheckpointsOptions {
   /** Writes a snapshot. */
   readonly write: () => Promise<void>;
   readonly log: Log;
-  readonly maxSpoolBytes: number;
+  /** A reload changes this object. */
+  readonly budget: { readonly maxSpoolBytes: number };
   /** Bytes that the start has replayed. They count: each start begins a segment, so power cuts would fill the disk. */
   readonly replayedBytes: number;
 }

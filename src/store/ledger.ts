@@ -37,6 +37,7 @@ export interface LedgerOptions extends BoundsOptions, Partial<Pick<SnapshotOptio
   readonly randomBytes: RandomBytes;
   readonly takeLock: TakeLock;
   readonly directory: string;
+  /** A reload changes this object. */
   readonly budget: { readonly maxSpoolBytes: number };
 }
 
@@ -76,7 +77,6 @@ export class Ledger {
   private constructor(options: LedgerOptions, lock: Lock, parts: Parts) {
     const { clock, log, budget } = options;
     const { segments, spool, syncedFile, adapter, low, replayed } = parts;
-    const { maxSpoolBytes } = budget;
     this.#options = options;
     this.#lock = lock;
     this.#parts = parts;
@@ -95,7 +95,7 @@ export class Ledger {
     });
     this.#mendAlarm = new Alarm(clock, () => void this.#journal.mend());
     const work = { ledger: this, journal: this.#journal, segments, adapter, write: () => this.#write() };
-    this.#checkpoints = new Checkpoints({ ...work, log, maxSpoolBytes, replayedBytes: replayed.bytes });
+    this.#checkpoints = new Checkpoints({ ...work, log, budget, replayedBytes: replayed.bytes });
   }
 
   /** Makes durable what the start has found, and removes files that no message needs. */

@@ -19,14 +19,14 @@ interface RelocationOptions extends MoveOptions {
   readonly segments: Pick<Segments, 'sizeOf'>;
   /** Segments that no snapshot needs for a replay. */
   readonly old: readonly number[];
-  readonly maxSpoolBytes: number;
+  readonly budget: { readonly maxSpoolBytes: number };
   /** The disk is nearly full: then a little is worth moving, too. */
   readonly isShort: boolean;
 }
 
 /** Moves old content if that frees enough. Rejects like Journal.append. */
 export async function relocate(options: RelocationOptions): Promise<void> {
-  const { segments, maxSpoolBytes, isShort, ledger } = options;
+  const { segments, budget, isShort, ledger } = options;
   const old = options.old.filter((segment) => ledger.state.liveBytes.has(segment));
   let movedBytes = 0;
   for (const { place } of messagesIn(old, ledger.state)) {
@@ -34,7 +34,7 @@ export async function relocate(options: RelocationOptions): Promise<void> {
   }
   let heldBytes = 0;
   for (const segment of old) heldBytes += segments.sizeOf(segment);
-  const floor = isShort ? 0 : Math.min(RELOCATE_BYTES_MIN, maxSpoolBytes / 4);
+  const floor = isShort ? 0 : Math.min(RELOCATE_BYTES_MIN, budget.maxSpoolBytes / 4);
   if (heldBytes - movedBytes > Math.max(floor, movedBytes)) await moveContents(old, options);
 }
 

@@ -87,16 +87,20 @@ t.test('a full queue refuses without an operation of the disk', async (t) => {
   t.same(seen, []);
 });
 
-t.test('sent messages do not use up a small budget', async (t) => {
-  const disk = newDisk();
-  const { store } = await openOn(disk, 1, { budget: { ...ROOMY, maxSpoolBytes: 11 * MIB } });
-  for (let i = 0; i < 100; i++) {
-    const { ids } = await store.accept([draftTo(`stays${i}`), draftTo(`goes${i}`, 500_000)], null);
-    await settleAs(store, ids[1] as string);
-    await settled();
-  }
-  t.equal(store.counts().queued, 100);
-});
+for (const when of ['from the start', 'since a reload']) {
+  t.test(`sent messages do not use up a budget that is small ${when}`, async (t) => {
+    const small = { ...ROOMY, maxSpoolBytes: 11 * MIB };
+    const budget = when === 'from the start' ? small : { ...ROOMY };
+    const { store } = await openOn(newDisk(), 1, { budget });
+    Object.assign(budget, small);
+    for (let i = 0; i < 100; i++) {
+      const { ids } = await store.accept([draftTo(`stays${i}`), draftTo(`goes${i}`, 500_000)], null);
+      await settleAs(store, ids[1] as string);
+      await settled();
+    }
+    t.equal(store.counts().queued, 100);
+  });
+}
 
 t.test('power cuts without end do not fill the disk', async (t) => {
   let disk = newDisk();
