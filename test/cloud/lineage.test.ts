@@ -5,7 +5,7 @@
 import t, { type Test } from 'tap';
 import type { Entry, Fields } from '../../src/destinations/destination.js';
 import { SYNC_ABSENT_MS } from '../../src/limits.js';
-import { CloudDocument, type Fate } from '../support/cloud-document.js';
+import { CloudDocument, type Fate, refusal } from '../support/cloud-document.js';
 import { startSync } from '../support/sync.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
@@ -46,20 +46,20 @@ const joinsIn = (lines: readonly string[]) =>
   lines.filter((line) => line.startsWith('destinations joined')).length;
 
 /** Somebody deletes this person in the cloud. */
-function deleteIn(cloud: CloudDocument, name: string): void {
-  cloud.edit((entries) => entries.filter((entry) => (entry as Fields).name !== name));
+async function deleteIn(cloud: CloudDocument, name: string): Promise<void> {
+  await cloud.edit((entries) => entries.filter((entry) => (entry as Fields).name !== name));
 }
 
 t.test('a document that was wiped and is edited before the device asks', async (t) => {
   const bench = await inStep();
   const { cloud, sync, lines } = bench;
-  cloud.forget();
-  cloud.edit(() => [BOSS]);
+  await cloud.forget();
+  await cloud.edit(() => [BOSS]);
   await bench.syncNow();
   agreeOn(t, bench, ['Boss', 'Jane', 'John'], 'nobody is dropped');
   t.equal(joinsIn(lines), 1, 'a warning, once');
   t.match(sync.view(), { synced: true, reason: /made anew.* nobody was dropped/ });
-  deleteIn(cloud, 'John');
+  await deleteIn(cloud, 'John');
   await bench.syncNow();
   t.same(namesOf(bench), ['Boss', 'Jane'], 'from then on deletions count again');
   await bench.book.remove(bench.book.list()[0]?.id ?? 0);
@@ -74,8 +74,8 @@ t.test('a backup that is restored', async (t) => {
   await book.add(EWA);
   await book.replace(1, { ...JOHN, name: 'Johnny' });
   await bench.syncNow();
-  restore();
-  cloud.edit((entries) => [...entries, BOSS]);
+  await restore();
+  await cloud.edit((entries) => [...entries, BOSS]);
   await bench.syncNow();
   agreeOn(t, bench, ['Boss', 'Ewa', 'Jane', 'Johnny']);
   t.equal(joinsIn(lines), 1);
@@ -90,13 +90,13 @@ t.test('a later backup, after the device has gone on with an earlier one', async
     await bench.syncNow();
   }
   const later = cloud.backUp();
-  early();
+  await early();
   await bench.syncNow();
-  early();
+  await early();
   await bench.syncNow();
   await book.add(EWA);
   await bench.syncNow();
-  later();
+  await later();
   await bench.syncNow();
   agreeOn(t, bench, ['Ewa', 'Jane', 'John'], 'nobody is dropped');
   t.equal(joinsIn(lines), 3);
@@ -136,9 +136,9 @@ t.test('a backup from before an edit that was made in the cloud', async (t) => {
   const bench = await inStep();
   const { cloud } = bench;
   const restore = cloud.backUp();
-  cloud.edit((entries) => [...entries, BOSS]);
+  await cloud.edit((entries) => [...entries, BOSS]);
   await bench.syncNow();
-  restore();
+  await restore();
   await bench.syncNow();
   agreeOn(t, bench, ['Boss', 'Jane', 'John'], 'who was added there and seen here is kept');
 });
@@ -146,19 +146,19 @@ t.test('a backup from before an edit that was made in the cloud', async (t) => {
 t.test('a backup from before the first PUT, which was not read back yet', async (t) => {
   const bench = await startSync();
   const { book, cloud, lines } = bench;
-  cloud.edit(() => [BOSS]);
+  await cloud.edit(() => [BOSS]);
   const restore = cloud.backUp();
-  cloud.onCall = (call) => (call === 'put' ? 'error' : 'ok');
+  cloud.onCall = (call) => (call === 'put' ? refusal(500) : 'ok');
   await bench.syncNow();
   await book.replace(1, { ...JOHN, name: 'Johnny' });
   cloud.onCall = (call) => {
-    if (call === 'put') cloud.onCall = () => 'error';
+    if (call === 'put') cloud.onCall = () => refusal(500);
     return 'ok';
   };
   await bench.syncNow();
   t.same([namesIn(cloud), book.etag], [['Johnny'], cloud.etag], 'the PUT was answered');
   cloud.onCall = () => 'ok';
-  restore();
+  await restore();
   await bench.syncNow();
   agreeOn(t, bench, ['Johnny'], 'what was acknowledged here stays');
   t.match(lines.join('\n'), /destinations joined/);
@@ -171,7 +171,7 @@ t.test('a deletion on the device is not undone by a restored backup', async (t) 
   await book.add(EWA);
   await bench.syncNow();
   await book.remove(2);
-  restore();
+  await restore();
   await bench.syncNow();
   agreeOn(t, bench, ['Ewa', 'John']);
 });
@@ -185,7 +185,7 @@ for (const isCut of [false, true]) {
       cloud.onCall = (call) => (call === 'put' ? 'lost answer' : 'ok');
       await bench.syncNow();
       cloud.onCall = () => 'ok';
-      cloud.edit(edit);
+      await cloud.edit(edit);
       const next = isCut ? await bench.restart() : bench;
       await next.syncNow();
       t.equal(next.sync.view().synced, true);
@@ -215,9 +215,9 @@ for (const kind of ['an edit', 'a deletion']) {
     cloud.onCall = () => 'ok';
     t.same(namesIn(cloud), ['Ewa', 'Jane', 'John'], 'the edit is left to the next sync');
     t.match(sync.view(), { synced: false, reason: null });
-    if (kind === 'a deletion') deleteIn(cloud, 'John');
+    if (kind === 'a deletion') await deleteIn(cloud, 'John');
     else
-      cloud.edit((entries) =>
+      await cloud.edit((entries) =>
         entries.map((it) => ((it as Fields).name === 'John' ? { ...(it as Entry), name: 'J.' } : it)),
       );
     await bench.syncNow();
@@ -230,8 +230,8 @@ for (const kind of ['an edit', 'a deletion']) {
 t.test('one 404, though the document is there', async (t) => {
   const bench = await inStep();
   const { cloud, sync, clock } = bench;
-  deleteIn(cloud, 'John');
-  cloud.onCall = (call) => (call === 'get' ? 'stray' : 'ok');
+  await deleteIn(cloud, 'John');
+  cloud.onCall = (call) => (call === 'get' ? refusal(404) : 'ok');
   await bench.syncNow();
   t.match(sync.view(), { synced: false, reason: /has no address book/ });
   t.same(namesOf(bench), ['Jane', 'John']);
@@ -247,7 +247,7 @@ t.test('one 404, though the document is there', async (t) => {
 t.test('a 404 that stays', async (t) => {
   const bench = await inStep();
   const { cloud, sync, clock, lines } = bench;
-  cloud.forget();
+  await cloud.forget();
   await bench.syncNow();
   await clock.advance(SYNC_ABSENT_MS - 300_000);
   bench.isOnline = false;
@@ -265,7 +265,7 @@ t.test('a 404 that stays', async (t) => {
 t.test('another spelling of the URL', async (t) => {
   const bench = await inStep();
   const { cloud } = bench;
-  cloud.edit((entries) =>
+  await cloud.edit((entries) =>
     entries
       .filter((entry) => (entry as Fields).name !== 'John')
       .map((entry) => ({ ...(entry as Entry), name: 'Jane K.' })),
@@ -278,12 +278,12 @@ t.test('another spelling of the URL', async (t) => {
 
 t.test('another cloud', async (t) => {
   const bench = await inStep();
-  const empty = new CloudDocument('w');
+  const empty = await CloudDocument.start();
   const moved = await bench.restart({ cloud: empty, name: 'https://other.example/a' });
   await moved.syncNow();
   t.same(namesIn(empty), ['Jane', 'John'], 'one without a document is given it at once');
   const back = await moved.restart({ cloud: bench.cloud, name: 'https://cloud.example/a' });
-  bench.cloud.edit(() => [BOSS]);
+  await bench.cloud.edit(() => [BOSS]);
   await back.book.add(EWA);
   await back.syncNow();
   t.same(namesIn(bench.cloud), ['Boss', 'Ewa', 'Jane', 'John'], 'one with a document is joined');
@@ -291,8 +291,8 @@ t.test('another cloud', async (t) => {
 });
 
 t.test('a cloud that drops members it does not know', async (t) => {
-  const cloud = new CloudDocument();
-  cloud.keep = (entries) => [entries, {}];
+  const cloud = await CloudDocument.start();
+  cloud.keep = ({ destinations }) => ({ destinations });
   const bench = await startSync({ cloud });
   const { book, sync, lines, calls } = bench;
   await book.add(JOHN);
@@ -303,13 +303,13 @@ t.test('a cloud that drops members it does not know', async (t) => {
   calls();
   await bench.syncNow();
   t.equal(calls(), 'get', 'it is not put again and again');
-  cloud.edit(() => [BOSS]);
+  await cloud.edit(() => [BOSS]);
   await bench.syncNow();
   agreeOn(t, bench, ['Boss', 'Jane', 'John'], 'nobody is lost');
   await book.remove(2);
   await bench.syncNow();
   agreeOn(t, bench, ['Boss', 'John'], 'what is deleted here is deleted');
-  cloud.edit((entries) => entries.map((entry) => ({ ...(entry as Entry), lang: 'fr' })));
+  await cloud.edit((entries) => entries.map((entry) => ({ ...(entry as Entry), lang: 'fr' })));
   await bench.syncNow();
   t.same(
     book.list().map(({ lang }) => lang),
@@ -323,14 +323,14 @@ t.test('a cloud that drops members it does not know', async (t) => {
 });
 
 t.test('a cloud that drops members, and whose ETag changes at each read', async (t) => {
-  const cloud = new CloudDocument();
-  cloud.keep = (entries) => [entries, {}];
+  const cloud = await CloudDocument.start();
+  cloud.keep = ({ destinations }) => ({ destinations });
   const bench = await startSync({ cloud });
   const { book, sync, calls } = bench;
   for (const fields of [JOHN, JANE, EWA]) {
     await book.add(fields);
-    cloud.onCall = (call) => {
-      if (call === 'get') cloud.flap();
+    cloud.onCall = async (call): Promise<Fate> => {
+      if (call === 'get') await cloud.flap();
       return 'ok';
     };
     await bench.syncNow();
@@ -343,15 +343,15 @@ t.test('a cloud that drops members, and whose ETag changes at each read', async 
 });
 
 t.test('a cloud that changes what it is given', async (t) => {
-  const cloud = new CloudDocument();
-  cloud.keep = (entries, more) => [
-    entries.map((entry) => ({
+  const cloud = await CloudDocument.start();
+  cloud.keep = (document) => ({
+    ...document,
+    destinations: document.destinations.map((entry) => ({
       ...(entry as Entry),
       destination: (entry as Entry).destination.toLowerCase(),
       touched: 1,
     })),
-    more,
-  ];
+  });
   const bench = await startSync({ cloud });
   const { book, sync, calls, lines } = bench;
   await book.add({ ...JOHN, destination: 'John@example.com' });
@@ -363,22 +363,22 @@ t.test('a cloud that changes what it is given', async (t) => {
   calls();
   await bench.syncNow();
   t.equal(calls(), 'get', 'it is not put again and again');
-  cloud.edit((entries) => entries.map((entry) => ({ ...(entry as Entry), name: 'Theirs' })));
+  await cloud.edit((entries) => entries.map((entry) => ({ ...(entry as Entry), name: 'Theirs' })));
   await bench.syncNow();
   t.same(
     book.list().map(({ name }) => name),
     ['Theirs', 'Theirs'],
     'an edit there counts all the same',
   );
-  cloud.keep = (entries, more) => [entries, more];
+  cloud.keep = (document) => document;
   await book.replace(2, { ...JANE, lang: 'it' });
   await bench.syncNow();
   t.match(sync.view(), { synced: true, reason: null }, 'a cloud that was mended');
 });
 
 t.test('a cloud that drops entries', async (t) => {
-  const cloud = new CloudDocument();
-  cloud.keep = (entries, more) => [entries.slice(0, 1), more];
+  const cloud = await CloudDocument.start();
+  cloud.keep = (document) => ({ ...document, destinations: document.destinations.slice(0, 1) });
   const bench = await startSync({ cloud });
   await bench.book.add(JOHN);
   await bench.book.add(JANE);
@@ -396,7 +396,7 @@ t.test('an ETag that changes at each read', async (t) => {
   const { operations } = bench.disk;
   calls();
   for (let beat = 0; beat < 20; beat++) {
-    cloud.flap();
+    await cloud.flap();
     sync.seen(cloud.etag);
     await bench.clock.advance(0);
   }

@@ -1,8 +1,7 @@
 import t from 'tap';
-import { CloudError } from '../../src/cloud/client.js';
 import type { Fields } from '../../src/destinations/destination.js';
 import { SYNC_ABSENT_MS } from '../../src/limits.js';
-import type { Fate } from '../support/cloud-document.js';
+import { type Fate, refusal } from '../support/cloud-document.js';
 import { startSync } from '../support/sync.js';
 
 const JOHN: Fields = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };
@@ -12,7 +11,7 @@ const THEIRS = { ...JANE, uid: '11111111-0000-4000-8000-000000000001' };
 t.test('on coming online both sides get what they miss', async (t) => {
   const { book, sync, cloud, clock, calls, lines } = await startSync();
   await book.add(JOHN);
-  cloud.edit(() => [THEIRS, 'strange']);
+  await cloud.edit(() => [THEIRS, 'strange']);
   t.same(sync.view(), { synced: false, lastSyncMs: null, reason: null });
   await clock.advance(60_000);
   t.equal(calls(), '', 'nobody has asked');
@@ -70,14 +69,14 @@ t.test('edits are put after a second of quiet, and only online', async (t) => {
 
 t.test('a heartbeat that names another document', async (t) => {
   const { book, sync, cloud, clock, calls } = await startSync();
-  cloud.edit(() => [THEIRS]);
+  await cloud.edit(() => [THEIRS]);
   sync.seen(cloud.etag);
   await clock.advance(0);
   t.equal(calls(), 'get put get', 'it is put back once, with a mark');
   sync.seen(cloud.etag);
   await clock.advance(0);
   t.equal(calls(), '', 'one that is known is no news');
-  cloud.edit(() => []);
+  await cloud.edit(() => []);
   sync.seen(cloud.etag);
   await clock.advance(0);
   t.same([calls(), book.list()], ['get put get', []], 'and again, with a higher counter');
@@ -90,7 +89,7 @@ t.test('a heartbeat that no longer names a document', async (t) => {
   await clock.advance(0);
   sync.seen(cloud.etag);
   calls();
-  cloud.forget();
+  await cloud.forget();
   sync.seen(null);
   await clock.advance(0);
   t.equal(calls(), 'get', 'it is asked for');
@@ -109,7 +108,7 @@ t.test('a document that is lost before a heartbeat has named it', async (t) => {
   sync.seen(null);
   await clock.advance(0);
   t.equal(calls(), 'get put get', 'the first heartbeat came before the document');
-  cloud.forget();
+  await cloud.forget();
   sync.seen(null);
   await clock.advance(0);
   t.equal(calls(), 'get', 'the next one says that there is none');
@@ -119,7 +118,7 @@ t.test('a document that is lost before a heartbeat has named it', async (t) => {
   await clock.advance(2 * SYNC_ABSENT_MS);
   t.match(cloud.entries, [JOHN]);
   calls();
-  cloud.forget();
+  await cloud.forget();
   sync.seen(null);
   await clock.advance(0);
   t.equal(calls(), 'get', 'and again');
@@ -138,7 +137,7 @@ t.test('a cloud whose heartbeats name no document', async (t) => {
     t.equal(calls(), expected, 'it is asked once why');
   }
   sync.seen(cloud.etag);
-  cloud.forget();
+  await cloud.forget();
   sync.seen(null);
   await clock.advance(0);
   t.equal(calls(), 'get', 'one that has begun to name it has lost it');
@@ -189,8 +188,8 @@ t.test('somebody else is faster', async (t) => {
   await book.add(JOHN);
   let faster = 2;
   let edits = 0;
-  cloud.onCall = (call) => {
-    if (call === 'put' && faster-- > 0) cloud.edit((entries) => [...entries, `note ${edits++}`]);
+  cloud.onCall = async (call): Promise<Fate> => {
+    if (call === 'put' && faster-- > 0) await cloud.edit((entries) => [...entries, `note ${edits++}`]);
     return 'ok';
   };
   sync.request();
@@ -217,7 +216,7 @@ t.test('somebody else is faster', async (t) => {
 t.test('trouble is told once, and tried again less and less often', async (t) => {
   const { book, sync, cloud, clock, calls, lines } = await startSync();
   await book.add(JOHN);
-  cloud.onCall = () => 'error';
+  cloud.onCall = () => refusal(500);
   sync.request();
   for (const pauseMs of [1000, 2000, 4000, 8000]) {
     await clock.advance(0);
@@ -231,9 +230,7 @@ t.test('trouble is told once, and tried again less and less often', async (t) =>
   t.equal(lines.length, 1);
   t.match(sync.view(), { synced: false, lastSyncMs: null, reason: /in trouble/ });
   calls();
-  cloud.onCall = () => {
-    throw new CloudError('slow down', 600_000);
-  };
+  cloud.onCall = () => refusal(429, { 'retry-after': '600' });
   sync.request();
   await clock.advance(0);
   t.equal(calls(), 'get', 'coming online, and a person, do');
@@ -272,7 +269,7 @@ t.test('somebody edits without a pause', async (t) => {
 t.test('a request to try now while a call hangs', async (t) => {
   const { book, sync, cloud, clock, calls } = await startSync();
   await book.add(JOHN);
-  cloud.onCall = () => 'error';
+  cloud.onCall = () => refusal(500);
   sync.request();
   for (const pauseMs of [0, 1000, 2000, 4000, 8000]) await clock.advance(pauseMs);
   calls();
@@ -295,7 +292,7 @@ t.test('a document that cannot be kept', async (t) => {
   await book.add(JOHN);
   let deep: unknown = 1;
   for (let depth = 0; depth < 40; depth++) deep = [deep];
-  cloud.edit(() => [deep]);
+  await cloud.edit(() => [deep]);
   sync.request();
   await clock.advance(0);
   t.match(sync.view(), { synced: false, reason: /contract.*too deep/ });
@@ -349,7 +346,7 @@ t.test('the power fails while something is put', async (t) => {
   };
   await bench.syncNow();
   cloud.onCall = () => 'ok';
-  cloud.edit(() => []);
+  await cloud.edit(() => []);
   const next = await bench.restart({ disk: cut });
   await next.syncNow();
   t.same([next.book.list(), cloud.entries], [[], []], 'that it may have arrived was on record before');

@@ -1,109 +1,129 @@
 /**
- * The cloud's destinations document as the contract has it (cloud.md), with a screen on which people edit, and a
- * network in front that loses requests and answers, or brings them late. Used by the tests of the sync.
+ * The reference cloud with the destinations document of one device, over connections in memory. People edit the document
+ * on the cloud's screen. Requests and answers get lost on the way, or something else answers. Used by the tests of the sync.
  */
-import { type CloudClient, CloudError } from '../../src/cloud/client.js';
+import type { Server } from 'node:http';
+import { CloudClient } from '../../src/cloud/client.js';
+import type { HttpAnswer, HttpRequest } from '../../src/system/https.js';
+import { ask, type Request } from '../simulation/wire.js';
+import { FakeClock } from './clock.js';
+import { DESTINATIONS, DEVICE, startCloud } from './reference-cloud.js';
 
-/**
- * What becomes of a call. `error`: the cloud fails. `stray`: a GET is answered that there is no document, though there is
- * one.
- */
-export type Fate = 'ok' | 'lost request' | 'lost answer' | 'error' | 'stray';
+/** What becomes of a call. An answer is given in place of the cloud's. */
+export type Fate = 'ok' | 'lost request' | 'lost answer' | HttpAnswer;
 
-type Entries = readonly unknown[];
-type More = Readonly<Record<string, unknown>>;
+interface Document {
+  readonly destinations: readonly unknown[];
+  readonly [member: string]: unknown;
+}
 type Call = 'get' | 'put';
 
-const LOST = 'no answer came';
+/** An answer with a problem. */
+export function refusal(status: number, headers: HttpAnswer['headers'] = {}): HttpAnswer {
+  return {
+    status,
+    headers: { 'content-type': 'application/problem+json', ...headers },
+    body: Buffer.from(JSON.stringify({ title: 'Problem', status, detail: 'not now' })),
+  };
+}
 
-export class CloudDocument implements Pick<CloudClient, 'getDestinations' | 'putDestinations'> {
-  /** The document's entries; null before the first PUT and after a loss. */
-  entries: Entries | null = null;
-  /** The members of the document besides. */
-  more: More = {};
+export class CloudDocument {
+  readonly client: CloudClient;
   /** How this cloud changes a document that is put to it; by default not at all. */
-  keep: (entries: Entries, more: More) => readonly [Entries, More] = (entries, more) => [entries, more];
-  /** What becomes of the next call; a test may also wait, edit or throw here. */
+  keep: (document: Document) => Document = (document) => document;
+  /** What becomes of the next call; a test may also wait or edit here. */
   onCall: (call: Call) => Fate | Promise<Fate> = () => 'ok';
   /** Every call that was made, for a test to look at. */
   readonly calls: Call[] = [];
-  readonly #name: string;
-  #version = 0;
+  readonly #server: Server;
+  #etag = '';
+  /** Null before the first PUT and after a loss. */
+  #document: Document | null = null;
 
-  /** ETags begin with `name`: those of another cloud's document are others. */
-  constructor(name = 'v') {
-    this.#name = name;
+  static async start(): Promise<CloudDocument> {
+    let server: Server | undefined;
+    await startCloud({
+      system: {
+        openListeners: async (addresses, makeServer) => {
+          server = addresses.map(makeServer)[0] as Server;
+          return { addresses, close: async () => undefined };
+        },
+      },
+    });
+    return new CloudDocument(server as Server);
+  }
+
+  private constructor(server: Server) {
+    this.#server = server;
+    this.client = new CloudClient(
+      { url: 'http://cloud.example', deviceId: 'pump-3', key: 'any' },
+      { send: (request) => this.#send(request), clock: new FakeClock(), version: '1.2.3' },
+    );
   }
 
   get etag(): string {
-    return `"${this.#name}${this.#version}"`;
+    return this.#etag;
+  }
+
+  get entries(): readonly unknown[] | null {
+    return this.#document?.destinations ?? null;
   }
 
   /** Somebody edits on the cloud's own screen. */
-  edit(how: (entries: Entries) => Entries): void {
-    this.#store(how(this.entries ?? []), this.more);
+  async edit(how: (entries: readonly unknown[]) => readonly unknown[]): Promise<void> {
+    await this.#store({ ...this.#document, destinations: how(this.entries ?? []) });
   }
 
   /** The document is gone, as after a failed restore. */
-  forget(): void {
-    this.entries = null;
-    this.more = {};
+  async forget(): Promise<void> {
+    await this.#ask({ method: 'DELETE', path: DEVICE });
   }
 
   /** A backup of the document as it is now; what it gives puts that one back. */
-  backUp(): () => void {
-    const { entries, more } = this;
-    return () => {
-      if (entries === null) this.forget();
-      else this.#store(entries, more);
-    };
+  backUp(): () => Promise<void> {
+    const document = this.#document as Document;
+    return () => this.#store(document);
   }
 
   /** The same document has another ETag, as from a cloud whose ETags flap. */
-  flap(): void {
-    this.#version++;
+  async flap(): Promise<void> {
+    if (this.#document !== null) await this.#store(this.#document);
   }
 
-  async getDestinations(etag: string | null, signal: AbortSignal) {
-    return await this.#call('get', signal, (fate) => {
-      if (this.entries === null || fate === 'stray') return { kind: 'none' } as const;
-      if (etag === this.etag) return { kind: 'unchanged' } as const;
-      return {
-        kind: 'document',
-        etag: this.etag,
-        ...copyOf({ entries: this.entries, more: this.more }),
-      } as const;
-    });
+  async #store(document: Document): Promise<void> {
+    const condition = this.#document === null ? { 'If-None-Match': '*' } : { 'If-Match': '*' };
+    const body = JSON.stringify(document);
+    const { status } = await this.#ask({ method: 'PUT', path: DESTINATIONS, headers: condition, body });
+    if (status >= 300) throw new Error(`the cloud answered ${status}`);
   }
 
-  async putDestinations(entries: Entries, ifMatch: string | null, signal: AbortSignal, more: More = {}) {
-    const sent = copyOf({ entries, more });
-    return await this.#call('put', signal, () => {
-      const isExpected =
-        ifMatch === null ? this.entries === null : this.entries !== null && ifMatch === this.etag;
-      if (!isExpected) return { kind: 'changed' } as const;
-      this.#store(...this.keep(sent.entries, sent.more));
-      return { kind: 'stored', etag: this.etag } as const;
-    });
-  }
-
-  async #call<Answer>(call: Call, signal: AbortSignal, arrive: (fate: Fate) => Answer): Promise<Answer> {
+  async #send({ method, headers, body, signal }: HttpRequest): Promise<HttpAnswer> {
+    const call = method === 'GET' ? 'get' : 'put';
     this.calls.push(call);
     const fate = await this.onCall(call);
-    if (signal.aborted) throw new CloudError('the call was given up');
-    if (fate === 'error') throw new CloudError('the cloud is in trouble (500)', null);
-    if (fate === 'lost request') throw new CloudError(LOST);
-    const answer = arrive(fate);
-    if (fate === 'lost answer') throw new CloudError(LOST);
+    if (signal.aborted) throw coded('ABORT_ERR');
+    if (typeof fate === 'object') return fate;
+    if (fate === 'lost request') throw coded('ECONNRESET');
+    const kept = body === null ? null : JSON.stringify(this.keep(JSON.parse(body)));
+    const answer = await this.#ask({ method, path: DESTINATIONS, headers, body: kept });
+    if (fate === 'lost answer') throw coded('ECONNRESET');
     return answer;
   }
 
-  #store(entries: Entries, more: More): void {
-    ({ entries: this.entries, more: this.more } = copyOf({ entries, more }));
-    this.#version++;
+  /** Asks the cloud. After a change, looks at what the cloud has. */
+  async #ask(request: Request): Promise<HttpAnswer> {
+    const headers = { Authorization: 'Bearer any', 'Content-Type': 'application/json', ...request.headers };
+    const answer = await ask(this.#server, { ...request, headers });
+    if (answer === null) throw new Error('the cloud has not answered');
+    if (request.method !== 'GET') {
+      const { status, headers, body } = await this.#ask({ method: 'GET', path: DESTINATIONS });
+      this.#document = status === 200 ? JSON.parse(body.toString()) : null;
+      this.#etag = headers.etag ?? '';
+    }
+    return answer;
   }
 }
 
-function copyOf<T>(value: T): T {
-  return JSON.parse(JSON.stringify(value)) as T;
+function coded(code: string): Error {
+  return Object.assign(new Error(code), { code });
 }

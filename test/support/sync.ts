@@ -10,12 +10,13 @@ import { newDisk, openQuietly } from './store.js';
 
 /** `name`: the cloud's, as the configuration spells it. `life`: counts the starts from one disk. */
 export async function startSync({
-  cloud = new CloudDocument(),
+  cloud: given = null as CloudDocument | null,
   disk = newDisk(),
   name = 'https://cloud.example/a',
   life = 1,
   random = (): number => 0,
 } = {}) {
+  const cloud = given ?? (await CloudDocument.start());
   const clock = new FakeClock();
   const lines: string[] = [];
   const log = (event: string, fields = {}) => void lines.push([event, ...Object.values(fields)].join(' '));
@@ -41,7 +42,7 @@ export async function startSync({
   bench.sync = new Sync({
     book: bench.book,
     cloud: name,
-    client: cloud,
+    client: cloud.client,
     config: { heartbeatMs: 30_000, backoffMinMs: 1000, backoffMaxMs: 300_000 },
     isOnline: () => bench.isOnline,
     clock,
