@@ -1,8 +1,8 @@
 /**
- * Compiles TypeScript into what Node.js runs: `node scripts/compile.mjs ENTRY DIRECTORY`, or from another script. Each
- * entry becomes one file, with the packages that it uses in it. So a program that runs needs nothing more of the disk,
- * whatever an upgrade replaces or removes there. It is CommonJS, which starts faster. White space goes, names stay: a
- * stack trace names functions.
+ * Compiles TypeScript to JavaScript: `node scripts/compile.mjs ENTRY DIRECTORY`, or from another script. Each entry
+ * becomes one file, with the packages that it uses in it. So a running program needs no other file, even if an upgrade
+ * replaces or removes files. The output is CommonJS, which starts faster. White space is removed; names stay, because
+ * stack traces name functions.
  */
 import { pathToFileURL } from 'node:url';
 import { build } from 'rolldown';
@@ -24,12 +24,12 @@ const late = {
   load(id) {
     if (!id.startsWith('\0late:')) return null;
     const name = id.slice('\0late:'.length);
-    // Behind an empty object that whoever imports it may copy: so no names need be known.
+    // A proxy behind an empty object, which an import may copy: so the names of members need not be known.
     return `module.exports = Object.create(new Proxy({}, { get: (_, member) => require('${name}')[member] }));`;
   },
 };
 
-/** One character beyond ASCII would have V8 keep the whole file at twice its size. */
+/** With one character beyond ASCII V8 would keep the whole file at twice its size. */
 const ascii = {
   name: 'ascii',
   generateBundle(_, chunks) {
@@ -53,7 +53,7 @@ export async function compile(
     input: entry,
     platform: 'node',
     external,
-    // Tree shaking takes calls such as decodeURIComponent(text) for free of effects, and removes the check they are.
+    // Tree shaking would remove calls such as decodeURIComponent(text), because it does not know that they throw.
     treeshake: false,
     transform: { target: 'node20' },
     plugins: [...plugins, late, ascii],

@@ -220,7 +220,7 @@ export const STOP_REQUESTS_MS = 10 * SECOND_MS;
 /** A stop waits at most this long for the first request of a new connection. */
 export const NEW_CONNECTION_MS = SECOND_MS;
 
-// What the service manager is told (operations.md).
+// Notifications to the service manager.
 /** A notification is given up after this long. systemd-notify itself waits 5 s. */
 export const NOTIFY_TIMEOUT_MS = 10 * SECOND_MS;
 /** The status line changes at most this often, because each change costs a child process. */

@@ -31,7 +31,7 @@ function good(env: Environment, files: Record<string, string> = {}): Config {
   return config;
 }
 
-t.test('with nothing set, every default is that of the operations page', async (t) => {
+t.test('with nothing set, every setting has its default', async (t) => {
   const { config, warnings } = parse({});
   t.strictSame(warnings, []);
   t.strictSame(config, {

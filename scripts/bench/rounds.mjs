@@ -1,4 +1,4 @@
-/** Rounds in which every contestant has its turn, and what is read off them; used by every figure. */
+/** Rounds in which every contestant has its turn, and the rows of a table from their numbers; used by every figure. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,8 +7,8 @@ import { join } from 'node:path';
 /** @typedef {{rounds: number, base: string}} Plan */
 
 /**
- * Lets each contestant, given an empty directory, come to a number in every round, the first of a round being
- * another each time, so that what drifts on the machine hits all alike. Resolves with the numbers of each by name.
+ * Runs each contestant once a round, with an empty directory; it resolves with a number. Each round begins with another
+ * contestant, so that a drift of the machine affects all equally. Resolves with the numbers of each by name.
  */
 export async function interleave(/** @type {Plan} */ { rounds: count, base }, contestants) {
   const names = Object.keys(contestants);
@@ -26,7 +26,7 @@ export async function interleave(/** @type {Plan} */ { rounds: count, base }, co
   return samples;
 }
 
-/** One more contestant of this name, where there is an earlier build to compare with: what `contestant` makes of its kind. */
+/** The earlier build as one more contestant of this name; none without BENCH_BEFORE. */
 export function before(contestant, name = 'before') {
   return process.env.BENCH_BEFORE ? { [name]: contestant('before') } : {};
 }

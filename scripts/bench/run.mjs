@@ -1,7 +1,7 @@
 /**
  * `node scripts/bench/run.mjs [accept] [bytes] [deliver] [start] [memory] [upload] [install] [idle]`: measures the built
- * daemon against its peers in the same run and prints a table of medians, lowest and highest, with the targets of
- * quality.md. All figures if none is named. In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a
+ * daemon against its peers in the same run and prints a table of medians, lowest and highest, with the
+ * targets. All figures if none is named. In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a
  * real disk), BENCH_IDLE_S, and BENCH_BEFORE (the main.cjs of an earlier build, which takes part in every round).
  */
 import { execFileSync } from 'node:child_process';

@@ -106,13 +106,6 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
         /no authority .* its certificate \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\); see FIELDPOST_RELAY_CA_FILE/,
     },
     {
-      name: 'a certificate of an unknown CA, with TLS from the first byte',
-      door: 'smtps',
-      ca: '',
-      reason:
-        /no authority .* its certificate \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\); see FIELDPOST_RELAY_CA_FILE/,
-    },
-    {
       name: 'a certificate for another host',
       door: 'misnamed',
       reason: /localhost.*mail\.elsewhere\.example.*\(ERR_TLS_CERT_ALTNAME_INVALID/,

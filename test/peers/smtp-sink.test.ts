@@ -1,5 +1,5 @@
 /**
- * Postfix' smtp-sink refuses, stalls and hangs up as its options say. A try counts against a mail only where the mail is
+ * Postfix' smtp-sink refuses, stalls and hangs up as its options say. A try counts against a mail only if the mail is
  * to blame.
  */
 import { chownSync, mkdirSync } from 'node:fs';

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { ask } from '../support/ask.js';
 import { needsProgram, startIn } from '../support/daemon.js';
 
 t.test('the built cloud reads its keys again on SIGHUP', needsProgram, async (t) => {
@@ -14,27 +15,23 @@ t.test('the built cloud reads its keys again on SIGHUP', needsProgram, async (t)
     ['cloud'],
   );
   const url = `http://127.0.0.1:${cloud.port}/devices`;
-  const beat = async (id: string, key: string) => {
-    const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-    return (await fetch(`${url}/${id}/heartbeat`, { method: 'PUT', headers, body: '{"state":"running"}' }))
-      .status;
-  };
+  const call = (key: string, path = '', body?: object) =>
+    ask(`${url}${path}`, body ? 'PUT' : 'GET', { headers: { Authorization: `Bearer ${key}` }, body });
+  const statuses = async () => [
+    (await call('three', '/pump-3/heartbeat', { state: 'running' })).status,
+    (await call('four', '/pump-4/heartbeat', { state: 'running' })).status,
+  ];
   const reread = async (text: string, answer: RegExp) => {
     writeFileSync(keys, text);
     cloud.child.kill('SIGHUP');
     while (!answer.test(await cloud.nextLine()));
   };
-  t.same([await beat('pump-3', 'three'), await beat('pump-4', 'four')], [200, 401]);
+  t.same(await statuses(), [200, 401]);
   await reread('pump-4 four\n* boss\n', / reloaded taken=FIELDPOST_CLOUD_SERVER_KEYS_FILE/);
-  t.same([await beat('pump-3', 'three'), await beat('pump-4', 'four')], [401, 200]);
+  t.same(await statuses(), [401, 200]);
   await reread('nonsense\n', /reload refused/);
-  t.same([await beat('pump-3', 'three'), await beat('pump-4', 'four')], [401, 200]);
-  const listed = await fetch(url, { headers: { Authorization: 'Bearer boss' } });
-  const { devices } = (await listed.json()) as { devices: { id: string }[] };
-  t.same(
-    devices.map(({ id }) => id),
-    ['pump-3', 'pump-4'],
-    'the cloud still lists both devices',
-  );
+  t.same(await statuses(), [401, 200]);
+  const { json } = await call('boss');
+  t.match(json.devices, [{ id: 'pump-3' }, { id: 'pump-4' }], 'the cloud still lists both devices');
   t.equal(await cloud.end('SIGTERM'), 0);
 });

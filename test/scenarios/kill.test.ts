@@ -22,6 +22,6 @@ t.test('kills under load break no promise', needsProgram, async (t) => {
   if (!t.same(found, [], 'no promise is broken')) t.comment(log.slice(-50).join('\n'));
   t.equal(cuts, KILLS);
   t.ok(promised > 0 && edits > 0);
-  // One message at a time is under way, so an interruption doubles at most one.
+  // One message is sent at a time, so an interruption doubles at most one.
   t.ok(twice <= cuts + unplugged, 'a mail arrives twice only after an interruption');
 });

@@ -10,6 +10,7 @@ import { startDev } from '../../src/dev/dev.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { systemDisk } from '../../src/system/disk.js';
 import { systemLock } from '../../src/system/lock.js';
+import { ask } from '../support/ask.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
 import { EWA, JAN } from '../support/reference-cloud.js';
@@ -44,20 +45,16 @@ t.test('people get a mail when the device loses its power, and one when it is ba
       return { address: daemon.addresses.map(addressOf).join(), stop: daemon.stop };
     },
   });
-  const headers = { Authorization: 'Bearer any', 'Content-Type': 'application/json' };
-  const put = await fetch(`${url}/dev/destinations`, {
-    method: 'PUT',
+  const headers = { Authorization: 'Bearer any' };
+  const put = await ask(`${url}/dev/destinations`, 'PUT', {
     headers: { ...headers, 'If-None-Match': '*' },
-    body: JSON.stringify({ name: 'Pomp 3', destinations: [JAN] }),
+    body: { name: 'Pomp 3', destinations: [JAN] },
   });
   t.equal(put.status, 204);
   const { uid: _, ...ewa } = EWA;
-  const edit = async (method: string, id: string, fields: object) => {
-    const path = `${api}/api/internal/offline_notification_destinations${id}`;
-    const answer = await fetch(path, { method, headers, body: JSON.stringify(fields) });
-    return (await answer.json()) as { id: number };
-  };
-  const document = async () => (await fetch(`${url}/dev/destinations`, { headers })).text();
+  const edit = async (method: string, id: string, body: object) =>
+    (await ask(`${api}/api/internal/offline_notification_destinations${id}`, method, { body })).json;
+  const document = async () => (await ask(`${url}/dev/destinations`, 'GET', { headers })).text;
   const synced = async (words: string) => {
     while (!(await document()).includes(words)) await deviceClock.advance(SECOND_MS);
     t.match(await document(), '"name":"Pomp 3"', 'the device keeps members that it does not know');
@@ -67,10 +64,8 @@ t.test('people get a mail when the device loses its power, and one when it is ba
   await edit('PUT', `/${id}`, { ...ewa, name: 'Ewa K.' });
   await synced('"name":"Ewa K."');
   const heardMs = async () => {
-    const { devices } = (await (await fetch(url, { headers })).json()) as {
-      devices: [{ lastHeartbeat: string }?];
-    };
-    return Date.parse(devices[0]?.lastHeartbeat ?? '');
+    const { json } = await ask(url, 'GET', { headers });
+    return Date.parse(json.devices[0]?.lastHeartbeat);
   };
   while ((await heardMs()) !== clock.wallMs());
 

@@ -1,5 +1,5 @@
 /**
- * The program is one file with its packages in it. It works where no other file is, and an upgrade that replaces it changes
+ * The program is one file with its packages in it. It works without other files, and an upgrade that replaces it changes
  * nothing for a running daemon.
  */
 import { once } from 'node:events';

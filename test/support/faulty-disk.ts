@@ -1,5 +1,5 @@
 /**
- * A `Disk` in memory that is as bad as a real one may be (quality.md). Of what was not synced, any part may be
+ * A `Disk` in memory that is as bad as a real one may be. Of what was not synced, any part may be
  * missing after a power cut: each 512-byte sector of a write is wholly old or wholly new, a file that grew may
  * have grown less, a name made, renamed or removed is so for certain only after its directory was synced (the
  * content of a file and its name are two things). A rename happens wholly or not at all; changes of different

@@ -1,4 +1,4 @@
-/** The faulty disk is what the store's promises are tested against: here it is held against quality.md by hand-made scenes. */
+/** The faulty disk, against which the store's promises are tested: here scenes made by hand show that it behaves as its header says. */
 import t from 'tap';
 import type { DiskFile } from '../../src/system/disk.js';
 import { diskBehaviour } from '../support/disk-behaviour.js';

@@ -1,6 +1,6 @@
 /**
- * The Debian package under a real systemd, from the installation to the purge: what an operator does, and what can go
- * wrong. It runs on Debian 13 with Debian's Node.js, and on Debian 12 with this machine's.
+ * The Debian package under a real systemd, from the installation to the purge: the actions of an operator, and
+ * faults. It runs on Debian 13 with Debian's Node.js, and on Debian 12 with this machine's.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
