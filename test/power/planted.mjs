@@ -10,7 +10,7 @@ import { cutter, PLANTS } from '../simulation/plants.mjs';
  * sync. test/store/power-cut.test.ts finds it.
  */
 const CUTS = {
-  'no-sync': PLANTS['no-sync'].cuts,
+  'no-sync': [PLANTS['no-sync'].cut],
   // The answer does not wait for the sync.
   'early-answer': [
     [
