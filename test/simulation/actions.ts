@@ -7,6 +7,7 @@ import { AILMENTS } from './ill-disk.js';
 import { weightsOf } from './link.js';
 import type { Posted } from './model.js';
 import type { Action, CloudAction } from './swarm.js';
+import { tellTruth } from './truth.js';
 import type { World } from './world.js';
 
 /** Starts the action, without waiting for answers to programs. Then checks the promises. */
@@ -43,7 +44,7 @@ const DEEDS: Readonly<Record<Exclude<Action, CloudAction>, Deed>> = {
     ofThese(failed, chance, (one) => world.programs.cancel([one]));
   },
   rush,
-  survey: ({ watch }) => watch.listen(),
+  survey: (world) => tellTruth(world, false),
   'relay mood': (world, chance) => {
     world.watch.weather.upset();
     chance.one(world.relays).mood = chance.is(0.4) ? 'well' : chance.one(world.swarm.moods);

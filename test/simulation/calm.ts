@@ -5,6 +5,7 @@ import { DAY_MS, HOUR_MS } from '../../src/limits.js';
 import { restart } from './deaths.js';
 import { weightsOf } from './link.js';
 import { checkRest } from './rest.js';
+import { tellTruth } from './truth.js';
 import type { World } from './world.js';
 
 /** How long all must be well before both sides have the same address book. */
@@ -43,7 +44,7 @@ export async function endWell(world: World): Promise<void> {
   // With few messages this ends early.
   await world.pass(world.swarm.isOfBook ? HOUR_MS : CALM_MS);
   await world.watch.look();
-  await world.watch.listen(true);
+  await tellTruth(world, true);
   for (const posted of world.posted(({ id }) => id !== null)) {
     // Those that are listed were seen.
     if (posted.final === null) await world.awaited(world.programs.look(posted));

@@ -1,35 +1,15 @@
 /**
- * What relays and the cloud were offered, held against what clients were answered: in which order, how soon, not too
- * soon, and whether what expires or fails had to. Used by world.ts.
+ * Checks what relays and the cloud are offered against what clients were answered: the order, not too late, not too
+ * soon, and whether a message had to expire or fail. Used by watch.ts, world.ts and programs.ts.
  */
+import type { Envelope } from '../../src/delivery/smtp/envelope.js';
 import type { Ending } from '../../src/delivery/smtp/reply.js';
-import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { tokenOf } from './mail.js';
 import type { Model, Posted } from './model.js';
 import { Reach } from './reach.js';
-
-/** What the rules depend on at this moment. */
-export interface Rules {
-  readonly connections: number;
-  readonly relays: number;
-  readonly maxAgeMs: Readonly<Record<1 | 2 | 3 | 4, number>>;
-  readonly retryMinMs: number;
-  readonly retryMaxMs: number;
-  readonly backoffMaxMs: number;
-  readonly timeoutMs: number;
-  readonly heartbeatMs: number;
-  /** What one message takes at most with all well. */
-  readonly eachMs: number;
-  /** For how long the device has been up. */
-  readonly upMs: number;
-}
-
-/** Since when all is well that a message needs on its way; null while something is not. */
-export interface Well {
-  readonly mailMs: number | null;
-  readonly shortMs: number | null;
-  /** The device itself is. */
-  readonly deviceMs: number | null;
-}
+import type { RelayWatcher } from './relay.js';
+import type { World } from './world.js';
 
 /** Ages are measured to the minute where a boot lies between. */
 const AGE_SLACK_MS = 2 * MINUTE_MS;
@@ -54,9 +34,9 @@ interface Course {
   isOver: boolean;
 }
 
-export class Offers {
+export class Offers implements RelayWatcher {
+  readonly #world: World;
   readonly #model: Model;
-  readonly #rules: () => Rules;
   readonly #reach = new Reach();
   readonly #courses = new Map<string, Course>();
   /** Emails that no relay was offered yet, in the order in which they were posted. */
@@ -65,21 +45,21 @@ export class Offers {
   #stormMs = 0;
   #calls = 0;
 
-  constructor(model: Model, rules: () => Rules) {
-    this.#model = model;
-    this.#rules = rules;
+  constructor(world: World) {
+    this.#world = world;
+    this.#model = world.model;
   }
 
-  heard(nowMs: number): void {
-    this.#reach.heard(nowMs);
+  heard(): void {
+    this.#reach.heard(this.#world.timeline.nowMs);
   }
 
   missed(): void {
     this.#reach.missed();
   }
 
-  /** A call to a relay failed. */
-  refused(nowMs: number): void {
+  refused(): void {
+    const { nowMs } = this.#world.timeline;
     this.#reach.missed();
     if (nowMs - this.#stormMs >= MINUTE_MS) {
       this.#stormMs = nowMs;
@@ -120,8 +100,9 @@ export class Offers {
     }
   }
 
-  /** A relay is offered this one. */
-  begun(token: string, nowMs: number): void {
+  offered({ to }: Envelope): void {
+    const { nowMs } = this.#world.timeline;
+    const token = tokenOf(to);
     const posted = this.#model.messages.get(token);
     if (posted === undefined) {
       this.#model.violation(`${token} is offered, which nobody posted`);
@@ -141,9 +122,9 @@ export class Offers {
   #checkOrder(posted: Posted): void {
     const { id } = posted;
     if (id === null) return;
-    const { connections, relays } = this.#rules();
+    const { relayConnections, relays } = this.#world.live;
     // Lines that work side by side have each a message, and perhaps the next one.
-    const ahead = connections === 1 && relays === 1 ? 0 : 2 * (connections + 1);
+    const ahead = relayConnections === 1 && relays.length === 1 ? 0 : 2 * (relayConnections + 1);
     const passed = [...this.#fresh].filter((other) => other.id !== null && other.id < id && isDue(other));
     if (passed.length <= ahead) return;
     const [oldest] = passed as [Posted];
@@ -152,10 +133,12 @@ export class Offers {
     );
   }
 
-  /** The result of an offer, as the relay sees it. */
-  over(token: string, ending: Ending, isRecorded: boolean, nowMs: number): void {
-    const posted = this.#model.messages.get(token);
+  concluded({ to }: Envelope, ending: Ending): void {
+    const { diskTrouble, timeline, live } = this.#world;
+    const { nowMs } = timeline;
+    const posted = this.#model.messages.get(tokenOf(to));
     if (posted === undefined) return;
+    const isRecorded = diskTrouble === 'none';
     const course = this.#of(posted);
     course.lastMs = nowMs;
     if (!('reply' in ending)) return;
@@ -165,12 +148,11 @@ export class Offers {
     if (code < 300 && isRecorded) this.#reach.recorded();
     if (code >= 500 && enhanced !== '5.7.1') course.isRefused = true;
     if (code < 400 || code >= 500) return;
-    const { maxAgeMs, retryMinMs } = this.#rules();
     const isItsOwn = ending.phase === 'rcpt';
-    if (isItsOwn) course.notBeforeMs = nowMs + Math.floor(retryMinMs * (1 - SPREAD));
+    if (isItsOwn) course.notBeforeMs = nowMs + Math.floor(live.retryMinMs * (1 - SPREAD));
     // A limit of mails per session says nothing about this mail.
     if (enhanced === '4.5.3' || code === 421 || !isRecorded) return;
-    course.isOver = this.#reach.leastMs - (course.leastMs ?? 0) > maxAgeMs[1] + AGE_SLACK_MS;
+    course.isOver = this.#reach.leastMs - (course.leastMs ?? 0) > live.maxAgeMs[1] + AGE_SLACK_MS;
   }
 
   /** The cloud took it. */
@@ -181,11 +163,13 @@ export class Offers {
   }
 
   /** A client is told that it is this. */
-  seen(posted: Posted, status: string, well: Well, nowMs: number): void {
+  seen(posted: Posted, status: string): void {
+    const { timeline, live, watch, device } = this.#world;
+    const { maxAgeMs } = live;
+    const { nowMs } = timeline;
     const course = this.#of(posted);
     const { token, type } = posted;
     const complain = (words: string) => this.#model.violation(`${token} ${words}`);
-    const { maxAgeMs, upMs } = this.#rules();
     if (status === 'failed' && !course.isRefused) complain('has failed, and nobody has refused it');
     if (status === 'sent' && type !== 1 && !course.isHanded)
       complain('is said to be sent, and the cloud has not got it');
@@ -202,27 +186,30 @@ export class Offers {
     // Of another boot only the time since this one began is certain; and of several posts with one key the last may be
     // the one that was accepted.
     const sinceMs = Math.max(posted.request.answeredMs ?? nowMs, posted.retriedMs ?? 0);
-    const surelyMs = Math.min(nowMs - sinceMs, upMs);
+    const surelyMs = Math.min(nowMs - sinceMs, device.clock.bootMs());
     const isOpen = ['queued', 'sending', 'deferred'].includes(status);
-    if (well.deviceMs === null || nowMs - well.deviceMs < 5 * MINUTE_MS || !isOpen) return;
+    const wellMs = nowMs - (watch.weather.deviceMs ?? nowMs);
+    if (wellMs < 5 * MINUTE_MS || !isOpen) return;
     if (surelyMs > maxAgeMs[type] + 5 * MINUTE_MS) complain(`is ${status} after ${surelyMs} ms`);
   }
 
   /** Those that must have been offered by now, as far as clients know. */
-  late(well: Well, nowMs: number): Posted[] {
-    const rules = this.#rules();
-    const open = [...this.#model.messages.values()].filter(isDue);
-    const triesMs = rules.backoffMaxMs + 2 * (rules.relays + 1) * rules.timeoutMs + 5 * MINUTE_MS;
-    const againMs = rules.retryMaxMs * (1 + SPREAD);
+  late(): Posted[] {
+    const { timeline, live, swarm, watch } = this.#world;
+    const { mailMs, shortMs } = watch.weather;
+    const open = this.#world.posted(isDue);
+    const eachMs = swarm.mailMs + 3 * swarm.syncMs + SECOND_MS;
+    const triesMs = live.backoffMaxMs + 2 * (live.relays.length + 1) * live.smtpTimeoutMs + 5 * MINUTE_MS;
+    const againMs = live.retryMaxMs * (1 + SPREAD);
     // A cloud may have asked for an hour.
-    const linkMs = HOUR_MS + againMs + 3 * rules.heartbeatMs;
+    const linkMs = HOUR_MS + againMs + 3 * live.heartbeatMs;
     return open.filter((posted) => {
       const { offers, lastMs, isHanded, isRefused } = this.#of(posted);
-      const sinceMs = posted.type === 1 ? well.mailMs : well.shortMs;
+      const sinceMs = posted.type === 1 ? mailMs : shortMs;
       if (sinceMs === null || posted.arrivals.length > 0 || isHanded || isRefused) return false;
       const restMs = (offers === 0 ? 0 : againMs) + (posted.type === 1 ? 0 : linkMs);
       const fromMs = Math.max(sinceMs, posted.request.answeredMs ?? 0, posted.retriedMs ?? 0, lastMs);
-      return nowMs > fromMs + open.length * rules.eachMs + triesMs + restMs;
+      return timeline.nowMs > fromMs + open.length * eachMs + triesMs + restMs;
     });
   }
 
@@ -236,23 +223,19 @@ export class Offers {
   #of(posted: Posted): Course {
     const known = this.#courses.get(posted.token);
     if (known !== undefined) return known;
-    const course = fresh(this.#reach.mostMs);
+    const course = {
+      offers: 0,
+      lastMs: 0,
+      notBeforeMs: 0,
+      isRefused: false,
+      isHanded: false,
+      mostMs: this.#reach.mostMs,
+      leastMs: null,
+      isOver: false,
+    };
     this.#courses.set(posted.token, course);
     return course;
   }
-}
-
-function fresh(mostMs: number): Course {
-  return {
-    offers: 0,
-    lastMs: 0,
-    notBeforeMs: 0,
-    isRefused: false,
-    isHanded: false,
-    mostMs,
-    leastMs: null,
-    isOver: false,
-  };
 }
 
 /** It was promised, and nobody has tried to take it back. */

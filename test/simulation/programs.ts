@@ -190,8 +190,8 @@ export class Programs {
 
   /** A client is told what became of a message. */
   seen(posted: Posted, { status, final, lastReply }: Listed): void {
-    const { model, watch, timeline } = this.#options;
-    watch?.offers.seen(posted, status, watch.weather, timeline.nowMs);
+    const { model, watch } = this.#options;
+    watch?.offers.seen(posted, status);
     const isOther = posted.final !== null && posted.final !== status;
     if (isOther && posted.final !== 'failed' && posted.final !== FORGOTTEN && posted.pardons === 0)
       model.violation(`${posted.token} was ${posted.final} and is ${status}`);

@@ -1,6 +1,6 @@
 /**
  * Whether what a simulated device says of itself is true: its state, its metrics, its health and its list of messages,
- * held against each other and against what clients were answered. Used by watch.ts.
+ * held against each other and against what clients were answered. Used by actions.ts and calm.ts.
  */
 import { SECOND_MS } from '../../src/limits.js';
 import type { Listed } from './programs.js';

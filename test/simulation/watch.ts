@@ -2,55 +2,31 @@
  * Looks after every step of a simulated world whether what can be asked is as promised. Used by live.ts's steps by way
  * of actions.ts, and by calm.ts.
  */
-import type { Envelope } from '../../src/delivery/smtp/envelope.js';
-import type { Ending } from '../../src/delivery/smtp/reply.js';
-import { SECOND_MS } from '../../src/limits.js';
 import type { Call, LinkWatcher } from './link.js';
-import { digestOf, readMail, tokenOf } from './mail.js';
-import { Offers, type Rules } from './offers.js';
-import type { RelayWatcher, Taken } from './relay.js';
-import { tellTruth } from './truth.js';
+import { digestOf, readMail } from './mail.js';
+import { Offers } from './offers.js';
+import type { Taken } from './relay.js';
 import { Weather } from './weather.js';
 import type { Answer } from './wire.js';
 import type { World } from './world.js';
 
 /** Descriptors of the device: segments being written and prepared, files being sent or taken in. */
 const HANDLES_MAX = 24;
+/** Besides its lines, the device has one session that tries relays which fail. */
+const TRYING = 1;
 /** What the device waits for. */
 const TIMERS_MAX = 60;
 /** So many suspects are looked at after one step. */
 const SUSPECTS_MAX = 5;
 
-export class Watch implements RelayWatcher, LinkWatcher {
+export class Watch implements LinkWatcher {
   readonly weather = new Weather();
   readonly offers: Offers;
   readonly #world: World;
 
   constructor(world: World) {
     this.#world = world;
-    this.offers = new Offers(world.model, () => rulesOf(world));
-  }
-
-  /** See RelayWatcher. */
-  heard(): void {
-    this.offers.heard(this.#world.timeline.nowMs);
-  }
-
-  refused(): void {
-    this.offers.refused(this.#world.timeline.nowMs);
-  }
-
-  missed(): void {
-    this.offers.missed();
-  }
-
-  offered({ to }: Envelope): void {
-    this.offers.begun(tokenOf(to), this.#world.timeline.nowMs);
-  }
-
-  concluded({ to }: Envelope, ending: Ending): void {
-    const { diskTrouble, timeline } = this.#world;
-    this.offers.over(tokenOf(to), ending, diskTrouble === 'none', timeline.nowMs);
+    this.offers = new Offers(world);
   }
 
   /** See LinkWatcher. */
@@ -88,27 +64,22 @@ export class Watch implements RelayWatcher, LinkWatcher {
 
   /** After every step. */
   async look(): Promise<void> {
-    const { timeline, model, device, relays, programs } = this.#world;
+    const { model, device, relays, programs, live } = this.#world;
     this.#lookOut();
     if (!device.isUp) return;
     for (const relay of relays)
-      if (relay.open > this.#sessionsMax) model.violation(`${relay.open} sessions are open at a relay`);
+      if (relay.open > live.relayConnections + TRYING)
+        model.violation(`${relay.open} sessions are open at a relay`);
     if (device.disk.handles > HANDLES_MAX) model.violation(`${device.disk.handles} files are open`);
     if (device.clock.waiting > TIMERS_MAX) model.violation(`${device.clock.waiting} timers are set`);
     // An outcome that a client can read breaks no promise.
-    const late = () => this.offers.late(this.weather, timeline.nowMs);
-    const suspects = late().slice(0, SUSPECTS_MAX);
+    const suspects = this.offers.late().slice(0, SUSPECTS_MAX);
     for (const posted of suspects) await this.#world.awaited(programs.look(posted));
     this.#lookOut();
-    const still = late();
+    const still = this.offers.late();
     const first = suspects.find((posted) => still.includes(posted));
     if (first !== undefined)
       model.violation(`${first.token} (${first.id}) is not offered although all is well`);
-  }
-
-  /** Whether what the device says of itself is true. */
-  async listen(isAtRest = false): Promise<void> {
-    await tellTruth(this.#world, isAtRest);
   }
 
   #lookOut(): void {
@@ -122,26 +93,4 @@ export class Watch implements RelayWatcher, LinkWatcher {
       timeline.nowMs,
     );
   }
-
-  /** Lines, and one more that tries relays which fail. */
-  get #sessionsMax(): number {
-    return rulesOf(this.#world).connections + 1;
-  }
-}
-
-/** The rules by the settings that the device has now. */
-function rulesOf({ live: config, swarm, device }: World): Rules {
-  const { maxAgeMs, retryMinMs, retryMaxMs, backoffMaxMs, smtpTimeoutMs, heartbeatMs } = config;
-  return {
-    connections: config.relayConnections,
-    relays: config.relays.length,
-    maxAgeMs,
-    retryMinMs,
-    retryMaxMs,
-    backoffMaxMs,
-    timeoutMs: smtpTimeoutMs,
-    heartbeatMs,
-    eachMs: swarm.mailMs + 3 * swarm.syncMs + SECOND_MS,
-    upMs: device.clock.bootMs(),
-  };
 }

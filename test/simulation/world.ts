@@ -99,7 +99,7 @@ export class World {
     this.relays = Array.from({ length: swarm.relays }, (_, i) => {
       const relay = new Relay(`relay${i}.example`, {
         ...relayWorld(chance.fork(), (taken) => this.watch.taken(taken)),
-        watcher: this.watch,
+        watcher: this.watch.offers,
       });
       relay.takesAhead = chance.is(0.5);
       return relay;
