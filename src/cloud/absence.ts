@@ -1,22 +1,22 @@
 /**
- * For how long the cloud has answered 404 although it had a document. A gateway answers so too, for a moment, while it is
- * being deployed. Used by sync.ts.
+ * For how long the cloud has answered 404 although it had a document. A gateway also answers 404 for a moment, while the
+ * cloud is deployed. Used by sync.ts.
  */
 import { SYNC_ABSENT_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';
 
-/** Adds up the time between these answers, without the time in which the link may have been down. */
+/** Adds up the time between these answers. The time in which the link may have been down does not count. */
 export class Absence {
   readonly #clock: Pick<Clock, 'bootMs'>;
   #lastedMs = 0;
-  /** When the last of them came; null: none since the link came back. */
+  /** When the last 404 came; null: none since the link came back. */
   #atMs: number | null = null;
 
   constructor(clock: Pick<Clock, 'bootMs'>) {
     this.#clock = clock;
   }
 
-  /** Another one came. `isBelieved`: the time is long enough. `isNews`: this is the first one believed. */
+  /** Another 404 came. `isBelieved`: the cloud has answered 404 for long enough. `isNews`: for the first time. */
   said(): { readonly isBelieved: boolean; readonly isNews: boolean } {
     const nowMs = this.#clock.bootMs();
     const wasBelieved = this.#lastedMs >= SYNC_ABSENT_MS;

@@ -1,28 +1,28 @@
 /**
- * What the cloud's answers must look like. Every function throws CloudError for an answer that breaks the contract.
+ * Reads the cloud's answers. Every function throws CloudError for an answer that breaks the contract.
  * Used by client.ts.
  */
-import { objectIn, problemWords, retryAfterMsOf } from '../http/answer.js';
+import { objectIn, problemWords, retryAfterMsOf, STRONG_ETAG } from '../http/answer.js';
 import type { JsonObject } from '../json.js';
 import type { HttpAnswer } from '../system/https.js';
 import { oneLine } from '../text.js';
 import { CloudError } from './error.js';
 
-// RFC 9110 §8.8.3; a weak one (`W/"…"`) cannot tell two edits apart.
-const STRONG_ETAG = /^"[\x21\x23-\x7e\x80-\xff]*"$/;
+// A weak ETag (`W/"…"`) cannot tell two edits apart.
+const STRONG = new RegExp(`^${STRONG_ETAG}$`);
 // RFC 3339, as Date.parse reads it.
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 const WORDS: Readonly<Record<number, string>> = {
   401: "refuses this device's key",
   403: 'does not let this device in',
-  404: 'does not know this device, or its URL is not right',
+  404: 'does not know this device, or the URL in FIELDPOST_CLOUD is wrong',
   408: 'gave up waiting for our request',
   429: 'asks us to slow down',
 };
 
 /** Statuses that come from something between device and cloud. */
 const FOREIGN: Readonly<Record<number, string>> = {
-  304: 'a cache on the way, perhaps; the request was not conditional',
+  304: 'perhaps a cache on the way; the request was not conditional',
   407: 'a proxy on the way wants a login',
   511: 'the network of this device wants a login first; open its login page',
 };
@@ -33,11 +33,11 @@ export function jsonOf(answer: HttpAnswer): JsonObject {
   if (fields !== null) return fields;
   const type = answer.headers['content-type'] ?? 'no type';
   throw new CloudError(
-    `what answered ${answer.status} is not the cloud's API (${oneLine(type)}): a login page of the network, perhaps`,
+    `the answer (${answer.status}, ${oneLine(type)}) is not from the cloud's API: perhaps a login page of the network`,
   );
 }
 
-/** The problem that an answer without success holds; null if there is none, as in the page of a proxy. */
+/** The problem text (RFC 9457) in an error answer; null if the body has none, for example the error page of a proxy. */
 export function problemOf({ body }: HttpAnswer): string | null {
   const words = problemWords(objectIn(body));
   return words === null ? null : oneLine(words);
@@ -51,7 +51,7 @@ export function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
   if (foreign !== undefined) return new CloudError(`the answer was ${status}: ${foreign}`, retryAfterMs);
   if (status >= 300 && status < 400) {
     const to = oneLine(headers.location ?? 'elsewhere');
-    const words = `the answer was ${status}, a redirect to ${to}, which is not followed: a login page of the network, perhaps`;
+    const words = `the answer was ${status}, a redirect to ${to}, which is not followed: perhaps a login page of the network`;
     return new CloudError(words, retryAfterMs);
   }
   const what = WORDS[status] ?? (status >= 500 ? 'is in trouble' : 'gave an answer we do not expect');
@@ -63,12 +63,12 @@ export function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
 /** The strong ETag of the document. */
 export function strongEtagOf({ headers }: HttpAnswer): string {
   const { etag } = headers;
-  if (etag !== undefined && STRONG_ETAG.test(etag)) return etag;
+  if (etag !== undefined && STRONG.test(etag)) return etag;
   const what = etag === undefined ? 'no ETag' : `an ETag that is not a strong one (${oneLine(etag)})`;
   throw new CloudError(`the cloud breaks its contract: its document has ${what}`);
 }
 
-/** The text of that name; an empty object where it is missing. */
+/** An object with the text member `name`; an empty object if the answer does not have it. */
 export function textMember<Name extends string>(fields: JsonObject, name: Name): { [Key in Name]?: string } {
   const value = fields[name] ?? undefined;
   if (value === undefined) return {};
@@ -76,7 +76,7 @@ export function textMember<Name extends string>(fields: JsonObject, name: Name):
   return { [name]: value } as { [Key in Name]?: string };
 }
 
-/** The number of that name, at least 0; an empty object where it is missing. */
+/** The same for a number, which is at least 0. */
 export function numberMember<Name extends string>(
   fields: JsonObject,
   name: Name,
@@ -87,7 +87,7 @@ export function numberMember<Name extends string>(
   return { [name]: value } as { [Key in Name]?: number };
 }
 
-/** The cloud's wall clock; an empty object where it is missing. */
+/** The cloud's wall clock; an empty object if the answer does not have it. */
 export function serverTimeOf(fields: JsonObject): { serverTimeMs?: number } {
   const { serverTime } = textMember(fields, 'serverTime');
   if (serverTime === undefined) return {};

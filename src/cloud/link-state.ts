@@ -87,7 +87,7 @@ export function step(
   }
 }
 
-/** A heartbeat due within `withinMs` keeps its moment: drawing again would bring a fleet back in half the time. */
+/** A heartbeat that is due within `withinMs` keeps its time. A second random draw would halve the spread of a fleet. */
 function afterWake(state: LinkState, withinMs: number, nowMs: number, random: number): LinkState {
   if (state.mode === 'online' || state.nextMs <= nowMs + withinMs) return state;
   return { ...state, nextMs: Math.max(nowMs + Math.floor(withinMs * random), state.notBeforeMs) };

@@ -1,13 +1,13 @@
 /**
- * What the sync tells people of the cloud's document, as sentences for the state and the log. Used by sync.ts.
+ * The sentences about the cloud's document in the state and the log. Used by sync.ts.
  */
 import type { Alterations } from '../destinations/address-book.js';
 import type { Estranged } from '../destinations/lineage.js';
 import { oneLine } from '../text.js';
 
-/** Why the sync waits where the cloud had a document and has none. */
+/** Why the sync waits if the cloud had a document and has none. */
 export const ABSENT_WORDS =
-  'the cloud says that it has no address book of this device; after ten minutes of this it is given one';
+  'the cloud has no address book of this device; if that lasts ten minutes, the device sends its own';
 
 const NAMED_ENTRIES_MAX = 5;
 
@@ -18,9 +18,9 @@ const WHY: Readonly<Record<Estranged, string>> = {
   bare: "the cloud's address book was made anew, or has lost its member fieldpost",
 };
 
-/** Why both sides were joined. */
+/** Why both books were merged. */
 export function joinedWords(estranged: Estranged): string {
-  return `${WHY[estranged]}: both were joined and nobody was dropped; see who is there and should not be`;
+  return `${WHY[estranged]}: both books were merged and no entry was deleted; delete the entries that should not be there`;
 }
 
 /** How the cloud changes the document that it is given; null if it keeps it as it is. */
@@ -35,5 +35,5 @@ export function alteredWords({ changed, dropsMark }: Alterations): string | null
     );
   }
   if (!dropsMark) return null;
-  return 'the cloud drops members that it does not know, such as fieldpost: who is deleted there comes back';
+  return 'the cloud drops unknown JSON members such as fieldpost, so an entry that is deleted in the cloud comes back';
 }

@@ -75,8 +75,8 @@ export class Sync {
   }
 
   /**
-   * The link is online (again). Calls nobody if the cloud answers heartbeats with ETags and both sides agree: of a fleet
-   * that comes back, no device should call twice.
+   * The link is online (again). Calls nobody if the cloud answers heartbeats with ETags and both sides agree: when a
+   * whole fleet comes back, no device should call twice.
    */
   online(): void {
     this.#backoff.wake();

@@ -3,6 +3,7 @@
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../errors.js';
+import { STRONG_ETAG } from './answer.js';
 import type { Exchange } from './exchange.js';
 
 /** The headers of a conditional request, as node:http gives them. */
@@ -11,7 +12,7 @@ export interface Conditions {
   readonly 'if-none-match'?: string | undefined;
 }
 
-const TAG = '(?:W/)?"[\\x21\\x23-\\x7e\\x80-\\xff]*"';
+const TAG = `(?:W/)?${STRONG_ETAG}`;
 const TAGS = new RegExp(`^\\s*(?:\\*|${TAG}(?:\\s*,\\s*${TAG})*)\\s*$`);
 
 /** A strong ETag, quotes included: equal for two texts if and only if they are equal. */

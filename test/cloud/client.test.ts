@@ -152,10 +152,10 @@ t.test('an answer that is not from the cloud fails every call', async (t) => {
   await using cloud = await fakeCloud();
   using made = clientOf(cloud);
   const cases: [CloudAnswer | 'reset' | 'cut', words: RegExp][] = [
-    [HTML, /is not the cloud's API \(text\/html\): a login page/],
-    [{ status: 200, headers: { ETag: '"x"' }, body: '' }, /not the cloud's API/],
-    [{ status: 200, headers: { ETag: '"x"' }, body: '[]' }, /not the cloud's API/],
-    [{ status: 200, headers: { ETag: '"x"' }, body: '{"id":"id-1"' }, /not the cloud's API/],
+    [HTML, /\(200, text\/html\) is not from the cloud's API: perhaps a login page/],
+    [{ status: 200, headers: { ETag: '"x"' }, body: '' }, /not from the cloud's API/],
+    [{ status: 200, headers: { ETag: '"x"' }, body: '[]' }, /not from the cloud's API/],
+    [{ status: 200, headers: { ETag: '"x"' }, body: '{"id":"id-1"' }, /not from the cloud's API/],
     ['cut', /127\.0\.0\.1: its answer was cut short/],
     ['reset', /127\.0\.0\.1: the connection was lost/],
   ];
@@ -181,7 +181,7 @@ t.test('an answer that is not from the cloud fails every call', async (t) => {
     t.ok(await failureOf(made.client.getDestinations(null, ALWAYS)), `a ${answer.status} nobody asked for`);
   }
   for (const [status, words] of [
-    [304, /304: a cache on the way/],
+    [304, /304: perhaps a cache on the way/],
     [407, /407: a proxy on the way wants a login/],
     [511, /511: the network of this device wants a login/],
   ] as const) {

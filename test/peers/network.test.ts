@@ -90,7 +90,7 @@ t.test('the link reports each fault of the network, and recovers', { skip, timeo
       () => {
         cloud.answer = () => HTML;
       },
-      /is not the cloud's API \(text\/html\): a login page/,
+      /\(200, text\/html\) is not from the cloud's API: perhaps a login page/,
     ],
   ];
   for (const [name, fault, reason] of faults) {
