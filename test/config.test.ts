@@ -489,7 +489,7 @@ t.test('the name in EHLO is a domain or an address literal', (t) => {
   t.end();
 });
 
-t.test('warns where it works but is unwise, or had to guess', async (t) => {
+t.test('settings that work but are unwise, or were guessed, warn', async (t) => {
   const clear = (FIELDPOST_RELAY: string) =>
     parse({ FIELDPOST_RELAY, FIELDPOST_RELAY_PASSWORD_FILE: '/f' }, { '/f': 'x' }).warnings;
   t.match(clear('smtp://u@h?tls=never'), [/sends the password to h in clear text/]);
@@ -618,7 +618,7 @@ t.test('env files are read as systemd reads them', async (t) => {
     t.strictSame(parseEnvFile(text), { values, problems: [] }, JSON.stringify(text));
 });
 
-t.test('an env file names the line of what systemd passes over in silence', async (t) => {
+t.test('an env file is refused with the number of a line that systemd would ignore', async (t) => {
   const text = 'A=1\nB="x\ny"\nhunter2\nexport C=1\n1D=2\nE=\\\n\\\n3\n=4\nF="open\nG=1\n';
   const { values, problems } = parseEnvFile(text);
   t.match(values, { A: '1', B: 'x\ny', E: '3' });
@@ -672,7 +672,7 @@ t.test(
   },
 );
 
-t.test('a token for sending only goes with one for everything, and is another', async (t) => {
+t.test('a token for sending only needs a full token, and differs from it', async (t) => {
   const both = { FIELDPOST_API_TOKEN: 'a', FIELDPOST_SEND_TOKEN: 'b' };
   t.equal(good(both).sendToken, 'b');
   t.equal(

@@ -209,7 +209,7 @@ async function isSendOnly(t: Test, api: TestApi, headers: Readonly<Record<string
   t.equal(api.size, 1);
 }
 
-test('a path that is broken tells nothing to who may not call', async (t) => {
+test('a broken path tells nothing to a client without permission', async (t) => {
   await using api = await startApi({ settings: { apiToken: 's3cret' } });
   const call = (headers: Readonly<Record<string, string>>) => api.call('GET', '/%ff', { headers });
   isProblem(t, await call({ Host: 'evil.example' }), 403, 'not-local', 'a foreign name');

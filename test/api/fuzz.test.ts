@@ -172,7 +172,7 @@ function answersIn(said: string): Heard[] {
   return answers;
 }
 
-test(`whatever comes in (${CONNECTIONS} connections)`, async (t) => {
+test(`mutated requests are answered, never with a 500 (${CONNECTIONS} connections)`, async (t) => {
   const seed = testSeed();
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
   const statuses = new Map<number, number>();

@@ -128,7 +128,7 @@ test('faults of the store', async (t) => {
   }
 });
 
-test('a bug of ours', async (t) => {
+test('a bug in the daemon', async (t) => {
   await using api = await startApi();
   api.store.accept = async () => {
     throw new TypeError('secret detail');
@@ -469,7 +469,7 @@ test('the health check knows the storage and nothing else', async (t) => {
   t.match(failed.json.detail, /EIO/);
 });
 
-test('a full queue is ill health, and the state says how full it is', async (t) => {
+test('a full queue fails the health check, and the state says how full it is', async (t) => {
   await using api = await startApi({ budget: { maxQueue: 2 } });
   await postSome(api, 1);
   const before = await api.call('GET', '/api/internal/state');

@@ -188,7 +188,7 @@ async function tryOne(t: Test, api: TestApi, random: Random): Promise<number> {
   return answer.status;
 }
 
-test(`whatever form comes in (${FORMS})`, async (t) => {
+test(`mutated forms are accepted as a strict reader reads them, or refused (${FORMS})`, async (t) => {
   const seed = testSeed();
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
   const statuses = new Map<number, number>();

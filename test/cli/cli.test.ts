@@ -195,7 +195,7 @@ t.test('a service file without read permission is a warning; such a credential i
   t.strictSame([closed.code, closed.err], [0, '']);
 });
 
-t.test('colour only on a terminal that wants it', async (t) => {
+t.test('colour is used only on a terminal that wants it', async (t) => {
   const env = { FIELDPOST_LOG: 'loud' };
   const coloured = async (world: object) =>
     (await fieldpost(['check'], { env, ...world })).err.includes('\u001b[31m');

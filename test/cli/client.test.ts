@@ -99,7 +99,7 @@ t.test('status: how full the queue is; a full one is exit status 75', async (t) 
   t.match((await statusOf({ ...STATE, queue: unlimited })).out, /, 2 KiB of 4 KiB on disk used$/m);
 });
 
-t.test('status: what is not configured, and what a daemon leaves out', async (t) => {
+t.test('status: parts that are not configured, or that a daemon leaves out', async (t) => {
   const bare = {
     ...STATE,
     link: { state: 'disabled', since: null, lastHeartbeat: null, reason: null },
@@ -263,7 +263,7 @@ t.test('send: text from standard input, in UTF-8; a repeated key says so', async
   t.equal(utf8.out, '01A was queued before for a@b\n');
 });
 
-t.test('send: what is piped in is the text, where no other is given', async (t) => {
+t.test('send: piped input is the text if no other is given', async (t) => {
   const taken = { status: 202, body: [{ id: '01A', destination: 'a@b' }] };
   await using daemon = await preparedDaemon({ 'POST /api/internal/messages': taken });
   const env = daemon.env;
@@ -354,7 +354,7 @@ const listing = (status: string, messages: unknown[], next: string | null = null
   },
 });
 
-t.test('queue: what waits, oldest first, with what the relay said', async (t) => {
+t.test('queue: waiting messages, oldest first, with the reply of the relay', async (t) => {
   const deferred = message('01B', {
     type: 2,
     status: 'deferred',

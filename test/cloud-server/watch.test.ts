@@ -129,7 +129,7 @@ t.test('a planned stop is told after the longer delay, unless the device returns
   t.same(bench.kinds, ['stopped']);
 });
 
-t.test('no device counts as offline for the time in which the watch was away', async (t) => {
+t.test('time while the watch was away counts no device as offline', async (t) => {
   const bench = await started();
   await bench.beat();
   await bench.restart({ downMs: HOUR_MS });

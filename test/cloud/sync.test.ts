@@ -213,7 +213,7 @@ t.test('somebody else is faster', async (t) => {
   t.match(lines.at(-1), /^destinations synced /);
 });
 
-t.test('trouble is told once, and tried again less and less often', async (t) => {
+t.test('a fault of the cloud is logged once, and retried less and less often', async (t) => {
   const { book, sync, cloud, clock, calls, lines } = await startSync();
   await book.add(JOHN);
   cloud.onCall = () => refusal(500);

@@ -17,7 +17,7 @@ async function open(directory: string, { disk = systemDisk(), keeps = true } = {
   return { last, said };
 }
 
-t.test('settings that can be used are used, whatever is kept', async (t) => {
+t.test('good settings are used, not the kept ones', async (t) => {
   const directory = t.testdir();
   const { last } = await open(directory);
   await last.keep({ FIELDPOST_MAX_BATCH: '2' });

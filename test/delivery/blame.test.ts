@@ -37,7 +37,7 @@ t.test('a message that is taken, or refused for good, shows that the peer works'
   t.same(judge('b', { kind: 'failed', suspect: 'message' }), ['final', 'ok', null]);
 });
 
-t.test('a first suspicion', async (t) => {
+t.test('how the first suspicion of each kind is judged', async (t) => {
   for (const [suspect, message, state] of [
     ['message', 'charged', 'ok'],
     ['peer', 'waits', 'failing'],

@@ -116,7 +116,7 @@ t.test(
   },
 );
 
-t.test('refused is failed, with the words of the cloud, and blocks nothing', async (t) => {
+t.test('a refused message fails with the words of the cloud, and blocks no other', async (t) => {
   const made = await bench();
   made.delivery.start();
   const [bad, good] = await made.post(2);
@@ -163,24 +163,27 @@ t.test('a fault of the cloud is charged to no message, and each pause is longer'
   t.equal(made.delivery.waitReason, null);
 });
 
-t.test('a call from before a reboot is as old as it is once the clock is known to be right', async (t) => {
-  const before = await bench();
-  before.clock.confirm();
-  const [id] = await before.post(1, 3);
-  const clock = before.clock.reboot({ offMs: 3 * HOUR_MS });
-  const made = await bench({ clock, from: before.disk.afterKill() });
-  made.isOnline = false;
-  made.delivery.start();
-  await made.clock.advance(MINUTE_MS);
-  t.equal(made.status(id), 'queued');
-  // As the link does when it comes online.
-  made.clock.confirm();
-  made.isOnline = true;
-  made.delivery.wake();
-  await made.clock.advance(0);
-  t.equal(made.status(id), 'expired');
-  t.same(made.offered, []);
-});
+t.test(
+  'a call from before a reboot has its true age as soon as the clock is known to be right',
+  async (t) => {
+    const before = await bench();
+    before.clock.confirm();
+    const [id] = await before.post(1, 3);
+    const clock = before.clock.reboot({ offMs: 3 * HOUR_MS });
+    const made = await bench({ clock, from: before.disk.afterKill() });
+    made.isOnline = false;
+    made.delivery.start();
+    await made.clock.advance(MINUTE_MS);
+    t.equal(made.status(id), 'queued');
+    // As the link does when it comes online.
+    made.clock.confirm();
+    made.isOnline = true;
+    made.delivery.wake();
+    await made.clock.advance(0);
+    t.equal(made.status(id), 'expired');
+    t.same(made.offered, []);
+  },
+);
 
 t.test('a message that cannot be sent expires as soon as the clock shows that it is too old', async (t) => {
   const before = await bench();

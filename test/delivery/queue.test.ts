@@ -390,7 +390,7 @@ t.test('relays that hang keep no mail from the one that works', async (t) => {
   t.equal(relays.open, 0);
 });
 
-t.test('a relay that lets us in and hangs then delays one mail at a time', async (t) => {
+t.test('a relay that hangs after the login delays one mail at a time', async (t) => {
   const { clock, relays, delivery, post, store, third, late, via } = await behindHanging();
   const send = relays.onSend;
   relays.onSend = (id, relay) => (relay.host === third.host ? send(id, relay) : late('rcpt'));
@@ -792,7 +792,7 @@ async function wired(port: number) {
   });
 }
 
-t.test('over the wire: all but the refused arrive once, and a lost connection is made up for', async (t) => {
+t.test('over the wire: all but the refused mails arrive once, also after a lost connection', async (t) => {
   const subject = (content: Buffer) => /Subject: (\S+)/.exec(content.toString())?.[1] ?? '';
   let asked = 0;
   await using relay = await fakeRelay({
@@ -820,7 +820,7 @@ t.test('over the wire: all but the refused arrive once, and a lost connection is
   t.equal(clock.pending, 0);
 });
 
-t.test('over the wire: nobody there, then somebody', async (t) => {
+t.test('over the wire: no relay at first, then one', async (t) => {
   const gone = await fakeRelay();
   const { port } = gone;
   await gone.close();

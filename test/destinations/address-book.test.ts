@@ -77,7 +77,7 @@ t.test('edits on the device', async (t) => {
   }
 });
 
-t.test('a second one with the same destination', async (t) => {
+t.test('a second entry with the same destination', async (t) => {
   const { book, events } = start();
   await book.add(JOHN);
   await book.add(JANE);
@@ -388,7 +388,7 @@ t.test('an entry that was replaced and returns', async (t) => {
   );
 });
 
-t.test('events twice applied, and the plain form', async (t) => {
+t.test('events applied twice change nothing, and the state has a plain form', async (t) => {
   const { book, events, state } = start();
   await book.add(JOHN);
   await book.add(OWNER);

@@ -262,7 +262,7 @@ t.test('a type and a destination that do not go together', async (t) => {
 
 const here = (n: number, change: object = {}): Entry => ({ ...BEFORE, uid: uid(n), ...change });
 
-t.test('two with one destination become one', async (t) => {
+t.test('two entries with one destination become one', async (t) => {
   const change = { name: 'Ours', destination: 'john@EXAMPLE.com', mark: 1 };
   const united = run({
     base: [],

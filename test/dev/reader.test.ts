@@ -125,7 +125,7 @@ t.test('mails of others', async (t) => {
   });
 });
 
-t.test('texts that are no mails', async (t) => {
+t.test('texts that are not mails', async (t) => {
   const nothing = { subject: '', plain: '', html: null, attachments: [] };
   t.same(readMail(Buffer.alloc(0)), nothing);
   t.same(readMail(Buffer.from('\r\ntext')), { ...nothing, plain: 'text' });

@@ -68,7 +68,7 @@ t.test('nothing in a mail commands the terminal', async (t) => {
   t.match(shown, `[attached: ${visible} , image/\\u001bpng, 0 octets]`);
 });
 
-t.test('short messages are shown as harmlessly', async (t) => {
+t.test('short messages are shown without control characters', async (t) => {
   const push = { type: 4, destination: 'OWNER', message: 'low\u001b[2J', title: 'Pump\n3' } as const;
   t.equal(showShort(push), '── Push message\nTo: OWNER\nTitle: Pump 3\n\nlow\\u001b[2J\n\n');
   t.equal(

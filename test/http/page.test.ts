@@ -2,7 +2,7 @@
 import t from 'tap';
 import { firstAsJson } from '../../src/http/page.js';
 
-t.test('as many as fit, and at least one', async (t) => {
+t.test('a page has as many as fit, and at least one', async (t) => {
   const made: string[] = [];
   function* values() {
     for (const value of ['łł', 'bb', 'cc', 'dd']) {

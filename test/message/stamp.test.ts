@@ -142,7 +142,7 @@ t.test('an unconfirmed leap does not change an earlier confirmation', async (t) 
   t.equal(wallMsOf(stamp, next, boots), WALL_MS + HOUR_MS, 'the last confirmation counts');
 });
 
-t.test('news of a boot: at first, at a leap, at a confirmation, and at nothing else', async (t) => {
+t.test('a boot is recorded at first, at a leap, at a confirmation, and at nothing else', async (t) => {
   const clock = new FakeClock();
   const boots = new Map<string, Boot>();
   const isNews = () => {

@@ -31,7 +31,7 @@ t.test('tries are bounded', async (t) => {
   t.ok(kept.length < 300);
 });
 
-t.test('a fault is the same whatever it happens to', async (t) => {
+t.test('faults of different messages are of the same kind', async (t) => {
   t.equal(kindOf('T00001b has arrived 2 times'), kindOf('T0000a4 has arrived 3 times'));
   t.equal(kindOf('T1 (0003J) is not final\n at a'), kindOf('T2 (000AK7) is not final\n at b'));
   t.not(kindOf('T1 is not final'), kindOf('T1 is not found'));
@@ -61,7 +61,7 @@ t.test('another seed draws another plan', async (t) => {
   t.not(JSON.stringify(drawPlan(7)), JSON.stringify(drawPlan(8)));
 });
 
-t.test('chance is even', async (t) => {
+t.test('random draws are even', async (t) => {
   const chance = new Chance(1);
   const counts = new Array(10).fill(0);
   for (let i = 0; i < 10_000; i++) {

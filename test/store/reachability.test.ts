@@ -17,7 +17,7 @@ t.test('time counts from one word of a relay to the next, on top of what was wri
   t.equal(reachability.countedMs, 5150);
 });
 
-t.test('time without a relay does not count, nor any of which nothing is known', async (t) => {
+t.test('time without a relay and unknown time do not count', async (t) => {
   const reachability = heardAt(new Reachability(0), 1000, 1050);
   reachability.missed();
   heardAt(reachability, 1060, 1070);
@@ -28,7 +28,7 @@ t.test('time without a relay does not count, nor any of which nothing is known',
   t.equal(reachability.countedMs, 160);
 });
 
-t.test('an age holds no time before its beginning, wherever between two words that falls', async (t) => {
+t.test('an age counts no time before its beginning, also between two words of a relay', async (t) => {
   for (const bornMs of [1000, 1040, 1099, 1100]) {
     const reachability = heardAt(new Reachability(7), 1000);
     const start = reachability.startMs(bornMs);

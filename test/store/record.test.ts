@@ -50,7 +50,7 @@ t.test('a head says what it follows, and carries what was in doubt', async (t) =
   t.same(decodeLine(empty, 9)?.head, { ...head, format: { major: 1, minor: 0 } });
 });
 
-t.test('nothing else is a record', async (t) => {
+t.test('other lines are not records', async (t) => {
   for (const text of ['', '\n', 'x', '00000000 \n', '00000000 {}\n', 'ffffffff {"synced":0,"events":[]}\n']) {
     t.equal(decodeLine(Buffer.from(text), 0), null, JSON.stringify(text));
   }

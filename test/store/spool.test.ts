@@ -141,7 +141,7 @@ t.test('files that no message took are removed', async (t) => {
     await upload.discard();
     t.same(await disk.list(SPOOL), []);
   });
-  t.test('and what was taken is not', async (t) => {
+  t.test('files that a message took stay', async (t) => {
     const upload = await store.upload(0);
     const attachments = [await addFile(upload, inChunks(octets(9)))];
     await addFile(upload, inChunks(octets(10)));
@@ -241,7 +241,7 @@ t.test('the budget', async (t) => {
     await t.rejects(store.upload(3 * MIB), { code: 'storage-full', message: /3 MiB are asked for/ });
   });
 
-  t.test('and so do inodes', async (t) => {
+  t.test('the reserve of inodes stays free', async (t) => {
     const { disk, store } = await opened();
     await begin(store);
     disk.capacityInodes -= (await disk.space(STATE_DIR)).freeInodes - 105;
@@ -256,8 +256,8 @@ t.test('the budget', async (t) => {
   });
 });
 
-t.test('a disk that does not take it', async (t) => {
-  t.test('a full one in the middle: the file is gone, and there is room for others again', async (t) => {
+t.test('a disk that refuses a file', async (t) => {
+  t.test('a disk that fills in the middle: the file is gone, and others have room again', async (t) => {
     const { disk, store } = await opened();
     const isOpen = countOpen(disk, /spool/);
     await begin(store);

@@ -220,7 +220,7 @@ t.test(
   },
 );
 
-t.test('the sums stay true, whatever happens', async (t) => {
+t.test('the sums stay true after any random event', async (t) => {
   const random = seededRandom(7);
   const state = emptyState(boundsOf({ historyMax: 20, memoryBytesMax: 200_000 }));
   for (let n = 1; n < 3000; n++) {

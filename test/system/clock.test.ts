@@ -81,7 +81,7 @@ t.test('boot time takes no notice of a wall that leaps', async (t) => {
   }
 });
 
-t.test('an uptime in whole seconds makes it neither go back nor halt', async (t) => {
+t.test('with an uptime in whole seconds boot time neither goes back nor halts', async (t) => {
   const { now, source } = bench();
   now.bootMs = 100_900;
   const clock = systemClock({ ...source, uptimeS: () => Math.floor(now.bootMs / 1000) });
@@ -125,7 +125,7 @@ t.test('a wall is plausible from the first release on for twenty years, and wron
   }
 });
 
-t.test('a wall that was confirmed is so until it leaps, and again once it has leapt back', async (t) => {
+t.test('a confirmed wall clock is so until it leaps, and again after it leaps back', async (t) => {
   const { now, clock } = bench();
   clock.confirm();
   t.equal(clock.trust(), 'confirmed');
@@ -193,7 +193,7 @@ t.test(
   },
 );
 
-t.test('a file touched before the wall leapt confirms nothing after it', async (t) => {
+t.test('a file touched before the wall clock leapt confirms nothing after the leap', async (t) => {
   const leaps = [-50 * 365 * DAY_MS, -DAY_MS, -3_600_000, 3_600_000, DAY_MS, 50 * 365 * DAY_MS];
   for (const leapMs of leaps) {
     const { now, source, clock } = bench();

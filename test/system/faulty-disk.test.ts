@@ -320,7 +320,7 @@ t.test('operations are counted and told; faults land where they are planted', as
   t.same(await disk.list('/d'), ['x']);
 });
 
-t.test('a dead machine answers nobody', async (t) => {
+t.test('a dead machine answers no call', async (t) => {
   for (const [fault, expected] of [
     ['power-cut-before', 'a'],
     ['power-cut-after', 'b'],

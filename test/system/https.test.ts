@@ -42,7 +42,7 @@ async function cloudThatAnswers(tls?: Parameters<typeof fakeCloud>[0]): Promise<
   return cloud;
 }
 
-t.test('a deadline ends whatever hangs, says what is missing, and leaves no timer', async (t) => {
+t.test('a deadline ends every phase that hangs, names what is missing, and leaves no timer', async (t) => {
   await using cloud = await cloudThatAnswers();
   using made = open(cloud);
   for (const [how, words] of [

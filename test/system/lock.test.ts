@@ -139,7 +139,7 @@ t.test('a name does not count if its process has not opened the directory', asyn
   await lock.release();
 });
 
-t.test('the rest of a take-over that was killed is removed; a lock that it had moved holds', async (t) => {
+t.test('the rest of a killed take-over is removed; a lock that it had moved holds', async (t) => {
   const directory = shortDirectory(t);
   const path = join(directory, 'lock');
   await leaveStale(`${path}.0123abcd`);

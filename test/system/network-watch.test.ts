@@ -68,7 +68,7 @@ async function changesOf(here: World, act: () => void): Promise<number> {
   return here.changes - before;
 }
 
-t.test('each way of writing such a file is noticed, and nothing else', async (t) => {
+t.test('each way of writing a resolver file is noticed, and nothing else', async (t) => {
   const here = await world(t);
   const { etc, run } = here;
   const resolver = `${etc}/resolv.conf`;
@@ -86,7 +86,7 @@ t.test('each way of writing such a file is noticed, and nothing else', async (t)
   t.equal(await changesOf(here, () => undefined), 0);
 });
 
-t.test('through a link, as to a resolver of its own', async (t) => {
+t.test('a resolver file behind a symbolic link is watched, too', async (t) => {
   const here = await world(t, { isLinked: true });
   const replace = () => {
     writeFileSync(`${here.run}/new`, 'nameserver ::2\n');

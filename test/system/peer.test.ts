@@ -21,7 +21,7 @@ t.test('the user at the other end of a real connection', async (t) => {
   }
 });
 
-t.test('the line of the other end, and not of ours', { skip: endianness() !== 'LE' }, async (t) => {
+t.test('the line of the other end counts, not ours', { skip: endianness() !== 'LE' }, async (t) => {
   // As proc_net_tcp(5) has them: both ends of one connection, port 43770 (AAFA) called from 50000 (C350).
   const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:AAFA 0100007F:C350 01 00000000:00000000 00:00000000 00000000   990        0 1 1

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { openRandom, randomBytes } from '../../src/system/random.js';
 
-t.test('as many as asked for, and never the same again', async (t) => {
+t.test('random bytes have the asked length, and never repeat', async (t) => {
   const random = openRandom();
   t.equal(random(1000).length, 1000);
   t.not(random(16).toString('hex'), random(16).toString('hex'));

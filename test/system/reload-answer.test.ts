@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { answerReload } from '../../src/system/reload-answer.js';
 
-t.test('the newest answer is there, whole and alone', async (t) => {
+t.test('the file holds only the newest answer, whole', async (t) => {
   const directory = t.testdir();
   answerReload(directory, 'FIELDPOST_LOG=loud: no');
   answerReload(directory, 'ok');

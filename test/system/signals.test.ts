@@ -16,7 +16,7 @@ function world(endsWithTerminal = false) {
   return { signals, raise: (signal: string) => acts.get(signal)?.() };
 }
 
-t.test('a reload, and another, and the end', async (t) => {
+t.test('signals: a reload, another one, and the end', async (t) => {
   const { signals, raise } = world();
   signals.serving();
   raise('SIGHUP');

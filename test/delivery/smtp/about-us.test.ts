@@ -99,7 +99,7 @@ t.test('after the content only words and codes that name us count', async (t) =>
     t.equal(faultOf('dot', reply(text)), null, text);
 });
 
-t.test('MAIL says nothing but our sender: what refuses it for good refuses that', async (t) => {
+t.test('a permanent refusal of MAIL refuses our sender', async (t) => {
   t.equal(faultOf('mail', reply('550 we do not like you')), 'sender');
   t.equal(faultOf('mail', reply('554 5.7.1 <vm>: Helo command rejected: no')), 'name');
   t.equal(faultOf('mail', reply('550 5.3.0 broken')), null, "the relay's own trouble");

@@ -176,7 +176,7 @@ t.test('replies of real relays', async (t) => {
   t.equal(after('dot', '250 2.0.0 Ok: queued as 4F1C'), 'sent null');
 });
 
-t.test('the reply says what the relay said, or we, and that a mail may arrive twice', async (t) => {
+t.test('the reply has the words of the relay, or ours, and says that a mail may arrive twice', async (t) => {
   const lost = (phase: Phase) =>
     outcomeOf({ phase, trouble: { kind: 'lost', words: 'it hung up' } }, false).reply;
   t.equal(

@@ -336,7 +336,7 @@ test('an invalid host name is not used', async (t) => {
   }
 });
 
-test('AUTH PLAIN, or LOGIN where that is all there is, in any case', async (t) => {
+test('AUTH PLAIN, or LOGIN if the relay offers nothing else, in any case', async (t) => {
   const user = 'übung@x.test';
   const password = 'p\u00e4ss\0wörd';
   for (const mechanisms of ['PLAIN LOGIN', 'login plain', 'CRAM-MD5 LOGIN', 'login', 'PLAIN']) {
@@ -349,7 +349,7 @@ test('AUTH PLAIN, or LOGIN where that is all there is, in any case', async (t) =
   }
 });
 
-test('credentials refused, not asked for in a way we know, or asked for without end', async (t) => {
+test('credentials are refused, asked for in an unknown way, or asked for without end', async (t) => {
   await using strict = await fakeRelay({}, { user: 'u', password: 'right' });
   const ending = await failure({ port: strict.port, user: 'u', password: 'wrong-secret' });
   t.match(ending, { phase: 'auth', reply: { code: 535, enhanced: '5.7.8' } });

@@ -8,7 +8,7 @@ const LATER = reply('rcpt', '450 4.2.0 greylisted');
 const DAYS_OFFLINE_MS = 7 * DAY_MS;
 const MIDDLE = () => 0.5;
 
-t.test('trouble of its own spaces the tries of a message by its age, and ends with its reply', async (t) => {
+t.test('tries of a deferred message are spaced by its age, and it ends with its last reply', async (t) => {
   const { clock, store, relays, delivery, post, events } = await bench({ random: MIDDLE });
   relays.onSend = () => LATER;
   const [id = ''] = await post();
@@ -124,7 +124,7 @@ t.test(
   },
 );
 
-t.test('trouble of the relay with a message charges it nothing, however often', async (t) => {
+t.test('a fault of the relay charges nothing to a message, however often', async (t) => {
   for (const answer of [
     reply('mail', '451 4.3.0 busy'),
     reply('mail', '550 5.7.1 sender refused'),

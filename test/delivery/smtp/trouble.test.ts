@@ -22,7 +22,7 @@ test('a socket error becomes a kind and a sentence that names the relay', async 
   }
 });
 
-test('trouble of TLS is of its own phase, also when TLS began with the connection', async (t) => {
+test('faults of TLS are in the phase tls, also with implicit TLS', async (t) => {
   const cases: [string, string][] = [
     ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls'],
     ['EPROTO', 'tls'],
@@ -81,7 +81,7 @@ test('a deadline says what did not come, and within what time', async (t) => {
   });
 });
 
-test('an end without an error is told as such', async (t) => {
+test('an end without an error is a lost connection', async (t) => {
   t.match(socketEnding('mail', '', WALL_MS), {
     trouble: { kind: 'lost', words: 'the connection was lost' },
   });
