@@ -21,24 +21,24 @@ import { type Listeners, openListeners } from './system/listen.js';
 
 /** A running daemon. */
 export interface Daemon {
-  /** Where the local API listens; port 0 is now the port found. */
+  /** The addresses of the local API; port 0 is replaced by the assigned port. */
   readonly addresses: readonly ListenConfig[];
   status(): string;
   /**
-   * Follows a new configuration without a restart, after the message being sent (within bounds). Gives the keys that are
-   * followed, and those that wait for a restart.
+   * Follows a new configuration without a restart, after the message being sent (within bounds). `taken`: the keys that
+   * changed. `waiting`: the keys that need a restart.
    */
   reload(next: Config): Promise<{ readonly taken: readonly string[]; readonly waiting: readonly string[] }>;
   /**
-   * Finishes what is under way, within bounds, and resolves when everything is on the disk. `next`: the settings of the
-   * next start, if known. If they name another cloud, this one is told that the device has moved.
+   * Finishes requests and mails under way, within bounds. Resolves when everything is on the disk. `next`: the settings
+   * of the next start, if known. If they name another cloud, the present cloud is told that the device has moved.
    */
   stop(next?: Config): Promise<void>;
 }
 
-/** Everything that build() has made. */
+/** The parts that build() makes. */
 interface Parts {
-  /** A reload changes this object. Rooms read it each time. */
+  /** A reload changes this object, so every module reads it each time. */
   readonly live: Config;
   readonly system: System;
   readonly store: Store;
@@ -68,7 +68,7 @@ export async function createDaemon(config: Config, system: System): Promise<Daem
 async function build(live: Config, system: System, store: Store): Promise<Parts> {
   const { clock, log, version } = system;
   const cloud = live.cloud && (await openCloud(live, live.cloud, system, store));
-  // Without a cloud, SMS, calls and pushes grow old and expire.
+  // Without a cloud, SMS, calls and pushes wait until they expire.
   const delivery = new Delivery({ store, config: live, ...system, short: cloud?.short ?? null });
   const wake = () => {
     delivery.wake();
@@ -106,7 +106,7 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
 async function start(parts: Parts): Promise<Daemon> {
   const { live, system, store, cloud, delivery, api, wake } = parts;
   const { log, version } = system;
-  const listeners = await openDoors(parts);
+  const listeners = await openApi(parts);
   delivery.start();
   cloud?.start(() => delivery.wake());
   const isOffline = () => delivery.relayView().state === 'failing' || cloud?.link.isOnline === false;
@@ -130,7 +130,7 @@ async function start(parts: Parts): Promise<Daemon> {
       inOrder(log.error, [
         async () => log.info('stopping'),
         async () => network?.close(),
-        // A listener is closed once its last connection is, and the api ends those.
+        // A listener closes when its last connection has closed, and the api closes the connections.
         async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
         () => delivery.stop(),
         async () => cloud?.sync.stop(),
@@ -143,8 +143,8 @@ async function start(parts: Parts): Promise<Daemon> {
   };
 }
 
-/** Listens where the settings say, and on the sockets that systemd hands over. */
-function openDoors({ live, system, api }: Parts): Promise<Listeners> {
+/** Listens on the addresses of the settings, and on the sockets that systemd hands over. */
+function openApi({ live, system, api }: Parts): Promise<Listeners> {
   const open = system.openListeners ?? openListeners;
   const makeServer = (address: ListenConfig) => {
     if (needsToken(address) && live.apiToken === null) throw unguarded(address);
@@ -169,7 +169,7 @@ function doing({ system, store, cloud, delivery }: Parts): Doing {
   };
 }
 
-/** The check of the settings does not see where a socket of systemd's listens. */
+/** The check of the settings does not know the addresses of systemd's sockets. */
 function unguarded(address: ListenConfig): FieldpostError {
   const words = `${addressOf(address)}, handed over by systemd, can be reached from other devices: that needs a token`;
   return new FieldpostError('bad-config', words, {

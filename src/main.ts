@@ -30,14 +30,14 @@ import { answerReload } from './system/reload-answer.js';
 import { listenToSignals } from './system/signals.js';
 import { visible } from './text.js';
 
-// `performance` tells the same, but it loads modules that nothing else here needs.
+// `performance` gives the same time, but it loads modules that nothing else here needs.
 const clock = systemClock({
   processMs() {
     return Number(process.hrtime.bigint()) / 1e6;
   },
 });
 
-/** Other defaults for `fieldpost dev`: a developer who tries an outage does not want to wait. */
+/** Shorter defaults for `fieldpost dev`, so that a developer sees the effects of an outage soon. */
 const DEV_SETTINGS: Environment = {
   FIELDPOST_CLOUD_SERVER_DELAY: '15s',
   FIELDPOST_CLOUD_SERVER_STOP_DELAY: '60s',
@@ -47,9 +47,9 @@ const DEV_SETTINGS: Environment = {
 const standardOutput = textOutput(openStdout);
 const standardError = textOutput(() => process.stderr);
 
-/** The hint for a failed system call on a file. During a start such a file is in the state directory. */
+/** The hint for a failed system call during the start: it concerns a file in the state directory. */
 const STATE_DIR_HINT =
-  'see that the state directory (FIELDPOST_STATE_DIR) is there and can be written, and that its disk is sound';
+  'check that the state directory (FIELDPOST_STATE_DIR) exists, that it can be written, and that its disk is healthy';
 
 /** Exit statuses of a service that could not start (sysexits(3)). */
 const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
@@ -66,7 +66,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
   const { disk, log, version } = system;
   const directory = namedStateDirectory(given);
   const last = await LastSettings.open({ parse, keeps: name === 'run', disk, log, directory, version });
-  // At a terminal a person can mend the settings.
+  // At a terminal a person can correct the settings.
   const mayFallBack = name === 'run' && !process.stderr.isTTY;
   const chosen = last.choose(given, settings.fault, mayFallBack);
   if ('problems' in chosen) {
@@ -109,7 +109,7 @@ async function serve(name: ServiceName, settings: Settings): Promise<number> {
       log.error('cannot start', { reason: error.message, hint: error.hint || undefined });
       return EXIT_BY_CODE[error.code] ?? EXIT.inputOutput;
     }
-    // A failed system call is no bug of ours; anything else is.
+    // A failed system call is no bug; anything else is.
     if (systemCodeOf(error) === '') throw error;
     log.error('cannot start', { reason: wordsOf(error), hint: STATE_DIR_HINT });
     return EXIT.inputOutput;
@@ -125,7 +125,7 @@ function createSystem(running: Readonly<Running>): System {
     get level() {
       return running.level;
     },
-    // systemd sets it if standard output goes to the journal.
+    // systemd sets JOURNAL_STREAM if standard output goes to the journal.
     priorities: process.env.JOURNAL_STREAM !== undefined,
     write: standardOutput.write,
     wallMs: () => clock.wallMs(),
@@ -193,7 +193,7 @@ function inDev({ addresses: [address], stop }: Pick<Daemon, 'addresses' | 'stop'
 
 function openStdout(): NodeJS.WriteStream {
   const { stdout } = process;
-  // The reader of our output may close it; delivery goes on.
+  // If the reader of the output closes it, delivery continues.
   if (stdout.listenerCount('error') === 0) stdout.on('error', () => undefined);
   return stdout;
 }
@@ -230,7 +230,7 @@ async function main(): Promise<never> {
   process.exit(exitCode);
 }
 
-// A bug. By default Node.js also prints the failing line of the compiled program, which is very long, at each restart.
+// A bug: print only the stack. By default Node.js also prints the failing line of the bundle, which is very long.
 process.on('uncaughtException', (error) => {
   process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`, () => process.exit(1));
 });

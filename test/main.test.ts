@@ -124,7 +124,7 @@ t.test('a state directory that cannot be used ends it with 74 and a sentence', o
     t.equal(status, 74, FIELDPOST_STATE_DIR);
     t.match(
       stdout,
-      /cannot start reason=.* hint="see that the state directory \(FIELDPOST_STATE_DIR\) .* its disk is sound"/,
+      /cannot start reason=.* hint="check that the state directory \(FIELDPOST_STATE_DIR\) .* its disk is healthy"/,
     );
     t.equal(stderr, '', 'no stack');
   }

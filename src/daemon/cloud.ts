@@ -1,5 +1,5 @@
 /**
- * The cloud's side of the daemon: the client, the link and the sync, wired to the other rooms. Loaded only where a cloud is
+ * The cloud's side of the daemon: the client, the link and the sync, wired to the other modules. Loaded only if a cloud is
  * configured. Used by daemon.ts.
  */
 import type { Link } from '../cloud/link.js';
@@ -10,13 +10,13 @@ import type { Store } from '../store/store.js';
 import type { LinkView } from '../views.js';
 import type { System } from './system.js';
 
-/** The parts that exist where a cloud is configured. */
+/** The parts that exist if a cloud is configured. */
 export interface CloudSide {
   readonly link: Link;
   readonly sync: Sync;
-  /** How SMS, calls and pushes leave. */
+  /** Sends SMS, calls and pushes. */
   readonly short: ShortWay;
-  /** Begins. `wake` is called when the link is online. */
+  /** Starts the link, which calls `wake` when it comes online. */
   start(wake: () => void): void;
   close(): void;
 }

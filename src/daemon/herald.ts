@@ -1,13 +1,13 @@
 /**
- * Tells the service manager that the daemon runs, reloads or stops, that its event loop turns, and its status line when that
- * has changed. Used by main.ts.
+ * Tells the service manager that the daemon runs, reloads or stops, that its event loop is alive, and its status line when
+ * it has changed. Used by main.ts.
  */
 import { STATUS_EVERY_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import type { Notifier } from '../system/notify.js';
 
-/** Speaks from ready() on, until stop(). */
+/** Sends notifications from ready() until stop(). */
 export class Herald {
   readonly #notifier: Notifier;
   readonly #watchdogMs: number;
@@ -16,7 +16,7 @@ export class Herald {
   readonly #status: Alarm;
   readonly #watchdog: Alarm;
 
-  /** `watchdogMs`: how often the manager wants a keep-alive; null: never. */
+  /** `watchdogMs`: the interval of keep-alives; null: none. */
   constructor(options: { notifier: Notifier; clock: Clock; watchdogMs: number | null }) {
     this.#notifier = options.notifier;
     this.#watchdogMs = options.watchdogMs ?? Number.POSITIVE_INFINITY;
@@ -39,7 +39,7 @@ export class Herald {
     await this.#again();
   }
 
-  /** The daemon is about to stop. Keep-alives go on. */
+  /** The daemon is about to stop. Keep-alives continue. */
   async stopping(): Promise<void> {
     this.#status.end();
     await this.#notifier.stopping();
@@ -55,7 +55,7 @@ export class Herald {
     await this.#notifier.ready(this.#told);
   }
 
-  // Each alarm is set only after its notification, so that none pile up before a slow manager.
+  // Each alarm is set only after its notification, so that notifications do not queue up for a slow manager.
   async #tellStatus(): Promise<void> {
     const words = this.#words();
     if (words !== this.#told) {
@@ -72,8 +72,8 @@ export class Herald {
 }
 
 /**
- * How often systemd wants a keep-alive from the process `pid`: twice within its timeout (sd_watchdog_enabled(3)). Null if
- * it wants none, or from another process.
+ * The interval of keep-alives from the process `pid`: half of systemd's timeout (sd_watchdog_enabled(3)). Null if systemd
+ * wants none, or wants them from another process.
  */
 export function watchdogMsOf(env: Readonly<Record<string, string | undefined>>, pid: number): number | null {
   const timeoutUs = Number(env.WATCHDOG_USEC);

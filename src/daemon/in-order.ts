@@ -4,7 +4,7 @@
 import { wordsOf } from '../errors.js';
 import type { Log } from '../system/log.js';
 
-/** Does each step, also after one that failed; throws the first failure at the end. */
+/** Runs each step, even after a failure. Throws the first failure at the end. */
 export async function inOrder(
   complain: Log['error'],
   steps: readonly (() => Promise<void>)[],

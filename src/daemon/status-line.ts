@@ -1,5 +1,5 @@
 /**
- * The one line of `systemctl status` that says how the daemon does. Pure. Used by daemon.ts.
+ * The line of `systemctl status` about the state of the daemon. Pure. Used by daemon.ts.
  */
 import type { QueueCounts, StorageState } from '../store/store.js';
 import type { LINK_STATES, LinkView, RelayView, SettingsFault } from '../views.js';
@@ -16,7 +16,7 @@ export interface Doing {
 
 const RELAY = { none: 'no relay', unknown: 'relay not tried yet', ok: 'relay ok', failing: 'relay failing' };
 
-/** The queue, the relay, the link, and storage and settings in trouble; nothing that time alone changes. */
+/** The queue, the relay and the link; storage and settings only with a fault. Time alone changes nothing in it. */
 export function statusLine({ queue, isFull, relay, link, storage, settings }: Doing): string {
   const waiting = queue.queued + queue.sending;
   const parts = [

@@ -1,5 +1,5 @@
 /**
- * The outside world, as the process hands it to the composition roots.
+ * The interface of the outside world, which the process hands to the composition roots.
  */
 import type { ApiParts } from '../api/parts.js';
 import type { openSession } from '../delivery/smtp/smtp-session.js';
@@ -10,27 +10,27 @@ import type { openHttps } from '../system/https.js';
 import type { openListeners } from '../system/listen.js';
 import type { SettingsFault } from '../views.js';
 
-/** What a service sees of the outside. Tests hand over fakes. */
+/** The outside of a service. Tests hand over fakes. */
 export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'randomBytes' | 'takeLock'> {
   /** In [0, 1), for jitter. */
   random(): number;
-  /** The device's name at this moment. */
+  /** The device's present name. */
   hostname(): string;
   readonly version: string;
   readonly connect: Connect;
   /** Left out: no limit. */
   readonly memoryBytes?: number;
-  /** Takes the octets that were streamed, for the garbage collector. */
+  /** Called with a number of streamed bytes, to run garbage collections. */
   readonly streamed?: (bytes: number) => void;
-  /** The same for octets that were kept for a while. */
+  /** The same for bytes that were in memory for longer. */
   readonly dropped?: (bytes: number) => void;
-  /** The user at the other end of a connection from this device; null or left out: not known. */
+  /** The user that opened a connection on this device; null or left out: not known. */
   readonly peerUid?: ApiParts['peerUid'];
-  /** Calls back when the network of this device has changed; compares its state only while `isOffline`. */
+  /** Calls back when the network of this device has changed. It polls the state only while `isOffline`. */
   readonly watchNetwork?: (onChange: () => void, isOffline: () => boolean) => { close(): void };
   /** Why the newest settings are not followed; null or left out: they are. */
   readonly settingsFault?: () => SettingsFault | null;
-  /** Listening sockets that systemd has opened for us. */
+  /** Listening sockets that systemd has opened. */
   readonly handed?: readonly Handed[];
   /** Left out: over the sockets of this device. */
   readonly openListeners?: typeof openListeners;

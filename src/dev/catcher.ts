@@ -12,7 +12,7 @@ const MAIL_BYTES_MAX = 64 * MIB;
 /** RFC 5321 §4.5.3.2.7. */
 const IDLE_MS = 5 * MINUTE_MS;
 const RECIPIENTS_MAX = 1000;
-/** After more mistakes than this the client is disconnected: it is no mail client. */
+/** A client with more mistakes than this is disconnected: it is no mail client. */
 const MISTAKES_MAX = 20;
 /** A client that leaves more than this of our replies unread is disconnected. */
 const UNREAD_BYTES_MAX = MIB;
@@ -25,18 +25,16 @@ export interface CaughtMail {
   readonly raw: Buffer;
 }
 
-/** What a catcher needs. */
+/** The options of a catcher. */
 export interface CatcherOptions {
-  /** 0: any free port. */
-  readonly port: number;
   readonly clock: Clock;
-  /** The client hears 250 once this resolves, and 451 if it rejects. */
+  /** The client gets 250 when this resolves, and 451 if it rejects. */
   onMail(mail: CaughtMail): Promise<void>;
   readonly limitBytes?: number;
 }
 
 /**
- * Listens on 127.0.0.1. Rejects with the system's error if that fails. `close` stops listening, ends every connection, and
+ * Listens on a free port of 127.0.0.1. Rejects with the system's error. `close` stops listening, ends every connection, and
  * waits until `onMail` is done.
  */
 export async function openCatcher(options: CatcherOptions) {
@@ -46,7 +44,7 @@ export async function openCatcher(options: CatcherOptions) {
     sessions.set(socket, session);
     void session.finally(() => sessions.delete(socket));
   });
-  const port = await listen(server, options.port);
+  const port = await listen(server);
   return {
     port,
     async close() {
@@ -58,10 +56,10 @@ export async function openCatcher(options: CatcherOptions) {
   };
 }
 
-function listen(server: Server, port: number): Promise<number> {
+function listen(server: Server): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, '127.0.0.1', () => {
+    server.listen(0, '127.0.0.1', () => {
       server.off('error', reject);
       resolve((server.address() as { port: number }).port);
     });
@@ -103,7 +101,7 @@ class Session {
     );
   }
 
-  /** Resolves when the connection is closed, whoever closed it. */
+  /** Resolves when the connection is closed by either side. */
   async serve(): Promise<void> {
     this.#say('220 localhost ESMTP Fieldpost mail catcher');
     for (;;) {
@@ -127,7 +125,7 @@ class Session {
     if (this.#socket.writableLength > UNREAD_BYTES_MAX) this.#socket.destroy();
   }
 
-  /** The reply to a command; null if the client has left during it. */
+  /** The reply to a command; null if the client disconnects during it. */
   async #answer(line: string): Promise<string | null> {
     const [, verb = '', , argument = ''] = /^([A-Za-z]+)( +(.*))?$/.exec(line) ?? [];
     switch (verb.toUpperCase()) {

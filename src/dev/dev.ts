@@ -1,6 +1,6 @@
 /**
- * `fieldpost dev`, for people who write programs against the API: the daemon with a mail catcher as its relay and the
- * reference cloud as its cloud, all on loopback. It prints the addresses, and every message. Used by main.ts.
+ * `fieldpost dev`, for developers of programs that use the API: the daemon with a mail catcher as its relay and the
+ * reference cloud as its cloud, all on loopback. It prints the addresses and every message. Used by main.ts.
  */
 import { join } from 'node:path';
 import type { Config } from '../config.js';
@@ -16,7 +16,6 @@ interface DevOptions {
   readonly config: Config;
   readonly disk: Disk;
   readonly clock: Clock;
-  /** For the person at the terminal. */
   readonly print: (text: string) => void;
   readonly startDaemon: StartService;
   readonly startCloud: (config: Config, send: SendShort) => ReturnType<StartService>;
@@ -35,13 +34,12 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
   await disk.makeDirectory(config.stateDir);
   const mailbox = await openMailbox(disk, directory);
   const catcher = await openCatcher({
-    port: 0,
     clock,
     async onMail(mail) {
       print(showMail(mail, await mailbox.keep(mail.raw)));
     },
   });
-  // Stopped in reverse: the daemon says goodbye to the cloud, which may send a mail to the catcher.
+  // Stopped in reverse: the daemon says goodbye to the cloud, and the cloud can send a mail to the catcher.
   const stops = [() => catcher.close()];
   const stop = async () => {
     for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
@@ -57,7 +55,7 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     stops.push(() => cloud.stop());
     const url = `http://${cloud.address}`;
     const link = { url, deviceId: DEVICE, key: DEVICE, ca: null, clientCertificate: null };
-    // The cloud's delay is short here: it must cover several heartbeats, or the device counts as silent.
+    // The cloud's delay is short here. It must cover several heartbeats.
     const heartbeatMs = Math.min(config.heartbeatMs, config.cloudServerDelayMs / 3);
     const daemon = await startDaemon({ ...local, cloud: link, heartbeatMs });
     stops.push(() => daemon.stop());
@@ -72,21 +70,21 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
 
 function greeting(at: { api: string; cloud: string; port: number; directory: string; delayMs: number }) {
   return `
-Fieldpost is ready, with nothing that leaves this machine.
+Fieldpost is ready. Nothing leaves this machine.
 
   local API        http://${at.api}
   reference cloud  ${at.cloud}/devices/${DEVICE}
   mail catcher     127.0.0.1:${at.port}, mails kept in ${at.directory}
 
-Try it in another terminal; mail, SMS, phone and push messages show up here:
+Try it in another terminal; mail, SMS, phone and push messages appear here:
 
   curl -i http://${at.api}/api/internal/messages -H 'Content-Type: application/json' \\
     -d '[{"type":1,"destination":"john@example.com","subject":"Hello","plain":"It works."}]'
 
-Whoever is in the address book is told when a device has been silent for ${at.delayMs / SECOND_MS} s
-(FIELDPOST_CLOUD_SERVER_DELAY; 90 s where people depend on it).
+The people in the address book are told when a device has been silent for ${at.delayMs / SECOND_MS} s
+(FIELDPOST_CLOUD_SERVER_DELAY; the default of the reference cloud is 90 s).
 
-Ctrl-C stops it; what is queued is kept.
+Ctrl-C stops it; the queue is kept.
 
 `;
 }

@@ -1,6 +1,6 @@
 /**
  * The directory in which `fieldpost dev` keeps caught mails: `000001.eml`, `000002.eml`, …, each exactly as it
- * was received. A mail appears whole or not at all. The oldest make room for new ones. Used by dev.ts.
+ * was received. A mail appears whole or not at all. The oldest are removed for new ones. Used by dev.ts.
  */
 import { join } from 'node:path';
 import { MIB } from '../limits.js';
@@ -10,8 +10,8 @@ import type { Disk } from '../system/disk.js';
 const KEPT_MAX = { count: 1000, bytes: 256 * MIB };
 
 /**
- * Makes the directory if it is missing; numbers continue after the highest. It keeps the newest mails, as many as `max`
- * allows, and always the last.
+ * Makes the directory if it is missing; numbers continue after the highest. It keeps as many of the newest mails as `max`
+ * allows, and always the last one.
  */
 export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX) {
   const pathOf = (number: number) => join(directory, `${String(number).padStart(6, '0')}.eml`);

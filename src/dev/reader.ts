@@ -1,17 +1,17 @@
 /**
- * Parses a caught mail to show it: subject, text, attachments. It reads mails of our own renderer exactly, and others as
- * well as it can; no mail makes it throw. Used by show.ts.
+ * Parses a caught mail to show it: subject, text, attachments. It reads mails of our own renderer exactly, others as well
+ * as it can, and never throws. Used by show.ts.
  */
 
 interface Parts {
   /** Null without such a text. */
   plain: string | null;
   html: string | null;
-  /** An empty name: it has none. The size is in octets, decoded. */
+  /** The name is empty if there is none. The size is in decoded octets. */
   readonly attachments: { readonly name: string; readonly type: string; readonly size: number }[];
 }
 
-/** How deep parts may be nested. */
+/** The deepest nesting of parts that is read. */
 const DEPTH_MAX = 20;
 
 /** Parses a mail as it was received, without stuffed dots. */
@@ -21,7 +21,7 @@ export function readMail(raw: Buffer): Readonly<Parts> & { readonly subject: str
   return { subject: decodeWords(readHeaders(raw).get('subject') ?? ''), ...found };
 }
 
-/** Sorts an entity, or the entities in it, into text and attachments. The first text of a kind is the text. */
+/** Sorts an entity, or the entities in it, into text and attachments. The first part of a kind becomes the text. */
 function collect(entity: Buffer, depth: number, found: Parts): void {
   const headers = readHeaders(entity);
   const contentType = headers.get('content-type') ?? 'text/plain';
@@ -52,7 +52,7 @@ function headersEnd(entity: Buffer): { headers: number; body: number } {
   return lf >= 0 ? { headers: lf, body: lf + 2 } : { headers: entity.length, body: entity.length };
 }
 
-/** Each header's value, unfolded, by its name in lower case; the first of a name counts. */
+/** Each header's unfolded value by its lower-case name; of two with one name the first counts. */
 function readHeaders(entity: Buffer): Map<string, string> {
   const headers = new Map<string, string>();
   const text = entity.toString('utf8', 0, headersEnd(entity).headers).replace(/\r?\n(?=[ \t])/g, '');
@@ -64,7 +64,7 @@ function readHeaders(entity: Buffer): Map<string, string> {
   return headers;
 }
 
-/** The entities between the boundary's lines; a last one without its closing line counts. */
+/** The entities between the boundary lines; the closing line may be missing. */
 function partsOf(body: Buffer, boundary: string): Buffer[] {
   const parts = [];
   let start = -1;
@@ -74,7 +74,7 @@ function partsOf(body: Buffer, boundary: string): Buffer[] {
     const restStart = at + 2 + Buffer.byteLength(boundary);
     const rest = body.toString('latin1', restStart, lineEnd < 0 ? body.length : lineEnd);
     if (!/^(?:--)?[ \t]*\r?$/.test(rest)) continue;
-    // The line break in front of a boundary belongs to it.
+    // The line break before a boundary belongs to it.
     const end = at - (body[at - 2] === 0x0d ? 2 : 1);
     if (start >= 0) parts.push(body.subarray(start, Math.max(start, end)));
     start = rest.startsWith('--') || lineEnd < 0 ? -1 : lineEnd + 1;
@@ -95,7 +95,7 @@ function decodeTransfer(body: Buffer, encoding: string): Buffer {
   }
 }
 
-/** The octets of a text in which `mark` and two hex digits stand for one. */
+/** The octets of a text in which `mark` and two hex digits encode an octet. */
 function decodeOctets(latin1: string, mark: '=' | '%'): Buffer {
   const pattern = mark === '=' ? /=([0-9a-f]{2})/gi : /%([0-9a-f]{2})/gi;
   const octets = latin1.replace(pattern, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
@@ -114,13 +114,13 @@ function decodeCharset(octets: Buffer, charset: string): string {
 const WORD = /=\?([^?*\s]+)(?:\*[^?\s]*)?\?([BbQq])\?([^?\s]*)\?=/;
 const WORDS = new RegExp(`${WORD.source}(?:[ \\t]+${WORD.source})*`, 'g');
 
-/** A header's text with its encoded words read (RFC 2047); blanks between two of them are not part of it. */
+/** A header's text with its encoded words decoded (RFC 2047), without the blanks between two of them. */
 function decodeWords(text: string): string {
   return text.replace(WORDS, (run) => {
     let decoded = '';
     let octets: Buffer[] = [];
     let charset = '';
-    // Some mailers cut a character in two: words of one charset are read together.
+    // Some mailers cut a character in two, so words of one charset are decoded together.
     const flush = () => {
       if (octets.length > 0) decoded += decodeCharset(Buffer.concat(octets), charset);
       octets = [];
@@ -143,7 +143,7 @@ function essence(value: string): string {
 
 const PARAMETER = /;\s*([^\s=;]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;]*))/g;
 
-/** A parameter of a structured header, put together from its sections (RFC 2231); empty if it has none. */
+/** A parameter of a structured header, joined from its sections (RFC 2231); empty if it is missing. */
 function parameter(value: string, name: string): string {
   const parameters = new Map<string, string>();
   for (const [, key = '', quoted, token = ''] of value.matchAll(PARAMETER)) {

@@ -1,5 +1,5 @@
 /**
- * Caught messages as `fieldpost dev` prints them. No text of a message can steer the terminal. Used by dev.ts.
+ * Formats caught messages for a terminal. No text of a message can control the terminal. Used by dev.ts.
  */
 import type { ShortMessage } from '../message/short.js';
 import { cut, visible } from '../text.js';

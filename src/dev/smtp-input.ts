@@ -1,10 +1,10 @@
 /**
- * Reads what an SMTP client sends: a command line, or the content of a mail up to the final dot, wherever the packets end.
- * A client may send ahead: later input waits in buffers. Used by catcher.ts.
+ * Reads the input of an SMTP client: a command line, or the content of a mail up to the final dot. The packets may end
+ * anywhere; input that the client sends ahead waits in buffers. Used by catcher.ts.
  */
 import type { Clock } from '../system/clock.js';
 
-/** Longer than RFC 5321 §4.5.3.1.4 asks for: a path beyond ASCII and its parameters fit. */
+/** Longer than RFC 5321 §4.5.3.1.4 requires, so that a path beyond ASCII fits with its parameters. */
 const LINE_BYTES_MAX = 2048;
 const CRLF = Buffer.from('\r\n');
 const FINAL_DOT = Buffer.from('\r\n.\r\n');
@@ -53,11 +53,11 @@ export class SmtpInput {
   async content(limitBytes: number): Promise<Buffer | 'too-large' | null> {
     const pieces: Buffer[] = [];
     let size = 0;
-    // With a line break in front, the first line is like any other.
+    // With a line break before it, the first line is like any other.
     let window = Buffer.concat([CRLF, this.#ahead]);
     for (;;) {
       const end = window.indexOf(FINAL_DOT);
-      // The last octets may be the beginning of a final dot.
+      // The last octets can be the beginning of a final dot.
       const cut = end >= 0 ? end + CRLF.length : Math.max(0, window.length - FINAL_DOT.length + 1);
       size += cut;
       pieces.push(window.subarray(0, cut));
@@ -77,7 +77,7 @@ export class SmtpInput {
     while ((await this.#next()) !== null);
   }
 
-  /** Null once the connection has ended or broken. */
+  /** Null if the connection has ended or broken. */
   async #next(): Promise<Buffer | null> {
     const timer = this.#clock.after(this.#idleMs, this.#onIdle);
     try {
@@ -91,7 +91,7 @@ export class SmtpInput {
   }
 }
 
-/** The content without the line break in front of it, and without the first dot of lines that begin with one. */
+/** The content without the line break before it, and without the stuffed dots. */
 function withoutStuffing(content: Buffer): Buffer {
   const octets = content.toString('latin1').replaceAll('\r\n.', '\r\n');
   return Buffer.from(octets.slice(CRLF.length), 'latin1');

@@ -1,22 +1,19 @@
-/** The wiring of `fieldpost dev`: whatever is configured, mail goes to the catcher and nowhere else. */
+/** The wiring of `fieldpost dev`: mail goes only to the catcher, even if a relay is configured. */
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { type Config, parseConfig } from '../../src/config.js';
+import type { Config } from '../../src/config.js';
 import { startDev } from '../../src/dev/dev.js';
 import { systemDisk } from '../../src/system/disk.js';
 import { FakeClock } from '../support/clock.js';
+import { configOf } from '../support/system.js';
 
-function configIn(directory: string): Config {
-  const env = { FIELDPOST_STATE_DIR: join(directory, 'state'), FIELDPOST_RELAY: 'smtp://mail.example.com' };
-  const parsed = parseConfig(env, () => '', { hostname: 'device.example' });
-  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
-  return parsed.config;
-}
+const configIn = (directory: string) =>
+  configOf({ FIELDPOST_STATE_DIR: join(directory, 'state'), FIELDPOST_RELAY: 'smtp://mail.example.com' });
 
-/** Starts it with services that do nothing; `seen` is what they get, and when they stop. */
+/** Starts it with services that do nothing; `seen` collects their settings, their stops and the output. */
 function dev(directory: string, changes: Partial<Config> = {}, daemonFails = false) {
   const seen = { printed: '', stopped: [] as string[], daemon: {} as Config, cloud: {} as Config };
   const starting = startDev({
@@ -49,7 +46,7 @@ async function mailTo({ relays: [relay] }: Config): Promise<void> {
   await once(socket, 'close');
 }
 
-t.test('the daemon gets the catcher for a relay, and a mail shows up', async (t) => {
+t.test('the daemon gets the catcher as its relay, and a mail is printed', async (t) => {
   const directory = t.testdir();
   const { seen, starting } = dev(directory);
   const { stop } = await starting;
@@ -57,7 +54,7 @@ t.test('the daemon gets the catcher for a relay, and a mail shows up', async (t)
   t.match(seen.printed, /curl .*127\.0\.0\.1:4711/);
   t.match(seen.printed, 'http://127.0.0.1:4712/devices/dev');
   t.match(seen.printed, 'silent for 90 s');
-  t.equal(seen.daemon.heartbeatMs, 30_000, 'as configured: the delay is longer by far');
+  t.equal(seen.daemon.heartbeatMs, 30_000, 'as configured, because the delay is much longer');
   t.match(seen.daemon.cloud, { url: 'http://127.0.0.1:4712', deviceId: 'dev' });
   t.match(seen.cloud, { relays: seen.daemon.relays, cloudServerKeys: null, cloudServerWebhook: null });
   t.match(seen.daemon.relays, [{ host: '127.0.0.1', tls: 'never', user: null }]);
@@ -76,7 +73,7 @@ t.test('a short delay of the cloud covers several heartbeats', async (t) => {
   await stop();
 });
 
-t.test('a daemon that cannot start leaves no catcher and no cloud behind', async (t) => {
+t.test('a failed start of the daemon stops the catcher and the cloud', async (t) => {
   const { seen, starting } = dev(t.testdir(), {}, true);
   await t.rejects(starting, { message: 'no' });
   t.same(seen.stopped, ['cloud']);

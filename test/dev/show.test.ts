@@ -43,7 +43,7 @@ t.test('how a mail is printed', async (t) => {
   t.match(halved, `\n${'x'.repeat(3999)}\n[and more]\n`, 'no character is halved');
 });
 
-t.test('nothing in a mail commands the terminal', async (t) => {
+t.test('no text of a mail controls the terminal', async (t) => {
   const evil = '\x00\x1b[2J\x7f\x9b31m\u200f\u202e\ufeff\u{e0041}\u2028';
   const quoted = Buffer.from(evil).toString('hex').replace(/../g, '=$&');
   const raw = mail(
@@ -63,7 +63,7 @@ t.test('nothing in a mail commands the terminal', async (t) => {
   const shown = showMail({ from: `${evil}\r\n`, to: [evil], raw }, evil);
   t.notMatch(shown, /[^\P{Cc}\n]|[\p{Cf}\p{Zl}]/u);
   const visible = '\\u0000\\u001b[2J\\u007f\\u009b31m\\u200f\\u202e\\ufeff\\udb40\\udc41\\u2028';
-  t.match(shown, `Subject: ${visible} \\u000d x\n`, 'a line of its own holds no break');
+  t.match(shown, `Subject: ${visible} \\u000d x\n`, 'a value in one line has no line break');
   t.match(shown, `\n\n${visible}\noverwritten\n`);
   t.match(shown, `[attached: ${visible} , image/\\u001bpng, 0 octets]`);
 });
