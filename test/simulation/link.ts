@@ -5,8 +5,9 @@
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { HttpAnswer, HttpRequest, Https } from '../../src/system/https.js';
 import type { Chance } from './chance.js';
-import type { Timeline } from './timeline.js';
+import { die } from './deaths.js';
 import type { Answer, Request } from './wire.js';
+import type { World } from './world.js';
 
 /**
  * What may become of one request. `late`: it arrives after everybody has given it up. `meddled`: somebody edits the book
@@ -53,17 +54,6 @@ export interface LinkWatcher {
   told?(call: Call, answer: HttpAnswer | null): void;
 }
 
-export interface LinkOptions {
-  readonly timeline: Timeline;
-  readonly chance: Chance;
-  /** The cloud; null where it does not answer. */
-  readonly ask: (request: Request) => Promise<Answer | null>;
-  /** Somebody edits the book. */
-  readonly meddle: () => Promise<void>;
-  /** The device loses its power. */
-  readonly cut: () => void;
-}
-
 /** How long after the time-out a late request arrives. */
 const LATE_MS = 20 * SECOND_MS;
 const LATE_MS_MAX = 20 * MINUTE_MS;
@@ -74,14 +64,15 @@ export class CloudLink {
   weights: Readonly<Record<Fate, number>> = weightsOf({});
   /** The calls that may fail. */
   ill: readonly Ill[] = CALLS;
-  requests = 0;
   readonly watchers: LinkWatcher[] = [];
   /** By its kind: calls without an end yet, of processes that may have ended. */
   readonly #open = new Map<CallKind, number>();
-  readonly #options: LinkOptions;
+  readonly #world: World;
+  readonly #chance: Chance;
 
-  constructor(options: LinkOptions) {
-    this.#options = options;
+  constructor(world: World, chance: Chance) {
+    this.#world = world;
+    this.#chance = chance;
   }
 
   /** What the device is given in place of its https. With its process its requests end. */
@@ -102,8 +93,9 @@ export class CloudLink {
   }
 
   async #send(request: HttpRequest, isAlive: () => boolean): Promise<HttpAnswer> {
-    this.requests++;
-    const { timeline, chance, meddle, cut } = this.#options;
+    const { timeline, cloud, people } = this.#world;
+    const chance = this.#chance;
+    const cut = () => die(this.#world, 'power cut', this.#world.chance.fork());
     const call = this.#call(request);
     this.#open.set(call.kind, this.hanging(call.kind) + 1);
     for (const watcher of this.watchers) watcher.asked?.(call);
@@ -133,7 +125,7 @@ export class CloudLink {
       };
       if (!this.isUp) return fail('ENETUNREACH', 'connect ENETUNREACH', false);
       const bring = async () => {
-        const found = await this.#options.ask(asked(request));
+        const found = await cloud.ask(asked(request));
         if (found !== null) for (const watcher of this.watchers) watcher.answered?.(call, found);
         return found;
       };
@@ -153,7 +145,7 @@ export class CloudLink {
           break;
         case 'lost answer':
           // Before the device has asked again what became of it, somebody may edit.
-          void bring().then(() => (call.method === 'PUT' && chance.is(0.5) ? meddle() : undefined));
+          void bring().then(() => (call.method === 'PUT' && chance.is(0.5) ? people.meddle() : undefined));
           break;
         case 'late': {
           const afterMs = chance.is(0.5) ? LATE_MS : LATE_MS_MAX;
@@ -176,7 +168,7 @@ export class CloudLink {
           });
           break;
         case 'meddled':
-          void meddle().then(bring).then(whole);
+          void people.meddle().then(bring).then(whole);
           break;
         case 'cut':
           if (chance.is(0.5)) cut();
@@ -187,7 +179,7 @@ export class CloudLink {
 
   #call({ method, url, body }: HttpRequest): Call {
     const kind = CALLS.find((one) => new URL(url).pathname.endsWith(`/${one}`)) ?? 'messages';
-    const drawn = this.#options.chance.weighted(this.weights);
+    const drawn = this.#chance.weighted(this.weights);
     const isOfBook = kind === 'destinations';
     const isIll = this.ill.includes(kind) || (isOfBook && method === 'PUT' && this.ill.includes('edits'));
     const fate = !isIll || (drawn === 'meddled' && !isOfBook) ? 'good' : drawn;

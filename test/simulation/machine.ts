@@ -5,7 +5,7 @@
 import type { Server } from 'node:http';
 import type { System } from '../../src/daemon/system.js';
 import type { LogFields } from '../../src/system/log.js';
-import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
 import type { Chance } from './chance.js';
 import { MachineClock, type Timeline } from './timeline.js';
 import { type Answer, ask, type Request } from './wire.js';
@@ -154,9 +154,4 @@ export class Machine<P extends Program> {
     this.clock = new MachineClock(timeline, { boot, upMs, wallMs: wallMs ?? before.wallMs() });
     if (!isBoot) this.clock.inherit(before);
   }
-}
-
-/** True for the errors with which calls of a dead machine reject. */
-export function isOfTheDead(error: unknown): boolean {
-  return error instanceof PowerCutError;
 }

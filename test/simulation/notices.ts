@@ -5,8 +5,9 @@
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Call, LinkWatcher } from './link.js';
 import { WITNESS } from './people.js';
-import type { Timeline } from './timeline.js';
+import { durationMs, STOP_DELAY } from './settings.js';
 import type { Answer } from './wire.js';
+import type { World } from './world.js';
 
 /** What a heartbeat says, as far as it counts here. */
 interface Heartbeat {
@@ -33,15 +34,9 @@ const TOLD_WRITTEN_MS = 6 * MINUTE_MS;
 /** When a heartbeat is on the cloud's disk. */
 const WRITTEN_MS = 5 * SECOND_MS;
 
-export interface NoticesOptions {
-  readonly timeline: Timeline;
-  readonly delayMs: number;
-  readonly stopDelayMs: number;
-  readonly violation: (words: string) => void;
-}
-
 export class Notices implements LinkWatcher {
-  readonly #options: NoticesOptions;
+  readonly #world: World;
+  readonly #delayMs: number;
   /** The last heartbeat that counts, and when it was heard. */
   #last: Heartbeat | null = null;
   #heardMs = 0;
@@ -64,13 +59,14 @@ export class Notices implements LinkWatcher {
   readonly #mails = new Map<string, number>();
   #cloudLives = 0;
 
-  constructor(options: NoticesOptions) {
-    this.#options = options;
+  constructor(world: World) {
+    this.#world = world;
+    this.#delayMs = durationMs(world.swarm.cloudDelay);
   }
 
   /** The cloud's document is this now; null: there is none. */
   document(destinations: readonly unknown[] | null): void {
-    const { nowMs } = this.#options.timeline;
+    const { nowMs } = this.#world.timeline;
     const isIn =
       destinations?.some((entry) => (entry as { destination?: string })?.destination === WITNESS) === true;
     // Outside of it the witness may miss what others are told.
@@ -82,7 +78,7 @@ export class Notices implements LinkWatcher {
   }
 
   cloudStarted(): void {
-    this.#cloudMs = this.#options.timeline.nowMs;
+    this.#cloudMs = this.#world.timeline.nowMs;
     this.#cloudLives++;
   }
 
@@ -90,14 +86,14 @@ export class Notices implements LinkWatcher {
     this.#mayTellAgain = this.#mayBeTold;
     this.#cloudMs = null;
     this.#backMs = null;
-    if (this.#options.timeline.nowMs - this.#heardMs < WRITTEN_MS) this.#isDoubtful = true;
+    if (this.#world.timeline.nowMs - this.#heardMs < WRITTEN_MS) this.#isDoubtful = true;
     // Sending times are not kept.
     if (this.#last !== null) this.#last = { ...this.#last, bootId: '' };
   }
 
   answered({ kind, body }: Call, { status }: Answer): void {
     if (kind !== 'heartbeat' || status !== 200 || body === null) return;
-    const { timeline } = this.#options;
+    const { timeline } = this.#world;
     const next = JSON.parse(body) as Heartbeat;
     const last = this.#last;
     const sinceMs = timeline.nowMs - this.#heardMs;
@@ -121,23 +117,23 @@ export class Notices implements LinkWatcher {
   /** A mail has reached somebody. */
   mail(to: string, subject: string, messageId: string): void {
     if (to !== WITNESS) return;
-    const { timeline, violation } = this.#options;
+    const { timeline, model } = this.#world;
     const life = this.#mails.get(messageId);
     if (life !== undefined) {
-      if (life === this.#cloudLives) violation(`people are told twice by one mail: ${subject}`);
+      if (life === this.#cloudLives) model.violation(`people are told twice by one mail: ${subject}`);
       return;
     }
     this.#mails.set(messageId, this.#cloudLives);
     const what = /is back online$/.test(subject) ? 'back' : 'offline';
-    if (what === this.#told && !this.#isDoubtful) violation(`people are told again: ${subject}`);
+    if (what === this.#told && !this.#isDoubtful) model.violation(`people are told again: ${subject}`);
     const last = this.#last;
     const silentMs = timeline.nowMs - this.#heardMs;
     if (what === 'offline') {
       const isLong = last !== null && silentMs >= this.#leastMs(last);
       if (!isLong && !this.#mayBeLate && !this.#isDoubtful)
-        violation(`people are told ${subject} ${silentMs / SECOND_MS} s after a heartbeat`);
+        model.violation(`people are told ${subject} ${silentMs / SECOND_MS} s after a heartbeat`);
       if (last?.state === 'moved' && silentMs > MAIL_MS && !this.#isDoubtful)
-        violation(`people are told ${subject}, although the device has moved`);
+        model.violation(`people are told ${subject}, although the device has moved`);
       this.#wasLate = true;
       this.#lateMs = null;
       this.#backMs = isLong ? null : timeline.nowMs;
@@ -147,21 +143,23 @@ export class Notices implements LinkWatcher {
 
   /** What should have been told by now. */
   look(): void {
-    const { timeline, violation, delayMs } = this.#options;
+    const { timeline, model } = this.#world;
     const { nowMs } = timeline;
     const last = this.#last;
     if (last === null || this.#cloudMs === null || this.#witnessMs === null || this.#isDoubtful) return;
     const silentFromMs = Math.max(this.#heardMs, this.#cloudMs + GRACE_MS);
-    const patienceMs = this.#leastMs(last, this.#wasLate ? DAMPED : 1) + delayMs / 4 + MAIL_MS;
+    const patienceMs = this.#leastMs(last, this.#wasLate ? DAMPED : 1) + this.#delayMs / 4 + MAIL_MS;
     const isLate = nowMs - silentFromMs > patienceMs && this.#witnessMs < this.#heardMs;
     if (this.#told === 'back' && last.state !== 'moved' && isLate) {
-      violation(`nobody is told that the device was last heard ${(nowMs - this.#heardMs) / SECOND_MS} s ago`);
+      model.violation(
+        `nobody is told that the device was last heard ${(nowMs - this.#heardMs) / SECOND_MS} s ago`,
+      );
       this.#told = null;
     }
     if (this.#told === 'offline' && this.#backMs !== null) {
       const backMs = Math.max(this.#backMs, this.#witnessMs);
       if (nowMs - backMs > MAIL_MS && this.#witnessMs <= this.#backMs) {
-        violation(`nobody is told that the device is back since ${(nowMs - backMs) / SECOND_MS} s`);
+        model.violation(`nobody is told that the device is back since ${(nowMs - backMs) / SECOND_MS} s`);
         this.#told = null;
       }
     }
@@ -170,21 +168,19 @@ export class Notices implements LinkWatcher {
   /** True if a mail of a silence that is over may still come. */
   get #mayBeLate(): boolean {
     const knownMs = Math.max(this.#lateMs ?? Number.NEGATIVE_INFINITY, this.#cloudMs ?? 0);
-    return this.#lateMs !== null && this.#options.timeline.nowMs - knownMs <= MAIL_MS;
+    return this.#lateMs !== null && this.#world.timeline.nowMs - knownMs <= MAIL_MS;
   }
 
   /** True if something may be told that nobody was there to hear: at once, or by a cloud that starts anew. */
   get #mayBeTold(): boolean {
-    const { timeline, delayMs } = this.#options;
-    const { nowMs } = timeline;
-    if (this.#lateMs !== null && nowMs - this.#lateMs <= TOLD_WRITTEN_MS + delayMs / LOOKS) return true;
+    const { nowMs } = this.#world.timeline;
+    if (this.#lateMs !== null && nowMs - this.#lateMs <= TOLD_WRITTEN_MS + this.#delayMs / LOOKS) return true;
     return this.#mayTellAgain && (this.#cloudMs === null || nowMs - this.#cloudMs <= MAIL_MS);
   }
 
   /** The shortest silence that is told. */
   #leastMs({ state, intervalMs }: Heartbeat, damping = 1): number {
-    const { delayMs, stopDelayMs } = this.#options;
-    const delay = damping * Math.max(delayMs, HEARTBEATS * intervalMs);
-    return state === 'stopping' ? Math.max(stopDelayMs, delay) : delay;
+    const delay = damping * Math.max(this.#delayMs, HEARTBEATS * intervalMs);
+    return state === 'stopping' ? Math.max(durationMs(STOP_DELAY), delay) : delay;
   }
 }

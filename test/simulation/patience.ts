@@ -5,7 +5,7 @@
 import { HOUR_MS, SECOND_MS } from '../../src/limits.js';
 import type { HttpAnswer } from '../../src/system/https.js';
 import type { Call, LinkWatcher } from './link.js';
-import type { Timeline } from './timeline.js';
+import type { World } from './world.js';
 
 /** The longest pause before a device calls again. */
 const ASKED_MS_MAX = HOUR_MS;
@@ -17,17 +17,15 @@ const SPREAD_FROM_MS = 20 * SECOND_MS;
 const EXACT_MAX = 2;
 
 export class Patience implements LinkWatcher {
-  readonly #timeline: Timeline;
-  readonly #violation: (words: string) => void;
+  readonly #world: World;
   /** By what was asked: until when nothing of it may be asked again. */
   readonly #untilMs = new Map<string, number>();
   /** By when every pause is over, the spread of it included. */
   #overMs = 0;
   #exact = 0;
 
-  constructor(timeline: Timeline, violation: (words: string) => void) {
-    this.#timeline = timeline;
-    this.#violation = violation;
+  constructor(world: World) {
+    this.#world = world;
   }
 
   /** A process knows only what itself was told. */
@@ -37,16 +35,18 @@ export class Patience implements LinkWatcher {
 
   /** True while the device may have to stay away from anything. */
   get mayWait(): boolean {
-    return this.#timeline.nowMs <= this.#overMs;
+    return this.#world.timeline.nowMs <= this.#overMs;
   }
 
   asked(call: Call): void {
     const what = whatOf(call);
     const untilMs = what === null ? undefined : this.#untilMs.get(what);
     if (what === null || untilMs === undefined) return;
-    const earlyMs = untilMs - this.#timeline.nowMs;
-    if (earlyMs > 0) this.#violation(`${what} is asked ${earlyMs} ms before the Retry-After is over`);
-    if (earlyMs === 0 && ++this.#exact > EXACT_MAX) this.#violation('pauses of a Retry-After are not spread');
+    const earlyMs = untilMs - this.#world.timeline.nowMs;
+    if (earlyMs > 0)
+      this.#world.model.violation(`${what} is asked ${earlyMs} ms before the Retry-After is over`);
+    if (earlyMs === 0 && ++this.#exact > EXACT_MAX)
+      this.#world.model.violation('pauses of a Retry-After are not spread');
     this.#untilMs.delete(what);
   }
 
@@ -55,8 +55,8 @@ export class Patience implements LinkWatcher {
     const askedMs = answer === null ? null : askedMsOf(answer);
     if (what === null || askedMs === null) return;
     const waitsMs = Math.min(askedMs, ASKED_MS_MAX);
-    this.#overMs = Math.max(this.#overMs, this.#timeline.nowMs + SPREAD * waitsMs);
-    if (waitsMs >= SPREAD_FROM_MS) this.#untilMs.set(what, this.#timeline.nowMs + waitsMs);
+    this.#overMs = Math.max(this.#overMs, this.#world.timeline.nowMs + SPREAD * waitsMs);
+    if (waitsMs >= SPREAD_FROM_MS) this.#untilMs.set(what, this.#world.timeline.nowMs + waitsMs);
   }
 }
 

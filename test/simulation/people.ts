@@ -5,7 +5,9 @@
 import type { Chance } from './chance.js';
 import { Edits } from './edits.js';
 import { codeOf } from './programs.js';
-import type { Answer, Request } from './wire.js';
+import { DOCUMENT } from './settings.js';
+import type { Answer } from './wire.js';
+import type { World } from './world.js';
 
 const DESTINATIONS = '/api/internal/offline_notification_destinations';
 const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
@@ -32,23 +34,14 @@ interface Document {
   readonly destinations: readonly unknown[];
 }
 
-export interface PeopleOptions {
-  readonly chance: Chance;
-  readonly device: (request: Request) => Promise<Answer | null>;
-  readonly cloud: (request: Request) => Promise<Answer | null>;
-  readonly cloudPath: string;
-  /** Targets are drawn from few, so that two entries become one. Then only both sides can be held against each other. */
-  readonly hasFewTargets: boolean;
-  readonly violation: (words: string) => void;
-}
-
 /** What the cloud's screen does. */
 export type ScreenWork = 'adds' | 'edits' | 'removes' | 'adds strange' | 'touches';
 
 export class People {
   /** What they have made of the book; a target belongs to one entry for ever. */
   readonly edits = new Edits(({ destination }) => this.#keyOf.get(String(destination)));
-  readonly #options: PeopleOptions;
+  readonly #world: World;
+  readonly #chance: Chance;
   readonly #keyOf = new Map<string, string>();
   readonly #idOf = new Map<string, number>();
   readonly #busy = new Set<string>();
@@ -58,37 +51,39 @@ export class People {
   readonly #strange = new Map<string, boolean>();
   #tokens = 0;
 
-  constructor(options: PeopleOptions) {
-    this.#options = options;
+  constructor(world: World, chance: Chance) {
+    this.#world = world;
+    this.#chance = chance;
   }
 
   /** A program adds one. */
-  async add(destination = this.#target(), lang: string = this.#options.chance.one(LANGS)): Promise<void> {
-    const { device, hasFewTargets } = this.#options;
+  async add(destination = this.#target(), lang: string = this.#chance.one(LANGS)): Promise<void> {
+    const { device, swarm } = this.#world;
     const fields = { type: 1, destination, lang, name: this.#token('name') };
     const key = this.#made(destination);
     const booked = this.edits.book('device', 'create', key, { name: fields.name, destination });
-    const answer = await device({ method: 'POST', path: DESTINATIONS, ...json(fields) });
+    const answer = await device.ask({ method: 'POST', path: DESTINATIONS, ...json(fields) });
     if (answer?.status === 201) {
       booked.done();
       this.#seen([JSON.parse(answer.body.toString()) as Listed]);
-    } else if (answer?.status === 409 && hasFewTargets) booked.refused();
+    } else if (answer?.status === 409 && swarm.hasFewTargets) booked.refused();
     else this.#check('an added destination', answer);
   }
 
   /** One that the device lists is changed; true if that was done. */
   async edit(): Promise<boolean> {
     return await this.#touch(async ({ id, ...old }, key) => {
-      const { chance, device, hasFewTargets } = this.#options;
+      const { device, swarm } = this.#world;
+      const chance = this.#chance;
       const noted: Record<string, unknown> = {};
       if (chance.is(0.7)) noted.name = this.#token('name');
       if (chance.is(0.3) || noted.name === undefined) noted.destination = this.#target(key);
       const lang = chance.is(0.4) ? chance.one(LANGS) : old.lang;
       const booked = this.edits.book('device', 'edit', key, noted);
       const request = { method: 'PUT', path: `${DESTINATIONS}/${id}`, ...json({ ...old, ...noted, lang }) };
-      const answer = await device(request);
+      const answer = await device.ask(request);
       if (answer?.status === 200) booked.done();
-      else if (answer?.status === 404 || (answer?.status === 409 && hasFewTargets)) booked.refused();
+      else if (answer?.status === 404 || (answer?.status === 409 && swarm.hasFewTargets)) booked.refused();
       else this.#check('an edited destination', answer);
       return answer?.status === 200;
     });
@@ -96,10 +91,10 @@ export class People {
 
   /** One that the device lists is removed; often the one that was added last. */
   async remove(): Promise<void> {
-    const pick = this.#options.chance.is(0.4) ? youngest : undefined;
+    const pick = this.#chance.is(0.4) ? youngest : undefined;
     await this.#touch(async ({ id }, key) => {
       const booked = this.edits.book('device', 'delete', key);
-      const answer = await this.#options.device({ method: 'DELETE', path: `${DESTINATIONS}/${id}` });
+      const answer = await this.#world.device.ask({ method: 'DELETE', path: `${DESTINATIONS}/${id}` });
       if (answer?.status === 204) booked.done();
       else if (answer?.status === 404) booked.refused();
       else this.#check('a removed destination', answer);
@@ -109,20 +104,20 @@ export class People {
 
   /** One of what the device does not understand is removed there. */
   async removeHidden(): Promise<void> {
-    const { chance, device } = this.#options;
-    const listed = await device({ method: 'GET', path: `${DESTINATIONS}?hidden=true` });
+    const { device } = this.#world;
+    const listed = await device.ask({ method: 'GET', path: `${DESTINATIONS}?hidden=true` });
     if (listed?.status !== 200) return;
     const hidden = JSON.parse(listed.body.toString()) as { id: string; entry: unknown }[];
     if (hidden.length === 0) return;
-    const { id, entry } = chance.one(hidden);
+    const { id, entry } = this.#chance.one(hidden);
     if (typeof entry === 'string') this.#strange.set(entry, false);
-    const answer = await device({ method: 'DELETE', path: `${DESTINATIONS}/${id}` });
+    const answer = await device.ask({ method: 'DELETE', path: `${DESTINATIONS}/${id}` });
     if (answer?.status !== 204 && answer?.status !== 404) this.#check('a removed hidden entry', answer);
   }
 
   /** Somebody edits at either side while a sync is under way. */
   async meddle(): Promise<void> {
-    const { chance } = this.#options;
+    const chance = this.#chance;
     const how = chance.one(['edits', 'edits', 'adds', 'removes', 'touches'] as const);
     if (chance.is(0.6)) await this.screen(how);
     else if (chance.is(0.7)) await this.edit();
@@ -131,18 +126,18 @@ export class People {
 
   /** Looks at what the device lists. */
   async look(): Promise<readonly Listed[] | null> {
-    const answer = await this.#options.device({ method: 'GET', path: DESTINATIONS });
+    const answer = await this.#world.device.ask({ method: 'GET', path: DESTINATIONS });
     if (answer?.status !== 200) return null;
     const list = JSON.parse(answer.body.toString()) as Listed[];
     this.#seen(list);
     const targets = new Set(list.map(({ destination }) => destination.toLowerCase()));
-    if (targets.size !== list.length) this.#options.violation('two destinations have the same target');
+    if (targets.size !== list.length) this.#world.model.violation('two destinations have the same target');
     return list;
   }
 
   async #touch(
     work: (old: Listed, key: string) => Promise<boolean>,
-    pick: (list: readonly Listed[]) => Listed = (list) => this.#options.chance.one(list),
+    pick: (list: readonly Listed[]) => Listed = (list) => this.#chance.one(list),
   ): Promise<boolean> {
     const list = (await this.look())?.filter(({ destination }) => {
       return destination !== WITNESS && !this.#busy.has(this.#keyOf.get(destination) ?? '');
@@ -151,7 +146,7 @@ export class People {
     const old = pick(list);
     const key = this.#keyOf.get(old.destination);
     if (key === undefined) {
-      this.#options.violation(`${old.destination} came from nowhere`);
+      this.#world.model.violation(`${old.destination} came from nowhere`);
       return false;
     }
     this.#busy.add(key);
@@ -162,20 +157,26 @@ export class People {
 
   /** The cloud's screen changes the document. */
   async screen(how: ScreenWork): Promise<void> {
-    const { chance, cloud, cloudPath: path } = this.#options;
+    const { cloud } = this.#world;
+    const path = DOCUMENT;
     const headers = { Authorization: 'Bearer any' };
-    const found = await cloud({ method: 'GET', path, headers });
+    const found = await cloud.ask({ method: 'GET', path, headers });
     if (found === null || (found.status !== 200 && found.status !== 404)) return;
     const document = (
       found.status === 200 ? JSON.parse(found.body.toString()) : { destinations: [] }
     ) as Document;
-    const change = this.#change(how, document.destinations, chance);
+    const change = this.#change(how, document.destinations, this.#chance);
     if (change === null) return;
     const { next, booked } = change;
     const condition =
       found.status === 200 ? { 'If-Match': String(found.headers.etag) } : { 'If-None-Match': '*' };
     const { headers: type, body } = json({ ...document, destinations: next });
-    const answer = await cloud({ method: 'PUT', path, headers: { ...headers, ...condition, ...type }, body });
+    const answer = await cloud.ask({
+      method: 'PUT',
+      path,
+      headers: { ...headers, ...condition, ...type },
+      body,
+    });
     if (answer !== null && answer.status < 300) booked?.done();
     else if (answer?.status === 412) booked?.refused();
   }
@@ -229,12 +230,12 @@ export class People {
 
   /** Both sides are in step: holds what they have against each other, and against what was promised. */
   check(listed: readonly Omit<Listed, 'id'>[], document: readonly unknown[] | null): void {
-    const { violation, hasFewTargets } = this.#options;
+    const { model, swarm } = this.#world;
     this.compare(listed, document ?? []);
-    if (hasFewTargets || document === null) return;
+    if (swarm.hasFewTargets || document === null) return;
     for (const [strange, mustBe] of this.#strange)
-      if (mustBe && !document.includes(strange)) violation(`${strange} is lost`);
-    for (const words of this.edits.violations(document)) violation(words);
+      if (mustBe && !document.includes(strange)) model.violation(`${strange} is lost`);
+    for (const words of this.edits.violations(document)) model.violation(words);
   }
 
   /** Both sides say that they are in step. */
@@ -242,21 +243,21 @@ export class People {
     const local = listed.map(textOf).sort();
     const remote = (document.filter((entry) => typeof entry === 'object') as Entry[]).map(textOf).sort();
     if (local.join() !== remote.join())
-      this.#options.violation(`the list is ${local.join('; ')}, the document ${remote.join('; ')}`);
+      this.#world.model.violation(`the list is ${local.join('; ')}, the document ${remote.join('; ')}`);
   }
 
   /** An id is one entry's for ever. */
   #seen(list: readonly Listed[]): void {
-    const { violation, hasFewTargets } = this.#options;
-    if (hasFewTargets) return;
+    const { model, swarm } = this.#world;
+    if (swarm.hasFewTargets) return;
     for (const { id, destination } of list) {
       const key = this.#keyOf.get(destination);
       if (key === undefined) continue;
       const known = this.#idOf.get(key);
-      if (known !== undefined && known !== id) violation(`${key} had the id ${known} and has ${id}`);
+      if (known !== undefined && known !== id) model.violation(`${key} had the id ${known} and has ${id}`);
       this.#idOf.set(key, id);
       const other = [...this.#idOf].find(([one, its]) => its === id && one !== key);
-      if (other !== undefined) violation(`the id ${id} is that of ${key}, and was that of ${other[0]}`);
+      if (other !== undefined) model.violation(`the id ${id} is that of ${key}, and was that of ${other[0]}`);
     }
   }
 
@@ -268,7 +269,8 @@ export class People {
 
   /** A target; of that entry, if one is named. */
   #target(key?: string): string {
-    const { hasFewTargets, chance } = this.#options;
+    const { hasFewTargets } = this.#world.swarm;
+    const chance = this.#chance;
     const few = `d${chance.below(FEW)}@${chance.one(['example.com', 'EXAMPLE.com'])}`;
     const target = hasFewTargets ? few : `${this.#token('d')}@example.com`;
     if (key !== undefined) this.#keyOf.set(target, key);
@@ -281,7 +283,7 @@ export class People {
 
   #check(what: string, answer: Answer | null): void {
     if (answer === null || answer.status === 507 || answer.status === 503) return;
-    this.#options.violation(`${what} is answered ${answer.status} ${codeOf(answer)}`);
+    this.#world.model.violation(`${what} is answered ${answer.status} ${codeOf(answer)}`);
   }
 }
 

@@ -78,7 +78,6 @@ const MAILS_PER_SESSION = 5;
 export class Relay {
   mood: Mood = 'well';
   takesAhead = false;
-  sizeLimit: number | null = null;
   /** Sessions that are open. */
   open = 0;
   readonly #host: string;
@@ -189,7 +188,7 @@ export class Relay {
 class RelaySession implements Session {
   usable = true;
   readonly takesAhead: boolean;
-  readonly sizeLimit: number | null;
+  readonly sizeLimit = null;
   readonly #relay: Relay;
   readonly #isAlive: () => boolean;
   #count = 0;
@@ -201,7 +200,6 @@ class RelaySession implements Session {
     this.#relay = relay;
     this.#isAlive = isAlive;
     this.takesAhead = relay.takesAhead;
-    this.sizeLimit = relay.sizeLimit;
   }
 
   async send(

@@ -75,7 +75,7 @@ function reset(): Error {
 }
 
 /** A connection: both its ends. */
-export function connection(): { readonly near: Duplex; readonly far: Duplex } {
+function connection(): { readonly near: Duplex; readonly far: Duplex } {
   const near = new End();
   const far = new End();
   near.other = far;

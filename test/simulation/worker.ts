@@ -2,8 +2,8 @@
  * The process in which worlds live, one after the other; crew.ts starts it, gives it plans, and is told what became of
  * them. Nothing of what it ran before changes what it finds. Used by simulate.ts.
  */
+import { PowerCutError } from '../support/faulty-disk.js';
 import { type Ended, live } from './live.js';
-import { isOfTheDead } from './machine.js';
 import type { Plan } from './plan.js';
 import { seal } from './seal.js';
 
@@ -36,7 +36,7 @@ export function work(): void {
   process.on('disconnect', () => process.exit());
   // Pending calls of a dead machine reject. Any other unhandled rejection would end the daemon.
   const fall = (error: unknown) => {
-    if (isOfTheDead(error)) return;
+    if (error instanceof PowerCutError) return;
     const found = [...touched, `nobody catches ${(error as Error)?.stack ?? error}`];
     tell({ kind: 'ended', ended: { found, hash: '', ...steps }, last }, () => process.exit(1));
   };

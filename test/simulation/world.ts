@@ -9,13 +9,13 @@ import type { Config } from '../../src/config.js';
 import { createDaemon, type Daemon } from '../../src/daemon.js';
 import { HOUR_MS, SECOND_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
+import { PowerCutError } from '../support/faulty-disk.js';
 import { BookWatch } from './book-watch.js';
 import { Chance } from './chance.js';
 import type { Backup } from './cloudside.js';
-import { die } from './deaths.js';
 import { type Ailment, afflict } from './ill-disk.js';
 import { CloudLink } from './link.js';
-import { isOfTheDead, Machine, type Program } from './machine.js';
+import { Machine, type Program } from './machine.js';
 import { readMail } from './mail.js';
 import { Model, type Posted } from './model.js';
 import { Notices } from './notices.js';
@@ -24,7 +24,7 @@ import { People } from './people.js';
 import type { Nature, Plan } from './plan.js';
 import { Programs } from './programs.js';
 import { Relay, type Taken } from './relay.js';
-import { cloudConfig, cloudUrl, DOCUMENT, deviceConfig, durationMs, STOP_DELAY } from './settings.js';
+import { cloudConfig, cloudUrl, deviceConfig } from './settings.js';
 import { Timeline } from './timeline.js';
 import { Watch } from './watch.js';
 
@@ -108,20 +108,12 @@ export class World {
       'people.example',
       relayWorld(chance.fork(), (taken) => this.#onNews(taken)),
     );
-    this.link = new CloudLink({
-      timeline,
-      chance: chance.fork(),
-      ask: (request) => this.cloud.ask(request),
-      meddle: () => this.people.meddle(),
-      cut: () => die(this, 'power cut', this.chance.fork()),
-    });
+    this.link = new CloudLink(this, chance.fork());
     this.link.ill = swarm.ill;
     if (swarm.isOfBook) this.link.weights = swarm.fates;
-    const violation = (words: string) => this.model.violation(words);
     this.bookWatch = new BookWatch(this);
-    this.patience = new Patience(timeline, violation);
-    const delays = { delayMs: durationMs(swarm.cloudDelay), stopDelayMs: durationMs(STOP_DELAY) };
-    this.notices = new Notices({ timeline, ...delays, violation });
+    this.patience = new Patience(this);
+    this.notices = new Notices(this);
     this.link.watchers.push(this.watch, this.bookWatch, this.patience, this.notices);
     const onLog = (line: string) => {
       if (line.startsWith('device info content dropped')) this.contentDrops++;
@@ -171,14 +163,7 @@ export class World {
       types: swarm.hasCloud && !swarm.isOfBook ? [1, 1, 1, 2, 3, 4] : ([1] as MessageType[]),
       filesMax: swarm.filesMax,
     });
-    this.people = new People({
-      chance: chance.fork(),
-      device: (request) => this.device.ask(request),
-      cloud: (request) => this.cloud.ask(request),
-      cloudPath: DOCUMENT,
-      hasFewTargets: swarm.hasFewTargets,
-      violation,
-    });
+    this.people = new People(this, chance.fork());
     this.model.mayForget = 'FIELDPOST_HISTORY' in swarm.settings;
     this.watchDisk();
   }
@@ -216,8 +201,8 @@ export class World {
       if (machine.program === this.cloud.program) this.notices.cloudStarted();
     } catch (error) {
       this.tell(`a start failed: ${error}`);
-      // It died while it started: it is started again when it is back.
-      if (isOfTheDead(error)) return;
+      // A machine that died while it started is started again later.
+      if (error instanceof PowerCutError) return;
       // Its files are closed when its process ends.
       machine.die('kill');
       machine.renew({ isBoot: false });
