@@ -243,7 +243,7 @@ t.test('relay URLs that are refused', async (t) => {
   }
 });
 
-t.test('a password in a relay URL is refused, told where it belongs, and never shown', async (t) => {
+t.test('a password in a relay URL is refused with a hint, and never shown', async (t) => {
   const urls = [
     'smtp://joe:hunter2@h',
     'smtps://a@b,smtp://joe:hunter2@h:25',
@@ -499,7 +499,7 @@ t.test('settings that work but are unwise, or were guessed, warn', async (t) => 
   t.strictSame(parse({ FIELDPOST_FROM: 'a@b' }, {}, 'my_gateway').warnings, []);
 });
 
-t.test('the state directory is systemd’s, where it gives one', async (t) => {
+t.test('the state directory is that of systemd, if it gives one', async (t) => {
   t.equal(good({ STATE_DIRECTORY: '/var/lib/fieldpost:/var/lib/x' }).stateDir, '/var/lib/fieldpost');
   t.equal(good({ STATE_DIRECTORY: '/var/lib/fieldpost', FIELDPOST_STATE_DIR: '/s' }).stateDir, '/s');
 });

@@ -238,7 +238,7 @@ t.test('a reload changes neither sender nor Message-ID of a mail that was accept
   await daemon.stop();
 });
 
-t.test('a reload ends the connections to relays only where a setting of theirs changes', async (t) => {
+t.test('a reload ends the connections to relays only if one of their settings changes', async (t) => {
   await using relay = await fakeRelay();
   const FIELDPOST_RELAY = relayAt(relay.port);
   const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY };

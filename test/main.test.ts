@@ -248,7 +248,7 @@ t.test(
   },
 );
 
-t.test('a request under way is answered before the end', options, async (t) => {
+t.test('a request in progress is answered before the end', options, async (t) => {
   const daemon = await startIn(t, { FIELDPOST_STATE_DIR: t.testdir() });
   const body = JSON.stringify([{ type: 1, destination: 'john@example.com', subject: 'late' }]);
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };

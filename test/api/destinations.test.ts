@@ -184,7 +184,7 @@ test('an edit of an entry that has changed or is gone is refused', async (t) => 
   isProblem(t, await call(api, 'DELETE', one, undefined, { 'If-Match': '*' }), 404, 'not-found');
 });
 
-test('fields that are not known are told', async (t) => {
+test('unknown fields are named in the answer', async (t) => {
   await using api = await startApi();
   const added = await call(api, 'POST', LIST, { id: 7, ...JOHN, phone: '1', uid: 'x' });
   t.same(added.json, { id: 1, ...JOHN, ignored: ['id', 'phone', 'uid'] });

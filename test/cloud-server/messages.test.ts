@@ -85,7 +85,7 @@ t.test('a message is taken once, and goes to the webhook', async (t) => {
   t.notMatch(cloud.lines.join(''), /secret/);
 });
 
-t.test('a webhook that cannot be trusted is told without a setting of devices', async (t) => {
+t.test('a webhook that cannot be trusted is reported without a setting of devices', async (t) => {
   const send = createWebhook({
     url: 'https://hook.example/x',
     authorization: null,

@@ -135,7 +135,7 @@ t.test('heartbeats every 30 s ± 10 %, at once at the start', async (t) => {
   }
 });
 
-t.test('down and up again: each change is told once, with how long the former state lasted', async (t) => {
+t.test('down and up again: each change is logged once, with the length of the former state', async (t) => {
   const made = bench();
   made.start();
   await made.clock.advance(60 * SECOND_MS);
@@ -200,7 +200,7 @@ t.test('a cloud that says nothing at all: offline 30 s after the first sign', as
   t.equal(fresh.mode(), 'offline', 'a start is not given longer');
 });
 
-t.test('a link that flaps keeps its back-off; a good minute ends it', async (t) => {
+t.test('an unsteady link keeps its back-off; a good minute ends it', async (t) => {
   const pauses = (goodMs: number) => {
     let state = firstState(0, 0, 0);
     let nowMs = 0;

@@ -162,7 +162,7 @@ t.test('a heartbeat that names no document does not hurry a sync that is spread'
   t.equal(calls(), 'get', 'and once is enough');
 });
 
-t.test('an edit while a sync is under way', async (t) => {
+t.test('an edit during a sync', async (t) => {
   const { book, sync, cloud, clock, calls } = await startSync();
   await book.add(JOHN);
   cloud.onCall = async (call): Promise<Fate> => {

@@ -24,7 +24,7 @@ function bench(watchdogMs: number | null = null) {
   return { clock, said, manager, herald: new Herald({ notifier, clock, watchdogMs }) };
 }
 
-t.test('the status is told when it has changed, and at most every few seconds', async (t) => {
+t.test('the status is sent when it has changed, and at most every few seconds', async (t) => {
   const { clock, said, herald } = bench();
   let words = 'a';
   await herald.ready(() => words);

@@ -39,7 +39,7 @@ t.test('after a fault the kept settings are used, in the present environment', a
   t.match(last.choose(env, null, false), { problems: [/many/] }, 'not where somebody can mend it');
 });
 
-t.test('without kept settings, or with bad ones, all problems are told', async (t) => {
+t.test('without kept settings, or with bad ones, all problems are reported', async (t) => {
   const directory = t.testdir();
   const { last } = await open(directory);
   const env = { FIELDPOST_MAX_BATCH: 'many' };

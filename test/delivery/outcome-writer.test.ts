@@ -6,7 +6,7 @@ import type { Fault } from '../support/faulty-disk.js';
 const refuses = (): Fault => 'error:EIO';
 
 t.test(
-  'what cannot be recorded stops delivery; nothing is sent twice, and it goes on by itself',
+  'an outcome that cannot be recorded stops delivery, which goes on by itself; nothing is sent twice',
   async (t) => {
     const { clock, disk, relays, delivery, post, status, lines } = await bench();
     const ids = await post(3);

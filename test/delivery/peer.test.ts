@@ -35,7 +35,7 @@ t.test('each failure makes the pause longer; a request to try now ends it', asyn
   t.equal(first.nextMs - clock.bootMs(), MINUTE_MS, 'but not one that it has asked for');
 });
 
-t.test('one probe at a time, and once it is good it serves all', async (t) => {
+t.test('one probe runs at a time, and a good one lets all messages go', async (t) => {
   const { first } = setUp();
   t.ok(first.begin());
   t.notOk(first.isAvailable());

@@ -409,42 +409,45 @@ t.test('a relay that hangs after the login delays one mail at a time', async (t)
   await delivery.stop();
 });
 
-t.test('with several relays the next steps in, and the first is used again once it is well', async (t) => {
-  const { clock, store, relays, delivery, post } = await bench({ settings: { relays: [RELAY, SPARE] } });
-  relays.onOpen = ({ host }) => (host === RELAY.host ? DOWN : null);
-  const via = new Map<string, string>();
-  relays.onSend = (id, { host }) => {
-    via.set(id, host);
-    return TAKEN;
-  };
-  const [a = ''] = await post();
-  delivery.start();
-  await clock.advance(0);
-  t.equal(via.get(a), SPARE.host, 'at once');
-  t.match(delivery.relayView(), { state: 'ok', reason: /^relay\.example:587: unreachable/ });
-  relays.onOpen = () => null;
-  await clock.advance(SECOND_MS);
-  const [b = ''] = await post();
-  delivery.nudge();
-  await clock.advance(0);
-  t.equal(via.get(b), SPARE.host, 'nothing waits for one that failed');
-  const [next = ''] = await post();
-  delivery.nudge();
-  await clock.advance(0);
-  t.equal(via.get(next), RELAY.host, 'it was tried meanwhile');
-  const [last = ''] = await post();
-  delivery.nudge();
-  await clock.advance(0);
-  t.equal(via.get(last), RELAY.host);
-  t.equal(relays.open, 1, 'the connection to the other is closed');
-  relays.onOpen = () => DOWN;
-  relays.onSend = () => trouble('mail', 'lost');
-  const [c = ''] = await post();
-  delivery.nudge();
-  await clock.advance(DAY_MS);
-  t.match(delivery.relayView(), { state: 'failing', reason: /relay\.example.*; spare\.example/ });
-  t.match(store.get(c), { status: 'queued', attempts: 0 });
-});
+t.test(
+  'with several relays the next takes over, and the first is used again as soon as it works',
+  async (t) => {
+    const { clock, store, relays, delivery, post } = await bench({ settings: { relays: [RELAY, SPARE] } });
+    relays.onOpen = ({ host }) => (host === RELAY.host ? DOWN : null);
+    const via = new Map<string, string>();
+    relays.onSend = (id, { host }) => {
+      via.set(id, host);
+      return TAKEN;
+    };
+    const [a = ''] = await post();
+    delivery.start();
+    await clock.advance(0);
+    t.equal(via.get(a), SPARE.host, 'at once');
+    t.match(delivery.relayView(), { state: 'ok', reason: /^relay\.example:587: unreachable/ });
+    relays.onOpen = () => null;
+    await clock.advance(SECOND_MS);
+    const [b = ''] = await post();
+    delivery.nudge();
+    await clock.advance(0);
+    t.equal(via.get(b), SPARE.host, 'nothing waits for one that failed');
+    const [next = ''] = await post();
+    delivery.nudge();
+    await clock.advance(0);
+    t.equal(via.get(next), RELAY.host, 'it was tried meanwhile');
+    const [last = ''] = await post();
+    delivery.nudge();
+    await clock.advance(0);
+    t.equal(via.get(last), RELAY.host);
+    t.equal(relays.open, 1, 'the connection to the other is closed');
+    relays.onOpen = () => DOWN;
+    relays.onSend = () => trouble('mail', 'lost');
+    const [c = ''] = await post();
+    delivery.nudge();
+    await clock.advance(DAY_MS);
+    t.match(delivery.relayView(), { state: 'failing', reason: /relay\.example.*; spare\.example/ });
+    t.match(store.get(c), { status: 'queued', attempts: 0 });
+  },
+);
 
 t.test(
   'four connections never send one message twice, and no more are opened than there is work',

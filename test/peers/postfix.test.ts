@@ -125,7 +125,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     });
   }
 
-  t.test('mails posted while Postfix is down are sent in order once it is up', async (t) => {
+  t.test('mails posted while Postfix is down are sent in order when it is up again', async (t) => {
     const fieldpost = await startFieldpost(t, postfix.settings('plain'));
     const [first = ''] = await fieldpost.post(to('before'));
     await fieldpost.said(new RegExp(` sent id=${first} `));
@@ -205,7 +205,7 @@ t.test('Postfix', { skip: skipWithout(...POSTFIX_PROGRAMS) }, async (t) => {
     });
   }
 
-  t.test('addresses outside ASCII arrive, or fail where the relay cannot take them', async (t) => {
+  t.test('addresses outside ASCII arrive, or fail if the relay cannot take them', async (t) => {
     const destinations = ['zażółć@post.example', 'ωμέγα@poczta-łódź.example'];
     const mails = destinations.map((destination) => ({ destination, subject: 'łódź', plain: 'łódź' }));
     const fieldpost = await startFieldpost(t, postfix.settings('plain'));

@@ -144,7 +144,7 @@ t.test('messages that are read, accepted and sent during a purge are whole', asy
   t.same(await filesWith(disk, TOLD), []);
 });
 
-t.test('a purge overwrites no content with a read under way', async (t) => {
+t.test('a purge overwrites no content that is being read', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk, seed);
   const { ids } = await store.accept([draftTo('wait')], null);

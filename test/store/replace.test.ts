@@ -59,7 +59,7 @@ t.test('a failed operation of the disk is reported, and no file is left beside',
   }
 });
 
-t.test('the first error is told, not that of the close after it', async (t) => {
+t.test('the first error is reported, not that of the close after it', async (t) => {
   const disk = await diskWithOld();
   const { open } = disk;
   disk.open = async (path, how) => {

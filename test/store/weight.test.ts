@@ -175,7 +175,7 @@ t.test('content kept for a retry gives way to new messages', async (t) => {
   await store.close();
 });
 
-t.test('an outcome is recorded where memory is short, with the beginning of its reply', async (t) => {
+t.test('with little memory an outcome is recorded with the beginning of its reply', async (t) => {
   const { store } = await openOn(new FaultyDisk(), 1, MEMORY);
   const [first = '', second = ''] = await fill(store);
   await fillBare(store).catch(() => undefined);

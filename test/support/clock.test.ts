@@ -30,7 +30,7 @@ t.test('timers go off in order, each at its own time, those of one moment as the
   t.equal(clock.fired, 3);
 });
 
-t.test('timers that are not counted go off all the same', async (t) => {
+t.test('timers that are not counted go off, too', async (t) => {
   const clock = new FakeClock({ bootMs: 0 });
   const seen: number[] = [];
   clock.uncounted.after(10, () => seen.push(clock.bootMs()));

@@ -393,7 +393,7 @@ t.test('a full disk: what fits is written, then ENOSPC; removing gives room', as
   await b.write(Buffer.from('b'), 0);
 });
 
-t.test('calls under way together end in any order, the same for the same seed', async (t) => {
+t.test('parallel calls end in any order, the same for the same seed', async (t) => {
   const run = async (own: number) => {
     const disk = freshDisk(own);
     const order: number[] = [];

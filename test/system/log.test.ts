@@ -52,7 +52,7 @@ t.test('lines below the level are not made', async (t) => {
   });
 });
 
-t.test('fields: plain where they can be, quoted where they must, left out where unset', async (t) => {
+t.test('fields are plain if possible, else quoted, and left out if unset', async (t) => {
   t.equal(lineOf(), 'message queued');
   t.equal(lineOf({ id: '01JD', bytes: 0, held: false }), 'message queued id=01JD bytes=0 held=false');
   t.equal(lineOf({ reply: undefined, key: null, at: 'x' }), 'message queued at=x');

@@ -79,7 +79,7 @@ const OF_OTHERS: readonly string[] = [
   '451 4.3.0 Local error in processing',
 ];
 
-t.test('refusals of this device at RCPT are told from refusals of a recipient', async (t) => {
+t.test('a refusal of this device at RCPT differs from a refusal of a recipient', async (t) => {
   for (const [fault, text] of OF_US) t.equal(faultOf('rcpt', reply(text)), fault, text);
   for (const text of OF_OTHERS) t.equal(faultOf('rcpt', reply(text)), null, text);
 });

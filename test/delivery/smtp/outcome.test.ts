@@ -119,7 +119,7 @@ function* everyCase(): Generator<[Case, Ending]> {
   }
 }
 
-t.test('every phase with every reply and every trouble falls in exactly one row', async (t) => {
+t.test('every phase with every reply and every fault falls in exactly one row', async (t) => {
   const wrong: unknown[] = [];
   const used = new Set<string>();
   for (const [one, ending] of everyCase()) {

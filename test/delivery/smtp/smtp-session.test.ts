@@ -91,7 +91,7 @@ test('parameters are declared when they are offered and needed', async (t) => {
   t.equal((await commandsOf(['SIZE', 'smtputf8'], true))[1], 'MAIL FROM:<a@b.test> SIZE=1234 SMTPUTF8');
 });
 
-test('commands go together where the relay offers pipelining, else one by one', async (t) => {
+test('commands go together if the relay offers pipelining, else one by one', async (t) => {
   for (const [extensions, packets] of [
     [['PIPELINING'], 1],
     [[], 3],
@@ -109,7 +109,7 @@ const NEXT = { ...ENVELOPE, to: address('next@d.test') };
 const LAST = { ...ENVELOPE, to: address('last@d.test') };
 const PIPELINING = { extensions: ['PIPELINING', 'SIZE 1000'] };
 
-test('the next message is announced with the end of the one before, where the relay pipelines', async (t) => {
+test('with pipelining the next message is announced with the end of the one before', async (t) => {
   for (const [extensions, isAhead] of [
     [['PIPELINING'], true],
     [[], false],
@@ -298,7 +298,7 @@ test('a 354 after only MAIL was refused gets no dot, which would send an empty m
   t.equal(relay.mails.length, 0);
 });
 
-test('a refusal before the hang-up is heard, also where our next write fails before we read', async (t) => {
+test('a refusal before the hang-up is read, also if our next write fails first', async (t) => {
   for (const door of ['never', 'implicit'] as const) {
     for (const isWhole of [true, false]) {
       const words = `${door}, ${isWhole ? 'whole' : 'streamed'}`;
