@@ -1,15 +1,8 @@
 /** Who may call (local-api §6): the whole matrix, since each of these headers is all that stands before a web page. */
 import { type Test, test } from 'tap';
 import type { ListenConfig } from '../../src/config.js';
-import {
-  type Answer,
-  EMAIL,
-  isProblem,
-  MESSAGES,
-  socketPath,
-  startApi,
-  type TestApi,
-} from '../support/api.js';
+import { type Answer, EMAIL, isProblem, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { socketPath } from '../support/short-directory.js';
 
 const DESTINATIONS = '/api/internal/offline_notification_destinations';
 const PATHS = ['/healthz', '/api/internal/state', MESSAGES, '/metrics', '/openapi.json', '/none'];

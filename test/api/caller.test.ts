@@ -1,6 +1,7 @@
 import { type Test, test } from 'tap';
 import type { ListenConfig } from '../../src/config.js';
-import { EMAIL, MESSAGES, socketPath, startApi, type TestApi } from '../support/api.js';
+import { EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { socketPath } from '../support/short-directory.js';
 
 const LIST = '/api/internal/offline_notification_destinations';
 const JOHN = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };

@@ -24,11 +24,11 @@ import {
   MESSAGES,
   type RawClient,
   requestText,
-  socketPath,
   startApi,
   type TestApi,
 } from '../support/api.js';
 import { settled } from '../support/clock.js';
+import { socketPath } from '../support/short-directory.js';
 import { stall } from '../support/stall.js';
 
 const JSON_TYPE = { 'Content-Type': 'application/json' };

@@ -6,10 +6,7 @@
  *   const answer = await api.call('GET', '/healthz');
  */
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Test } from 'tap';
 import type { ApiParts } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
@@ -233,13 +230,6 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     },
   };
   return test;
-}
-
-/** The path of a new unix socket. It must be short; that of t.testdir() need not be. */
-export function socketPath(t: Test): string {
-  const directory = mkdtempSync(join(tmpdir(), 'fieldpost-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  return join(directory, 'api.sock');
 }
 
 /** Those that are open. */

@@ -1,14 +1,13 @@
 /** Sockets from the service manager: the built daemon is given some, as systemd would, and serves on them. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { get, type RequestOptions } from 'node:http';
-import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { type Test, test } from 'tap';
 import { handedOver } from '../../src/system/activation.js';
 import { isBuilt, MAIN } from '../support/daemon.js';
+import { socketPath } from '../support/short-directory.js';
 
 const hasPython = spawnSync('python3', ['--version']).status === 0;
 const options = {
@@ -58,13 +57,6 @@ async function activator(t: Test, sockets: readonly string[], env: Record<string
   };
 }
 
-/** The path of a socket must be short; that of t.testdir() need not be. */
-function shortPath(t: Test): string {
-  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  return `${directory}/api.sock`;
-}
-
 async function healthOf(where: RequestOptions): Promise<number | undefined> {
   const [answer] = await once(get({ ...where, path: '/healthz', agent: false }), 'response');
   answer.resume();
@@ -72,7 +64,7 @@ async function healthOf(where: RequestOptions): Promise<number | undefined> {
 }
 
 test('the daemon serves on handed sockets of TCP and unix, which stay open after it', options, async (t) => {
-  const path = shortPath(t);
+  const path = socketPath(t);
   const { addresses, start, stop } = await activator(t, ['127.0.0.1', path]);
   const tcp = { host: '127.0.0.1', port: Number(addresses[0]) };
   t.match(await start(), ` listen=127.0.0.1:${tcp.port},${path} `);
@@ -97,7 +89,7 @@ test('the addresses of FIELDPOST_LISTEN are opened as well', options, async (t) 
 });
 
 test('an address that was handed over is not opened twice', options, async (t) => {
-  const path = shortPath(t);
+  const path = socketPath(t);
   const { start, stop } = await activator(t, [path], { FIELDPOST_LISTEN: `unix:${path}` });
   t.match(await start(), ` listen=${path} `);
   t.equal(await stop(), 0);

@@ -1,12 +1,12 @@
 /** The listening sockets: all or none, a stale unix socket is replaced, a living one is not. */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
-import { type Test, test } from 'tap';
+import { test } from 'tap';
 import type { ListenConfig } from '../../src/config.js';
 import { openListeners } from '../../src/system/listen.js';
+import { shortDirectory } from '../support/short-directory.js';
 
 const ANY_PORT: ListenConfig = { kind: 'tcp', host: '127.0.0.1', port: 0 };
 // A client that only tries whether somebody answers is gone before the greeting.
@@ -83,10 +83,3 @@ test('closing waits for open connections', async (t) => {
   socket.destroy();
   await closed;
 });
-
-/** The path of a socket must be short; that of t.testdir() need not be. */
-function shortDirectory(t: Test): string {
-  const directory = mkdtempSync(`${tmpdir()}/fieldpost-`);
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  return directory;
-}

@@ -1,12 +1,12 @@
 /** The lock of a state directory: held by one, left behind by none. */
 import { type ChildProcess, execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { systemLock } from '../../src/system/lock.js';
+import { shortDirectory } from '../support/short-directory.js';
 
 t.test('one at a time', async (t) => {
   const path = join(t.testdir(), 'lock');
@@ -15,17 +15,6 @@ t.test('one at a time', async (t) => {
   await lock.release();
   t.notOk(existsSync(path), 'nothing is left');
   await (await systemLock(path)).release();
-});
-
-t.test('one of two processes at the same time gets the lock', async (t) => {
-  const path = join(t.testdir(), 'lock');
-  const first = await systemLock(path);
-  const others = await Promise.allSettled([systemLock(path), systemLock(path)]);
-  t.same(
-    others.map(({ status }) => status),
-    ['rejected', 'rejected'],
-  );
-  await first.release();
 });
 
 t.test('one of two processes that find a stale lock gets it', async (t) => {
@@ -50,13 +39,6 @@ t.test('one of two processes that find a stale lock gets it', async (t) => {
   }
   t.equal(most, 1);
 });
-
-/** leaveStale() binds a path as it is, so it must be short. */
-function shortDirectory(t: Test): string {
-  const directory = mkdtempSync(join(tmpdir(), 'lock-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  return directory;
-}
 
 /** Leaves a socket on which nobody listens. */
 async function leaveStale(path: string): Promise<void> {
