@@ -9,7 +9,7 @@ import { systemDisk } from '../../src/system/disk.js';
 import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { budgetOf } from '../support/spool.js';
-import { type Bench, openOn, STATE_DIR } from '../support/store.js';
+import { type Bench, newDisk, openOn, passThrough, STATE_DIR } from '../support/store.js';
 import { systemError } from '../support/system-error.js';
 
 const STRANGE: Readonly<Record<string, (path: string) => void>> = {
@@ -123,16 +123,10 @@ t.test('a snapshot that the kernel refuses, from a start on or while the daemon 
   for (const name of ['store.json', 'store.json.1', 'store.json.new']) {
     for (const since of ['start', 'checkpoint']) {
       const what = `${name}, since the ${since}`;
-      const disk = new FaultyDisk({ directories: ['/var/lib'] });
-      const use = async ({ store }: Bench, mails = 60) => {
-        for (let i = 0; i < mails; i++) {
-          const { ids } = await store.accept([draftTo('gone', 330_000)], null);
-          await store.cancel(ids[0] as string);
-        }
-      };
+      const disk = newDisk();
       const before = await openOn(disk);
       await before.store.accept([draftTo('a')], null);
-      await use(before, 30);
+      await passThrough(before.store, 30);
       if (since === 'start') {
         await before.store.close();
         if (!(await disk.look(`${STATE_DIR}/${name}`)))
@@ -141,7 +135,7 @@ t.test('a snapshot that the kernel refuses, from a start on or while the daemon 
       const whole = { look: disk.look, open: disk.open, rename: disk.rename };
       refuse(disk, `/${name}`, 'EUCLEAN');
       const bench = since === 'start' ? await openOn(disk, 2) : before;
-      await use(bench);
+      await passThrough(bench.store, 60);
       await bench.store.accept([draftTo('b')], null);
       t.same(bench.store.storage().unusable, [name], `${what}: the state says so`);
       const segments = await disk.list(`${STATE_DIR}/journal`);
@@ -155,14 +149,14 @@ t.test('a snapshot that the kernel refuses, from a start on or while the daemon 
       const again = await openOn(disk, 3);
       t.same(namesIn(again), ['a', 'b'], `${what}: and the next start`);
       await again.store.accept([draftTo('c')], null);
-      await use(again, 10);
+      await passThrough(again.store, 10);
       await again.clock.advance(1000);
       // The file system was repaired: the snapshot from before is there again.
       Object.assign(disk, whole);
       const last = await openOn(disk, 4);
       t.same(namesIn(last), ['a', 'b', 'c'], `${what}: repaired`);
       t.notMatch(last.lines.join(), /store damaged/, `${what}: and not taken for damage`);
-      await use(last, 10);
+      await passThrough(last.store, 10);
       await last.store.close();
       const end = await openOn(disk, 5);
       t.same(namesIn(end), ['a', 'b', 'c'], `${what}: and goes on`);

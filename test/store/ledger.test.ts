@@ -176,17 +176,20 @@ t.test('the older snapshot goes if only that makes room for a newer one', async 
   t.equal(again.store.storage().damaged, 0);
 });
 
+/** No file can be opened until the returned function is called. */
+function refuseOpens(disk: FaultyDisk): () => void {
+  const { open } = disk;
+  disk.open = async () => {
+    throw systemError('EMFILE', 'too many open files');
+  };
+  return () => {
+    disk.open = open;
+  };
+}
+
 /** Refuses another segment, and gives the way back. By the code of the refusal. */
 const SHORT: Readonly<Record<string, (disk: FaultyDisk) => () => void>> = {
-  busy(disk) {
-    const { open } = disk;
-    disk.open = async () => {
-      throw systemError('EMFILE', 'too many open files');
-    };
-    return () => {
-      disk.open = open;
-    };
-  },
+  busy: refuseOpens,
   'storage-full'(disk) {
     disk.capacityBytes = 2 * MIB;
     return () => {
@@ -332,16 +335,13 @@ t.test('a content that could not be read once can be read again', async (t) => {
   const { store } = await openOn(disk);
   const { ids } = await store.accept([draftTo('a')], null);
   const message = store.get(ids[0] as string) as never;
-  const { open } = disk;
-  disk.open = async () => {
-    throw systemError('EMFILE');
-  };
+  const mend = refuseOpens(disk);
   await t.rejects(
     store.content(message),
     { code: 'storage-failed' },
     'the disk, not the content, is at fault',
   );
-  disk.open = open;
+  mend();
   t.match(await store.content(message), { subject: 'a' });
 });
 

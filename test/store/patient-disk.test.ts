@@ -3,8 +3,8 @@ import t, { type Test } from 'tap';
 import { START_READS_MS_MAX } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
 import { draftTo } from '../support/drafts.js';
-import { FaultyDisk } from '../support/faulty-disk.js';
-import { type Bench, openInTime, openOn, STATE_DIR } from '../support/store.js';
+import type { FaultyDisk } from '../support/faulty-disk.js';
+import { type Bench, newDisk, openInTime, openOn, passThrough, STATE_DIR } from '../support/store.js';
 import { systemError } from '../support/system-error.js';
 import { StoreClient } from './store-client.js';
 
@@ -59,7 +59,7 @@ function failReads(disk: FaultyDisk, clock: FakeClock, forMs: number, where = /.
 
 /** Two snapshots, and a journal behind them, of a daemon that was killed. */
 async function killedStore(books: StoreClient): Promise<FaultyDisk> {
-  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const disk = newDisk();
   for (const name of ['a', 'b']) {
     const { store } = await openOn(disk);
     await books.accept(store, [draftTo(name)]);
@@ -115,10 +115,7 @@ t.test('a start waits for 10 s in all, then goes on, and keeps what it could not
     let later = disk.afterKill();
     for (let starts = 0; starts < 4; starts++) {
       const { store } = await openOn(later, 3 + starts);
-      for (let i = 0; i < 8; i++) {
-        const { ids } = await store.accept([draftTo('big', 330_000)], null);
-        await store.cancel(ids[0] as string);
-      }
+      await passThrough(store, 8);
       await store.close();
       later = later.afterKill();
     }

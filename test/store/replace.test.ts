@@ -3,6 +3,7 @@ import t from 'tap';
 import { replace, writeNew } from '../../src/store/replace.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
+import { onOpen } from '../support/store.js';
 import { systemError } from '../support/system-error.js';
 
 const PATH = '/dir/file';
@@ -61,16 +62,13 @@ t.test('a failed operation of the disk is reported, and no file is left beside',
 
 t.test('the first error is reported, not that of the close after it', async (t) => {
   const disk = await diskWithOld();
-  const { open } = disk;
-  disk.open = async (path, how) => {
-    const file = await open.call(disk, path, how);
+  onOpen(disk, /./, (file) => {
     const { close } = file;
     file.close = async () => {
       await close.call(file);
       throw systemError('EIO', 'EIO: close');
     };
-    return file;
-  };
+  });
   disk.onOperation = (_n, { kind }) => (kind === 'write' ? 'error:ENOSPC' : 'ok');
   await t.rejects(replace(disk, PATH, NEW), { code: 'ENOSPC' });
   disk.onOperation = () => 'ok';

@@ -18,7 +18,6 @@ import type { Fault, FaultyDisk } from '../support/faulty-disk.js';
 import { acceptWith, addFile, begin, budgetOf, FILE, inChunks, SPOOL } from '../support/spool.js';
 import { stall } from '../support/stall.js';
 import { countOpen, damage, newDisk, onOpen, openOn, STATE_DIR, settleAs, watch } from '../support/store.js';
-import { systemError } from '../support/system-error.js';
 
 /** Blocks of 4 KiB, and one for inode and name. */
 const onDisk = (octets: number) => 4096 * (1 + Math.ceil(octets / 4096));
@@ -404,10 +403,9 @@ t.test('an attachment that is not what was accepted is never given whole', async
       await file.write(bytes.subarray(0, size - 1), 0);
       await file.close();
     },
-    unreadable: async (disk) =>
-      onOpen(disk, /spool/, (file) => {
-        file.read = async () => Promise.reject(systemError('EIO', 'EIO: read'));
-      }),
+    async unreadable(disk) {
+      disk.onRead = () => 'EIO';
+    },
   };
   for (const [words, spoil] of Object.entries(cases)) {
     for (const content of [bytes, octets(10)]) {

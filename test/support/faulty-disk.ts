@@ -60,7 +60,7 @@ export class FaultyDisk implements Disk {
   operations = 0;
   /** Asked before each operation, `n` counting from 1; here a test plants its fault, or takes an `afterPowerCut`. */
   onOperation: (n: number, operation: Operation) => Fault = () => 'ok';
-  /** Asked before each read of an open file: the code of the error it fails with; null: it is read. */
+  /** Asked before each read of a file's bytes: the code of the error it fails with; null: it is read. */
   onRead: (path: string, offset: number, length: number) => string | null = () => null;
   /** What an operation waits for before it begins: a disk that takes its time. */
   pace: (operation: Operation) => Promise<void> | null = () => null;
@@ -154,7 +154,7 @@ export class FaultyDisk implements Disk {
     await this.#turn();
     const node = this.#look(path, 'open');
     if (node instanceof DirectoryNode) throw diskError('EISDIR', 'read', path);
-    return node ? node.read(0, node.now.bytes) : null;
+    return node ? this.#read(node, path, 0, node.now.bytes) : null;
   }
 
   async list(directory: string): Promise<string[]> {
@@ -248,12 +248,7 @@ export class FaultyDisk implements Disk {
       return look();
     };
     return {
-      read: (offset, length) =>
-        looked(() => {
-          const code = this.onRead(path, offset, length);
-          if (code !== null) throw diskError(code, 'read', path);
-          return file.read(offset, length);
-        }),
+      read: (offset, length) => looked(() => this.#read(file, path, offset, length)),
       size: () => looked(() => file.now.bytes),
       write: (bytes, offset) =>
         this.#operate({ kind: 'write', path }, () => {
@@ -274,6 +269,12 @@ export class FaultyDisk implements Disk {
         this.#open.delete(handle);
       },
     };
+  }
+
+  #read(file: FileNode, path: string, offset: number, length: number): Buffer {
+    const code = this.onRead(path, offset, length);
+    if (code !== null) throw diskError(code, 'read', path);
+    return file.read(offset, length);
   }
 
   #writeOf(file: FileNode, path: string, bytes: Buffer, offset: number): Effect {
