@@ -100,12 +100,10 @@ t.test('each language says each event, its moment and the length of an outage', 
   }
 });
 
-t.test(
-  'people are told of the return with the length of the outage, and promised no other message',
-  async (t) => {
-    t.same(textOf('en', PUMP, happened('back', NIGHT_MS, 22 * MINUTE_MS), 'UTC'), {
-      subject: 'Pump 3 is back online',
-      plain: `Hello,
+t.test('the message of the return has the length of the outage, and promises no other', async (t) => {
+  t.same(textOf('en', PUMP, happened('back', NIGHT_MS, 22 * MINUTE_MS), 'UTC'), {
+    subject: 'Pump 3 is back online',
+    plain: `Hello,
 
 The device “Pump 3” is back online.
 Back online: 20 November 2026, 03:41 (UTC)
@@ -113,10 +111,9 @@ Outage lasted: 22 minutes
 
 This message was sent automatically.
 `,
-      short: 'Pump 3 is back online. Back online: 20 November 2026, 03:41 (UTC). Outage lasted: 22 minutes.',
-    });
-  },
-);
+    short: 'Pump 3 is back online. Back online: 20 November 2026, 03:41 (UTC). Outage lasted: 22 minutes.',
+  });
+});
 
 t.test('a whole notification, with the site and whom to call', async (t) => {
   const about = { device: 'Pompe 3', site: 'Écluse nord', contact: 'Anne, +33 1 99 00 12 34' };

@@ -5,35 +5,32 @@ import type { Fault } from '../support/faulty-disk.js';
 
 const refuses = (): Fault => 'error:EIO';
 
-t.test(
-  'an outcome that cannot be recorded stops delivery, which goes on by itself; nothing is sent twice',
-  async (t) => {
-    const { clock, disk, relays, delivery, post, status, lines } = await bench();
-    const ids = await post(3);
-    relays.onSend = () => {
-      disk.onOperation = refuses;
-      return TAKEN;
-    };
-    delivery.start();
-    await clock.advance(HOUR_MS);
-    t.same(relays.offered, ids.slice(0, 1));
-    t.same(ids.map(status), ['sending', 'queued', 'queued']);
-    t.same([relays.open, clock.pending], [0, 1], 'one timer, for the storage');
-    t.equal(clock.fired, HOUR_MS / STORAGE_RETRY_MS + 1, 'and the one that closed the connection');
-    relays.onSend = () => TAKEN;
-    disk.onOperation = () => 'ok';
-    await clock.advance(STORAGE_RETRY_MS);
-    t.same(ids.map(status), ['sent', 'sent', 'sent']);
-    t.same(relays.offered, ids);
-    t.match(lines, [
-      { event: 'relay ok' },
-      { level: 'error', event: 'outcome not recorded', fields: { id: ids[0], outcome: 'sent' } },
-      { event: 'sent', fields: { id: ids[0], relay: 'relay.example:587' } },
-      { event: 'sent' },
-      { event: 'sent' },
-    ]);
-  },
-);
+t.test('an outcome that cannot be recorded stops delivery; nothing is sent twice', async (t) => {
+  const { clock, disk, relays, delivery, post, status, lines } = await bench();
+  const ids = await post(3);
+  relays.onSend = () => {
+    disk.onOperation = refuses;
+    return TAKEN;
+  };
+  delivery.start();
+  await clock.advance(HOUR_MS);
+  t.same(relays.offered, ids.slice(0, 1));
+  t.same(ids.map(status), ['sending', 'queued', 'queued']);
+  t.same([relays.open, clock.pending], [0, 1], 'one timer, for the storage');
+  t.equal(clock.fired, HOUR_MS / STORAGE_RETRY_MS + 1, 'and the one that closed the connection');
+  relays.onSend = () => TAKEN;
+  disk.onOperation = () => 'ok';
+  await clock.advance(STORAGE_RETRY_MS);
+  t.same(ids.map(status), ['sent', 'sent', 'sent']);
+  t.same(relays.offered, ids);
+  t.match(lines, [
+    { event: 'relay ok' },
+    { level: 'error', event: 'outcome not recorded', fields: { id: ids[0], outcome: 'sent' } },
+    { event: 'sent', fields: { id: ids[0], relay: 'relay.example:587' } },
+    { event: 'sent' },
+    { event: 'sent' },
+  ]);
+});
 
 t.test('a nudge is a reason to try again; the connections already sending may end', async (t) => {
   const { clock, disk, relays, delivery, post, status } = await bench({ settings: { relayConnections: 2 } });
@@ -74,27 +71,24 @@ t.test('a stop tries once more', async (t) => {
   t.same([status(id), clock.pending], ['sent', 0]);
 });
 
-t.test(
-  'an outcome that cannot be recorded waits through a reload, and nothing is sent meanwhile',
-  async (t) => {
-    const made = await bench();
-    const { clock, disk, relays, post, status, lines } = made;
-    const [id = '', next = ''] = await post(2);
-    relays.onSend = () => {
-      disk.onOperation = refuses;
-      return TAKEN;
-    };
-    made.delivery.start();
-    await clock.advance(0);
-    await made.reload();
-    await clock.advance(STORAGE_RETRY_MS);
-    t.same([status(id), status(next)], ['sending', 'queued'], 'it waits for the storage as before');
-    disk.onOperation = () => 'ok';
-    relays.onSend = () => TAKEN;
-    await clock.advance(STORAGE_RETRY_MS);
-    t.same([status(id), status(next)], ['sent', 'sent']);
-    t.same(relays.offered, [id, next], 'nothing is sent twice');
-    t.same(made.writer.outcomes, { sent: 2, deferred: 0, failed: 0, expired: 0 });
-    t.equal(lines.filter(({ event }) => event === 'sent').length, 2);
-  },
-);
+t.test('an outcome that cannot be recorded waits through a reload; nothing is sent', async (t) => {
+  const made = await bench();
+  const { clock, disk, relays, post, status, lines } = made;
+  const [id = '', next = ''] = await post(2);
+  relays.onSend = () => {
+    disk.onOperation = refuses;
+    return TAKEN;
+  };
+  made.delivery.start();
+  await clock.advance(0);
+  await made.reload();
+  await clock.advance(STORAGE_RETRY_MS);
+  t.same([status(id), status(next)], ['sending', 'queued'], 'it waits for the storage as before');
+  disk.onOperation = () => 'ok';
+  relays.onSend = () => TAKEN;
+  await clock.advance(STORAGE_RETRY_MS);
+  t.same([status(id), status(next)], ['sent', 'sent']);
+  t.same(relays.offered, [id, next], 'nothing is sent twice');
+  t.same(made.writer.outcomes, { sent: 2, deferred: 0, failed: 0, expired: 0 });
+  t.equal(lines.filter(({ event }) => event === 'sent').length, 2);
+});

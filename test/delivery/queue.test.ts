@@ -218,42 +218,39 @@ t.test('a mail that makes the relay report its own fault delays the others once'
   t.equal(events().filter((event) => event === 'relay failing').length, 1);
 });
 
-t.test(
-  'a mail that a relay refuses while it takes others is deferred, and the relay counts as well',
-  async (t) => {
-    for (const [phase, words] of [
-      ['rcpt', '554 5.7.1 <x@elsewhere.example>: Relay access denied'],
-      ['rcpt', '454 4.7.1 <x@elsewhere.example>: Relay access denied'],
-      ['mail', '553 5.7.1 <old@field.example>: Sender address rejected: not owned by user device'],
-    ] as const) {
-      const denied = reply(phase, words);
-      const random = seededRandom(seed);
-      const { clock, store, relays, delivery, post, status, events } = await bench({ random });
-      const ids = await post(400);
-      const refused = new Set(ids.filter((_, index) => index % 20 === 0));
-      relays.onSend = (id) => (refused.has(id) ? denied : TAKEN);
-      delivery.start();
-      await clock.advance(0);
-      for (const id of ids) {
-        const expected = refused.has(id) ? 'deferred' : 'sent';
-        if (status(id) !== expected) t.equal(status(id), expected, `${id}, without any pause`);
-      }
-      t.notOk(events().includes('relay failing'));
-      t.equal(delivery.relayView().state, 'ok');
-      // Days without another mail: they age, and the relay is as it was.
-      await clock.advance(12 * HOUR_MS);
-      t.notOk(events().includes('relay failing'));
-      while (clock.bootMs() < 6 * DAY_MS) {
-        await clock.advance(8 * HOUR_MS);
-        await post();
-        delivery.nudge();
-      }
-      t.same(new Set([...refused].map(status)), new Set(['expired']));
-      t.notOk(events().includes('relay failing'));
-      for (const id of refused) t.equal(store.get(id)?.lastReply, words);
+t.test('a mail that a relay refuses while it takes others is deferred', async (t) => {
+  for (const [phase, words] of [
+    ['rcpt', '554 5.7.1 <x@elsewhere.example>: Relay access denied'],
+    ['rcpt', '454 4.7.1 <x@elsewhere.example>: Relay access denied'],
+    ['mail', '553 5.7.1 <old@field.example>: Sender address rejected: not owned by user device'],
+  ] as const) {
+    const denied = reply(phase, words);
+    const random = seededRandom(seed);
+    const { clock, store, relays, delivery, post, status, events } = await bench({ random });
+    const ids = await post(400);
+    const refused = new Set(ids.filter((_, index) => index % 20 === 0));
+    relays.onSend = (id) => (refused.has(id) ? denied : TAKEN);
+    delivery.start();
+    await clock.advance(0);
+    for (const id of ids) {
+      const expected = refused.has(id) ? 'deferred' : 'sent';
+      if (status(id) !== expected) t.equal(status(id), expected, `${id}, without any pause`);
     }
-  },
-);
+    t.notOk(events().includes('relay failing'));
+    t.equal(delivery.relayView().state, 'ok');
+    // Days without another mail: they age, and the relay is as it was.
+    await clock.advance(12 * HOUR_MS);
+    t.notOk(events().includes('relay failing'));
+    while (clock.bootMs() < 6 * DAY_MS) {
+      await clock.advance(8 * HOUR_MS);
+      await post();
+      delivery.nudge();
+    }
+    t.same(new Set([...refused].map(status)), new Set(['expired']));
+    t.notOk(events().includes('relay failing'));
+    for (const id of refused) t.equal(store.get(id)?.lastReply, words);
+  }
+});
 
 t.test('one denied mail in a quiet queue does not keep the next good one for long', async (t) => {
   const { clock, relays, delivery, post, status } = await bench({ random: seededRandom(seed) });
@@ -409,45 +406,42 @@ t.test('a relay that hangs after the login delays one mail at a time', async (t)
   await delivery.stop();
 });
 
-t.test(
-  'with several relays the next takes over, and the first is used again as soon as it works',
-  async (t) => {
-    const { clock, store, relays, delivery, post } = await bench({ settings: { relays: [RELAY, SPARE] } });
-    relays.onOpen = ({ host }) => (host === RELAY.host ? DOWN : null);
-    const via = new Map<string, string>();
-    relays.onSend = (id, { host }) => {
-      via.set(id, host);
-      return TAKEN;
-    };
-    const [a = ''] = await post();
-    delivery.start();
-    await clock.advance(0);
-    t.equal(via.get(a), SPARE.host, 'at once');
-    t.match(delivery.relayView(), { state: 'ok', reason: /^relay\.example:587: unreachable/ });
-    relays.onOpen = () => null;
-    await clock.advance(SECOND_MS);
-    const [b = ''] = await post();
-    delivery.nudge();
-    await clock.advance(0);
-    t.equal(via.get(b), SPARE.host, 'nothing waits for one that failed');
-    const [next = ''] = await post();
-    delivery.nudge();
-    await clock.advance(0);
-    t.equal(via.get(next), RELAY.host, 'it was tried meanwhile');
-    const [last = ''] = await post();
-    delivery.nudge();
-    await clock.advance(0);
-    t.equal(via.get(last), RELAY.host);
-    t.equal(relays.open, 1, 'the connection to the other is closed');
-    relays.onOpen = () => DOWN;
-    relays.onSend = () => trouble('mail', 'lost');
-    const [c = ''] = await post();
-    delivery.nudge();
-    await clock.advance(DAY_MS);
-    t.match(delivery.relayView(), { state: 'failing', reason: /relay\.example.*; spare\.example/ });
-    t.match(store.get(c), { status: 'queued', attempts: 0 });
-  },
-);
+t.test('the next of several relays takes over until the first works again', async (t) => {
+  const { clock, store, relays, delivery, post } = await bench({ settings: { relays: [RELAY, SPARE] } });
+  relays.onOpen = ({ host }) => (host === RELAY.host ? DOWN : null);
+  const via = new Map<string, string>();
+  relays.onSend = (id, { host }) => {
+    via.set(id, host);
+    return TAKEN;
+  };
+  const [a = ''] = await post();
+  delivery.start();
+  await clock.advance(0);
+  t.equal(via.get(a), SPARE.host, 'at once');
+  t.match(delivery.relayView(), { state: 'ok', reason: /^relay\.example:587: unreachable/ });
+  relays.onOpen = () => null;
+  await clock.advance(SECOND_MS);
+  const [b = ''] = await post();
+  delivery.nudge();
+  await clock.advance(0);
+  t.equal(via.get(b), SPARE.host, 'nothing waits for one that failed');
+  const [next = ''] = await post();
+  delivery.nudge();
+  await clock.advance(0);
+  t.equal(via.get(next), RELAY.host, 'it was tried meanwhile');
+  const [last = ''] = await post();
+  delivery.nudge();
+  await clock.advance(0);
+  t.equal(via.get(last), RELAY.host);
+  t.equal(relays.open, 1, 'the connection to the other is closed');
+  relays.onOpen = () => DOWN;
+  relays.onSend = () => trouble('mail', 'lost');
+  const [c = ''] = await post();
+  delivery.nudge();
+  await clock.advance(DAY_MS);
+  t.match(delivery.relayView(), { state: 'failing', reason: /relay\.example.*; spare\.example/ });
+  t.match(store.get(c), { status: 'queued', attempts: 0 });
+});
 
 t.test(
   'four connections never send one message twice, and no more are opened than there is work',
