@@ -1,7 +1,7 @@
 /**
  * `fieldpost destinations`: the address book, which lists the people to notify when this device goes offline. Used by cli.ts.
  */
-import { LANGS } from '../destinations/destination.js';
+import { type Destination, LANGS } from '../destinations/destination.js';
 import { visible } from '../text.js';
 import { connect } from './client.js';
 import {
@@ -14,15 +14,6 @@ import {
 } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
 import { columns, counted, json, TYPE_NAMES, typeName } from './words.js';
-
-/** A destination as the API shows it (local-api §2). */
-interface ShownDestination {
-  readonly id: number;
-  readonly type: number;
-  readonly destination: string;
-  readonly lang: string;
-  readonly name: string;
-}
 
 /** An entry of the cloud's document that the device does not understand. */
 interface ShownHidden {
@@ -79,7 +70,7 @@ Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75
 async function list(...[words, input, call, context]: Parameters<Action>): Promise<void> {
   noMore(words);
   if (input.options.hidden === true) return listHidden(input, call, context);
-  const found = (await call('GET', PATH)).body as ShownDestination[];
+  const found = (await call('GET', PATH)).body as Destination[];
   if (input.options.json === true) return context.stdout.write(json(found));
   if (found.length === 0) return context.stdout.write('The address book is empty: nobody is told.\n');
   const rows = found.map((one) => [String(one.id), typeName(one.type), one.lang, one.destination, one.name]);
@@ -108,7 +99,7 @@ async function add(...[words, input, call, context]: Parameters<Action>): Promis
     throw new CommandError(EXIT.usage, `missing: ${options}`, 'fieldpost destinations --help');
   }
   const answer = await call('POST', PATH, { json: fieldsIn(input) });
-  tell(answer.body as ShownDestination, 'is added', input, context);
+  tell(answer.body as Destination, 'is added', input, context);
 }
 
 async function update(...[words, input, call, context]: Parameters<Action>): Promise<void> {
@@ -118,9 +109,9 @@ async function update(...[words, input, call, context]: Parameters<Action>): Pro
   if (Object.keys(fields).length === 0) {
     throw new CommandError(EXIT.usage, 'nothing to change: give --type, --to, --lang or --name');
   }
-  const before = (await call('GET', `${PATH}/${id}`)).body as ShownDestination;
+  const before = (await call('GET', `${PATH}/${id}`)).body as Destination;
   const answer = await call('PUT', `${PATH}/${id}`, { json: { ...before, ...fields } });
-  tell(answer.body as ShownDestination, 'is changed', input, context);
+  tell(answer.body as Destination, 'is changed', input, context);
 }
 
 async function remove(...[words, _input, call, context]: Parameters<Action>): Promise<void> {
@@ -147,7 +138,7 @@ function typeOf(word: string): number {
   return type;
 }
 
-function tell(shown: ShownDestination, done: string, input: CommandInput, context: CommandContext): void {
+function tell(shown: Destination, done: string, input: CommandInput, context: CommandContext): void {
   if (input.options.json === true) context.stdout.write(json(shown));
   else context.stdout.write(`${shown.id} ${done}: ${visible(`${shown.name}, ${shown.destination}`)}\n`);
 }

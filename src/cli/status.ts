@@ -2,17 +2,11 @@
  * `fieldpost status`: shows the state of the daemon (local-api §3) in a few lines. Used by cli.ts.
  */
 import { bytesInWords } from '../sizes.js';
+import type { QueueCounts, QueueRoom, StorageState } from '../store/store.js';
 import { visible } from '../text.js';
 import { connect } from './client.js';
 import { type Command, EXIT, type Output } from './command.js';
 import { columns, counted, json, type Mood, moment, painter, span } from './words.js';
-
-/** Amounts of what the queue limits; null: there is no limit. */
-interface Amounts {
-  messages: number;
-  bytes: number;
-  memoryBytes: number | null;
-}
 
 interface Stated {
   state: string;
@@ -21,42 +15,24 @@ interface Stated {
 }
 
 /** The answer of the state endpoint. A daemon of another version may leave out any member; status then skips it. */
-interface DaemonState {
-  link?: Stated & { lastHeartbeat: string | null };
-  relay?: Stated;
-  queue?: {
-    queued: number;
-    sending: number;
-    deferred: number;
-    failed: number;
-    oldestAgeMs: number;
-    bytes: number;
-    held: boolean;
-    used?: Amounts;
-    limits?: Amounts;
-    full?: boolean;
-    reason?: string | null;
-  };
-  destinations?: {
+type DaemonState = Partial<{
+  link: Stated & { lastHeartbeat: string | null };
+  relay: Stated;
+  queue: QueueCounts & Partial<QueueRoom & { full: boolean }>;
+  destinations: {
     count: number;
     hidden?: number;
     synced: boolean;
     lastSync: string | null;
     reason?: string | null;
   };
-  storage?: {
-    state: string;
-    reason: string | null;
-    freeBytes: number | null;
-    damaged: number;
-    newer?: readonly string[];
-    unusable?: readonly string[];
-  };
-  clock?: { trusted: boolean };
-  settings?: Stated;
-  version?: string;
-  uptimeMs?: number;
-}
+  /** JSON writes an infinite number as null. */
+  storage: Omit<StorageState, 'freeBytes'> & { freeBytes: number | null };
+  clock: { trusted: boolean };
+  settings: Stated;
+  version: string;
+  uptimeMs: number;
+}>;
 
 /** An empty topic continues the line before. */
 type Line = readonly [topic: string, mood: Mood, words: string];
@@ -141,11 +117,11 @@ function queue({ queue }: DaemonState): Line[] {
   return lines;
 }
 
-function roomWords(used: Amounts, limits: Amounts): string {
+function roomWords(used: QueueRoom['used'], limits: QueueRoom['limits']): string {
   const memory =
     limits.memoryBytes === null
       ? ''
-      : `, ${bytesInWords(used.memoryBytes ?? 0)} of ${bytesInWords(limits.memoryBytes)} of memory`;
+      : `, ${bytesInWords(used.memoryBytes)} of ${bytesInWords(limits.memoryBytes)} of memory`;
   const disk = `${bytesInWords(used.bytes)} of ${bytesInWords(limits.bytes)} on disk`;
   return `${used.messages} of ${counted(limits.messages, 'message')}, ${disk}${memory} used`;
 }

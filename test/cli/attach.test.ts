@@ -2,14 +2,12 @@
 import t from 'tap';
 import { startApi, type TestApi } from '../support/api.js';
 import { systemError } from '../support/system-error.js';
-import { failure, fieldpost, type World } from './terminal.js';
+import { envOf, failure, fieldpost, type World } from './terminal.js';
 
 const SEND = ['send', '--to', 'john@example.com', '--subject', 'Grüße'];
 
 function send(api: TestApi, more: readonly string[], world: World = {}) {
-  const [address] = api.listeners.addresses;
-  const port = address?.kind === 'tcp' ? address.port : 0;
-  return fieldpost([...SEND, ...more], { env: { FIELDPOST_LISTEN: `127.0.0.1:${port}` }, ...world });
+  return fieldpost([...SEND, ...more], { env: envOf(api), ...world });
 }
 
 t.test('files arrive as they are', async (t) => {

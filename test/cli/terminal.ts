@@ -1,11 +1,14 @@
 /**
- * A terminal for the tests of the command line: runs a command in a made-up world and keeps what it wrote;
- * and a daemon that gives prepared answers and remembers what it was asked.
+ * Runs commands in a made-up world and keeps their output; and a daemon that gives prepared answers and keeps the
+ * requests.
  */
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { runCommand } from '../../src/cli/cli.js';
 import type { CommandContext } from '../../src/cli/command.js';
+import { addressOf } from '../../src/config/endpoints.js';
+import type { Environment } from '../../src/config.js';
+import type { TestApi } from '../support/api.js';
 import { FakeClock } from '../support/clock.js';
 import { systemError } from '../support/system-error.js';
 
@@ -55,7 +58,12 @@ async function* chunksOf(chunks: readonly Uint8Array[] | AsyncIterable<Uint8Arra
   yield* chunks;
 }
 
-/** What node:fs throws when it cannot read `path`. */
+/** The setting with which commands reach this API. */
+export function envOf({ listeners: { addresses } }: TestApi): Environment {
+  return { FIELDPOST_LISTEN: addresses.map(addressOf).join() };
+}
+
+/** The error of node:fs for a file that cannot be read. */
 export function failure(code: string, path: string): Error {
   return systemError(code, `${code}: open '${path}'`);
 }
@@ -87,9 +95,12 @@ export async function preparedDaemon(answers: Record<string, Prepared>, path?: s
     path === undefined ? server.listen(0, '127.0.0.1', resolve) : server.listen(path, resolve),
   );
   const listen = path === undefined ? `127.0.0.1:${(server.address() as AddressInfo).port}` : `unix:${path}`;
+  const env = { FIELDPOST_LISTEN: listen };
   return {
     asked,
-    env: { FIELDPOST_LISTEN: listen },
+    env,
+    /** Runs `fieldpost <argv>` against it. */
+    run: (argv: readonly string[], world: World = {}) => fieldpost(argv, { env, ...world }),
     [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())),
   };
 }
