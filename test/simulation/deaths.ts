@@ -13,19 +13,16 @@ const STOP_MS = 40 * SECOND_MS;
 
 /** The device dies and starts again some time later. */
 export function die(world: World, death: Exclude<Death, 'stop'>, chance: Chance): void {
-  const { device, timeline } = world;
+  const { device } = world;
   if (device.program === null && !device.isStarting) return;
   device.die(death);
   world.deviceEnded(death === 'power cut');
   const wallMs = chance.is(0.2) ? chance.below(DAY_MS) : undefined;
   const offMs = death === 'kill' ? 5 * SECOND_MS : chance.span(SECOND_MS, 3 * DAY_MS);
   world.watchDisk();
-  world.offUntilMs = Math.max(world.offUntilMs, timeline.nowMs + offMs);
-  timeline.after(offMs, () => {
-    device.renew({
-      isBoot: death === 'power cut',
-      ...(death === 'power cut' && wallMs !== undefined && { wallMs }),
-    });
+  const isBoot = death === 'power cut';
+  afterOff(world, offMs, () => {
+    device.renew({ isBoot, ...(isBoot && wallMs !== undefined && { wallMs }) });
     void damage(world).then(() => world.start(device));
   });
 }
@@ -67,8 +64,7 @@ export async function restart(world: World, offMs = 0): Promise<void> {
     void world.start(device);
     return;
   }
-  world.offUntilMs = Math.max(world.offUntilMs, timeline.nowMs + offMs);
-  timeline.after(offMs, () => {
+  afterOff(world, offMs, () => {
     device.renew({ isBoot: true });
     void world.start(device);
   });
@@ -88,4 +84,11 @@ export function endCloud(
   world.notices.cloudEnded();
   world.offUntilMs = Math.max(world.offUntilMs, timeline.nowMs + offMs);
   void change().then(() => timeline.after(offMs, () => void world.start(cloud)));
+}
+
+/** Calls `start` after the time without power. The end of a world waits for that. */
+function afterOff(world: World, offMs: number, start: () => void): void {
+  const { timeline } = world;
+  world.offUntilMs = Math.max(world.offUntilMs, timeline.nowMs + offMs);
+  timeline.after(offMs, start);
 }

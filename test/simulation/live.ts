@@ -22,17 +22,13 @@ export interface Ended {
   readonly lastStep: number;
 }
 
-/** Observes a world while it runs. */
-export interface Witness {
-  /** Is told every line of the history. */
-  readonly onLine?: (line: string) => void;
-  /** After each step. */
-  readonly onStep?: (livedMs: number, events: number, number: number) => void;
-}
-
-/** Runs a plan until a promise is broken, or to its end. */
-export async function live(plan: Plan, { onLine, onStep }: Witness = {}): Promise<Ended> {
-  const world = new World(plan, onLine ?? (() => undefined));
+/** Runs a plan until a promise is broken, or to its end. `onLine` gets each line of the history. */
+export async function live(
+  plan: Plan,
+  onLine: (line: string) => void,
+  onStep: (livedMs: number, events: number, number: number) => void,
+): Promise<Ended> {
+  const world = new World(plan, onLine);
   const { swarm, timeline, model, chance } = world;
   const hours = Math.round((plan.steps.at(-1)?.atMs ?? 0) / HOUR_MS);
   world.tell(`a world of ${hours} h and ${plan.steps.length} steps, ${JSON.stringify(swarm)}`);
@@ -50,7 +46,7 @@ export async function live(plan: Plan, { onLine, onStep }: Witness = {}): Promis
     await world.bookWatch.look();
     world.notices.look();
     lastStep = number;
-    onStep?.(timeline.nowMs, timeline.passed, number);
+    onStep(timeline.nowMs, timeline.passed, number);
     if (model.found.length > 0) break;
   }
   await world.pass(Math.max(0, world.offUntilMs - timeline.nowMs));

@@ -82,11 +82,13 @@ export class Relay {
   open = 0;
   readonly #host: string;
   readonly #world: RelayWorld;
+  readonly watcher: RelayWatcher | undefined;
   readonly #greylist = new Map<string, number>();
 
   constructor(host: string, world: RelayWorld) {
     this.#host = host;
     this.#world = world;
+    this.watcher = world.watcher;
   }
 
   /** Rejects with SessionError. `isAlive` says whether the machine that asks still runs. */
@@ -95,11 +97,11 @@ export class Relay {
     try {
       await this.#letIn();
     } catch (error) {
-      if (isAlive()) this.#world.watcher?.refused();
+      if (isAlive()) this.watcher?.refused();
       throw error;
     }
     if (isAlive()) {
-      this.#world.watcher?.heard();
+      this.watcher?.heard();
       this.open++;
     }
     return new RelaySession(this, isAlive);
@@ -168,18 +170,6 @@ export class Relay {
     return said('dot', '250 2.0.0 ok');
   }
 
-  /** A transaction begins. */
-  offered(envelope: Envelope): void {
-    this.#world.watcher?.offered(envelope);
-  }
-
-  /** The sender knows what came of one. */
-  told(envelope: Envelope, ending: Ending): void {
-    if ('reply' in ending) this.#world.watcher?.heard();
-    else this.#world.watcher?.missed();
-    this.#world.watcher?.concluded(envelope, ending);
-  }
-
   #passes(ms: number): Promise<void> {
     return new Promise((resolve) => void this.#world.timeline.after(ms, resolve));
   }
@@ -211,7 +201,8 @@ class RelaySession implements Session {
     if (this.#promised !== null && this.#promised !== envelope)
       throw new Error('another mail was sent than the one announced');
     this.#promised = next;
-    this.#relay.offered(envelope);
+    const { watcher } = this.#relay;
+    watcher?.offered(envelope);
     const closed = new Promise<Ending>((resolve) => {
       this.#hangUp = resolve;
     });
@@ -219,7 +210,11 @@ class RelaySession implements Session {
       this.#relay.take(envelope, content, this.#count++, () => this.#isAlive() && !this.#isClosed),
       closed,
     ]);
-    if (this.#isAlive() && !this.#isClosed) this.#relay.told(envelope, ending);
+    if (this.#isAlive() && !this.#isClosed) {
+      if ('reply' in ending) watcher?.heard();
+      else watcher?.missed();
+      watcher?.concluded(envelope, ending);
+    }
     if ('trouble' in ending || ending.reply.code === 421) this.usable = false;
     return ending;
   }

@@ -6,6 +6,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Chance } from './chance.js';
 import { CALLS, FATES, type Fate, ILLS, type Ill, weightsOf } from './link.js';
 import { MOODS, type Mood } from './relay.js';
+import { durationMs } from './settings.js';
 
 /** How often each action is drawn. Faults are rare, so that other actions can follow. */
 const USUAL_OF_MAIL = {
@@ -116,12 +117,8 @@ const OF_BOOK: Partial<Readonly<Record<Action, number>>> = {
 };
 
 const BEATS_MAX = 800;
-/** After so long a silence of the device the cloud may tell people; it looks ten times as often. */
-const DELAYS_MS: Readonly<Record<string, number>> = {
-  '90s': 90 * SECOND_MS,
-  '10m': 10 * MINUTE_MS,
-  '1h': HOUR_MS,
-};
+/** The cloud tells people after this long a silence of the device. It looks for silent devices ten times as often. */
+const DELAYS = ['90s', '10m', '1h'];
 const DELAYS_MAX = 1200;
 
 /** Draws what the world of a seed is like. `isBook`: it is of the address book, as some are by themselves. */
@@ -153,7 +150,7 @@ export function drawSwarm(chance: Chance, isBook = false): Swarm {
   const restMs = livesMs + (isOfBook ? 0 : DAY_MS);
   const comesMs = chance.span(15 * SECOND_MS, (isOfBook ? 5 : 30) * MINUTE_MS);
   const heartbeatMs = Math.max(comesMs, restMs / BEATS_MAX);
-  const delays = Object.keys(DELAYS_MS).filter((delay) => (DELAYS_MS[delay] as number) > restMs / DELAYS_MAX);
+  const delays = DELAYS.filter((delay) => durationMs(delay) > restMs / DELAYS_MAX);
   const actions = Math.floor(chance.span(20, isOfBook ? 100 : 400));
   return {
     livesMs,
@@ -186,12 +183,12 @@ export function drawSwarm(chance: Chance, isBook = false): Swarm {
 
 /** Ages at which messages expire. */
 function agesOf(chance: Chance): Readonly<Record<string, string>> {
-  const age = (hoursMax: number) => `${Math.round(chance.span(20, 60 * hoursMax))}m`;
+  const age = () => `${Math.round(chance.span(20, 60 * 24))}m`;
   return {
-    FIELDPOST_MAX_AGE_EMAIL: age(24),
-    FIELDPOST_MAX_AGE_SMS: age(24),
-    FIELDPOST_MAX_AGE_PUSH: age(24),
-    FIELDPOST_MAX_AGE_PHONE: age(24),
+    FIELDPOST_MAX_AGE_EMAIL: age(),
+    FIELDPOST_MAX_AGE_SMS: age(),
+    FIELDPOST_MAX_AGE_PUSH: age(),
+    FIELDPOST_MAX_AGE_PHONE: age(),
   };
 }
 

@@ -60,7 +60,7 @@ export function work(): void {
       toldMs = performance.now();
       tell({ kind: 'step', livedMs, events, number });
     };
-    live(plan, { onLine, onStep }).then((ended) => {
+    live(plan, onLine, onStep).then((ended) => {
       const found = [...touched, ...ended.found];
       tell({ kind: 'ended', ended: { ...ended, found }, last: last.slice(-LAST_LINES) });
     }, fall);
