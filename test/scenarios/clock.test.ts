@@ -24,46 +24,43 @@ const Y2099_MS = Date.UTC(2099, 5, 1);
 const YEARS_MS = 50 * 365 * DAY_MS;
 const MAX_AGE_MS = CONFIG.maxAgeMs[1];
 
-t.test(
-  'a week offline, then a reboot: nothing expired, charged or delayed; all go out, oldest first',
-  async (t) => {
-    for (const plug of [false, true]) {
-      for (const wallMs of [0, Y2099_MS, undefined]) {
-        const device = await Device.start();
-        device.answer = () => LATER;
-        const deferred = await device.post(3);
-        await device.pass(HOUR_MS / 2);
-        device.isLinkUp = false;
-        const queued = await device.post(70);
-        await device.pass(7 * DAY_MS);
-        queued.push(...(await device.post(5)));
-        const before = [...deferred, ...queued].map((id) => device.store.get(id)?.attempts);
-        await device.reboot({ plug, ...(wallMs !== undefined && { wallMs }) });
-        await device.pass(7 * DAY_MS);
-        t.same(
-          [...deferred, ...queued].map((id) => device.store.get(id)?.attempts),
-          before,
-        );
-        t.same([...new Set(before)], [6, 0]);
-        device.offered.length = 0;
-        device.answer = () => TAKEN;
-        device.isLinkUp = true;
-        await device.pass(5 * MINUTE_MS);
-        t.match(device.store.counts(), { queued: 0, deferred: 0, sending: 0, failed: 0 });
-        const all = [...deferred, ...queued];
-        t.same(new Set(all.map((id) => device.store.get(id)?.status)), new Set(['sent']));
-        t.same(
-          device.offered.filter((id) => queued.includes(id)),
-          queued,
-        );
-        t.same(
-          device.offered.filter((id) => deferred.includes(id)),
-          deferred,
-        );
-      }
+t.test('a week offline and a reboot expire, charge and delay nothing; all go out in order', async (t) => {
+  for (const plug of [false, true]) {
+    for (const wallMs of [0, Y2099_MS, undefined]) {
+      const device = await Device.start();
+      device.answer = () => LATER;
+      const deferred = await device.post(3);
+      await device.pass(HOUR_MS / 2);
+      device.isLinkUp = false;
+      const queued = await device.post(70);
+      await device.pass(7 * DAY_MS);
+      queued.push(...(await device.post(5)));
+      const before = [...deferred, ...queued].map((id) => device.store.get(id)?.attempts);
+      await device.reboot({ plug, ...(wallMs !== undefined && { wallMs }) });
+      await device.pass(7 * DAY_MS);
+      t.same(
+        [...deferred, ...queued].map((id) => device.store.get(id)?.attempts),
+        before,
+      );
+      t.same([...new Set(before)], [6, 0]);
+      device.offered.length = 0;
+      device.answer = () => TAKEN;
+      device.isLinkUp = true;
+      await device.pass(5 * MINUTE_MS);
+      t.match(device.store.counts(), { queued: 0, deferred: 0, sending: 0, failed: 0 });
+      const all = [...deferred, ...queued];
+      t.same(new Set(all.map((id) => device.store.get(id)?.status)), new Set(['sent']));
+      t.same(
+        device.offered.filter((id) => queued.includes(id)),
+        queued,
+      );
+      t.same(
+        device.offered.filter((id) => deferred.includes(id)),
+        deferred,
+      );
     }
-  },
-);
+  }
+});
 
 t.test('reachable time adds up over reboots, and at its limit a message expires', async (t) => {
   const device = await Device.start();
@@ -91,32 +88,29 @@ t.test('reachable time adds up over reboots, and at its limit a message expires'
   );
 });
 
-t.test(
-  'a deferred message is due on time over leaps of the wall clock, and soon after a sleep',
-  async (t) => {
-    const device = await Device.start();
-    device.answer = () => LATER;
-    const [id = ''] = await device.post();
-    const triedMs: number[] = [];
-    device.answer = () => {
-      triedMs.push(device.clock.bootMs());
-      return LATER;
-    };
-    const startMs = device.clock.bootMs();
-    for (const leapMs of [YEARS_MS, -2 * YEARS_MS, 3 * HOUR_MS, -HOUR_MS, YEARS_MS]) {
-      device.clock.leap(leapMs);
-      await device.pass(3 * MINUTE_MS);
-    }
-    t.same(
-      triedMs.map((ms) => (ms - startMs) / MINUTE_MS),
-      [0, 1, 2, 4, 8],
-    );
-    device.clock.suspend(DAY_MS);
-    await device.pass(0);
-    t.equal(triedMs.length, 6);
-    t.equal(device.store.get(id)?.attempts, 6);
-  },
-);
+t.test('a deferred message is due on time over leaps of the wall clock, and after a sleep', async (t) => {
+  const device = await Device.start();
+  device.answer = () => LATER;
+  const [id = ''] = await device.post();
+  const triedMs: number[] = [];
+  device.answer = () => {
+    triedMs.push(device.clock.bootMs());
+    return LATER;
+  };
+  const startMs = device.clock.bootMs();
+  for (const leapMs of [YEARS_MS, -2 * YEARS_MS, 3 * HOUR_MS, -HOUR_MS, YEARS_MS]) {
+    device.clock.leap(leapMs);
+    await device.pass(3 * MINUTE_MS);
+  }
+  t.same(
+    triedMs.map((ms) => (ms - startMs) / MINUTE_MS),
+    [0, 1, 2, 4, 8],
+  );
+  device.clock.suspend(DAY_MS);
+  await device.pass(0);
+  t.equal(triedMs.length, 6);
+  t.equal(device.store.get(id)?.attempts, 6);
+});
 
 t.test('a leap is recorded once, with the next change or within the hour', async (t) => {
   const quiet = { settings: { relays: [] } };
@@ -276,26 +270,23 @@ t.test('Date has the time of acceptance as known at the sending, or is left out'
   await stop();
 });
 
-t.test(
-  'a certificate that is not yet valid on a wrong clock: the state says which of the two to mend',
-  async (t) => {
-    const ca = makeCertificate({ name: 'Test CA', fromMs: Date.now() - 3 * DAY_MS });
-    const [fromMs, hosts] = [Date.now() + DAY_MS, ['localhost']];
-    const tls = makeCertificate({ name: 'relay', hosts, issuer: ca, fromMs, untilMs: fromMs + DAY_MS });
-    await using relay = await fakeRelay({}, { tls, implicit: true });
-    const clock = new FakeClock({ wallMs: 0 });
-    const env = {
-      FIELDPOST_RELAY: `smtps://localhost:${relay.port}`,
-      FIELDPOST_RELAY_CA_FILE: '/etc/fieldpost/ca.pem',
-    };
-    const { call, post, stop } = await daemonBefore(relay.port, clock, env, ca.cert);
-    await post('waits');
-    await until(async () => (await call('state')).relay.state === 'failing');
-    const { relay: state } = await call('state');
-    t.match(state.reason, /certificate is not yet valid, but this device's clock is wrong \(1970-01-01\)/);
-    await stop();
-  },
-);
+t.test('the state says that the clock is wrong, not the certificate that is not yet valid', async (t) => {
+  const ca = makeCertificate({ name: 'Test CA', fromMs: Date.now() - 3 * DAY_MS });
+  const [fromMs, hosts] = [Date.now() + DAY_MS, ['localhost']];
+  const tls = makeCertificate({ name: 'relay', hosts, issuer: ca, fromMs, untilMs: fromMs + DAY_MS });
+  await using relay = await fakeRelay({}, { tls, implicit: true });
+  const clock = new FakeClock({ wallMs: 0 });
+  const env = {
+    FIELDPOST_RELAY: `smtps://localhost:${relay.port}`,
+    FIELDPOST_RELAY_CA_FILE: '/etc/fieldpost/ca.pem',
+  };
+  const { call, post, stop } = await daemonBefore(relay.port, clock, env, ca.cert);
+  await post('waits');
+  await until(async () => (await call('state')).relay.state === 'failing');
+  const { relay: state } = await call('state');
+  t.match(state.reason, /certificate is not yet valid, but this device's clock is wrong \(1970-01-01\)/);
+  await stop();
+});
 
 /** Resolves when it holds; each look is a request, so the loop cannot spin. */
 async function until(holds: () => Promise<boolean>): Promise<void> {

@@ -127,39 +127,36 @@ t.test('a start that fails for lack of space says what to do', async (t) => {
   t.match(lines, [/storage failed reason="the disk is full" hint="free some space on the disk"/]);
 });
 
-t.test(
-  'on a full disk messages are cancelled within the room for outcomes, which those under way keep',
-  async (t) => {
-    const disk = new FaultyDisk({ directories: ['/var/lib'] });
-    const { store } = await openOn(disk);
-    const [failed = '', sending = '', ...others] = [...(await post(store, 2)), ...(await postMany(store, 7))];
-    store.claim(failed);
-    await store.settle(failed, { kind: 'failed', reply: '550' });
-    store.claim(sending);
-    await fill(disk);
-    // Uses up the journal except the room for outcomes.
-    const changes = async () => {
-      for (;;) await (store.held ? store.release() : store.hold());
-    };
-    await t.rejects(changes(), { code: 'storage-full' });
-    t.ok(store.hasReserve);
+t.test('on a full disk messages are cancelled, but not in the room for outcomes', async (t) => {
+  const disk = new FaultyDisk({ directories: ['/var/lib'] });
+  const { store } = await openOn(disk);
+  const [failed = '', sending = '', ...others] = [...(await post(store, 2)), ...(await postMany(store, 7))];
+  store.claim(failed);
+  await store.settle(failed, { kind: 'failed', reply: '550' });
+  store.claim(sending);
+  await fill(disk);
+  // Uses up the journal except the room for outcomes.
+  const changes = async () => {
+    for (;;) await (store.held ? store.release() : store.hold());
+  };
+  await t.rejects(changes(), { code: 'storage-full' });
+  t.ok(store.hasReserve);
 
-    await store.cancel(failed);
-    t.equal(store.get(failed)?.place, null, 'the content of the failed message is deleted');
-    let cancelled = 0;
-    const cancelAll = async () => {
-      for (const id of others) {
-        await store.cancel(id);
-        cancelled++;
-      }
-    };
-    await t.rejects(cancelAll(), { code: 'storage-full', message: 'the disk is full' });
-    t.ok(cancelled > 100, `${cancelled} are cancelled`);
-    await t.rejects(Promise.all(others.slice(-50).map((id) => store.cancel(id))), { code: 'storage-full' });
-    await store.settle(sending, { kind: 'sent', reply: '€'.repeat(500) });
-    const next = await openOn(disk.afterKill(), 2);
-    t.equal(next.store.get(sending)?.status, 'sent');
-    t.equal(next.store.get(others[0] as string)?.status, 'cancelled');
-    t.equal(next.store.get(failed)?.place, null);
-  },
-);
+  await store.cancel(failed);
+  t.equal(store.get(failed)?.place, null, 'the content of the failed message is deleted');
+  let cancelled = 0;
+  const cancelAll = async () => {
+    for (const id of others) {
+      await store.cancel(id);
+      cancelled++;
+    }
+  };
+  await t.rejects(cancelAll(), { code: 'storage-full', message: 'the disk is full' });
+  t.ok(cancelled > 100, `${cancelled} are cancelled`);
+  await t.rejects(Promise.all(others.slice(-50).map((id) => store.cancel(id))), { code: 'storage-full' });
+  await store.settle(sending, { kind: 'sent', reply: '€'.repeat(500) });
+  const next = await openOn(disk.afterKill(), 2);
+  t.equal(next.store.get(sending)?.status, 'sent');
+  t.equal(next.store.get(others[0] as string)?.status, 'cancelled');
+  t.equal(next.store.get(failed)?.place, null);
+});
