@@ -82,25 +82,6 @@ t.test('a heartbeat that names another document', async (t) => {
   t.same([calls(), book.list()], ['get put get', []], 'and again, with a higher counter');
 });
 
-t.test('a heartbeat that no longer names a document', async (t) => {
-  const { book, sync, cloud, clock, calls } = await startSync();
-  await book.add(JOHN);
-  sync.request();
-  await clock.advance(0);
-  sync.seen(cloud.etag);
-  calls();
-  await cloud.forget();
-  sync.seen(null);
-  await clock.advance(0);
-  t.equal(calls(), 'get', 'it is asked for');
-  await clock.advance(2 * SYNC_ABSENT_MS);
-  t.match(cloud.entries, [JOHN], 'what it has lost it gets back while the link is online');
-  calls();
-  sync.seen(cloud.etag);
-  await clock.advance(0);
-  t.equal(calls(), '', 'once');
-});
-
 t.test('a document that is lost before a heartbeat has named it', async (t) => {
   const { book, sync, cloud, clock, calls } = await startSync();
   await book.add(JOHN);

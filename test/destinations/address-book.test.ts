@@ -180,17 +180,6 @@ t.test('members of the document besides the entries', async (t) => {
   t.match(wiped.more, { name: 'Pump 3', site: 'B' }, 'those of both are joined');
 });
 
-t.test('an edit during a PUT is neither lost nor taken for sent', async (t) => {
-  const { book } = start();
-  await book.add(JOHN);
-  const { generation } = await book.pull(null);
-  await book.remove(1);
-  await book.add(JANE);
-  await book.stored('"1"');
-  t.not(generation, book.generation);
-  t.same((await pushOf(book.pull('unchanged'))).document, [entry(2, JANE)]);
-});
-
 t.test('a lost answer to a PUT, and one that comes late', async (t) => {
   const { book } = start();
   await book.add(JOHN);
@@ -278,21 +267,6 @@ t.test('a cloud that has forgotten everything', async (t) => {
     'what it has after all is joined',
   );
   t.equal(found.push?.ifMatch, '"9"');
-});
-
-t.test('another cloud', async (t) => {
-  const { book, state } = start();
-  await book.join('a');
-  await book.add(JOHN);
-  const { more } = await pushOf(book.pull(null));
-  await book.stored('"1"');
-  await book.join('a');
-  t.equal(book.etag, '"1"');
-  await book.join('b');
-  t.equal(book.etag, null, 'its ETags are others');
-  t.same(state.base, { etag: null, document: [entry(1)], more }, 'but the document may be the same');
-  t.match(await book.pull({ etag: '"7"', document: [], more }), { push: { document: [] }, estranged: null });
-  t.same([book.etag, book.list()], ['"7"', []]);
 });
 
 t.test('ids', async (t) => {

@@ -157,26 +157,6 @@ t.test('every combination finds one row of the table, and is merged as it says',
   t.equal(count, 2 * 10 * 10 * 6);
 });
 
-t.test('without a base every combination is a union: nothing is taken for deleted', async (t) => {
-  const both = TABLE.find(({ name }) => name.startsWith('both edited')) as Row;
-  for (const [localName, local] of Object.entries(statesOf('local'))) {
-    for (const [remoteName, remote] of Object.entries(statesOf('remote'))) {
-      const value = local && remote ? both.result(undefined, local, remote) : (local ?? remote);
-      t.ok(isSame(mergeOne(undefined, local, remote), value), `local ${localName}, remote ${remoteName}`);
-      t.ok(
-        isSame(mergeOne(undefined, local, remote, [undefined]), value),
-        'what was put says of absence nothing',
-      );
-      if (remote === undefined) continue;
-      const { value: arrived } = expected(remote, local, remote);
-      t.ok(
-        isSame(mergeOne(undefined, local, remote, [remote]), arrived),
-        'what was put and arrived is a base',
-      );
-    }
-  }
-});
-
 t.test('every combination, from a document that is believed only in part', async (t) => {
   const both = TABLE.find(({ name }) => name.startsWith('both edited')) as Row;
   const wrong: string[] = [];
