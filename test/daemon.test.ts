@@ -322,7 +322,7 @@ t.test('the address book, alone and then with a cloud', async (t) => {
   await alone.stop();
 
   await using cloud = await fakeCloud();
-  cloud.document = { etag: '"theirs"', entries: [{ uid, ...jane, room: 'B2' }] };
+  await cloud.screen.edit(() => [{ uid, ...jane, room: 'B2' }]);
   const { system, lines } = world();
   const env = {
     FIELDPOST_STATE_DIR,
@@ -331,7 +331,7 @@ t.test('the address book, alone and then with a cloud', async (t) => {
   const daemon = await createDaemon(configOf(env), system);
   const synced = () => lines.filter((line) => line.includes('destinations synced')).length;
   await until(() => synced() === 1);
-  t.match(cloud.document.entries, [{ uid, room: 'B2' }, john]);
+  t.match(cloud.screen.entries, [{ uid, room: 'B2' }, john]);
   t.same(await call(daemon, PATH), [
     { id: 1, ...john },
     { id: 2, ...jane },
@@ -345,9 +345,9 @@ t.test('the address book, alone and then with a cloud', async (t) => {
   await call(daemon, `${PATH}/2`, 'PUT', { ...jane, lang: 'pl' });
   await put;
   await until(() => synced() === 2);
-  t.match(cloud.document.entries, [{ uid, lang: 'pl', room: 'B2' }, john]);
+  t.match(cloud.screen.entries, [{ uid, lang: 'pl', room: 'B2' }, john]);
   t.match((await call(daemon, 'state')).destinations, { count: 2, hidden: 0, synced: true, reason: null });
-  cloud.document = { ...cloud.document, etag: '"edited"', entries: [{ uid, ...jane, name: 'Janet' }] };
+  await cloud.screen.edit(() => [{ uid, ...jane, name: 'Janet' }]);
   await call(daemon, 'queue/flush', 'POST');
   await until(() => synced() === 3);
   t.match(await call(daemon, PATH), [{ id: 2, name: 'Janet' }], 'a flush syncs at once');

@@ -1,5 +1,5 @@
 /**
- * A cloud on a port of its own. By itself it keeps the contract; a script makes it answer anything, or nothing.
+ * The reference cloud behind a port of its own, at which a script answers anything, or nothing, in its place.
  *
  *   await using cloud = await fakeCloud();
  *   cloud.answer = ({ path }) => (path === 'heartbeat' ? { status: 503, headers: { 'Retry-After': '7' } } : undefined);
@@ -9,9 +9,10 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
+import { CloudScreen } from './cloud-screen.js';
 
 export const DEVICE = 'pump-3';
-export const KEY = 'the-device-key';
+export { KEY } from './cloud-screen.js';
 
 /** A request as it arrived. */
 interface CloudCall {
@@ -21,6 +22,7 @@ interface CloudCall {
   readonly headers: IncomingMessage['headers'];
   // biome-ignore lint/suspicious/noExplicitAny: a test looks at what it expects to be there
   readonly body: any;
+  readonly text: string;
   /** The connection it came over, counted from 1. */
   readonly connection: number;
 }
@@ -38,10 +40,9 @@ export interface CloudAnswer {
 export interface FakeCloud extends AsyncDisposable {
   readonly url: string;
   readonly calls: CloudCall[];
-  /** What the contract-abiding answers tell and keep. */
-  document: { etag: string; entries: readonly unknown[]; more?: object } | null;
-  heartbeat: object;
-  /** Asked first; undefined: the contract's answer. */
+  /** On which people edit the document. */
+  readonly screen: CloudScreen;
+  /** Asked first; undefined: the reference cloud answers. */
   answer: (call: CloudCall) => CloudAnswer | Rudeness | undefined | Promise<CloudAnswer | undefined>;
   /** Ends every connection, as a server does with those that were idle for long. */
   hangUp(): void;
@@ -56,12 +57,12 @@ export const HTML: CloudAnswer = {
 export async function fakeCloud(tls?: TlsOptions, host = '127.0.0.1'): Promise<FakeCloud> {
   const sockets = new Map<Socket, number>();
   let connections = 0;
-  let edits = 0;
+  const screen = await CloudScreen.start();
   const handle: RequestListener = async (req, res) => {
     const call = await read(req, sockets.get(req.socket) ?? 0);
     if (call === null) return;
     cloud.calls.push(call);
-    const answer = (await cloud.answer(call)) ?? honest(call);
+    const answer = (await cloud.answer(call)) ?? (await honest(call));
     if (typeof answer === 'string') rude(answer, res);
     else write(answer, res);
   };
@@ -79,8 +80,7 @@ export async function fakeCloud(tls?: TlsOptions, host = '127.0.0.1'): Promise<F
   const cloud: FakeCloud = {
     url: `${tls === undefined ? 'http' : 'https'}://${host}:${port}`,
     calls: [],
-    document: null,
-    heartbeat: {},
+    screen,
     answer: () => undefined,
     hangUp: () => {
       for (const socket of sockets.keys()) socket.destroy();
@@ -92,35 +92,24 @@ export async function fakeCloud(tls?: TlsOptions, host = '127.0.0.1'): Promise<F
     },
   };
 
-  function honest(call: CloudCall): CloudAnswer {
-    if (call.headers.authorization !== `Bearer ${KEY}`) return problem(401, 'this key is not known');
-    const { document } = cloud;
-    switch (`${call.method} ${call.path}`) {
-      case 'PUT heartbeat':
-        return {
-          status: 200,
-          body: { ...(document && { destinations: document.etag }), ...cloud.heartbeat },
-        };
-      case 'GET destinations':
-        if (document === null) return problem(404, 'there is no document yet');
-        if (call.headers['if-none-match'] === document.etag) return { status: 304 };
-        return {
-          status: 200,
-          headers: { ETag: document.etag },
-          body: { ...document.more, destinations: document.entries },
-        };
-      case 'PUT destinations': {
-        const isFirst = call.headers['if-none-match'] === '*' && document === null;
-        if (!isFirst && call.headers['if-match'] !== document?.etag) return problem(412, 'it was changed');
-        const { destinations: entries, ...more } = call.body;
-        cloud.document = { etag: `"v${++edits}"`, entries, more };
-        return { status: 204, headers: { ETag: cloud.document.etag } };
-      }
-      case 'POST messages':
-        return { status: 202, body: { id: call.body.id } };
-      default:
-        return problem(404, 'there is no such thing');
-    }
+  /** What the reference cloud answers. */
+  async function honest({ method, path, headers, text }: CloudCall): Promise<CloudAnswer> {
+    const sent = Object.entries(headers).map(([name, value]) => [name, String(value)]);
+    const answer = await screen.ask({
+      method,
+      path: `/devices/${DEVICE}/${path}`,
+      headers: Object.fromEntries(sent),
+      body: text,
+    });
+    const { etag, 'content-type': type } = answer.headers;
+    return {
+      status: answer.status,
+      headers: {
+        ...(etag !== undefined && { ETag: etag }),
+        ...(type !== undefined && { 'Content-Type': type }),
+      },
+      body: answer.body.length === 0 ? undefined : answer.body.toString(),
+    };
   }
   return cloud;
 }
@@ -142,7 +131,7 @@ async function read(req: IncomingMessage, connection: number): Promise<CloudCall
   }
   const { method = '', url = '', headers } = req;
   const path = url.replace(`/devices/${DEVICE}/`, '');
-  return { method, path, headers, body: text === '' ? null : JSON.parse(text), connection };
+  return { method, path, headers, body: text === '' ? null : JSON.parse(text), text, connection };
 }
 
 function write({ status, headers = {}, body }: CloudAnswer, res: ServerResponse): void {

@@ -55,13 +55,13 @@ interface StartOptions {
   /** Takes SMS, phone and push messages. */
   readonly send?: SendShort;
   readonly disk?: FaultyDisk;
+  readonly clock?: FakeClock;
   /** What else of the outside is another. */
   readonly system?: Partial<System>;
 }
 
 export async function startCloud(options: StartOptions = {}): Promise<TestCloud> {
-  const { disk = new FaultyDisk({ directories: ['/var/lib'] }) } = options;
-  const clock = new FakeClock();
+  const { disk = new FaultyDisk({ directories: ['/var/lib'] }), clock = new FakeClock() } = options;
   const { system, lines } = testSystem({ ...options.system, disk, clock, hostname: () => 'cloud.example' });
   const cloud = await createCloud(readConfig(options), system, options.send);
   const url = `http://${cloud.addresses.map(addressOf)[0]}`;

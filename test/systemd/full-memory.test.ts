@@ -315,7 +315,7 @@ for (const limitMib of [64, 96, 128]) {
     };
     await using relay = await fakeRelay({ rcpt });
     await using cloud = await fakeCloud();
-    cloud.document = { etag: '"full"', entries: fullDocument() };
+    await cloud.screen.edit(fullDocument);
     const run = new Run(t, group, relay, cloud);
     await run.start();
     await fill(run);
