@@ -31,7 +31,7 @@ export class Absence {
     this.#atMs = null;
   }
 
-  /** There is a document. */
+  /** The cloud has a document. */
   end(): void {
     this.#lastedMs = 0;
     this.#atMs = null;

@@ -27,8 +27,8 @@ export class CloudError extends Error {
   }
 
   /**
-   * The error of a request to `host` that was rejected. `wallMs` is compared with a certificate's dates. Throws what is no
-   * error of a socket: a bug.
+   * The error of a request to `host` that was rejected. `wallMs` is compared with a certificate's dates. Rethrows an error
+   * that is not of a socket: it is a bug.
    */
   static ofNetwork(thrown: unknown, host: string, wallMs: number, hints = HINTS): CloudError {
     const isReached = (thrown as { isReached?: boolean }).isReached === true;

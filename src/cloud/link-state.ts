@@ -142,8 +142,8 @@ function afterFailure(
 }
 
 /**
- * Within how long to call the cloud first. Soon after a boot, a whole fleet may have booted or got its network in the
- * same second, so the calls are spread. Later it is 0.
+ * Within how long to call the cloud first. A whole fleet may boot, or get its network, in the same second, so soon
+ * after a boot the calls are spread. Later it is 0.
  */
 export function commonMs({
   clock,
@@ -155,7 +155,7 @@ export function commonMs({
   return clock.bootMs() < COMMON_BOOT_MS ? spreadMs(config) : 0;
 }
 
-/** Over how long a fleet spreads its tries: shorter where the settings have short heartbeats or pauses. */
+/** The time over which a fleet spreads its tries: shorter if the settings have short heartbeats or pauses. */
 export function spreadMs({ heartbeatMs, backoffMaxMs }: LinkSettings): number {
   return Math.min(LINK_SPREAD_MS, heartbeatMs, backoffMaxMs);
 }

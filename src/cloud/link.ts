@@ -21,7 +21,7 @@ import {
   step,
 } from './link-state.js';
 
-/** What the link works with. */
+/** The parts that the link uses. */
 export interface LinkOptions {
   readonly client: Pick<CloudClient, 'heartbeat'>;
   readonly config: LinkSettings;
@@ -33,7 +33,7 @@ export interface LinkOptions {
   readonly log: Log;
 }
 
-/** Whom the link tells. */
+/** The functions that the link calls. */
 export interface LinkListeners {
   readonly online: () => void;
   /** The ETag of the destinations document in the answer to each good heartbeat; null: there is none. */

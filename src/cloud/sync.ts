@@ -17,14 +17,14 @@ import { type CloudClient, CloudError } from './client.js';
 import { commonMs, type LinkSettings } from './link-state.js';
 import { ABSENT_WORDS, alteredWords, joinedWords } from './sync-words.js';
 
-/** What the sync works with. */
+/** The parts that the sync uses. */
 export interface SyncOptions {
   readonly book: AddressBook;
   /** Which cloud it is, and which device there. */
   readonly cloud: string;
   readonly client: Pick<CloudClient, 'getDestinations' | 'putDestinations'>;
   readonly config: LinkSettings;
-  /** While it is false, the sync calls nobody. The link calls online() when it is true again. */
+  /** While it is false, the sync makes no call. The link calls online() when it is true again. */
   readonly isOnline: () => boolean;
   readonly clock: Clock;
   /** In [0, 1). */
@@ -187,7 +187,7 @@ export class Sync {
     return this.#joined?.generation === this.#options.book.generation ? this.#joined.reason : null;
   }
 
-  /** Gives the generation of the book that the cloud then has. Throws CloudError, and what the store throws. */
+  /** Resolves with the generation of the book that the cloud then has. Throws CloudError, and what the store throws. */
   async #sync(signal: AbortSignal): Promise<number> {
     const { book, cloud, client } = this.#options;
     await book.join(cloud);

@@ -1,6 +1,6 @@
 /**
  * The address book: whom to notify when this device goes offline. The api edits it, the sync merges it with the cloud's
- * document. Changes are made one at a time, and each lasts once its promise resolves. Used by store/book.ts.
+ * document. Changes are made one at a time. Each is durable when its promise resolves. Used by store/book.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { DESTINATIONS_MAX } from '../limits.js';
@@ -14,9 +14,9 @@ import { alterations, sameDocument } from './merge.js';
 /** How the store keeps the book. */
 export interface BookKeeping {
   readonly book: Book;
-  /** Resolves once the event is on stable storage and applied. Rejects with storage-full, storage-failed. */
+  /** Resolves when the event is on stable storage and applied. Rejects with storage-full, storage-failed. */
   record(event: BookEvent): Promise<void>;
-  /** Throws storage-full where the disk is below its reserve. */
+  /** Throws storage-full if the disk is below its reserve. */
   checkRoom(): Promise<void>;
   /** A new random UUID. */
   newUid(): string;
@@ -66,8 +66,8 @@ export class AddressBook {
   }
 
   /**
-   * Throws conflict, naming the id that has this destination already; too-large for a full book. Each edit calls `check`
-   * when its turn has come: it may throw.
+   * Throws conflict, naming the id that has this destination already; too-large for a full book. An edit
+   * calls `check` when its turn has come; `check` may throw.
    */
   add(fields: Fields, check: () => void = noCheck): Promise<Destination> {
     return this.#turns.do(async () => {
@@ -107,7 +107,7 @@ export class AddressBook {
     return this.#book.hidden;
   }
 
-  /** Removes a hidden one. Throws not-found. */
+  /** Removes a hidden value. Throws not-found. */
   removeHidden(value: unknown): Promise<void> {
     return this.#turns.do(async () => {
       if (!this.#book.hidden.some((one) => sameDocument([one], [value]))) {
@@ -143,8 +143,8 @@ export class AddressBook {
   }
 
   /**
-   * Merges with the cloud's document; null: it has none. Gives the document to put next, null if the cloud has all; and
-   * the generation that it includes.
+   * Merges with the cloud's document; null: it has none. Resolves with the document to put next (null if the
+   * cloud has everything), and with the generation of the book that it includes.
    */
   pull(
     remote: Remote | null | 'unchanged',

@@ -31,7 +31,7 @@ export interface Push {
 export interface Agreement {
   /** Must be recorded before the PUT; null: nothing is new. */
   readonly event: BookEvent | null;
-  /** Null: the cloud has all. */
+  /** Null: the cloud has everything. */
   readonly push: Push | null;
   /** Why both sides were joined although a document was known; null: they were merged. */
   readonly estranged: Estranged | null;
@@ -40,7 +40,7 @@ export interface Agreement {
 /** A new random text for a lineage or a nonce. */
 type Draw = () => string;
 
-/** For a cloud without a document: it gets one. The base stays until that has arrived. */
+/** For a cloud without a document: the device puts one. The base stays until that PUT has arrived. */
 export function agreeOnNew(book: Book, draw: Draw): Agreement {
   const merged = merge({ ...localOf(book), trust: 'full', base: [], given: [], attempted: [], remote: [] });
   // An empty document needs no PUT, unless an earlier one may still arrive.
@@ -89,7 +89,7 @@ function isAgreed(book: Book, remote: Remote, kin: Kinship, { document }: Merged
   if (!kin.isLanded) return false;
   const isKnown = sameDocument(remote.document, kin.base);
   if (markOf(remote.more) !== null) {
-    // Two devices with one id would otherwise put it in turn for ever.
+    // Otherwise two devices with one id would put the document in turn for ever.
     if (kin.estranged === 'ahead') return sameDocument(document, remote.document);
     return kin.trust === 'full' && isKnown && sameDocument(document, kin.given);
   }

@@ -24,7 +24,7 @@ export interface Mark {
 export interface Remote {
   readonly etag: string;
   readonly document: readonly unknown[];
-  /** Its other members; left out where there are none. */
+  /** Its other members; left out if there are none. */
   readonly more?: JsonObject;
 }
 
@@ -32,7 +32,7 @@ export interface Remote {
 export interface Base extends Omit<Remote, 'etag'> {
   /** Null: another cloud is configured, to which the former ETag does not apply. */
   readonly etag: string | null;
-  /** The document that the cloud was given, where it keeps something else. */
+  /** The document that was put, if the cloud stores something else. */
   readonly given?: readonly unknown[];
   /** It had no mark when it was last fetched; a mark in `more` is from a later PUT. */
   readonly bare?: true;
@@ -46,7 +46,7 @@ export interface Attempt {
 
 /**
  * How far a document is believed. `full`: it descends from the known one. `edits`: its edits count, its deletions do
- * not. `none`: both are joined, and where both have a field, this device's counts.
+ * not. `none`: nothing counts as deleted in the cloud, and of a field that both sides have, this device's counts.
  */
 export type Belief = 'full' | 'edits' | 'none';
 

@@ -86,7 +86,7 @@ export function sameDocument(a: readonly unknown[], b: readonly unknown[]): bool
   return left.size === right.size && [...left].every(([key, value]) => same(value, right.get(key)));
 }
 
-/** The value before, where it is from our own PUT whose answer was lost: nobody else has edited it. */
+/** The value before, if it is from our own PUT whose answer was lost: nobody else has edited it. */
 function ofAttempt(
   attempted: readonly Document[],
   trust: Belief,
@@ -125,7 +125,7 @@ function mergeOne(before: Before, here: unknown, there: unknown): unknown {
   return here ?? there;
 }
 
-/** Merges member by member. Where both sides changed one, local's counts. */
+/** Merges member by member. If both sides changed a member, local's counts. */
 function mergeMembers(before: Before, here: unknown, there: unknown): unknown {
   if (same(here, there)) return there;
   const names = new Set([...Object.keys(there as object), ...Object.keys(here as object)]);
@@ -188,7 +188,7 @@ function sameTargets(merged: Document): Entry[][] {
   return [...groups.values()].filter(({ length }) => length > 1);
 }
 
-/** A second value with the same uid is kept, but is no entry. */
+/** The entries. A second value with the same uid is kept, but is not an entry. */
 function entriesOf(document: Document): Entry[] {
   const found: Entry[] = [];
   for (const [key, value] of document) if (key === uidOf(value) && isEntry(value)) found.push(value);
