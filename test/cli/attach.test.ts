@@ -1,4 +1,4 @@
-/** `fieldpost send --attach` against the local API: what arrives is what lay in the files, and what goes wrong is told. */
+/** `fieldpost send --attach` against the local API. */
 import t from 'tap';
 import { startApi, type TestApi } from '../support/api.js';
 import { systemError } from '../support/system-error.js';
@@ -21,7 +21,7 @@ t.test('files arrive as they are', async (t) => {
   const { code, out, err } = await send(api, [...argv, '-', '--html', '<b>'], { files, stdin: 'text' });
   t.equal(code, 0, err);
   const [, id = ''] = /^(\w+) is queued for john@example\.com\n$/.exec(out) ?? [];
-  t.equal(err, '', 'no progress where nobody watches');
+  t.equal(err, '', 'no progress without a terminal');
   const message = api.store.get(id);
   if (message === undefined) throw new Error('nothing was queued');
   t.same(await api.store.content(message), { subject: 'Grüße', plain: 'text', html: '<b>' });
@@ -44,13 +44,13 @@ t.test('files arrive as they are', async (t) => {
   t.match((await send(api, ['--attach', 'y.csv', '--json'], { files })).out, /"status": "queued"/);
 });
 
-t.test('a person sees how far it is', async (t) => {
+t.test('a terminal shows the progress', async (t) => {
   await using api = await startApi();
   const files = { a: 'x'.repeat(2 ** 20) };
   const { code, err } = await send(api, ['--attach', 'a'], { files, isTTY: true });
   t.equal(code, 0);
   t.match(err, /^\rsending 1 MiB: 24 %\rsending 1 MiB: 49 %\rsending 1 MiB: 74 %/);
-  t.match(err, /\r +\r$/, 'and the line is empty in the end');
+  t.match(err, /\r +\r$/, 'the line is empty at the end');
 });
 
 t.test('files that cannot be read, or that the daemon refuses', async (t) => {

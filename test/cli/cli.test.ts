@@ -7,7 +7,7 @@ import { failure, fieldpost, type World } from './terminal.js';
 
 const SERVICE_FILE = '/etc/fieldpost/fieldpost.env';
 
-t.test('without a command it lists them and calls that a usage error', async (t) => {
+t.test('without a command it lists the commands; this is a usage error', async (t) => {
   const bare = await fieldpost([]);
   t.equal(bare.code, 64);
   const asked = await fieldpost(['--help']);
@@ -53,7 +53,7 @@ t.test('version', async (t) => {
     t.strictSame(await fieldpost(argv), { code: 0, out: 'fieldpost 1.2.3\n', err: '' });
 });
 
-/** What the service is given: its settings now, and after `change`. */
+/** The settings that the service gets now and after `change`. */
 async function settingsOf(argv: readonly string[], world: World, change: () => void) {
   const seen: unknown[] = [];
   const serve: World['serve'] = async (name, { env, fault, reread }) => {
@@ -71,7 +71,7 @@ async function settingsOf(argv: readonly string[], world: World, change: () => v
   return { code, err, seen };
 }
 
-t.test('main gets the settings of a service, and can read them again', async (t) => {
+t.test('a service gets its settings, and can read them again', async (t) => {
   const files: Record<string, string | Error> = {};
   const env = { A: '1', FIELDPOST_LOG: 'warn' };
   const before = () =>
@@ -89,22 +89,22 @@ t.test('main gets the settings of a service, and can read them again', async (t)
   ]);
   before();
   const unit = await settingsOf(['run'], { env, files, isUnit: true }, after);
-  t.strictSame(unit.seen, ['run', env, { A: '1', C: '2' }], 'what systemd took from the file goes with it');
+  t.strictSame(
+    unit.seen,
+    ['run', env, { A: '1', C: '2' }],
+    'the settings that systemd copied from the file are gone with it',
+  );
   before();
   const gone = await settingsOf(['run'], { env, files, isUnit: true }, () => delete files[SERVICE_FILE]);
   t.strictSame(gone.seen[2], { A: '1' }, 'no file is an empty one');
   const broken = await settingsOf(['run'], { env, files: { [SERVICE_FILE]: 'x' }, isUnit: true }, after);
-  t.match(
-    broken.seen,
-    ['run', env, /fieldpost.env:1/],
-    'a file with a fault is told, and the service decides',
-  );
+  t.match(broken.seen, ['run', env, /fieldpost.env:1/], 'the service decides about a fault of the file');
   files[SERVICE_FILE] = failure('EACCES', SERVICE_FILE);
   const closed = await settingsOf(['run'], { env, files, isUnit: true }, () => undefined);
   t.match(closed.seen, ['run', env, /no permission to read .* restart/]);
 });
 
-t.test('a bad env file ends any command with all its lines', async (t) => {
+t.test('a bad env file ends any command, which names all wrong lines', async (t) => {
   const { code, err } = await fieldpost(['check', '--env-file', '/f'], {
     files: { '/f': 'A\nB=1\nC D=1\n' },
   });
@@ -128,7 +128,7 @@ t.test('check shows what takes effect, with secrets hidden', async (t) => {
   t.notMatch(out + err + JSON.stringify(asJson), /hunter2/);
 });
 
-t.test('check says that a partition is too small for what must stay free', async (t) => {
+t.test('check warns about a partition that is smaller than FIELDPOST_MIN_FREE', async (t) => {
   const fileSystemBytes = async (path: string) => (path === '/data/fieldpost' ? 16 * MIB : 1024 * MIB);
   const warningsOf = async (env: Record<string, string>) =>
     (await fieldpost(['check'], { env: { FIELDPOST_STATE_DIR: '/data/fieldpost', ...env }, fileSystemBytes }))
@@ -137,7 +137,7 @@ t.test('check says that a partition is too small for what must stay free', async
   t.notMatch(await warningsOf({ FIELDPOST_MIN_FREE: '4MiB' }), /MIN_FREE/);
 });
 
-t.test('check says that mails have no relay, or a sender that many relays refuse', async (t) => {
+t.test('check warns about a missing relay, and a sender that many relays refuse', async (t) => {
   const warningsOf = async (env: Record<string, string>) => {
     const { code, out } = await fieldpost(['check', '--json'], { env });
     t.equal(code, 0);
@@ -152,7 +152,7 @@ t.test('check says that mails have no relay, or a sender that many relays refuse
   t.match(err, /^warning: no relay.*\nwarning: mails come from a@vm/);
 });
 
-t.test('check tells every problem and ends as the daemon would', async (t) => {
+t.test('check shows every problem, with the exit status of the daemon', async (t) => {
   const env = { FIELDPOST_LOG: 'loud\u001b[31m', FIELDPOST_TEAPOT: '1' };
   const { code, out, err } = await fieldpost(['check'], { env });
   t.equal(code, 78);
@@ -163,7 +163,7 @@ t.test('check tells every problem and ends as the daemon would', async (t) => {
   t.equal(JSON.parse(asJson.out).problems.length, 2);
 });
 
-t.test('check takes the settings of the service if the environment has none', async (t) => {
+t.test('check uses the settings of the service if the environment has none', async (t) => {
   const files = { [SERVICE_FILE]: 'FIELDPOST_LOG=error\n', '/f': 'FIELDPOST_LOG=debug\n' };
   const credentials = { '/run/credentials/fieldpost.service/relay-password': 'x\n' };
   const service = await fieldpost(['check'], { files });

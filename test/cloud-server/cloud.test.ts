@@ -94,7 +94,7 @@ t.test('a body that is not a document is refused; unknown entries are kept', asy
       '/destinations/3/uid',
       '/destinations/5/uid',
     ],
-    'and whoever put them is told',
+    'the answer names them',
   );
   t.same((await cloud.call('GET', DESTINATIONS)).json.destinations, strange);
   const change = { 'If-Match': taken.etag };
@@ -117,7 +117,7 @@ t.test('a body that is not a document is refused; unknown entries are kept', asy
   t.notMatch(cloud.lines.join(''), /request failed/);
 });
 
-t.test('memory that requests have used is given back', async (t) => {
+t.test('the memory of requests is freed', async (t) => {
   let droppedBytes = 0;
   await using cloud = await startCloud({
     system: {
@@ -151,7 +151,7 @@ t.test('a device has its own key, and so has the operator', async (t) => {
   t.equal((await cloud.call('GET', '/healthz', { key: null })).text, 'ok');
 });
 
-t.test('without keys any device is let in, by programs on this machine', async (t) => {
+t.test('without keys any device is accepted, but only from this machine', async (t) => {
   await using cloud = await startCloud();
   const body = { state: 'running' };
   t.equal((await cloud.call('PUT', `${DEVICE}/heartbeat`, { body })).status, 200);
@@ -159,7 +159,7 @@ t.test('without keys any device is let in, by programs on this machine', async (
   t.equal(
     (await cloud.call('PUT', '/devices/..%2Fx/heartbeat', { body })).status,
     401,
-    'it would name a file',
+    'the id would name another file',
   );
   const Origin = 'http://evil.example';
   t.equal((await cloud.call('PUT', `${DEVICE}/heartbeat`, { body, headers: { Origin } })).status, 403);
@@ -193,7 +193,7 @@ t.test('an acknowledged document survives a power cut; a damaged file is put asi
   t.equal((await put(damaged, [EWA])).status, 204);
 });
 
-t.test('the operator removes a device; its name and its document are gone for good', async (t) => {
+t.test('a device that the operator removes is gone after a restart, with its document', async (t) => {
   const disk = new FaultyDisk({ directories: ['/var/lib'] });
   const keys = 'pump-3 three\npump-4 four\n* boss\n';
   const cloud = await startCloud({ disk, keys });
@@ -238,7 +238,7 @@ t.test('the name of a device does no harm in a subject', async (t) => {
   t.same([site, contact], ['Sluis noord', null]);
 });
 
-t.test('the keys follow a reload, and a device that has lost its line is kept', async (t) => {
+t.test('a reload changes the keys; a device without a key is still listed', async (t) => {
   const keys = 'pump-3 three\n* boss\n';
   const env = { FIELDPOST_CLOUD_SERVER_KEYS_FILE: '/etc/keys' };
   await using cloud = await startCloud({ keys });
@@ -263,19 +263,23 @@ t.test('the keys follow a reload, and a device that has lost its line is kept', 
   t.same(
     await cloud.reload({}),
     { taken: ['FIELDPOST_LOG'], waiting: ['FIELDPOST_CLOUD_SERVER_KEYS_FILE'] },
-    'not opened to everybody',
+    'the cloud stays closed',
   );
   t.equal(await statusOf('pump-4', 'four'), 401);
 });
 
-t.test('an interval and a move are understood, and what is neither is refused', async (t) => {
+t.test('a heartbeat may report an interval and a move; a wrong one is refused', async (t) => {
   await using cloud = await startCloud();
   const beat = (body: object) => cloud.call('PUT', `${DEVICE}/heartbeat`, { body });
   t.equal((await beat({ state: 'running', intervalMs: 30_000 })).status, 200);
   t.equal((await beat({ state: 'moved', intervalMs: null })).status, 200);
   t.equal((await beat({ state: 'moved', bootId: 'b1', sequence: 1, uptimeMs: 3000 })).status, 200);
   t.equal((await beat({ state: 'running', bootId: 'b1', sequence: 9, uptimeMs: 2000 })).status, 200);
-  t.match((await cloud.call('GET', '/devices')).json.devices, [{ state: 'moved' }], 'it was sent before');
+  t.match(
+    (await cloud.call('GET', '/devices')).json.devices,
+    [{ state: 'moved' }],
+    'the second heartbeat was sent before the first',
+  );
   for (const intervalMs of ['30s', -1, 1.5, 1e9]) {
     t.match(await beat({ state: 'running', intervalMs }), {
       status: 422,

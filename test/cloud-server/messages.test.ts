@@ -1,4 +1,4 @@
-/** What goes out of the cloud by its webhook: messages of devices, taken once, and notifications that are no mail. */
+/** The webhook gets messages of devices, each once, and notifications that are not mails. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
@@ -47,18 +47,11 @@ async function webhook(): Promise<Hook> {
 const post = (cloud: TestCloud, body: object, key = SMS.id) =>
   cloud.call('POST', MESSAGES, { body, headers: { 'Idempotency-Key': key } });
 
-t.test('a message is taken once, and goes to the webhook', async (t) => {
+t.test('a message is accepted once, and goes to the webhook', async (t) => {
   await using hook = await webhook();
   await using cloud = await startCloud({ env: hook.env });
-  const push = {
-    id: 'm2',
-    type: 4,
-    destination: 'OWNER',
-    message: 'x',
-    title: 'T',
-    auto_open: true,
-    app_data: [1],
-  };
+  const more = { title: 'T', auto_open: true, app_data: [1] };
+  const push = { id: 'm2', type: 4, destination: 'OWNER', message: 'x', ...more };
   const both = await Promise.all([post(cloud, SMS), post(cloud, push, 'm2')]);
   for (const [index, { status, json }] of both.entries())
     t.same([status, json], [202, { id: `m${index + 1}` }]);
@@ -81,7 +74,7 @@ t.test('a message is taken once, and goes to the webhook', async (t) => {
   await cloud.clock.advance(MINUTE_MS);
   t.match(await post(cloud, { ...SMS, message: 'last' }), { status: 202 });
   await until(() => hook.taken.at(-1).message === 'last');
-  t.equal(hook.taken.length, 3, 'remembered for seven days, and no longer');
+  t.equal(hook.taken.length, 3, 'its key is remembered for seven days');
   t.notMatch(cloud.lines.join(''), /secret/);
 });
 
@@ -98,7 +91,7 @@ t.test('a webhook that cannot be trusted is reported without a setting of device
   t.match(answer, { kind: 'later', reply: /^hook\.example: no authority .*\(SELF_SIGNED_CERT_IN_CHAIN\)$/ });
 });
 
-t.test('the webhook is given the credentials in the file', async (t) => {
+t.test('the webhook gets the credentials of the file', async (t) => {
   await using hook = await webhook();
   const env = { ...hook.env, FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: '/etc/webhook-auth' };
   await using cloud = await startCloud({ env, files: { '/etc/webhook-auth': 'Bearer s3cret\n' } });
@@ -121,10 +114,10 @@ t.test('a body that is not a message is refused with all its faults', async (t) 
   t.equal((await cloud.call('POST', MESSAGES, { body: 'null' })).status, 400);
   t.same(hook.taken, []);
   await using mute = await startCloud();
-  t.equal((await post(mute, SMS)).status, 503, 'without a webhook it is not taken: the device keeps it');
+  t.equal((await post(mute, SMS)).status, 503, 'without a webhook the message stays on the device');
 });
 
-t.test('people are told by SMS, phone and push, too, as soon as the webhook works', async (t) => {
+t.test('people are told by SMS, phone and push as soon as the webhook works', async (t) => {
   await using hook = await webhook();
   await using cloud = await startCloud({ env: hook.env });
   const uid = (n: number) => `${JAN.uid.slice(0, -1)}${n}`;
@@ -152,7 +145,7 @@ t.test('people are told by SMS, phone and push, too, as soon as the webhook work
   t.same(
     Object.fromEntries(done().map(({ type, lang }) => [type, lang])),
     { 2: 'nl', 3: 'pl', 4: 'de' },
-    'whoever reads it aloud must know the language',
+    'a service that reads it aloud needs the language',
   );
   t.match(cloud.lines.join(''), /notified device=pump-3 kind=silent unreachable=0 ids=\w+,\w+,\w+\n/);
 });

@@ -1,4 +1,4 @@
-/** How people are told: each of them, once, whatever is full, and whatever is lost in a power cut. */
+/** Each person is told once, even if the outbox is full or the power fails. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
@@ -9,7 +9,7 @@ import { type FakeRelay, fakeRelay } from '../support/relay.js';
 
 const through = (relay: FakeRelay) => ({ FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` });
 
-/** Stores a document with so many people in it, and has the device say that it is there. */
+/** Stores a document with this many people, and sends a heartbeat of the device. */
 async function watched(cloud: TestCloud, people: number): Promise<void> {
   const destinations = Array.from({ length: people }, (_, n) => ({
     ...JAN,
@@ -22,7 +22,7 @@ async function watched(cloud: TestCloud, people: number): Promise<void> {
   await cloud.call('PUT', `${DEVICE}/heartbeat`, { body: { state: 'running' } });
 }
 
-/** Lets the cloud's time pass until it holds; gives up after an hour of it. */
+/** Advances the cloud's clock until `holds` is true, by at most an hour. */
 async function passUntil(cloud: TestCloud, holds: () => boolean): Promise<boolean> {
   for (let passedMs = 0; !holds() && passedMs < HOUR_MS; passedMs += SECOND_MS) {
     await cloud.clock.advance(SECOND_MS);
@@ -48,7 +48,7 @@ t.test('a power cut after the relay took the mails sends none of them again', as
   const cloud = await startCloud({ disk, env: through(relay) });
   await watched(cloud, 3);
   const sent = () => cloud.lines.filter((line) => /^<6>sent /.test(line)).length;
-  // No second passes after the last outcome: what waits for a later sync has none.
+  // No time passes after the last outcome, so an outcome that waited for a later sync would be lost.
   await passUntil(cloud, () => cloud.lines.some((line) => line.includes('notified')));
   await until(() => sent() === 3);
   const next = disk.afterPowerCut('nothing');

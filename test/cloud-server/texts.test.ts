@@ -115,7 +115,7 @@ This message was sent automatically.
   });
 });
 
-t.test('a whole notification, with the site and whom to call', async (t) => {
+t.test('a whole notification, with the site and the contact', async (t) => {
   const about = { device: 'Pompe 3', site: 'Écluse nord', contact: 'Anne, +33 1 99 00 12 34' };
   t.same(textOf('fr', about, { kind: 'silent', sinceMs: NIGHT_MS }, 'Europe/Paris'), {
     subject: 'Pompe 3 est hors ligne',

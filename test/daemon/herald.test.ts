@@ -1,4 +1,4 @@
-/** When the service manager is told what. */
+/** The notifications to the service manager, and the status line. */
 import t from 'tap';
 import { Herald, watchdogMsOf } from '../../src/daemon/herald.js';
 import { statusLine } from '../../src/daemon/status-line.js';
@@ -39,7 +39,7 @@ t.test('the status is sent when it has changed, and at most every few seconds', 
   t.same(said, ['b', 'd']);
 });
 
-t.test('a reload is between its two notifications, and tells the status anew', async (t) => {
+t.test('a reload runs between its two notifications, and tells the new status', async (t) => {
   const { clock, said, herald } = bench();
   let words = 'old';
   await herald.ready(() => words);
@@ -51,7 +51,7 @@ t.test('a reload is between its two notifications, and tells the status anew', a
   t.same(said, ['ready old', 'reloading', 'it happens', 'ready new']);
 });
 
-t.test('keep-alives go on until the end', async (t) => {
+t.test('keep-alives continue until the end', async (t) => {
   const { clock, said, herald } = bench(15 * SECOND_MS);
   await herald.ready(() => String(clock.bootMs()));
   said.length = 0;
@@ -67,7 +67,7 @@ t.test('keep-alives go on until the end', async (t) => {
   t.equal(clock.pending, 0);
 });
 
-t.test('a slow manager gets no pile of notifications, and a stop in the middle is one', async (t) => {
+t.test('notifications do not queue up for a slow manager; a stop ends them', async (t) => {
   const { clock, said, manager, herald } = bench(SECOND_MS);
   await herald.ready(() => 'ok');
   manager.slowMs = 20 * SECOND_MS;
@@ -78,7 +78,7 @@ t.test('a slow manager gets no pile of notifications, and a stop in the middle i
   t.equal(said.length, 4);
 });
 
-t.test('how often the manager wants a keep-alive', async (t) => {
+t.test('the interval of keep-alives', async (t) => {
   t.equal(watchdogMsOf({ WATCHDOG_USEC: '60000000', WATCHDOG_PID: '7' }, 7), 30 * SECOND_MS);
   t.equal(watchdogMsOf({ WATCHDOG_USEC: '60000000' }, 7), 30 * SECOND_MS);
   t.equal(watchdogMsOf({ WATCHDOG_USEC: '60000000', WATCHDOG_PID: '8' }, 7), null, 'meant for another');

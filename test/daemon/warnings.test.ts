@@ -1,32 +1,21 @@
 import t from 'tap';
-import { type Config, parseConfig } from '../../src/config.js';
 import { Warnings } from '../../src/daemon/warnings.js';
 import { MIB } from '../../src/limits.js';
+import { configOf, keptLog } from '../support/system.js';
 
-function parsed(env: Record<string, string>): { config: Config; warnings: readonly string[] } {
-  const read = () => {
-    throw new Error('no file is named');
-  };
-  const found = parseConfig({ FIELDPOST_FROM: 'a@b.example', ...env }, read, { hostname: 'vm' });
-  if ('problems' in found) throw new Error(JSON.stringify(found.problems));
-  return found;
-}
+const parsed = (env: Record<string, string>) => ({
+  config: configOf({ FIELDPOST_FROM: 'a@b.example', ...env }),
+  warnings: [],
+});
 
 function setUp(sendsMail: boolean) {
-  const said: unknown[] = [];
-  const silent = () => undefined;
-  const log = {
-    debug: silent,
-    info: silent,
-    error: silent,
-    warn: (_: string, fields?: { warning?: unknown }) => void said.push(fields?.warning),
-  };
-  return { said, warnings: new Warnings({ log, hostname: () => 'vm' }, { sendsMail }) };
+  const { log, lines } = keptLog();
+  return { said: lines, warnings: new Warnings({ log, hostname: () => 'vm' }, { sendsMail }) };
 }
 
 const RELAY = { FIELDPOST_RELAY: 'smtp://mail.example.com' };
 
-t.test('each warning is said when it is new, and again when it comes back', async (t) => {
+t.test('each warning is logged when it is new, and again when it returns', async (t) => {
   const { said, warnings } = setUp(true);
   warnings.tell(parsed({}), Number.POSITIVE_INFINITY);
   t.match(said, [/no relay/]);
@@ -39,7 +28,7 @@ t.test('each warning is said when it is new, and again when it comes back', asyn
   t.match(said.slice(2), [/no relay/]);
 });
 
-t.test('a service with a relay of its own says only what is wrong with its settings', async (t) => {
+t.test('a service with its own relay warns only about its settings', async (t) => {
   const { said, warnings } = setUp(false);
   warnings.tell(parsed({}), Number.POSITIVE_INFINITY);
   t.same(said, []);
@@ -50,7 +39,7 @@ t.test('a partition too small for any message is reported with its size', async 
   warnings.tell(parsed(RELAY), 19 * MIB);
   t.same(said, []);
   warnings.tell(parsed(RELAY), 19 * MIB - 1);
-  t.match(said, [/18 MiB in all.* 16 MiB must stay free .*: lower FIELDPOST_MIN_FREE$/]);
+  t.match(said, [/18 MiB in all.* 16 MiB must stay free .*: lower FIELDPOST_MIN_FREE"\n$/]);
   warnings.tell(parsed({ ...RELAY, FIELDPOST_MIN_FREE: '4MiB' }), 19 * MIB - 1);
-  t.equal(said.length, 1, 'which a lower setting mends');
+  t.equal(said.length, 1, 'a lower setting helps');
 });
