@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
 import type { Message } from '../../src/message/message.js';
+import { writeNew } from '../../src/store/replace.js';
 import { systemDisk } from '../../src/system/disk.js';
 import { draftTo } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
@@ -108,7 +109,7 @@ t.test('an inode that the kernel refuses, which cannot be renamed either', async
       const disk = new FaultyDisk({ directories: [`${STATE_DIR}/damaged`] });
       const before = await openOn(disk);
       await before.store.accept([draftTo('a')], null);
-      await (await disk.open(`${STATE_DIR}/${name}`, 'create')).close();
+      await writeNew(disk, `${STATE_DIR}/${name}`, []);
       refuse(disk, name, code);
       const bench = await openOn(disk, 2);
       t.same(namesIn(bench), ['a'], `${name}: ${code}`);
@@ -129,8 +130,7 @@ t.test('a snapshot that the kernel refuses, from a start on or while the daemon 
       await passThrough(before.store, 30);
       if (since === 'start') {
         await before.store.close();
-        if (!(await disk.look(`${STATE_DIR}/${name}`)))
-          await (await disk.open(`${STATE_DIR}/${name}`, 'create')).close();
+        if (!(await disk.look(`${STATE_DIR}/${name}`))) await writeNew(disk, `${STATE_DIR}/${name}`, []);
       }
       const whole = { look: disk.look, open: disk.open, rename: disk.rename };
       refuse(disk, `/${name}`, 'EUCLEAN');
@@ -166,14 +166,8 @@ t.test('a snapshot that the kernel refuses, from a start on or while the daemon 
 
 t.test('copies have a budget of their own, and the oldest go', async (t) => {
   const disk = new FaultyDisk({ directories: [`${STATE_DIR}/damaged`] });
-  const write = async (name: string, bytes: number) => {
-    const file = await disk.open(`${STATE_DIR}/damaged/${name}`, 'create');
-    await file.write(Buffer.alloc(bytes, 1), 0);
-    await file.close();
-  };
-  await write('10-c', MIB / 2);
-  await write('9-b', MIB / 2);
-  await write('store.json.0123abcd', MIB / 2);
+  for (const name of ['10-c', '9-b', 'store.json.0123abcd'])
+    await writeNew(disk, `${STATE_DIR}/damaged/${name}`, [Buffer.alloc(MIB / 2, 1)]);
   const { store } = await openOn(disk, 1, budgetOf({ maxSpoolBytes: 4 * MIB }));
   t.same(await disk.list(`${STATE_DIR}/damaged`), ['10-c', '9-b'], 'a quarter of the budget, the newest');
   t.equal(store.counts().bytes, 0, 'they count against no message');

@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap';
 import type { Fields } from '../../src/destinations/destination.js';
 import { ID_GAP, MIB } from '../../src/limits.js';
+import { writeNew } from '../../src/store/replace.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
@@ -111,9 +112,7 @@ t.test('damage deletes no destination', async (t) => {
     const disk = newDisk();
     await fill((await openOn(disk)).store);
     const next = disk.afterKill();
-    const file = await next.open(`${STATE_DIR}/store.json.1`, 'create');
-    await file.write(Buffer.from('{"crc"'), 0);
-    await file.close();
+    await writeNew(next, `${STATE_DIR}/store.json.1`, [Buffer.from('{"crc"')]);
     const { store } = await openOn(next, 2);
     t.equal(store.book.etag, null);
     await store.book.pull({ etag: '"9"', document: [THEIRS] });

@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap';
 import { DAY_MS, SEGMENT_BYTES } from '../../src/limits.js';
 import { crc32, hex8 } from '../../src/store/crc.js';
+import { writeNew } from '../../src/store/replace.js';
 import { UNKNOWN_OUTCOME } from '../../src/store/replay.js';
 import type { Store } from '../../src/store/store.js';
 import { FakeClock } from '../support/clock.js';
@@ -155,10 +156,7 @@ const SNAPSHOTS: Readonly<Record<string, (disk: FaultyDisk) => Promise<void>>> =
   async 'an unexpected shape'(disk) {
     const whole = String(await disk.readWhole(SNAPSHOT)).slice('{"crc":"xxxxxxxx",'.length);
     const other = Buffer.from(whole.replace('"boots":', '"shoes":'));
-    await disk.remove(SNAPSHOT);
-    const file = await disk.open(SNAPSHOT, 'create');
-    await file.write(Buffer.concat([Buffer.from(`{"crc":"${hex8(crc32(other))}",`), other]), 0);
-    await file.close();
+    await writeNew(disk, SNAPSHOT, [Buffer.from(`{"crc":"${hex8(crc32(other))}",`), other]);
   },
 };
 
@@ -307,7 +305,7 @@ t.test('the store leaves unknown files alone', async (t) => {
   const disk = newDisk();
   await (await openOn(disk)).store.close();
   for (const name of ['README', 'journal/notes.txt', 'journal/00000001.log.bak']) {
-    await (await disk.open(`${STATE_DIR}/${name}`, 'create')).close();
+    await writeNew(disk, `${STATE_DIR}/${name}`, []);
   }
   await (await openOn(disk, 2)).store.close();
   t.ok((await disk.list(`${STATE_DIR}/journal`)).includes('notes.txt'));

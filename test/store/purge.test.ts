@@ -1,6 +1,7 @@
 /** A purge removes the text of sent messages, leaves waiting ones whole, and survives a power cut. */
 import t from 'tap';
 import { KIB } from '../../src/limits.js';
+import { writeNew } from '../../src/store/replace.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
@@ -174,18 +175,13 @@ t.test('copies of damage stay, unless they are to go', async (t) => {
   const disk = newDisk();
   const { store } = await openOn(disk, seed);
   await store.close();
-  const put = async (path: string) => {
-    const file = await disk.open(path, 'create');
-    await file.write(Buffer.from(TOLD), 0);
-    await file.close();
-  };
   await disk.makeDirectory(`${STATE_DIR}/damaged`);
   const copies = [
     `${STATE_DIR}/damaged/1-00000001.log.0.12345678`,
     `${STATE_DIR}/journal/00000001.log.damaged`,
     `${STATE_DIR}/store.json.damaged2`,
   ];
-  for (const path of copies) await put(path);
+  for (const path of copies) await writeNew(disk, path, [Buffer.from(TOLD)]);
   const { store: again } = await openOn(disk, seed + 1);
   t.equal(again.storage().damaged, 1);
   await again.purge(false);

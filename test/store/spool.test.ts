@@ -10,8 +10,8 @@ import {
 } from '../../src/limits.js';
 import type { Attachment } from '../../src/message/message.js';
 import { crc32 } from '../../src/store/crc.js';
+import { writeNew } from '../../src/store/replace.js';
 import type { Store } from '../../src/store/store.js';
-import type { DiskFile } from '../../src/system/disk.js';
 import { settled } from '../support/clock.js';
 import { draftTo, octets, whole } from '../support/drafts.js';
 import type { Fault, FaultyDisk } from '../support/faulty-disk.js';
@@ -393,16 +393,10 @@ t.test('an attachment that is not what was accepted is never given whole', async
   const bytes = octets(3 * SPOOL_READ_BYTES + 5);
   const cases: Record<string, (disk: FaultyDisk, path: string, size: number) => Promise<void>> = {
     gone: (disk, path) => disk.remove(path),
-    'with another octet': (disk, path) => rewrite(disk, path, (file) => file.write(Buffer.from('?'), 9)),
-    'with another last octet': (disk, path, size) =>
-      rewrite(disk, path, (file) => file.write(Buffer.from('?'), size - 1)),
-    longer: (disk, path, size) => rewrite(disk, path, (file) => file.write(Buffer.from('?'), size)),
-    shorter: async (disk, path, size) => {
-      await disk.remove(path);
-      const file = await disk.open(path, 'create');
-      await file.write(bytes.subarray(0, size - 1), 0);
-      await file.close();
-    },
+    'with another octet': (disk, path) => changeOctet(disk, path, 9),
+    'with another last octet': (disk, path, size) => changeOctet(disk, path, size - 1),
+    longer: (disk, path, size) => changeOctet(disk, path, size),
+    shorter: (disk, path, size) => writeNew(disk, path, [bytes.subarray(0, size - 1)]),
     async unreadable(disk) {
       disk.onRead = () => 'EIO';
     },
@@ -444,13 +438,9 @@ t.test('an attachment that is read wrongly once is tried again', async (t) => {
   t.ok((await whole(store.openAttachment(attachment))).equals(content));
 });
 
-async function rewrite(
-  disk: FaultyDisk,
-  path: string,
-  how: (file: DiskFile) => Promise<void>,
-): Promise<void> {
+async function changeOctet(disk: FaultyDisk, path: string, at: number): Promise<void> {
   const file = await disk.open(path, 'update');
-  await how(file);
+  await file.write(Buffer.from('?'), at);
   await file.close();
 }
 
