@@ -1,11 +1,11 @@
 /**
- * `node block-recorder.mjs FILE IMAGE LOG FLUSH_MS`: a disk that writes down in which order it is written to. It puts a file system
- * of one file (FUSE) in the place of FILE, with the content of IMAGE, for a loop device above it. Each write and each
- * flush is in LOG before it is answered, as write-log.ts reads it: a type (1 write, 2 flush) and a length (32
- * bits each), the offset (64 bits), the bytes written. A write also changes IMAGE.
+ * `node block-recorder.mjs FILE IMAGE LOG FLUSH_MS`: a disk that records the order of its writes. It mounts a file system
+ * of one file (FUSE) over FILE, with the content of IMAGE, for a loop device above it. Each write and each flush is in LOG
+ * before it is answered, as write-log.ts reads it: a type (1 write, 2 flush) and a length (32 bits each), the offset
+ * (64 bits), the bytes written. A write also changes IMAGE.
  *
- * It works off one request after the other, so that at a flush all that came before it is on the disk. A flush takes
- * FLUSH_MS, as on a memory card. It ends when nobody has FILE open any more. Run as root, in a mount namespace of its own.
+ * It handles one request at a time, so that at a flush all earlier writes are on the disk. A flush takes FLUSH_MS, as on a
+ * memory card. It ends when no process has FILE open. Run it as root, in a mount namespace of its own.
  */
 import { spawnSync } from 'node:child_process';
 import { fstatSync, openSync, readSync, writeSync, writevSync } from 'node:fs';
@@ -26,7 +26,7 @@ const ENOSYS = 38;
 const IN_HEADER_BYTES = 40;
 const WRITE_IN_BYTES = 40;
 const WRITE_MAX_BYTES = 2 ** 20;
-/** Nothing of the file is kept in memory by the kernel. */
+/** The kernel keeps nothing of the file in memory. */
 const OPEN_DIRECT_IO = 1;
 const INIT_FLAGS = (1 << 5) | (1 << 22); // large writes, and of as many pages as they need
 const YEAR_S = 31_536_000n;

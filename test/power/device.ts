@@ -14,7 +14,7 @@ import type { Left } from './write-log.js';
 const FLUSHES_MS = [0, 2, 10];
 
 /**
- * What is lost: what the file system has not written, what the disk has not flushed, or only the process.
+ * Which data is lost: all that the file system has not written, all that the disk has not flushed, or none (`kill`).
  */
 export type Cut = 'file system' | 'device' | 'kill';
 
@@ -28,7 +28,7 @@ export interface PowerDisk {
   cutPower(): void;
   /** Makes the file system that the process sees drop everything it has not written. */
   shutDown(pid: number | undefined): Promise<void>;
-  /** Decides what is left on the disk. Call it after the process has ended. */
+  /** Chooses which writes stay on the disk. Call it after the process has ended. */
   settle(cut: Cut, chance: Chance): Promise<Left>;
   remove(): void;
 }
@@ -72,7 +72,7 @@ export class Device {
     return !this.#power.signal.aborted;
   }
 
-  /** What the daemon printed since it was switched on. */
+  /** The lines of the daemon since it was switched on. */
   get lines(): readonly string[] {
     return this.#daemon?.lines ?? [];
   }
@@ -131,7 +131,7 @@ export class Device {
     this.relay.isHeard = this.isOn;
   }
 
-  /** Cuts the power: later answers and mails do not count. Resolves once it is decided what is left on the disk. */
+  /** Cuts the power: later answers and mails do not count. Resolves when the disk has its final content. */
   async cutPower(cut: Cut): Promise<Left> {
     this.#disk.cutPower();
     this.#power.abort();

@@ -1,13 +1,13 @@
 /**
- * `node test/power/planted.mjs DIRECTORY PLANT`: compiles the program with a fault planted that only a power cut shows. Used
+ * `node test/power/planted.mjs DIRECTORY PLANT`: compiles the program with a planted fault that only a power cut shows. Used
  * by test/peers/power-cut.test.ts.
  */
 import { compile } from '../../scripts/compile.mjs';
 import { cutter, PLANTS } from '../simulation/plants.mjs';
 
 /**
- * As in plants.mjs. That no directory is synced cannot be found here: ext4 and xfs keep the name of a new file with its first
- * sync. test/store/power-cut.test.ts finds it.
+ * As in plants.mjs. A missing sync of a directory cannot be found here: ext4 and xfs keep the name of a new file with its
+ * first sync. test/store/power-cut.test.ts finds it.
  */
 const CUTS = {
   'no-sync': [PLANTS['no-sync'].cut],

@@ -93,7 +93,7 @@ export class PowerPrograms {
     await this.#programs.postAgain();
   }
 
-  /** Compares what the device says after a cut with its earlier answers. */
+  /** Compares the device's state after a cut with its earlier answers. */
   async check(): Promise<void> {
     const { model } = this.#options;
     const state = await this.state();
@@ -114,7 +114,7 @@ export class PowerPrograms {
       model.violation(`${ids.size} messages are listed that nobody was promised, ${unanswered.length} asked`);
   }
 
-  /** What the state endpoint says. */
+  /** The answer of the state endpoint. */
   async state(): ReturnType<Programs['state']> {
     return await this.#programs.state();
   }

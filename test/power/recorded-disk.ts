@@ -1,7 +1,6 @@
 /**
- * A disk whose power can be cut. Its file system lies on a loop device, and that on a file whose writes and flushes are
- * recorded in order (block-recorder.mjs). After a cut it holds all that was flushed, and of the rest anything. Used by
- * device.ts.
+ * A disk whose power can be cut. Its file system is on a loop device, over a file that records writes and flushes in order
+ * (block-recorder.mjs). After a cut it holds all flushed writes, and any part of the others. Used by device.ts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -35,7 +34,7 @@ export interface FileSystem {
   /** Options of mount. */
   readonly options: string;
   readonly bytes: number;
-  /** Sizes of what the device below writes as a whole. */
+  /** Sizes of the sectors that the device may write as a whole. */
   readonly sectorsBytes: readonly number[];
 }
 
@@ -124,7 +123,7 @@ export class RecordedDisk implements PowerDisk {
     if (code !== 0) throw new Error(`the file system cannot be shut down: ${code}`);
   }
 
-  /** Decides what is left on the disk. Call it after the process that used it has ended. */
+  /** Chooses which writes stay on the disk. Call it after the process that used it has ended. */
   async settle(cut: Cut, chance: Chance): Promise<Left> {
     await this.#released();
     if (cut !== 'device') {
@@ -146,7 +145,7 @@ export class RecordedDisk implements PowerDisk {
     return left;
   }
 
-  /** Removes the disk and ends what still uses it. */
+  /** Removes the disk, and ends the recorder. */
   remove(): void {
     this.#recorder?.kill('SIGKILL');
     rmSync(this.#directory, { recursive: true, force: true });

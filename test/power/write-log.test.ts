@@ -1,4 +1,4 @@
-/** What a device holds after a power cut: what it was told to flush, whatever chance says, and of the rest anything. */
+/** After a power cut a device holds all flushed writes, whatever the seed, and any part of the others. */
 import t from 'tap';
 import { Chance } from '../simulation/chance.js';
 import { cutLog, FLUSH, HEAD_BYTES, WRITE } from './write-log.js';

@@ -1,6 +1,6 @@
 /**
- * What is left of the writes that block-recorder.mjs recorded, when the power goes. A device keeps what it was told to
- * flush. Of each later write it may have kept all, some sectors or nothing. Used by recorded-disk.ts.
+ * Cuts a log of block-recorder.mjs as a power cut does. A device keeps all flushed writes. Of each later write it may have
+ * kept all, some sectors or nothing. Used by recorded-disk.ts.
  */
 import type { Chance } from '../simulation/chance.js';
 
@@ -8,7 +8,7 @@ import type { Chance } from '../simulation/chance.js';
 export const HEAD_BYTES = 16;
 export const WRITE = 1;
 export const FLUSH = 2;
-/** The first block always is: it holds the only superblock of a small ext4, written while that is mounted. */
+/** The first block is never torn: it holds the only superblock of a small ext4, written while that is mounted. */
 const FIRST_BYTES = 4096;
 
 export interface Write {
@@ -16,7 +16,7 @@ export interface Write {
   readonly bytes: Buffer;
 }
 
-/** What became of the writes since the last flush. */
+/** The fates of the writes since the last flush. */
 export interface Left {
   readonly kept: number;
   readonly torn: number;
@@ -44,7 +44,7 @@ export function cutLog(
   const all = readLog(log);
   const relied = all.filter(({ endBytes }) => endBytes <= reliedBytes).length;
   const later = Array.from(all.keys()).filter((i) => i >= relied && all[i]?.bytes !== null);
-  // Rather near the beginning, where the program still runs, than where its file system is unmounted.
+  // Prefer early writes, while the program still runs, to those of the unmount.
   const next = later[Math.floor(later.length * chance.random() ** 3)] ?? relied - 1;
   const last = chance.is(0.5) ? relied - 1 : next;
   const before = all.slice(0, last + 1);

@@ -8,7 +8,7 @@ import { Doubt } from './doubt.js';
 
 interface Entry {
   id: number | null;
-  /** Its language; null where it is gone. */
+  /** The entry's language; null if the entry is gone. */
   readonly lang: Doubt<Lang | null>;
 }
 
@@ -55,7 +55,7 @@ export class BookClient {
     await entry.lang.become(null, () => book.remove(entry.id ?? 0), 'synced');
   }
 
-  /** A sync with a cloud whose document is one entry more, under `etag`; then what is put gets `nextEtag`. */
+  /** Pulls a document with one more entry under `etag`; the cloud answers the upload with `nextEtag`. */
   async sync({ book }: Store, name: string, etag: string, nextEtag: string): Promise<void> {
     const uid = `00000000-0000-4000-9000-${Buffer.from(name).toString('hex').padStart(12, '0').slice(-12)}`;
     const entry = this.#newEntry(name);

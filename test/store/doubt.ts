@@ -1,6 +1,6 @@
 /**
- * The values that may be found after a crash: one, or several before the answer. The last is the one that was asked for
- * last. Used by book-client.ts and store-client.ts.
+ * The values that may be found after a crash: one, or several before the answer. The last value was asked for last. Used
+ * by book-client.ts and store-client.ts.
  */
 export class Doubt<T> {
   #values: readonly T[];

@@ -436,7 +436,7 @@ t.test('the number and age of remembered keys are bounded', async (t) => {
 });
 
 t.test(
-  'pages follow the order of acceptance, also where mails with and without files come together',
+  'pages follow the order of acceptance, even if mails with and without files come together',
   async (t) => {
     const { store } = await openOn(newDisk());
     // Files take a while: their names must be on the disk first.

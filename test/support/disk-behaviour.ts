@@ -1,6 +1,6 @@
 /**
- * What every `Disk` does as long as nothing goes wrong: one suite, run against the real file system and
- * against the faulty disk without faults, so that a test on the fake tells something about the device.
+ * The behaviour of every `Disk` without faults. The suite runs against the real file system and against the faulty disk, so
+ * that a test on the fake says something about a device.
  */
 import type { Test } from 'tap';
 import type { Disk } from '../../src/system/disk.js';

@@ -1,4 +1,4 @@
-/** Messages for the tests of the store, and what they can be told by. */
+/** Messages for the tests of the store, and how to tell them apart. */
 import { createHash } from 'node:crypto';
 import { parseAddress } from '../../src/message/address.js';
 import { type Content, type Draft, type Message, NO_ATTACHMENTS } from '../../src/message/message.js';
@@ -24,7 +24,7 @@ export function nameOf({ destination }: { readonly destination: string }): strin
   return destination.slice(0, destination.indexOf('@'));
 }
 
-/** The octets of a file: as many, and told apart by where they stand. */
+/** A file of so many octets, each computed from its position. */
 export function octets(bytes: number): Buffer {
   const file = Buffer.allocUnsafe(bytes);
   for (let i = 0; i < bytes; i++) file[i] = i * 31 + (i >> 8);

@@ -7,7 +7,10 @@ import { type Bench, STATE_DIR } from './store.js';
 
 const JOURNAL = join(STATE_DIR, 'journal');
 
-/** Each segment keeps one record, so that each try costs one; all that `isRefused` names fails as well. Gives the syncs of each segment. */
+/**
+ * Each segment keeps one record and refuses the next, so each try costs a segment. Operations that `isRefused` names fail,
+ * too. Gives the number of syncs of each segment.
+ */
 export function refuseEachSecondRecord(
   disk: FaultyDisk,
   isRefused: (operation: Operation) => boolean = () => false,

@@ -44,7 +44,7 @@ export class PowerCutError extends Error {
   override readonly name = 'PowerCutError';
 }
 
-/** What an operation does, once it is known to be possible; `half` and `lost` where a failure leaves a trace. */
+/** The effect of a possible operation; `half` and `lost` if a failure leaves a trace. */
 interface Effect {
   whole(): void;
   half?(): void;
@@ -331,7 +331,7 @@ export class FaultyDisk implements Disk {
     if (this.#dead) throw new PowerCutError('the power was cut');
   }
 
-  /** The node at a path, or undefined where there is none. */
+  /** The node at a path; undefined if there is none. */
   #look(path: string, call: string): Node | undefined {
     let node: Node | undefined = this.#root;
     for (const name of partsOf(path)) {

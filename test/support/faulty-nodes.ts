@@ -1,10 +1,10 @@
 /**
- * The files and directories of the faulty disk: of each, what the running system sees (`now`), what stable
- * storage holds for certain (`certain`), and what was done since (`unsynced`), any part of which may or may
- * not be there after a power cut. Used by faulty-disk.ts alone.
+ * The files and directories of the faulty disk. Each has a state that the running system sees (`now`), one that is on
+ * stable storage for certain (`certain`), and the changes since (`unsynced`). A power cut may lose any of these changes.
+ * Used by faulty-disk.ts.
  */
 
-/** What stable storage is to hold of the unsynced; see `FaultyDisk.afterPowerCut`. */
+/** Which unsynced changes reach stable storage; see `FaultyDisk.afterPowerCut`. */
 export type PowerCut = 'nothing' | 'everything' | 'random' | 'torn-head' | 'torn-tail';
 
 /** One power cut: how it treats the unsynced, a coin for `random`, and the write that the `torn` ones tear. */

@@ -45,7 +45,7 @@ export async function openOn(
 }
 
 /**
- * The store for a test of another room. Its timers do not count among those of `clock`.
+ * The store for a test of another module. Its timers do not count among those of `clock`.
  */
 export async function openQuietly(
   clock: FakeClock,
@@ -141,7 +141,7 @@ export function countOpen(disk: FaultyDisk, path: RegExp): () => number {
   return () => count;
 }
 
-/** Flips a bit of a stored file, as wear does, where `text` stands in it. */
+/** Flips a bit of a stored file, as wear does, at the beginning of `text` in it. */
 export async function damage(disk: FaultyDisk, path: string, text: string): Promise<void> {
   const file = await disk.open(`${STATE_DIR}/${path}`, 'update');
   const bytes = await file.read(0, await file.size());
