@@ -54,7 +54,7 @@ export function failedCall(answer: HttpAnswer, wallMs: number): CloudError {
     const words = `the answer was ${status}, a redirect to ${to}, which is not followed: perhaps a login page of the network`;
     return new CloudError(words, retryAfterMs);
   }
-  const what = WORDS[status] ?? (status >= 500 ? 'is in trouble' : 'gave an answer we do not expect');
+  const what = WORDS[status] ?? (status >= 500 ? 'failed' : 'gave an unexpected answer');
   const detail = problemOf(answer);
   const words = `the cloud ${what} (${status}${detail === null ? '' : `: ${detail}`})`;
   return new CloudError(oneLine(words), retryAfterMs);
