@@ -28,8 +28,7 @@ export interface CloudParts {
   readonly maxDocumentBytes: number;
 }
 
-/** One call. */
-export interface CloudRoute extends Routed {
+interface CloudRoute extends Routed {
   /** `device`: the device in the path, or the operator. */
   readonly for: 'device' | 'operator' | 'anyone';
   readonly handle: (exchange: Exchange, parts: CloudParts) => void | Promise<void>;

@@ -9,7 +9,7 @@ import type { Documents } from './documents.js';
 import type { Sighting, Watch } from './watch.js';
 
 /** A device as the operator sees it. */
-export interface Device {
+interface Device {
   readonly id: string;
   /** `unheard`: it has a document, but has sent no heartbeat. */
   readonly state: Sighting['state'] | 'unheard';
@@ -19,8 +19,7 @@ export interface Device {
   readonly destinations: number | null;
 }
 
-/** The parts that Devices uses. */
-export interface DevicesOptions {
+interface DevicesOptions {
   readonly watch: Pick<Watch, 'ids' | 'has' | 'sightings' | 'forget'>;
   readonly documents: Pick<Documents, 'ids' | 'remove'> & {
     get(id: string): { readonly document: Document } | null;
@@ -28,7 +27,7 @@ export interface DevicesOptions {
   readonly log: Pick<Log, 'info' | 'warn'>;
 }
 
-/** All devices. */
+/** All devices that the cloud knows. */
 export class Devices {
   readonly #options: DevicesOptions;
   #refused = 0;

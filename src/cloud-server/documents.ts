@@ -12,7 +12,7 @@ import { Turns } from '../turns.js';
 import { type Document, parseDocument } from './document.js';
 
 /** A document in memory. */
-export interface StoredDocument {
+interface StoredDocument {
   /** Counts its PUTs. */
   readonly revision: number;
   readonly document: Document;

@@ -17,8 +17,7 @@ import type { Documents } from './documents.js';
 import { type Text, textOf } from './texts.js';
 import type { News } from './watch.js';
 
-/** The parts that the outbox uses. */
-export interface OutboxOptions {
+interface OutboxOptions {
   readonly store: Pick<Store, 'accept' | 'storage'>;
   readonly documents: Documents;
   readonly nudge: () => void;

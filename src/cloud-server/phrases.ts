@@ -6,7 +6,7 @@
 import type { Lang } from '../destinations/destination.js';
 
 /** One language's words. `device` is a name, shown unchanged. */
-export interface Phrases {
+interface Phrases {
   /** Suits any hour, because the time and place of reading are unknown. */
   readonly greeting: string;
   /** Subjects of mails, also the first words of short texts. */

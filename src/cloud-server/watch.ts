@@ -32,8 +32,7 @@ export type Report = Pick<presence.Presence, 'said' | 'everyMs' | 'sent'>;
 /** News that people must be told, with an id. */
 export type News = Happening & { readonly id: string };
 
-/** The parts that the watch uses. */
-export interface WatchOptions {
+interface WatchOptions {
   readonly disk: Disk;
   readonly directory: string;
   readonly clock: Clock;

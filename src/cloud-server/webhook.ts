@@ -12,8 +12,7 @@ import type { SendRequest } from '../system/https.js';
 /** Statuses that refuse the message permanently. */
 const REFUSALS = [400, 413, 415, 422];
 
-/** The webhook and the outside. */
-export interface WebhookOptions {
+interface WebhookOptions {
   readonly url: string;
   /** The header `Authorization`; null: none is sent. */
   readonly authorization: string | null;

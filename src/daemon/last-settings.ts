@@ -14,7 +14,7 @@ import type { Disk } from '../system/disk.js';
 import type { Log } from '../system/log.js';
 
 /** Settings that can be used, and what is wrong with those that cannot. */
-export type Chosen =
+type Chosen =
   | { readonly parsed: Good; readonly env: Environment; readonly refused: string | null }
   | { readonly problems: readonly string[] };
 

@@ -17,8 +17,7 @@ export interface Running {
   fault: SettingsFault | null;
 }
 
-/** The objects that a reload uses and changes. */
-export interface ReloadParts {
+interface ReloadParts {
   readonly service: Pick<Daemon, 'reload'>;
   readonly settings: Pick<Settings, 'reread'>;
   readonly last: LastSettings;
