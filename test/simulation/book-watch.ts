@@ -1,6 +1,6 @@
 /**
- * Follows the address book of a simulated world from both ends: what of it passes over the link, and what the device's
- * state says of it. Used by world.ts and live.ts.
+ * Follows the address book of a simulated world at both ends: the calls over the link, and the state that the device
+ * reports. Used by world.ts, live.ts, calm.ts and cloudside.ts.
  */
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { HttpAnswer } from '../../src/system/https.js';
@@ -11,24 +11,24 @@ import type { World } from './world.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A sync that is over writes nothing any more. */
+/** A sync writes nothing more after this long without a call. */
 const QUIET_MS = 10 * SECOND_MS;
-/** A heartbeat is given up, or the next is tried, after this. */
+/** A heartbeat times out, or the next one starts, within this time. */
 const TRY_MS = MINUTE_MS;
 
 export class BookWatch implements LinkWatcher {
   readonly #world: World;
-  /** The tick of the last sync's last GET; 0: it says nothing. */
+  /** The tick of the last GET of the last sync; 0: that GET proves nothing. */
   #askedAt = 0;
-  /** The tick of the last PUT, where nothing was asked since. */
+  /** The tick of the last PUT; null: a GET came after it. */
   #putAt: number | null = null;
   #underWay = 0;
   #calledMs = 0;
-  /** The ETag of the document that the device has seen last. */
+  /** The ETag that the device saw last. */
   #etag: string | null = null;
-  /** Documents that have reached the cloud. */
+  /** How many documents have reached the cloud. */
   arrivals = 0;
-  /** Since when nothing is in the device's way to the cloud, or everything; null: neither. */
+  /** Since when the way to the cloud is free, and since when the network is down; null: it is not. */
   #goodMs: number | null = null;
   #downMs: number | null = null;
 
@@ -41,7 +41,7 @@ export class BookWatch implements LinkWatcher {
     const { edits } = this.#world.people;
     this.#underWay++;
     this.#calledMs = this.#world.timeline.nowMs;
-    // What was edited while a document was put has a sync of its own: this one's last GET says nothing of it.
+    // An edit during a PUT gets another sync: the last GET of this sync proves nothing about it.
     const at = method === 'GET' ? edits.asked() : null;
     if (at !== null && (this.#putAt === null || !edits.isEditedSince(this.#putAt))) this.#askedAt = at;
     this.#putAt = method === 'PUT' ? edits.tick() : null;
@@ -63,7 +63,7 @@ export class BookWatch implements LinkWatcher {
     this.#calledMs = this.#world.timeline.nowMs;
     const isGood = answer !== null && fate !== 'portal' && (answer.status < 300 || answer.status === 304);
     if (isGood) this.#etag = answer.headers.etag ?? this.#etag;
-    // A device that has never seen a document believes that there is none.
+    // A 404 of the cloud is true too: there is no document.
     const isTrue = isGood || (answer?.status === 404 && fate !== 'stray');
     if (method === 'GET' && !isTrue) this.#askedAt = 0;
   }
@@ -78,7 +78,7 @@ export class BookWatch implements LinkWatcher {
     this.#world.people.edits.ended();
   }
 
-  /** Looks at what the device says of link and book, and whether it is true. */
+  /** Checks what the device reports about link and book. */
   async look(): Promise<void> {
     const world = this.#world;
     const { device, timeline } = world;
@@ -103,7 +103,7 @@ export class BookWatch implements LinkWatcher {
     world.people.compare(listed, found.destinations);
   }
 
-  /** The cloud's document, as its screen has it; null: there is none, or nobody answers. */
+  /** The document as the cloud's screen gets it; null: there is none, or the cloud does not answer. */
   async document(): Promise<{ readonly etag: string; readonly destinations: readonly unknown[] } | null> {
     const headers = { Authorization: 'Bearer any' };
     const found = await this.#world.awaited(
@@ -113,7 +113,7 @@ export class BookWatch implements LinkWatcher {
     return { ...JSON.parse(found.body.toString()), etag: String(found.headers.etag) };
   }
 
-  /** Asked after every step: nothing else changes how the link is. */
+  /** Called after every step: the link changes only there. */
   #note(): void {
     const { link, cloud, device, timeline, isAway } = this.#world;
     const isWell = link.isGood && cloud.isUp && device.isUp && !isAway;
@@ -121,7 +121,7 @@ export class BookWatch implements LinkWatcher {
     this.#downMs = link.isUp || !device.isUp || isAway ? null : (this.#downMs ?? timeline.nowMs);
   }
 
-  /** With everything well, or nothing, for so long the link must say so. */
+  /** The link must report a good or a bad network that lasts this long. */
   #lookAtLink({ state, reason }: Fields): void {
     const { timeline, model, swarm, settings } = this.#world;
     const { nowMs } = timeline;

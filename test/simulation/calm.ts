@@ -1,5 +1,5 @@
 /**
- * The end of a simulated world: all is well outside, and everything must be as promised. Used by live.ts.
+ * The end of a simulated world: the outside works again, and the device must keep every promise. Used by live.ts.
  */
 import { DAY_MS, HOUR_MS } from '../../src/limits.js';
 import { restart } from './deaths.js';
@@ -8,11 +8,11 @@ import { checkRest } from './rest.js';
 import { tellTruth } from './truth.js';
 import type { World } from './world.js';
 
-/** How long all must be well before both sides have the same address book. */
+/** Both sides have the same address book after this long without a fault. */
 const STEP_MS = 2 * HOUR_MS;
-/** How long all must be well before every promise must be kept. */
+/** Every promise is kept after this long without a fault. */
 const CALM_MS = DAY_MS;
-/** What programs, relays and the two daemons wait for at rest. */
+/** Timers of programs, relays and the two daemons at rest. */
 const TIMERS_MAX = 60;
 
 /** Makes the whole outside well; a day later every promise must be kept. */
@@ -41,12 +41,12 @@ export async function endWell(world: World): Promise<void> {
     if (released?.status !== 202)
       world.model.violation(`a release is answered ${released?.status} ${released?.body}`);
   }
-  // With few messages this ends early.
+  // A world of the book has few messages and needs less time.
   await world.pass(world.swarm.isOfBook ? HOUR_MS : CALM_MS);
   await world.watch.look();
   await tellTruth(world, true);
   for (const posted of world.posted(({ id }) => id !== null)) {
-    // Those that are listed were seen.
+    // The check of the list has set `final` of the listed ones.
     if (posted.final === null) await world.awaited(world.programs.look(posted));
     if (posted.final === null && !world.model.mayForget)
       world.model.violation(`${posted.token} (${posted.id}) is not final in the end`);

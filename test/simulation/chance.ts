@@ -1,9 +1,9 @@
 /**
- * Draws of a simulated world, all from one seed. Each machine, relay and person draws from a line of its own. All lines
- * start anew with each step of a world, so that a step left out shifts no draw of a later one.
+ * Random draws of a simulated world, all from one seed. Each machine, relay and person draws from its own line. Every
+ * step of a world restarts all lines: leaving out a step shifts no draw of a later one.
  */
 
-/** Numbers that are drawn and thrown away until a start shows in all of the state. */
+/** Draws after a start that are thrown away, because they depend on a part of the state only. */
 const WARM_UP = 8;
 
 export class Chance {
@@ -20,7 +20,7 @@ export class Chance {
     this.#begin(0);
   }
 
-  /** A number from 0 to below 1. It may be handed on by itself. */
+  /** A number from 0 to below 1. It works without `this`. */
   readonly random = (): number => {
     const drawn = (((this.#a + this.#b) | 0) + this.#count) | 0;
     this.#count = (this.#count + 1) | 0;
@@ -73,14 +73,14 @@ export class Chance {
     return Buffer.from(Uint8Array.from({ length: count }, () => this.below(256)));
   }
 
-  /** A line of its own: what is drawn there does not shift what is drawn here. */
+  /** A separate line: its draws do not shift those of this line. */
   fork(): Chance {
     const line = new Chance(this.below(2 ** 32));
     this.#lines.push(line);
     return line;
   }
 
-  /** Starts this line and all its forks anew: what they draw from now on depends on their seeds and on `step` alone. */
+  /** Restarts this line and its forks: their next draws depend only on their seeds and on `step`. */
   restart(step: number): void {
     this.#begin(step);
     for (const line of this.#lines) line.restart(step);

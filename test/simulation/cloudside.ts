@@ -1,6 +1,6 @@
 /**
- * What happens to the cloud of a simulated world, to the way there and to the address book at both ends, one function an
- * action. Used by actions.ts.
+ * The actions on the cloud of a simulated world, on the link to it, and on the address book at both ends. Used by
+ * actions.ts.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Disk } from '../../src/system/disk.js';
@@ -14,7 +14,7 @@ import type { World } from './world.js';
 /** Does an action, or starts it. */
 export type Deed = (world: World, chance: Chance) => void | Promise<void>;
 
-/** With the network mended and the device awake, everything is in step after this. */
+/** A device that is awake is in sync this long after the network works again. */
 const MENDED_MS = 2 * MINUTE_MS;
 /** How long to wait for a call that hangs. */
 const HANGS_MS = 10 * MINUTE_MS;
@@ -68,7 +68,7 @@ const DEEDS: Readonly<Record<CloudAction, Deed>> = {
   },
 };
 
-/** A document that was kept at that tick of the book; null: none. */
+/** A copy of the document from that tick of the book; null: there was none. */
 export interface Backup {
   readonly since: number;
   readonly bytes: Buffer | null;
@@ -113,7 +113,7 @@ async function editWithoutPause(world: World, chance: Chance): Promise<void> {
     await world.pass(200 + chance.below(700));
     const state = await world.awaited(world.programs.state());
     const saysWell = state?.link?.state === 'online' && state?.destinations?.reason === null;
-    // On a slow disk each edit takes seconds, and the sync waits for its turn among them.
+    // On a slow disk each edit takes seconds, and the sync waits behind the edits.
     const isWell = saysWell && world.cloud.isUp && world.diskTrouble === 'none';
     const isSame = life === world.device.life && heard === bookWatch.arrivals;
     if (!isWell || !isSame || edits === 0) {
@@ -139,14 +139,14 @@ async function delayHeartbeat(world: World): Promise<void> {
   link.weights = weightsOf({});
 }
 
-/** No call is answered for a while. Then the network is well, and the device learns it while a call hangs. */
+/** The network is dead for a while. The device learns that it works again while a call hangs. */
 async function mend(world: World, chance: Chance): Promise<void> {
   const { device, link, cloud, model, patience, timeline } = world;
   const kind = chance.one(['heartbeat', 'destinations'] as const);
   link.isUp = true;
   link.ill = [kind];
   link.weights = weightsOf({ good: 0, 'lost request': 1 });
-  // Somebody edits, or nothing is asked for the document.
+  // Without an edit the device makes no call for the document.
   if (kind === 'destinations') await world.awaited(world.people.edit());
   await world.pass(chance.span(2 * MINUTE_MS, 40 * MINUTE_MS));
   const untilMs = timeline.nowMs + HANGS_MS;
@@ -159,7 +159,7 @@ async function mend(world: World, chance: Chance): Promise<void> {
   world.networkChanged();
   const flushed = await world.awaited(world.programs.steer('flush'));
   await world.pass(MENDED_MS);
-  // A cloud that starts later may be met by the end of a pause only.
+  // The device reaches a cloud that starts later only after a pause.
   const isSame = isUp && isUpOf() && lives === livesOf();
   if (!isSame || mayWait || flushed?.status !== 202 || world.diskTrouble !== 'none') return;
   const state = await world.awaited(world.programs.state());

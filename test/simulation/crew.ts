@@ -7,12 +7,12 @@ import type { Ended } from './live.js';
 import type { Plan } from './plan.js';
 import type { Job, Word } from './worker.js';
 
-/** A process that is silent for this long hangs. */
+/** A process that reports nothing for this long hangs. */
 const HANGS_MS = 5 * MINUTE_MS;
 
-/** What became of a plan. */
+/** The result of a plan. */
 export interface Lived extends Ended {
-  /** The end of the history. */
+  /** The last lines of the history. */
   readonly last: readonly string[];
 }
 
@@ -53,7 +53,7 @@ export class Hand {
       child.send({ plan, isTraced } satisfies Job);
     });
     clearTimeout(watchdog);
-    // A broken world would leave traces in the next one.
+    // A broken world could affect the next one in this process.
     if (lived !== null && lived.found.length > 0) this.close();
     this.livedMs = 0;
     this.events = 0;

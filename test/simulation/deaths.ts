@@ -27,7 +27,7 @@ export function die(world: World, death: Exclude<Death, 'stop'>, chance: Chance)
   });
 }
 
-/** A snapshot that cannot be read, where there is to be one: with the journal whole nothing is missing, which nobody can know. */
+/** Damages a snapshot, if the world asks for it. The journal is whole, so nothing is lost; the device cannot know that. */
 async function damage(world: World): Promise<void> {
   if (!world.isDamaged || world.diskTrouble !== 'none') return;
   const { disk } = world.device;
@@ -42,15 +42,15 @@ async function damage(world: World): Promise<void> {
 }
 
 /**
- * The device's program is stopped, and started again with the settings there are by then. With `offMs` the device is
- * switched off between.
+ * Stops the device's program and starts it again with the settings of that time. With `offMs` the device is off in
+ * between.
  */
 export async function restart(world: World, offMs = 0): Promise<void> {
   const { device, timeline } = world;
   const { program } = device;
   if (program === null || device.clock.isAsleep) return;
   const stopped = program.stop(world.config()).catch((error) => world.tell(`a stop failed: ${error}`));
-  // It may lose its power while it stops.
+  // The device may lose its power during the stop.
   const isOff = () => device.program !== program;
   // On a disk whose writes take seconds, a stop may take longer than systemd waits.
   const killedMs = world.diskTrouble === 'slow' ? timeline.nowMs + STOP_MS : Number.POSITIVE_INFINITY;
@@ -70,7 +70,7 @@ export async function restart(world: World, offMs = 0): Promise<void> {
   });
 }
 
-/** The cloud dies, and is back after `offMs`; what happens to its disk meanwhile, if anything, `change` does. */
+/** Kills the cloud, and starts it again after `offMs`. `change` changes its disk in between. */
 export function endCloud(
   world: World,
   offMs: number,

@@ -1,6 +1,6 @@
 /**
- * The way from a simulated device to its cloud: requests of the device's https, brought to the cloud's own server, or
- * lost on the way, or answered by somebody else. Used by world.ts.
+ * The link from a simulated device to its cloud. A request reaches the cloud's own server, gets lost, or gets the answer
+ * of a proxy. Used by world.ts.
  */
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { HttpAnswer, HttpRequest, Https } from '../../src/system/https.js';
@@ -10,8 +10,8 @@ import type { Answer, Request } from './wire.js';
 import type { World } from './world.js';
 
 /**
- * What may become of one request. `late`: it arrives after everybody has given it up. `meddled`: somebody edits the book
- * at one of both sides just before it arrives. `cut`: the device loses its power before the request arrives, or after.
+ * The fates of a request. `late`: it arrives after its time-out. `meddled`: somebody edits the book at one side just
+ * before it arrives. `cut`: the device loses its power before the request arrives, or after.
  */
 export const FATES = [
   'good',
@@ -31,7 +31,7 @@ export type Fate = (typeof FATES)[number];
 export const CALLS = ['heartbeat', 'destinations', 'messages'] as const;
 export type CallKind = (typeof CALLS)[number];
 
-/** Which calls may fail: all of a kind, or only the PUTs of the document. */
+/** The calls that may fail: all of a kind, or only the PUTs of the document. */
 export const ILLS = [...CALLS, 'edits'] as const;
 export type Ill = (typeof ILLS)[number];
 
@@ -65,7 +65,7 @@ export class CloudLink {
   /** The calls that may fail. */
   ill: readonly Ill[] = CALLS;
   readonly watchers: LinkWatcher[] = [];
-  /** By its kind: calls without an end yet, of processes that may have ended. */
+  /** The number of open calls of each kind, those of ended processes included. */
   readonly #open = new Map<CallKind, number>();
   readonly #world: World;
   readonly #chance: Chance;
@@ -75,7 +75,7 @@ export class CloudLink {
     this.#chance = chance;
   }
 
-  /** What the device is given in place of its https. With its process its requests end. */
+  /** The https of a device. Its requests end with its process. */
   https(isAlive: () => boolean): Https {
     return { send: (request) => this.#send(request, isAlive), close: () => undefined };
   }
@@ -144,7 +144,7 @@ export class CloudLink {
         case 'lost request':
           break;
         case 'lost answer':
-          // Before the device has asked again what became of it, somebody may edit.
+          // Somebody may edit before the device asks again.
           void bring().then(() => (call.method === 'PUT' && chance.is(0.5) ? people.meddle() : undefined));
           break;
         case 'late': {
@@ -187,7 +187,7 @@ export class CloudLink {
   }
 }
 
-/** Weights in which all that is not named is 0, but for the good fate. */
+/** Weights of all fates: 1 for the good one, 0 for each one that is not named. */
 export function weightsOf(some: Partial<Record<Fate, number>>): Record<Fate, number> {
   const all = Object.fromEntries(FATES.map((fate) => [fate, 0])) as Record<Fate, number>;
   return { ...all, good: 1, ...some };
@@ -198,7 +198,7 @@ function asked({ method, url, headers, body }: HttpRequest): Request {
   return { method, path: `${pathname}${search}`, headers, body };
 }
 
-/** In seconds, or until a date by the clock of whoever answers. */
+/** A Retry-After in seconds, or as a date by the clock of the one who answers. */
 function retryAfter(askedMs: number | null, chance: Chance): HttpAnswer['headers'] {
   if (askedMs === null) return {};
   const seconds = Math.ceil(askedMs / SECOND_MS);

@@ -15,7 +15,7 @@ export interface Program {
   stop(): Promise<void>;
 }
 
-/** How a program comes to an end. */
+/** How a program ends. */
 export type Death = 'stop' | 'kill' | 'power cut';
 
 export interface MachineOptions {
@@ -35,7 +35,7 @@ export class Machine<P extends Program> {
   clock: MachineClock;
   program: P | null = null;
   isStarting = false;
-  /** It has died and is not back yet: no program can start on it. */
+  /** The machine has died and is not back yet: no program can start on it. */
   isOff = false;
   /** Requests that wait for an answer. */
   asking = 0;
@@ -59,7 +59,7 @@ export class Machine<P extends Program> {
     return this.program !== null && this.#servers.length > 0 && !this.clock.isAsleep;
   }
 
-  /** Which of its programs it is. */
+  /** The number of the current program. */
   get life(): number {
     return this.#lives;
   }
@@ -106,7 +106,7 @@ export class Machine<P extends Program> {
     }
   }
 
-  /** Asks the program; null where no whole answer comes. */
+  /** Asks the program; null if no complete answer comes. */
   async ask(request: Request): Promise<Answer | null> {
     const [server] = this.#servers;
     if (server === undefined || !this.isUp) return null;
@@ -117,7 +117,7 @@ export class Machine<P extends Program> {
     return answer;
   }
 
-  /** Ends the program without asking it. After a power cut the disk may have lost what was not synced. */
+  /** Kills the program. After a power cut the disk may have lost data that was not synced. */
   die(death: 'kill' | 'power cut'): void {
     this.#lives++;
     this.#servers = [];
@@ -143,7 +143,7 @@ export class Machine<P extends Program> {
     }
   }
 
-  /** Another boot of the machine, or the same with another process. */
+  /** Prepares another boot of the machine, or another process in the same boot. */
   renew({ isBoot, wallMs }: { isBoot: boolean; wallMs?: number }): void {
     const { timeline } = this.#options;
     const before = this.clock;

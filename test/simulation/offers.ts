@@ -11,26 +11,26 @@ import { Reach } from './reach.js';
 import type { RelayWatcher } from './relay.js';
 import type { World } from './world.js';
 
-/** Ages are measured to the minute where a boot lies between. */
+/** After a reboot the device knows ages to the minute only. */
 const AGE_SLACK_MS = 2 * MINUTE_MS;
 const SPREAD = 0.1;
-/** Pauses grow from a second on, and each wish to try at once ends one. */
+/** Pauses start at a second and grow. Each flush or retry ends a pause. */
 const CALLS_MAX = 120;
 
-/** What became of a message outside of the device. */
+/** What happened to a message outside the device. */
 interface Course {
   offers: number;
   lastMs: number;
-  /** It was put off for trouble of its own: no offer before then, unless something happens. */
+  /** The relay deferred this message itself: no offer is due before then, unless a client asks for one. */
   notBeforeMs: number;
-  /** Somebody has refused it for good. */
+  /** A relay has refused it for good. */
   isRefused: boolean;
   /** The cloud has it. */
   isHanded: boolean;
   /** The reachable time when it was posted, and when it was first offered. */
   readonly mostMs: number;
   leastMs: number | null;
-  /** Its last refusal must have been the last. */
+  /** The message must have expired at its last refusal. */
   isOver: boolean;
 }
 
@@ -69,7 +69,7 @@ export class Offers implements RelayWatcher {
       this.#model.violation(`relays were called ${CALLS_MAX} times in vain in a minute`);
   }
 
-  /** The device's process has ended; what it had recorded last may be lost. */
+  /** The device's process has ended: its last records may be lost. */
   ended(): void {
     this.#reach.ended();
     for (const course of this.#courses.values()) {
@@ -84,7 +84,7 @@ export class Offers implements RelayWatcher {
     for (const course of all) course.notBeforeMs = 0;
   }
 
-  /** Somebody wants it again. If it had failed, its age begins anew. */
+  /** A client retries it. The age of a failed message restarts. */
   renewed(posted: Posted): void {
     const course = this.#of(posted);
     course.leastMs = null;
@@ -123,7 +123,7 @@ export class Offers implements RelayWatcher {
     const { id } = posted;
     if (id === null) return;
     const { relayConnections, relays } = this.#world.live;
-    // Lines that work side by side have each a message, and perhaps the next one.
+    // Each of several parallel lines holds a message, and perhaps the next one.
     const ahead = relayConnections === 1 && relays.length === 1 ? 0 : 2 * (relayConnections + 1);
     const passed = [...this.#fresh].filter((other) => other.id !== null && other.id < id && isDue(other));
     if (passed.length <= ahead) return;
@@ -143,7 +143,7 @@ export class Offers implements RelayWatcher {
     course.lastMs = nowMs;
     if (!('reply' in ending)) return;
     const { code, enhanced } = ending.reply;
-    // A relay that takes no mail at all counts as away.
+    // A relay that refuses all mail counts as unreachable.
     if (code === 421 || enhanced === '5.7.1' || enhanced?.[2] === '3') this.#reach.missed();
     if (code < 300 && isRecorded) this.#reach.recorded();
     if (code >= 500 && enhanced !== '5.7.1') course.isRefused = true;
@@ -162,7 +162,7 @@ export class Offers implements RelayWatcher {
     else this.#of(posted).isHanded = true;
   }
 
-  /** A client is told that it is this. */
+  /** A client gets this status of it. */
   seen(posted: Posted, status: string): void {
     const { timeline, live, watch, device } = this.#world;
     const { maxAgeMs } = live;
@@ -183,8 +183,7 @@ export class Offers implements RelayWatcher {
     const ageMs = nowMs - posted.atMs;
     if (status === 'expired' && ageMs < maxAgeMs[type] - AGE_SLACK_MS)
       complain(`has expired after ${ageMs} ms`);
-    // Of another boot only the time since this one began is certain; and of several posts with one key the last may be
-    // the one that was accepted.
+    // Of an earlier boot no time is certain. Of several posts with one key the last may be the accepted one.
     const sinceMs = Math.max(posted.request.answeredMs ?? nowMs, posted.retriedMs ?? 0);
     const surelyMs = Math.min(nowMs - sinceMs, device.clock.bootMs());
     const isOpen = ['queued', 'sending', 'deferred'].includes(status);
@@ -193,7 +192,7 @@ export class Offers implements RelayWatcher {
     if (surelyMs > maxAgeMs[type] + 5 * MINUTE_MS) complain(`is ${status} after ${surelyMs} ms`);
   }
 
-  /** Those that must have been offered by now, as far as clients know. */
+  /** The messages that the device must have offered by now, as far as clients know. */
   late(): Posted[] {
     const { timeline, live, swarm, watch } = this.#world;
     const { mailMs, shortMs } = watch.weather;
@@ -201,7 +200,7 @@ export class Offers implements RelayWatcher {
     const eachMs = swarm.mailMs + 3 * swarm.syncMs + SECOND_MS;
     const triesMs = live.backoffMaxMs + 2 * (live.relays.length + 1) * live.smtpTimeoutMs + 5 * MINUTE_MS;
     const againMs = live.retryMaxMs * (1 + SPREAD);
-    // A cloud may have asked for an hour.
+    // A cloud may have asked for an hour with Retry-After.
     const linkMs = HOUR_MS + againMs + 3 * live.heartbeatMs;
     return open.filter((posted) => {
       const { offers, lastMs, isHanded, isRefused } = this.#of(posted);
@@ -213,7 +212,7 @@ export class Offers implements RelayWatcher {
     });
   }
 
-  /** What the cloud was given must reach somebody in the end. */
+  /** Every message that the cloud has must have arrived in the end. */
   checkHanded(): void {
     for (const posted of this.#model.messages.values())
       if (posted.type !== 1 && this.#of(posted).isHanded && posted.arrivals.length === 0)
@@ -238,7 +237,7 @@ export class Offers implements RelayWatcher {
   }
 }
 
-/** It was promised, and nobody has tried to take it back. */
+/** True for a message that was accepted and that no client has tried to cancel. */
 function isDue({ id, final, isCancelAsked, request }: Posted): boolean {
   return id !== null && final === null && !isCancelAsked && request.standing === 'promised';
 }

@@ -1,6 +1,6 @@
 /**
- * Holds the device to every Retry-After that it was told: it stays away for so long, and not for exactly so long, or a
- * fleet would come back in one second. Used by world.ts.
+ * Checks that the device obeys every Retry-After: it waits that long, and a random time more, because otherwise a whole
+ * fleet comes back in one second. Used by world.ts.
  */
 import { HOUR_MS, SECOND_MS } from '../../src/limits.js';
 import type { HttpAnswer } from '../../src/system/https.js';
@@ -11,16 +11,16 @@ import type { World } from './world.js';
 const ASKED_MS_MAX = HOUR_MS;
 /** The longest pause, as a multiple of the Retry-After. */
 const SPREAD = 1.1;
-/** A pause as short as this may end in its own second. */
+/** The spread of shorter pauses is too small to check. */
 const SPREAD_FROM_MS = 20 * SECOND_MS;
 /** How many pauses may be exact to the millisecond by chance. */
 const EXACT_MAX = 2;
 
 export class Patience implements LinkWatcher {
   readonly #world: World;
-  /** By what was asked: until when nothing of it may be asked again. */
+  /** Until when a kind of call must wait. */
   readonly #untilMs = new Map<string, number>();
-  /** By when every pause is over, the spread of it included. */
+  /** When the last pause is over, with its spread. */
   #overMs = 0;
   #exact = 0;
 
@@ -28,12 +28,12 @@ export class Patience implements LinkWatcher {
     this.#world = world;
   }
 
-  /** A process knows only what itself was told. */
+  /** A new process knows no Retry-After of the one before. */
   processEnded(): void {
     this.#untilMs.clear();
   }
 
-  /** True while the device may have to stay away from anything. */
+  /** True while any call of the device may have to wait. */
   get mayWait(): boolean {
     return this.#world.timeline.nowMs <= this.#overMs;
   }
@@ -60,7 +60,7 @@ export class Patience implements LinkWatcher {
   }
 }
 
-/** What is to wait: a message waits with those of its type. Null: it need not, as a goodbye. */
+/** The kind of call that waits: messages wait by type. Null: it need not wait, as a goodbye. */
 function whatOf({ kind, body }: Call): string | null {
   if (kind === 'destinations') return kind;
   const { type, state } = JSON.parse(body ?? '{}') as { type?: number; state?: string };
