@@ -1,14 +1,13 @@
 /**
- * The one book of a simulated world: what programs have asked for and were answered, and what arrived. It knows the
- * promises of the product and nothing of how they are kept. Each message bears a token of its own in its text.
- * Used by world.ts, and by store/store-client.ts for the sweeps of the store.
+ * The record of a simulated world: the requests of programs, the answers to them, and the messages that arrived. It
+ * checks the promises of the product without knowledge of the implementation. Each message has its own token in its
+ * text. Used by world.ts, test/power, and store/store-client.ts for the sweeps of the store.
  */
 import { DAY_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
 
 /**
- * `asked`: no answer came, it may be accepted or not. `promised`: 202. `refused`: an error that says that nothing was
- * done.
+ * `asked`: no answer came, so it may be accepted. `promised`: 202. `refused`: an error that says that nothing was done.
  */
 type Standing = 'asked' | 'promised' | 'refused';
 
@@ -17,7 +16,7 @@ export interface Posted {
   readonly token: string;
   readonly type: MessageType;
   readonly destination: string;
-  /** SHA-256 over what its recipient must see. */
+  /** SHA-256 over the text and files that its recipient must get. */
   readonly digest: string;
   readonly atMs: number;
   /** All messages of one request are accepted, or none. */
@@ -25,12 +24,12 @@ export interface Posted {
   id: string | null;
   /** When its DELETE was answered with 204: later offers break a promise. */
   cancelledMs: number | null;
-  /** Its DELETE was sent and not answered. */
+  /** A client has sent a DELETE that may have worked. */
   isCancelAsked: boolean;
   /** When a client asked to retry it. */
   retriedMs: number | null;
   readonly arrivals: Arrival[];
-  /** How many more times it may arrive: the device could not know that it had arrived. */
+  /** How many more times it may arrive, because the device may not know that it has arrived. */
   pardons: number;
   final: string | null;
 }
@@ -52,15 +51,15 @@ export interface Arrival {
   readonly messageId: string | null;
 }
 
-/** How far back a power cut may lose an outcome: it is synced within a second, or with the 32nd. */
+/** How many outcomes a power cut may lose: they are synced within a second, or with the 32nd. */
 const LAZY_MS = 1500;
 const LAZY_COUNT = 33;
 
 export class Model {
   readonly messages = new Map<string, Posted>();
-  /** The history of finished messages is so short that any may be forgotten. */
+  /** The device keeps so few finished messages that it may forget any of them. */
   mayForget = false;
-  /** Whether the queue is held, as clients were answered; null: they were not. */
+  /** Whether the queue is held, by the last answer to a client; null: unknown. */
   isHeld: boolean | null = false;
   /** Every broken promise, in words. */
   readonly found: string[] = [];
@@ -112,7 +111,7 @@ export class Model {
     return request;
   }
 
-  /** It is posted once more, as it was: what was refused then may be accepted now. */
+  /** A program repeats the request: it may be accepted now. */
   asksAgain(request: Requested): void {
     if (request.standing === 'refused') request.standing = 'asked';
   }
@@ -159,20 +158,20 @@ export class Model {
       this.violation(`${token} has arrived ${posted.arrivals.length} times`);
   }
 
-  /** Its DELETE was answered with 204; from `sinceMs` on nobody may be offered it. */
+  /** Its DELETE was answered with 204: no offer of it may begin after `sinceMs`. */
   cancelled(posted: Posted, sinceMs: number): void {
     posted.cancelledMs ??= sinceMs;
     if (posted.arrivals.some((arrival) => isTooLate(posted, arrival)))
       this.violation(`${posted.token} was offered while it was being cancelled`);
   }
 
-  /** Somebody has asked for it again: what failed after a loss at the dot may arrive once more. */
+  /** A client retries it: a mail whose connection was lost at the dot may arrive once more. */
   retried(posted: Posted): void {
     posted.final = null;
     if (posted.arrivals.length > 0) posted.pardons++;
   }
 
-  /** The sender was not told. */
+  /** The sender does not know that it has arrived. */
   pardon(token: string): void {
     const posted = this.messages.get(token);
     if (posted !== undefined) posted.pardons++;
@@ -199,7 +198,7 @@ export class Model {
     this.#troubledMs = isTroubled ? (this.#troubledMs ?? nowMs - LAZY_MS) : null;
   }
 
-  /** What it knows now, to hold a later start against. */
+  /** A copy of this state, to compare a later start with. */
   copy(): Model {
     const copy = new Model();
     copy.mayForget = this.mayForget;
@@ -219,7 +218,7 @@ export class Model {
     return [...this.#keys.values()].filter(isAnswered);
   }
 
-  /** What a start breaks of the promises that has found these messages, by their tokens. */
+  /** The promises that are broken if a start finds these messages, by their tokens. */
   broken(messages: ReadonlyMap<string, { readonly id: string }>): string[] {
     const found: string[] = [];
     for (const [token, posted] of this.messages) {
@@ -239,7 +238,7 @@ export class Model {
     return found;
   }
 
-  /** A start has found these messages and breaks nothing: what was asked and not answered is decided. */
+  /** A start has found these messages and breaks no promise: open requests are decided. */
   decided(messages: ReadonlyMap<string, { readonly id: string }>): void {
     for (const [token, posted] of this.messages) {
       posted.id = messages.get(token)?.id ?? null;

@@ -1,6 +1,6 @@
 /**
- * What people must be told of a simulated device, and may not: known from the heartbeats that the cloud has heard, and held
- * against the mails that reach the witness, who stands in the address book all the time. Used by world.ts.
+ * Checks which mails people get about a simulated device. The heartbeats that reach the cloud say which mails must come.
+ * The witness gets them all, because no one removes it from the address book. Used by world.ts.
  */
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Call, LinkWatcher } from './link.js';
@@ -9,7 +9,7 @@ import { durationMs, STOP_DELAY } from './settings.js';
 import type { Answer } from './wire.js';
 import type { World } from './world.js';
 
-/** What a heartbeat says, as far as it counts here. */
+/** The part of a heartbeat that counts here. */
 interface Heartbeat {
   readonly state: 'running' | 'stopping' | 'moved';
   readonly intervalMs: number;
@@ -17,21 +17,21 @@ interface Heartbeat {
   readonly uptimeMs: number;
 }
 
-/** A heartbeat this late may be one of another life. */
+/** A heartbeat later than this may be of another process. */
 const OVERTAKEN_MS = MINUTE_MS;
-/** A device that comes every so often may miss one, and be late with the next. */
+/** A device may miss one heartbeat and be late with the next, so many intervals in all. */
 const HEARTBEATS = 2.5;
-/** The cloud waits up to this many delays for a device that keeps falling silent. */
+/** For a device that is often silent the cloud waits up to this many delays. */
 const DAMPED = 8;
-/** How long the cloud waits for devices after its own absence. */
+/** How long the cloud waits for devices after its own restart. */
 const GRACE_MS = 5 * MINUTE_MS;
 /** How often within a delay the cloud looks for silent devices. */
 const LOOKS = 10;
-/** From the moment something is known until the mail of it is there. */
+/** A mail arrives within this time. */
 const MAIL_MS = 2 * MINUTE_MS;
-/** That it has told something is on its disk this long after, at its next look for silent devices. */
+/** The cloud has stored that it sent a mail after this time, at its next look for silent devices. */
 const TOLD_WRITTEN_MS = 6 * MINUTE_MS;
-/** When a heartbeat is on the cloud's disk. */
+/** The cloud has stored a heartbeat after this time. */
 const WRITTEN_MS = 5 * SECOND_MS;
 
 export class Notices implements LinkWatcher {
@@ -40,22 +40,22 @@ export class Notices implements LinkWatcher {
   /** The last heartbeat that counts, and when it was heard. */
   #last: Heartbeat | null = null;
   #heardMs = 0;
-  /** The first since people were told that it is offline, and since the cloud runs. */
+  /** When the first heartbeat came since people were told that the device is offline, and since the cloud runs. */
   #backMs: number | null = null;
-  /** When it was heard after a silence that may be told, and was not yet; null: it was not. */
+  /** When a heartbeat ended a silence that people may still be told about; null: none did. */
   #lateMs: number | null = null;
-  /** What the witness was told last; null: either may come next. */
+  /** The last mail to the witness; null: either may come next. */
   #told: 'offline' | 'back' | null = null;
-  /** It has been silent for that long before: then the cloud waits longer. */
+  /** The device was silent that long before: the cloud waits longer. */
   #wasLate = false;
   /** Since when the witness stands in the cloud's document, and since when the cloud runs. */
   #witnessMs: number | null = null;
   #cloudMs: number | null = null;
-  /** The cloud may have ended before it had written that it had told something. */
+  /** The cloud may have died before it stored that it sent a mail. */
   #mayTellAgain = false;
-  /** The cloud may have forgotten what it heard last. */
+  /** The cloud may have forgotten the last heartbeat. */
   #isDoubtful = false;
-  /** By Message-ID: in which life of the cloud it came. */
+  /** By Message-ID: the number of the cloud's process that sent it. */
   readonly #mails = new Map<string, number>();
   #cloudLives = 0;
 
@@ -69,7 +69,7 @@ export class Notices implements LinkWatcher {
     const { nowMs } = this.#world.timeline;
     const isIn =
       destinations?.some((entry) => (entry as { destination?: string })?.destination === WITNESS) === true;
-    // Outside of it the witness may miss what others are told.
+    // The witness misses mails while it is not in the document.
     const isSteady =
       this.#last !== null && nowMs - this.#heardMs < this.#leastMs(this.#last) && !this.#mayBeTold;
     if (!isIn) this.#told = null;
@@ -108,7 +108,7 @@ export class Notices implements LinkWatcher {
     this.#isDoubtful = false;
     if (next.state !== 'moved') this.#backMs ??= timeline.nowMs;
     else {
-      // Whatever was still to be told is not told any more.
+      // No mail about an earlier silence comes any more.
       this.#told = null;
       this.#lateMs = null;
     }
@@ -141,7 +141,7 @@ export class Notices implements LinkWatcher {
     this.#told = what;
   }
 
-  /** What should have been told by now. */
+  /** Checks that due mails have come. */
   look(): void {
     const { timeline, model } = this.#world;
     const { nowMs } = timeline;
@@ -165,20 +165,20 @@ export class Notices implements LinkWatcher {
     }
   }
 
-  /** True if a mail of a silence that is over may still come. */
+  /** True if a mail about a silence that is over may still come. */
   get #mayBeLate(): boolean {
     const knownMs = Math.max(this.#lateMs ?? Number.NEGATIVE_INFINITY, this.#cloudMs ?? 0);
     return this.#lateMs !== null && this.#world.timeline.nowMs - knownMs <= MAIL_MS;
   }
 
-  /** True if something may be told that nobody was there to hear: at once, or by a cloud that starts anew. */
+  /** True if a mail may come that the witness has missed: at once, or from a cloud that restarts. */
   get #mayBeTold(): boolean {
     const { nowMs } = this.#world.timeline;
     if (this.#lateMs !== null && nowMs - this.#lateMs <= TOLD_WRITTEN_MS + this.#delayMs / LOOKS) return true;
     return this.#mayTellAgain && (this.#cloudMs === null || nowMs - this.#cloudMs <= MAIL_MS);
   }
 
-  /** The shortest silence that is told. */
+  /** The shortest silence that people are told about. */
   #leastMs({ state, intervalMs }: Heartbeat, damping = 1): number {
     const delay = damping * Math.max(this.#delayMs, HEARTBEATS * intervalMs);
     return state === 'stopping' ? Math.max(durationMs(STOP_DELAY), delay) : delay;

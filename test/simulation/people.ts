@@ -1,6 +1,6 @@
 /**
- * Those who edit the address book of a simulated world: programs at the device, and the cloud's own screen. What may have
- * become of it edits.ts knows. Used by world.ts, and by cloudside.ts for what they do.
+ * The editors of the address book of a simulated world: programs at the device, and the cloud's own screen. edits.ts
+ * knows which outcomes are right. Used by world.ts, link.ts, book-watch.ts, cloudside.ts and calm.ts.
  */
 import type { Chance } from './chance.js';
 import { Edits } from './edits.js';
@@ -13,7 +13,7 @@ const DESTINATIONS = '/api/internal/offline_notification_destinations';
 const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
 /** How many targets there are where two entries may share one. */
 const FEW = 5;
-/** Nobody changes this entry: it gets every mail that people get. */
+/** No one changes this entry: it gets every mail that people get. */
 export const WITNESS = 'witness@example.com';
 
 /** What the device shows of an entry. */
@@ -38,16 +38,16 @@ interface Document {
 export type ScreenWork = 'adds' | 'edits' | 'removes' | 'adds strange' | 'touches';
 
 export class People {
-  /** What they have made of the book; a target belongs to one entry for ever. */
+  /** All edits of the book. A target belongs to one entry for ever. */
   readonly edits = new Edits(({ destination }) => this.#keyOf.get(String(destination)));
   readonly #world: World;
   readonly #chance: Chance;
   readonly #keyOf = new Map<string, string>();
   readonly #idOf = new Map<string, number>();
   readonly #busy = new Set<string>();
-  /** What somebody has removed in the cloud, and may put back. */
+  /** Entries that were removed in the cloud and may be put back there. */
   readonly #gone: Entry[] = [];
-  /** What stands in the document, and no device understands; by whether it must be there in the end. */
+  /** Values in the document that no device understands; true: it must be there in the end. */
   readonly #strange = new Map<string, boolean>();
   #tokens = 0;
 
@@ -70,7 +70,7 @@ export class People {
     else this.#check('an added destination', answer);
   }
 
-  /** One that the device lists is changed; true if that was done. */
+  /** A program changes an entry that the device lists; true if that worked. */
   async edit(): Promise<boolean> {
     return await this.#touch(async ({ id, ...old }, key) => {
       const { device, swarm } = this.#world;
@@ -89,7 +89,7 @@ export class People {
     });
   }
 
-  /** One that the device lists is removed; often the one that was added last. */
+  /** A program removes an entry that the device lists, often the newest. */
   async remove(): Promise<void> {
     const pick = this.#chance.is(0.4) ? youngest : undefined;
     await this.#touch(async ({ id }, key) => {
@@ -102,7 +102,7 @@ export class People {
     }, pick);
   }
 
-  /** One of what the device does not understand is removed there. */
+  /** A program removes a value that the device does not understand. */
   async removeHidden(): Promise<void> {
     const { device } = this.#world;
     const listed = await device.ask({ method: 'GET', path: `${DESTINATIONS}?hidden=true` });
@@ -124,7 +124,7 @@ export class People {
     else await this.remove();
   }
 
-  /** Looks at what the device lists. */
+  /** The entries that the device lists; null: it does not answer. */
   async look(): Promise<readonly Listed[] | null> {
     const answer = await this.#world.device.ask({ method: 'GET', path: DESTINATIONS });
     if (answer?.status !== 200) return null;
@@ -221,14 +221,14 @@ export class People {
     }
   }
 
-  /** The cloud has another document, or none, in which whatever happened there since that tick is lost. */
+  /** The cloud has an older document, or none: its edits since that tick are lost. */
   lost(since: number, document: Document | null): void {
     this.edits.lost(since);
     for (const [strange, mustBe] of this.#strange)
       this.#strange.set(strange, mustBe && document?.destinations.includes(strange) === true);
   }
 
-  /** Both sides are in step: holds what they have against each other, and against what was promised. */
+  /** Both sides are in sync: compares them with each other and with the promises. */
   check(listed: readonly Omit<Listed, 'id'>[], document: readonly unknown[] | null): void {
     const { model, swarm } = this.#world;
     this.compare(listed, document ?? []);
@@ -238,7 +238,7 @@ export class People {
     for (const words of this.edits.violations(document)) model.violation(words);
   }
 
-  /** Both sides say that they are in step. */
+  /** Both sides report that they are in sync: compares them with each other. */
   compare(listed: readonly Omit<Listed, 'id'>[], document: readonly unknown[]): void {
     const local = listed.map(textOf).sort();
     const remote = (document.filter((entry) => typeof entry === 'object') as Entry[]).map(textOf).sort();
@@ -246,7 +246,7 @@ export class People {
       this.#world.model.violation(`the list is ${local.join('; ')}, the document ${remote.join('; ')}`);
   }
 
-  /** An id is one entry's for ever. */
+  /** Checks that an id belongs to one entry for ever. */
   #seen(list: readonly Listed[]): void {
     const { model, swarm } = this.#world;
     if (swarm.hasFewTargets) return;
@@ -267,7 +267,7 @@ export class People {
     return key;
   }
 
-  /** A target; of that entry, if one is named. */
+  /** A target; it belongs to that entry, if one is named. */
   #target(key?: string): string {
     const { hasFewTargets } = this.#world.swarm;
     const chance = this.#chance;

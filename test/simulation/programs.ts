@@ -1,6 +1,6 @@
 /**
- * The programs and people at a device: what they ask of its local API, each answer booked in the model. Used by world.ts
- * and by test/power.
+ * The programs at a device: they call its local API, and record each answer in the model. Used by world.ts and by
+ * test/power.
  */
 import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
@@ -15,12 +15,12 @@ const MESSAGES = '/api/internal/messages';
 /** Messages of one page of the list. */
 const PAGE = 200;
 const QUEUE = '/api/internal/queue';
-/** What keeps the answer to a known key back. */
+/** Problems that may replace the answer to a known key. */
 const UNWELL: readonly string[] = ['storage-failed', 'storage-full', 'stopping', 'busy'];
 const ALONE_MS = 10 * MINUTE_MS;
 /** A key is remembered for a day. */
 const AGAIN_MS = 23 * HOUR_MS;
-/** Problems that leave it open whether something was done. */
+/** Problems that leave it open whether the request worked. */
 const UNCERTAIN: readonly string[] = ['storage-failed', 'internal', 'busy', 'timeout', 'conflict'];
 
 /** A message as clients are shown it. */
@@ -34,7 +34,7 @@ export interface Listed {
   readonly attachments: readonly { readonly name: string }[];
 }
 
-/** In place of what became of a message that the device does not know any more. */
+/** The outcome of a message that the device no longer knows. */
 const FORGOTTEN = 'forgotten';
 
 export interface ProgramsOptions {
@@ -103,7 +103,7 @@ export class Programs {
       const askedMs = timeline.nowMs;
       const answer = await this.#ask('DELETE', `${MESSAGES}/${posted.id}`);
       const wasOpen = posted.final === null || posted.final === 'failed';
-      // Over a real socket nobody knows when the device has read the request.
+      // Over a real socket the moment is unknown in which the device reads the request.
       const sinceMs = watch === null ? timeline.nowMs : askedMs;
       if (answer?.status === 204 && wasOpen) model.cancelled(posted, sinceMs);
       else if (answer?.status === 409) posted.isCancelAsked = wasAsked;
@@ -128,7 +128,7 @@ export class Programs {
   async steer(how: 'flush' | 'hold' | 'release' | 'purge'): Promise<Answer | null> {
     const { model, watch } = this.#options;
     const turns = how === 'hold' || how === 'release';
-    // With two at the same time it is unknown which comes last.
+    // Of two calls at the same time either may come last.
     const isAlone = turns && this.#turning === 0;
     if (turns) {
       watch?.weather.upset();
@@ -144,7 +144,7 @@ export class Programs {
     return answer;
   }
 
-  /** Looks at what became of a message. */
+  /** A client asks for the status of a message. */
   async look(posted: Posted): Promise<void> {
     const { model } = this.#options;
     const answer = await this.#ask('GET', `${MESSAGES}/${posted.id}`);
@@ -159,7 +159,7 @@ export class Programs {
     this.seen(posted, JSON.parse(answer.body.toString()) as Listed);
   }
 
-  /** All messages that the device lists, newest first; null where it does not answer. */
+  /** All messages that the device lists, newest first; null: it does not answer. */
   async list(): Promise<Listed[] | null> {
     const all: Listed[] = [];
     for (let after: string | null = ''; after !== null; ) {
@@ -177,7 +177,7 @@ export class Programs {
     return await this.#ask('GET', path);
   }
 
-  /** What the state endpoint says; null where nobody answers. */
+  /** The answer of the state endpoint; null: the device does not answer. */
   async state(): Promise<Readonly<Record<string, Readonly<Record<string, unknown>>>> | null> {
     const answer = await this.#ask('GET', '/api/internal/state');
     if (answer === null) return null;
@@ -188,7 +188,7 @@ export class Programs {
     return JSON.parse(answer.body.toString());
   }
 
-  /** A client is told what became of a message. */
+  /** A client gets the status of a message. */
   seen(posted: Posted, { status, final, lastReply }: Listed): void {
     const { model, watch } = this.#options;
     watch?.offers.seen(posted, status);
@@ -256,7 +256,7 @@ export class Programs {
   }
 }
 
-/** What a post that is right may be refused with. */
+/** Problems that a valid post may be refused with. */
 const ALLOWED = ['queue-full', 'storage-full', 'storage-failed', 'stopping', 'conflict', 'busy'];
 
 export function codeOf(answer: Answer): string {

@@ -15,7 +15,7 @@ import {
 import { STATE_DIR } from './settings.js';
 import type { World } from './world.js';
 
-/** A program that has begun is at rest again after this. */
+/** A program is at rest this long after its start. */
 const STARTED_MS = 5 * MINUTE_MS;
 /** The segment being written and one that is prepared. */
 const HANDLES_MAX = 3;
@@ -28,7 +28,7 @@ const FILE_BYTES_MAX = 20 * KIB;
 /** Snapshots, which are small, and copies of damage. */
 const OTHER_BYTES_MAX = MIB;
 
-/** Everything is delivered, and nobody asks for anything. */
+/** Checks a device that has delivered everything and has no calls. */
 export async function checkRest(world: World): Promise<void> {
   await checkBounds(world);
   if (world.model.found.length > 0) return;
@@ -54,14 +54,14 @@ async function checkBounds(world: World): Promise<void> {
   for (const relay of relays) most('sessions at a relay', relay.open, 0);
 }
 
-/** Of a device that keeps so many messages, and so many files. */
+/** The limit for a device that keeps this many messages and files. */
 function bytesMax(kept: number, files: number): number {
   // Each message may hold a segment: those that the snapshots need, and older ones up to where their content is moved.
   const heldBytes = Math.min(kept * SEGMENT_BYTES, DONE_BYTES_MAX + RELOCATE_BYTES_MIN);
   return JOURNAL_BYTES_MIN + DONE_BYTES_MAX + heldBytes + files * FILE_BYTES_MAX + OTHER_BYTES_MAX;
 }
 
-/** A stop and a start, and a kill and a start: nothing is told otherwise than before. */
+/** Checks that a restart after a stop, and one after a kill, change nothing that a client sees. */
 async function checkEnds(world: World): Promise<void> {
   const { device, contentDrops } = world;
   const before = await knownIn(world);
@@ -86,7 +86,7 @@ async function begin(world: World): Promise<void> {
   await world.pass(STARTED_MS);
 }
 
-/** What a client may know of the device's messages, line by line. */
+/** All that a client sees of the device's messages, line by line. */
 async function knownIn(world: World): Promise<readonly string[]> {
   const list = await world.awaited(world.programs.list());
   const state = await world.awaited(world.programs.state());

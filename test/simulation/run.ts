@@ -1,5 +1,5 @@
 /**
- * Runs many worlds, as many at a time as there are processes. What is found does not depend on which process ran which.
+ * Runs many worlds, as many at a time as there are processes. The result does not depend on which process ran which world.
  * Used by simulate.ts.
  */
 import { createHash } from 'node:crypto';
@@ -14,7 +14,7 @@ export interface Task {
   readonly plan: Plan;
 }
 
-/** What became of a run. */
+/** The result of a run. */
 export interface Outcome {
   readonly count: Count;
   /** Of the hashes of all worlds, in the order of the tasks. */
@@ -40,7 +40,7 @@ export class Run {
     this.#hands = Array.from({ length: processes }, () => new Hand());
   }
 
-  /** What is done so far, worlds under way included. */
+  /** The work so far, worlds in progress included. */
   get count(): Count {
     const count = { ...this.#sum() };
     for (const { livedMs, events } of this.#hands) {
@@ -50,7 +50,7 @@ export class Run {
     return count;
   }
 
-  /** Ends the run: worlds under way are given up. */
+  /** Ends the run and aborts the worlds in progress. */
   stop(): void {
     this.#isOver = true;
     for (const hand of this.#hands) hand.close();
@@ -71,7 +71,7 @@ export class Run {
   }
 
   async #work(hand: Hand): Promise<void> {
-    // Tasks before one that failed are lived to their end: one of them may be the first that fails.
+    // Tasks before a failed one run to their end: one of them may be the first that fails.
     while (!this.#isOver && this.#begun <= this.#end) {
       const order = this.#begun;
       const { value: task, done } = this.#tasks.next();
@@ -85,7 +85,7 @@ export class Run {
     }
   }
 
-  /** Gives up the worlds after that task. */
+  /** Aborts the worlds after that task. */
   #fail(order: number): void {
     this.#end = order;
     for (const [hand, other] of this.#under) if (other > order) hand.close();

@@ -1,7 +1,6 @@
 /**
- * The time of a simulated world: one line of moments on which everything that waits stands, and the clocks that its
- * machines read. A machine has a boot of its own and a wall of its own, which may be wrong; when it dies, its timers
- * die with it. Used by world.ts.
+ * The time of a simulated world: all its timers in one list, and the clocks that its machines read. A machine has its own
+ * boot and its own wall clock, which may be wrong. Its timers die with it. Used by world.ts.
  */
 import type { Timer } from '../../src/system/clock.js';
 import { MovedClock } from '../support/clock.js';
@@ -12,9 +11,9 @@ interface Moment {
   isOff: boolean;
 }
 
-/** Everything that waits, by when it is due. */
+/** All timers, by when they are due. */
 export class Timeline {
-  /** Moments that have come. */
+  /** How many timers have fired. */
   passed = 0;
   #nowMs = 0;
   /** The latest first. Of two at one time the one set last comes first. */
@@ -24,7 +23,7 @@ export class Timeline {
     return this.#nowMs;
   }
 
-  /** Moments to come. */
+  /** How many timers wait. */
   get waiting(): number {
     return this.#moments.filter(({ isOff }) => !isOff).length;
   }
@@ -119,12 +118,12 @@ export class MachineClock extends MovedClock {
     };
   }
 
-  /** Moves the wall alone, as ntp or a dead battery does. */
+  /** Moves the wall clock alone, as NTP or a dead battery does. */
   leap(ms: number): void {
     this.#wallAheadMs += ms;
   }
 
-  /** For so long nothing of this machine runs; its time goes on. */
+  /** Nothing of this machine runs for this long; its time goes on. */
   suspend(ms: number): void {
     this.#asleepUntilMs = Math.max(this.#asleepUntilMs, Math.ceil(this.#timeline.nowMs + ms));
     this.#timeline.at(this.#asleepUntilMs, () => this.#rouse());
@@ -149,7 +148,7 @@ export class MachineClock extends MovedClock {
     return this.#timeline.nowMs < this.#asleepUntilMs;
   }
 
-  /** What the wall of this boot was found to be, by the process before. */
+  /** Continues the suspend of the process before in the same boot. */
   inherit(before: MachineClock): void {
     if (before.isAsleep) this.suspend(before.#asleepUntilMs - this.#timeline.nowMs);
   }

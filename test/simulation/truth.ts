@@ -1,16 +1,16 @@
 /**
- * Whether what a simulated device says of itself is true: its state, its metrics, its health and its list of messages,
- * held against each other and against what clients were answered. Used by actions.ts and calm.ts.
+ * Checks what a simulated device reports: compares its state, its metrics, its health and its list of messages with each
+ * other and with earlier answers to clients. Used by actions.ts and calm.ts.
  */
 import { SECOND_MS } from '../../src/limits.js';
 import type { Listed } from './programs.js';
 import type { World } from './world.js';
 
 const STATUSES = ['queued', 'sending', 'deferred', 'failed'] as const;
-/** While mail flows two answers may speak of two moments. */
+/** While mail flows, two answers may be about two moments. */
 const TRIES_MAX = 4;
 
-/** Asks for everything and compares. What differs must do so again and again. */
+/** Compares all reports. A difference counts only if every try finds one. */
 export async function tellTruth(world: World, isAtRest: boolean): Promise<void> {
   let lies: readonly string[] = [];
   for (let tries = 0; tries < TRIES_MAX; tries++) {
@@ -64,7 +64,7 @@ async function liesOf(world: World, isAtRest: boolean): Promise<readonly string[
   return [...lies, ...missingIn(world, list)];
 }
 
-/** What was promised and is neither listed nor known to be over; and what was never posted. */
+/** Accepted messages that are neither listed nor known to be final, and listed ones that no one has posted. */
 function missingIn(world: World, list: readonly Listed[]): string[] {
   const { model, programs } = world;
   const ids = new Set(list.map(({ id }) => id));

@@ -1,6 +1,5 @@
 /**
- * Looks after every step of a simulated world whether what can be asked is as promised. Used by live.ts's steps by way
- * of actions.ts, and by calm.ts.
+ * Checks the promises after every step of a simulated world. Used by actions.ts, calm.ts and world.ts.
  */
 import type { Call, LinkWatcher } from './link.js';
 import { digestOf, readMail } from './mail.js';
@@ -10,13 +9,13 @@ import { Weather } from './weather.js';
 import type { Answer } from './wire.js';
 import type { World } from './world.js';
 
-/** Descriptors of the device: segments being written and prepared, files being sent or taken in. */
+/** Open files of the device: segments in use and prepared, files that are sent or received. */
 const HANDLES_MAX = 24;
 /** Besides its lines, the device has one session that tries relays which fail. */
 const TRYING = 1;
-/** What the device waits for. */
+/** Timers of the device. */
 const TIMERS_MAX = 60;
-/** So many suspects are looked at after one step. */
+/** How many late messages are looked up after one step. */
 const SUSPECTS_MAX = 5;
 
 export class Watch implements LinkWatcher {
@@ -72,7 +71,7 @@ export class Watch implements LinkWatcher {
         model.violation(`${relay.open} sessions are open at a relay`);
     if (device.disk.handles > HANDLES_MAX) model.violation(`${device.disk.handles} files are open`);
     if (device.clock.waiting > TIMERS_MAX) model.violation(`${device.clock.waiting} timers are set`);
-    // An outcome that a client can read breaks no promise.
+    // A message that is late only because no client has asked for its status breaks no promise.
     const suspects = this.offers.late().slice(0, SUSPECTS_MAX);
     for (const posted of suspects) await this.#world.awaited(programs.look(posted));
     this.#lookOut();

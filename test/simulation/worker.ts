@@ -1,30 +1,30 @@
 /**
- * The process in which worlds live, one after the other; crew.ts starts it, gives it plans, and is told what became of
- * them. Nothing of what it ran before changes what it finds. Used by simulate.ts.
+ * A process that runs worlds, one after the other. crew.ts starts it, sends it plans and gets the results. Earlier worlds
+ * do not change the result of a later one. Used by simulate.ts.
  */
 import { PowerCutError } from '../support/faulty-disk.js';
 import { type Ended, live } from './live.js';
 import type { Plan } from './plan.js';
 import { seal } from './seal.js';
 
-/** What a worker is asked. */
+/** An order to a worker. */
 export interface Job {
   readonly plan: Plan;
   /** Every line of the history is printed. */
   readonly isTraced: boolean;
 }
 
-/** What it tells: how far a world is, and how it ended. */
+/** A report of a worker: the progress of a world, or its end. */
 export type Word =
   | { readonly kind: 'step'; readonly livedMs: number; readonly events: number; readonly number: number }
   | { readonly kind: 'ended'; readonly ended: Ended; readonly last: readonly string[] };
 
 /** Lines of a history that are kept until it ends. */
 const LAST_LINES = 40;
-/** Words about steps are no more frequent. */
+/** Reports about steps are at least this far apart. */
 const TOLD_EVERY_MS = 100;
 
-/** Takes jobs until whoever gave them is gone. */
+/** Runs jobs until the parent process is gone. */
 export function work(): void {
   const tell = (word: Word, then?: () => void) => process.send?.(word, undefined, undefined, then);
   let touched: string[] = [];

@@ -1,6 +1,6 @@
 /**
- * A simulated world: the real daemon, the real store and the real reference cloud on a fake outside, for as long as its
- * seed says. One seed, one history.  Used by live.ts, which runs it.
+ * A simulated world: the real daemon, the real store and the real reference cloud on a fake outside. The same seed gives
+ * the same history. Used by live.ts.
  */
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -67,11 +67,11 @@ export class World {
   sender = 0;
   /** Which relays it knows, in its order. */
   route: readonly number[];
-  /** What it was started with, or has followed since. */
+  /** The settings that the device runs with. */
   live: Config;
-  /** How often the device has let go of failed messages that it had kept long enough. */
+  /** How often the device has dropped the content of failed messages after FIELDPOST_KEEP_FAILED. */
   contentDrops = 0;
-  /** Until then the device, or the cloud, has no power. */
+  /** When the device and the cloud have power again. */
   offUntilMs = 0;
   /** What the disk does to a call that changes something. */
   diskTrouble: Ailment = 'none';
@@ -168,7 +168,7 @@ export class World {
     this.watchDisk();
   }
 
-  /** What an asking comes to, while as much time passes as it needs, up to a minute; null where it is in vain by then. */
+  /** Lets up to a minute pass until a promise settles, and gives its value; null if `isInVain` says so first. */
   async awaited<T>(asking: Promise<T>, isInVain = () => false): Promise<T | null> {
     let isDone = false;
     const over = () => {
@@ -184,15 +184,15 @@ export class World {
     return null;
   }
 
-  /** Lets time pass, and all that is due happen. */
+  /** Lets time pass, and runs everything that comes due. */
   async pass(ms: number): Promise<void> {
     const untilMs = Math.round(this.timeline.nowMs + ms);
     await drained();
-    // A world in which something is wrong has nothing more to tell, and may be so busy that it never ends.
+    // A world that has failed stops at once: it might be so busy that it never ends.
     while (this.model.found.length === 0 && this.timeline.next(untilMs)) await drained();
   }
 
-  /** Starts the program, again and again while its disk refuses. */
+  /** Starts the program; retries while its disk fails. */
   async start<P extends Program>(machine: Machine<P>, tries = 0): Promise<void> {
     if (machine.program !== null || machine.isStarting || machine.isOff) return;
     try {
@@ -243,7 +243,7 @@ export class World {
     return [...this.model.messages.values()].filter(is);
   }
 
-  /** What becomes of calls to the device's disk from now on. */
+  /** Sets the fault of the device's disk. */
   setDiskTrouble(trouble: Ailment): void {
     this.diskTrouble = trouble;
     this.model.diskTrouble(trouble !== 'none', this.timeline.nowMs);
@@ -253,7 +253,7 @@ export class World {
     if (trouble === 'none') this.timeline.after(RETRY_MS, () => void this.start(this.device));
   }
 
-  /** The device's disk is as bad as it is just now; a new disk after a death, too. */
+  /** Gives the present disk the current fault. A machine has a new disk after each death. */
   watchDisk(): void {
     const { timeline, swarm, device, diskTrouble } = this;
     afflict(device.disk, diskTrouble, { chance: this.chance.fork(), timeline, syncMs: swarm.syncMs });
@@ -265,7 +265,7 @@ export class World {
     this.notices.mail(envelope.to, token, messageId);
   }
 
-  /** Of all lines of the history so far; may be asked for once. */
+  /** The hash of all lines of the history; it can be read once. */
   hash(): string {
     return this.#hash.digest('hex').slice(0, 16);
   }
@@ -278,7 +278,7 @@ export class World {
   }
 }
 
-/** Resolves once everything is done that can be done without time. */
+/** Resolves when nothing is left to do without a timer. */
 export async function drained(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await nextTurn();
 }
