@@ -51,8 +51,7 @@ export function createConnect(options: ConnectOptions): Connect {
     mute.set(host, last);
     const others = found.filter((address) => !last.includes(address));
     const addresses = [...new Set([...first, ...others, ...last])];
-    const race = new Race(addresses, (address) => open(address, port), clock, signal);
-    const { address, socket } = await race.winner;
+    const { address, socket } = await race(addresses, (one) => open(one, port), clock, signal);
     if (found.length > 1) {
       good.set(host, address);
       socket.once('close', () => {
@@ -66,74 +65,64 @@ export function createConnect(options: ConnectOptions): Connect {
   };
 }
 
-/** The attempts of one connection. */
-class Race {
-  readonly winner: Promise<{ address: string; socket: Socket }>;
-  readonly #waiting: string[];
-  readonly #open: (address: string) => Socket;
-  readonly #signal: AbortSignal;
-  readonly #attempts = new Set<Socket>();
-  readonly #errors: Error[] = [];
-  readonly #next: Alarm;
-  #resolve: (winner: { address: string; socket: Socket }) => void = () => undefined;
-  #reject: (error: Error) => void = () => undefined;
+interface Winner {
+  readonly address: string;
+  readonly socket: Socket;
+}
 
-  constructor(
-    addresses: readonly string[],
-    open: (address: string) => Socket,
-    clock: Clock,
-    signal: AbortSignal,
-  ) {
-    this.winner = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-    this.#waiting = [...addresses];
-    this.#open = open;
-    this.#next = new Alarm(clock, () => this.#begin());
-    this.#signal = signal;
-    signal.addEventListener('abort', this.#giveUp);
-    this.#begin();
-  }
+/** Tries the addresses of one connection, and ends all attempts but the one that wins. */
+function race(
+  addresses: readonly string[],
+  open: (address: string) => Socket,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Winner> {
+  const waiting = [...addresses];
+  const attempts = new Set<Socket>();
+  const errors: Error[] = [];
+  return new Promise((resolve, reject) => {
+    const next = new Alarm(clock, begin);
+    const giveUp = () => {
+      end(null);
+      reject(givenUp());
+    };
+    signal.addEventListener('abort', giveUp);
+    begin();
 
-  readonly #giveUp = () => {
-    this.#end(null);
-    this.#reject(givenUp());
-  };
-
-  /** Tries the next address while earlier attempts go on. */
-  #begin(): void {
-    const address = this.#waiting.shift();
-    if (address === undefined) return;
-    const socket = this.#open(address);
-    this.#attempts.add(socket);
-    socket.once('connect', () => {
-      if (!this.#attempts.has(socket)) return;
-      this.#end(socket);
-      this.#resolve({ address, socket });
-    });
-    // The listener stays: an error of a loser must not end the process.
-    socket.on('error', (error) => this.#failed(socket, error));
-    if (this.#waiting.length > 0) this.#next.in(ADDRESS_STAGGER_MS);
-    else this.#next.off();
-  }
-
-  #failed(socket: Socket, error: Error): void {
-    if (!this.#attempts.delete(socket)) return;
-    this.#errors.push(error);
-    if (this.#waiting.length > 0) this.#begin();
-    else if (this.#attempts.size === 0) {
-      this.#end(null);
-      this.#reject(errorOf(this.#errors));
+    /** Tries the next address while earlier attempts go on. */
+    function begin(): void {
+      const address = waiting.shift();
+      if (address === undefined) return;
+      const socket = open(address);
+      attempts.add(socket);
+      socket.once('connect', () => {
+        if (!attempts.has(socket)) return;
+        end(socket);
+        resolve({ address, socket });
+      });
+      // The listener stays: an error of a loser must not end the process.
+      socket.on('error', (error) => failed(socket, error));
+      if (waiting.length > 0) next.in(ADDRESS_STAGGER_MS);
+      else next.off();
     }
-  }
 
-  #end(winner: Socket | null): void {
-    this.#signal.removeEventListener('abort', this.#giveUp);
-    this.#next.end();
-    for (const socket of this.#attempts) if (socket !== winner) socket.destroy();
-    this.#attempts.clear();
-  }
+    function failed(socket: Socket, error: Error): void {
+      if (!attempts.delete(socket)) return;
+      errors.push(error);
+      if (waiting.length > 0) begin();
+      else if (attempts.size === 0) {
+        end(null);
+        reject(errorOf(errors));
+      }
+    }
+
+    function end(winner: Socket | null): void {
+      signal.removeEventListener('abort', giveUp);
+      next.end();
+      for (const socket of attempts) if (socket !== winner) socket.destroy();
+      attempts.clear();
+    }
+  });
 }
 
 function lookUpAll(host: string): Promise<LookupAddress[]> {
