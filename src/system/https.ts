@@ -3,7 +3,6 @@
  * followed. Connections are kept for the next heartbeat. Used by cloud-server/cloud.ts and daemon/cloud.ts.
  */
 import {
-  type AgentOptions,
   type ClientRequest,
   type ClientRequestArgs,
   Agent as HttpAgent,
@@ -76,8 +75,8 @@ export function openHttps({ ca, clientCertificate, clock, connect }: HttpsOption
     timeout: CLOUD_IDLE_MS,
   };
   const agents = {
-    'https:': new RacingHttpsAgent(connect, { ...kept, ...(ca !== null && { ca }), ...clientCertificate }),
-    'http:': new RacingHttpAgent(connect, kept),
+    'https:': racingTls(connect, { ...kept, ...(ca !== null && { ca }), ...clientCertificate }),
+    'http:': racing(new HttpAgent(kept), connect, (socket) => socket.setTimeout(CLOUD_IDLE_MS)),
   };
   return {
     async send(request) {
@@ -105,53 +104,36 @@ type SocketOptions = ClientRequestArgs & { readonly race?: Pick<ConnectRequest, 
 
 type Created = (error: Error | null, socket: Duplex) => void;
 
-/** Gives an agent a socket that `secure` has made of a connected one, or the error. */
-function create(
+/** Lets the agent use sockets of `connect`, which `secure` makes ready for requests. */
+function racing<Kind extends HttpAgent>(
+  agent: Kind,
   connect: Connect,
-  { host, port, race }: SocketOptions,
-  created: Created | undefined,
-  secure: (socket: Socket) => Duplex,
-): null {
-  assert(typeof host === 'string' && race !== undefined && created !== undefined, 'a request of ours');
-  connect({ host: unbracket(host), port: Number(port), ...race })
-    .then(secure)
-    // The agent looks at the socket only if there is no error.
-    .then(
-      (socket) => created(null, socket),
-      (error) => created(error, null as unknown as Duplex),
-    );
-  return null;
+  secure: (socket: Socket, options: SocketOptions) => Duplex,
+): Kind {
+  agent.createConnection = (options: SocketOptions, created?: Created) => {
+    const { host, port, race } = options;
+    assert(typeof host === 'string' && race !== undefined && created !== undefined, 'a request of ours');
+    connect({ host: unbracket(host), port: Number(port), ...race })
+      .then((socket) => secure(socket, options))
+      // The agent looks at the socket only if there is no error.
+      .then(
+        (socket) => created(null, socket),
+        (error) => created(error, null as unknown as Duplex),
+      );
+    return null;
+  };
+  return agent;
 }
 
-class RacingHttpAgent extends HttpAgent {
-  readonly #connect: Connect;
-
-  constructor(connect: Connect, options: AgentOptions) {
-    super(options);
-    this.#connect = connect;
-  }
-
-  override createConnection(options: SocketOptions, created?: Created): null {
-    return create(this.#connect, options, created, (socket) => socket.setTimeout(CLOUD_IDLE_MS));
-  }
-}
-
-class RacingHttpsAgent extends HttpsAgent {
-  readonly #connect: Connect;
-
-  constructor(connect: Connect, options: HttpsAgentOptions) {
-    super(options);
-    this.#connect = connect;
-  }
-
-  /** TLS goes over the connected socket. The certificate is checked for the name, which stays in the options. */
-  override createConnection(options: SocketOptions, created?: Created): null {
-    return create(this.#connect, options, created, (socket) => {
-      const secured = super.createConnection({ ...options, socket } as RequestOptions);
-      assert(secured != null, 'Node makes the TLS socket at once');
-      return secured;
-    });
-  }
+/** TLS goes over the connected socket. The certificate is checked for the name, which stays in the options. */
+function racingTls(connect: Connect, options: HttpsAgentOptions): HttpsAgent {
+  const agent = new HttpsAgent(options);
+  const handshake = agent.createConnection.bind(agent);
+  return racing(agent, connect, (socket, request) => {
+    const secured = handshake({ ...request, socket } as RequestOptions);
+    assert(secured != null, 'Node makes the TLS socket at once');
+    return secured;
+  });
 }
 
 /** One request on its way. */
