@@ -13,7 +13,7 @@ import { fleetReport, simulateFleet } from './fleet.js';
 const SETTINGS = { heartbeatMs: 30 * SECOND_MS, backoffMinMs: SECOND_MS, backoffMaxMs: 5 * MINUTE_MS };
 const seed = testSeed();
 
-/** A link to a cloud that answers as `answer` says. */
+/** A link, and what it does. */
 function bench(options: Partial<LinkOptions> = {}, bootMs = HOUR_MS) {
   const clock = new FakeClock({ bootMs });
   const made = {
@@ -49,6 +49,18 @@ function bench(options: Partial<LinkOptions> = {}, bootMs = HOUR_MS) {
       destinations: (etag) => void made.told.push(etag),
     });
   return Object.assign(made, { link, start, mode: () => link.view().state });
+}
+
+/** A started link to a cloud that answers as `answer` says. */
+function started(
+  answer?: ReturnType<typeof bench>['answer'],
+  options?: Partial<LinkOptions>,
+  bootMs?: number,
+) {
+  const made = bench(options, bootMs);
+  if (answer) made.answer = answer;
+  made.start();
+  return made;
 }
 
 const failing =
@@ -117,8 +129,7 @@ t.test('heartbeats every 30 s ± 10 %, at once at the start', async (t) => {
     [0.5, 30],
     [1 - Number.EPSILON, 33],
   ] as const) {
-    const made = bench({ random: () => random });
-    made.start();
+    const made = started(undefined, { random: () => random });
     await made.clock.advance(100 * SECOND_MS);
     t.same(
       made.beatsMs.map((ms) => ms / SECOND_MS),
@@ -136,8 +147,7 @@ t.test('heartbeats every 30 s ± 10 %, at once at the start', async (t) => {
 });
 
 t.test('down and up again: each change is logged once, with the length of the former state', async (t) => {
-  const made = bench();
-  made.start();
+  const made = started();
   await made.clock.advance(60 * SECOND_MS);
   t.equal(made.mode(), 'online');
   t.same(made.told, ['online', null, null, null]);
@@ -191,9 +201,7 @@ t.test('a cloud that says nothing at all: offline 30 s after the first sign', as
   t.equal(made.mode(), 'unsteady');
   await made.clock.advance(1);
   t.equal(made.mode(), 'offline', 'also while a heartbeat is under way');
-  const fresh = bench();
-  fresh.answer = silent;
-  fresh.start();
+  const fresh = started(silent);
   await fresh.clock.advance(30 * SECOND_MS - 1);
   t.equal(fresh.mode(), 'connecting');
   await fresh.clock.advance(1);
@@ -219,9 +227,7 @@ t.test('an unsteady link keeps its back-off; a good minute ends it', async (t) =
 });
 
 t.test(`a week offline: no more than 20 timers in any hour (seed ${seed})`, async (t) => {
-  const made = bench({ random: seededRandom(seed) });
-  made.answer = failing();
-  made.start();
+  const made = started(failing(), { random: seededRandom(seed) });
   await made.clock.advance(HOUR_MS);
   let most = 0;
   for (let hour = 1; hour < 7 * 24; hour++) {
@@ -247,15 +253,11 @@ t.test('the cloud may slow us down, within reason', async (t) => {
     [{ retryAfterMs: 600_000 }, 630],
   ];
   for (const [answer, nextS] of cases) {
-    const made = bench();
-    made.answer = async () => answer;
-    made.start();
+    const made = started(async () => answer);
     await made.clock.advance(DAY_MS / 4);
     t.equal(made.beatsMs[1], nextS * SECOND_MS, JSON.stringify(answer));
   }
-  const made = bench();
-  made.answer = failing('it asks us to slow down', 600_000);
-  made.start();
+  const made = started(failing('it asks us to slow down', 600_000));
   await made.clock.advance(30 * SECOND_MS);
   t.equal(made.mode(), 'offline', 'a failed heartbeat is one, however politely');
   made.link.wake();
@@ -266,9 +268,7 @@ t.test('the cloud may slow us down, within reason', async (t) => {
 });
 
 t.test('a person need not wait for the back-off', async (t) => {
-  const made = bench();
-  made.answer = failing();
-  made.start();
+  const made = started(failing());
   await made.clock.advance(HOUR_MS);
   const beats = made.beatsMs.length;
   made.answer = async () => ({});
@@ -282,9 +282,7 @@ t.test('a person need not wait for the back-off', async (t) => {
 });
 
 t.test('a request to try during a heartbeat that hangs brings another at once', async (t) => {
-  const made = bench();
-  made.answer = failing();
-  made.start();
+  const made = started(failing());
   await made.clock.advance(HOUR_MS);
   let fail: (error: CloudError) => void = () => undefined;
   made.answer = () => new Promise((_, reject) => (fail = reject));
@@ -301,8 +299,7 @@ t.test('a request to try during a heartbeat that hangs brings another at once', 
 });
 
 t.test('a clean stop says so; calls in progress end soon', async (t) => {
-  const made = bench();
-  made.start();
+  const made = started();
   await made.clock.advance(0);
   await made.link.stop();
   t.match(made.reports[1], { state: 'stopping', sequence: 2 });
@@ -310,8 +307,7 @@ t.test('a clean stop says so; calls in progress end soon', async (t) => {
   t.equal(made.reports.length, 2);
   t.equal(made.clock.pending, 0);
 
-  const hung = bench();
-  hung.start();
+  const hung = started();
   await hung.clock.advance(0);
   hung.answer = (_, signal) =>
     new Promise((_, reject) => {
@@ -346,9 +342,7 @@ t.test('a clean stop says so; calls in progress end soon', async (t) => {
     'the first heartbeat, which was given up, may have been heard',
   );
 
-  const offline = bench();
-  offline.answer = failing();
-  offline.start();
+  const offline = started(failing());
   await offline.clock.advance(MINUTE_MS);
   const beats = offline.reports.length;
   await offline.link.stop();
@@ -376,9 +370,7 @@ t.test("the wall clock is confirmed where it agrees with the cloud's, and only t
 });
 
 t.test('the ETag of each good heartbeat is passed on, after the link is known to be online', async (t) => {
-  const made = bench();
-  made.answer = async () => ({ destinations: '"v1"' });
-  made.start();
+  const made = started(async () => ({ destinations: '"v1"' }));
   await made.clock.advance(30 * SECOND_MS);
   t.same(made.told, ['online', '"v1"', '"v1"']);
   made.answer = async () => ({});
@@ -389,8 +381,7 @@ t.test('the ETag of each good heartbeat is passed on, after the link is known to
 });
 
 t.test('a leap of the wall clock moves what is shown, and nothing else', async (t) => {
-  const made = bench();
-  made.start();
+  const made = started();
   await made.clock.advance(10 * SECOND_MS);
   const before = made.link.view();
   made.clock.leap(DAY_MS);
@@ -402,8 +393,7 @@ t.test('a leap of the wall clock moves what is shown, and nothing else', async (
 });
 
 t.test('a hundred states are remembered', async (t) => {
-  const made = bench();
-  made.start();
+  const made = started();
   let isGood = true;
   made.answer = async () => {
     isGood = !isGood;
@@ -417,9 +407,7 @@ t.test('a hundred states are remembered', async (t) => {
 t.test(
   'each heartbeat tells how often the device comes, also where the cloud has slowed it down',
   async (t) => {
-    const made = bench();
-    made.answer = async () => ({ heartbeatMs: 10 * MINUTE_MS });
-    made.start();
+    const made = started(async () => ({ heartbeatMs: 10 * MINUTE_MS }));
     await made.clock.advance(11 * MINUTE_MS);
     t.same(
       made.reports.map(({ intervalMs }) => intervalMs),
@@ -429,8 +417,7 @@ t.test(
 );
 
 t.test('a device that goes to another cloud says so', async (t) => {
-  const made = bench();
-  made.start();
+  const made = started();
   await made.clock.advance(0);
   await made.link.stop('moved');
   t.same(
@@ -441,8 +428,7 @@ t.test('a device that goes to another cloud says so', async (t) => {
 
 t.test('soon after a boot the first heartbeat, and what a new network wakes, are spread', async (t) => {
   const first = async (bootMs: number, random: number) => {
-    const made = bench({ random: () => random }, bootMs);
-    made.start();
+    const made = started(undefined, { random: () => random }, bootMs);
     await made.clock.advance(25 * SECOND_MS);
     return made.beatsMs[0];
   };

@@ -9,14 +9,13 @@ const JANE: Fields = { type: 1, destination: 'jane@example.com', lang: 'nl', nam
 const THEIRS = { ...JANE, uid: '11111111-0000-4000-8000-000000000001' };
 
 t.test('on coming online both sides get what they miss', async (t) => {
-  const { book, sync, cloud, clock, calls, lines } = await startSync();
+  const { book, sync, cloud, clock, calls, lines, syncNow } = await startSync();
   await book.add(JOHN);
   await cloud.edit(() => [THEIRS, 'strange']);
   t.same(sync.view(), { synced: false, lastSyncMs: null, reason: null });
   await clock.advance(60_000);
   t.equal(calls(), '', 'nobody has asked');
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   t.equal(calls(), 'get put get');
   t.same(
     book.list().map(({ name }) => name),
@@ -30,17 +29,15 @@ t.test('on coming online both sides get what they miss', async (t) => {
   t.same(lines, ['destinations synced 2 1']);
   clock.leap(3_600_000);
   t.equal(sync.view().lastSyncMs, clock.wallMs(), 'a leap of the wall misdates nothing');
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   t.equal(calls(), 'get', 'what is known is not put again');
   t.equal(lines.length, 1);
 });
 
 t.test('edits are put after a second of quiet, and only online', async (t) => {
   const bench = await startSync();
-  const { book, sync, clock, calls } = bench;
-  sync.request();
-  await clock.advance(0);
+  const { book, sync, clock, calls, syncNow } = bench;
+  await syncNow();
   calls();
   const edit = async (name: string) => {
     if (book.get(1)) await book.replace(1, { ...JOHN, name });
@@ -62,8 +59,7 @@ t.test('edits are put after a second of quiet, and only online', async (t) => {
   t.equal(calls(), '');
   t.equal(clock.pending, 0, 'nothing wakes an idle daemon');
   bench.isOnline = true;
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   t.equal(calls(), 'get put get');
 });
 
@@ -144,7 +140,7 @@ t.test('a heartbeat that names no document does not hurry a sync that is spread'
 });
 
 t.test('an edit during a sync', async (t) => {
-  const { book, sync, cloud, clock, calls } = await startSync();
+  const { book, sync, cloud, clock, calls, syncNow } = await startSync();
   await book.add(JOHN);
   cloud.onCall = async (call): Promise<Fate> => {
     if (call === 'put') {
@@ -154,8 +150,7 @@ t.test('an edit during a sync', async (t) => {
     }
     return 'ok';
   };
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   t.equal(calls(), 'get put get');
   t.equal(sync.view().synced, false, 'the generation tells that this one was not put');
   await clock.advance(1000);
@@ -165,7 +160,7 @@ t.test('an edit during a sync', async (t) => {
 });
 
 t.test('somebody else is faster', async (t) => {
-  const { book, sync, cloud, clock, calls, lines } = await startSync();
+  const { book, sync, cloud, clock, calls, lines, syncNow } = await startSync();
   await book.add(JOHN);
   let faster = 2;
   let edits = 0;
@@ -173,8 +168,7 @@ t.test('somebody else is faster', async (t) => {
     if (call === 'put' && faster-- > 0) await cloud.edit((entries) => [...entries, `note ${edits++}`]);
     return 'ok';
   };
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   t.equal(calls(), 'get put get put get put get');
   t.equal(sync.view().synced, true);
   faster = Number.POSITIVE_INFINITY;
@@ -195,7 +189,7 @@ t.test('somebody else is faster', async (t) => {
 });
 
 t.test('a fault of the cloud is logged once, and retried less and less often', async (t) => {
-  const { book, sync, cloud, clock, calls, lines } = await startSync();
+  const { book, sync, cloud, clock, calls, lines, syncNow } = await startSync();
   await book.add(JOHN);
   cloud.onCall = () => refusal(500);
   sync.request();
@@ -212,8 +206,7 @@ t.test('a fault of the cloud is logged once, and retried less and less often', a
   t.match(sync.view(), { synced: false, lastSyncMs: null, reason: /the cloud failed \(500/ });
   calls();
   cloud.onCall = () => refusal(429, { 'retry-after': '600' });
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   t.equal(calls(), 'get', 'coming online, and a person, do');
   sync.request();
   await clock.advance(599_999);
@@ -224,10 +217,9 @@ t.test('a fault of the cloud is logged once, and retried less and less often', a
 });
 
 t.test('somebody edits without a pause', async (t) => {
-  const { book, sync, cloud, clock, calls } = await startSync();
+  const { book, sync, cloud, clock, calls, syncNow } = await startSync();
   await book.add(JOHN);
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   calls();
   const puts: number[] = [];
   cloud.onCall = (call) => {
@@ -269,24 +261,22 @@ t.test('a request to try now while a call hangs', async (t) => {
 });
 
 t.test('a document that cannot be kept', async (t) => {
-  const { book, sync, cloud, clock, calls } = await startSync();
+  const { book, sync, cloud, calls, syncNow } = await startSync();
   await book.add(JOHN);
   let deep: unknown = 1;
   for (let depth = 0; depth < 40; depth++) deep = [deep];
   await cloud.edit(() => [deep]);
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   t.match(sync.view(), { synced: false, reason: /contract.*too deep/ });
   t.equal(calls(), 'get');
   t.match(book.list(), [JOHN]);
 });
 
 t.test('a disk that refuses', async (t) => {
-  const { book, sync, cloud, clock, calls, disk } = await startSync();
+  const { book, sync, cloud, clock, calls, disk, syncNow } = await startSync();
   await book.add(JOHN);
   disk.onOperation = () => 'error:EIO';
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   t.equal(calls(), '', 'what is not on record is not put');
   t.match(sync.view(), { synced: false, reason: /EIO/ });
   disk.onOperation = () => 'ok';
@@ -296,15 +286,14 @@ t.test('a disk that refuses', async (t) => {
 });
 
 t.test('a stop gives up the call in progress', async (t) => {
-  const { book, sync, cloud, clock, calls } = await startSync();
+  const { book, sync, cloud, clock, calls, syncNow } = await startSync();
   await book.add(JOHN);
   let answer: () => void = () => undefined;
   cloud.onCall = () =>
     new Promise((resolve) => {
       answer = () => resolve('ok');
     });
-  sync.request();
-  await clock.advance(0);
+  await syncNow();
   const stopped = sync.stop();
   answer();
   await stopped;
