@@ -7,7 +7,7 @@ import type { Message, Stamp } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 
-/** How many messages one walk picks up. */
+/** How many messages one walk picks up at most. */
 const HANDFUL = 64;
 /** A walk over this many messages that finds nothing is not repeated within a millisecond for each of them. */
 const WALK_PER_MS = 100;
@@ -19,11 +19,11 @@ export class Agenda {
   readonly #fresh: Lane;
   readonly #deferred: Lane;
   #freshFirst = true;
-  /** By id, in order: since when (boot time) each is behind the others. */
+  /** The messages that were moved to the end, in the order of the moves: id and boot time of the move. */
   readonly #behind = new Map<string, number>();
-  /** Those behind that met an outage. */
+  /** Those of them that met an outage. */
   readonly #unlucky = new Set<string>();
-  /** Once let back to their old place. A mail that meets the next outage as well may be what causes them. */
+  /** Messages that took their old place after an outage. If one of them meets the next outage too, it may be the cause. */
   readonly #letBack = new Set<string>();
 
   /** `mine` tells which messages this transport takes. */
@@ -37,34 +37,34 @@ export class Agenda {
     );
   }
 
-  /** Something in the store may have changed: a message was accepted, retried, flushed, … */
+  /** Walks again, because the store may have changed: a message was accepted, retried, flushed, … */
   review(): void {
     this.#fresh.review();
     this.#deferred.review();
   }
 
-  /** How many messages can be claimed now; about as many as that, for ones cancelled since still count. */
+  /** How many messages can be claimed now. It also counts messages that were cancelled after the last walk. */
   ready(): number {
     const nowMs = this.#clock.bootMs();
     const behind = this.#firstBehind()[0] === null ? 0 : this.#behind.size;
     return this.#fresh.ready(nowMs) + this.#deferred.ready(nowMs) + behind;
   }
 
-  /** On the boot's clock, when there may be something to claim if there is nothing now; Infinity: not by itself. */
+  /** Boot time of the next walk if nothing can be claimed now; Infinity if only a change of the store leads to one. */
   get nextMs(): number {
     return Math.min(this.#fresh.nextMs, this.#deferred.nextMs);
   }
 
   /**
    * Claims the message to send next; null if there is none. It is off the agenda until it is put back, put behind or
-   * deferred. A probe never takes a message that went behind while there is another; otherwise its turn comes after
-   * those that were waiting when it went there.
+   * deferred. A probe takes a message from the end only if there is no other. Any other claim takes it after the messages
+   * that were due when it was moved.
    */
   claim(probe: boolean): Message | null {
     for (;;) {
       const message = this.#pick(probe);
       const claimed = message && this.#store.claim(message.id);
-      // What is being cancelled cannot be claimed. If that fails a review finds it again.
+      // A message that is being cancelled cannot be claimed. If the cancellation fails, a review finds it again.
       if (claimed || message === null) return claimed;
     }
   }
@@ -83,18 +83,18 @@ export class Agenda {
     return back;
   }
 
-  /** It was claimed, given back and not offered: it is the next of its lane again. */
+  /** The message was claimed and given back without an offer: it is the next of its lane again. */
   putBack(message: Message): void {
     (message.status === 'deferred' ? this.#deferred : this.#fresh).unshift(message.id);
   }
 
-  /** It was offered in vain, and nothing is charged to it: it goes behind all others. */
+  /** The offer failed, and nothing is charged to the message: it moves to the end. */
   putBehind({ id }: Message, isOutage: boolean): void {
     this.#behind.set(id, this.#clock.bootMs());
     if (isOutage && !this.#letBack.has(id)) this.#unlucky.add(id);
   }
 
-  /** An outage is over: those that met it take their old places. */
+  /** An outage is over: the messages that met it take their old places. */
   letBack(): void {
     if (this.#unlucky.size === 0) return;
     this.#letBack.clear();
@@ -121,7 +121,7 @@ export class Agenda {
     return [null, 0];
   }
 
-  /** Since when it could be picked, on this boot's clock; 0 for long. */
+  /** Boot time from which the message may be picked; 0 if it has none, or was due in an earlier boot. */
   #ripeMs(message: Message): number {
     if (message.status === 'deferred') return dueMs(message.due, this.#clock);
     const { boot, bootMs } = message.retried ?? message.accepted;
@@ -129,16 +129,16 @@ export class Agenda {
   }
 }
 
-/** One of the store's two lists, as far as it has been walked. */
+/** The next messages of one of the store's two lists. */
 class Lane {
   readonly #store: Store;
   readonly #status: 'queued' | 'deferred';
-  /** When, on this boot's clock, the message may be picked; null: not at all. */
+  /** Boot time from which the message may be picked; null: not at all. */
   readonly #ripeMs: (message: Message) => number | null;
   #handful: string[] = [];
-  /** When the next walk is worth while: at once to begin with. */
+  /** Boot time of the next walk; 0: at once. */
   #walkMs = 0;
-  /** A walk because of a review waits until then. */
+  /** Earliest boot time of the next walk that a review may start. */
   #reviewMs = 0;
 
   constructor(store: Store, status: 'queued' | 'deferred', ripeMs: (message: Message) => number | null) {
@@ -179,7 +179,7 @@ class Lane {
     this.#handful.pop();
   }
 
-  /** Older ones than those picked up have come back. */
+  /** Older messages have come back: forgets the picked ones, and walks again. */
   startOver(): void {
     this.#handful = [];
     this.#walkMs = 0;
@@ -189,7 +189,7 @@ class Lane {
     this.#handful.push(id);
   }
 
-  /** Picks up the first messages that are ripe; finding less than a handful, it knows when the next will be. */
+  /** Picks up the first HANDFUL messages that are due. If there are fewer, it computes when the next one is due. */
   #walk(nowMs: number): void {
     const found: string[] = [];
     let walked = 0;
@@ -208,13 +208,13 @@ class Lane {
       this.#walkMs = 0;
       break;
     }
-    // The first at the end, where taking it away is cheap.
+    // The first message is at the end, where it is cheap to remove.
     this.#handful = found.reverse();
     this.#reviewMs = nowMs + Math.floor(walked / WALK_PER_MS);
   }
 }
 
-/** When a deferred message is due on the clock of this boot; 0 if it has no date, or one of another boot. */
+/** Boot time at which a deferred message is due; 0 if it has none, or one of another boot. */
 function dueMs(due: Stamp | null, clock: Clock): number {
   return due !== null && due.boot === clock.boot ? due.bootMs : 0;
 }

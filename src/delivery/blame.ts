@@ -1,26 +1,26 @@
 /**
- * Who is to blame for what an offer came to, and what follows from that for the message and for the peer: one rule for
- * relays and cloud (delivery.md, Outcomes). Used by queue.ts.
+ * Who is to blame for a failed offer, and what follows for the message and for the peer: one rule for relays and cloud
+ * (delivery.md, Outcomes). Used by queue.ts.
  */
 import { Recent } from '../recent.js';
 import type { Peer } from './peer.js';
 import type { Outcome } from './transport.js';
 
-/** How many messages are remembered to have lost a connection. A forgotten one has another loss free. */
+/** How many messages with a lost connection are remembered. A forgotten one may lose one more without a charge. */
 const LOST_MAX = 1000;
 
 /**
- * What follows for the message. `charged`: it is deferred for trouble of its own. `behind`: it goes behind the others,
- * uncharged. `waits`: the same, and it takes its old place once the peer is well.
+ * What follows for the message. `charged`: it is deferred for a fault of its own. `behind`: it moves to the end, uncharged.
+ * `waits`: the same, and it takes its old place when the peer works again.
  */
-export type Judgement = 'final' | 'charged' | 'behind' | 'waits';
+type Judgement = 'final' | 'charged' | 'behind' | 'waits';
 
-/** The judge of one queue: what needs more than a single outcome to be judged is remembered. */
+/** The judge of one queue. It remembers lost connections, because the first one of a message is not charged. */
 export class Blame {
   /** Messages whose last offer ended with the connection. */
   readonly #lost = new Recent<string, true>(LOST_MAX);
 
-  /** Tells the peer what the outcome shows of it, and gives what follows for the message. */
+  /** Updates the peer's state by the outcome, and returns what follows for the message. */
   judge(peer: Peer, id: string, outcome: Outcome): Judgement {
     const { kind, suspect, isProof, reason, retryAfterMs } = outcome;
     if (isProof) peer.proofs.taken(id);
@@ -36,7 +36,7 @@ export class Blame {
     const culprit = peer.proofs.refused(id);
     if (culprit === 'message') {
       this.#lost.delete(id);
-      // What others have proven says nothing of how the peer is now, but what it asks for is granted.
+      // Other messages prove that this one is at fault, not that the peer works now: obey its Retry-After.
       if (retryAfterMs > 0) peer.failed(reason, retryAfterMs);
       return 'charged';
     }
@@ -44,12 +44,12 @@ export class Blame {
       peer.suspected(reason);
       return 'behind';
     }
-    // Many have been refused, or it is in trouble of its own (a full disk): it is left alone.
+    // The peer has refused many messages, or has a fault of its own (a full disk): it gets a back-off.
     peer.failed(reason, retryAfterMs);
     return 'waits';
   }
 
-  /** An upload must not be repeated for ever: the second connection lost in a row is charged, and each further one. */
+  /** Charges the second lost connection in a row, and each further one: an upload must not be repeated for ever. */
   #judgeLoss(id: string): Judgement {
     const wasLost = this.#lost.has(id);
     this.#lost.set(id, true);

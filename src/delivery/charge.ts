@@ -1,5 +1,6 @@
 /**
- * What an attempt charges to a message, whatever transport it took: a later attempt, or content that cannot be read.
+ * What a failed attempt means for the message, over any transport: the time of its next attempt, or its end if its content
+ * cannot be read.
  * Used by queue.ts.
  */
 import type { Config } from '../config.js';
@@ -21,7 +22,7 @@ export interface ChargeOptions {
   readonly log: Log;
 }
 
-/** Tried again later, at an interval that grows with its age. */
+/** The message is tried again after a delay that grows with its age. */
 export function deferral(
   message: Message,
   reply: string,
@@ -33,7 +34,7 @@ export function deferral(
   return { kind: 'deferred', reply, delayMs };
 }
 
-/** Never half a message; and no message that we cannot read keeps the others waiting. */
+/** The verdict on a message whose content cannot be read: failed if the content is damaged, else deferred. */
 export function unreadable(message: Message, error: unknown, options: ChargeOptions): Verdict {
   const reason = wordsOf(error);
   options.log.error('message unreadable', { id: message.id, reason });

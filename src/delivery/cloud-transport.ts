@@ -9,13 +9,13 @@ import type { Store } from '../store/store.js';
 import { Peer, type PeerOptions } from './peer.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';
 
-/** For the log. */
+/** The peer's name in the log. */
 export const CLOUD = 'cloud';
 
 /** How SMS, calls and pushes leave. */
 export interface ShortWay {
   readonly send: SendShort;
-  /** While it is not, nothing is attempted. */
+  /** Nothing is sent while this returns false. */
   readonly isOnline: () => boolean;
 }
 
@@ -53,7 +53,7 @@ export class CloudTransport implements Transport<Short> {
   missed(): void {}
 }
 
-/** A connection is the business of whoever sends: a session is what can be given up as a whole. */
+/** The HTTP client keeps the connections. A session here is only the AbortController of the send under way. */
 class CloudLine implements Line<Short> {
   readonly #send: SendShort;
   #session: AbortController | null = null;
@@ -93,10 +93,10 @@ function outcomeOf(answer: ShortAnswer): Outcome {
   const common = { reply, reason: reply };
   if (kind !== 'later') {
     const isTaken = kind === 'taken';
-    // A refusal is proof too: it is the cloud's own judgement of the message.
+    // A refusal is proof too, because the cloud has judged the message itself.
     return { ...common, kind: isTaken ? 'sent' : 'failed', suspect: null, isProof: true, retryAfterMs: 0 };
   }
-  // What the cloud cannot have seen says nothing of the message.
+  // If the cloud was not reached, the message is not to blame.
   const suspect = answer.isReached ? 'peer here' : 'peer';
   return { ...common, kind: 'deferred', suspect, isProof: false, retryAfterMs: answer.retryAfterMs ?? 0 };
 }

@@ -1,6 +1,6 @@
 /**
- * Delivery of what is in a store: emails by relays; calls, pushes and SMS by the cloud. Each type has a queue of its own,
- * so a call does not wait behind 300 SMS, nor for a provider of SMS that is down.
+ * Delivers the messages of a store: emails by relays; calls, pushes and SMS by the cloud. Each type has a queue of its own,
+ * so a call does not wait behind 300 SMS, nor for an SMS provider that is down.
  * Used by cloud-server/cloud.ts and daemon.ts.
  */
 import { heloNameOf, senderOf } from '../config/names.js';
@@ -21,9 +21,9 @@ import { type Mail, SmtpTransport } from './smtp/smtp-transport.js';
 import type { Load, Transport } from './transport.js';
 
 /** What delivery is given. */
-export interface DeliveryOptions {
+interface DeliveryOptions {
   readonly store: Store;
-  /** It may change under delivery; relays are used as it was at the last reload(). */
+  /** A reload may change it at any time. Its relay settings take effect with reload(). */
   readonly config: Config;
   readonly clock: Clock;
   /** In [0, 1). */
@@ -32,25 +32,25 @@ export interface DeliveryOptions {
   readonly connect: Connect;
   /** The device's name at this moment. */
   hostname(): string;
-  /** Told of the octets that were streamed, so that memory does not pile up. */
+  /** Called with the number of bytes that were streamed, so that a garbage collection can free them in time. */
   readonly streamed?: (bytes: number) => void;
-  /** Left out: over sockets. */
+  /** Over sockets if left out. */
   readonly openSession?: typeof openSession;
-  /** How SMS, calls and pushes leave; null: there is no way, and they grow old. */
+  /** How SMS, calls and pushes leave; null: they cannot be sent, and expire. */
   readonly short: ShortWay | null;
 }
 
 /** Calls first: they are the most urgent. */
 const TYPES: readonly AgeingType[] = [3, 4, 2];
 
-/** A queue of what goes by the cloud. */
+/** The queue of one type that goes by the cloud. */
 interface ShortQueue {
   readonly type: AgeingType;
   readonly transport: CloudTransport;
   readonly queue: Queue<Short>;
 }
 
-/** All ways out; idle until started. */
+/** All queues; idle until started. */
 export class Delivery {
   readonly #options: DeliveryOptions;
   readonly #writer: OutcomeWriter;
@@ -75,7 +75,7 @@ export class Delivery {
     this.#mails = this.#queue(this.#relays, 1);
   }
 
-  /** How many messages came to what, since the start. */
+  /** How many messages were sent, deferred, failed and expired since the start. */
   get outcomes(): Readonly<Outcomes> {
     return this.#writer.outcomes;
   }
@@ -93,7 +93,7 @@ export class Delivery {
     return null;
   }
 
-  /** What mails will be, and how large relays take them. */
+  /** The size of a mail, and the largest size that the relays take. */
   get rendering(): Pick<Rendering, 'limitBytes' | 'bytesOf'> {
     return this.#rendering;
   }
@@ -103,21 +103,21 @@ export class Delivery {
     for (const queue of this.#queues) queue.start();
   }
 
-  /** Something may be there to send, or to be left alone: after an accept, retry, flush, hold or release. */
+  /** Checks what may be sent now. Call it after an accept, retry, flush, hold or release. */
   nudge(): void {
     this.#expiry.nudge();
     for (const queue of this.#queues) queue.nudge();
   }
 
-  /** The network or the link is back, or a person wants it so: what fails is tried at once. */
+  /** Tries failing relays and the cloud at once, because the network is back or a person asked for it. */
   wake(): void {
     this.#expiry.nudge();
     for (const queue of this.#queues) queue.wake();
   }
 
   /**
-   * Follows new settings. `renewsRelays`: the mail under way is finished within STOP_SENDING_MS, then relays are used as
-   * they are set now.
+   * Follows new settings. With `renewsRelays` it finishes the mail under way within STOP_SENDING_MS, then uses the relays
+   * of the new settings.
    */
   async reload(renewsRelays: boolean): Promise<void> {
     this.#expiry.lookAtAll();
@@ -128,7 +128,7 @@ export class Delivery {
     this.#mails.start();
   }
 
-  /** Finishes what is being sent, for at most STOP_SENDING_MS. */
+  /** Finishes the messages that are being sent, within STOP_SENDING_MS. */
   async stop(): Promise<void> {
     await Promise.all([this.#expiry.stop(), ...this.#queues.map((queue) => queue.stop())]);
     await this.#writer.stop();
@@ -170,7 +170,7 @@ export class Delivery {
       sender: this.#sender,
       render: (...mail) => this.#rendering.parcel(...mail),
       open: async (relay) => {
-        // Loaded with the first connection: a daemon that waits for a link need not carry TLS about.
+        // Loaded with the first connection: TLS needs memory that a daemon without a link does not need.
         const open = this.#options.openSession ?? (await import('./smtp/smtp-session.js')).openSession;
         const opened = await open({ relay, ...session, helo: heloNameOf(config, hostname()) });
         this.#rendering.heard(relay, opened.sizeLimit);

@@ -14,11 +14,11 @@ import type { Clock } from '../system/clock.js';
 import { CLOUD } from './cloud-transport.js';
 import type { OutcomeWriter } from './outcome-writer.js';
 
-/** Those that age all the time. */
+/** The types that age all the time. */
 export type AgeingType = Exclude<MessageType, 1>;
 
 /** What expiry is given. */
-export interface ExpiryOptions {
+interface ExpiryOptions {
   readonly store: Store;
   readonly clock: Clock;
   /** Read each time: a reload may change it. */
@@ -36,9 +36,9 @@ export class Expiry {
   readonly #alarm: Alarm;
   #isRunning = false;
   #looking: Promise<void> | null = null;
-  /** On the boot's clock, when some message may have grown too old. */
+  /** Boot time at which a message may be too old. */
   #dueMs = 0;
-  /** Whether the wall was confirmed at the last look. */
+  /** Whether the wall clock was confirmed at the last look. */
   #isConfirmed = false;
 
   constructor(options: ExpiryOptions) {
@@ -57,30 +57,30 @@ export class Expiry {
     await this.#looking;
   }
 
-  /** Messages may have been accepted or queued anew, or the wall clock confirmed. */
+  /** Call it after messages were accepted or queued again, and after the wall clock was confirmed. */
   nudge(): void {
     const { config, clock } = this.#options;
     const { 2: sms, 3: phone, 4: push } = config.maxAgeMs;
     this.#expect(clock.bootMs() + Math.min(sms, phone, push));
   }
 
-  /** Any message may have grown too old: the limits are new, or the store can record outcomes again. */
+  /** Looks at all messages: the limits are new, or the store can record outcomes again. */
   lookAtAll(): void {
     this.#expect(0);
   }
 
-  /** A claim of this message ended without a final outcome: while it was claimed no look could let it expire. */
+  /** A claim of this message ended without a final outcome. While it was claimed it could not expire. */
   expect(message: Message): void {
     if (message.type === 1) return;
     this.#expect(this.#options.clock.bootMs() + Math.max(0, this.#leftMs(message)));
   }
 
-  /** True if a claimed message must not be offered, or, if it was just offered in vain, not again. */
+  /** True if a claimed message must not be offered; with `wasOffered`, if it must not be offered again. */
   isOver(message: Message, wasOffered: boolean): boolean {
     return (message.type !== 1 || wasOffered) && this.#leftMs(message) <= 0;
   }
 
-  /** What becomes of a message that is too old to be offered. */
+  /** The verdict on a message that is too old to be offered. */
   verdictOn(message: Message): Verdict {
     const reason = message.type === 1 ? null : this.#options.reasonOf(message.type);
     return { kind: 'expired', reply: message.lastReply ?? reason ?? NEVER_OFFERED };
@@ -107,7 +107,7 @@ export class Expiry {
     });
   }
 
-  /** Once the wall is confirmed, messages of other boots may turn out to be too old. */
+  /** When the wall clock is confirmed, messages of other boots may turn out to be too old. */
   #lookAtWall(): void {
     const isConfirmed = this.#options.clock.trust() === 'confirmed';
     if (isConfirmed && !this.#isConfirmed) this.#dueMs = 0;
@@ -128,13 +128,13 @@ export class Expiry {
     }
     for (const { id } of old) {
       if (!this.#mayWork) {
-        // What cannot be recorded now is looked at again when it can.
+        // The expiry cannot be recorded now: look again when the store works.
         this.#dueMs = 0;
         return;
       }
       const message = store.claim(id, 'expire');
       if (message) await writer.record({ id, verdict: this.verdictOn(message), relay: CLOUD });
-      // Somebody is cancelling it, which may fail. Whoever is sending it calls expect().
+      // It is being cancelled, which may fail. A queue that is sending it calls expect().
       else if (store.get(id)?.status !== 'sending')
         this.#dueMs = Math.min(this.#dueMs, clock.bootMs() + SECOND_MS);
     }

@@ -1,5 +1,5 @@
 /**
- * Records what became of messages. Before a message is offered it makes sure that there is room for its outcome. An
+ * Records the outcomes of messages. Before a message is offered, it makes sure that there is room for the outcome. An
  * outcome that the store cannot record is kept and tried again; until then no transport sends anything.
  * Used by delivery.ts.
  */
@@ -12,19 +12,19 @@ import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import type { Outcomes } from '../views.js';
 
-/** What the store may say of an outcome that it can take later. */
+/** Error codes after which the store can record the outcome later. */
 const PASSING: readonly ErrorCode[] = ['storage-full', 'storage-failed', 'busy'];
 
-/** What became of a message, and at which relay. */
+/** An outcome that is to be recorded. */
 interface Unrecorded {
   readonly id: string;
   readonly verdict: Verdict;
   readonly relay: string;
 }
 
-/** What recorded outcomes mean for whoever sends. */
-export interface OutcomeListener {
-  /** The store has deferred it. */
+/** What delivery does after an outcome was recorded. */
+interface OutcomeListener {
+  /** The store has deferred the message. */
   deferred(id: string): void;
   /** All outcomes are recorded, and there is room for more. */
   relieved(): void;
@@ -32,15 +32,15 @@ export interface OutcomeListener {
 
 /** Records outcomes, and keeps those that the store cannot take yet. */
 export class OutcomeWriter {
-  /** How many messages came to what. */
+  /** How many messages were sent, deferred, failed and expired. */
   readonly outcomes: Outcomes = { sent: 0, deferred: 0, failed: 0, expired: 0 };
   readonly #store: Store;
   readonly #log: Log;
   readonly #listener: OutcomeListener;
-  /** In order. The messages stay taken, so that nobody sends them again. */
+  /** In order. Their messages stay claimed, so that they are not sent again. */
   readonly #waiting = new Set<Unrecorded>();
   #trying: Promise<void> | null = null;
-  /** It was logged that there is no room. */
+  /** True after the log line about missing room. */
   #isToldOfRoom = false;
   readonly #retry: Alarm;
 
@@ -56,14 +56,14 @@ export class OutcomeWriter {
     return this.#waiting.size > 0;
   }
 
-  /** True between two tries, of writing or of making room. */
+  /** True between two tries to write outcomes or to make room. */
   get isWaiting(): boolean {
     return this.#retry.isSet;
   }
 
   /**
-   * True if the outcome of one more message can be recorded for certain. If not it makes room for that, again and
-   * again, and says relieved() when there is some.
+   * True if the outcome of one more message can certainly be recorded. If not, it tries to make room until there is some,
+   * and then calls relieved().
    */
   mayOffer(): boolean {
     if (!this.isStuck && this.#store.hasReserve) return true;
@@ -71,7 +71,7 @@ export class OutcomeWriter {
     return false;
   }
 
-  /** Resolves when the outcome is written, or is known to have to wait. */
+  /** Resolves when the outcome is written, or kept for a later try. */
   async record(entry: Unrecorded): Promise<void> {
     const error = await this.#write(entry);
     if (error === null) return;
@@ -84,7 +84,7 @@ export class OutcomeWriter {
     this.#retry.in(STORAGE_RETRY_MS);
   }
 
-  /** Tries to write what waits, and to make room for more. */
+  /** Tries to write the waiting outcomes, and to make room for more. */
   tryAgain(): Promise<void> {
     this.#trying ??= this.#tryAll().then((isDone) => {
       this.#trying = null;
@@ -94,10 +94,10 @@ export class OutcomeWriter {
     return this.#trying;
   }
 
-  /** True if nothing waits any more, and there is room. */
+  /** True if no outcome waits any more, and there is room. */
   async #tryAll(): Promise<boolean> {
     this.#retry.off();
-    // First, because a store that has refused asks its disk again only to make room.
+    // Fill the reserve first: after an error the store tries its disk again only for this call.
     const hasReserve = await this.#fillReserve();
     for (const entry of this.#waiting) {
       if ((await this.#write(entry)) !== null) break;
@@ -113,7 +113,7 @@ export class OutcomeWriter {
       return true;
     } catch (error) {
       if (!isPassing(error)) throw error;
-      // Of an outcome that waits the log tells already.
+      // The log already has a line about the waiting outcome.
       if (this.#isToldOfRoom || this.isStuck) return false;
       this.#log.warn('sending waits', { reason: wordsOf(error) });
       this.#isToldOfRoom = true;
@@ -121,14 +121,14 @@ export class OutcomeWriter {
     }
   }
 
-  /** Tries once more. What is not recorded then may be sent twice after a restart. */
+  /** Tries once more. A message whose outcome is not recorded then may be sent twice after a restart. */
   async stop(): Promise<void> {
     this.#retry.end();
     if (this.isStuck) await this.tryAgain();
     await this.#trying;
   }
 
-  /** Null, or why the storage could not take it. */
+  /** Returns null, or why the store could not record it. */
   async #write(entry: Unrecorded): Promise<FieldpostError | null> {
     try {
       await this.#store.settle(entry.id, entry.verdict);

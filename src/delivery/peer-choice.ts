@@ -1,13 +1,12 @@
 /**
- * Which peer is used, which one is tried beside it, and when there may be another answer. Used by queue.ts.
+ * Chooses the peer to use and the peer to probe, and tells when the choice may change. Used by queue.ts.
  */
 import type { Peer } from './peer.js';
 
 /**
- * The peer to use now: the first, in the order of the configuration, that does not fail; where all do, the first whose
- * back-off is over. Null while there is none; a later peer does not step in while an earlier one is being tried for
- * the first time. One that was never tried comes before a second try of those that fail: where each try hangs for longer than
- * the first pauses last, it would never have its turn.
+ * The peer to use now: the first, in the order of the configuration, that does not fail. If all fail: the first whose
+ * back-off is over. Null if there is none; a later peer does not step in during the first try of an earlier one. A peer
+ * that was never tried comes before a second try of failing peers: else slow failing peers would always be due again first.
  */
 export function choosePeer(peers: readonly Peer[]): Peer | null {
   const next = peers.find(({ state }) => state !== 'failing');
@@ -15,14 +14,14 @@ export function choosePeer(peers: readonly Peer[]): Peer | null {
   return candidates.find((peer) => peer.isAvailable()) ?? null;
 }
 
-/** A peer that fails, may be tried now, and would be preferred to the one that works; null if there is none. */
+/** A failing peer that may be tried now and comes before the one that works; null if there is none. */
 export function chooseProbe(peers: readonly Peer[]): Peer | null {
   const next = peers.findIndex(({ state }) => state !== 'failing');
   if (peers[next]?.state !== 'ok') return null;
   return peers.slice(0, next).find((peer) => peer.isAvailable()) ?? null;
 }
 
-/** When choosePeer may find one by itself, on the boot's clock; Infinity while a probe will tell. */
+/** Boot time at which choosePeer may find a peer; Infinity during a probe, whose end decides. */
 export function nextPeerMs(peers: readonly Peer[]): number {
   const next = peers.find(({ state }) => state !== 'failing');
   return next?.nextMs ?? Math.min(...peers.map(({ nextMs }) => nextMs));

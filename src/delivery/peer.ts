@@ -1,14 +1,14 @@
 /**
- * How one peer is doing, a relay or the cloud, and when it may be tried again. Its trouble is counted here and charged to
- * no message. Used by cloud-transport.ts and smtp-transport.ts.
+ * The state of one peer, a relay or the cloud, and when it may be tried again. Its failures are counted here, and charged
+ * to no message. Used by cloud-transport.ts and smtp-transport.ts.
  */
 import { Backoff, type BackoffOptions } from '../retry/backoff.js';
 import { Proofs } from './proofs.js';
 
-/** What a peer's health is measured with. */
+/** What a peer needs. */
 export interface PeerOptions extends BackoffOptions {
   readonly clock: { bootMs(): number; wallMs(): number };
-  /** Told of each change: why it fails now, or for how long it had failed (undefined: it had not). */
+  /** Called when the state changes, with the reason, or with how long it had failed (undefined: it had not). */
   readonly onFailing?: (reason: string) => void;
   readonly onOk?: (failedMs: number | undefined) => void;
 }
@@ -16,7 +16,7 @@ export interface PeerOptions extends BackoffOptions {
 /** Whether a peer works, since when, and when it may be tried again. */
 export class Peer {
   readonly name: string;
-  /** What it took and refused. */
+  /** Judges its refusals by the messages that it took. */
   readonly proofs: Proofs;
   readonly #options: PeerOptions;
   readonly #backoff: Backoff;
@@ -39,33 +39,33 @@ export class Peer {
     return this.#state;
   }
 
-  /** Null unless it fails, or may turn out to. */
+  /** Why the peer fails, or is suspected to fail; else null. */
   get reason(): string | null {
     return this.#reason;
   }
 
-  /** Wall time at which the state began, also after the wall clock was put right. */
+  /** Wall time at which the state began, by the wall clock as it is now. */
   get sinceMs(): number {
     const { clock } = this.#options;
     return clock.wallMs() - (clock.bootMs() - this.#sinceMs);
   }
 
-  /** True if it may be used now. A peer not known to be well is used by one attempt at a time: the probe. */
+  /** True if it may be used now. A peer that is not `ok` gets one attempt at a time: the probe. */
   isAvailable(): boolean {
     return (this.#state === 'ok' || !this.#isProbed) && this.#options.clock.bootMs() >= this.readyMs;
   }
 
-  /** When its pause is over, on the boot's clock. */
+  /** Boot time at which its pause ends. */
   get readyMs(): number {
     return this.#backoff.readyMs;
   }
 
-  /** When it will be available by itself, on the boot's clock; Infinity while a probe will tell. */
+  /** Boot time at which it will be available; Infinity during a probe, whose end decides. */
   get nextMs(): number {
     return this.#isProbed ? Number.POSITIVE_INFINITY : this.readyMs;
   }
 
-  /** An attempt begins. True if it is a probe, which must then be ended. */
+  /** An attempt begins. Returns true if it is a probe: then call endProbe() after it. */
   begin(): boolean {
     this.#backoff.begin();
     if (this.#state === 'ok') return false;
@@ -77,17 +77,17 @@ export class Peer {
     this.#isProbed = false;
   }
 
-  /** True if it has let us in since it last failed. Whether it takes messages the next one shows. */
+  /** True if a session was opened since the last failure. Only a message shows whether the peer takes messages. */
   get isReached(): boolean {
     return this.#isReached;
   }
 
-  /** It lets us in. */
+  /** A session was opened. */
   reached(): void {
     this.#isReached = true;
   }
 
-  /** It took a message, or refused one for the message's own sake. */
+  /** It took a message, or refused one that was at fault itself. */
   good(): void {
     this.#hasRefused = false;
     this.#backoff.good();
@@ -98,19 +98,19 @@ export class Peer {
     this.#options.onOk?.(failedMs);
   }
 
-  /** A message goes behind the others because of it. True if that is news: the first time since it was good. */
+  /** A message moves to the end because of this peer. Returns true the first time since the peer was good. */
   isNews(): boolean {
     const isNews = !this.#hasRefused;
     this.#hasRefused = true;
     return isNews;
   }
 
-  /** It refused us over one message; the next ones show whether it does over all. The state may last, the reason is told. */
+  /** It refused this device for one message; later ones show whether it refuses all. Keeps the state, stores the reason. */
   suspected(reason: string): void {
     if (this.#state !== 'failing') this.#reason = reason;
   }
 
-  /** It is to blame for what went wrong, and asks to be left alone for `retryAfterMs`. */
+  /** It is to blame for a failure, and asks for a pause of `retryAfterMs`. */
   failed(reason: string, retryAfterMs = 0): void {
     this.#backoff.failed(retryAfterMs);
     this.#isReached = false;
@@ -120,7 +120,7 @@ export class Peer {
     this.#options.onFailing?.(reason);
   }
 
-  /** The network has changed for the better: it may be tried at once. */
+  /** The network has changed: it may be tried at once. */
   wake(): void {
     this.#backoff.wake();
   }

@@ -1,9 +1,9 @@
 /**
- * The delivery loop of one transport: takes messages from the store and has them sent, at its own pace. Nudges, one alarm
- * and lines that become free wake it; in between it does nothing.
+ * The delivery loop of one transport: takes messages from the store and sends them, at its own pace. A nudge, its alarm or
+ * a line that becomes free wakes it; in between it does nothing.
  *
- * `#pump` decides, without waiting for anything, what can begin now; `#run` sends over one line for as long as
- * there is something ready, and pumps again. So nothing accepted while an attempt ends is missed. Used by delivery.ts.
+ * `#pump` starts all that can begin now, and waits for nothing. `#run` sends over one line as long as messages are ready,
+ * and pumps again. So a message that is accepted while an attempt ends is not missed. Used by delivery.ts.
  */
 import { assert } from '../errors.js';
 import { STOP_SENDING_MS } from '../limits.js';
@@ -19,15 +19,15 @@ import type { Peer } from './peer.js';
 import { choosePeer, chooseProbe, nextPeerMs } from './peer-choice.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';
 
-/** What a queue is given. */
-export interface QueueOptions extends ChargeOptions {
+/** What a queue needs. */
+interface QueueOptions extends ChargeOptions {
   readonly writer: OutcomeWriter;
   readonly expiry: Expiry;
 }
 
 /**
- * What becomes of a message after an offer. `unoffered`: nothing has happened, it is still the next. `behind`: nothing is
- * charged, the others go first; with `isOutage` it takes its old place once the peer is well.
+ * What becomes of a message after an offer. `unoffered`: it was not tried, and is still the next. `behind`: it moves to the
+ * end, uncharged; with `isOutage` it takes its old place when the peer works again.
  */
 type Fate =
   | Verdict
@@ -44,15 +44,15 @@ export class Queue<L extends Load> {
   readonly #blame = new Blame();
   readonly #alarm: Alarm;
   #mode: 'idle' | 'running' | 'stopping' = 'idle';
-  /** The lines are being closed: what ends now ends by our own doing. */
+  /** True while stop() closes the lines: a failed send is then not the fault of the peer. */
   #isAbandoning = false;
-  /** Lines taken by an attempt, from before the session is opened until the outcome is recorded. */
+  /** The lines in use, from before the session is opened until the outcome is recorded. */
   readonly #busy = new Set<Line<L>>();
-  /** How many of them are on their way to a peer. Each will pick a message. */
+  /** How many of them open a session now. Each will pick a message. */
   #connecting = 0;
   readonly #sending = new Set<Promise<void>>();
 
-  /** `mine` tells which messages this transport takes. */
+  /** `mine` tells which messages are for this transport. */
   constructor(transport: Transport<L>, mine: (message: Message) => boolean, options: QueueOptions) {
     this.#options = options;
     this.#transport = transport;
@@ -66,7 +66,7 @@ export class Queue<L extends Load> {
     this.#pump();
   }
 
-  /** Something may be there to send: after an accept, retry, flush, hold or release. Cheap at any rate. */
+  /** Checks what may be sent now, after an accept, retry, flush, hold or release. Cheap, so it may be called often. */
   nudge(): void {
     const { writer } = this.#options;
     this.#agenda.review();
@@ -74,28 +74,28 @@ export class Queue<L extends Load> {
     else this.#pump();
   }
 
-  /** The store has deferred it. */
+  /** The store has deferred the message. */
   deferred(id: string): void {
     this.#agenda.deferred(id);
   }
 
-  /** There is room again for what becomes of messages. */
+  /** There is room again for outcomes. */
   relieved(): void {
     this.#pump();
   }
 
-  /** The network is back, or a person wants it so: failing peers are tried at once. */
+  /** Tries failing peers at once, because the network is back or a person asked for it. */
   wake(): void {
     for (const peer of this.#transport.peers) peer.wake();
     this.nudge();
   }
 
-  /** True if some message only waits for its turn, or for a peer that is well. */
+  /** True if a message waits only for its turn, or for a peer that works. */
   get hasReady(): boolean {
     return this.#agenda.ready() > 0;
   }
 
-  /** Finishes what is being sent, for at most STOP_SENDING_MS, and closes the connections. */
+  /** Finishes the messages that are being sent, within STOP_SENDING_MS, and closes the connections. */
   async stop(): Promise<void> {
     this.#mode = 'stopping';
     this.#alarm.end();
@@ -121,7 +121,7 @@ export class Queue<L extends Load> {
     this.#alarm.at(this.#beginAll());
   }
 
-  /** Begins what can begin, and tells when, on the boot's clock, there may be more; Infinity: not by itself. */
+  /** Begins what can begin, and returns the boot time at which more may begin; Infinity: only after a nudge. */
   #beginAll(): number {
     const { peers } = this.#transport;
     this.#beginProbe();
@@ -129,7 +129,7 @@ export class Queue<L extends Load> {
       const peer = choosePeer(peers);
       if (peer === null) return nextPeerMs(peers);
       const line = this.#freeLine(peer);
-      // Each line asks again when it has picked a message, and when it is free.
+      // Each line pumps again when it has picked a message, and when it is free.
       if (line === undefined) break;
       const ready = this.#agenda.ready();
       if (ready === 0 && this.#connecting === 0) return this.#agenda.nextMs;
@@ -152,11 +152,11 @@ export class Queue<L extends Load> {
     return free.find((line) => line.isOpenTo(peer)) ?? free[0];
   }
 
-  /** One line at work: a session, and one message after another. */
+  /** Uses one line: opens a session, and sends one message after another. */
   async #run(line: Line<L>, peer: Peer): Promise<void> {
     const isProbe = peer.begin();
     const isScout = line === this.#transport.scout;
-    // No message is kept from the others for a peer that may not even let us in.
+    // A scout counts only if its peer was reached since its last failure. Else a message would wait for a peer that is down.
     const isCounted = !isScout || peer.isReached;
     this.#busy.add(line);
     if (isCounted) this.#connecting++;
@@ -171,7 +171,7 @@ export class Queue<L extends Load> {
       this.#sending.delete(sending);
     }
     if (isProbe) peer.endProbe();
-    // The lines take over, and no peer has more connections than are allowed.
+    // The other lines take over, so that no peer has more connections than are allowed.
     if (isScout) await line.close();
     this.#busy.delete(line);
     this.#pump();
@@ -179,22 +179,22 @@ export class Queue<L extends Load> {
     else if (!this.#busy.has(line)) line.rest();
   }
 
-  /** Another queue may have taken over by now: one that has stopped says nothing of the peer any more. */
+  /** A queue that has stopped leaves the peer's state alone: after a reload another queue uses the relay. */
   #unreached(peer: Peer, reason: string): void {
     if (this.#mode === 'running') peer.failed(reason);
     this.#missed();
   }
 
   /**
-   * While one message is on its way the next is made ready, and a relay that pipelines is told of it together with
-   * the end of the one before: so each costs one round trip.
+   * While one message is sent, the next is loaded. With PIPELINING its commands go out together with the final dot, so a
+   * message costs one round trip.
    */
   async #sendAll(line: Line<L>, peer: Peer, isProbe: boolean): Promise<void> {
     let load = await this.#load(peer, isProbe);
     let recorded = Promise.resolve();
     for (let isFirst = true; load !== null; isFirst = false) {
       const next = this.#mayLookAhead(line, peer, load) ? await this.#load(peer, false) : null;
-      // What was sent is written down before more is: a killed process sends one message twice at most.
+      // Wait for the last outcome: a killed process then sends one message twice at most.
       await recorded;
       if (!this.#mayTake() || !(isFirst || line.isOpenTo(peer))) {
         if (next !== null) this.#putBack(next);
@@ -218,7 +218,7 @@ export class Queue<L extends Load> {
     while (this.#mayTake() && this.#agenda.ready() > 0 && writer.mayOffer()) {
       const message = this.#agenda.claim(isProbe);
       if (message === null) break;
-      // There may be work for the other lines, which counted on us to take it.
+      // The other lines left this message to us: there may be more for them.
       this.#pump();
       const found = expiry.isOver(message, false) ? expiry.verdictOn(message) : await this.#ready(message);
       if (!('kind' in found)) return found;
@@ -227,7 +227,7 @@ export class Queue<L extends Load> {
     return null;
   }
 
-  /** Makes a claimed message ready; or tells what becomes of it, if it cannot be read. */
+  /** Loads a claimed message, or returns the verdict on it if it cannot be read. */
   async #ready(message: Message): Promise<L | Verdict> {
     try {
       return await this.#transport.load(message);
@@ -236,12 +236,12 @@ export class Queue<L extends Load> {
     }
   }
 
-  /** What may turn out ill keeps no other message waiting; and each line gets its share. */
+  /** Look ahead only with a peer that works, and only if more messages are ready than lines are connecting. */
   #mayLookAhead(line: Line<L>, { state }: Peer, load: L): boolean {
     return state === 'ok' && line.takesAhead(load) && this.#agenda.ready() > this.#connecting;
   }
 
-  /** Decides what becomes of a message that was offered. */
+  /** Decides what becomes of an offered message. */
   #judge(peer: Peer, { message }: L, outcome: Outcome | null): Fate {
     if (outcome === null) return UNOFFERED;
     const { kind, suspect, reply, retryAfterMs } = outcome;
@@ -255,7 +255,7 @@ export class Queue<L extends Load> {
     if (this.#options.expiry.isOver(message, true)) return { kind: 'expired', reply };
     if (judgement === 'charged') {
       const deferred = deferral(message, reply, this.#options);
-      // Between two pauses that the peer asks for the others have time to pass.
+      // Wait longer than the pause that the peer asks for, so that other messages are sent in between.
       const pauseMs = retryAfterMs > 0 ? peer.readyMs - this.#options.clock.bootMs() : 0;
       return { ...deferred, delayMs: pauseMs + deferred.delayMs };
     }
@@ -274,12 +274,12 @@ export class Queue<L extends Load> {
       if (fate.isNews) this.#options.log.info('put behind', { id, relay: peer.name, reply: fate.reply });
       if (!fate.isOutage) return;
       this.#missed();
-      // The next try introduces us anew: our name or the login may have been mended.
+      // The next try opens a new session: a person may have corrected our name or login.
       await line.close();
     } else await this.#options.writer.record({ id, verdict: fate, relay: peer.name });
   }
 
-  /** Nothing has happened to it: it is the next of its kind again. */
+  /** The message was not tried: it is the next again. */
   #putBack(load: L): void {
     this.#giveBack(load);
     this.#agenda.putBack(load.message);
@@ -290,7 +290,7 @@ export class Queue<L extends Load> {
     this.#options.expiry.expect(message);
   }
 
-  /** A peer was of no use; unless another is, this time does not count. */
+  /** A peer failed. If all peers fail, this time does not count for the age of emails. */
   #missed(): void {
     const { peers } = this.#transport;
     if (this.#mode === 'running' && peers.every(({ state }) => state === 'failing')) this.#transport.missed();

@@ -1,14 +1,14 @@
 /**
- * When delivery tries a message again after trouble of its own. Pure: it reads no clock. Used by charge.ts.
+ * When delivery tries a message again that is at fault itself. Pure: it reads no clock. Used by charge.ts.
  */
 import { assert } from '../errors.js';
 
-// Messages deferred together shall not come back together.
+// Messages that were deferred together must not come back together.
 const SPREAD = 0.1;
 
 /**
- * How long a message waits after trouble of its own: as long as it is old, but at least `minMs` and at most
- * `maxMs`, ± 10 %. So the waits double, and the number of attempts grows only with the logarithm of the age.
+ * The wait before the next attempt: the message's age, but at least `minMs` and at most `maxMs`, ± 10 %. So the waits
+ * double, and the number of attempts grows only with the logarithm of the age.
  * `random` is in [0, 1).
  */
 export function retryDelayMs(ageMs: number, random: number, minMs: number, maxMs: number): number {

@@ -4,23 +4,23 @@
  */
 import type { Phase, Reply } from './reply.js';
 
-/** What of us the relay refuses. */
-export type Complaint = 'sender' | 'name' | 'client' | 'login' | 'encryption' | 'relaying' | 'protocol';
+/** The part of this device's identity that the relay refuses. */
+type Complaint = 'sender' | 'name' | 'client' | 'login' | 'encryption' | 'relaying' | 'protocol';
 
-/** The setting to mend, as a sentence about the relay. */
+/** The setting to correct, as a sentence about the relay. */
 const REMEDIES: Readonly<Record<Complaint, string>> = {
   sender: 'it does not take our sender address: set FIELDPOST_FROM to one that it takes',
   name: 'it does not take the name of this device: set FIELDPOST_HELO_NAME to a full host name, such as pump-3.example.com',
   client:
-    'it takes no mail from the address of this device: log in (FIELDPOST_RELAY_USER), or ask who runs it',
+    'it takes no mail from the address of this device: log in (FIELDPOST_RELAY_USER), or ask the operator of the relay',
   login: 'it wants another login: see FIELDPOST_RELAY_USER and FIELDPOST_RELAY_PASSWORD_FILE',
   encryption: 'it wants TLS: take ?tls=never out of FIELDPOST_RELAY',
-  relaying: 'it does not relay this for us: log in (FIELDPOST_RELAY_USER), or ask who runs it',
+  relaying: 'it does not relay this for us: log in (FIELDPOST_RELAY_USER), or ask the operator of the relay',
   protocol: 'it does not follow our commands',
 };
 
 /** Words of mail servers, in the order in which they are tried, and where they come from. */
-const WORDS: readonly (readonly [words: RegExp, fault: Complaint])[] = [
+const WORDS: readonly (readonly [words: RegExp, complaint: Complaint])[] = [
   // Postfix: smtpd_check.c, smtpd_check.h (SMTPD_NAME_*), smtpd_sasl_glue.c; postconf(5) rbl default reply.
   [/Helo command (?:rejected|\[[^\]]*\] blocked)/i, 'name'],
   [/Sender address rejected: not (?:logged in|owned by user)/i, 'login'],
@@ -49,7 +49,7 @@ const WORDS: readonly (readonly [words: RegExp, fault: Complaint])[] = [
   [/Client was not authenticated/i, 'login'],
   [/Unable to relay|Tenant(?:Inbound)?Attribution/i, 'relaying'],
   [/traffic not accepted from this IP|exceeded threshold|banned sending IP/i, 'client'],
-  // What many say in one way or another.
+  // Words of several mail servers.
   [/authentication (?:is )?required|authenticate first/i, 'login'],
   [/reverse DNS|PTR record/i, 'client'],
 ];
@@ -70,7 +70,7 @@ const DETAILS: Readonly<Record<string, Complaint>> = {
   '7.27': 'sender',
 };
 
-/** Codes that cannot speak of a recipient: RFC 4954 §6, RFC 5321 §4.2.4. */
+/** Codes that never concern a recipient: RFC 4954 §6, RFC 5321 §4.2.4. */
 const CODES: Readonly<Record<number, Complaint>> = {
   502: 'protocol',
   503: 'protocol',
@@ -79,23 +79,23 @@ const CODES: Readonly<Record<number, Complaint>> = {
   538: 'encryption',
 };
 
-/** What of us a refusal (4xx or 5xx) speaks of; null where it speaks of the recipient, the mail or the relay itself. */
-export function faultOf(phase: Phase, { code, enhanced, text }: Reply): Complaint | null {
-  for (const [words, fault] of WORDS) if (words.test(text)) return fault;
+/** What a refusal (4xx or 5xx) objects to in this device; null if it concerns the recipient, the mail or the relay. */
+export function complaintOf(phase: Phase, { code, enhanced, text }: Reply): Complaint | null {
+  for (const [words, complaint] of WORDS) if (words.test(text)) return complaint;
   const detail = enhanced?.slice(2) ?? '';
-  const fault = DETAILS[detail];
-  if (fault !== undefined) return fault;
+  const complaint = DETAILS[detail];
+  if (complaint !== undefined) return complaint;
   if (code < 500 || (phase !== 'mail' && phase !== 'rcpt')) return null;
   if (CODES[code] !== undefined) return CODES[code];
-  // MAIL says nothing but our sender; 5.3.x is the relay's own trouble.
+  // MAIL contains only our sender; 5.3.x is a fault of the relay.
   if (phase === 'mail') return detail.startsWith('3.') ? null : 'sender';
-  // A policy service of Postfix says "Recipient address rejected" (5.7.x) whatever it is that it does not like.
+  // A Postfix policy service says "Recipient address rejected" (5.7.x) for every reason: the text proves nothing.
   if (detail.startsWith('7.')) return 'relaying';
   return detail.startsWith('5.') && !/recipient/i.test(text) ? 'protocol' : null;
 }
 
-/** What to mend, as a sentence; empty where nobody can tell. */
+/** What to correct, as a sentence; empty if it is not known. */
 export function remedyOf(phase: Phase, reply: Reply): string {
-  const fault = faultOf(phase, reply);
-  return fault === null ? '' : REMEDIES[fault];
+  const complaint = complaintOf(phase, reply);
+  return complaint === null ? '' : REMEDIES[complaint];
 }

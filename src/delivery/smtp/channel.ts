@@ -1,6 +1,6 @@
 /**
- * The conversation over a connected socket. The only file that knows smtp-client, of which it takes connect, write,
- * negotiateTLS, close and the events, and puts right what loses replies. Used by smtp-session.ts.
+ * The conversation over a connected socket. The only file that knows smtp-client: it uses connect, write, negotiateTLS,
+ * close and the events, and corrects the bugs that lose replies. Used by smtp-session.ts.
  */
 import type { Socket } from 'node:net';
 import { SMTPClient } from 'smtp-client';
@@ -8,10 +8,10 @@ import { isLastLine } from './reply.js';
 
 /** One connection to a relay. */
 export class Channel extends SMTPClient {
-  /** What the next socket stands on; null where smtp-client says so itself (STARTTLS). */
+  /** The connected TCP socket for the next session; null if smtp-client passes it itself (STARTTLS). */
   #connected: Socket | null = null;
 
-  /** Speaks over this socket, with TLS at once where the configuration says `secure`. Settles with the greeting. */
+  /** Uses this socket, with TLS from the start if the configuration says `secure`. Settles with the greeting. */
   over(connected: Socket): Promise<string> {
     this.#connected = connected;
     return this.connect();
@@ -22,11 +22,11 @@ export class Channel extends SMTPClient {
     return isLastLine(line) === true;
   }
 
-  // Nobody wants to know, and taking what is sent apart costs more than sending it.
+  // Not used: splitting the sent data into lines costs more than sending it.
   override _onSend(): void {}
 
-  // A relay may refuse and hang up while we write. The write then fails before the refusal was read, and Node would
-  // throw the refusal away. Reading tells all of it: what the relay said, then that the connection is gone.
+  // A relay may refuse and close the connection while we write. The write then fails before the refusal is read, and
+  // Node would discard the refusal. So a failed write is ignored: reading gives the refusal, then the end.
   override _createSocket(config: { readonly secure?: boolean }, onConnect: () => void): Socket {
     const socket = this.#makeSocket(config, onConnect);
     const { _write, _writev } = socket;
@@ -40,13 +40,13 @@ export class Channel extends SMTPClient {
     this.#connected = null;
     if (connected === null) return super._createSocket(config, onConnect);
     if (config.secure) return super._createSocket({ ...config, socket: connected }, onConnect);
-    // Its `connect` event is over. Not before the caller has the socket.
+    // The socket is connected already. Call back only after the caller has the socket.
     queueMicrotask(onConnect);
     return connected;
   }
 }
 
-/** Calls back for a write that went well. After one that failed the stream waits for its reading side to end. */
+/** Calls back after a successful write. After a failed one the stream waits for its reading side to end. */
 function unlessFailed(done: (error?: Error | null) => void): (error?: Error | null) => void {
   return (error) => {
     if (!error) done();

@@ -1,6 +1,6 @@
 /**
- * How to talk to a relay, whatever is said: one group of commands at a time, or pipelined where the relay allows it; a
- * deadline for each answer; replies are counted and read here. A deadline, an error or an unexpected reply ends the
+ * The exchange of commands and replies with a relay: one group of commands at a time, or pipelined if the relay allows it;
+ * a deadline for each answer. Replies are counted and parsed here. A deadline, an error or an unexpected reply ends the
  * conversation and destroys the connection, so that no late reply is taken for the answer to another command.
  * Used by smtp-session.ts and smtp-transport.ts.
  */
@@ -11,15 +11,15 @@ import { oneLine } from '../../text.js';
 import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
 import { lateEnding, socketEnding } from './trouble.js';
 
-/** What carries the bytes; it tells of what happens by received, line and lost. */
-export interface Wire {
+/** The connection. Its owner calls received, line and lost. */
+interface Wire {
   /** Rejects when the connection is lost. */
   write(data: string | Buffer | Readable): Promise<unknown>;
   /** Destroys the connection, at once. */
   close(): Promise<unknown>;
 }
 
-/** A conversation that never began, or did not survive. */
+/** A conversation could not begin, or broke. */
 export class SessionError extends Error {
   readonly ending: Ending;
 
@@ -36,9 +36,9 @@ export interface Group {
   readonly replies: Reply[];
   /** The lines of the last reply. */
   lines: readonly string[];
-  /** The first reply that refuses: it decides, whatever the others say. */
+  /** The first reply that refuses. It decides; later replies do not matter. */
   refusal: Ending | null;
-  /** Each reply came long after the one before: the relay delays them, and nothing is gained by pipelining. */
+  /** Each reply came long after the one before: the relay delays them, so pipelining gains nothing. */
   hasTrickled: boolean;
 }
 
@@ -49,12 +49,12 @@ interface Pending extends Group {
   readonly reject: (error: SessionError) => void;
 }
 
-/** Made for one connection; of no use after its end. */
+/** One conversation per connection. */
 export class Conversation {
   readonly #wire: Wire;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
-  /** The first is under way; what is behind it has been said as well, and its replies will follow. */
+  /** The first is under way. The commands of the others were sent too; their replies will follow. */
   readonly #groups: Pending[] = [];
   #deadline: Timer | null = null;
   #doubt: Ending | null = null;
@@ -64,14 +64,14 @@ export class Conversation {
   #isMidLine = false;
   #repliedMs = 0;
 
-  /** `timeoutMs` is the deadline of each answer to a group that names no other. */
+  /** `timeoutMs`: the default deadline of each answer. */
   constructor(wire: Wire, options: { timeoutMs: number; clock: Clock }) {
     this.#wire = wire;
     this.#timeoutMs = options.timeoutMs;
     this.#clock = options.clock;
   }
 
-  /** Why the conversation is over; null while it is not. */
+  /** Why the conversation has ended; null before that. */
   get doubt(): Ending | null {
     return this.#doubt;
   }
@@ -81,8 +81,8 @@ export class Conversation {
   }
 
   /**
-   * Writes a group of commands; resolves with all their replies, for each of which `deadlineMs` counts. Rejects with
-   * SessionError, and all is over.
+   * Writes a group of commands; resolves with all their replies. `deadlineMs` holds for each reply. Rejects with
+   * SessionError, and the conversation has ended.
    */
   exchange(phases: Phase[], data: string | Buffer | Readable, deadlineMs = this.#timeoutMs): Promise<Group> {
     const done = this.begin(phases, deadlineMs, data instanceof Readable ? data : null);
@@ -95,9 +95,9 @@ export class Conversation {
    * went out with the group before (RFC 2920).
    */
   begin(phases: Phase[], deadlineMs = this.#timeoutMs, source: Readable | null = null): Promise<Group> {
-    // Nobody asked for it; and after STARTTLS it would be read as if it had come through TLS.
+    // The relay sent text without being asked. After STARTTLS such text would be taken for text under TLS.
     if (!this.isBusy && (this.#isMidLine || this.#lines.length > 0))
-      this.end(this.trouble(phases[0] ?? 'mail', 'garbage', 'said more than it was asked for'));
+      this.end(this.trouble(phases[0] ?? 'mail', 'garbage', 'sent more replies than there were commands'));
     return new Promise((resolve, reject) => {
       if (this.#doubt !== null) {
         reject(new SessionError(this.#doubt));
@@ -118,14 +118,14 @@ export class Conversation {
     });
   }
 
-  /** The only step of the group under way has come to this phase. */
+  /** Sets the phase of the group under way, which has one step, and restarts its deadline. */
   enter(phase: Phase, deadlineMs = this.#timeoutMs): void {
     const [group] = this.#groups;
     if (group !== undefined) group.phases[0] = phase;
     this.extend(deadlineMs);
   }
 
-  /** Starts the deadline of the group under way anew. */
+  /** Restarts the deadline of the group under way. */
   extend(deadlineMs = this.#timeoutMs): void {
     if (!this.isBusy) return;
     this.#deadline?.stop();
@@ -141,7 +141,7 @@ export class Conversation {
     group.resolve(group);
   }
 
-  /** The group if it was not refused; otherwise all is over, and SessionError is thrown. */
+  /** Returns the group if it was not refused. Otherwise ends the conversation, and throws SessionError. */
   demand(group: Group): Group {
     if (group.refusal !== null) this.end(group.refusal);
     if (this.#doubt !== null) throw new SessionError(this.#doubt);
@@ -153,7 +153,7 @@ export class Conversation {
     return group?.phases[group.replies.length] ?? 'mail';
   }
 
-  /** The wire brought text, of which line() will tell the whole lines. */
+  /** Text has arrived. line() is called for each whole line. */
   received(chunk: string): void {
     this.#isMidLine = !chunk.endsWith('\n');
     this.#pendingChars += chunk.length;
@@ -179,7 +179,7 @@ export class Conversation {
     const phase = this.#phase;
     const isRefusal = reply.code >= 400;
     if (!isRefusal && (group === undefined || !isExpected(phase, reply.code))) {
-      this.end(this.trouble(phase, 'garbage', `said "${reply.text}" out of turn`));
+      this.end(this.trouble(phase, 'garbage', `said "${reply.text}" unexpectedly`));
       return;
     }
     const nowMs = this.#clock.bootMs();
@@ -189,10 +189,10 @@ export class Conversation {
       group.lines = lines;
       if (isRefusal) group.refusal ??= { phase, reply };
     }
-    // 421 is a good-bye. A reply to content that is not yet through leaves us in the middle of it.
+    // 421: the relay closes the connection. After a reply in the middle of the content it cannot go on.
     if (group === undefined || reply.code === 421 || phase === 'content') this.end({ phase, reply });
     else if (group.replies.length === group.phases.length) this.finish();
-    // The deadline is meant for each answer.
+    // The deadline holds for each reply.
     else this.extend(group.deadlineMs);
     this.#repliedMs = nowMs;
   }
@@ -225,14 +225,14 @@ export class Conversation {
     // A relay that refuses and hangs up has refused.
     this.#doubt = group?.refusal ?? ending;
     this.#deadline?.stop();
-    // Left alone, it would be read to its end although nobody takes it.
+    // Otherwise it would be read to its end for nothing.
     group?.source?.destroy();
-    // Not from within: whatever told us of the end may still have the connection in its hands.
+    // Close in a later microtask, because the caller that reported the end may still use the connection.
     this.#closed = Promise.resolve()
       .then(() => this.#wire.close())
       .catch(() => undefined);
     group?.reject(new SessionError(this.#doubt));
-    // To them nothing has been said: their turn had not come.
+    // The relay did not get to the later groups: their messages were not tried.
     for (const { reject } of others) reject(new SessionError({ ...this.#doubt, phase: 'mail' }));
     return this.#closed;
   }
@@ -240,7 +240,7 @@ export class Conversation {
 
 function isExpected(phase: Phase, code: number): boolean {
   if (phase === 'data') return code === 354;
-  // Before its final dot, a message can only be refused; and in a handshake the relay does not speak.
+  // Before its final dot a message can only be refused. During a TLS handshake there are no replies.
   if (phase === 'content' || phase === 'tls') return false;
   return code < 300 || (phase === 'auth' && code === 334);
 }

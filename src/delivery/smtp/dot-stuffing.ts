@@ -1,7 +1,7 @@
 /**
- * A message on its way into DATA: every line ends in CRLF, a dot at the beginning of a line is doubled (RFC 5321
- * §4.5.2), and the final dot follows. Without it a lone dot in a message would end it, and what follows would be
- * taken for commands. Used by smtp-session.ts.
+ * The content after DATA: every line ends in CRLF, a dot at the beginning of a line is doubled (RFC 5321 §4.5.2), and
+ * the final dot follows. Without this a lone dot in a message would end it, and the relay would take the rest for
+ * commands. Used by smtp-session.ts.
  */
 import { Buffer } from 'node:buffer';
 
@@ -11,12 +11,12 @@ const DOT = 46;
 const CRLF = Buffer.from('\r\n');
 const FINAL_DOT = Buffer.from('.\r\n');
 
-/** One message: push its chunks in order, then take the end. */
+/** For one message: push its chunks in order, then call end. */
 export class DotStuffing {
   // The last byte seen; the beginning of the message is the beginning of a line.
   #previous = LF;
 
-  /** What to send for this chunk: the chunk itself where nothing has to change. */
+  /** The bytes to send for this chunk; the chunk itself if nothing has to change. */
   push(chunk: Buffer): Buffer {
     if (chunk.length === 0) return chunk;
     const stuffed = this.#isClean(chunk) ? chunk : this.#rewrite(chunk);
@@ -63,7 +63,7 @@ export class DotStuffing {
   }
 }
 
-/** All of a message at once, the final dot included, and the commands that may go with it. */
+/** A whole message with its final dot, and the commands that go with it. */
 export function stuffWhole(content: Buffer, commands = ''): Buffer {
   const stuffing = new DotStuffing();
   return Buffer.concat([stuffing.push(content), stuffing.end(), Buffer.from(commands)]);

@@ -6,13 +6,13 @@ import type { Address } from '../../message/address.js';
 import type { Extensions } from './extensions.js';
 import type { Phase, Trouble } from './reply.js';
 
-/** From whom, to whom, and what kind of content will follow. */
+/** Sender, recipient, and the kind of content that follows. */
 export interface Envelope {
   readonly from: Address;
   readonly to: Address;
   /** Bytes of the content, before dots are doubled. */
   readonly size: number;
-  /** True if an address or a header goes beyond ASCII (RFC 6531). */
+  /** True if an address or a header is not ASCII (RFC 6531). */
   readonly smtpUtf8: boolean;
 }
 
@@ -30,7 +30,7 @@ export function introductionOf({ from, to, size, smtpUtf8 }: Envelope, offered: 
   ];
 }
 
-/** Why the relay could not take such a message, as its extensions say; null if it may. */
+/** Why the relay cannot take such a message, by its extensions; null if it can. */
 export function unsendable({ size, smtpUtf8 }: Envelope, offered: Extensions): Trouble | null {
   if (smtpUtf8 && !offered.smtpUtf8)
     return { kind: 'no-smtputf8', words: 'takes no addresses beyond ASCII (SMTPUTF8)' };

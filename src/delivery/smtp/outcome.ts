@@ -1,14 +1,12 @@
 /**
- * What becomes of a message when a conversation with a relay has ended, and who is to blame: the table of
- * delivery.md. Pure.
+ * The outcome of an offer to a relay, and who is to blame: the table of delivery.md. Pure.
  *
- * Three rules stand behind the rows. A refusal of this device is the relay's trouble: the message waits. A fault of the
- * relay or the network is not charged to a message. What may be the message's own fault moves that message behind the
- * others. Used by smtp-transport.ts.
+ * The rows follow three rules. If the relay refuses this device, the message waits. A fault of the relay or the network
+ * is not charged to a message. If the message may be at fault itself, it moves to the end. Used by smtp-transport.ts.
  */
 
 import type { Outcome } from '../transport.js';
-import { faultOf, remedyOf } from './about-us.js';
+import { complaintOf, remedyOf } from './about-us.js';
 import type { Ending, Phase, Reply, Trouble } from './reply.js';
 
 const BEFORE_MAIL: readonly Phase[] = ['resolve', 'connect', 'tls', 'greeting', 'ehlo', 'starttls', 'auth'];
@@ -45,7 +43,7 @@ const EITHER: Row = ['deferred', 'either'];
 function replyOf(ending: Ending): string {
   if ('reply' in ending) return ending.reply.text;
   const { words } = ending.trouble;
-  // The relay may have taken it and died before it could say so.
+  // The relay may have taken the message before the connection broke.
   const isDoubtful = ending.phase === 'dot' && afterTrouble(ending.phase, ending.trouble) === EITHER;
   return isDoubtful ? `${words} (after the whole message: it may arrive twice)` : words;
 }
@@ -68,34 +66,34 @@ function afterTrouble(phase: Phase, { kind }: Trouble): Row {
 function afterReply({ phase, reply }: { phase: Phase; reply: Reply }, smtpUtf8: boolean): Row {
   const { code } = reply;
   if (phase === 'dot' && isClass(reply, 2)) return SENT;
-  // 421: the relay closes the connection, whatever we had asked.
+  // 421: the relay closes the connection, after any command.
   if (code === 421 || BEFORE_MAIL.includes(phase)) return RELAY;
-  // A success where it is none: neither side can go on, and we cannot tell whose fault it is.
+  // A reply that the protocol does not allow here: the session cannot go on, and it is unknown whose fault that is.
   if (!isClass(reply, 4) && !isClass(reply, 5)) return EITHER;
   if (phase === 'mail') return afterMail(reply, smtpUtf8);
   return phase === 'rcpt' ? afterRecipient(reply) : afterData(reply);
 }
 
-/** MAIL names our own address: a refusal speaks of us, unless of the size or the script of this one mail. */
+/** A refusal of MAIL concerns our sender, except for the size or the non-ASCII address of this mail. */
 function afterMail(reply: Reply, smtpUtf8: boolean): Row {
   const { code, enhanced } = reply;
   if (code === 552 || enhanced === TOO_BIG) return FAILED;
   if (smtpUtf8 && (code === 553 || enhanced === NON_ASCII_ADDRESS)) return FAILED;
-  return faultOf('mail', reply) === null ? RELAY_HERE : US;
+  return complaintOf('mail', reply) === null ? RELAY_HERE : US;
 }
 
 function afterRecipient(reply: Reply): Row {
-  if (faultOf('rcpt', reply) !== null) return US;
+  if (complaintOf('rcpt', reply) !== null) return US;
   // 552: the mailbox is full, which passes (RFC 5321 §4.5.3.1.10).
   return isClass(reply, 4) || reply.code === 552 ? MESSAGE : FAILED;
 }
 
 function afterData(reply: Reply): Row {
   const { code, enhanced } = reply;
-  // A mail too big for the system must not be uploaded again and again in the name of the system's trouble.
+  // 5.3.4: the mail is too big for this relay. The other 5.3.x mean a fault of the relay.
   if (enhanced === TOO_BIG) return FAILED;
   if (code === 452 || enhanced?.split('.')[1] === '3') return RELAY_HERE;
-  if (faultOf('dot', reply) !== null) return US;
+  if (complaintOf('dot', reply) !== null) return US;
   return isClass(reply, 4) ? MESSAGE : FAILED;
 }
 
@@ -118,7 +116,7 @@ const COMMANDS: Record<Phase, string> = {
   dot: 'a message',
 };
 
-/** Why the relay counts as failing, in a sentence for the state and the log: first what to mend, if that is known. */
+/** Why the relay counts as failing, for the state and the log. It begins with what to correct, if that is known. */
 export function reasonOf(ending: Ending): string {
   if ('trouble' in ending) return ending.trouble.words;
   const { phase, reply } = ending;

@@ -1,6 +1,6 @@
 /**
- * Mails as they go over the wire, and the largest size that the relays take: delivery sends the former, the api refuses
- * what is larger. Used by delivery.ts.
+ * Makes mails as they go over the wire for delivery. Knows the largest size that the relays take: the api refuses larger
+ * mails. Used by delivery.ts.
  */
 import type { Config, RelayConfig } from '../../config.js';
 import { type Address, domainOf, needsSmtpUtf8 } from '../../message/address.js';
@@ -10,36 +10,36 @@ import { render } from '../../mime/letter.js';
 import type { Store } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 
-/** What is read is copied about so often on its way to the relay: as base64, and that in pieces. */
+/** Each byte that is read is copied about this many times on its way to the relay (base64, pieces). */
 const SENT_COPIES = 4;
-/** All ids are as long as this. */
+/** A text of the length of every id. */
 const SOME_ID = '0'.repeat(15);
 
 /** A mail as it goes over the wire. */
 export interface Parcel {
   /** Bytes of the content. */
   readonly size: number;
-  /** True if an address or a header goes beyond ASCII. */
+  /** True if an address or a header is not ASCII. */
   readonly smtpUtf8: boolean;
   readonly content: Buffer | AsyncIterable<Buffer>;
 }
 
-/** What rendering is given. */
-export interface RenderingOptions {
-  /** It may change under it. */
+/** What rendering needs. */
+interface RenderingOptions {
+  /** A reload may change it at any time. */
   readonly config: Pick<Config, 'relays'>;
   /** The present sender. */
   readonly sender: () => Address;
   readonly store: Store;
   readonly clock: Clock;
-  /** Told of the octets that were streamed. */
+  /** Called with the number of bytes that were streamed. */
   readonly streamed?: (bytes: number) => void;
 }
 
 /** The mails of one store. */
 export class Rendering {
   readonly #options: RenderingOptions;
-  /** What each relay said last; null: that it has no limit. */
+  /** The size limit of each relay, as it said last; null: it has none. */
   readonly #limits = new Map<string, number | null>();
 
   constructor(options: RenderingOptions) {
@@ -47,8 +47,8 @@ export class Rendering {
   }
 
   /**
-   * The message, ready to be sent by `from`. Its Message-ID is that of its acceptance, whoever sends it. Throws
-   * storage-damaged, as does the content when read, if something is not what was accepted.
+   * The mail with the sender `from`. Its Message-ID is that of its acceptance, for any sender. Throws storage-damaged if
+   * something is not what was accepted. Reading the content may throw it, too.
    */
   parcel(message: Email, content: EmailContent, from: Address): Parcel {
     const { clock, store } = this.#options;
@@ -67,12 +67,12 @@ export class Rendering {
       .size;
   }
 
-  /** A relay has said how large a mail it takes (RFC 1870). */
+  /** A relay has said its size limit (RFC 1870). */
   heard({ host, port }: RelayConfig, limitBytes: number | null): void {
     this.#limits.set(`${host}:${port}`, limitBytes);
   }
 
-  /** The largest mail that a relay takes; null while one of them may take any. */
+  /** Bytes of the largest mail that any relay takes; null if one of them may have no limit. */
   get limitBytes(): number | null {
     const { relays } = this.#options.config;
     const limits = relays.map(({ host, port }) => this.#limits.get(`${host}:${port}`) ?? null);
@@ -110,5 +110,5 @@ interface Sending {
   readonly open: (attachment: Attachment) => AsyncIterable<Buffer>;
 }
 
-/** For a mail of which only the size is asked. */
+/** For a mail of which only the size is needed. */
 async function* unread(): AsyncGenerator<Buffer, void, void> {}

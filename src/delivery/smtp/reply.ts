@@ -1,10 +1,10 @@
 /**
- * What a relay says, and how far a conversation with it got. Pure. Used by channel.ts and conversation.ts.
+ * Replies of a relay, and how far a conversation with it got. Pure. Used by channel.ts and conversation.ts.
  */
 import type { SocketError } from '../../retry/socket-error.js';
 import { oneLine } from '../../text.js';
 
-/** Where in a conversation we are: `content` is the body on its way, `dot` the wait for the answer to it. */
+/** The step of a conversation. `content`: the body is being sent. `dot`: the reply to it is awaited. */
 export type Phase =
   | 'resolve'
   | 'connect'
@@ -22,13 +22,13 @@ export type Phase =
 /** What a relay answered to one command (RFC 5321 §4.2). */
 export interface Reply {
   readonly code: number;
-  /** RFC 3463, such as `5.7.1`; null where the relay gave none that agrees with its code. */
+  /** RFC 3463, such as `5.7.1`; null if the relay gave none that agrees with its code. */
   readonly enhanced: string | null;
   /** All lines in one, without control characters, at most REPLY_CHARS_MAX; begins with the code. */
   readonly text: string;
 }
 
-/** What went wrong where the relay gave no reply to judge by. */
+/** A failure without a reply of the relay. */
 export interface Trouble {
   readonly kind:
     | SocketError
@@ -39,11 +39,11 @@ export interface Trouble {
     | 'no-smtputf8'
     | 'too-large'
     | 'source';
-  /** A sentence a technician understands. */
+  /** A sentence for a technician. */
   readonly words: string;
 }
 
-/** How far a conversation got: a reply, or trouble without one. */
+/** How a conversation ended: with a reply, or with trouble without one. */
 export type Ending =
   | { readonly phase: Phase; readonly reply: Reply }
   | { readonly phase: Phase; readonly trouble: Trouble };
@@ -52,7 +52,7 @@ export type Ending =
 const LINE = /^([2-5]\d\d)(?:([ -])(.*))?$/s;
 const ENHANCED = /^([245])\.\d{1,3}\.\d{1,3}(?= |$)/;
 
-/** True for the last line of a reply, false for one that others follow, null for what is no reply line at all. */
+/** True for the last line of a reply, false if others follow, null if it is no line of a reply. */
 export function isLastLine(line: string): boolean | null {
   const parts = LINE.exec(line);
   return parts === null ? null : parts[2] !== '-';
@@ -65,12 +65,12 @@ export function parseReply(lines: readonly string[]): Reply | null {
   let words = '';
   for (const line of lines) {
     const [, lineCode, , text = ''] = LINE.exec(line) ?? [];
-    // Lines that disagree are no reply: we would have to guess which of them is meant.
+    // Lines with different codes are no reply: it would be a guess which one is meant.
     if (lineCode === undefined || (code !== '' && lineCode !== code)) return null;
     code = lineCode;
     const found = ENHANCED.exec(text);
     const agrees = found !== null && found[1] === lineCode[0];
-    // Relays repeat it on every line (RFC 2034); once is enough for a person.
+    // Relays repeat the enhanced code on every line (RFC 2034). Show it once.
     words += ` ${agrees && enhanced === found[0] ? text.slice(found[0].length) : text}`;
     if (agrees) enhanced ??= found[0];
   }

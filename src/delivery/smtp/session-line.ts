@@ -15,11 +15,11 @@ export class SessionLine {
   readonly #open: OpenSession;
   #session: Session | null = null;
   #relay: RelayConfig | null = null;
-  /** What this session was used for, and what of it the relay took. */
+  /** How many messages this session sent, and how many of them the relay took. */
   #sends = 0;
   #taken = 0;
   #isAnnounced = false;
-  /** Relays that an announcement has confused once. */
+  /** Relays that did not understand an announcement. */
   readonly #confused = new Set<RelayConfig>();
   readonly #idle: Alarm;
 
@@ -28,12 +28,12 @@ export class SessionLine {
     this.#idle = new Alarm(clock, () => void this.close());
   }
 
-  /** True if a session to that relay stands ready. */
+  /** True if a session to that relay is open. */
   isOpenTo(relay: RelayConfig): boolean {
     return this.#relay === relay && this.#session?.usable === true;
   }
 
-  /** Makes sure there is a session to that relay. True if it was opened just now. Rejects with SessionError. */
+  /** Opens a session to that relay if there is none. True if it opened one. Rejects with SessionError. */
   async connect(relay: RelayConfig): Promise<boolean> {
     this.#idle.off();
     if (this.isOpenTo(relay)) return false;
@@ -46,16 +46,15 @@ export class SessionLine {
     return true;
   }
 
-  /** True if the relay may be told of the next message together with the end of the one before. */
+  /** True if the next message may be announced together with the end of the one before. */
   get takesAhead(): boolean {
     return this.#session?.takesAhead === true && this.#relay !== null && !this.#confused.has(this.#relay);
   }
 
   /**
-   * Sends one message over the session, and may announce the `next`; never rejects. Null: the connection had been
-   * used before and ended unused, as it does when the relay closes it for its age or count; or the relay takes no
-   * more mails over it; or the relay could make nothing of the announcement, and will hear no other. That says
-   * nothing of the message, which wants a new session.
+   * Sends one message over the session, and may announce the `next`. Never rejects. Null: this session did not try the
+   * message, so send it over a new one. The relay closed a used connection, or takes no more mails over it, or did not
+   * understand the announcement; then it gets no other.
    */
   async send(
     envelope: Envelope,
@@ -77,14 +76,14 @@ export class SessionLine {
     return ending;
   }
 
-  /** Nothing to send for now: keeps a good session for a while. */
+  /** There is nothing to send now: keeps a good session for a while. */
   rest(): void {
     if (this.#session === null || this.#idle.isSet) return;
     if (this.#session.usable) this.#idle.in(SESSION_IDLE_MS);
     else void this.close();
   }
 
-  /** Lets go of the session; what is being sent ends as lost. Never rejects. */
+  /** Closes the session. A message that is being sent ends as lost. Never rejects. */
   async close(): Promise<void> {
     this.#idle.off();
     const session = this.#session;
@@ -98,7 +97,7 @@ function hasEndedUnused(ending: Ending): boolean {
   return 'reply' in ending ? ending.reply.code === 421 : ending.trouble.kind === 'lost';
 }
 
-/** RFC 5321 §4.5.3.1.10 has no reply for it: OpenSMTPD says 452 4.5.3, others say it in words. */
+/** SMTP has no reply for "too many mails in one session": OpenSMTPD says 452 4.5.3, others use words. */
 function isEnoughForOneSession(ending: Ending): boolean {
   if (ending.phase !== 'mail' || !('reply' in ending)) return false;
   const { code, enhanced, text } = ending.reply;

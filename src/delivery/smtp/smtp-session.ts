@@ -1,6 +1,6 @@
 /**
- * A conversation with one relay, over which many messages may be sent. This room builds and reads what is said;
- * channel.ts carries it. A deadline, an error or an unexpected reply destroys the connection for good, so that no late
+ * A session with one relay, over which many messages may be sent. This file builds the commands and reads the replies;
+ * channel.ts carries them. A deadline, an error or an unexpected reply destroys the connection for good, so that no late
  * reply is taken for the answer to another command. Used by delivery.ts.
  */
 import { isIP } from 'node:net';
@@ -19,17 +19,15 @@ import { type Extensions, parseExtensions } from './extensions.js';
 import type { Ending } from './reply.js';
 import type { Session } from './session.js';
 
-export { SessionError } from './conversation.js';
-
-/** Where to, as whom, how patiently. */
-export interface SessionOptions {
+/** The relay, the login, the time limits. */
+interface SessionOptions {
   readonly relay: RelayConfig;
   readonly password: string | null;
   /** PEM of the CA that must have signed the relay's certificate; null: those the system trusts. */
   readonly ca: string | null;
-  /** The name we say in EHLO. */
+  /** The name for EHLO. */
   readonly helo: string;
-  /** How long each answer may take, and each pause while content is sent. */
+  /** Time limit of each answer, and of each pause while content is sent. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly connect: Connect;
@@ -46,16 +44,16 @@ class SmtpSession implements Session {
   readonly #options: SessionOptions;
   readonly #client: Channel;
   readonly #talk: Conversation;
-  /** Aborted where no connection is wanted any more. */
+  /** Aborted when the connection is not needed any more. */
   readonly #connecting = new AbortController();
   #extensions: Extensions = parseExtensions([]);
-  /** A transaction was refused halfway and must be taken back. */
+  /** A transaction was refused halfway: RSET must end it. */
   #isHalfway = false;
-  /** The relay delays each answer, so that one command is said at a time. */
+  /** The relay delays each answer, so commands are sent one at a time. */
   #isTarpit = false;
-  /** What was said of the next message together with the last one's final dot, and the replies to it. */
+  /** The commands for the next message that went out with the last final dot, and their replies. */
   #announced: { readonly envelope: Envelope; readonly done: Promise<Group> } | null = null;
-  /** What we say once the session is open goes through one stream: one a command would cost more than the command. */
+  /** All commands after the login go through one stream: a stream for each command would cost more than the command. */
   #tube: Readable | null = null;
 
   constructor(options: SessionOptions) {
@@ -63,10 +61,10 @@ class SmtpSession implements Session {
     const host = bareHost(relay);
     this.#options = options;
     this.#client = new Channel({
-      // The certificate is checked for the relay's name, whichever of its addresses was reached.
+      // The certificate must have the relay's name, for each of its addresses.
       host,
       secure: relay.tls === 'implicit',
-      // Without a server name no SNI is sent; an address is none (RFC 6066).
+      // SNI takes names only, no addresses (RFC 6066).
       ...(isIP(host) === 0 ? { servername: host } : {}),
       ...(ca === null ? {} : { ca }),
       minVersion: 'TLSv1.2',
@@ -81,7 +79,7 @@ class SmtpSession implements Session {
     this.#client.on('reply', (line) => this.#talk.line(line));
     this.#client.on('end', () => this.#talk.lost());
     this.#client.on('close', () => this.#talk.lost());
-    // Without a listener an error that comes between commands would end the process.
+    // Without a listener an error between two commands would end the process.
     this.#client.on('error', (error) => this.#talk.lost(error));
   }
 
@@ -142,7 +140,7 @@ class SmtpSession implements Session {
   }
 
   async #hello(): Promise<void> {
-    // A host name may be anything; what is no domain says nothing to the relay (RFC 5321 §4.1.3).
+    // A device's host name may be no domain; then send an address literal (RFC 5321 §4.1.3).
     const { helo } = this.#options;
     const name = /^(?:[A-Za-z0-9._-]+|\[[A-Za-z0-9.:]+\])$/.test(helo) ? helo : '[127.0.0.1]';
     const { lines } = this.#talk.demand(await this.#talk.exchange(['ehlo'], `EHLO ${name}\r\n`));
@@ -173,7 +171,7 @@ class SmtpSession implements Session {
       const { replies } = this.#talk.demand(await this.#talk.exchange(['auth'], `${line}\r\n`));
       if (replies[0]?.code !== 334) return;
     }
-    this.#talk.fail('auth', 'garbage', 'asks for more than AUTH has to say');
+    this.#talk.fail('auth', 'garbage', 'continues AUTH after the password');
   }
 
   async send(
@@ -185,7 +183,7 @@ class SmtpSession implements Session {
     this.#announced = null;
     assert(announced === null || announced.envelope === envelope, 'what was announced is sent');
     assert(announced !== null || !this.#talk.isBusy, 'one message at a time');
-    // Nothing of this message was said: whatever broke the session, broke it before MAIL.
+    // No command of this message was sent: the session broke before MAIL.
     const { doubt } = this.#talk;
     if (doubt !== null && announced === null) return { ...doubt, phase: 'mail' };
     const trouble = unsendable(envelope, this.#extensions);
@@ -200,7 +198,7 @@ class SmtpSession implements Session {
     }
   }
 
-  /** MAIL, RCPT and DATA; gives the refusal, or null when the relay waits for the content. */
+  /** Sends MAIL, RCPT and DATA. Returns the refusal, or null when the relay waits for the content. */
   async #introduce(envelope: Envelope): Promise<Ending | null> {
     const commands = introductionOf(envelope, this.#extensions);
     if (this.#isHalfway) commands.unshift(['mail', 'RSET\r\n']);
@@ -219,11 +217,11 @@ class SmtpSession implements Session {
     return group.refusal === null ? null : await this.#takeBack(group, group.refusal);
   }
 
-  /** Leaves a refused transaction in such a state that another may follow. */
+  /** Ends a refused transaction so that another may follow. */
   async #takeBack(group: Group, refusal: Ending): Promise<Ending> {
     this.#isHalfway = true;
     if (group.replies.at(-1)?.code !== 354) return refusal;
-    // RFC 2920 §3.1: without a recipient a lone dot ends it. With one, the dot would send an empty mail.
+    // RFC 2920 §3.1: without a recipient a lone dot ends it. With a recipient, the dot would send an empty mail.
     if (refusal.phase === 'rcpt') await this.#talk.exchange(['dot'], '.\r\n').catch(() => undefined);
     else void this.#talk.end(refusal);
     return refusal;
@@ -243,20 +241,20 @@ class SmtpSession implements Session {
     return endingOf(await this.#talk.exchange(['content'], source));
   }
 
-  /** In one write, together with what is to be said of the next. */
+  /** Sends the content in one write, together with the commands of the next message. */
   #deliverWhole(content: Buffer, next: Envelope | null): Promise<Group> {
     const isAnnounced = next !== null && this.takesAhead && unsendable(next, this.#extensions) === null;
     const ahead = isAnnounced ? introductionOf(next, this.#extensions) : [];
     const done = this.#talk.exchange(['dot'], stuffWhole(content, linesOf(ahead)), FINAL_DOT_TIMEOUT_MS);
     if (isAnnounced) {
       this.#announced = { envelope: next, done: this.#talk.begin(phasesOf(ahead)) };
-      // Whoever sends it will hear of it.
+      // The send of the next message handles the error.
       this.#announced.done.catch(() => undefined);
     }
     return done;
   }
 
-  /** The content as it goes over the wire. Being asked for more means that the relay took what came before. */
+  /** The content as it goes over the wire. Each read for more shows progress, and restarts the deadline. */
   async *#stuffed(content: Iterable<Buffer> | AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     const stuffing = new DotStuffing();
     for await (const chunk of content) {
@@ -278,7 +276,7 @@ class SmtpSession implements Session {
   }
 }
 
-/** An IPv6 address without its brackets, as sockets want it. */
+/** The host without the brackets of an IPv6 address, as sockets need it. */
 function bareHost(relay: RelayConfig): string {
   return relay.host.replace(/^\[(.*)\]$/, '$1');
 }

@@ -1,6 +1,6 @@
 /**
- * The transport of emails: each configured relay is a peer, each line one connection to one of them. New settings of the
- * relays make a new one. Used by delivery.ts.
+ * The transport of emails: each configured relay is a peer, and each line has one connection to one of them. New relay
+ * settings make a new transport. Used by delivery.ts.
  */
 import type { Config, RelayConfig } from '../../config.js';
 import type { Address } from '../../message/address.js';
@@ -18,7 +18,7 @@ import type { Parcel, Rendering } from './rendering.js';
 import type { OpenSession } from './session.js';
 import { SessionLine } from './session-line.js';
 
-/** What the way by relays is given. */
+/** What the transport needs. */
 export interface SmtpOptions {
   readonly store: Store;
   readonly config: Pick<
@@ -28,7 +28,7 @@ export interface SmtpOptions {
   /** Rejects with SessionError. */
   readonly open: OpenSession;
   readonly render: Rendering['parcel'];
-  /** The present sender, for mails that are not sent by that of their acceptance. */
+  /** The present sender. Some mails are sent with it in place of the stored one. */
   readonly sender: () => Address;
   readonly clock: Clock;
   /** In [0, 1). */
@@ -49,7 +49,7 @@ export class SmtpTransport implements Transport<Mail> {
   readonly scout: Line<Mail>;
   readonly #options: SmtpOptions;
   readonly #startedMs: number;
-  /** Senders of the past that a relay has refused. */
+  /** Stored senders that a relay has refused. */
   readonly #refused = new Set<Address>();
 
   constructor(options: SmtpOptions) {
@@ -92,7 +92,7 @@ export class SmtpTransport implements Transport<Mail> {
   /** All relays as one state: that of the best, with the reasons of all that fail. */
   view(): RelayView {
     const by = (state: RelayView['state']) => this.peers.find((peer) => peer.state === state);
-    // A relay that nobody needed yet says nothing of how mail fares.
+    // A relay that was not needed yet does not show whether mail is delivered.
     const best = by('ok') ?? by('failing') ?? by('unknown');
     const { clock } = this.#options;
     const startedMs = clock.wallMs() - (clock.bootMs() - this.#startedMs);
@@ -107,13 +107,13 @@ export class SmtpTransport implements Transport<Mail> {
 
   #heard(): void {
     const { store, clock, config } = this.#options;
-    // A message waiting for its turn asks more often than this.
+    // A waiting message causes a try more often than this.
     store.reachability.heard(clock.bootMs(), 2 * config.retryMaxMs);
   }
 
   /**
-   * The sender of its acceptance, the same at every try. The present one takes its place where a relay has refused
-   * that, for then somebody has mended FIELDPOST_FROM; and where a person has queued the message anew.
+   * The sender stored at acceptance. The present one takes its place if a relay has refused the stored one, because a
+   * person has corrected FIELDPOST_FROM since; and if a person has queued the message again.
    */
   #senderOf({ from, retried }: Email): Address {
     const present = this.#options.sender();
@@ -121,11 +121,11 @@ export class SmtpTransport implements Transport<Mail> {
   }
 }
 
-/** What a line learns of its relay. */
+/** What a line learns about its relay. */
 interface RelayListener {
-  /** It can be reached. */
+  /** The relay can be reached. */
   heard(): void;
-  /** It does not take this sender. */
+  /** The relay refuses this sender. */
   refused(from: Address): void;
 }
 
@@ -155,7 +155,7 @@ class RelayLine implements Line<Mail> {
     }
   }
 
-  /** What is long on its way keeps no other message waiting. */
+  /** No announcement during a streamed mail: a long upload must not block the next message. */
   takesAhead({ content }: Mail): boolean {
     return this.#session.takesAhead && Buffer.isBuffer(content);
   }
@@ -188,7 +188,7 @@ class RelayLine implements Line<Mail> {
   }
 }
 
-/** The same content; an error of reading it is told before it goes on to whoever reads. */
+/** The same content. An error while it is read is reported, and then thrown. */
 function reporting(
   content: Parcel['content'],
   report: (error: unknown) => void,

@@ -1,5 +1,5 @@
 /**
- * Trouble without a reply, in the words of those who must mend it. Pure. Used by conversation.ts.
+ * Failures without a reply, in words for a technician. Pure. Used by conversation.ts.
  */
 import { SECOND_MS } from '../../limits.js';
 import { socketErrorOf } from '../../retry/socket-error.js';
@@ -16,7 +16,7 @@ const MISSED: Readonly<Record<Phase, string>> = {
   mail: 'no answer to MAIL FROM',
   rcpt: 'no answer to RCPT TO',
   data: 'no answer to DATA',
-  content: 'the message did not get on',
+  content: 'no progress of the message',
   dot: 'no answer to the message',
 };
 
@@ -28,11 +28,11 @@ export function lateEnding(phase: Phase, afterMs: number): Ending {
   };
 }
 
-/** What a socket threw in this phase. `wallMs` is the device's belief, to be held against a certificate's dates. */
+/** The ending for an error of the socket. `wallMs`, the device's wall time, is compared with a certificate's dates. */
 export function socketEnding(phase: Phase, thrown: unknown, wallMs: number): Ending {
   const { kind, words } = socketErrorOf(thrown, wallMs);
   const hint = kind === 'certificate-unknown-authority' ? '; see FIELDPOST_RELAY_CA_FILE' : '';
-  // With TLS from the first byte the handshake is part of connecting.
+  // With implicit TLS the handshake is a part of the connect.
   const isTls = /^(?:tls|certificate|client-certificate)/.test(kind);
   return { phase: isTls ? 'tls' : phase, trouble: { kind, words: `${words}${hint}` } };
 }

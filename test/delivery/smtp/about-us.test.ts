@@ -1,5 +1,5 @@
 import t from 'tap';
-import { faultOf, remedyOf } from '../../../src/delivery/smtp/about-us.js';
+import { complaintOf, remedyOf } from '../../../src/delivery/smtp/about-us.js';
 import { parseReply } from '../../../src/delivery/smtp/reply.js';
 
 function reply(text: string) {
@@ -80,30 +80,30 @@ const OF_OTHERS: readonly string[] = [
 ];
 
 t.test('a refusal of this device at RCPT differs from a refusal of a recipient', async (t) => {
-  for (const [fault, text] of OF_US) t.equal(faultOf('rcpt', reply(text)), fault, text);
-  for (const text of OF_OTHERS) t.equal(faultOf('rcpt', reply(text)), null, text);
+  for (const [fault, text] of OF_US) t.equal(complaintOf('rcpt', reply(text)), fault, text);
+  for (const text of OF_OTHERS) t.equal(complaintOf('rcpt', reply(text)), null, text);
 });
 
 t.test('after the content only words and codes that name us count', async (t) => {
   t.equal(
-    faultOf('dot', reply('550 5.7.60 SMTP; Client does not have permissions to send as this sender')),
+    complaintOf('dot', reply('550 5.7.60 SMTP; Client does not have permissions to send as this sender')),
     'sender',
   );
-  t.equal(faultOf('dot', reply('550 5.7.23 SPF validation failed')), 'sender');
+  t.equal(complaintOf('dot', reply('550 5.7.23 SPF validation failed')), 'sender');
   for (const text of [
     '552 5.7.0 This message was blocked',
     '554 5.5.1 no',
     '550 5.7.1 Spam',
     '503 5.5.1 what',
   ])
-    t.equal(faultOf('dot', reply(text)), null, text);
+    t.equal(complaintOf('dot', reply(text)), null, text);
 });
 
 t.test('a permanent refusal of MAIL refuses our sender', async (t) => {
-  t.equal(faultOf('mail', reply('550 we do not like you')), 'sender');
-  t.equal(faultOf('mail', reply('554 5.7.1 <vm>: Helo command rejected: no')), 'name');
-  t.equal(faultOf('mail', reply('550 5.3.0 broken')), null, "the relay's own trouble");
-  t.equal(faultOf('mail', reply('451 4.3.0 busy')), null);
+  t.equal(complaintOf('mail', reply('550 we do not like you')), 'sender');
+  t.equal(complaintOf('mail', reply('554 5.7.1 <vm>: Helo command rejected: no')), 'name');
+  t.equal(complaintOf('mail', reply('550 5.3.0 broken')), null, "the relay's own trouble");
+  t.equal(complaintOf('mail', reply('451 4.3.0 busy')), null);
 });
 
 t.test('each fault names the setting to correct', async (t) => {
