@@ -1,4 +1,4 @@
-/** Durable accepts a second, 1 KiB each: one client and 32, and again with 10,000 messages queued. */
+/** Accepted requests a second, 1 KiB each and durable: with one client and with 32, with 0 and 10,000 messages queued. */
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { fill, load, startServer } from './server.mjs';
 

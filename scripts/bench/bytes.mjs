@@ -1,11 +1,12 @@
 /**
- * Bytes that reach the block device for each 1 KiB message accepted and delivered, back to back, each
- * delivered before the next: by the device's own sector count on a loop-mounted ext4 image, so that the file
- * system's journal, the fill and the checkpoints count. Without root only what the process caused is known.
+ * Bytes that reach the block device for each 1 KiB message. A message is posted when the one before was delivered. The
+ * sectors of a loop-mounted ext4 image are counted, so that the journal of the file system, the fill and the checkpoints
+ * count. Without root only the writes of the process are counted.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
+import { writtenBytes } from './process.mjs';
 import { startRelay } from './relay.mjs';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { startServer } from './server.mjs';
@@ -101,8 +102,5 @@ async function onImage(directory, work) {
 }
 
 function byProcess(directory, work) {
-  return work(`${directory}/state`, async (pid) => {
-    const io = await readFile(`/proc/${pid}/io`, 'latin1');
-    return Number(/^write_bytes: (\d+)/m.exec(io)?.[1]);
-  });
+  return work(`${directory}/state`, writtenBytes);
 }

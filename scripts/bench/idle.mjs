@@ -1,6 +1,6 @@
 /**
- * A daemon with nothing to do, its queue empty or held with 1,000 messages, side by side: what it writes, and what
- * CPU it takes. BENCH_IDLE_S (20) seconds; 600 for the target. It hardly spreads, so a third of the rounds will do.
+ * The writes and the CPU of two daemons without work: one with an empty queue, one that holds 1,000 messages. BENCH_IDLE_S
+ * (20) seconds; 600 for the target. The figures hardly vary, so a third of the rounds is enough.
  */
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';

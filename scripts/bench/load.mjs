@@ -1,7 +1,7 @@
 /**
- * The load generator, a process of its own: keep-alive connections that each post the next message when the
- * last was answered. Raw sockets and ready-made bytes, so that it is the server that is measured. Takes its
- * orders as JSON in its argument, tells what it counted as JSON on standard output.
+ * The load generator, a separate process: each keep-alive connection posts the next message after the last answer. Raw
+ * sockets and prepared bytes keep its own cost low. It reads its orders as JSON from its argument, and prints its counts
+ * as JSON.
  */
 import { connect } from 'node:net';
 

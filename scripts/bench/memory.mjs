@@ -1,5 +1,6 @@
 /** Resident memory: idle, after 10,000 requests delivered, and with 10,000 messages of 4 KiB queued. */
 import { setTimeout as pause } from 'node:timers/promises';
+import { residentMiB } from './process.mjs';
 import { startRelay } from './relay.mjs';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { load, startServer } from './server.mjs';
@@ -18,11 +19,11 @@ export async function memory(plan) {
     delivered = 0;
     const server = await startServer(kind, stateDir, delivers ? relay.port : undefined);
     await pause(SETTLE_MS);
-    if (plainBytes === 1024) idle[kind].push(await server.residentMiB());
+    if (plainBytes === 1024) idle[kind].push(await residentMiB(server.pid));
     await load(server.port, { connections: 32, count: REQUESTS, plainBytes });
     while (delivers && delivered < REQUESTS) await pause(50);
     await pause(SETTLE_MS);
-    const miB = await server.residentMiB();
+    const miB = await residentMiB(server.pid);
     await server.end('SIGKILL');
     return miB;
   };

@@ -1,4 +1,4 @@
-/** A running daemon seen from outside: what its process has used so far, and orders to its queue. */
+/** A running daemon seen from outside: the CPU, memory and disk of its process, and orders to its queue. */
 import { readFile } from 'node:fs/promises';
 
 // Linux counts for user space in hundredths of a second, on every architecture (USER_HZ).
@@ -11,6 +11,21 @@ export async function cpuMs(pid) {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [user, system] = fields.slice(11, 13).map(Number);
   return (user + system) * TICK_MS;
+}
+
+/** Resident memory of a process now. */
+export function residentMiB(pid) {
+  return statusMiB(pid, 'VmRSS');
+}
+
+/** The peak of a process's resident memory so far. */
+export function peakMiB(pid) {
+  return statusMiB(pid, 'VmHWM');
+}
+
+async function statusMiB(pid, name) {
+  const status = await readFile(`/proc/${pid}/status`, 'latin1');
+  return Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]) / 1024;
 }
 
 /** Bytes that a process has caused to be written to a disk. */

@@ -1,4 +1,4 @@
-/** A mail relay that takes everything and keeps nothing: just enough SMTP, pipelined or not, to deliver to. */
+/** A mail relay that accepts and drops all mail. It knows as much SMTP as a delivery needs, pipelined or not. */
 import { createServer } from 'node:net';
 
 /** Listens on a free loopback port; `onMessage` is called after each final dot was answered. */
@@ -27,7 +27,7 @@ function serve(socket, onMessage) {
       const ending = inData ? '\r\n.\r\n' : '\r\n';
       const end = text.indexOf(ending);
       if (end < 0) {
-        // Of content only what may be the beginning of its end is kept, however long it is.
+        // Keep only the last bytes of the content: they may begin its end.
         if (inData) text = text.slice(1 - ending.length);
         return;
       }

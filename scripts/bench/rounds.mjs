@@ -1,4 +1,4 @@
-/** Rounds in which every contestant has its turn, and the rows of a table from their numbers; used by every figure. */
+/** Rounds in which every contestant runs once, and the rows of a table from their numbers; used by every figure. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';

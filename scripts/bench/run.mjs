@@ -17,7 +17,7 @@ import { idle } from './idle.mjs';
 import { install } from './install.mjs';
 import { memory } from './memory.mjs';
 import { tableOf } from './rounds.mjs';
-import { missing } from './server.mjs';
+import { PROGRAM } from './server.mjs';
 import { start } from './start.mjs';
 import { upload } from './upload.mjs';
 
@@ -28,8 +28,7 @@ const names = process.argv.slice(2);
 const unknown = names.filter((name) => !(name in FIGURES));
 if (unknown.length > 0)
   fail(`no figure ${unknown.join(', ')}: choose from ${Object.keys(FIGURES).join(', ')}`);
-const problem = missing('fieldpost');
-if (problem) fail(problem);
+if (!existsSync(PROGRAM)) fail('not built: npm run build');
 installPeers();
 
 const disk = process.env.BENCH_DIR ?? tmpdir();

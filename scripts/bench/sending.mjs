@@ -1,7 +1,6 @@
 /**
- * One sender at work, a process of its own: sends so many messages over one connection, each when the one before
- * was taken, and tells what that cost as JSON on standard output. Takes its orders as JSON in its argument.
- * deliver.mjs starts it.
+ * One sender, in a separate process: sends messages over one connection, each after the reply to the one before. It reads
+ * its orders as JSON from its argument, and prints its cost as JSON. deliver.mjs starts it.
  */
 import { Buffer } from 'node:buffer';
 import { createReadStream, readFileSync } from 'node:fs';
@@ -14,7 +13,7 @@ const from = 'bench@example.com';
 const to = 'john@example.com';
 const lines = Buffer.from(`${'x'.repeat(78)}\r\n`.repeat(800));
 
-/** A message of which no more is in memory than a file's stream would hold; always the same bytes. */
+/** A message in pieces as large as those of a file's stream; always the same bytes. */
 async function* content() {
   for (let left = streamedBytes; left > 0; left -= lines.length) yield lines.subarray(0, left);
 }
@@ -42,7 +41,7 @@ for (let n = 0; n < count; n++) {
 }
 const ms = performance.now() - began;
 const { user, system } = process.cpuUsage(cpu);
-// Not maxRSS, which begins with what the process that started this one had.
+// Not maxRSS: it starts at the memory of the parent process.
 const peakBytes = Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1]) * 1024;
 console.log(JSON.stringify({ ms, cpuMs: (user + system) / 1000, grownBytes: peakBytes - residentBytes }));
 await close();

@@ -1,13 +1,12 @@
 /** The servers that are compared, each a process with a state directory of its own; used by every figure. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { get } from 'node:http';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+/** The built program. */
+export const PROGRAM = fileURLToPath(new URL('../../build/dist/main.cjs', import.meta.url));
 const BENCH = fileURLToPath(new URL('.', import.meta.url));
 const busboy = (writeBytes) => (port, stateDir) => ({
   args: [`${BENCH}peers/busboy.mjs`],
@@ -30,7 +29,7 @@ const daemonIn = (program) => (port, stateDir, relayPort) => ({
   },
 });
 const KINDS = {
-  fieldpost: daemonIn(`${ROOT}build/dist/main.cjs`),
+  fieldpost: daemonIn(PROGRAM),
   before: (...given) => daemonIn(process.env.BENCH_BEFORE)(...given),
   bare: (port, stateDir) => ({
     args: [`${BENCH}peers/bare.mjs`],
@@ -50,7 +49,7 @@ const KINDS = {
 };
 
 /**
- * Starts a server of a kind, or as a function like those above says; resolves with its first answer. `firstAnswerMs`
+ * Starts a server of a kind, or one of a function as above; resolves at its first answer. `firstAnswerMs`
  * counts from the start of its process.
  */
 export async function startServer(kind, stateDir, relayPort) {
@@ -73,11 +72,6 @@ export async function startServer(kind, stateDir, relayPort) {
     port,
     pid: child.pid,
     firstAnswerMs: performance.now() - began,
-    /** Resident MiB now. */
-    residentMiB: async () => {
-      const status = await readFile(`/proc/${child.pid}/status`, 'latin1');
-      return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
-    },
     end: async (signal = 'SIGTERM') => {
       child.kill(signal);
       await exited;
@@ -85,7 +79,7 @@ export async function startServer(kind, stateDir, relayPort) {
   };
 }
 
-/** Posts to a server from a process of its own; resolves with what was accepted, and in how many ms. */
+/** Posts to a server from another process; resolves with the number of accepted requests and the ms it took. */
 export async function load(port, orders) {
   const all = { port, connections: 1, plainBytes: 1024, batch: 1, warmMs: 300, ...orders };
   const child = spawn(process.execPath, [`${BENCH}load.mjs`, JSON.stringify(all)], {
@@ -101,14 +95,8 @@ export async function load(port, orders) {
 }
 
 /** Queues messages on a server, a hundred a request. */
-export function fill(port, count, plainBytes = 1024) {
-  return load(port, { batch: 100, count: count / 100, plainBytes });
-}
-
-/** Why a kind cannot run here, or null. */
-export function missing(kind) {
-  if (kind === 'fieldpost' && !existsSync(`${ROOT}build/dist/main.cjs`)) return 'not built: npm run build';
-  return null;
+export function fill(port, count) {
+  return load(port, { batch: 100, count: count / 100 });
 }
 
 async function freePort() {
@@ -120,7 +108,7 @@ async function freePort() {
   return port;
 }
 
-/** One try for an answer; a refused connection costs a fraction of a millisecond, so tries follow at once. */
+/** Asks once for an answer. A refused connection takes less than a millisecond, so the caller tries again at once. */
 function answers(port) {
   return new Promise((resolve) => {
     const request = get({ port, host: '127.0.0.1', path: '/healthz', agent: false }, (response) => {

@@ -1,6 +1,6 @@
 /**
- * The relay of relay.mjs as a process of its own, so that its work is on nobody's account: tells its port, and
- * when as many messages have arrived as its argument says. deliver.mjs forks it.
+ * The relay of relay.mjs in another process, so that its CPU is not measured. It reports its port, and the arrival of as
+ * many messages as its argument says. deliver.mjs forks it.
  */
 import { startRelay } from './relay.mjs';
 

@@ -1,6 +1,7 @@
 /** From the start of the process to its first answer, and its memory then: empty, and with 10,000 queued. */
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
+import { residentMiB } from './process.mjs';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { fill, startServer } from './server.mjs';
 
@@ -15,7 +16,7 @@ export async function start(plan) {
     if (template)
       await cp(template, stateDir, { recursive: true, filter: (path) => !path.endsWith('/lock') });
     const server = await startServer(kind, stateDir);
-    memory?.push(await server.residentMiB());
+    memory?.push(await residentMiB(server.pid));
     await server.end();
     return server.firstAnswerMs;
   };

@@ -1,6 +1,6 @@
 /**
- * Uploads one file of so many bytes, a process of its own: a raw socket and bytes made before, so that it is the
- * server that is measured. Takes `{port, bytes}` as JSON in its argument; tells `{ms}` on standard output.
+ * Uploads one file, in a separate process. A raw socket and prepared bytes keep its own cost low. It reads
+ * `{port, bytes}` as JSON from its argument, and prints `{ms}`.
  */
 import { randomFillSync } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
- * A device that asks a cloud, as bare as can be: no state, nothing put right, every answer as it came. Used by the
- * points of the contract.
+ * A minimal device that calls a cloud: it has no state, and passes every answer on unchanged. Used by the points of the
+ * contract.
  */
 
 import { once } from 'node:events';
@@ -30,14 +30,14 @@ export interface Extras {
 }
 
 const PATIENCE_MS = 15_000;
-/** A cloud that wants to be left alone for longer, or more often, cannot be tried now. */
+/** A cloud that asks for longer pauses, or for more of them, cannot be checked now. */
 const PAUSE_MS_MAX = 120_000;
 const PAUSES_MAX = 5;
 const ROUNDS = 20;
 // RFC 9110 §8.8.3, without W/.
 const STRONG_ETAG = /^"[\x21\x23-\x7e\x80-\xff]*"$/;
 
-/** A point that does not hold; the message says what was seen. */
+/** A point that does not hold; the message says what the check saw. */
 export class Broken extends Error {}
 
 /** A point that cannot be judged; the message says why. */
@@ -49,11 +49,11 @@ export interface Credentials {
   readonly key: string;
 }
 
-/** How the cloud is asked. */
+/** Options of the calls. */
 export interface Manner {
   /** A second device of the same cloud, where there is one. */
   readonly other?: Credentials | null;
-  /** How often what goes wrong only now and then is tried. */
+  /** How often a check is repeated that fails only now and then. */
   readonly rounds?: number;
   /** Waits where the cloud asks for it. */
   readonly wait?: (ms: number) => Promise<unknown>;
@@ -61,7 +61,7 @@ export interface Manner {
 
 /** One device at one cloud. */
 export class Cloud {
-  /** How often what goes wrong only now and then is tried. */
+  /** How often a check is repeated that fails only now and then. */
   readonly rounds: number;
   readonly #url: string;
   readonly #device: string;
@@ -90,8 +90,8 @@ export class Cloud {
   }
 
   /**
-   * One call below `devices/<id>/`, made as a device makes it. A cloud that asks for a pause (429 with Retry-After)
-   * is given it. Throws Broken if no whole answer comes, NotChecked if the pause is too long.
+   * Makes one call below `devices/<id>/`, as a device does. Waits if the cloud asks for a pause (429 with Retry-After).
+   * Throws Broken if no complete answer comes, NotChecked if the pause is too long.
    */
   async call(method: string, path: string, extras: Extras = {}): Promise<Answer> {
     const { wait = sleep } = this.#manner;
@@ -213,7 +213,7 @@ export function expectStrong(etag: unknown): string {
   throw new Broken(`${JSON.stringify(etag)} is not a strong ETag in quotes`);
 }
 
-/** Throws NotChecked if the answer says, with a problem, that the cloud does no such thing. */
+/** Throws NotChecked if the answer is a problem that says that the cloud does not support this. */
 export function expectService({ status, json }: Answer, what: string): void {
   const { title, detail } = json ?? {};
   const words = [detail, title].find((said) => typeof said === 'string');

@@ -1,32 +1,32 @@
 /**
- * What a point of the contract is, and how all of them are tried. Used by main.ts and by the suite's own test.
+ * The points of the contract, and the check of all of them. Used by main.ts and by the suite's own test.
  */
 import { Broken, type Cloud, NotChecked } from './cloud.js';
 import { DOCUMENT_POINTS } from './documents.js';
 import { HEARTBEAT_POINTS } from './heartbeats.js';
 import { MESSAGE_POINTS } from './messages.js';
 
-/** One sentence of the contract, and the way to find out whether it holds. */
+/** One sentence of the contract, and its check. */
 export interface Point {
   readonly name: string;
-  /** What goes wrong where it does not hold. */
+  /** The harm if it does not hold. */
   readonly why: string;
   /** Throws Broken or NotChecked. */
   check(cloud: Cloud): Promise<void>;
 }
 
-/** What came of a point. */
+/** The result of a point. */
 export interface Finding {
   readonly point: Point;
   readonly result: 'holds' | 'broken' | 'not checked';
-  /** What was seen; empty where it holds. */
+  /** The observation; empty if the point holds. */
   readonly words: string;
 }
 
-// In this order: the first need a device that has no document yet.
+// The first points need a device that has no document yet.
 export const POINTS: readonly Point[] = [...DOCUMENT_POINTS, ...HEARTBEAT_POINTS, ...MESSAGE_POINTS];
 
-/** Tries every point in turn, and puts the document back as it was. */
+/** Checks every point in turn, and restores the document. */
 export async function* examine(cloud: Cloud): AsyncGenerator<Finding> {
   const before = await cloud.get().catch(() => null);
   for (const point of POINTS) {
