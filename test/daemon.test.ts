@@ -284,6 +284,52 @@ t.test('a reload follows another relay, and names the keys that wait for a resta
   await daemon.stop();
 });
 
+t.test('each limit of requests and of the queue follows a reload', async (t) => {
+  const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_MAX_MESSAGE: '1MiB' };
+  const daemon = await createDaemon(configOf(env), world().system);
+  const mail = { type: 1, destination: 'john@example.com', plain: 'x'.repeat(1000) };
+  const mails = () => apiOf(daemon)('messages', [mail, mail]);
+  const form = () => {
+    const body = new FormData();
+    body.set('destination', 'john@example.com');
+    body.set('subject', 'x');
+    body.set('file', new Blob([new Uint8Array(octets(1_048_000))]), 'a.bin');
+    return fetch(`http://${addressOf(daemon.addresses[0] as never)}/api/internal/messages`, {
+      method: 'POST',
+      body,
+    });
+  };
+  const cases: [key: string, value: string, ask: () => Promise<{ status: number }>, status: number][] = [
+    ['FIELDPOST_MAX_BODY', '1KiB', mails, 413],
+    ['FIELDPOST_MAX_BATCH', '1', mails, 413],
+    ['FIELDPOST_MAX_ATTACHMENTS', '0', form, 413],
+    ['FIELDPOST_MAX_MESSAGE', '1KiB', form, 413],
+    ['FIELDPOST_MAX_QUEUE', '1', mails, 429],
+    ['FIELDPOST_MAX_SPOOL', '4MiB', form, 429],
+    ['FIELDPOST_MIN_FREE', '1024GiB', mails, 507],
+  ];
+  for (const [key, value, ask, status] of cases) {
+    t.equal((await ask()).status, 202, `before ${key}`);
+    const { taken } = await daemon.reload(configOf({ ...env, [key]: value }));
+    t.same([taken, (await ask()).status], [[key], status]);
+    await daemon.reload(configOf(env));
+  }
+  await daemon.stop();
+});
+
+t.test('the next pause of a message follows a reload', async (t) => {
+  await using relay = await fakeRelay({ rcpt: '451 4.7.1 later' });
+  const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_RELAY: relayAt(relay.port) };
+  const { system, lines } = world();
+  const daemon = await createDaemon(configOf(env), system);
+  await daemon.reload(configOf({ ...env, FIELDPOST_RETRY_MIN: '1d', FIELDPOST_RETRY_MAX: '7d' }));
+  const [{ id }] = (await post(daemon, 'x')).json;
+  await until(() => lines.some((line) => line.includes(`deferred id=${id}`)));
+  const { nextAttemptAt } = (await apiOf(daemon)(`messages/${id}`)).json;
+  t.ok(Date.parse(nextAttemptAt) > Date.now() + 2 * HOUR_MS, 'later than any pause of before');
+  await daemon.stop();
+});
+
 t.test(
   'a reload that lowers the age at which an SMS expires holds at once, also without a link',
   async (t) => {
