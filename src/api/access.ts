@@ -36,7 +36,7 @@ export function createGuard(settings: ApiParts['settings']) {
     }
     if (may === 'send' && access !== 'senders') {
       throw new FieldpostError('forbidden', 'This token, or this socket, is for sending only', {
-        hint: 'post a message, or ask after one by its id',
+        hint: 'post a message, or get one by its id',
       });
     }
   };

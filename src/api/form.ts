@@ -43,8 +43,8 @@ interface PartIntake {
 const UNREAD = '…';
 
 /**
- * Receives a form. Throws malformed-multipart, too-large, unsupported-media-type, invalid, and what the store,
- * `checkFiles` and receiveBody throw, after the last write has ended. The caller discards the upload.
+ * Receives a form. Throws malformed-multipart, too-large, unsupported-media-type, invalid, and the errors of the store,
+ * `checkFiles` and receiveBody. It throws only after the last write has ended. The caller discards the upload.
  */
 export async function receiveForm(exchange: Exchange, terms: FormTerms): Promise<Form> {
   const intake = new FormIntake(exchange, terms);

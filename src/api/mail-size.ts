@@ -1,6 +1,5 @@
 /**
- * Refuses a mail that no relay would take, once the relays have announced their SIZE (RFC 1870): it would only fail
- * later. Used by post.ts.
+ * Refuses a mail that is larger than every relay accepts (SIZE, RFC 1870): it would only fail later. Used by post.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';

@@ -1,5 +1,5 @@
 /**
- * What the composition root gives the api. The api knows the other rooms only by these functions.
+ * What the composition root gives the api. The api knows the other modules only by these functions.
  */
 import type { Socket } from 'node:net';
 import type { Config } from '../config.js';
@@ -53,9 +53,9 @@ export interface ApiParts extends MemoryListeners {
   settingsFault(): SettingsFault | null;
   /** The user at the other end of a TCP connection from this device; null if unknown. */
   peerUid(ends: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort'>): Promise<number | null>;
-  /** Memory of the process; left out, there is no limit. */
+  /** Memory limit of the process in bytes; undefined means no limit. */
   readonly memoryBytes?: number | undefined;
-  /** Tests shorten it. */
+  /** Time limits for slow HTTP clients; tests use shorter ones. */
   readonly patience?: Patience;
 }
 
@@ -63,6 +63,6 @@ export interface ApiParts extends MemoryListeners {
 export interface ApiContext extends ApiParts {
   /** Messages accepted since the start. */
   acceptedTotal: number;
-  /** Refused requests to post messages since the start. */
+  /** The POSTs of messages that were refused since the start, by error code. */
   readonly refusedTotals: Record<AnsweredCode, number>;
 }

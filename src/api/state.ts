@@ -39,7 +39,10 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
   });
 }
 
-/** `GET /healthz`: fails if a restart or a technician on the device is needed, never for the network. */
+/**
+ * `GET /healthz`: fails only if the daemon must be restarted or a technician must come to the device. A network fault is
+ * no failure here.
+ */
 export async function getHealth(exchange: Exchange, { store }: ApiContext): Promise<void> {
   const reason = await store.look();
   if (reason !== null) throw new FieldpostError('unavailable', reason);
@@ -65,7 +68,7 @@ function roomView({ used, limits, reason }: QueueRoom): object {
   return { used, limits, full: reason !== null, reason };
 }
 
-/** `ok` since the start, or refused. */
+/** Without a fault the state is `ok`, and `since` is the start of the daemon. */
 function settingsView(fault: SettingsFault | null, startedMs: number): object {
   if (fault === null) return { state: 'ok', since: isoOf(startedMs), reason: null };
   return { state: 'refused', since: isoOf(fault.sinceMs), reason: fault.reason };

@@ -73,7 +73,7 @@ function checkSendToken({ apiToken, sendToken }: Config, findings: Findings): vo
       'it needs FIELDPOST_API_TOKEN_FILE: without that token any program may do everything',
     );
   } else if (apiToken === sendToken) {
-    findings.problem('FIELDPOST_SEND_TOKEN_FILE', 'it is the same token as that of FIELDPOST_API_TOKEN_FILE');
+    findings.problem('FIELDPOST_SEND_TOKEN_FILE', 'it is the same token as in FIELDPOST_API_TOKEN_FILE');
   }
 }
 

@@ -17,7 +17,7 @@ export interface Row<T> {
   readonly fallback: string | null;
   /** The default in the README's words. */
   readonly fallbackWords: string;
-  /** The kind of path where a file holds the value; null where the key holds it. */
+  /** The kind of path if a file holds the value; null if the key holds it. */
   readonly file: Kind<string> | null;
   /** The systemd credential of a secret, which KEY_FILE, KEY or this credential gives. Null: the key alone gives it. */
   readonly credential: string | null;
@@ -44,12 +44,12 @@ export function given<T>({ words, ...spec }: Spec<Kind<T>> & { fallback: string;
   return { ...PLAIN, ...spec, fallbackWords, allowed: spec.kind.allowed };
 }
 
-/** A setting that is null where nobody has set it; `none` says in the README what holds then. */
+/** A setting that is null if it is not set; the README shows `none` as its default. */
 export function optional<T>({ none = 'none', ...spec }: Spec<Kind<T>> & { none?: string }): Row<T | null> {
   return { ...PLAIN, ...spec, fallbackWords: none, allowed: spec.kind.allowed };
 }
 
-/** A setting whose key names a file with the value; null where nobody has set it. */
+/** A setting whose key names a file with the value; null if it is not set. */
 export function inFile<T>({ none = 'none', ...spec }: Spec<TextKind<T>> & { none?: string }): Row<T | null> {
   const file = spec.isSecret ? secretPath : certificatesPath;
   return { ...PLAIN, ...spec, fallbackWords: none, file, allowed: file.allowed };

@@ -1,13 +1,13 @@
 /**
- * How much of the memory requests and their answers may take. Pure. Used by http.ts.
+ * Memory limits for requests and their answers. Pure. Used by http.ts.
  */
 import { ANSWERS_BYTES_MAX, BODIES_BYTES_MAX, HTTP_MEMORY_SHARE } from '../limits.js';
 
-/** Listeners for buffers that are no longer used, so that they do not pile up. */
+/** Told of buffers that are no longer used, so that a garbage collection can free them in time. */
 export interface MemoryListeners {
-  /** Gets the bytes that were passed on, or discarded on arrival. */
+  /** Called with the number of bytes that were passed on, or discarded on arrival. */
   readonly streamed?: ((bytes: number) => void) | undefined;
-  /** Gets the bytes of bodies and answers that were kept for a while. */
+  /** Called with the number of bytes of bodies and answers that were kept for a while. */
   readonly dropped?: ((bytes: number) => void) | undefined;
 }
 
