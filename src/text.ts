@@ -9,6 +9,16 @@ const STEERING_OR_BLANK = /[\p{Cc}\p{Cf}\p{Cs}\p{Z}]+/gu;
 // The same without joiners, soft hyphens and tags, which belong to letters and emoji.
 const HARMFUL_IN_A_NAME = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+/gu;
 
+/** True if `text` has a control character, such as a line break. */
+export function hasControl(text: string): boolean {
+  return /\p{Cc}/u.test(text);
+}
+
+/** True if `text` has half a surrogate pair. JSON can spell it (`\ud800`), UTF-8 cannot. */
+export function hasLoneSurrogate(text: string): boolean {
+  return /\p{Cs}/u.test(text);
+}
+
 /**
  * `text` with every character that could steer a terminal, begin a line or turn words around as `\uXXXX`.
  * Characters of `keep` stay as they are.

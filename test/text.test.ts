@@ -1,6 +1,6 @@
 /** What becomes of each kind of harmful character, in each form. */
 import t from 'tap';
-import { cut, harmlessName, oneLine, visible } from '../src/text.js';
+import { cut, harmlessName, hasControl, hasLoneSurrogate, oneLine, visible } from '../src/text.js';
 
 const KINDS: readonly [kind: string, character: string, escaped: string, inNames: '' | 'stays'][] = [
   ['a control', '\u001b', '\\u001b', ''],
@@ -28,6 +28,14 @@ t.test('characters that control a terminal or reverse the order of words', async
     t.equal(oneLine(text), 'a b', `${kind} is a blank in a line`);
     t.equal(harmlessName(text, ''), inNames === '' ? 'ab' : text, `${kind} in a name`);
     t.equal(harmlessName(text, ' '), inNames === '' ? 'a b' : text, `${kind} in a name, as a blank`);
+  }
+});
+
+t.test('control characters and lone surrogates are found', async (t) => {
+  for (const [kind, character] of KINDS) {
+    const text = `\u{1f4a7}${character}b`;
+    t.equal(hasControl(text), /control|line break|tab/.test(kind), kind);
+    t.equal(hasLoneSurrogate(text), kind === 'half a character', kind);
   }
 });
 

@@ -13,7 +13,7 @@ import {
   OFFLINE_AFTER_MS,
   OFFLINE_FAILURES,
 } from '../limits.js';
-import { type Pauses, patienceMs, pauseMs, startsAnew } from '../retry/backoff.js';
+import { type Pauses, patienceMs, pauseMs, spread, startsAnew } from '../retry/backoff.js';
 import type { LinkMode } from '../views.js';
 
 /** All moments are on the boot's clock. */
@@ -42,9 +42,6 @@ export type LinkEvent =
 export interface LinkSettings extends Pick<Pauses, 'backoffMinMs' | 'backoffMaxMs'> {
   readonly heartbeatMs: number;
 }
-
-/** Jitter, as a part of the interval: it separates the heartbeats of devices that began together. */
-const SPREAD = 0.1;
 
 /**
  * The link at its start: the first heartbeat is due at a random moment within `withinMs`, because a power cut starts all
@@ -101,7 +98,7 @@ function afterGood(
   settings: LinkSettings,
 ): LinkState {
   const notBeforeMs = nowMs + patienceMs(retryAfterMs, random);
-  const nextMs = nowMs + Math.round(intervalMs(settings, heartbeatMs) * (1 + SPREAD * (2 * random - 1)));
+  const nextMs = nowMs + spread(intervalMs(settings, heartbeatMs), random);
   return {
     ...become(state, 'online', nowMs),
     reason: null,

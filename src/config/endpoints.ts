@@ -4,6 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import type { ListenConfig, RelayConfig } from '../config.js';
+import { hasControl } from '../text.js';
 import { isHost, isIpv4, isLoopback, items, type Kind, refuse, unbracket } from './values.js';
 
 /** A relay as its URL describes it. FIELDPOST_RELAY_USER may still change its port and TLS. */
@@ -95,7 +96,7 @@ function decodeUser(text: string): string {
   } catch {
     return refuse('the user has a % that is not followed by two hex digits of UTF-8');
   }
-  return /\p{Cc}/u.test(user) ? refuse('the user has a control character') : user;
+  return hasControl(user) ? refuse('the user has a control character') : user;
 }
 
 /** Comma-separated listeners. */

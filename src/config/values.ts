@@ -5,6 +5,7 @@
 import { FieldpostError } from '../errors.js';
 import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
 import { parseAddress } from '../message/address.js';
+import { hasControl } from '../text.js';
 
 /** A kind of text, in a setting or in a file, whose parsed form is a T. */
 export interface TextKind<T> {
@@ -116,11 +117,11 @@ export const deviceId = shown(
 );
 
 export const userName = shown('the name the relay knows this device by', (text) =>
-  /\p{Cc}/u.test(text) ? refuse('it has a control character') : text,
+  hasControl(text) ? refuse('it has a control character') : text,
 );
 
 export const password = hidden('the password itself; better a file', (text) =>
-  /\p{Cc}/u.test(text) ? refuse('it has a control character or line break') : text,
+  hasControl(text) ? refuse('it has a control character or line break') : text,
 );
 
 /** A name for EHLO. */

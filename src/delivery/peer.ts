@@ -2,6 +2,7 @@
  * The state of one peer, a relay or the cloud, and when it may be tried again. Its failures are counted here, and charged
  * to no message. Used by cloud-transport.ts and smtp-transport.ts.
  */
+import { startMsOf } from '../message/stamp.js';
 import { Backoff, type BackoffOptions } from '../retry/backoff.js';
 import { Proofs } from './proofs.js';
 
@@ -46,8 +47,7 @@ export class Peer {
 
   /** Wall time at which the state began, by the wall clock as it is now. */
   get sinceMs(): number {
-    const { clock } = this.#options;
-    return clock.wallMs() - (clock.bootMs() - this.#sinceMs);
+    return startMsOf(this.#options.clock) + this.#sinceMs;
   }
 
   /** True if it may be used now. A peer that is not `ok` gets one attempt at a time: the probe. */

@@ -2,9 +2,7 @@
  * When delivery tries a message again that is at fault itself. Pure: it reads no clock. Used by charge.ts.
  */
 import { assert } from '../errors.js';
-
-// Messages that were deferred together must not come back together.
-const SPREAD = 0.1;
+import { spread } from '../retry/backoff.js';
 
 /**
  * The wait before the next attempt: the message's age, but at least `minMs` and at most `maxMs`, ± 10 %. So the waits
@@ -13,6 +11,5 @@ const SPREAD = 0.1;
  */
 export function retryDelayMs(ageMs: number, random: number, minMs: number, maxMs: number): number {
   assert(random >= 0 && random < 1);
-  const waitMs = Math.min(Math.max(ageMs, minMs), maxMs);
-  return Math.round(waitMs * (1 + SPREAD * (2 * random - 1)));
+  return spread(Math.min(Math.max(ageMs, minMs), maxMs), random);
 }

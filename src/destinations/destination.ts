@@ -7,6 +7,7 @@ import { isJsonObject, type JsonObject } from '../json.js';
 import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
 import type { MessageType } from '../message/message.js';
 import { isMessageType, recipientFault, TYPE_FAULT } from '../message/recipient.js';
+import { hasControl, hasLoneSurrogate } from '../text.js';
 
 /** The languages that notifications are written in. */
 export const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
@@ -38,9 +39,6 @@ export interface Destination extends Fields {
 /** The names of the members of Fields. */
 export const FIELDS: readonly string[] = ['type', 'destination', 'lang', 'name'];
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const CONTROL = /\p{Control}/u;
-// JSON can spell half a surrogate pair (`\ud800`), which cannot be written as UTF-8.
-const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
  * The fields of a parsed request body, and the names of other members. `id`: the id in the path, which the body may
@@ -90,8 +88,8 @@ function nameFault(name: unknown): string | null {
   if ([...name].length > DESTINATION_NAME_CHARS_MAX) {
     return `must not be longer than ${DESTINATION_NAME_CHARS_MAX} characters`;
   }
-  if (CONTROL.test(name)) return 'must not contain line breaks or other control characters';
-  if (LONE_SURROGATE.test(name)) return 'contains half a surrogate pair, which is not a character';
+  if (hasControl(name)) return 'must not contain line breaks or other control characters';
+  if (hasLoneSurrogate(name)) return 'contains half a surrogate pair, which is not a character';
   return null;
 }
 

@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
 import { isJsonObject, type JsonObject } from '../json.js';
 import { APP_DATA_BYTES_MAX, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
+import { hasControl, hasLoneSurrogate } from '../text.js';
 import type { Address } from './address.js';
 import { mailWordFault } from './mail-words.js';
 import {
@@ -29,10 +30,6 @@ const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
   4: new Set([...SHORT_FIELDS, 'title', 'auto_open', 'app_data']),
 };
 const TYPE_NAMES: Readonly<Record<MessageType, string>> = { 1: 'email', 2: 'SMS', 3: 'phone', 4: 'push' };
-
-// JSON can spell half a surrogate pair (`\ud800`), which cannot be written as UTF-8.
-const LONE_SURROGATE = /\p{Surrogate}/u;
-const CONTROL = /\p{Control}/u;
 
 /** The settings that limit what is accepted. */
 export interface DraftLimits {
@@ -113,7 +110,7 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
 export function parseEmail(fields: JsonObject, report: Report): EmailDraft {
   checkRecipient(1, fields, report);
   const subject = textOf(fields, 'subject', report);
-  if (CONTROL.test(subject)) report('subject', 'must not contain line breaks or other control characters');
+  if (hasControl(subject)) report('subject', 'must not contain line breaks or other control characters');
   if (isLonger(subject, SUBJECT_CHARS_MAX)) {
     report('subject', `must not be longer than ${SUBJECT_CHARS_MAX} characters`);
   }
@@ -179,7 +176,7 @@ function textOf(fields: JsonObject, name: string, report: Report): string {
     report(name, 'must be a string');
     return '';
   }
-  if (LONE_SURROGATE.test(value)) report(name, 'contains half a surrogate pair, which is not a character');
+  if (hasLoneSurrogate(value)) report(name, 'contains half a surrogate pair, which is not a character');
   return value;
 }
 

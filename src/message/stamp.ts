@@ -32,7 +32,7 @@ export function hasLeapt(startMs: number, laterStartMs: number): boolean {
 }
 
 /** When this boot began, by the present wall clock. It changes only when the wall leaps. */
-export function startMsOf(clocks: Clocks): number {
+export function startMsOf(clocks: Pick<Clocks, 'wallMs' | 'bootMs'>): number {
   return clocks.wallMs() - clocks.bootMs();
 }
 

@@ -1,11 +1,11 @@
 /**
- * How long to leave a failing peer alone: a relay, the cloud, its document, its messages. Pure. Used by delivery/peer.ts,
- * link-state.ts and sync.ts.
+ * How long to leave a failing peer alone: a relay, the cloud, its document, its messages. And the jitter of other waits.
+ * Pure.
  */
 import { assert } from '../errors.js';
 import { PEER_GOOD_MS } from '../limits.js';
 
-/** The jitter of a Retry-After: at most this part is added. */
+/** Jitter, as a part of a wait. */
 const SPREAD = 0.1;
 
 /** How pauses grow. */
@@ -42,6 +42,11 @@ export function startsAnew(goodMs: number | null, nowMs: number): boolean {
  */
 export function patienceMs(askedMs: number, random: number): number {
   return Math.ceil(askedMs * (1 + SPREAD * random));
+}
+
+/** `ms` ± 10 %: things that began together must not come back together. `random` is in [0, 1). */
+export function spread(ms: number, random: number): number {
+  return Math.round(ms * (1 + SPREAD * (2 * random - 1)));
 }
 
 /** The settings, clock and jitter of a back-off. */

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { MINUTE_MS, PEER_GOOD_MS, SECOND_MS } from '../../src/limits.js';
-import { Backoff, patienceMs, pauseMs } from '../../src/retry/backoff.js';
+import { Backoff, patienceMs, pauseMs, spread } from '../../src/retry/backoff.js';
 import { FakeClock } from '../support/clock.js';
 
 const ALMOST_1 = 1 - Number.EPSILON;
@@ -50,6 +50,11 @@ t.test('a Retry-After is kept, and up to a tenth more', async (t) => {
   t.equal(patienceMs(MINUTE_MS, 0), MINUTE_MS);
   t.equal(patienceMs(MINUTE_MS, ALMOST_1), 66 * SECOND_MS);
   t.equal(patienceMs(0, ALMOST_1), 0);
+});
+
+t.test('a spread wait is up to a tenth shorter or longer', async (t) => {
+  const waits = [0, 0.5, ALMOST_1].map((random) => spread(MINUTE_MS, random));
+  t.same(waits, [54 * SECOND_MS, MINUTE_MS, 66 * SECOND_MS]);
 });
 
 t.test('pauses grow, and start anew only after a good minute', async (t) => {

@@ -5,6 +5,7 @@
 import type { Config, RelayConfig } from '../../config.js';
 import type { Address } from '../../message/address.js';
 import type { Email, EmailContent, Message } from '../../message/message.js';
+import { startMsOf } from '../../message/stamp.js';
 import type { Store } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
@@ -94,8 +95,7 @@ export class SmtpTransport implements Transport<Mail> {
     const by = (state: RelayView['state']) => this.peers.find((peer) => peer.state === state);
     // A relay that was not needed yet does not show whether mail is delivered.
     const best = by('ok') ?? by('failing') ?? by('unknown');
-    const { clock } = this.#options;
-    const startedMs = clock.wallMs() - (clock.bootMs() - this.#startedMs);
+    const startedMs = startMsOf(this.#options.clock) + this.#startedMs;
     if (best === undefined) return { state: 'none', sinceMs: startedMs, reason: null };
     const reasons = this.peers.flatMap(({ name, reason }) => (reason === null ? [] : [`${name}: ${reason}`]));
     return {
