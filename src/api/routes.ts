@@ -65,7 +65,7 @@ export const ROUTES: readonly Route[] = [
   }),
   route('GET', `${MESSAGES}/{id}`, messages.get, {
     access: 'senders',
-    summary: 'What became of a message',
+    summary: 'Get the status of a message',
     status: 200,
     answer: 'Message',
     problems: [404],
@@ -100,14 +100,14 @@ export const ROUTES: readonly Route[] = [
     problems: [507],
   }),
   route('POST', `${QUEUE}/purge`, messages.purge, {
-    summary: 'Overwrite what is left on the disk of messages that are done with; answered when that is done',
+    summary: 'Overwrite the content of final messages on the disk; answered when that is done',
     query: messages.PURGE_QUERY,
     status: 200,
     answer: 'Queue',
     problems: [422, 507],
   }),
   route('GET', DESTINATIONS, destinations.list, {
-    summary: 'Whom to tell when this device goes offline',
+    summary: 'List the people to notify when this device goes offline',
     query: HIDDEN_QUERY,
     headers: destinations.LIST_HEADERS,
     status: 200,
@@ -146,7 +146,7 @@ export const ROUTES: readonly Route[] = [
     problems: [404, 412, 507],
   }),
   route('GET', '/api/internal/state', getState, {
-    summary: 'How the daemon is doing',
+    summary: 'Get the state of the daemon',
     status: 200,
     answer: 'State',
   }),

@@ -15,7 +15,7 @@ export const RELAY_SETTINGS = {
     none: 'none: messages are held',
     follows: 'delivery',
     about:
-      'Where mail goes, in the order to try. The port is 465 for `smtps`, else 587 with a user and 25 without. `smtp` insists on STARTTLS when there is a user or the relay is not on this device, unless `?tls=never` allows clear text.',
+      'The relays for mail, in the order to try. The port is 465 for `smtps`, else 587 with a user and 25 without. `smtp` insists on STARTTLS when there is a user or the relay is not on this device, unless `?tls=never` allows clear text.',
   }),
   relayUser: optional({
     key: 'FIELDPOST_RELAY_USER',
@@ -59,7 +59,7 @@ export const RELAY_SETTINGS = {
     none: '`fieldpost@<hostname>`',
     follows: 'delivery',
     about:
-      'The sender of the mails. Many relays refuse one without a full domain, or one that is not theirs.',
+      'The sender of the mails. Many relays refuse a sender without a full domain, or of a domain that is not theirs.',
   }),
   /** What EHLO says; null: the device's host name. */
   heloName: optional({
@@ -74,7 +74,7 @@ export const RELAY_SETTINGS = {
     kind: duration('100ms', '1h'),
     fallback: '1s',
     follows: 'live',
-    about: 'The first pause after trouble with a relay or the cloud; it doubles each time.',
+    about: 'The first pause after a failure of a relay or the cloud; it doubles each time.',
   }),
   backoffMaxMs: given({
     key: 'FIELDPOST_BACKOFF_MAX',
@@ -88,7 +88,7 @@ export const RELAY_SETTINGS = {
     kind: duration('1s', '1d'),
     fallback: '1m',
     follows: 'live',
-    about: "The least pause before a message's next attempt after trouble of its own.",
+    about: "The shortest pause before a deferred message's next attempt.",
   }),
   retryMaxMs: given({
     key: 'FIELDPOST_RETRY_MAX',

@@ -60,7 +60,7 @@ export const SERVICE_SETTINGS = {
     kind: size('4MiB', '1024GiB'),
     fallback: '256MiB',
     follows: 'live',
-    about: 'What the state directory may hold.',
+    about: 'The space that the state directory may take.',
   }),
   minFreeBytes: given({
     key: 'FIELDPOST_MIN_FREE',
@@ -68,7 +68,7 @@ export const SERVICE_SETTINGS = {
     kind: size('4MiB', '1024GiB'),
     fallback: '16MiB',
     follows: 'live',
-    about: 'What is left free on the file system.',
+    about: 'The space that stays free on the file system.',
   }),
   keepFailedMs: given({
     key: 'FIELDPOST_KEEP_FAILED',
