@@ -127,7 +127,7 @@ export interface Message {
 }
 
 /** A message of type 1. Only the draft of an email becomes one. */
-export type Email = Message & { readonly destination: Address };
+export type Email = Message & { readonly destination: Address; readonly from: Address };
 
 /** The result of an attempt. `reply` is the relay's text, or our own. */
 export type Verdict =

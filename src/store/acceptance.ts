@@ -168,7 +168,7 @@ export class Acceptance {
       id,
       type,
       destination: ownText(destination),
-      ...(type === 1 && { from: this.#options.sender?.() }),
+      ...(type === 1 && { from: this.#options.sender() }),
       ...(attachments.length > 0 && { attachments: attachments.map(ownTexts) }),
       ...sumOf(content),
     };

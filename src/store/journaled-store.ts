@@ -41,8 +41,8 @@ export interface StoreOptions extends LedgerOptions {
   /** How long the content of a failed message is kept for a retry. */
   readonly keepFailedMs: number;
   readonly budget: BudgetLimits;
-  /** The sender that is stamped on emails; none if left out. */
-  readonly sender?: () => Address | undefined;
+  /** The sender that is stamped on emails. */
+  readonly sender: () => Address;
   /** How long an Idempotency-Key is remembered; IDEMPOTENCY_AGE_MS if left out. */
   readonly keyAgeMs?: number;
   /** How durable an outcome is when `settle` resolves; `written` if left out. */

@@ -663,22 +663,16 @@ t.test('a relay that refuses us is asked in a new session each time', async (t) 
 t.test('a mail has the sender of its acceptance at every try, unless a relay has refused that', async (t) => {
   const refusal = reply('mail', '550 5.1.8 Sender address rejected: Domain not found');
   const of = (address: string) => address as Address;
-  let stamp: Address | undefined = of('old@example.com');
+  let stamp = of('old@example.com');
   const { clock, relays, delivery, post, status } = await bench({
     sender: () => of('new@example.com'),
     stamp: () => stamp,
   });
   const ids = await post(2);
-  stamp = undefined;
-  ids.push(...(await post()));
   delivery.start();
   await clock.advance(0);
   const senders = () => relays.envelopes.splice(0).map(({ from }) => from);
-  t.same(
-    senders(),
-    ['old@example.com', 'old@example.com', 'new@example.com'],
-    'one of an older store has none',
-  );
+  t.same(senders(), ['old@example.com', 'old@example.com']);
   stamp = of('bad@example');
   ids.push(...(await post(2)));
   relays.onSend = () => (relays.envelopes.at(-1)?.from === 'bad@example' ? refusal : TAKEN);

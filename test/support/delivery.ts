@@ -189,12 +189,12 @@ export async function bench(
     /** With what an earlier life has left. */
     disk?: FaultyDisk;
     /** What the store stamps emails with. */
-    stamp?: () => Address | undefined;
+    stamp?: () => Address;
   } = {},
 ) {
   const clock = options.clock ?? new FakeClock();
   const { disk, watched, ...opened } = await openWatched(clock, {
-    sender: options.stamp ?? (() => undefined),
+    ...(options.stamp && { sender: options.stamp }),
     ...(options.disk && { disk: options.disk }),
   });
   const store = options.store ?? opened.store;

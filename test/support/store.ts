@@ -1,5 +1,6 @@
 /** The real store on a faulty disk, a fake clock and a lock that is always free. */
 import { START_READS_MS_MAX } from '../../src/limits.js';
+import type { Address } from '../../src/message/address.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
 import { openStore } from '../../src/store/journaled-store.js';
 import type { Store } from '../../src/store/store.js';
@@ -35,6 +36,7 @@ export async function openOn(
     log,
     ...drawn(seed),
     takeLock: freeLock,
+    sender: () => 'device@example.com' as Address,
     directory: STATE_DIR,
     historyMax: 1000,
     keepFailedMs: 7 * 24 * 3600 * 1000,

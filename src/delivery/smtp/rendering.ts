@@ -63,8 +63,8 @@ export class Rendering {
   /** Octets of the mail that the draft will be. */
   bytesOf(draft: EmailDraft): number {
     const { sender, clock } = this.#options;
-    return this.#render(draft, { id: SOME_ID }, { from: sender(), dateMs: clock.wallMs(), open: unread })
-      .size;
+    const from = sender();
+    return this.#render(draft, { id: SOME_ID, from }, { from, dateMs: clock.wallMs(), open: unread }).size;
   }
 
   /** A relay has said its size limit (RFC 1870). */
@@ -96,7 +96,7 @@ export class Rendering {
       from,
       to: destination,
       content,
-      messageId: `${id}.${this.#options.store.storeId}@${domainOf(stamped ?? from)}`,
+      messageId: `${id}.${this.#options.store.storeId}@${domainOf(stamped)}`,
       dateMs,
       attachments: attachments.map((attachment) => ({ ...attachment, open: () => open(attachment) })),
     });

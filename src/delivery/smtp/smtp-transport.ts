@@ -117,7 +117,7 @@ export class SmtpTransport implements Transport<Mail> {
    */
   #senderOf({ from, retried }: Email): Address {
     const present = this.#options.sender();
-    return from === undefined || retried !== undefined || this.#refused.has(from) ? present : from;
+    return retried !== undefined || this.#refused.has(from) ? present : from;
   }
 }
 
