@@ -234,7 +234,7 @@ export class Ledger {
   /** Retries removals of files that failed before, and frees segments if many are not needed. */
   async sweep(): Promise<void> {
     if (this.trouble) return;
-    await this.spool.remove([]);
+    await this.spool.retryRemovals();
     if (this.#checkpoints.isMuchDone) await this.checkpoint();
   }
 
@@ -262,7 +262,7 @@ export class Ledger {
         purge({ disk, directory, ...this.#parts, ...work, damaged, isStopping: () => this.#closed }),
       )
       .catch((error) => Promise.reject(asDiskError(error)));
-    await this.spool.remove([]);
+    await this.spool.retryRemovals();
   }
 
   /** Writes a snapshot. lowdb hands the state to the adapter in this same synchronous step. */

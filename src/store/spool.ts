@@ -100,30 +100,26 @@ export class Spool {
   }
 
   #syncNames(): Promise<void> {
-    this.#nextSync ??= this.#syncs.do(() => {
+    this.#nextSync ??= this.#syncs.do(async () => {
       this.#nextSync = null;
-      return this.#syncNow();
+      const covered = [...this.#names].filter(([, standing]) => standing === 'unsynced');
+      try {
+        await this.#disk.syncDirectory(this.#directory);
+      } catch (error) {
+        const trouble = asDiskError(error);
+        // The kernel may have marked the directory clean: a later sync proves nothing about these names.
+        if (trouble.code !== 'busy') for (const id of this.#names.keys()) this.#names.set(id, 'lost');
+        throw trouble;
+      }
+      for (const [id] of covered) if (this.#names.get(id) === 'unsynced') this.#names.delete(id);
     });
     return this.#nextSync;
   }
 
-  async #syncNow(): Promise<void> {
-    const covered = [...this.#names].filter(([, standing]) => standing === 'unsynced');
-    try {
-      await this.#disk.syncDirectory(this.#directory);
-    } catch (error) {
-      const trouble = asDiskError(error);
-      // The kernel may have marked the directory clean: a later sync proves nothing about these names.
-      if (trouble.code !== 'busy') for (const id of this.#names.keys()) this.#names.set(id, 'lost');
-      throw trouble;
-    }
-    for (const [id] of covered) if (this.#names.get(id) === 'unsynced') this.#names.delete(id);
-  }
-
-  /** Also retries earlier removals that failed. Never rejects. */
+  /** Removes these files. Never rejects: see retryRemovals. */
   remove(ids: readonly string[]): Promise<void> {
     for (const id of ids) this.#stuck.add(id);
-    return this.#removals.do(() => this.#removeStuck());
+    return this.retryRemovals();
   }
 
   /** Resolves when no removal is under way. */
@@ -131,19 +127,22 @@ export class Spool {
     return this.#removals.idle();
   }
 
-  async #removeStuck(): Promise<void> {
-    for (const id of this.#stuck) {
-      try {
-        await this.#disk.remove(this.#path(id));
-      } catch {
-        continue;
+  /** Removes the files whose removal has failed. Never rejects. */
+  retryRemovals(): Promise<void> {
+    return this.#removals.do(async () => {
+      for (const id of this.#stuck) {
+        try {
+          await this.#disk.remove(this.#path(id));
+        } catch {
+          continue;
+        }
+        this.#stuck.delete(id);
+        this.#names.delete(id);
+        const size = this.#sizes.get(id);
+        if (size !== undefined) this.#bytes -= diskBytes(size);
+        this.#sizes.delete(id);
       }
-      this.#stuck.delete(id);
-      this.#names.delete(id);
-      const size = this.#sizes.get(id);
-      if (size !== undefined) this.#bytes -= diskBytes(size);
-      this.#sizes.delete(id);
-    }
+    });
   }
 
   /**
