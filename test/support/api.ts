@@ -12,12 +12,11 @@ import type { ApiParts } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
 import type { ListenConfig } from '../../src/config.js';
 import type { ErrorCode } from '../../src/errors.js';
-import type { Http } from '../../src/http/http.js';
 import { STORAGE_RETRY_MS } from '../../src/limits.js';
 import { base64Octets } from '../../src/mime/base64.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
 import type { Store, Upload } from '../../src/store/store.js';
-import { type Listeners, openListeners } from '../../src/system/listen.js';
+import { openListeners } from '../../src/system/listen.js';
 import { createLog } from '../../src/system/log.js';
 import { FakeClock, settled } from './clock.js';
 import type { FaultyDisk } from './faulty-disk.js';
@@ -37,63 +36,15 @@ export interface Answer {
   readonly json: any;
 }
 
-export interface TestApi extends AsyncDisposable {
-  readonly api: Http;
-  readonly store: Store;
-  readonly disk: FaultyDisk;
-  readonly clock: FakeClock;
-  /** All messages there are. */
-  readonly size: number;
-  /** Uploads that were begun and not discarded. */
-  readonly uploads: number;
-  /** What was logged, and the errors of it. */
-  readonly lines: string[];
-  readonly errors: readonly string[];
-  readonly listeners: Listeners;
-  /** The names of the files in the spool, and what is in one. */
-  files(): Promise<string[]>;
-  file(id: string): Promise<Buffer | null>;
-  /** The disk refuses every change until it is mended. */
-  breakDisk(): void;
-  mendDisk(): Promise<void>;
-  /** The disk is full until somebody makes room. */
-  fillDisk(): Promise<void>;
-  emptyDisk(): Promise<void>;
-  nudges: number;
-  edits: number;
-  wakes: number;
-  connect(): Promise<RawClient>;
-  /** Octets of what the client wrote that the server has read. */
-  readOf(client: RawClient): number;
-  /** Resolves when that is all. */
-  heard(client: RawClient): Promise<void>;
-  /** One request on a connection of its own. */
-  call(method: string, path: string, more?: CallOptions): Promise<Answer>;
-  /** Posts a value as JSON to the messages. */
-  post(value: unknown, headers?: Readonly<Record<string, string>>): Promise<Answer>;
-}
-
 interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
 }
 
-interface StartOptions
-  extends Partial<
-    Pick<
-      ApiParts,
-      | 'mailLimitBytes'
-      | 'patience'
-      | 'relayState'
-      | 'linkState'
-      | 'syncState'
-      | 'clockTrusted'
-      | 'peerUid'
-      | 'settingsFault'
-      | 'memoryBytes'
-      | 'streamed'
-    >
-  > {
+/** Parts other than those that `startApi` makes itself. */
+type GivenParts = Omit<ApiParts, 'store' | 'settings' | 'clock' | 'log'>;
+
+interface StartOptions extends Partial<GivenParts> {
   readonly settings?: Partial<ApiParts['settings']>;
   readonly listen?: ListenConfig;
   readonly disk?: FaultyDisk;
@@ -103,30 +54,40 @@ interface StartOptions
 }
 
 const BUDGET = { maxQueue: 10_000, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
+const SETTINGS: ApiParts['settings'] = {
+  cloud: null,
+  maxBodyBytes: 2 ** 20,
+  maxBatch: 100,
+  maxAttachments: 10,
+  maxMessageBytes: 25 * 2 ** 20,
+  allowedHosts: [],
+  apiToken: null,
+  sendToken: null,
+};
 
-export async function startApi(options: StartOptions = {}): Promise<TestApi> {
-  const clock = options.clock ?? new FakeClock();
-  const { disk: given, memoryBytesMax } = options;
+/** A started api, and what tests do with it. */
+export type TestApi = Awaited<ReturnType<typeof startApi>>;
+
+export async function startApi(options: StartOptions = {}) {
+  const {
+    settings,
+    listen,
+    disk: given,
+    clock = new FakeClock(),
+    budget,
+    memoryBytesMax,
+    ...parts
+  } = options;
   const { store, disk } = await openQuietly(clock, {
-    budget: { ...BUDGET, ...options.budget },
+    budget: { ...BUDGET, ...budget },
     ...(given && { disk: given }),
     ...(memoryBytesMax !== undefined && { memoryBytesMax }),
   });
   const uploads = countUploads(store);
   const lines: string[] = [];
-  const parts: ApiParts = {
+  const api = createApi({
     store,
-    settings: {
-      cloud: null,
-      maxBodyBytes: 2 ** 20,
-      maxBatch: 100,
-      maxAttachments: 10,
-      maxMessageBytes: 25 * 2 ** 20,
-      allowedHosts: [],
-      apiToken: null,
-      sendToken: null,
-      ...options.settings,
-    },
+    settings: { ...SETTINGS, ...settings },
     clock,
     log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
     version: '1.2.3',
@@ -140,27 +101,23 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     edited: () => {
       test.edits++;
     },
-    syncState: options.syncState ?? (() => null),
-    relayState:
-      options.relayState ?? (() => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' })),
-    linkState: options.linkState ?? (() => null),
-    mailLimitBytes: options.mailLimitBytes ?? (() => null),
-    // As little as is enough to see that it is asked: all of the content, as it is.
+    syncState: () => null,
+    relayState: () => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' }),
+    linkState: () => null,
+    mailLimitBytes: () => null,
+    // A stand-in for the real size: all of the content, as it is.
     mailBytes: ({ content, attachments }) =>
       Buffer.byteLength(Object.values(content).join('')) +
       attachments.reduce((sum, { size }) => sum + base64Octets(size), 0),
     outcomes: () => ({ sent: 3, deferred: 2, failed: 1, expired: 0 }),
-    clockTrusted: options.clockTrusted ?? (() => true),
-    peerUid: options.peerUid ?? (async () => null),
-    settingsFault: options.settingsFault ?? (() => null),
-    memoryBytes: options.memoryBytes,
-    ...(options.patience && { patience: options.patience }),
-    ...(options.streamed && { streamed: options.streamed }),
-  };
-  const api = createApi(parts);
+    clockTrusted: () => true,
+    peerUid: async () => null,
+    settingsFault: () => null,
+    ...parts,
+  });
   const sockets = new Map<number | undefined, Socket>();
   const listeners = await openListeners(
-    [options.listen ?? { kind: 'tcp', host: '127.0.0.1', port: 0 }],
+    [listen ?? { kind: 'tcp', host: '127.0.0.1', port: 0 }],
     (address) => {
       const door = address.kind === 'unix' && address.sendOnly ? 'send' : address.kind;
       const server = api.makeServer(door);
@@ -169,19 +126,23 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     },
   );
   const [address] = listeners.addresses as [ListenConfig];
-  const test: TestApi = {
+  const test = {
     api,
     store,
     disk,
     clock,
-    get size() {
+    /** All messages there are. */
+    get size(): number {
       return store.list({ status: null, limit: 1_000_000, after: null }).messages.length;
     },
-    get uploads() {
+    /** Uploads that were begun and not discarded. */
+    get uploads(): number {
       return uploads.size;
     },
+    /** The names of the files in the spool. */
     files: () => disk.list(SPOOL),
-    file: (id) => disk.readWhole(`${SPOOL}/${id}`),
+    file: (id: string) => disk.readWhole(`${SPOOL}/${id}`),
+    /** The disk refuses every change until it is mended. */
     breakDisk() {
       disk.onOperation = () => 'error:EIO';
     },
@@ -197,8 +158,9 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
       disk.capacityBytes = 2 ** 40;
       await store.look();
     },
+    /** Every log line, and those of errors. */
     lines,
-    get errors() {
+    get errors(): readonly string[] {
       return lines.filter((line) => line.startsWith('<3>'));
     },
     listeners,
@@ -206,22 +168,26 @@ export async function startApi(options: StartOptions = {}): Promise<TestApi> {
     edits: 0,
     wakes: 0,
     connect: () => RawClient.to(address),
-    readOf: ({ socket }) => sockets.get(socket.localPort)?.bytesRead ?? 0,
-    async heard(client) {
+    /** Octets of what the client wrote that the server has read. */
+    readOf: ({ socket }: RawClient): number => sockets.get(socket.localPort)?.bytesRead ?? 0,
+    /** Resolves when the server has read all that the client wrote. */
+    async heard(client: RawClient): Promise<void> {
       while (test.readOf(client) < client.socket.bytesWritten) await settled();
     },
-    async call(method, path, { headers = {}, body = '' } = {}) {
+    /** One request on a connection of its own. */
+    async call(method: string, path: string, { headers = {}, body = '' }: CallOptions = {}): Promise<Answer> {
       await using client = await RawClient.to(address);
       client.write(requestText(method, path, headers, Buffer.byteLength(body)));
       if (body.length > 0) client.write(body);
       return await client.answer(method === 'HEAD');
     },
-    post: (value, headers = {}) =>
+    /** Posts a value as JSON to the messages. */
+    post: (value: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
       test.call('POST', MESSAGES, {
         headers: { 'Content-Type': 'application/json', ...headers },
         body: JSON.stringify(value),
       }),
-    async [Symbol.asyncDispose]() {
+    async [Symbol.asyncDispose](): Promise<void> {
       const closed = listeners.close();
       const stopped = api.stop(0);
       await clock.advance(0);
