@@ -58,15 +58,10 @@ test('Host', async (t) => {
   for (const path of PATHS) {
     isProblem(t, await api.call('GET', path, { headers: { Host: 'evil.example' } }), 403, 'not-local', path);
   }
-  const both = ['Host: localhost', 'Host: localhost'];
-  isProblem(t, await postWith(api, both), 400, 'malformed-request', 'two of them');
-  isProblem(
-    t,
-    await postWith(api, ['Host: localhost', 'hOST: evil.example']),
-    400,
-    'malformed-request',
-    'two',
-  );
+  for (const second of ['Host: localhost', 'hOST: evil.example']) {
+    const both = await postWith(api, ['Host: localhost', second]);
+    isProblem(t, both, 400, 'malformed-request', `and ${second}`);
+  }
 
   const absolute = (authority: string) => `http://${authority}${MESSAGES}`;
   const evil = ['Host: localhost'];
@@ -74,11 +69,8 @@ test('Host', async (t) => {
     isProblem(t, await postWith(api, evil, absolute(authority)), 403, 'not-local', authority);
   }
   t.equal(api.size, accepted);
-  t.equal(
-    (await postWith(api, ['Host: evil.example'], absolute('localhost'))).status,
-    202,
-    'the target counts',
-  );
+  const target = await postWith(api, ['Host: evil.example'], absolute('localhost'));
+  t.equal(target.status, 202, 'the target counts');
 });
 
 test('Origin and Sec-Fetch-Site', async (t) => {
@@ -113,13 +105,8 @@ test('Origin and Sec-Fetch-Site', async (t) => {
   }
   t.equal(api.size, good.length);
   const many = Array.from({ length: 2500 }, (_, i) => `${i.toString(36)}:`);
-  isProblem(
-    t,
-    await postWith(api, [host, ...many, bad[0]?.[1] ?? '']),
-    403,
-    'not-local',
-    'behind 2500 others',
-  );
+  const last = await postWith(api, [host, ...many, 'Origin: http://evil.example']);
+  isProblem(t, last, 403, 'not-local', 'behind 2500 others');
   const preflight = await api.call('OPTIONS', MESSAGES, { headers: { Origin: 'http://evil.example' } });
   isProblem(t, preflight, 403, 'not-local', 'a preflight');
 });
@@ -128,16 +115,9 @@ test('the token', async (t) => {
   await using api = await startApi({ settings: { apiToken: 's3cret-tökén' } });
   const call = (path: string, authorization?: string) =>
     api.call('GET', path, { headers: authorization === undefined ? {} : { Authorization: authorization } });
+  const wrong = [undefined, '', 'Bearer', 'Bearer ', 'Bearer s3cret', 'Basic czNjcmV0', 's3cret'];
   for (const path of PATHS) {
-    for (const authorization of [
-      undefined,
-      '',
-      'Bearer',
-      'Bearer ',
-      'Bearer s3cret',
-      'Basic czNjcmV0',
-      's3cret',
-    ]) {
+    for (const authorization of wrong) {
       const answer = await call(path, authorization);
       if (path === '/healthz') t.equal(answer.status, 200, 'open to all');
       else {
@@ -154,14 +134,9 @@ test('the token', async (t) => {
   for (const authorization of ['Bearer s3cret', 'bearer s3cret', 'Bearer  s3cret']) {
     t.equal((await plain.post([EMAIL], { Authorization: authorization })).status, 202, authorization);
   }
-  isProblem(
-    t,
-    await plain.post([EMAIL], { Authorization: 'Bearer s3cret x' }),
-    401,
-    'unauthorized',
-    'two words',
-  );
-  isProblem(t, await plain.post([EMAIL], { Authorization: 'Bearer S3CRET' }), 401, 'unauthorized', 'case');
+  for (const Authorization of ['Bearer s3cret x', 'Bearer S3CRET']) {
+    isProblem(t, await plain.post([EMAIL], { Authorization }), 401, 'unauthorized', Authorization);
+  }
 });
 
 test('the unix socket asks for neither Host nor token, but web pages stay out', async (t) => {
@@ -181,23 +156,19 @@ async function isSendOnly(t: Test, api: TestApi, headers: Readonly<Record<string
   const own = `${MESSAGES}/${posted.json[0].id}`;
   t.equal((await api.call('GET', own, { headers })).status, 200, 'what became of its message');
   t.equal((await api.call('GET', '/healthz', { headers })).status, 200);
-  const refused: [method: string, path: string][] = [
-    ['GET', MESSAGES],
-    ['DELETE', own],
-    ['POST', `${own}/retry`],
-    ...['flush', 'hold', 'release', 'purge'].map((what): [string, string] => [
-      'POST',
-      `/api/internal/queue/${what}`,
-    ]),
-    ...['GET', 'POST'].map((method): [string, string] => [method, DESTINATIONS]),
-    ...['GET', 'PUT', 'DELETE'].map((method): [string, string] => [method, `${DESTINATIONS}/1`]),
-    ...['/api/internal/state', '/metrics', '/openapi.json', '/none'].map((path): [string, string] => [
-      'GET',
-      path,
-    ]),
+  const refused = [
+    `GET ${MESSAGES}`,
+    `DELETE ${own}`,
+    `POST ${own}/retry`,
+    ...['flush', 'hold', 'release', 'purge'].map((what) => `POST /api/internal/queue/${what}`),
+    ...['GET', 'POST'].map((method) => `${method} ${DESTINATIONS}`),
+    ...['GET', 'PUT', 'DELETE'].map((method) => `${method} ${DESTINATIONS}/1`),
+    ...['/api/internal/state', '/metrics', '/openapi.json', '/none'].map((path) => `GET ${path}`),
   ];
-  for (const [method, path] of refused)
-    isProblem(t, await api.call(method, path, { headers }), 403, 'forbidden', `${method} ${path}`);
+  for (const call of refused) {
+    const [method = '', path = ''] = call.split(' ');
+    isProblem(t, await api.call(method, path, { headers }), 403, 'forbidden', call);
+  }
   t.equal(api.store.held, false);
   t.equal(api.size, 1);
 }
@@ -222,13 +193,8 @@ test('the socket for sending only', async (t) => {
   const listen: ListenConfig = { kind: 'unix', path: socketPath(t), sendOnly: true };
   await using api = await startApi({ listen, settings: { apiToken: 'operator', sendToken: null } });
   await isSendOnly(t, api, {});
-  isProblem(
-    t,
-    await api.call('GET', MESSAGES, { headers: { Authorization: 'Bearer operator' } }),
-    403,
-    'forbidden',
-    'whatever token is brought',
-  );
+  const asOperator = await api.call('GET', MESSAGES, { headers: { Authorization: 'Bearer operator' } });
+  isProblem(t, asOperator, 403, 'forbidden', 'whatever token is brought');
   const page = ['Host: whatever', 'Origin: http://evil.example'];
   isProblem(t, await postWith(api, page), 403, 'not-local', 'web pages stay out');
 });
