@@ -18,7 +18,7 @@ export interface PartHeader {
 /** The text fields of a mail. Without a file name they are text, whatever their Content-Type. */
 export const TEXT_FIELDS: readonly string[] = ['type', 'destination', 'subject', 'plain', 'html'];
 
-/** The name of a file without one, or with the name of a directory. */
+/** The name of a file that has none, or whose name is `.` or `..`. */
 export const UNNAMED = 'attachment';
 
 const BOUNDARY = /^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/;
@@ -113,7 +113,7 @@ function filenameOf(parameters: ReadonlyMap<string, string>): string | null {
   return name;
 }
 
-/** The last component of a path of any system, harmless: `exe.txt` is what it looks like. */
+/** The last component of a path of any system, harmless: its extension is the one that people see. */
 function fileName(told: string, field: string): string {
   const name = harmlessName(told.split(/[/\\]/).at(-1) as string, '').trim();
   if (name.length > FILE_NAME_CHARS_MAX) throw tooLong(field, 'file name', FILE_NAME_CHARS_MAX);

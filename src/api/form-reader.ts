@@ -107,7 +107,7 @@ export class FormReader {
     }
   }
 
-  /** Goes on to the next delimiter, or as far as none can begin. */
+  /** Goes on to the next delimiter, or to the first octet that may begin one. */
   #search(bytes: Buffer, at: number): number | null {
     const found = this.#findDelimiter(bytes, at);
     const end = found >= 0 ? found : bytes.length - this.#heldBack(bytes, at);

@@ -16,7 +16,7 @@ const HEADERS_BYTES = 8 * KIB;
 /** Upper bound for what a form has besides files. */
 const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + TEXT_FIELDS.length * FORM_FIELD_BYTES_MAX;
 
-/** Throws too-large if a form of this length has too large files. */
+/** Throws too-large if a form of this length must have files that are too large. */
 export function checkDeclared(bytes: number, parts: ApiParts): void {
   checkFiles(bytes - FORM_REST_BYTES, parts);
 }
@@ -31,7 +31,7 @@ export function checkMails(drafts: readonly Draft[], { mailLimitBytes, mailBytes
   const limitBytes = mailLimitBytes();
   if (limitBytes === null) return;
   for (const draft of drafts) {
-    // The exact size costs a rendering, which the estimate nearly always saves.
+    // The estimate nearly always saves the rendering that the exact size needs.
     if (draft.type === 1 && atMost(draft) > limitBytes) check(mailBytes(draft), limitBytes);
   }
 }

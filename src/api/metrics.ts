@@ -29,21 +29,25 @@ function metricsOf(context: ApiContext): string[] {
     counter('accepted_total', 'Messages accepted since the start.', context.acceptedTotal),
     counter(
       'refused_total',
-      'Refused requests to post messages since the start, by problem.',
+      'POSTs of messages that were refused since the start, by error code.',
       by('code', context.refusedTotals),
     ),
     counter(
       'outcomes_total',
-      'Attempts by how they ended, since the start.',
+      'Outcomes of messages since the start, by kind; each deferral counts.',
       by('outcome', context.outcomes()),
     ),
     gauge('relay_state', '1 for the state the relay is in.', oneOf(RELAY_STATES, context.relayState().state)),
     gauge('destinations', 'Entries of the address book.', store.book.counts.count),
-    gauge('destinations_synced', '1 while the cloud has the address book as it is here.', Number(isSynced)),
+    gauge(
+      'destinations_synced',
+      "1 while the cloud's copy of the address book is up to date.",
+      Number(isSynced),
+    ),
     gauge('link_state', '1 for the state the cloud link is in.', oneOf(LINK_STATES, link)),
     gauge(
       'settings_refused',
-      '1 while the settings found last cannot be used and earlier ones are followed.',
+      '1 while the daemon uses earlier settings because the latest are invalid.',
       Number(isRefused),
     ),
     ...storageMetrics(store),
@@ -57,18 +61,26 @@ function queueMetrics(store: Store): string[] {
   const isFull = Number(reason !== null);
   return [
     gauge('queue_messages', 'Messages in the queue, and failed ones, by status.', statuses),
-    gauge('queue_oldest_age_seconds', 'Age of the oldest message not final.', oldestAgeMs / 1000),
-    gauge('queue_bytes', 'Bytes of the journal and the spool.', bytes),
+    gauge(
+      'queue_oldest_age_seconds',
+      'Age of the oldest message that is not final; 0 if there is none.',
+      oldestAgeMs / 1000,
+    ),
+    gauge('queue_bytes', 'Bytes of the journal, the spool and the snapshots on the disk.', bytes),
     gauge('queue_held', '1 while delivery is held.', Number(held)),
-    gauge('queue_full', '1 while no message of 1 KiB is accepted for one of the limits.', isFull),
-    gauge('queue_used_messages', 'Messages that count in the limit.', used.messages),
-    gauge('queue_limit_messages', 'Messages that may wait.', limits.messages),
+    gauge('queue_full', '1 while a limit keeps the queue from accepting even a message of 1 KiB.', isFull),
+    gauge('queue_used_messages', 'Messages in the queue, and reserved places.', used.messages),
+    gauge('queue_limit_messages', 'The most messages in the queue.', limits.messages),
     gauge('queue_used_bytes', 'Bytes on the disk that count in the limit.', used.bytes),
-    gauge('queue_limit_bytes', 'Bytes that may be on the disk.', limits.bytes),
-    gauge('queue_used_memory_bytes', 'Memory for what is stored.', used.memoryBytes),
+    gauge('queue_limit_bytes', 'The most bytes on the disk.', limits.bytes),
+    gauge(
+      'queue_used_memory_bytes',
+      'Memory that the stored messages, keys and address book use.',
+      used.memoryBytes,
+    ),
     gauge(
       'queue_limit_memory_bytes',
-      'Memory that what is stored may take; left out where there is no limit.',
+      'Limit of that memory; left out if there is no limit.',
       limits.memoryBytes,
     ),
   ];
@@ -79,11 +91,15 @@ function storageMetrics(store: Store): string[] {
   return [
     gauge('storage_state', '1 for the state the storage is in.', oneOf(STORAGE_STATES, state)),
     gauge('storage_free_bytes', 'Free bytes in the state directory; left out if unknown.', freeBytes),
-    gauge('storage_damaged', 'Pieces of the store that could not be read back.', damaged),
+    gauge(
+      'storage_damaged',
+      'Pieces of the store that recovery could not read, and files of a newer version.',
+      damaged,
+    ),
   ];
 }
 
-/** A number, several with labels, or nothing if the number is null or infinite. */
+/** A number, or several with labels. A null or infinite number gives no sample. */
 type Measured = number | null | readonly Sample[];
 
 function gauge(name: string, help: string, measured: Measured): string {

@@ -155,7 +155,7 @@ const SCHEMAS = {
       limits: record({ messages: count, bytes: count, memoryBytes: orNull(count) }),
       full: {
         type: 'boolean',
-        description: 'true while no message of 1 KiB is accepted for one of the limits',
+        description: 'true while a limit keeps the queue from accepting even a message of 1 KiB',
       },
       reason: orNull(text),
     }),

@@ -1,5 +1,6 @@
 /**
- * What the composition root gives the api. The api knows the other modules only by these functions.
+ * The functions and settings that the composition root gives the api. The api knows the other modules only by these
+ * functions.
  */
 import type { Socket } from 'node:net';
 import type { Config } from '../config.js';
@@ -40,7 +41,7 @@ export interface ApiParts extends MemoryListeners {
   /** Null: no cloud is configured. */
   syncState(): SyncView | null;
   relayState(): RelayView;
-  /** Size of the largest mail that a relay takes; null if unknown. */
+  /** Size of the largest mail that any relay accepts; null if unknown. */
   mailLimitBytes(): number | null;
   /** Size of the mail of this draft. */
   mailBytes(draft: EmailDraft): number;

@@ -22,14 +22,14 @@ export const POST_HEADERS = {
 };
 const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };
-/** Limit for field names of clients in the log. */
+/** A log line has at most this many characters of the ignored fields' names. */
 export const LOGGED_CHARS_MAX = 200;
 
 interface Posted extends Accepted {
   readonly drafts: readonly Draft[];
 }
 
-/** Accepts the drafts, which have these files, with the key of the request. */
+/** Accepts the drafts with these files, under the request's key if it has one. */
 type Accept = (drafts: readonly Draft[], files: readonly FormFile[]) => Promise<Accepted>;
 /** Reads the body and accepts the drafts in it. */
 type Take = (exchange: Exchange, context: ApiContext, key: string | null, accept: Accept) => Promise<Posted>;
@@ -63,7 +63,7 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
 const takeJson: Take = async (exchange, context, key, accept) => {
   const { store, settings } = context;
   const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), settings);
-  // A replay must get the first answer, whatever the relay takes now.
+  // A replay gets the first answer, even if the relay's size limit is smaller now.
   if (key === null || store.recall(key) === null) checkMails(drafts, context);
   return { drafts, ...(await accept(drafts, [])) };
 };
@@ -98,7 +98,10 @@ const takeForm: Take = async (exchange, context, key, accept) => {
   }
 };
 
-/** Answers a form as the first one with its key, if both are the same. Stores nothing. */
+/**
+ * Gives a repeated form the ids of the first form with its key. Throws invalid if their contents differ. Stores
+ * nothing.
+ */
 async function replayForm(
   exchange: Exchange,
   before: { readonly ids: readonly string[]; readonly hash: string },
@@ -129,10 +132,10 @@ function draftOf({ texts, files }: Form): Draft {
   const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
   const type = texts.get('type')?.[0] ?? '1';
   if (type !== '1') report('type', 'must be 1 or left out: a form is an email');
-  // fromEntries also defines a field named __proto__.
+  // An assignment would lose a field named __proto__; fromEntries keeps it.
   const fields = Object.fromEntries([...texts].map(([name, [text = '']]) => [name, text]));
   for (const name of TEXT_FIELDS) {
-    if ((texts.get(name)?.length ?? 0) > 1) report(name, 'is there more than once');
+    if ((texts.get(name)?.length ?? 0) > 1) report(name, 'must not appear more than once');
   }
   const draft = parseEmail(fields, report);
   if (faults.length > 0) throw invalidMessage(faults);

@@ -71,7 +71,7 @@ export const ROUTES: readonly Route[] = [
     problems: [404],
   }),
   route('DELETE', `${MESSAGES}/{id}`, messages.cancel, {
-    summary: 'Cancel a message that is not final; of a failed one, delete the content for good',
+    summary: 'Cancel a message that is not final, or delete the content of a failed one for good',
     status: 204,
     problems: [404, 409, 507],
   }),

@@ -28,7 +28,7 @@ export function createApi(parts: ApiParts): Http {
   });
 }
 
-/** Zero for every code: Prometheus' rate() misses the first event of a counter that appears with it. */
+/** Zero for every code, because rate() misses the first event of a counter that did not exist before. */
 function zeroTotals(): Record<AnsweredCode, number> {
   const zeros = Object.keys(PROBLEMS).map((code) => [code, 0]);
   return Object.fromEntries(zeros) as Record<AnsweredCode, number>;

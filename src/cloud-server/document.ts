@@ -1,6 +1,6 @@
 /**
- * The destinations document of a device: the people to notify, and the device's name. Unknown members are kept.
- * Used by calls.ts, documents.ts and outbox.ts.
+ * The destinations document of a device: the people to notify, and the device's name, site and contact. Unknown members
+ * are kept. Used by calls.ts, documents.ts and outbox.ts.
  */
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
@@ -67,7 +67,7 @@ export function aboutOf({ name, site, contact }: Document, id: string): About {
   return { device: lineOf(name) ?? id, site: lineOf(site), contact: lineOf(contact) };
 }
 
-/** The value as a harmless line for a subject; null if nothing is left, or it is too long. */
+/** The text as one line without control characters; null if it is too long or has no visible character. */
 function lineOf(value: unknown): string | null {
   if (typeof value !== 'string' || value.length > DESTINATION_NAME_CHARS_MAX) return null;
   const line = harmlessName(value, ' ').replace(/\s+/g, ' ').trim();

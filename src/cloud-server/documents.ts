@@ -62,15 +62,18 @@ export class Documents {
 
   /**
    * Replaces the document if the conditions hold. Resolves with the new ETag when the document is on the disk. Throws
-   * precondition-required, precondition-failed, malformed-request; storage-full if all documents together would be too
-   * large; storage-failed. After storage-failed a restart finds the old document or the new one.
+   * malformed-request, precondition-required, precondition-failed, busy and storage-failed. Throws storage-full if all
+   * documents together would be too large. After storage-failed a restart finds the old document or the new one.
    */
   async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
     const document = parseDocument(body);
     return await this.#inTurn(id, () => this.#replace(id, document, conditions));
   }
 
-  /** Resolves when the removal is on the disk, or at once without a document. Rejects with storage-failed. */
+  /**
+   * Resolves when the removal is on the disk. Does nothing if there is no document. Rejects with busy or
+   * storage-failed.
+   */
   async remove(id: string): Promise<void> {
     await this.#inTurn(id, async () => {
       if (!this.#stored.has(id)) return;
@@ -82,7 +85,7 @@ export class Documents {
     });
   }
 
-  /** One write after another, for each device. */
+  /** Runs the writes of one device one after another. */
   async #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
     const writes = this.#writes.get(id) ?? new Turns();
     this.#writes.set(id, writes);
@@ -101,7 +104,7 @@ export class Documents {
     if (this.#chars - (replaced?.text.length ?? 0) + stored.text.length > CLOUD_DOCUMENTS_CHARS_MAX) {
       throw new FieldpostError('storage-full', 'The documents of all devices together would be too large');
     }
-    await orStorageFailed('kept', () => writeSealed(this.#disk, this.#pathOf(id), kept));
+    await orStorageFailed('stored', () => writeSealed(this.#disk, this.#pathOf(id), kept));
     this.#keep(id, stored);
     return stored.etag;
   }
@@ -117,7 +120,7 @@ export class Documents {
   }
 }
 
-/** Turns a failure into storage-failed. */
+/** Turns a failure of the disk into busy or storage-failed. */
 async function orStorageFailed(what: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -130,7 +133,7 @@ async function orStorageFailed(what: string, work: () => Promise<void>): Promise
 /** The content of the file. */
 type Kept = Pick<StoredDocument, 'revision' | 'document'>;
 
-/** Every write gets a new ETag, even one that changes nothing, so that a PUT with the old ETag fails. */
+/** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. A removal starts it again. */
 function read({ revision, document }: Kept): StoredDocument {
   const text = JSON.stringify(document);
   return { revision, document, text, etag: etagOf(`${revision} ${text}`) };

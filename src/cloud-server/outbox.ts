@@ -30,8 +30,8 @@ interface OutboxOptions {
 }
 
 /**
- * `device`: the sender or the subject of the message; the webhook can resolve placeholders by it. `lang`: the language
- * of a notification, for a service that reads it aloud.
+ * `device`: the device that sent the message, or that the notification is about. The webhook can use it to resolve
+ * placeholders. `lang`: the language of a notification, for a service that reads it aloud.
  */
 type DeviceContent = ShortContent & { readonly device: string; readonly lang?: Lang };
 
@@ -49,9 +49,10 @@ export class Outbox {
   }
 
   /**
-   * Tells everybody in the device's document, each in their language. Resolves when all messages are on the disk. Each is
-   * accepted on its own: a store with space for some accepts those, and a repeated call adds only the missing ones. A
-   * destination is unreachable without a relay or webhook for its type. Rejects as Store.accept does.
+   * Tells everybody in the device's document, each in their language. Resolves when all messages are on the disk. Each
+   * message is accepted separately. If the store has space only for some, a repeated call adds the others. Skips
+   * destinations whose type has no relay or webhook; the log counts them as `unreachable`. Rejects as Store.accept
+   * does.
    */
   async tell(id: string, happening: News): Promise<void> {
     const { store, documents, nudge, timeZone, takesMail, takesShort, log } = this.#options;
@@ -127,7 +128,8 @@ function parseMessage(body: JsonObject, device: string): ShortDraft {
   const report = (field: string, detail: string) => faults.push({ pointer: `/${field}`, detail });
   const { type } = body;
   const isShort = type === 2 || type === 3 || type === 4;
-  if (!isShort) report('type', 'must be the integer 2 (SMS), 3 (phone) or 4 (push); mail goes by a relay');
+  if (!isShort)
+    report('type', 'must be the integer 2 (SMS), 3 (phone) or 4 (push); email goes through a relay');
   const draft = parseShortMessage(isShort ? type : 4, body, report);
   if (faults.length > 0) throw invalidMessage(faults);
   const content: DeviceContent = { ...draft.content, device };

@@ -2,33 +2,33 @@
  * Decides whether a device is online, after each heartbeat and after silence. Moments are milliseconds of one monotonic
  * clock.
  *
- * When a device that people think offline returns, they are told at once. Then it must be silent for its whole delay
- * again, so within one delay there is at most one pair of messages. Each outage doubles the silence before the next one is
- * told, up to DAMPED_DELAYS delays, until the device has been steady for STEADY_DELAYS delays. Used by watch.ts.
+ * When an offline device returns, people are told at once. The next outage needs a whole delay of silence again. So
+ * people get at most one "silent" and one "back" within a delay. Each outage doubles the silence that the next one
+ * needs, up to DAMPED_DELAYS delays. After STEADY_DELAYS steady delays it is one delay again. Used by watch.ts.
  */
 import { MINUTE_MS } from '../limits.js';
 
-/** The device's plans in a heartbeat. `moved`: it goes to another cloud, so people are not told. */
+/** The device's state in a heartbeat. `moved`: it goes to another cloud, so people are not told. */
 export type Said = 'running' | 'stopping' | 'moved';
 
 /** The presence of one device. */
 export interface Presence {
   /** `offline`: people were told so. */
   readonly state: 'online' | 'offline';
-  /** The last heartbeat; after the watch itself was away, the moment from which silence counts. */
+  /** The last heartbeat; after a time without the watch, the moment from which silence counts. */
   readonly heardMs: number;
   readonly said: Said;
   /** The heartbeat interval that the device reports; 0: it reports none. */
   readonly everyMs: number;
   /** The number of delays of silence after which it is offline. */
   readonly damping: number;
-  /** When it was last silent for its delay; null: never, or long ago. */
+  /** When it last returned after a silence of its delay or more; null: never, or long ago. */
   readonly unsteadyMs: number | null;
   /** When the device sent its last heartbeat, by its own clock; null: it does not report this. */
   readonly sent?: Sent | null;
 }
 
-/** A moment on the clock of a device. Within a boot `uptimeMs` grows, even when the daemon restarts. */
+/** A moment on the clock of a device. Within a boot `uptimeMs` grows; in a container it may restart. */
 export interface Sent {
   readonly bootId: string;
   readonly uptimeMs: number;
@@ -43,19 +43,19 @@ export interface Delays {
 
 const DAMPED_DELAYS = 8;
 const STEADY_DELAYS = 20;
-/** The longest delay of a heartbeat on its way. */
+/** An older heartbeat can arrive at most this long after a newer one. */
 const OVERTAKEN_MS = MINUTE_MS;
 /** Leaves time for one lost and one late heartbeat before people are told. */
 const HEARTBEATS_PER_DELAY = 2.5;
 
-/** The presence at the first heartbeat, or at the first since the watch was away. */
+/** The presence at the first heartbeat. Also the base of a presence that is read from the file. */
 export function firstHeard(nowMs: number): Presence {
   return { state: 'online', heardMs: nowMs, said: 'running', everyMs: 0, damping: 1, unsteadyMs: null };
 }
 
 /**
- * True for a heartbeat that was delayed: the device sent it before the last one heard. False after OVERTAKEN_MS, because
- * in a container the uptime can restart in the same boot.
+ * True for a heartbeat that was delayed: the device sent it before the last one heard. Always false OVERTAKEN_MS after
+ * the last heartbeat, because in a container the uptime can restart within a boot.
  */
 export function isOvertaken(
   { sent, heardMs }: Presence,
@@ -104,7 +104,7 @@ function delayOf({ everyMs }: Pick<Presence, 'everyMs'>, { delayMs }: Delays): n
   return Math.max(delayMs, HEARTBEATS_PER_DELAY * everyMs);
 }
 
-/** The presence after the watch was away: that time does not count; the next heartbeat is due within `graceMs`. */
+/** The presence after the watch was not running. Silence counts only from `graceMs` after `nowMs` on. */
 export function afterAbsence(before: Presence, nowMs: number, graceMs: number): Presence {
   return { ...before, heardMs: Math.max(before.heardMs, nowMs + graceMs) };
 }

@@ -1,6 +1,6 @@
 /**
- * Reads the cloud's answers. Every function throws CloudError for an answer that breaks the contract.
- * Used by client.ts.
+ * Reads the cloud's answers. Every function but problemOf and failedCall throws CloudError for an answer that breaks
+ * the contract. Used by client.ts.
  */
 import { objectIn, problemWords, retryAfterMsOf, STRONG_ETAG } from '../http/answer.js';
 import type { JsonObject } from '../json.js';
@@ -17,7 +17,7 @@ const WORDS: Readonly<Record<number, string>> = {
   403: 'does not let this device in',
   404: 'does not know this device, or the URL in FIELDPOST_CLOUD is wrong',
   408: 'gave up waiting for our request',
-  429: 'asks us to slow down',
+  429: 'asks this device to slow down',
 };
 
 /** Statuses that come from something between device and cloud. */
@@ -68,7 +68,7 @@ export function strongEtagOf({ headers }: HttpAnswer): string {
   throw new CloudError(`the cloud breaks its contract: its document has ${what}`);
 }
 
-/** An object with the text member `name`; an empty object if the answer does not have it. */
+/** `{[name]: text}` if the answer has this member, else `{}`. Throws CloudError if it is not a string. */
 export function textMember<Name extends string>(fields: JsonObject, name: Name): { [Key in Name]?: string } {
   const value = fields[name] ?? undefined;
   if (value === undefined) return {};
@@ -87,7 +87,7 @@ export function numberMember<Name extends string>(
   return { [name]: value } as { [Key in Name]?: number };
 }
 
-/** The cloud's wall clock; an empty object if the answer does not have it. */
+/** `{serverTimeMs}`, the cloud's wall clock, if the answer has it, else `{}`. */
 export function serverTimeOf(fields: JsonObject): { serverTimeMs?: number } {
   const { serverTime } = textMember(fields, 'serverTime');
   if (serverTime === undefined) return {};

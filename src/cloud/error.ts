@@ -1,6 +1,6 @@
 /**
- * A call to the cloud that failed: what went wrong, as a sentence, and the Retry-After. Used by answer.ts, client.ts and
- * webhook.ts.
+ * The error of a failed call to the cloud or the webhook: a sentence for people, and the Retry-After. Used by
+ * answer.ts, client.ts and webhook.ts.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { type SocketError, socketErrorOf } from '../retry/socket-error.js';
@@ -16,7 +16,7 @@ const HINTS: Readonly<Partial<Record<SocketError, string>>> = {
 export class CloudError extends Error {
   /** Retry-After; null if there was none. */
   readonly retryAfterMs: number | null;
-  /** False if there was no connection: the cloud cannot have seen the call. */
+  /** False if the request cannot have arrived. A call that was given up counts as arrived. */
   readonly isReached: boolean;
 
   constructor(message: string, retryAfterMs: number | null = null, isReached = true) {
@@ -27,8 +27,8 @@ export class CloudError extends Error {
   }
 
   /**
-   * The error of a request to `host` that was rejected. `wallMs` is compared with a certificate's dates. Rethrows an error
-   * that is not of a socket: it is a bug.
+   * Turns the rejection of a SendRequest to `host` into a CloudError. `wallMs` is shown beside a certificate's dates.
+   * Rethrows an error without a `code`, because it is a bug.
    */
   static ofNetwork(thrown: unknown, host: string, wallMs: number, hints = HINTS): CloudError {
     const isReached = (thrown as { isReached?: boolean }).isReached === true;

@@ -1,5 +1,5 @@
 /**
- * What an answer over HTTP says: its JSON, its problem (RFC 9457), how long to wait. Pure.
+ * Reads HTTP answers: JSON, problem (RFC 9457) and Retry-After. Pure.
  */
 import { type Buffer, isUtf8 } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';
@@ -10,7 +10,7 @@ export const STRONG_ETAG = '"[\\x21\\x23-\\x7e\\x80-\\xff]*"';
 // RFC 9110 §5.6.7, the form that is sent.
 const HTTP_DATE = /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/;
 
-/** The JSON of a body; undefined if it is none. */
+/** The JSON of a body; undefined if the body is not JSON. */
 export function jsonIn(body: Buffer): unknown {
   if (!isUtf8(body)) return undefined;
   try {

@@ -12,7 +12,7 @@ import { idleBody } from './refusals.js';
 export interface Receiving {
   readonly req: IncomingMessage;
   readonly fail: (error: FieldpostError) => void;
-  /** The caller calls it with each chunk. */
+  /** The caller calls it for each chunk. */
   readonly came: () => void;
   /** True while the daemon does not read: then the client is not to blame. */
   isOurTurn: boolean;

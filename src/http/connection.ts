@@ -29,7 +29,7 @@ export interface Connection {
   ignored: number;
   /** True until its first request; always false for a connection that is made during the stop. */
   isNew: boolean;
-  /** The last answer, after those of the open requests; then the connection ends. */
+  /** The connection's last answer. It is sent after the answers to open requests, then the connection ends. */
   parting: string | null;
   /** The request that began last. */
   latest: IncomingMessage | null;
@@ -76,7 +76,7 @@ export function silentSinceMs({ open, receiving, answer, idleSinceMs }: Connecti
 
 /**
  * Closes the socket after REFUSED_LINGER_MS, unless the client closes it first. The caller reads what the client still
- * sends: unread bytes would make the close a reset, which takes the last answer from the client.
+ * sends: with unread bytes the kernel would send a reset, and the client would lose the last answer.
  */
 export function linger(socket: Socket, clock: Clock): void {
   const deadline = clock.after(REFUSED_LINGER_MS, () => socket.destroy());

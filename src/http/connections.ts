@@ -166,7 +166,7 @@ export class Connections {
 
   /**
    * Closes the connections without a request; resolves when all are gone, by force after `withinMs`. New ones get
-   * NEW_CONNECTION_MS: a program that has just connected would take a reset for a refusal.
+   * NEW_CONNECTION_MS: a program that has just connected would read a reset as a refusal.
    */
   async stop(withinMs: number): Promise<void> {
     this.stopping = true;
@@ -214,7 +214,7 @@ export class Connections {
     if (this.#waiting.size > 0) queueMicrotask(() => this.#givePlaces());
   }
 
-  /** Gives free places to the connections that have waited longest; comes again while any waits. */
+  /** Gives free places to the connections that have waited longest. Runs again while any waits. */
   #givePlaces(): void {
     for (const connection of this.#waiting) {
       if (this.#taken() >= CONNECTIONS_MAX && !this.#dropSilent(() => true)) break;

@@ -15,12 +15,12 @@ export interface Conditions {
 const TAG = `(?:W/)?${STRONG_ETAG}`;
 const TAGS = new RegExp(`^\\s*(?:\\*|${TAG}(?:\\s*,\\s*${TAG})*)\\s*$`);
 
-/** A strong ETag, quotes included: equal for two texts if and only if they are equal. */
+/** A strong ETag, quotes included: two texts have the same ETag if and only if they are equal. */
 export function etagOf(text: string): string {
   return `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"`;
 }
 
-/** Answers with JSON and its ETag, or with 304 if the client has it. A malformed If-None-Match names nothing. */
+/** Answers with JSON and its ETag, or with 304 if the client has it. A malformed If-None-Match is ignored. */
 export function sendTagged(exchange: Exchange, json: string, ETag: string = etagOf(json)): void {
   const known = tagsOf(exchange.req.headers['if-none-match'] ?? '') ?? [];
   if (names(known, ETag, true)) exchange.nothing(304, { ETag });
@@ -60,7 +60,7 @@ function tagsOf(value: string): readonly string[] | null {
   return value.trim() === '*' ? ['*'] : (value.match(new RegExp(TAG, 'g')) ?? []);
 }
 
-/** True if the ETag is among `tags`. A weak tag counts only where nothing is replaced (RFC 9110 §13.1.1). */
+/** True if the ETag is among `tags`. With `weakCounts` a weak tag matches too; not for If-Match (RFC 9110 §13.1.1). */
 function names(tags: readonly string[], etag: string | null, weakCounts: boolean): boolean {
   if (etag === null) return false;
   return tags.some((tag) => tag === '*' || (weakCounts ? tag.replace(/^W\//, '') : tag) === etag);

@@ -9,7 +9,7 @@ import type { Connection } from './connection.js';
 import type { Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
-/** Garbage per byte of a large answer: the views, and their JSON at up to two bytes a character. */
+/** Bytes of garbage for each byte of a large answer: its objects, and their JSON at up to two bytes a character. */
 const TEXT_COPIES = 3;
 
 /** One request and its answer. */
@@ -18,7 +18,7 @@ export class Exchange {
   readonly res: ServerResponse;
   readonly connection: Connection;
   readonly connections: Connections;
-  /** True for the first request of its connection. */
+  /** True for the first request of a connection that was made before the stop. */
   readonly isFirst: boolean;
   /** The path as the client sent it, empty if the request target is no path; and the text after its `?`. */
   readonly path: string;
@@ -50,7 +50,7 @@ export class Exchange {
     this.query = query;
   }
 
-  /** Counts bytes of the body that stay in memory until the answer is out. Throws busy. */
+  /** Counts bytes of the body that stay in memory until the answer is sent. Throws busy. */
   keep(bytes: number): void {
     this.connections.keep(this.connection, bytes);
   }
@@ -73,7 +73,10 @@ export class Exchange {
     return problem;
   }
 
-  /** Answers with a body, whole or in pieces; to HEAD with its headers only. Throws busy if too many answers lie unread. */
+  /**
+   * Answers with a body. node:http leaves it out for HEAD. Throws busy if a large answer to a GET does not fit into
+   * memory beside unread ones.
+   */
   send(
     status: number,
     type: string,
@@ -93,8 +96,8 @@ export class Exchange {
       ...headers,
     };
     if (this.#isLast()) head.Connection = 'close';
-    // A small answer is one string: head and body leave in one write. A large one is bytes: a string of it would stay
-    // in memory too, at up to two bytes a character, until the client has taken it.
+    // A small answer is one string: head and body leave in one write. A large answer is written as bytes, because a
+    // string would also stay in memory until the client has read it.
     this.res.writeHead(status, head).end(isLarge ? octetsOf(pieces, bytes) : pieces.join(''));
     if (isLarge) this.connections.drop(TEXT_COPIES * bytes);
     this.connections.sent(this.connection, isCounted ? bytes : 0);
@@ -102,7 +105,7 @@ export class Exchange {
 
   /** True if this is the connection's last answer; prepares the connection to end. */
   #isLast(): boolean {
-    // Otherwise the rest of a refused body would have to be read before the next request.
+    // The connection ends after an unread body: its rest would have to be read before the next request.
     const { stopping, othersWait } = this.connections;
     if (this.bodyDone && !stopping && !othersWait) return false;
     this.connections.lingerAfterAnswer(this.connection, this.req);
@@ -118,7 +121,7 @@ function octetsOf(pieces: readonly string[], bytes: number): Buffer {
   return octets;
 }
 
-/** The parts of a request target: `/path?query`, with `http://authority` before it or not, or `*`. */
+/** The parts of a request target: `/path?query`, `http://authority/path?query` or `*`. */
 function splitTarget(target: string): { authority?: string; path: string; query: string } {
   let rest = target;
   let authority: string | undefined;
@@ -141,7 +144,7 @@ export function checkPercent(encoded: string): void {
   } catch {
     throw new FieldpostError(
       'malformed-request',
-      'A % in the address does not begin the code of a character',
+      'The path or query has a % that is not a valid percent-encoding of UTF-8',
     );
   }
 }

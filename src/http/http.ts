@@ -153,9 +153,10 @@ function makeServer(
   });
   // 0: no limit. Node would silently drop further headers, also those that the guard checks.
   server.maxHeadersCount = 0;
-  // Ends the connection of a client that never reads its answer. One that never ends its request gets a 408 before.
+  // Ends the connection of a client that never reads its answer. A client that never ends its request has got a 408 by
+  // then.
   server.timeout = 2 * patience.requestMs;
-  // Clients without a place get a 503, up to this many connections.
+  // Up to this many connections, a client without a place gets a 503.
   server.maxConnections = CONNECTIONS_OPEN_MAX;
   // Programs like nc end their side after the request. node:http has this switch since 0.x, undocumented.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;

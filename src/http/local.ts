@@ -32,7 +32,7 @@ export function createLocalCheck(allowedHosts: readonly string[] = []): (exchang
   };
 }
 
-/** RFC 9112 §3.2: of two Host headers, a proxy may have checked the other one. */
+/** RFC 9112 §3.2: a proxy may have checked one of two Host headers, and the daemon the other. */
 function checkSingleHost(rawHeaders: readonly string[]): void {
   const names = rawHeaders.filter((_, index) => index % 2 === 0);
   if (names.filter((name) => name.toLowerCase() === 'host').length > 1) {

@@ -6,8 +6,8 @@ import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';
 
 /**
- * Hands each chunk of the body to `take`. While its promise is pending, it reads no more, and the client is not to
- * blame for the time. Rejects, and reads no more, with what `take` throws, malformed-request (cut short) or timeout.
+ * Hands each chunk of the body to `take`. While the promise of `take` is pending, it reads nothing, and the idle limit
+ * does not count. Rejects, and reads no more, with what `take` throws, malformed-request (cut short) or timeout.
  */
 export function receiveBody(
   exchange: Exchange,

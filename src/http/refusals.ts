@@ -1,6 +1,6 @@
 /**
- * The errors of connections and requests that reach a limit or are no HTTP.
- * Used by body-watch.ts, connections.ts and http.ts.
+ * The errors of connections and requests that exceed a limit or are not HTTP. Used by body-watch.ts, connections.ts and
+ * http.ts.
  */
 import { FieldpostError } from '../errors.js';
 import {
@@ -37,7 +37,7 @@ export function answersLeft(): FieldpostError {
 export function gaveWay(): FieldpostError {
   return new FieldpostError(
     'timeout',
-    `All ${CONNECTIONS_MAX} connections are in use, and nothing has come on this one for longest`,
+    `All ${CONNECTIONS_MAX} connections are in use, and this one has been silent longest`,
     { hint: 'nothing was queued; send it again' },
   );
 }
@@ -75,7 +75,7 @@ export function clientProblem(code: string, error: Error): FieldpostError {
 
 /** The answer to CONNECT. */
 export function noProxy(): FieldpostError {
-  return new FieldpostError('method-not-allowed', 'This is no proxy');
+  return new FieldpostError('method-not-allowed', 'This server is not a proxy');
 }
 
 /** A client pipelines too much. */

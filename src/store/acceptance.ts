@@ -60,7 +60,7 @@ export class Acceptance {
     await this.#budget.look();
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
-      // A Content-Length drops no content of failed messages; only bytes that arrive do.
+      // Content of failed messages is dropped only for bytes that have arrived, not for a Content-Length.
       room: this.roomMaker.reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
       writeBytes: this.#writeBytesOf(expectedBytes),
       roomMaker: this.roomMaker,
@@ -70,7 +70,7 @@ export class Acceptance {
     return upload;
   }
 
-  /** Small files are written in small pieces; so are large ones while many come at the same time. */
+  /** Small files are written in small pieces. Large files are too while many uploads run. */
   #writeBytesOf(expectedBytes: number): number {
     const wholeBytes = Math.min(expectedBytes || SPOOL_WRITE_BYTES, SPOOL_WRITE_BYTES);
     let memoryBytes = 2 * wholeBytes;
@@ -104,7 +104,7 @@ export class Acceptance {
   }
 
   recall(key: string): KeyEntry | null {
-    // Records that the start has found may not be on the device yet.
+    // The records that recovery found are perhaps not on the device yet.
     if (this.#ledger.trouble) throw this.#ledger.trouble;
     const entry = this.#ledger.state.keys.get(key);
     return entry && !this.#isOver(entry) ? entry : null;
@@ -137,7 +137,7 @@ export class Acceptance {
       const dropped = this.roomMaker.inTheWay;
       const events: StoreEvent[] = dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
       if (files.length > 0) await this.#ledger.spool.keepNames(files);
-      // Ids must have the order of the records: no await between drawing them and recording.
+      // Ids must have the order of the records, so nothing awaits between making the ids and recording.
       const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));
       events.push({ e: 'accepted', ...this.#ledger.birth(), messages, ...keyed });
       // Q2: this sync is the promise behind the 202.

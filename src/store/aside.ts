@@ -1,7 +1,7 @@
 /**
  * Strange files under the store's names: a directory, a fifo, a dangling link, an inode that the kernel refuses. The
- * store never opens them. It renames such a file if it can, else works without that name, and logs it in both cases. Used
- * by ledger.ts and opening.ts.
+ * store never opens them. It renames such a file, or works without the name if that fails. It logs both. Used by
+ * ledger.ts and opening.ts.
  */
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf, wordsOf } from '../errors.js';
@@ -44,7 +44,9 @@ export class Aside {
     return { newer: [...this.newer].sort(), unusable: [...this.unusable].sort() };
   }
 
-  /** Bytes of the regular file at `path`; null if the name is free, or was freed; `unusable` if it stays taken. */
+  /**
+   * The size of the regular file at `path`; null without one. Renames a strange file; returns `unusable` if that fails.
+   */
   async find(path: string): Promise<number | null | 'unusable'> {
     try {
       const found = await this.#disk.look(path);

@@ -7,7 +7,7 @@ import type { Budget } from './budget.js';
 import type { RandomBytes } from './ids.js';
 import type { Ledger } from './ledger.js';
 
-/** Enough that no nonce is drawn twice. */
+/** So many random bytes that no nonce occurs twice. */
 const NONCE_BYTES = 12;
 
 /** The address book of this ledger's state. */

@@ -1,7 +1,7 @@
 /**
- * The budget of the store: messages in the queue, bytes in the state directory, bytes of memory, and what must stay free
- * on the disk. The store asks it before it writes. What it grants stays reserved until it is used, so that requests that
- * come together do not exceed it together. Used by journaled-store.ts.
+ * The budget of the store: messages in the queue, bytes in the state directory, bytes of memory, and what must stay
+ * free on the disk. The store asks it before it writes. Granted room stays reserved until it is used. So simultaneous
+ * requests cannot exceed the budget. Used by journaled-store.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { bytesInWords } from '../sizes.js';
@@ -24,7 +24,7 @@ export class Budget {
   readonly #options: StoreOptions;
   readonly #stored: Stored;
   #reserved: Room = NOTHING;
-  /** What was refused last and does not fit yet; SMALL if no message fits. */
+  /** The last refused room, until it fits; SMALL if no message fits. */
   #refused: Room | null = null;
 
   constructor(options: StoreOptions, stored: Stored) {

@@ -24,7 +24,10 @@ export interface CheckpointsOptions {
   readonly log: Log;
   /** A reload changes this object. */
   readonly budget: { readonly maxSpoolBytes: number };
-  /** Bytes that the start has replayed. They count: each start begins a segment, so power cuts would fill the disk. */
+  /**
+   * Bytes that the start has replayed. They bring the next checkpoint nearer, because many short runs without one would
+   * fill the disk.
+   */
   readonly replayedBytes: number;
 }
 
@@ -93,13 +96,13 @@ export class Checkpoints {
   /** Rejects like Journal.append, or with the disk's error. */
   async #make(isShort: boolean): Promise<void> {
     const { ledger, journal, segments, adapter, log } = this.#options;
-    // No snapshot needs these for a replay: only the content in them keeps them.
+    // No snapshot needs these segments for a replay. They stay only for their content.
     const oldSegments = () => segments.numbers.filter((segment) => segment < adapter.neededFrom);
     // Free unneeded segments even if the disk has no room to move content out of the others.
     await relocate({ ...this.#options, isShort, old: oldSegments() }).catch((error) =>
       log.warn('checkpoint failed', { reason: wordsOf(error) }),
     );
-    // Make this list before the sync, which covers only the records up to now: a later outcome may be lost.
+    // Make this list before the sync. An outcome recorded during the sync may be lost, so its content must stay.
     const done = segments.numbers.filter((segment) => !ledger.state.liveBytes.has(segment));
     await journal.sync();
     await this.#options.write();

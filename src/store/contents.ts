@@ -1,6 +1,6 @@
 /**
- * Reads contents back from the journal. A queue that drains reads them in the order of the journal, so two reads in a
- * row are followed by one that reads many. Used by opening.ts.
+ * Reads contents back from the journal. Delivery reads contents in the order of the journal. So after two adjacent
+ * reads the next one reads ahead. Used by opening.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
@@ -56,7 +56,9 @@ export class Contents {
     return segment === this.#last.segment && gapBytes >= 0 && gapBytes <= READ_AHEAD_GAP_BYTES;
   }
 
-  /** Null if the read fails: only the bytes behind the content may be unreadable. */
+  /**
+   * Null if the read fails. Perhaps only the bytes behind the content are unreadable: the caller then reads it alone.
+   */
   async #readAhead(place: Place): Promise<Buffer | null> {
     const { segment, offset, length } = place;
     const bytes = await this.#readSegment(segment, offset, Math.max(length, READ_AHEAD_BYTES)).catch(
@@ -67,7 +69,7 @@ export class Contents {
     return cut(this.#stretch, place);
   }
 
-  /** Memory and buses fail for a moment: only content whose checksum is wrong twice is damaged. */
+  /** Memory and buses can fail for a moment: only content whose checksum is wrong twice is damaged. */
   async #readAlone(place: Place): Promise<Buffer> {
     const { segment, offset, length } = place;
     for (let reading = 1; reading <= 2; reading++) {

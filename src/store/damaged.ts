@@ -16,7 +16,7 @@ const NAME = /^(?:(\d+)-)?(.+)$/;
 /** A copy that a power cut has interrupted. */
 const HALF_COPY = /\.new$/;
 
-/** Ends the name of a piece that the disk does not read: its copy holds zeros. */
+/** Suffix of the name of an unreadable piece. Its copy holds zeros. */
 export const UNREADABLE = '.unreadable';
 /** Finds the segment's number in the name of such a piece, or of a segment that was missing. */
 const UNREAD = /^(\d{8})\.log\.(?:\d+\.unreadable|missing)\./;
@@ -53,7 +53,9 @@ export class Damaged {
     return this.#copies.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Segments that this start or an earlier one could not read whole. They may hold what no copy has. */
+  /**
+   * Segments that this start or an earlier one could not read whole. These segments may hold bytes that no copy has.
+   */
   get unreadSegments(): number[] {
     return [...this.#pieces].flatMap((piece) => {
       const number = UNREAD.exec(piece)?.[1];

@@ -30,7 +30,7 @@ export function asStorageFailed(error: unknown): FieldpostError {
 /** The directory belongs to another user, or its file system keeps no changes (squashfs and erofs say EINVAL). */
 const NOTHING_TO_SYNC: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'EROFS'];
 
-/** Syncs the directory above ours, so that our name in it is durable. If it refuses changes, we made no name. */
+/** Syncs the directory above ours, so that our name in it is durable. If it refuses changes, it has no new name. */
 export async function syncAbove(disk: Disk, path: string): Promise<void> {
   await disk.syncDirectory(path).catch((error) => {
     if (!NOTHING_TO_SYNC.includes(systemCodeOf(error))) throw error;
@@ -38,8 +38,8 @@ export async function syncAbove(disk: Disk, path: string): Promise<void> {
 }
 
 /**
- * What a read of a message's content rejects with: storage-damaged if the file is gone, because it does not come back; else
- * storage-failed, because the read may work in a moment. `what` names the content.
+ * Rejects a failed read of content: storage-damaged if the file is gone, else storage-failed, because a retry may work.
+ * `what` names the content.
  */
 export function rejectUnreadable(what: string): (error: unknown) => never {
   return (error) => {

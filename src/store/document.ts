@@ -162,7 +162,7 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   let [to, at]: [string, Stamp | null] = ['', null];
   for (const batch of document.messages) {
     for (const kept of batch) {
-      // Messages of one request share their stamp and address, to save memory.
+      // A message shares the stamp and address of the one before if they are equal, to save memory.
       if (kept.to === to) kept.to = to;
       if (at?.boot === kept.at.boot && at.bootMs === kept.at.bootMs) kept.at = at;
       ({ to, at } = kept);

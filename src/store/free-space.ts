@@ -28,7 +28,7 @@ export class FreeSpace {
   readonly #options: FreeSpaceOptions;
   #space = { ...UNKNOWN };
   #lookedMs = Number.NEGATIVE_INFINITY;
-  /** True while the log's last word is that the disk is full. */
+  /** True if "storage full" was logged and its end was not. */
   #isTold = false;
 
   constructor(options: FreeSpaceOptions) {
@@ -39,7 +39,7 @@ export class FreeSpace {
     return this.#space.freeBytes;
   }
 
-  /** True if the last look is too old to decide by. */
+  /** True if the last look is SPACE_FRESH_MS old or older. */
   get stale(): boolean {
     return this.#options.clock.bootMs() - this.#lookedMs >= SPACE_FRESH_MS;
   }

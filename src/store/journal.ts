@@ -1,10 +1,10 @@
 /**
  * The journal: appends records to segments.
  *
- * Group commit: records that arrive during a sync share the next write and sync.
- * Never append after doubt: every start, write error and sync error begins a new segment, as a full segment does. Its
- * first record says up to which offset the segment before is valid: as far as it is proven to be on the device. Later
- * records are void in the old segment, and are written again in the new one. Used by ledger.ts.
+ * Group commit: records that arrive during a sync share the next write and sync. Never append after doubt: every start,
+ * write error and sync error begins a new segment, as a full segment does. Its first record says up to which offset the
+ * previous segment is proven to be on the device, and so valid. Later records are void in the old segment, and are
+ * written again in the new one. Used by ledger.ts.
  */
 import type { FieldpostError } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYTES } from '../limits.js';
@@ -166,7 +166,7 @@ export class Journal {
     return this.#waiting.splice(0, count);
   }
 
-  /** Takes the first record, and as many behind it as leave an ordinary new segment half empty. */
+  /** Takes the first record, and further ones while an ordinary new segment stays half empty. */
   #takeForNew(): Append[] {
     let bytes = 0;
     const end = this.#waiting.findIndex(({ record }, i) => {
@@ -176,7 +176,7 @@ export class Journal {
     return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
   }
 
-  /** Puts outcomes back into the queue, except the first record, which would return for ever. Gives the others. */
+  /** Puts outcomes back into the queue, but never the first record: the queue would not advance. Returns the others. */
   #putBackOutcomes(group: readonly Append[]): Append[] {
     const isOutcome = ({ urgency }: Append, i: number) => i > 0 && urgency !== 'synced';
     this.#waiting.unshift(...group.filter(isOutcome));
@@ -225,7 +225,7 @@ export class Journal {
     return this.#options.segments.take(this.#tail.bytesAnew(recordsOf(group)));
   }
 
-  /** A new segment is always synced: its head makes void what follows the proven end of the segment before. */
+  /** A new segment is always synced, because its head voids all records behind the proven end of the previous one. */
   async #begin(segment: Prepared, group: readonly Append[]): Promise<void> {
     await this.#tail.begin(segment, recordsOf(group));
     if (this.#trouble) this.#setTrouble(null);

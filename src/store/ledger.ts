@@ -101,12 +101,13 @@ export class Ledger {
   /** Makes durable what the start has found, and removes files that no message needs. */
   async #begin(): Promise<void> {
     const { aside, replayed } = this.#parts;
-    // After a gap the history starts again in a new segment, in which the next snapshot ends.
+    // After a gap the history continues in a new segment.
     if (replayed.unproven.length > 0 || replayed.gap) await this.#journal.mend();
     this.#checkpoints.makeIfDue();
     const strays = await this.spool.learn(neededFiles(this.state));
     if (tellOf(replayed, this.state, this.#options.log, join(this.#options.directory, 'damaged'))) {
-      // Files of interrupted uploads and of final messages. Beside files of a newer version they may belong to it.
+      // Files of interrupted uploads and of final messages. If there are files of a newer version, these may belong to
+      // it.
       if (aside.newer.size === 0) this.giveUpFiles(strays);
       return await this.spool.idle;
     }
@@ -137,8 +138,8 @@ export class Ledger {
   }
 
   /**
-   * Resolves once the events are in the journal, as durable as asked, and applied. If this boot's start time is news, it
-   * goes ahead of them. Rejects like Journal.append.
+   * Resolves once the events are in the journal, as durable as asked, and applied. If the journal lacks this boot's
+   * start time, that is recorded before them. Rejects like Journal.append.
    */
   async record(
     events: readonly StoreEvent[],
@@ -225,7 +226,10 @@ export class Ledger {
     return this.#parts.contents.read(place);
   }
 
-  /** Makes a checkpoint if that frees a segment, or if the disk `isShort`. Resolves when it is done, also if it failed. */
+  /**
+   * Makes a checkpoint if it frees a segment; always if `isShort` (the disk is nearly full). Resolves when it is done,
+   * also if it failed.
+   */
   async checkpoint(isShort = false): Promise<void> {
     if (this.#closed) return;
     if (isShort || this.#checkpoints.doneBytes > 0) await this.#checkpoints.make(isShort);
@@ -278,7 +282,7 @@ export class Ledger {
     if (!trouble && before) log.info('storage ok');
     if (trouble) this.#mendAlarm.in(STORAGE_RETRY_MS);
     else this.#mendAlarm.off();
-    // Each try took a segment. The older snapshot needs them until the second checkpoint.
+    // Each try began a segment. Two checkpoints free them, because the older snapshot needs them until the second.
     if (!trouble) void this.checkpoint().then(() => this.checkpoint());
   }
 }

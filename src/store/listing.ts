@@ -8,7 +8,7 @@ import type { Page, QueueCounts } from './store.js';
 
 /**
  * At most `limit` messages, newest first, of one status if given, accepted before the message `after`. Ids sort by
- * acceptance, so a page is right although the message `after` was forgotten.
+ * acceptance, so a page is right even if the message `after` was forgotten.
  */
 export function listMessages(
   { messages }: State,
@@ -61,7 +61,11 @@ export function alreadyFinal(message: Message): FieldpostError {
       hint: 'send it again if it still matters',
     });
   }
-  return new FieldpostError('conflict', 'the message is of a newer version, which can send it', {
-    hint: 'try again after the next update',
-  });
+  return new FieldpostError(
+    'conflict',
+    'only a newer version of Fieldpost, which accepted the message, can send it',
+    {
+      hint: 'try again after the next update',
+    },
+  );
 }

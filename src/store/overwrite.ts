@@ -14,7 +14,7 @@ export async function writeZeros(file: DiskFile, bytes: number): Promise<void> {
   }
 }
 
-/** Resolves once the device has zeros in place of all bytes of the file. Rejects with the disk's error. */
+/** Resolves once the file on the device is all zeros. Rejects with the disk's error. */
 export async function overwrite(file: DiskFile): Promise<void> {
   await writeZeros(file, await file.size());
   await file.sync();

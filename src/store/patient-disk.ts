@@ -14,7 +14,7 @@ interface PatientDiskOptions {
   readonly log: Log;
 }
 
-/** A disk that retries failed reads (EIO), all of them together for START_READS_MS_MAX. */
+/** A disk that retries failed reads (EIO), for START_READS_MS_MAX in total. */
 export function patientDisk({ disk, clock, log }: PatientDiskOptions): Disk & { endPatience(): void } {
   /** On the boot's clock; null before the first read that fails. */
   let patientUntilMs: number | null = null;

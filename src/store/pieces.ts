@@ -43,7 +43,9 @@ export async function readInPieces(
   return { bytes: await piece(0, size), unreadable };
 }
 
-/** Memory and buses fail for a moment: bytes that are no record count only if two readings agree, or all three fail. */
+/**
+ * Memory and buses can fail for a moment: bytes that are no record count only if two readings agree, or all three fail.
+ */
 export async function readStretch(
   segments: Segments,
   stretch: Stretch,

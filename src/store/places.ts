@@ -4,7 +4,7 @@
 import type { Message, Place } from '../message/message.js';
 import type { State } from './state.js';
 
-/** Null drops the content. Counts the live bytes of each segment. */
+/** Null: the content is dropped. Counts the live bytes of each segment. */
 export function setPlace(state: State, message: Message, place: Place | null): void {
   if (message.place) countLive(state, message.place, -1);
   if (place) countLive(state, place, 1);

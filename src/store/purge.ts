@@ -1,6 +1,7 @@
 /**
- * Removes the text of final messages from the state directory; else it stays until other records overwrite it. The power may
- * be cut at any point: nothing is overwritten while a snapshot, or the journal behind it, needs it. Used by ledger.ts.
+ * Overwrites the text of final messages in the state directory. Without a purge the text stays until other records
+ * overwrite it. The power may be cut at any point: nothing is overwritten while a snapshot, or the journal behind it,
+ * needs it. Used by ledger.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';

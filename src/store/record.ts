@@ -3,18 +3,19 @@
  *
  *     crc ' ' payload '\n'
  *
- * `crc`, in eight hex digits, is the CRC-32 of the payload's bytes. It begins with the segment's number instead of zero,
- * because a segment is used again: a record of an earlier use is not valid under the new number. The payload is compact
- * JSON, whose escapes keep line breaks out of it:
+ * `crc`, in eight hex digits, is the CRC-32 of the payload's bytes. It begins with the segment's number instead of
+ * zero, because a segment is used again: a record of an earlier use is not valid under the new number. The payload is
+ * compact JSON, whose escapes keep line breaks out of it:
  *
  *     {"contents":[…],"synced":n,"events":[…]}
  *
  * The first record of a segment, its head, also has `"format":{"major":n,"minor":n}` (1.0 if it is missing) and
- * `"store":"…","follows":{"segment":n,"upTo":n}`. The head repeats the events of records behind `upTo`, because these may
- * have been promised. So a promise is whole in the new segment before it is void in the old one.
+ * `"store":"…","follows":{"segment":n,"upTo":n}`. The head repeats the events of records behind `upTo`, because these
+ * may have been promised. So a promised record is valid in the new segment before it becomes void in the old one.
  *
- * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A record is valid
- * if and only if the line is whole and its CRC matches. Bytes not yet written are zeros, or left from an earlier use.
+ * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A record is
+ * valid if and only if the line is whole and its CRC matches. Bytes not yet written are zeros, or left from an earlier
+ * use.
  */
 import { Buffer } from 'node:buffer';
 import { crc32, hex8 } from './crc.js';

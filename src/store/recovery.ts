@@ -92,8 +92,8 @@ interface History {
 }
 
 /**
- * Walks from the newest segment along `follows` to `base`. The segments that it passes over are void: the daemon began them
- * in doubt and never proved them. The stretches come oldest first. `noted`: the position in the file `synced`.
+ * Walks from the newest segment along `follows` to `base`. The segments that it skips are void: the daemon began them
+ * after an error, and never synced them. The stretches come oldest first. `noted`: the position in the file `synced`.
  */
 export function linkHistory(
   heads: ReadonlyMap<number, Head>,
@@ -140,7 +140,7 @@ export interface Piece {
   readonly offset: number;
   readonly end: number;
   readonly record: ReadRecord | null;
-  /** The bytes are none that a write of ours, whole or torn, can leave. */
+  /** No write of this program, whole or torn, can leave these bytes. */
   readonly isForeign?: true;
 }
 
@@ -214,8 +214,8 @@ interface JudgedStretch {
 }
 
 /**
- * All before the follower's `upTo` is proven. Without a follower, all that a later record, or the file `synced`, calls
- * synced is proven. An invalid line after the proven part is the torn tail of a write, unless it is foreign.
+ * All before the follower's `upTo` is proven. Without a follower, a later record or the file `synced` says what is
+ * proven. An invalid line after the proven part is the torn tail of a write, unless it is foreign.
  */
 export function judge(stretch: Stretch, pieces: readonly Piece[]): JudgedStretch {
   const valid = pieces.filter((piece): piece is Piece & { record: ReadRecord } => piece.record !== null);

@@ -27,8 +27,8 @@ export async function writeNew(disk: Disk, path: string, pieces: readonly Buffer
 }
 
 /**
- * Replaces the file at `path`. When this resolves, the new file is durable; if it rejects, the old or the new file is. A
- * power cut may leave a part of the new one at `${path}.new`.
+ * Replaces the file at `path`. Resolves when the new file is durable. If it rejects, either the old or the new file is
+ * there. A power cut may leave a part of the new one at `${path}.new`.
  */
 export async function replace(disk: Disk, path: string, bytes: Buffer): Promise<void> {
   const temporary = `${path}.new`;

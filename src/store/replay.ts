@@ -105,7 +105,7 @@ async function findHistory(options: ReplayOptions, damage: Damage): Promise<Foun
     if (!isKept) await snapshot.putAside();
   }
   const heads = await readHeads(options);
-  // A checkpoint takes its place. The copy shows the next start the newer version too, whenever the power is cut.
+  // A checkpoint takes its place. After a power cut the copy tells the next start that a newer version was here.
   for (const snapshot of [current, previous]) if (snapshot.state === 'newer') await snapshot.copyAside();
   const base = chooseBase({
     current: current.state,
@@ -212,8 +212,8 @@ function stateOfSegments(heads: Heads): SegmentsState {
 }
 
 /**
- * Frees the segments that no record was written to. One that the snapshot, a head or the file `synced` names was written,
- * even if all of it is lost.
+ * Frees the segments that no record was written to. A segment named in the snapshot, a head or the file `synced` was
+ * written to, even if nothing of it is left.
  */
 async function freeUntouched(
   segments: Segments,

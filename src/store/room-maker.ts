@@ -30,7 +30,7 @@ export class RoomMaker {
     this.#options = options;
   }
 
-  /** Reserves room, but no bytes if content must first be dropped for them. Throws queue-full or storage-full. */
+  /** Reserves room. If content must be dropped first, it reserves no bytes yet. Throws queue-full or storage-full. */
   reserve(asked: Room): Reservation {
     return this.#orCompact(() => this.#options.budget.reserve(asked));
   }

@@ -23,7 +23,7 @@ export function plus(one: Room, other: Room): Room {
   };
 }
 
-/** The same below zero. */
+/** The amounts with the opposite sign. */
 export function negative({ count, bytes, memoryBytes }: Room): Room {
   return { count: -count, bytes: -bytes, memoryBytes: -memoryBytes };
 }

@@ -166,7 +166,7 @@ export class Segments {
     this.#vain.delete(segment);
   }
 
-  /** Removes a segment without promises. A failure is retried before the next segment is filled. */
+  /** Removes a segment that holds no promised record. A failure is retried before the next segment is filled. */
   async abandon(segment: number): Promise<void> {
     this.#vain.add(segment);
     await this.remove(segment).catch(() => undefined);

@@ -150,7 +150,7 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#options.dropped(this.#bytes);
   }
 
-  /** On a full disk the older snapshot makes room, because the newer one is good. */
+  /** On a full disk, removes the older snapshot first, because the newer one is good. */
   async #writeInLittleRoom(pieces: readonly Buffer[], error: unknown): Promise<void> {
     const { disk, directory } = this.#options;
     if (!['ENOSPC', 'EDQUOT'].includes(systemCodeOf(error)) || !this.#current || !this.#previous) throw error;
@@ -217,7 +217,7 @@ export class SnapshotAdapter implements Adapter<State> {
     if (bytes === null) return { ...NOTHING, ...ways };
     let snapshot = decodeSnapshot(bytes);
     if (!snapshot && bytes.length > 0) {
-      // Memory and buses fail for a moment: a snapshot is damaged only if its checksum is wrong twice.
+      // Memory and buses can fail for a moment: a snapshot is damaged only if its checksum is wrong twice.
       bytes = (await this.#read(path, putAside)) ?? bytes;
       snapshot = decodeSnapshot(bytes);
     }
@@ -276,7 +276,7 @@ function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSn
   return a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 }
 
-/** Calls a snapshot bad whose checksum is right and whose state is unusable. */
+/** Turns a snapshot with a right checksum but an unusable state into a bad one. */
 async function asBad(found: FoundSnapshot): Promise<FoundSnapshot> {
   if (found.state !== 'good') return found;
   return { ...found, state: 'bad', bytes: await found.readAgain(), snapshot: null };

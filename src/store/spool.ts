@@ -19,7 +19,7 @@ const unreadable = rejectUnreadable('a stored attachment');
 const ID_BYTES = 10;
 const NAME = /^[0-9a-f]{20}$/;
 
-/** How far a file's name is on the way to the device. `lost`: a sync failed, and a later one proves nothing. */
+/** How durable a file's name is. `lost`: a sync failed, and a later one proves nothing. */
 type Standing = 'opening' | 'unsynced' | 'lost';
 
 /** All files in the directory, their bytes, and how durable their names are. */

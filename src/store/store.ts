@@ -100,15 +100,15 @@ export interface Store {
   upload(expectedBytes: number): Promise<Upload>;
 
   /**
-   * Q2: resolves once the drafts and the key are together on the device; all or none. Throws queue-full, storage-full,
-   * storage-failed (outcome unknown), stopping; with a key also conflict (another request holds it) and invalid (it was
-   * used with other content). The attachments leave their upload, unless the key is already known.
+   * Q2: resolves once all drafts and the key are on the device. Accepts all drafts or none. Throws queue-full,
+   * storage-full, storage-failed (outcome unknown), stopping; with a key also conflict (another request holds it) and
+   * invalid (it was used with other content). The attachments leave their upload, unless the key is already known.
    */
   accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted>;
 
   /**
-   * Runs `work`, which holds the key from before its body is read until it ends, and accepts with the given function.
-   * Throws conflict if another request holds the key.
+   * Holds the key while `work` runs. `work` reads the body and accepts its drafts with the given function. Throws
+   * conflict if another request holds the key.
    */
   withKey<T>(key: string, work: (accept: AcceptKeyed) => Promise<T>): Promise<T>;
 
@@ -126,7 +126,9 @@ export interface Store {
    * the message is being sent, or is final without content.
    */
   cancel(id: string): Promise<void>;
-  /** Makes it due now; a failed one is queued anew while its content is kept. Throws not-found, conflict. */
+  /**
+   * Makes the message due now. Queues a failed one again if its content is still stored. Throws not-found, conflict.
+   */
   retry(id: string): Promise<void>;
   /** Makes everything due now. */
   flush(): Promise<void>;
@@ -138,7 +140,7 @@ export interface Store {
   hold(): Promise<void>;
   release(): Promise<void>;
 
-  /** The boots in which messages were accepted. */
+  /** The boots that a stamp refers to. */
   readonly boots: Boots;
   readonly reachability: Reachability;
   /** Kept in the same journal. An edit waits neither for the queue nor for the link. */
@@ -151,7 +153,10 @@ export interface Store {
   /** Looks at the disk now. Returns the reason why no message of 1 KiB fits, or null. Never rejects. */
   look(): Promise<string | null>;
 
-  /** True if the outcome of one more message can be recorded for certain. Delivery offers nothing while it is false. */
+  /**
+   * True if there is certainly room to record the outcome of one more message. Delivery offers nothing while it is
+   * false.
+   */
   readonly hasReserve: boolean;
   /** Resolves once `hasReserve` is true. Rejects with storage-full or storage-failed. */
   fillReserve(): Promise<void>;
@@ -167,7 +172,10 @@ export interface Store {
   claim(id: string, purpose?: 'send' | 'expire'): Message | null;
   /** Ends a claim without an outcome: the message is as before. */
   giveBack(id: string): void;
-  /** Ends a claim with an outcome (Q4…Q6). Resolves when it is written, before its sync. Rejects with storage-full or storage-failed. */
+  /**
+   * Ends a claim with an outcome (Q4…Q6). Resolves when it is written; if `StoreOptions.outcomes` is `synced`, when it
+   * is synced. Rejects with storage-full or storage-failed.
+   */
   settle(id: string, verdict: Verdict): Promise<void>;
   /** Throws storage-damaged if the content has changed. */
   content(message: Message): Promise<Content>;

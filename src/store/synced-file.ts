@@ -1,7 +1,7 @@
 /**
- * The file `synced` says how far the newest segment is known to be on the device. A record says this only of the records
- * before it. Without this file a bad block in the last ones looks like a torn write. It is one line, overwritten in place
- * and never synced, because an old line stays true.
+ * The file `synced` says how far the newest segment is known to be on the device. A record says this only of the
+ * records before it. Without this file a bad block in the last records looks like a torn write. It is one line,
+ * overwritten in place and never synced, because an old line stays true.
  *
  *     crc {"segment":7,"synced":12345}
  *

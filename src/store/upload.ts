@@ -63,7 +63,7 @@ export class SpoolUpload implements Upload {
     spool.grow(id, bytes);
   }
 
-  /** Of two buffers: one is filled while the other is written. */
+  /** Two buffers of `writeBytes`: one is filled while the other is written. */
   get memoryBytes(): number {
     return 2 * this.#options.writeBytes;
   }

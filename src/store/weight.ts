@@ -13,7 +13,7 @@ import type { KeyEntry, State } from './state.js';
 export interface Bounds {
   /** How many finished messages stay readable. */
   readonly historyMax: number;
-  /** Beyond so many bytes of memory the oldest finished messages are forgotten. */
+  /** If the state takes more memory than this, it forgets the oldest finished messages. */
   readonly memoryBytesMax: number;
   /** How many Idempotency-Keys are remembered. */
   readonly keysMax: number;
@@ -50,7 +50,7 @@ const REPLY_CHARS_SURE = 80;
 
 const WIDE = /[^\0-\xff]/;
 
-/** Known of a message before it has an id. */
+/** The part of a message that is known before it has an id. */
 type Weighed = Pick<Message, 'destination' | 'attachments' | 'more'> & { readonly lastReply?: string | null };
 
 /** A message, its files' names and media types, and its last reply. */
@@ -71,7 +71,7 @@ export function keyWeight(key: string, { hash, ids }: Pick<KeyEntry, 'hash' | 'i
   return KEY_BYTES + textWeight(key) + textWeight(hash) + ids.length * ID_BYTES;
 }
 
-/** The address book and the cloud's. At least the room of a full book, which messages never take. */
+/** The address book, and the cloud's last copy of it. At least the room of a full book, which messages never take. */
 function bookWeight(book: Book): number {
   const { entries, removed, hidden, base, attempted } = book;
   const text = JSON.stringify([[...entries], [...removed], hidden, base, attempted]);

@@ -28,7 +28,9 @@ export function handedOver(env: Environment, pid: number): readonly Handed[] {
   }));
 }
 
-/** Serves on a handed socket. Throws unavailable if it is no listening stream socket, and what `makeServer` throws. */
+/**
+ * Serves on a handed socket. Throws unavailable if it is not a listening stream socket, and the errors of `makeServer`.
+ */
 export async function serveHanded(
   { fd, sendOnly }: Handed,
   makeServer: (address: ListenConfig) => Server,

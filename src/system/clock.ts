@@ -19,7 +19,7 @@ export interface Clock {
   trust(): Trust;
   /** A trusted source says that the wall clock is right now. That holds until it leaps. */
   confirm(): void;
-  /** A trusted source says that the wall clock is far from right. That holds until it leaps, or is confirmed. */
+  /** Call it when a trusted source says that the wall clock is wrong. That holds until it leaps, or is confirmed. */
   doubt(): void;
   /**
    * Calls back once, unless stopped first, when `ms` have passed on the boot's clock. After a suspend it may be a
@@ -90,7 +90,7 @@ class SystemClock implements Clock {
   #bootAheadMs = Number.NEGATIVE_INFINITY;
   /** When the boot began, by the wall, at its last confirmation; null before the first. */
   #confirmedMs: number | null = null;
-  /** The same at its last doubt; null while nobody doubts it. */
+  /** The same at the last doubt(); null without one. */
   #doubtedMs: number | null = null;
   /** Boot times: when the wall clock last agreed with its confirmation, and when the time server's file was last checked. */
   #heldMs = 0;
@@ -112,8 +112,8 @@ class SystemClock implements Clock {
     const processMs = this.#source.processMs();
     const aheadMs = this.#source.wallMs() - processMs;
     if (processMs - this.#lookedMs >= LOOK_MS || Math.abs(aheadMs - this.#wallAheadMs) > MOVED_MS) {
-      // Only a suspend moves the difference, and only up. An uptime in whole seconds (where /proc is hidden) gives it too
-      // low, never too high. So the highest seen is the best, and time never goes back.
+      // Only a suspend moves the difference, and only up. If /proc is hidden, the uptime is in whole seconds: the
+      // difference is too low, never too high. So the highest seen is the best, and time never goes back.
       const uptimeMs = this.#source.uptimeS() * SECOND_MS - this.#bornMs;
       this.#lookedMs = this.#source.processMs();
       this.#wallAheadMs = this.#source.wallMs() - this.#lookedMs;
@@ -154,7 +154,7 @@ class SystemClock implements Clock {
     const sleep = (leftMs: number) => {
       timer = setTimeout(
         () => {
-          // By a rounded clock a timer may fire 1 ms early.
+          // A timer may fire 1 ms early, because the clock is rounded.
           const stillMs = dueMs - this.bootMs();
           if (stillMs > 1) sleep(stillMs);
           else wake();

@@ -35,8 +35,8 @@ export interface ConnectOptions {
 }
 
 /**
- * Makes a Connect. It first tries the address that worked last time. Last it tries an address that accepted the connection
- * but sent nothing: there the server hangs while its kernel answers.
+ * Makes a Connect. It first tries the address that worked last time. It tries an address last if it accepted a
+ * connection but sent nothing: its server hangs, while its kernel answers.
  */
 export function createConnect(options: ConnectOptions): Connect {
   const { clock, lookup = lookUpAll, open = openSocket } = options;

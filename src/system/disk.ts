@@ -44,7 +44,7 @@ export interface Disk {
   rename(from: string, to: string): Promise<void>;
   /** Removes the file if it is there. Kept once the directory is synced. */
   remove(path: string): Promise<void>;
-  /** Puts names created, renamed and removed in this directory before the call on stable storage. */
+  /** Makes durable all names that were created, renamed or removed in this directory before the call. */
   syncDirectory(path: string): Promise<void>;
   /** What an ordinary user may still write on the file system that holds `path`. */
   space(path: string): Promise<Space>;
@@ -171,8 +171,8 @@ async function makeOne(path: string): Promise<void> {
 }
 
 /**
- * A file by its descriptor, which costs half of a FileHandle under load. Close waits for the calls under way, because the
- * descriptor may be another file's after it.
+ * A file by its descriptor, which costs half of a FileHandle under load. Close waits for the calls under way, because
+ * another file may get the same descriptor.
  */
 class OpenFile implements DiskFile {
   readonly #fd: number;

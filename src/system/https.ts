@@ -1,6 +1,7 @@
 /**
- * Requests to the cloud and the webhook. One request, one whole answer within its deadline and its size; no redirect is
- * followed. Connections are kept for the next heartbeat. Used by cloud-server/cloud.ts and daemon/cloud.ts.
+ * Requests to the cloud and the webhook. Each request gets one whole answer within a deadline and a size limit.
+ * Redirects are not followed. Connections are kept for the next heartbeat. Used by cloud-server/cloud.ts and
+ * daemon/cloud.ts.
  */
 import {
   type ClientRequest,
@@ -45,7 +46,7 @@ export interface HttpAnswer {
 
 /**
  * Makes one request. Rejects with an error whose `code` is `DEADLINE`, `TOO_LARGE`, `CUT_SHORT`, `ABORT_ERR`, or one of
- * Node or OpenSSL. Its `isReached` is true if the request may have arrived.
+ * Node or OpenSSL. The error's `isReached` is true if the request may have arrived.
  */
 export type SendRequest = (request: HttpRequest) => Promise<HttpAnswer>;
 

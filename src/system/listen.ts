@@ -11,7 +11,7 @@ import { type Handed, serveHanded } from './activation.js';
 
 /** Listeners that are open. */
 export interface Listeners {
-  /** The handed ones first, then the others in the order of the settings; port 0 is now the port found. */
+  /** The handed ones first, then the others in the order of the settings; port 0 is replaced with the real port. */
   readonly addresses: readonly ListenConfig[];
   /** Takes no more connections. Resolves once the present ones have ended. */
   close(): Promise<void>;
@@ -85,7 +85,7 @@ function listening(server: Server, where: { path: string } | { host: string; por
   });
 }
 
-/** Removes the socket of a killed daemon. What answers, or is no socket, stays. */
+/** Removes the socket of a killed daemon. Keeps a socket on which a process listens, and any other file. */
 async function removeStale(path: string): Promise<void> {
   const found = await lstat(path).catch(() => null);
   if (found?.isSocket() && !(await answers(path))) await rm(path, { force: true });

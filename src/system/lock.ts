@@ -4,8 +4,7 @@
  * - `lock`, a listening unix socket in the directory. Every process that sees the directory sees it, also from other
  *   containers and network namespaces. It needs an inode.
  * - an abstract unix socket, named after the directory's device and inode and our process. It needs no room on the disk,
- *   but is seen only in our network namespace. Any user may take such a name, so it counts only if its process has the
- *   directory open.
+ *   but is seen only in our network namespace. Any user can take such a name, so it counts only if the process that holds it has the directory open.
  *
  * On a full disk only the second is held. Used by main.ts.
  */
@@ -110,8 +109,8 @@ async function sweep(directory: string, name: string): Promise<void> {
 }
 
 /**
- * Puts a stale socket out of the way. Another process may have replaced it by its own lock meanwhile: so the socket is
- * moved, tried, and put back if it answers. Gives the new name of what is no socket, which stays aside.
+ * Puts a stale socket out of the way. Another process may have put its own lock there. So this moves the socket,
+ * connects to it, and puts it back if it answers. Gives the new name of what is no socket, which stays aside.
  */
 async function makeFree(path: string): Promise<string | null> {
   if (await answers(path)) throw inUse();

@@ -54,10 +54,11 @@ export function garbageCollector(
 }
 
 /**
- * Sets flags of V8, which otherwise lets its heap grow to spare itself garbage collections. Without them 103 MiB are
- * resident after 10,000 messages, with them 72 (scripts/bench memory); 32 clients together wait longer (scripts/bench
- * accept). Within the unit's memory it is held shorter still: in 128 MB with every limit in use the peak is then 69 %,
- * not 92 %. Call it once the daemon runs: V8 ignores the first flag before, and loading node:v8 takes 2 ms of the start.
+ * Sets flags of V8, which otherwise lets its heap grow to spare itself garbage collections. With them 72 MiB are
+ * resident after 10,000 messages, without them 103 (scripts/bench memory). The price: 32 simultaneous clients wait
+ * longer (scripts/bench accept). With the unit's memory limit of 128 MB the flags are stricter: the peak with every
+ * limit in use is 69 %, not 92 %. Call it once the daemon runs: V8 ignores the first flag before, and loading node:v8
+ * takes 2 ms of the start.
  */
 export async function keepHeapSmall(limitBytes: number): Promise<void> {
   const { setFlagsFromString } = await import('node:v8');

@@ -41,9 +41,10 @@ export function watchNetwork(
     onChange();
   });
   const changed = () => {
-    // Draw one random delay for all events of a burst: the smallest of many is about the same on all devices of a switch.
+    // Draw one random delay for all events of a burst: the smallest of many random delays is about the same on all
+    // devices of a switch.
     if (change.isSet) return;
-    // Names and routes come one after another, and only all of them together work.
+    // DNS and routes change one after another, and all are needed before a retry can succeed.
     const quietMs = NETWORK_QUIET_MS * (1 + random());
     change.at(Math.max(clock.bootMs() + quietMs, toldMs + NETWORK_EVERY_MS));
   };

@@ -38,7 +38,7 @@ const PROGRAM = 'systemd-notify';
 /** Sends to the NOTIFY_SOCKET of the environment. */
 export function systemNotifier(options: NotifierOptions): Notifier {
   const { monotonicUs, onFailure, timeoutMs = NOTIFY_TIMEOUT_MS } = options;
-  // Of two children at once the second may be faster: READY=1 of a reload would come before its RELOADING=1.
+  // The second of two simultaneous children may finish first: READY=1 of a reload would come before its RELOADING=1.
   const turns = new Turns();
   const inTurn = (tell: () => Promise<unknown>): Promise<void> =>
     turns.do(() => within(timeoutMs, tell())).catch((error) => onFailure(reasonOf(error)));

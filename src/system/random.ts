@@ -8,8 +8,8 @@ import { closeSync, openSync, readSync } from 'node:fs';
 const DEVICE = '/dev/urandom';
 
 /**
- * Opens the device for as long as the process runs: later no descriptor may be free. Gives a function from a count to as
- * many bytes. Throws what node:fs throws.
+ * Opens the device once and keeps it open, because later there may be no free descriptor. Returns a function that gives
+ * so many random bytes as it is asked for. Throws what node:fs throws.
  */
 export function openRandom(): (count: number) => Buffer {
   const fd = openSync(DEVICE, 'r');
