@@ -28,7 +28,7 @@ const MAIL = {
     cut: [
       'src/delivery/smtp/rendering.ts',
       'content }, message, { from',
-      'content }, { id: message.id + this.#options.clock.boot }, { from',
+      'content }, { ...message, id: message.id + this.#options.clock.boot }, { from',
     ],
   },
   'one-sms': {
