@@ -20,7 +20,7 @@ interface WebhookOptions {
   readonly clock: Clock;
 }
 
-/** Posts messages to `url` as JSON, each with its id as Idempotency-Key. Any 2xx means accepted; its body is ignored. */
+/** Posts messages to `url` as JSON, each with its id as Idempotency-Key. Any 2xx means accepted. Bodies are ignored. */
 export function createWebhook({ url, authorization, send, clock }: WebhookOptions): SendShort {
   return async (message, signal): Promise<ShortAnswer> => {
     try {
@@ -35,6 +35,8 @@ export function createWebhook({ url, authorization, send, clock }: WebhookOption
         body: JSON.stringify(message),
         timeoutMs: CLOUD_CALL_TIMEOUT_MS,
         answerBytesMax: CLOUD_ANSWER_BYTES_MAX,
+        // A body that is cut short must not make us post an accepted message again.
+        ignoresBody: true,
         signal,
       });
       const { status } = answer;

@@ -33,6 +33,8 @@ export interface HttpRequest {
   /** From the look-up of the name to the last byte of the answer. */
   readonly timeoutMs: number;
   readonly answerBytesMax: number;
+  /** True: the answer is given when its head is there, with an empty body. What follows is dropped. */
+  readonly ignoresBody?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -170,7 +172,7 @@ class Attempt {
     );
     this.#req.on('socket', (socket) => this.#watch(socket));
     this.#req.on('error', (error) => this.#failed(error));
-    this.#req.on('response', (res) => this.#receive(res, request.answerBytesMax));
+    this.#req.on('response', (res) => this.#receive(res, request));
     this.#req.end(body ?? undefined);
     signal.addEventListener('abort', this.#giveUp);
     if (signal.aborted) this.#giveUp();
@@ -185,9 +187,12 @@ class Attempt {
     if (!isReady) socket.once('secureConnect', () => (this.#missing = 'answer'));
   }
 
-  #receive(res: IncomingMessage, bytesMax: number): void {
+  #receive(res: IncomingMessage, { answerBytesMax: bytesMax, ignoresBody = false }: HttpRequest): void {
     this.#missing = 'whole answer';
+    const head = { status: res.statusCode ?? 0, headers: res.headers };
     const chunks: Buffer[] = [];
+    // The body is read all the same: at its end the connection is free for the next request.
+    if (ignoresBody) this.#resolve({ ...head, body: Buffer.alloc(0) });
     let bytes = 0;
     res.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
@@ -197,7 +202,7 @@ class Attempt {
     res.on('error', () => this.#fail('CUT_SHORT', 'its answer was cut short'));
     res.on('end', () => {
       this.#end();
-      this.#resolve({ status: res.statusCode ?? 0, headers: res.headers, body: Buffer.concat(chunks) });
+      this.#resolve({ ...head, body: Buffer.concat(chunks) });
     });
   }
 

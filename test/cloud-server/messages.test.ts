@@ -1,9 +1,12 @@
 /** The webhook gets messages of devices, each once, and notifications that are not mails. */
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { createWebhook } from '../../src/cloud-server/webhook.js';
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { CLOUD_ANSWER_BYTES_MAX, DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { systemClock } from '../../src/system/clock.js';
+import { createConnect } from '../../src/system/connect.js';
+import { openHttps } from '../../src/system/https.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
 import { DESTINATIONS, DEVICE, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
@@ -20,8 +23,20 @@ interface Hook extends AsyncDisposable {
   status: number;
 }
 
+async function serve(listener: RequestListener): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/secret?x=1`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
 async function webhook(): Promise<Hook> {
-  const server = createServer(async (request, response) => {
+  const server = await serve(async (request, response) => {
     let text = '';
     for await (const chunk of request) text += chunk;
     const body = JSON.parse(text);
@@ -30,16 +45,11 @@ async function webhook(): Promise<Hook> {
     hook.taken.push({ ...body, url: request.url, status: hook.status, authorization });
     response.writeHead(hook.status).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
   const hook: Hook = {
-    env: { FIELDPOST_CLOUD_SERVER_WEBHOOK: `http://127.0.0.1:${port}/secret?x=1` },
+    env: { FIELDPOST_CLOUD_SERVER_WEBHOOK: server.url },
     taken: [],
     status: 204,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
   return hook;
 }
@@ -90,6 +100,23 @@ t.test('a webhook that cannot be trusted is reported without a setting of device
   const answer = await send({ ...SMS, type: 2, device: 'pump-3' } as never, new AbortController().signal);
   t.match(answer, { kind: 'later', reply: /^hook\.example: no authority .*\(SELF_SIGNED_CERT_IN_CHAIN\)$/ });
 });
+
+for (const body of ['large', 'cut', 'endless'])
+  t.test(`a webhook has accepted the message when its 2xx is there: ${body} body`, async (t) => {
+    await using server = await serve((_, response) => {
+      response.writeHead(200, { 'Content-Length': 2 * CLOUD_ANSWER_BYTES_MAX });
+      if (body === 'large') response.end(Buffer.alloc(2 * CLOUD_ANSWER_BYTES_MAX));
+      else response.write('OK', () => (body === 'cut' ? response.socket?.end() : undefined));
+    });
+    const clock = systemClock();
+    const connect = createConnect({ clock });
+    const https = openHttps({ ca: null, clientCertificate: null, clock, connect });
+    t.teardown(() => https.close());
+    const send = createWebhook({ url: server.url, authorization: null, send: https.send, clock });
+    const sms = { ...SMS, type: 2 } as const;
+    const answer = await send(sms, new AbortController().signal);
+    t.strictSame(answer, { kind: 'taken', reply: 'the webhook answered 200' });
+  });
 
 t.test('the webhook gets the credentials of the file', async (t) => {
   await using hook = await webhook();
