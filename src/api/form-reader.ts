@@ -245,7 +245,9 @@ export class FormReader {
     this.#frameBytes += bytes;
     if (this.#frameBytes > FORM_FRAME_BYTES_MAX) {
       if (this.#state === 'preamble') throw noBoundary();
-      throw tooLarge(`What the form has besides its contents is larger than ${FORM_FRAME_BYTES_MAX} bytes`);
+      throw tooLarge(
+        `The boundaries, part headers and text around the parts are larger than ${FORM_FRAME_BYTES_MAX} bytes`,
+      );
     }
   }
 

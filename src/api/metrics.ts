@@ -70,9 +70,9 @@ function queueMetrics(store: Store): string[] {
     gauge('queue_held', '1 while delivery is held.', Number(held)),
     gauge('queue_full', '1 while a limit keeps the queue from accepting even a message of 1 KiB.', isFull),
     gauge('queue_used_messages', 'Messages in the queue, and reserved places.', used.messages),
-    gauge('queue_limit_messages', 'The most messages in the queue.', limits.messages),
+    gauge('queue_limit_messages', 'Limit of messages in the queue (FIELDPOST_MAX_QUEUE).', limits.messages),
     gauge('queue_used_bytes', 'Bytes on the disk that count in the limit.', used.bytes),
-    gauge('queue_limit_bytes', 'The most bytes on the disk.', limits.bytes),
+    gauge('queue_limit_bytes', 'Limit of bytes on the disk (FIELDPOST_MAX_SPOOL).', limits.bytes),
     gauge(
       'queue_used_memory_bytes',
       'Memory that the stored messages, keys and address book use.',

@@ -22,7 +22,7 @@ const WORDS: Readonly<Record<number, string>> = {
 
 /** Statuses that come from something between device and cloud. */
 const FOREIGN: Readonly<Record<number, string>> = {
-  304: 'perhaps a cache on the way; the request was not conditional',
+  304: 'perhaps a cache on the way; no 304 was asked for',
   407: 'a proxy on the way wants a login',
   511: 'the network of this device wants a login first; open its login page',
 };

@@ -28,7 +28,7 @@ interface ExpiryOptions {
   readonly reasonOf: (type: AgeingType) => string | null;
 }
 
-const NEVER_OFFERED = 'it grew too old before the cloud could be reached';
+const NEVER_OFFERED = 'it grew too old before it was offered to the cloud';
 
 /** Lets messages expire; idle until started. */
 export class Expiry {

@@ -487,7 +487,7 @@ test('each limit: exactly, and one more', async (t) => {
     [(extra) => bodyOf([...NEEDED, ...nameless, ...Array(extra).fill(file(1, ''))]), 'more than 3 files'],
     [
       (extra) => frame(FORM_FRAME_BYTES_MAX + extra),
-      `besides its contents is larger than ${FORM_FRAME_BYTES_MAX}`,
+      `text around the parts are larger than ${FORM_FRAME_BYTES_MAX}`,
     ],
     [
       (extra) => bodyOf([...NEEDED, rawPart(header(HEADER_SECTION_BYTES_MAX + extra), '')]),

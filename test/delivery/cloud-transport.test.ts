@@ -264,7 +264,7 @@ t.test('a message expires at its limit, offered or not', async (t) => {
     await made.clock.advance(maxMs - 1);
     t.equal(made.status(id), 'queued', String(type));
     await made.clock.advance(1);
-    t.match(made.store.get(id), { status: 'expired', lastReply: /too old before the cloud/ }, String(type));
+    t.match(made.store.get(id), { status: 'expired', lastReply: /before it was offered/ }, String(type));
     await made.clock.advance(DAY_MS);
     const fired = made.clock.fired;
     await made.clock.advance(DAY_MS);

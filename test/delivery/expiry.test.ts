@@ -71,6 +71,6 @@ t.test('a message that becomes too old while it is claimed expires when it is gi
   store.giveBack(message.id);
   expiry.expect(message);
   await clock.advance(0);
-  t.match(store.get(message.id), { status: 'expired', lastReply: /too old before the cloud/ });
+  t.match(store.get(message.id), { status: 'expired', lastReply: /before it was offered/ });
   await expiry.stop();
 });

@@ -74,7 +74,7 @@ export const RELAY_SETTINGS = {
     kind: duration('100ms', '1h'),
     fallback: '1s',
     follows: 'live',
-    about: 'The first pause after a failure of a relay or the cloud; it doubles each time.',
+    about: 'The longest first pause after a failure of a relay or the cloud; it doubles each time.',
   }),
   backoffMaxMs: given({
     key: 'FIELDPOST_BACKOFF_MAX',

@@ -33,9 +33,12 @@ export function introductionOf({ from, to, size, smtpUtf8 }: Envelope, offered: 
 /** Why the relay cannot take such a message, by its extensions; null if it can. */
 export function unsendable({ size, smtpUtf8 }: Envelope, offered: Extensions): Trouble | null {
   if (smtpUtf8 && !offered.smtpUtf8)
-    return { kind: 'no-smtputf8', words: 'takes no addresses beyond ASCII (SMTPUTF8)' };
+    return { kind: 'no-smtputf8', words: 'the relay takes no addresses beyond ASCII (no SMTPUTF8)' };
   const { sizeLimit } = offered;
   if (sizeLimit !== null && size > sizeLimit)
-    return { kind: 'too-large', words: `takes ${sizeLimit} bytes, the message has ${size}` };
+    return {
+      kind: 'too-large',
+      words: `the relay takes at most ${sizeLimit} bytes (SIZE), and the mail has ${size}`,
+    };
   return null;
 }
