@@ -153,7 +153,7 @@ function idempotencyKey({ req }: Exchange): string | null {
   );
 }
 
-/** SHA-256 of the parsed values: blanks, the order of fields and unknown fields make no difference. */
+/** SHA-256 of the parsed values: white space between JSON tokens, the order of fields and unknown fields make no difference. */
 function hashOf(drafts: readonly Draft[], files: readonly FormFile[]): string {
   const canonical = drafts.map(({ type, destination, content }) => [
     type,

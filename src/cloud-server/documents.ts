@@ -133,7 +133,7 @@ async function orStorageFailed(what: string, work: () => Promise<void>): Promise
 /** The content of the file. */
 type Kept = Pick<StoredDocument, 'revision' | 'document'>;
 
-/** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. A removal starts it again. */
+/** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. After a removal it is 1 again. */
 function read({ revision, document }: Kept): StoredDocument {
   const text = JSON.stringify(document);
   return { revision, document, text, etag: etagOf(`${revision} ${text}`) };

@@ -30,8 +30,8 @@ interface OutboxOptions {
 }
 
 /**
- * `device`: the device that sent the message, or that the notification is about. The webhook can use it to resolve
- * placeholders. `lang`: the language of a notification, for a service that reads it aloud.
+ * `device`: the device that sent the message, or that the notification is about. The webhook can use it to resolve the
+ * destination OWNER of a push message. `lang`: the language of a notification, for a service that reads it aloud.
  */
 type DeviceContent = ShortContent & { readonly device: string; readonly lang?: Lang };
 

@@ -22,7 +22,7 @@ export interface Presence {
   readonly everyMs: number;
   /** The number of delays of silence after which it is offline. */
   readonly damping: number;
-  /** When it last returned after a silence of its delay or more; null: never, or long ago. */
+  /** When it last returned after an unannounced silence of its delay or more; null: never, or long ago. */
   readonly unsteadyMs: number | null;
   /** When the device sent its last heartbeat, by its own clock; null: it does not report this. */
   readonly sent?: Sent | null;

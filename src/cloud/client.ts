@@ -78,7 +78,7 @@ interface ClientOptions {
   readonly version: string;
 }
 
-/** Every call rejects with CloudError if it fails. */
+/** Every call but sendMessage rejects with CloudError if it fails. */
 export class CloudClient {
   readonly #options: ClientOptions;
   readonly #base: string;

@@ -12,7 +12,7 @@ const HINTS: Readonly<Partial<Record<SocketError, string>>> = {
   'client-certificate': '; see FIELDPOST_CLOUD_CERT_FILE',
 };
 
-/** Thrown by every call that failed. `message` is a sentence that a technician understands. */
+/** A call to the cloud or the webhook has failed. `message` is a sentence that a technician understands. */
 export class CloudError extends Error {
   /** Retry-After; null if there was none. */
   readonly retryAfterMs: number | null;
@@ -27,8 +27,8 @@ export class CloudError extends Error {
   }
 
   /**
-   * Turns the rejection of a SendRequest to `host` into a CloudError. `wallMs` is shown beside a certificate's dates.
-   * Rethrows an error without a `code`, because it is a bug.
+   * Turns the rejection of a SendRequest to `host` into a CloudError. The words of a certificate error give the date of
+   * `wallMs`. Rethrows an error without a `code`, because it is a bug.
    */
   static ofNetwork(thrown: unknown, host: string, wallMs: number, hints = HINTS): CloudError {
     const isReached = (thrown as { isReached?: boolean }).isReached === true;

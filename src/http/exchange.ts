@@ -9,7 +9,7 @@ import type { Connection } from './connection.js';
 import type { Connections } from './connections.js';
 import { type Problem, problemOf } from './problem.js';
 
-/** Bytes of garbage for each byte of a large answer: its objects, and their JSON at up to two bytes a character. */
+/** Bytes of garbage for each byte of a large answer: one for its objects, two for its JSON as a string of two-byte units. */
 const TEXT_COPIES = 3;
 
 /** One request and its answer. */
@@ -20,8 +20,9 @@ export class Exchange {
   readonly connections: Connections;
   /** True for the first request of a connection that was made before the stop. */
   readonly isFirst: boolean;
-  /** The path as the client sent it, empty if the request target is no path; and the text after its `?`. */
+  /** The path as the client sent it, without an authority. `*` for the target `*`, empty if there is no path. */
   readonly path: string;
+  /** The text after the `?` of the request target. */
   readonly query: string;
   /** The request target's authority if it has one, else the Host header (RFC 9112 §3.2.2). */
   readonly host: string | undefined;

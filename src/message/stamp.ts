@@ -36,7 +36,7 @@ export function startMsOf(clocks: Pick<Clocks, 'wallMs' | 'bootMs'>): number {
   return clocks.wallMs() - clocks.bootMs();
 }
 
-/** What is known of this boot and is not yet in `boots`, or null. */
+/** This boot as it is known now. Null if `boots` has it so already. */
 export function bootNews(clocks: Clocks, boots: Boots): Boot | null {
   const known = boots.get(clocks.boot);
   const startMs = startMsOf(clocks);
@@ -53,8 +53,8 @@ export function stampOf(clocks: Clocks, laterMs = 0): Stamp {
 }
 
 /**
- * How long ago `stamp` was, never too much. Within a boot its clock counts. Of another boot only the time since this one
- * began is certain; the rest counts if the wall was confirmed in both.
+ * How long ago `stamp` was, never too much. A stamp of this boot is measured by the boot's clock. For a stamp of another
+ * boot only the time since this boot began is certain. The rest counts only if the wall clock was confirmed in both.
  */
 export function ageMs(stamp: Stamp, clocks: Clocks, boots: Boots): number {
   const nowMs = clocks.bootMs();

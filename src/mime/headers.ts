@@ -6,10 +6,11 @@ import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
 
 const LINE_OCTETS_MAX = 76;
-/** Octets of text in an encoded word: base64 and 12 octets around it fit a line, the first after `Subject: `. */
+/** Octets of text in the first encoded word. It shares its line with `Subject: ` and 12 octets around the base64. */
 const FIRST_WORD_OCTETS = 39;
+/** Octets of text in each later encoded word. */
 const WORD_OCTETS = 45;
-/** Of a file name in one parameter, so that its line stays within the limit. */
+/** Characters of a file name in one parameter: its line stays within the limit. */
 const NAME_CHARS_MAX = 54;
 
 /** Visible ASCII with single blanks between words, which no parser changes when it unfolds a line. */
@@ -34,7 +35,7 @@ export function subjectHeader(subject: string): string {
   return `${foldPlain(subject) ?? foldEncoded(subject)}\r\n`;
 }
 
-/** Null if the text does not unfold to itself, has a word too long for a line, or looks encoded. */
+/** The header as plain text. Null if unfolding changes the text, a word is too long for a line, or it looks encoded. */
 function foldPlain(subject: string): string | null {
   if (!PLAIN.test(subject) || subject.includes('=?')) return null;
   const [first, ...words] = subject.split(' ');

@@ -40,7 +40,7 @@ export interface Rendered {
   readonly bytes: Buffer | AsyncIterable<Buffer>;
 }
 
-// Neither can occur in a part: quoted-printable has no `=_`, base64 no `-`. Neither is a prefix of the other.
+// No part can contain a boundary: quoted-printable has no `=_`, base64 no `-`. No boundary is a prefix of the other.
 const MIXED = '=_mixed';
 const ALTERNATIVE = '=_alternative';
 

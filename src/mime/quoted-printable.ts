@@ -5,7 +5,7 @@ import { Buffer } from 'node:buffer';
 
 /** The longest line, without its CRLF (rule 5). */
 const LINE_OCTETS_MAX = 76;
-/** A soft break comes where the next character, of at most 12 octets, does not fit. */
+/** A line with a soft break is at least this long: the character that did not fit has at most 12 octets. */
 const BROKEN_LINE_OCTETS_MIN = LINE_OCTETS_MAX - 12;
 
 const TAB = 0x09;
@@ -18,7 +18,7 @@ const UPPER_F = 0x46;
 
 const HEX = Buffer.from('0123456789ABCDEF');
 
-/** How many octets must fit on the line before this byte; 1: it is written as it is. */
+/** By byte: how many octets the line must have left for it. A byte of width 1 is written as it is. */
 const WIDTH = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte === TAB || (byte >= BLANK && byte <= 0x7e && byte !== EQUALS)) return 1;
   // The first byte of a UTF-8 character needs room for all of it: no character is split.

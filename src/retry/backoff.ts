@@ -31,7 +31,7 @@ export function pauseMs(failures: number, random: number, pauses: Pauses): numbe
   return ms;
 }
 
-/** True if a peer that has been good since `goodMs` (null: it fails) begins again with the shortest pause. */
+/** True if the peer, good since `goodMs` (null: it fails), has earned the shortest pause for its next failure. */
 export function startsAnew(goodMs: number | null, nowMs: number): boolean {
   return goodMs !== null && nowMs - goodMs >= PEER_GOOD_MS;
 }
@@ -44,7 +44,7 @@ export function patienceMs(askedMs: number, random: number): number {
   return Math.ceil(askedMs * (1 + SPREAD * random));
 }
 
-/** `ms` ± 10 %: things that began together must not come back together. `random` is in [0, 1). */
+/** `ms` ± 10 %, so that devices that began together do not come back together. `random` is in [0, 1). */
 export function spread(ms: number, random: number): number {
   return Math.round(ms * (1 + SPREAD * (2 * random - 1)));
 }

@@ -81,8 +81,8 @@ const UNKNOWN_AUTHORITY =
   /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
 
 /**
- * Explains what a socket threw. `wallMs` is shown beside the dates of a certificate. The words call the peer "it": the
- * caller names it.
+ * Explains what a socket threw. The words of a certificate error give the date of `wallMs`, because a wrong clock makes a
+ * good certificate seem invalid. The words call the peer "it": the caller names it.
  */
 export function socketErrorOf(thrown: unknown, wallMs: number): { kind: SocketError; words: string } {
   // Each address of a name may fail in another way.

@@ -28,7 +28,7 @@ export function lateEnding(phase: Phase, afterMs: number): Ending {
   };
 }
 
-/** The ending for an error of the socket. `wallMs`, the device's wall time, is compared with a certificate's dates. */
+/** The ending for an error of the socket. The words of a certificate error give the date of `wallMs`. */
 export function socketEnding(phase: Phase, thrown: unknown, wallMs: number): Ending {
   const { kind, words } = socketErrorOf(thrown, wallMs);
   const hint = kind === 'certificate-unknown-authority' ? '; see FIELDPOST_RELAY_CA_FILE' : '';
