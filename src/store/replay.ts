@@ -194,11 +194,15 @@ async function readHeads({ segments, aside, state }: ReplayOptions): Promise<Hea
   return heads;
 }
 
-/** If a head carries records over, it may be long: then all of the segment is read. */
+/**
+ * If a head carries records over, it may be long: then all of the segment is read. A segment that begins with a zero is
+ * prepared, and has no head.
+ */
 async function readHead(segments: Segments, number: number): Promise<SegmentHead | undefined> {
   for (let reading = 1; ; reading++) {
     const first = await segments.read(number, 0, FIRST_LINE_BYTES).catch(() => Buffer.alloc(0));
-    const bytes = first.includes(0x0a) ? first : (await segments.readAll(number)).bytes;
+    const isEnough = first[0] === 0 || first.includes(0x0a);
+    const bytes = isEnough ? first : (await segments.readAll(number)).bytes;
     const head = decodeLine(bytes.subarray(0, bytes.indexOf(0x0a) + 1), number)?.head;
     if (head || reading === READINGS_MAX) return head;
   }
