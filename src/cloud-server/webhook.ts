@@ -3,14 +3,11 @@
  * a provider. Each try is one HTTP request. Delivery decides when to retry. Used by cloud.ts.
  */
 import { CloudError } from '../cloud/error.js';
-import { retryAfterMsOf } from '../http/answer.js';
+import { REFUSALS, retryAfterMsOf } from '../http/answer.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_CALL_TIMEOUT_MS } from '../limits.js';
 import type { SendShort, ShortAnswer } from '../message/short.js';
 import type { Clock } from '../system/clock.js';
 import type { SendRequest } from '../system/https.js';
-
-/** Statuses that refuse the message permanently. */
-const REFUSALS = [400, 413, 415, 422];
 
 interface WebhookOptions {
   readonly url: string;

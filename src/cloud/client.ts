@@ -4,7 +4,7 @@
  * by daemon/cloud.ts, link.ts and sync.ts.
  */
 import type { CloudConfig } from '../config.js';
-import { retryAfterMsOf } from '../http/answer.js';
+import { REFUSALS, retryAfterMsOf } from '../http/answer.js';
 import type { JsonObject } from '../json.js';
 import {
   CLOUD_ANSWER_BYTES_MAX,
@@ -68,9 +68,6 @@ export type DestinationsAnswer =
 
 /** `changed`: somebody else has replaced the document of that ETag. */
 export type PutAnswer = { readonly kind: 'stored'; readonly etag: string } | { readonly kind: 'changed' };
-
-/** With one of these statuses and a problem, the cloud will never take this message. */
-const REFUSALS = [400, 413, 415, 422];
 
 interface ClientOptions {
   readonly send: SendRequest;
@@ -154,6 +151,7 @@ export class CloudClient {
       });
       const { status } = answer;
       const problem = problemOf(answer);
+      // Without a problem the answer is perhaps that of a proxy.
       if (REFUSALS.includes(status) && problem !== null) {
         return { kind: 'refused', reply: `${status} ${problem}` };
       }

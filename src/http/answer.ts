@@ -5,6 +5,8 @@ import { type Buffer, isUtf8 } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';
 import { RETRY_AFTER_MS_MAX, SECOND_MS } from '../limits.js';
 
+/** The statuses by which a server refuses a message permanently (cloud.md). */
+export const REFUSALS: readonly number[] = [400, 413, 415, 422];
 /** The pattern of a strong ETag (RFC 9110 §8.8.3). */
 export const STRONG_ETAG = '"[\\x21\\x23-\\x7e\\x80-\\xff]*"';
 // RFC 9110 §5.6.7, the form that is sent.
