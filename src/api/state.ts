@@ -19,10 +19,11 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
   const { store, clock, version } = context;
   await store.look();
   const uptimeMs = clock.bootMs() - context.startedBootMs;
+  const startedMs = clock.wallMs() - uptimeMs;
   const relay = context.relayState();
   const { synced, lastSyncMs, reason } = context.syncState() ?? NEVER_SYNCED;
   exchange.json(200, {
-    link: linkView(context.linkState(), clock.wallMs() - uptimeMs),
+    link: linkView(context.linkState(), startedMs),
     relay: { state: relay.state, since: isoOf(relay.sinceMs), reason: relay.reason },
     queue: { ...store.counts(), ...roomView(store.room()) },
     destinations: {
@@ -33,7 +34,7 @@ export async function getState(exchange: Exchange, context: ApiContext): Promise
     },
     storage: store.storage(),
     clock: { trusted: context.clockTrusted() },
-    settings: settingsView(context.settingsFault(), clock.wallMs() - uptimeMs),
+    settings: settingsView(context.settingsFault(), startedMs),
     version,
     uptimeMs,
   });
