@@ -1,6 +1,4 @@
 /** The webhook gets messages of devices, each once, and notifications that are not mails. */
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { createWebhook } from '../../src/cloud-server/webhook.js';
 import { CLOUD_ANSWER_BYTES_MAX, DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
@@ -10,6 +8,7 @@ import { openHttps } from '../../src/system/https.js';
 import { FakeClock } from '../support/clock.js';
 import { until } from '../support/delivery.js';
 import { DESTINATIONS, DEVICE, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
+import { serve } from '../support/serve.js';
 import { systemError } from '../support/system-error.js';
 
 const MESSAGES = `${DEVICE}/messages`;
@@ -23,18 +22,6 @@ interface Hook extends AsyncDisposable {
   status: number;
 }
 
-async function serve(listener: RequestListener): Promise<AsyncDisposable & { readonly url: string }> {
-  const server = createServer(listener);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/secret?x=1`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
-}
-
 async function webhook(): Promise<Hook> {
   const server = await serve(async (request, response) => {
     let text = '';
@@ -46,7 +33,7 @@ async function webhook(): Promise<Hook> {
     response.writeHead(hook.status).end();
   });
   const hook: Hook = {
-    env: { FIELDPOST_CLOUD_SERVER_WEBHOOK: server.url },
+    env: { FIELDPOST_CLOUD_SERVER_WEBHOOK: `${server.url}/secret?x=1` },
     taken: [],
     status: 204,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),

@@ -7,6 +7,7 @@ import { CloudClient } from '../../src/cloud/client.js';
 import type { HttpAnswer, HttpRequest } from '../../src/system/https.js';
 import { FakeClock } from './clock.js';
 import { CloudScreen, KEY } from './cloud-screen.js';
+import { systemError } from './system-error.js';
 
 /** What becomes of a call. An answer is given in place of the cloud's. */
 export type Fate = 'ok' | 'lost request' | 'lost answer' | HttpAnswer;
@@ -46,16 +47,12 @@ export class CloudDocument extends CloudScreen {
     const call = method === 'GET' ? 'get' : 'put';
     this.calls.push(call);
     const fate = await this.onCall(call);
-    if (signal.aborted) throw coded('ABORT_ERR');
+    if (signal.aborted) throw systemError('ABORT_ERR');
     if (typeof fate === 'object') return fate;
-    if (fate === 'lost request') throw coded('ECONNRESET');
+    if (fate === 'lost request') throw systemError('ECONNRESET');
     const kept = body === null ? null : JSON.stringify(this.keep(JSON.parse(body)));
     const answer = await this.ask({ method, path: new URL(url).pathname, headers, body: kept });
-    if (fate === 'lost answer') throw coded('ECONNRESET');
+    if (fate === 'lost answer') throw systemError('ECONNRESET');
     return answer;
   }
-}
-
-function coded(code: string): Error {
-  return Object.assign(new Error(code), { code });
 }

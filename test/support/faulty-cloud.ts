@@ -2,8 +2,8 @@
  * Stands between a device and a good cloud and spoils what a fault says: so a cloud can break any one point of the
  * contract and hold all others.
  */
-import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingHttpHeaders } from 'node:http';
+import { serve } from './serve.js';
 
 export interface Call {
   readonly method: string;
@@ -34,8 +34,8 @@ export interface Fault {
 const KEPT = ['authorization', 'content-type', 'if-match', 'if-none-match', 'idempotency-key'];
 
 /** A cloud with this fault in front of the one at `target`. */
-export async function faultyCloud(target: string, fault: Fault): Promise<{ url: string } & AsyncDisposable> {
-  const server = createServer(async (request, response) => {
+export function faultyCloud(target: string, fault: Fault): ReturnType<typeof serve> {
+  return serve(async (request, response) => {
     let body = '';
     request.setEncoding('utf8');
     for await (const chunk of request) body += chunk;
@@ -48,14 +48,6 @@ export async function faultyCloud(target: string, fault: Fault): Promise<{ url: 
     fault.answers?.(answer, call);
     response.writeHead(answer.status, answer.headers).end(answer.status === 304 ? undefined : answer.body);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
 }
 
 async function ask(url: string, { method, headers, body }: Call): Promise<Spoilt> {
