@@ -6,6 +6,9 @@ import { type Answer, MESSAGES, type TestApi } from './api.js';
 
 export const BOUNDARY = 'a-boundary';
 
+/** The name of a header (RFC 9110 §5.6.2). */
+const TOKEN = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
+
 /** One part of a form to be made. */
 export interface PartToMake {
   readonly name: string;
@@ -93,7 +96,7 @@ function readPart(header: string, content: Buffer): ReadPart | null {
   for (const line of header.replace(/\r\n(?=[ \t])/g, '').split('\r\n')) {
     const colon = line.indexOf(':');
     const name = line.slice(0, colon).toLowerCase();
-    if (colon < 1 || !/^[a-z-]+$/.test(name) || name in found || /[^\t\P{Cc}]/u.test(utf8(line))) return null;
+    if (colon < 1 || !TOKEN.test(name) || name in found || /[^\t\P{Cc}]/u.test(utf8(line))) return null;
     found[name] = line.slice(colon + 1).trim();
   }
   const disposition = found['content-disposition'];
