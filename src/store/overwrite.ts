@@ -8,7 +8,7 @@ import type { Disk, DiskFile } from '../system/disk.js';
 const ZEROS = Buffer.alloc(256 * KIB);
 
 /** Writes zeros from the file's beginning. */
-export async function writeZeros(file: DiskFile, bytes: number): Promise<void> {
+export async function writeZeros(file: Pick<DiskFile, 'write'>, bytes: number): Promise<void> {
   for (let at = 0; at < bytes; at += ZEROS.length) {
     await file.write(ZEROS.subarray(0, Math.min(ZEROS.length, bytes - at)), at);
   }

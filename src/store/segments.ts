@@ -5,10 +5,11 @@
  */
 import { join } from 'node:path';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX } from '../limits.js';
-import type { Disk, DiskFile } from '../system/disk.js';
+import type { Disk } from '../system/disk.js';
 import type { Aside } from './aside.js';
 import { overwriteAt, writeZeros } from './overwrite.js';
 import { type Pieces, readInPieces } from './pieces.js';
+import { SegmentFile } from './segment-file.js';
 import { SegmentReader } from './segment-reader.js';
 
 const NAME = /^\d{8}\.log$/;
@@ -17,7 +18,7 @@ const NEWER_NAME = /^\d{8}\.log\.newer\d*$/;
 /** A segment with no record of its number. The file and its name are on the device. */
 export interface Prepared {
   readonly number: number;
-  readonly file: DiskFile;
+  readonly file: SegmentFile;
   readonly bytes: number;
 }
 
@@ -246,9 +247,9 @@ export class Segments {
 
   /** Syncs file and directory before the first record: an append relies on size and name. */
   async #open(number: number, bytes: number, how: 'create' | 'update'): Promise<Prepared> {
-    let file: DiskFile | null = null;
+    let file: SegmentFile | null = null;
     try {
-      file = await this.#disk.open(this.path(number), how);
+      file = await SegmentFile.open(this.#disk, this.path(number), how);
       if (how === 'create') await writeZeros(file, bytes);
       await file.sync();
       await this.#disk.syncDirectory(this.#directory);

@@ -78,8 +78,7 @@ export class Tail {
     const synced = this.#proven.segment === segment.number ? this.#proven.upTo : 0;
     const { bytes, starts } = encodeLines(records, this.#offset, { segment: segment.number, synced });
     try {
-      if (bytes.length > 0) await segment.file.write(bytes, this.#offset);
-      if (durable) await segment.file.sync();
+      await this.#put(segment, bytes, durable);
     } catch {
       // A failed sync is never repeated on the same file: the kernel may have dropped the pages and called them clean.
       await this.leave();
@@ -90,6 +89,13 @@ export class Tail {
     if (durable) this.#prove();
     this.#apply(records, starts);
     return true;
+  }
+
+  async #put({ file }: Prepared, bytes: Buffer, durable: boolean): Promise<void> {
+    // What stands before these bytes must be on the device, too: a durable write covers only its own bytes.
+    if (durable && this.#unproven.length === 0) return await file.writeDurably(bytes, this.#offset);
+    if (bytes.length > 0) await file.write(bytes, this.#offset);
+    if (durable) await file.sync();
   }
 
   /** Bytes that `begin` needs for these records. */
@@ -109,8 +115,8 @@ export class Tail {
     const head = encodeLine(carried, { ...at, head: { store, follows: this.#proven } });
     const { bytes, starts } = encodeLines(records, head.length, at);
     try {
-      await segment.file.write(Buffer.concat([head, bytes]), 0);
-      await segment.file.sync();
+      // Nothing stands before them.
+      await segment.file.writeDurably(Buffer.concat([head, bytes]), 0);
     } catch (error) {
       await segment.file.close().catch(() => undefined);
       // A disk that fails now and then would otherwise fill with such segments.

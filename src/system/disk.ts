@@ -29,9 +29,10 @@ export interface Found {
 export interface Disk {
   /**
    * Opens a file: `update` for reading and writing; `create` for both, a new one whose name is kept once its directory
-   * is synced. Rejects what is no regular file: EISDIR for a directory, else ENOTSUP.
+   * is synced; `durable` for writes that resolve when their own bytes are on stable storage (O_DSYNC). Rejects what is
+   * no regular file: EISDIR for a directory, else ENOTSUP.
    */
-  open(path: string, how: 'read' | 'update' | 'create'): Promise<DiskFile>;
+  open(path: string, how: 'read' | 'update' | 'create' | 'durable'): Promise<DiskFile>;
   /** What stands at the path; null if nothing does. It follows no link. */
   look(path: string): Promise<Found | null>;
   /** The whole file, or null if there is none. */
@@ -76,6 +77,7 @@ const FLAGS = {
   read: constants.O_RDONLY | constants.O_NONBLOCK,
   update: constants.O_RDWR | constants.O_NONBLOCK,
   create: constants.O_RDWR | constants.O_CREAT | constants.O_EXCL,
+  durable: constants.O_RDWR | constants.O_DSYNC | constants.O_NONBLOCK,
 } as const;
 
 /** The real file system. Files are made with mode 0600. */

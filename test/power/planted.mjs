@@ -15,8 +15,8 @@ const CUTS = {
   'early-answer': [
     [
       'src/store/tail.ts',
-      'if (durable) await segment.file.sync();',
-      'if (durable) void segment.file.sync();',
+      'await this.#put(segment, bytes, durable);',
+      'await this.#put(segment, bytes, false); if (durable) void segment.file.sync();',
     ],
   ],
   'no-spool-sync': [['src/store/spool-writer.ts', 'await this.#file.sync().catch(refused);', '']],

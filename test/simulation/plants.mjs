@@ -17,7 +17,7 @@ const MAIL = {
   },
   'no-sync': {
     why: 'a 202 is answered before its record is on the device',
-    cut: ['src/store/tail.ts', 'if (durable) await segment.file.sync();', ''],
+    cut: ['src/store/tail.ts', 'this.#put(segment, bytes, durable)', 'this.#put(segment, bytes, false)'],
   },
   'no-key': {
     why: 'an Idempotency-Key is not in the record of its messages',

@@ -77,6 +77,21 @@ export async function diskBehaviour(
     await t.rejects(file.size(), { code: 'EBADF' });
   });
 
+  await part('durable: writes to a file that is there, and is read by others', async (t, disk, d) => {
+    await t.rejects(disk.open(`${d}/a`, 'durable'), { code: 'ENOENT' });
+    await fill(disk, `${d}/a`, 'one');
+    const file = await disk.open(`${d}/a`, 'durable');
+    await file.write(Buffer.alloc(0), 9);
+    await file.write(Buffer.from('T'), 1);
+    await file.write(Buffer.from('four'), 3);
+    t.equal(await textOf(disk, `${d}/a`), 'oTefour');
+    t.equal((await file.read(1, 2)).toString(), 'Te');
+    await file.close();
+    await t.rejects(file.write(Buffer.from('x'), 0), { code: 'EBADF' });
+    await disk.makeDirectory(`${d}/inner`);
+    await t.rejects(disk.open(`${d}/inner`, 'durable'), { code: 'EISDIR' });
+  });
+
   await part('readWhole: null where there is no file', async (t, disk, d) => {
     t.equal(await disk.readWhole(`${d}/a`), null);
     t.equal(await disk.readWhole(`${d}/none/a`), null);

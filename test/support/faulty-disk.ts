@@ -135,12 +135,12 @@ export class FaultyDisk implements Disk {
     return successor;
   }
 
-  async open(path: string, how: 'read' | 'update' | 'create'): Promise<DiskFile> {
+  async open(path: string, how: Parameters<Disk['open']>[1]): Promise<DiskFile> {
     if (how === 'create') return this.#create(path);
     await this.#turn();
     const node = this.#find(path, 'open');
     if (node instanceof DirectoryNode) throw diskError('EISDIR', 'open', path);
-    return this.#handle(node, path, how === 'update');
+    return this.#handle(node, path, how);
   }
 
   async look(path: string): Promise<Found | null> {
@@ -233,10 +233,10 @@ export class FaultyDisk implements Disk {
       this.#needInode('open', path);
       return { whole: () => directory.change(++this.#order, null, name, file) };
     });
-    return this.#handle(file, path, true);
+    return this.#handle(file, path, 'create');
   }
 
-  #handle(file: FileNode, path: string, writable: boolean): DiskFile {
+  #handle(file: FileNode, path: string, how: Parameters<Disk['open']>[1]): DiskFile {
     const handle = {};
     this.#open.set(handle, file);
     const check = () => {
@@ -250,13 +250,22 @@ export class FaultyDisk implements Disk {
     return {
       read: (offset, length) => looked(() => this.#read(file, path, offset, length)),
       size: () => looked(() => file.now.bytes),
-      write: (bytes, offset) =>
-        this.#operate({ kind: 'write', path }, () => {
+      write: async (bytes, offset) => {
+        let order: number | null = null;
+        await this.#operate({ kind: 'write', path }, () => {
           if (bytes.length === 0) return null;
           check();
-          if (!writable) throw diskError('EBADF', 'write', path);
-          return this.#writeOf(file, path, bytes, offset);
-        }),
+          if (how === 'read') throw diskError('EBADF', 'write', path);
+          const { whole, half } = this.#writeOf(file, path, bytes, offset);
+          const noted = () => {
+            whole();
+            order = this.#order;
+          };
+          return { whole: noted, half };
+        });
+        // A durable write ends with a sync of its own sectors: a sweep stops between the two, too.
+        if (how === 'durable' && order !== null) await this.#syncOne(file, path, order);
+      },
       sync: () => {
         const order = this.#order;
         return this.#operate({ kind: 'sync', path }, () => {
@@ -271,13 +280,26 @@ export class FaultyDisk implements Disk {
     };
   }
 
+  #syncOne(file: FileNode, path: string, order: number): Promise<void> {
+    return this.#operate({ kind: 'sync', path }, () => ({
+      whole: () => file.syncOne(order),
+      half: () => file.losePartOfOne(order, () => this.#random() < 0.5),
+      lost: () => file.loseOne(order),
+    }));
+  }
+
   #read(file: FileNode, path: string, offset: number, length: number): Buffer {
     const code = this.onRead(path, offset, length);
     if (code !== null) throw diskError(code, 'read', path);
     return file.read(offset, length);
   }
 
-  #writeOf(file: FileNode, path: string, bytes: Buffer, offset: number): Effect {
+  #writeOf(
+    file: FileNode,
+    path: string,
+    bytes: Buffer,
+    offset: number,
+  ): Required<Pick<Effect, 'whole' | 'half'>> {
     const write = (count: number) => {
       this.#last = file;
       if (count > 0) file.write(bytes.subarray(0, count), offset, ++this.#order);

@@ -35,7 +35,8 @@ interface Image {
 interface Write {
   readonly order: number;
   readonly first: number;
-  readonly sectors: Buffer[];
+  /** Undefined: a durable write of another has put this sector on stable storage. */
+  readonly sectors: (Buffer | undefined)[];
   readonly bytes: number;
 }
 
@@ -95,6 +96,29 @@ export class FileNode {
   sync(order: number): void {
     for (const write of this.unsynced) if (write.order <= order) lay(this.certain, write, () => true);
     this.unsynced = this.unsynced.filter((write) => write.order > order);
+  }
+
+  /**
+   * The end of a durable write: its sectors are certain, with what earlier writes have put into them. Of other sectors it
+   * says nothing.
+   */
+  syncOne(order: number): void {
+    const own = this.unsynced.find((write) => write.order === order);
+    if (own === undefined) return;
+    lay(this.certain, own, () => true);
+    this.unsynced = this.unsynced.map((write) => (write.order < order ? without(write, own) : write));
+    this.loseOne(order);
+  }
+
+  /** A failed durable write. */
+  loseOne(order: number): void {
+    this.unsynced = this.unsynced.filter((write) => write.order !== order);
+  }
+
+  /** A failed durable write of which some sectors are certain. */
+  losePartOfOne(order: number, coin: () => boolean): void {
+    for (const write of this.unsynced) if (write.order === order) lay(this.certain, write, coin);
+    this.loseOne(order);
   }
 
   /** A failed sync: readable until the machine stops, but no later sync will write it. */
@@ -207,11 +231,20 @@ function apply(names: Map<string, Node>, change: Change): void {
 function lay(image: Image, write: Write, kept: (at: number) => boolean): void {
   unshare(image);
   write.sectors.forEach((sector, at) => {
-    if (!kept(at)) return;
+    if (sector === undefined || !kept(at)) return;
     image.sectors[write.first + at] = sector;
     const end = (write.first + at + 1) * SECTOR_BYTES;
     image.bytes = Math.max(image.bytes, Math.min(end, write.bytes));
   });
+}
+
+/** A write without the sectors of a later one: the page cache holds one content of a sector, the later. */
+function without(write: Write, later: Write): Write {
+  const isOver = (at: number) => at >= later.first && at < later.first + later.sectors.length;
+  return {
+    ...write,
+    sectors: write.sectors.map((sector, at) => (isOver(write.first + at) ? undefined : sector)),
+  };
 }
 
 /** Each sector by coin; if the write grew the file, it is as long as before, as after, or anything between. */

@@ -1,5 +1,6 @@
 /** The real file system behind the `Disk` interface: the suite it shares with the fake, and what only it can show. */
-import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { constants, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -43,4 +44,25 @@ t.test('a directory that cannot be made is an error, also in /proc', async (t) =
   const disk = systemDisk();
   // The kernel says ENOENT there although the parent exists.
   await t.rejects(disk.makeDirectory('/proc/fieldpost/state'), { code: 'ENOENT' });
+});
+
+t.test('the kernel syncs each write to a durable file by itself', async (t) => {
+  const path = join(await temporary(t), 'a');
+  await writeFile(path, 'one');
+  const file = await systemDisk().open(path, 'durable');
+  const fds = readdirSync('/proc/self/fd').filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`) === path;
+    } catch {
+      return false;
+    }
+  });
+  const flags = fds.map((fd) =>
+    Number.parseInt(/^flags:\s+(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'))?.[1] ?? '', 8),
+  );
+  t.same(
+    flags.map((flag) => flag & constants.O_DSYNC),
+    [constants.O_DSYNC],
+  );
+  await file.close();
 });

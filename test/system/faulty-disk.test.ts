@@ -2,7 +2,8 @@
 import t from 'tap';
 import type { DiskFile } from '../../src/system/disk.js';
 import { diskBehaviour } from '../support/disk-behaviour.js';
-import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
+import { type Fault, FaultyDisk, type Operation } from '../support/faulty-disk.js';
+import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const seed = testSeed();
@@ -152,6 +153,40 @@ t.test('a sync covers what was done before the call, and that file or directory 
     t.same(await disk.afterPowerCut('nothing').list('/d'), ['a', 'b'], 'so it is with names');
     t.same(await disk.afterPowerCut('everything').list('/d'), ['a']);
   }
+});
+
+t.test('a durable write makes its own sectors certain, and no others', async (t) => {
+  const disk = freshDisk();
+  const file = await certainFile(disk, '/d/a', sectors('aaaa'));
+  const durable = await disk.open('/d/a', 'durable');
+  await file.write(sectors('bbb'), 0);
+  await durable.write(sectors('c'), SECTOR);
+  const after = async (kind: PowerCut) => lettersOf(await disk.afterPowerCut(kind).readWhole('/d/a'));
+  t.equal(await after('nothing'), 'acaa', 'what was written before may be lost');
+  t.equal(await after('everything'), 'bcba', 'and no earlier write brings the old sector back');
+  await file.write(sectors('d'), SECTOR);
+  t.equal(await after('nothing'), 'acaa');
+  t.equal(await after('everything'), 'bdba');
+  await file.sync();
+  t.equal(await after('nothing'), 'bdba');
+});
+
+t.test('a durable write is torn before its end, and may fail in each way', async (t) => {
+  const kept = async (fault: Fault, kind: Operation['kind'], cut: PowerCut = 'everything') => {
+    const disk = freshDisk();
+    await certainFile(disk, '/d/a', sectors('aa'));
+    const durable = await disk.open('/d/a', 'durable');
+    disk.onOperation = (_, operation) => (operation.kind === kind ? fault : 'ok');
+    await t.rejects(durable.write(sectors('bb'), 0));
+    return lettersOf(await disk.afterPowerCut(cut).readWhole('/d/a'));
+  };
+  t.equal(await kept('power-cut-before', 'write'), 'aa');
+  t.equal(await kept('power-cut-before', 'sync', 'nothing'), 'aa');
+  t.equal(await kept('power-cut-before', 'sync', 'torn-head'), 'ba');
+  t.equal(await kept('power-cut-after', 'sync', 'nothing'), 'bb');
+  t.equal(await kept('error:EIO', 'write'), 'aa');
+  t.equal(await kept('error:EIO', 'sync'), 'aa', 'lost');
+  t.equal(await kept('error-after:EIO', 'sync', 'nothing'), 'bb');
 });
 
 t.test('a failed sync loses: readable now, gone after the cut, not brought back by another', async (t) => {
