@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 
 /** The built program. */
 export const PROGRAM = fileURLToPath(new URL('../../build/dist/main.cjs', import.meta.url));
+const WARM_UP_REQUESTS = 5000;
 const BENCH = fileURLToPath(new URL('.', import.meta.url));
 const busboy = (writeBytes) => (port, stateDir) => ({
   args: [`${BENCH}peers/busboy.mjs`],
@@ -92,6 +93,14 @@ export async function load(port, orders) {
   const [code] = await once(child, 'close');
   if (code !== 0) throw new Error('the load generator failed');
   return JSON.parse(told);
+}
+
+/**
+ * Has a server take as many requests as V8 needs to compile what they use: after them its rate hardly grows any more. The
+ * messages stay queued.
+ */
+export function warmUp(port) {
+  return load(port, { connections: 32, count: WARM_UP_REQUESTS });
 }
 
 /** Queues messages on a server, a hundred a request. */

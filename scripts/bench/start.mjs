@@ -32,11 +32,11 @@ export async function start(plan) {
   const empty = { name: 'ours, empty', numbers: found.empty };
   const emptyMemory = { name: 'ours, empty', numbers: resident.empty };
   return [
-    compare('start, empty', 'ms', found.empty, bare, { atMost: 1.8 }),
+    compare('start, empty', 'ms', found.empty, bare, { atMost: 1.5 }),
     compare('start, 10,000 after a clean stop', 'ms', found.stopped, empty, { atMost: 1.3 }),
-    compare('start, 10,000 after a kill', 'ms', found.killed, empty, { atMost: 2 }),
-    compare('resident then, clean stop', 'MiB', resident.stopped, emptyMemory, { moreAtMost: 16 }),
-    compare('resident then, kill', 'MiB', resident.killed, emptyMemory, { moreAtMost: 16 }),
+    compare('start, 10,000 after a kill', 'ms', found.killed, empty, { atMost: 1.7 }),
+    compare('resident then, clean stop', 'MiB', resident.stopped, emptyMemory, { moreAtMost: 10 }),
+    compare('resident then, kill', 'MiB', resident.killed, emptyMemory, { moreAtMost: 10 }),
     ...againstBefore('start, empty', 'ms', found.empty, found.before),
     ...againstBefore('start, 10,000 after a kill', 'ms', found.killed, found.killedBefore),
     ...againstBefore('resident then, kill', 'MiB', resident.killed, found.before && resident.killedBefore),

@@ -34,7 +34,7 @@ export async function upload(plan) {
     large: rate('busboyLarge'),
   });
   return [
-    compare('upload 200 MB', 'MB/s', fieldpost, { name: 'busboy', numbers: busboy }, { atLeast: 0.9 }),
+    compare('upload 200 MB', 'MB/s', fieldpost, { name: 'busboy', numbers: busboy }, { atLeast: 1 }),
     compare(
       'upload 200 MB',
       'MB/s',
