@@ -159,8 +159,15 @@ export const REPLY_CHARS_MAX = 500;
 
 // Delivery (delivery.md).
 export const SESSION_IDLE_MS = 5 * SECOND_MS;
-/** Pauses this long between all replies to one pipelined group mean that the relay delays each of them. */
+/** Pauses this long between all replies to one pipelined write mean that the relay delays each of them. */
 export const TRICKLE_MS = 500;
+/**
+ * A pause this long between two replies to one pipelined write is a stall if it costs more than the pipelining saves. Linux
+ * delays an acknowledgement by 40 ms; a timer tick of 10 ms can make it 30 ms, and we may be late to read the first reply.
+ */
+export const STALL_MS = 25;
+/** After this many stalled writes in a row, commands are sent one at a time. */
+export const STALLED_WRITES_MAX = 3;
 export const FINAL_DOT_TIMEOUT_MS = 10 * MINUTE_MS;
 /** How long to wait for the answer to QUIT. */
 export const QUIT_MS = 2 * SECOND_MS;

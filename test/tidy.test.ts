@@ -58,7 +58,7 @@ const PURE = [
   /^src\/http\/(?:answer|http-memory|page)\.ts$/,
   /^src\/(?:limits|text|json|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
-  /^src\/delivery\/(?:smtp\/outcome|schedule)\.ts$/,
+  /^src\/delivery\/(?:smtp\/(?:outcome|pipelining)|schedule)\.ts$/,
   /^src\/destinations\//,
 ];
 const PURE_IMPORTS = ['node:buffer'];

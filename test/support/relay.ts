@@ -92,6 +92,8 @@ interface RelayOptions {
   readonly host?: string;
   /** Default: any free port. */
   readonly port?: number;
+  /** Nagle's algorithm: a reply waits until the client's kernel has acknowledged the one before. */
+  readonly nagle?: boolean;
 }
 
 const MOMENTS: Readonly<Record<string, Moment>> = {
@@ -136,7 +138,7 @@ export async function fakeRelay(script: Script = {}, options: RelayOptions = {})
     servername: null,
     waiting: [],
   };
-  const server: Server = createServer({ noDelay: true }, (socket) => {
+  const server: Server = createServer({ noDelay: options.nagle !== true }, (socket) => {
     house.connections += 1;
     new Conversation(house, socket, house.connections).begin();
   });

@@ -5,9 +5,10 @@
  * Used by smtp-session.ts and smtp-transport.ts.
  */
 import { Readable } from 'node:stream';
-import { REPLY_BYTES_MAX, TRICKLE_MS } from '../../limits.js';
+import { REPLY_BYTES_MAX } from '../../limits.js';
 import type { Clock, Timer } from '../../system/clock.js';
 import { oneLine } from '../../text.js';
+import { Pipelining } from './pipelining.js';
 import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
 import { lateEnding, socketEnding } from './trouble.js';
 
@@ -38,8 +39,6 @@ export interface Group {
   lines: readonly string[];
   /** The first reply that refuses. It decides; later replies do not matter. */
   refusal: Ending | null;
-  /** Each reply came long after the one before: the relay delays them, so pipelining gains nothing. */
-  hasTrickled: boolean;
 }
 
 interface Pending extends Group {
@@ -51,6 +50,7 @@ interface Pending extends Group {
 
 /** One conversation per connection. */
 export class Conversation {
+  readonly pipelining = new Pipelining();
   readonly #wire: Wire;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
@@ -62,7 +62,6 @@ export class Conversation {
   #lines: string[] = [];
   #pendingChars = 0;
   #isMidLine = false;
-  #repliedMs = 0;
 
   /** `timeoutMs`: the default deadline of each answer. */
   constructor(wire: Wire, options: { timeoutMs: number; clock: Clock }) {
@@ -108,13 +107,14 @@ export class Conversation {
         replies: [],
         lines: [],
         refusal: null,
-        hasTrickled: phases.length > 1,
         deadlineMs,
         source,
         resolve,
         reject,
       });
-      if (this.#groups.length === 1) this.extend(deadlineMs);
+      if (this.#groups.length > 1) return;
+      this.pipelining.wrote(this.#clock.bootMs());
+      this.extend(deadlineMs);
     });
   }
 
@@ -182,9 +182,7 @@ export class Conversation {
       this.end(this.trouble(phase, 'garbage', `said "${reply.text}" unexpectedly`));
       return;
     }
-    const nowMs = this.#clock.bootMs();
     if (group !== undefined) {
-      if (group.replies.length > 0 && nowMs - this.#repliedMs < TRICKLE_MS) group.hasTrickled = false;
       group.replies.push(reply);
       group.lines = lines;
       if (isRefusal) group.refusal ??= { phase, reply };
@@ -194,7 +192,7 @@ export class Conversation {
     else if (group.replies.length === group.phases.length) this.finish();
     // The deadline holds for each reply.
     else this.extend(group.deadlineMs);
-    this.#repliedMs = nowMs;
+    this.pipelining.replied(this.#clock.bootMs(), !this.isBusy);
   }
 
   /** The wire is broken, or was ended by the relay: then nothing was thrown. */

@@ -49,8 +49,6 @@ class SmtpSession implements Session {
   #extensions: Extensions = parseExtensions([]);
   /** A transaction was refused halfway: RSET must end it. */
   #isHalfway = false;
-  /** The relay delays each answer, so commands are sent one at a time. */
-  #isTarpit = false;
   /** The commands for the next message that went out with the last final dot, and their replies. */
   #announced: { readonly envelope: Envelope; readonly done: Promise<Group> } | null = null;
   /** All commands after the login go through one stream: a stream for each command would cost more than the command. */
@@ -92,7 +90,7 @@ class SmtpSession implements Session {
   }
 
   get takesAhead(): boolean {
-    return this.#extensions.pipelining && !this.#isTarpit;
+    return this.#extensions.pipelining && this.#talk.pipelining.pays;
   }
 
   #write(data: string | Buffer | Readable): Promise<unknown> {
@@ -213,7 +211,6 @@ class SmtpSession implements Session {
 
   async #heard(replies: Promise<Group>): Promise<Ending | null> {
     const group = await replies;
-    if (group.hasTrickled) this.#isTarpit = true;
     return group.refusal === null ? null : await this.#takeBack(group, group.refusal);
   }
 

@@ -10,6 +10,7 @@ import type { Session } from '../../../src/delivery/smtp/session.js';
 import { openSession } from '../../../src/delivery/smtp/smtp-session.js';
 import { ADDRESS_STAGGER_MS, KIB } from '../../../src/limits.js';
 import { type Address, parseAddress } from '../../../src/message/address.js';
+import { type Clock, systemClock } from '../../../src/system/clock.js';
 import { type Connect, createConnect } from '../../../src/system/connect.js';
 import { makeCertificate } from '../../support/certificate.js';
 import { FakeClock } from '../../support/clock.js';
@@ -40,7 +41,7 @@ interface Where extends Partial<RelayConfig> {
   password?: string;
   ca?: string | null;
   helo?: string;
-  clock?: FakeClock;
+  clock?: Clock;
   connect?: Connect;
 }
 
@@ -130,6 +131,24 @@ test('with pipelining the next message is announced with the end of the one befo
     t.equal(introduced(), 2, 'said once');
     await session.close();
     t.equal(relay.commands.at(-1), 'QUIT');
+  }
+});
+
+test('no reply waits for an acknowledgement after the first mails, at a relay with Nagle', async (t) => {
+  for (const isAhead of [true, false]) {
+    await using relay = await fakeRelay({}, { nagle: true });
+    const session = await open({ port: relay.port, clock: systemClock() });
+    const next = isAhead ? ENVELOPE : null;
+    // Three mails teach it, unless this process is late to read a reply.
+    for (let mails = 0; mails < 100 && session.takesAhead; mails++)
+      t.match(await session.send(ENVELOPE, CONTENT, next), SENT);
+    t.notOk(session.takesAhead);
+    t.match(await session.send(ENVELOPE, CONTENT), SENT, 'perhaps announced before');
+    const before = relay.packets.length;
+    t.match(await session.send(ENVELOPE, CONTENT, next), SENT);
+    t.equal(relay.packets.length, before + 3, 'MAIL, RCPT and DATA on their own');
+    t.match(relay.packets.at(-1), /^DATA\r\n$/, 'the next is not announced');
+    await session.close();
   }
 });
 
