@@ -1,9 +1,12 @@
 /** A mail relay that accepts and drops all mail. It knows as much SMTP as a delivery needs, pipelined or not. */
 import { createServer } from 'node:net';
 
-/** Listens on a free loopback port; `onMessage` is called after each final dot was answered. */
-export async function startRelay(onMessage = () => {}) {
-  const server = createServer({ noDelay: true }, (socket) => serve(socket, onMessage));
+/**
+ * Listens on a free loopback port; `onMessage` is called after each final dot was answered. Each reply is a write of its
+ * own. With `nagle` the kernel holds such a write back while an earlier one is not acknowledged.
+ */
+export async function startRelay(onMessage = () => {}, { nagle = false } = {}) {
+  const server = createServer({ noDelay: !nagle }, (socket) => serve(socket, onMessage));
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   const sockets = new Set();
   server.on('connection', (socket) => {

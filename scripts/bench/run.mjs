@@ -1,5 +1,5 @@
 /**
- * `node scripts/bench/run.mjs [accept] [bytes] [deliver] [start] [memory] [upload] [install] [idle]`: measures the built
+ * `node scripts/bench/run.mjs [accept] [bytes] [deliver] [nagle] [start] [memory] [upload] [install] [idle]`: measures the built
  * daemon against its peers in the same run and prints a table of medians, lowest and highest, with the
  * targets. All figures if none is named. In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a
  * real disk), BENCH_IDLE_S, and BENCH_BEFORE (the main.cjs of an earlier build, which takes part in every round).
@@ -16,12 +16,13 @@ import { deliver } from './deliver.mjs';
 import { idle } from './idle.mjs';
 import { install } from './install.mjs';
 import { memory } from './memory.mjs';
+import { nagle } from './nagle.mjs';
 import { tableOf } from './rounds.mjs';
 import { PROGRAM } from './server.mjs';
 import { start } from './start.mjs';
 import { upload } from './upload.mjs';
 
-const FIGURES = { accept, bytes, deliver, start, memory, upload, install, idle };
+const FIGURES = { accept, bytes, deliver, nagle, start, memory, upload, install, idle };
 const TMPFS = 0x01021994;
 
 const names = process.argv.slice(2);

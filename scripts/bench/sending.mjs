@@ -1,14 +1,24 @@
 /**
  * One sender, in a separate process: sends messages over one connection, each after the reply to the one before. It reads
- * its orders as JSON from its argument, and prints its cost as JSON. deliver.mjs starts it.
+ * its orders as JSON from its argument, and prints its cost as JSON. senders.mjs starts it.
  */
 import { Buffer } from 'node:buffer';
 import { createReadStream, readFileSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 
-/** `sender`: the module that connects. `streamedBytes`: of each message, made in lines. `path`: of a file that goes with it. Else 1 KiB of text. */
-/** @type {{sender: string, port: number, count: number, streamedBytes?: number, path?: string}} */
-const { sender, port, count, streamedBytes, path } = JSON.parse(process.argv[2] ?? '{}');
+/**
+ * `sender`: the module that connects. `streamedBytes`: of each message, made in lines. `path`: of a file that goes with it.
+ * Else 1 KiB of text. `limitMs`: no further message after this time.
+ */
+/** @type {{sender: string, port: number, count: number, streamedBytes?: number, path?: string, limitMs?: number}} */
+const {
+  sender,
+  port,
+  count,
+  streamedBytes,
+  path,
+  limitMs = Number.POSITIVE_INFINITY,
+} = JSON.parse(process.argv[2] ?? '{}');
 const from = 'bench@example.com';
 const to = 'john@example.com';
 const lines = Buffer.from(`${'x'.repeat(78)}\r\n`.repeat(800));
@@ -34,7 +44,7 @@ const file = path && (await describe(path));
 const residentBytes = process.memoryUsage.rss();
 const cpu = process.cpuUsage();
 const began = performance.now();
-for (let n = 0; n < count; n++) {
+for (let n = 0; n < count && performance.now() - began < limitMs; n++) {
   if (file) await sendFile({ from, to, subject: 'File', file, n });
   else if (!streamedBytes) await sendText({ from, to, subject: 'Load', plain: 'x'.repeat(1024), n });
   else await sendStream({ from, to, size: streamedBytes, content: content() });

@@ -1,5 +1,5 @@
 /**
- * Our side of sending.mjs: the session and the rendering of the daemon, without its queue. deliver.mjs bundles
+ * Our side of sending.mjs: the session and the rendering of the daemon, without its queue. senders.mjs bundles
  * this from src.
  */
 import { basename, dirname } from 'node:path';

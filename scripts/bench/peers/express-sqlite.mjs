@@ -62,6 +62,8 @@ app.post('/api/internal/messages', express.json({ limit: '1mb' }), (request, res
   deliver();
 });
 app.listen(Number(PORT), '127.0.0.1');
+// What an earlier run has left in the queue.
+deliver();
 process.on('SIGTERM', () => {
   database.close();
   process.exit(0);
