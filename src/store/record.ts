@@ -18,6 +18,7 @@
  * use.
  */
 import { Buffer } from 'node:buffer';
+import { assert } from '../errors.js';
 import { crc32, hex8 } from './crc.js';
 import type { ContentSum, StoreEvent } from './event.js';
 import { FORMAT, type Format, formatOf, isForeign } from './format.js';
@@ -52,7 +53,7 @@ export interface SegmentHead {
 }
 
 const CRC_CHARS = 8;
-const CRC_PLACE = Buffer.alloc(CRC_CHARS + 1);
+const LINE_FEED = 0x0a;
 const CONTENTS_HEAD = '{"contents":[';
 /** Where the first content of a line begins, from the line's start. */
 export const CONTENTS_OFFSET = CRC_CHARS + 1 + CONTENTS_HEAD.length;
@@ -100,15 +101,8 @@ interface LineContext {
 }
 
 /** The line of a record, line feed included. */
-export function encodeLine({ contents, eventsText }: SealedRecord, context: LineContext): Buffer {
-  const { segment, synced, head } = context;
-  const headText = head
-    ? `${FORMAT_TEXT},"store":"${head.store}","follows":${JSON.stringify(head.follows)},`
-    : '';
-  const rest = `${headText}"synced":${synced},"events":${eventsText}}\n`;
-  if (contents.length === 0) return sealLine(Buffer.from(`         {${rest}`), segment);
-  const pieces = contents.flatMap((content, i) => [Buffer.from(i === 0 ? CONTENTS_HEAD : ','), content]);
-  return sealLine(Buffer.concat([CRC_PLACE, ...pieces, Buffer.from(`],${rest}`)]), segment);
+export function encodeLine(record: SealedRecord, context: LineContext): Buffer {
+  return encodeLines([record], 0, context).bytes;
 }
 
 /** The lines of records, the first of them at `from`, and where each starts. */
@@ -117,25 +111,43 @@ export function encodeLines(
   from: number,
   context: LineContext,
 ): { bytes: Buffer; starts: number[] } {
+  // One buffer for all: buffers for their pieces would cost more than the pieces.
+  const bytes = Buffer.allocUnsafe(records.reduce((sum, { bytesMax }) => sum + bytesMax, 0));
   const starts: number[] = [];
-  let at = from;
-  const lines = records.map((record) => {
-    const line = encodeLine(record, context);
-    starts.push(at);
-    at += line.length;
-    return line;
-  });
-  return { bytes: lines.length === 1 ? (lines[0] as Buffer) : Buffer.concat(lines), starts };
+  let end = 0;
+  for (const record of records) {
+    starts.push(from + end);
+    end = writeLine(bytes, end, record, context);
+  }
+  assert(end === 0 || bytes[end - 1] === LINE_FEED, 'the lines fit into their bytesMax');
+  return { bytes: bytes.subarray(0, end), starts };
 }
 
-function sealLine(line: Buffer, segment: number): Buffer {
-  line.write(`${hex8(crc32(line.subarray(CRC_CHARS + 1, line.length - 1), segment))} `, 0, 'latin1');
-  return line;
+/** Writes a line at `start`, and returns its end. */
+function writeLine(
+  bytes: Buffer,
+  start: number,
+  { contents, eventsText }: SealedRecord,
+  { segment, synced, head }: LineContext,
+): number {
+  const payloadAt = start + CRC_CHARS + 1;
+  let at = payloadAt;
+  contents.forEach((content, i) => {
+    at += bytes.write(i === 0 ? CONTENTS_HEAD : ',', at);
+    at += content.copy(bytes, at);
+  });
+  const headText = head
+    ? `${FORMAT_TEXT},"store":"${head.store}","follows":${JSON.stringify(head.follows)},`
+    : '';
+  const opening = contents.length === 0 ? '{' : '],';
+  at += bytes.write(`${opening}${headText}"synced":${synced},"events":${eventsText}}\n`, at);
+  bytes.write(`${hex8(crc32(bytes.subarray(payloadAt, at - 1), segment))} `, start, 'latin1');
+  return at;
 }
 
 /** The record of one line of this segment, with or without its line feed; null if it is not valid. */
 export function decodeLine(line: Buffer, segment: number): ReadRecord | null {
-  const end = line[line.length - 1] === 0x0a ? line.length - 1 : line.length;
+  const end = line[line.length - 1] === LINE_FEED ? line.length - 1 : line.length;
   if (end < CRC_CHARS + 2 || line[CRC_CHARS] !== 0x20) return null;
   const payload = line.subarray(CRC_CHARS + 1, end);
   if (line.toString('latin1', 0, CRC_CHARS) !== hex8(crc32(payload, segment))) return null;
