@@ -10,7 +10,7 @@ import { senderOf } from './names.js';
 
 /** What keeps mails from arriving: a sentence for each, with the setting to mend. */
 export function mailAdvice(config: Pick<Config, 'relays' | 'from'>, hostname: string): readonly string[] {
-  const from = senderOf(config, hostname);
+  const from = senderOf(config, () => hostname);
   const advice: string[] = [];
   if (config.relays.length === 0)
     advice.push('no relay is configured, so that mails wait: set FIELDPOST_RELAY');

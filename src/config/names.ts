@@ -7,8 +7,9 @@ import { type Address, parseAddress } from '../message/address.js';
 import { isHeloName } from './values.js';
 
 /** The sender of mails. A host name that does not fit an address (an underscore, say) must not stop the start. */
-export function senderOf({ from }: Pick<Config, 'from'>, hostname: string): Address {
-  return from ?? parseAddress(`fieldpost@${hostname}`) ?? ('fieldpost@localhost' as Address);
+export function senderOf({ from }: Pick<Config, 'from'>, hostname: () => string): Address {
+  // The host name is a call of the kernel: not for each mail that does not need it.
+  return from ?? parseAddress(`fieldpost@${hostname()}`) ?? ('fieldpost@localhost' as Address);
 }
 
 /** The name in EHLO; an address literal, which tells nothing, if the host name does not fit. */

@@ -14,7 +14,7 @@ export function storeOptions(config: Config, system: System): Omit<StoreOptions,
     historyMax: config.history,
     keepFailedMs: config.keepFailedMs,
     budget: config,
-    sender: () => senderOf(config, system.hostname()),
+    sender: () => senderOf(config, system.hostname),
     memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
   };
 }

@@ -154,7 +154,7 @@ export class Delivery {
     for (const queue of this.#queues) queue.relieved();
   }
 
-  readonly #sender = () => senderOf(this.#options.config, this.#options.hostname());
+  readonly #sender = () => senderOf(this.#options.config, this.#options.hostname);
 
   #openRelays(): SmtpTransport {
     const { config, clock, connect, hostname } = this.#options;
