@@ -34,10 +34,9 @@ export function createLocalCheck(allowedHosts: readonly string[] = []): (exchang
 
 /** RFC 9112 §3.2: a proxy may have checked one of two Host headers, and the daemon the other. */
 function checkSingleHost(rawHeaders: readonly string[]): void {
-  const names = rawHeaders.filter((_, index) => index % 2 === 0);
-  if (names.filter((name) => name.toLowerCase() === 'host').length > 1) {
-    throw new FieldpostError('malformed-request', 'The request has more than one Host header');
-  }
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]?.toLowerCase() === 'host') count++;
+  if (count > 1) throw new FieldpostError('malformed-request', 'The request has more than one Host header');
 }
 
 function foreignPage(header: string): FieldpostError {

@@ -109,17 +109,18 @@ class SystemClock implements Clock {
   }
 
   bootMs(): number {
-    const processMs = this.#source.processMs();
+    let processMs = this.#source.processMs();
     const aheadMs = this.#source.wallMs() - processMs;
     if (processMs - this.#lookedMs >= LOOK_MS || Math.abs(aheadMs - this.#wallAheadMs) > MOVED_MS) {
       // Only a suspend moves the difference, and only up. If /proc is hidden, the uptime is in whole seconds: the
       // difference is too low, never too high. So the highest seen is the best, and time never goes back.
       const uptimeMs = this.#source.uptimeS() * SECOND_MS - this.#bornMs;
-      this.#lookedMs = this.#source.processMs();
+      processMs = this.#source.processMs();
+      this.#lookedMs = processMs;
       this.#wallAheadMs = this.#source.wallMs() - this.#lookedMs;
       this.#bootAheadMs = Math.max(this.#bootAheadMs, uptimeMs - this.#lookedMs);
     }
-    return Math.round(this.#source.processMs() + this.#bootAheadMs);
+    return Math.round(processMs + this.#bootAheadMs);
   }
 
   trust(): Trust {
