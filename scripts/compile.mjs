@@ -6,6 +6,7 @@
  */
 import { pathToFileURL } from 'node:url';
 import { build } from 'rolldown';
+import { lateChunks } from './late-chunks.mjs';
 
 /** Modules of Node.js that load slowly, and that many devices never use: the first use of a member loads them. */
 const LATE = [
@@ -49,6 +50,8 @@ export async function compile(
   directory,
   { name = '[name]', external = [], plugins = [], readable = false } = {},
 ) {
+  // A source map cannot tell what is in a comment.
+  const { plugin, codeSplitting } = readable ? { plugin: null, codeSplitting: false } : lateChunks();
   await build({
     input: entry,
     platform: 'node',
@@ -56,14 +59,15 @@ export async function compile(
     // Tree shaking would remove calls such as decodeURIComponent(text), because it does not know that they throw.
     treeshake: false,
     transform: { target: 'node20' },
-    plugins: [...plugins, late, ascii],
+    plugins: [...plugins, late, plugin, ascii],
     output: {
       dir: directory,
       format: 'cjs',
-      codeSplitting: false,
+      codeSplitting,
       // Node's loader of ES modules would cost memory.
       dynamicImportInCjs: false,
       entryFileNames: `${name}.cjs`,
+      chunkFileNames: '[name].cjs',
       minify: { compress: false, mangle: false, codegen: { removeWhitespace: !readable } },
       sourcemap: readable,
     },

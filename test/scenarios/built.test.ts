@@ -1,6 +1,6 @@
-/** The compiler drops no check of the source from the built program. */
+/** The compiler drops no check of the source from the built program, and makes one file of it. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 
@@ -50,6 +50,40 @@ t.test('the compiler keeps calls whose result is unused', async (t) => {
     CHECKS.filter((_, at) => !kept[at]),
     [],
   );
+});
+
+t.test('code behind an import() is in the same file, and shares its modules with the rest', async (t) => {
+  const directory = t.testdir({
+    'entry.js': `
+      import { rmSync } from 'node:fs';
+      import { counter } from './counter.js';
+      rmSync(__filename);
+      counter.value++;
+      Promise.all([import('./one.js'), import('./two.js')]).then(([{ one }, { two }]) => {
+        console.log(JSON.stringify([one(), two(), counter.value]));
+      });`,
+    'counter.js': 'export const counter = { value: 0 };',
+    'common.js': "export const name = (text) => /^[a-z]*/.exec(text)[0] + '*/ ';",
+    'one.js': `
+      import { counter } from './counter.js';
+      import { name } from './common.js';
+      export function one() { counter.value++; return name('one1'); }`,
+    'two.js': `
+      import { name } from './common.js';
+      export function two() { return name('two2') + new Error().stack.split('\\n')[1]; }`,
+  });
+  execFileSync(process.execPath, [
+    'scripts/compile.mjs',
+    join(directory, 'entry.js'),
+    join(directory, 'out'),
+  ]);
+  t.same(readdirSync(join(directory, 'out')), ['entry.cjs']);
+  const run = spawnSync(process.execPath, [join(directory, 'out/entry.cjs')], { encoding: 'utf8' });
+  t.equal(run.stderr, '');
+  const [one, two, count] = JSON.parse(run.stdout);
+  t.equal(one, 'one*/ ');
+  t.match(two, /^two\*\/ +at two .*entry\.cjs#two\.cjs:1:/, 'a stack trace tells function, file and chunk');
+  t.equal(count, 2);
 });
 
 t.test('an install without compiler and built program fails with a hint', async (t) => {
