@@ -3,6 +3,7 @@
  * close and the events, and corrects the bugs that lose replies. Used by smtp-session.ts.
  */
 import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import { SMTPClient } from 'smtp-client';
 import { isLastLine } from './reply.js';
 
@@ -15,6 +16,14 @@ export class Channel extends SMTPClient {
   over(connected: Socket): Promise<string> {
     this.#connected = connected;
     return this.connect();
+  }
+
+  // For each command smtp-client makes two streams and six listeners, which cost more than the command. `reply` and
+  // `close` tell all that its promise would.
+  override async write(data: string | Buffer | Readable): Promise<string> {
+    if (data instanceof Readable || this._socket === null) return await super.write(data);
+    this._socket.write(data);
+    return '';
   }
 
   // "250\r\n" without a text is a reply, too.

@@ -29,6 +29,8 @@ declare module 'smtp-client' {
     /** Destroys the socket; pends for ever where it never was connected. */
     close(): Promise<void>;
     isLastReply(line: string): boolean;
+    /** Null before `connect`, and once it is closed. */
+    _socket: Socket | null;
     _onSend(chunk: string): void;
     /** Makes the socket, or the TLS one on top of it. */
     _createSocket(config: object, onConnect: () => void): Socket;

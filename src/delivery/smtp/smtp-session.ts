@@ -51,8 +51,6 @@ class SmtpSession implements Session {
   #isHalfway = false;
   /** The commands for the next message that went out with the last final dot, and their replies. */
   #announced: { readonly envelope: Envelope; readonly done: Promise<Group> } | null = null;
-  /** All commands after the login go through one stream: a stream for each command would cost more than the command. */
-  #tube: Readable | null = null;
 
   constructor(options: SessionOptions) {
     const { relay, ca } = options;
@@ -69,7 +67,7 @@ class SmtpSession implements Session {
       rejectUnauthorized: true,
     });
     this.#talk = new Conversation(
-      { write: (data) => this.#write(data), close: () => this.#hangUp() },
+      { write: (data) => this.#client.write(data), close: () => this.#hangUp() },
       options,
     );
     this.#client.on('connect', () => this.#talk.enter('greeting'));
@@ -93,14 +91,7 @@ class SmtpSession implements Session {
     return this.#extensions.pipelining && this.#talk.pipelining.pays;
   }
 
-  #write(data: string | Buffer | Readable): Promise<unknown> {
-    if (this.#tube === null || data instanceof Readable) return this.#client.write(data);
-    this.#tube.push(data);
-    return Promise.resolve();
-  }
-
   #hangUp(): Promise<unknown> {
-    this.#tube?.destroy();
     this.#connecting.abort();
     return this.#client.close();
   }
@@ -117,8 +108,6 @@ class SmtpSession implements Session {
         this.#talk.fail('starttls', 'no-starttls', 'offers no STARTTLS, without which nothing may be sent');
     }
     if (relay.user !== null) await this.#authenticate(relay.user);
-    this.#tube = new Readable({ read: () => undefined });
-    this.#client.write(this.#tube).catch((error) => this.#talk.lost(error));
   }
 
   async #connect(): Promise<void> {
