@@ -116,8 +116,8 @@ export class SmtpTransport implements Transport<Mail> {
    * person has corrected FIELDPOST_FROM since; and if a person has queued the message again.
    */
   #senderOf({ from, retried }: Email): Address {
-    const present = this.#options.sender();
-    return retried !== undefined || this.#refused.has(from) ? present : from;
+    // The present one is not free: it may need the host's name.
+    return retried !== undefined || this.#refused.has(from) ? this.#options.sender() : from;
   }
 }
 
