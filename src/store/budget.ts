@@ -9,6 +9,7 @@ import { FreeSpace } from './free-space.js';
 import type { StoreOptions } from './journaled-store.js';
 import { NOTHING, negative, plus, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
 import type { QueueRoom } from './store.js';
+import { neededMemoryBytes } from './weight.js';
 
 /** The settings that bound the store. */
 export interface BudgetLimits {
@@ -84,7 +85,7 @@ export class Budget {
 
   /** Bytes of memory neither used nor reserved; negative after a restart with a smaller limit. */
   get leftMemoryBytes(): number {
-    return -this.excess(NOTHING).memoryBytes;
+    return this.#max.memoryBytes - neededMemoryBytes(this.#stored.state) - this.#reserved.memoryBytes;
   }
 
   /** How many bytes must be freed before `askedBytes` fit. */
