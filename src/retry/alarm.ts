@@ -8,6 +8,8 @@ export class Alarm {
   readonly #clock: Pick<Clock, 'bootMs' | 'after'>;
   readonly #ring: () => void;
   #timer: Timer | null = null;
+  /** When the timer fires; Infinity: there is none. */
+  #timerMs = Number.POSITIVE_INFINITY;
   #whenMs = Number.POSITIVE_INFINITY;
   #isEnded = false;
 
@@ -22,18 +24,36 @@ export class Alarm {
     return this.#timer !== null;
   }
 
-  /** Rings at `whenMs` and not at the moment set before. A moment in the past is in 1 ms; Infinity is never. */
+  /**
+   * Rings at `whenMs` and not at the moment set before. A moment in the past is in 1 ms; Infinity is never. Cheap if the
+   * moment moves back: the timer stays, and is set again when it fires.
+   */
   at(whenMs: number): void {
-    if (this.#isEnded || whenMs === this.#whenMs) return;
-    this.off();
-    if (whenMs === Number.POSITIVE_INFINITY) return;
-    this.#whenMs = whenMs;
-    // Never 0: a loop whose timer fires 1 ms early would spin.
-    const inMs = Math.max(1, whenMs - this.#clock.bootMs());
-    this.#timer = this.#clock.after(inMs, () => {
+    if (this.#isEnded) return;
+    if (whenMs === Number.POSITIVE_INFINITY) {
       this.off();
-      this.#ring();
-    });
+      return;
+    }
+    this.#whenMs = whenMs;
+    if (whenMs >= this.#timerMs) return;
+    this.#timer?.stop();
+    this.#setTimer();
+  }
+
+  #setTimer(): void {
+    this.#timerMs = this.#whenMs;
+    // Never 0: a loop whose timer fires 1 ms early would spin.
+    const inMs = Math.max(1, this.#whenMs - this.#clock.bootMs());
+    this.#timer = this.#clock.after(inMs, () => this.#fire());
+  }
+
+  #fire(): void {
+    if (this.#whenMs - this.#clock.bootMs() > 1) {
+      this.#setTimer();
+      return;
+    }
+    this.off();
+    this.#ring();
   }
 
   /** Rings in `ms` and not at the moment set before. To keep an earlier moment, ask isSet first. */
@@ -45,6 +65,7 @@ export class Alarm {
   off(): void {
     this.#timer?.stop();
     this.#timer = null;
+    this.#timerMs = Number.POSITIVE_INFINITY;
     this.#whenMs = Number.POSITIVE_INFINITY;
   }
 

@@ -76,3 +76,18 @@ t.test('after its end an alarm is not set', async (t) => {
   await clock.advance(10);
   t.same(rung, []);
 });
+
+t.test('a later moment keeps the timer, which is set again when it fires', async (t) => {
+  const { alarm, clock, rung } = start();
+  alarm.in(100);
+  await clock.advance(50);
+  alarm.in(100);
+  t.same([clock.pending, clock.nextInMs], [1, 50], 'the first timer');
+  await clock.advance(50);
+  t.same([rung, alarm.isSet, clock.nextInMs], [[], true, 50]);
+  await clock.advance(50);
+  t.same([rung, alarm.isSet, clock.pending], [[1150], false, 0]);
+  alarm.in(100);
+  alarm.in(10);
+  t.same([clock.pending, clock.nextInMs], [1, 10], 'an earlier moment needs another timer');
+});

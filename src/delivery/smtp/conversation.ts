@@ -6,7 +6,8 @@
  */
 import { Readable } from 'node:stream';
 import { REPLY_BYTES_MAX } from '../../limits.js';
-import type { Clock, Timer } from '../../system/clock.js';
+import { Alarm } from '../../retry/alarm.js';
+import type { Clock } from '../../system/clock.js';
 import { oneLine } from '../../text.js';
 import { Pipelining } from './pipelining.js';
 import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
@@ -56,7 +57,9 @@ export class Conversation {
   readonly #clock: Clock;
   /** The first is under way. The commands of the others were sent too; their replies will follow. */
   readonly #groups: Pending[] = [];
-  #deadline: Timer | null = null;
+  /** Moved with each reply: cheaper than a timer for each. */
+  readonly #deadline: Alarm;
+  #deadlineMs = 0;
   #doubt: Ending | null = null;
   #closed: Promise<unknown> = Promise.resolve();
   #lines: string[] = [];
@@ -68,6 +71,7 @@ export class Conversation {
     this.#wire = wire;
     this.#timeoutMs = options.timeoutMs;
     this.#clock = options.clock;
+    this.#deadline = new Alarm(options.clock, () => this.#late());
   }
 
   /** Why the conversation has ended; null before that. */
@@ -128,14 +132,18 @@ export class Conversation {
   /** Restarts the deadline of the group under way. */
   extend(deadlineMs = this.#timeoutMs): void {
     if (!this.isBusy) return;
-    this.#deadline?.stop();
-    this.#deadline = this.#clock.after(deadlineMs, () => this.end(lateEnding(this.#phase, deadlineMs)));
+    this.#deadlineMs = deadlineMs;
+    this.#deadline.in(deadlineMs);
+  }
+
+  /** Also called after the last group, whose deadline stays: the next group moves it. */
+  #late(): void {
+    if (this.isBusy) void this.end(lateEnding(this.#phase, this.#deadlineMs));
   }
 
   finish(): void {
     const group = this.#groups.shift();
     if (group === undefined) return;
-    this.#deadline?.stop();
     const [next] = this.#groups;
     if (next !== undefined) this.extend(next.deadlineMs);
     group.resolve(group);
@@ -222,7 +230,7 @@ export class Conversation {
     const [group, ...others] = this.#groups.splice(0);
     // A relay that refuses and hangs up has refused.
     this.#doubt = group?.refusal ?? ending;
-    this.#deadline?.stop();
+    this.#deadline.end();
     // Otherwise it would be read to its end for nothing.
     group?.source?.destroy();
     // Close in a later microtask, because the caller that reported the end may still use the connection.
