@@ -8,7 +8,7 @@ import { mkdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { writtenBytes } from './process.mjs';
 import { startRelay } from './relay.mjs';
-import { againstBefore, before, compare, interleave } from './rounds.mjs';
+import { againstBefore, aThird, before, compare, interleave } from './rounds.mjs';
 import { startServer } from './server.mjs';
 
 const MESSAGES = 5000;
@@ -23,15 +23,12 @@ export async function bytes(plan) {
   const measure = process.getuid() === 0 ? onImage : byProcess;
   const perMessage = (kind, delivers) => async (directory) =>
     (await measure(directory, (stateDir) => backToBack(kind, stateDir, delivers))) / MESSAGES / 1000;
-  const found = await interleave(
-    { ...plan, rounds: Math.ceil(plan.rounds / 3) },
-    {
-      fieldpost: perMessage('fieldpost', true),
-      ...before((kind) => perMessage(kind, true)),
-      sqlite: perMessage('sqlite', true),
-      bare: perMessage('bare', false),
-    },
-  );
+  const found = await interleave(aThird(plan), {
+    fieldpost: perMessage('fieldpost', true),
+    ...before((kind) => perMessage(kind, true)),
+    sqlite: perMessage('sqlite', true),
+    bare: perMessage('bare', false),
+  });
   const unit = measure === onImage ? 'KB' : 'KB (process only)';
   const row = (name, numbers, target) =>
     compare('written per message', unit, found.fieldpost, { name, numbers }, target);

@@ -1,6 +1,6 @@
 /** Rounds in which every contestant runs once, and the rows of a table from their numbers; used by every figure. */
 
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** `rounds` to go, and `base`, the directory on the disk that is measured. */
@@ -17,6 +17,8 @@ export async function interleave(/** @type {Plan} */ { rounds: count, base }, co
     for (let turn = 0; turn < names.length; turn++) {
       const name = names[(round + turn) % names.length];
       const directory = await mkdtemp(join(base, `${name}-`));
+      // Postfix gives up its rights, and must still reach its files in there.
+      await chmod(directory, 0o711);
       samples[name].push(await contestants[name](directory));
       await rm(directory, { recursive: true });
     }
@@ -24,6 +26,11 @@ export async function interleave(/** @type {Plan} */ { rounds: count, base }, co
   }
   process.stderr.write('\r\x1b[K');
   return samples;
+}
+
+/** The same plan with a third of the rounds, for figures that hardly vary. */
+export function aThird(plan) {
+  return { ...plan, rounds: Math.ceil(plan.rounds / 3) };
 }
 
 /** The earlier build as one more contestant of this name; none without BENCH_BEFORE. */
@@ -69,11 +76,17 @@ export function compare(figure, unit, ours, peer, target) {
   return row;
 }
 
+/** A row of our numbers without those of a peer, and why. */
+export function unmeasured(figure, unit, ours, name, why) {
+  return { ...compare(figure, unit, ours), peer: `${name} not measured: ${why}` };
+}
+
 /** The median, and the lowest and highest. */
 function told(numbers) {
-  const digits = median(numbers) < 100 ? 1 : 0;
+  const middle = median(numbers);
+  const digits = middle >= 100 ? 0 : middle >= 10 ? 1 : 2;
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-  return `${median(numbers).toFixed(digits)} (${low.toFixed(digits)}–${high.toFixed(digits)})`;
+  return `${middle.toFixed(digits)} (${low.toFixed(digits)}–${high.toFixed(digits)})`;
 }
 
 /** Rows as lines of aligned columns. */

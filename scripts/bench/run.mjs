@@ -1,12 +1,12 @@
 /**
- * `node scripts/bench/run.mjs [accept] [bytes] [deliver] [nagle] [start] [memory] [upload] [install] [idle]`: measures the built
+ * `node scripts/bench/run.mjs [accept] [bytes] [deliver] [latency] [nagle] [start] [memory] [upload] [install] [idle]`: measures the built
  * daemon against its peers in the same run and prints a table of medians, lowest and highest, with the
  * targets. All figures if none is named. In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a
  * real disk), BENCH_IDLE_S, and BENCH_BEFORE (the main.cjs of an earlier build, which takes part in every round).
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, statfsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,6 +15,7 @@ import { bytes } from './bytes.mjs';
 import { deliver } from './deliver.mjs';
 import { idle } from './idle.mjs';
 import { install } from './install.mjs';
+import { latency } from './latency.mjs';
 import { memory } from './memory.mjs';
 import { nagle } from './nagle.mjs';
 import { tableOf } from './rounds.mjs';
@@ -22,7 +23,7 @@ import { PROGRAM } from './server.mjs';
 import { start } from './start.mjs';
 import { upload } from './upload.mjs';
 
-const FIGURES = { accept, bytes, deliver, nagle, start, memory, upload, install, idle };
+const FIGURES = { accept, bytes, deliver, latency, nagle, start, memory, upload, install, idle };
 const TMPFS = 0x01021994;
 
 const names = process.argv.slice(2);
@@ -36,6 +37,7 @@ const disk = process.env.BENCH_DIR ?? tmpdir();
 if (statfsSync(disk).type === TMPFS) fail(`${disk} is in memory: name a directory on a disk with BENCH_DIR`);
 const rounds = Number(process.env.BENCH_ROUNDS ?? 9);
 const base = await mkdtemp(join(disk, 'fieldpost-bench-'));
+await chmod(base, 0o711);
 
 try {
   console.log(

@@ -13,11 +13,18 @@ export const NODEMAILER = pathOf('./peers/nodemailer.mjs');
 
 /**
  * Starts a sink that waits for `count` mails, or for `limitMs` after the first. `nagle`: with Nagle's algorithm.
- * `arrivals` resolves with {count, ms}: ms from the first mail's arrival to the last one's.
+ * `roundTripMs`: through delay.mjs. `arrivals` resolves with {count, ms}: ms from the first mail's arrival to the last one's.
  */
-export async function startSink(orders) {
+export async function startSink({ roundTripMs = 0, ...orders }) {
   const sink = await forked('./sink.mjs', orders);
-  return { port: sink.port, arrivals: once(sink.child, 'message').then(([told]) => told), end: sink.end };
+  const arrivals = once(sink.child, 'message').then(([told]) => told);
+  if (roundTripMs === 0) return { port: sink.port, arrivals, end: sink.end };
+  const link = await forked('./delay.mjs', { port: sink.port, roundTripMs });
+  const end = () => {
+    link.end();
+    sink.end();
+  };
+  return { port: link.port, arrivals, end };
 }
 
 /** Mails a second, counted alike for every sender: from the first arrival to the last. */

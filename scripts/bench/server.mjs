@@ -103,12 +103,14 @@ export function warmUp(port) {
   return load(port, { connections: 32, count: WARM_UP_REQUESTS });
 }
 
-/** Queues messages on a server, a hundred a request. */
+/** Queues messages on a server, a hundred a request; ten of a small number. */
 export function fill(port, count) {
-  return load(port, { batch: 100, count: count / 100 });
+  const batch = count < 1000 ? 10 : 100;
+  return load(port, { batch, count: count / batch });
 }
 
-async function freePort() {
+/** A TCP port of loopback that is free now. */
+export async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address();
