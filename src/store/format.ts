@@ -36,7 +36,10 @@ export function formatText({ major, minor }: Format): string {
 }
 
 /** The members that are not among `known`; undefined if there are none. */
-export function unknownMembers(value: object, known: ReadonlySet<string>): JsonObject | undefined {
+export function unknownMembers(
+  value: object,
+  known: Pick<ReadonlySet<string>, 'has'>,
+): JsonObject | undefined {
   let more: Record<string, unknown> | undefined;
   for (const name in value) {
     if (known.has(name)) continue;

@@ -19,11 +19,11 @@ import { Alarm } from '../retry/alarm.js';
 import { Acceptance } from './acceptance.js';
 import { keepBook } from './book.js';
 import { Budget, type BudgetLimits } from './budget.js';
-import { decodeContent, restingStatus } from './document.js';
+import { decodeContent } from './document.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import { alreadyFinal, countMessages, listMessages, oldestOpen } from './listing.js';
 import type { Reachability } from './reachability.js';
-import type { State } from './state.js';
+import { restingStatus, type State } from './state.js';
 import type {
   Accepted,
   AcceptKeyed,

@@ -2,19 +2,20 @@
  * The bytes of a snapshot file.
  *
  *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{"format":{"major":n,"minor":n},…,"messages":[
- *     {…},{…},
- *     {…}
+ *     {…},[…],[…],
+ *     […]
  *     ]}}
  *
  * `crc` is the CRC-32 of all bytes behind its comma. The state includes the journal up to `through`. A line holds many
- * messages: the store reads and writes a line at a time, to save memory. Used by snapshot.ts.
+ * messages (rows.ts): the store reads and writes a line at a time, to save memory. Used by snapshot.ts.
  */
 import { Buffer } from 'node:buffer';
 import { KIB } from '../limits.js';
 import { crc32, hex8 } from './crc.js';
-import type { MessageDocument, StoreDocument } from './document.js';
+import type { StoreDocument } from './document.js';
 import type { Position } from './event.js';
 import { FORMAT, type Format, formatOf } from './format.js';
+import type { SnapshotRow } from './rows.js';
 
 const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
 /** The first member of the state: the version is known before the state is parsed. */
@@ -71,7 +72,7 @@ export function decodeSnapshot(bytes: Buffer): Snapshot | null {
   };
 }
 
-function* messagesOf(bytes: Buffer, start: number): Iterable<MessageDocument[]> {
+function* messagesOf(bytes: Buffer, start: number): Iterable<SnapshotRow[]> {
   const end = bytes.length - TAIL.length;
   for (let from = start; from < end; ) {
     const at = bytes.indexOf(',\n', from);

@@ -206,10 +206,20 @@ export function sharedSender(state: State, from: Address | undefined): Address |
   return from && (state.sender ?? from);
 }
 
+/** The status of a message that is not being sent. */
+export function restingStatus(state: State, id: string): 'queued' | 'deferred' {
+  return state.deferred.has(id) ? 'deferred' : 'queued';
+}
+
 /** Adds a message to the state, and to the set of its status. */
-export function insert(state: State, message: Message, place: Place | null): void {
+export function insert(
+  state: State,
+  message: Message,
+  place: Place | null,
+  weight = messageWeight(message),
+): void {
   state.messages.set(message.id, message);
-  state.weights.messages += messageWeight(message);
+  state.weights.messages += weight;
   enter(state, message, place);
 }
 

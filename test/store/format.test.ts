@@ -196,7 +196,7 @@ t.test('additions of a newer minor version are kept and written back', async (t)
         '"book":{"colour":"blue","nextId":2,"entries":[[1,{"rank":4,',
       )
       .replace('"to":"anna@example.com"', '"to":"anna@example.com","priority":7')
-      .replace('"to":"john@example.com"', '"to":"john@example.com","type":9'),
+      .replace('"to":"john@example.com"', '"to":"john@example.com","type":9,"priority":null'),
   );
   changeSegment(directory, 2, (payload) =>
     segmentOf(versionOf(1, 99))(payload)
@@ -227,7 +227,7 @@ t.test('additions of a newer minor version are kept and written back', async (t)
       [4, 5],
     );
     const priorities = state.messages.flatMap(({ priority = [] }) => priority);
-    t.same(priorities, [7, 8]);
+    t.same(priorities, [7, null, 8, null], 'each of its message alone');
     t.ok(state.messages.some(({ type }: { type: number }) => type === 9));
   }
 });

@@ -4,6 +4,7 @@ import { fromDocument, toDocument } from '../../src/store/document.js';
 import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot-text.js';
 import { apply, emptyState, type State } from '../../src/store/state.js';
 import { boundsOf } from '../../src/store/weight.js';
+import { seededRandom } from '../support/random.js';
 
 const BOUNDS = boundsOf({ historyMax: 1000 });
 const THROUGH = { segment: 7, offset: 12_345 };
@@ -32,7 +33,7 @@ t.test('written contents are read back, however many messages there are', async 
     const bytes = bytesOf(THROUGH, toDocument(state));
     const plain = JSON.parse(bytes.toString());
     t.same(plain.through, THROUGH);
-    t.equal(plain.state.messages.length, count, 'it is JSON');
+    t.equal(plain.state.messages.filter(Array.isArray).length, count, 'it is JSON');
     const snapshot = decodeSnapshot(bytes);
     t.same(snapshot?.through, THROUGH);
     const read = snapshot && fromDocument(snapshot.state(), BOUNDS);
@@ -42,6 +43,33 @@ t.test('written contents are read back, however many messages there are', async 
     if (count > 0) t.same(read?.boots, state.boots);
     if (read) t.ok(bytesOf(THROUGH, toDocument(read)).equals(bytes), 'and written again the same');
   }
+});
+
+t.test('a message is read back whole, whatever the one before it had', async (t) => {
+  const random = seededRandom(11);
+  const oneOf = <T>(...values: T[]) => values[Math.floor(random() * values.length)] as T;
+  const [yes, later] = [
+    { boot: 'feedbeef', bootMs: 9 },
+    { ...BOOT, bootMs: 2 },
+  ];
+  const file = { id: 'f', name: '"],\n[{', type: 'text/plain', size: 1, crc: 1 };
+  const state = stateWith(300);
+  for (const message of state.messages.values()) {
+    Object.assign(message, {
+      ...{ type: oneOf(1, 2, 9), from: oneOf(undefined, 'a@example.com'), reachMs: oneOf(0, 5) },
+      ...{ attachments: oneOf([], [file], [file, file]), accepted: oneOf(BOOT, yes, later) },
+      ...{ attempts: oneOf(0, 1), lastReply: oneOf(null, '', '250 "OK"'), due: oneOf(null, yes, later) },
+      more: oneOf(undefined, { priority: 7 }, { priority: 8, __proto__: null, deep: { a: [1] } }),
+      ...oneOf({}, { retried: yes }, { failed: later }, { retried: later, failed: yes }),
+    });
+  }
+  const read = decodeSnapshot(bytesOf(THROUGH, toDocument(state)));
+  t.same(read && fromDocument(read.state(), BOUNDS).messages, state.messages);
+});
+
+t.test('objects instead of lists are not taken for an empty queue', async (t) => {
+  const messages = [[{ id: '0000001ABCDEFGH', to: 'john@example.com', at: BOOT }]];
+  t.throws(() => fromDocument({ ...toDocument(stateWith(0)), messages }, BOUNDS), /must be a list/);
 });
 
 t.test('every cut and every flipped bit is seen', async (t) => {
