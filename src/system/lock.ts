@@ -55,7 +55,7 @@ export const systemLock: TakeLock = async (path) => {
     const [name, self] = [await abstractName(directory), await readlink('/proc/self')];
     const abstract = await listen(`\0${name}${self}`).catch(() => null);
     if (abstract) servers.push(abstract);
-    const holders = await holdersOf(name, directory);
+    const holders = await holdersOf(name, self, directory);
     const isOurs = holders.delete(self);
     if (holders.size > 0 || (isOurs && !abstract)) throw inUse();
     // Node.js before 20.4 listens on another name.
@@ -85,9 +85,10 @@ interface Found {
 /** Listens on the socket in the directory. Throws EADDRINUSE if another process holds the lock. */
 async function lockInDirectory(directory: string, name: string): Promise<Found> {
   try {
-    await sweep(directory, name);
+    const names = await readdir(directory);
+    await sweep(directory, name, names);
     const path = join(directory, name);
-    const putAside = await makeFree(path);
+    const putAside = names.includes(name) ? await makeFree(path) : null;
     const server = await listen(path);
     if (!server) throw inUse();
     return { server, putAside };
@@ -98,8 +99,8 @@ async function lockInDirectory(directory: string, name: string): Promise<Found> 
 }
 
 /** Removes sockets that processes left when they were killed in makeFree(). Throws if one of them is a lock in use. */
-async function sweep(directory: string, name: string): Promise<void> {
-  for (const other of await readdir(directory)) {
+async function sweep(directory: string, name: string, names: readonly string[]): Promise<void> {
+  for (const other of names) {
     if (!other.startsWith(`${name}.`) || !/^[0-9a-f]{8}$/.test(other.slice(name.length + 1))) continue;
     const path = join(directory, other);
     if (!(await lstat(path).catch(() => null))?.isSocket()) continue;
@@ -136,14 +137,14 @@ async function abstractName(directory: FileHandle): Promise<string> {
   return `fieldpost/${dev}-${ino}/`;
 }
 
-/** The processes that hold such a name and have the directory open. */
-async function holdersOf(name: string, directory: FileHandle): Promise<Set<string>> {
+/** The processes that hold such a name and have the directory open, as `self` has. */
+async function holdersOf(name: string, self: string, directory: FileHandle): Promise<Set<string>> {
   const holders = new Set<string>();
   const sockets = await readFile('/proc/net/unix', 'latin1').catch(() => '');
   for (const line of sockets.split('\n')) {
     // Some versions of Node.js pad the name with NULs, which are shown as @.
     const pid = /^(\d+)@*$/.exec(line.split(`@${name}`)[1] ?? '')?.[1];
-    if (pid !== undefined && (await hasOpen(pid, directory))) holders.add(pid);
+    if (pid !== undefined && (pid === self || (await hasOpen(pid, directory)))) holders.add(pid);
   }
   return holders;
 }
