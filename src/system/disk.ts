@@ -15,7 +15,7 @@ import {
   type Stats,
   write,
 } from 'node:fs';
-import { access, lstat, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
+import { access, lstat, mkdir, readdir, rename, stat, statfs, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { systemCodeOf } from '../errors.js';
 
@@ -106,11 +106,13 @@ export function systemDisk(): Disk {
     },
     list: async (directory) => (await unlessMissing(readdir(directory)))?.sort() ?? [],
     async makeDirectory(path) {
-      await makeWithParents(path);
-      await access(path, constants.W_OK);
+      if ((await makeWithParents(path)) === 'found') await access(path, constants.W_OK);
     },
     rename,
-    remove: (path) => rm(path, { force: true }),
+    // rm() looks twice before it unlinks.
+    async remove(path) {
+      await unlessMissing(unlink(path));
+    },
     async syncDirectory(path) {
       const fd = await called<number>((done) => open(path, constants.O_RDONLY | constants.O_DIRECTORY, done));
       try {
@@ -153,22 +155,24 @@ export async function fileSystemBytes(disk: Pick<Disk, 'space'>, path: string): 
 }
 
 /** Node's own `recursive` never ends if a file system such as /proc denies that an existing parent exists. */
-async function makeWithParents(path: string): Promise<void> {
+async function makeWithParents(path: string): Promise<'made' | 'found'> {
   try {
-    await makeOne(path);
+    return await makeOne(path);
   } catch (error) {
     const parent = dirname(path);
     if (systemCodeOf(error) !== 'ENOENT' || parent === path) throw error;
     await makeWithParents(parent);
-    await makeOne(path);
+    return await makeOne(path);
   }
 }
 
-async function makeOne(path: string): Promise<void> {
+async function makeOne(path: string): Promise<'made' | 'found'> {
   try {
     await mkdir(path, { mode: 0o700 });
+    return 'made';
   } catch (error) {
     if (systemCodeOf(error) !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error;
+    return 'found';
   }
 }
 

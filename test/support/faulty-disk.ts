@@ -198,7 +198,7 @@ export class FaultyDisk implements Disk {
   remove(path: string): Promise<void> {
     return this.#operate({ kind: 'remove', path }, () => {
       const there = this.#look(path, 'rm');
-      if (there instanceof DirectoryNode) throw diskError('ERR_FS_EISDIR', 'rm', path);
+      if (there instanceof DirectoryNode) throw diskError('EISDIR', 'rm', path);
       if (!there) return null;
       const [directory, name] = this.#parent(path, 'rm');
       return { whole: () => directory.change(++this.#order, name, null, null) };
