@@ -3,60 +3,98 @@
  * sectors of a loop-mounted ext4 image are counted, so that the journal of the file system, the fill and the checkpoints
  * count. Without root only the writes of the process are counted.
  */
-import { execFileSync } from 'node:child_process';
-import { mkdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
+import { writtenOnImage } from './image.mjs';
+import { openMailer } from './mailer.mjs';
+import { startNullmailer, unpackNullmailer } from './nullmailer.mjs';
+import { postfixMissing, startPostfix } from './postfix.mjs';
 import { writtenBytes } from './process.mjs';
 import { startRelay } from './relay.mjs';
-import { againstBefore, aThird, before, compare, interleave } from './rounds.mjs';
+import { againstBefore, aThird, before, compare, interleave, unmeasured } from './rounds.mjs';
 import { startServer } from './server.mjs';
 
 const MESSAGES = 5000;
-const SECTOR_BYTES = 512;
-const IMAGE_BYTES = 512 * 2 ** 20;
+// Postfix and nullmailer are slow, and their bytes a message stay the same.
+const MAILS = 500;
 const BODY = JSON.stringify([
   { type: 1, destination: 'john@example.com', subject: 'Bytes', plain: 'x'.repeat(1024) },
 ]);
 
-/** Resolves with the rows; each sample is 5,000 messages and spreads little, so a third of the rounds will do. */
+/** Resolves with the rows; each sample spreads little, so a third of the rounds will do. */
 export async function bytes(plan) {
-  const measure = process.getuid() === 0 ? onImage : byProcess;
-  const perMessage = (kind, delivers) => async (directory) =>
-    (await measure(directory, (stateDir) => backToBack(kind, stateDir, delivers))) / MESSAGES / 1000;
+  const onImage = process.getuid() === 0;
+  const measure = onImage ? imageBytes : processBytes;
+  const perMessage = (start, count, delivers) => async (directory) =>
+    (await measure(directory, (...given) => backToBack(start, count, delivers, ...given))) / count / 1000;
+  const server = (kind, delivers = true) => perMessage(overHttp(kind, delivers), MESSAGES, delivers);
+  const { programs, why } = onImage ? await unpackNullmailer(plan.base) : { why: 'it needs root' };
+  const missing = { postfix: postfixMissing(), nullmailer: why };
   const found = await interleave(aThird(plan), {
-    fieldpost: perMessage('fieldpost', true),
-    ...before((kind) => perMessage(kind, true)),
-    sqlite: perMessage('sqlite', true),
-    bare: perMessage('bare', false),
+    fieldpost: server('fieldpost'),
+    ...before((kind) => server(kind)),
+    sqlite: server('sqlite'),
+    bare: server('bare', false),
+    ...(!missing.postfix && { postfix: perMessage(overSmtp, MAILS, true) }),
+    ...(!missing.nullmailer && { nullmailer: perMessage(byInject(programs), MAILS, true) }),
   });
-  const unit = measure === onImage ? 'KB' : 'KB (process only)';
-  const row = (name, numbers, target) =>
-    compare('written per message', unit, found.fieldpost, { name, numbers }, target);
+  const figure = 'written per message';
+  const unit = onImage ? 'KB' : 'KB (process only)';
+  const row = (name, words, target) =>
+    found[name]
+      ? compare(figure, unit, found.fieldpost, { name: words, numbers: found[name] }, target)
+      : unmeasured(figure, unit, found.fieldpost, words, missing[name]);
   return [
-    row('express+SQLite+nodemailer', found.sqlite, { ownAtMost: 6 }),
-    row('bare, accepts alone', found.bare, undefined),
-    ...againstBefore('written per message', unit, found.fieldpost, found.before),
+    row('sqlite', 'Express+SQLite+nodemailer', { ownAtMost: 6 }),
+    row('postfix', 'Postfix'),
+    row('nullmailer', 'nullmailer'),
+    row('bare', 'bare, accepts alone'),
+    ...againstBefore(figure, unit, found.fieldpost, found.before),
   ];
 }
 
-/** Posts all messages, each when the one before was delivered; a clean stop ends it. Resolves with `counted` before the stop. */
-async function backToBack(kind, stateDir, delivers, counted = async () => {}) {
+/** Posts `count` messages, each when the one before was delivered. Resolves with `counted`, asked before the clean stop. */
+async function backToBack(start, count, delivers, directory, counted = async () => {}) {
   let delivered = () => {};
   const relay = await startRelay(() => delivered());
-  const server = await startServer(kind, stateDir, delivers ? relay.port : undefined);
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  for (let n = 0; n < MESSAGES; n++) {
+  const server = await start(directory, relay.port);
+  for (let n = 0; n < count; n++) {
     const delivery = new Promise((resolve) => {
       delivered = resolve;
     });
-    await post(server.port, agent);
+    await server.post();
     if (delivers) await delivery;
   }
-  agent.destroy();
-  const count = await counted(server.pid);
+  const found = await counted(server.pid);
   await server.end();
   relay.close();
-  return count;
+  return found;
+}
+
+/** The starters: each resolves with {pid, post, end}. */
+function overHttp(kind, delivers) {
+  return async (directory, relayPort) => {
+    const server = await startServer(kind, `${directory}/state`, delivers ? relayPort : undefined);
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const end = () => {
+      agent.destroy();
+      return server.end();
+    };
+    return { pid: server.pid, post: () => post(server.port, agent), end };
+  };
+}
+
+async function overSmtp(directory, relayPort) {
+  const postfix = await startPostfix(`${directory}/state`, relayPort);
+  const mailer = await openMailer(postfix.port);
+  const end = () => {
+    mailer.close();
+    return postfix.end();
+  };
+  return { post: mailer.send, end };
+}
+
+function byInject(programs) {
+  return (directory, relayPort) => startNullmailer(programs, `${directory}/state`, relayPort);
 }
 
 function post(port, agent) {
@@ -74,30 +112,5 @@ function post(port, agent) {
   });
 }
 
-async function onImage(directory, work) {
-  const image = `${directory}/image`;
-  const mount = `${directory}/mount`;
-  await writeFile(image, '');
-  await truncate(image, IMAGE_BYTES);
-  await mkdir(mount);
-  // Nothing is left for the kernel to initialise while we count.
-  execFileSync('mkfs.ext4', ['-q', '-E', 'lazy_itable_init=0,lazy_journal_init=0', image]);
-  execFileSync('mount', ['-o', 'loop', image, mount]);
-  try {
-    const device = execFileSync('findmnt', ['-no', 'SOURCE', mount], { encoding: 'latin1' }).trim();
-    const written = async () => {
-      execFileSync('sync', ['-f', mount]);
-      const fields = (await readFile(`/sys/block/${device.slice('/dev/'.length)}/stat`, 'latin1')).trim();
-      return Number(fields.split(/\s+/)[6]) * SECTOR_BYTES;
-    };
-    const before = await written();
-    await work(`${mount}/state`);
-    return (await written()) - before;
-  } finally {
-    execFileSync('umount', [mount]);
-  }
-}
-
-function byProcess(directory, work) {
-  return work(`${directory}/state`, writtenBytes);
-}
+const imageBytes = (directory, work) => writtenOnImage(directory, (mount) => work(mount));
+const processBytes = (directory, work) => work(directory, writtenBytes);
