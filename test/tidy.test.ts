@@ -47,7 +47,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['config'],
   ['retry', 'views'],
   ['message'],
-  ['sizes', 'text', 'json', 'recent', 'turns'],
+  ['sizes', 'text', 'instant', 'json', 'recent', 'turns'],
   ['limits', 'errors'],
 ];
 
@@ -56,7 +56,7 @@ const PURE = [
   /^src\/retry\//,
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
   /^src\/http\/(?:answer|http-memory|page)\.ts$/,
-  /^src\/(?:limits|text|json|recent|turns|views)\.ts$/,
+  /^src\/(?:limits|text|instant|json|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:smtp\/(?:outcome|pipelining)|schedule)\.ts$/,
   /^src\/destinations\//,

@@ -5,6 +5,7 @@
 import { type Fault, FieldpostError } from '../errors.js';
 import { checkPercent, type Exchange } from '../http/exchange.js';
 import { firstAsJson } from '../http/page.js';
+import { isoOf } from '../instant.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, PAGE_BYTES_MAX } from '../limits.js';
 import { isFinal, type Message, STATUSES, type Status } from '../message/message.js';
 import { wallMsOf } from '../message/stamp.js';
@@ -121,10 +122,10 @@ function viewOf(message: Message, { store, clock }: ApiContext) {
     destination,
     status,
     final: isFinal(status),
-    acceptedAt: new Date(wallMsOf(accepted, clock, store.boots)).toISOString(),
+    acceptedAt: isoOf(wallMsOf(accepted, clock, store.boots)),
     attempts,
     lastReply,
-    nextAttemptAt: status === 'deferred' ? new Date(dueWallMs(message, clock)).toISOString() : null,
+    nextAttemptAt: status === 'deferred' ? isoOf(dueWallMs(message, clock)) : null,
     attachments: attachments.map(({ name, type, size }) => ({ name, type, size })),
   };
 }

@@ -3,6 +3,7 @@
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
+import { isoOf } from '../instant.js';
 import type { QueueRoom } from '../store/store.js';
 import type { LinkView, SettingsFault } from '../views.js';
 import type { ApiContext } from './parts.js';
@@ -73,8 +74,4 @@ function roomView({ used, limits, reason }: QueueRoom): object {
 function settingsView(fault: SettingsFault | null, startedMs: number): object {
   if (fault === null) return { state: 'ok', since: isoOf(startedMs), reason: null };
   return { state: 'refused', since: isoOf(fault.sinceMs), reason: fault.reason };
-}
-
-function isoOf(wallMs: number): string {
-  return new Date(wallMs).toISOString();
 }

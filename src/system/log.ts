@@ -2,6 +2,7 @@
  * One line per event on standard output: the event's words, then `key=value` fields. Under journald a `<priority>` prefix
  * tells the level, so that `journalctl -p warning` works. Used by main.ts.
  */
+import { isoOf } from '../instant.js';
 import { visible } from '../text.js';
 
 /** How much an operator needs to see a line. */
@@ -35,9 +36,7 @@ export function createLog(options: {
     (level: LogLevel) =>
     (event: string, fields: LogFields = {}) => {
       if (LEVELS.indexOf(level) < LEVELS.indexOf(options.level)) return;
-      const head = options.priorities
-        ? PRIORITY[level]
-        : `${new Date(options.wallMs()).toISOString()} ${level.padEnd(5)} `;
+      const head = options.priorities ? PRIORITY[level] : `${isoOf(options.wallMs())} ${level.padEnd(5)} `;
       options.write(`${head}${event}${formatFields(fields)}\n`);
     };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
