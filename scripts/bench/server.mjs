@@ -1,8 +1,10 @@
 /** The servers that are compared, each a process with a state directory of its own; used by every figure. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { createServer } from 'node:net';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** The built program. */
@@ -13,12 +15,21 @@ const busboy = (writeBytes) => (port, stateDir) => ({
   args: [`${BENCH}peers/busboy.mjs`],
   env: { PORT: String(port), STATE_DIR: stateDir, WRITE_BYTES: String(writeBytes) },
 });
-/** The daemon, from this file, started as build/fieldpost does it. */
+const INSTALLED = '/usr/lib/fieldpost/build/dist/main.cjs';
+const LAUNCHER = readFileSync(new URL('../../build/fieldpost', import.meta.url), 'utf8');
+if (!LAUNCHER.includes(INSTALLED)) throw new Error(`build/fieldpost does not start ${INSTALLED}`);
+/** The daemon in this file, started by the script of the packages, with its paths replaced. */
 const daemonIn = (program) => (port, stateDir, relayPort) => ({
-  args: ['--', program, 'run'],
+  program: '/bin/sh',
+  args: [
+    '-c',
+    LAUNCHER.replaceAll(INSTALLED, program).replaceAll(dirname(INSTALLED), dirname(program)),
+    'fieldpost',
+    'run',
+  ],
   env: {
-    MALLOC_ARENA_MAX: '1',
-    MALLOC_MMAP_THRESHOLD_: '131072',
+    // The script calls node by its name.
+    PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
     FIELDPOST_LISTEN: `127.0.0.1:${port}`,
     FIELDPOST_STATE_DIR: stateDir,
     FIELDPOST_FROM: 'bench@example.com',
@@ -55,9 +66,9 @@ const KINDS = {
  */
 export async function startServer(kind, stateDir, relayPort) {
   const port = await freePort();
-  const { args, env } = (KINDS[kind] ?? kind)(port, stateDir, relayPort);
+  const { program = process.execPath, args, env } = (KINDS[kind] ?? kind)(port, stateDir, relayPort);
   const began = performance.now();
-  const child = spawn(process.execPath, args, {
+  const child = spawn(program, args, {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
