@@ -17,8 +17,8 @@ import type { World } from './world.js';
 
 /** A program is at rest this long after its start. */
 const STARTED_MS = 5 * MINUTE_MS;
-/** The segment being written and one that is prepared. */
-const HANDLES_MAX = 3;
+/** The segment being written and one that is prepared, each by two descriptors; and one that is read. */
+const HANDLES_MAX = 5;
 /** Ours at rest: of the relays, of three types of message, of the store, of the link and of the address book. */
 const TIMERS_MAX = 12;
 /** Segments that are done with, and not yet so many that a sweep makes a checkpoint. */
