@@ -89,13 +89,15 @@ function told(numbers) {
   return `${middle.toFixed(digits)} (${low.toFixed(digits)}–${high.toFixed(digits)})`;
 }
 
+/** The columns of a table. */
+export const COLUMNS = ['figure', 'unit', 'ours', 'peer', 'ratio', 'spread', 'target', 'met'];
+
 /** Rows as lines of aligned columns. */
 export function tableOf(rows) {
-  const columns = ['figure', 'unit', 'ours', 'peer', 'ratio', 'spread', 'target', 'met'];
-  const all = [Object.fromEntries(columns.map((name) => [name, name])), ...rows];
-  const widths = columns.map((name) => Math.max(...all.map((row) => row[name].length)));
+  const all = [Object.fromEntries(COLUMNS.map((name) => [name, name])), ...rows];
+  const widths = COLUMNS.map((name) => Math.max(...all.map((row) => row[name].length)));
   return all
-    .map((row) => columns.map((name, at) => row[name].padEnd(widths[at])).join('  '))
+    .map((row) => COLUMNS.map((name, at) => row[name].padEnd(widths[at])).join('  '))
     .map((line) => line.trimEnd())
     .join('\n');
 }

@@ -1,12 +1,13 @@
 /**
- * `node scripts/bench/run.mjs [accept] [bytes] [deliver] [latency] [nagle] [start] [memory] [upload] [install] [idle]`: measures the built
- * daemon against its peers in the same run and prints a table of medians, lowest and highest, with the
- * targets. All figures if none is named. In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a
- * real disk), BENCH_IDLE_S, and BENCH_BEFORE (the main.cjs of an earlier build, which takes part in every round).
+ * `node scripts/bench/run.mjs [FIGURE]… [--write]`: measures the built daemon against its peers in the same run, and prints
+ * a table of medians, lowest and highest, with the targets. The figures: accept, bytes, deliver, latency, nagle, start,
+ * memory, upload, install, idle; all if none is named. A run of all figures, or with --write, also writes RESULTS.md.
+ * In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a real disk), BENCH_IDLE_S, and BENCH_BEFORE (the
+ * main.cjs of an earlier build, which takes part in every round).
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, statfsSync } from 'node:fs';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,17 +17,23 @@ import { deliver } from './deliver.mjs';
 import { idle } from './idle.mjs';
 import { install } from './install.mjs';
 import { latency } from './latency.mjs';
+import { factsOf } from './machine.mjs';
 import { memory } from './memory.mjs';
 import { nagle } from './nagle.mjs';
+import { pageOf } from './results.mjs';
 import { tableOf } from './rounds.mjs';
 import { PROGRAM } from './server.mjs';
 import { start } from './start.mjs';
 import { upload } from './upload.mjs';
 
 const FIGURES = { accept, bytes, deliver, latency, nagle, start, memory, upload, install, idle };
+const RESULTS = new URL('./RESULTS.md', import.meta.url);
 const TMPFS = 0x01021994;
 
-const names = process.argv.slice(2);
+const given = process.argv.slice(2);
+const names = given.filter((name) => name !== '--write');
+// A page with some of the figures would look like a whole run.
+const writes = names.length === 0 || given.includes('--write');
 const unknown = names.filter((name) => !(name in FIGURES));
 if (unknown.length > 0)
   fail(`no figure ${unknown.join(', ')}: choose from ${Object.keys(FIGURES).join(', ')}`);
@@ -43,9 +50,16 @@ try {
   console.log(
     `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${rounds} rounds; median (lowest–highest)`,
   );
+  const facts = factsOf(base);
+  const began = performance.now();
+  const tables = [];
   for (const name of names.length > 0 ? names : Object.keys(FIGURES)) {
-    console.log(`\n${tableOf(await FIGURES[name]({ rounds, base }))}`);
+    const rows = await FIGURES[name]({ rounds, base });
+    console.log(`\n${tableOf(rows)}`);
+    tables.push([name, rows]);
   }
+  const minutes = Math.round((performance.now() - began) / 60_000);
+  if (writes) await writeFile(RESULTS, pageOf({ facts, rounds, minutes, tables }));
 } finally {
   await rm(base, { recursive: true, force: true });
 }
