@@ -19,13 +19,13 @@ const LIMIT_MS = 5000;
 /** Resolves with the rows; the plan is that of rounds.mjs. */
 export async function nagle(plan) {
   const turn = (deliver) => async (stateDir) => {
-    const sink = await startSink({ count: MAILS, limitMs: LIMIT_MS, nagle: true });
-    const { arrivals } = await deliver(sink, stateDir);
+    const sink = await startSink({ lots: [MAILS], limitMs: LIMIT_MS, nagle: true });
+    const [lot] = await deliver(sink, stateDir);
     sink.end();
-    return rateOf(arrivals);
+    return rateOf(lot);
   };
-  const sender = (path) => turn((sink) => senderDelivers(path, sink, { count: MAILS, limitMs: LIMIT_MS }));
-  const daemon = (kind) => turn((sink, stateDir) => daemonDelivers(kind, stateDir, sink, MAILS));
+  const sender = (path) => turn((sink) => senderDelivers(path, sink, { limitMs: LIMIT_MS }));
+  const daemon = (kind) => turn((sink, stateDir) => daemonDelivers(kind, stateDir, sink));
   const found = await interleave(plan, {
     daemon: daemon('fieldpost'),
     ...before(daemon),

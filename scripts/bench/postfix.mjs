@@ -47,8 +47,9 @@ export async function startPostfix(directory, relayPort, { defers = false } = {}
   };
 }
 
-/** Fills the queue of a Postfix that defers, then starts it again for `sink`. Resolves with {arrivals}. */
-export async function postfixDelivers(directory, sink, count) {
+/** Fills the queue of a Postfix that defers, then starts it again for `sink`. Resolves with {count, ms} of each lot. */
+export async function postfixDelivers(directory, sink) {
+  const count = sink.lots.reduce((sum, mails) => sum + mails, 0);
   const filled = await startPostfix(directory, sink.port, { defers: true });
   const mailer = await openMailer(filled.port);
   for (let n = 0; n < count; n++) await mailer.send();
@@ -58,7 +59,9 @@ export async function postfixDelivers(directory, sink, count) {
   const postfix = await startPostfix(directory, sink.port);
   try {
     postfix.flush();
-    return { arrivals: await sink.arrivals };
+    const spent = [];
+    for (const _ of sink.lots) spent.push(await sink.lot());
+    return spent;
   } finally {
     await postfix.end();
   }

@@ -1,6 +1,6 @@
 /** What sends, and the sink that it sends to, each a process of its own; used by deliver.mjs, latency.mjs and nagle.mjs. */
 import { execFile, fork } from 'node:child_process';
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -12,57 +12,72 @@ import { fill, startServer } from './server.mjs';
 export const NODEMAILER = pathOf('./peers/nodemailer.mjs');
 
 /**
- * Starts a sink that waits for `count` mails, or for `limitMs` after the first. `nagle`: with Nagle's algorithm.
- * `roundTripMs`: through delay.mjs. `arrivals` resolves with {count, ms}: ms from the first mail's arrival to the last one's.
+ * Starts a sink that waits for these `lots` of mails, see sink.mjs. `roundTripMs`: through delay.mjs. Each call of `lot`
+ * resolves when the next lot has arrived: {count, ms}.
  */
 export async function startSink({ roundTripMs = 0, ...orders }) {
   const sink = await forked('./sink.mjs', orders);
-  const arrivals = once(sink.child, 'message').then(([told]) => told);
-  if (roundTripMs === 0) return { port: sink.port, arrivals, end: sink.end };
+  const told = on(sink.child, 'message');
+  const lot = async () => (await told.next()).value[0];
+  const lots = orders.lots;
+  if (roundTripMs === 0) return { port: sink.port, lot, lots, end: sink.end };
   const link = await forked('./delay.mjs', { port: sink.port, roundTripMs });
   const end = () => {
     link.end();
     sink.end();
   };
-  return { port: link.port, arrivals, end };
+  return { port: link.port, lot, lots, end };
 }
 
-/** Mails a second, counted alike for every sender: from the first arrival to the last. */
+/** Mails a second of a lot, counted alike for every sender. */
 export function rateOf({ count, ms }) {
-  return ((count - 1) / ms) * 1000;
+  return (count / ms) * 1000;
 }
 
-/** The daemon is filled on hold, then released. Resolves with {arrivals, cpuMs}: its CPU from the release to the last arrival. */
-export async function daemonDelivers(kind, stateDir, sink, count) {
+/** The daemon is filled on hold, then released. Resolves with {count, ms, cpuMs} of each lot. */
+export async function daemonDelivers(kind, stateDir, sink) {
   const server = await startServer(kind, stateDir, sink.port);
   await orderQueue(server.port, 'hold');
-  await fill(server.port, count);
-  const cpuBefore = await cpuMs(server.pid);
+  await fill(server.port, sumOf(sink.lots));
+  let cpuBefore = await cpuMs(server.pid);
   await orderQueue(server.port, 'release');
-  const arrivals = await sink.arrivals;
-  const spent = { arrivals, cpuMs: (await cpuMs(server.pid)) - cpuBefore };
+  const spent = [];
+  for (const _ of sink.lots) {
+    const lot = await sink.lot();
+    const cpuAfter = await cpuMs(server.pid);
+    spent.push({ ...lot, cpuMs: cpuAfter - cpuBefore });
+    cpuBefore = cpuAfter;
+  }
   await server.end('SIGKILL');
   return spent;
 }
 
-/** Express+SQLite+nodemailer is filled without a relay, and delivers from its next start on. Resolves with {arrivals}. */
-export async function sqliteDelivers(stateDir, sink, count) {
+/** Express+SQLite+nodemailer is filled without a relay, and delivers from its next start on. Resolves with {count, ms} of each lot. */
+export async function sqliteDelivers(stateDir, sink) {
   const filled = await startServer('sqlite', stateDir);
-  await fill(filled.port, count);
+  await fill(filled.port, sumOf(sink.lots));
   await filled.end();
   const server = await startServer('sqlite', stateDir, sink.port);
-  const arrivals = await sink.arrivals;
+  const spent = [];
+  for (const _ of sink.lots) spent.push(await sink.lot());
   await server.end('SIGKILL');
-  return { arrivals };
+  return spent;
 }
 
-/** A sender of sending.mjs, without a queue. Resolves with {arrivals} and what it tells: {ms, cpuMs, grownBytes}. */
+/** A sender of sending.mjs, without a queue. Resolves with {count, ms} of each lot, and what the sender tells of it. */
 export async function senderDelivers(sender, sink, orders) {
-  const told = promisify(execFile)(process.execPath, [
+  const sent = promisify(execFile)(process.execPath, [
     pathOf('./sending.mjs'),
-    JSON.stringify({ sender, port: sink.port, ...orders }),
+    JSON.stringify({ sender, port: sink.port, lots: sink.lots, ...orders }),
   ]);
-  return { arrivals: await sink.arrivals, ...JSON.parse((await told).stdout) };
+  const arrived = [];
+  for (const _ of sink.lots) arrived.push(await sink.lot());
+  const told = JSON.parse((await sent).stdout);
+  return arrived.map((lot, at) => ({ ...told[at], ...lot }));
+}
+
+function sumOf(numbers) {
+  return numbers.reduce((sum, number) => sum + number, 0);
 }
 
 /** Our session as the daemon's program has it, in one file: a sender of sending.mjs. */

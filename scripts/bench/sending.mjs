@@ -10,11 +10,11 @@ import { crc32 } from 'node:zlib';
  * `sender`: the module that connects. `streamedBytes`: of each message, made in lines. `path`: of a file that goes with it.
  * Else 1 KiB of text. `limitMs`: no further message after this time.
  */
-/** @type {{sender: string, port: number, count: number, streamedBytes?: number, path?: string, limitMs?: number}} */
+/** @type {{sender: string, port: number, lots: number[], streamedBytes?: number, path?: string, limitMs?: number}} */
 const {
   sender,
   port,
-  count,
+  lots,
   streamedBytes,
   path,
   limitMs = Number.POSITIVE_INFINITY,
@@ -42,16 +42,20 @@ const { connect } = await import(sender);
 const { sendText, sendStream, sendFile, close } = await connect(port);
 const file = path && (await describe(path));
 const residentBytes = process.memoryUsage.rss();
-const cpu = process.cpuUsage();
-const began = performance.now();
-for (let n = 0; n < count && performance.now() - began < limitMs; n++) {
-  if (file) await sendFile({ from, to, subject: 'File', file, n });
-  else if (!streamedBytes) await sendText({ from, to, subject: 'Load', plain: 'x'.repeat(1024), n });
-  else await sendStream({ from, to, size: streamedBytes, content: content() });
+const told = [];
+for (const [lot, count] of lots.entries()) {
+  const cpu = process.cpuUsage();
+  const began = performance.now();
+  for (let i = 0; i < count && performance.now() - began < limitMs; i++) {
+    const n = `${lot}.${i}`;
+    if (file) await sendFile({ from, to, subject: 'File', file, n });
+    else if (!streamedBytes) await sendText({ from, to, subject: 'Load', plain: 'x'.repeat(1024), n });
+    else await sendStream({ from, to, size: streamedBytes, content: content() });
+  }
+  const { user, system } = process.cpuUsage(cpu);
+  told.push({ sentMs: performance.now() - began, cpuMs: (user + system) / 1000 });
 }
-const ms = performance.now() - began;
-const { user, system } = process.cpuUsage(cpu);
 // Not maxRSS: it starts at the memory of the parent process.
 const peakBytes = Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1]) * 1024;
-console.log(JSON.stringify({ ms, cpuMs: (user + system) / 1000, grownBytes: peakBytes - residentBytes }));
+console.log(JSON.stringify(told.map((lot) => ({ ...lot, grownBytes: peakBytes - residentBytes }))));
 await close();

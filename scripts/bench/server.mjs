@@ -114,10 +114,10 @@ export function warmUp(port) {
   return load(port, { connections: 32, count: WARM_UP_REQUESTS });
 }
 
-/** Queues messages on a server, a hundred a request; ten of a small number. */
+/** Queues at least so many messages on a server, a hundred a request; ten of a small number. */
 export function fill(port, count) {
   const batch = count < 1000 ? 10 : 100;
-  return load(port, { batch, count: count / batch });
+  return load(port, { batch, count: Math.ceil(count / batch) });
 }
 
 /** A TCP port of loopback that is free now. */

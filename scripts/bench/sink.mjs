@@ -1,23 +1,34 @@
 /**
  * The relay of relay.mjs in another process, so that its CPU is not measured. senders.mjs forks it. It reports its port,
- * then, when `count` mails arrived or `limitMs` after the first: how many arrived, and the ms from the first to the last.
+ * then each of `lots`, numbers of mails, when it has arrived: {count, ms} of the mails between its first moment and its last
+ * arrival. A lot begins with the last arrival of the lot before; the first begins with its own first mail, which does not
+ * count. With `limitMs` a lot ends so long after the first mail, whole or not.
  */
 import { startRelay } from './relay.mjs';
 
-const { count, limitMs, nagle } = JSON.parse(process.argv[2] ?? '{}');
-let arrived = 0;
-let firstAtMs = 0;
-let lastAtMs = 0;
-const report = () => process.send({ count: arrived, ms: lastAtMs - firstAtMs });
+const { lots, limitMs, nagle } = JSON.parse(process.argv[2] ?? '{}');
+let missing = lots.shift();
+let count = -1;
+let beganMs = 0;
+let lastMs = 0;
+
+function report() {
+  process.send({ count, ms: lastMs - beganMs });
+  missing = lots.shift();
+  count = 0;
+  beganMs = lastMs;
+}
 
 const { port } = await startRelay(
   () => {
-    lastAtMs = performance.now();
-    arrived += 1;
-    if (arrived === count) report();
-    if (arrived > 1) return;
-    firstAtMs = lastAtMs;
-    if (limitMs) setTimeout(report, limitMs);
+    lastMs = performance.now();
+    count += 1;
+    missing -= 1;
+    if (count === 0) {
+      beganMs = lastMs;
+      if (limitMs) setTimeout(report, limitMs);
+    }
+    if (missing === 0) report();
   },
   { nagle },
 );
