@@ -2,11 +2,12 @@
 import { createServer } from 'node:net';
 
 /**
- * Listens on a free loopback port; `onMessage` is called after each final dot was answered. Each reply is a write of its
- * own. With `nagle` the kernel holds such a write back while an earlier one is not acknowledged.
+ * Listens on a free loopback port; `onMessage` is called after each final dot was answered. It answers commands that arrive
+ * together in one packet (RFC 2920 §3.2). With `nagle` each reply is a write of its own, and the kernel holds it back while an
+ * earlier one is not acknowledged.
  */
 export async function startRelay(onMessage = () => {}, { nagle = false } = {}) {
-  const server = createServer({ noDelay: !nagle }, (socket) => serve(socket, onMessage));
+  const server = createServer({ noDelay: !nagle }, (socket) => serve(socket, onMessage, nagle));
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   const sockets = new Set();
   server.on('connection', (socket) => {
@@ -20,12 +21,17 @@ export async function startRelay(onMessage = () => {}, { nagle = false } = {}) {
   return { port: server.address().port, close };
 }
 
-function serve(socket, onMessage) {
+function serve(socket, onMessage, nagle) {
   let text = '';
   let inData = false;
   socket.on('error', () => {});
   socket.on('data', (chunk) => {
-    text += chunk.latin1Slice();
+    if (!nagle) socket.cork();
+    read(chunk.latin1Slice());
+    socket.uncork();
+  });
+  const read = (more) => {
+    text += more;
     for (;;) {
       const ending = inData ? '\r\n.\r\n' : '\r\n';
       const end = text.indexOf(ending);
@@ -49,6 +55,6 @@ function serve(socket, onMessage) {
       else if (verb === 'QUIT') socket.end('221 2.0.0 bye\r\n');
       else socket.write(inData ? '354 go on\r\n' : '250 2.0.0 ok\r\n');
     }
-  });
+  };
   socket.write('220 relay ESMTP\r\n');
 }
