@@ -193,7 +193,8 @@ function isLonger(text: string, limit: number): boolean {
 
 /** The text with every line break, be it CRLF, LF or CR, as CRLF. */
 function withCrlf(text: string): string {
-  return text.replace(/\r\n?|\n/g, '\r\n');
+  // Most texts of machines are one line: the look for a break is ten times as fast as the replacement.
+  return text.includes('\n') || text.includes('\r') ? text.replace(/\r\n?|\n/g, '\r\n') : text;
 }
 
 /** Bytes of the value as compact JSON; Infinity when it is nested too deeply to be written at all. */
