@@ -94,7 +94,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   const send = shortWay ?? webhook?.send;
   // Without a webhook no message is accepted. Messages accepted earlier expire.
   const short = send === undefined ? null : { send, isOnline: () => true };
-  const delivery = new Delivery({ store, config, ...system, short });
+  const delivery = new Delivery({ store, config, ...system, short, recordsEach: true });
   const nudge = () => delivery.nudge();
   const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
   const outbox = new Outbox({ store, documents, nudge, timeZone, ...ways, log });

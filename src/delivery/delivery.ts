@@ -34,6 +34,8 @@ interface DeliveryOptions {
   hostname(): string;
   /** Called with the number of bytes that were streamed, so that a garbage collection can free them in time. */
   readonly streamed?: (bytes: number) => void;
+  /** True: a killed process sends at most one message twice, not two. */
+  readonly recordsEach?: boolean;
   /** Over sockets if left out. */
   readonly openSession?: typeof openSession;
   /** How SMS, calls and pushes leave; null: they cannot be sent, and expire. */

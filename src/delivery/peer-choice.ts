@@ -1,7 +1,8 @@
 /**
- * Chooses the peer to use and the peer to probe, and tells when the choice may change. Used by queue.ts.
+ * Chooses the peer to use, the line to it, and the peer to probe; tells when the choice may change. Used by queue.ts.
  */
 import type { Peer } from './peer.js';
+import type { Line, Load } from './transport.js';
 
 /**
  * The peer to use now: the first, in the order of the configuration, that does not fail. If all fail: the first whose
@@ -12,6 +13,16 @@ export function choosePeer(peers: readonly Peer[]): Peer | null {
   const next = peers.find(({ state }) => state !== 'failing');
   const candidates = next === undefined ? peers : [next];
   return candidates.find((peer) => peer.isAvailable()) ?? null;
+}
+
+/** A line that is not busy, if possible one with an open session to the peer. */
+export function chooseLine<L extends Load>(
+  lines: readonly Line<L>[],
+  busy: ReadonlySet<Line<L>>,
+  peer: Peer,
+): Line<L> | undefined {
+  const free = lines.filter((line) => !busy.has(line));
+  return free.find((line) => line.isOpenTo(peer)) ?? free[0];
 }
 
 /** A failing peer that may be tried now and comes before the one that works; null if there is none. */

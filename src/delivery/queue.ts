@@ -16,13 +16,15 @@ import { type ChargeOptions, deferral, unreadable } from './charge.js';
 import type { Expiry } from './expiry.js';
 import type { OutcomeWriter } from './outcome-writer.js';
 import type { Peer } from './peer.js';
-import { choosePeer, chooseProbe, nextPeerMs } from './peer-choice.js';
+import { chooseLine, choosePeer, chooseProbe, nextPeerMs } from './peer-choice.js';
 import type { Line, Load, Outcome, Transport } from './transport.js';
 
 /** What a queue needs. */
 interface QueueOptions extends ChargeOptions {
   readonly writer: OutcomeWriter;
   readonly expiry: Expiry;
+  /** Each outcome is recorded before the next message is sent. */
+  readonly recordsEach?: boolean;
 }
 
 /**
@@ -128,7 +130,7 @@ export class Queue<L extends Load> {
     while (this.#mayTake()) {
       const peer = choosePeer(peers);
       if (peer === null) return nextPeerMs(peers);
-      const line = this.#freeLine(peer);
+      const line = chooseLine(this.#transport.lines, this.#busy, peer);
       // Each line pumps again when it has picked a message, and when it is free.
       if (line === undefined) break;
       const ready = this.#agenda.ready();
@@ -145,11 +147,6 @@ export class Queue<L extends Load> {
     const peer = chooseProbe(peers);
     if (peer === null || this.#agenda.ready() <= this.#connecting || !this.#options.writer.mayOffer()) return;
     void this.#run(scout, peer);
-  }
-
-  #freeLine(peer: Peer): Line<L> | undefined {
-    const free = this.#transport.lines.filter((line) => !this.#busy.has(line));
-    return free.find((line) => line.isOpenTo(peer)) ?? free[0];
   }
 
   /** Uses one line: opens a session, and sends one message after another. */
@@ -186,30 +183,33 @@ export class Queue<L extends Load> {
   }
 
   /**
-   * While one message is sent, the next is loaded. With PIPELINING its commands go out together with the final dot, so a
-   * message costs one round trip.
+   * While one message is sent, the next is loaded. With PIPELINING its commands go out together with the final dot: one
+   * round trip a message. While a `sent` is recorded, the next message is sent, which saves a third of the time. So a
+   * killed process sends two messages twice at most; one if `recordsEach`.
    */
   async #sendAll(line: Line<L>, peer: Peer, isProbe: boolean): Promise<void> {
     let load = await this.#load(peer, isProbe);
-    let recorded = Promise.resolve();
+    let [recorded, recordedBefore] = [Promise.resolve(), Promise.resolve()];
     for (let isFirst = true; load !== null; isFirst = false) {
       const next = this.#mayLookAhead(line, peer, load) ? await this.#load(peer, false) : null;
-      // Wait for the last outcome: a killed process then sends one message twice at most.
-      await recorded;
+      await recordedBefore;
       if (!this.#mayTake() || !(isFirst || line.isOpenTo(peer))) {
         if (next !== null) this.#putBack(next);
         this.#putBack(load);
         await line.close();
-        return;
+        break;
       }
       const before = peer.state;
       // Q3: the offer.
       const fate = this.#judge(peer, load, await line.offer(load, next));
       if (before === 'failing' && peer.state === 'ok') this.#agenda.letBack();
+      recordedBefore = recorded;
       recorded = this.#conclude(line, peer, load, fate);
+      // After a refusal the session may end, or the writer be stuck.
+      if (fate.kind !== 'sent' || this.#options.recordsEach) await recorded;
       load = next;
     }
-    await recorded;
+    await Promise.all([recordedBefore, recorded]);
   }
 
   /** Claims the next message that can be read and is not too old; null if there is none, or none may be sent. */

@@ -22,6 +22,6 @@ t.test('kills under load break no promise', needsProgram, async (t) => {
   if (!t.same(found, [], 'no promise is broken')) t.comment(log.slice(-50).join('\n'));
   t.equal(cuts, KILLS);
   t.ok(promised > 0 && edits > 0);
-  // One message is sent at a time, so an interruption doubles at most one.
-  t.ok(twice <= cuts + unplugged, 'a mail arrives twice only after an interruption');
+  // A kill doubles at most the message that is sent, and the one whose outcome is being recorded.
+  t.ok(twice <= 2 * cuts + unplugged, 'a mail arrives twice only after an interruption');
 });

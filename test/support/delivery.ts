@@ -190,6 +190,7 @@ export async function bench(
     disk?: FaultyDisk;
     /** What the store stamps emails with. */
     stamp?: () => Address;
+    recordsEach?: boolean;
   } = {},
 ) {
   const clock = options.clock ?? new FakeClock();
@@ -221,7 +222,12 @@ export async function bench(
       ...options,
       ...common,
     });
-    const queue = new Queue(transport, ({ type }) => type === 1, { ...common, writer, expiry });
+    const queue = new Queue(transport, ({ type }) => type === 1, {
+      ...common,
+      writer,
+      expiry,
+      recordsEach: options.recordsEach ?? false,
+    });
     return Object.assign(queue, { relayView: () => transport.view() });
   };
   const made = {
