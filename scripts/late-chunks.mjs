@@ -16,14 +16,20 @@ function __late(name) {
   if (!(name in __late.modules)) {
     const chunk = { exports: {} };
     __late.modules[name] = chunk;
-    const comment = __late.chunks[name].toString().slice('()=>{/*'.length, -'*/}'.length);
-    const code = comment.replaceAll(__late.commentEnd, '*/');
-    const parameters = ['exports', 'module', 'require', '__late'];
-    // The name of the chunk is for stack traces.
-    const run = require('node:vm').compileFunction(code, parameters, { filename: `${__filename}#${name}` });
+    const held = __late.chunks[name];
+    const run = held.length > 0 ? held : __late.compile(name, held);
     run(chunk.exports, chunk, require, __late);
   }
   return __late.modules[name].exports;
+}
+
+/** A function with the code in the comment of `held`. */
+function __compile(name, held) {
+  const comment = held.toString().slice('()=>{/*'.length, -'*/}'.length);
+  const code = comment.replaceAll(__late.commentEnd, '*/');
+  const parameters = ['exports', 'module', 'require', '__late'];
+  // The name of the chunk is for stack traces.
+  return require('node:vm').compileFunction(code, parameters, { filename: `${__filename}#${name}` });
 }
 
 /** A plugin, and the setting of the bundler that goes with it. */
@@ -45,13 +51,16 @@ export function lateChunks() {
       const texts = chunks
         .filter((chunk) => chunk !== entry)
         .map(({ fileName, code }) => {
-          if (code.includes(COMMENT_END)) throw new Error(`${fileName} contains ${COMMENT_END}`);
           delete files[fileName];
+          // The bundler's own runtime: to compile it from a comment would load node:vm at each start.
+          if (entry.imports.includes(fileName))
+            return `${JSON.stringify(fileName)}:(exports,module)=>{${code}}`;
+          if (code.includes(COMMENT_END)) throw new Error(`${fileName} contains ${COMMENT_END}`);
           return `${JSON.stringify(fileName)}:()=>{/*${localised(code).replaceAll('*/', COMMENT_END)}*/}`;
         });
       const [, shebang, code] = /^(#!.*\n)?([\s\S]*)$/.exec(entry.code);
       const facts = `entry:${JSON.stringify(entry.fileName)},commentEnd:${JSON.stringify(COMMENT_END)}`;
-      const loader = `${__late};Object.assign(__late,{${facts},chunks:{${texts.join(',')}}});`;
+      const loader = `${__late};Object.assign(__late,{${facts},compile:${__compile},chunks:{${texts.join(',')}}});`;
       entry.code = `${shebang ?? ''}${loader}${localised(code)}`;
     },
   };
