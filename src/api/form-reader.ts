@@ -4,7 +4,7 @@
  *
  *   preamble → delimiter → header → opening → content → delimiter → … → closing → epilogue   (RFC 2046 §5.1.1)
  *
- * Used by form.ts and post.ts.
+ * Used by form.ts and take-form.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';

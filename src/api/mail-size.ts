@@ -1,25 +1,18 @@
 /**
- * Refuses a mail that is larger than every relay accepts (SIZE, RFC 1870): it would only fail later. Used by post.ts.
+ * Refuses a mail that is larger than every relay accepts (SIZE, RFC 1870): it would only fail later. Used by post.ts and
+ * take-form.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
-import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX, KIB } from '../limits.js';
+import { KIB } from '../limits.js';
 import type { Draft, EmailDraft } from '../message/message.js';
 import { base64Octets } from '../mime/base64.js';
-import { TEXT_FIELDS } from './form-part.js';
 import type { ApiParts } from './parts.js';
 
 /** A byte of text takes at most this many bytes on the wire: quoted-printable, with its soft breaks. */
 const TEXT_GROWTH = 4;
 /** Upper bound for the headers of a mail, or of an attachment. */
 const HEADERS_BYTES = 8 * KIB;
-/** Upper bound for what a form has besides files. */
-const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + TEXT_FIELDS.length * FORM_FIELD_BYTES_MAX;
-
-/** Throws too-large if a form of this length must have files that are too large. */
-export function checkDeclared(bytes: number, parts: ApiParts): void {
-  checkFiles(bytes - FORM_REST_BYTES, parts);
-}
 
 /** Throws too-large if files of this size alone make the mail too large. */
 export function checkFiles(bytes: number, { mailLimitBytes }: ApiParts): void {

@@ -7,7 +7,6 @@ import type { Access } from './access.js';
 import * as destinations from './destinations.js';
 import { HIDDEN_QUERY } from './hidden.js';
 import * as messages from './messages.js';
-import { getMetrics } from './metrics.js';
 import type { SchemaName } from './openapi.js';
 import type { ApiContext } from './parts.js';
 import { POST_HEADERS, post } from './post.js';
@@ -156,7 +155,7 @@ export const ROUTES: readonly Route[] = [
     status: 200,
     answer: 'text/plain',
   }),
-  route('GET', '/metrics', getMetrics, {
+  route('GET', '/metrics', measure, {
     summary: 'Prometheus metrics',
     status: 200,
     answer: 'text/plain',
@@ -167,6 +166,11 @@ export const ROUTES: readonly Route[] = [
     answer: 'Description',
   }),
 ];
+
+async function measure(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { getMetrics } = await import('./metrics.js');
+  await getMetrics(exchange, context);
+}
 
 async function describeAll(exchange: Exchange, { version }: ApiContext): Promise<void> {
   // Few devices ever ask for it.

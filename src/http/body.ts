@@ -1,6 +1,5 @@
 /**
  * Reads a JSON body, never more of it than its limit.
- * Used by api/destinations.ts, calls.ts and post.ts.
  */
 import { isUtf8 } from 'node:buffer';
 import { FieldpostError } from '../errors.js';

@@ -1,0 +1,93 @@
+/**
+ * Accepts a form: one email with files (local-api §1). Loaded with the first form. Used by post.ts.
+ */
+import { type Fault, FieldpostError } from '../errors.js';
+import { checkNotEncoded } from '../http/body.js';
+import type { Exchange } from '../http/exchange.js';
+import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX } from '../limits.js';
+import { invalidMessage, parseEmail } from '../message/draft.js';
+import type { Draft } from '../message/message.js';
+import { hashOf } from './content-hash.js';
+import { type Form, type FormTerms, receiveForm } from './form.js';
+import { boundaryOf, TEXT_FIELDS } from './form-part.js';
+import { tooLargeMessage } from './form-reader.js';
+import { checkFiles, checkMails } from './mail-size.js';
+import type { Posted, Take } from './take.js';
+
+/** Upper bound for what a form has besides files. */
+const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + TEXT_FIELDS.length * FORM_FIELD_BYTES_MAX;
+
+/** Stores the files of a form as they come, and its email with them. */
+export const takeForm: Take = async (exchange, context, key, accept) => {
+  const { store, settings } = context;
+  checkNotEncoded(exchange);
+  const boundary = boundaryOf(exchange.req.headers['content-type'] ?? '');
+  // Before the first read: a refused body gets no 100 Continue.
+  if (exchange.declaredBytes > settings.maxMessageBytes + FORM_FRAME_BYTES_MAX) {
+    throw tooLargeMessage(settings.maxMessageBytes);
+  }
+  const { maxAttachments, maxMessageBytes } = settings;
+  const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes };
+  const before = key === null ? null : store.recall(key);
+  if (before !== null) return await replayForm(exchange, before, { ...terms, ...NOWHERE });
+  checkFiles(exchange.declaredBytes - FORM_REST_BYTES, context);
+  const upload = await store.upload(exchange.declaredBytes);
+  try {
+    const form = await receiveForm(exchange, {
+      ...terms,
+      upload,
+      checkFiles: (bytes) => checkFiles(bytes, context),
+    });
+    const drafts = [draftOf(form)];
+    checkMails(drafts, context);
+    // The upload holds a place in the queue, which this message needs.
+    if (form.files.length === 0) await upload.discard();
+    return { drafts, ...(await accept(drafts, form.files)) };
+  } finally {
+    await upload.discard();
+  }
+};
+
+/**
+ * Gives a repeated form the ids of the first form with its key. Throws invalid if their contents differ. Stores
+ * nothing.
+ */
+async function replayForm(
+  exchange: Exchange,
+  before: { readonly ids: readonly string[]; readonly hash: string },
+  terms: FormTerms,
+): Promise<Posted> {
+  const form = await receiveForm(exchange, terms);
+  const drafts = [draftOf(form)];
+  if (before.hash === hashOf(drafts, form.files)) return { drafts, ids: before.ids, replayed: true };
+  throw new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
+    hint: 'use a new key for a new message',
+  });
+}
+
+/** Discards the files of a replay. */
+const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles'> = {
+  upload: {
+    begin: async (file) => ({
+      write: () => undefined,
+      finish: async () => ({ ...file, id: '', size: 0, crc: 0 }),
+    }),
+  },
+  checkFiles: () => undefined,
+};
+
+/** The email in a form. Throws invalid with all faults, each at the name of its field. */
+function draftOf({ texts, files }: Form): Draft {
+  const faults: Fault[] = [];
+  const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
+  const type = texts.get('type')?.[0] ?? '1';
+  if (type !== '1') report('type', 'must be 1 or left out: a form is an email');
+  // An assignment would lose a field named __proto__; fromEntries keeps it.
+  const fields = Object.fromEntries([...texts].map(([name, [text = '']]) => [name, text]));
+  for (const name of TEXT_FIELDS) {
+    if ((texts.get(name)?.length ?? 0) > 1) report(name, 'must not appear more than once');
+  }
+  const draft = parseEmail(fields, report);
+  if (faults.length > 0) throw invalidMessage(faults);
+  return { ...draft, attachments: files.map(({ attachment }) => attachment) };
+}
