@@ -5,7 +5,7 @@
 import { FieldpostError } from '../errors.js';
 import { DESTINATIONS_MAX } from '../limits.js';
 import { Turns } from '../turns.js';
-import { type Agreement, agree, agreeOnNew } from './agreement.js';
+import type { Agreement } from './agreement.js';
 import type { Book, BookEvent } from './book.js';
 import { type Destination, type Entry, type Fields, targetOf } from './destination.js';
 import type { Base, Remote } from './lineage.js';
@@ -152,6 +152,8 @@ export class AddressBook {
     return this.#turns.do(async () => {
       const found = remote === 'unchanged' ? this.#known() : remote;
       const draw = () => this.#keeping.newNonce();
+      // Loaded with the first document of a cloud: many devices have none.
+      const { agree, agreeOnNew } = await import('./agreement.js');
       const { event, push, estranged } =
         found === null ? agreeOnNew(this.#book, draw) : agree(this.#book, found, draw);
       if (event !== null) await this.#keeping.record(event);
