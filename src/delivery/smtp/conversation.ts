@@ -2,7 +2,7 @@
  * The exchange of commands and replies with a relay: one group of commands at a time, or pipelined if the relay allows it;
  * a deadline for each answer. Replies are counted and parsed here. A deadline, an error or an unexpected reply ends the
  * conversation and destroys the connection, so that no late reply is taken for the answer to another command.
- * Used by smtp-session.ts and smtp-transport.ts.
+ * Used by smtp-session.ts.
  */
 import { Readable } from 'node:stream';
 import { REPLY_BYTES_MAX } from '../../limits.js';
@@ -11,6 +11,7 @@ import type { Clock } from '../../system/clock.js';
 import { oneLine } from '../../text.js';
 import { Pipelining } from './pipelining.js';
 import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
+import { SessionError } from './session.js';
 import { lateEnding, socketEnding } from './trouble.js';
 
 /** The connection. Its owner calls received, line and lost. */
@@ -19,17 +20,6 @@ interface Wire {
   write(data: string | Buffer | Readable): Promise<unknown>;
   /** Destroys the connection, at once. */
   close(): Promise<unknown>;
-}
-
-/** A conversation could not begin, or broke. */
-export class SessionError extends Error {
-  readonly ending: Ending;
-
-  constructor(ending: Ending) {
-    super('reply' in ending ? ending.reply.text : ending.trouble.words);
-    this.name = 'SessionError';
-    this.ending = ending;
-  }
 }
 
 /** Commands that are under way: the phase of each, and the replies so far. */

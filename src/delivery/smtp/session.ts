@@ -1,5 +1,6 @@
 /**
  * The interface of a conversation with a relay. smtp-session.ts is the real one, tests have their own.
+ * Used by conversation.ts, smtp-session.ts and smtp-transport.ts.
  */
 import type { RelayConfig } from '../../config.js';
 import type { Envelope } from './envelope.js';
@@ -21,6 +22,17 @@ export interface Session {
   readonly sizeLimit: number | null;
   /** Sends QUIT if the session is usable, and closes the connection. Takes at most QUIT_MS; never rejects. */
   close(): Promise<void>;
+}
+
+/** A conversation could not begin, or broke. */
+export class SessionError extends Error {
+  readonly ending: Ending;
+
+  constructor(ending: Ending) {
+    super('reply' in ending ? ending.reply.text : ending.trouble.words);
+    this.name = 'SessionError';
+    this.ending = ending;
+  }
 }
 
 /** Opens a session to a relay; rejects with SessionError. */

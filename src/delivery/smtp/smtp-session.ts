@@ -12,12 +12,12 @@ import type { Clock } from '../../system/clock.js';
 import type { Connect } from '../../system/connect.js';
 import { oneLine } from '../../text.js';
 import { Channel } from './channel.js';
-import { Conversation, type Group, SessionError } from './conversation.js';
+import { Conversation, type Group } from './conversation.js';
 import { DotStuffing, stuffWhole } from './dot-stuffing.js';
 import { type Envelope, introductionOf, type SmtpCommand, unsendable } from './envelope.js';
 import { type Extensions, parseExtensions } from './extensions.js';
 import type { Ending } from './reply.js';
-import type { Session } from './session.js';
+import { type Session, SessionError } from './session.js';
 
 /** The relay, the login, the time limits. */
 interface SessionOptions {

@@ -12,11 +12,10 @@ import type { Log } from '../../system/log.js';
 import type { RelayView } from '../../views.js';
 import { Peer } from '../peer.js';
 import type { Line, Load, Outcome, Transport } from '../transport.js';
-import { SessionError } from './conversation.js';
 import type { Envelope } from './envelope.js';
 import { outcomeOf, reasonOf } from './outcome.js';
 import type { Parcel, Rendering } from './rendering.js';
-import type { OpenSession } from './session.js';
+import { type OpenSession, SessionError } from './session.js';
 import { SessionLine } from './session-line.js';
 
 /** What the transport needs. */

@@ -2,9 +2,8 @@
 import { readdirSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Test, test } from 'tap';
-import { SessionError } from '../../../src/delivery/smtp/conversation.js';
 import type { Ending, Phase } from '../../../src/delivery/smtp/reply.js';
-import type { Session } from '../../../src/delivery/smtp/session.js';
+import { type Session, SessionError } from '../../../src/delivery/smtp/session.js';
 import { openSession } from '../../../src/delivery/smtp/smtp-session.js';
 import { FINAL_DOT_TIMEOUT_MS, KIB, REPLY_BYTES_MAX } from '../../../src/limits.js';
 import { type Address, parseAddress } from '../../../src/message/address.js';

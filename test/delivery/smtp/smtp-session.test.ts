@@ -4,9 +4,8 @@ import { type AddressInfo, connect as connectTo, createServer, Socket } from 'no
 import type { SMTPServerOptions } from 'smtp-server';
 import { test } from 'tap';
 import type { RelayConfig } from '../../../src/config.js';
-import { SessionError } from '../../../src/delivery/smtp/conversation.js';
 import type { Ending } from '../../../src/delivery/smtp/reply.js';
-import type { Session } from '../../../src/delivery/smtp/session.js';
+import { type Session, SessionError } from '../../../src/delivery/smtp/session.js';
 import { openSession } from '../../../src/delivery/smtp/smtp-session.js';
 import { ADDRESS_STAGGER_MS, KIB } from '../../../src/limits.js';
 import { type Address, parseAddress } from '../../../src/message/address.js';
