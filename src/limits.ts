@@ -105,6 +105,8 @@ export const ADDRESS_BYTES_MAX = 254;
 
 // The store (store.md).
 export const SEGMENT_BYTES = MIB;
+/** The page cache writes whole pages of a file to the device. */
+export const PAGE_BYTES = 4 * KIB;
 /** A larger file in the journal is foreign: FIELDPOST_MAX_BODY is at most 16 MiB, so no record is this long. */
 export const SEGMENT_BYTES_MAX = 64 * MIB;
 /** The journal's least size: a segment being written, one prepared, one still needed. */

@@ -9,9 +9,10 @@
  *
  *     {"contents":[…],"synced":n,"events":[…]}
  *
- * The first record of a segment, its head, also has `"format":{"major":n,"minor":n}` (1.0 if it is missing) and
- * `"store":"…","follows":{"segment":n,"upTo":n}`. The head repeats the events of records behind `upTo`, because these
- * may have been promised. So a promised record is valid in the new segment before it becomes void in the old one.
+ * The payload may end with spaces (tail.ts). The first record of a segment, its head, also has
+ * `"format":{"major":n,"minor":n}` (1.0 if it is missing) and `"store":"…","follows":{"segment":n,"upTo":n}`. The head
+ * repeats the events of records behind `upTo`, because these may have been promised. So a promised record is valid in the
+ * new segment before it becomes void in the old one.
  *
  * The contents stand first so that their byte ranges follow from their lengths, which the events carry. A record is
  * valid if and only if the line is whole and its CRC matches. Bytes not yet written are zeros, or left from an earlier
@@ -19,6 +20,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
+import { PAGE_BYTES } from '../limits.js';
 import { crc32, hex8 } from './crc.js';
 import type { ContentSum, StoreEvent } from './event.js';
 import { FORMAT, type Format, formatOf, isForeign } from './format.js';
@@ -54,9 +56,12 @@ export interface SegmentHead {
 
 const CRC_CHARS = 8;
 const LINE_FEED = 0x0a;
+const SPACE = 0x20;
 const CONTENTS_HEAD = '{"contents":[';
 /** Where the first content of a line begins, from the line's start. */
 export const CONTENTS_OFFSET = CRC_CHARS + 1 + CONTENTS_HEAD.length;
+/** A line is at most this much longer than its record. */
+export const PADDING_BYTES_MAX = Math.floor(PAGE_BYTES / 3);
 /** A head is at most this much longer than another record. */
 const HEAD_BYTES_MAX = 192;
 const FORMAT_TEXT = `"format":${JSON.stringify(FORMAT)}`;
@@ -100,24 +105,30 @@ interface LineContext {
   readonly head?: SegmentHead;
 }
 
+/** The number of spaces that end a line which would end at `end` without them: at most PADDING_BYTES_MAX. */
+export type Padding = (end: number) => number;
+const unpadded: Padding = () => 0;
+
 /** The line of a record, line feed included. */
 export function encodeLine(record: SealedRecord, context: LineContext): Buffer {
   return encodeLines([record], 0, context).bytes;
 }
 
-/** The lines of records, the first of them at `from`, and where each starts. */
+/** The lines of records, the first at `from` and the last one padded, and where each starts. */
 export function encodeLines(
   records: readonly SealedRecord[],
   from: number,
   context: LineContext,
+  paddingAt: Padding = unpadded,
 ): { bytes: Buffer; starts: number[] } {
   // One buffer for all: buffers for their pieces would cost more than the pieces.
-  const bytes = Buffer.allocUnsafe(records.reduce((sum, { bytesMax }) => sum + bytesMax, 0));
+  const bytes = Buffer.allocUnsafe(records.reduce((sum, { bytesMax }) => sum + bytesMax, PADDING_BYTES_MAX));
   const starts: number[] = [];
   let end = 0;
   for (const record of records) {
     starts.push(from + end);
-    end = writeLine(bytes, end, record, context);
+    const isLast = starts.length === records.length;
+    end = writeLine(bytes, end, record, context, isLast ? (at) => paddingAt(from + at) : unpadded);
   }
   assert(end === 0 || bytes[end - 1] === LINE_FEED, 'the lines fit into their bytesMax');
   return { bytes: bytes.subarray(0, end), starts };
@@ -129,6 +140,7 @@ function writeLine(
   start: number,
   { contents, eventsText }: SealedRecord,
   { segment, synced, head }: LineContext,
+  paddingAt: Padding,
 ): number {
   const payloadAt = start + CRC_CHARS + 1;
   let at = payloadAt;
@@ -140,7 +152,11 @@ function writeLine(
     ? `${FORMAT_TEXT},"store":"${head.store}","follows":${JSON.stringify(head.follows)},`
     : '';
   const opening = contents.length === 0 ? '{' : '],';
-  at += bytes.write(`${opening}${headText}"synced":${synced},"events":${eventsText}}\n`, at);
+  at += bytes.write(`${opening}${headText}"synced":${synced},"events":${eventsText}}`, at);
+  const padding = paddingAt(at + 1);
+  bytes.fill(SPACE, at, at + padding);
+  at += padding;
+  bytes[at++] = LINE_FEED;
   bytes.write(`${hex8(crc32(bytes.subarray(payloadAt, at - 1), segment))} `, start, 'latin1');
   return at;
 }

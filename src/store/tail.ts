@@ -1,6 +1,7 @@
 /**
  * The end of the journal: the current segment, and how much of it is known to be on the device. Used by journal.ts.
  */
+import { OUTCOME_RESERVE_BYTES, PAGE_BYTES } from '../limits.js';
 import type { Position } from './event.js';
 import {
   CONTENTS_OFFSET,
@@ -10,6 +11,7 @@ import {
   type JournalRecord,
   merge,
   movesOf,
+  PADDING_BYTES_MAX,
   type SealedRecord,
   seal,
 } from './record.js';
@@ -76,7 +78,9 @@ export class Tail {
   async write(records: readonly SealedRecord[], durable: boolean): Promise<boolean> {
     const segment = this.#segment as Prepared;
     const synced = this.#proven.segment === segment.number ? this.#proven.upTo : 0;
-    const { bytes, starts } = encodeLines(records, this.#offset, { segment: segment.number, synced });
+    const context = { segment: segment.number, synced };
+    const paddingAt = (end: number) => (durable ? paddingFor(end, end - synced, segment.bytes) : 0);
+    const { bytes, starts } = encodeLines(records, this.#offset, context, paddingAt);
     try {
       await this.#put(segment, bytes, durable);
     } catch {
@@ -157,4 +161,15 @@ export class Tail {
       this.#options.apply(record, { segment, offset: (starts[i] ?? 0) + CONTENTS_OFFSET });
     });
   }
+}
+
+/**
+ * The padding behind a sync of `spanBytes` that saves the next sync a page. A page that two syncs share is written twice.
+ * The next one is expected to be as long as this one. The padding is at most a third of a page, so that the journal grows by
+ * at most half. The reserve of a segment is not padded.
+ */
+function paddingFor(end: number, spanBytes: number, segmentBytes: number): number {
+  const restBytes = (PAGE_BYTES - (end % PAGE_BYTES)) % PAGE_BYTES;
+  const isWorthIt = spanBytes <= PAGE_BYTES && restBytes < spanBytes && restBytes <= PADDING_BYTES_MAX;
+  return isWorthIt && end + restBytes <= segmentBytes - OUTCOME_RESERVE_BYTES ? restBytes : 0;
 }

@@ -1,10 +1,11 @@
 /** The journal over real segments: the place of each record, and the reserve for outcomes. */
 import t from 'tap';
-import { KIB, OUTCOME_RESERVE_BYTES, SEGMENT_BYTES } from '../../src/limits.js';
+import { KIB, OUTCOME_RESERVE_BYTES, PAGE_BYTES, SEGMENT_BYTES } from '../../src/limits.js';
 import { Journal, type Urgency } from '../../src/store/journal.js';
 import { Segments } from '../../src/store/segments.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
+import { seededRandom, testSeed } from '../support/random.js';
 
 function start() {
   const disk = new FaultyDisk({ directories: ['/journal'] });
@@ -25,6 +26,11 @@ function start() {
   });
   return {
     applied,
+    /** The first segment's bytes, without the zeros at its end. */
+    written: async () => {
+      const bytes = (await disk.readWhole('/journal/00000001.log')) ?? Buffer.alloc(0);
+      return bytes.subarray(0, bytes.lastIndexOf(0x0a) + 1);
+    },
     /** Appends a record of so many bytes, and about 300 more. Gives its name, or the code of the refusal. */
     append: async (name: string, urgency: Urgency, bytes: number) => {
       const content = Buffer.alloc(bytes);
@@ -88,3 +94,51 @@ t.test(
     ]);
   },
 );
+
+/** Where the syncs of these lines ended, but for the last one: each record says what was on the device before it. */
+function syncEnds(bytes: Buffer): number[] {
+  const synced = bytes.toString('latin1').matchAll(/"synced":(\d+)/g);
+  return [...new Set([...synced].map(([, end]) => Number(end)))];
+}
+
+t.test('a message and the outcome before it cost one page of the device', async (t) => {
+  const { append, written } = start();
+  for (let i = 0; i < 40; i++) {
+    await append('message', 'synced', 1100);
+    await append('outcome', 'written', 10);
+  }
+  const bytes = await written();
+  const ends = syncEnds(bytes);
+  t.equal(ends.length, 41);
+  // The first sync says how long the next will be.
+  for (const [i, end] of ends.slice(3).entries()) {
+    const from = ends[i + 2] ?? 0;
+    t.equal(Math.ceil(end / PAGE_BYTES) - Math.floor(from / PAGE_BYTES), 1, `${from}-${end}`);
+  }
+});
+
+t.test('padding makes the journal at most half longer, and spares the reserve', async (t) => {
+  const seed = testSeed();
+  const random = seededRandom(seed);
+  const { append, written } = start();
+  for (let i = 0; i < 200; i++) {
+    const urgency = random() < 0.5 ? 'written' : 'synced';
+    await append('any', urgency, Math.floor(2500 ** random()));
+  }
+  await append(
+    'filler',
+    'synced',
+    SEGMENT_BYTES - OUTCOME_RESERVE_BYTES - (await written()).length - 2 * KIB,
+  );
+  for (let i = 0; i < 20; i++) await append('outcome', 'synced-outcome', 1400);
+  const text = (await written()).toString('latin1');
+  t.ok(text.length > SEGMENT_BYTES - OUTCOME_RESERVE_BYTES + 16 * KIB, 'the reserve is in use');
+  t.notMatch(text.slice(SEGMENT_BYTES - OUTCOME_RESERVE_BYTES), / \n/, 'no padding there');
+  const padded = text.slice(0, text.lastIndexOf('filler'));
+  t.match(padded, / \n/, 'there is some');
+  const bare = padded.replace(/ +(?=\n)/g, '');
+  t.ok(
+    padded.length <= bare.length * 1.5 + PAGE_BYTES,
+    `${padded.length} bytes for ${bare.length}, seed ${seed}`,
+  );
+});

@@ -2,7 +2,16 @@
 import t from 'tap';
 import { crc32, crc32ByTable } from '../../src/store/crc.js';
 import type { StoreEvent } from '../../src/store/event.js';
-import { CONTENTS_OFFSET, decodeLine, encodeLine, merge, seal, sumOf } from '../../src/store/record.js';
+import {
+  CONTENTS_OFFSET,
+  decodeLine,
+  encodeLine,
+  encodeLines,
+  merge,
+  PADDING_BYTES_MAX,
+  seal,
+  sumOf,
+} from '../../src/store/record.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
 const AT = { wallMs: 1_700_000_000_000, boot: 'b0070001', bootMs: 5 };
@@ -37,6 +46,27 @@ t.test('a record comes back with its contents where the line says they are', asy
   }
   t.match(line.toString(), /^[0-9a-f]{8} \{[^\n]*\}\n$/, 'less and jq can read it');
   JSON.parse(line.toString().slice(9));
+});
+
+t.test('padding changes no record', async (t) => {
+  const records = [acceptedOf(['one']), acceptedOf(['two', 'ż'])].map(seal);
+  const context = { segment: 7, synced: 0 };
+  for (const spaces of [0, 1, PADDING_BYTES_MAX]) {
+    let end = 0;
+    const { bytes, starts } = encodeLines(records, 100, context, (at) => {
+      end = at;
+      return spaces;
+    });
+    t.equal(100 + bytes.length, end + spaces);
+    const [first = 0, second = 0] = starts;
+    t.same(decodeLine(bytes.subarray(0, second - first), 7)?.contents, records[0]?.contents);
+    const last = bytes.subarray(second - first);
+    t.same(decodeLine(last, 7)?.contents, records[1]?.contents);
+    t.same(decodeLine(last, 7)?.events, records[1]?.events);
+    const spoilt = Buffer.from(last);
+    spoilt.writeUInt8(0x21, last.length - 2);
+    t.equal(decodeLine(spoilt, 7), null, 'the checksum covers it');
+  }
 });
 
 t.test('a head says what it follows, and carries what was in doubt', async (t) => {
