@@ -118,10 +118,11 @@ export class SnapshotAdapter implements Adapter<State> {
     this.#current = current.snapshot?.through ?? null;
     this.#previous = previous.snapshot?.through ?? null;
     this.#bytes = current.size || previous.size;
-    for (const name of TEMPORARIES)
-      if (!(await this.#isRefused(name))) await this.#options.disk.remove(this.#path(name));
-    for (const name of await this.#options.disk.list(this.#options.directory))
+    for (const name of await this.#options.disk.list(this.#options.directory)) {
       if (NEWER_NAME.test(name)) this.#options.aside.newer.add(name);
+      if (!isTemporary(name) || (await this.#isRefused(name))) continue;
+      await this.#options.disk.remove(this.#path(name));
+    }
     return state;
   }
 
@@ -213,7 +214,7 @@ export class SnapshotAdapter implements Adapter<State> {
       await putAside();
       return { ...NOTHING, state: 'bad', ...ways };
     }
-    let bytes = await this.#read(path, putAside);
+    let bytes = size === null ? null : await this.#read(path, putAside);
     if (bytes === null) return { ...NOTHING, ...ways };
     let snapshot = decodeSnapshot(bytes);
     if (!snapshot && bytes.length > 0) {
@@ -268,6 +269,10 @@ export class SnapshotAdapter implements Adapter<State> {
 }
 
 const NOTHING = { state: 'absent', bytes: null, snapshot: null, size: 0 } as const;
+
+function isTemporary(name: string): boolean {
+  return (TEMPORARIES as readonly string[]).includes(name);
+}
 
 /** True if both are good and the first is older: the kernel refused its name until a repair. */
 function isBefore({ snapshot: one }: FoundSnapshot, { snapshot: other }: FoundSnapshot): boolean {
