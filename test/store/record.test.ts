@@ -1,6 +1,6 @@
 /** Lines of the journal: what is written is read back, and nothing else is taken for a record. */
 import t from 'tap';
-import { crc32, crc32ByTable } from '../../src/store/crc.js';
+import { crc32, crc32WithTable } from '../../src/store/crc.js';
 import type { StoreEvent } from '../../src/store/event.js';
 import {
   CONTENTS_OFFSET,
@@ -87,13 +87,14 @@ t.test('other lines are not records', async (t) => {
 });
 
 t.test("the CRC is zlib's, with and without zlib", async (t) => {
-  t.equal(crc32ByTable(Buffer.from('123456789')), 0xcbf43926, 'the check value of CRC-32');
+  const byTable = crc32WithTable();
+  t.equal(byTable(Buffer.from('123456789')), 0xcbf43926, 'the check value of CRC-32');
   const seed = testSeed();
   t.comment(`seed ${seed}`);
   const random = seededRandom(seed);
   for (let i = 0; i < 200; i++) {
     const bytes = Buffer.from(Array.from({ length: i }, () => Math.floor(random() * 256)));
-    if (crc32(bytes) !== crc32ByTable(bytes) || crc32(bytes, i) !== crc32ByTable(bytes, i))
+    if (crc32(bytes) !== byTable(bytes) || crc32(bytes, i) !== byTable(bytes, i))
       t.fail(`they differ for ${bytes.toString('hex')}`);
   }
 });
