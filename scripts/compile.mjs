@@ -1,8 +1,8 @@
 /**
  * Compiles TypeScript to JavaScript: `node scripts/compile.mjs ENTRY DIRECTORY`, or from another script. Each entry
  * becomes one file, with the packages that it uses in it. So a running program needs no other file, even if an upgrade
- * replaces or removes files. The output is CommonJS, which starts faster. White space is removed; names stay, because
- * stack traces name functions.
+ * replaces or removes files. The output is CommonJS, which starts faster. White space is removed and variables
+ * get short names. Functions and classes keep theirs, because stack traces name them.
  */
 import { pathToFileURL } from 'node:url';
 import { build } from 'rolldown';
@@ -68,7 +68,11 @@ export async function compile(
       dynamicImportInCjs: false,
       entryFileNames: `${name}.cjs`,
       chunkFileNames: '[name].cjs',
-      minify: { compress: false, mangle: false, codegen: { removeWhitespace: !readable } },
+      minify: {
+        compress: false,
+        mangle: !readable && { toplevel: true, keepNames: true },
+        codegen: { removeWhitespace: !readable },
+      },
       sourcemap: readable,
     },
   });
