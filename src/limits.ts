@@ -120,6 +120,10 @@ export const OUTCOME_SYNC_MS = SECOND_MS;
 export const OUTCOME_SYNC_COUNT = 32;
 export const CHECKPOINT_BYTES_MIN = MIB;
 export const CHECKPOINT_SNAPSHOT_FACTOR = 2;
+/** A checkpoint that a start finds due waits this long, because the daemon serves first, */
+export const CHECKPOINT_AFTER_START_MS = SECOND_MS;
+/** unless this many times the bytes are due: many starts may be killed before the next checkpoint. */
+export const OVERDUE_FACTOR = 3;
 /**
  * A sweep makes a checkpoint when finished segments take this many times what a checkpoint waits for. The two snapshots need
  * less: each the segments between two checkpoints.

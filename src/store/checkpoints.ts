@@ -3,8 +3,16 @@
  * one is made at a time, and none during a purge. Used by ledger.ts.
  */
 import { wordsOf } from '../errors.js';
-import { CHECKPOINT_BYTES_MIN, CHECKPOINT_SNAPSHOT_FACTOR, DONE_FACTOR } from '../limits.js';
+import {
+  CHECKPOINT_AFTER_START_MS,
+  CHECKPOINT_BYTES_MIN,
+  CHECKPOINT_SNAPSHOT_FACTOR,
+  DONE_FACTOR,
+  OVERDUE_FACTOR,
+} from '../limits.js';
 import type { Place } from '../message/message.js';
+import { Alarm } from '../retry/alarm.js';
+import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { Turns } from '../turns.js';
 import type { Journal } from './journal.js';
@@ -22,6 +30,7 @@ export interface CheckpointsOptions {
   /** Writes a snapshot. */
   readonly write: () => Promise<void>;
   readonly log: Log;
+  readonly clock: Clock;
   /** A reload changes this object. */
   readonly budget: { readonly maxSpoolBytes: number };
   /**
@@ -35,12 +44,21 @@ export interface CheckpointsOptions {
 export class Checkpoints {
   readonly #options: CheckpointsOptions;
   readonly #turns = new Turns();
+  /** Set while a start's checkpoint waits. */
+  readonly #startAlarm: Alarm;
   /** Bytes appended up to the last checkpoint. */
   #appendedBytes: number;
 
   constructor(options: CheckpointsOptions) {
     this.#options = options;
+    this.#startAlarm = new Alarm(options.clock, () => this.makeIfDue());
     this.#appendedBytes = -options.replayedBytes;
+  }
+
+  /** Begins the checkpoint of a start: later if it can wait. */
+  start(): void {
+    if (this.pendingBytes > this.#dueBytes) this.#startAlarm.in(CHECKPOINT_AFTER_START_MS);
+    this.makeIfDue();
   }
 
   /** Bytes appended since the last checkpoint, also if that failed. */
@@ -67,7 +85,8 @@ export class Checkpoints {
 
   /** Begins a checkpoint if enough was appended. */
   makeIfDue(): void {
-    if (this.pendingBytes > this.#dueBytes) void this.make();
+    const factor = this.#startAlarm.isSet ? OVERDUE_FACTOR : 1;
+    if (this.pendingBytes > factor * this.#dueBytes) void this.make();
   }
 
   /** Begins a checkpoint, unless one is under way. Resolves when it is done, also if it failed. */
@@ -91,6 +110,12 @@ export class Checkpoints {
 
   idle(): Promise<void> {
     return this.#turns.idle();
+  }
+
+  /** Resolves when none is under way. From now on none begins by itself. */
+  end(): Promise<void> {
+    this.#startAlarm.end();
+    return this.idle();
   }
 
   /** Rejects like Journal.append, or with the disk's error. */

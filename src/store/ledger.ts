@@ -95,7 +95,7 @@ export class Ledger {
     });
     this.#mendAlarm = new Alarm(clock, () => void this.#journal.mend());
     const work = { ledger: this, journal: this.#journal, segments, adapter, write: () => this.#write() };
-    this.#checkpoints = new Checkpoints({ ...work, log, budget, replayedBytes: replayed.bytes });
+    this.#checkpoints = new Checkpoints({ ...work, log, clock, budget, replayedBytes: replayed.bytes });
   }
 
   /** Makes durable what the start has found, and removes files that no message needs. */
@@ -103,7 +103,7 @@ export class Ledger {
     const { aside, replayed } = this.#parts;
     // After a gap the history continues in a new segment.
     if (replayed.unproven.length > 0 || replayed.gap) await this.#journal.mend();
-    this.#checkpoints.makeIfDue();
+    this.#checkpoints.start();
     const strays = await this.spool.learn(neededFiles(this.state));
     if (tellOf(replayed, this.state, this.#options.log, join(this.#options.directory, 'damaged'))) {
       // Files of interrupted uploads and of final messages. If there are files of a newer version, these may belong to
@@ -246,7 +246,7 @@ export class Ledger {
   async close(): Promise<void> {
     this.#closed = true;
     this.#mendAlarm.end();
-    await this.#checkpoints.idle();
+    await this.#checkpoints.end();
     if (this.trouble) await this.#journal.mend();
     if (this.#checkpoints.pendingBytes > 0 && !this.trouble) await this.#checkpoints.make();
     await this.#journal.close();

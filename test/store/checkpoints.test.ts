@@ -1,10 +1,19 @@
 /** Segments that nothing needs go also while nothing is appended. */
 import { join } from 'node:path';
 import t from 'tap';
-import { JOURNAL_BYTES_MIN, MIB, SEGMENT_BYTES, SWEEP_MS } from '../../src/limits.js';
+import {
+  CHECKPOINT_AFTER_START_MS,
+  JOURNAL_BYTES_MIN,
+  MIB,
+  OVERDUE_FACTOR,
+  RELOCATE_BYTES_MIN,
+  SEGMENT_BYTES,
+  SWEEP_MS,
+} from '../../src/limits.js';
 import { type FakeClock, settled } from '../support/clock.js';
+import { draftTo } from '../support/drafts.js';
 import { comeAndGo, refuseEachSecondRecord } from '../support/failing-journal.js';
-import type { Operation } from '../support/faulty-disk.js';
+import type { FaultyDisk, Operation } from '../support/faulty-disk.js';
 import { newDisk, openOn, STATE_DIR, sendOne } from '../support/store.js';
 
 const JOURNAL = join(STATE_DIR, 'journal');
@@ -22,6 +31,24 @@ async function sweep(clock: FakeClock, times = SWEEPS): Promise<void> {
 /** No snapshot gets its name. */
 function isNaming({ kind, path }: Operation): boolean {
   return kind === 'rename' && path.endsWith('store.json');
+}
+
+/** Gives the number of snapshots written since this call. */
+function countSnapshots(disk: FaultyDisk): () => number {
+  let count = 0;
+  disk.onOperation = (_n, { kind, path }) => {
+    if (kind === 'create' && path.endsWith('store.json.new')) count++;
+    return 'ok';
+  };
+  return () => count;
+}
+
+/** A start begins a segment, and is killed at once. */
+async function acceptAndKill(disk: FaultyDisk, i: number): Promise<FaultyDisk> {
+  const { store } = await openOn(disk, i);
+  await store.accept([draftTo(`m${i}`)], null);
+  await settled();
+  return disk.afterKill();
 }
 
 t.test('checkpoints that failed are made once the disk works again', async (t) => {
@@ -60,12 +87,32 @@ t.test('a sweep makes no checkpoint while few segments can go', async (t) => {
     await sendOne(store, `m${i}`, 400_000);
     await settled();
   }
-  let snapshots = 0;
-  disk.onOperation = (_n, { kind, path }) => {
-    if (kind === 'create' && path.endsWith('store.json.new')) snapshots++;
-    return 'ok';
-  };
+  const snapshots = countSnapshots(disk);
   await sweep(clock);
-  t.equal(snapshots, 0);
+  t.equal(snapshots(), 0);
+  await store.close();
+});
+
+t.test('a start after a kill serves before it makes a checkpoint', async (t) => {
+  let disk = newDisk();
+  for (let i = 0; i < 2; i++) disk = await acceptAndKill(disk, i);
+  const snapshots = countSnapshots(disk);
+  const { store, clock } = await openOn(disk, 4);
+  await store.accept([draftTo('first')], null);
+  await settled();
+  t.equal(snapshots(), 0);
+  await clock.advance(CHECKPOINT_AFTER_START_MS);
+  await settled();
+  t.equal(snapshots(), 1);
+  await store.close();
+});
+
+t.test('starts that are killed before their checkpoint do not fill the disk', async (t) => {
+  let disk = newDisk();
+  for (let i = 0; i < 40; i++) disk = await acceptAndKill(disk, i);
+  const { store } = await openOn(disk, 40);
+  const bytesMax = RELOCATE_BYTES_MIN + (5 + 2 * OVERDUE_FACTOR) * SEGMENT_BYTES;
+  t.ok(store.counts().bytes <= bytesMax, `${store.counts().bytes} bytes`);
+  t.equal(store.counts().queued, 40);
   await store.close();
 });

@@ -1,6 +1,12 @@
 /** The use of the disk over weeks, and odd failures of the disk. */
 import t from 'tap';
-import { MIB, RELOCATE_BYTES_MIN, SEGMENT_BYTES, STORAGE_RETRY_MS } from '../../src/limits.js';
+import {
+  MIB,
+  OVERDUE_FACTOR,
+  RELOCATE_BYTES_MIN,
+  SEGMENT_BYTES,
+  STORAGE_RETRY_MS,
+} from '../../src/limits.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
 import { settled } from '../support/clock.js';
 import { draftTo } from '../support/drafts.js';
@@ -111,7 +117,10 @@ t.test('power cuts without end do not fill the disk', async (t) => {
     disk = disk.afterPowerCut('everything');
   }
   const names = await segmentsOf(disk);
-  t.ok(names.length <= RELOCATE_BYTES_MIN / SEGMENT_BYTES + 6, `${names.length} segments`);
+  t.ok(
+    names.length <= RELOCATE_BYTES_MIN / SEGMENT_BYTES + 2 + 2 * OVERDUE_FACTOR,
+    `${names.length} segments`,
+  );
   const { store } = await openOn(disk, 99);
   t.equal(store.counts().queued, 30);
 });
