@@ -9,11 +9,6 @@ declare const parsed: unique symbol;
 /** An address that parseAddress has checked. */
 export type Address = string & { readonly [parsed]: 'Address' };
 
-// RFC 5322 atext, and any character beyond ASCII that is not a separator or control (RFC 6531 §3.3).
-const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-]|[^\\p{ASCII}\\p{C}\\p{Z}]";
-const LOCAL_PART = new RegExp(`^(?:${ATOM})+(?:\\.(?:${ATOM})+)*$`, 'u');
-const LABEL =
-  /^(?:[A-Za-z0-9]|[^\p{ASCII}\p{C}\p{Z}])(?:(?:[A-Za-z0-9-]|[^\p{ASCII}\p{C}\p{Z}])*(?:[A-Za-z0-9]|[^\p{ASCII}\p{C}\p{Z}]))?$/u;
 const ADDRESS_LITERAL = /^\[(?:\d{1,3}(?:\.\d{1,3}){3}|IPv6:[0-9A-Fa-f:.]{2,45})\]$/;
 
 /** `text` as an address, or null if it is not exactly one. It is not trimmed. */
@@ -22,15 +17,33 @@ export function parseAddress(text: string): Address | null {
   if (at < 1 || Buffer.byteLength(text) > ADDRESS_BYTES_MAX) return null;
   const localPart = text.slice(0, at);
   const domain = text.slice(at + 1);
-  if (Buffer.byteLength(localPart) > LOCAL_PART_BYTES_MAX || !LOCAL_PART.test(localPart)) return null;
+  if (Buffer.byteLength(localPart) > LOCAL_PART_BYTES_MAX || !isLocalPart(localPart)) return null;
   return isDomain(domain) ? (text as Address) : null;
+}
+
+/**
+ * RFC 5322 atext, and any character beyond ASCII that is not a separator or control (RFC 6531 §3.3). The first pattern is for
+ * most addresses: V8 takes 1 ms to make those with \p.
+ */
+function isLocalPart(text: string): boolean {
+  if (/^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/.test(text)) return true;
+  return text
+    .split('.')
+    .every((atom) => /^(?:[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]|[^\p{ASCII}\p{C}\p{Z}])+$/u.test(atom));
+}
+
+function isLabel(text: string): boolean {
+  if (/^[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?$/.test(text)) return true;
+  return /^(?:[A-Za-z0-9]|[^\p{ASCII}\p{C}\p{Z}])(?:(?:[A-Za-z0-9-]|[^\p{ASCII}\p{C}\p{Z}])*(?:[A-Za-z0-9]|[^\p{ASCII}\p{C}\p{Z}]))?$/u.test(
+    text,
+  );
 }
 
 /** True for a host name of any script, or an address literal (RFC 5321 §4.1.3). */
 function isDomain(domain: string): boolean {
   if (ADDRESS_LITERAL.test(domain)) return true;
   if (Buffer.byteLength(domain) > DOMAIN_BYTES_MAX) return false;
-  return domain.split('.').every((label) => Buffer.byteLength(label) <= 63 && LABEL.test(label));
+  return domain.split('.').every((label) => Buffer.byteLength(label) <= 63 && isLabel(label));
 }
 
 /** The part after the last `@`. */

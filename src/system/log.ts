@@ -3,7 +3,7 @@
  * tells the level, so that `journalctl -p warning` works. Used by main.ts.
  */
 import { isoOf } from '../instant.js';
-import { visible } from '../text.js';
+import { PRINTABLE, visible } from '../text.js';
 
 /** How much an operator needs to see a line. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
@@ -49,7 +49,8 @@ function formatFields(fields: LogFields): string {
     if (value === undefined || value === null) continue;
     const words = String(value);
     // A stranger's value can neither begin a line nor command the terminal that shows it.
-    text += ` ${key}=${/^[^\s"=\p{C}]+$/u.test(words) ? words : visible(JSON.stringify(words))}`;
+    const isWord = PRINTABLE.test(words) ? /^[^ "=]+$/.test(words) : /^[^\s"=\p{C}]+$/u.test(words);
+    text += ` ${key}=${isWord ? words : visible(JSON.stringify(words))}`;
   }
   return text;
 }
