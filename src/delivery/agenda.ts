@@ -4,7 +4,7 @@
  * and tells when the next walk is due, so a long queue costs little. Used by queue.ts.
  */
 import type { Message, Stamp } from '../message/message.js';
-import type { Store } from '../store/store.js';
+import type { IsWanted, Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 
 /** How many messages one walk picks up at most. */
@@ -27,12 +27,12 @@ export class Agenda {
   readonly #letBack = new Set<string>();
 
   /** `mine` tells which messages this transport takes. */
-  constructor(store: Store, clock: Clock, mine: (message: Message) => boolean) {
+  constructor(store: Store, clock: Clock, mine: IsWanted) {
     this.#store = store;
     this.#clock = clock;
     const wanted = (message: Message) => mine(message) && !this.#behind.has(message.id);
-    this.#fresh = new Lane(store, 'queued', (message) => (wanted(message) ? 0 : null));
-    this.#deferred = new Lane(store, 'deferred', (message) =>
+    this.#fresh = new Lane(store, 'queued', mine, (message) => (wanted(message) ? 0 : null));
+    this.#deferred = new Lane(store, 'deferred', mine, (message) =>
       wanted(message) ? dueMs(message.due, clock) : null,
     );
   }
@@ -133,6 +133,7 @@ export class Agenda {
 class Lane {
   readonly #store: Store;
   readonly #status: 'queued' | 'deferred';
+  readonly #mine: IsWanted;
   /** Boot time from which the message may be picked; null: not at all. */
   readonly #ripeMs: (message: Message) => number | null;
   #handful: string[] = [];
@@ -141,8 +142,14 @@ class Lane {
   /** Earliest boot time of the next walk that a review may start. */
   #reviewMs = 0;
 
-  constructor(store: Store, status: 'queued' | 'deferred', ripeMs: (message: Message) => number | null) {
+  constructor(
+    store: Store,
+    status: 'queued' | 'deferred',
+    mine: IsWanted,
+    ripeMs: (message: Message) => number | null,
+  ) {
     this.#store = store;
+    this.#mine = mine;
     this.#status = status;
     this.#ripeMs = (message) => (message.status === status ? ripeMs(message) : null);
   }
@@ -194,8 +201,11 @@ class Lane {
     const found: string[] = [];
     let walked = 0;
     this.#walkMs = Number.POSITIVE_INFINITY;
-    for (const message of this.#store[this.#status]()) {
+    const isMine: IsWanted = (message) => {
       walked++;
+      return this.#mine(message);
+    };
+    for (const message of this.#store[this.#status](isMine)) {
       const ripeMs = this.#ripeMs(message);
       if (ripeMs === null) continue;
       if (ripeMs > nowMs) {

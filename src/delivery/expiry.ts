@@ -9,7 +9,7 @@ import { SECOND_MS } from '../limits.js';
 import type { Message, MessageType, Verdict } from '../message/message.js';
 import { ageMs } from '../message/stamp.js';
 import { Alarm } from '../retry/alarm.js';
-import type { Store } from '../store/store.js';
+import type { IsWanted, Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 import { CLOUD } from './cloud-transport.js';
 import type { OutcomeWriter } from './outcome-writer.js';
@@ -118,9 +118,9 @@ export class Expiry {
     const { store, clock, writer } = this.#options;
     const old: Message[] = [];
     this.#dueMs = Number.POSITIVE_INFINITY;
-    for (const list of [store.queued(), store.deferred()]) {
+    const ages: IsWanted = ({ type }) => type !== 1;
+    for (const list of [store.queued(ages), store.deferred(ages)]) {
       for (const message of list) {
-        if (message.type === 1) continue;
         const leftMs = this.#leftMs(message);
         if (leftMs <= 0) old.push(message);
         else this.#dueMs = Math.min(this.#dueMs, clock.bootMs() + leftMs);

@@ -9,6 +9,7 @@ import { assert } from '../errors.js';
 import { STOP_SENDING_MS } from '../limits.js';
 import type { Message, Verdict } from '../message/message.js';
 import { Alarm } from '../retry/alarm.js';
+import type { IsWanted } from '../store/store.js';
 import type { Timer } from '../system/clock.js';
 import { Agenda } from './agenda.js';
 import { Blame } from './blame.js';
@@ -55,7 +56,7 @@ export class Queue<L extends Load> {
   readonly #sending = new Set<Promise<void>>();
 
   /** `mine` tells which messages are for this transport. */
-  constructor(transport: Transport<L>, mine: (message: Message) => boolean, options: QueueOptions) {
+  constructor(transport: Transport<L>, mine: IsWanted, options: QueueOptions) {
     this.#options = options;
     this.#transport = transport;
     this.#agenda = new Agenda(options.store, options.clock, mine);

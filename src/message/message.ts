@@ -148,7 +148,7 @@ export const STATUSES: readonly Status[] = [
 ];
 
 /** False for a message that only a newer version can send. */
-export function isUnderstood({ type, status }: Message): boolean {
+export function isUnderstood({ type, status }: Pick<Message, 'type' | 'status'>): boolean {
   return type >= 1 && type <= 4 && STATUSES.includes(status);
 }
 

@@ -3,11 +3,11 @@
  * acceptance.ts, journaled-store.ts and snapshot.ts.
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
-import type { Content, EmailContent, ShortContent, Stamp } from '../message/message.js';
+import type { Content, EmailContent, ShortContent } from '../message/message.js';
+import { type Batch, bootsOf, insertBatches, toBatches } from './batches.js';
 import type { StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
 import { insertKey } from './keys.js';
-import { insertRows, type SnapshotRow, toRows } from './rows.js';
 import { apply, emptyState, type KeyEntry, type State } from './state.js';
 import type { Bounds } from './weight.js';
 
@@ -25,7 +25,7 @@ export interface StoreDocument {
   /** Events of a newer version. The first version that knows them applies them. */
   readonly unknownEvents?: readonly object[];
   /** Each batch is made on demand, to save memory. */
-  readonly messages: Iterable<readonly SnapshotRow[]>;
+  readonly messages: Iterable<Batch>;
 }
 
 interface BootDocument {
@@ -33,9 +33,9 @@ interface BootDocument {
   readonly confirmed?: true;
 }
 
-const DOCUMENT_MEMBERS: ReadonlySet<string> = new Set<'format' | keyof StoreDocument>([
+const DOCUMENT_MEMBERS: ReadonlySet<string> = new Set<'format' | 'index' | keyof StoreDocument>([
   ...(['format', 'storeId', 'counter', 'held', 'reachMs', 'boots', 'keys', 'book'] as const),
-  ...(['unknownEvents', 'messages'] as const),
+  ...(['unknownEvents', 'messages', 'index'] as const),
 ]);
 
 /** The document of a state. */
@@ -50,23 +50,19 @@ export function toDocument(state: State): StoreDocument {
     book: toBookDocument(state.book),
     ...(state.unknownEvents.length > 0 && { unknownEvents: state.unknownEvents }),
     ...state.more,
-    messages: toRows(state),
+    messages: toBatches(state),
   };
 }
 
 /** The boots that a stamp refers to. Others are forgotten. */
 function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument> {
   const found: Record<string, BootDocument> = {};
-  const add = (stamp: Stamp | undefined) => {
-    const boot = stamp && !found[stamp.boot] && boots.get(stamp.boot);
-    if (boot) found[stamp.boot] = { startMs: boot.startMs, ...(boot.confirmed && { confirmed: true }) };
+  const add = (name: string) => {
+    const boot = !found[name] && boots.get(name);
+    if (boot) found[name] = { startMs: boot.startMs, ...(boot.confirmed && { confirmed: true }) };
   };
-  for (const { accepted, retried, failed } of messages.values()) {
-    add(accepted);
-    add(retried);
-    add(failed);
-  }
-  for (const { at } of keys.values()) add(at);
+  for (const part of messages.parts()) for (const boot of bootsOf(part)) add(boot);
+  for (const { at } of keys.values()) add(at.boot);
   return found;
 }
 
@@ -80,7 +76,7 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   for (const [id, { startMs, confirmed = false }] of Object.entries(document.boots)) {
     state.boots.set(id, { startMs, confirmed });
   }
-  insertRows(state, document.messages);
+  insertBatches(state, document.messages);
   for (const { key, ...entry } of document.keys) insertKey(state, key, entry);
   if (document.book) state.book = fromBookDocument(document.book);
   state.more = unknownMembers(document, DOCUMENT_MEMBERS);

@@ -27,6 +27,7 @@ import { restingStatus, type State } from './state.js';
 import type {
   Accepted,
   AcceptKeyed,
+  IsWanted,
   KeyedContent,
   Page,
   QueueCounts,
@@ -207,18 +208,14 @@ class JournaledStore implements Store {
     return this.#ledger.fillReserve();
   }
 
-  queued(): Iterable<Message> {
-    return this.#waiting(this.#state.queued);
-  }
+  readonly queued: Store['queued'] = (isWanted) => this.#waiting(this.#state.queued, isWanted);
+  readonly deferred: Store['deferred'] = (isWanted) => this.#waiting(this.#state.deferred, isWanted);
 
-  deferred(): Iterable<Message> {
-    return this.#waiting(this.#state.deferred);
-  }
-
-  *#waiting(ids: ReadonlySet<string>): Iterable<Message> {
+  *#waiting(ids: ReadonlySet<string>, isWanted: IsWanted = () => true): Iterable<Message> {
+    const { messages } = this.#state;
     for (const id of ids) {
-      const message = this.#state.messages.get(id);
-      if (message && !this.#leaving.has(id)) yield message;
+      const known = messages.peek(id);
+      if (known && isWanted(known) && !this.#leaving.has(id)) yield messages.get(id) as Message;
     }
   }
 

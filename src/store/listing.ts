@@ -17,15 +17,16 @@ export function listMessages(
   const { status, limit, after } = query;
   const isKnown = after !== null && messages.has(after);
   // The last messages found: a page, and one more that tells whether a page follows.
-  const met: Message[] = [];
+  const met: string[] = [];
   let count = 0;
-  for (const message of messages.values()) {
-    if (isKnown && message.id === after) break;
-    if (!isKnown && after !== null && message.id >= after) continue;
-    if (status === null || message.status === status) met[count++ % (limit + 1)] = message;
+  for (const id of messages.keys()) {
+    if (isKnown && id === after) break;
+    if (!isKnown && after !== null && id >= after) continue;
+    if (status === null || messages.peek(id)?.status === status) met[count++ % (limit + 1)] = id;
   }
   const page: Message[] = [];
-  for (let i = count - 1; i >= 0 && page.length < limit; i--) page.push(met[i % (limit + 1)] as Message);
+  for (let i = count - 1; i >= 0 && page.length < limit; i--)
+    page.push(messages.get(met[i % (limit + 1)] as string) as Message);
   return { messages: page, next: count > limit ? (page.at(-1) as Message).id : null };
 }
 
@@ -35,9 +36,9 @@ export function countMessages(
   sending: number,
 ): Pick<QueueCounts, 'queued' | 'sending' | 'deferred' | 'failed'> {
   let failed = kept.size;
-  for (const id of finished) if (messages.get(id)?.status === 'failed') failed++;
+  for (const id of finished) if (messages.peek(id)?.status === 'failed') failed++;
   let sendingDeferred = 0;
-  for (const id of deferred) if (messages.get(id)?.status === 'sending') sendingDeferred++;
+  for (const id of deferred) if (messages.peek(id)?.status === 'sending') sendingDeferred++;
   return {
     queued: queued.size - (sending - sendingDeferred),
     sending,
@@ -48,7 +49,8 @@ export function countMessages(
 
 /** The oldest message that is not final. */
 export function oldestOpen({ messages }: State): Message | undefined {
-  for (const message of messages.values()) if (!isFinal(message.status)) return message;
+  const open = messages.select(({ status }) => !isFinal(status));
+  for (const message of open) if (!isFinal(message.status)) return message;
   return undefined;
 }
 

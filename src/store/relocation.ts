@@ -27,15 +27,16 @@ interface RelocationOptions extends MoveOptions {
 /** Moves old content if that frees enough. Rejects like Journal.append. */
 export async function relocate(options: RelocationOptions): Promise<void> {
   const { segments, budget, isShort, ledger } = options;
-  const old = options.old.filter((segment) => ledger.state.liveBytes.has(segment));
-  let movedBytes = 0;
-  for (const { place } of messagesIn(old, ledger.state)) {
-    movedBytes += (place?.length ?? 0) + RELOCATED_EVENT_BYTES;
-  }
-  let heldBytes = 0;
-  for (const segment of old) heldBytes += segments.sizeOf(segment);
+  const { liveBytes } = ledger.state;
+  const old = options.old.filter((segment) => liveBytes.has(segment));
+  const heldBytes = old.reduce((sum, segment) => sum + segments.sizeOf(segment), 0);
+  const contentBytes = old.reduce((sum, segment) => sum + (liveBytes.get(segment) as number), 0);
   const floor = isShort ? 0 : Math.min(RELOCATE_BYTES_MIN, budget.maxSpoolBytes / 4);
-  if (heldBytes - movedBytes > Math.max(floor, movedBytes)) await moveContents(old, options);
+  const isEnough = (movedBytes: number) => heldBytes - movedBytes > Math.max(floor, movedBytes);
+  // Usually not even without the events: then no message is looked at.
+  if (!isEnough(contentBytes)) return;
+  const count = messagesIn(old, ledger.state).length;
+  if (isEnough(contentBytes + count * RELOCATED_EVENT_BYTES)) await moveContents(old, options);
 }
 
 /** Moves all content in these segments that can be read. Rejects like Journal.append. */
@@ -46,7 +47,8 @@ export async function moveContents(segments: readonly number[], options: MoveOpt
 
 function messagesIn(segments: readonly number[], { messages }: State): Message[] {
   const wanted = new Set(segments);
-  return [...messages.values()].filter(({ place }) => place && wanted.has(place.segment));
+  const found = messages.select(({ live }) => live.some(([segment]) => wanted.has(segment)));
+  return [...found].filter(({ place }) => place && wanted.has(place.segment));
 }
 
 /** Takes messages off the list, enough for one record, and moves those that can be read. */

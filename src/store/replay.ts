@@ -3,12 +3,13 @@
  * a newer version wrote. Used by ledger.ts and opening.ts.
  */
 import { distrust } from '../destinations/book.js';
-import { isFinal, isUnderstood, type Message, type Stamp } from '../message/message.js';
+import { isFinal, isUnderstood, type Stamp } from '../message/message.js';
 import type { Log } from '../system/log.js';
 import type { Aside } from './aside.js';
 import { type Damaged, UNREADABLE } from './damaged.js';
 import type { Position } from './event.js';
 import { FORMAT, type Format, formatText, isForeign, isNewer } from './format.js';
+import type { Known } from './message-map.js';
 import { type Pieces, READINGS_MAX, readStretch } from './pieces.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
 import {
@@ -243,10 +244,9 @@ function isUntouched({ bytes, unreadable }: Pieces, segment: number): boolean {
 }
 
 /** Marks matching messages that are not final as failed, with their content kept for a retry. Gives how many. */
-function fail(state: State, now: Stamp, reply: string, which: (message: Message) => boolean): number {
-  const messages = [...state.messages.values()].filter(
-    (message) => !isFinal(message.status) && which(message),
-  );
+function fail(state: State, now: Stamp, reply: string, which: (known: Known) => boolean): number {
+  const isMeant = (known: Known) => !isFinal(known.status) && which(known);
+  const messages = [...state.messages.select(isMeant)].filter(isMeant);
   for (const { id, attempts } of messages)
     apply(state, [{ e: 'failed', id, attempts, at: now, reply }], { segment: 0, offset: 0 });
   return messages.length;

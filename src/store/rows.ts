@@ -9,12 +9,13 @@
  *
  * A list is a message: its id, when its boot accepted it (ms), and, while its content is kept, the segment, offset, length
  * and CRC-32 of that. An object says what is different for this message and those behind it; null is the usual value. So
- * ten thousand messages stay a small file, and a start reads them fast. Used by document.ts.
+ * ten thousand messages stay a small file, and a start reads them fast. Used by batches.ts and
+ * snapshot-text.ts.
  */
 import type { JsonObject } from '../json.js';
 import { type Message, NO_ATTACHMENTS, type Place, type Stamp } from '../message/message.js';
 import { unknownMembers } from './format.js';
-import { insert, restingStatus, type State, sharedSender } from './state.js';
+import { restingStatus, type State, sharedSender } from './state.js';
 import { messageWeight } from './weight.js';
 
 type MessageRow =
@@ -22,9 +23,6 @@ type MessageRow =
   | readonly [id: string, bootMs: number, segment: number, offset: number, length: number, crc: number];
 /** A message, or what is different from here on. */
 export type SnapshotRow = MessageRow | JsonObject;
-
-// Messages and files that are converted in one step.
-const BATCH_ITEMS = 256;
 
 /** What a message may have in common with the one before it. */
 interface Common
@@ -35,7 +33,8 @@ interface Common
   readonly failed: Stamp | undefined;
 }
 
-const USUAL: Common = {
+/** What is left out. */
+export const USUAL: Common = {
   boot: '',
   type: 1,
   destination: '',
@@ -67,32 +66,13 @@ const MEMBERS: ReadonlyMap<string, Exclude<keyof Common, 'more'>> = new Map([
   ['due', 'due'],
 ]);
 
-/** The rows of all messages, each batch made on demand. */
-export function* toRows(state: State): Iterable<SnapshotRow[]> {
-  let batch: SnapshotRow[] = [];
-  let items = 0;
-  let before = USUAL;
-  for (const message of state.messages.values()) {
-    const common = commonOf(state, message);
-    const changes = changesOf(before, common);
-    if (changes) batch.push(changes);
-    batch.push(rowOf(message));
-    before = common;
-    items += 1 + message.attachments.length;
-    if (items < BATCH_ITEMS) continue;
-    yield batch;
-    batch = [];
-    items = 0;
-  }
-  if (batch.length > 0) yield batch;
-}
-
-function rowOf({ id, accepted: { bootMs }, place }: Message): MessageRow {
+/** The list of a message. */
+export function rowOf({ id, accepted: { bootMs }, place }: Message): MessageRow {
   return place ? [id, bootMs, place.segment, place.offset, place.length, place.crc] : [id, bootMs];
 }
 
 /** `sending` becomes the status before. */
-function commonOf(state: State, message: Message): Common {
+export function commonOf(state: State, message: Message): Common {
   const { id, type, destination, from, attachments, accepted, reachMs, retried, failed, place } = message;
   const { attempts, lastReply, due, more } = message;
   const status = message.status === 'sending' ? restingStatus(state, id) : message.status;
@@ -101,7 +81,7 @@ function commonOf(state: State, message: Message): Common {
 }
 
 /** What an object between two messages says; null if nothing has changed. */
-function changesOf(before: Common, now: Common): JsonObject | null {
+export function changesOf(before: Common, now: Common): JsonObject | null {
   let changes: Record<string, unknown> | null = null;
   for (const [name, member] of MEMBERS) {
     const value = now[member];
@@ -121,23 +101,38 @@ function isSame(one: unknown, other: unknown): boolean {
   );
 }
 
-/** Adds the messages of these rows to the state. Throws if the rows have another form. */
-export function insertRows(state: State, batches: Iterable<readonly SnapshotRow[]>): void {
-  let common = USUAL;
-  let at: Stamp = { boot: '', bootMs: 0 };
-  let weight = messageWeight(common);
-  for (const batch of batches) {
-    for (const row of batch) {
+/** The rows of a line. */
+export function rowsIn(line: Buffer): SnapshotRow[] {
+  return JSON.parse(`[${line.toString()}]`);
+}
+
+/** Reads rows one after another. */
+export class RowReader {
+  readonly #state: State;
+  #common = USUAL;
+  #at: Stamp = { boot: '', bootMs: 0 };
+  #weight = messageWeight(USUAL);
+
+  constructor(state: State) {
+    this.#state = state;
+  }
+
+  read(
+    rows: readonly SnapshotRow[],
+    found: (message: Message, place: Place | null, weight: number) => void,
+  ): void {
+    for (const row of rows) {
       if (!isMessage(row)) {
-        common = changed(state, common, row);
-        weight = messageWeight(common);
+        this.#common = changed(this.#state, this.#common, row);
+        this.#weight = messageWeight(this.#common);
         continue;
       }
       // By index: the iterator behind a destructured list takes three times as long.
       const bootMs = row[1];
+      const { boot } = this.#common;
       // Messages of one request share the stamp, to save memory.
-      if (at.bootMs !== bootMs || at.boot !== common.boot) at = { boot: common.boot, bootMs };
-      insert(state, messageOf(row[0], at, common), placeIn(row), weight);
+      if (this.#at.bootMs !== bootMs || this.#at.boot !== boot) this.#at = { boot, bootMs };
+      found(messageOf(row[0], this.#at, this.#common), placeIn(row), this.#weight);
     }
   }
 }

@@ -7,15 +7,18 @@
  *     ]}}
  *
  * `crc` is the CRC-32 of all bytes behind its comma. The state includes the journal up to `through`. A line holds many
- * messages (rows.ts): the store reads and writes a line at a time, to save memory. Used by snapshot.ts.
+ * messages (rows.ts): the store reads and writes a line at a time, to save memory. The state's member `index` holds the
+ * heads of the lines, so that a start can leave them unread. Used by snapshot.ts.
  */
 import { Buffer } from 'node:buffer';
 import { KIB } from '../limits.js';
+import type { Batch } from './batches.js';
 import { crc32, hex8 } from './crc.js';
 import type { StoreDocument } from './document.js';
 import type { Position } from './event.js';
 import { FORMAT, type Format, formatOf } from './format.js';
-import type { SnapshotRow } from './rows.js';
+import type { BatchHead } from './message-map.js';
+import { rowsIn } from './rows.js';
 
 const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
 /** The first member of the state: the version is known before the state is parsed. */
@@ -25,6 +28,13 @@ export const HEAD_BYTES_MAX = 200;
 const PIECE_CHARS = 64 * KIB;
 const TAIL = '\n]}}\n';
 const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
+
+/** The heads of the lines. A start leaves a line with a head unread. */
+interface Index {
+  /** The CRC-32 of the lines, each with what separates it from the one before. */
+  readonly crc: number;
+  readonly heads: readonly (BatchHead | null)[];
+}
 
 /** A snapshot with a right checksum. */
 export interface Snapshot {
@@ -36,23 +46,33 @@ export interface Snapshot {
 
 /** In pieces, because a single text would take four times its size in memory. */
 export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer[] {
-  const position = JSON.stringify(through);
-  const members = JSON.stringify({ format: FORMAT, ...rest }).slice(0, -1);
+  const heads: (BatchHead | null)[] = [];
   const pieces: Buffer[] = [];
-  let text = `{"crc":"xxxxxxxx","through":${position},"state":${members},"messages":[`;
+  let text = '';
   let separator = '\n';
   for (const batch of messages) {
-    text += separator + JSON.stringify(batch).slice(1, -1);
+    const line = 'line' in batch ? batch.line.toString() : JSON.stringify(batch.rows).slice(1, -1);
+    heads.push(batch.head);
+    text += separator + line;
     separator = ',\n';
     if (text.length < PIECE_CHARS) continue;
     pieces.push(Buffer.from(text));
     text = '';
   }
-  pieces.push(Buffer.from(text + TAIL));
-  const [head, ...others] = pieces as [Buffer, ...Buffer[]];
-  const crc = others.reduce((sum, piece) => crc32(piece, sum), crc32(head.subarray(SUMMED_FROM)));
-  head.write(hex8(crc), '{"crc":"'.length, 'latin1');
-  return pieces;
+  pieces.push(Buffer.from(text));
+  const index: Index = { crc: crcOf(pieces, 0), heads };
+  const state = { format: FORMAT, ...rest, ...(heads.some((head) => head !== null) && { index }) };
+  const members = JSON.stringify(state).slice(0, -1);
+  const head = Buffer.from(
+    `{"crc":"xxxxxxxx","through":${JSON.stringify(through)},"state":${members},"messages":[`,
+  );
+  pieces.push(Buffer.from(TAIL));
+  head.write(hex8(crcOf(pieces, crc32(head.subarray(SUMMED_FROM)))), '{"crc":"'.length, 'latin1');
+  return [head, ...pieces];
+}
+
+function crcOf(pieces: readonly Buffer[], start: number): number {
+  return pieces.reduce((sum, piece) => crc32(piece, sum), start);
 }
 
 /** Null if the bytes are not a whole snapshot. */
@@ -66,18 +86,22 @@ export function decodeSnapshot(bytes: Buffer): Snapshot | null {
     format: formatOf(format && JSON.parse(format)),
     state() {
       const end = bytes.indexOf('\n');
-      const rest = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
-      return { ...rest, messages: messagesOf(bytes, end + 1) };
+      const { index, ...rest } = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
+      return { ...rest, messages: batchesOf(bytes.subarray(end, -TAIL.length), index) };
     },
   };
 }
 
-function* messagesOf(bytes: Buffer, start: number): Iterable<SnapshotRow[]> {
-  const end = bytes.length - TAIL.length;
-  for (let from = start; from < end; ) {
+/** A version without an index writes back one that it has read, with other messages: then its CRC is wrong. */
+function* batchesOf(bytes: Buffer, index: Index | undefined): Iterable<Batch> {
+  const heads = index && index.crc === crc32(bytes) ? index.heads : [];
+  let count = 0;
+  for (let from = 1; from < bytes.length; ) {
     const at = bytes.indexOf(',\n', from);
-    const to = at < 0 ? end : at;
-    yield JSON.parse(`[${bytes.toString('utf8', from, to)}]`);
+    const to = at < 0 ? bytes.length : at;
+    const line = bytes.subarray(from, to);
+    const head = heads[count++] ?? null;
+    yield head ? { head, line } : { head, rows: rowsIn(line) };
     from = to + ',\n'.length;
   }
 }

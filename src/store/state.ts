@@ -17,6 +17,7 @@ import { forgetOldest } from '../recent.js';
 import { type AcceptedMessage, type ContentSum, moreOf, type Position, type StoreEvent } from './event.js';
 import { counterOf } from './ids.js';
 import { insertKey } from './keys.js';
+import { MessageMap } from './message-map.js';
 import { setPlace } from './places.js';
 import { type Bounds, memoryBytes, messageWeight, type Weights } from './weight.js';
 
@@ -41,7 +42,7 @@ export interface State {
   /** The boots of all stamps. */
   readonly boots: Map<string, Boot>;
   /** In the order of acceptance. */
-  readonly messages: Map<string, Message>;
+  readonly messages: MessageMap;
   /** Never deferred, oldest first. */
   readonly queued: Set<string>;
   /** In the order of deferral. */
@@ -74,7 +75,7 @@ export function emptyState(bounds: Bounds): State {
     held: false,
     reachMs: 0,
     boots: new Map(),
-    messages: new Map(),
+    messages: new MessageMap(),
     queued: new Set(),
     deferred: new Set(),
     kept: new Set(),
@@ -218,7 +219,7 @@ export function insert(
   place: Place | null,
   weight = messageWeight(message),
 ): void {
-  state.messages.set(message.id, message);
+  state.messages.add(message);
   state.weights.messages += weight;
   enter(state, message, place);
 }
@@ -264,12 +265,14 @@ function enter(state: State, message: Message, place: Place | null): void {
     state[set].add(message.id);
     state.weights[set] += messageWeight(message);
   }
-  const { historyMax, memoryBytesMax } = state.bounds;
-  forgetOldest(
-    state.finished,
-    () => state.finished.size > historyMax || memoryBytes(state) > memoryBytesMax,
-    (oldest) => forget(state, oldest),
-  );
+  forgetSurplus(state);
+}
+
+/** Forgets finished messages, the oldest first, until the state is within its bounds. */
+export function forgetSurplus(state: State): void {
+  const { finished, bounds } = state;
+  const isTooMuch = () => finished.size > bounds.historyMax || memoryBytes(state) > bounds.memoryBytesMax;
+  forgetOldest(finished, isTooMuch, (oldest) => forget(state, oldest));
 }
 
 function forget(state: State, id: string): void {

@@ -87,6 +87,9 @@ export interface IncomingFile {
   finish(): Promise<Attachment>;
 }
 
+/** Whether a walk over waiting messages wants those of a type. It may be asked for each message. */
+export type IsWanted = (message: Pick<Message, 'type'>) => boolean;
+
 /** Every message from its acceptance on, and the address book. */
 export interface Store {
   /** Drawn at random when the store was created; 16 hex digits. */
@@ -162,9 +165,9 @@ export interface Store {
   fillReserve(): Promise<void>;
 
   /** Messages never deferred (`queued` or `sending`), oldest first. Do not keep the iterator across an await. */
-  queued(): Iterable<Message>;
+  queued(isWanted?: IsWanted): Iterable<Message>;
   /** Messages with status `deferred` or, while being sent, `sending`; in the order of their deferral. */
-  deferred(): Iterable<Message>;
+  deferred(isWanted?: IsWanted): Iterable<Message>;
   /**
    * The only way to get a message for sending. Marks it as `sending` (Q3, only in memory) and gives it. Null if it is
    * unknown, final, claimed or being cancelled, or if the queue is on hold. `expire` sends nothing, so it ignores a hold.

@@ -12,7 +12,11 @@ const MAIL = {
     why: 'a message that is being cancelled may be sent',
     cuts: [
       ['src/store/journaled-store.ts', 'if (this.#leaving.has(id) || (this.held', 'if ((this.held'],
-      ['src/store/journaled-store.ts', 'if (message && !this.#leaving.has(id)) yield', 'if (message) yield'],
+      [
+        'src/store/journaled-store.ts',
+        'if (known && isWanted(known) && !this.#leaving.has(id)) yield',
+        'if (known && isWanted(known)) yield',
+      ],
     ],
   },
   'no-sync': {

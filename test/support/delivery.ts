@@ -79,8 +79,8 @@ export async function openWatched(
       yield message;
     }
   }
-  store.queued = () => counted(queued());
-  store.deferred = () => counted(deferred());
+  store.queued = (isWanted) => counted(queued(isWanted));
+  store.deferred = (isWanted) => counted(deferred(isWanted));
   return { store, disk, watched };
 }
 
