@@ -64,6 +64,8 @@ class BatchMaker {
     if (changes) {
       this.#rows.push(changes);
       this.#messageWeight = messageWeight(message);
+      for (const boot of [common.boot, common.retried?.boot, common.failed?.boot])
+        if (boot) this.#boots.add(boot);
       if (!this.isEmpty && (common.type !== type || common.status !== status)) this.#mayWait = false;
     }
     // A start needs the files' names, and when a message that is kept has failed.
@@ -71,7 +73,6 @@ class BatchMaker {
     this.#rows.push(rowOf(message));
     this.#ids.push(id);
     if (place) this.#live.set(place.segment, (this.#live.get(place.segment) ?? 0) + place.length);
-    for (const boot of bootsOf(message)) this.#boots.add(boot);
     this.#weight += this.#messageWeight;
     this.#before = common;
     this.#items += 1 + attachments.length;
@@ -85,14 +86,6 @@ class BatchMaker {
     const sums = { live: [...this.#live], boots: [...this.#boots] };
     return { rows: this.#rows, head: this.#mayWait ? { ...head, ...sums } : null };
   }
-}
-
-/** The boots of the stamps that must stay readable. */
-export function* bootsOf(part: Message | StoredBatch): Iterable<string> {
-  if ('line' in part) return yield* part.head.boots;
-  yield part.accepted.boot;
-  if (part.retried) yield part.retried.boot;
-  if (part.failed) yield part.failed.boot;
 }
 
 /** Adds the messages of these batches to the state; those of a line when they are needed. Throws if rows have another form. */

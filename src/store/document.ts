@@ -4,7 +4,7 @@
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
 import type { Content, EmailContent, ShortContent } from '../message/message.js';
-import { type Batch, bootsOf, insertBatches, toBatches } from './batches.js';
+import { type Batch, insertBatches, toBatches } from './batches.js';
 import type { StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
 import { insertKey } from './keys.js';
@@ -57,11 +57,18 @@ export function toDocument(state: State): StoreDocument {
 /** The boots that a stamp refers to. Others are forgotten. */
 function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument> {
   const found: Record<string, BootDocument> = {};
-  const add = (name: string) => {
-    const boot = !found[name] && boots.get(name);
+  const add = (name: string | undefined) => {
+    const boot = name !== undefined && !found[name] && boots.get(name);
     if (boot) found[name] = { startMs: boot.startMs, ...(boot.confirmed && { confirmed: true }) };
   };
-  for (const part of messages.parts()) for (const boot of bootsOf(part)) add(boot);
+  for (const part of messages.parts()) {
+    if ('line' in part) for (const boot of part.head.boots) add(boot);
+    else {
+      add(part.accepted.boot);
+      add(part.retried?.boot);
+      add(part.failed?.boot);
+    }
+  }
   for (const { at } of keys.values()) add(at.boot);
   return found;
 }
