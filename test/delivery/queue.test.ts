@@ -320,9 +320,9 @@ t.test('a message sent before a relay failed does not end the probe', async (t) 
   };
   delivery.nudge();
   await clock.advance(HOUR_MS);
-  // Three at once, of which the second fails; a probe with the fourth, which hangs like the third. That the first
-  // fails meanwhile is no reason for another probe.
-  t.same(relays.offered, ids);
+  // Three at once, in the order in which the disk gives them, of which the second fails; a probe with the fourth, which
+  // hangs like the third. That the first fails meanwhile is no reason for another probe.
+  t.same([relays.offered.slice(0, 3).sort(), relays.offered.slice(3)], [ids.slice(0, 3), ids.slice(3)]);
 });
 
 t.test('a poisonous mail delays the others by one back-off, then waits on its own', async (t) => {
