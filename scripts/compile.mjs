@@ -1,8 +1,8 @@
 /**
  * Compiles TypeScript to JavaScript: `node scripts/compile.mjs ENTRY DIRECTORY`, or from another script. Each entry
  * becomes one file, with the packages that it uses in it. So a running program needs no other file, even if an upgrade
- * replaces or removes files. The output is CommonJS, which starts faster. White space is removed and variables
- * get short names. Functions and classes keep theirs, because stack traces name them.
+ * replaces or removes files. The output is CommonJS, which starts faster. White space is removed and variables get
+ * short names. Functions and classes keep theirs, because stack traces name them.
  */
 import { pathToFileURL } from 'node:url';
 import { build } from 'rolldown';

@@ -20,12 +20,12 @@ export function* toBatches(state: State): Iterable<Batch> {
   let maker = new BatchMaker(state);
   for (const part of state.messages.parts()) {
     const isUnread = 'line' in part;
-    if (!isUnread) maker.add(part);
     if (isUnread ? !maker.isEmpty : maker.isFull) {
       yield maker.end();
       maker = new BatchMaker(state);
     }
     if (isUnread) yield part;
+    else maker.add(part);
   }
   if (!maker.isEmpty) yield maker.end();
 }

@@ -10,7 +10,7 @@ export const crc32: Crc32 =
   // Node.js has its own from 20.15 and 22.2 on; the last 32-bit ARM builds are older.
   typeof zlib.crc32 === 'function' ? zlib.crc32 : crc32WithTable();
 
-/** The same without zlib. Exported for the test that compares the two. */
+/** Makes the same function without zlib. Exported for the test that compares the two. */
 export function crc32WithTable(): Crc32 {
   // Made only if it is needed: with this loop V8 loads its optimizing compiler, which takes 3 MiB.
   const table = new Uint32Array(256).map((_, byte) => {

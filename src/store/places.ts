@@ -38,7 +38,7 @@ export function liveBytesOf({ liveBytes }: State): number {
 /** The sizes of needed attachments, by their ids. */
 export function neededFiles({ messages }: State): Map<string, number> {
   const needed = new Map<string, number>();
-  // A batch with needed files is never left unread (rows.ts).
+  // A batch with needed files is never left unread (batches.ts).
   for (const { place, attachments } of messages.select(() => false)) {
     if (place === null) continue;
     for (const { id, size } of attachments) needed.set(id, size);

@@ -9,8 +9,8 @@
  *
  * A list is a message: its id, when its boot accepted it (ms), and, while its content is kept, the segment, offset, length
  * and CRC-32 of that. An object says what is different for this message and those behind it; null is the usual value. So
- * ten thousand messages stay a small file, and a start reads them fast. Used by batches.ts and
- * snapshot-text.ts.
+ * ten thousand messages stay a small file, and a start reads them fast.
+ * Used by batches.ts and snapshot-text.ts.
  */
 import type { JsonObject } from '../json.js';
 import { type Message, NO_ATTACHMENTS, type Place, type Stamp } from '../message/message.js';
