@@ -3,7 +3,7 @@
  * that it can be read alone, or written again unread. Used by document.ts.
  */
 import { isFinal, type Message } from '../message/message.js';
-import type { BatchHead, StoredBatch } from './message-map.js';
+import { type BatchHead, isBatch, type StoredBatch, Unread } from './message-map.js';
 import { countLive } from './places.js';
 import { changesOf, commonOf, RowReader, rowOf, rowsIn, type SnapshotRow, USUAL } from './rows.js';
 import { forgetSurplus, insert, type State } from './state.js';
@@ -19,7 +19,7 @@ const BATCH_ITEMS = 256;
 export function* toBatches(state: State): Iterable<Batch> {
   let maker = new BatchMaker(state);
   for (const part of state.messages.parts()) {
-    const isUnread = 'line' in part;
+    const isUnread = isBatch(part);
     if (isUnread ? !maker.isEmpty : maker.isFull) {
       yield maker.end();
       maker = new BatchMaker(state);
@@ -34,7 +34,9 @@ export function* toBatches(state: State): Iterable<Batch> {
 class BatchMaker {
   readonly #state: State;
   readonly #rows: SnapshotRow[] = [];
-  readonly #ids: string[] = [];
+  #first = '';
+  #last = '';
+  #count = 0;
   readonly #live = new Map<number, number>();
   readonly #boots = new Set<string>();
   #before = USUAL;
@@ -71,7 +73,10 @@ class BatchMaker {
     // A start needs the files' names, and when a message that is kept has failed.
     if (place && (attachments.length > 0 || isFinal(common.status))) this.#mayWait = false;
     this.#rows.push(rowOf(message));
-    this.#ids.push(id);
+    if (this.#first === '') this.#first = id;
+    if (id <= this.#last) this.#mayWait = false;
+    this.#last = id;
+    this.#count++;
     if (place) this.#live.set(place.segment, (this.#live.get(place.segment) ?? 0) + place.length);
     this.#weight += this.#messageWeight;
     this.#before = common;
@@ -80,10 +85,10 @@ class BatchMaker {
 
   end(): Batch {
     const { type, status } = this.#before;
-    const head = { ids: this.#ids, type, status, weight: this.#weight };
+    const head = { first: this.#first, last: this.#last, count: this.#count, type, status };
     const rest = changesOf(this.#before, USUAL);
     if (rest) this.#rows.push(rest);
-    const sums = { live: [...this.#live], boots: [...this.#boots] };
+    const sums = { weight: this.#weight, live: [...this.#live], boots: [...this.#boots] };
     return { rows: this.#rows, head: this.#mayWait ? { ...head, ...sums } : null };
   }
 }
@@ -91,22 +96,30 @@ class BatchMaker {
 /** Adds the messages of these batches to the state; those of a line when they are needed. Throws if rows have another form. */
 export function insertBatches(state: State, batches: Iterable<Batch>): void {
   const reader = new RowReader(state);
+  let highest = '';
   for (const batch of batches) {
-    if ('line' in batch) insertUnread(state, batch);
-    else reader.read(batch.rows, (...found) => insert(state, ...found));
+    if ('line' in batch && batch.head.first > highest) {
+      insertUnread(state, batch);
+      highest = batch.head.last;
+      continue;
+    }
+    reader.read('line' in batch ? rowsIn(batch.line) : batch.rows, (message, ...rest) => {
+      insert(state, message, ...rest);
+      if (message.id > highest) highest = message.id;
+    });
   }
 }
 
 /** Adds the messages of a batch, which is read when they are needed. None of them has files or is kept for a retry. */
 function insertUnread(state: State, batch: StoredBatch): void {
-  const { ids, status, weight, live } = batch.head;
-  state.messages.addUnread(batch, () => readBatch(state, batch));
+  const { status, weight, live } = batch.head;
   state.weights.messages += weight;
   for (const [segment, length] of live) countLive(state, { segment, length }, 1);
   const isDone = isFinal(status);
   if (isDone) state.weights.finished += weight;
-  const set = isDone ? state.finished : status === 'deferred' ? state.deferred : state.queued;
-  for (const id of ids) set.add(id);
+  const ofStatus = isDone ? state.finished : status === 'deferred' ? state.deferred : state.queued;
+  const unread = new Unread(batch, () => readBatch(state, batch));
+  for (const map of [state.messages, ofStatus]) map.addUnread(unread);
   forgetSurplus(state);
 }
 

@@ -22,6 +22,7 @@ import { Budget, type BudgetLimits } from './budget.js';
 import { decodeContent } from './document.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import { alreadyFinal, countMessages, listMessages, oldestOpen } from './listing.js';
+import type { MessageMap } from './message-map.js';
 import type { Reachability } from './reachability.js';
 import { restingStatus, type State } from './state.js';
 import type {
@@ -211,12 +212,9 @@ class JournaledStore implements Store {
   readonly queued: Store['queued'] = (isWanted) => this.#waiting(this.#state.queued, isWanted);
   readonly deferred: Store['deferred'] = (isWanted) => this.#waiting(this.#state.deferred, isWanted);
 
-  *#waiting(ids: ReadonlySet<string>, isWanted: IsWanted = () => true): Iterable<Message> {
-    const { messages } = this.#state;
-    for (const id of ids) {
-      const known = messages.peek(id);
-      if (known && isWanted(known) && !this.#leaving.has(id)) yield messages.get(id) as Message;
-    }
+  *#waiting(messages: MessageMap, isWanted: IsWanted = () => true): Iterable<Message> {
+    for (const message of messages.select(isWanted))
+      if (isWanted(message) && !this.#leaving.has(message.id)) yield message;
   }
 
   claim(id: string, purpose: 'send' | 'expire' = 'send'): Message | null {
@@ -254,13 +252,11 @@ class JournaledStore implements Store {
   /** Drops content and keys that are too old, now and every hour. */
   async sweep(): Promise<void> {
     const { keepFailedMs } = this.#options;
-    const { kept, messages } = this.#state;
+    const { kept } = this.#state;
     this.#acceptance.sweep();
     void this.#ledger.sweep();
-    const ids = [...kept].filter((id) => {
-      const failed = messages.get(id)?.failed;
-      return failed && this.#ledger.ageMs(failed) > keepFailedMs;
-    });
+    const isOver = ({ failed }: Message) => failed && this.#ledger.ageMs(failed) > keepFailedMs;
+    const ids = [...kept].filter(isOver).map(({ id }) => id);
     if (ids.length > 0) await this.#acceptance.roomMaker.drop(ids).catch(() => undefined);
     await this.#ledger.keepClock();
     this.#sweepAlarm.in(SWEEP_MS);

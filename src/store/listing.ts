@@ -3,6 +3,7 @@
  */
 import { FieldpostError } from '../errors.js';
 import { isFinal, type Message, type Status } from '../message/message.js';
+import { isBatch, type Known } from './message-map.js';
 import type { State } from './state.js';
 import type { Page, QueueCounts } from './store.js';
 
@@ -15,30 +16,30 @@ export function listMessages(
   query: { status: Status | null; limit: number; after: string | null },
 ): Page {
   const { status, limit, after } = query;
-  const isKnown = after !== null && messages.has(after);
-  // The last messages found: a page, and one more that tells whether a page follows.
-  const met: string[] = [];
-  let count = 0;
-  for (const id of messages.keys()) {
-    if (isKnown && id === after) break;
-    if (!isKnown && after !== null && id >= after) continue;
-    if (status === null || messages.peek(id)?.status === status) met[count++ % (limit + 1)] = id;
-  }
+  const isOfStatus = (known: Known) => status === null || known.status === status;
+  const found = messages.selectBackwards(
+    (head) => isOfStatus(head) && (after === null || head.first < after),
+  );
   const page: Message[] = [];
-  for (let i = count - 1; i >= 0 && page.length < limit; i--)
-    page.push(messages.get(met[i % (limit + 1)] as string) as Message);
-  return { messages: page, next: count > limit ? (page.at(-1) as Message).id : null };
+  for (const message of found) {
+    if (!isOfStatus(message) || (after !== null && message.id >= after)) continue;
+    if (page.length === limit) return { messages: page, next: (page.at(-1) as Message).id };
+    page.push(message);
+  }
+  return { messages: page, next: null };
 }
 
 /** How many messages there are in each state; `sending` of them are being sent. */
 export function countMessages(
-  { messages, queued, deferred, kept, finished }: State,
+  { queued, deferred, kept, finished }: State,
   sending: number,
 ): Pick<QueueCounts, 'queued' | 'sending' | 'deferred' | 'failed'> {
   let failed = kept.size;
-  for (const id of finished) if (messages.peek(id)?.status === 'failed') failed++;
+  for (const part of finished.parts())
+    if (isBatch(part)) failed += part.head.status === 'failed' ? part.head.count : 0;
+    else if (part.status === 'failed') failed++;
   let sendingDeferred = 0;
-  for (const id of deferred) if (messages.peek(id)?.status === 'sending') sendingDeferred++;
+  for (const part of deferred.parts()) if (!isBatch(part) && part.status === 'sending') sendingDeferred++;
   return {
     queued: queued.size - (sending - sendingDeferred),
     sending,

@@ -1,13 +1,18 @@
 /**
- * The messages of a state, in the order of acceptance. A start does not parse those of a snapshot: a batch of them is read
- * when one of them is asked for. With 10,000 queued messages that saves a third of the time of a start. Used by state.ts.
+ * Messages by their ids, in order. A start does not parse those of a snapshot: they stand in it as batches, and a batch is
+ * read when one of its messages is needed. So a start looks at forty things in place of ten thousand.
  */
-import { assert } from '../errors.js';
 import type { Message } from '../message/message.js';
+
+/** What is known of each message of a batch without reading it. */
+export type Known = Pick<Message, 'type' | 'status'>;
 
 /** What is known of the messages in a batch without reading it. The type and status are those of each of them. */
 export interface BatchHead extends Known {
-  readonly ids: readonly string[];
+  /** Their ids ascend from this one. */
+  readonly first: string;
+  readonly last: string;
+  readonly count: number;
   /** Their memory, in bytes. */
   readonly weight: number;
   /** The bytes of their content in each segment. */
@@ -16,102 +21,146 @@ export interface BatchHead extends Known {
   readonly boots: readonly string[];
 }
 
-/** What is known of each message without reading it. */
-export type Known = Pick<Message, 'type' | 'status'>;
-
 /** A batch of a snapshot: its head and its line. */
 export interface StoredBatch {
   readonly head: BatchHead;
   readonly line: Buffer;
 }
 
-/** A batch in which no message has changed since the snapshot. */
-class Unread {
+/** True for a batch that was not read. */
+export function isBatch(part: Message | StoredBatch): part is StoredBatch {
+  return 'line' in part;
+}
+
+/** A batch in which no message has changed since the snapshot. It may stand in several maps: it is read for all of them. */
+export class Unread {
   readonly batch: StoredBatch;
-  readonly read: () => readonly Message[];
+  readonly #read: () => readonly Message[];
+  readonly #stretches: Stretch[] = [];
 
   constructor(batch: StoredBatch, read: () => readonly Message[]) {
     this.batch = batch;
-    this.read = read;
+    this.#read = read;
+  }
+
+  stretch(): Stretch {
+    const stretch = new Stretch(this.batch.head.first, this);
+    this.#stretches.push(stretch);
+    return stretch;
+  }
+
+  read(): void {
+    const messages = this.#read();
+    for (const stretch of this.#stretches) stretch.fill(messages);
   }
 }
 
-/** Like a Map of all messages by their ids. */
-export class MessageMap {
-  /** All messages of an unread batch have the same entry, and stand together. */
-  readonly #entries = new Map<string, Message | Unread>();
+/** Messages that stand together: those of a batch, or those that were added one by one. */
+class Stretch {
+  readonly first: string;
+  /** Empty as long as the batch is unread. */
+  readonly messages = new Map<string, Message>();
+  unread: Unread | null;
+
+  constructor(first: string, unread: Unread | null = null) {
+    this.first = first;
+    this.unread = unread;
+  }
+
+  /** No messages if the batch is unread, and its head not wanted. */
+  select(isWanted: (head: BatchHead) => boolean): Iterable<Message> {
+    if (this.unread && isWanted(this.unread.batch.head)) this.unread.read();
+    return this.messages.values();
+  }
+
+  fill(messages: readonly Message[]): void {
+    this.unread = null;
+    for (const message of messages) this.messages.set(message.id, message);
+  }
+}
+
+/** Like a Map of messages by their ids, in the order in which they were added. */
+export class MessageMap implements Iterable<Message> {
+  /** The first ids ascend, but for the last stretch. A message that is added later is in the last one. */
+  #stretches: Stretch[] = [];
+  #size = 0;
 
   get size(): number {
-    return this.#entries.size;
+    return this.#size;
   }
 
   has(id: string): boolean {
-    return this.#entries.has(id);
+    return this.get(id) !== undefined;
   }
 
   get(id: string): Message | undefined {
-    const found = this.#entries.get(id);
-    return found instanceof Unread ? this.#read(found, id) : found;
-  }
-
-  /** Reads no batch. */
-  peek(id: string): Known | undefined {
-    const found = this.#entries.get(id);
-    return found instanceof Unread ? found.batch.head : found;
+    return this.#stretches.at(-1)?.messages.get(id) ?? this.#earlier(id)?.messages.get(id);
   }
 
   add(message: Message): void {
-    this.#entries.set(message.id, message);
+    let last = this.#stretches.at(-1);
+    if (!last || last.unread) {
+      last = new Stretch(message.id);
+      this.#stretches.push(last);
+    }
+    last.messages.set(message.id, message);
+    this.#size++;
   }
 
-  /** `read` is called when one of its messages is needed. */
-  addUnread(batch: StoredBatch, read: () => readonly Message[]): void {
-    const unread = new Unread(batch, read);
-    for (const id of batch.head.ids) this.#entries.set(id, unread);
+  /** Its ids must be higher than those that were added before. */
+  addUnread(unread: Unread): void {
+    this.#stretches.push(unread.stretch());
+    this.#size += unread.batch.head.count;
   }
 
-  /** Only a message that was read may be forgotten: else its batch would bring it back. */
-  delete(id: string): void {
-    assert(!(this.#entries.get(id) instanceof Unread));
-    this.#entries.delete(id);
+  /** False if there is no such message. */
+  delete(id: string): boolean {
+    const last = this.#stretches.at(-1);
+    const stretch = last?.messages.has(id) ? last : this.#earlier(id);
+    if (!stretch?.messages.delete(id)) return false;
+    this.#size--;
+    if (stretch.messages.size === 0) this.#stretches = this.#stretches.filter((other) => other !== stretch);
+    return true;
   }
 
-  keys(): Iterable<string> {
-    return this.#entries.keys();
-  }
-
-  /** All messages. Reads all batches on the way. */
-  values(): Iterable<Message> {
+  [Symbol.iterator](): Iterator<Message> {
     return this.select(() => true);
   }
 
   /** All messages without those of the unread batches whose head is not wanted. */
-  *select(isWanted: (head: BatchHead) => boolean): Iterable<Message> {
-    let skipped: Unread | null = null;
-    for (const [id, entry] of this.#entries) {
-      if (!(entry instanceof Unread)) yield entry;
-      else if (entry !== skipped && isWanted(entry.batch.head)) yield this.#read(entry, id);
-      else skipped = entry;
+  *select(isWanted: (head: BatchHead) => boolean): Generator<Message, void, void> {
+    for (const stretch of this.#stretches) {
+      // Not yield*: it takes twice as long.
+      for (const message of stretch.select(isWanted)) yield message;
     }
+  }
+
+  /** The same, the last one first. */
+  *selectBackwards(isWanted: (head: BatchHead) => boolean): Generator<Message, void, void> {
+    for (const stretch of [...this.#stretches].reverse()) yield* [...stretch.select(isWanted)].reverse();
   }
 
   /** Each message that was read, and each batch that was not. */
-  *parts(): Iterable<Message | StoredBatch> {
-    let last: Unread | null = null;
-    for (const entry of this.#entries.values()) {
-      if (!(entry instanceof Unread)) yield entry;
-      else if (entry !== last) {
-        last = entry;
-        yield entry.batch;
-      }
+  *parts(): Generator<Message | StoredBatch, void, void> {
+    for (const { unread, messages } of this.#stretches) {
+      if (unread) yield unread.batch;
+      else yield* messages.values();
     }
   }
 
-  #read(unread: Unread, id: string): Message {
-    // An entry that is set again keeps its place.
-    for (const message of unread.read()) this.#entries.set(message.id, message);
-    const message = this.#entries.get(id);
-    assert(message !== undefined && !(message instanceof Unread), 'a batch holds the messages of its head');
-    return message;
+  /** The stretch before the last open one that has the message if any of them has it. It is read. */
+  #earlier(id: string): Stretch | undefined {
+    let low = 0;
+    let high = this.#stretches.length;
+    if (high > 0 && !this.#stretches[high - 1]?.unread) high--;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#stretches[middle] as Stretch).first <= id) low = middle + 1;
+      else high = middle;
+    }
+    const stretch = this.#stretches[low - 1];
+    if (stretch?.unread && id > stretch.unread.batch.head.last) return undefined;
+    stretch?.unread?.read();
+    return stretch;
   }
 }

@@ -58,6 +58,7 @@ const CRC_CHARS = 8;
 const LINE_FEED = 0x0a;
 const SPACE = 0x20;
 const CONTENTS_HEAD = '{"contents":[';
+const BEHIND_CONTENTS = '],"synced":';
 /** Where the first content of a line begins, from the line's start. */
 export const CONTENTS_OFFSET = CRC_CHARS + 1 + CONTENTS_HEAD.length;
 /** A line is at most this much longer than its record. */
@@ -167,10 +168,7 @@ export function decodeLine(line: Buffer, segment: number): ReadRecord | null {
   if (end < CRC_CHARS + 2 || line[CRC_CHARS] !== 0x20) return null;
   const payload = line.subarray(CRC_CHARS + 1, end);
   if (line.toString('latin1', 0, CRC_CHARS) !== hex8(crc32(payload, segment))) return null;
-  const parsed = JSON.parse(payload.toString()) as Partial<SegmentHead> & {
-    synced: number;
-    events: StoreEvent[];
-  };
+  const parsed = parse(payload);
   const { synced, events, store, follows } = parsed;
   const format = formatOf(parsed.format);
   if (isForeign(format)) {
@@ -178,13 +176,37 @@ export function decodeLine(line: Buffer, segment: number): ReadRecord | null {
     return { events: [], contents: [], synced: 0, head };
   }
   const contents: Buffer[] = [];
-  let at = CONTENTS_OFFSET;
+  let at = CONTENTS_HEAD.length;
   for (const { length } of contentSums(events)) {
-    contents.push(line.subarray(at, at + length));
+    contents.push(payload.subarray(at, at + length));
     at += length + 1;
   }
   if (store === undefined || follows === undefined) return { events, contents, synced };
   return { events, contents, synced, head: { store, follows, format } };
+}
+
+/** The members of a payload but for its contents. */
+interface Parsed extends Partial<SegmentHead> {
+  readonly synced: number;
+  readonly events: StoreEvent[];
+}
+
+/** Parses what stands behind the contents, which are most of a payload. The lengths prove that the right place was found. */
+function parse(payload: Buffer): Parsed {
+  const at = payload.lastIndexOf(BEHIND_CONTENTS);
+  try {
+    const behind: Parsed = JSON.parse(at < 0 ? '{}' : `{${payload.toString('utf8', at + '],'.length)}`);
+    if (behind.events && endOfContents(behind.events) === at) return behind;
+  } catch {
+    // An event of a newer version has a member of the same name.
+  }
+  return JSON.parse(payload.toString());
+}
+
+/** Where the contents of these events end in a payload that begins with them. */
+function endOfContents(events: readonly StoreEvent[]): number {
+  const sums = contentSums(events);
+  return CONTENTS_HEAD.length + sums.reduce((sum, { length }) => sum + length + 1, -1);
 }
 
 function contentSums(events: readonly StoreEvent[]): ContentSum[] {

@@ -3,7 +3,6 @@
  * short. Used by acceptance.ts.
  */
 import { BLOCK_BYTES, SEGMENT_BYTES, TIDY_EVERY_MS } from '../limits.js';
-import type { Message } from '../message/message.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import { Turns } from '../turns.js';
@@ -56,16 +55,16 @@ export class RoomMaker {
 
   /** The ids of failed messages whose content must be dropped for the reserved count and memory, the oldest first. */
   get inTheWay(): string[] {
-    const { kept, messages, weights } = this.#options.ledger.state;
+    const { kept, weights } = this.#options.ledger.state;
     const excess = this.#options.budget.excess(NOTHING);
     let count = excess.count + kept.size;
     let memoryBytes = excess.memoryBytes + weights.kept;
     const ids: string[] = [];
-    for (const id of kept) {
+    for (const message of kept) {
       if (count <= 0 && memoryBytes <= 0) break;
-      ids.push(id);
+      ids.push(message.id);
       count--;
-      memoryBytes -= messageWeight(messages.get(id) as Message);
+      memoryBytes -= messageWeight(message);
     }
     return ids;
   }
@@ -86,16 +85,16 @@ export class RoomMaker {
    * segments, so the first request may still be refused.
    */
   async #dropFor(bytes: number): Promise<void> {
-    const { kept, messages } = this.#options.ledger.state;
+    const { kept } = this.#options.ledger.state;
     const missing = this.#options.budget.missing(bytes);
     const ids: string[] = [];
     let [fileBytes, textBytes] = [0, 0];
-    for (const id of kept) {
+    for (const message of kept) {
       if (fileBytes + textBytes - (textBytes % SEGMENT_BYTES) >= missing) break;
-      const content = bytesOfContent(messages.get(id) as Message);
+      const content = bytesOfContent(message);
       fileBytes += content.fileBytes;
       textBytes += content.textBytes;
-      ids.push(id);
+      ids.push(message.id);
     }
     if (ids.length === 0 || fileBytes + textBytes < missing) return;
     await this.drop(ids);

@@ -2,7 +2,7 @@
  * Amounts of room. Used by acceptance.ts, budget.ts and room-maker.ts.
  */
 import { KIB } from '../limits.js';
-import { type Message, NO_ATTACHMENTS } from '../message/message.js';
+import { NO_ATTACHMENTS } from '../message/message.js';
 import { bytesOfContent } from './places.js';
 import type { State } from './state.js';
 import { messageWeight, neededMemoryBytes } from './weight.js';
@@ -42,10 +42,10 @@ export function roomUsed({ state, usedBytes }: Stored): Room {
 }
 
 /** The room that new messages may take over: failed messages' content, kept for a retry. */
-export function roomGiving({ state: { kept, messages } }: Stored): Room {
+export function roomGiving({ state: { kept } }: Stored): Room {
   let bytes = 0;
-  for (const id of kept) {
-    const { fileBytes, textBytes } = bytesOfContent(messages.get(id) as Message);
+  for (const message of kept) {
+    const { fileBytes, textBytes } = bytesOfContent(message);
     bytes += fileBytes + textBytes;
   }
   return { ...NOTHING, bytes };

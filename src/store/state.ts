@@ -44,13 +44,13 @@ export interface State {
   /** In the order of acceptance. */
   readonly messages: MessageMap;
   /** Never deferred, oldest first. */
-  readonly queued: Set<string>;
+  readonly queued: MessageMap;
   /** In the order of deferral. */
-  readonly deferred: Set<string>;
+  readonly deferred: MessageMap;
   /** Failed, with the content kept for a retry; oldest failure first. */
-  readonly kept: Set<string>;
+  readonly kept: MessageMap;
   /** Final and without content, in the order in which they lost it. */
-  readonly finished: Set<string>;
+  readonly finished: MessageMap;
   readonly keys: Map<string, KeyEntry>;
   book: Book;
   /** Sender of the last email, kept to share the string. Not in the journal. */
@@ -76,10 +76,10 @@ export function emptyState(bounds: Bounds): State {
     reachMs: 0,
     boots: new Map(),
     messages: new MessageMap(),
-    queued: new Set(),
-    deferred: new Set(),
-    kept: new Set(),
-    finished: new Set(),
+    queued: new MessageMap(),
+    deferred: new MessageMap(),
+    kept: new MessageMap(),
+    finished: new MessageMap(),
     keys: new Map(),
     book: emptyBook(),
     sender: null,
@@ -135,14 +135,16 @@ function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace): void {
       retry(state, event);
       return;
     case 'flushed':
-      for (const id of state.deferred) (state.messages.get(id) as Message).due = null;
+      for (const message of state.deferred) message.due = null;
       return;
     case 'held':
       state.held = event.held;
       return;
     case 'dropped':
-      for (const id of event.ids)
-        if (state.kept.has(id)) moveTo(state, state.messages.get(id) as Message, null);
+      for (const id of event.ids) {
+        const message = state.kept.get(id);
+        if (message) moveTo(state, message, null);
+      }
       return;
     default:
       if (isBookEvent(event)) applyBook(state.book, event);
@@ -212,7 +214,7 @@ export function restingStatus(state: State, id: string): 'queued' | 'deferred' {
   return state.deferred.has(id) ? 'deferred' : 'queued';
 }
 
-/** Adds a message to the state, and to the set of its status. */
+/** Adds a message to the state, and to the map of its status. */
 export function insert(
   state: State,
   message: Message,
@@ -248,22 +250,22 @@ function finish(state: State, message: Message, status: 'sent' | 'failed' | 'exp
   moveTo(state, message, status === 'failed' ? message.place : null);
 }
 
-/** Moves a message, with its content at `place`, into the set of its present status. */
+/** Moves a message, with its content at `place`, into the map of its present status. */
 function moveTo(state: State, message: Message, place: Place | null): void {
-  for (const set of [state.queued, state.deferred]) set.delete(message.id);
+  for (const map of [state.queued, state.deferred]) map.delete(message.id);
   if (state.kept.delete(message.id)) state.weights.kept -= messageWeight(message);
   enter(state, message, place);
 }
 
-/** Adds a message that is in none of the sets. */
+/** Adds a message that is in none of the maps of a status. */
 function enter(state: State, message: Message, place: Place | null): void {
   setPlace(state, message, place);
-  if (message.status === 'deferred') state.deferred.add(message.id);
-  else if (!isFinal(message.status)) state.queued.add(message.id);
+  if (message.status === 'deferred') state.deferred.add(message);
+  else if (!isFinal(message.status)) state.queued.add(message);
   else {
-    const set = place ? 'kept' : 'finished';
-    state[set].add(message.id);
-    state.weights[set] += messageWeight(message);
+    const map = place ? 'kept' : 'finished';
+    state[map].add(message);
+    state.weights[map] += messageWeight(message);
   }
   forgetSurplus(state);
 }
@@ -272,14 +274,13 @@ function enter(state: State, message: Message, place: Place | null): void {
 export function forgetSurplus(state: State): void {
   const { finished, bounds } = state;
   const isTooMuch = () => finished.size > bounds.historyMax || memoryBytes(state) > bounds.memoryBytesMax;
-  forgetOldest(finished, isTooMuch, (oldest) => forget(state, oldest));
+  // Else the walk would read the oldest batch.
+  if (isTooMuch()) forgetOldest(finished, isTooMuch, (oldest) => forget(state, oldest));
 }
 
-function forget(state: State, id: string): void {
-  const message = state.messages.get(id);
-  assert(message !== undefined && isFinal(message.status), 'only a finished message is forgotten');
-  state.messages.delete(id);
-  state.finished.delete(id);
+function forget(state: State, message: Message): void {
+  assert(isFinal(message.status), 'only a finished message is forgotten');
+  for (const map of [state.messages, state.finished]) map.delete(message.id);
   const weight = messageWeight(message);
   state.weights.messages -= weight;
   state.weights.finished -= weight;

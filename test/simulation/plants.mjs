@@ -14,8 +14,8 @@ const MAIL = {
       ['src/store/journaled-store.ts', 'if (this.#leaving.has(id) || (this.held', 'if ((this.held'],
       [
         'src/store/journaled-store.ts',
-        'if (known && isWanted(known) && !this.#leaving.has(id)) yield',
-        'if (known && isWanted(known)) yield',
+        'if (isWanted(message) && !this.#leaving.has(message.id)) yield',
+        'if (isWanted(message)) yield',
       ],
     ],
   },

@@ -1,6 +1,6 @@
 /** Lines of the journal: what is written is read back, and nothing else is taken for a record. */
 import t from 'tap';
-import { crc32, crc32WithTable } from '../../src/store/crc.js';
+import { crc32, crc32WithTable, hex8 } from '../../src/store/crc.js';
 import type { StoreEvent } from '../../src/store/event.js';
 import {
   CONTENTS_OFFSET,
@@ -46,6 +46,33 @@ t.test('a record comes back with its contents where the line says they are', asy
   }
   t.match(line.toString(), /^[0-9a-f]{8} \{[^\n]*\}\n$/, 'less and jq can read it');
   JSON.parse(line.toString().slice(9));
+});
+
+t.test('a member of a newer version may look like the end of the contents', async (t) => {
+  const record = acceptedOf(['],"synced":1,"events":[]}', 'b']);
+  for (const more of [
+    { a: [1], synced: 2 },
+    { a: [[1], { synced: 3 }] },
+    { events: [{ b: [], synced: 4, events: [] }] },
+  ]) {
+    const events = [
+      ...record.events,
+      { e: 'later', more },
+      { e: 'later', ...more },
+    ] as unknown as StoreEvent[];
+    const back = decodeLine(encodeLine(seal({ ...record, events }), { segment: 7, synced: 4711 }), 7);
+    t.same(back, { synced: 4711, events, contents: record.contents });
+  }
+});
+
+t.test('no member of the head is missed, wherever a newer version writes it', async (t) => {
+  const payload = Buffer.from(
+    '{"contents":["a"],"format":{"major":1,"minor":7},"store":"s","follows":{"segment":1,"upTo":2},' +
+      '"more":[1],"synced":0,"events":[]}',
+  );
+  const line = Buffer.concat([Buffer.from(`${hex8(crc32(payload, 7))} `), payload, Buffer.from('\n')]);
+  const head = { store: 's', follows: { segment: 1, upTo: 2 }, format: { major: 1, minor: 7 } };
+  t.same(decodeLine(line, 7)?.head, head);
 });
 
 t.test('padding changes no record', async (t) => {

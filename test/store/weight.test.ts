@@ -225,7 +225,7 @@ t.test('the sums stay true after any random event', async (t) => {
   const state = emptyState(boundsOf({ historyMax: 20, memoryBytesMax: 200_000 }));
   for (let n = 1; n < 3000; n++) {
     const offset = n * 20;
-    const ids = [...state.messages.keys()];
+    const ids = [...state.messages].map((message) => message.id);
     const id = ids[Math.floor(random() * ids.length)] ?? '';
     const common = { id, attempts: 1, reply: 'r'.repeat(Math.floor(random() * 300)) };
     const kind = Math.floor(random() * 8);
