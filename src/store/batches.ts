@@ -96,16 +96,20 @@ class BatchMaker {
 /** Adds the messages of these batches to the state; those of a line when they are needed. Throws if rows have another form. */
 export function insertBatches(state: State, batches: Iterable<Batch>): void {
   const reader = new RowReader(state);
-  let highest = '';
+  let last = '';
+  // A MessageMap looks for a message in the batch whose range its id is in.
+  let isSorted = true;
   for (const batch of batches) {
-    if ('line' in batch && batch.head.first > highest) {
+    const isUnread = 'line' in batch;
+    if (isUnread && isSorted && batch.head.first > last) {
       insertUnread(state, batch);
-      highest = batch.head.last;
+      last = batch.head.last;
       continue;
     }
-    reader.read('line' in batch ? rowsIn(batch.line) : batch.rows, (message, ...rest) => {
+    reader.read(isUnread ? rowsIn(batch.line) : batch.rows, (message, ...rest) => {
       insert(state, message, ...rest);
-      if (message.id > highest) highest = message.id;
+      isSorted &&= message.id > last;
+      last = message.id;
     });
   }
 }

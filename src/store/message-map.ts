@@ -150,17 +150,18 @@ export class MessageMap implements Iterable<Message> {
 
   /** The stretch before the last open one that has the message if any of them has it. It is read. */
   #earlier(id: string): Stretch | undefined {
-    let low = 0;
-    let high = this.#stretches.length;
-    if (high > 0 && !this.#stretches[high - 1]?.unread) high--;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#stretches[middle] as Stretch).first <= id) low = middle + 1;
-      else high = middle;
+    const stretches = this.#stretches;
+    let [low, high] = [0, stretches.length];
+    if (high > 0 && !stretches[high - 1]?.unread) high--;
+    // Most unknown ids are new: the last stretch comes first.
+    for (let at = high - 1; low < high; at = (low + high) >> 1) {
+      if ((stretches[at] as Stretch).first <= id) low = at + 1;
+      else high = at;
     }
-    const stretch = this.#stretches[low - 1];
-    if (stretch?.unread && id > stretch.unread.batch.head.last) return undefined;
-    stretch?.unread?.read();
+    if (low === 0) return undefined;
+    const stretch = stretches[low - 1] as Stretch;
+    if (stretch.unread && id > stretch.unread.batch.head.last) return undefined;
+    stretch.unread?.read();
     return stretch;
   }
 }

@@ -3,6 +3,7 @@ import { Buffer } from 'node:buffer';
 import t, { type Test } from 'tap';
 import { MIB } from '../../src/limits.js';
 import type { Message, Verdict } from '../../src/message/message.js';
+import { type BatchHead, MessageMap, Unread } from '../../src/store/message-map.js';
 import { settled } from '../support/clock.js';
 import { digestOf, draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
@@ -46,6 +47,70 @@ t.test('a start with 10,000 messages reads none of them, whatever it comes after
     t.equal([...store.queued(({ type }) => type !== 1)].length, 0);
     t.equal(reads(), 2, 'and the one of the page');
     if (before === 'a clean stop') await store.accept([draftTo('new')], null);
+  }
+});
+
+function messageNumbered(n: number): Message {
+  return { id: String(n).padStart(5, '0'), type: 1, status: 'queued' } as Message;
+}
+
+/** The entry of a batch; `read` is told when it is read. */
+function unreadOf(messages: readonly Message[], read: () => void): Unread {
+  const [first = '', last = ''] = [messages[0]?.id, messages.at(-1)?.id];
+  const head: BatchHead = {
+    ...{ first, last, count: messages.length, type: 1, status: 'queued' },
+    ...{ weight: 0, live: [], boots: [] },
+  };
+  return new Unread({ head, line: Buffer.alloc(0) }, () => {
+    read();
+    return messages;
+  });
+}
+
+t.test('it is like a Map, with batches anywhere in it', async (t) => {
+  const seed = testSeed();
+  t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+  const random = seededRandom(seed);
+  for (let round = 0; round < 50; round++) {
+    const map = new MessageMap();
+    const model = new Map<string, Message>();
+    const known: Message[] = [];
+    let [number, reads, batches] = [0, 0, 0];
+    const make = () => {
+      number += 1 + Math.floor(random() * 3);
+      return messageNumbered(number);
+    };
+    const remember = (message: Message) => {
+      known.push(message);
+      model.set(message.id, message);
+    };
+    for (let part = 0; part < 6; part++) {
+      const made = Array.from({ length: 1 + Math.floor(random() * 4) }, make);
+      made.forEach(remember);
+      if (random() < 0.4) for (const message of made) map.add(message);
+      else {
+        batches++;
+        map.addUnread(unreadOf(made, () => reads++));
+      }
+    }
+    t.equal(map.get(messageNumbered(number + 1).id), undefined);
+    t.equal(map.get(''), undefined);
+    t.equal([...map.parts()].length - [...map.select(() => false)].length, batches);
+    t.equal(reads, 0, 'what is not in it is not looked for in a batch');
+    for (let step = 0; step < 60; step++) {
+      const message = random() < 0.8 ? pick(random, known) : make();
+      if (random() < 0.5) t.equal(map.delete(message.id), model.delete(message.id));
+      else if (!model.has(message.id)) {
+        map.add(message);
+        remember(message);
+      }
+      const asked = pick(random, known).id;
+      if (map.get(asked) !== model.get(asked) || map.size !== model.size) t.fail(`step ${step}`);
+      if (random() < 0.8) continue;
+      t.same([...map], [...model.values()]);
+      t.same([...map.selectBackwards(() => true)], [...model.values()].reverse());
+    }
+    t.ok(reads <= batches, 'a batch is read once');
   }
 });
 

@@ -1,6 +1,6 @@
 /** The bytes of a snapshot: plain JSON that is read a line at a time. */
 import t from 'tap';
-import { fromDocument, toDocument } from '../../src/store/document.js';
+import { fromDocument, type StoreDocument, toDocument } from '../../src/store/document.js';
 import { decodeSnapshot, encodeSnapshot } from '../../src/store/snapshot-text.js';
 import { apply, emptyState, type State } from '../../src/store/state.js';
 import { boundsOf } from '../../src/store/weight.js';
@@ -12,12 +12,16 @@ const BOOT = { boot: '0123abcd', bootMs: 1 };
 
 const bytesOf = (...args: Parameters<typeof encodeSnapshot>) => Buffer.concat(encodeSnapshot(...args));
 
-/** A state with so many messages, every third of them of another request, one with words that could be mistaken. */
-function stateWith(count: number): State {
+/**
+ * A state with so many messages, or those of these numbers: every third of another request, one with words that could be
+ * mistaken.
+ */
+function stateWith(which: number | readonly number[]): State {
+  const numbers = typeof which === 'number' ? Array.from({ length: which }, (_, i) => i + 1) : which;
   const state = emptyState(BOUNDS);
   state.storeId = 'feedfeedfeedfeed';
   apply(state, [{ e: 'boot', boot: BOOT.boot, startMs: 5, confirmed: true }], { segment: 1, offset: 0 });
-  for (let n = 1; n <= count; n++) {
+  for (const n of numbers) {
     const id = `${String(n).padStart(7, '0')}ABCDEFGH`;
     const destination = n % 5 === 0 ? '"],\n[ü€'.repeat(3) : `john${n >> 3}@example.com`;
     const at = { ...BOOT, bootMs: n - (n % 3) };
@@ -69,6 +73,24 @@ t.test('a message is read back whole, whatever the one before it had', async (t)
   const read = decodeSnapshot(bytesOf(THROUGH, toDocument(state)));
   const messages = read ? fromDocument(read.state(), BOUNDS).messages : [];
   t.same([...messages], [...state.messages]);
+});
+
+t.test('messages in another order than their ids are found all the same', async (t) => {
+  const document = toDocument(stateWith(1500));
+  const numbers = Array.from({ length: 1500 }, (_, i) => i + 1);
+  const [, , ...others] = numbers;
+  const orders = [[...numbers].reverse(), [...others, 1, 2], [300, ...numbers.filter((n) => n !== 300)]];
+  for (const order of orders) {
+    const state = stateWith(order);
+    const read = decodeSnapshot(bytesOf(THROUGH, toDocument(state)));
+    const found = fromDocument(read?.state() as StoreDocument, BOUNDS);
+    for (const message of state.messages) t.same(found.messages.get(message.id), message);
+    t.same([...found.queued], [...state.queued]);
+  }
+  const turned = { ...document, messages: [...document.messages].reverse() };
+  const read = decodeSnapshot(bytesOf(THROUGH, turned));
+  const found = fromDocument(read?.state() as StoreDocument, BOUNDS);
+  for (const message of stateWith(1500).messages) t.same(found.messages.get(message.id), message);
 });
 
 t.test('objects instead of lists are not taken for an empty queue', async (t) => {
