@@ -40,6 +40,8 @@ interface FoundSnapshot {
   readonly snapshot: Pick<Snapshot, 'through' | 'format'> | null;
   readonly size: number;
   readAgain(): Promise<Buffer>;
+  /** Null if it cannot be read any more. */
+  decode(): Promise<Snapshot | null>;
   /** Renames a damaged one that cannot be copied. */
   putAside(): Promise<unknown>;
   /** Copies a newer version's, because a checkpoint replaces it. */
@@ -201,9 +203,9 @@ export class SnapshotAdapter implements Adapter<State> {
     const path = this.#path(name);
     const putAside = () => aside.move(path, 'damaged');
     const copyAside = () => aside.copyNewer(path);
-    // The snapshot in use is read a second time, so that the two are never in memory together.
     const readAgain = async () => (await this.#read(path, putAside)) ?? Buffer.alloc(0);
-    const ways = { putAside, copyAside, readAgain };
+    const decodeAgain = async () => decodeSnapshot(await readAgain()) ?? decodeSnapshot(await readAgain());
+    const ways = { putAside, copyAside, readAgain, decode: decodeAgain };
     const size = await aside.find(path);
     if (size === 'unusable') {
       this.#refused.add(name);
@@ -226,14 +228,21 @@ export class SnapshotAdapter implements Adapter<State> {
     if (!snapshot) return { state: 'bad', bytes, snapshot, size: length, ...ways };
     const { through, format } = snapshot;
     if (isForeign(format)) return { state: 'newer', bytes, snapshot: null, size: length, ...ways };
-    return { state: 'good', bytes: null, snapshot: { through, format }, size: length, ...ways };
+    // The newest one is kept until it is used. The older one would only take memory.
+    let held = name === CURRENT ? snapshot : null;
+    const decode = async () => {
+      const found = held ?? (await decodeAgain());
+      held = null;
+      return found;
+    };
+    return { state: 'good', bytes: null, snapshot: { through, format }, size: length, ...ways, decode };
   }
 
   /** Null also for an unexpected shape, even if the checksum is right. */
   async #stateOf(found: FoundSnapshot): Promise<State | null> {
     if (found.state !== 'good') return null;
     try {
-      const snapshot = decodeSnapshot(await found.readAgain()) ?? decodeSnapshot(await found.readAgain());
+      const snapshot = await found.decode();
       if (snapshot === null) return null;
       const state = fromDocument(snapshot.state(), this.#options.bounds);
       state.through = snapshot.through;
