@@ -25,7 +25,7 @@ const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}
 const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
 /** `beginsLikeSnapshot` looks at so many bytes. */
 export const HEAD_BYTES_MAX = 200;
-const PIECE_CHARS = 64 * KIB;
+const PIECE_BYTES = 64 * KIB;
 const TAIL = '\n]}}\n';
 const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
 
@@ -48,18 +48,22 @@ export interface Snapshot {
 export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer[] {
   const heads: (BatchHead | null)[] = [];
   const pieces: Buffer[] = [];
-  let text = '';
-  let separator = '\n';
+  let waiting: Buffer[] = [];
+  let waitingBytes = 0;
+  const join = () => {
+    pieces.push(Buffer.concat(waiting));
+    waiting = [];
+    waitingBytes = 0;
+  };
   for (const batch of messages) {
-    const line = 'line' in batch ? batch.line.toString() : JSON.stringify(batch.rows).slice(1, -1);
+    const separator = heads.length === 0 ? '\n' : ',\n';
+    const line = 'line' in batch ? batch.line : Buffer.from(JSON.stringify(batch.rows).slice(1, -1));
     heads.push(batch.head);
-    text += separator + line;
-    separator = ',\n';
-    if (text.length < PIECE_CHARS) continue;
-    pieces.push(Buffer.from(text));
-    text = '';
+    waiting.push(Buffer.from(separator), line);
+    waitingBytes += line.length;
+    if (waitingBytes >= PIECE_BYTES) join();
   }
-  pieces.push(Buffer.from(text));
+  join();
   const index: Index = { crc: crcOf(pieces, 0), heads };
   const state = { format: FORMAT, ...rest, ...(heads.some((head) => head !== null) && { index }) };
   const members = JSON.stringify(state).slice(0, -1);
