@@ -119,7 +119,8 @@ export const OUTCOME_BYTES_MAX = 3 * KIB;
 export const OUTCOME_SYNC_MS = SECOND_MS;
 export const OUTCOME_SYNC_COUNT = 32;
 export const CHECKPOINT_BYTES_MIN = MIB;
-export const CHECKPOINT_SNAPSHOT_FACTOR = 4;
+/** The journal behind a snapshot grows to so many times its size. A larger factor spares flash, a smaller one the next start. */
+export const CHECKPOINT_SNAPSHOT_FACTOR = 3;
 /** A checkpoint that a start finds due waits this long, because the daemon serves first, */
 export const CHECKPOINT_AFTER_START_MS = SECOND_MS;
 /** unless this many times the bytes are due: many starts may be killed before the next checkpoint. */

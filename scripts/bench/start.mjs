@@ -1,8 +1,9 @@
 /**
  * From the start of the process to its first answer, and its memory 1 s later: empty, and with 10,000 queued. A device
- * starts again and again, so the target is that of a start with the state of an earlier one.
+ * starts again and again, so the target is that of a start with the state of an earlier one. The kill comes at the worst
+ * moment.
  */
-import { cp } from 'node:fs/promises';
+import { cp, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { residentMiB } from './process.mjs';
@@ -11,12 +12,15 @@ import { fill, startServer } from './server.mjs';
 
 const QUEUED = 10_000;
 const SETTLE_MS = 1000;
+const STEP = 100;
+/** How long a checkpoint takes at most. */
+const CHECKPOINT_MS = 100;
 
 /** Resolves with the rows. */
 export async function start(plan) {
   const again = await ended(join(plan.base, 'again'), 0, 'SIGTERM');
   const stopped = await ended(join(plan.base, 'stopped'), QUEUED, 'SIGTERM');
-  const killed = await ended(join(plan.base, 'killed'), QUEUED, 'SIGKILL');
+  const killed = await killedLate(join(plan.base, 'killed'));
   const resident = { again: [], stopped: [], killed: [], killedBefore: [] };
   const first = (kind, template, memory) => async (stateDir) => {
     if (template)
@@ -60,4 +64,25 @@ async function ended(stateDir, queued, signal) {
   if (queued > 0) await fill(server.port, queued);
   await server.end(signal);
   return stateDir;
+}
+
+/**
+ * A state directory with at least QUEUED messages, whose daemon was killed when the next message would have led to a
+ * checkpoint: no start has more of the journal to read. A first daemon finds out how many messages that are.
+ */
+async function killedLate(stateDir) {
+  const server = await startServer('fieldpost', stateDir);
+  await fill(server.port, QUEUED);
+  let queued = QUEUED;
+  const before = await checkpointOf(stateDir);
+  for (; before === (await checkpointOf(stateDir)); queued += STEP) await fill(server.port, STEP);
+  await server.end();
+  await rm(stateDir, { recursive: true });
+  return await ended(stateDir, queued - STEP, 'SIGKILL');
+}
+
+/** When the newest checkpoint was made. */
+async function checkpointOf(stateDir) {
+  await pause(CHECKPOINT_MS);
+  return (await stat(join(stateDir, 'store.json'))).mtimeMs;
 }
