@@ -18,7 +18,10 @@ const STORE_MEMORY_BYTES_MIN = MIB;
 /** The memory of the unit (systemd/fieldpost.service). */
 const TIGHT_BYTES = 128 * MIB;
 
-/** Bytes of dead buffers between two collections. `minor` takes 0.5 ms; `major` 20 ms with the memory of 64 MB in use. */
+/**
+ * Bytes of dead buffers between two collections. `minor` takes 0.5 ms; `major` 20 ms with the memory of 64 MB in use. V8 of
+ * Node.js 20 makes a minor one of either.
+ */
 const PILE_BYTES_MAX = { minor: 4 * MIB, major: 2 * MIB };
 
 /**
