@@ -43,12 +43,14 @@ export class Unread {
     this.#read = read;
   }
 
+  /** Its place in one more map. */
   stretch(): Stretch {
     const stretch = new Stretch(this.batch.head.first, this);
     this.#stretches.push(stretch);
     return stretch;
   }
 
+  /** Puts its messages in all its places. Call it once. */
   read(): void {
     const messages = this.#read();
     for (const stretch of this.#stretches) stretch.fill(messages);
@@ -79,9 +81,12 @@ class Stretch {
   }
 }
 
-/** Like a Map of messages by their ids, in the order in which they were added. */
+/**
+ * Like a Map of messages by their ids, in the order in which they were added. An iteration may miss a message that is
+ * added meanwhile.
+ */
 export class MessageMap implements Iterable<Message> {
-  /** The first ids ascend, but for the last stretch. A message that is added later is in the last one. */
+  /** The ids of each are higher than those of the one before. Only the last one may hold any ids. */
   #stretches: Stretch[] = [];
   #size = 0;
 
@@ -89,14 +94,17 @@ export class MessageMap implements Iterable<Message> {
     return this.#size;
   }
 
+  /** True if it has the message. It may read a batch, as `get` does. */
   has(id: string): boolean {
     return this.get(id) !== undefined;
   }
 
+  /** Undefined if there is none. */
   get(id: string): Message | undefined {
     return this.#stretches.at(-1)?.messages.get(id) ?? this.#earlier(id)?.messages.get(id);
   }
 
+  /** Its id must be unknown. */
   add(message: Message): void {
     let last = this.#stretches.at(-1);
     if (!last || last.unread) {
@@ -148,7 +156,7 @@ export class MessageMap implements Iterable<Message> {
     }
   }
 
-  /** The stretch before the last open one that has the message if any of them has it. It is read. */
+  /** The only stretch that can have the message, apart from a last one with messages added one by one. It is read. */
   #earlier(id: string): Stretch | undefined {
     const stretches = this.#stretches;
     let [low, high] = [0, stretches.length];

@@ -40,7 +40,7 @@ interface FoundSnapshot {
   readonly snapshot: Pick<Snapshot, 'through' | 'format'> | null;
   readonly size: number;
   readAgain(): Promise<Buffer>;
-  /** Null if it cannot be read any more. */
+  /** Null if it cannot be read any more. The newest one is kept in memory for the first call. */
   decode(): Promise<Snapshot | null>;
   /** Renames a damaged one that cannot be copied. */
   putAside(): Promise<unknown>;
@@ -109,7 +109,10 @@ export class SnapshotAdapter implements Adapter<State> {
   async read(): Promise<State | null> {
     let previous = await this.#find(PREVIOUS);
     const newest = await this.#find(CURRENT);
-    let current = isBefore(newest, previous) ? { ...newest, ...NOTHING } : newest;
+    const isUsed = !isBefore(newest, previous);
+    // It stays in memory until it is decoded.
+    if (!isUsed) await newest.decode();
+    let current = isUsed ? newest : { ...newest, ...NOTHING };
     let state = await this.#stateOf(current);
     if (state === null) {
       current = await asBad(current);
@@ -228,7 +231,6 @@ export class SnapshotAdapter implements Adapter<State> {
     if (!snapshot) return { state: 'bad', bytes, snapshot, size: length, ...ways };
     const { through, format } = snapshot;
     if (isForeign(format)) return { state: 'newer', bytes, snapshot: null, size: length, ...ways };
-    // The newest one is kept until it is used. The older one would only take memory.
     let held = name === CURRENT ? snapshot : null;
     const decode = async () => {
       const found = held ?? (await decodeAgain());

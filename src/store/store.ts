@@ -87,7 +87,7 @@ export interface IncomingFile {
   finish(): Promise<Attachment>;
 }
 
-/** Whether a walk over waiting messages wants those of a type. It may be asked for each message. */
+/** Whether a walk over waiting messages wants those of a type. It may be asked for each message, or once for many. */
 export type IsWanted = (message: Pick<Message, 'type'>) => boolean;
 
 /** Every message from its acceptance on, and the address book. */

@@ -19,8 +19,8 @@ const STORE_MEMORY_BYTES_MIN = MIB;
 const TIGHT_BYTES = 128 * MIB;
 
 /**
- * Bytes of dead buffers between two collections. `minor` takes 0.5 ms; `major` 20 ms with the memory of 64 MB in use. V8 of
- * Node.js 20 makes a minor one of either.
+ * Bytes of dead buffers between two collections. `minor` takes 0.5 ms; `major`, where V8 obeys it, 20 ms with the memory of
+ * 64 MB in use.
  */
 const PILE_BYTES_MAX = { minor: 4 * MIB, major: 2 * MIB };
 
@@ -41,7 +41,9 @@ export function storeMemory(limitBytes: number): number {
 
 /**
  * Gives a function that takes the bytes of buffers no longer used and runs a garbage collection for every few MiB of them.
- * `minor` frees buffers that lived shortly, `major` also older ones.
+ * `minor` frees buffers that lived shortly, `major` also older ones. V8 of Node.js 20 makes a minor one of either. That is
+ * enough: its real one, without a type, frees 1 MiB more after a start, and accepting with 20,000 queued then takes 180 µs
+ * of processor time in place of 130.
  */
 export function garbageCollector(
   type: GcType,
