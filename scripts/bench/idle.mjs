@@ -8,7 +8,8 @@ import { cpuMs, orderQueue, writtenBytes } from './process.mjs';
 import { compare } from './rounds.mjs';
 import { fill, startServer } from './server.mjs';
 
-const SETTLE_MS = 1000;
+/** A daemon writes its last page, the file `synced`, 1 s after the last append. */
+const SETTLE_MS = 2000;
 
 /** Resolves with the rows; the plan is that of rounds.mjs. */
 export async function idle({ rounds, base }) {
