@@ -18,9 +18,9 @@ const CHECKPOINT_MS = 100;
 
 /** Resolves with the rows. */
 export async function start(plan) {
-  const again = await ended(join(plan.base, 'again'), 0, 'SIGTERM');
-  const stopped = await ended(join(plan.base, 'stopped'), QUEUED, 'SIGTERM');
-  const killed = await killedLate(join(plan.base, 'killed'));
+  const stopped = await ended('fieldpost', join(plan.base, 'stopped'), QUEUED, 'SIGTERM');
+  const ours = await statesOf('fieldpost', plan);
+  const theirs = await before((kind) => statesOf(kind, plan)).before;
   const resident = { again: [], stopped: [], killed: [], killedBefore: [] };
   const first = (kind, template, memory) => async (stateDir) => {
     if (template)
@@ -36,11 +36,11 @@ export async function start(plan) {
   const found = await interleave(plan, {
     bare: first('bare'),
     first: first('fieldpost'),
-    again: first('fieldpost', again, resident.again),
+    again: first('fieldpost', ours.again, resident.again),
     stopped: first('fieldpost', stopped, resident.stopped),
-    killed: first('fieldpost', killed, resident.killed),
-    ...before((kind) => first(kind, again)),
-    ...before((kind) => first(kind, killed, resident.killedBefore), 'killedBefore'),
+    killed: first('fieldpost', ours.killed, resident.killed),
+    ...before((kind) => first(kind, theirs.again)),
+    ...before((kind) => first(kind, theirs.killed, resident.killedBefore), 'killedBefore'),
   });
   const bare = { name: 'bare', numbers: found.bare };
   const empty = { name: 'ours, empty', numbers: found.again };
@@ -58,9 +58,17 @@ export async function start(plan) {
   ];
 }
 
+/** The state directories of this build's own: to an earlier one the snapshots of a later one can be damaged. */
+async function statesOf(kind, { base }) {
+  return {
+    again: await ended(kind, join(base, `again-${kind}`), 0, 'SIGTERM'),
+    killed: await killedLate(kind, join(base, `killed-${kind}`)),
+  };
+}
+
 /** A state directory with so many queued, whose daemon was ended by this signal. */
-async function ended(stateDir, queued, signal) {
-  const server = await startServer('fieldpost', stateDir);
+async function ended(kind, stateDir, queued, signal) {
+  const server = await startServer(kind, stateDir);
   if (queued > 0) await fill(server.port, queued);
   await server.end(signal);
   return stateDir;
@@ -70,15 +78,15 @@ async function ended(stateDir, queued, signal) {
  * A state directory with at least QUEUED messages, whose daemon was killed when the next message would have led to a
  * checkpoint: no start has more of the journal to read. A first daemon finds out how many messages that are.
  */
-async function killedLate(stateDir) {
-  const server = await startServer('fieldpost', stateDir);
+async function killedLate(kind, stateDir) {
+  const server = await startServer(kind, stateDir);
   await fill(server.port, QUEUED);
   let queued = QUEUED;
   const before = await checkpointOf(stateDir);
   for (; before === (await checkpointOf(stateDir)); queued += STEP) await fill(server.port, STEP);
   await server.end();
   await rm(stateDir, { recursive: true });
-  return await ended(stateDir, queued - STEP, 'SIGKILL');
+  return await ended(kind, stateDir, queued - STEP, 'SIGKILL');
 }
 
 /** When the newest checkpoint was made. */
