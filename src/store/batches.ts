@@ -3,7 +3,7 @@
  * that it can be read alone, or written again unread. Used by document.ts.
  */
 import { isFinal, type Message } from '../message/message.js';
-import { type BatchHead, isBatch, type StoredBatch, Unread } from './message-map.js';
+import { type BatchHead, isStored, type StoredBatch, Unread } from './message-map.js';
 import { countLive } from './places.js';
 import { changesOf, commonOf, RowReader, rowOf, rowsIn, type SnapshotRow, USUAL } from './rows.js';
 import { forgetSurplus, insert, type State } from './state.js';
@@ -19,7 +19,7 @@ const BATCH_ITEMS = 256;
 export function* toBatches(state: State): Iterable<Batch> {
   let maker = new BatchMaker(state);
   for (const part of state.messages.parts()) {
-    const isUnread = isBatch(part);
+    const isUnread = isStored(part);
     if (isUnread ? !maker.isEmpty : maker.isFull) {
       yield maker.end();
       maker = new BatchMaker(state);
@@ -73,7 +73,7 @@ class BatchMaker {
     // A start needs the files' names, and when a message that is kept has failed.
     if (place && (attachments.length > 0 || isFinal(common.status))) this.#mayWait = false;
     this.#rows.push(rowOf(message));
-    if (this.#first === '') this.#first = id;
+    this.#first ||= id;
     if (id <= this.#last) this.#mayWait = false;
     this.#last = id;
     this.#count++;
@@ -100,7 +100,7 @@ export function insertBatches(state: State, batches: Iterable<Batch>): void {
   // A MessageMap looks for a message in the batch whose range its id is in.
   let isSorted = true;
   for (const batch of batches) {
-    const isUnread = 'line' in batch;
+    const isUnread = isStored(batch);
     if (isUnread && isSorted && batch.head.first > last) {
       insertUnread(state, batch);
       last = batch.head.last;

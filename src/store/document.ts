@@ -8,7 +8,7 @@ import { type Batch, insertBatches, toBatches } from './batches.js';
 import type { StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
 import { insertKey } from './keys.js';
-import { isBatch } from './message-map.js';
+import { isStored } from './message-map.js';
 import { apply, emptyState, type KeyEntry, type State } from './state.js';
 import type { Bounds } from './weight.js';
 
@@ -63,7 +63,7 @@ function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument>
     if (boot) found[name] = { startMs: boot.startMs, ...(boot.confirmed && { confirmed: true }) };
   };
   for (const part of messages.parts()) {
-    if (isBatch(part)) for (const boot of part.head.boots) add(boot);
+    if (isStored(part)) for (const boot of part.head.boots) add(boot);
     else {
       add(part.accepted.boot);
       add(part.retried?.boot);

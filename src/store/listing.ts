@@ -3,7 +3,7 @@
  */
 import { FieldpostError } from '../errors.js';
 import { isFinal, type Message, type Status } from '../message/message.js';
-import { isBatch, type Known } from './message-map.js';
+import { isStored, type Known } from './message-map.js';
 import type { State } from './state.js';
 import type { Page, QueueCounts } from './store.js';
 
@@ -36,10 +36,10 @@ export function countMessages(
 ): Pick<QueueCounts, 'queued' | 'sending' | 'deferred' | 'failed'> {
   let failed = kept.size;
   for (const part of finished.parts())
-    if (isBatch(part)) failed += part.head.status === 'failed' ? part.head.count : 0;
+    if (isStored(part)) failed += part.head.status === 'failed' ? part.head.count : 0;
     else if (part.status === 'failed') failed++;
   let sendingDeferred = 0;
-  for (const part of deferred.parts()) if (!isBatch(part) && part.status === 'sending') sendingDeferred++;
+  for (const part of deferred.parts()) if (!isStored(part) && part.status === 'sending') sendingDeferred++;
   return {
     queued: queued.size - (sending - sendingDeferred),
     sending,

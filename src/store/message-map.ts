@@ -28,7 +28,7 @@ export interface StoredBatch {
 }
 
 /** True for a batch that was not read. */
-export function isBatch(part: Message | StoredBatch): part is StoredBatch {
+export function isStored(part: object): part is StoredBatch {
   return 'line' in part;
 }
 

@@ -17,7 +17,7 @@ import { crc32, hex8 } from './crc.js';
 import type { StoreDocument } from './document.js';
 import type { Position } from './event.js';
 import { FORMAT, type Format, formatOf } from './format.js';
-import type { BatchHead } from './message-map.js';
+import { type BatchHead, isStored } from './message-map.js';
 import { rowsIn } from './rows.js';
 
 const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
@@ -57,7 +57,7 @@ export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDo
   };
   for (const batch of messages) {
     const separator = heads.length === 0 ? '\n' : ',\n';
-    const line = 'line' in batch ? batch.line : Buffer.from(JSON.stringify(batch.rows).slice(1, -1));
+    const line = isStored(batch) ? batch.line : Buffer.from(JSON.stringify(batch.rows).slice(1, -1));
     heads.push(batch.head);
     waiting.push(Buffer.from(separator), line);
     waitingBytes += line.length;
