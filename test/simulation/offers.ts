@@ -152,7 +152,9 @@ export class Offers implements RelayWatcher {
     if (isItsOwn) course.notBeforeMs = nowMs + Math.floor(live.retryMinMs * (1 - SPREAD));
     // A limit of mails per session says nothing about this mail.
     if (enhanced === '4.5.3' || code === 421 || !isRecorded) return;
-    course.isOver = this.#reach.leastMs - (course.leastMs ?? 0) > live.maxAgeMs[1] + AGE_SLACK_MS;
+    // A retry may restart the age while the offer is under way.
+    course.leastMs ??= this.#reach.leastMs;
+    course.isOver = this.#reach.leastMs - course.leastMs > live.maxAgeMs[1] + AGE_SLACK_MS;
   }
 
   /** The cloud took it. */
