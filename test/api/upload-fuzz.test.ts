@@ -20,6 +20,8 @@ import { pick } from '../support/random.js';
 const FORMS = IS_LONG ? 40_000 : 2_000;
 /** An answer that takes so long does not come, on however busy a machine. */
 const DEADLINE_MS = 200_000;
+/** Of the characters that RFC 6838, section 4.2, allows. */
+const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/;
 const TEXTS = ['type', 'destination', 'subject', 'plain', 'html'];
 
 const PIECES = [
@@ -118,7 +120,7 @@ function expected(parts: readonly ReadPart[]) {
       const seen = last.replace(/[\p{Cc}\ufeff]/gu, '').trim();
       const name = seen === '.' || seen === '..' ? 'attachment' : seen;
       const media = type.split(';')[0]?.trim().toLowerCase() ?? '';
-      return { name, type: /^[\w.+-]+\/[\w.+-]+$/.test(media) ? media : 'application/octet-stream', content };
+      return { name, type: MEDIA_TYPE.test(media) ? media : 'application/octet-stream', content };
     })
     .filter(({ name, content }) => name !== '' || content.length > 0)
     .map((file) => ({ ...file, name: file.name || 'attachment' }));
