@@ -24,7 +24,7 @@ import type { Cut, PowerDisk } from './device.js';
 import { cutLog, type Left } from './write-log.js';
 
 /** How often to try to mount the disk. */
-const MOUNTS_MAX = 20;
+const MOUNTS_MAX = 600;
 const RECORDER = fileURLToPath(new URL('block-recorder.mjs', import.meta.url));
 const MIB = 2 ** 20;
 
@@ -92,12 +92,12 @@ export class RecordedDisk implements PowerDisk {
     const hasEnded = once(recorder, 'exit').then(() => false);
     if (!(await Promise.race([isReady, hasEnded]))) throw new Error('the recorder does not start');
     const { type, options } = this.#fileSystem;
-    // Another process may take the loop device that was just found free.
+    // The loop devices may all be in use, or another process takes the one that was just found free.
     const mount = `
       tries=0
-      until mount -t ${type} -o loop,${options} "$0" "$1"; do
+      until words=$(mount -t ${type} -o loop,${options} "$0" "$1" 2>&1); do
         tries=$((tries + 1))
-        [ "$tries" -lt ${MOUNTS_MAX} ] || exit 1
+        [ "$tries" -lt ${MOUNTS_MAX} ] || { echo "$words" >&2; exit 1; }
         sleep 0.1
       done
       shift
