@@ -3,6 +3,7 @@
  */
 import type { JsonObject } from '../json.js';
 import type { Address } from './address.js';
+import type { Mailbox } from './mailbox.js';
 
 /** 1 email, 2 SMS, 3 phone, 4 push (local-api §1). */
 export type MessageType = 1 | 2 | 3 | 4;
@@ -15,6 +16,22 @@ export interface EmailContent {
   readonly subject: string;
   readonly plain: string;
   readonly html: string;
+  /** Left out if the mail has one recipient, the device's sender, and no headers of its own. */
+  readonly head?: MailHead;
+}
+
+/** What the header section of an email says beside subject and date. */
+export interface MailHead {
+  /** The name beside the sender's address. */
+  readonly fromName?: string;
+  /** True: the client chose the sender, so no other takes its place. */
+  readonly hasOwnFrom?: true;
+  /** Left out: the one recipient. Empty: all recipients are blind. */
+  readonly to?: readonly Mailbox[];
+  readonly cc?: readonly Mailbox[];
+  readonly replyTo?: readonly Mailbox[];
+  /** Further headers; each value is one line. */
+  readonly headers?: readonly (readonly [name: string, value: string])[];
 }
 
 /** The text of an SMS, a phone call or a push message. Clients and the cloud use the same names. */
@@ -46,6 +63,9 @@ export interface Attachment {
 /** Shared by all messages without attachments, to save memory. */
 export const NO_ATTACHMENTS: readonly Attachment[] = [];
 
+/** A header that a ready-made mail may lack (RFC 5322 §3.6). */
+export type Missing = 'date' | 'from' | 'message-id';
+
 /** A valid message that has no id yet. */
 export type Draft = EmailDraft | ShortDraft;
 
@@ -53,6 +73,10 @@ export type Draft = EmailDraft | ShortDraft;
 export interface EmailDraft extends DraftParts {
   readonly type: 1;
   readonly destination: Address;
+  /** Further recipients of the same mail. Each gets a message of its own. */
+  readonly others?: readonly Address[];
+  /** The envelope's sender; '' is the null sender of RFC 5321 §4.5.5. Left out: the device's. */
+  readonly from?: Address | '';
   readonly content: EmailContent;
 }
 
@@ -69,6 +93,10 @@ interface DraftParts {
   readonly attachments: readonly Attachment[];
   /** Names of unknown fields, for the answer and the log. */
   readonly ignored: readonly string[];
+  /** It goes before all messages that are not urgent. */
+  readonly urgent?: true;
+  /** How long it is of use, from its acceptance on. */
+  readonly lifeMs?: number;
 }
 
 /** A moment on the clock of a boot, which never leaps. The wall time follows from the Boot. */
