@@ -18,6 +18,8 @@ export const FILE_NAME_CHARS_MAX = 255;
 /** All bodies and texts of forms that are in memory at the same time. */
 export const BODIES_BYTES_MAX = 16 * MIB;
 export const SUBJECT_CHARS_MAX = 998;
+/** So much of the subject is kept in memory, also after the content is gone. */
+export const SUBJECT_KEPT_CHARS_MAX = 120;
 /** Providers take no longer SMS: it would fail after the 202. */
 export const SMS_CHARS_MAX = 1600;
 export const APP_DATA_BYTES_MAX = 4 * KIB;
@@ -50,6 +52,8 @@ export const REFUSED_LINGER_BYTES = MIB;
 export const MEDIA_TYPE_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEY_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEYS_MAX = 10_000;
+/** The share of the queue and its budget that is kept for urgent messages. */
+export const URGENT_SHARE = 0.05;
 export const IDEMPOTENCY_AGE_MS = DAY_MS;
 export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;
