@@ -168,6 +168,26 @@ export const SWEEP_MS = HOUR_MS;
 /** A relay's reply is cut to this many characters. */
 export const REPLY_CHARS_MAX = 500;
 
+// Mails (doors.md).
+/** A line of a ready-made mail without its CRLF (RFC 5322 §2.1.1). */
+export const READY_MADE_LINE_OCTETS_MAX = 998;
+/** The header section of a ready-made mail. */
+export const MAIL_HEADER_BYTES_MAX = 64 * KIB;
+/** A mail with this many Received headers goes round in a loop. */
+export const RECEIVED_MAX = 30;
+/** A longer one of a ready-made mail counts as missing. */
+export const MESSAGE_ID_CHARS_MAX = 250;
+/** All recipients of one mail: To, Cc and Bcc. */
+export const MAIL_RECIPIENTS_MAX = 100;
+/** The name beside an address. */
+export const MAILBOX_NAME_CHARS_MAX = 128;
+/** Headers of its own that a posted mail may have. */
+export const OWN_HEADERS_MAX = 20;
+export const HEADER_NAME_CHARS_MAX = 76;
+export const HEADER_VALUE_OCTETS_MAX = 998;
+/** The longest life that a client may give a message. */
+export const EXPIRES_IN_MS_MAX = 30 * DAY_MS;
+
 // Delivery (delivery.md).
 export const SESSION_IDLE_MS = 5 * SECOND_MS;
 /** Pauses this long between all replies to one pipelined write mean that the relay delays each of them. */
