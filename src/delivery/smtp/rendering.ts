@@ -56,7 +56,9 @@ export class Rendering {
     const dateMs = isWrong ? null : wallMsOf(message.accepted, clock, store.boots);
     const open = (attachment: Attachment) => this.#open(attachment);
     const { size, bytes } = this.#render({ ...message, content }, message, { from, dateMs, open });
-    const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(message.destination);
+    const { to = [], cc = [], replyTo = [] } = content.head ?? {};
+    const people = [...to, ...cc, ...replyTo].map(({ address }) => address);
+    const smtpUtf8 = [from, message.destination, ...people].some(needsSmtpUtf8);
     return { size, smtpUtf8, content: bytes };
   }
 
@@ -92,9 +94,13 @@ export class Rendering {
     { id, from: stamped }: Pick<Email, 'id' | 'from'>,
     { from, dateMs, open }: Sending,
   ) {
+    const { fromName = '', to, cc, replyTo, headers } = content.head ?? {};
     return render({
-      from,
-      to: destination,
+      from: { name: fromName, address: from },
+      to: to ?? [{ name: '', address: destination }],
+      cc,
+      replyTo,
+      headers,
       content,
       messageId: `${id}.${this.#options.store.storeId}@${domainOf(stamped)}`,
       dateMs,
