@@ -5,9 +5,10 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import type { Exchange } from '../http/exchange.js';
 import { receiveBody } from '../http/receive.js';
+import { TEXT_FIELDS } from '../message/form-fields.js';
 import type { Attachment } from '../message/message.js';
 import type { IncomingFile, Upload } from '../store/store.js';
-import { malformed, type PartHeader, TEXT_FIELDS, UNNAMED } from './form-part.js';
+import { malformed, type PartHeader, UNNAMED } from './form-part.js';
 import { type FormEvent, type FormLimits, FormReader } from './form-reader.js';
 
 /** A file of a form, in the store. */

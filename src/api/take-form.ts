@@ -5,11 +5,13 @@ import { type Fault, FieldpostError } from '../errors.js';
 import { checkNotEncoded } from '../http/body.js';
 import type { Exchange } from '../http/exchange.js';
 import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX } from '../limits.js';
-import { invalidMessage, parseEmail } from '../message/draft.js';
+import { type DraftLimits, invalidMessage, parseEmail } from '../message/draft.js';
+import type { Report } from '../message/field.js';
+import { fieldsOfForm, TEXT_FIELDS } from '../message/form-fields.js';
 import type { Draft } from '../message/message.js';
 import { hashOf } from './content-hash.js';
 import { type Form, type FormTerms, receiveForm } from './form.js';
-import { boundaryOf, TEXT_FIELDS } from './form-part.js';
+import { boundaryOf } from './form-part.js';
 import { tooLargeMessage } from './form-reader.js';
 import { checkFiles, checkMails } from './mail-size.js';
 import type { Posted, Take } from './take.js';
@@ -29,7 +31,7 @@ export const takeForm: Take = async (exchange, context, key, accept) => {
   const { maxAttachments, maxMessageBytes } = settings;
   const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes };
   const before = key === null ? null : store.recall(key);
-  if (before !== null) return await replayForm(exchange, before, { ...terms, ...NOWHERE });
+  if (before !== null) return await replayForm(exchange, before, { ...terms, ...NOWHERE }, settings);
   checkFiles(exchange.declaredBytes - FORM_REST_BYTES, context);
   const upload = await store.upload(exchange.declaredBytes);
   try {
@@ -38,7 +40,7 @@ export const takeForm: Take = async (exchange, context, key, accept) => {
       upload,
       checkFiles: (bytes) => checkFiles(bytes, context),
     });
-    const drafts = [draftOf(form)];
+    const drafts = [draftOf(form, settings)];
     checkMails(drafts, context);
     // The upload holds a place in the queue, which this message needs.
     if (form.files.length === 0) await upload.discard();
@@ -56,9 +58,10 @@ async function replayForm(
   exchange: Exchange,
   before: { readonly ids: readonly string[]; readonly hash: string },
   terms: FormTerms,
+  settings: DraftLimits,
 ): Promise<Posted> {
   const form = await receiveForm(exchange, terms);
-  const drafts = [draftOf(form)];
+  const drafts = [draftOf(form, settings)];
   if (before.hash === hashOf(drafts, form.files)) return { drafts, ids: before.ids, replayed: true };
   throw new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
     hint: 'use a new key for a new message',
@@ -77,17 +80,14 @@ const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles'> = {
 };
 
 /** The email in a form. Throws invalid with all faults, each at the name of its field. */
-function draftOf({ texts, files }: Form): Draft {
+function draftOf({ texts, files }: Form, settings: DraftLimits): Draft {
   const faults: Fault[] = [];
-  const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
+  const report: Report = (pointer, detail, member) =>
+    void faults.push({ pointer, detail: typeof member === 'string' ? `${member}: ${detail}` : detail });
   const type = texts.get('type')?.[0] ?? '1';
   if (type !== '1') report('type', 'must be 1 or left out: a form is an email');
-  // An assignment would lose a field named __proto__; fromEntries keeps it.
-  const fields = Object.fromEntries([...texts].map(([name, [text = '']]) => [name, text]));
-  for (const name of TEXT_FIELDS) {
-    if ((texts.get(name)?.length ?? 0) > 1) report(name, 'must not appear more than once');
-  }
-  const draft = parseEmail(fields, report);
+  const fields = fieldsOfForm(texts, report);
+  const draft = parseEmail(fields, { ...settings, takesCommas: true }, report);
   if (faults.length > 0) throw invalidMessage(faults);
   return { ...draft, attachments: files.map(({ attachment }) => attachment) };
 }
