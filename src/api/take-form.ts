@@ -6,8 +6,8 @@ import { checkNotEncoded } from '../http/body.js';
 import type { Exchange } from '../http/exchange.js';
 import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX } from '../limits.js';
 import { type DraftLimits, invalidMessage, parseEmail } from '../message/draft.js';
-import type { Report } from '../message/field.js';
-import { fieldsOfForm, TEXT_FIELDS } from '../message/form-fields.js';
+import type { FaultReport } from '../message/field.js';
+import { fieldsOfForm } from '../message/form-fields.js';
 import type { Draft } from '../message/message.js';
 import { hashOf } from './content-hash.js';
 import { type Form, type FormTerms, receiveForm } from './form.js';
@@ -16,8 +16,8 @@ import { tooLargeMessage } from './form-reader.js';
 import { checkFiles, checkMails } from './mail-size.js';
 import type { Posted, Take } from './take.js';
 
-/** Upper bound for what a form has besides files. */
-const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + TEXT_FIELDS.length * FORM_FIELD_BYTES_MAX;
+/** Upper bound for what a valid form has besides files: plain and html may be long, all else is shorter than one of them. */
+const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + 3 * FORM_FIELD_BYTES_MAX;
 
 /** Stores the files of a form as they come, and its email with them. */
 export const takeForm: Take = async (exchange, context, key, accept) => {
@@ -82,7 +82,7 @@ const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles'> = {
 /** The email in a form. Throws invalid with all faults, each at the name of its field. */
 function draftOf({ texts, files }: Form, settings: DraftLimits): Draft {
   const faults: Fault[] = [];
-  const report: Report = (pointer, detail, member) =>
+  const report: FaultReport = (pointer, detail, member) =>
     void faults.push({ pointer, detail: typeof member === 'string' ? `${member}: ${detail}` : detail });
   const type = texts.get('type')?.[0] ?? '1';
   if (type !== '1') report('type', 'must be 1 or left out: a form is an email');

@@ -13,7 +13,7 @@ import {
   SUBJECT_CHARS_MAX,
 } from '../limits.js';
 import { hasControl } from '../text.js';
-import { isEmpty, isSet, type Report, textOf } from './field.js';
+import { type FaultReport, isEmpty, isSet, textOf } from './field.js';
 import { type HeadTerms, hasRecipientLists, parseHead } from './mail-head.js';
 import { mailWordFault } from './mail-words.js';
 import {
@@ -67,7 +67,7 @@ export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
   const faults: Fault[] = [];
   const undeliverable: Fault[] = [];
   for (const [index, fields] of body.entries()) {
-    const report: Report = (field, detail, member) => {
+    const report: FaultReport = (field, detail, member) => {
       const names = [field, member ?? ''].filter((name) => name !== '');
       faults.push({ pointer: [`/${index}`, ...names.map(pointed)].join('/'), detail });
     };
@@ -99,7 +99,7 @@ export function invalidMessage(faults: readonly Fault[]): FieldpostError {
 }
 
 /** The type of a message; null if it has none, which is reported. */
-function parseMessageType(fields: unknown, report: Report): MessageType | null {
+function parseMessageType(fields: unknown, report: FaultReport): MessageType | null {
   if (!isJsonObject(fields)) {
     report('', 'must be an object, a message');
     return null;
@@ -118,7 +118,7 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
  * The draft of an email, valid only if nothing is reported. Faults go to `report` with the field's name, or '' for the
  * whole message.
  */
-export function parseEmail(fields: JsonObject, terms: HeadTerms, report: Report): EmailDraft {
+export function parseEmail(fields: JsonObject, terms: HeadTerms, report: FaultReport): EmailDraft {
   const { head, ...envelope } = parseHead(fields, terms, report);
   const subject = textOf(fields, 'subject', report);
   if (hasControl(subject)) report('subject', 'must not contain line breaks or other control characters');
@@ -141,7 +141,7 @@ export function parseEmail(fields: JsonObject, terms: HeadTerms, report: Report)
 }
 
 /** The draft of an SMS, a phone call or a push message. Faults are reported as those of an email. */
-export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: Report): ShortDraft {
+export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: FaultReport): ShortDraft {
   const fault = recipientFault(type, fields.destination);
   if (fault !== null) report('destination', fault);
   const message = textOf(fields, 'message', report);
@@ -160,7 +160,7 @@ export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: R
 }
 
 /** The members that only a push message has. */
-function pushContent(fields: JsonObject, report: Report): Omit<ShortContent, 'message'> {
+function pushContent(fields: JsonObject, report: FaultReport): Omit<ShortContent, 'message'> {
   const { auto_open: autoOpen, app_data: appData } = fields;
   const title = textOf(fields, 'title', report);
   if (autoOpen !== undefined && autoOpen !== null && typeof autoOpen !== 'boolean') {
@@ -177,7 +177,7 @@ function pushContent(fields: JsonObject, report: Report): Omit<ShortContent, 'me
 }
 
 /** How soon the message is sent, and how long it is of use. */
-function urgencyOf(fields: JsonObject, report: Report): Pick<Draft, 'urgent' | 'lifeMs'> {
+function urgencyOf(fields: JsonObject, report: FaultReport): Pick<Draft, 'urgent' | 'lifeMs'> {
   const { priority, expires_in_s: lifeS } = fields;
   if (isSet(priority) && priority !== 'high' && priority !== 'normal') {
     report('priority', 'must be "high" or "normal"');
@@ -213,7 +213,7 @@ function jsonBytes(value: unknown): number {
 }
 
 /** The unknown fields. One that other mailers have is a fault, unless it is empty. */
-function unknownFields(fields: JsonObject, type: MessageType, report: Report): readonly string[] {
+function unknownFields(fields: JsonObject, type: MessageType, report: FaultReport): readonly string[] {
   const known = KNOWN_FIELDS[type];
   return Object.keys(fields).filter((name) => {
     if (known.has(name)) return false;

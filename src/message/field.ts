@@ -5,10 +5,10 @@ import type { JsonObject } from '../json.js';
 import { hasLoneSurrogate } from '../text.js';
 
 /** Takes a fault of a field, or of one member of it; '' is the whole message. */
-export type Report = (field: string, detail: string, member?: string | number) => void;
+export type FaultReport = (field: string, detail: string, member?: string | number) => void;
 
 /** An optional text; empty if it is absent or reported. */
-export function textOf(fields: JsonObject, name: string, report: Report): string {
+export function textOf(fields: JsonObject, name: string, report: FaultReport): string {
   const value = fields[name];
   if (value === undefined || value === null) return '';
   if (typeof value !== 'string') {

@@ -2,7 +2,7 @@
  * The texts of a form as the fields that JSON would have (local-api §1). Pure. Used by form-part.ts, form.ts and take-form.ts.
  */
 import type { JsonObject } from '../json.js';
-import type { Report } from './field.js';
+import type { FaultReport } from './field.js';
 
 /** Lists of addresses: such a field may be in a form more than once. */
 const LISTS: readonly string[] = ['to', 'cc', 'bcc', 'reply_to'];
@@ -22,7 +22,7 @@ export const TEXT_FIELDS: readonly string[] = [
 ];
 
 /** The fields. Reports those that may be there once only, and those that cannot be read. */
-export function fieldsOfForm(texts: ReadonlyMap<string, readonly string[]>, report: Report): JsonObject {
+export function fieldsOfForm(texts: ReadonlyMap<string, readonly string[]>, report: FaultReport): JsonObject {
   for (const name of TEXT_FIELDS) {
     const isOnce = !LISTS.includes(name);
     if (isOnce && (texts.get(name)?.length ?? 0) > 1) report(name, 'must not appear more than once');
@@ -40,7 +40,7 @@ export function fieldsOfForm(texts: ReadonlyMap<string, readonly string[]>, repo
   );
 }
 
-function parseHeaders(text: string, report: Report): unknown {
+function parseHeaders(text: string, report: FaultReport): unknown {
   if (text === '') return undefined;
   try {
     return JSON.parse(text);

@@ -6,7 +6,7 @@ import type { JsonObject } from '../json.js';
 import { MAIL_RECIPIENTS_MAX, MAILBOX_NAME_CHARS_MAX } from '../limits.js';
 import { cut, visible } from '../text.js';
 import { type Address, recipientKey } from './address.js';
-import { isEmpty, isSet, type Report } from './field.js';
+import { type FaultReport, isEmpty, isSet } from './field.js';
 import { type Mailbox, type MailboxList, parseMailbox, parseMailboxes } from './mailbox.js';
 import type { EmailDraft, MailHead } from './message.js';
 import { ownHeaders } from './own-headers.js';
@@ -34,7 +34,7 @@ export function hasRecipientLists(fields: JsonObject): boolean {
 }
 
 /** The envelope and the head of a mail, valid only if nothing is reported. `head` is null if `destination` says it all. */
-export function parseHead(fields: JsonObject, terms: HeadTerms, report: Report): Addressed {
+export function parseHead(fields: JsonObject, terms: HeadTerms, report: FaultReport): Addressed {
   const { destination, to, cc, bcc } = recipientsOf(fields, terms, report);
   const from = senderOf(fields, terms, report);
   const replyTo = mailboxesOf(fields, 'reply_to', terms, report);
@@ -66,7 +66,7 @@ interface Recipients {
 }
 
 /** All recipients once each, in the first field that names them. The lists are empty if only `destination` is given. */
-function recipientsOf(fields: JsonObject, terms: HeadTerms, report: Report): Recipients {
+function recipientsOf(fields: JsonObject, terms: HeadTerms, report: FaultReport): Recipients {
   const hasLists = hasRecipientLists(fields);
   const destination = destinationOf(fields, hasLists, report);
   if (!hasLists) return { destination: destination as Address, to: [], cc: [], bcc: [] };
@@ -89,7 +89,7 @@ function recipientsOf(fields: JsonObject, terms: HeadTerms, report: Report): Rec
 }
 
 /** Null if it is left out, which is reported unless there are lists. */
-function destinationOf({ destination }: JsonObject, hasLists: boolean, report: Report): Address | null {
+function destinationOf({ destination }: JsonObject, hasLists: boolean, report: FaultReport): Address | null {
   if (hasLists && !isSet(destination)) return null;
   const isMissing = destination === undefined || destination === null;
   const fault = isMissing ? NOBODY : recipientFault(1, destination);
@@ -111,7 +111,7 @@ function onceEach(mailboxes: readonly Mailbox[], seen: Map<string, Mailbox>): Ma
 }
 
 /** The sender that the client chose; null: none. */
-function senderOf({ from }: JsonObject, { mayBeFrom }: HeadTerms, report: Report): Mailbox | null {
+function senderOf({ from }: JsonObject, { mayBeFrom }: HeadTerms, report: FaultReport): Mailbox | null {
   if (!isSet(from)) return null;
   const mailbox = typeof from === 'string' ? parseMailbox(from) : null;
   if (mailbox === null) report('from', `must be a string, one address, like ${LIKE}`);
@@ -122,7 +122,7 @@ function senderOf({ from }: JsonObject, { mayBeFrom }: HeadTerms, report: Report
 }
 
 /** The mailboxes in a field: an array of texts, or one text in reply_to. */
-function mailboxesOf(fields: JsonObject, name: string, terms: HeadTerms, report: Report): Mailbox[] {
+function mailboxesOf(fields: JsonObject, name: string, terms: HeadTerms, report: FaultReport): Mailbox[] {
   const value = fields[name];
   if (isEmpty(value)) return [];
   const texts: unknown = name === 'reply_to' && typeof value === 'string' ? [value] : value;
