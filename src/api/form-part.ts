@@ -6,6 +6,7 @@ import { Buffer, isUtf8 } from 'node:buffer';
 import { parseDisposition } from 'busboy/lib/utils.js';
 import { FieldpostError } from '../errors.js';
 import { FILE_NAME_CHARS_MAX, MEDIA_TYPE_CHARS_MAX } from '../limits.js';
+import { TEXT_FIELDS } from '../message/form-fields.js';
 import { harmlessName } from '../text.js';
 
 /** A text field, or a file, whose name may be empty. */
@@ -14,9 +15,6 @@ export interface PartHeader {
   /** Null: a text field. */
   readonly file: { readonly name: string; readonly type: string } | null;
 }
-
-/** The text fields of a mail. Without a file name they are text, whatever their Content-Type. */
-export const TEXT_FIELDS: readonly string[] = ['type', 'destination', 'subject', 'plain', 'html'];
 
 /** The name of a file that has none, or whose name is `.` or `..`. */
 export const UNNAMED = 'attachment';

@@ -5,9 +5,10 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import type { Exchange } from '../http/exchange.js';
 import { receiveBody } from '../http/receive.js';
+import { TEXT_FIELDS } from '../message/form-fields.js';
 import type { Attachment } from '../message/message.js';
 import type { IncomingFile, Upload } from '../store/store.js';
-import { malformed, type PartHeader, TEXT_FIELDS, UNNAMED } from './form-part.js';
+import { malformed, type PartHeader, UNNAMED } from './form-part.js';
 import { type FormEvent, type FormLimits, FormReader } from './form-reader.js';
 
 /** A file of a form, in the store. */
@@ -32,6 +33,8 @@ export interface FormTerms extends FormLimits {
   readonly isSummed: boolean;
   /** Throws if files of this size cannot be delivered. */
   readonly checkFiles: (bytes: number) => void;
+  /** Throws if these texts, which came before a file, do not allow it. */
+  readonly checkTexts: (texts: Form['texts']) => void;
 }
 
 /** Takes the content of one part. A promise means that the disk must catch up first. */
@@ -132,6 +135,7 @@ class FormIntake {
     const hash = this.#terms.isSummed ? createHash('sha256') : null;
     let coming: IncomingFile | null = null;
     const begin = async () => {
+      this.#terms.checkTexts(this.#texts);
       coming = await this.#terms.upload.begin({ name: name || UNNAMED, type });
       return coming;
     };

@@ -30,8 +30,9 @@ export function checkMails(drafts: readonly Draft[], { mailLimitBytes, mailBytes
   }
 }
 
-function atMost({ content: { subject, plain, html }, attachments }: EmailDraft): number {
-  const texts = Buffer.byteLength(subject) + Buffer.byteLength(plain) + Buffer.byteLength(html);
+function atMost({ content: { subject, plain, html, head }, attachments }: EmailDraft): number {
+  const headBytes = head === undefined ? 0 : Buffer.byteLength(JSON.stringify(head));
+  const texts = headBytes + Buffer.byteLength(subject) + Buffer.byteLength(plain) + Buffer.byteLength(html);
   return attachments.reduce(
     (sum, { size }) => sum + base64Octets(size) + HEADERS_BYTES,
     TEXT_GROWTH * texts + HEADERS_BYTES,

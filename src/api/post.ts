@@ -12,7 +12,7 @@ import { cut } from '../text.js';
 import { hashOf } from './content-hash.js';
 import { checkMails } from './mail-size.js';
 import type { ApiContext } from './parts.js';
-import type { Take } from './take.js';
+import { draftLimits, type Take } from './take.js';
 
 export const POST_HEADERS = {
   'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
@@ -77,7 +77,7 @@ function entriesOf(drafts: readonly Draft[], ids: readonly string[], { log }: Ap
 
 const takeJson: Take = async (exchange, context, key, accept) => {
   const { store, settings } = context;
-  const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), settings);
+  const drafts = parseDrafts(await readJson(exchange, settings.maxBodyBytes), draftLimits(context));
   // A replay gets the first answer, even if the relay's size limit is smaller now.
   if (key === null || store.recall(key) === null) checkMails(drafts, context);
   return { drafts, ...(await accept(drafts, [])) };

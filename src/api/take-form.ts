@@ -6,16 +6,20 @@ import { checkNotEncoded } from '../http/body.js';
 import type { Exchange } from '../http/exchange.js';
 import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX } from '../limits.js';
 import { invalidMessage, parseEmail } from '../message/draft.js';
+import type { FaultReport } from '../message/field.js';
+import { fieldsOfForm } from '../message/form-fields.js';
 import type { Draft } from '../message/message.js';
+import type { Upload } from '../store/store.js';
 import { hashOf } from './content-hash.js';
 import { type Form, type FormTerms, receiveForm } from './form.js';
-import { boundaryOf, TEXT_FIELDS } from './form-part.js';
+import { boundaryOf } from './form-part.js';
 import { tooLargeMessage } from './form-reader.js';
 import { checkFiles, checkMails } from './mail-size.js';
-import type { Posted, Take } from './take.js';
+import type { ApiContext } from './parts.js';
+import { draftLimits, otherContent, type Posted, type Take } from './take.js';
 
-/** Upper bound for what a form has besides files. */
-const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + TEXT_FIELDS.length * FORM_FIELD_BYTES_MAX;
+/** Upper bound for what a valid form has besides files: plain and html may be long, all else is shorter than one of them. */
+const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + 3 * FORM_FIELD_BYTES_MAX;
 
 /** Stores the files of a form as they come, and its email with them. */
 export const takeForm: Take = async (exchange, context, key, accept) => {
@@ -29,16 +33,19 @@ export const takeForm: Take = async (exchange, context, key, accept) => {
   const { maxAttachments, maxMessageBytes } = settings;
   const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes };
   const before = key === null ? null : store.recall(key);
-  if (before !== null) return await replayForm(exchange, before, { ...terms, ...NOWHERE });
+  if (before !== null) return await replayForm(exchange, before, { ...terms, ...NOWHERE }, context);
   checkFiles(exchange.declaredBytes - FORM_REST_BYTES, context);
-  const upload = await store.upload(exchange.declaredBytes);
+  const { upload, refusal } = await openUpload(exchange.declaredBytes, context);
   try {
     const form = await receiveForm(exchange, {
       ...terms,
       upload,
       checkFiles: (bytes) => checkFiles(bytes, context),
+      checkTexts(texts) {
+        if (refusal && texts.get('priority')?.[0] !== 'high') throw refusal;
+      },
     });
-    const drafts = [draftOf(form)];
+    const drafts = [draftOf(form, context)];
     checkMails(drafts, context);
     // The upload holds a place in the queue, which this message needs.
     if (form.files.length === 0) await upload.discard();
@@ -49,6 +56,22 @@ export const takeForm: Take = async (exchange, context, key, accept) => {
 };
 
 /**
+ * Begins the upload. If only an urgent form can still be taken, that is to be seen before its first file: else it gets
+ * `refusal`.
+ */
+async function openUpload(
+  declaredBytes: number,
+  { store }: ApiContext,
+): Promise<{ upload: Upload; refusal: FieldpostError | null }> {
+  try {
+    return { upload: await store.upload(declaredBytes), refusal: null };
+  } catch (error) {
+    if (!(error instanceof FieldpostError && error.code === 'queue-full')) throw error;
+    return { upload: await store.upload(declaredBytes, true), refusal: error };
+  }
+}
+
+/**
  * Gives a repeated form the ids of the first form with its key. Throws invalid if their contents differ. Stores
  * nothing.
  */
@@ -56,17 +79,16 @@ async function replayForm(
   exchange: Exchange,
   before: { readonly ids: readonly string[]; readonly hash: string },
   terms: FormTerms,
+  context: ApiContext,
 ): Promise<Posted> {
   const form = await receiveForm(exchange, terms);
-  const drafts = [draftOf(form)];
+  const drafts = [draftOf(form, context)];
   if (before.hash === hashOf(drafts, form.files)) return { drafts, ids: before.ids, replayed: true };
-  throw new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
-    hint: 'use a new key for a new message',
-  });
+  throw otherContent();
 }
 
 /** Discards the files of a replay. */
-const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles'> = {
+const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles' | 'checkTexts'> = {
   upload: {
     begin: async (file) => ({
       write: () => undefined,
@@ -74,20 +96,18 @@ const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles'> = {
     }),
   },
   checkFiles: () => undefined,
+  checkTexts: () => undefined,
 };
 
 /** The email in a form. Throws invalid with all faults, each at the name of its field. */
-function draftOf({ texts, files }: Form): Draft {
+function draftOf({ texts, files }: Form, context: ApiContext): Draft {
   const faults: Fault[] = [];
-  const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
+  const report: FaultReport = (pointer, detail, member) =>
+    void faults.push({ pointer, detail: typeof member === 'string' ? `${member}: ${detail}` : detail });
   const type = texts.get('type')?.[0] ?? '1';
   if (type !== '1') report('type', 'must be 1 or left out: a form is an email');
-  // An assignment would lose a field named __proto__; fromEntries keeps it.
-  const fields = Object.fromEntries([...texts].map(([name, [text = '']]) => [name, text]));
-  for (const name of TEXT_FIELDS) {
-    if ((texts.get(name)?.length ?? 0) > 1) report(name, 'must not appear more than once');
-  }
-  const draft = parseEmail(fields, report);
+  const fields = fieldsOfForm(texts, report);
+  const draft = parseEmail(fields, { ...draftLimits(context), takesCommas: true }, report);
   if (faults.length > 0) throw invalidMessage(faults);
   return { ...draft, attachments: files.map(({ attachment }) => attachment) };
 }

@@ -14,7 +14,7 @@ import type { Upload } from '../store/store.js';
 import { hashOf } from './content-hash.js';
 import { checkDeclared, MAIL_FILE, qualifier, StoredMail } from './mail-door.js';
 import type { ApiContext } from './parts.js';
-import type { Posted, Take } from './take.js';
+import { otherContent, type Posted, type Take } from './take.js';
 
 /** Stores a mail as it comes. */
 export const takeMail: Take = async (exchange, context, key, accept) => {
@@ -58,12 +58,6 @@ const NOWHERE: Upload = {
 
 function hexOf(sum: Hash | null): string {
   return sum?.digest('hex') ?? '';
-}
-
-function otherContent(): FieldpostError {
-  return new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
-    hint: 'use a new key for a new message',
-  });
 }
 
 /** Throws invalid with all faults of the query. */

@@ -1,11 +1,26 @@
 /**
- * The way of a request's body into the store, which JSON and forms have in common.
+ * The way of a request's body into the store, which JSON, forms and ready-made mails have in common.
  */
+import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
+import type { DraftLimits } from '../message/draft.js';
 import type { Draft } from '../message/message.js';
 import type { Accepted } from '../store/store.js';
 import type { FormFile } from './form.js';
 import type { ApiContext } from './parts.js';
+
+/** The limits of what a client may post. */
+export function draftLimits({ settings, mayBeFrom }: ApiContext): DraftLimits {
+  const { maxBatch, cloud } = settings;
+  return { maxBatch, cloud, mayBeFrom };
+}
+
+/** The error for a second body with the key of another. */
+export function otherContent(): FieldpostError {
+  return new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
+    hint: 'use a new key for a new message',
+  });
+}
 
 /** The drafts of a body, accepted. */
 export interface Posted extends Accepted {

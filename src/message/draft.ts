@@ -5,9 +5,16 @@
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
 import { isJsonObject, type JsonObject } from '../json.js';
-import { APP_DATA_BYTES_MAX, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
-import { hasControl, hasLoneSurrogate } from '../text.js';
-import type { Address } from './address.js';
+import {
+  APP_DATA_BYTES_MAX,
+  EXPIRES_IN_MS_MAX,
+  SECOND_MS,
+  SMS_CHARS_MAX,
+  SUBJECT_CHARS_MAX,
+} from '../limits.js';
+import { hasControl } from '../text.js';
+import { type FaultReport, isEmpty, isSet, textOf } from './field.js';
+import { type HeadTerms, hasRecipientLists, parseHead } from './mail-head.js';
 import { mailWordFault } from './mail-words.js';
 import {
   type Draft,
@@ -19,10 +26,10 @@ import {
 } from './message.js';
 import { isMessageType, recipientFault, TYPE_FAULT } from './recipient.js';
 
-type Report = (field: string, detail: string) => void;
-
-const EMAIL_FIELDS = ['type', 'destination', 'subject', 'plain', 'html'];
-const SHORT_FIELDS = ['type', 'destination', 'message'];
+const COMMON_FIELDS = ['type', 'destination', 'priority', 'expires_in_s'];
+const HEAD_FIELDS = ['to', 'cc', 'bcc', 'from', 'reply_to', 'headers'];
+const EMAIL_FIELDS = [...COMMON_FIELDS, 'subject', 'plain', 'html', ...HEAD_FIELDS];
+const SHORT_FIELDS = [...COMMON_FIELDS, 'message'];
 const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
   1: new Set(EMAIL_FIELDS),
   2: new Set(SHORT_FIELDS),
@@ -32,7 +39,7 @@ const KNOWN_FIELDS: Readonly<Record<MessageType, ReadonlySet<string>>> = {
 const TYPE_NAMES: Readonly<Record<MessageType, string>> = { 1: 'email', 2: 'SMS', 3: 'phone', 4: 'push' };
 
 /** The settings that limit what is accepted. */
-export interface DraftLimits {
+export interface DraftLimits extends Pick<HeadTerms, 'mayBeFrom'> {
   readonly maxBatch: number;
   /** Null: without a cloud only emails can be delivered. */
   readonly cloud: object | null;
@@ -60,10 +67,12 @@ export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
   const faults: Fault[] = [];
   const undeliverable: Fault[] = [];
   for (const [index, fields] of body.entries()) {
-    const report: Report = (field, detail) =>
-      faults.push({ pointer: field === '' ? `/${index}` : `/${index}/${pointed(field)}`, detail });
+    const report: FaultReport = (field, detail, member) => {
+      const names = [field, member ?? ''].filter((name) => name !== '');
+      faults.push({ pointer: [`/${index}`, ...names.map(pointed)].join('/'), detail });
+    };
     const type = parseMessageType(fields, report);
-    if (type === 1) drafts.push(parseEmail(fields, report));
+    if (type === 1) drafts.push(parseEmail(fields, limits, report));
     else if (type !== null) {
       drafts.push(parseShortMessage(type, fields, report));
       if (limits.cloud !== null) continue;
@@ -79,8 +88,8 @@ export function parseDrafts(body: unknown, limits: DraftLimits): Draft[] {
 }
 
 /** A name as JSON Pointer has it (RFC 6901 §3). */
-function pointed(name: string): string {
-  return name.replaceAll('~', '~0').replaceAll('/', '~1');
+function pointed(name: string | number): string {
+  return String(name).replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 /** The error that refuses a request for the faults of its fields. */
@@ -90,7 +99,7 @@ export function invalidMessage(faults: readonly Fault[]): FieldpostError {
 }
 
 /** The type of a message; null if it has none, which is reported. */
-function parseMessageType(fields: unknown, report: Report): MessageType | null {
+function parseMessageType(fields: unknown, report: FaultReport): MessageType | null {
   if (!isJsonObject(fields)) {
     report('', 'must be an object, a message');
     return null;
@@ -99,7 +108,9 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
   if (isMessageType(type)) return type;
   report('type', TYPE_FAULT);
   // Without a type only this much of the destination can be checked.
-  if (typeof destination !== 'string') report('destination', 'is required and must be a string');
+  if (typeof destination !== 'string' && !hasRecipientLists(fields)) {
+    report('destination', 'is required and must be a string');
+  }
   return null;
 }
 
@@ -107,8 +118,8 @@ function parseMessageType(fields: unknown, report: Report): MessageType | null {
  * The draft of an email, valid only if nothing is reported. Faults go to `report` with the field's name, or '' for the
  * whole message.
  */
-export function parseEmail(fields: JsonObject, report: Report): EmailDraft {
-  checkRecipient(1, fields, report);
+export function parseEmail(fields: JsonObject, terms: HeadTerms, report: FaultReport): EmailDraft {
+  const { head, ...envelope } = parseHead(fields, terms, report);
   const subject = textOf(fields, 'subject', report);
   if (hasControl(subject)) report('subject', 'must not contain line breaks or other control characters');
   if (isLonger(subject, SUBJECT_CHARS_MAX)) {
@@ -121,17 +132,18 @@ export function parseEmail(fields: JsonObject, report: Report): EmailDraft {
   }
   return {
     type: 1,
-    // Checked by checkRecipient: a draft with a fault is never used.
-    destination: fields.destination as Address,
-    content: { subject, plain, html },
+    ...envelope,
+    content: { subject, plain, html, ...(head !== null && { head }) },
     attachments: NO_ATTACHMENTS,
     ignored: unknownFields(fields, 1, report),
+    ...urgencyOf(fields, report),
   };
 }
 
 /** The draft of an SMS, a phone call or a push message. Faults are reported as those of an email. */
-export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: Report): ShortDraft {
-  checkRecipient(type, fields, report);
+export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: FaultReport): ShortDraft {
+  const fault = recipientFault(type, fields.destination);
+  if (fault !== null) report('destination', fault);
   const message = textOf(fields, 'message', report);
   if (!isSet(fields.message)) report('message', 'is required and must not be empty');
   if (type === 2 && isLonger(message, SMS_CHARS_MAX)) {
@@ -143,11 +155,12 @@ export function parseShortMessage(type: 2 | 3 | 4, fields: JsonObject, report: R
     content: { message, ...(type === 4 && pushContent(fields, report)) },
     attachments: NO_ATTACHMENTS,
     ignored: unknownFields(fields, type, report),
+    ...urgencyOf(fields, report),
   };
 }
 
 /** The members that only a push message has. */
-function pushContent(fields: JsonObject, report: Report): Omit<ShortContent, 'message'> {
+function pushContent(fields: JsonObject, report: FaultReport): Omit<ShortContent, 'message'> {
   const { auto_open: autoOpen, app_data: appData } = fields;
   const title = textOf(fields, 'title', report);
   if (autoOpen !== undefined && autoOpen !== null && typeof autoOpen !== 'boolean') {
@@ -163,26 +176,18 @@ function pushContent(fields: JsonObject, report: Report): Omit<ShortContent, 'me
   };
 }
 
-function checkRecipient(type: MessageType, { destination }: JsonObject, report: Report): void {
-  const fault = recipientFault(type, destination);
-  if (fault !== null) report('destination', fault);
-}
-
-/** An optional text; empty if it is absent or reported. */
-function textOf(fields: JsonObject, name: string, report: Report): string {
-  const value = fields[name];
-  if (value === undefined || value === null) return '';
-  if (typeof value !== 'string') {
-    report(name, 'must be a string');
-    return '';
+/** How soon the message is sent, and how long it is of use. */
+function urgencyOf(fields: JsonObject, report: FaultReport): Pick<Draft, 'urgent' | 'lifeMs'> {
+  const { priority, expires_in_s: lifeS } = fields;
+  if (isSet(priority) && priority !== 'high' && priority !== 'normal') {
+    report('priority', 'must be "high" or "normal"');
   }
-  if (hasLoneSurrogate(value)) report(name, 'contains half a surrogate pair, which is not a character');
-  return value;
-}
-
-/** True if the field is not empty, whatever its kind. */
-function isSet(value: unknown): boolean {
-  return value !== undefined && value !== null && value !== '';
+  const hasLife = isSet(lifeS);
+  const lifeMs = typeof lifeS === 'number' && Number.isInteger(lifeS) ? lifeS * SECOND_MS : 0;
+  if (hasLife && (lifeMs < SECOND_MS || lifeMs > EXPIRES_IN_MS_MAX)) {
+    report('expires_in_s', `must be an integer from 1 to ${EXPIRES_IN_MS_MAX / SECOND_MS} (30 days)`);
+  }
+  return { ...(priority === 'high' && { urgent: true }), ...(hasLife && { lifeMs }) };
 }
 
 /** Counts code points. */
@@ -208,7 +213,7 @@ function jsonBytes(value: unknown): number {
 }
 
 /** The unknown fields. One that other mailers have is a fault, unless it is empty. */
-function unknownFields(fields: JsonObject, type: MessageType, report: Report): readonly string[] {
+function unknownFields(fields: JsonObject, type: MessageType, report: FaultReport): readonly string[] {
   const known = KNOWN_FIELDS[type];
   return Object.keys(fields).filter((name) => {
     if (known.has(name)) return false;
@@ -216,10 +221,4 @@ function unknownFields(fields: JsonObject, type: MessageType, report: Report): r
     if (fault !== null) report(name, fault);
     return fault === null;
   });
-}
-
-/** True for the values by which clients say that they do not use a field. */
-function isEmpty(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return !isSet(value) || value === false;
-  return Object.keys(value).length === 0;
 }

@@ -6,11 +6,14 @@
 const TEXT = 'is not a field here: the text is called plain (and HTML html)';
 const HTML = 'is not a field here: HTML is called html';
 const SUBJECT = 'is not a field here: it is called subject';
-const RECIPIENT = 'is not a field here: the one recipient is called destination; post one message for each';
-const COPY = 'is not supported: post one message for each recipient';
-const SENDER = 'is not supported: the sender is the same for all messages (FIELDPOST_FROM)';
-const REPLY = 'is not supported: answers go to the sender (FIELDPOST_FROM)';
-const HEADERS = 'is not supported: a message has no headers of its own';
+const RECIPIENT = 'is not a field here: recipients are called to, cc and bcc';
+const COPY = 'is not a field here: these recipients are called cc or bcc';
+const SENDER =
+  'is not a field here: the sender is called from, with its name, like "Pump 3 <pump@example.com>"';
+const REPLY = 'is not a field here: it is called reply_to';
+const ENVELOPE = 'is not supported: bounces go to the sender, which is called from';
+const THREAD = 'is not a field here: it is one of the headers, like {"headers":{"In-Reply-To":"<id>"}}';
+const HEADERS = 'is not a field here: it is called headers';
 const FILES =
   'is not a field here: files are sent as a form (multipart/form-data), each as a part with a filename';
 const READY_MADE = 'is not supported: send subject, plain and html';
@@ -27,8 +30,9 @@ const HINTS: ReadonlyMap<string, string> = new Map(
       [RECIPIENT, 'toaddress toaddresses toemail torecipients toname'],
       [COPY, 'cc bcc ccaddress ccaddresses bccaddress bccaddresses ccrecipients bccrecipients'],
       [SENDER, 'from sender fromaddress fromemail fromname sendername senderaddress senderemail'],
-      [SENDER, 'mailfrom envelope envelopefrom returnpath'],
-      [REPLY, 'replyto replytoaddress replytoaddresses replytolist inreplyto references'],
+      [ENVELOPE, 'mailfrom envelope envelopefrom returnpath'],
+      [REPLY, 'replyto replytoaddress replytoaddresses replytolist'],
+      [THREAD, 'inreplyto references'],
       [HEADERS, 'header headers customheaders extraheaders additionalheaders internetmessageheaders'],
       [FILES, 'attachment attachments attach file files inline inlineattachments inlineimages'],
       [READY_MADE, 'raw mime rfc822 eml amp amphtml markdown alternatives icalevent calendar'],
@@ -37,6 +41,18 @@ const HINTS: ReadonlyMap<string, string> = new Map(
     ] as const
   ).flatMap(([hint, words]) => words.split(' ').map((word): [string, string] => [word, hint])),
 );
+
+/** The hints for a message that is no mail, and has one recipient. */
+const SHORT_HINTS: ReadonlyMap<string, string> = new Map([
+  [TEXT, 'is not a field here: the text is called message'],
+  [RECIPIENT, 'is not a field here: the one recipient is called destination; post one message for each'],
+  [COPY, 'is not a field here: post one message for each recipient'],
+  [SENDER, 'is not a field here: only an email has a sender'],
+  [ENVELOPE, 'is not a field here: only an email has a sender'],
+  [REPLY, 'is not a field here: only an email has it'],
+  [THREAD, 'is not a field here: only an email has headers'],
+  [HEADERS, 'is not a field here: only an email has headers'],
+]);
 
 /**
  * Why a field that is not among `known` is refused: other mailers have it, or it is a known name in another spelling.
@@ -47,7 +63,7 @@ export function mailWordFault(name: string, known: ReadonlySet<string>): string 
   for (const ours of known) if (plainName(ours) === plain) return `is written ${ours}`;
   const hint = HINTS.get(plain);
   if (hint === undefined) return null;
-  return hint === TEXT && known.has('message') ? 'is not a field here: the text is called message' : hint;
+  return known.has('message') ? (SHORT_HINTS.get(hint) ?? hint) : hint;
 }
 
 /** `Reply-To`, `reply_to` and `replyTo` are one word. */

@@ -1,11 +1,11 @@
 /**
  * Header lines of a mail: subject, date, and the headers of an attachment. A user's text becomes ASCII lines of at most
- * 76 octets, and can never begin another header. Used by letter.ts.
+ * 76 octets, and can never begin another header. Used by head.ts and letter.ts.
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
 
-const LINE_OCTETS_MAX = 76;
+export const LINE_OCTETS_MAX = 76;
 /** Octets of text in the first encoded word. It shares its line with `Subject: ` and 12 octets around the base64. */
 const FIRST_WORD_OCTETS = 39;
 /** Octets of text in each later encoded word. */
@@ -14,7 +14,7 @@ const WORD_OCTETS = 45;
 const NAME_CHARS_MAX = 54;
 
 /** Visible ASCII with single blanks between words, which no parser changes when it unfolds a line. */
-const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
+export const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:; charset=[\w.:+-]+)?$/;
 
 /** `Name: value`, not folded: an address or an id cannot be. */
@@ -53,17 +53,22 @@ function foldPlain(subject: string): string | null {
 }
 
 function foldEncoded(subject: string): string {
-  const bytes = Buffer.from(subject);
+  return `Subject: ${encodedWords(subject, FIRST_WORD_OCTETS).join('\r\n ')}`;
+}
+
+/** The text as encoded words (RFC 2047) of at most 72 characters. The first holds `firstOctets` octets of the text. */
+export function encodedWords(text: string, firstOctets: number = WORD_OCTETS): string[] {
+  const bytes = Buffer.from(text);
   const words = [];
   let from = 0;
   while (from < bytes.length) {
-    let to = Math.min(from + (from === 0 ? FIRST_WORD_OCTETS : WORD_OCTETS), bytes.length);
+    let to = Math.min(from + (from === 0 ? firstOctets : WORD_OCTETS), bytes.length);
     // An encoded word holds whole characters only (RFC 2047 §5).
     while (((bytes[to] ?? 0) & 0xc0) === 0x80) to--;
     words.push(`=?UTF-8?B?${bytes.toString('base64', from, to)}?=`);
     from = to;
   }
-  return `Subject: ${words.join('\r\n ')}`;
+  return words;
 }
 
 /**
@@ -103,6 +108,6 @@ function percentEncoded(character: string): string {
 }
 
 /** All values are validated before. If a line break gets here, it must not begin a header. */
-function assertOneLine(value: string): void {
+export function assertOneLine(value: string): void {
   assert(!/[\r\n\0]/.test(value), 'a header value has no line break and no NUL');
 }

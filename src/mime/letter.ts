@@ -4,16 +4,22 @@
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
-import type { Address } from '../message/address.js';
-import type { EmailContent } from '../message/message.js';
+import type { Mailbox } from '../message/mailbox.js';
+import type { EmailContent, MailHead } from '../message/message.js';
 import { base64Lines, base64Octets } from './base64.js';
+import { mailboxesHeader, ownHeader } from './head.js';
 import { attachmentHeaders, formatDate, header, subjectHeader } from './headers.js';
 import { encodeQuotedPrintable } from './quoted-printable.js';
 
 /** All parts of a mail. */
 export interface Letter {
-  readonly from: Address;
-  readonly to: Address;
+  readonly from: Mailbox;
+  /** Empty: all recipients are blind, unless there are some in `cc`. */
+  readonly to: readonly Mailbox[];
+  readonly cc?: readonly Mailbox[] | undefined;
+  readonly replyTo?: readonly Mailbox[] | undefined;
+  /** Further headers; each value is one line. Auto-Submitted takes the place of ours. */
+  readonly headers?: MailHead['headers'] | undefined;
   readonly content: EmailContent;
   /** Without the angle brackets. */
   readonly messageId: string;
@@ -73,14 +79,20 @@ export function render(letter: Letter): Rendered {
 }
 
 function letterHeaders(letter: Letter): string {
+  const { to, cc = [], replyTo = [], headers = [] } = letter;
+  const isOurs = !headers.some(([name]) => name.toLowerCase() === 'auto-submitted');
   return (
-    header('From', `<${letter.from}>`) +
-    header('To', `<${letter.to}>`) +
+    mailboxesHeader('From', [letter.from]) +
+    (to.length > 0 ? mailboxesHeader('To', to) : '') +
+    (cc.length > 0 ? mailboxesHeader('Cc', cc) : '') +
+    (to.length + cc.length > 0 ? '' : header('To', 'undisclosed-recipients:;')) +
+    (replyTo.length > 0 ? mailboxesHeader('Reply-To', replyTo) : '') +
     subjectHeader(letter.content.subject) +
     (letter.dateMs === null ? '' : header('Date', formatDate(letter.dateMs))) +
     header('Message-ID', `<${letter.messageId}>`) +
     header('MIME-Version', '1.0') +
-    header('Auto-Submitted', 'auto-generated')
+    (isOurs ? header('Auto-Submitted', 'auto-generated') : '') +
+    headers.map(([name, value]) => ownHeader(name, value)).join('')
   );
 }
 

@@ -426,7 +426,7 @@ test('a form with fields of other mailers is refused; empty ones are ignored', a
   await using api = await startApi();
   const parts = [
     { name: 'text', content: 'The alarm' },
-    { name: 'cc', content: 'a@example.com' },
+    { name: 'recipients', content: 'a@example.com' },
     // Somebody forgot the @ of curl's -F file=@path.
     { name: 'file', content: '/var/log/messages' },
     { name: 'bcc', content: '' },
@@ -435,15 +435,15 @@ test('a form with fields of other mailers is refused; empty ones are ignored', a
   isRefused(t, answer, 422, /3 faults/);
   t.match(answer.json.errors, [
     { pointer: 'text', detail: /called plain/ },
-    { pointer: 'cc', detail: /each recipient/ },
+    { pointer: 'recipients', detail: /to, cc and bcc/ },
     { pointer: 'file', detail: /with a filename/ },
   ]);
   await isClean(t, api);
   const taken = await postBody(
     api,
-    bodyOf([...NEEDED, { name: 'cc', content: '' }, { ...FILE, name: 'attachments' }]),
+    bodyOf([...NEEDED, { name: 'recipients', content: '' }, { ...FILE, name: 'attachments' }]),
   );
-  t.match(taken.json, [{ ignored: ['cc'] }]);
+  t.match(taken.json, [{ ignored: ['recipients'] }]);
 });
 
 test('a wrong boundary is reported as such, however large the form', async (t) => {

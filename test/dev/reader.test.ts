@@ -10,7 +10,7 @@ t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 const lines = (...of: string[]) => Buffer.from(of.join('\r\n'));
 
 t.test('mails of our own renderer are read exactly', async (t) => {
-  const device = parseAddress('device@example.org') as Address;
+  const device = { name: '', address: parseAddress('device@example.org') as Address };
   const texts = [
     '',
     'a',
@@ -39,7 +39,7 @@ t.test('mails of our own renderer are read exactly', async (t) => {
       for (const html of texts) {
         const subject = plain.replace(/[\r\n]/g, '');
         const content = { subject, plain, html };
-        const letter = { from: device, to: device, content, messageId: 'a@b', dateMs: 0 };
+        const letter = { from: device, to: [device], content, messageId: 'a@b', dateMs: 0 };
         const { bytes } = render({ ...letter, attachments: attached });
         const chunks = [];
         for await (const chunk of Buffer.isBuffer(bytes) ? [bytes] : bytes) chunks.push(chunk);

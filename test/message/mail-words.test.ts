@@ -4,12 +4,14 @@ import { FieldpostError } from '../../src/errors.js';
 import { parseDrafts } from '../../src/message/draft.js';
 import { mailWordFault } from '../../src/message/mail-words.js';
 
-const MAIL = new Set(['type', 'destination', 'subject', 'plain', 'html']);
-const SMS = new Set(['type', 'destination', 'message']);
+const MAIL = new Set(
+  'type destination priority expires_in_s to cc bcc from reply_to headers subject plain html'.split(' '),
+);
+const SMS = new Set(['type', 'destination', 'priority', 'expires_in_s', 'message']);
 
 function faultsOf(fields: object, cloud: object | null = null) {
   try {
-    parseDrafts([fields], { maxBatch: 1, cloud });
+    parseDrafts([fields], { maxBatch: 1, cloud, mayBeFrom: () => false });
   } catch (error) {
     if (error instanceof FieldpostError) return error.faults;
     throw error;
@@ -21,11 +23,17 @@ test('field names of other mailers are refused, and the hint names ours', (t) =>
   const hints: [names: string, hint: RegExp][] = [
     ['text body content msg textBody TextBody plain_text text-plain', /called plain/],
     ['htmlBody HtmlBody body_html html_content HTMLPart', /called html/],
-    ['to To recipient recipients rcpt toAddresses mailto destinations', /called destination/],
-    ['cc bcc CC Bcc ccRecipients bcc_addresses', /one message for each/],
-    ['from From sender from_email fromName mail_from return-path', /FIELDPOST_FROM/],
-    ['replyTo reply_to Reply-To in_reply_to References', /FIELDPOST_FROM/],
-    ['headers custom_headers Header', /no headers/],
+    ['recipient recipients rcpt toAddresses mailto destinations', /called to, cc and bcc/],
+    ['ccRecipients bcc_addresses', /called cc or bcc/],
+    ['sender from_email fromName', /called from/],
+    ['mail_from return-path', /bounces go to the sender/],
+    ['replyToAddress reply_to_list', /called reply_to/],
+    ['in_reply_to References', /one of the headers/],
+    ['custom_headers Header', /called headers/],
+    [
+      'To CC Bcc From replyTo Reply-To Priority expiresInS',
+      /is written (to|cc|bcc|from|reply_to|priority|expires_in_s)/,
+    ],
     ['attachments attachment files file inlineImages', /multipart\/form-data/],
     ['template_id personalizations raw markdown amp', /send subject, plain and html/],
     ['send_at scheduledAt', /as soon as/],
@@ -37,12 +45,18 @@ test('field names of other mailers are refused, and the hint names ours', (t) =>
   }
   t.match(mailWordFault('text', SMS), /called message/);
   t.match(mailWordFault('Message', SMS), /is written message/);
+  t.match(mailWordFault('to', SMS), /called destination/);
+  t.match(mailWordFault('cc', SMS), /one message for each/);
+  for (const name of ['from', 'reply_to', 'headers', 'References', 'return_path']) {
+    t.match(mailWordFault(name, SMS), /only an email/, name);
+  }
+  t.match(mailWordFault('attachments', SMS), /form/, 'other hints are the same');
   t.end();
 });
 
 test('other names are none of these', (t) => {
   const names =
-    'id sound category tag message title auto_open app_data priority email x __proto__ constructor é';
+    'id sound category tag message title auto_open app_data importance email x __proto__ constructor é';
   for (const name of names.split(' ')) t.equal(mailWordFault(name, MAIL), null, name);
   for (const name of ['subject', 'plain', 'html', 'title']) t.equal(mailWordFault(name, SMS), null, name);
   t.end();
@@ -50,16 +64,20 @@ test('other names are none of these', (t) => {
 
 test('a field with a value is a fault, at its place; an empty one is ignored', (t) => {
   const mail = { type: 1, destination: 'john@example.com', subject: 'Hi' };
-  t.match(faultsOf({ ...mail, text: 'The alarm', cc: ['a@example.com'], sound: 'x' }), [
+  t.match(faultsOf({ ...mail, text: 'The alarm', recipients: ['a@example.com'], sound: 'x' }), [
     { pointer: '/0/text', detail: /plain/ },
-    { pointer: '/0/cc', detail: /each recipient/ },
+    { pointer: '/0/recipients', detail: /to, cc and bcc/ },
   ]);
   t.match(faultsOf({ ...mail, 'to/~': 'x' }), [{ pointer: '/0/to~1~0' }]);
   for (const empty of ['', null, false, [], {}]) {
-    t.same(faultsOf({ ...mail, cc: empty, attachments: empty }), [], JSON.stringify(empty));
+    t.same(
+      faultsOf({ ...mail, cc: empty, recipients: empty, headers: empty, attachments: empty }),
+      [],
+      JSON.stringify(empty),
+    );
   }
   for (const something of ['x', 0, true, [null], { a: 1 }])
-    t.equal(faultsOf({ ...mail, cc: something }).length, 1);
+    t.equal(faultsOf({ ...mail, recipients: something }).length, 1);
   const sms = { type: 2, destination: '+31612345678', message: 'Hi' };
   t.match(faultsOf({ ...sms, from: 'us' }, {}), [{ pointer: '/0/from' }]);
   t.same(

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import PostalMime from 'postal-mime';
 import { type Test, t } from 'tap';
 import { type Address, needsSmtpUtf8, parseAddress } from '../../src/message/address.js';
+import type { Mailbox } from '../../src/message/mailbox.js';
 import { type Letter, type LetterFile, type Rendered, render } from '../../src/mime/letter.js';
 import { seededRandom, testSeed } from '../support/random.js';
 
@@ -26,11 +27,15 @@ function address(text: string): Address {
   return parsed;
 }
 
+function mailbox(text: string): Mailbox {
+  return { name: '', address: address(text) };
+}
+
 function letter(part: Partial<Letter> & { subject?: string; plain?: string; html?: string }): Letter {
   const { subject = '', plain = '', html = '', ...rest } = part;
   return {
-    from: address('device@example.org'),
-    to: address('john@example.com'),
+    from: mailbox('device@example.org'),
+    to: [mailbox('john@example.com')],
     content: { subject, plain, html },
     messageId: '01JD3Z0Q8W5V.0123456789abcdef@example.org',
     dateMs: Date.UTC(2026, 10, 20, 9, 41, 30),
@@ -65,7 +70,7 @@ function faultOnTheWire(sent: Letter, rendered: Rendered, bytes: Buffer): string
   const text = bytes.toString('latin1');
   if (!text.endsWith('\r\n')) return 'does not end with a line break';
   if (/\r(?!\n)|(?<!\r)\n|\0/.test(text)) return 'has a bare CR or LF, or a NUL';
-  const utf8 = needsSmtpUtf8(sent.from) || needsSmtpUtf8(sent.to);
+  const utf8 = [sent.from, ...sent.to].some((one) => needsSmtpUtf8(one.address));
   for (const line of text.split('\r\n')) {
     const indivisible = /^(?:From|To|Message-ID): </.test(line);
     if (line.length > (indivisible ? 320 : 76)) return `too long: ${line}`;
@@ -93,8 +98,8 @@ async function expected({ from, to, content, messageId, dateMs, attachments }: L
   const html = content.html.replace(/\r\n?|\n/g, '\r\n');
   return {
     subject: content.subject,
-    from: [from],
-    to: [to],
+    from: [from.address],
+    to: to.map((one) => one.address),
     messageId: `<${messageId}>`,
     dateMs: dateMs === null ? null : Math.floor(dateMs / 1000) * 1000,
     plain: html !== '' && plain === '' ? null : plain,
@@ -161,7 +166,7 @@ function readByPython(mails: readonly Buffer[]): Parsed[] | null {
     .trimEnd()
     .split('\n')
     .map((line) => {
-      const { defects, ...found } = JSON.parse(line);
+      const { defects, head: _, ...found } = JSON.parse(line);
       if (defects.length > 0) throw new Error(`Python found ${defects.join('; ')}`);
       return { ...found, plain: text(found.plain), html: text(found.html) };
     });
@@ -232,7 +237,7 @@ const ADDRESSES = [
   '😀@example.com',
   'x@[127.0.0.1]',
   'x@[IPv6:2001:db8::1]',
-].map(address);
+].map(mailbox);
 
 function randomText(random: Random, pools: readonly (readonly string[])[]): string {
   let text = '';
@@ -248,7 +253,7 @@ function randomLetter(random: Random): Letter {
     random.below(4) === 0 ? '' : randomText(random, [INLINE, INLINE, SCRIPTS, CONTROLS, BREAKS]);
   const part = {
     from: random.oneOf(ADDRESSES),
-    to: random.oneOf(ADDRESSES),
+    to: [random.oneOf(ADDRESSES)],
     subject: randomText(
       random,
       random.oneOf([[INLINE], [['word', ' ', 'another']], [INLINE, SCRIPTS, CONTROLS]]),
@@ -418,7 +423,7 @@ t.test('chosen letters are read back by others as they were posted', async (t) =
     ...texts.map((text) => letter({ plain: text, html: `<p>${text}` })),
     ...texts.map((plain) => letter({ plain, attachments: [attachment('a', Buffer.from(plain))] })),
     ...subjects.map((subject) => letter({ subject })),
-    ...ADDRESSES.map((from) => letter({ from, to: from })),
+    ...ADDRESSES.map((from) => letter({ from, to: [from] })),
   ];
   await roundTrip(t, letters, letters.length);
 });

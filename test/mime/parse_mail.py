@@ -11,6 +11,11 @@ def b64(octets):
     return base64.b64encode(octets).decode()
 
 
+def people(mail, name):
+    values = mail.get_all(name, [])
+    return [[address.display_name, address.addr_spec] for value in values for address in value.addresses]
+
+
 def parse(octets):
     mail = message_from_string(octets.decode("utf-8"), policy=policy.SMTPUTF8)
     found = {
@@ -22,6 +27,13 @@ def parse(octets):
         "plain": None,
         "html": None,
         "attachments": [],
+        "head": {
+            "from": people(mail, "from"),
+            "to": people(mail, "to"),
+            "cc": people(mail, "cc"),
+            "replyTo": people(mail, "reply-to"),
+            "headers": [[name, str(value)] for name, value in mail.items()],
+        },
         "defects": [str(defect) for part in mail.walk() for defect in part.defects],
     }
     for part in mail.walk():

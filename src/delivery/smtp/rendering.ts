@@ -73,7 +73,7 @@ export class Rendering {
     const { size, bytes } = isReadyMade
       ? this.#complete(message, content, sending)
       : this.#render({ ...message, content }, sending);
-    const smtpUtf8 = (from !== '' && needsSmtpUtf8(from)) || needsSmtpUtf8(message.destination);
+    const smtpUtf8 = [from, message.destination, ...peopleIn(content)].some(needsSmtpUtf8);
     return { size, smtpUtf8, isEightBit: isReadyMade, content: bytes };
   }
 
@@ -116,9 +116,13 @@ export class Rendering {
     { destination, content, attachments }: Pick<EmailDraft, 'destination' | 'content' | 'attachments'>,
     { from, messageId, dateMs, open }: Sending,
   ): Rendered {
+    const { fromName = '', to, cc, replyTo, headers } = content.head ?? {};
     return render({
-      from,
-      to: destination,
+      from: { name: fromName, address: from },
+      to: to ?? [{ name: '', address: destination }],
+      cc,
+      replyTo,
+      headers,
       content,
       messageId,
       dateMs,
@@ -135,6 +139,13 @@ interface Sending {
   readonly messageId: string;
   readonly dateMs: number | null;
   readonly open: (attachment: Attachment) => AsyncIterable<Buffer>;
+}
+
+/** The addresses that its headers name beside the recipient's. Those of a ready-made mail are as they came. */
+function peopleIn(content: EmailContent | ReadyMadeContent): Address[] {
+  if ('missing' in content) return [];
+  const { to = [], cc = [], replyTo = [] } = content.head ?? {};
+  return [...to, ...cc, ...replyTo].map(({ address }) => address);
 }
 
 /** For a mail of which only the size is needed. */

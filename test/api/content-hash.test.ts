@@ -1,0 +1,38 @@
+/** What makes two requests with one idempotency key different. */
+import { createHash } from 'node:crypto';
+import { t } from 'tap';
+import { hashOf } from '../../src/api/content-hash.js';
+import { parseDrafts } from '../../src/message/draft.js';
+
+const MAIL = { type: 1, destination: 'a@x', subject: 'Hi' };
+const hash = (...messages: object[]) =>
+  hashOf(parseDrafts(messages, { maxBatch: 10, cloud: {}, mayBeFrom: () => true }), []);
+const sha256 = (value: unknown) => createHash('sha256').update(JSON.stringify(value)).digest('hex');
+
+t.test('a message without the newer fields has the hash that older versions wrote', async (t) => {
+  t.equal(hash(MAIL), sha256([[1, 'a@x', 'Hi', '', '']]));
+  t.equal(hash({ ...MAIL, to: [], from: null, priority: 'normal', extra: 1 }), hash(MAIL));
+  const sms = { type: 2, destination: '+31612345678', message: 'Hi' };
+  t.equal(hash(sms), sha256([[2, '+31612345678', 'Hi', null, null, null]]));
+});
+
+t.test('each field makes a difference', async (t) => {
+  const hashes = [
+    {},
+    { to: ['a@x'] },
+    { to: ['b@x'] },
+    { cc: ['b@x'] },
+    { bcc: ['b@x'] },
+    { to: ['Ann <b@x>'] },
+    { from: 'c@x' },
+    { from: 'd@x' },
+    { from: 'C <c@x>' },
+    { reply_to: 'b@x' },
+    { headers: { 'X-A': 'b' } },
+    { headers: { 'X-A': 'c' } },
+    { priority: 'high' },
+    { expires_in_s: 1 },
+    { expires_in_s: 2 },
+  ].map((fields) => hash({ ...MAIL, ...fields }));
+  t.equal(new Set(hashes).size, hashes.length);
+});
