@@ -65,9 +65,10 @@ export const ROUTES: readonly Route[] = [
   route('GET', `${MESSAGES}/{id}`, messages.get, {
     access: 'senders',
     summary: 'Get the status of a message',
+    query: messages.GET_QUERY,
     status: 200,
     answer: 'Message',
-    problems: [404],
+    problems: [404, 422],
   }),
   route('DELETE', `${MESSAGES}/{id}`, messages.cancel, {
     summary: 'Cancel a message that is not final, or delete the content of a failed one for good',

@@ -116,6 +116,10 @@ class JournaledStore implements Store {
     return this.#state.messages.get(id);
   }
 
+  whenFinal(id: string, signal: AbortSignal): Promise<void> {
+    return this.#ledger.outcomes.whenFinal(id, signal);
+  }
+
   list(query: Parameters<Store['list']>[0]): Page {
     void this.#ledger.keepClock();
     return listMessages(this.#state, query);

@@ -51,6 +51,7 @@ interface StartOptions extends Partial<GivenParts> {
   readonly clock?: FakeClock;
   readonly budget?: Partial<StoreOptions['budget']>;
   readonly memoryBytesMax?: number;
+  readonly historyMax?: number;
 }
 
 const BUDGET = { maxQueue: 10_000, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
@@ -76,12 +77,14 @@ export async function startApi(options: StartOptions = {}) {
     clock = new FakeClock(),
     budget,
     memoryBytesMax,
+    historyMax,
     ...parts
   } = options;
   const { store, disk } = await openQuietly(clock, {
     budget: { ...BUDGET, ...budget },
     ...(given && { disk: given }),
     ...(memoryBytesMax !== undefined && { memoryBytesMax }),
+    ...(historyMax !== undefined && { historyMax }),
   });
   const uploads = countUploads(store);
   const lines: string[] = [];
