@@ -5,7 +5,7 @@
 import { FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
 import type { Exchange } from '../http/exchange.js';
-import { IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
+import { IDEMPOTENCY_KEY_CHARS_MAX, MAIL_RECIPIENTS_MAX } from '../limits.js';
 import { parseDrafts } from '../message/draft.js';
 import { cut } from '../text.js';
 import { hashOf } from './content-hash.js';
@@ -15,6 +15,17 @@ import type { Take } from './take.js';
 
 export const POST_HEADERS = {
   'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
+};
+/** The envelope of a ready-made mail (message/rfc822). */
+export const POST_QUERY = {
+  to: {
+    type: 'array',
+    items: { type: 'string' },
+    maxItems: MAIL_RECIPIENTS_MAX,
+    description: 'of a message/rfc822: the recipients, or `headers` for those in To, Cc and Bcc',
+  },
+  from: { type: 'string', description: 'of a message/rfc822: the sender in the envelope' },
+  priority: { type: 'string', enum: ['normal', 'high'], description: 'of a message/rfc822' },
 };
 const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };

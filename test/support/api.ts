@@ -19,6 +19,7 @@ import type { Store, Upload } from '../../src/store/store.js';
 import { openListeners } from '../../src/system/listen.js';
 import { createLog } from '../../src/system/log.js';
 import { FakeClock, settled } from './clock.js';
+import { assertDescribed } from './described.js';
 import type { FaultyDisk } from './faulty-disk.js';
 import { openQuietly, STATE_DIR } from './store.js';
 
@@ -177,12 +178,22 @@ export async function startApi(options: StartOptions = {}) {
     async heard(client: RawClient): Promise<void> {
       while (test.readOf(client) < client.socket.bytesWritten) await settled();
     },
-    /** One request on a connection of its own. */
+    /** One request on a connection of its own. It and its answer must be as the API describes them. */
     async call(method: string, path: string, { headers = {}, body = '' }: CallOptions = {}): Promise<Answer> {
       await using client = await RawClient.to(address);
       client.write(requestText(method, path, headers, Buffer.byteLength(body)));
       if (body.length > 0) client.write(body);
-      return await client.answer(method === 'HEAD');
+      const answer = await client.answer(method === 'HEAD');
+      assertDescribed({
+        method,
+        path,
+        headers: lowerCased(headers),
+        body,
+        status: answer.status,
+        answerHeaders: answer.headers,
+        answerBody: answer.body,
+      });
+      return answer;
     },
     /** Posts a value as JSON to the messages. */
     post: (value: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
@@ -199,6 +210,11 @@ export async function startApi(options: StartOptions = {}) {
     },
   };
   return test;
+}
+
+/** With their names in lower case. */
+function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /** Those that are open. */
