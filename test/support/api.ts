@@ -174,6 +174,8 @@ export async function startApi(options: StartOptions = {}) {
     connect: () => RawClient.to(address),
     /** Octets of what the client wrote that the server has read. */
     readOf: ({ socket }: RawClient): number => sockets.get(socket.localPort)?.bytesRead ?? 0,
+    /** After this long without a byte the server ends the connection; 0: never. */
+    timeoutMsOf: ({ socket }: RawClient): number => sockets.get(socket.localPort)?.timeout ?? 0,
     /** Resolves when the server has read all that the client wrote. */
     async heard(client: RawClient): Promise<void> {
       while (test.readOf(client) < client.socket.bytesWritten) await settled();
