@@ -36,6 +36,12 @@ export const CONNECTIONS_MAX = 64;
 export const CONNECTIONS_WAITING_MAX = 192;
 /** All connections that are open at once, including those that are being refused. */
 export const CONNECTIONS_OPEN_MAX = 512;
+/** The longest `wait` of a GET of a message. */
+export const POLL_S_MAX = 300;
+/** Requests that may wait for an outcome at the same time. Their connections come on top of CONNECTIONS_MAX. */
+export const POLLS_MAX = CONNECTIONS_MAX / 2;
+/** Retry-After for one more. */
+export const POLL_AGAIN_MS = SECOND_MS;
 /** A connection waits for its place at most this long. */
 export const PLACE_WAIT_MS = 5 * SECOND_MS;
 /** While connections wait, silent ones are looked for at this interval. */

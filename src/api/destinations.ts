@@ -11,10 +11,10 @@ import { firstAsJson } from '../http/page.js';
 import { PAGE_BYTES_MAX } from '../limits.js';
 import { cut } from '../text.js';
 import { callerOf } from './caller.js';
-import { flagIn } from './flag.js';
 import { hiddenEntries, hiddenEntry, isHiddenId } from './hidden.js';
 import type { ApiContext } from './parts.js';
 import { LOGGED_CHARS_MAX } from './post.js';
+import { flagIn } from './query.js';
 
 export const DESTINATIONS = '/api/internal/offline_notification_destinations';
 export const LIST_HEADERS = { 'If-None-Match': { type: 'string', description: 'the `ETag` of the list' } };

@@ -6,14 +6,21 @@ import { type Fault, FieldpostError } from '../errors.js';
 import { checkPercent, type Exchange } from '../http/exchange.js';
 import { firstAsJson } from '../http/page.js';
 import { isoOf } from '../instant.js';
-import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, PAGE_BYTES_MAX } from '../limits.js';
+import {
+  LIST_LIMIT_DEFAULT,
+  LIST_LIMIT_MAX,
+  PAGE_BYTES_MAX,
+  POLL_AGAIN_MS,
+  POLL_S_MAX,
+  SECOND_MS,
+} from '../limits.js';
 import { isFinal, type Message, STATUSES, type Status } from '../message/message.js';
 import { messageIdOf } from '../message/message-id.js';
 import { wallMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 import { callerOf } from './caller.js';
-import { flagIn } from './flag.js';
 import type { ApiContext } from './parts.js';
+import { flagIn, invalidQuery, wholeNumberIn } from './query.js';
 
 export const LIST_QUERY = {
   status: { type: 'string', enum: STATUSES },
@@ -40,9 +47,32 @@ function* viewsOf(messages: readonly Message[], context: ApiContext) {
   for (const message of messages) yield viewOf(message, context);
 }
 
-/** `GET /api/internal/messages/{id}` */
-export function get(exchange: Exchange, context: ApiContext): void {
-  exchange.json(200, viewOf(known(exchange, context), context));
+export const GET_QUERY = {
+  wait: {
+    type: 'integer',
+    minimum: 0,
+    maximum: POLL_S_MAX,
+    default: 0,
+    description: 'the answer comes when the message is final, or after this many seconds',
+  },
+};
+/** Sent if too many requests wait already: a client that asks again at once would waste the processor. */
+const ASK_AGAIN = { 'Retry-After': String(POLL_AGAIN_MS / SECOND_MS) };
+
+/** `GET /api/internal/messages/{id}`; with `?wait=30` it waits for the outcome. */
+export async function get(exchange: Exchange, context: ApiContext): Promise<void> {
+  checkPercent(exchange.query);
+  const given = new URLSearchParams(exchange.query);
+  const waitS = wholeNumberIn(given, 'wait', GET_QUERY.wait, (fault) => {
+    throw invalidQuery([fault]);
+  });
+  // This value has the outcome even if the store forgets the message at once.
+  const message = known(exchange, context);
+  const isDone =
+    waitS === 0 ||
+    isFinal(message.status) ||
+    (await exchange.poll(waitS * SECOND_MS, (signal) => context.store.whenFinal(message.id, signal)));
+  exchange.json(200, viewOf(message, context), isDone ? undefined : ASK_AGAIN);
 }
 
 /** `DELETE /api/internal/messages/{id}` */
@@ -170,12 +200,7 @@ function parseListQuery(query: string): { status: Status | null; limit: number; 
   if (status !== null && !STATUSES.includes(status)) {
     faults.push({ pointer: 'status', detail: `must be one of ${STATUSES.join(', ')}` });
   }
-  const limitText = given.get('limit') ?? String(LIST_LIMIT_DEFAULT);
-  const limit = /^\d{1,9}$/.test(limitText) ? Number(limitText) : 0;
-  if (limit < 1 || limit > LIST_LIMIT_MAX) {
-    faults.push({ pointer: 'limit', detail: `must be a whole number from 1 to ${LIST_LIMIT_MAX}` });
-  }
-  if (faults.length > 0)
-    throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
+  const limit = wholeNumberIn(given, 'limit', LIST_QUERY.limit, (fault) => faults.push(fault));
+  if (faults.length > 0) throw invalidQuery(faults);
   return { status, limit, after: given.get('after') };
 }

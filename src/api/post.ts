@@ -17,19 +17,16 @@ import { draftLimits, type Take } from './take.js';
 export const POST_HEADERS = {
   'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
 };
-/** Of a `message/rfc822`, whose body has no place for them. */
-export const MAIL_QUERY = {
+/** The envelope of a ready-made mail (message/rfc822). */
+export const POST_QUERY = {
   to: {
     type: 'array',
     items: { type: 'string' },
     maxItems: MAIL_RECIPIENTS_MAX,
-    description: 'a recipient, once for each; or `headers`: those in To, Cc and Bcc',
+    description: 'of a message/rfc822: the recipients, or `headers` for those in To, Cc and Bcc',
   },
-  from: {
-    type: 'string',
-    description: "the envelope's sender, in place of the device's; `<>` is the null sender",
-  },
-  priority: { type: 'string', enum: ['high', 'normal'] },
+  from: { type: 'string', description: 'of a message/rfc822: the sender in the envelope' },
+  priority: { type: 'string', enum: ['normal', 'high'], description: 'of a message/rfc822' },
 };
 const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };

@@ -7,24 +7,28 @@ import type { Access } from './access.js';
 import * as destinations from './destinations.js';
 import { HIDDEN_QUERY } from './hidden.js';
 import * as messages from './messages.js';
-import type { SchemaName } from './openapi.js';
+import type { AnswerHeader } from './openapi.js';
 import type { ApiContext } from './parts.js';
-import { MAIL_QUERY, POST_HEADERS, post } from './post.js';
+import { POST_HEADERS, POST_QUERY, post } from './post.js';
+import type { SchemaName } from './schemas.js';
 import { getHealth, getState } from './state.js';
 
 /** One call of the API: path, handler, and description for OpenAPI. */
 export interface Route extends Routed {
+  /** Its operationId: programs made from the description use it as a name. */
+  readonly name: string;
   /** Left out: operators. */
   readonly access?: Access;
   readonly handle: (exchange: Exchange, context: ApiContext) => void | Promise<void>;
   readonly summary: string;
   readonly query?: Readonly<Record<string, object>>;
   readonly headers?: Readonly<Record<string, object>>;
-  readonly body?: SchemaName;
-  readonly form?: SchemaName;
+  /** By media type. */
+  readonly body?: Readonly<Record<string, SchemaName>>;
   /** The status of a success. */
   readonly status: number;
   readonly answer?: SchemaName | 'text/plain';
+  readonly answerHeaders?: Readonly<Record<string, AnswerHeader>>;
   /** It has an ETag, and answers 304 to a client that knows it. */
   readonly cacheable?: true;
   /** Statuses of its problems, beside those of every route. */
@@ -34,6 +38,9 @@ export interface Route extends Routed {
 export const MESSAGES = '/api/internal/messages';
 const QUEUE = '/api/internal/queue';
 const { DESTINATIONS } = destinations;
+
+const ETAG = { ETag: { description: 'for `If-Match` and `If-None-Match`', required: true } } as const;
+const LOCATION = { Location: { description: 'the path of the destination', required: true } } as const;
 
 function route(
   method: Method,
@@ -46,17 +53,19 @@ function route(
 
 export const ROUTES: readonly Route[] = [
   route('POST', MESSAGES, post, {
+    name: 'postMessages',
     access: 'senders',
     summary: 'Accept messages for delivery, all of them or none; answered once they are on stable storage',
-    query: MAIL_QUERY,
+    query: POST_QUERY,
     headers: POST_HEADERS,
-    body: 'Drafts',
-    form: 'Form',
+    body: { 'application/json': 'Drafts', 'multipart/form-data': 'Form', 'message/rfc822': 'ReadyMade' },
     status: 202,
     answer: 'Accepted',
+    answerHeaders: { 'Idempotency-Replayed': { description: 'true: the answer to an earlier request' } },
     problems: [409, 413, 415, 422, 429, 507],
   }),
   route('GET', MESSAGES, messages.list, {
+    name: 'listMessages',
     summary: 'List messages, newest first',
     query: messages.LIST_QUERY,
     status: 200,
@@ -64,42 +73,51 @@ export const ROUTES: readonly Route[] = [
     problems: [422],
   }),
   route('GET', `${MESSAGES}/{id}`, messages.get, {
+    name: 'getMessage',
     access: 'senders',
     summary: 'Get the status of a message',
+    query: messages.GET_QUERY,
     status: 200,
     answer: 'Message',
-    problems: [404],
+    answerHeaders: { 'Retry-After': { description: 'seconds; too many requests wait already' } },
+    problems: [404, 422],
   }),
   route('DELETE', `${MESSAGES}/{id}`, messages.cancel, {
+    name: 'cancelMessage',
     summary: 'Cancel a message that is not final, or delete the content of a failed one for good',
     status: 204,
     problems: [404, 409, 507],
   }),
   route('POST', `${MESSAGES}/{id}/retry`, messages.retry, {
+    name: 'retryMessage',
     summary: 'Make a message due now; queue a failed one anew',
     status: 202,
     answer: 'Message',
     problems: [404, 409, 507],
   }),
   route('POST', `${QUEUE}/flush`, messages.flush, {
+    name: 'flushQueue',
     summary: 'Make everything due now',
     status: 202,
     answer: 'Queue',
     problems: [507],
   }),
   route('POST', `${QUEUE}/hold`, messages.hold, {
+    name: 'holdQueue',
     summary: 'Stop delivery, also across restarts',
     status: 202,
     answer: 'Queue',
     problems: [507],
   }),
   route('POST', `${QUEUE}/release`, messages.release, {
+    name: 'releaseQueue',
     summary: 'Resume delivery',
     status: 202,
     answer: 'Queue',
     problems: [507],
   }),
   route('POST', `${QUEUE}/purge`, messages.purge, {
+    name: 'purgeQueue',
     summary: 'Overwrite the content of final messages on the disk; answered when that is done',
     query: messages.PURGE_QUERY,
     status: 200,
@@ -107,61 +125,74 @@ export const ROUTES: readonly Route[] = [
     problems: [422, 507],
   }),
   route('GET', DESTINATIONS, destinations.list, {
+    name: 'listDestinations',
     summary: 'List the people to notify when this device goes offline',
     query: HIDDEN_QUERY,
     headers: destinations.LIST_HEADERS,
     status: 200,
     answer: 'Destinations',
+    answerHeaders: ETAG,
     problems: [422],
     cacheable: true,
   }),
   route('POST', DESTINATIONS, destinations.post, {
+    name: 'addDestination',
     summary: 'Add a destination; `Location` says where it is',
     headers: destinations.EDIT_HEADERS,
-    body: 'DestinationFields',
+    body: { 'application/json': 'DestinationFields' },
     status: 201,
     answer: 'Destination',
+    answerHeaders: { ...ETAG, ...LOCATION },
     problems: [409, 412, 413, 415, 422, 507],
   }),
   route('GET', `${DESTINATIONS}/{id}`, destinations.get, {
+    name: 'getDestination',
     summary: 'One destination',
     headers: destinations.LIST_HEADERS,
     status: 200,
     answer: 'OneDestination',
+    answerHeaders: ETAG,
     problems: [404],
     cacheable: true,
   }),
   route('PUT', `${DESTINATIONS}/{id}`, destinations.put, {
+    name: 'replaceDestination',
     summary: 'Replace a destination',
     headers: destinations.EDIT_HEADERS,
-    body: 'DestinationFields',
+    body: { 'application/json': 'DestinationFields' },
     status: 200,
     answer: 'Destination',
+    answerHeaders: ETAG,
     problems: [404, 409, 412, 413, 415, 422, 507],
   }),
   route('DELETE', `${DESTINATIONS}/{id}`, destinations.remove, {
+    name: 'removeDestination',
     summary: 'Remove a destination',
     headers: destinations.EDIT_HEADERS,
     status: 204,
     problems: [404, 412, 507],
   }),
   route('GET', '/api/internal/state', getState, {
+    name: 'getState',
     summary: 'Get the state of the daemon',
     status: 200,
     answer: 'State',
   }),
   route('GET', '/healthz', getHealth, {
+    name: 'getHealth',
     access: 'anybody',
     summary: '`ok` while messages can be accepted and stored, whatever the network does',
     status: 200,
     answer: 'text/plain',
   }),
   route('GET', '/metrics', measure, {
+    name: 'getMetrics',
     summary: 'Prometheus metrics',
     status: 200,
     answer: 'text/plain',
   }),
   route('GET', '/openapi.json', describeAll, {
+    name: 'getDescription',
     summary: 'This description',
     status: 200,
     answer: 'Description',

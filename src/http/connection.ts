@@ -31,6 +31,8 @@ export interface Connection {
   isNew: boolean;
   /** The connection's last answer. It is sent after the answers to open requests, then the connection ends. */
   parting: string | null;
+  /** Ends the wait of its request (long-polls.ts); null if it does not wait. */
+  endPoll: (() => void) | null;
   /** The request that began last. */
   latest: IncomingMessage | null;
   receiving: Receiving | null;
@@ -57,6 +59,7 @@ export function newConnection(socket: Socket, kind: Door, nowMs: number): Connec
     ignored: 0,
     isNew: true,
     parting: null,
+    endPoll: null,
     latest: null,
     receiving: null,
     broken: null,

@@ -20,6 +20,7 @@ import type { Clock } from '../system/clock.js';
 import { BodyWatch, type Receiving } from './body-watch.js';
 import { type Connection, type Door, discard, linger, newConnection, silentSinceMs } from './connection.js';
 import type { HttpMemory } from './http-memory.js';
+import { LongPolls } from './long-polls.js';
 import { rawProblem } from './problem.js';
 import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './refusals.js';
 
@@ -27,6 +28,7 @@ import { allTaken, answersLeft, bodiesTooLarge, gaveWay, stoppingNow } from './r
 export class Connections {
   readonly #clock: Clock;
   readonly memory: HttpMemory;
+  readonly polls: LongPolls;
   readonly #bodies: BodyWatch;
   readonly #all = new Map<Socket, Connection>();
   /** In the order of their arrival. */
@@ -39,6 +41,7 @@ export class Connections {
   constructor(clock: Clock, memory: HttpMemory) {
     this.#clock = clock;
     this.memory = memory;
+    this.polls = new LongPolls(clock, () => this.#givePlaces());
     this.#bodies = new BodyWatch(clock);
     this.#placeAlarm = new Alarm(clock, () => this.#refuseTooLong());
   }
@@ -85,6 +88,7 @@ export class Connections {
       start();
       return;
     }
+    connection.endPoll?.();
     connection.queue.push(start);
     connection.socket.pause();
   }
@@ -170,6 +174,7 @@ export class Connections {
    */
   async stop(withinMs: number): Promise<void> {
     this.stopping = true;
+    this.polls.stop();
     this.#closeIdle((connection) => !connection.isNew);
     if (this.#all.size === 0) return;
     const patience = this.#clock.after(NEW_CONNECTION_MS, () => this.#closeIdle(() => true));
@@ -211,6 +216,7 @@ export class Connections {
 
   #close(connection: Connection): void {
     connection.closing = true;
+    connection.endPoll?.();
     if (this.#waiting.size > 0) queueMicrotask(() => this.#givePlaces());
   }
 
@@ -232,10 +238,11 @@ export class Connections {
     this.#givePlaces();
   }
 
-  /** The places that are taken. Closing connections have none. */
+  /** The places that are taken. Closing connections and long polls have none. */
   #taken(): number {
     let count = 0;
-    for (const { isWaiting, closing } of this.#all.values()) if (!isWaiting && !closing) count++;
+    for (const { isWaiting, closing, endPoll } of this.#all.values())
+      if (!isWaiting && !closing && endPoll === null) count++;
     return count;
   }
 

@@ -56,6 +56,11 @@ export class Exchange {
     this.connections.keep(this.connection, bytes);
   }
 
+  /** See LongPolls.wait. A request whose body is unread does not wait. */
+  async poll(ms: number, until: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
+    return this.bodyDone && (await this.connections.polls.wait(this.connection, ms, until));
+  }
+
   json(status: number, value: unknown, headers?: Readonly<Record<string, string>>): void {
     this.send(status, 'application/json', JSON.stringify(value), headers);
   }

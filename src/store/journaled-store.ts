@@ -21,7 +21,7 @@ import { keepBook } from './book.js';
 import { Budget, type BudgetLimits } from './budget.js';
 import { decodeContent } from './document.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
-import { alreadyFinal, countMessages, listMessages, oldestOpen } from './listing.js';
+import { alreadyFinal, beingSent, countMessages, listMessages, oldestOpen } from './listing.js';
 import type { MessageMap } from './message-map.js';
 import type { Reachability } from './reachability.js';
 import { restingStatus, type State } from './state.js';
@@ -118,6 +118,8 @@ class JournaledStore implements Store {
     return this.#state.messages.get(id);
   }
 
+  readonly whenFinal: Store['whenFinal'] = (id, signal) => this.#ledger.outcomes.whenFinal(id, signal);
+
   list(query: Parameters<Store['list']>[0]): Page {
     void this.#ledger.keepClock();
     return listMessages(this.#state, query);
@@ -125,11 +127,7 @@ class JournaledStore implements Store {
 
   async cancel(id: string): Promise<void> {
     const message = this.#find(id);
-    if (message.status === 'sending' || this.#leaving.has(id)) {
-      throw new FieldpostError('conflict', 'the message is being sent right now', {
-        hint: 'look up its status later',
-      });
-    }
+    if (message.status === 'sending' || this.#leaving.has(id)) throw beingSent();
     const drops = message.status === 'failed' && message.place !== null;
     if (isFinal(message.status) && !drops) throw alreadyFinal(message);
     this.#leaving.add(id);

@@ -19,6 +19,7 @@ import type { StoreEvent } from './event.js';
 import type { RandomBytes } from './ids.js';
 import { Journal, type Urgency } from './journal.js';
 import { openParts, type Parts } from './opening.js';
+import { OutcomeWatch } from './outcome-watch.js';
 import { patientDisk } from './patient-disk.js';
 import { liveBytesOf, neededFiles } from './places.js';
 import { purge } from './purge.js';
@@ -50,6 +51,7 @@ export class Ledger {
   /** The attachments' files. The ledger removes them from here. */
   readonly spool: Spool;
   readonly reachability: Reachability;
+  readonly outcomes: OutcomeWatch;
   readonly #options: LedgerOptions;
   readonly #lock: Lock;
   readonly #parts: Parts;
@@ -83,10 +85,14 @@ export class Ledger {
     this.state = low.data;
     this.spool = spool;
     this.reachability = new Reachability(this.state.reachMs);
+    this.outcomes = new OutcomeWatch((id) => this.state.messages.get(id));
     this.#journal = new Journal({
       ...{ segments, clock, storeId: this.state.storeId },
       ...{ follows: replayed.follows, unproven: replayed.unproven },
-      apply: (record, contentsAt) => apply(this.state, record.events, contentsAt),
+      apply: ({ events }, contentsAt) => {
+        apply(this.state, events, contentsAt);
+        this.outcomes.noticed(events);
+      },
       onProven: () => {
         syncedFile.note(this.#journal.position);
         this.#removeReleased();

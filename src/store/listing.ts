@@ -55,6 +55,12 @@ export function oldestOpen({ messages }: State): Message | undefined {
   return undefined;
 }
 
+/** Why a message cannot change now. */
+export function beingSent(): FieldpostError {
+  const words = 'the message is being sent right now';
+  return new FieldpostError('conflict', words, { hint: 'look up its status later' });
+}
+
 /** Why a final message cannot change. */
 export function alreadyFinal(message: Message): FieldpostError {
   if (message.status !== 'failed')

@@ -122,6 +122,8 @@ export interface Store {
   recall(key: string): { readonly ids: readonly string[]; readonly hash: string } | null;
 
   get(id: string): Message | undefined;
+  /** Resolves when the message is final or unknown, or when the signal aborts. Never rejects. */
+  whenFinal(id: string, signal: AbortSignal): Promise<void>;
   /** Newest first. */
   list(query: { status: Status | null; limit: number; after: string | null }): Page;
   /**

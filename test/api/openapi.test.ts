@@ -1,50 +1,39 @@
 /** The OpenAPI document is held against the routes, and against what they really answer. */
-import { type Test, test } from 'tap';
+import { test } from 'tap';
 import { DESTINATIONS } from '../../src/api/destinations.js';
 import { ROUTES } from '../../src/api/routes.js';
 import { PROBLEMS } from '../../src/http/problem.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
+import { checkAgainst, type Exchanged } from '../support/described.js';
 import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';
 import { stall } from '../support/stall.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
 type Json = any;
 
+const PROBLEM_ANSWER = {
+  answerHeaders: { 'content-type': 'application/problem+json' },
+  answerBody: JSON.stringify({
+    type: 'urn:fieldpost:problem:not-found',
+    title: 't',
+    status: 404,
+    detail: 'd',
+  }),
+};
+
 async function documentOf(api: TestApi): Promise<Json> {
   return (await api.call('GET', '/openapi.json')).json;
 }
 
-/** What in `value` is not as `schema` says; as much of JSON Schema as the document uses. */
-function faultsOf(value: Json, schema: Json, document: Json, at = ''): string[] {
-  if (schema.$ref !== undefined) {
-    const name = /^#\/components\/schemas\/(\w+)$/.exec(schema.$ref)?.[1] ?? '';
-    return faultsOf(value, document.components.schemas[name], document, at);
-  }
-  const kind = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
-  const kinds = kind === 'number' && Number.isInteger(value) ? ['integer', 'number'] : [kind];
-  const faults: string[] = [];
-  const types = schema.type === undefined ? kinds : [schema.type].flat();
-  if (!kinds.some((one) => types.includes(one))) return [`${at}: ${kind} is not ${types}`];
-  if (schema.enum !== undefined && !schema.enum.includes(value)) faults.push(`${at}: ${value} is no choice`);
-  if ('const' in schema && schema.const !== value) faults.push(`${at}: ${value} is not ${schema.const}`);
-  if (schema.minimum > value) faults.push(`${at}: ${value} is too small`);
-  if (schema.format === 'date-time' && value !== null && new Date(value).toISOString() !== value) {
-    faults.push(`${at}: ${value} is no instant`);
-  }
-  if (kind === 'array') {
-    if (schema.minItems > value.length) faults.push(`${at}: is too short`);
-    for (const [i, item] of value.entries())
-      faults.push(...faultsOf(item, schema.items ?? {}, document, `${at}/${i}`));
-  }
-  if (kind === 'object') {
-    for (const name of schema.required ?? []) if (!(name in value)) faults.push(`${at}/${name}: is missing`);
-    for (const [name, member] of Object.entries(value)) {
-      const of = schema.properties?.[name];
-      if (of !== undefined) faults.push(...faultsOf(member, of, document, `${at}/${name}`));
-      else if (schema.additionalProperties === false) faults.push(`${at}/${name}: is unknown`);
-    }
-  }
-  return faults;
+function exchangedBy(
+  method: string,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+  { status, headers: answerHeaders, body: answerBody }: Answer,
+): Exchanged {
+  const lower = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
+  return { method, path, headers: Object.fromEntries(lower), body, status, answerHeaders, answerBody };
 }
 
 test('the document has the routes, all of them and no others', async (t) => {
@@ -79,27 +68,16 @@ test('the answers are those that the document describes', async (t) => {
   const document = JSON.parse((await api.call('GET', '/openapi.json', { headers: token })).body);
   const seen = new Set<string>();
 
-  const check = (method: string, path: string, answer: Answer, name: string) => {
-    const operation = document.paths[path][method.toLowerCase()];
-    const response = operation.responses[answer.status];
-    if (response === undefined) return t.fail(`${method} ${path} answered ${answer.status}: ${name}`);
-    seen.add(`${method} ${path} ${answer.status}`);
-    const type = answer.headers['content-type']?.split(';')[0];
-    if (response.content === undefined) return t.equal(type, undefined, name);
-    const schema = response.content[type ?? '']?.schema;
-    if (schema === undefined) return t.fail(`${method} ${path} answered ${answer.status} as ${type}`);
-    return t.same(faultsOf(answer.json ?? answer.body, schema, document), [], `${method} ${path} ${name}`);
-  };
+  const faultsOf = checkAgainst(document);
   const call = async (
     method: string,
     path: string,
     { id = '', query = '', headers = {}, body = '' } = {},
   ) => {
-    const answer = await api.call(method, path.replace('{id}', id) + query, {
-      headers: { ...token, ...headers },
-      body,
-    });
-    check(method, path, answer, `${id}${query} ${body.slice(0, 40)}`);
+    const target = path.replace('{id}', id) + query;
+    const answer = await api.call(method, target, { headers: { ...token, ...headers }, body });
+    seen.add(`${method} ${path} ${answer.status}`);
+    t.same(faultsOf(exchangedBy(method, target, headers, body, answer)), [], `${method} ${target}`);
     return answer;
   };
   const post = (value: unknown, headers = {}) =>
@@ -157,6 +135,7 @@ test('the answers are those that the document describes', async (t) => {
   await call('GET', MESSAGES, { query: '?limit=1&status=queued' });
   await call('GET', MESSAGES, { query: '?limit=0' });
   await call('GET', MESSAGES, { query: '?after=%' });
+  await call('GET', `${MESSAGES}/{id}`, { id: first, query: '?wait=long' });
   for (const id of [first, second, 'nope']) await call('GET', `${MESSAGES}/{id}`, { id });
   for (const id of [second, second, 'nope']) await call('DELETE', `${MESSAGES}/{id}`, { id });
   for (const id of [first, second, 'nope']) await call('POST', `${MESSAGES}/{id}/retry`, { id });
@@ -218,12 +197,74 @@ test('the answers are those that the document describes', async (t) => {
       t.ok(seen.has(`${method} ${path} ${status}`), `${method} ${path} has been seen to answer ${status}`);
     }
   }
-  await t.test('the check itself can fail', async (t: Test) => {
-    const schema = document.components.schemas.Queue;
-    const good = api.store.counts();
-    t.same(faultsOf(good, schema, document), []);
-    for (const bad of [null, [], {}, { ...good, queued: -1 }, { ...good, held: 1 }, { ...good, more: 1 }]) {
-      t.not(faultsOf(bad, schema, document).length, 0, JSON.stringify(bad));
-    }
-  });
+});
+
+test('programs made from the document have names, kinds and a server', async (t) => {
+  await using api = await startApi();
+  const { servers, info, tags, components, paths } = await documentOf(api);
+  t.same(servers[0].url, 'http://127.0.0.1:43770');
+  t.match(info.license, { name: 'MIT' });
+  const operations = Object.values<Json>(paths).flatMap((item) =>
+    Object.entries<Json>(item).flatMap(([key, operation]) => (key === 'parameters' ? [] : operation)),
+  );
+  const names = operations.map(({ operationId }) => operationId);
+  t.equal(new Set(names).size, ROUTES.length, 'each name is there once');
+  for (const name of names) t.match(name, /^[a-z]+(?:[A-Z][a-z]+)*$/);
+  // Programs use them: a change breaks those.
+  t.same(names, [
+    ...['postMessages', 'listMessages', 'getMessage', 'cancelMessage', 'retryMessage'],
+    ...['flushQueue', 'holdQueue', 'releaseQueue', 'purgeQueue'],
+    ...['listDestinations', 'addDestination', 'getDestination', 'replaceDestination', 'removeDestination'],
+    ...['getState', 'getHealth', 'getMetrics', 'getDescription'],
+  ]);
+  const known = tags.map(({ name }: Json) => name);
+  for (const { operationId, tags } of operations) t.ok(known.includes(tags[0]), operationId);
+  const { oneOf, discriminator } = components.schemas.Draft;
+  t.same(
+    Object.values(discriminator.mapping),
+    oneOf.map(({ $ref }: Json) => $ref),
+  );
+  for (const [type, path] of Object.entries<string>(discriminator.mapping)) {
+    const kind = components.schemas[path.replace('#/components/schemas/', '')];
+    t.equal(String(kind.properties[discriminator.propertyName].const), type, path);
+    t.ok(kind.required.includes(discriminator.propertyName));
+  }
+});
+
+test('the check of the suites finds what is not as described', async (t) => {
+  await using api = await startApi();
+  const document = await documentOf(api);
+  const faultsOf = checkAgainst(document);
+  const json = { 'content-type': 'application/json' };
+  const answer = await api.post([EMAIL]);
+  const good = exchangedBy('POST', MESSAGES, json, JSON.stringify([EMAIL]), answer);
+  t.same(faultsOf(good), []);
+  const [entry] = answer.json;
+  const got = await api.call('GET', `${MESSAGES}/${entry.id}`);
+  const one = exchangedBy('GET', `${MESSAGES}/${entry.id}?wait=0`, {}, '', got);
+  t.same(faultsOf(one), []);
+  const bad: Record<string, Exchanged> = {
+    'a status': { ...good, status: 200 },
+    'a call': { ...one, path: '/api/internal/secret' },
+    'a method': { ...one, method: 'PUT' },
+    'a content type': { ...good, answerHeaders: { 'content-type': 'text/plain' } },
+    'no body': { ...good, answerHeaders: {} },
+    'a member too many': { ...one, answerBody: JSON.stringify({ ...got.json, secret: 1 }) },
+    'a member too few': { ...one, answerBody: JSON.stringify({ ...got.json, final: undefined }) },
+    'a member of another type': { ...one, answerBody: JSON.stringify({ ...got.json, attempts: '1' }) },
+    'no instant': { ...one, answerBody: JSON.stringify({ ...got.json, acceptedAt: 'today' }) },
+    'a body where none is described': { ...one, method: 'DELETE', status: 204 },
+    'a parameter': { ...one, path: `${one.path.slice(0, -1)}301` },
+    'a header': { ...good, headers: { ...json, 'idempotency-key': 'a b' } },
+    'a body of another type': { ...good, headers: { 'content-type': 'text/html' } },
+    'a message without a recipient': { ...good, body: JSON.stringify([{ type: 1, subject: 'x' }]) },
+    'a message of no kind': { ...good, body: JSON.stringify([{ ...EMAIL, type: 5 }]) },
+    'a problem without Retry-After': {
+      ...good,
+      status: 503,
+      answerHeaders: { 'content-type': 'application/problem+json' },
+    },
+  };
+  for (const [name, exchanged] of Object.entries(bad)) t.not(faultsOf(exchanged).length, 0, name);
+  t.same(faultsOf({ ...one, path: '/api/internal/secret', status: 404, ...PROBLEM_ANSWER }), []);
 });

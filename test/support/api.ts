@@ -19,6 +19,7 @@ import type { Store, Upload } from '../../src/store/store.js';
 import { openListeners } from '../../src/system/listen.js';
 import { createLog } from '../../src/system/log.js';
 import { FakeClock, settled } from './clock.js';
+import { assertDescribed } from './described.js';
 import type { FaultyDisk } from './faulty-disk.js';
 import { openQuietly, STATE_DIR } from './store.js';
 
@@ -51,6 +52,7 @@ interface StartOptions extends Partial<GivenParts> {
   readonly clock?: FakeClock;
   readonly budget?: Partial<StoreOptions['budget']>;
   readonly memoryBytesMax?: number;
+  readonly historyMax?: number;
 }
 
 const BUDGET = { maxQueue: 10_000, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
@@ -77,12 +79,14 @@ export async function startApi(options: StartOptions = {}) {
     clock = new FakeClock(),
     budget,
     memoryBytesMax,
+    historyMax,
     ...parts
   } = options;
   const { store, disk } = await openQuietly(clock, {
     budget: { ...BUDGET, ...budget },
     ...(given && { disk: given }),
     ...(memoryBytesMax !== undefined && { memoryBytesMax }),
+    ...(historyMax !== undefined && { historyMax }),
   });
   const uploads = countUploads(store);
   const lines: string[] = [];
@@ -172,16 +176,28 @@ export async function startApi(options: StartOptions = {}) {
     connect: () => RawClient.to(address),
     /** Octets of what the client wrote that the server has read. */
     readOf: ({ socket }: RawClient): number => sockets.get(socket.localPort)?.bytesRead ?? 0,
+    /** After this long without a byte the server ends the connection; 0: never. */
+    timeoutMsOf: ({ socket }: RawClient): number => sockets.get(socket.localPort)?.timeout ?? 0,
     /** Resolves when the server has read all that the client wrote. */
     async heard(client: RawClient): Promise<void> {
       while (test.readOf(client) < client.socket.bytesWritten) await settled();
     },
-    /** One request on a connection of its own. */
+    /** One request on a connection of its own. It and its answer must be as the API describes them. */
     async call(method: string, path: string, { headers = {}, body = '' }: CallOptions = {}): Promise<Answer> {
       await using client = await RawClient.to(address);
       client.write(requestText(method, path, headers, Buffer.byteLength(body)));
       if (body.length > 0) client.write(body);
-      return await client.answer(method === 'HEAD');
+      const answer = await client.answer(method === 'HEAD');
+      assertDescribed({
+        method,
+        path,
+        headers: lowerCased(headers),
+        body,
+        status: answer.status,
+        answerHeaders: answer.headers,
+        answerBody: answer.body,
+      });
+      return answer;
     },
     /** Posts a value as JSON to the messages. */
     post: (value: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
@@ -198,6 +214,11 @@ export async function startApi(options: StartOptions = {}) {
     },
   };
   return test;
+}
+
+/** With their names in lower case. */
+function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /** Those that are open. */

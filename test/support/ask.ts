@@ -1,4 +1,6 @@
 /** Calls over HTTP, as a program that speaks JSON makes them. */
+import { assertDescribed } from './described.js';
+
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
@@ -29,8 +31,26 @@ export async function ask(url: string, method = 'GET', { headers, body }: Questi
   };
 }
 
-/** Calls of the local API at `127.0.0.1:4711`; those with a body are POST unless they say otherwise. */
+/**
+ * Calls of the local API at `127.0.0.1:4711`; those with a body are POST unless they say otherwise. Each must be as the API
+ * describes it.
+ */
 export function apiAt(address: string) {
-  return (path: string, body?: unknown, method = body === undefined ? 'GET' : 'POST'): Promise<Answer> =>
-    ask(`http://${address}/api/internal/${path}`, method, { body });
+  return async (
+    path: string,
+    body?: unknown,
+    method = body === undefined ? 'GET' : 'POST',
+  ): Promise<Answer> => {
+    const answer = await ask(`http://${address}/api/internal/${path}`, method, { body });
+    assertDescribed({
+      method,
+      path: `/api/internal/${path}`,
+      headers: { 'content-type': 'application/json' },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+      status: answer.status,
+      answerHeaders: Object.fromEntries(answer.headers),
+      answerBody: answer.text,
+    });
+    return answer;
+  };
 }

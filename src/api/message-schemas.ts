@@ -1,0 +1,161 @@
+/**
+ * The schemas of messages: as programs post them, and as the daemon shows them. Used by schemas.ts.
+ */
+import {
+  EXPIRES_IN_MS_MAX,
+  FORM_FIELD_BYTES_MAX,
+  MAIL_RECIPIENTS_MAX,
+  OWN_HEADERS_MAX,
+  SECOND_MS,
+  SMS_CHARS_MAX,
+  SUBJECT_CHARS_MAX,
+} from '../limits.js';
+import { STATUSES } from '../message/message.js';
+import { count, flag, ignored, instant, listOf, orNull, record, ref, text } from './schema.js';
+
+export const messageType = {
+  type: 'integer',
+  enum: [1, 2, 3, 4],
+  description: '1 email, 2 SMS, 3 phone, 4 push',
+};
+const address = { ...text, description: 'email address' };
+const number = { ...text, description: 'E.164 number, like +15551234567' };
+const mailbox = { ...text, description: 'address, or Name <address>' };
+const recipients = { type: ['array', 'string', 'null'], items: mailbox, maxItems: MAIL_RECIPIENTS_MAX };
+const subject = { ...text, maxLength: SUBJECT_CHARS_MAX };
+const spoken = { ...text, minLength: 1 };
+
+/** The priorities of a message. */
+export const PRIORITIES = ['normal', 'high'];
+
+/** The fields of every kind. */
+const common = {
+  priority: {
+    enum: [...PRIORITIES, null],
+    description: 'high: it goes before all that is not, and 5 % of the queue are kept for it',
+  },
+  expires_in_s: {
+    ...orNull(count),
+    minimum: 1,
+    maximum: EXPIRES_IN_MS_MAX / SECOND_MS,
+    description: 'it expires when it is this old, sooner than by the settings',
+  },
+};
+
+/** The fields of an email that forms have, too. */
+const mailFields = {
+  to: recipients,
+  cc: recipients,
+  bcc: recipients,
+  from: { ...orNull(text), description: 'an address that FIELDPOST_FROM_ALLOWED allows, or Name <address>' },
+  reply_to: recipients,
+  ...common,
+};
+
+/** An email needs a recipient in one of these fields. */
+const anyRecipient = ['destination', 'to', 'cc', 'bcc'].map((name) => ({ required: [name] }));
+
+/** One kind of posted message. Unknown fields are allowed. */
+function kind(type: number, description: string, fields: object, required: readonly string[]) {
+  return {
+    type: 'object',
+    description,
+    required: ['type', ...required],
+    properties: { type: { type: 'integer', const: type }, ...fields },
+  };
+}
+
+function short(type: number, description: string, destination: object, fields: object) {
+  const all = { destination, message: spoken, ...common, ...fields };
+  return kind(type, description, all, ['destination', 'message']);
+}
+
+/** The kinds of posted messages, by their type. */
+const KINDS = { 1: 'Email', 2: 'Sms', 3: 'Phone', 4: 'Push' };
+
+const mapping = Object.fromEntries(
+  Object.entries(KINDS).map(([type, name]) => [type, `#/components/schemas/${name}`]),
+);
+
+export const MESSAGE_SCHEMAS = {
+  Drafts: { type: 'array', minItems: 1, items: ref('Draft') },
+  Draft: {
+    description:
+      'Unknown fields are ignored and named in the answer; those of other mailers (text, attachments …) are a 422.',
+    oneOf: Object.values(KINDS).map(ref),
+    discriminator: { propertyName: 'type', mapping },
+  },
+  Email: {
+    ...kind(
+      1,
+      'Needs a recipient, and a subject, plain or html.',
+      {
+        destination: orNull(address),
+        subject: orNull(subject),
+        plain: orNull(text),
+        html: orNull(text),
+        headers: {
+          ...orNull({ type: 'object' }),
+          additionalProperties: text,
+          maxProperties: OWN_HEADERS_MAX,
+          description: 'X-…, References, In-Reply-To, List-…, Auto-Submitted',
+        },
+        ...mailFields,
+      },
+      [],
+    ),
+    anyOf: anyRecipient,
+  },
+  Sms: short(2, 'An SMS.', number, { message: { ...spoken, maxLength: SMS_CHARS_MAX } }),
+  Phone: short(3, 'A phone call, which speaks the message.', number, {}),
+  Push: short(
+    4,
+    'A push message.',
+    { ...text, description: 'email address, or a placeholder in upper case that the cloud resolves' },
+    {
+      title: orNull(text),
+      auto_open: orNull(flag),
+      app_data: { description: 'any JSON, at most 4 KiB' },
+    },
+  ),
+  Form: {
+    type: 'object',
+    anyOf: anyRecipient,
+    description:
+      'One email: needs a recipient, and a subject, plain or html. A part with a filename, or with another Content-Type than text, is a file, under whatever name; text is UTF-8. Other fields are ignored and named in the answer.',
+    properties: {
+      type: { const: '1' },
+      destination: address,
+      subject,
+      plain: { ...text, maxLength: FORM_FIELD_BYTES_MAX },
+      html: { ...text, maxLength: FORM_FIELD_BYTES_MAX },
+      ...mailFields,
+      file: listOf({ ...text, contentMediaType: 'application/octet-stream' }),
+    },
+  },
+  ReadyMade: { ...text, description: 'One email as RFC 5322 has it, with its headers.' },
+  Accepted: listOf(
+    record({ id: text, type: messageType, destination: text, status: { const: 'queued' }, ignored }, [
+      'ignored',
+    ]),
+  ),
+  Message: record({
+    id: text,
+    type: messageType,
+    destination: text,
+    from: { ...orNull(text), description: "an email's sender in the envelope" },
+    subject: { ...orNull(text), description: "the beginning of an email's subject" },
+    messageId: { ...orNull(text), description: 'the Message-ID of an email, without angle brackets' },
+    size: { ...count, description: 'octets of the texts and files' },
+    priority: { type: 'string', enum: PRIORITIES },
+    status: { type: 'string', enum: STATUSES },
+    final: { ...flag, description: 'true: nothing more happens to it by itself' },
+    acceptedAt: instant,
+    sentAt: orNull(instant),
+    attempts: count,
+    lastReply: orNull(text),
+    nextAttemptAt: orNull(instant),
+    attachments: listOf(record({ name: text, type: text, size: count })),
+  }),
+  Page: record({ messages: listOf(ref('Message')), next: orNull(text) }),
+};

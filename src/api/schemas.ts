@@ -1,0 +1,119 @@
+/**
+ * The schemas of what the API takes and answers. Used by openapi.ts.
+ */
+import { LANGS } from '../destinations/destination.js';
+import { PROBLEMS } from '../http/problem.js';
+import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
+import { LINK_STATES, RELAY_STATES, STORAGE_STATES } from '../views.js';
+import { MESSAGE_SCHEMAS, messageType } from './message-schemas.js';
+import { count, flag, ignored, instant, listOf, names, orNull, record, ref, text } from './schema.js';
+
+const destination = {
+  ...text,
+  description: 'email address; E.164 number for types 2 and 3; email address or placeholder for 4',
+};
+
+const destinationFields = {
+  type: messageType,
+  destination,
+  lang: { type: 'string', enum: LANGS },
+  name: { ...text, minLength: 1, maxLength: DESTINATION_NAME_CHARS_MAX },
+};
+
+const queue = {
+  queued: count,
+  sending: count,
+  deferred: count,
+  failed: count,
+  oldestAgeMs: count,
+  bytes: count,
+  held: flag,
+};
+
+export const SCHEMAS = {
+  ...MESSAGE_SCHEMAS,
+  DestinationFields: {
+    type: 'object',
+    required: Object.keys(destinationFields),
+    description: 'Unknown fields are ignored and named in the answer. With PUT the id may be repeated.',
+    properties: { id: count, ...destinationFields },
+  },
+  Destination: record({ id: count, ...destinationFields, ignored }, ['ignored']),
+  HiddenEntry: record({
+    id: { type: 'string', pattern: '^hidden-[0-9a-f]{16}$' },
+    reason: { ...text, description: 'why it is not understood' },
+    entry: { description: "what stands in the cloud's document: anything" },
+  }),
+  OneDestination: {
+    anyOf: [ref('Destination'), ref('HiddenEntry')],
+  },
+  Destinations: listOf(ref('OneDestination')),
+  Queue: record(queue),
+  State: record({
+    link: record({
+      state: { type: 'string', enum: LINK_STATES },
+      since: instant,
+      lastHeartbeat: orNull(instant),
+      reason: orNull(text),
+      history: {
+        type: 'array',
+        items: record({ state: text, since: instant, durationMs: count, reason: orNull(text) }),
+      },
+    }),
+    relay: record({
+      state: { type: 'string', enum: RELAY_STATES },
+      since: instant,
+      reason: orNull(text),
+    }),
+    queue: record({
+      ...queue,
+      used: record({ messages: count, bytes: count, memoryBytes: count }),
+      limits: record({ messages: count, bytes: count, memoryBytes: orNull(count) }),
+      full: {
+        ...flag,
+        description: 'true while a limit keeps the queue from accepting even a message of 1 KiB',
+      },
+      reason: orNull(text),
+    }),
+    destinations: record({
+      count,
+      hidden: { ...count, description: "entries of the cloud's document that are not understood" },
+      synced: flag,
+      lastSync: orNull(instant),
+      reason: orNull(text),
+    }),
+    storage: record({
+      state: { type: 'string', enum: STORAGE_STATES },
+      reason: orNull(text),
+      freeBytes: orNull(count),
+      damaged: { ...count, description: 'what could not be read, and files of a newer version' },
+      newer: { ...names, description: 'files that a newer version wrote; they are put aside' },
+      unusable: {
+        ...names,
+        description: 'names in the state directory that can be neither read nor renamed',
+      },
+    }),
+    clock: record({ trusted: flag }),
+    settings: record({
+      state: { type: 'string', enum: ['ok', 'refused'] },
+      since: instant,
+      reason: orNull(text),
+    }),
+    version: text,
+    uptimeMs: count,
+  }),
+  Problem: record(
+    {
+      type: { type: 'string', enum: Object.keys(PROBLEMS).map((code) => `urn:fieldpost:problem:${code}`) },
+      title: text,
+      status: { type: 'integer' },
+      detail: text,
+      errors: listOf(record({ pointer: text, detail: text })),
+    },
+    ['errors'],
+  ),
+  Description: { type: 'object' },
+};
+
+/** The name of a schema. */
+export type SchemaName = keyof typeof SCHEMAS;
