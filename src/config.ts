@@ -6,6 +6,7 @@ import { checkTogether } from './config/consistency.js';
 import { completeRelay, showRelay } from './config/endpoints.js';
 import { Findings } from './config/findings.js';
 import { heloNameOf, senderOf } from './config/names.js';
+import { environmentProxy } from './config/proxy.js';
 import { readValues } from './config/read.js';
 import { type Member, ROWS, type Values } from './config/settings.js';
 import { parseAddress } from './message/address.js';
@@ -95,6 +96,7 @@ export function parseConfig(
       4: values.maxAgePushMs,
     },
     cloud: cloudOf(values),
+    cloudProxy: values.cloudProxy ?? proxyOf(values, env, findings),
   };
   checkHostname(config, device.hostname, findings);
   checkTogether(config, findings);
@@ -107,6 +109,12 @@ function cloudOf(values: Values): CloudConfig | null {
   if (url === null || deviceId === null || key === null) return null;
   const clientCertificate = cert === null || cloudCertKey === null ? null : { cert, key: cloudCertKey };
   return { url, deviceId, key, ca, clientCertificate };
+}
+
+/** The proxy of the environment; null for a cloud on this device. */
+function proxyOf({ cloudUrl }: Values, env: Environment, findings: Findings): Values['cloudProxy'] {
+  if (!cloudUrl?.startsWith('https:') || findings.isBad('FIELDPOST_CLOUD_PROXY')) return null;
+  return environmentProxy(env, cloudUrl, (warning) => findings.warnings.push(warning));
 }
 
 /**

@@ -129,6 +129,7 @@ async function start(parts: Parts): Promise<Daemon> {
     async reload(next) {
       const { values, renewsDelivery, taken, waiting } = changesBetween(live, next);
       Object.assign(live, values);
+      if ('cloudProxy' in values) cloud?.link.wake();
       await delivery.reload(renewsDelivery);
       return { taken, waiting };
     },

@@ -220,6 +220,12 @@ async function main(): Promise<never> {
     hostname: hostname(),
     version: about.version,
     clock,
+    async tryRelay(relay, trial) {
+      const { tryRelay } = await import('./delivery/smtp/trial.js');
+      const id = Buffer.from(openRandom()(8)).toString('hex');
+      const { version } = about;
+      return tryRelay(relay, { ...trial, clock, connect: createConnect({ clock }), hostname, version, id });
+    },
     isUnit: process.env.SYSTEMD_EXEC_PID === String(process.pid),
     serve,
   });

@@ -52,3 +52,16 @@ export interface SettingsFault {
 
 /** Attempts since the start, by their outcome. */
 export type Outcomes = Record<Verdict['kind'], number>;
+
+/** One step of the trial of a relay, and what came of it in words. */
+export interface TrialStep {
+  readonly step: string;
+  readonly words: string;
+}
+
+/** Why the trial of a relay ended. `blame`: the network or the relay, our login, our settings, or the test mail. */
+export interface TrialFault extends TrialStep {
+  readonly blame: 'relay' | 'login' | 'settings' | 'mail';
+  /** A sentence on what to do; empty if it is not known. */
+  readonly hint: string;
+}

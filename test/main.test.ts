@@ -3,8 +3,10 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { isBuilt, MAIN, startDaemon, startIn } from './support/daemon.js';
+import { fakeRelay } from './support/relay.js';
 
 const options = { skip: isBuilt ? false : 'the program is not built' };
 
@@ -44,6 +46,19 @@ t.test('the manual names every command', options, async (t) => {
     [],
   );
   t.ok(listed.includes('run'));
+});
+
+t.test('check --relay speaks with a relay as delivery does', options, async (t) => {
+  await using relay = await fakeRelay();
+  const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;
+  const child = spawn(MAIN, ['check', '--relay', '--to', 'john@example.com'], {
+    env: { PATH: process.env.PATH, FIELDPOST_RELAY, FIELDPOST_FROM: 'device@field.example' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [output, [status]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+  t.equal(status, 0);
+  t.match(output, /\nrelay smtp:.*\n {2}connection .*\n {2}mail +250 .*\n {2}good: /s);
+  t.match(relay.mails, [{ from: 'device@field.example', to: ['john@example.com'] }]);
 });
 
 t.test('a start loads little of Node.js', options, async (t) => {

@@ -5,38 +5,49 @@ import { diskAdvice, mailAdvice } from '../config/advice.js';
 import { type Config, describeConfig, formatProblem, parseConfig } from '../config.js';
 import { visible } from '../text.js';
 import { type Command, type CommandContext, EXIT } from './command.js';
+import { recipientOf, tryRelays } from './relay-trials.js';
 import { counted, json, painter } from './words.js';
 
 export const check: Command = {
   name: 'check',
   summary: 'check the configuration and show the effective settings',
-  help: `fieldpost check [--env-file FILE] [--json]
+  help: `fieldpost check [--relay [--to ADDRESS]] [--env-file FILE] [--json]
 
 Reads the configuration as the daemon does. Prints every setting with its effective value, secrets hidden;
 or every problem. Exit status 78: the daemon refuses these settings. A start then uses the last good ones, if
-there are any.`,
-  options: { json: { type: 'boolean' } },
+there are any.
+--relay then connects to each relay and logs in, as delivery does, and tells each step. --to ADDRESS also sends a
+test mail, directly and not through the queue. Each answer may take FIELDPOST_SMTP_TIMEOUT; Ctrl-C ends it.
+
+Exit status with --relay, of the first relay that is not good: 69 it cannot be reached, or has a fault of its own;
+77 it refuses the login; 78 a setting is wrong (its certificate cannot be verified, it has no STARTTLS, it refuses
+our sender or name), or there is no relay; 65 it refuses the test mail or its recipient.`,
+  options: { json: { type: 'boolean' }, relay: { type: 'boolean' }, to: { type: 'string' } },
   asksService: true,
   async run(input, context) {
     const { stdout, stderr, env, hostname } = context;
+    const to = recipientOf(input);
+    const inJson = input.options.json === true;
     const parsed = parseConfig(env, context.read, context);
-    const warnings = 'problems' in parsed ? [] : await warningsOf(parsed, context);
-    if (input.options.json === true) {
-      const told =
-        'problems' in parsed ? parsed : { config: describeConfig(parsed.config, hostname), warnings };
-      stdout.write(json(told));
-      return 'problems' in parsed ? EXIT.config : EXIT.ok;
-    }
     if ('problems' in parsed) {
+      if (inJson) {
+        stdout.write(json(parsed));
+        return EXIT.config;
+      }
       for (const problem of parsed.problems) stderr.write(`${visible(formatProblem(problem))}\n`);
       const verdict = `${counted(parsed.problems.length, 'problem')}: the daemon refuses these settings.`;
       stderr.write(`${painter(stderr, env)('bad', verdict)}\n`);
       return EXIT.config;
     }
-    for (const [key, value] of Object.entries(describeConfig(parsed.config, hostname)))
-      stdout.write(`${visible(`${key}=${value}`)}\n`);
-    for (const warning of warnings) stderr.write(`warning: ${visible(warning)}\n`);
-    return EXIT.ok;
+    const config = describeConfig(parsed.config, hostname);
+    const warnings = await warningsOf(parsed, context);
+    if (!inJson) {
+      for (const [key, value] of Object.entries(config)) stdout.write(`${visible(`${key}=${value}`)}\n`);
+      for (const warning of warnings) stderr.write(`warning: ${visible(warning)}\n`);
+    }
+    const tried = input.options.relay === true ? await tryRelays(parsed.config, to, context, !inJson) : null;
+    if (inJson) stdout.write(json({ config, warnings, ...(tried !== null && { relays: tried.results }) }));
+    return tried?.exitCode ?? EXIT.ok;
   },
 };
 

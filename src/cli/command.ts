@@ -2,9 +2,11 @@
  * The interface of a command: its input from the process, and its exit status.
  */
 import type { ParseArgsConfig } from 'node:util';
-import type { Environment, ReadText } from '../config.js';
+import type { Config, Environment, ReadText, RelayConfig } from '../config.js';
+import type { Address } from '../message/address.js';
 import type { Clock } from '../system/clock.js';
 import type { DiskFile } from '../system/disk.js';
+import type { TrialFault, TrialStep } from '../views.js';
 
 /** Exit statuses of sysexits(3). */
 export const EXIT = {
@@ -37,6 +39,15 @@ export interface Settings {
 /** The commands that run until a signal. */
 export type ServiceName = 'run' | 'cloud' | 'dev';
 
+/** What a trial of a relay is given. */
+export interface Trial {
+  readonly config: Config;
+  /** The recipient of a test mail; null: none is sent. */
+  readonly to: Address | null;
+  /** Called for each step as it happens. */
+  readonly tell: (step: TrialStep) => void;
+}
+
 /** The process and the outside, for a command. */
 export interface CommandContext {
   readonly env: Environment;
@@ -55,6 +66,8 @@ export interface CommandContext {
   readonly clock: Clock;
   /** True if systemd has started this process and read the service's env file for it. */
   readonly isUnit: boolean;
+  /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */
+  readonly tryRelay: (relay: RelayConfig, trial: Trial) => Promise<TrialFault | null>;
   /** Runs a service until it ends; gives its exit status. */
   readonly serve: (name: ServiceName, settings: Settings) => Promise<number>;
 }

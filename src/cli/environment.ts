@@ -86,7 +86,12 @@ export function serviceEnvironment(context: CommandContext): Environment {
   const file = serviceFile(context);
   // Without this file no service is installed: use the default state directory.
   const state = file === null ? {} : { STATE_DIRECTORY };
-  return { ...credentials, ...state, ...env, ...file };
+  return { ...credentials, ...state, ...(file === null ? env : withoutProxies(env)), ...file };
+}
+
+/** The service does not get the proxies of a user's shell. */
+function withoutProxies(env: Environment): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([key]) => !/^(?:https|no)_proxy$/i.test(key)));
 }
 
 /** False if this user has no permission to read the file, whether or not it exists. */

@@ -31,13 +31,16 @@ export class CloudError extends Error {
    * `wallMs`. Rethrows an error without a `code`, because it is a bug.
    */
   static ofNetwork(thrown: unknown, host: string, wallMs: number, hints = HINTS): CloudError {
-    const isReached = (thrown as { isReached?: boolean }).isReached === true;
+    const { isReached = false, proxy } = thrown as { isReached?: boolean; proxy?: string };
     const ofNetwork = (words: string) => new CloudError(words, null, isReached);
+    const peer = proxy === undefined ? host : `the proxy ${proxy}`;
     switch (systemCodeOf(thrown)) {
       case 'ABORT_ERR':
         return new CloudError('the call was given up');
       case 'DEADLINE':
-        return ofNetwork(`${host}: ${wordsOf(thrown)}`);
+        return ofNetwork(`${peer}: ${wordsOf(thrown)}`);
+      case 'PROXY':
+        return ofNetwork(`${peer} ${wordsOf(thrown)}`);
       case 'TOO_LARGE':
       case 'CUT_SHORT':
         return new CloudError(`${host}: ${wordsOf(thrown)}`);
@@ -45,8 +48,9 @@ export class CloudError extends Error {
     if (systemCodeOf(thrown) === '') throw thrown;
     const { kind, words } = socketErrorOf(thrown, wallMs);
     if (kind === 'dns') {
-      return ofNetwork(`the name ${host} cannot be resolved (${systemCodeOf(thrown)})`);
+      const name = proxy === undefined ? `the name ${host}` : `the name of the proxy ${proxy}`;
+      return ofNetwork(`${name} cannot be resolved (${systemCodeOf(thrown)})`);
     }
-    return ofNetwork(oneLine(`${host}: ${words}${hints[kind] ?? ''}`));
+    return ofNetwork(oneLine(`${peer}: ${words}${hints[kind] ?? ''}`));
   }
 }

@@ -35,7 +35,11 @@ export async function openCloud(
     import('../cloud/sync.js'),
   ]);
   const { version } = system;
-  const https = (system.openHttps ?? openHttps)({ ...cloud, ...system });
+  const https = (system.openHttps ?? openHttps)({
+    ...cloud,
+    ...system,
+    proxy: () => (config.cloudProxy === 'none' ? null : config.cloudProxy),
+  });
   const client = new CloudClient(cloud, { send: https.send, ...system });
   const link = new Link({
     client,

@@ -18,11 +18,13 @@ import {
 } from 'node:https';
 import { isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { type CloudProxy, placeOf } from '../config/proxy.js';
 import { isLoopback, unbracket } from '../config/values.js';
 import { assert, systemCodeOf } from '../errors.js';
 import { CLOUD_IDLE_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
 import type { Clock, Timer } from './clock.js';
-import type { Connect, ConnectRequest } from './connect.js';
+import type { Connect } from './connect.js';
+import type { TunnelRequest } from './tunnel.js';
 
 /** One request. */
 export interface HttpRequest {
@@ -47,8 +49,9 @@ export interface HttpAnswer {
 }
 
 /**
- * Makes one request. Rejects with an error whose `code` is `DEADLINE`, `TOO_LARGE`, `CUT_SHORT`, `ABORT_ERR`, or one of
- * Node or OpenSSL. The error's `isReached` is true if the request may have arrived.
+ * Makes one request. Rejects with an error whose `code` is `DEADLINE`, `TOO_LARGE`, `CUT_SHORT`, `ABORT_ERR`, `PROXY`, or
+ * one of Node or OpenSSL. The error's `isReached` is true if the request may have arrived. Its `proxy` is `host:port` of
+ * the proxy if the way to the server was not open yet.
  */
 export type SendRequest = (request: HttpRequest) => Promise<HttpAnswer>;
 
@@ -63,54 +66,89 @@ export interface Https {
 export interface HttpsOptions {
   readonly ca: string | null;
   readonly clientCertificate: { readonly cert: string; readonly key: string } | null;
+  /** The proxy for `https:`, the same object until it changes; null, or left out: none. */
+  readonly proxy?: () => CloudProxy | null;
   readonly clock: Clock;
   readonly connect: Connect;
 }
 
 const STALE = 'STALE';
 
-/** Connects with the first request. `http:` goes to loopback only. */
-export function openHttps({ ca, clientCertificate, clock, connect }: HttpsOptions): Https {
+/** Connects with the first request. `http:` goes to loopback only, and never through a proxy. */
+export function openHttps(options: HttpsOptions): Https {
+  const { ca, clientCertificate, clock, connect, proxy = () => null } = options;
   const kept = {
     keepAlive: true,
     // Longer than an idle connection lives: probes would cost on a metered link.
     keepAliveMsecs: MINUTE_MS,
     timeout: CLOUD_IDLE_MS,
   };
-  const agents = {
-    'https:': racingTls(connect, { ...kept, ...(ca !== null && { ca }), ...clientCertificate }),
-    'http:': racing(new HttpAgent(kept), connect, (socket) => socket.setTimeout(CLOUD_IDLE_MS)),
+  const plain = racing(new HttpAgent(kept), connect, (socket) => socket.setTimeout(CLOUD_IDLE_MS));
+  const tls = { ...kept, ...(ca !== null && { ca }), ...clientCertificate };
+  const openSecure = (through: CloudProxy | null) => ({
+    through,
+    agent: racingTls(through === null ? connect : tunnelling(through, connect), tls),
+  });
+  let secure = openSecure(proxy());
+  const wayTo = (url: URL) => {
+    if (url.protocol !== 'https:') return { through: null, agent: plain };
+    const present = proxy();
+    if (present !== secure.through) {
+      // A reload: the connections that are in use end after their requests.
+      secure.agent.maxFreeSockets = 0;
+      dropIdle(secure.agent);
+      secure = openSecure(present);
+    }
+    return secure;
   };
   return {
     async send(request) {
       const url = new URL(request.url);
-      const isTls = url.protocol === 'https:';
-      assert(isTls || (url.protocol === 'http:' && isLoopback(unbracket(url.hostname))), 'only to loopback');
-      const agent = isTls ? agents['https:'] : agents['http:'];
+      const isLocal = url.protocol === 'http:' && isLoopback(unbracket(url.hostname));
+      assert(isLocal || url.protocol === 'https:', 'only to loopback');
+      const way = wayTo(url);
       try {
-        return await new Attempt(request, url, agent, clock).answer;
+        return await new Attempt(request, url, way, clock).answer;
       } catch (error) {
         // Close the other idle connections too: they are as old, and use the same path.
-        for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
+        dropIdle(way.agent);
         if (systemCodeOf(error) !== STALE) throw error;
-        return await new Attempt(request, url, agent, clock).answer;
+        return await new Attempt(request, url, way, clock).answer;
       }
     },
     close() {
-      for (const agent of Object.values(agents)) agent.destroy();
+      for (const agent of [plain, secure.agent]) agent.destroy();
     },
   };
 }
 
+function dropIdle(agent: HttpAgent): void {
+  for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
+}
+
+/** Connections through a proxy. Without one its code is not loaded. */
+function tunnelling(proxy: CloudProxy, connect: Connect): ConnectTunnel {
+  return async (request) => (await import('./tunnel.js')).openTunnel(proxy, connect, request);
+}
+
+/** A Connect, or one that leads through a proxy. */
+type ConnectTunnel = (request: TunnelRequest) => ReturnType<Connect>;
+
+/** How requests leave: the connections, and the proxy that they lead through. */
+interface Way {
+  readonly through: CloudProxy | null;
+  readonly agent: HttpAgent | HttpsAgent;
+}
+
 /** The options that an agent hands to createConnection. */
-type SocketOptions = ClientRequestArgs & { readonly race?: Pick<ConnectRequest, 'signal' | 'resolved'> };
+type SocketOptions = ClientRequestArgs & { readonly race?: Omit<TunnelRequest, 'host' | 'port'> };
 
 type Created = (error: Error | null, socket: Duplex) => void;
 
 /** Lets the agent use sockets of `connect`, which `secure` makes ready for requests. */
 function racing<Kind extends HttpAgent>(
   agent: Kind,
-  connect: Connect,
+  connect: ConnectTunnel,
   secure: (socket: Socket, options: SocketOptions) => Duplex,
 ): Kind {
   agent.createConnection = (options: SocketOptions, created?: Created) => {
@@ -129,7 +167,7 @@ function racing<Kind extends HttpAgent>(
 }
 
 /** TLS goes over the connected socket. The certificate is checked for the name, which stays in the options. */
-function racingTls(connect: Connect, options: HttpsAgentOptions): HttpsAgent {
+function racingTls(connect: ConnectTunnel, options: HttpsAgentOptions): HttpsAgent {
   const agent = new HttpsAgent(options);
   const handshake = agent.createConnection.bind(agent);
   return racing(agent, connect, (socket, request) => {
@@ -149,22 +187,29 @@ class Attempt {
   readonly #connecting = new AbortController();
   /** What the request waits for, for the words of the deadline. */
   #missing: string;
+  /** The proxy, until the way through it is open. */
+  #proxy: string | undefined;
   #resolve: (answer: HttpAnswer) => void = () => undefined;
   #reject: (error: Error) => void = () => undefined;
 
-  constructor(request: HttpRequest, url: URL, agent: HttpAgent | HttpsAgent, clock: Clock) {
+  constructor(request: HttpRequest, url: URL, { through, agent }: Way, clock: Clock) {
     const { method, headers, body, timeoutMs, signal } = request;
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
     const start = agent instanceof HttpsAgent ? httpsRequest : httpRequest;
-    this.#missing = isIP(unbracket(url.hostname)) ? 'connection' : 'answer from DNS';
+    this.#missing = isIP(through?.host ?? unbracket(url.hostname)) ? 'connection' : 'answer from DNS';
+    if (through !== null) this.#proxy = placeOf(through);
     this.#req = start(url, {
       method,
       agent,
       headers: { ...headers, ...(body !== null && { 'Content-Length': Buffer.byteLength(body) }) },
-      race: { signal: this.#connecting.signal, resolved: () => (this.#missing = 'connection') },
+      race: {
+        signal: this.#connecting.signal,
+        resolved: () => (this.#missing = 'connection'),
+        asked: () => (this.#missing = 'answer to CONNECT'),
+      },
     } as RequestOptions);
     this.#signal = signal;
     this.#deadline = clock.after(timeoutMs, () =>
@@ -181,6 +226,7 @@ class Attempt {
   readonly #giveUp = () => this.#fail('ABORT_ERR', 'given up');
 
   #watch(socket: Socket): void {
+    this.#proxy = undefined;
     const isTls = 'encrypted' in socket;
     const isReady = this.#req.reusedSocket || !isTls;
     this.#missing = isReady ? 'answer' : 'TLS handshake';
@@ -206,8 +252,10 @@ class Attempt {
     });
   }
 
-  get #isReached(): boolean {
-    return this.#missing === 'answer' || this.#missing === 'whole answer';
+  /** How far the request got, for the error that ends it. */
+  get #progress() {
+    const isReached = this.#missing === 'answer' || this.#missing === 'whole answer';
+    return { isReached, ...(this.#proxy !== undefined && { proxy: this.#proxy }) };
   }
 
   #failed(error: Error): void {
@@ -216,13 +264,13 @@ class Attempt {
     if (isStale && this.#missing === 'answer') this.#fail(STALE, 'the connection had been closed');
     else {
       this.#end();
-      this.#reject(Object.assign(error, { isReached: this.#isReached }));
+      this.#reject(Object.assign(error, this.#progress));
     }
   }
 
   #fail(code: string, words: string): void {
     this.#end();
-    this.#reject(Object.assign(new Error(words), { code, isReached: this.#isReached }));
+    this.#reject(Object.assign(new Error(words), { code, ...this.#progress }));
     this.#connecting.abort();
     this.#req.destroy();
   }

@@ -184,6 +184,25 @@ t.test('check uses the settings of the service if the environment has none', asy
   );
 });
 
+t.test('check does not take the proxy of a shell for that of the service', async (t) => {
+  const shell = { HTTPS_PROXY: 'http://user:secret@shell.example:1' };
+  const cloud = 'FIELDPOST_CLOUD=https://c.example\nFIELDPOST_DEVICE_ID=a\nFIELDPOST_CLOUD_KEY=k\n';
+  const shown = async (file: string) =>
+    /^FIELDPOST_CLOUD_PROXY=(.*)$/m.exec(
+      (await fieldpost(['check'], { files: { [SERVICE_FILE]: cloud + file }, env: shell })).out,
+    )?.[1];
+  t.equal(await shown(''), '');
+  t.equal(await shown('HTTPS_PROXY=http://user:secret@proxy.example:1\n'), 'http://user:***@proxy.example:1');
+  const env = {
+    ...shell,
+    FIELDPOST_CLOUD: 'https://c.example',
+    FIELDPOST_DEVICE_ID: 'a',
+    FIELDPOST_CLOUD_KEY: 'k',
+  };
+  const { out } = await fieldpost(['check'], { env });
+  t.match(out, 'FIELDPOST_CLOUD_PROXY=http://user:***@shell.example:1', 'a daemon of this shell has it');
+});
+
 t.test('a service file without read permission is a warning; such a credential is ignored', async (t) => {
   const denied = { [SERVICE_FILE]: failure('EACCES', SERVICE_FILE) };
   const { code, err } = await fieldpost(['check'], { files: denied });

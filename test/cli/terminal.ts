@@ -37,6 +37,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     isUnit: false,
     stdinKind: () => 'none',
     serve: async () => 0,
+    tryRelay: async () => null,
     async open(path) {
       const bytes = Buffer.from(read(path));
       return {

@@ -31,3 +31,20 @@ test('a call is said to have reached the cloud only if there was a connection', 
     t.equal(CloudError.ofNetwork(lost, 'c.test', WALL_MS).isReached, isReached === true);
   }
 });
+
+test('a fault on the way to the proxy names the proxy', async (t) => {
+  const wordsOf = (code: string, words: string, proxy?: string) =>
+    CloudError.ofNetwork(Object.assign(new Error(words), { code, proxy }), 'c.test', WALL_MS).message;
+  const proxy = 'proxy.test:3128';
+  t.equal(
+    wordsOf('PROXY', 'refuses our password (407)', proxy),
+    `the proxy ${proxy} refuses our password (407)`,
+  );
+  t.equal(
+    wordsOf('DEADLINE', 'no connection within 15 s', proxy),
+    `the proxy ${proxy}: no connection within 15 s`,
+  );
+  t.equal(wordsOf('ENOTFOUND', 'x', proxy), `the name of the proxy ${proxy} cannot be resolved (ENOTFOUND)`);
+  t.match(wordsOf('ECONNREFUSED', 'x', proxy), `the proxy ${proxy}: the connection was refused`);
+  t.match(wordsOf('ECONNREFUSED', 'x'), 'c.test: the connection was refused', 'else it is the cloud');
+});

@@ -2,6 +2,7 @@
  * The settings of the link to the cloud. Used by settings.ts.
  */
 import { certificates, privateKey } from '../file-kinds.js';
+import { cloudProxy } from '../proxy.js';
 import { given, inFile, optional, secret } from '../row.js';
 import { bearer, cloudUrl, deviceId, duration } from '../values.js';
 
@@ -39,6 +40,16 @@ export const CLOUD_SETTINGS = {
     key: 'FIELDPOST_CLOUD_CERT_KEY_FILE',
     kind: privateKey,
     about: "That certificate's private key: PEM, without a passphrase.",
+    isSecret: true,
+  }),
+  /** Config has the proxy of the environment here if the setting is absent. */
+  cloudProxy: optional({
+    key: 'FIELDPOST_CLOUD_PROXY',
+    kind: cloudProxy,
+    none: '`HTTPS_PROXY` of the environment, unless `NO_PROXY` excepts the cloud; else none',
+    follows: 'live',
+    about:
+      'The HTTP proxy on the way to the cloud. The port is 80 if the URL names none; user and password may have `%` escapes. `none` ignores the environment.',
     isSecret: true,
   }),
   heartbeatMs: given({

@@ -1,6 +1,7 @@
 /**
  * Refusals that concern this device (its name, its sender or its login), not the recipient or the mail. Relays give
- * them as late as RCPT (Postfix by default), or after the content (Exchange Online). Pure. Used by outcome.ts.
+ * them as late as RCPT (Postfix by default), or after the content (Exchange Online). Pure. Used by outcome.ts and
+ * trial.ts.
  */
 import type { Phase, Reply } from './reply.js';
 

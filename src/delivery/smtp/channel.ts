@@ -4,6 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
 import { SMTPClient } from 'smtp-client';
 import { isLastLine } from './reply.js';
 
@@ -11,6 +12,8 @@ import { isLastLine } from './reply.js';
 export class Channel extends SMTPClient {
   /** The connected TCP socket for the next session; null if smtp-client passes it itself (STARTTLS). */
   #connected: Socket | null = null;
+  /** Called after a TLS handshake, before Node verifies the certificate; null: nobody is interested. */
+  onCertificate: ((socket: TLSSocket) => void) | null = null;
 
   /** Uses this socket, with TLS from the start if the configuration says `secure`. Settles with the greeting. */
   over(connected: Socket): Promise<string> {
@@ -38,6 +41,9 @@ export class Channel extends SMTPClient {
   // Node would discard the refusal. So a failed write is ignored: reading gives the refusal, then the end.
   override _createSocket(config: { readonly secure?: boolean }, onConnect: () => void): Socket {
     const socket = this.#makeSocket(config, onConnect);
+    // `secure` comes before `secureConnect`. Node's own listener for it destroys a socket without a good certificate.
+    if (this.onCertificate !== null && 'encrypted' in socket)
+      socket.prependOnceListener('secure', () => this.onCertificate?.(socket as TLSSocket));
     const { _write, _writev } = socket;
     socket._write = (data, encoding, done) => _write.call(socket, data, encoding, unlessFailed(done));
     if (_writev) socket._writev = (chunks, done) => _writev.call(socket, chunks, unlessFailed(done));

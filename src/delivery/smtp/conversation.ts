@@ -11,7 +11,7 @@ import type { Clock } from '../../system/clock.js';
 import { oneLine } from '../../text.js';
 import { Pipelining } from './pipelining.js';
 import { type Ending, isLastLine, type Phase, parseReply, type Reply, type Trouble } from './reply.js';
-import { SessionError } from './session.js';
+import { SessionError, type SessionWatch } from './session.js';
 import { lateEnding, socketEnding } from './trouble.js';
 
 /** The connection. Its owner calls received, line and lost. */
@@ -45,6 +45,7 @@ export class Conversation {
   readonly #wire: Wire;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
+  readonly #watch: SessionWatch | undefined;
   /** The first is under way. The commands of the others were sent too; their replies will follow. */
   readonly #groups: Pending[] = [];
   /** Moved with each reply: cheaper than a timer for each. */
@@ -57,10 +58,11 @@ export class Conversation {
   #isMidLine = false;
 
   /** `timeoutMs`: the default deadline of each answer. */
-  constructor(wire: Wire, options: { timeoutMs: number; clock: Clock }) {
+  constructor(wire: Wire, options: { timeoutMs: number; clock: Clock; watch?: SessionWatch }) {
     this.#wire = wire;
     this.#timeoutMs = options.timeoutMs;
     this.#clock = options.clock;
+    this.#watch = options.watch;
     this.#deadline = new Alarm(options.clock, () => this.#late());
   }
 
@@ -79,6 +81,9 @@ export class Conversation {
    */
   exchange(phases: Phase[], data: string | Buffer | Readable, deadlineMs = this.#timeoutMs): Promise<Group> {
     const done = this.begin(phases, deadlineMs, data instanceof Readable ? data : null);
+    // Nothing else of a command is told: it may be a secret.
+    const mechanism = this.#watch && /^AUTH ([\w-]+)/.exec(String(data))?.[1];
+    if (mechanism) this.#watch?.({ kind: 'login', mechanism });
     if (this.#doubt === null) this.#wire.write(data).catch((error) => this.lost(error));
     return done;
   }
@@ -184,6 +189,7 @@ export class Conversation {
       group.replies.push(reply);
       group.lines = lines;
       if (isRefusal) group.refusal ??= { phase, reply };
+      else if (reply.code !== 334) this.#watch?.({ kind: 'reply', phase, reply, lines });
     }
     // 421: the relay closes the connection. After a reply in the middle of the content it cannot go on.
     if (group === undefined || reply.code === 421 || phase === 'content') this.end({ phase, reply });

@@ -1,10 +1,10 @@
 /**
  * The interface of a conversation with a relay. smtp-session.ts is the real one, tests have their own.
- * Used by conversation.ts, smtp-session.ts and smtp-transport.ts.
  */
+import type { TLSSocket } from 'node:tls';
 import type { RelayConfig } from '../../config.js';
 import type { Envelope } from './envelope.js';
-import type { Ending } from './reply.js';
+import type { Ending, Phase, Reply } from './reply.js';
 
 /** An open connection to a relay, for one message after another. */
 export interface Session {
@@ -37,3 +37,23 @@ export class SessionError extends Error {
 
 /** Opens a session to a relay; rejects with SessionError. */
 export type OpenSession = (relay: RelayConfig) => Promise<Session>;
+
+/**
+ * What a session tells of its way, besides its end: the name has an address; the address that was connected; the
+ * certificate, before it is verified, and after; a mechanism of AUTH that is tried; each reply that refuses nothing.
+ */
+export type SessionStep =
+  | { readonly kind: 'resolved' }
+  | { readonly kind: 'connected'; readonly address: string }
+  | { readonly kind: 'certificate'; readonly socket: TLSSocket }
+  | { readonly kind: 'verified' }
+  | { readonly kind: 'login'; readonly mechanism: string }
+  | {
+      readonly kind: 'reply';
+      readonly phase: Phase;
+      readonly reply: Reply;
+      readonly lines: readonly string[];
+    };
+
+/** Is told each step of a session as it happens. */
+export type SessionWatch = (step: SessionStep) => void;

@@ -1,7 +1,7 @@
 /**
  * A session with one relay, over which many messages may be sent. This file builds the commands and reads the replies;
  * channel.ts carries them. A deadline, an error or an unexpected reply destroys the connection for good, so that no late
- * reply is taken for the answer to another command. Used by delivery.ts.
+ * reply is taken for the answer to another command. Used by delivery.ts and trial.ts.
  */
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
@@ -17,7 +17,7 @@ import { DotStuffing, stuffWhole } from './dot-stuffing.js';
 import { type Envelope, introductionOf, type SmtpCommand, unsendable } from './envelope.js';
 import { type Extensions, parseExtensions } from './extensions.js';
 import type { Ending } from './reply.js';
-import { type Session, SessionError } from './session.js';
+import { type Session, SessionError, type SessionWatch } from './session.js';
 
 /** The relay, the login, the time limits. */
 interface SessionOptions {
@@ -31,6 +31,7 @@ interface SessionOptions {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly connect: Connect;
+  readonly watch?: SessionWatch;
 }
 
 /** Connects, secures and authenticates as `options.relay` demands. Rejects with SessionError. */
@@ -70,7 +71,12 @@ class SmtpSession implements Session {
       { write: (data) => this.#client.write(data), close: () => this.#hangUp() },
       options,
     );
-    this.#client.on('connect', () => this.#talk.enter('greeting'));
+    const { watch } = options;
+    if (watch) this.#client.onCertificate = (socket) => watch({ kind: 'certificate', socket });
+    this.#client.on('connect', () => {
+      if (relay.tls === 'implicit') watch?.({ kind: 'verified' });
+      this.#talk.enter('greeting');
+    });
     this.#client.on('receive', (chunk) => this.#talk.received(chunk));
     this.#client.on('reply', (line) => this.#talk.line(line));
     this.#client.on('end', () => this.#talk.lost());
@@ -111,13 +117,18 @@ class SmtpSession implements Session {
   }
 
   async #connect(): Promise<void> {
-    const { relay, connect } = this.#options;
+    const { relay, connect, watch } = this.#options;
+    const host = bareHost(relay);
     const socket = await connect({
-      host: bareHost(relay),
+      host,
       port: relay.port,
       signal: this.#connecting.signal,
-      resolved: () => this.#talk.enter('connect'),
+      resolved: () => {
+        if (isIP(host) === 0) watch?.({ kind: 'resolved' });
+        this.#talk.enter('connect');
+      },
     });
+    watch?.({ kind: 'connected', address: socket.remoteAddress ?? host });
     if (!this.usable) {
       socket.destroy();
       return;
@@ -143,6 +154,7 @@ class SmtpSession implements Session {
         (error) => this.#talk.lost(error),
       );
     await secured;
+    this.#options.watch?.({ kind: 'verified' });
     await this.#hello();
   }
 

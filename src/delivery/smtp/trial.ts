@@ -1,0 +1,186 @@
+/**
+ * Tries a relay for a person: a session like those of delivery, each step in words, and on request a test mail that goes
+ * past the queue. Used by main.ts.
+ */
+import type { TLSSocket } from 'node:tls';
+import { heloNameOf, senderOf } from '../../config/names.js';
+import type { Config, RelayConfig } from '../../config.js';
+import { type Address, domainOf, needsSmtpUtf8 } from '../../message/address.js';
+import { render } from '../../mime/letter.js';
+import { bytesInWords } from '../../sizes.js';
+import type { Clock } from '../../system/clock.js';
+import type { Connect } from '../../system/connect.js';
+import { oneLine } from '../../text.js';
+import type { TrialFault, TrialStep } from '../../views.js';
+import { complaintOf, remedyOf } from './about-us.js';
+import { parseExtensions } from './extensions.js';
+import { outcomeOf } from './outcome.js';
+import type { Ending, Phase, Reply, Trouble } from './reply.js';
+import { type Session, SessionError, type SessionStep } from './session.js';
+import { openSession } from './smtp-session.js';
+
+/** What a trial needs. */
+interface TrialOptions {
+  readonly config: Config;
+  /** The recipient of a test mail; null: none is sent. */
+  readonly to: Address | null;
+  readonly tell: (step: TrialStep) => void;
+  readonly clock: Clock;
+  readonly connect: Connect;
+  readonly hostname: () => string;
+  readonly version: string;
+  /** Makes the Message-ID unique. */
+  readonly id: string;
+}
+
+/** What each phase is called. */
+const STEPS: Readonly<Record<Phase, string>> = {
+  resolve: 'name',
+  connect: 'connection',
+  tls: 'TLS',
+  greeting: 'greeting',
+  ehlo: 'EHLO',
+  starttls: 'STARTTLS',
+  auth: 'login',
+  mail: 'sender',
+  rcpt: 'recipient',
+  data: 'DATA',
+  content: 'mail',
+  dot: 'mail',
+};
+
+/** Opens a session, sends the test mail if there is one, and closes the session. Gives the fault that ended it, or null. */
+export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promise<TrialFault | null> {
+  const { config, to, tell, clock, connect, hostname } = options;
+  let isOver = false;
+  let isSecure = false;
+  const watch = (step: SessionStep) => {
+    isSecure ||= step.kind === 'verified';
+    if (!isOver) tell(stepOf(step, relay));
+  };
+  let session: Session | null = null;
+  try {
+    session = await openSession({
+      relay,
+      password: config.relayPassword,
+      ca: config.relayCa,
+      helo: heloNameOf(config, hostname()),
+      timeoutMs: config.smtpTimeoutMs,
+      clock,
+      connect,
+      watch,
+    });
+    if (!isSecure) tell({ step: STEPS.tls, words: 'none: everything goes in clear text' });
+    if (relay.user === null) tell({ step: STEPS.auth, words: 'none is configured' });
+    return to === null ? null : await sendTest(session, to, options);
+  } catch (error) {
+    if (error instanceof SessionError) return faultOf(error.ending, false);
+    throw error;
+  } finally {
+    isOver = true;
+    await session?.close();
+  }
+}
+
+async function sendTest(session: Session, to: Address, options: TrialOptions): Promise<TrialFault | null> {
+  const { config, clock, hostname, version, id } = options;
+  const from = senderOf(config, hostname);
+  const subject = `Test mail from ${hostname()}`;
+  const plain = `Fieldpost ${version} on ${hostname()} has sent this mail for "fieldpost check --relay".\r\n`;
+  const { size, bytes } = render({
+    from,
+    to,
+    content: { subject, plain, html: '' },
+    messageId: `check-${id}@${domainOf(from)}`,
+    dateMs: clock.trust() === 'wrong' ? null : clock.wallMs(),
+    attachments: [],
+  });
+  const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(to);
+  const ending = await session.send({ from, to, size, smtpUtf8 }, bytes);
+  return outcomeOf(ending, smtpUtf8).kind === 'sent' ? null : faultOf(ending, smtpUtf8);
+}
+
+function stepOf(step: SessionStep, relay: RelayConfig): TrialStep {
+  switch (step.kind) {
+    case 'resolved':
+      return { step: STEPS.resolve, words: `${relay.host} has an address` };
+    case 'connected':
+      return { step: STEPS.connect, words: `open to ${step.address}, port ${relay.port}` };
+    case 'certificate':
+      return { step: 'certificate', words: certificateWords(step.socket) };
+    case 'verified':
+      return { step: STEPS.tls, words: 'the certificate is good' };
+    case 'login':
+      return { step: STEPS.auth, words: `as ${relay.user} by AUTH ${step.mechanism}` };
+    case 'reply':
+      return { step: STEPS[step.phase], words: replyWords(step) };
+  }
+}
+
+function replyWords({ phase, reply, lines }: Extract<SessionStep, { kind: 'reply' }>): string {
+  // A relay may repeat what it was sent.
+  if (phase === 'auth') return `accepted (${reply.code})`;
+  if (phase !== 'ehlo') return reply.text;
+  const { sizeLimit } = parseExtensions(lines);
+  const size = sizeLimit === null ? '' : `; the largest mail has ${bytesInWords(sizeLimit)}`;
+  const words = lines.slice(1).map((line) => line.slice(4));
+  return oneLine(`it offers ${words.join(', ') || 'nothing'}${size}`);
+}
+
+function certificateWords(socket: TLSSocket): string {
+  const { subject, issuer, subjectaltname, valid_to: until } = socket.getPeerCertificate();
+  // Node gives no date in a form of its own.
+  const date = Number.isNaN(Date.parse(until))
+    ? until
+    : new Date(Date.parse(until)).toISOString().slice(0, 10);
+  const names = subjectaltname?.replace(/(?:DNS|IP Address):/g, '') ?? subject?.CN ?? 'nobody';
+  return oneLine(
+    `${socket.getProtocol()}, for ${names}, signed by ${issuer?.CN ?? issuer?.O ?? 'nobody'}, until ${date}`,
+  );
+}
+
+/** The fault in an ending. `smtpUtf8`: the envelope has an address beyond ASCII. */
+function faultOf(ending: Ending, smtpUtf8: boolean): TrialFault {
+  const step = STEPS[ending.phase];
+  if ('trouble' in ending) {
+    const { kind, words } = ending.trouble;
+    const [blame, hint] = TROUBLES[kind] ?? ['relay', ''];
+    return { step, words, blame, hint };
+  }
+  const { phase, reply } = ending;
+  const hint = remedyOf(phase, reply);
+  const words = `refused: ${reply.text}`;
+  if (step === STEPS.auth)
+    return { step, words, blame: isFinal(reply) ? 'login' : 'relay', hint: hint || LOGIN_HINT };
+  return { step, words, blame: blameFor(ending, smtpUtf8), hint };
+}
+
+function blameFor(ending: Extract<Ending, { reply: Reply }>, smtpUtf8: boolean): TrialFault['blame'] {
+  const { suspect } = outcomeOf(ending, smtpUtf8);
+  if (suspect === 'message') return 'mail';
+  if (suspect !== 'us') return 'relay';
+  return complaintOf(ending.phase, ending.reply) === 'login' ? 'login' : 'settings';
+}
+
+function isFinal({ code }: Reply): boolean {
+  return code >= 500;
+}
+
+const LOGIN_HINT = 'see FIELDPOST_RELAY_USER and FIELDPOST_RELAY_PASSWORD_FILE';
+const PLACE_HINT = 'check host and port in FIELDPOST_RELAY, and the network of this device';
+
+/** By the kind of trouble; a hint is empty if the words have one. */
+const TROUBLES: Partial<Record<Trouble['kind'], readonly [TrialFault['blame'], string]>> = {
+  dns: ['relay', PLACE_HINT],
+  refused: ['relay', PLACE_HINT],
+  unreachable: ['relay', PLACE_HINT],
+  deadline: ['relay', PLACE_HINT],
+  tls: ['relay', 'smtps:// is for TLS from the first byte (port 465); smtp:// is for STARTTLS (587 and 25)'],
+  certificate: ['settings', 'the host in FIELDPOST_RELAY must be a name in the certificate'],
+  'certificate-unknown-authority': ['settings', ''],
+  'client-certificate': ['settings', ''],
+  'no-starttls': ['settings', 'only ?tls=never in FIELDPOST_RELAY allows clear text'],
+  'no-auth': ['login', 'take the user out of FIELDPOST_RELAY if it wants none'],
+  'too-large': ['mail', ''],
+  'no-smtputf8': ['mail', ''],
+};
