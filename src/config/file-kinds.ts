@@ -1,6 +1,6 @@
 /**
  * The kinds of value that stand in files: certificates, a private key, the keys of devices, an Authorization. Used by
- * cloud-server.ts, config/settings/cloud.ts and relay.ts.
+ * cloud-server.ts, config/settings/cloud.ts, oauth.ts and relay.ts.
  */
 import { bearer, deviceId, refuse, type TextKind } from './values.js';
 

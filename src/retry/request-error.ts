@@ -1,0 +1,23 @@
+/**
+ * Explains a failed HTTP request to the person who must mend it. Pure. Used by cloud/error.ts and token-endpoint.ts.
+ */
+import { systemCodeOf, wordsOf } from '../errors.js';
+import { oneLine } from '../text.js';
+import { type SocketError, socketErrorOf } from './socket-error.js';
+
+/** What to add about some faults: the setting to look at. */
+export type RequestHints = Readonly<Partial<Record<SocketError, string>>>;
+
+/**
+ * The rejection of a SendRequest to `host`, as a sentence. The words of a certificate error give the date of `wallMs`.
+ * Rethrows an error without a `code`, because it is a bug.
+ */
+export function requestWordsOf(thrown: unknown, host: string, wallMs: number, hints: RequestHints): string {
+  const code = systemCodeOf(thrown);
+  if (code === '') throw thrown;
+  if (['ABORT_ERR', 'DEADLINE', 'TOO_LARGE', 'CUT_SHORT'].includes(code))
+    return `${host}: ${wordsOf(thrown)}`;
+  const { kind, words } = socketErrorOf(thrown, wallMs);
+  if (kind === 'dns') return `the name ${host} cannot be resolved (${code})`;
+  return oneLine(`${host}: ${words}${hints[kind] ?? ''}`);
+}
