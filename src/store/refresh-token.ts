@@ -4,7 +4,7 @@
  *
  * `relay-token.json` is a sealed file of `{"given", "token"}`. `given` is a hash of the endpoint, the application and the
  * token of the settings. With another hash the file does not count: a person has given a newer token. Used by
- * relay-tokens.ts.
+ * daemon/relay-tokens.ts.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';

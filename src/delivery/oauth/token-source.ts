@@ -1,6 +1,6 @@
 /**
  * Where access tokens for relays come from: a token endpoint (fetched-tokens.ts), or a file that another program renews
- * (token-file.ts). Used by fetched-tokens.ts, relay-tokens.ts, token-endpoint.ts and token-file.ts.
+ * (token-file.ts).
  */
 import type { Config } from '../../config.js';
 import { TOKEN_CHARS_MAX } from '../../limits.js';

@@ -1,6 +1,5 @@
 /**
  * The interface of a conversation with a relay. smtp-session.ts is the real one, tests have their own.
- * Used by conversation.ts, smtp-session.ts and smtp-transport.ts.
  */
 import type { RelayConfig } from '../../config.js';
 import type { Envelope } from './envelope.js';
