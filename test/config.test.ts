@@ -181,7 +181,10 @@ t.test('every setting reaches its own field', async (t) => {
     ca: PEM,
     clientCertificate: { cert: OWN.cert.trimEnd(), key: OWN.key.trimEnd() },
   });
-  const secrets = ['RELAY_PASSWORD', 'RELAY_OAUTH_CLIENT_SECRET', 'API_TOKEN', 'SEND_TOKEN', 'CLOUD_KEY'];
+  const secrets = [
+    ...['RELAY_PASSWORD', 'RELAY_OAUTH_CLIENT_SECRET', 'RELAY_OAUTH_REFRESH_TOKEN'],
+    ...['API_TOKEN', 'SEND_TOKEN', 'CLOUD_KEY'],
+  ];
   const direct = secrets.map((name) => `FIELDPOST_${name}`);
   t.strictSame(
     [...SECRET_BY_KEY.keys()].sort(),
@@ -490,6 +493,7 @@ t.test('where access tokens come from', async (t) => {
     '/s': 's3cr3t-of-app\n',
     '/r': 'the-refresh\n',
     '/c/relay-client-secret': 'from systemd\n',
+    '/d/relay-refresh-token': 'x',
   };
   for (const env of [
     { ...url, ...id, ...secret },
@@ -502,6 +506,7 @@ t.test('where access tokens come from', async (t) => {
       FIELDPOST_RELAY_OAUTH_SCOPE: 'https://a/.default offline_access',
     },
     { ...url, ...id, CREDENTIALS_DIRECTORY: '/c' },
+    { ...url, ...id, CREDENTIALS_DIRECTORY: '/d' },
     file,
   ])
     t.same(parse({ ...relay, ...env }, files).problems, [], JSON.stringify(env));
@@ -509,7 +514,7 @@ t.test('where access tokens come from', async (t) => {
     [{ ...url, ...secret }, /^FIELDPOST_RELAY_OAUTH_CLIENT_ID: FIELDPOST_RELAY_OAUTH_TOKEN_URL needs it/],
     [
       { ...url, ...id },
-      /^FIELDPOST_RELAY_OAUTH_CLIENT_SECRET_FILE: .*TOKEN_URL needs it .*REFRESH_TOKEN_FILE$/,
+      /^FIELDPOST_RELAY_OAUTH_CLIENT_SECRET_FILE: .*TOKEN_URL needs it, or .*REFRESH_TOKEN_FILE, /,
     ],
     [{ ...file, ...id }, /^FIELDPOST_RELAY_OAUTH_CLIENT_ID=app: it needs FIELDPOST_RELAY_OAUTH_TOKEN_URL/],
     [{ ...file, ...secret }, /^FIELDPOST_RELAY_OAUTH_CLIENT_SECRET_FILE: it needs .*TOKEN_URL/],
@@ -555,7 +560,7 @@ t.test('where access tokens come from', async (t) => {
     FIELDPOST_RELAY_OAUTH_TOKEN_URL: 'https://l.example/t',
     FIELDPOST_RELAY_OAUTH_CLIENT_ID: 'app',
     FIELDPOST_RELAY_OAUTH_CLIENT_SECRET: '(hidden)',
-    FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN_FILE: '(hidden)',
+    FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN: '(hidden)',
     FIELDPOST_RELAY_TOKEN_FILE: '',
   });
   t.notMatch(JSON.stringify(shown), /s3cr3t|the-refresh/);

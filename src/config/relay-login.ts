@@ -49,7 +49,7 @@ function checkEndpoint(config: Config, findings: Findings): void {
   if (isIncomplete && !isBad('relayClientSecret', findings) && !isBad('relayRefreshToken', findings))
     findings.problem(
       keyOf('relayClientSecret'),
-      `${urlKey} needs it (or the systemd credential relay-client-secret), or ${keyOf('relayRefreshToken')}`,
+      `${urlKey} needs it, or ${keyOf('relayRefreshToken')}, or one of the systemd credentials relay-client-secret and relay-refresh-token`,
     );
 }
 

@@ -138,7 +138,7 @@ t.test('Postfix with Dovecot', { skip: skipWithout(...POSTFIX_PROGRAMS, DOVECOT)
     endpoint.refreshToken = 'of-a-person';
     const from = fieldpost.lines.length;
     fieldpost.child.kill('SIGHUP');
-    await fieldpost.said(/reloaded taken=FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN_FILE/, from);
+    await fieldpost.said(/reloaded taken=FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN/, from);
     const [id = ''] = await fieldpost.post(MAIL);
     t.match(await fieldpost.said(new RegExp(` sent id=${id} |failing`), from), ' sent ');
   });

@@ -32,14 +32,13 @@ export const OAUTH_SETTINGS = {
     follows: 'delivery',
     about: 'What the tokens are for.',
   }),
-  relayRefreshToken: inFile({
-    key: 'FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN_FILE',
+  relayRefreshToken: secret({
+    key: 'FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN',
     kind: bearer,
-    none: 'none: the grant is `client_credentials`',
+    credential: 'relay-refresh-token',
     follows: 'delivery',
     about:
-      'The refresh token of the grant `refresh_token`. A newer one that the endpoint sends is kept in the state directory, until this file holds another.',
-    isSecret: true,
+      'The refresh token. With it the grant is `refresh_token`, else `client_credentials`. A newer one that the endpoint sends is kept in the state directory, until another one is given here.',
   }),
   relayTokenCa: inFile({
     key: 'FIELDPOST_RELAY_OAUTH_CA_FILE',
