@@ -70,7 +70,8 @@ async function start(settings: Environment, files: Record<string, string> = {}) 
     state: async () => (await api('state')).json,
     /** All that people can read. */
     told: async () => {
-      const parts = await Promise.all(['state', 'messages', 'metrics'].map((path) => api(path)));
+      const parts = await Promise.all(['state', 'messages', '../../metrics'].map((path) => api(path)));
+      for (const { status } of parts) if (status !== 200) throw new Error(`answered ${status}`);
       return `${lines.join('\n')}${parts.map(({ text }) => text).join('\n')}${daemon.status()}`;
     },
   };

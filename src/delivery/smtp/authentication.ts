@@ -36,7 +36,7 @@ export async function authenticate(
     talk.fail(phase, 'garbage', 'continues AUTH after its end');
   } catch (error) {
     if (!(error instanceof SessionError)) throw error;
-    const secrets = [login.token ?? '', ...lines.flatMap((line) => line.split(' ').slice(-1))];
+    const secrets = [login.token ?? '', ...lines.map((line) => line.replace(/^AUTH \S+ ?/, ''))];
     const status = dismissal === null ? null : challengeStatusOf(challenge);
     throw new SessionError(harmless(error.ending, secrets, status));
   }

@@ -125,6 +125,19 @@ t.test('a relay without a mechanism, or with one that does not end, has trouble'
   t.match(await failure(open({ port }, TOKEN)), { phase: 'token', trouble: { kind: 'garbage' } });
 });
 
+t.test('the name of the mechanism is no secret', async (t) => {
+  for (const [mechanisms, token] of [
+    ['LOGIN', null],
+    ['PLAIN', null],
+    ['XOAUTH2', TOKEN],
+    ['OAUTHBEARER', LONG],
+  ] as const) {
+    const auth = `535 5.7.8 ${mechanisms} is off`;
+    await using relay = await relayFor({ mechanisms, script: { auth } });
+    t.match(await failure(open(relay, token)), { reply: { text: auth } });
+  }
+});
+
 t.test('secrets that a relay repeats are told to nobody', async (t) => {
   const secret = /the-token|eyJhbGci|ZXlKaGJHY2lPaT|c2VzYW1l|sesame/;
   for (const token of [TOKEN, null]) {
