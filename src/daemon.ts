@@ -9,6 +9,7 @@ import { mayBeFrom } from './config/names.js';
 import type { Config, ListenConfig } from './config.js';
 import { type CloudSide, linkView, openCloud } from './daemon/cloud.js';
 import { inOrder } from './daemon/in-order.js';
+import { tokenSources } from './daemon/relay-tokens.js';
 import { type Doing, statusLine } from './daemon/status-line.js';
 import { storeOptions } from './daemon/store-options.js';
 import type { System } from './daemon/system.js';
@@ -71,7 +72,9 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
   const { clock, log, version } = system;
   const cloud = live.cloud && (await openCloud(live, live.cloud, system, store));
   // Without a cloud, SMS, calls and pushes wait until they expire.
-  const delivery = new Delivery({ store, config: live, ...system, short: cloud?.short ?? null });
+  const openTokens = tokenSources(system, live.stateDir);
+  const short = cloud?.short ?? null;
+  const delivery = new Delivery({ store, config: live, ...system, openTokens, short });
   const wake = () => {
     delivery.wake();
     cloud?.link.wake();

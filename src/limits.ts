@@ -220,6 +220,23 @@ export const PEER_GOOD_MS = MINUTE_MS;
 /** A stop waits at most this long for the message that is being sent. */
 export const STOP_SENDING_MS = 10 * SECOND_MS;
 
+// OAuth 2.0 towards relays.
+/** From the look-up of the token endpoint's name to the last byte of its answer. */
+export const TOKEN_TIMEOUT_MS = 15 * SECOND_MS;
+export const TOKEN_ANSWER_BYTES_MAX = 64 * KIB;
+/** In base64, with a user of 255 characters, this fits the 12,288 octets of a SASL response (RFC 4954). */
+export const TOKEN_CHARS_MAX = 8 * KIB;
+/** A token is renewed this long before its end, or in the last fifth of its life if that is shorter. */
+export const TOKEN_AHEAD_MS = 5 * MINUTE_MS;
+export const TOKEN_AHEAD_SHARE = 1 / 5;
+/** The life of a token whose endpoint names none: that of most endpoints. */
+export const TOKEN_LIFE_MS = HOUR_MS;
+export const TOKEN_LIFE_MS_MAX = DAY_MS;
+/** While the old token is good, a failed renewal is tried again after this long. */
+export const TOKEN_RETRY_MS = 30 * SECOND_MS;
+/** RFC 5321 §4.5.3.1.4: a longer AUTH command sends its response alone. */
+export const SMTP_COMMAND_CHARS_MAX = 512;
+
 // The cloud link (cloud.md).
 /** A fleet spreads its first heartbeats after a boot, and its retries after a failed one, over this long. */
 export const LINK_SPREAD_MS = 25 * SECOND_MS;

@@ -14,6 +14,7 @@ import { nextConfig, type Running, reload, withSockets } from './daemon/reload.j
 import type { System } from './daemon/system.js';
 import { Warnings } from './daemon/warnings.js';
 import { createDaemon, type Daemon } from './daemon.js';
+import type { RelayTokens } from './delivery/oauth/relay-tokens.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
 import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
@@ -207,6 +208,28 @@ function textOutput(stream: () => NodeJS.WriteStream) {
   };
 }
 
+/** The access tokens of `check --relay`. A refresh token may be good for one use, and the service needs that. */
+async function tokensOf(config: Config): Promise<RelayTokens> {
+  const [{ RelayTokens }, { TokenError }, { tokenSources }] = await Promise.all([
+    import('./delivery/oauth/relay-tokens.js'),
+    import('./delivery/oauth/token-source.js'),
+    import('./daemon/relay-tokens.js'),
+  ]);
+  const log = createLog({ level: 'error', priorities: false, write: () => undefined, wallMs: Date.now });
+  const system = { disk: systemDisk(), clock, connect: createConnect({ clock }), log, random: Math.random };
+  const isOfService = config.relayTokenUrl !== null && config.relayRefreshToken !== null;
+  const token = () =>
+    Promise.reject(
+      new TokenError('a refresh token is for the service alone: `fieldpost status` tells of its logins'),
+    );
+  return new RelayTokens(
+    config,
+    isOfService
+      ? async () => ({ token, refused: () => undefined, close: async () => undefined })
+      : tokenSources(system, config.stateDir),
+  );
+}
+
 async function main(): Promise<never> {
   const exitCode = await runCommand(process.argv.slice(2), {
     env: process.env,
@@ -224,7 +247,9 @@ async function main(): Promise<never> {
       const { tryRelay } = await import('./delivery/smtp/trial.js');
       const id = Buffer.from(openRandom()(8)).toString('hex');
       const { version } = about;
-      return tryRelay(relay, { ...trial, clock, connect: createConnect({ clock }), hostname, version, id });
+      const tokens = await tokensOf(trial.config);
+      const connect = createConnect({ clock });
+      return tryRelay(relay, { ...trial, clock, connect, tokens, hostname, version, id });
     },
     isUnit: process.env.SYSTEMD_EXEC_PID === String(process.pid),
     serve,

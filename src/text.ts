@@ -42,6 +42,20 @@ export function cut(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : text.slice(0, charsMax).replace(/[\uD800-\uDBFF]$/, '');
 }
 
+/** What is shorter stands in any text: it is not taken for a secret, or for a part of one. */
+const SECRET_CHARS_MIN = 4;
+const PART_CHARS_MIN = 8;
+
+/** `text` of a stranger who knows `secrets` and may repeat them: each, and each part of one, becomes `(hidden)`. */
+export function withoutSecrets(text: string, secrets: readonly string[]): string {
+  const known = secrets.filter((secret) => secret.length >= SECRET_CHARS_MIN);
+  const whole = known.reduce((shown, secret) => shown.replaceAll(secret, '(hidden)'), text);
+  // A reply is cut, and so may be the secret in it.
+  return whole.replace(/[A-Za-z0-9+/._~-]+/g, (word) =>
+    word.length >= PART_CHARS_MIN && known.some((secret) => secret.includes(word)) ? '(hidden)' : word,
+  );
+}
+
 /** The name of a file or a device: controls and marks of direction become `instead`. */
 export function harmlessName(name: string, instead: '' | ' '): string {
   // Joiners, soft hyphens and tags stay: they belong to letters and emoji.

@@ -40,6 +40,13 @@ t.test('with nothing set, every setting has its default', async (t) => {
     relayUser: null,
     relayPassword: null,
     relayCa: null,
+    relayTokenUrl: null,
+    relayClientId: null,
+    relayClientSecret: null,
+    relayScope: null,
+    relayRefreshToken: null,
+    relayTokenCa: null,
+    relayTokenFile: null,
     relayConnections: 1,
     smtpTimeoutMs: 60_000,
     from: null,
@@ -152,8 +159,22 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_KEEP_FAILED: ['0s', 'keepFailedMs', 0],
     FIELDPOST_HISTORY: ['12', 'history', 12],
   };
-  const config = good(Object.fromEntries(Object.entries(env).map(([key, [value]]) => [key, value])), files);
-  for (const [key, [, member, wanted]] of Object.entries(env)) t.strictSame(config[member], wanted, key);
+  const oauth: typeof env = {
+    FIELDPOST_RELAY_OAUTH_TOKEN_URL: ['https://l.example/t?a=b', 'relayTokenUrl', 'https://l.example/t?a=b'],
+    FIELDPOST_RELAY_OAUTH_CLIENT_ID: ['app', 'relayClientId', 'app'],
+    FIELDPOST_RELAY_OAUTH_CLIENT_SECRET_FILE: ['/k/pw', 'relayClientSecret', 'hunter2'],
+    FIELDPOST_RELAY_OAUTH_SCOPE: ['a b', 'relayScope', 'a b'],
+    FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN_FILE: ['/k/token', 'relayRefreshToken', 'abc'],
+    FIELDPOST_RELAY_OAUTH_CA_FILE: ['/k/ca', 'relayTokenCa', PEM],
+  };
+  const tokenFile: typeof env = { FIELDPOST_RELAY_TOKEN_FILE: ['/run/t', 'relayTokenFile', '/run/t'] };
+  const configOf = (some: typeof env) =>
+    good(Object.fromEntries(Object.entries(some).map(([key, [value]]) => [key, value])), files);
+  const config = configOf(env);
+  // One login excludes the others.
+  for (const some of [env, oauth, tokenFile])
+    for (const [key, [, member, wanted]] of Object.entries(some))
+      t.strictSame(configOf(some)[member], wanted, key);
   t.strictSame(config.maxAgeMs, { 1: 60_000, 2: 120_000, 3: 180_000, 4: 240_000 });
   t.strictSame(config.cloud, {
     url: 'https://c.example/v1',
@@ -162,12 +183,14 @@ t.test('every setting reaches its own field', async (t) => {
     ca: PEM,
     clientCertificate: { cert: OWN.cert.trimEnd(), key: OWN.key.trimEnd() },
   });
-  const direct = ['RELAY_PASSWORD', 'API_TOKEN', 'SEND_TOKEN', 'CLOUD_KEY'].map(
-    (name) => `FIELDPOST_${name}`,
-  );
+  const secrets = [
+    ...['RELAY_PASSWORD', 'RELAY_OAUTH_CLIENT_SECRET', 'RELAY_OAUTH_REFRESH_TOKEN'],
+    ...['API_TOKEN', 'SEND_TOKEN', 'CLOUD_KEY'],
+  ];
+  const direct = secrets.map((name) => `FIELDPOST_${name}`);
   t.strictSame(
     [...SECRET_BY_KEY.keys()].sort(),
-    [...Object.keys(env), ...direct].sort(),
+    [...Object.keys({ ...env, ...oauth, ...tokenFile }), ...direct].sort(),
     'no setting is left out here',
   );
 });
@@ -459,6 +482,90 @@ t.test('rules between settings', async (t) => {
     [],
     'a password may wait for its relay',
   );
+});
+
+t.test('where access tokens come from', async (t) => {
+  const url = { FIELDPOST_RELAY_OAUTH_TOKEN_URL: 'https://l.example/t' };
+  const id = { FIELDPOST_RELAY_OAUTH_CLIENT_ID: 'app' };
+  const secret = { FIELDPOST_RELAY_OAUTH_CLIENT_SECRET_FILE: '/s' };
+  const refresh = { FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN_FILE: '/r' };
+  const file = { FIELDPOST_RELAY_TOKEN_FILE: '/run/token' };
+  const relay = { FIELDPOST_RELAY: 'smtp://u@h' };
+  const files = {
+    '/s': 's3cr3t-of-app\n',
+    '/r': 'the-refresh\n',
+    '/c/relay-client-secret': 'from systemd\n',
+    '/d/relay-refresh-token': 'x',
+  };
+  for (const env of [
+    { ...url, ...id, ...secret },
+    { ...url, ...id, ...refresh },
+    {
+      ...url,
+      ...id,
+      ...secret,
+      ...refresh,
+      FIELDPOST_RELAY_OAUTH_SCOPE: 'https://a/.default offline_access',
+    },
+    { ...url, ...id, CREDENTIALS_DIRECTORY: '/c' },
+    { ...url, ...id, CREDENTIALS_DIRECTORY: '/d' },
+    file,
+  ])
+    t.same(parse({ ...relay, ...env }, files).problems, [], JSON.stringify(env));
+  for (const [env, words] of [
+    [{ ...url, ...secret }, /^FIELDPOST_RELAY_OAUTH_CLIENT_ID: FIELDPOST_RELAY_OAUTH_TOKEN_URL needs it/],
+    [
+      { ...url, ...id },
+      /^FIELDPOST_RELAY_OAUTH_CLIENT_SECRET_FILE: .*TOKEN_URL needs it, or .*REFRESH_TOKEN_FILE, /,
+    ],
+    [{ ...file, ...id }, /^FIELDPOST_RELAY_OAUTH_CLIENT_ID=app: it needs FIELDPOST_RELAY_OAUTH_TOKEN_URL/],
+    [{ ...file, ...secret }, /^FIELDPOST_RELAY_OAUTH_CLIENT_SECRET_FILE: it needs .*TOKEN_URL/],
+    [{ ...file, ...refresh }, /^FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN_FILE: it needs .*TOKEN_URL/],
+    [{ ...file, FIELDPOST_RELAY_OAUTH_SCOPE: 'a' }, /^FIELDPOST_RELAY_OAUTH_SCOPE=a: it needs .*TOKEN_URL/],
+    [
+      { ...file, FIELDPOST_RELAY_OAUTH_CA_FILE: '/ca' },
+      /^FIELDPOST_RELAY_OAUTH_CA_FILE=\/ca: it needs .*TOKEN_URL/,
+    ],
+    [
+      { ...url, ...id, ...secret, ...file },
+      /^FIELDPOST_RELAY_TOKEN_FILE: it is set together with .*TOKEN_URL/,
+    ],
+    [
+      { ...url, ...id, ...secret, FIELDPOST_RELAY_PASSWORD: 'x' },
+      /^FIELDPOST_RELAY_OAUTH_TOKEN_URL=.*: there is a password/,
+    ],
+    [{ ...file, FIELDPOST_RELAY_PASSWORD: 'x' }, /^FIELDPOST_RELAY_TOKEN_FILE: there is a password/],
+    [
+      { ...file, FIELDPOST_RELAY: 'smtp://h' },
+      /^FIELDPOST_RELAY=smtp:\/\/h: there is an access token but no user/,
+    ],
+    [{ FIELDPOST_RELAY_TOKEN_FILE: 'eyJ-a-token' }, /^FIELDPOST_RELAY_TOKEN_FILE: not a path with a slash/],
+    [
+      { ...file, FIELDPOST_RELAY_OAUTH_TOKEN_URL: 'http://l.example' },
+      /TOKEN_URL=.*http:\/\/ is not allowed to this host/,
+    ],
+    [{ ...url, ...id, ...refresh, FIELDPOST_RELAY_OAUTH_SCOPE: 'a"b' }, /SCOPE=a"b: it has a quotation mark/],
+  ] as const) {
+    const { problems } = parse({ ...relay, ...env }, { ...files, '/ca': PEM });
+    t.match(problems, [words], JSON.stringify(env));
+    t.equal(problems.length, 1, problems.join('; '));
+    t.notMatch(problems.join(), /eyJ|s3cr3t|the-refresh/);
+  }
+  const direct = parse({ ...relay, ...url, ...id, FIELDPOST_RELAY_OAUTH_CLIENT_SECRET: 'shh-secret' });
+  t.match(direct.warnings, [
+    /^FIELDPOST_RELAY_OAUTH_CLIENT_SECRET stands in the environment, .*_SECRET_FILE/,
+  ]);
+  const clear = parse({ ...file, FIELDPOST_RELAY: 'smtp://u@h?tls=never' });
+  t.match(clear.warnings, [/\?tls=never sends the access token to h in clear text/]);
+  const shown = describeConfig(good({ ...relay, ...url, ...id, ...secret, ...refresh }, files), 'h');
+  t.match(shown, {
+    FIELDPOST_RELAY_OAUTH_TOKEN_URL: 'https://l.example/t',
+    FIELDPOST_RELAY_OAUTH_CLIENT_ID: 'app',
+    FIELDPOST_RELAY_OAUTH_CLIENT_SECRET: '(hidden)',
+    FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN: '(hidden)',
+    FIELDPOST_RELAY_TOKEN_FILE: '',
+  });
+  t.notMatch(JSON.stringify(shown), /s3cr3t|the-refresh/);
 });
 
 t.test('cloud URLs', async (t) => {

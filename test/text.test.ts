@@ -1,6 +1,14 @@
 /** What becomes of each kind of harmful character, in each form. */
 import t from 'tap';
-import { cut, harmlessName, hasControl, hasLoneSurrogate, oneLine, visible } from '../src/text.js';
+import {
+  cut,
+  harmlessName,
+  hasControl,
+  hasLoneSurrogate,
+  oneLine,
+  visible,
+  withoutSecrets,
+} from '../src/text.js';
 
 const KINDS: readonly [kind: string, character: string, escaped: string, inNames: '' | 'stays'][] = [
   ['a control', '\u001b', '\\u001b', ''],
@@ -48,6 +56,19 @@ t.test('one line', async (t) => {
   t.equal(oneLine(' \r\n a \u00a0\t\u2028 b \0'), 'a b', 'runs are one blank, none stands outside');
   t.equal(oneLine('x'.repeat(1000)).length, 500);
   t.equal(oneLine('  abc', 2), 'ab', 'blanks that go do not count');
+});
+
+t.test('secrets are hidden, and parts of them', async (t) => {
+  const secrets = ['open sesame!', 'c2VzYW1lc2VzYW1l==', '', 'abc'];
+  for (const [text, shown] of [
+    ['it is open sesame!, no?', 'it is (hidden), no?'],
+    ['AUTH c2VzYW1lc2VzYW1l==', 'AUTH (hidden)'],
+    ['AUTH c2VzYW1lc2', 'AUTH (hidden)'],
+    ['"zYW1lc2V"', '"(hidden)"'],
+    ['c2VzYW1 is short', 'c2VzYW1 is short'],
+    ['sesame is open, abc', 'sesame is open, abc'],
+  ] as const)
+    t.equal(withoutSecrets(text, secrets), shown);
 });
 
 t.test('a cut halves no character', async (t) => {

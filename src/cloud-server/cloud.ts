@@ -4,6 +4,7 @@
  *
  *   documents/<device id>.json   the destinations documents
  *   presence.json                the presence of the devices, and the news that people have not been told yet
+ *   relay-token.json             the refresh token that followed the one of the settings
  *   outbox/                      the store of messages to people, and the lock of the directory
  *
  * Used by main.ts.
@@ -13,6 +14,7 @@ import { changesBetween } from '../config/changes.js';
 import { addressOf } from '../config/endpoints.js';
 import type { Config, ListenConfig } from '../config.js';
 import { inOrder } from '../daemon/in-order.js';
+import { tokenSources } from '../daemon/relay-tokens.js';
 import { storeOptions } from '../daemon/store-options.js';
 import type { System } from '../daemon/system.js';
 import type { Daemon } from '../daemon.js';
@@ -94,7 +96,8 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   const send = shortWay ?? webhook?.send;
   // Without a webhook no message is accepted. Messages accepted earlier expire.
   const short = send === undefined ? null : { send, isOnline: () => true };
-  const delivery = new Delivery({ store, config, ...system, short, recordsEach: true });
+  const openTokens = tokenSources(system, directory);
+  const delivery = new Delivery({ store, config, ...system, openTokens, short, recordsEach: true });
   const nudge = () => delivery.nudge();
   const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
   const outbox = new Outbox({ store, documents, nudge, timeZone, ...ways, log });

@@ -2,12 +2,11 @@
  * The error of a failed call to the cloud or the webhook: a sentence for people, and the Retry-After. Used by
  * answer.ts, client.ts and webhook.ts.
  */
-import { systemCodeOf, wordsOf } from '../errors.js';
-import { type SocketError, socketErrorOf } from '../retry/socket-error.js';
-import { oneLine } from '../text.js';
+import { systemCodeOf } from '../errors.js';
+import { type RequestHints, requestWordsOf } from '../retry/request-error.js';
 
 /** The setting to look at. */
-const HINTS: Readonly<Partial<Record<SocketError, string>>> = {
+const HINTS: RequestHints = {
   'certificate-unknown-authority': '; see FIELDPOST_CLOUD_CA_FILE',
   'client-certificate': '; see FIELDPOST_CLOUD_CERT_FILE',
 };
@@ -31,26 +30,9 @@ export class CloudError extends Error {
    * `wallMs`. Rethrows an error without a `code`, because it is a bug.
    */
   static ofNetwork(thrown: unknown, host: string, wallMs: number, hints = HINTS): CloudError {
-    const { isReached = false, proxy } = thrown as { isReached?: boolean; proxy?: string };
-    const ofNetwork = (words: string) => new CloudError(words, null, isReached);
-    const peer = proxy === undefined ? host : `the proxy ${proxy}`;
-    switch (systemCodeOf(thrown)) {
-      case 'ABORT_ERR':
-        return new CloudError('the call was given up');
-      case 'DEADLINE':
-        return ofNetwork(`${peer}: ${wordsOf(thrown)}`);
-      case 'PROXY':
-        return ofNetwork(`${peer} ${wordsOf(thrown)}`);
-      case 'TOO_LARGE':
-      case 'CUT_SHORT':
-        return new CloudError(`${host}: ${wordsOf(thrown)}`);
-    }
-    if (systemCodeOf(thrown) === '') throw thrown;
-    const { kind, words } = socketErrorOf(thrown, wallMs);
-    if (kind === 'dns') {
-      const name = proxy === undefined ? `the name ${host}` : `the name of the proxy ${proxy}`;
-      return ofNetwork(`${name} cannot be resolved (${systemCodeOf(thrown)})`);
-    }
-    return ofNetwork(oneLine(`${peer}: ${words}${hints[kind] ?? ''}`));
+    if (systemCodeOf(thrown) === 'ABORT_ERR') return new CloudError('the call was given up');
+    const isReached = (thrown as { isReached?: boolean }).isReached === true;
+    const isAnswered = ['TOO_LARGE', 'CUT_SHORT'].includes(systemCodeOf(thrown));
+    return new CloudError(requestWordsOf(thrown, host, wallMs, hints), null, isReached || isAnswered);
   }
 }

@@ -7,6 +7,7 @@ import { wordsOf } from '../errors.js';
 import { JOURNAL_BYTES_MIN, MIB } from '../limits.js';
 import { showListener } from './endpoints.js';
 import type { Findings } from './findings.js';
+import { checkRelayLogin } from './relay-login.js';
 import { type Member, SETTINGS, type Values } from './settings.js';
 import { isLoopback } from './values.js';
 
@@ -28,36 +29,12 @@ export function checkTogether(config: Config, findings: Findings): void {
     const shown = `${high.kind.show(config[most])}${besides > 0 ? `, less ${besides / MIB}MiB for the journal` : ''}`;
     findings.problem(low.key, `${low.kind.show(config[least])} is more than ${high.key}, which is ${shown}`);
   }
-  checkRelays(config, findings);
+  checkRelayLogin(config, findings);
   checkListeners(config, findings);
   checkSendToken(config, findings);
   checkCloud(config, findings);
   checkClientCertificate(config, findings);
   checkCloudServer(config, findings);
-}
-
-function checkRelays(config: Config, findings: Findings): void {
-  if (findings.isBad('FIELDPOST_RELAY') || findings.isBad('FIELDPOST_RELAY_USER')) return;
-  const withUser = config.relays.filter((relay) => relay.user !== null);
-  const passwordIsBad =
-    findings.isBad('FIELDPOST_RELAY_PASSWORD') || findings.isBad('FIELDPOST_RELAY_PASSWORD_FILE');
-  if (withUser.length > 0 && config.relayPassword === null && !passwordIsBad) {
-    const key = config.relayUser === null ? 'FIELDPOST_RELAY' : 'FIELDPOST_RELAY_USER';
-    findings.problem(
-      key,
-      'there is a user but no password: put it into a file and name that in FIELDPOST_RELAY_PASSWORD_FILE, or give the systemd credential relay-password',
-    );
-  }
-  if (withUser.length === 0 && config.relays.length > 0 && config.relayPassword !== null) {
-    findings.problem(
-      'FIELDPOST_RELAY',
-      'there is a password but no user: write smtp://user@host or set FIELDPOST_RELAY_USER',
-    );
-  }
-  for (const relay of withUser) {
-    if (relay.tls !== 'never' || isLoopback(relay.host)) continue;
-    findings.warnings.push(`?tls=never sends the password to ${relay.host} in clear text`);
-  }
 }
 
 /** True if other devices can reach this listener. */

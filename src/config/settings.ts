@@ -6,12 +6,14 @@ import type { Row } from './row.js';
 import { API_SETTINGS } from './settings/api.js';
 import { CLOUD_SETTINGS } from './settings/cloud.js';
 import { CLOUD_SERVER_SETTINGS } from './settings/cloud-server.js';
+import { OAUTH_SETTINGS } from './settings/oauth.js';
 import { RELAY_SETTINGS } from './settings/relay.js';
 import { SERVICE_SETTINGS } from './settings/service.js';
 
 /** Every setting by its member of Config, in the order in which people read of them. */
 export const SETTINGS = {
   ...RELAY_SETTINGS,
+  ...OAUTH_SETTINGS,
   ...API_SETTINGS,
   ...CLOUD_SETTINGS,
   ...CLOUD_SERVER_SETTINGS,

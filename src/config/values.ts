@@ -144,6 +144,21 @@ export const password = hidden('the password itself; better a file', (text) =>
   hasControl(text) ? refuse('it has a control character or line break') : text,
 );
 
+export const clientId = shown("the application's id", (text) =>
+  hasControl(text) ? refuse('it has a control character') : text,
+);
+
+export const clientSecret = hidden('the secret itself; better a file', (text) =>
+  hasControl(text) ? refuse('it has a control character or line break') : text,
+);
+
+/** RFC 6749 §3.3. */
+export const scope = shown('scopes, separated by blanks', (text) =>
+  /^[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*$/.test(text)
+    ? text
+    : refuse('it has a quotation mark, a backslash, two blanks in a row, or characters beyond ASCII'),
+);
+
 /** A name for EHLO. */
 export const heloName = shown(
   'a host name such as pump-3.example.com, or an address in brackets such as [192.0.2.7]',
@@ -172,6 +187,12 @@ export const cloudUrl = shown(
     if (url.search !== '') refuse('it has a query');
     return url.href.replace(/\/+$/, '');
   },
+);
+
+/** The URL of a token endpoint. */
+export const tokenUrl = shown(
+  'an https:// URL (http:// only to this device itself) without user or fragment',
+  (text) => parseUrl(text).href,
 );
 
 /** A URL to post to; its path or query may be secret. */

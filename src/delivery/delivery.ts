@@ -13,6 +13,8 @@ import type { Log } from '../system/log.js';
 import type { Outcomes, RelayView } from '../views.js';
 import { CloudTransport, type Short, type ShortWay } from './cloud-transport.js';
 import { type AgeingType, Expiry } from './expiry.js';
+import { RelayTokens } from './oauth/relay-tokens.js';
+import type { OpenTokenSource } from './oauth/token-source.js';
 import { OutcomeWriter } from './outcome-writer.js';
 import { Queue } from './queue.js';
 import { Rendering } from './smtp/rendering.js';
@@ -38,6 +40,8 @@ interface DeliveryOptions {
   readonly recordsEach?: boolean;
   /** Over sockets if left out. */
   readonly openSession?: typeof openSession;
+  /** Where access tokens for relays come from; only with settings that name no such source it may be left out. */
+  readonly openTokens?: OpenTokenSource;
   /** How SMS, calls and pushes leave; null: they cannot be sent, and expire. */
   readonly short: ShortWay | null;
 }
@@ -59,6 +63,7 @@ export class Delivery {
   readonly #expiry: Expiry;
   readonly #rendering: Rendering;
   readonly #shorts: readonly ShortQueue[];
+  readonly #tokens: RelayTokens;
   #relays: SmtpTransport;
   #mails: Queue<Mail>;
 
@@ -73,6 +78,7 @@ export class Delivery {
     this.#expiry = new Expiry({ ...options, writer: this.#writer, reasonOf });
     this.#rendering = new Rendering({ ...options, sender: this.#sender });
     this.#shorts = short === null ? [] : TYPES.map((type) => this.#shortQueue(type, short));
+    this.#tokens = new RelayTokens(options.config, options.openTokens);
     this.#relays = this.#openRelays();
     this.#mails = this.#queue(this.#relays, 1);
   }
@@ -128,6 +134,7 @@ export class Delivery {
     this.#expiry.lookAtAll();
     if (!renewsRelays) return;
     await this.#mails.stop();
+    await this.#tokens.reload();
     this.#relays = this.#openRelays();
     this.#mails = this.#queue(this.#relays, 1);
     this.#mails.start();
@@ -136,6 +143,7 @@ export class Delivery {
   /** Finishes the messages that are being sent, within STOP_SENDING_MS. */
   async stop(): Promise<void> {
     await Promise.all([this.#expiry.stop(), ...this.#queues.map((queue) => queue.stop())]);
+    await this.#tokens.close();
     await this.#writer.stop();
   }
 
@@ -177,7 +185,8 @@ export class Delivery {
       open: async (relay) => {
         // Loaded with the first connection: TLS needs memory that a daemon without a link does not need.
         const open = this.#options.openSession ?? (await import('./smtp/smtp-session.js')).openSession;
-        const opened = await open({ relay, ...session, helo: heloNameOf(config, hostname()) });
+        const helo = heloNameOf(config, hostname());
+        const opened = await this.#tokens.session(relay, (token) => open({ relay, ...session, token, helo }));
         this.#rendering.heard(relay, opened.sizeLimit);
         return opened;
       },

@@ -1,6 +1,6 @@
 /**
  * Small files that are replaced as a whole and survive a power cut. Each is one line: eight hex digits of the CRC-32 of the
- * JSON, a blank, the JSON. Used by documents.ts, last-settings.ts and watch.ts.
+ * JSON, a blank, the JSON.
  */
 import type { Disk } from '../system/disk.js';
 import { crc32, hex8 } from './crc.js';

@@ -1,7 +1,7 @@
 /**
- * Requests to the cloud and the webhook. Each request gets one whole answer within a deadline and a size limit.
- * Redirects are not followed. Connections are kept for the next heartbeat. Used by cloud-server/cloud.ts and
- * daemon/cloud.ts.
+ * Requests to the cloud, the webhook and token endpoints. Each request gets one whole answer within a deadline and a size
+ * limit. Redirects are not followed. Connections are kept for the next heartbeat. Used by cloud-server/cloud.ts,
+ * daemon/cloud.ts and daemon/relay-tokens.ts.
  */
 import {
   type ClientRequest,

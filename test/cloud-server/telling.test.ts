@@ -6,6 +6,7 @@ import { until } from '../support/delivery.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, DEVICE, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
 import { type FakeRelay, fakeRelay } from '../support/relay.js';
+import { CLIENT_ID, CLIENT_SECRET, tokenEndpoint } from '../support/token-endpoint.js';
 
 const through = (relay: FakeRelay) => ({ FIELDPOST_RELAY: `smtp://127.0.0.1:${relay.port}?tls=never` });
 
@@ -71,4 +72,26 @@ t.test('without a relay nobody is told by mail, and the log says so', async (t) 
   await watched(cloud, 2);
   t.ok(await passUntil(cloud, () => cloud.lines.some((line) => line.includes('notified'))));
   t.match(cloud.lines.join(''), /notified device=pump-3 kind=silent unreachable=2\n/);
+});
+
+t.test('a relay may want an access token; its refresh token is kept with the cloud', async (t) => {
+  await using endpoint = await tokenEndpoint({ refreshToken: 'refresh-0', rotates: true });
+  const takes = (token: string) => endpoint.given.includes(token);
+  await using relay = await fakeRelay({}, { user: 'cloud@x.test', mechanisms: 'XOAUTH2', takes });
+  await using cloud = await startCloud({
+    env: {
+      ...through(relay),
+      FIELDPOST_RELAY_USER: 'cloud@x.test',
+      FIELDPOST_RELAY_OAUTH_TOKEN_URL: endpoint.url,
+      FIELDPOST_RELAY_OAUTH_CLIENT_ID: CLIENT_ID,
+      FIELDPOST_RELAY_OAUTH_CLIENT_SECRET: CLIENT_SECRET,
+      FIELDPOST_RELAY_OAUTH_REFRESH_TOKEN_FILE: '/etc/refresh',
+    },
+    files: { '/etc/refresh': 'refresh-0\n' },
+  });
+  await watched(cloud, 1);
+  await passUntil(cloud, () => cloud.lines.some((line) => line.includes('notified')));
+  await relay.arrived(1);
+  const kept = await cloud.disk.readWhole('/var/lib/fieldpost/cloud/relay-token.json');
+  t.match(String(kept), '"token":"refresh-1"');
 });

@@ -19,12 +19,13 @@ const SASLPASSWD = '/usr/sbin/saslpasswd2';
 export const POSTFIX_PROGRAMS = [POSTFIX, SASLPASSWD];
 
 /** The user that the relay knows. */
-const USER = 'device';
+export const USER = 'device';
 const PASSWORD = 'let me in, pl€ase';
 /** The doors `small` and `shy` refuse a larger mail. */
 export const SMALL_BYTES = 20_000;
 
 const LOGIN = '-o smtpd_sasl_auth_enable=yes -o mynetworks=';
+const DOVECOT = '-o smtpd_sasl_type=dovecot -o smtpd_sasl_path=$dovecot_path';
 const STARTTLS = '-o smtpd_tls_security_level=encrypt -o smtpd_tls_auth_only=yes';
 /** The doors, one port each, and how each differs from `plain`. */
 const DOORS = {
@@ -36,6 +37,10 @@ const DOORS = {
   login: `${STARTTLS} ${LOGIN} -o smtpd_sasl_path=login`,
   /** TLS from the first byte, and a password. */
   smtps: `-o smtpd_tls_wrappermode=yes ${LOGIN}`,
+  /** STARTTLS and an access token, by OAUTHBEARER or XOAUTH2. Like the next one it asks Dovecot. */
+  oauth: `${STARTTLS} ${DOVECOT} ${LOGIN}`,
+  /** The same, but XOAUTH2 only. */
+  xoauth2: `${STARTTLS} ${DOVECOT} ${LOGIN} -o smtpd_sasl_mechanism_filter=!oauthbearer,static:rest`,
   /** As submission, with a certificate for another host. */
   misnamed: `${STARTTLS} ${LOGIN} -o smtpd_tls_chain_files=$config_directory/other.pem`,
   /** Announces a small limit with SIZE. */
@@ -68,8 +73,8 @@ interface Postfix {
   stop(): Promise<void>;
 }
 
-/** Starts Postfix; it is stopped when the test ends. */
-export async function startPostfix(t: Test): Promise<Postfix> {
+/** Starts Postfix; it is stopped when the test ends. `dovecotPort`: where Dovecot authenticates, if it does. */
+export async function startPostfix(t: Test, dovecotPort = 0): Promise<Postfix> {
   const directory = sharedDirectory(t);
   const doors = Object.keys(DOORS) as Door[];
   const ports = await freePorts(doors.length);
@@ -83,7 +88,7 @@ export async function startPostfix(t: Test): Promise<Postfix> {
   layOut(path);
   makeCertificates(path);
   makePasswords(path);
-  writeFileSync(path('etc/main.cf'), mainCf(path, (policy.address() as { port: number }).port));
+  writeFileSync(path('etc/main.cf'), mainCf(path, (policy.address() as { port: number }).port, dovecotPort));
   writeFileSync(path('etc/master.cf'), masterCf(portOf));
 
   let server: Server | null = null;
@@ -104,10 +109,11 @@ export async function startPostfix(t: Test): Promise<Postfix> {
     settings(door) {
       const port = portOf(door);
       if (!DOORS[door].includes(LOGIN)) return { FIELDPOST_RELAY: `smtp://127.0.0.1:${port}?tls=never` };
+      const byToken = DOORS[door].includes(DOVECOT);
       return {
         FIELDPOST_RELAY: `${door === 'smtps' ? 'smtps' : 'smtp'}://${USER}@localhost:${port}`,
         FIELDPOST_RELAY_CA_FILE: path('etc/ca.pem'),
-        FIELDPOST_RELAY_PASSWORD_FILE: path('etc/password'),
+        ...(!byToken && { FIELDPOST_RELAY_PASSWORD_FILE: path('etc/password') }),
       };
     },
     mail: new Maildir(path('mail/all')),
@@ -165,7 +171,7 @@ function makePasswords(path: Path): void {
   writeFileSync(path('etc/password'), PASSWORD);
 }
 
-function mainCf(path: Path, policyPort: number): string {
+function mainCf(path: Path, policyPort: number, dovecotPort: number): string {
   return `
 compatibility_level = 3.6
 queue_directory = ${path('queue')}
@@ -192,6 +198,7 @@ smtpd_tls_chain_files = $config_directory/relay.pem
 smtpd_tls_received_header = yes
 smtpd_sasl_authenticated_header = yes
 smtpd_sasl_local_domain = relay.example
+dovecot_path = inet:127.0.0.1:${dovecotPort}
 `;
 }
 

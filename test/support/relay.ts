@@ -87,6 +87,8 @@ interface RelayOptions {
   /** Demands these credentials. */
   readonly user?: string;
   readonly password?: string;
+  /** Tells which access tokens it takes from the user, by XOAUTH2 and OAUTHBEARER. */
+  readonly takes?: (token: string) => boolean;
   readonly mechanisms?: string;
   /** Default 127.0.0.1. */
   readonly host?: string;
@@ -121,6 +123,7 @@ interface House {
   readonly packets: string[];
   readonly conversations: Set<Conversation>;
   connections: number;
+  port: number;
   servername: string | null;
   waiting: { count: number; done: () => void }[];
 }
@@ -135,6 +138,7 @@ export async function fakeRelay(script: Script = {}, options: RelayOptions = {})
     packets: [],
     conversations: new Set(),
     connections: 0,
+    port: 0,
     servername: null,
     waiting: [],
   };
@@ -149,6 +153,7 @@ export async function fakeRelay(script: Script = {}, options: RelayOptions = {})
     if (server.listening) await new Promise((done) => server.close(done));
   };
   const { port } = server.address() as AddressInfo;
+  house.port = port;
   return {
     port,
     url: `smtp://127.0.0.1:${port}?tls=never`,
@@ -187,8 +192,9 @@ class Conversation {
   // Not null while a mail's content comes in.
   #content: Buffer[] | null = null;
   #tail = '\r\n';
-  #login: 'user' | 'password' | null = null;
+  #login: 'user' | 'password' | 'token' | 'dismissal' | null = null;
   #claimed = '';
+  #mechanism = '';
   #user: string | null = null;
   #from: string | null = null;
   #to: string[] = [];
@@ -385,6 +391,12 @@ class Conversation {
 
   #authenticate(line: string): Answer {
     const [, mechanism = '', initial] = line.split(' ');
+    if (/^(?:XOAUTH2|OAUTHBEARER)$/.test(mechanism)) {
+      this.#mechanism = mechanism;
+      if (initial !== undefined) return this.#admitToken(initial);
+      this.#login = 'token';
+      return '334 ';
+    }
     if (mechanism.toUpperCase() === 'LOGIN') {
       this.#login = 'user';
       return '334 VXNlcm5hbWU6';
@@ -395,7 +407,33 @@ class Conversation {
     return this.#admit(user, password);
   }
 
+  #admitToken(response: string): Answer {
+    const { user, takes = () => false } = this.#house.options;
+    const text = Buffer.from(response, 'base64').toString();
+    const { port } = this.#house;
+    const name = user?.replaceAll('=', '=3D').replaceAll(',', '=2C');
+    const head =
+      this.#mechanism === 'XOAUTH2'
+        ? `user=${user}\x01`
+        : `n,a=${name},\x01host=127.0.0.1\x01port=${port}\x01`;
+    const [, token = ''] = /auth=Bearer ([!-~]+)/.exec(text) ?? [];
+    this.#login = null;
+    if (text === `${head}auth=Bearer ${token}\x01\x01` && takes(token)) {
+      this.#user = user ?? '';
+      return '235 2.7.0 welcome';
+    }
+    this.#login = 'dismissal';
+    return `334 ${Buffer.from('{"status":"invalid_token","schemes":"bearer"}').toString('base64')}`;
+  }
+
   #continueLogin(line: string): Answer {
+    if (this.#login === 'token') return this.#admitToken(line);
+    if (this.#login === 'dismissal') {
+      this.#login = null;
+      // RFC 7628 §3.2.3, and what Google says of XOAUTH2.
+      const isGood = line === (this.#mechanism === 'XOAUTH2' ? '' : 'AQ==');
+      return isGood ? '535 5.7.8 token refused' : '501 5.5.2 not the answer to an error';
+    }
     const words = Buffer.from(line, 'base64').toString();
     if (this.#login === 'user') {
       this.#claimed = words;

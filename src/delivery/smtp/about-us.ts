@@ -14,7 +14,8 @@ const REMEDIES: Readonly<Record<Complaint, string>> = {
   name: 'it does not take the name of this device: set FIELDPOST_HELO_NAME to a full host name, such as pump-3.example.com',
   client:
     'it takes no mail from the address of this device: log in (FIELDPOST_RELAY_USER), or ask the operator of the relay',
-  login: 'it wants another login: see FIELDPOST_RELAY_USER and FIELDPOST_RELAY_PASSWORD_FILE',
+  login:
+    'it wants another login: see FIELDPOST_RELAY_USER, and FIELDPOST_RELAY_PASSWORD_FILE or the settings of the access token',
   encryption: 'it wants TLS: take ?tls=never out of FIELDPOST_RELAY',
   relaying: 'it does not relay this for us: log in (FIELDPOST_RELAY_USER), or ask the operator of the relay',
   protocol: 'it does not follow our commands',

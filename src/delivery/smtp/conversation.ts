@@ -244,5 +244,5 @@ function isExpected(phase: Phase, code: number): boolean {
   if (phase === 'data') return code === 354;
   // Before its final dot a message can only be refused. During a TLS handshake there are no replies.
   if (phase === 'content' || phase === 'tls') return false;
-  return code < 300 || (phase === 'auth' && code === 334);
+  return code < 300 || ((phase === 'auth' || phase === 'token') && code === 334);
 }

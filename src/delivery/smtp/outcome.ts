@@ -10,7 +10,16 @@ import type { Outcome } from '../transport.js';
 import { complaintOf, remedyOf } from './about-us.js';
 import type { Ending, Phase, Reply, Trouble } from './reply.js';
 
-const BEFORE_MAIL: readonly Phase[] = ['resolve', 'connect', 'tls', 'greeting', 'ehlo', 'starttls', 'auth'];
+const BEFORE_MAIL: readonly Phase[] = [
+  'resolve',
+  'connect',
+  'tls',
+  'greeting',
+  'ehlo',
+  'starttls',
+  'auth',
+  'token',
+];
 /** RFC 3463 X.3.4 and RFC 5321 §4.2.3: the relay will never take a mail of this size. */
 const TOO_BIG = '5.3.4';
 /** RFC 6531 §3.5: an address beyond ASCII is not permitted. */
@@ -58,6 +67,7 @@ function afterTrouble(phase: Phase, { kind }: Trouble): Row {
       return MESSAGE;
     case 'no-starttls':
     case 'no-auth':
+    case 'no-token':
       return RELAY;
     default:
       return BEFORE_MAIL.includes(phase) ? RELAY : EITHER;
@@ -110,6 +120,7 @@ const COMMANDS: Record<Phase, string> = {
   ehlo: 'EHLO',
   starttls: 'STARTTLS',
   auth: 'our user name and password',
+  token: 'our access token',
   mail: 'our sender address',
   rcpt: 'a recipient',
   data: 'DATA',

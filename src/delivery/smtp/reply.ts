@@ -4,7 +4,7 @@
 import type { SocketError } from '../../retry/socket-error.js';
 import { oneLine } from '../../text.js';
 
-/** The step of a conversation. `content`: the body is being sent. `dot`: the reply to it is awaited. */
+/** The step of a conversation. `token`: AUTH with an access token. `content`: the body is being sent. `dot`: the reply to it is awaited. */
 export type Phase =
   | 'resolve'
   | 'connect'
@@ -13,6 +13,7 @@ export type Phase =
   | 'ehlo'
   | 'starttls'
   | 'auth'
+  | 'token'
   | 'mail'
   | 'rcpt'
   | 'data'
@@ -36,6 +37,7 @@ export interface Trouble {
     | 'garbage'
     | 'no-starttls'
     | 'no-auth'
+    | 'no-token'
     | 'no-smtputf8'
     | 'too-large'
     | 'source';

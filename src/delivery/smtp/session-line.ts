@@ -71,7 +71,7 @@ export class SessionLine {
       return null;
     }
     if (this.#sends++ > 0 && hasEndedUnused(ending)) return null;
-    if (this.#taken > 0 && isEnoughForOneSession(ending)) return null;
+    if (this.#taken > 0 && (isEnoughForOneSession(ending) || wantsNewLogin(ending))) return null;
     if (ending.phase === 'dot' && 'reply' in ending && ending.reply.code < 300) this.#taken++;
     return ending;
   }
@@ -95,6 +95,11 @@ export class SessionLine {
 function hasEndedUnused(ending: Ending): boolean {
   if (ending.phase !== 'mail') return false;
   return 'reply' in ending ? ending.reply.code === 421 : ending.trouble.kind === 'lost';
+}
+
+/** Some relays end the login of a session with the life of its access token. */
+function wantsNewLogin(ending: Ending): boolean {
+  return ending.phase === 'mail' && 'reply' in ending && [530, 535].includes(ending.reply.code);
 }
 
 /** SMTP has no reply for "too many mails in one session": OpenSMTPD says 452 4.5.3, others use words. */

@@ -11,6 +11,7 @@ import { FINAL_DOT_TIMEOUT_MS, QUIT_MS, SLICE_BYTES, WHOLE_BYTES_MAX } from '../
 import type { Clock } from '../../system/clock.js';
 import type { Connect } from '../../system/connect.js';
 import { oneLine } from '../../text.js';
+import { authenticate } from './authentication.js';
 import { Channel } from './channel.js';
 import { Conversation, type Group } from './conversation.js';
 import { DotStuffing, stuffWhole } from './dot-stuffing.js';
@@ -23,6 +24,8 @@ import { type Session, SessionError, type SessionWatch } from './session.js';
 interface SessionOptions {
   readonly relay: RelayConfig;
   readonly password: string | null;
+  /** An access token, in place of the password. */
+  readonly token?: string | null;
   /** PEM of the CA that must have signed the relay's certificate; null: those the system trusts. */
   readonly ca: string | null;
   /** The name for EHLO. */
@@ -158,19 +161,10 @@ class SmtpSession implements Session {
     await this.#hello();
   }
 
-  async #authenticate(user: string): Promise<void> {
-    const { auth } = this.#extensions;
-    const password = this.#options.password ?? '';
-    const base64 = (text: string) => Buffer.from(text).toString('base64');
-    let lines: string[] = [];
-    if (auth.has('PLAIN')) lines = [`AUTH PLAIN ${base64(`\0${user}\0${password}`)}`];
-    else if (auth.has('LOGIN')) lines = ['AUTH LOGIN', base64(user), base64(password)];
-    else this.#talk.fail('auth', 'no-auth', 'offers neither AUTH PLAIN nor LOGIN');
-    for (const line of lines) {
-      const { replies } = this.#talk.demand(await this.#talk.exchange(['auth'], `${line}\r\n`));
-      if (replies[0]?.code !== 334) return;
-    }
-    this.#talk.fail('auth', 'garbage', 'continues AUTH after the password');
+  #authenticate(user: string): Promise<void> {
+    const { relay, password, token = null } = this.#options;
+    const login = { user, password: password ?? '', token, host: bareHost(relay), port: relay.port };
+    return authenticate(this.#talk, login, this.#extensions.auth);
   }
 
   async send(

@@ -12,6 +12,7 @@ import type { Clock } from '../../system/clock.js';
 import type { Connect } from '../../system/connect.js';
 import { oneLine } from '../../text.js';
 import type { TrialFault, TrialStep } from '../../views.js';
+import type { RelayTokens } from '../oauth/relay-tokens.js';
 import { complaintOf, remedyOf } from './about-us.js';
 import { parseExtensions } from './extensions.js';
 import { outcomeOf } from './outcome.js';
@@ -27,6 +28,7 @@ interface TrialOptions {
   readonly tell: (step: TrialStep) => void;
   readonly clock: Clock;
   readonly connect: Connect;
+  readonly tokens: RelayTokens;
   readonly hostname: () => string;
   readonly version: string;
   /** Makes the Message-ID unique. */
@@ -42,6 +44,7 @@ const STEPS: Readonly<Record<Phase, string>> = {
   ehlo: 'EHLO',
   starttls: 'STARTTLS',
   auth: 'login',
+  token: 'login',
   mail: 'sender',
   rcpt: 'recipient',
   data: 'DATA',
@@ -51,7 +54,7 @@ const STEPS: Readonly<Record<Phase, string>> = {
 
 /** Opens a session, sends the test mail if there is one, and closes the session. Gives the fault that ended it, or null. */
 export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promise<TrialFault | null> {
-  const { config, to, tell, clock, connect, hostname } = options;
+  const { config, to, tell, clock, connect, hostname, tokens } = options;
   let isOver = false;
   let isSecure = false;
   const watch = (step: SessionStep) => {
@@ -60,16 +63,16 @@ export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promi
   };
   let session: Session | null = null;
   try {
-    session = await openSession({
+    const own = {
       relay,
       password: config.relayPassword,
       ca: config.relayCa,
       helo: heloNameOf(config, hostname()),
-      timeoutMs: config.smtpTimeoutMs,
-      clock,
-      connect,
-      watch,
-    });
+    };
+    const timeoutMs = config.smtpTimeoutMs;
+    session = await tokens.session(relay, (token) =>
+      openSession({ ...own, token, timeoutMs, clock, connect, watch }),
+    );
     if (!isSecure) tell({ step: STEPS.tls, words: 'none: everything goes in clear text' });
     if (relay.user === null) tell({ step: STEPS.auth, words: 'none is configured' });
     return to === null ? null : await sendTest(session, to, options);
@@ -79,6 +82,7 @@ export async function tryRelay(relay: RelayConfig, options: TrialOptions): Promi
   } finally {
     isOver = true;
     await session?.close();
+    await tokens.close();
   }
 }
 
@@ -88,8 +92,8 @@ async function sendTest(session: Session, to: Address, options: TrialOptions): P
   const subject = `Test mail from ${hostname()}`;
   const plain = `Fieldpost ${version} on ${hostname()} has sent this mail for "fieldpost check --relay".\r\n`;
   const { size, bytes } = render({
-    from,
-    to,
+    from: { name: config.from?.name ?? '', address: from },
+    to: [{ name: '', address: to }],
     content: { subject, plain, html: '' },
     messageId: `check-${id}@${domainOf(from)}`,
     dateMs: clock.trust() === 'wrong' ? null : clock.wallMs(),
@@ -119,7 +123,7 @@ function stepOf(step: SessionStep, relay: RelayConfig): TrialStep {
 
 function replyWords({ phase, reply, lines }: Extract<SessionStep, { kind: 'reply' }>): string {
   // A relay may repeat what it was sent.
-  if (phase === 'auth') return `accepted (${reply.code})`;
+  if (phase === 'auth' || phase === 'token') return `accepted (${reply.code})`;
   if (phase !== 'ehlo') return reply.text;
   const { sizeLimit } = parseExtensions(lines);
   const size = sizeLimit === null ? '' : `; the largest mail has ${bytesInWords(sizeLimit)}`;
@@ -166,7 +170,8 @@ function isFinal({ code }: Reply): boolean {
   return code >= 500;
 }
 
-const LOGIN_HINT = 'see FIELDPOST_RELAY_USER and FIELDPOST_RELAY_PASSWORD_FILE';
+const LOGIN_HINT =
+  'see FIELDPOST_RELAY_USER, and FIELDPOST_RELAY_PASSWORD_FILE or the settings of the access token';
 const PLACE_HINT = 'check host and port in FIELDPOST_RELAY, and the network of this device';
 
 /** By the kind of trouble; a hint is empty if the words have one. */
@@ -180,6 +185,7 @@ const TROUBLES: Partial<Record<Trouble['kind'], readonly [TrialFault['blame'], s
   'certificate-unknown-authority': ['settings', ''],
   'client-certificate': ['settings', ''],
   'no-starttls': ['settings', 'only ?tls=never in FIELDPOST_RELAY allows clear text'],
+  'no-token': ['login', ''],
   'no-auth': ['login', 'take the user out of FIELDPOST_RELAY if it wants none'],
   'too-large': ['mail', ''],
   'no-smtputf8': ['mail', ''],

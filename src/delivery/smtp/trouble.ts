@@ -13,6 +13,7 @@ const MISSED: Readonly<Record<Phase, string>> = {
   ehlo: 'no answer to EHLO',
   starttls: 'no answer to STARTTLS',
   auth: 'no answer to AUTH',
+  token: 'no answer to AUTH',
   mail: 'no answer to MAIL FROM',
   rcpt: 'no answer to RCPT TO',
   data: 'no answer to DATA',

@@ -197,6 +197,8 @@ t.test('a reason is a sentence that names what was refused', async (t) => {
     reasonOf(refusal),
     /FIELDPOST_RELAY_USER.*; it answered our user name and password with "535 5\.7\.8 bad"$/,
   );
+  const token: Ending = { ...refusal, phase: 'token' };
+  t.match(reasonOf(token), /the access token; it answered our access token with "535 5\.7\.8 bad"$/);
   const plain: Ending = { phase: 'mail', reply: { code: 451, enhanced: '4.3.0', text: '451 4.3.0 busy' } };
   t.equal(reasonOf(plain), 'it answered our sender address with "451 4.3.0 busy"');
   t.equal(reasonOf({ phase: 'resolve', trouble: { kind: 'dns', words: 'no such host' } }), 'no such host');

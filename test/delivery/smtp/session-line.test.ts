@@ -103,6 +103,9 @@ t.test('only a used connection may end unused', async (t) => {
 
 t.test('a relay that has taken enough mails over one connection gets another', async (t) => {
   const enough = [
+    // The life of the access token is over.
+    reply('mail', '530 5.7.0 Authentication required'),
+    reply('mail', '535 5.7.8 token expired'),
     reply('mail', '452 4.5.3 Too many recipients: Too many messages sent'),
     reply('mail', '450 4.7.0 too many mails in this session'),
   ];

@@ -1,6 +1,7 @@
 /** The trial of a relay: each step in words, each fault with what to do, and no secret in either. */
 import t from 'tap';
 import type { RelayConfig } from '../../../src/config.js';
+import { RelayTokens } from '../../../src/delivery/oauth/relay-tokens.js';
 import { tryRelay } from '../../../src/delivery/smtp/trial.js';
 import { type Address, parseAddress } from '../../../src/message/address.js';
 import type { Clock } from '../../../src/system/clock.js';
@@ -55,6 +56,7 @@ async function trial(port: number, where: Where = {}) {
       tell: ({ step, words }: TrialStep) => void steps.push(`${step}: ${words}`),
       clock,
       connect: createConnect({ clock }),
+      tokens: new RelayTokens(config, undefined),
       hostname: () => 'pump-3.example',
       version: '1.2.3',
       id: 'c0ffee',

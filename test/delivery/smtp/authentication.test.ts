@@ -1,0 +1,157 @@
+/** The login at a relay with an access token, and what is told of a refusal. Passwords are tried in smtp-session.test.ts. */
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import t from 'tap';
+import type { Ending } from '../../../src/delivery/smtp/reply.js';
+import { type Session, SessionError } from '../../../src/delivery/smtp/session.js';
+import { openSession } from '../../../src/delivery/smtp/smtp-session.js';
+import { createConnect } from '../../../src/system/connect.js';
+import { FakeClock } from '../../support/clock.js';
+import { type FakeRelay, fakeRelay, type Script } from '../../support/relay.js';
+
+const TOKEN = 'eyJhbGciOi.the-token.of~this_pump=';
+/** Of the size that Microsoft's tokens have. */
+const LONG = `eyJ${'0123456789abcdef'.repeat(150)}`;
+
+interface Made {
+  readonly user?: string;
+  readonly mechanisms?: string;
+  readonly script?: Script;
+}
+
+/** A relay that takes TOKEN and LONG. */
+function relayFor({ user = 'pump@x.test', mechanisms = 'XOAUTH2 OAUTHBEARER', script = {} }: Made = {}) {
+  return fakeRelay(script, { user, mechanisms, takes: (token) => token === TOKEN || token === LONG });
+}
+
+function open(
+  { port }: Pick<FakeRelay, 'port'>,
+  token: string | null,
+  user = 'pump@x.test',
+  password = '',
+): Promise<Session> {
+  const clock = new FakeClock();
+  return openSession({
+    relay: { host: '127.0.0.1', port, tls: 'never', user },
+    password,
+    token,
+    ca: null,
+    helo: 'device.test',
+    timeoutMs: 60_000,
+    clock,
+    connect: createConnect({ clock }),
+  });
+}
+
+async function failure(opening: Promise<Session>): Promise<Ending> {
+  try {
+    await (await opening).close();
+  } catch (error) {
+    if (error instanceof SessionError) return error.ending;
+    throw error;
+  }
+  throw new Error('the session was opened');
+}
+
+t.test('a token goes by OAUTHBEARER, or XOAUTH2 if the relay offers nothing else for it', async (t) => {
+  for (const [mechanisms, used] of [
+    ['PLAIN XOAUTH2 OAUTHBEARER', 'OAUTHBEARER'],
+    ['login oauthbearer xoauth2', 'OAUTHBEARER'],
+    ['LOGIN XOAUTH2', 'XOAUTH2'],
+    ['PLAIN OAUTHBEARER', 'OAUTHBEARER'],
+  ] as const) {
+    for (const user of ['pump@x.test', 'a,b=c', 'übung@x.test']) {
+      await using relay = await relayFor({ user, mechanisms });
+      await (await open(relay, TOKEN, user)).close();
+      t.match(relay.commands[1], new RegExp(`^AUTH ${used} \\S+$`));
+      t.same(relay.commands.slice(2), ['QUIT']);
+    }
+  }
+});
+
+t.test('a response that is too long for a command is sent after it', async (t) => {
+  for (const mechanisms of ['XOAUTH2', 'OAUTHBEARER']) {
+    await using relay = await relayFor({ mechanisms });
+    await (await open(relay, LONG)).close();
+    t.equal(relay.commands[1], `AUTH ${mechanisms}`);
+    for (const command of relay.commands.filter((command) => command.startsWith('AUTH')))
+      t.ok(command.length <= 510);
+    t.same(relay.commands.slice(3), ['QUIT']);
+  }
+});
+
+t.test('the challenge of an error is answered, and the refusal tells its status', async (t) => {
+  for (const [mechanisms, dismissal] of [
+    ['XOAUTH2', ''],
+    ['OAUTHBEARER', 'AQ=='],
+  ] as const) {
+    for (const token of ['wrong-token', `wrong${LONG}`]) {
+      await using relay = await relayFor({ mechanisms });
+      t.same(await failure(open(relay, token)), {
+        phase: 'token',
+        reply: { code: 535, enhanced: '5.7.8', text: '535 5.7.8 token refused (invalid_token)' },
+      });
+      t.equal(relay.commands.at(-1), dismissal);
+    }
+  }
+  await using microsoft = await relayFor({ script: { auth: '535 5.7.3 Authentication unsuccessful' } });
+  t.match(await failure(open(microsoft, TOKEN)), {
+    reply: { text: '535 5.7.3 Authentication unsuccessful' },
+  });
+  await using odd = await relayFor({ script: { auth: '334 bm8ganNvbg==' } });
+  t.match(await failure(open(odd, 'wrong')), { reply: { code: 535, text: '535 5.7.8 token refused' } });
+});
+
+t.test('a relay without a mechanism, or with one that does not end, has trouble', async (t) => {
+  await using old = await relayFor({ mechanisms: 'PLAIN LOGIN CRAM-MD5' });
+  t.match(await failure(open(old, TOKEN)), {
+    phase: 'token',
+    trouble: { kind: 'no-auth', words: /offers neither AUTH OAUTHBEARER nor XOAUTH2/ },
+  });
+  t.notOk(
+    old.commands.some((command) => command.startsWith('AUTH')),
+    'the token goes by no other',
+  );
+  const endless = createServer((socket) => {
+    socket.write('220 x\r\n');
+    socket.on('data', (chunk) =>
+      socket.write(`${/^EHLO/.test(String(chunk)) ? '250-x\r\n250 AUTH XOAUTH2' : '334 e30='}\r\n`),
+    );
+    socket.on('error', () => undefined);
+  });
+  await once(endless.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => endless.close());
+  const { port } = endless.address() as AddressInfo;
+  t.match(await failure(open({ port }, TOKEN)), { phase: 'token', trouble: { kind: 'garbage' } });
+});
+
+t.test('the name of the mechanism is no secret', async (t) => {
+  for (const [mechanisms, token] of [
+    ['LOGIN', null],
+    ['PLAIN', null],
+    ['XOAUTH2', TOKEN],
+    ['OAUTHBEARER', LONG],
+  ] as const) {
+    const auth = `535 5.7.8 ${mechanisms} is off`;
+    await using relay = await relayFor({ mechanisms, script: { auth } });
+    t.match(await failure(open(relay, token)), { reply: { text: auth } });
+  }
+});
+
+t.test('secrets that a relay repeats are told to nobody', async (t) => {
+  const secret = /the-token|eyJhbGci|ZXlKaGJHY2lPaT|c2VzYW1l|sesame/;
+  for (const token of [TOKEN, null]) {
+    for (const auth of [
+      ({ command }: { command: string }) => `535 5.7.8 no: ${command}`,
+      ({ command }: { command: string }) => `501 5.5.2 "${command.slice(0, 60)}..." is no command`,
+      ({ command }: { command: string }) => ({ raw: `what is ${command}?\r\n` }),
+      ({ command }: { command: string }) => `354 go on ${command}`,
+      () => `535 5.7.8 the token ${TOKEN} has expired`,
+    ]) {
+      await using relay = await relayFor({ mechanisms: 'PLAIN OAUTHBEARER', script: { auth } });
+      const ending = await failure(open(relay, token, 'pump@x.test', 'open sesame'));
+      t.match(ending, { phase: token === null ? 'auth' : 'token' });
+      if (token !== null || auth.length > 0) t.notMatch(JSON.stringify(ending), secret);
+    }
+  }
+});
