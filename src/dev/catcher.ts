@@ -7,7 +7,7 @@ import { FieldpostError, wordsOf } from '../errors.js';
 import { MIB, SECOND_MS } from '../limits.js';
 import { type Address, parseAddress } from '../message/address.js';
 import type { MailIntake, MailTerms } from '../message/mail-intake.js';
-import { createSmtpServer } from '../smtp-server/server.js';
+import { createSmtpServer } from '../smtp-server/smtp-server.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 

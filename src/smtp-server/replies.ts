@@ -1,6 +1,6 @@
 /**
- * The replies of the SMTP server, with their enhanced codes (RFC 3463). Pure. Used by server.ts, session.ts and
- * transaction.ts.
+ * The replies of the SMTP server, with their enhanced codes (RFC 3463). Pure. Used by session.ts,
+ * smtp-server.ts and wire.ts.
  */
 import { type ErrorCode, FieldpostError } from '../errors.js';
 import { SMTP_REPLY_CHARS_MAX } from '../limits.js';
@@ -46,13 +46,13 @@ const BY_CODE: Partial<Record<ErrorCode, string>> = {
 
 /** The reply to an accepted mail. It names as many ids as the reply may be long. */
 export function acceptedReply(ids: readonly string[]): string {
-  let text = '250 2.0.0 queued as ';
-  for (const [index, id] of ids.entries()) {
-    if (text.length + id.length > SMTP_REPLY_CHARS_MAX)
-      return `${text.slice(0, -1)} and ${ids.length - index} more`;
-    text += `${id},`;
+  const begin = '250 2.0.0 queued as ';
+  const leftOut = (count: number) => (count === 0 ? '' : ` and ${count} more`);
+  for (let named = ids.length; named > 0; named--) {
+    const reply = begin + ids.slice(0, named).join(',') + leftOut(ids.length - named);
+    if (reply.length <= SMTP_REPLY_CHARS_MAX) return reply;
   }
-  return text.slice(0, -1);
+  return `250 2.0.0 queued${leftOut(ids.length)}`;
 }
 
 /** The reply to EHLO: our name, and a line for each extension. */

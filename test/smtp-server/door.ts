@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 import { type Address, parseAddress } from '../../src/message/address.js';
 import type { BeginMail, MailIntake, MailTerms } from '../../src/message/mail-intake.js';
 import type { SmtpParts } from '../../src/smtp-server/parts.js';
-import { createSmtpServer } from '../../src/smtp-server/server.js';
+import { createSmtpServer } from '../../src/smtp-server/smtp-server.js';
 import type { LogFields } from '../../src/system/log.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 
@@ -92,8 +92,8 @@ export async function openDoor(t: Test, options: DoorOptions = {}) {
     get discarded() {
       return discarded;
     },
-    async dial() {
-      const client = new Client(connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true }));
+    async dial(allowHalfOpen = false) {
+      const client = new Client(connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen }));
       sockets.add(client.socket);
       return client;
     },
