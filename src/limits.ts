@@ -81,8 +81,6 @@ export const SMTP_MISTAKES_MAX = 20;
 export const SMTP_LOGINS_MAX = 3;
 /** and the pause before the answer to the first; it doubles. */
 export const SMTP_LOGIN_PAUSE_MS = SECOND_MS;
-/** The TLS handshake. */
-export const SMTP_HANDSHAKE_MS = 10 * SECOND_MS;
 /** A client that leaves more than this of our replies unread is disconnected. */
 export const SMTP_UNREAD_BYTES_MAX = 64 * KIB;
 /** A refused mail is read to its end, because a client without a reply would send it again; but no more than this. */

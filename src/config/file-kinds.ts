@@ -1,6 +1,5 @@
 /**
- * The kinds of value that stand in files: certificates, a private key, the keys of devices, an Authorization. Used by
- * cloud-server.ts, config/settings/cloud.ts and relay.ts.
+ * The kinds of value that stand in files: certificates, a private key, the keys of devices, an Authorization.
  */
 import { bearer, deviceId, refuse, type TextKind } from './values.js';
 

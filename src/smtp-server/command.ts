@@ -3,13 +3,13 @@
  */
 
 /** A command: its verb in capitals, and the rest of the line. */
-export interface SmtpCommand {
+export interface ClientCommand {
   readonly verb: string;
   readonly argument: string;
 }
 
 /** The command of a line; the verb is empty if there is none. */
-export function commandOf(line: string): SmtpCommand {
+export function commandOf(line: string): ClientCommand {
   const [, verb = '', , argument = ''] = /^([A-Za-z]+)(?:( +)(.*))?$/.exec(line) ?? [];
   return { verb: verb.toUpperCase(), argument: argument.trimEnd() };
 }

@@ -1,9 +1,10 @@
 /**
- * Finds the end of a mail after DATA, and takes out the stuffed dots (RFC 5321 §4.5.2). Pure. Used by input.ts.
+ * Finds the end of a mail after DATA, and takes out the stuffed dots (RFC 5321 §4.5.2). Pure.
  *
  * Only CR LF ends a line, and only CR LF `.` CR LF ends a mail. A server that also takes `LF . LF`, `LF . CR LF`,
  * `CR . CR` or the like sees two mails where its neighbour sees one (SMTP smuggling). Here they are text of the mail,
  * which real clients send by mistake: the intake makes CR LF of each bare CR and LF, and the way out stuffs dots again.
+ * Used by input.ts.
  */
 
 const CR = 0x0d;

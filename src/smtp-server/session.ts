@@ -10,7 +10,7 @@ import {
   SMTP_REFUSED_BYTES_MAX,
 } from '../limits.js';
 import type { MailIntake } from '../message/mail-intake.js';
-import { commandOf, isOfHttp, type SmtpCommand } from './command.js';
+import { type ClientCommand, commandOf, isOfHttp } from './command.js';
 import { login } from './login.js';
 import type { SmtpParts } from './parts.js';
 import { acceptedReply, GOODBYE, multiline, replyOf } from './replies.js';
@@ -146,7 +146,7 @@ export class SmtpSession {
     }
   }
 
-  #hello({ verb, argument }: SmtpCommand): string {
+  #hello({ verb, argument }: ClientCommand): string {
     const { name, limitBytes, secrets } = this.#parts;
     if (argument === '') return '501 5.5.4 The name of the client is missing';
     this.#isGreeted = true;

@@ -4,10 +4,10 @@
 import type { Socket } from 'node:net';
 import { discard, linger } from '../http/connection.js';
 import {
+  HEADERS_TIMEOUT_MS,
   REQUEST_IDLE_MS,
   REQUEST_TIMEOUT_MS,
   SMTP_GREETING_MS,
-  SMTP_HANDSHAKE_MS,
   SMTP_IDLE_MS,
   SMTP_UNREAD_BYTES_MAX,
 } from '../limits.js';
@@ -111,7 +111,7 @@ export class Wire {
   /** Goes on with TLS, or ends the connection and rejects with the reason. */
   async startTls(secure: SecureSocket, identity: TlsIdentity): Promise<void> {
     this.#input.leave();
-    const deadline = this.#options.clock.after(SMTP_HANDSHAKE_MS, () => this.destroy());
+    const deadline = this.#options.clock.after(HEADERS_TIMEOUT_MS, () => this.destroy());
     try {
       this.#socket = await secure(this.#socket, identity);
     } catch (error) {

@@ -15,11 +15,12 @@ const options = {
 };
 
 test('only sockets for this process are taken', async (t) => {
-  t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '7', LISTEN_FDNAMES: 'fieldpost.socket:send' }, 7), [
-    { fd: 3, sendOnly: false },
-    { fd: 4, sendOnly: true },
+  t.same(handedOver({ LISTEN_FDS: '3', LISTEN_PID: '7', LISTEN_FDNAMES: 'fieldpost.socket:send:smtp' }, 7), [
+    { fd: 3, use: 'api' },
+    { fd: 4, use: 'send' },
+    { fd: 5, use: 'smtp' },
   ]);
-  t.match(handedOver({ LISTEN_FDS: '1', LISTEN_PID: '7' }, 7), [{ fd: 3, sendOnly: false }]);
+  t.match(handedOver({ LISTEN_FDS: '1', LISTEN_PID: '7' }, 7), [{ fd: 3, use: 'api' }]);
   t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '8' }, 7), []);
   t.same(handedOver({ LISTEN_FDS: '2' }, 7), []);
   for (const LISTEN_FDS of [undefined, '', '0', '-1', '1.5', 'x'])
