@@ -68,8 +68,8 @@ interface Postfix {
   stop(): Promise<void>;
 }
 
-/** Starts Postfix; it is stopped when the test ends. */
-export async function startPostfix(t: Test): Promise<Postfix> {
+/** Starts Postfix; it is stopped when the test ends. With a `smarthost` it keeps nothing: all goes to this port. */
+export async function startPostfix(t: Test, smarthost?: number): Promise<Postfix> {
   const directory = sharedDirectory(t);
   const doors = Object.keys(DOORS) as Door[];
   const ports = await freePorts(doors.length);
@@ -83,7 +83,7 @@ export async function startPostfix(t: Test): Promise<Postfix> {
   layOut(path);
   makeCertificates(path);
   makePasswords(path);
-  writeFileSync(path('etc/main.cf'), mainCf(path, (policy.address() as { port: number }).port));
+  writeFileSync(path('etc/main.cf'), mainCf(path, (policy.address() as { port: number }).port, smarthost));
   writeFileSync(path('etc/master.cf'), masterCf(portOf));
 
   let server: Server | null = null;
@@ -165,7 +165,8 @@ function makePasswords(path: Path): void {
   writeFileSync(path('etc/password'), PASSWORD);
 }
 
-function mainCf(path: Path, policyPort: number): string {
+function mainCf(path: Path, policyPort: number, smarthost?: number): string {
+  const isKept = smarthost === undefined;
   return `
 compatibility_level = 3.6
 queue_directory = ${path('queue')}
@@ -179,12 +180,12 @@ mynetworks = 127.0.0.0/8
 mydestination =
 local_recipient_maps =
 alias_maps =
-virtual_mailbox_domains = post.example, poczta-łódź.example
+virtual_mailbox_domains = ${isKept ? 'post.example, poczta-łódź.example' : ''}
 virtual_mailbox_base = ${path('mail')}
 virtual_mailbox_maps = static:all/
 virtual_uid_maps = static:${MAIL_OWNER}
 virtual_gid_maps = static:${MAIL_OWNER}
-default_transport = discard:
+default_transport = ${isKept ? 'discard:' : `smtp:[127.0.0.1]:${smarthost}`}
 smtputf8_enable = yes
 smtpd_relay_restrictions = permit_mynetworks, permit_sasl_authenticated, reject
 smtpd_recipient_restrictions = check_policy_service inet:127.0.0.1:${policyPort}
@@ -209,6 +210,7 @@ defer unix - - n - 0 bounce
 trace unix - - n - 0 bounce
 virtual unix - n n - - virtual
 discard unix - - n - - discard
+smtp unix - - n - - smtp
 anvil unix - - n - 1 anvil
 postlog unix-dgram n - n - 1 postlogd
 `;
