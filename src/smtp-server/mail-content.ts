@@ -1,9 +1,10 @@
 /**
  * Finds the end of a mail after DATA, and takes out the stuffed dots (RFC 5321 §4.5.2). Pure.
  *
- * Only CR LF ends a line, and only CR LF `.` CR LF ends a mail. A server that also takes `LF . LF`, `LF . CR LF`,
- * `CR . CR` or the like sees two mails where its neighbour sees one (SMTP smuggling). Here they are text of the mail,
- * which real clients send by mistake: the intake makes CR LF of each bare CR and LF, and the way out stuffs dots again.
+ * Only CR LF `.` CR LF ends a mail. A server that also takes `LF . LF`, `LF . CR LF`, `CR . CR` or the like sees two mails
+ * where its neighbour sees one (SMTP smuggling). Here they are text of the mail, which real clients send by mistake: the
+ * intake makes CR LF of each bare CR and LF, and the way out stuffs dots again. A dot behind a bare LF is a stuffed one,
+ * as Postfix has it: Python's smtplib and others stuff it there.
  * Used by input.ts.
  */
 
@@ -12,8 +13,8 @@ const LF = 0x0a;
 const DOT = 0x2e;
 const HELD_CR = Buffer.from('\r');
 
-/** What the last octet was: within a line, a CR, the LF of a CR LF, the dot behind it, the CR behind that. */
-type After = 'text' | 'cr' | 'crlf' | 'dot' | 'dot-cr';
+/** What the last octet was: within a line, a CR, a bare LF, the LF of a CR LF, the dot behind it, the CR behind that. */
+type After = 'text' | 'cr' | 'lf' | 'crlf' | 'dot' | 'dot-cr';
 
 /** The content of one mail. The chunks may end anywhere. */
 export class MailContent {
@@ -37,19 +38,19 @@ export class MailContent {
         from = at;
         this.#after = 'cr';
       }
-      if (this.#after === 'crlf' && byte === DOT) {
+      if ((this.#after === 'crlf' || this.#after === 'lf') && byte === DOT) {
         emit(at);
         from = at + 1;
-        this.#after = 'dot';
+        this.#after = this.#after === 'crlf' ? 'dot' : 'text';
       } else if (this.#after === 'dot' && byte === CR) {
         from = at + 1;
         this.#after = 'dot-cr';
       } else if (byte === CR) this.#after = 'cr';
-      else if (byte === LF && this.#after === 'cr') this.#after = 'crlf';
+      else if (byte === LF) this.#after = this.#after === 'cr' ? 'crlf' : 'lf';
       else {
-        this.#after = 'text';
-        const next = chunk.indexOf(CR, at + 1);
+        const next = chunk.indexOf(LF, at + 1);
         at = (next < 0 ? chunk.length : next) - 1;
+        this.#after = chunk[at] === CR ? 'cr' : 'text';
       }
     }
     emit(chunk.length);

@@ -36,6 +36,7 @@ export class Wire {
   #waitingSinceMs: number | null = null;
   #isOver = false;
   #isSecure = false;
+  #isInHandshake = false;
 
   constructor(socket: Socket, options: WireOptions) {
     this.#socket = socket;
@@ -111,6 +112,8 @@ export class Wire {
   /** Goes on with TLS, or ends the connection and rejects with the reason. */
   async startTls(secure: SecureSocket, identity: TlsIdentity): Promise<void> {
     this.#input.leave();
+    this.#isInHandshake = true;
+    this.#waitingSinceMs = this.#options.clock.bootMs();
     const deadline = this.#options.clock.after(HEADERS_TIMEOUT_MS, () => this.destroy());
     try {
       this.#socket = await secure(this.#socket, identity);
@@ -119,6 +122,8 @@ export class Wire {
       throw error;
     } finally {
       deadline.stop();
+      this.#isInHandshake = false;
+      this.#waitingSinceMs = null;
     }
     this.#isSecure = true;
     this.#input.moveTo(this.#socket);
@@ -131,6 +136,10 @@ export class Wire {
   /** Sends a last reply, if there is one, and closes the connection once the client has had time to read it. */
   end(reply: string | null): void {
     if (this.#isOver) return;
+    if (this.#isInHandshake) {
+      this.destroy();
+      return;
+    }
     if (reply !== null) this.say(reply);
     this.#isOver = true;
     this.#alarm.end();

@@ -26,6 +26,8 @@ export const secureSocket: SecureSocket = async (socket, { cert, key }) => {
     secured.once('secure', () => resolve(secured));
     // The listener stays: after the handshake, whoever reads notices a broken connection.
     secured.on('error', reject);
-    secured.once('close', () => reject(new Error('the connection was closed during the handshake')));
+    for (const event of ['end', 'close']) {
+      secured.once(event, () => reject(new Error('the client closed the connection during the handshake')));
+    }
   });
 };

@@ -177,6 +177,16 @@ test('a handshake that does not end', async (t) => {
   t.match(await next.ask('NOOP'), /^250 /);
 });
 
+test('a stop does not wait for a handshake', async (t) => {
+  const door = await openDoor(t, { tls: TLS });
+  const client = await door.greeted();
+  t.match(await client.ask('STARTTLS'), /^220 /);
+  for (let turn = 0; turn < 5; turn++) await settled();
+  const stopped = door.server.stop(10_000);
+  await client.closed;
+  await stopped;
+});
+
 test('the limits hold within TLS', async (t: Test) => {
   const door = await openDoor(t, { tls: TLS });
   const client = await door.greeted();

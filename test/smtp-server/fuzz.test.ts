@@ -40,7 +40,7 @@ test('what was sent is what the intake got', async (t) => {
     const size = Math.floor(random() ** 4 * 400);
     const text = `${Array.from({ length: size }, () => pick(random, parts)).join('')}\r\n`;
     await client.data();
-    const stuffed = text.replace(/(^|\r\n)\./g, '$1..');
+    const stuffed = text.replace(/(^|\n)\./g, '$1..');
     const reply = client.hear();
     await trickle(client, random, Buffer.from(`${stuffed}.\r\n`, 'latin1'));
     t.match(await reply, /^250 /);
