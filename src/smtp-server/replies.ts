@@ -2,7 +2,7 @@
  * The replies of the SMTP server, with their enhanced codes (RFC 3463). Pure. Used by session.ts,
  * smtp-server.ts and wire.ts.
  */
-import { type ErrorCode, FieldpostError } from '../errors.js';
+import { type ErrorCode, FieldpostError, LOOP_POINTER } from '../errors.js';
 import { SMTP_REPLY_CHARS_MAX } from '../limits.js';
 import { oneLine } from '../text.js';
 
@@ -25,11 +25,13 @@ export const GOODBYE = {
 /** The reply to a mail that is not taken. Undefined: a bug. */
 export function replyOf(thrown: unknown): string | undefined {
   if (!(thrown instanceof FieldpostError)) return undefined;
-  const code = BY_CODE[thrown.code];
+  const isLoop = thrown.faults.some(({ pointer }) => pointer === LOOP_POINTER);
+  const code = isLoop ? '554 5.4.6' : BY_CODE[thrown.code];
   if (code === undefined) return undefined;
-  const faults = thrown.faults.map(({ detail }) => detail);
+  // A sentence may have the fault in it.
+  const details = thrown.faults.map(({ detail }) => detail).filter((it) => !thrown.message.includes(it));
   // Without SMTPUTF8 a client reads ASCII only.
-  const words = [thrown.message, ...faults].join('; ').replace(/[^\p{ASCII}]/gu, '?');
+  const words = [thrown.message, ...details].join('; ').replace(/[^\p{ASCII}]/gu, '?');
   return `${code} ${oneLine(words, SMTP_REPLY_CHARS_MAX - code.length - 1)}`;
 }
 

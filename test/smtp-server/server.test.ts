@@ -1,7 +1,7 @@
 /** The SMTP server as its clients meet it: the dialogue, limits, time, and the stop. */
 import { connect } from 'node:net';
 import { test } from 'tap';
-import { FieldpostError } from '../../src/errors.js';
+import { FieldpostError, LOOP_POINTER } from '../../src/errors.js';
 import { SMTP_CONNECTIONS_MAX } from '../../src/limits.js';
 import { settled } from '../support/clock.js';
 import { Client, ENVELOPE, openDoor, ROOT } from './door.js';
@@ -278,6 +278,19 @@ test('what the queue says is told, at each step, and the next mail goes its way'
       );
     }
   }
+});
+
+test('a mail that goes round in a loop, and words that say the same twice', async (t) => {
+  const detail = 'has 31 Received headers';
+  const door = await openDoor(t, {
+    at(step) {
+      const faults = [{ pointer: LOOP_POINTER, detail }];
+      if (step === 'finish') throw new FieldpostError('invalid', `The mail ${detail}`, { faults });
+    },
+  });
+  const client = await door.greeted();
+  await client.data();
+  t.equal(await client.ask('.'), '554 5.4.6 The mail has 31 Received headers');
 });
 
 test('a rejected write, and a bug', async (t) => {
