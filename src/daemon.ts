@@ -1,10 +1,12 @@
 /**
  * The composition root of the daemon: builds everything, starts it in order and stops it in reverse. Used by main.ts.
  */
+import { createMailDoor } from './api/mail-door.js';
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
 import { addressOf } from './config/endpoints.js';
+import { mayBeFrom } from './config/names.js';
 import type { Config, ListenConfig } from './config.js';
 import { type CloudSide, linkView, openCloud } from './daemon/cloud.js';
 import { inOrder } from './daemon/in-order.js';
@@ -16,6 +18,7 @@ import { Delivery } from './delivery/delivery.js';
 import { FieldpostError } from './errors.js';
 import type { Http } from './http/http.js';
 import { STOP_REQUESTS_MS } from './limits.js';
+import type { Address } from './message/address.js';
 import type { BeginMail } from './message/mail-intake.js';
 import { openStore } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
@@ -49,6 +52,8 @@ interface Parts {
   readonly cloud: CloudSide | null;
   readonly delivery: Delivery;
   readonly api: Http;
+  /** The door for ready-made mails. */
+  readonly beginMail: BeginMail;
   /** Retries relays and cloud at once: the network has changed, or a person wants it. */
   wake(): void;
 }
@@ -78,9 +83,15 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     delivery.wake();
     cloud?.link.wake();
   };
-  const api = createApi({
+  const mailParts = {
     store,
     settings: live,
+    mailLimitBytes: () => delivery.rendering.limitBytes,
+    mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),
+    nudge: (lifeMs?: number) => delivery.nudge(lifeMs),
+  };
+  const api = createApi({
+    ...mailParts,
     clock,
     log,
     version,
@@ -88,7 +99,6 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     memoryBytes: system.memoryBytes,
     streamed: system.streamed,
     dropped: system.dropped,
-    nudge: (lifeMs) => delivery.nudge(lifeMs),
     edited: () => cloud?.sync.edited(),
     wake() {
       wake();
@@ -97,20 +107,20 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     syncState: () => cloud?.sync.view() ?? null,
     relayState: () => delivery.relayView(),
     linkState: () => linkView(cloud, delivery.waitReason),
-    mailLimitBytes: () => delivery.rendering.limitBytes,
     mailBytes: (draft) => delivery.rendering.bytesOf(draft),
     outcomes: () => delivery.outcomes,
     clockTrusted: () => clock.trust() !== 'wrong',
     settingsFault: system.settingsFault ?? (() => null),
     peerUid: system.peerUid ?? (async () => null),
   });
-  return { live, system, store, cloud, delivery, api, wake };
+  const beginMail = createMailDoor(mailParts);
+  return { live, system, store, cloud, delivery, api, beginMail, wake };
 }
 
 async function start(parts: Parts): Promise<Daemon> {
   const { live, system, store, cloud, delivery, api, wake } = parts;
   const { log, version } = system;
-  const smtp = await openSmtp(live, system, beginMail);
+  const smtp = await openSmtp(live, system, parts.beginMail);
   let listeners: Listeners;
   try {
     listeners = await openApi(parts);
@@ -158,11 +168,6 @@ async function start(parts: Parts): Promise<Daemon> {
       ]),
   };
 }
-
-/** NOT WIRED: the place of the door for ready-made mails, until the api has it. */
-const beginMail: BeginMail = async () => {
-  throw new FieldpostError('unavailable', 'not wired');
-};
 
 /** Listens on the addresses of the settings, and on the sockets that systemd hands over. */
 function openApi({ live, system, api }: Parts): Promise<Listeners> {

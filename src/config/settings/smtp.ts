@@ -3,8 +3,7 @@
  */
 import { tcpListeners } from '../endpoints.js';
 import { certificates, privateKey } from '../file-kinds.js';
-import { given, inFile, optional } from '../row.js';
-import { address } from '../values.js';
+import { given, inFile } from '../row.js';
 
 export const SMTP_SETTINGS = {
   smtpListen: given({
@@ -29,13 +28,5 @@ export const SMTP_SETTINGS = {
     follows: 'live',
     about: "That certificate's private key: PEM, without a passphrase.",
     isSecret: true,
-  }),
-  /** Null: mail for them is refused. */
-  localMail: optional({
-    key: 'FIELDPOST_LOCAL_MAIL',
-    kind: address,
-    none: 'none: such mail is refused',
-    follows: 'live',
-    about: 'Where mail for users of this device goes, such as `root`.',
   }),
 };
