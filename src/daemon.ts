@@ -1,6 +1,7 @@
 /**
  * The composition root of the daemon: builds everything, starts it in order and stops it in reverse. Used by main.ts.
  */
+import { createMailDoor } from './api/mail-door.js';
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
@@ -10,6 +11,7 @@ import type { Config, ListenConfig } from './config.js';
 import { type CloudSide, linkView, openCloud } from './daemon/cloud.js';
 import { inOrder } from './daemon/in-order.js';
 import { tokenSources } from './daemon/relay-tokens.js';
+import { openSmtp } from './daemon/smtp.js';
 import { type Doing, statusLine } from './daemon/status-line.js';
 import { storeOptions } from './daemon/store-options.js';
 import type { System } from './daemon/system.js';
@@ -18,6 +20,7 @@ import { FieldpostError } from './errors.js';
 import type { Http } from './http/http.js';
 import { STOP_REQUESTS_MS } from './limits.js';
 import type { Address } from './message/address.js';
+import type { BeginMail } from './message/mail-intake.js';
 import { openStore } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
 import { type Listeners, openListeners } from './system/listen.js';
@@ -26,6 +29,8 @@ import { type Listeners, openListeners } from './system/listen.js';
 export interface Daemon {
   /** The addresses of the local API; port 0 is replaced by the assigned port. */
   readonly addresses: readonly ListenConfig[];
+  /** The same of the SMTP server. */
+  readonly smtpAddresses: readonly ListenConfig[];
   status(): string;
   /**
    * Follows a new configuration without a restart, after the message being sent (within bounds). `taken`: the keys that
@@ -48,6 +53,8 @@ interface Parts {
   readonly cloud: CloudSide | null;
   readonly delivery: Delivery;
   readonly api: Http;
+  /** The door for ready-made mails. */
+  readonly beginMail: BeginMail;
   /** Retries relays and cloud at once: the network has changed, or a person wants it. */
   wake(): void;
 }
@@ -109,13 +116,21 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     settingsFault: system.settingsFault ?? (() => null),
     peerUid: system.peerUid ?? (async () => null),
   });
-  return { live, system, store, cloud, delivery, api, wake };
+  const beginMail = createMailDoor(mailParts);
+  return { live, system, store, cloud, delivery, api, beginMail, wake };
 }
 
 async function start(parts: Parts): Promise<Daemon> {
   const { live, system, store, cloud, delivery, api, wake } = parts;
   const { log, version } = system;
-  const listeners = await openApi(parts);
+  const smtp = await openSmtp(live, system, parts.beginMail);
+  let listeners: Listeners;
+  try {
+    listeners = await openApi(parts);
+  } catch (error) {
+    await smtp?.close();
+    throw error;
+  }
   delivery.start();
   cloud?.start(() => delivery.wake());
   const isOffline = () => delivery.relayView().state === 'failing' || cloud?.link.isOnline === false;
@@ -125,9 +140,11 @@ async function start(parts: Parts): Promise<Daemon> {
   }, isOffline);
   const { queued, deferred, held } = store.counts();
   const listen = listeners.addresses.map(addressOf).join(',');
-  log.info('started', { version, listen, queued, deferred, held: held || undefined });
+  const smtpListen = smtp?.addresses.map(addressOf).join(',');
+  log.info('started', { version, listen, smtp: smtpListen, queued, deferred, held: held || undefined });
   return {
     addresses: listeners.addresses,
+    smtpAddresses: smtp?.addresses ?? [],
     status: () => statusLine(doing(parts)),
     async reload(next) {
       const { values, renewsDelivery, taken, waiting } = changesBetween(live, next);
@@ -141,7 +158,10 @@ async function start(parts: Parts): Promise<Daemon> {
         async () => log.info('stopping'),
         async () => network?.close(),
         // A listener closes when its last connection has closed, and the api closes the connections.
-        async () => void (await Promise.all([listeners.close(), api.stop(STOP_REQUESTS_MS)])),
+        async () => {
+          const closed = [listeners.close(), smtp?.close()];
+          await Promise.all([...closed, api.stop(STOP_REQUESTS_MS), smtp?.stop(STOP_REQUESTS_MS)]);
+        },
         () => delivery.stop(),
         async () => cloud?.sync.stop(),
         // The goodbye is the last request to the cloud.
@@ -160,7 +180,11 @@ function openApi({ live, system, api }: Parts): Promise<Listeners> {
     if (needsToken(address) && live.apiToken === null) throw unguarded(address);
     return api.makeServer(address.kind === 'unix' && address.sendOnly ? 'send' : address.kind);
   };
-  return open(live.listen, makeServer, system.handed);
+  return open(
+    live.listen,
+    makeServer,
+    system.handed?.filter(({ use }) => use !== 'smtp'),
+  );
 }
 
 /** True if the device reports to another cloud, under another name, or to none. */

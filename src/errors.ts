@@ -38,6 +38,9 @@ export interface Fault {
   detail: string;
 }
 
+/** The pointer of the fault of a mail that goes round in a loop: its header fields `Received`. */
+export const LOOP_POINTER = 'received';
+
 /** An error for a user, a caller or an operator; `message` is a sentence. */
 export class FieldpostError extends Error {
   readonly code: ErrorCode;

@@ -68,6 +68,30 @@ export const PAGE_BYTES_MAX = MIB - KIB;
 /** Retry-After when the queue or the disk is full. */
 export const RETRY_AFTER_FULL_MS = 60 * SECOND_MS;
 
+// The SMTP server (doors.md). For the pace of a mail it has the limits of a request.
+export const SMTP_CONNECTIONS_MAX = 32;
+export const SMTP_RECIPIENTS_MAX = 100;
+/** Longer than RFC 5321 §4.5.3.1.4 asks for: a path beyond ASCII with its parameters, and a long token in AUTH. */
+export const SMTP_LINE_BYTES_MAX = 2 * KIB;
+/** RFC 5321 §4.5.3.1.5: a line of a reply has 512 octets, with its CR LF. */
+export const SMTP_REPLY_CHARS_MAX = 510;
+/** Early input is refused: a client that does not wait for the greeting is no mail client. Its bytes are here by then. */
+export const SMTP_GREETING_MS = 1;
+/** RFC 5321 §4.5.3.2.7: so long a server waits for the next command, from its reply to the end of the line. */
+export const SMTP_IDLE_MS = 5 * MINUTE_MS;
+/** While no connection is free, a client that has been idle for this long gives way. */
+export const SMTP_GIVE_WAY_MS = 10 * SECOND_MS;
+/** A client with more mistakes than this is disconnected: it is no mail client. */
+export const SMTP_MISTAKES_MAX = 20;
+/** Wrong logins of one connection, */
+export const SMTP_LOGINS_MAX = 3;
+/** and the pause before the answer to the first; it doubles. */
+export const SMTP_LOGIN_PAUSE_MS = SECOND_MS;
+/** A client that leaves more than this of our replies unread is disconnected. */
+export const SMTP_UNREAD_BYTES_MAX = 64 * KIB;
+/** A refused mail is read to its end, because a client without a reply would send it again; but no more than this. */
+export const SMTP_REFUSED_BYTES_MAX = 256 * MIB;
+
 // Memory.
 /** Without a control group, the memory limit is this, or half of the machine's memory if that is less. */
 export const MEMORY_LIMIT_BYTES_MAX = 1024 * MIB;

@@ -181,6 +181,7 @@ async function start(name: ServiceName, config: Config, system: System): Promise
     config,
     disk: system.disk,
     clock,
+    log: system.log,
     print: standardOutput.write,
     startDaemon: async (devConfig) => inDev(await createDaemon(devConfig, system)),
     startCloud: async (devConfig, send) => inDev(await createCloud(devConfig, system, send)),

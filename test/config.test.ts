@@ -49,6 +49,10 @@ t.test('with nothing set, every setting has its default', async (t) => {
     relayTokenFile: null,
     relayConnections: 1,
     smtpTimeoutMs: 60_000,
+    smtpListen: [],
+    smtpCert: null,
+    smtpKey: null,
+    localMail: null,
     from: null,
     heloName: null,
     listen: [{ kind: 'tcp', host: '127.0.0.1', port: 43770 }],
@@ -124,6 +128,10 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_ALLOWED_HOSTS: ['Gate.Local, 10.0.0.1', 'allowedHosts', ['gate.local', '10.0.0.1']],
     FIELDPOST_API_TOKEN_FILE: ['/k/token', 'apiToken', 'abc'],
     FIELDPOST_SEND_TOKEN_FILE: ['/k/send', 'sendToken', 'def'],
+    FIELDPOST_SMTP_LISTEN: ['[::1]:25', 'smtpListen', [{ kind: 'tcp', host: '::1', port: 25 }]],
+    FIELDPOST_SMTP_CERT_FILE: ['/k/cert', 'smtpCert', OWN.cert.trimEnd()],
+    FIELDPOST_SMTP_KEY_FILE: ['/k/key', 'smtpKey', OWN.key.trimEnd()],
+    FIELDPOST_LOCAL_MAIL: ['me@b.example', 'localMail', 'me@b.example'],
     FIELDPOST_STATE_DIR: ['/s', 'stateDir', '/s'],
     FIELDPOST_LOG: ['warn', 'logLevel', 'warn'],
     FIELDPOST_BACKOFF_MIN: ['3s', 'backoffMinMs', 3000],
@@ -408,6 +416,15 @@ t.test('secrets and files that cannot be used', async (t) => {
     [{ FIELDPOST_CLOUD_CERT_FILE: '/cert', FIELDPOST_CLOUD_CERT_KEY_FILE: '/text' }, /no PEM private key/],
     [{ FIELDPOST_CLOUD_CERT_FILE: '/cert', FIELDPOST_CLOUD_CERT_KEY_FILE: '/other' }, /not that of the/],
     [{ FIELDPOST_CLOUD_CERT_FILE: '/ca', FIELDPOST_CLOUD_CERT_KEY_FILE: '/key' }, /cannot be used/],
+    [{ FIELDPOST_SMTP_CERT_FILE: '/cert' }, /SMTP_KEY_FILE: FIELDPOST_SMTP_CERT_FILE needs it/],
+    [{ FIELDPOST_SMTP_KEY_FILE: '/key' }, /SMTP_CERT_FILE: FIELDPOST_SMTP_KEY_FILE needs it/],
+    [{ FIELDPOST_SMTP_CERT_FILE: '/cert', FIELDPOST_SMTP_KEY_FILE: '/other' }, /not that of the/],
+    [
+      { FIELDPOST_SMTP_LISTEN: '127.0.0.1:25,0.0.0.0:26' },
+      /SMTP_LISTEN=.*: 0\.0\.0\.0:26 can .* needs a token/,
+    ],
+    [{ FIELDPOST_SMTP_LISTEN: 'unix:/x' }, /a unix socket/],
+    [{ FIELDPOST_LOCAL_MAIL: 'root' }, /not an email address/],
   ];
   for (const [env, words] of cases) {
     const { problems } = parse(env, files);
@@ -771,6 +788,8 @@ t.test(
       [{}, { FIELDPOST_CLOUD_SERVER_DELAY: '2m' }, [], ['FIELDPOST_CLOUD_SERVER_DELAY']],
       [keys('/keys'), keys('/others'), ['FIELDPOST_CLOUD_SERVER_KEYS_FILE'], []],
       [keys('/keys'), keys('/same'), [], []],
+      [{}, { FIELDPOST_SMTP_LISTEN: '127.0.0.1:25' }, [], ['FIELDPOST_SMTP_LISTEN']],
+      [{}, { FIELDPOST_LOCAL_MAIL: 'a@b.example' }, ['FIELDPOST_LOCAL_MAIL'], []],
     ];
     for (const [one, other, taken, waiting] of cases) {
       const [before, after] = [good({ ...base, ...one }, files), good({ ...base, ...other }, files)];

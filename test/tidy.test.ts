@@ -41,6 +41,8 @@ const RANKS: readonly (readonly string[])[] = [
   ['cloud-server'],
   ['daemon'],
   ['api', 'delivery', 'cloud', 'cli', 'dev'],
+  // Below dev, whose mail catcher is this server.
+  ['smtp-server'],
   ['store', 'mime', 'http'],
   ['destinations'],
   ['system'],
@@ -56,6 +58,7 @@ const PURE = [
   /^src\/retry\//,
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
   /^src\/http\/(?:answer|http-memory|page)\.ts$/,
+  /^src\/smtp-server\/(?:command|mail-content|replies|transaction)\.ts$/,
   /^src\/(?:limits|text|instant|json|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:smtp\/(?:outcome|pipelining)|schedule)\.ts$/,

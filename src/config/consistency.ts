@@ -1,5 +1,5 @@
 /**
- * Rules between settings that are each good by themselves. Used by config.ts and daemon.ts.
+ * Rules between settings that are each good by themselves. Used by config.ts, daemon.ts and daemon/smtp.ts.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { Config, ListenConfig } from '../config.js';
@@ -33,7 +33,8 @@ export function checkTogether(config: Config, findings: Findings): void {
   checkListeners(config, findings);
   checkSendToken(config, findings);
   checkCloud(config, findings);
-  checkClientCertificate(config, findings);
+  checkCertificate('cloudCert', 'cloudCertKey', config, findings);
+  checkCertificate('smtpCert', 'smtpKey', config, findings);
   checkCloudServer(config, findings);
 }
 
@@ -57,12 +58,12 @@ function checkSendToken({ apiToken, sendToken }: Config, findings: Findings): vo
 function checkListeners(config: Config, findings: Findings): void {
   const tokenIsBad = findings.isBad('FIELDPOST_API_TOKEN') || findings.isBad('FIELDPOST_API_TOKEN_FILE');
   if (config.apiToken !== null || tokenIsBad) return;
-  const open = config.listen.find(needsToken);
-  if (open === undefined) return;
-  findings.problem(
-    'FIELDPOST_LISTEN',
-    `${showListener(open)} can be reached from other devices: that needs a token in FIELDPOST_API_TOKEN_FILE`,
-  );
+  for (const member of ['listen', 'smtpListen'] as const) {
+    const open = config[member].find(needsToken);
+    if (open === undefined) continue;
+    const words = `${showListener(open)} can be reached from other devices: that needs a token in FIELDPOST_API_TOKEN_FILE`;
+    findings.problem(SETTINGS[member].key, words);
+  }
 }
 
 function checkCloud({ cloudUrl, deviceId, cloudKey }: Config, findings: Findings): void {
@@ -78,21 +79,28 @@ function checkCloud({ cloudUrl, deviceId, cloudKey }: Config, findings: Findings
   }
 }
 
-function checkClientCertificate({ cloudCert, cloudCertKey }: Config, findings: Findings): void {
-  const [certKey, keyKey] = ['FIELDPOST_CLOUD_CERT_FILE', 'FIELDPOST_CLOUD_CERT_KEY_FILE'];
-  if (findings.isBad(certKey) || findings.isBad(keyKey)) return;
-  if (cloudCert === null && cloudCertKey !== null) {
-    findings.problem(certKey, `${keyKey} needs it: the file with the certificate`);
+/** A certificate and its private key: both or none, and of one pair. */
+function checkCertificate(
+  certMember: 'cloudCert' | 'smtpCert',
+  keyMember: 'cloudCertKey' | 'smtpKey',
+  config: Config,
+  findings: Findings,
+): void {
+  const [cert, key] = [config[certMember], config[keyMember]];
+  const [certName, keyName] = [SETTINGS[certMember].key, SETTINGS[keyMember].key];
+  if (findings.isBad(certName) || findings.isBad(keyName)) return;
+  if (cert === null && key !== null) {
+    findings.problem(certName, `${keyName} needs it: the file with the certificate`);
   }
-  if (cloudCert !== null && cloudCertKey === null) {
-    findings.problem(keyKey, `${certKey} needs it: the file with the certificate's private key`);
+  if (cert !== null && key === null) {
+    findings.problem(keyName, `${certName} needs it: the file with the certificate's private key`);
   }
-  if (cloudCert === null || cloudCertKey === null) return;
+  if (cert === null || key === null) return;
   try {
-    if (new X509Certificate(cloudCert).checkPrivateKey(createPrivateKey(cloudCertKey))) return;
-    findings.problem(keyKey, `the private key is not that of the certificate in ${certKey}`);
+    if (new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) return;
+    findings.problem(keyName, `the private key is not that of the certificate in ${certName}`);
   } catch (error) {
-    findings.problem(keyKey, `the certificate or its key cannot be used: ${wordsOf(error)}`);
+    findings.problem(keyName, `the certificate or its key cannot be used: ${wordsOf(error)}`);
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Relays and listeners: the URLs of FIELDPOST_RELAY, and the addresses of FIELDPOST_LISTEN and
- * FIELDPOST_CLOUD_SERVER_LISTEN.
+ * Relays and listeners: the URLs of FIELDPOST_RELAY, and the addresses of FIELDPOST_LISTEN,
+ * FIELDPOST_SMTP_LISTEN and FIELDPOST_CLOUD_SERVER_LISTEN.
  */
 import { Buffer } from 'node:buffer';
 import type { ListenConfig, RelayConfig } from '../config.js';
@@ -108,6 +108,16 @@ export const listeners: Kind<readonly ListenConfig[]> = {
     return parts.map(parseListener);
   },
   show: (value) => value.map(showListener).join(','),
+};
+
+/** The same without unix sockets; the empty text is an empty list. */
+export const tcpListeners: Kind<readonly ListenConfig[]> = {
+  allowed: '127.0.0.1:25, [::1]:25, or several separated by commas',
+  parse(text) {
+    const parsed = text === '' ? [] : listeners.parse(text);
+    return parsed.some(({ kind }) => kind === 'unix') ? refuse('a unix socket') : parsed;
+  },
+  show: listeners.show,
 };
 
 function parseListener(text: string): ListenConfig {

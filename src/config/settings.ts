@@ -9,12 +9,14 @@ import { CLOUD_SERVER_SETTINGS } from './settings/cloud-server.js';
 import { OAUTH_SETTINGS } from './settings/oauth.js';
 import { RELAY_SETTINGS } from './settings/relay.js';
 import { SERVICE_SETTINGS } from './settings/service.js';
+import { SMTP_SETTINGS } from './settings/smtp.js';
 
 /** Every setting by its member of Config, in the order in which people read of them. */
 export const SETTINGS = {
   ...RELAY_SETTINGS,
   ...OAUTH_SETTINGS,
   ...API_SETTINGS,
+  ...SMTP_SETTINGS,
   ...CLOUD_SETTINGS,
   ...CLOUD_SERVER_SETTINGS,
   ...SERVICE_SETTINGS,

@@ -62,5 +62,6 @@ export function nextConfig(settings: Pick<Settings, 'reread'>, last: LastSetting
 /** Sockets from systemd replace the default of FIELDPOST_LISTEN; listeners that are set there are opened as well. */
 export function withSockets(config: Config, env: Environment, handed: System['handed']): Config {
   const isSet = (env.FIELDPOST_LISTEN ?? '').trim() !== '';
-  return handed?.length && !isSet ? { ...config, listen: [] } : config;
+  const isOpen = handed?.some(({ use }) => use !== 'smtp') ?? false;
+  return isOpen && !isSet ? { ...config, listen: [] } : config;
 }

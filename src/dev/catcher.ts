@@ -1,25 +1,25 @@
 /**
- * The mail catcher of `fieldpost dev`: an SMTP server (RFC 5321) on loopback that accepts every mail. It is as strict
+ * The mail catcher of `fieldpost dev`: the SMTP server on loopback, with a function in place of the queue. It is as strict
  * about the protocol as a relay. Used by dev.ts.
  */
-import { createServer, type Server, type Socket } from 'node:net';
-import { linger } from '../http/connection.js';
-import { MIB, MINUTE_MS } from '../limits.js';
+import type { Server } from 'node:net';
+import { FieldpostError, wordsOf } from '../errors.js';
+import { MIB, SECOND_MS } from '../limits.js';
+import { type Address, parseAddress } from '../message/address.js';
+import type { MailIntake, MailTerms } from '../message/mail-intake.js';
+import { createSmtpServer } from '../smtp-server/smtp-server.js';
 import type { Clock } from '../system/clock.js';
-import { SmtpInput } from './smtp-input.js';
+import type { Log } from '../system/log.js';
 
 const MAIL_BYTES_MAX = 64 * MIB;
-/** RFC 5321 §4.5.3.2.7. */
-const IDLE_MS = 5 * MINUTE_MS;
-const RECIPIENTS_MAX = 1000;
-/** A client with more mistakes than this is disconnected: it is no mail client. */
-const MISTAKES_MAX = 20;
-/** A client that leaves more than this of our replies unread is disconnected. */
-const UNREAD_BYTES_MAX = MIB;
+/** A mail is kept in no time: nobody waits longer for a stop. */
+const STOP_MS = SECOND_MS;
+/** Where mail for a user of this device goes. */
+const LOCAL = parseAddress('postmaster@localhost');
 
 /** A mail as it was received. */
 export interface CaughtMail {
-  /** The envelope's sender; empty for the null sender. */
+  /** The envelope's sender; empty for the null sender, and for one that is no address. */
   readonly from: string;
   readonly to: readonly string[];
   readonly raw: Buffer;
@@ -28,6 +28,7 @@ export interface CaughtMail {
 /** The options of a catcher. */
 export interface CatcherOptions {
   readonly clock: Clock;
+  readonly log: Log;
   /** The client gets 250 when this resolves, and 451 if it rejects. */
   onMail(mail: CaughtMail): Promise<void>;
   readonly limitBytes?: number;
@@ -38,22 +39,75 @@ export interface CatcherOptions {
  * waits until `onMail` is done.
  */
 export async function openCatcher(options: CatcherOptions) {
-  const sessions = new Map<Socket, Promise<void>>();
-  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
-    const session = new Session(socket, options).serve();
-    sessions.set(socket, session);
-    void session.finally(() => sessions.delete(socket));
+  const { clock, log, limitBytes = MAIL_BYTES_MAX } = options;
+  let caught = 0;
+  const smtp = createSmtpServer({
+    async begin({ from, to }) {
+      return new CaughtIntake({ from, to }, limitBytes, async (mail) => {
+        await options.onMail(mail);
+        return String(++caught);
+      });
+    },
+    name: () => 'localhost',
+    limitBytes: () => limitBytes,
+    localAddress: () => LOCAL,
+    tokens: [],
+    tls: null,
+    clock,
+    log,
   });
+  const server = smtp.makeServer(false);
   const port = await listen(server);
   return {
     port,
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
-      for (const socket of sessions.keys()) dismiss(socket, '421 4.3.2 Shutting down');
-      await Promise.all(sessions.values());
+      await smtp.stop(STOP_MS);
       await closed;
     },
   };
+}
+
+/** Collects a mail in memory. */
+class CaughtIntake implements MailIntake {
+  readonly #envelope: Pick<MailTerms, 'from' | 'to'>;
+  readonly #limitBytes: number;
+  readonly #keep: (mail: CaughtMail) => Promise<string>;
+  #pieces: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(
+    envelope: Pick<MailTerms, 'from' | 'to'>,
+    limitBytes: number,
+    keep: (mail: CaughtMail) => Promise<string>,
+  ) {
+    this.#envelope = envelope;
+    this.#limitBytes = limitBytes;
+    this.#keep = keep;
+  }
+
+  write(bytes: Buffer): void {
+    this.#bytes += bytes.length;
+    if (this.#bytes > this.#limitBytes) {
+      throw new FieldpostError('too-large', `More than ${this.#limitBytes} octets`);
+    }
+    this.#pieces.push(bytes);
+  }
+
+  async finish(): Promise<readonly string[]> {
+    const { from, to } = this.#envelope;
+    const recipients: readonly Address[] = to === 'headers' ? [] : to;
+    const mail = { from: from ?? '', to: recipients, raw: Buffer.concat(this.#pieces) };
+    try {
+      return [await this.#keep(mail)];
+    } catch (error) {
+      throw new FieldpostError('storage-failed', wordsOf(error), { cause: error });
+    }
+  }
+
+  async discard(): Promise<void> {
+    this.#pieces = [];
+  }
 }
 
 function listen(server: Server): Promise<number> {
@@ -64,162 +118,4 @@ function listen(server: Server): Promise<number> {
       resolve((server.address() as { port: number }).port);
     });
   });
-}
-
-/** Sends a last reply and closes the connection at once. */
-function dismiss(socket: Socket, words: string): void {
-  socket.write(`${words}\r\n`);
-  socket.destroy();
-}
-
-const HELLO = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'];
-/** A path with an optional source route, which is ignored (RFC 5321 §4.1.2, §C), and its parameters. */
-const PATH = /^(?:FROM|TO): ?<(?:@[^:>]*:)?((?:"(?:[^"\\]|\\.)*"|[^"\s<>])*)>((?: +[^ ]+)*) *$/i;
-
-class Session {
-  readonly #socket: Socket;
-  readonly #options: CatcherOptions;
-  readonly #input: SmtpInput;
-  readonly #limitBytes: number;
-  readonly #closed: Promise<unknown>;
-  #greeted = false;
-  /** Null outside a transaction. */
-  #from: string | null = null;
-  #utf8 = false;
-  #to: string[] = [];
-  #mistakes = 0;
-
-  constructor(socket: Socket, options: CatcherOptions) {
-    this.#socket = socket;
-    this.#options = options;
-    this.#limitBytes = options.limitBytes ?? MAIL_BYTES_MAX;
-    // SmtpInput notices a broken connection.
-    socket.on('error', () => {});
-    this.#closed = new Promise((resolve) => socket.once('close', resolve));
-    this.#input = new SmtpInput(socket, options.clock, IDLE_MS, () =>
-      dismiss(socket, '421 4.4.2 Idle for too long'),
-    );
-  }
-
-  /** Resolves when the connection is closed by either side. */
-  async serve(): Promise<void> {
-    this.#say('220 localhost ESMTP Fieldpost mail catcher');
-    for (;;) {
-      const line = await this.#input.line();
-      if (line === null) break;
-      const reply = await this.#answer(line);
-      if (reply === null) break;
-      this.#say(reply);
-      if (/^5/.test(reply) && ++this.#mistakes > MISTAKES_MAX) this.#say('421 4.7.0 Too many mistakes');
-      if (this.#mistakes > MISTAKES_MAX || /^221/.test(reply)) break;
-    }
-    this.#socket.end();
-    linger(this.#socket, this.#options.clock);
-    await this.#input.discard();
-    await this.#closed;
-  }
-
-  #say(reply: string): void {
-    if (!this.#socket.writable) return;
-    this.#socket.write(`${reply}\r\n`);
-    if (this.#socket.writableLength > UNREAD_BYTES_MAX) this.#socket.destroy();
-  }
-
-  /** The reply to a command; null if the client disconnects during it. */
-  async #answer(line: string): Promise<string | null> {
-    const [, verb = '', , argument = ''] = /^([A-Za-z]+)( +(.*))?$/.exec(line) ?? [];
-    switch (verb.toUpperCase()) {
-      case 'HELO':
-      case 'EHLO':
-        return this.#hello(verb, argument);
-      case 'MAIL':
-        return this.#mail(argument);
-      case 'RCPT':
-        return this.#recipient(argument);
-      case 'DATA':
-        return argument === '' ? await this.#data() : '501 5.5.4 DATA takes no argument';
-      case 'RSET':
-        this.#reset();
-        return '250 2.0.0 Forgotten';
-      case 'NOOP':
-        return '250 2.0.0 Nothing done';
-      case 'VRFY':
-        return argument === '' ? '501 5.5.4 VRFY takes a name' : '252 2.5.0 Every mail is caught here';
-      case 'QUIT':
-        return '221 2.0.0 Bye';
-      case 'EXPN':
-      case 'HELP':
-      case 'AUTH':
-      case 'STARTTLS':
-        return '502 5.5.1 Not implemented';
-      default:
-        return '500 5.5.2 Unknown command, or too long a line';
-    }
-  }
-
-  #hello(verb: string, name: string): string {
-    if (name === '') return '501 5.5.4 Who are you?';
-    this.#greeted = true;
-    this.#reset();
-    if (verb.toUpperCase() === 'HELO') return '250 localhost';
-    const lines = ['localhost', `SIZE ${this.#limitBytes}`, ...HELLO];
-    return lines.map((line, at) => `250${at < lines.length - 1 ? '-' : ' '}${line}`).join('\r\n');
-  }
-
-  #reset(): void {
-    this.#from = null;
-    this.#utf8 = false;
-    this.#to = [];
-  }
-
-  #mail(argument: string): string {
-    if (!this.#greeted) return '503 5.5.1 EHLO first';
-    if (this.#from !== null) return '503 5.5.1 There is a sender already';
-    const [, path, parameters = ''] = /^FROM/i.test(argument) ? (PATH.exec(argument) ?? []) : [];
-    if (path === undefined || !/^$|.@./.test(path)) return '501 5.1.7 Not a sender: MAIL FROM:<address>';
-    let utf8 = false;
-    for (const parameter of parameters.split(' ').filter((word) => word !== '')) {
-      const [name = '', value] = parameter.toUpperCase().split('=', 2);
-      if (name === 'SIZE' && /^\d{1,20}$/.test(value ?? '')) {
-        if (Number(value) > this.#limitBytes) return `552 5.3.4 More than ${this.#limitBytes} octets`;
-      } else if (name === 'SMTPUTF8' && value === undefined) utf8 = true;
-      else if (name !== 'BODY' || !/^(?:7BIT|8BITMIME)$/.test(value ?? ''))
-        return '555 5.5.4 Unknown parameter';
-    }
-    if (!utf8 && !isAscii(path)) return '553 5.6.7 Needs SMTPUTF8';
-    this.#from = path;
-    this.#utf8 = utf8;
-    return '250 2.1.0 OK';
-  }
-
-  #recipient(argument: string): string {
-    if (this.#from === null) return '503 5.5.1 MAIL first';
-    const [, path = '', parameters = ''] = /^TO/i.test(argument) ? (PATH.exec(argument) ?? []) : [];
-    if (!/.@.|^postmaster$/i.test(path)) return '501 5.1.3 Not a recipient: RCPT TO:<address>';
-    if (parameters.trim() !== '') return '555 5.5.4 Unknown parameter';
-    if (!this.#utf8 && !isAscii(path)) return '553 5.6.7 Needs SMTPUTF8';
-    if (this.#to.length >= RECIPIENTS_MAX) return '452 4.5.3 Too many recipients';
-    this.#to.push(path);
-    return '250 2.1.5 OK';
-  }
-
-  async #data(): Promise<string | null> {
-    if (this.#from === null || this.#to.length === 0) return '503 5.5.1 MAIL and RCPT first';
-    this.#say('354 End with a dot on a line by itself');
-    const raw = await this.#input.content(this.#limitBytes);
-    if (raw === null) return null;
-    const mail = { from: this.#from, to: this.#to };
-    this.#reset();
-    if (raw === 'too-large') return `552 5.3.4 More than ${this.#limitBytes} octets`;
-    try {
-      await this.#options.onMail({ ...mail, raw });
-      return '250 2.0.0 Caught';
-    } catch {
-      return '451 4.3.0 Could not be kept';
-    }
-  }
-}
-
-function isAscii(text: string): boolean {
-  return !/[^\p{ASCII}]/u.test(text);
 }

@@ -8,6 +8,7 @@ import { SECOND_MS } from '../limits.js';
 import type { SendShort } from '../message/short.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
+import type { Log } from '../system/log.js';
 import { openCatcher } from './catcher.js';
 import { openMailbox } from './mailbox.js';
 import { showMail, showShort } from './show.js';
@@ -16,6 +17,7 @@ interface DevOptions {
   readonly config: Config;
   readonly disk: Disk;
   readonly clock: Clock;
+  readonly log: Log;
   readonly print: (text: string) => void;
   readonly startDaemon: StartService;
   readonly startCloud: (config: Config, send: SendShort) => ReturnType<StartService>;
@@ -29,12 +31,13 @@ const DEVICE = 'dev';
 
 /** Starts catcher, cloud and daemon; `stop` stops them in reverse order. */
 export async function startDev(options: DevOptions): Promise<{ stop(): Promise<void> }> {
-  const { config, disk, clock, print, startDaemon, startCloud } = options;
+  const { config, disk, clock, log, print, startDaemon, startCloud } = options;
   const directory = join(config.stateDir, 'mail');
   await disk.makeDirectory(config.stateDir);
   const mailbox = await openMailbox(disk, directory);
   const catcher = await openCatcher({
     clock,
+    log,
     async onMail(mail) {
       print(showMail(mail, await mailbox.keep(mail.raw)));
     },

@@ -1,6 +1,6 @@
 /**
- * Secrets that come as `Authorization: Bearer`: tokens of the local API, keys of the reference cloud.
- * Used by api/access.ts and cloud-server/access.ts.
+ * Secrets that come as `Authorization: Bearer`: tokens of the local API, keys of the reference cloud; and digests of
+ * secrets that come in other ways.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';

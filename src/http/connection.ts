@@ -1,6 +1,5 @@
 /**
  * One client connection of a service, and how long it has been silent.
- * Used by catcher.ts, connections.ts and http.ts.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';

@@ -3,7 +3,7 @@
  * say. Used by ready-made.ts.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
-import { FieldpostError } from '../errors.js';
+import { FieldpostError, LOOP_POINTER } from '../errors.js';
 import { MESSAGE_ID_CHARS_MAX, RECEIVED_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
 import { recipientKey } from '../message/address.js';
 import { decodeWords } from '../message/encoded-words.js';
@@ -84,12 +84,14 @@ export class HeaderSection {
   }
 }
 
-/** What the section says. Throws invalid if the mail goes round in a loop. */
+/** What the section says. Throws invalid (LOOP_POINTER) if the mail goes round in a loop. */
 export function headOf(section: HeaderSection, qualify: Qualify | null): ReadyMadeHead {
   const received = section.values('received').length;
   if (received >= RECEIVED_MAX) {
     const detail = `has ${received} Received headers: it goes round in a loop`;
-    throw new FieldpostError('invalid', `The mail ${detail}`, { faults: [{ pointer: 'body', detail }] });
+    throw new FieldpostError('invalid', `The mail ${detail}`, {
+      faults: [{ pointer: LOOP_POINTER, detail }],
+    });
   }
   const [subject = ''] = section.values('subject');
   const ids = section.values('message-id');

@@ -9,12 +9,12 @@ import type { Environment, ListenConfig } from '../config.js';
 import { FieldpostError, wordsOf } from '../errors.js';
 
 const FIRST_FD = 3;
-const SEND_ONLY = 'send';
+const USES = ['send', 'smtp'] as const;
 
 /** A listening socket that was handed over. Its FileDescriptorName= in the unit says what it is for. */
 export interface Handed {
   readonly fd: number;
-  readonly sendOnly: boolean;
+  readonly use: 'api' | (typeof USES)[number];
 }
 
 /** The sockets handed over to the process `pid`. */
@@ -24,7 +24,7 @@ export function handedOver(env: Environment, pid: number): readonly Handed[] {
   const names = env.LISTEN_FDNAMES?.split(':') ?? [];
   return Array.from({ length: count }, (_, index) => ({
     fd: FIRST_FD + index,
-    sendOnly: names[index] === SEND_ONLY,
+    use: USES.find((use) => use === names[index]) ?? 'api',
   }));
 }
 
@@ -32,18 +32,18 @@ export function handedOver(env: Environment, pid: number): readonly Handed[] {
  * Serves on a handed socket. Throws unavailable if it is not a listening stream socket, and the errors of `makeServer`.
  */
 export async function serveHanded(
-  { fd, sendOnly }: Handed,
+  { fd, use }: Handed,
   makeServer: (address: ListenConfig) => Server,
 ): Promise<{ readonly server: Server; readonly address: ListenConfig }> {
   try {
     const path = unixPathOf(fd);
     if (path !== null) {
-      const address = { kind: 'unix', path, ...(sendOnly && { sendOnly }) } as const;
+      const address = { kind: 'unix', path, ...(use === 'send' && { sendOnly: true as const }) } as const;
       const server = makeServer(address);
       await listening(server, fd);
       return { server, address };
     }
-    if (sendOnly) throw new Error('a socket for sending only must be a unix socket');
+    if (use === 'send') throw new Error('a socket for sending only must be a unix socket');
     return await serveTcp(fd, makeServer);
   } catch (error) {
     if (error instanceof FieldpostError) throw error;

@@ -1,6 +1,6 @@
 /**
  * Opens the sockets of FIELDPOST_LISTEN, and takes over those from systemd (local-api §6). The caller makes a net.Server
- * for each. Used by cloud-server/cloud.ts, daemon.ts and lock.ts.
+ * for each.
  */
 import { chmod, lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, type Server } from 'node:net';

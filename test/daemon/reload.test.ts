@@ -65,7 +65,7 @@ t.test('settings with a fault change nothing; the fault lasts until good ones co
 });
 
 t.test('sockets from systemd replace only the default listener', async (t) => {
-  const handed = [{ fd: 3, sendOnly: false }];
+  const handed = [{ fd: 3, use: 'api' as const }];
   const set = { FIELDPOST_LISTEN: '127.0.0.1:0' };
   const config = configOf(set);
   t.same(withSockets(config, {}, handed).listen, []);

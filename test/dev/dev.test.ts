@@ -7,8 +7,8 @@ import t from 'tap';
 import type { Config } from '../../src/config.js';
 import { startDev } from '../../src/dev/dev.js';
 import { systemDisk } from '../../src/system/disk.js';
-import { FakeClock } from '../support/clock.js';
-import { configOf } from '../support/system.js';
+import { FakeClock, withoutPauses } from '../support/clock.js';
+import { configOf, testSystem } from '../support/system.js';
 
 const configIn = (directory: string) =>
   configOf({ FIELDPOST_STATE_DIR: join(directory, 'state'), FIELDPOST_RELAY: 'smtp://mail.example.com' });
@@ -19,7 +19,8 @@ function dev(directory: string, changes: Partial<Config> = {}, daemonFails = fal
   const starting = startDev({
     config: { ...configIn(directory), ...changes },
     disk: systemDisk(),
-    clock: new FakeClock(),
+    clock: withoutPauses(new FakeClock()),
+    log: testSystem().system.log,
     print(text) {
       seen.printed += text;
     },
@@ -39,10 +40,9 @@ function dev(directory: string, changes: Partial<Config> = {}, daemonFails = fal
 /** Hands a mail to the relay of the configuration, as the daemon would. */
 async function mailTo({ relays: [relay] }: Config): Promise<void> {
   const socket = connect({ host: relay?.host ?? '', port: relay?.port ?? 0 });
-  socket.end(
-    'EHLO x\r\nMAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.com>\r\nDATA\r\nSubject: caught\r\n\r\ntext\r\n.\r\nQUIT\r\n',
-  );
-  socket.resume();
+  const said = ['EHLO x', 'MAIL FROM:<a@example.com>', 'RCPT TO:<b@example.com>', 'DATA'];
+  said.push('Subject: caught\r\n\r\ntext\r\n.', 'QUIT');
+  socket.on('data', () => socket.write(`${said.shift() ?? ''}\r\n`));
   await once(socket, 'close');
 }
 

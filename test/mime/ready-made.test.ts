@@ -229,7 +229,7 @@ t.test('a mail that goes round in a loop is refused', async (t) => {
   t.match(refusalOf([octets(`${received(RECEIVED_MAX)}\r\n`)]), {
     code: 'invalid',
     message: /loop/,
-    faults: [{ pointer: 'body' }],
+    faults: [{ pointer: 'received' }],
   });
   t.match(refusalOf([octets(received(RECEIVED_MAX))]), { code: 'invalid' }, 'also without a body');
   t.equal(

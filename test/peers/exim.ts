@@ -11,6 +11,13 @@ import { freePorts, logged, Maildir, sharedDirectory, startServer } from './peer
 export const EXIM = '/usr/local/lib/fieldpost-peers/exim/usr/sbin/exim4';
 const USER = 'Debian-exim';
 
+const ROUTER = `out:
+  driver = manualroute
+  route_list = * 127.0.0.1
+  self = send
+  transport = smarthost
+`;
+
 interface Exim {
   /** FIELDPOST_RELAY of a port with PIPELINING, and of one that hangs up on a client that pipelines. */
   readonly pipelining: string;
@@ -22,8 +29,8 @@ interface Exim {
   logged(pattern: RegExp): Promise<string>;
 }
 
-/** Starts Exim; it is stopped when the test ends. */
-export async function startExim(t: Test): Promise<Exim> {
+/** Starts Exim; it is stopped when the test ends. With a `smarthost` it keeps nothing: all goes to this port. */
+export async function startExim(t: Test, smarthost?: number): Promise<Exim> {
   const directory = sharedDirectory(t);
   const ports = await freePorts(3);
   const [pipelining = 0, stepwise = 0, verifying = 0] = ports;
@@ -35,7 +42,7 @@ export async function startExim(t: Test): Promise<Exim> {
   }
   writeFileSync(path('log/mainlog'), '', { mode: 0o666 });
   chownSync(path('log/mainlog'), user ?? 0, group ?? 0);
-  writeFileSync(path('exim.conf'), configuration(path, ports));
+  writeFileSync(path('exim.conf'), configuration(path, ports, smarthost));
   const server = await startServer(EXIM, ['-C', path('exim.conf'), '-bdf'], pipelining);
   t.teardown(async () => {
     await server.stop();
@@ -50,7 +57,7 @@ export async function startExim(t: Test): Promise<Exim> {
   };
 }
 
-function configuration(path: (name: string) => string, ports: readonly number[]): string {
+function configuration(path: (name: string) => string, ports: readonly number[], smarthost?: number): string {
   const [pipelining, , verifying] = ports;
   return `
 exim_path = ${EXIM}
@@ -78,11 +85,15 @@ rcpt:
   require verify = sender
   accept
 begin routers
-all:
+${smarthost === undefined ? '' : ROUTER}all:
   driver = accept
   domains = !vm
   transport = maildir
 begin transports
+smarthost:
+  driver = smtp
+  port = ${smarthost ?? 25}
+  allow_localhost
 maildir:
   driver = appendfile
   directory = ${path('mail')}

@@ -33,7 +33,7 @@ t.test('Postfix with Dovecot', { skip: skipWithout(...POSTFIX_PROGRAMS, DOVECOT)
   /** The tokens that Dovecot takes. */
   const good = new Set<string>([LONG]);
   const dovecot = await startDovecot(t, USER, (token) => good.has(token));
-  const postfix = await startPostfix(t, dovecot.port);
+  const postfix = await startPostfix(t, { dovecotPort: dovecot.port });
   /** Dovecot takes each token that the endpoint gives from now on. */
   const admitAll = (endpoint: TokenEndpoint) => {
     endpoint.answer = () => {

@@ -145,6 +145,20 @@ export class Maildir {
     return await appearing(this.#path, `mail ${id}`, () => this.mails(id)[0]);
   }
 
+  /** Waits until so many mails have these words in them; gives them as they were stored. */
+  async with(words: string, count = 1): Promise<string[]> {
+    return await appearing(this.#path, `${count} mails with ${words}`, () => {
+      const found = this.having(words);
+      return found.length >= count ? found : undefined;
+    });
+  }
+
+  /** The mails with these words so far. */
+  having(words: string): string[] {
+    const mails = readdirSync(this.#path).map((name) => readFileSync(join(this.#path, name), 'latin1'));
+    return mails.filter((text) => text.includes(words));
+  }
+
   /** All mails of this id so far. */
   mails(id: string): Delivered[] {
     const mails = readdirSync(this.#path).map((name) => readFileSync(join(this.#path, name)));

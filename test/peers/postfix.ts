@@ -73,8 +73,16 @@ interface Postfix {
   stop(): Promise<void>;
 }
 
-/** Starts Postfix; it is stopped when the test ends. `dovecotPort`: where Dovecot authenticates, if it does. */
-export async function startPostfix(t: Test, dovecotPort = 0): Promise<Postfix> {
+/** Other programs that a Postfix works with. */
+interface Peers {
+  /** Where Dovecot authenticates. */
+  readonly dovecotPort?: number;
+  /** It keeps nothing: all goes to this port. */
+  readonly smarthostPort?: number;
+}
+
+/** Starts Postfix; it is stopped when the test ends. */
+export async function startPostfix(t: Test, peers: Peers = {}): Promise<Postfix> {
   const directory = sharedDirectory(t);
   const doors = Object.keys(DOORS) as Door[];
   const ports = await freePorts(doors.length);
@@ -88,7 +96,7 @@ export async function startPostfix(t: Test, dovecotPort = 0): Promise<Postfix> {
   layOut(path);
   makeCertificates(path);
   makePasswords(path);
-  writeFileSync(path('etc/main.cf'), mainCf(path, (policy.address() as { port: number }).port, dovecotPort));
+  writeFileSync(path('etc/main.cf'), mainCf(path, (policy.address() as { port: number }).port, peers));
   writeFileSync(path('etc/master.cf'), masterCf(portOf));
 
   let server: Server | null = null;
@@ -171,7 +179,8 @@ function makePasswords(path: Path): void {
   writeFileSync(path('etc/password'), PASSWORD);
 }
 
-function mainCf(path: Path, policyPort: number, dovecotPort: number): string {
+function mainCf(path: Path, policyPort: number, { dovecotPort = 0, smarthostPort }: Peers): string {
+  const isKept = smarthostPort === undefined;
   return `
 compatibility_level = 3.6
 queue_directory = ${path('queue')}
@@ -185,12 +194,12 @@ mynetworks = 127.0.0.0/8
 mydestination =
 local_recipient_maps =
 alias_maps =
-virtual_mailbox_domains = post.example, poczta-łódź.example
+virtual_mailbox_domains = ${isKept ? 'post.example, poczta-łódź.example' : ''}
 virtual_mailbox_base = ${path('mail')}
 virtual_mailbox_maps = static:all/
 virtual_uid_maps = static:${MAIL_OWNER}
 virtual_gid_maps = static:${MAIL_OWNER}
-default_transport = discard:
+default_transport = ${isKept ? 'discard:' : `smtp:[127.0.0.1]:${smarthostPort}`}
 smtputf8_enable = yes
 smtpd_relay_restrictions = permit_mynetworks, permit_sasl_authenticated, reject
 smtpd_recipient_restrictions = check_policy_service inet:127.0.0.1:${policyPort}
@@ -216,6 +225,7 @@ defer unix - - n - 0 bounce
 trace unix - - n - 0 bounce
 virtual unix - n n - - virtual
 discard unix - - n - - discard
+smtp unix - - n - - smtp
 anvil unix - - n - 1 anvil
 postlog unix-dgram n - n - 1 postlogd
 `;

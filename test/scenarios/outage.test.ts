@@ -11,7 +11,7 @@ import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { systemDisk } from '../../src/system/disk.js';
 import { systemLock } from '../../src/system/lock.js';
 import { ask } from '../support/ask.js';
-import { FakeClock } from '../support/clock.js';
+import { FakeClock, withoutPauses } from '../support/clock.js';
 import { until } from '../support/delivery.js';
 import { EWA, JAN } from '../support/reference-cloud.js';
 import { configOf, testSystem } from '../support/system.js';
@@ -32,6 +32,7 @@ t.test('people get a mail when the device loses its power, and one when it is ba
   const dev = await startDev({
     config: configOf(env),
     ...system,
+    clock: withoutPauses(clock),
     print: (text) => printed.push(text),
     async startCloud(config, send) {
       const cloud = await createCloud(config, system, send);

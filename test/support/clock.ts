@@ -151,6 +151,25 @@ export class FakeClock extends MovedClock {
   }
 }
 
+/** This clock, but pauses of 1 ms pass by themselves, once what is on its way in this process has arrived. */
+export function withoutPauses(clock: FakeClock): Clock {
+  return {
+    ...clock.uncounted,
+    after(ms, wake) {
+      if (ms > 1) return clock.after(ms, wake);
+      let isStopped = false;
+      void settled().then(() => {
+        if (!isStopped) wake();
+      });
+      return {
+        stop() {
+          isStopped = true;
+        },
+      };
+    },
+  };
+}
+
 /**
  * Resolves once all promises that depend on nothing but each other, and callbacks already queued, are done. What
  * waits for a socket or a file must be awaited by its own event.

@@ -2,6 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { get, type RequestOptions } from 'node:http';
+import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { type Test, test } from 'tap';
@@ -15,11 +16,12 @@ const options = {
 };
 
 test('only sockets for this process are taken', async (t) => {
-  t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '7', LISTEN_FDNAMES: 'fieldpost.socket:send' }, 7), [
-    { fd: 3, sendOnly: false },
-    { fd: 4, sendOnly: true },
+  t.same(handedOver({ LISTEN_FDS: '3', LISTEN_PID: '7', LISTEN_FDNAMES: 'fieldpost.socket:send:smtp' }, 7), [
+    { fd: 3, use: 'api' },
+    { fd: 4, use: 'send' },
+    { fd: 5, use: 'smtp' },
   ]);
-  t.match(handedOver({ LISTEN_FDS: '1', LISTEN_PID: '7' }, 7), [{ fd: 3, sendOnly: false }]);
+  t.match(handedOver({ LISTEN_FDS: '1', LISTEN_PID: '7' }, 7), [{ fd: 3, use: 'api' }]);
   t.same(handedOver({ LISTEN_FDS: '2', LISTEN_PID: '8' }, 7), []);
   t.same(handedOver({ LISTEN_FDS: '2' }, 7), []);
   for (const LISTEN_FDS of [undefined, '', '0', '-1', '1.5', 'x'])
@@ -79,6 +81,23 @@ test('the daemon serves on handed sockets of TCP and unix, which stay open after
   await start();
   t.same(await Promise.all(waiting), [200, 200], 'clients that came in between have waited');
   t.equal(await stop(), 0);
+});
+
+test('a socket of fieldpost-smtp.socket is for SMTP, and leaves the API its default', options, async (t) => {
+  const env = { LISTEN_FDNAMES: 'api:smtp', FIELDPOST_HELO_NAME: 'pump.example' };
+  const { addresses, start, stop } = await activator(t, ['127.0.0.1', '127.0.0.1'], env);
+  t.match(await start(), ` listen=127.0.0.1:${addresses[0]} smtp=127.0.0.1:${addresses[1]} `);
+  const socket = connect({ host: '127.0.0.1', port: Number(addresses[1]) });
+  t.equal(String((await once(socket, 'data'))[0]), '220 pump.example ESMTP Fieldpost\r\n');
+  socket.end('QUIT\r\n').resume();
+  await once(socket, 'close');
+  t.equal(await stop(), 0);
+  const exposed = await activator(t, ['0.0.0.0'], {
+    LISTEN_FDNAMES: 'smtp',
+    FIELDPOST_LISTEN: '127.0.0.1:0',
+  });
+  t.match(await exposed.start(), /cannot start .* handed over by systemd for SMTP, .* needs a token/);
+  t.equal(await exposed.stop(), 78);
 });
 
 test('the addresses of FIELDPOST_LISTEN are opened as well', options, async (t) => {

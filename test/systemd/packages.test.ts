@@ -173,6 +173,7 @@ test('the program starts from where the Yocto recipe installs it', options, asyn
   const installed = files(`${directory}/image`);
   for (const path of [
     './usr/lib/systemd/system/fieldpost.socket',
+    './usr/lib/systemd/system/fieldpost-smtp.socket',
     './usr/share/man/man1/fieldpost.1',
     './usr/bin/fieldpost',
   ])

@@ -1,0 +1,23 @@
+/**
+ * What the SMTP server is made of: the rest of the house, as the root hands it over.
+ */
+import type { BeginMail } from '../message/mail-intake.js';
+import type { Clock } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import type { SecureSocket, TlsIdentity } from '../system/tls-door.js';
+import type { EnvelopeRules } from './transaction.js';
+
+/** The parts of an SMTP server. A function is called at each use, because a reload changes its value. */
+export interface SmtpParts extends EnvelopeRules {
+  readonly begin: BeginMail;
+  /** The name of this device, for the greeting and EHLO. */
+  readonly name: () => string;
+  /** The passwords, any of which lets in. None: nobody needs to log in. */
+  readonly tokens: readonly string[];
+  /** How STARTTLS is done. Null, or without an identity: there is none. */
+  readonly tls: { readonly identity: () => TlsIdentity | null; readonly secure: SecureSocket } | null;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called with the number of octets that came and went. */
+  readonly streamed?: ((bytes: number) => void) | undefined;
+}

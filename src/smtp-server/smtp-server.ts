@@ -1,0 +1,86 @@
+/**
+ * The SMTP server (doors.md): takes mails from programs of this device, and from other devices. Used by catcher.ts and
+ * daemon/smtp.ts.
+ */
+import { createServer, type Server, type Socket } from 'node:net';
+import { digest } from '../http/bearer.js';
+import { discard, linger } from '../http/connection.js';
+import { SMTP_CONNECTIONS_MAX, SMTP_GIVE_WAY_MS } from '../limits.js';
+import type { SmtpParts } from './parts.js';
+import { GOODBYE } from './replies.js';
+import { SmtpSession } from './session.js';
+
+/** Sockets that are open at once, including those of clients that are refused and still read the reply. */
+const SOCKETS_MAX = 4 * SMTP_CONNECTIONS_MAX;
+
+/** An SMTP server. */
+export interface SmtpServer {
+  /** A server that does not listen yet. `isExposed`: other devices can reach it. */
+  makeServer(isExposed: boolean): Server;
+  /**
+   * Ends the connections that wait for a command at once, the others after the mail that is coming, all of them after
+   * `withinMs`. Close the listeners first.
+   */
+  stop(withinMs: number): Promise<void>;
+}
+
+/** A server of these parts. */
+export function createSmtpServer(parts: SmtpParts): SmtpServer {
+  const secrets = parts.tokens.map(digest);
+  const sessions = new Map<SmtpSession, Promise<void>>();
+  let isStopping = false;
+
+  /** Says why there is no session. */
+  function refuse(socket: Socket, reply: string): void {
+    socket.on('error', () => undefined);
+    socket.end(`${reply}\r\n`);
+    discard(socket, socket, parts.streamed ?? (() => undefined));
+    linger(socket, parts.clock);
+  }
+
+  /** True if a session may begin; the longest idle one gives way. */
+  function hasPlace(): boolean {
+    const open = [...sessions.keys()].filter(({ isOver }) => !isOver);
+    if (open.length < SMTP_CONNECTIONS_MAX) return true;
+    let longest: SmtpSession | null = null;
+    let longestMs = parts.clock.bootMs() - SMTP_GIVE_WAY_MS + 1;
+    for (const session of open) {
+      const { waitingSinceMs } = session;
+      if (waitingSinceMs === null || waitingSinceMs >= longestMs) continue;
+      longest = session;
+      longestMs = waitingSinceMs;
+    }
+    longest?.dismiss(GOODBYE.gaveWay);
+    return longest !== null;
+  }
+
+  function serve(socket: Socket, isExposed: boolean): void {
+    const reason = isStopping ? GOODBYE.stopping : hasPlace() ? null : GOODBYE.full;
+    if (reason !== null) {
+      refuse(socket, reason);
+      return;
+    }
+    const session = new SmtpSession(socket, { ...parts, secrets, isExposed });
+    const served = session.serve().finally(() => sessions.delete(session));
+    sessions.set(session, served);
+  }
+
+  return {
+    makeServer(isExposed) {
+      const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
+        serve(socket, isExposed),
+      );
+      server.maxConnections = SOCKETS_MAX;
+      return server;
+    },
+    async stop(withinMs) {
+      isStopping = true;
+      for (const session of sessions.keys()) session.dismiss(GOODBYE.stopping);
+      const deadline = parts.clock.after(withinMs, () => {
+        for (const session of sessions.keys()) session.destroy();
+      });
+      await Promise.all(sessions.values());
+      deadline.stop();
+    },
+  };
+}

@@ -1,0 +1,116 @@
+/**
+ * The envelope of a mail, from MAIL to DATA. Used by session.ts.
+ */
+import { SMTP_RECIPIENTS_MAX } from '../limits.js';
+import { type Address, parseAddress } from '../message/address.js';
+import type { MailTerms } from '../message/mail-intake.js';
+import { pathOf } from './command.js';
+
+/** What the envelope depends on. */
+export interface EnvelopeRules {
+  /** The most octets of a mail. */
+  readonly limitBytes: () => number;
+  /** Where mail for a user of this device goes (`root`); null: nobody takes it. */
+  readonly localAddress: () => Address | null;
+}
+
+/** The envelope. Each method gives the reply. */
+export class Transaction {
+  readonly #rules: EnvelopeRules;
+  #from: Address | '' | null = null;
+  #to: Address[] = [];
+  #isOpen = false;
+  #isUtf8 = false;
+  #expectedBytes = 0;
+  #refused = 0;
+
+  constructor(rules: EnvelopeRules) {
+    this.#rules = rules;
+  }
+
+  /** True between MAIL and the end of the mail. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** The envelope of the mail that comes now. */
+  get terms(): MailTerms {
+    return { from: this.#from, to: this.#to, expectedBytes: this.#expectedBytes, isUrgent: false };
+  }
+
+  reset(): void {
+    this.#isOpen = false;
+    this.#to = [];
+    this.#refused = 0;
+  }
+
+  /** `MAIL`; `mayAuth`: this connection offers AUTH, and so takes its parameter. */
+  mail(argument: string, mayAuth: boolean): string {
+    if (this.#isOpen) return '503 5.5.1 There is a sender already';
+    const found = pathOf('FROM', argument);
+    if (found === null) return '501 5.5.4 Not a sender: MAIL FROM:<address>';
+    const { path, parameters } = found;
+    const limitBytes = this.#rules.limitBytes();
+    let isUtf8 = false;
+    let expectedBytes = 0;
+    for (const [name, value] of parameters) {
+      if (name === 'SIZE') {
+        if (!/^\d{1,20}$/.test(value)) return '501 5.5.4 SIZE is a number';
+        expectedBytes = Number(value);
+      } else if (name === 'BODY') {
+        if (!/^(?:7BIT|8BITMIME)$/i.test(value)) return '501 5.5.4 BODY is 7BIT or 8BITMIME';
+      } else if (name === 'SMTPUTF8') {
+        if (value !== '') return '501 5.5.4 SMTPUTF8 has no value';
+        isUtf8 = true;
+      } else if (name !== 'AUTH' || !mayAuth || value === '') return `555 5.5.4 Unknown parameter ${name}`;
+    }
+    if (expectedBytes > limitBytes) return `552 5.3.4 More than ${limitBytes} octets`;
+    if (!isUtf8 && !isAscii(path)) return '553 5.6.7 This address needs SMTPUTF8';
+    this.reset();
+    // A name of this device, such as root, is no address: the device's own is used.
+    this.#from = path === '' ? '' : parseAddress(path);
+    this.#isOpen = true;
+    this.#isUtf8 = isUtf8;
+    this.#expectedBytes = expectedBytes;
+    return '250 2.1.0 OK';
+  }
+
+  /** `RCPT`. */
+  recipient(argument: string): string {
+    if (!this.#isOpen) return '503 5.5.1 MAIL first';
+    const reply = this.#add(argument);
+    if (!reply.startsWith('2')) this.#refused++;
+    return reply;
+  }
+
+  #add(argument: string): string {
+    const found = pathOf('TO', argument);
+    if (found === null) return '501 5.5.4 Not a recipient: RCPT TO:<address>';
+    const { path, parameters } = found;
+    for (const name of parameters.keys()) return `555 5.5.4 Unknown parameter ${name}`;
+    if (path === '') return '501 5.1.3 The recipient is missing';
+    if (!this.#isUtf8 && !isAscii(path)) return '553 5.6.7 This address needs SMTPUTF8';
+    const address = path.includes('@') ? parseAddress(path) : this.#rules.localAddress();
+    if (address === null) {
+      return path.includes('@')
+        ? '553 5.1.3 Not an email address'
+        : '550 5.1.1 Mail for users of this device goes nowhere: set FIELDPOST_LOCAL_MAIL to an address';
+    }
+    if (this.#to.includes(address)) return '250 2.1.5 OK, named before';
+    if (this.#to.length >= SMTP_RECIPIENTS_MAX)
+      return `452 4.5.3 At most ${SMTP_RECIPIENTS_MAX} recipients at once`;
+    this.#to.push(address);
+    return '250 2.1.5 OK';
+  }
+
+  /** Why no mail can come now; null: it can. */
+  get dataRefusal(): string | null {
+    if (!this.#isOpen) return '503 5.5.1 MAIL and RCPT first';
+    if (this.#to.length > 0) return null;
+    return this.#refused > 0 ? '554 5.5.1 No recipient was accepted' : '503 5.5.1 RCPT first';
+  }
+}
+
+function isAscii(text: string): boolean {
+  return !/[^\p{ASCII}]/u.test(text);
+}
