@@ -89,6 +89,18 @@ export function serviceEnvironment(context: CommandContext): Environment {
   return { ...credentials, ...state, ...env, ...file };
 }
 
+/**
+ * The same for a program that must never fail because of a file: without a warning, and without a file that has a fault.
+ */
+export function tolerantEnvironment(context: CommandContext): Environment {
+  try {
+    return serviceEnvironment({ ...context, stderr: { write: () => undefined, isTTY: false } });
+  } catch (error) {
+    if (error instanceof CommandError) return context.env;
+    throw error;
+  }
+}
+
 /** False if this user has no permission to read the file, whether or not it exists. */
 function canRead(path: string, context: CommandContext): boolean {
   try {

@@ -1,0 +1,79 @@
+/**
+ * The mail on sendmail's standard input, kept until the daemon has it: a small one in memory, a large one in a file. It is
+ * read to its end first, because the job whose output cron mails may write for hours. Used by sendmail.ts.
+ */
+import { Buffer } from 'node:buffer';
+import { wordsOf } from '../errors.js';
+import { INPUT_BYTES_MAX, INPUT_MEMORY_BYTES, KIB, MIB } from '../limits.js';
+import type { Body } from './client.js';
+import { type CommandContext, CommandError, EXIT } from './command.js';
+import { MailText } from './mail-text.js';
+
+const READ_BYTES = 256 * KIB;
+
+/** Reads the mail; it can be sent more than once, until `close`. Throws CommandError (65, 75). */
+export async function keepMail(
+  dotEnds: boolean,
+  { stdin, scratch }: Pick<CommandContext, 'stdin' | 'scratch'>,
+): Promise<Body & { close(): Promise<void> }> {
+  const kept: Buffer[] = [];
+  let keptBytes = 0;
+  let length = 0;
+  let file: Awaited<ReturnType<CommandContext['scratch']>> | null = null;
+  const spill = async () => {
+    file ??= await scratch().catch(unkept);
+    await file.write(Buffer.concat(kept), length - keptBytes).catch(unkept);
+    kept.length = 0;
+    keptBytes = 0;
+  };
+  try {
+    for await (const chunk of mailIn(stdin(), dotEnds)) {
+      kept.push(chunk);
+      keptBytes += chunk.length;
+      length += chunk.length;
+      if (length > INPUT_BYTES_MAX)
+        throw new CommandError(EXIT.data, `the mail is larger than ${INPUT_BYTES_MAX / MIB} MiB`);
+      if (keptBytes > INPUT_MEMORY_BYTES) await spill();
+    }
+    if (file !== null) await spill();
+  } catch (error) {
+    await closed(file);
+    throw error;
+  }
+  const type = 'message/rfc822';
+  const chunks = file === null ? Buffer.concat(kept) : contentOf(file, length);
+  return { type, length, chunks, close: () => closed(file) };
+}
+
+type Scratch = Awaited<ReturnType<CommandContext['scratch']>>;
+
+async function closed(file: Scratch | null): Promise<void> {
+  await file?.close();
+}
+
+async function* mailIn(
+  stdin: AsyncIterable<Uint8Array>,
+  dotEnds: boolean,
+): AsyncGenerator<Buffer, void, void> {
+  const text = new MailText(dotEnds);
+  for await (const chunk of stdin) {
+    yield* text.push(chunk);
+    if (text.isOver) return;
+  }
+  yield* text.end();
+}
+
+/** Each loop over it reads the file from its beginning. */
+function contentOf(file: Scratch, length: number): AsyncIterable<Buffer> {
+  return {
+    async *[Symbol.asyncIterator]() {
+      for (let at = 0; at < length; at += READ_BYTES) {
+        yield await file.read(at, Math.min(READ_BYTES, length - at)).catch(unkept);
+      }
+    },
+  };
+}
+
+function unkept(error: unknown): never {
+  throw new CommandError(EXIT.tempFail, `the mail could not be kept in a temporary file: ${wordsOf(error)}`);
+}
