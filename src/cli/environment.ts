@@ -1,5 +1,5 @@
 /**
- * The settings of commands: from the environment, and from the env file of the service. Used by cli.ts and service.ts.
+ * The settings of commands: from the environment, and from the env file of the service. Used by cli.ts, service.ts and ways.ts.
  */
 import { parseEnvFile } from '../config/env-file.js';
 import type { Environment } from '../config.js';

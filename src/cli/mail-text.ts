@@ -9,7 +9,7 @@ const LINE_END = Buffer.from('\n');
 const LF = 10;
 /** Enough of a line to tell whether it is a header field: a name of RFC 5322 is shorter than a whole line. */
 const JUDGED_OCTETS = 998;
-const FIELD = /^[!-9;-~]+[ \t]*:/;
+const FIELD = /^[!-9;-~]+(?:[ \t]+)?:/;
 const MAILBOX_LINE = /^>?From /;
 const END = /^\.\r?\n?$/;
 
