@@ -84,7 +84,7 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     memoryBytes: system.memoryBytes,
     streamed: system.streamed,
     dropped: system.dropped,
-    nudge: () => delivery.nudge(),
+    nudge: (lifeMs) => delivery.nudge(lifeMs),
     edited: () => cloud?.sync.edited(),
     wake() {
       wake();

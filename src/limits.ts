@@ -18,6 +18,8 @@ export const FILE_NAME_CHARS_MAX = 255;
 /** All bodies and texts of forms that are in memory at the same time. */
 export const BODIES_BYTES_MAX = 16 * MIB;
 export const SUBJECT_CHARS_MAX = 998;
+/** So much of the subject is kept in memory, also after the content is gone. */
+export const SUBJECT_KEPT_CHARS_MAX = 120;
 /** Providers take no longer SMS: it would fail after the 202. */
 export const SMS_CHARS_MAX = 1600;
 export const APP_DATA_BYTES_MAX = 4 * KIB;
@@ -50,6 +52,8 @@ export const REFUSED_LINGER_BYTES = MIB;
 export const MEDIA_TYPE_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEY_CHARS_MAX = 255;
 export const IDEMPOTENCY_KEYS_MAX = 10_000;
+/** The share of the queue and its budget that is kept for urgent messages. */
+export const URGENT_SHARE = 0.05;
 export const IDEMPOTENCY_AGE_MS = DAY_MS;
 export const LIST_LIMIT_DEFAULT = 100;
 export const LIST_LIMIT_MAX = 1000;
@@ -163,6 +167,26 @@ export const START_READS_MS_MAX = 10 * SECOND_MS;
 export const SWEEP_MS = HOUR_MS;
 /** A relay's reply is cut to this many characters. */
 export const REPLY_CHARS_MAX = 500;
+
+// Mails (doors.md).
+/** A line of a ready-made mail without its CRLF (RFC 5322 §2.1.1). */
+export const READY_MADE_LINE_OCTETS_MAX = 998;
+/** The header section of a ready-made mail. */
+export const MAIL_HEADER_BYTES_MAX = 64 * KIB;
+/** A mail with this many Received headers goes round in a loop. */
+export const RECEIVED_MAX = 30;
+/** A longer one of a ready-made mail counts as missing. */
+export const MESSAGE_ID_CHARS_MAX = 250;
+/** All recipients of one mail: To, Cc and Bcc. */
+export const MAIL_RECIPIENTS_MAX = 100;
+/** The name beside an address. */
+export const MAILBOX_NAME_CHARS_MAX = 128;
+/** Headers of its own that a posted mail may have. */
+export const OWN_HEADERS_MAX = 20;
+export const HEADER_NAME_CHARS_MAX = 76;
+export const HEADER_VALUE_OCTETS_MAX = 998;
+/** The longest life that a client may give a message. */
+export const EXPIRES_IN_MS_MAX = 30 * DAY_MS;
 
 // Delivery (delivery.md).
 export const SESSION_IDLE_MS = 5 * SECOND_MS;

@@ -12,7 +12,9 @@ export function hashOf(drafts: readonly Draft[], files: readonly FormFile[]): st
     destination,
     ...('message' in content
       ? [content.message, content.title, content.auto_open, content.app_data]
-      : [content.subject, content.plain, content.html]),
+      : 'missing' in content
+        ? [content.subject, content.missing]
+        : [content.subject, content.plain, content.html]),
     ...files.map(({ attachment: { name, type }, sum }) => [name, type, sum]),
   ]);
   return createHash('sha256').update(JSON.stringify(canonical)).digest('hex');

@@ -25,7 +25,8 @@ export function checkMails(drafts: readonly Draft[], { mailLimitBytes, mailBytes
   if (limitBytes === null) return;
   for (const draft of drafts) {
     // The estimate nearly always saves the rendering that the exact size needs.
-    if (draft.type === 1 && atMost(draft) > limitBytes) check(mailBytes(draft), limitBytes);
+    if ('html' in draft.content && atMost(draft as EmailDraft) > limitBytes)
+      check(mailBytes(draft as EmailDraft), limitBytes);
   }
 }
 

@@ -8,6 +8,7 @@ import { firstAsJson } from '../http/page.js';
 import { isoOf } from '../instant.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, PAGE_BYTES_MAX } from '../limits.js';
 import { isFinal, type Message, STATUSES, type Status } from '../message/message.js';
+import { messageIdOf } from '../message/message-id.js';
 import { wallMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';
 import { callerOf } from './caller.js';
@@ -66,7 +67,9 @@ export async function retry(exchange: Exchange, context: ApiContext): Promise<vo
   await store.retry(id);
   log.info('retried', { id, by });
   // Before wake(): the answer shows the effect of this call alone.
-  const view = viewOf(known(exchange, context), context);
+  const message = known(exchange, context);
+  const view = viewOf(message, context);
+  context.nudge(message.extras?.lifeMs);
   wake();
   exchange.json(202, view);
 }
@@ -115,19 +118,33 @@ export async function purge(exchange: Exchange, context: ApiContext): Promise<vo
 
 /** A message as clients see it: envelope and progress, no content. */
 function viewOf(message: Message, { store, clock }: ApiContext) {
-  const { id, type, destination, status, accepted, attempts, lastReply, attachments } = message;
+  const { id, type, destination, from, subject, extras, status, accepted, sent, attempts, lastReply } =
+    message;
+  const files = extras?.isReadyMade ? [] : message.attachments;
   return {
     id,
     type,
     destination,
+    from: from ?? null,
+    subject: type === 1 ? subject : null,
+    messageId: messageIdOf(message, store.storeId),
+    size: sizeOf(message),
+    priority: extras?.urgent ? 'high' : 'normal',
     status,
     final: isFinal(status),
     acceptedAt: isoOf(wallMsOf(accepted, clock, store.boots)),
+    sentAt: status === 'sent' && sent ? isoOf(wallMsOf(sent, clock, store.boots)) : null,
     attempts,
     lastReply,
     nextAttemptAt: status === 'deferred' ? isoOf(dueWallMs(message, clock)) : null,
-    attachments: attachments.map(({ name, type, size }) => ({ name, type, size })),
+    attachments: files.map(({ name, type, size }) => ({ name, type, size })),
   };
+}
+
+/** Octets of the texts, as they are stored, and of the files; of a ready-made mail those of the mail. */
+function sizeOf({ extras, attachments, place, textBytes }: Message): number {
+  const filesBytes = attachments.reduce((sum, { size }) => sum + size, 0);
+  return extras?.isReadyMade ? filesBytes : filesBytes + (place?.length ?? textBytes);
 }
 
 /** When a deferred message is due, on the present wall clock. Only the boot's clock measures the wait. */

@@ -32,8 +32,8 @@ export interface ApiParts extends MemoryListeners {
   readonly version: string;
   /** The start of the daemon, on the boot's clock. */
   readonly startedBootMs: number;
-  /** Tells delivery that a message may be due. */
-  nudge(): void;
+  /** Tells delivery that a message may be due. `lifeMs`: the shortest life that one of them gave itself. */
+  nudge(lifeMs?: number): void;
   /** An operator wants delivery now: try failing relays and the cloud at once. */
   wake(): void;
   /** The address book was edited. */

@@ -105,9 +105,12 @@ export class Delivery {
     for (const queue of this.#queues) queue.start();
   }
 
-  /** Checks what may be sent now. Call it after an accept, retry, flush, hold or release. */
-  nudge(): void {
-    this.#expiry.nudge();
+  /**
+   * Checks what may be sent now. Call it after an accept, retry, flush, hold or release. `lifeMs`: the shortest life that an
+   * accepted or retried message gave itself.
+   */
+  nudge(lifeMs?: number): void {
+    this.#expiry.nudge(lifeMs);
     for (const queue of this.#queues) queue.nudge();
   }
 

@@ -1,7 +1,8 @@
 /**
  * When a message is too old to be offered. SMS, calls and pushes age all the time, because a day-old alarm call is
- * harmful: they expire offered or not, also on hold and without a link. One look over the store and one alarm serve all of
- * them. An email ages only while a relay can be reached; it expires after an offer that failed (delivery.md, When).
+ * harmful: they expire offered or not, also on hold and without a link. So does a message that says how long it is of use.
+ * One look over the store and one alarm serve all of them. Any other email ages only while a relay can be reached; it
+ * expires after an offer that failed (delivery.md, When).
  * Used by delivery.ts.
  */
 import type { Config } from '../config.js';
@@ -27,8 +28,6 @@ interface ExpiryOptions {
   /** Why the cloud takes no messages of a type; null if it does, or was not asked. */
   readonly reasonOf: (type: AgeingType) => string | null;
 }
-
-const NEVER_OFFERED = 'it grew too old before it was offered to the cloud';
 
 /** Lets messages expire; idle until started. */
 export class Expiry {
@@ -57,11 +56,14 @@ export class Expiry {
     await this.#looking;
   }
 
-  /** Call it after messages were accepted or queued again, and after the wall clock was confirmed. */
-  nudge(): void {
+  /**
+   * Call it after messages were accepted or queued again, and after the wall clock was confirmed. `lifeMs`: the shortest
+   * life that one of them gave itself.
+   */
+  nudge(lifeMs = Number.POSITIVE_INFINITY): void {
     const { config, clock } = this.#options;
     const { 2: sms, 3: phone, 4: push } = config.maxAgeMs;
-    this.#expect(clock.bootMs() + Math.min(sms, phone, push));
+    this.#expect(clock.bootMs() + Math.min(sms, phone, push, lifeMs));
   }
 
   /** Looks at all messages: the limits are new, or the store can record outcomes again. */
@@ -71,19 +73,23 @@ export class Expiry {
 
   /** A claim of this message ended without a final outcome. While it was claimed it could not expire. */
   expect(message: Message): void {
-    if (message.type === 1) return;
+    if (!ages(message)) return;
     this.#expect(this.#options.clock.bootMs() + Math.max(0, this.#leftMs(message)));
   }
 
   /** True if a claimed message must not be offered; with `wasOffered`, if it must not be offered again. */
   isOver(message: Message, wasOffered: boolean): boolean {
-    return (message.type !== 1 || wasOffered) && this.#leftMs(message) <= 0;
+    return (ages(message) || wasOffered) && this.#leftMs(message) <= 0;
   }
 
   /** The verdict on a message that is too old to be offered. */
   verdictOn(message: Message): Verdict {
-    const reason = message.type === 1 ? null : this.#options.reasonOf(message.type);
-    return { kind: 'expired', reply: message.lastReply ?? reason ?? NEVER_OFFERED };
+    const { type, lastReply } = message;
+    const [reason, peer] = type === 1 ? [null, 'a relay'] : [this.#options.reasonOf(type), 'the cloud'];
+    return {
+      kind: 'expired',
+      reply: lastReply ?? reason ?? `it grew too old before it was offered to ${peer}`,
+    };
   }
 
   #expect(dueMs: number): void {
@@ -118,7 +124,6 @@ export class Expiry {
     const { store, clock, writer } = this.#options;
     const old: Message[] = [];
     this.#dueMs = Number.POSITIVE_INFINITY;
-    const ages: IsWanted = ({ type }) => type !== 1;
     for (const list of [store.queued(ages), store.deferred(ages)]) {
       for (const message of list) {
         const leftMs = this.#leftMs(message);
@@ -133,7 +138,12 @@ export class Expiry {
         return;
       }
       const message = store.claim(id, 'expire');
-      if (message) await writer.record({ id, verdict: this.verdictOn(message), relay: CLOUD });
+      if (message)
+        await writer.record({
+          id,
+          verdict: this.verdictOn(message),
+          relay: message.type === 1 ? undefined : CLOUD,
+        });
       // It is being cancelled, which may fail. A queue that is sending it calls expect().
       else if (store.get(id)?.status !== 'sending')
         this.#dueMs = Math.min(this.#dueMs, clock.bootMs() + SECOND_MS);
@@ -143,10 +153,14 @@ export class Expiry {
   /** How much longer a message may live. */
   #leftMs(message: Message): number {
     const { store, clock, config } = this.#options;
-    const age =
-      message.type === 1
-        ? Math.max(0, store.reachability.countedMs - message.reachMs)
-        : ageMs(message.retried ?? message.accepted, clock, store.boots);
-    return config.maxAgeMs[message.type] - age;
+    const maxMs = config.maxAgeMs[message.type];
+    const allMs = () => ageMs(message.retried ?? message.accepted, clock, store.boots);
+    const ofTypeMs =
+      maxMs - (message.type === 1 ? Math.max(0, store.reachability.countedMs - message.reachMs) : allMs());
+    const lifeMs = message.extras?.lifeMs;
+    return lifeMs === undefined ? ofTypeMs : Math.min(ofTypeMs, lifeMs - allMs());
   }
 }
+
+/** True for a message that ages all the time. */
+const ages: IsWanted = ({ type, extras }) => type !== 1 || extras?.lifeMs !== undefined;

@@ -19,7 +19,8 @@ const PASSING: readonly ErrorCode[] = ['storage-full', 'storage-failed', 'busy']
 interface Unrecorded {
   readonly id: string;
   readonly verdict: Verdict;
-  readonly relay: string;
+  /** The peer that was asked; undefined: none. */
+  readonly relay: string | undefined;
 }
 
 /** What delivery does after an outcome was recorded. */

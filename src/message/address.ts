@@ -49,6 +49,11 @@ export function domainOf(address: Address): string {
   return address.slice(address.lastIndexOf('@') + 1);
 }
 
+/** Equal for two spellings of one recipient: only a domain has no case. */
+export function recipientKey(address: Address): string {
+  return address.slice(0, address.lastIndexOf('@') + 1) + domainOf(address).toLowerCase();
+}
+
 /** True if a relay must offer SMTPUTF8 before it can be given this address (RFC 6531). */
 export function needsSmtpUtf8(address: Address): boolean {
   return /[^\p{ASCII}]/u.test(address);

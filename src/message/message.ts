@@ -43,8 +43,20 @@ export interface ShortContent {
   readonly app_data?: unknown;
 }
 
+/** What is kept of a ready-made mail beside its file. */
+export interface ReadyMadeContent {
+  /** As people read it. */
+  readonly subject: string;
+  /** Headers that the mail lacks: they are put in front of it. */
+  readonly missing: readonly Missing[];
+  /** The name beside the sender's address, if From is missing. */
+  readonly fromName?: string;
+  /** True: the client chose the sender, so no other takes its place. */
+  readonly hasOwnFrom?: true;
+}
+
 /** What is in a message. It stays on disk until it is sent. */
-export type Content = EmailContent | ShortContent;
+export type Content = EmailContent | ReadyMadeContent | ShortContent;
 
 /** A file that goes with an email, and its file in the spool. */
 export interface Attachment {
@@ -67,7 +79,7 @@ export const NO_ATTACHMENTS: readonly Attachment[] = [];
 export type Missing = 'date' | 'from' | 'message-id';
 
 /** A valid message that has no id yet. */
-export type Draft = EmailDraft | ShortDraft;
+export type Draft = EmailDraft | ReadyMadeDraft | ShortDraft;
 
 /** An email that has no id yet. */
 export interface EmailDraft extends DraftParts {
@@ -75,9 +87,21 @@ export interface EmailDraft extends DraftParts {
   readonly destination: Address;
   /** Further recipients of the same mail. Each gets a message of its own. */
   readonly others?: readonly Address[];
-  /** The envelope's sender; '' is the null sender of RFC 5321 §4.5.5. Left out: the device's. */
-  readonly from?: Address | '';
+  /** The sender. Left out: the device's. */
+  readonly from?: Address;
   readonly content: EmailContent;
+}
+
+/** A ready-made mail that has no id yet. Its one attachment is the mail. */
+export interface ReadyMadeDraft extends DraftParts {
+  readonly type: 1;
+  readonly destination: Address;
+  readonly others?: readonly Address[];
+  /** The envelope's sender. Left out: the device's. */
+  readonly from?: Sender;
+  readonly content: ReadyMadeContent;
+  /** The Message-ID that it came with, without angle brackets. */
+  readonly messageId?: string;
 }
 
 /** A message for the cloud that has no id yet. */
@@ -87,6 +111,9 @@ export interface ShortDraft extends DraftParts {
   readonly destination: string;
   readonly content: ShortContent;
 }
+
+/** The sender in an envelope; '' is the null sender, which gets no notice of failure (RFC 5321 §4.5.5). */
+export type Sender = Address | '';
 
 interface DraftParts {
   /** Made by an Upload of the store. */
@@ -123,6 +150,20 @@ export interface Place {
   readonly crc: number;
 }
 
+/** What few messages have. The recipients of one mail share it. */
+export interface Extras {
+  /** The id of the first recipient's message, which their common Message-ID has. Left out on that message. */
+  readonly mail?: string;
+  /** The one attachment is the whole mail. */
+  readonly isReadyMade?: true;
+  /** The Message-ID of a ready-made mail. */
+  readonly messageId?: string;
+  /** It goes before all messages that are not urgent. */
+  readonly urgent?: true;
+  /** It expires at this age, whatever happened in between. */
+  readonly lifeMs?: number;
+}
+
 /** A message in the store: its envelope and progress, and where its content lies while it is kept. */
 export interface Message {
   readonly id: string;
@@ -132,7 +173,10 @@ export interface Message {
   /**
    * The sender of an email, stamped at acceptance; its Message-ID has this sender's domain. Undefined for other types.
    */
-  readonly from?: Address | undefined;
+  readonly from?: Sender | undefined;
+  /** The beginning of an email's subject; empty for other types. */
+  readonly subject: string;
+  readonly extras: Extras | undefined;
   /** Listed also after the content and the files are gone. */
   readonly attachments: readonly Attachment[];
   readonly accepted: Stamp;
@@ -142,6 +186,8 @@ export interface Message {
   reachMs: number;
   /** When it failed: its content is kept for a while after that. */
   failed?: Stamp;
+  /** When the relay or the cloud took it. */
+  sent?: Stamp;
   status: Status;
   /** Attempts charged to the message, without those that failed by the relay. */
   attempts: number;
@@ -152,10 +198,12 @@ export interface Message {
   more?: JsonObject | undefined;
   /** Null once the content is gone, and with it the files. */
   place: Place | null;
+  /** Bytes of the content when it was dropped; 0 before that. */
+  textBytes: number;
 }
 
 /** A message of type 1. Only the draft of an email becomes one. */
-export type Email = Message & { readonly destination: Address; readonly from: Address };
+export type Email = Message & { readonly destination: Address; readonly from: Sender };
 
 /** The result of an attempt. `reply` is the relay's text, or our own. */
 export type Verdict =
@@ -163,6 +211,11 @@ export type Verdict =
   | { readonly kind: 'failed'; readonly reply: string }
   | { readonly kind: 'expired'; readonly reply: string }
   | { readonly kind: 'deferred'; readonly reply: string; readonly delayMs: number };
+
+/** All recipients of a draft, at least one. */
+export function recipientsOf(draft: Draft): readonly string[] {
+  return 'others' in draft && draft.others ? [draft.destination, ...draft.others] : [draft.destination];
+}
 
 /** Every status there is. */
 export const STATUSES: readonly Status[] = [

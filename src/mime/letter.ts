@@ -119,7 +119,7 @@ function ending(text: readonly (string | Buffer)[]): string {
 }
 
 /** The attachment's octets. Throws if they are not as many as were declared to the relay. */
-async function* exactly(attachment: LetterFile): AsyncGenerator<Buffer, void, void> {
+export async function* exactly(attachment: LetterFile): AsyncGenerator<Buffer, void, void> {
   let read = 0;
   for await (const chunk of attachment.open()) {
     read += chunk.length;

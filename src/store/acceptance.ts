@@ -8,8 +8,11 @@ import {
   SPOOL_WRITE_BYTES,
   SPOOL_WRITE_BYTES_MIN,
   SPOOL_WRITE_SHARE,
+  SUBJECT_KEPT_CHARS_MAX,
 } from '../limits.js';
-import type { Attachment, Draft } from '../message/message.js';
+import { type Attachment, type Content, type Draft, type Extras, recipientsOf } from '../message/message.js';
+import { newMessageId } from '../message/message-id.js';
+import { cut } from '../text.js';
 import type { Budget, Reservation } from './budget.js';
 import { encodeContent } from './document.js';
 import type { AcceptedMessage, StoreEvent } from './event.js';
@@ -55,13 +58,13 @@ export class Acceptance {
     for (const [key, entry] of state.keys) if (this.#isOver(entry)) forgetKey(state, key);
   }
 
-  async upload(expectedBytes: number): Promise<Upload> {
+  async upload(expectedBytes: number, isUrgent: boolean): Promise<Upload> {
     this.#assertWorking();
     await this.#budget.look();
     const upload: SpoolUpload = new SpoolUpload({
       spool: this.#ledger.spool,
       // Content of failed messages is dropped only for bytes that have arrived, not for a Content-Length.
-      room: this.roomMaker.reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }),
+      room: this.roomMaker.reserve({ count: 1, bytes: expectedBytes, memoryBytes: PLAIN_WEIGHT }, isUrgent),
       writeBytes: this.#writeBytesOf(expectedBytes),
       roomMaker: this.roomMaker,
       onOver: () => this.#uploads.delete(upload),
@@ -127,18 +130,22 @@ export class Acceptance {
   async #acceptNew(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<string[]> {
     this.#assertWorking();
     const files = this.#takeFiles(drafts);
-    const contents = drafts.map(({ content }) => encodeContent(content));
+    const fromName = this.#options.senderName?.() ?? '';
+    const contents = drafts.map((draft) => encodeContent(stampedContent(draft, fromName)));
     let room: Reservation | null = null;
     try {
       if (this.#budget.stale) await this.#budget.look();
       const asked = roomOf(drafts, contents, keyed);
-      room = this.roomMaker.reserve(asked);
+      room = this.roomMaker.reserve(
+        asked,
+        drafts.every(({ urgent }) => urgent),
+      );
       await this.roomMaker.makeRoom(room, asked.bytes);
       const dropped = this.roomMaker.inTheWay;
       const events: StoreEvent[] = dropped.length > 0 ? [{ e: 'dropped', ids: dropped }] : [];
       if (files.length > 0) await this.#ledger.spool.keepNames(files);
       // Ids must have the order of the records, so nothing awaits between making the ids and recording.
-      const messages = drafts.map((draft, i) => this.#messageOf(draft, contents[i] as Buffer));
+      const messages = drafts.flatMap((draft, i) => this.#messagesOf(draft, contents[i] as Buffer));
       events.push({ e: 'accepted', ...this.#ledger.birth(), messages, ...keyed });
       // Q2: this sync is the promise behind the 202.
       await this.#ledger.record(events, 'synced', contents);
@@ -162,24 +169,83 @@ export class Acceptance {
     return files;
   }
 
-  #messageOf({ type, destination, attachments }: Draft, content: Buffer): AcceptedMessage {
-    const id = this.#makeId(++this.#counter);
-    return {
-      id,
+  /** One for each recipient. They share content and files. */
+  #messagesOf(draft: Draft, content: Buffer): AcceptedMessage[] {
+    const { type, attachments } = draft;
+    const sum = sumOf(content);
+    const subject = keptSubject(draft);
+    const from = type === 1 ? (draft.from ?? this.#options.sender()) : undefined;
+    const common = {
       type,
-      destination: ownText(destination),
-      ...(type === 1 && { from: this.#options.sender() }),
+      ...(from !== undefined && { from }),
+      ...(subject !== '' && { subject }),
       ...(attachments.length > 0 && { attachments: attachments.map(ownTexts) }),
-      ...sumOf(content),
+    };
+    let mail: string | undefined;
+    return recipientsOf(draft).map((destination) => {
+      const id = this.#makeId(++this.#counter);
+      const extras = this.#extrasOf(draft, mail ?? id, id);
+      const shares = mail !== undefined;
+      mail ??= id;
+      return {
+        id,
+        destination: ownText(destination),
+        ...common,
+        ...(extras && { extras }),
+        ...sum,
+        ...(shares && { shares: true }),
+      };
+    });
+  }
+
+  /** Undefined for most. `mail` is the id of the first recipient's message. */
+  #extrasOf(draft: Draft, mail: string, id: string): Extras | undefined {
+    const { urgent, lifeMs, content } = draft;
+    const isReadyMade = 'missing' in content;
+    if (!urgent && lifeMs === undefined && mail === id && !isReadyMade) return undefined;
+    return {
+      ...(mail !== id && { mail }),
+      ...(isReadyMade && { isReadyMade, messageId: this.#ownMessageId(draft) ?? this.#newMessageId(mail) }),
+      ...(urgent && { urgent }),
+      ...(lifeMs !== undefined && { lifeMs }),
     };
   }
+
+  #ownMessageId(draft: Draft): string | undefined {
+    return 'messageId' in draft && draft.messageId !== undefined ? ownText(draft.messageId) : undefined;
+  }
+
+  /** Of the device, whoever is the envelope's sender: perhaps nobody. */
+  #newMessageId(mail: string): string {
+    return newMessageId(mail, this.#ledger.state.storeId, this.#options.sender());
+  }
+}
+
+/** The content with the name of the device's sender, where that is the sender. */
+function stampedContent({ content, ...draft }: Draft, fromName: string): Content {
+  if (fromName === '' || 'message' in content) return content;
+  if ('missing' in content) return content.missing.includes('from') ? { ...content, fromName } : content;
+  if ('from' in draft && draft.from !== undefined) return content;
+  return { ...content, head: { ...content.head, fromName } };
+}
+
+function keptSubject({ content }: Draft): string {
+  return 'subject' in content ? ownText(cut(content.subject, SUBJECT_KEPT_CHARS_MAX)) : '';
 }
 
 function roomOf(drafts: readonly Draft[], contents: readonly Buffer[], keyed: KeyedContent | null): Room {
   const bytes = contents.reduce((sum, { length }) => sum + length, 0);
-  const messages = drafts.reduce((sum, draft) => sum + messageWeight(draft), 0);
-  const key = keyed ? keyWeight(keyed.key, { hash: keyed.hash, ids: drafts.map(() => '') }) : 0;
-  return { count: drafts.length, bytes, memoryBytes: messages + key };
+  let [count, messages] = [0, 0];
+  for (const draft of drafts) {
+    const subject = keptSubject(draft);
+    const extras = 'messageId' in draft ? { messageId: draft.messageId ?? '' } : {};
+    for (const destination of recipientsOf(draft)) {
+      count++;
+      messages += messageWeight({ destination, subject, attachments: draft.attachments, extras });
+    }
+  }
+  const key = keyed ? keyWeight(keyed.key, { hash: keyed.hash, ids: Array(count).fill('') }) : 0;
+  return { count, bytes, memoryBytes: messages + key };
 }
 
 function ownTexts({ name, type, ...rest }: Attachment): Attachment {

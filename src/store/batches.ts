@@ -66,12 +66,14 @@ class BatchMaker {
     if (changes) {
       this.#rows.push(changes);
       this.#messageWeight = messageWeight(message);
-      for (const boot of [common.boot, common.retried?.boot, common.failed?.boot])
+      for (const boot of [common.boot, common.retried?.boot, common.failed?.boot, common.sent?.boot])
         if (boot) this.#boots.add(boot);
       if (!this.isEmpty && (common.type !== type || common.status !== status)) this.#mayWait = false;
     }
     // A start needs the files' names, and when a message that is kept has failed.
     if (place && (attachments.length > 0 || isFinal(common.status))) this.#mayWait = false;
+    // It also finds those that are urgent, and those that expire by themselves.
+    if (common.extras && !isFinal(common.status)) this.#mayWait = false;
     this.#rows.push(rowOf(message));
     this.#first ||= id;
     if (id <= this.#last) this.#mayWait = false;

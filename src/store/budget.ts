@@ -4,10 +4,21 @@
  * requests cannot exceed the budget. Used by journaled-store.ts.
  */
 import { FieldpostError } from '../errors.js';
+import { URGENT_SHARE } from '../limits.js';
 import { bytesInWords } from '../sizes.js';
 import { FreeSpace } from './free-space.js';
 import type { StoreOptions } from './journaled-store.js';
-import { NOTHING, negative, plus, type Room, roomGiving, roomUsed, SMALL, type Stored } from './room.js';
+import {
+  NOTHING,
+  negative,
+  plus,
+  type Room,
+  roomGiving,
+  roomUsed,
+  SMALL,
+  type Stored,
+  withoutPart,
+} from './room.js';
 import type { QueueRoom } from './store.js';
 import { neededMemoryBytes } from './weight.js';
 
@@ -40,6 +51,11 @@ export class Budget {
     return { count: budget.maxQueue, bytes: budget.maxSpoolBytes, memoryBytes };
   }
 
+  /** A part is kept for urgent messages. */
+  #maxFor(isUrgent: boolean): Room {
+    return isUrgent ? this.#max : withoutPart(this.#max, URGENT_SHARE);
+  }
+
   get stale(): boolean {
     return this.space.stale;
   }
@@ -53,7 +69,7 @@ export class Budget {
   #lookAtQueue(): void {
     if (this.#refused === null) return;
     // Log the end only when a tenth of the queue is free: a busy queue must not be logged every second.
-    const { count: countMax } = this.#max;
+    const { count: countMax } = this.#maxFor(false);
     const count = Math.min(this.#refused.count + Math.floor(countMax / 10), countMax);
     if (this.#refusal({ ...this.#refused, count }, roomGiving(this.#stored)) !== null) return;
     this.#refused = null;
@@ -78,9 +94,9 @@ export class Budget {
   }
 
   /** By how much `asked` exceeds the limits; zero and negative amounts fit. */
-  excess(asked: Room): Room {
+  excess(asked: Room, isUrgent: boolean): Room {
     const used = plus(roomUsed(this.#stored), this.#reserved);
-    return plus(plus(used, asked), negative(this.#max));
+    return plus(plus(used, asked), negative(this.#maxFor(isUrgent)));
   }
 
   /** Bytes of memory neither used nor reserved; negative after a restart with a smaller limit. */
@@ -89,8 +105,8 @@ export class Budget {
   }
 
   /** How many bytes must be freed before `askedBytes` fit. */
-  missing(askedBytes: number): number {
-    const { bytes } = this.excess({ ...NOTHING, bytes: askedBytes });
+  missing(askedBytes: number, isUrgent: boolean): number {
+    const { bytes } = this.excess({ ...NOTHING, bytes: askedBytes }, isUrgent);
     return Math.max(bytes, this.space.excess(this.#reserved.bytes + askedBytes));
   }
 
@@ -98,20 +114,20 @@ export class Budget {
    * Reserves room until it is spent or given back. Throws queue-full or storage-full if it does not fit even after content
    * was dropped. If content must be dropped first, no bytes are reserved: the caller adds them afterwards.
    */
-  reserve(asked: Room): Reservation {
-    const isFree = this.missing(asked.bytes) <= 0;
-    this.#check(asked, isFree ? NOTHING : roomGiving(this.#stored));
-    return new Reservation(this, isFree ? asked : { ...asked, bytes: 0 });
+  reserve(asked: Room, isUrgent: boolean): Reservation {
+    const isFree = this.missing(asked.bytes, isUrgent) <= 0;
+    this.#check(asked, isFree ? NOTHING : roomGiving(this.#stored), isUrgent);
+    return new Reservation(this, isFree ? asked : { ...asked, bytes: 0 }, isUrgent);
   }
 
   /** Reserves more. Throws queue-full or storage-full if it does not fit. Only for reservations. */
-  take(asked: Room): void {
-    this.#check(asked, NOTHING);
+  take(asked: Room, isUrgent: boolean): void {
+    this.#check(asked, NOTHING, isUrgent);
     this.change(asked);
   }
 
-  #check(asked: Room, giving: Room): void {
-    const refusal = this.#refusal(asked, giving);
+  #check(asked: Room, giving: Room, isUrgent: boolean): void {
+    const refusal = this.#refusal(asked, giving, isUrgent);
     if (refusal) {
       this.#noteRefused(asked, refusal.message);
       throw refusal;
@@ -130,17 +146,18 @@ export class Budget {
   }
 
   /** The error that refuses `asked` (queue-full), or null. `giving` is what can be dropped for it. */
-  #refusal(asked: Room, giving: Room): FieldpostError | null {
-    const excess = this.excess(asked);
-    const max = this.#max;
+  #refusal(asked: Room, giving: Room, isUrgent = false): FieldpostError | null {
+    const excess = this.excess(asked, isUrgent);
+    const max = this.#maxFor(isUrgent);
+    const kept = max.count < this.#max.count ? ', without what is kept for urgent ones' : '';
     if (asked.count > 0 && excess.count > giving.count) {
       const held = max.count + excess.count - asked.count;
-      const words = `the queue holds ${held} messages and takes at most ${max.count}`;
+      const words = `the queue holds ${held} messages and takes at most ${max.count}${kept}`;
       return queueFull(words, 'FIELDPOST_MAX_QUEUE');
     }
     if (excess.bytes > giving.bytes) {
       const held = `the stored messages take ${bytesInWords(max.bytes + excess.bytes - asked.bytes)}`;
-      const needed = `may take at most ${bytesInWords(max.bytes)}; this one needs ${bytesInWords(asked.bytes)}`;
+      const needed = `may take at most ${bytesInWords(max.bytes)}${kept}; this one needs ${bytesInWords(asked.bytes)}`;
       return queueFull(`${held} and ${needed}`, 'FIELDPOST_MAX_SPOOL');
     }
     if (excess.memoryBytes > giving.memoryBytes) {
@@ -165,13 +182,15 @@ export class Budget {
 
 /** Room that is reserved and not yet used. */
 export class Reservation {
+  readonly isUrgent: boolean;
   readonly #budget: Budget;
   #left: Room;
 
   /** `granted`: what the budget has checked. */
-  constructor(budget: Budget, granted: Room) {
+  constructor(budget: Budget, granted: Room, isUrgent: boolean) {
     this.#budget = budget;
     this.#left = granted;
+    this.isUrgent = isUrgent;
     budget.change(granted);
   }
 
@@ -182,7 +201,7 @@ export class Reservation {
 
   /** Reserves more bytes. Throws queue-full or storage-full if they do not fit. */
   add(bytes: number): void {
-    this.#budget.take({ ...NOTHING, bytes });
+    this.#budget.take({ ...NOTHING, bytes }, this.isUrgent);
     this.#left = { ...this.#left, bytes: this.#left.bytes + bytes };
   }
 

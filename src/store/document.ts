@@ -3,7 +3,7 @@
  * acceptance.ts, journaled-store.ts and snapshot.ts.
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
-import type { Content, EmailContent, ShortContent } from '../message/message.js';
+import type { Content, EmailContent, ReadyMadeContent, ShortContent } from '../message/message.js';
 import { type Batch, insertBatches, toBatches } from './batches.js';
 import type { StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
@@ -68,6 +68,7 @@ function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument>
       add(part.accepted.boot);
       add(part.retried?.boot);
       add(part.failed?.boot);
+      add(part.sent?.boot);
     }
   }
   for (const { at } of keys.values()) add(at.boot);
@@ -96,15 +97,17 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
 /** The JSON text of a content. Empty members are left out. */
 export function encodeContent(content: Content): Buffer {
   if ('message' in content) return Buffer.from(JSON.stringify(content));
-  const { subject, plain, html } = content;
-  const filled = { subject: subject || undefined, plain: plain || undefined, html: html || undefined };
-  return Buffer.from(JSON.stringify(filled));
+  const subject = content.subject || undefined;
+  if ('missing' in content) return Buffer.from(JSON.stringify({ ...content, subject }));
+  const { plain, html, head } = content;
+  return Buffer.from(JSON.stringify({ subject, plain: plain || undefined, html: html || undefined, head }));
 }
 
 /** Undoes encodeContent. */
 export function decodeContent(bytes: Buffer): Content {
-  const content = JSON.parse(bytes.toString()) as Partial<EmailContent> | ShortContent;
+  const content = JSON.parse(bytes.toString()) as Partial<EmailContent> | ReadyMadeContent | ShortContent;
   if ('message' in content) return content;
-  const { subject = '', plain = '', html = '' } = content;
-  return { subject, plain, html };
+  if ('missing' in content) return { ...content, subject: content.subject ?? '' };
+  const { subject = '', plain = '', html = '', head } = content;
+  return { subject, plain, html, ...(head && { head }) };
 }

@@ -4,8 +4,7 @@
  */
 import type { BookEvent } from '../destinations/book.js';
 import type { JsonObject } from '../json.js';
-import type { Address } from '../message/address.js';
-import type { Attachment, MessageType, Stamp } from '../message/message.js';
+import type { Attachment, Extras, MessageType, Sender, Stamp } from '../message/message.js';
 import { unknownMembers } from './format.js';
 
 /** A position in the journal: a segment's number, and an offset in bytes. */
@@ -18,6 +17,8 @@ export interface Position {
 export interface ContentSum {
   readonly length: number;
   readonly crc: number;
+  /** The message shares the content of the one before it: there is no further content. */
+  readonly shares?: true;
 }
 
 /** What each outcome says; `reachMs` is the count of reachable time (reachability.ts), if it has grown enough. */
@@ -34,13 +35,17 @@ export interface AcceptedMessage extends ContentSum {
   readonly type: MessageType;
   readonly destination: string;
   /** Stamped on emails only. */
-  readonly from?: Address | undefined;
+  readonly from?: Sender | undefined;
+  /** The beginning of an email's subject. Left out if it is empty. */
+  readonly subject?: string;
+  readonly extras?: Extras;
   /** Left out if there are none. */
   readonly attachments?: readonly Attachment[];
 }
 
 const ACCEPTED_MEMBERS: ReadonlySet<string> = new Set<keyof AcceptedMessage>([
-  ...(['id', 'type', 'destination', 'from', 'attachments', 'length', 'crc'] as const),
+  ...(['id', 'type', 'destination', 'from', 'subject', 'extras'] as const),
+  ...(['attachments', 'length', 'crc', 'shares'] as const),
 ]);
 
 /** The members that only a newer version knows. */

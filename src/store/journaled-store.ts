@@ -43,8 +43,10 @@ export interface StoreOptions extends LedgerOptions {
   /** How long the content of a failed message is kept for a retry. */
   readonly keepFailedMs: number;
   readonly budget: BudgetLimits;
-  /** The sender that is stamped on emails. */
+  /** The sender that is stamped on emails, */
   readonly sender: () => Address;
+  /** and the name beside it; empty: none. */
+  readonly senderName?: () => string;
   /** How long an Idempotency-Key is remembered; IDEMPOTENCY_AGE_MS if left out. */
   readonly keyAgeMs?: number;
   /** How durable an outcome is when `settle` resolves; `written` if left out. */
@@ -96,8 +98,8 @@ class JournaledStore implements Store {
     return this.#state.held;
   }
 
-  upload(expectedBytes: number): Promise<Upload> {
-    return this.#acceptance.upload(expectedBytes);
+  upload(expectedBytes: number, isUrgent = false): Promise<Upload> {
+    return this.#acceptance.upload(expectedBytes, isUrgent);
   }
 
   accept(drafts: readonly Draft[], keyed: KeyedContent | null): Promise<Accepted> {
@@ -212,8 +214,13 @@ class JournaledStore implements Store {
   readonly queued: Store['queued'] = (isWanted) => this.#waiting(this.#state.queued, isWanted);
   readonly deferred: Store['deferred'] = (isWanted) => this.#waiting(this.#state.deferred, isWanted);
 
-  *#waiting(messages: MessageMap, isWanted: IsWanted = () => true): Iterable<Message> {
-    for (const message of messages.select(isWanted))
+  readonly urgent: Store['urgent'] = (isWanted) => this.#waiting(this.#state.urgent, isWanted);
+
+  *#waiting(
+    messages: Pick<MessageMap, 'select'> | Map<string, Message>,
+    isWanted: IsWanted = () => true,
+  ): Iterable<Message> {
+    for (const message of messages instanceof Map ? messages.values() : messages.select(isWanted))
       if (isWanted(message) && !this.#leaving.has(message.id)) yield message;
   }
 

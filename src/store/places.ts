@@ -8,8 +8,20 @@ import type { State } from './state.js';
 export function setPlace(state: State, message: Message, place: Place | null): void {
   if (message.place) countLive(state, message.place, -1);
   if (place) countLive(state, place, 1);
-  if (message.place && !place) for (const { id } of message.attachments) state.released.push(id);
+  if (!message.place !== !place)
+    for (const { id } of message.attachments) countUser(state, id, place ? 1 : -1);
+  if (message.place && !place) message.textBytes = message.place.length;
   message.place = place;
+}
+
+/** One more message needs the file, or one less. The last one releases it. */
+function countUser({ fileUsers, released }: State, id: string, sign: 1 | -1): void {
+  const users = (fileUsers.get(id) ?? 0) + sign;
+  if (users > 0) fileUsers.set(id, users);
+  else {
+    fileUsers.delete(id);
+    released.push(id);
+  }
 }
 
 /** Adds content to the live bytes of a segment, or takes it away. */
@@ -23,9 +35,29 @@ export function countLive(
   else liveBytes.set(segment, bytes);
 }
 
-/** The bytes that dropping a message's content frees: its files at once, its text with the segment. */
-export function bytesOfContent({ place, attachments }: Message): { fileBytes: number; textBytes: number } {
-  return { fileBytes: attachments.reduce((sum, { size }) => sum + size, 0), textBytes: place?.length ?? 0 };
+/**
+ * Adds up the bytes that dropping the contents of some messages frees: files at once, texts with their segments. A file
+ * counts with the last message that needs it.
+ */
+export class Freed {
+  fileBytes = 0;
+  textBytes = 0;
+  readonly #fileUsers: State['fileUsers'];
+  /** How many of the messages need a file. */
+  readonly #counted = new Map<string, number>();
+
+  constructor({ fileUsers }: Pick<State, 'fileUsers'>) {
+    this.#fileUsers = fileUsers;
+  }
+
+  add({ place, attachments }: Message): void {
+    this.textBytes += place?.length ?? 0;
+    for (const { id, size } of attachments) {
+      const counted = (this.#counted.get(id) ?? 0) + 1;
+      this.#counted.set(id, counted);
+      if (counted === this.#fileUsers.get(id)) this.fileBytes += size;
+    }
+  }
 }
 
 /** Bytes of needed content in the journal. */

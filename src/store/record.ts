@@ -209,8 +209,11 @@ function endOfContents(events: readonly StoreEvent[]): number {
   return CONTENTS_HEAD.length + sums.reduce((sum, { length }) => sum + length + 1, -1);
 }
 
+/** The sums of the contents, in their order. */
 function contentSums(events: readonly StoreEvent[]): ContentSum[] {
-  return events.flatMap((event) => (event.e === 'accepted' || event.e === 'relocated' ? event.messages : []));
+  return events.flatMap((event) =>
+    event.e === 'accepted' || event.e === 'relocated' ? event.messages.filter(({ shares }) => !shares) : [],
+  );
 }
 
 /** What an event says of a content. */

@@ -56,13 +56,22 @@ async function moveSome(moving: Message[], { ledger, journal }: MoveOptions): Pr
   const contents: Buffer[] = [];
   const messages: (ContentSum & { id: string })[] = [];
   let bytes = 0;
+  let last = null as Place | null;
   while (bytes < RELOCATE_RECORD_BYTES) {
     const message = moving.shift();
     if (!message) break;
-    const content = message.place && (await ledger.read(message.place).catch(() => null));
+    const { id, place } = message;
+    const before = messages.at(-1);
+    // The recipients of one mail share its content.
+    if (before && place?.segment === last?.segment && place?.offset === last?.offset) {
+      messages.push({ ...before, id, shares: true });
+      continue;
+    }
+    const content = place && (await ledger.read(place).catch(() => null));
     if (!content) continue;
+    last = place;
     contents.push(content);
-    messages.push({ id: message.id, ...sumOf(content) });
+    messages.push({ id, ...sumOf(content) });
     bytes += content.length;
   }
   if (messages.length > 0)

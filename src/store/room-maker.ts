@@ -8,7 +8,7 @@ import type { Log } from '../system/log.js';
 import { Turns } from '../turns.js';
 import type { Budget, Reservation } from './budget.js';
 import type { Ledger } from './ledger.js';
-import { bytesOfContent } from './places.js';
+import { Freed } from './places.js';
 import { NOTHING, type Room } from './room.js';
 import { messageWeight } from './weight.js';
 
@@ -30,8 +30,8 @@ export class RoomMaker {
   }
 
   /** Reserves room. If content must be dropped first, it reserves no bytes yet. Throws queue-full or storage-full. */
-  reserve(asked: Room): Reservation {
-    return this.#orCompact(() => this.#options.budget.reserve(asked));
+  reserve(asked: Room, isUrgent: boolean): Reservation {
+    return this.#orCompact(() => this.#options.budget.reserve(asked, isUrgent));
   }
 
   /** Takes an inode, and a block for inode and name. Throws queue-full or storage-full. */
@@ -48,7 +48,7 @@ export class RoomMaker {
     if (room.bytes >= bytes) return;
     await this.#turns.do(async () => {
       if (this.#options.budget.stale) await this.#options.budget.look();
-      await this.#dropFor(bytes - room.bytes);
+      await this.#dropFor(bytes - room.bytes, room.isUrgent);
       this.#orCompact(() => room.add(bytes - room.bytes));
     });
   }
@@ -56,7 +56,7 @@ export class RoomMaker {
   /** The ids of failed messages whose content must be dropped for the reserved count and memory, the oldest first. */
   get inTheWay(): string[] {
     const { kept, weights } = this.#options.ledger.state;
-    const excess = this.#options.budget.excess(NOTHING);
+    const excess = this.#options.budget.excess(NOTHING, true);
     let count = excess.count + kept.size;
     let memoryBytes = excess.memoryBytes + weights.kept;
     const ids: string[] = [];
@@ -84,22 +84,20 @@ export class RoomMaker {
    * Drops the oldest content, if that makes room for so many bytes. Files are removed at once, texts only with their
    * segments, so the first request may still be refused.
    */
-  async #dropFor(bytes: number): Promise<void> {
-    const { kept } = this.#options.ledger.state;
-    const missing = this.#options.budget.missing(bytes);
+  async #dropFor(bytes: number, isUrgent: boolean): Promise<void> {
+    const { state } = this.#options.ledger;
+    const missing = this.#options.budget.missing(bytes, isUrgent);
     const ids: string[] = [];
-    let [fileBytes, textBytes] = [0, 0];
-    for (const message of kept) {
-      if (fileBytes + textBytes - (textBytes % SEGMENT_BYTES) >= missing) break;
-      const content = bytesOfContent(message);
-      fileBytes += content.fileBytes;
-      textBytes += content.textBytes;
+    const freed = new Freed(state);
+    for (const message of state.kept) {
+      if (freed.fileBytes + freed.textBytes - (freed.textBytes % SEGMENT_BYTES) >= missing) break;
+      freed.add(message);
       ids.push(message.id);
     }
-    if (ids.length === 0 || fileBytes + textBytes < missing) return;
+    if (ids.length === 0 || freed.fileBytes + freed.textBytes < missing) return;
     await this.drop(ids);
     await this.#options.ledger.spool.idle;
-    if (this.#options.budget.missing(bytes) > 0) await this.#options.ledger.checkpoint();
+    if (this.#options.budget.missing(bytes, isUrgent) > 0) await this.#options.ledger.checkpoint();
     await this.#options.budget.look();
   }
 

@@ -3,7 +3,7 @@
  */
 import { KIB } from '../limits.js';
 import { NO_ATTACHMENTS } from '../message/message.js';
-import { bytesOfContent } from './places.js';
+import { Freed } from './places.js';
 import type { State } from './state.js';
 import { messageWeight, neededMemoryBytes } from './weight.js';
 
@@ -28,6 +28,15 @@ export function negative({ count, bytes, memoryBytes }: Room): Room {
   return { count: -count, bytes: -bytes, memoryBytes: -memoryBytes };
 }
 
+/** The room without this share of it, but at least one message. */
+export function withoutPart({ count, bytes, memoryBytes }: Room, share: number): Room {
+  return {
+    count: count - Math.max(0, Math.min(Math.floor(count * share), count - 1)),
+    bytes: bytes - Math.floor(bytes * share),
+    memoryBytes: memoryBytes * (1 - share),
+  };
+}
+
 /** The parts of a store that a budget measures. */
 export interface Stored {
   readonly state: State;
@@ -42,17 +51,14 @@ export function roomUsed({ state, usedBytes }: Stored): Room {
 }
 
 /** The room that new messages may take over: failed messages' content, kept for a retry. */
-export function roomGiving({ state: { kept } }: Stored): Room {
-  let bytes = 0;
-  for (const message of kept) {
-    const { fileBytes, textBytes } = bytesOfContent(message);
-    bytes += fileBytes + textBytes;
-  }
-  return { ...NOTHING, bytes };
+export function roomGiving({ state }: Stored): Room {
+  const freed = new Freed(state);
+  for (const message of state.kept) freed.add(message);
+  return { ...NOTHING, bytes: freed.fileBytes + freed.textBytes };
 }
 
 /** The memory of a message without attachments. */
-export const PLAIN_WEIGHT = messageWeight({ destination: '', attachments: NO_ATTACHMENTS });
+export const PLAIN_WEIGHT = messageWeight({ destination: '', subject: '', attachments: NO_ATTACHMENTS });
 
 export const NOTHING: Room = { count: 0, bytes: 0, memoryBytes: 0 };
 /** The room that a message of 1 KiB needs. */

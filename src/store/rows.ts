@@ -26,11 +26,12 @@ export type SnapshotRow = MessageRow | JsonObject;
 
 /** What a message may have in common with the one before it. */
 interface Common
-  extends Pick<Message, 'type' | 'destination' | 'from' | 'attachments' | 'reachMs' | 'status' | 'attempts'>,
-    Pick<Message, 'lastReply' | 'due' | 'more'> {
+  extends Pick<Message, 'type' | 'destination' | 'from' | 'subject' | 'extras' | 'attachments' | 'reachMs'>,
+    Pick<Message, 'status' | 'attempts' | 'lastReply' | 'due' | 'textBytes' | 'more'> {
   readonly boot: string;
   readonly retried: Stamp | undefined;
   readonly failed: Stamp | undefined;
+  readonly sent: Stamp | undefined;
 }
 
 /** What is left out. */
@@ -39,14 +40,18 @@ export const USUAL: Common = {
   type: 1,
   destination: '',
   from: undefined,
+  subject: '',
+  extras: undefined,
   attachments: NO_ATTACHMENTS,
   reachMs: 0,
   retried: undefined,
   failed: undefined,
+  sent: undefined,
   status: 'queued',
   attempts: 0,
   lastReply: null,
   due: null,
+  textBytes: 0,
   more: undefined,
 };
 
@@ -56,14 +61,18 @@ const MEMBERS: ReadonlyMap<string, Exclude<keyof Common, 'more'>> = new Map([
   ['type', 'type'],
   ['to', 'destination'],
   ['from', 'from'],
+  ['subject', 'subject'],
+  ['extras', 'extras'],
   ['attachments', 'attachments'],
   ['reachMs', 'reachMs'],
   ['retried', 'retried'],
   ['failed', 'failed'],
+  ['sent', 'sent'],
   ['status', 'status'],
   ['attempts', 'attempts'],
   ['reply', 'lastReply'],
   ['due', 'due'],
+  ['textBytes', 'textBytes'],
 ]);
 
 /** The list of a message. */
@@ -73,11 +82,12 @@ export function rowOf({ id, accepted: { bootMs }, place }: Message): MessageRow 
 
 /** `sending` becomes the status before. */
 export function commonOf(state: State, message: Message): Common {
-  const { id, type, destination, from, attachments, accepted, reachMs, retried, failed, place } = message;
-  const { attempts, lastReply, due, more } = message;
+  const { id, type, destination, from, subject, extras, attachments, accepted, reachMs, place } = message;
+  const { retried, failed, sent, attempts, lastReply, due, textBytes, more } = message;
   const status = message.status === 'sending' ? restingStatus(state, id) : message.status;
-  const stamps = { boot: accepted.boot, reachMs, retried, failed: place ? failed : undefined, due };
-  return { type, destination, from, attachments, ...stamps, status, attempts, lastReply, more };
+  const stamps = { boot: accepted.boot, reachMs, retried, failed: place ? failed : undefined, sent, due };
+  const envelope = { type, destination, from, subject, extras, attachments };
+  return { ...envelope, ...stamps, status, attempts, lastReply, textBytes, more };
 }
 
 /** What an object between two messages says; null if nothing has changed. */
@@ -168,13 +178,15 @@ function withoutNulls(members: JsonObject): JsonObject | undefined {
 }
 
 function messageOf(id: string, accepted: Stamp, common: Common): Message {
-  const { type, destination, from, attachments, reachMs, retried, failed } = common;
-  const { status, attempts, lastReply, due, more } = common;
+  const { type, destination, from, subject, extras, attachments, reachMs, retried, failed, sent } = common;
+  const { status, attempts, lastReply, due, textBytes, more } = common;
   const message: Message = {
     id,
     type,
     destination,
     from,
+    subject,
+    extras,
     attachments,
     accepted,
     reachMs,
@@ -183,9 +195,11 @@ function messageOf(id: string, accepted: Stamp, common: Common): Message {
     lastReply,
     due,
     place: null,
+    textBytes,
     more,
   };
   if (retried) message.retried = retried;
   if (failed) message.failed = failed;
+  if (sent) message.sent = sent;
   return message;
 }

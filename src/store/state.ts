@@ -4,13 +4,13 @@
 import { applyBook, type Book, emptyBook, isBookEvent } from '../destinations/book.js';
 import { assert } from '../errors.js';
 import type { JsonObject } from '../json.js';
-import type { Address } from '../message/address.js';
 import {
   type Boot,
   isFinal,
   type Message,
   NO_ATTACHMENTS,
   type Place,
+  type Sender,
   type Stamp,
 } from '../message/message.js';
 import { forgetOldest } from '../recent.js';
@@ -51,15 +51,19 @@ export interface State {
   readonly kept: MessageMap;
   /** Final and without content, in the order in which they lost it. */
   readonly finished: MessageMap;
+  /** Those of `queued` and `deferred` that are urgent, by their ids. */
+  readonly urgent: Map<string, Message>;
   readonly keys: Map<string, KeyEntry>;
   book: Book;
   /** Sender of the last email, kept to share the string. Not in the journal. */
-  sender: Address | null;
+  sender: Sender | null;
   /** Bytes of needed content in each segment. */
   readonly liveBytes: Map<number, number>;
   /** Events and members of a newer minor version are only kept. */
   readonly unknownEvents: object[];
   more: JsonObject | undefined;
+  /** How many messages with content need each attachment: the recipients of one mail share its files. */
+  readonly fileUsers: Map<string, number>;
   /** Attachments that no message needs any more. The ledger takes them from here, and removes their files. */
   readonly released: string[];
   readonly weights: Weights;
@@ -80,12 +84,14 @@ export function emptyState(bounds: Bounds): State {
     deferred: new MessageMap(),
     kept: new MessageMap(),
     finished: new MessageMap(),
+    urgent: new Map(),
     keys: new Map(),
     book: emptyBook(),
     sender: null,
     liveBytes: new Map(),
     unknownEvents: [],
     more: undefined,
+    fileUsers: new Map(),
     released: [],
     weights: { messages: 0, kept: 0, finished: 0, keys: 0, book: null },
     bounds,
@@ -95,8 +101,10 @@ export function emptyState(bounds: Bounds): State {
 /** Applies the events of one record. `contentsAt` is where the record's first content begins. */
 export function apply(state: State, events: readonly StoreEvent[], contentsAt: Position): void {
   let at = contentsAt.offset;
-  const nextPlace = ({ length, crc }: ContentSum): Place => {
-    const place = { segment: contentsAt.segment, offset: at, length, crc };
+  let place: Place | null = null;
+  const nextPlace = ({ length, crc, shares }: ContentSum): Place => {
+    if (shares && place !== null) return place;
+    place = { segment: contentsAt.segment, offset: at, length, crc };
     at += length + 1;
     return place;
   };
@@ -171,13 +179,15 @@ function accept(
     if (known.place) setPlace(state, known, place);
     return;
   }
-  const { id, type, destination, from, attachments = NO_ATTACHMENTS } = accepted;
+  const { id, type, destination, from, subject = '', extras, attachments = NO_ATTACHMENTS } = accepted;
   state.counter = Math.max(state.counter, counterOf(id));
   const message: Message = {
     id,
     type,
     destination,
     from: sharedSender(state, from),
+    subject,
+    extras,
     attachments,
     accepted: at,
     reachMs,
@@ -186,6 +196,7 @@ function accept(
     lastReply: null,
     due: null,
     place: null,
+    textBytes: 0,
     more: moreOf(accepted),
   };
   insert(state, message, place);
@@ -196,6 +207,7 @@ function applyOutcome(state: State, event: OutcomeEvent): void {
   change(state, event.id, (message) => {
     charge(state, message, event);
     if (event.e === 'failed') message.failed = event.at;
+    if (event.e === 'sent') message.sent = event.at;
     if (event.e !== 'deferred') return finish(state, message, event.e);
     message.due = event.due;
     message.status = 'deferred';
@@ -204,9 +216,9 @@ function applyOutcome(state: State, event: OutcomeEvent): void {
 }
 
 /** Nearly all emails have the same sender, and share one string. */
-export function sharedSender(state: State, from: Address | undefined): Address | undefined {
+export function sharedSender(state: State, from: Sender | undefined): Sender | undefined {
   if (from !== undefined && from !== state.sender) state.sender = from;
-  return from && (state.sender ?? from);
+  return from === undefined ? undefined : (state.sender ?? from);
 }
 
 /** The status of a message that is not being sent. */
@@ -260,6 +272,10 @@ function moveTo(state: State, message: Message, place: Place | null): void {
 /** Adds a message that is in none of the maps of a status. */
 function enter(state: State, message: Message, place: Place | null): void {
   setPlace(state, message, place);
+  if (message.extras?.urgent) {
+    if (isFinal(message.status)) state.urgent.delete(message.id);
+    else state.urgent.set(message.id, message);
+  }
   if (message.status === 'deferred') state.deferred.add(message);
   else if (!isFinal(message.status)) state.queued.add(message);
   else {

@@ -15,7 +15,7 @@ export interface KeyedContent {
 
 /** The answer of `accept`. */
 export interface Accepted {
-  /** One per draft, in order. */
+  /** One for each recipient of each draft, in order. */
   readonly ids: readonly string[];
   /** True if these are the ids of an earlier acceptance with the same key. Then nothing is queued. */
   readonly replayed: boolean;
@@ -87,8 +87,8 @@ export interface IncomingFile {
   finish(): Promise<Attachment>;
 }
 
-/** Whether a walk over waiting messages wants those of a type. It may be asked for each message, or once for many. */
-export type IsWanted = (message: Pick<Message, 'type'>) => boolean;
+/** Whether a walk over waiting messages wants a message. It may be asked once for many of a type without extras. */
+export type IsWanted = (message: Pick<Message, 'type'> & Partial<Pick<Message, 'extras'>>) => boolean;
 
 /** Every message from its acceptance on, and the address book. */
 export interface Store {
@@ -98,9 +98,9 @@ export interface Store {
   /**
    * Begins an upload, and reserves room for one message and `expectedBytes` on the disk. If the size is unknown (0), or
    * content of failed messages must be dropped first, the reservation grows with the bytes that come. Throws queue-full,
-   * storage-full, storage-failed, stopping.
+   * storage-full, storage-failed, stopping. `isUrgent`: it may use the room that is kept for urgent messages.
    */
-  upload(expectedBytes: number): Promise<Upload>;
+  upload(expectedBytes: number, isUrgent?: boolean): Promise<Upload>;
 
   /**
    * Q2: resolves once all drafts and the key are on the device. Accepts all drafts or none. Throws queue-full,
@@ -166,6 +166,8 @@ export interface Store {
 
   /** Messages never deferred (`queued` or `sending`), oldest first. Do not keep the iterator across an await. */
   queued(isWanted?: IsWanted): Iterable<Message>;
+  /** The urgent ones of both, in the order of their acceptance. */
+  urgent(isWanted?: IsWanted): Iterable<Message>;
   /** Messages with status `deferred` or, while being sent, `sending`; in the order of their deferral. */
   deferred(isWanted?: IsWanted): Iterable<Message>;
   /**

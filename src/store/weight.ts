@@ -40,8 +40,9 @@ export interface Weights {
 }
 
 // Objects, numbers and table entries, without texts. A message has all of its stamps.
-const MESSAGE_BYTES = 620;
-const FILE_BYTES = 280;
+const MESSAGE_BYTES = 650;
+const FILE_BYTES = 340;
+const EXTRAS_BYTES = 160;
 const KEY_BYTES = 280;
 const ID_BYTES = 56;
 const TEXT_BYTES = 24;
@@ -51,12 +52,15 @@ const REPLY_CHARS_SURE = 80;
 const WIDE = /[^\0-\xff]/;
 
 /** The part of a message that is known before it has an id. */
-type Weighed = Pick<Message, 'destination' | 'attachments' | 'more'> & { readonly lastReply?: string | null };
+type Weighed = Pick<Message, 'destination' | 'subject' | 'attachments' | 'more'> &
+  Partial<Pick<Message, 'lastReply' | 'extras'>>;
 
 /** A message, its files' names and media types, and its last reply. */
-export function messageWeight({ destination, attachments, lastReply = null, more }: Weighed): number {
+export function messageWeight(message: Weighed): number {
+  const { destination, subject, attachments, lastReply = null, extras, more } = message;
   const replyBytes = Math.max(textWeight(lastReply ?? ''), TEXT_BYTES + REPLY_CHARS_SURE);
-  let bytes = MESSAGE_BYTES + textWeight(destination) + replyBytes;
+  let bytes = MESSAGE_BYTES + textWeight(destination) + textWeight(subject) + replyBytes;
+  if (extras) bytes += EXTRAS_BYTES + textWeight(extras.messageId ?? '');
   for (const file of attachments) bytes += fileWeight(file);
   if (more) bytes += 2 * textWeight(JSON.stringify(more));
   return bytes;

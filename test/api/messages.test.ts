@@ -205,9 +205,15 @@ test('the outcome of a message', async (t) => {
     id: first,
     type: 1,
     destination: 'john@example.com',
+    from: 'device@example.com',
+    subject: 'Hi',
+    messageId: `${first}.${api.store.storeId}@example.com`,
+    size: '{"subject":"Hi"}'.length,
+    priority: 'normal',
     status: 'queued',
     final: false,
     acceptedAt: '2026-11-20T09:00:00.000Z',
+    sentAt: null,
     attempts: 0,
     lastReply: null,
     nextAttemptAt: null,
@@ -222,7 +228,8 @@ test('the outcome of a message', async (t) => {
   await api.clock.advance(90_000);
   t.equal((await viewOf(api, first)).nextAttemptAt, '2027-11-20T09:02:00.000Z', 'overdue is now');
   await settle(api, second, { kind: 'sent', reply: '250 ok' });
-  t.match(await viewOf(api, second), { status: 'sent', final: true, nextAttemptAt: null });
+  const sent = { status: 'sent', final: true, sentAt: '2027-11-20T09:02:00.000Z', subject: 'Hi', size: 16 };
+  t.match(await viewOf(api, second), { ...sent, nextAttemptAt: null });
   isProblem(t, await api.call('GET', `${MESSAGES}/nope`), 404, 'not-found');
   await settle(api, first, { kind: 'deferred', reply: '450 later', delayMs: 90_000 });
   await using rebooted = await startApi({ disk: api.disk.afterKill(), clock: api.clock.reboot() });

@@ -61,7 +61,7 @@ async function textsOf(store: Store): Promise<Record<string, string>> {
   for (const [name, message] of messagesOf(store)) {
     if (message.place === null) continue;
     const content = await store.content(message);
-    texts[name] = 'plain' in content ? content.plain : content.message;
+    texts[name] = 'plain' in content ? content.plain : 'message' in content ? content.message : '';
   }
   return texts;
 }

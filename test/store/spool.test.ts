@@ -7,6 +7,7 @@ import {
   SPOOL_READ_BYTES,
   SPOOL_WRITE_BYTES,
   STORAGE_RETRY_MS,
+  URGENT_SHARE,
 } from '../../src/limits.js';
 import type { Attachment } from '../../src/message/message.js';
 import { crc32 } from '../../src/store/crc.js';
@@ -167,14 +168,16 @@ t.test('files that no message took are removed', async (t) => {
 
 t.test('the budget', async (t) => {
   t.test('a declared size beyond the budget is refused before anything is written', async (t) => {
-    const { disk, store } = await opened(budgetOf({ maxSpoolBytes: 20 * MIB }));
+    const { disk, store } = await opened(
+      budgetOf({ maxSpoolBytes: Math.ceil((20 * MIB) / (1 - URGENT_SHARE)) }),
+    );
     const seen = watch(disk);
     await t.rejects(store.upload(21 * MIB), { code: 'queue-full', message: /at most 20 MiB.*21 MiB/ });
     t.same(seen, []);
   });
 
   t.test('an upload in progress counts until it is given back', async (t) => {
-    const { store } = await opened(budgetOf({ maxSpoolBytes: 20 * MIB }));
+    const { store } = await opened(budgetOf({ maxSpoolBytes: Math.ceil((20 * MIB) / (1 - URGENT_SHARE)) }));
     await begin(store);
     const first = await store.upload(12 * MIB);
     await t.rejects(store.upload(7 * MIB), { code: 'queue-full' });

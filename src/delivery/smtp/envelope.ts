@@ -3,26 +3,32 @@
  * RFC 1870, 6152 and 6531). Pure. Used by smtp-session.ts.
  */
 import type { Address } from '../../message/address.js';
+import type { Sender } from '../../message/message.js';
 import type { Extensions } from './extensions.js';
 import type { Phase, Trouble } from './reply.js';
 
 /** Sender, recipient, and the kind of content that follows. */
 export interface Envelope {
-  readonly from: Address;
+  readonly from: Sender;
   readonly to: Address;
   /** Bytes of the content, before dots are doubled. */
   readonly size: number;
   /** True if an address or a header is not ASCII (RFC 6531). */
   readonly smtpUtf8: boolean;
+  /** True if the content may have octets beyond ASCII (RFC 6152). A relay that does not offer that gets them all the same. */
+  readonly isEightBit?: boolean;
 }
 
 /** A command line, and the phase in which it is answered. */
 export type SmtpCommand = readonly [phase: Phase, line: string];
 
 /** MAIL, RCPT and DATA. */
-export function introductionOf({ from, to, size, smtpUtf8 }: Envelope, offered: Extensions): SmtpCommand[] {
+export function introductionOf(
+  { from, to, size, smtpUtf8, isEightBit }: Envelope,
+  offered: Extensions,
+): SmtpCommand[] {
   const sizes = offered.size ? ` SIZE=${size}` : '';
-  const body = smtpUtf8 && offered.eightBitMime ? ' BODY=8BITMIME' : '';
+  const body = (smtpUtf8 || isEightBit) && offered.eightBitMime ? ' BODY=8BITMIME' : '';
   return [
     ['mail', `MAIL FROM:<${from}>${sizes}${body}${smtpUtf8 ? ' SMTPUTF8' : ''}\r\n`],
     ['rcpt', `RCPT TO:<${to}>\r\n`],

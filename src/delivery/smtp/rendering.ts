@@ -3,10 +3,20 @@
  * mails. Used by delivery.ts.
  */
 import type { Config, RelayConfig } from '../../config.js';
-import { type Address, domainOf, needsSmtpUtf8 } from '../../message/address.js';
-import type { Attachment, Email, EmailContent, EmailDraft } from '../../message/message.js';
+import { FieldpostError } from '../../errors.js';
+import { type Address, needsSmtpUtf8 } from '../../message/address.js';
+import type {
+  Attachment,
+  Email,
+  EmailContent,
+  EmailDraft,
+  ReadyMadeContent,
+  Sender,
+} from '../../message/message.js';
+import { messageIdOf, newMessageId } from '../../message/message-id.js';
 import { wallMsOf } from '../../message/stamp.js';
-import { render } from '../../mime/letter.js';
+import { type Rendered, render } from '../../mime/letter.js';
+import { renderReadyMade } from '../../mime/ready-made-letter.js';
 import type { Store } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 
@@ -19,8 +29,10 @@ const SOME_ID = '0'.repeat(15);
 export interface Parcel {
   /** Bytes of the content. */
   readonly size: number;
-  /** True if an address or a header is not ASCII. */
+  /** True if an address is not ASCII. */
   readonly smtpUtf8: boolean;
+  /** True if the content may have octets beyond ASCII. */
+  readonly isEightBit?: boolean;
   readonly content: Buffer | AsyncIterable<Buffer>;
 }
 
@@ -50,21 +62,34 @@ export class Rendering {
    * The mail with the sender `from`. Its Message-ID is that of its acceptance, for any sender. Throws storage-damaged if
    * something is not what was accepted. Reading the content may throw it, too.
    */
-  parcel(message: Email, content: EmailContent, from: Address): Parcel {
-    const { clock, store } = this.#options;
+  parcel(message: Email, content: EmailContent | ReadyMadeContent, from: Sender): Parcel {
+    const { clock, store, sender } = this.#options;
     const isWrong = clock.trust() === 'wrong';
     const dateMs = isWrong ? null : wallMsOf(message.accepted, clock, store.boots);
     const open = (attachment: Attachment) => this.#open(attachment);
-    const { size, bytes } = this.#render({ ...message, content }, message, { from, dateMs, open });
-    const smtpUtf8 = needsSmtpUtf8(from) || needsSmtpUtf8(message.destination);
-    return { size, smtpUtf8, content: bytes };
+    const messageId = messageIdOf(message, store.storeId) as string;
+    const sending = { from: from || sender(), dateMs, messageId, open };
+    const isReadyMade = 'missing' in content;
+    const { size, bytes } = isReadyMade
+      ? this.#complete(message, content, sending)
+      : this.#render({ ...message, content }, sending);
+    const smtpUtf8 = (from !== '' && needsSmtpUtf8(from)) || needsSmtpUtf8(message.destination);
+    return { size, smtpUtf8, isEightBit: isReadyMade, content: bytes };
+  }
+
+  /** A ready-made mail, behind the headers that it lacks. */
+  #complete({ attachments }: Email, content: ReadyMadeContent, { open, ...stamps }: Sending): Rendered {
+    const [file] = attachments;
+    if (file === undefined) throw new FieldpostError('storage-damaged', 'the mail has lost its file');
+    return renderReadyMade(content, stamps, { ...file, open: () => open(file) });
   }
 
   /** Octets of the mail that the draft will be. */
   bytesOf(draft: EmailDraft): number {
-    const { sender, clock } = this.#options;
-    const from = sender();
-    return this.#render(draft, { id: SOME_ID, from }, { from, dateMs: clock.wallMs(), open: unread }).size;
+    const { sender, clock, store } = this.#options;
+    const from = draft.from ?? sender();
+    const messageId = newMessageId(SOME_ID, store.storeId, from);
+    return this.#render(draft, { from, messageId, dateMs: clock.wallMs(), open: unread }).size;
   }
 
   /** A relay has said its size limit (RFC 1870). */
@@ -89,14 +114,13 @@ export class Rendering {
 
   #render(
     { destination, content, attachments }: Pick<EmailDraft, 'destination' | 'content' | 'attachments'>,
-    { id, from: stamped }: Pick<Email, 'id' | 'from'>,
-    { from, dateMs, open }: Sending,
-  ) {
+    { from, messageId, dateMs, open }: Sending,
+  ): Rendered {
     return render({
       from,
       to: destination,
       content,
-      messageId: `${id}.${this.#options.store.storeId}@${domainOf(stamped)}`,
+      messageId,
       dateMs,
       attachments: attachments.map((attachment) => ({ ...attachment, open: () => open(attachment) })),
     });
@@ -105,7 +129,10 @@ export class Rendering {
 
 /** How one mail is sent. */
 interface Sending {
+  /** In the From header. */
   readonly from: Address;
+  /** Without angle brackets. */
+  readonly messageId: string;
   readonly dateMs: number | null;
   readonly open: (attachment: Attachment) => AsyncIterable<Buffer>;
 }

@@ -4,7 +4,7 @@
  */
 import type { Config, RelayConfig } from '../../config.js';
 import type { Address } from '../../message/address.js';
-import type { Email, EmailContent, Message } from '../../message/message.js';
+import type { Email, EmailContent, Message, ReadyMadeContent, Sender } from '../../message/message.js';
 import { startMsOf } from '../../message/stamp.js';
 import type { Store } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
@@ -50,7 +50,7 @@ export class SmtpTransport implements Transport<Mail> {
   readonly #options: SmtpOptions;
   readonly #startedMs: number;
   /** Stored senders that a relay has refused. */
-  readonly #refused = new Set<Address>();
+  readonly #refused = new Set<Sender>();
 
   constructor(options: SmtpOptions) {
     const { config, clock, log } = options;
@@ -80,9 +80,10 @@ export class SmtpTransport implements Transport<Mail> {
   async load(message: Message): Promise<Mail> {
     const { store, render } = this.#options;
     const email = message as Email;
-    const from = this.#senderOf(email);
-    const { size, smtpUtf8, content } = render(email, (await store.content(email)) as EmailContent, from);
-    return { message, envelope: { from, to: email.destination, size, smtpUtf8 }, content };
+    const stored = (await store.content(email)) as EmailContent | ReadyMadeContent;
+    const from = this.#senderOf(email, stored);
+    const { content, ...kind } = render(email, stored, from);
+    return { message, envelope: { from, to: email.destination, ...kind }, content };
   }
 
   missed(): void {
@@ -112,9 +113,12 @@ export class SmtpTransport implements Transport<Mail> {
 
   /**
    * The sender stored at acceptance. The present one takes its place if a relay has refused the stored one, because a
-   * person has corrected FIELDPOST_FROM since; and if a person has queued the message again.
+   * person has corrected FIELDPOST_FROM since; and if a person has queued the message again. A sender that the client
+   * chose, and the null sender, stay.
    */
-  #senderOf({ from, retried }: Email): Address {
+  #senderOf({ from, retried }: Email, content: EmailContent | ReadyMadeContent): Sender {
+    const { hasOwnFrom } = 'missing' in content ? content : (content.head ?? {});
+    if (from === '' || hasOwnFrom) return from;
     // The present one is not free: it may need the host's name.
     return retried !== undefined || this.#refused.has(from) ? this.#options.sender() : from;
   }
@@ -125,7 +129,7 @@ interface RelayListener {
   /** The relay can be reached. */
   heard(): void;
   /** The relay refuses this sender. */
-  refused(from: Address): void;
+  refused(from: Sender): void;
 }
 
 /** One connection to one of the relays. */
