@@ -7,18 +7,21 @@ import { wordsOf } from '../errors.js';
 import { INPUT_BYTES_MAX, INPUT_MEMORY_BYTES, KIB, MIB } from '../limits.js';
 import type { Body } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
-import { MailText } from './mail-text.js';
+import { upToDot } from './dot.js';
 
 const READ_BYTES = 256 * KIB;
 
-/** Reads the mail; it can be sent more than once, until `close`. Throws CommandError (65, 75). */
+/**
+ * Reads the mail and puts `header` in front of it; it can be sent more than once, until `close`. Throws CommandError (65,
+ * 75).
+ */
 export async function keepMail(
-  dotEnds: boolean,
+  { dotEnds, header }: { readonly dotEnds: boolean; readonly header: string },
   { stdin, scratch }: Pick<CommandContext, 'stdin' | 'scratch'>,
 ): Promise<Body & { close(): Promise<void> }> {
-  const kept: Buffer[] = [];
-  let keptBytes = 0;
-  let length = 0;
+  const kept: Uint8Array[] = [Buffer.from(header)];
+  let length = Buffer.byteLength(header);
+  let keptBytes = length;
   let file: Awaited<ReturnType<CommandContext['scratch']>> | null = null;
   const spill = async () => {
     file ??= await scratch().catch(unkept);
@@ -27,7 +30,7 @@ export async function keepMail(
     keptBytes = 0;
   };
   try {
-    for await (const chunk of mailIn(stdin(), dotEnds)) {
+    for await (const chunk of dotEnds ? upToDot(stdin()) : stdin()) {
       kept.push(chunk);
       keptBytes += chunk.length;
       length += chunk.length;
@@ -49,18 +52,6 @@ type Scratch = Awaited<ReturnType<CommandContext['scratch']>>;
 
 async function closed(file: Scratch | null): Promise<void> {
   await file?.close();
-}
-
-async function* mailIn(
-  stdin: AsyncIterable<Uint8Array>,
-  dotEnds: boolean,
-): AsyncGenerator<Buffer, void, void> {
-  const text = new MailText(dotEnds);
-  for await (const chunk of stdin) {
-    yield* text.push(chunk);
-    if (text.isOver) return;
-  }
-  yield* text.end();
 }
 
 /** Each loop over it reads the file from its beginning. */

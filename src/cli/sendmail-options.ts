@@ -2,7 +2,8 @@
  * The command line of sendmail, as Postfix reads it: options may be clustered (`-ti`), their values may be attached or the
  * next word, and the first word that is no option ends them. Used by sendmail.ts.
  */
-import { parseAddress } from '../message/address.js';
+import { parseMailbox } from '../message/mailbox.js';
+import { hasControl } from '../text.js';
 import { CommandError, EXIT } from './command.js';
 
 /** What a call of sendmail asks for. */
@@ -10,7 +11,7 @@ export interface SendmailCall {
   readonly mode: 'send' | 'list' | 'flush' | 'nothing';
   /** The envelope's sender; '' is the null sender, null the device's own. */
   readonly sender: string | null;
-  /** Addresses, or local names such as `root`. */
+  /** Each an address list as in a header; a local name such as `root` is an address, too. */
   readonly recipients: readonly string[];
   /** True: the recipients in the header count as well. */
   readonly readsHeader: boolean;
@@ -49,7 +50,9 @@ export function readSendmailCall(args: readonly string[]): SendmailCall {
       break;
     }
   }
-  const recipients = words.flatMap(addressesIn);
+  const recipients = words.filter((word) => word.trim() !== '');
+  const bad = recipients.find(hasControl);
+  if (bad !== undefined) throw new CommandError(EXIT.data, `${JSON.stringify(bad)} is not an email address`);
   if (call.mode !== 'send' || recipients.length > 0 || call.readsHeader) return { ...call, recipients };
   throw new CommandError(
     EXIT.usage,
@@ -86,12 +89,5 @@ function modeOf(letter: string): SendmailCall['mode'] {
 /** Null for a local name such as `www-data`: no relay would take it, so the device's own sender is used. */
 function senderIn(text: string): string | null {
   if (text === '' || text === '<>') return '';
-  return parseAddress(addressesIn(text)[0] ?? '');
-}
-
-/** The bare addresses of a comma list: `"Doe, John" <john@x.example>, root (admin)` has john@x.example and root. */
-export function addressesIn(list: string): string[] {
-  const bare = list.replace(/"(?:[^"\\]|\\.)*"(?!@)/g, '').replace(/\((?:[^()\\]|\\.)*\)/g, '');
-  const addresses = bare.split(',').map((one) => (/<([^<>]*)>/.exec(one)?.[1] ?? one).trim());
-  return addresses.filter((one) => one !== '');
+  return parseMailbox(text)?.address ?? null;
 }
