@@ -298,9 +298,12 @@ t.test('a daemon behind an open socket that does not answer: ten minutes, then 7
   const startMs = clock.bootMs();
   const server = createServer(() => void clock.advance(600_000));
   await listening(server, 0);
-  const env = { FIELDPOST_LISTEN: `127.0.0.1:${(server.address() as AddressInfo).port}` };
+  await using other = await maildrop();
+  const hanging = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const env = { FIELDPOST_LISTEN: `${hanging},${other.env.FIELDPOST_LISTEN}` };
   const { code, err } = await fieldpost(['sendmail', 'root'], { env, clock, stdin: MAIL });
   await closed(server);
+  t.equal(other.got.length, 0);
   t.equal(code, 75);
   t.match(err, /does not answer/);
   t.equal(clock.bootMs() - startMs, 600_000, 'the mail may be stored: it is not offered again');

@@ -104,9 +104,10 @@ async function install(t: Test, it: Container): Promise<void> {
   const library = join(t.testdir(), 'nvme.so');
   execFileSync('tcc', ['-shared', '-nostdlib', '-o', library, new URL('nvme.c', import.meta.url).pathname]);
   await it.write('/var/nvme.so', readFileSync(library));
-  await it.must('dpkg -i /var/debs/*.deb');
+  // apt takes the other mail transport agent away, as it does with any two of them.
+  await it.must('apt-get install -y --no-install-recommends /var/debs/*.deb');
   const status = await it.must(`dpkg-query -W -f '\${db:Status-Abbrev} ' msmtp-mta fieldpost-mta`);
-  t.match(status, /^(?:rc|un) .*ii/, 'it replaces the other mail transport agent');
+  t.match(status, /^ii +rc/, 'it replaces the other mail transport agent');
   t.equal(await it.must("stat -c '%A %G' /run/fieldpost/send.sock"), 'srw-rw-rw- fieldpost-send');
   t.equal(await it.must('newaliases'), '');
   const proxy = `const { connect, createServer } = require('net');
