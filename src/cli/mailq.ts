@@ -5,40 +5,50 @@ import { KIB } from '../limits.js';
 import { visible } from '../text.js';
 import type { Call } from './client.js';
 import { messagesWith, type ShownMessage, WAITING } from './listing.js';
-import { counted } from './words.js';
+import { counted, typeName } from './words.js';
 
-const HEAD = '-Queue ID-  --Size-- ----Arrival Time---- -Sender/Recipient-------';
-const ID_CHARS = 11;
-/** Where the size ends, the time begins, and the addresses begin. */
-const SIZE_END = 19;
-const ADDRESSES_AT = 41;
+// The format for long queue ids.
+const HEAD = '----Queue ID----- --Size-- ---Arrival Time---- --Sender/Recipient------';
+const ID_CHARS = 17;
+const SIZE_CHARS = 8;
+/** Recipients begin here, as the sender above does. */
+const ADDRESSES_AT = 47;
 /** A reason ends here if it is short. */
 const REASON_END = 78;
+
+/** What the state of the daemon says of all waiting messages. */
+interface Standing {
+  readonly isHeld: boolean;
+  /** Why the relays take no mail at all; null if they do. */
+  readonly relayReason: string | null;
+}
 
 /** The text that mailq prints. */
 export async function mailqText(call: Call): Promise<string> {
   const messages = await messagesWith(WAITING, call);
   if (messages.length === 0) return 'Mail queue is empty\n';
-  const { held } = ((await call('GET', '/api/internal/state')).body as { queue: { held: boolean } }).queue;
+  const state = (await call('GET', '/api/internal/state')).body as {
+    queue: { held: boolean };
+    relay: { state: string; reason: string | null };
+  };
+  const relayReason = state.relay.state === 'failing' ? state.relay.reason : null;
+  const standing = { isHeld: state.queue.held, relayReason };
   const bytes = messages.reduce((sum, { size = 0 }) => sum + size, 0);
-  const blocks = messages.map((message) => blockOf(message, held));
+  const blocks = messages.map((message) => blockOf(message, standing));
   const total = `-- ${Math.floor(bytes / KIB)} Kbytes in ${counted(messages.length, 'Request')}.`;
   return `${HEAD}\n${blocks.join('\n')}\n${total}\n`;
 }
 
-function blockOf(
-  { id, status, size = 0, acceptedAt, from, lastReply, destination }: ShownMessage,
-  held: boolean,
-): string {
+function blockOf(message: ShownMessage, { isHeld, relayReason }: Standing): string {
+  const { id, type, status, size = 0, acceptedAt, from, lastReply, destination } = message;
   // As Postfix marks a message: with a star while it is delivered, with an exclamation mark while it is held.
-  const mark = status === 'sending' ? '*' : held ? '!' : ' ';
+  const mark = status === 'sending' ? '*' : isHeld ? '!' : ' ';
   const name = `${id}${mark}`.padEnd(ID_CHARS);
-  const sizeText = ` ${size}`.padStart(SIZE_END - name.length);
   const sender = from === '' ? 'MAILER-DAEMON' : (from ?? '-');
-  const reason = lastReply === null ? [] : [`(${lastReply})`.padStart(REASON_END)];
+  const reason = lastReply ?? (typeName(type) === 'email' ? relayReason : null);
   const lines = [
-    `${name}${sizeText} ${timeOf(acceptedAt)}  ${sender}`,
-    ...reason,
+    `${name} ${String(size).padStart(SIZE_CHARS)} ${timeOf(acceptedAt)} ${sender}`,
+    ...(reason === null ? [] : [`(${reason})`.padStart(REASON_END)]),
     `${' '.repeat(ADDRESSES_AT)}${destination}`,
   ];
   return lines.map((line) => `${visible(line)}\n`).join('');

@@ -361,7 +361,7 @@ t.test('the settings of the service, as far as this user can read them', async (
 
 t.test('mailq prints the queue as Postfix does', async (t) => {
   const message = {
-    id: '01JD3Z0Q8W5V',
+    id: '000000N6BHF4VE6',
     type: 1,
     destination: 'john@example.com',
     status: 'deferred',
@@ -374,7 +374,7 @@ t.test('mailq prints the queue as Postfix does', async (t) => {
   };
   const later = {
     ...message,
-    id: '01JD3Z0Q8W5W',
+    id: '000000N6BHF4VE7',
     status: 'sending',
     lastReply: null,
     from: '',
@@ -382,10 +382,11 @@ t.test('mailq prints the queue as Postfix does', async (t) => {
   };
   const { from: _from, size: _size, ...bare } = later;
   const queue = { held: false };
+  const relay = { state: 'ok', reason: 'h:25: earlier' };
   const lists: Record<string, object[]> = {};
   const reply = (_n: number, { path, query }: Got): Reply =>
     path.endsWith('/state')
-      ? { status: 200, body: { queue } }
+      ? { status: 200, body: { queue, relay } }
       : { status: 200, body: { messages: lists[query.get('status') ?? ''] ?? [], next: null } };
   await using drop = await maildrop(reply);
   const mailq = async () => (await fieldpost(['mailq'], { env: drop.env })).out;
@@ -394,13 +395,13 @@ t.test('mailq prints the queue as Postfix does', async (t) => {
   lists.sending = [later];
   t.equal(
     await mailq(),
-    `-Queue ID-  --Size-- ----Arrival Time---- -Sender/Recipient-------
-01JD3Z0Q8W5V   3174 Wed Nov  4 08:05:06  device@example.com
+    `----Queue ID----- --Size-- ---Arrival Time---- --Sender/Recipient------
+000000N6BHF4VE6       3174 Wed Nov  4 08:05:06 device@example.com
 ${'(451 4.7.1 Greylisted)'.padStart(78)}
-                                         john@example.com
+                                               john@example.com
 
-01JD3Z0Q8W5W* 123456 Wed Nov  4 08:05:06  MAILER-DAEMON
-                                         john@example.com
+000000N6BHF4VE7*    123456 Wed Nov  4 08:05:06 MAILER-DAEMON
+                                               john@example.com
 
 -- 123 Kbytes in 2 Requests.
 `,
@@ -409,13 +410,16 @@ ${'(451 4.7.1 Greylisted)'.padStart(78)}
   lists.deferred = [{ ...bare, status: 'queued', lastReply: 'x\u001b[2J' }];
   queue.held = true;
   t.same((await mailq()).split('\n').slice(1), [
-    '01JD3Z0Q8W5W!     0 Wed Nov  4 08:05:06  -',
+    '000000N6BHF4VE7!         0 Wed Nov  4 08:05:06 -',
     '(x\\u001b[2J)'.padStart(78 + 5),
-    '                                         john@example.com',
+    '                                               john@example.com',
     '',
     '-- 0 Kbytes in 1 Request.',
     '',
   ]);
+  relay.state = 'failing';
+  lists.deferred = [later, { ...later, id: '000000N6BHF4VE8', type: 2, destination: '+49151' }];
+  t.equal((await mailq()).match(/ \(h:25: earlier\)\n/g)?.length, 1, 'the relay holds up mails, and no SMS');
 });
 
 t.test('newaliases, and help', async (t) => {
