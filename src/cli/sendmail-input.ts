@@ -21,24 +21,18 @@ export async function keepMail(
 ): Promise<Body & { close(): Promise<void> }> {
   const kept: Uint8Array[] = [Buffer.from(header)];
   let length = Buffer.byteLength(header);
-  let keptBytes = length;
-  let file: Awaited<ReturnType<CommandContext['scratch']>> | null = null;
-  const spill = async () => {
-    file ??= await scratch().catch(unkept);
-    await file.write(Buffer.concat(kept), length - keptBytes).catch(unkept);
-    kept.length = 0;
-    keptBytes = 0;
-  };
+  let file: Scratch | null = null;
   try {
     for await (const chunk of dotEnds ? upToDot(stdin()) : stdin()) {
-      kept.push(chunk);
-      keptBytes += chunk.length;
+      if (file === null) kept.push(chunk);
+      else await file.write(Buffer.from(chunk), length).catch(unkept);
       length += chunk.length;
       if (length > INPUT_BYTES_MAX)
         throw new CommandError(EXIT.data, `the mail is larger than ${INPUT_BYTES_MAX / MIB} MiB`);
-      if (keptBytes > INPUT_MEMORY_BYTES) await spill();
+      if (file !== null || length <= INPUT_MEMORY_BYTES) continue;
+      file = await scratch().catch(unkept);
+      await file.write(Buffer.concat(kept.splice(0)), 0).catch(unkept);
     }
-    if (file !== null) await spill();
   } catch (error) {
     await closed(file);
     throw error;
