@@ -7,7 +7,7 @@
  */
 
 /** Stands for the end of a comment within a chunk. */
-const COMMENT_END = '*:/';
+const COMMENT_END = '*%:/';
 const LOCAL_REQUIRE = /\brequire\("\.\/([^"]+)"\)/g;
 
 /** The module `name`: the program, or a chunk, which is compiled when it is first required. It runs in the program. */

@@ -126,7 +126,7 @@ export function formatProblem({ key, value, detail }: ConfigProblem): string {
 export function describeConfig(config: Config, hostname: string): Record<string, string> {
   const effective: Partial<Record<Member, string>> = {
     relayUrls: config.relays.map(showRelay).join(','),
-    from: senderOf(config, () => hostname),
+    ...(config.from === null && { from: senderOf(config, () => hostname) }),
     heloName: heloNameOf(config, hostname),
   };
   const shown = ROWS.map(([member, { key, kind }]) => {

@@ -5,6 +5,7 @@ import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
 import { addressOf } from './config/endpoints.js';
+import { mayBeFrom } from './config/names.js';
 import type { Config, ListenConfig } from './config.js';
 import { type CloudSide, linkView, openCloud } from './daemon/cloud.js';
 import { inOrder } from './daemon/in-order.js';
@@ -15,6 +16,7 @@ import { Delivery } from './delivery/delivery.js';
 import { FieldpostError } from './errors.js';
 import type { Http } from './http/http.js';
 import { STOP_REQUESTS_MS } from './limits.js';
+import type { Address } from './message/address.js';
 import { openStore } from './store/journaled-store.js';
 import type { Store } from './store/store.js';
 import { type Listeners, openListeners } from './system/listen.js';
@@ -74,9 +76,15 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     delivery.wake();
     cloud?.link.wake();
   };
-  const api = createApi({
+  const mailParts = {
     store,
     settings: live,
+    mailLimitBytes: () => delivery.rendering.limitBytes,
+    mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),
+    nudge: (lifeMs?: number) => delivery.nudge(lifeMs),
+  };
+  const api = createApi({
+    ...mailParts,
     clock,
     log,
     version,
@@ -84,7 +92,6 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     memoryBytes: system.memoryBytes,
     streamed: system.streamed,
     dropped: system.dropped,
-    nudge: (lifeMs) => delivery.nudge(lifeMs),
     edited: () => cloud?.sync.edited(),
     wake() {
       wake();
@@ -93,7 +100,6 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     syncState: () => cloud?.sync.view() ?? null,
     relayState: () => delivery.relayView(),
     linkState: () => linkView(cloud, delivery.waitReason),
-    mailLimitBytes: () => delivery.rendering.limitBytes,
     mailBytes: (draft) => delivery.rendering.bytesOf(draft),
     outcomes: () => delivery.outcomes,
     clockTrusted: () => clock.trust() !== 'wrong',

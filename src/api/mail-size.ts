@@ -16,7 +16,7 @@ const HEADERS_BYTES = 8 * KIB;
 
 /** Throws too-large if files of this size alone make the mail too large. */
 export function checkFiles(bytes: number, { mailLimitBytes }: ApiParts): void {
-  if (bytes > 0) check(base64Octets(bytes), mailLimitBytes());
+  if (bytes > 0) checkOctets(base64Octets(bytes), mailLimitBytes());
 }
 
 /** Throws too-large if the mail of any draft is too large. */
@@ -26,7 +26,7 @@ export function checkMails(drafts: readonly Draft[], { mailLimitBytes, mailBytes
   for (const draft of drafts) {
     // The estimate nearly always saves the rendering that the exact size needs.
     if ('html' in draft.content && atMost(draft as EmailDraft) > limitBytes)
-      check(mailBytes(draft as EmailDraft), limitBytes);
+      checkOctets(mailBytes(draft as EmailDraft), limitBytes);
   }
 }
 
@@ -38,7 +38,8 @@ function atMost({ content: { subject, plain, html }, attachments }: EmailDraft):
   );
 }
 
-function check(bytes: number, limitBytes: number | null): void {
+/** Throws too-large if so many octets are too large. */
+export function checkOctets(bytes: number, limitBytes: number | null): void {
   if (limitBytes === null || bytes <= limitBytes) return;
   throw new FieldpostError(
     'too-large',

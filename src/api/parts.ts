@@ -7,6 +7,7 @@ import type { Config } from '../config.js';
 import type { Patience } from '../http/http.js';
 import type { MemoryListeners } from '../http/http-memory.js';
 import type { AnsweredCode } from '../http/problem.js';
+import type { Address } from '../message/address.js';
 import type { EmailDraft } from '../message/message.js';
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
@@ -26,6 +27,7 @@ export interface ApiParts extends MemoryListeners {
     | 'allowedHosts'
     | 'apiToken'
     | 'sendToken'
+    | 'localMail'
   >;
   readonly clock: Clock;
   readonly log: Log;
@@ -41,6 +43,8 @@ export interface ApiParts extends MemoryListeners {
   /** Null: no cloud is configured. */
   syncState(): SyncView | null;
   relayState(): RelayView;
+  /** True if a message may have this sender. */
+  mayBeFrom(address: Address): boolean;
   /** Size of the largest mail that any relay accepts; null if unknown. */
   mailLimitBytes(): number | null;
   /** Size of the mail of this draft. */

@@ -5,8 +5,9 @@
 import { FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
 import type { Exchange } from '../http/exchange.js';
-import { IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
+import { IDEMPOTENCY_KEY_CHARS_MAX, MAIL_RECIPIENTS_MAX } from '../limits.js';
 import { parseDrafts } from '../message/draft.js';
+import { type Draft, recipientsOf } from '../message/message.js';
 import { cut } from '../text.js';
 import { hashOf } from './content-hash.js';
 import { checkMails } from './mail-size.js';
@@ -15,6 +16,20 @@ import type { Take } from './take.js';
 
 export const POST_HEADERS = {
   'Idempotency-Key': { type: 'string', pattern: `^[!-~]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$` },
+};
+/** Of a `message/rfc822`, whose body has no place for them. */
+export const MAIL_QUERY = {
+  to: {
+    type: 'array',
+    items: { type: 'string' },
+    maxItems: MAIL_RECIPIENTS_MAX,
+    description: 'a recipient, once for each; or `headers`: those in To, Cc and Bcc',
+  },
+  from: {
+    type: 'string',
+    description: "the envelope's sender, in place of the device's; `<>` is the null sender",
+  },
+  priority: { type: 'string', enum: ['high', 'normal'] },
 };
 const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };
@@ -25,9 +40,7 @@ export const LOGGED_CHARS_MAX = 200;
 export async function post(exchange: Exchange, context: ApiContext): Promise<void> {
   const { store } = context;
   const key = idempotencyKey(exchange);
-  const isForm = /^\s*multipart\/form-data\s*(?:;|$)/i.test(exchange.req.headers['content-type'] ?? '');
-  // Loaded with the first form: many devices never send one.
-  const take = isForm ? (await import('./take-form.js')).takeForm : takeJson;
+  const take = await takerOf(exchange.req.headers['content-type'] ?? '');
   const { drafts, ids, replayed } =
     key === null
       ? await take(exchange, context, null, (drafts) => store.accept(drafts, null))
@@ -36,16 +49,30 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
         );
   if (!replayed) {
     context.acceptedTotal += ids.length;
-    context.nudge();
+    context.nudge(Math.min(...drafts.map(({ lifeMs = Number.POSITIVE_INFINITY }) => lifeMs)));
   }
-  const entries = drafts.map(({ type, destination, ignored }, index) => {
-    const entry = { id: ids[index], type, destination, status: 'queued' };
-    if (ignored.length === 0) return entry;
-    const fields = cut(ignored.join(','), LOGGED_CHARS_MAX);
-    context.log.info('fields ignored', { id: ids[index], fields });
-    return { ...entry, ignored };
-  });
-  exchange.json(202, entries, replayed ? REPLAYED : undefined);
+  exchange.json(202, entriesOf(drafts, ids, context), replayed ? REPLAYED : undefined);
+}
+
+/** The way of a body of this media type. The rare ones are loaded with the first of them. */
+async function takerOf(type: string): Promise<Take> {
+  if (/^\s*multipart\/form-data\s*(?:;|$)/i.test(type)) return (await import('./take-form.js')).takeForm;
+  if (/^\s*message\/rfc822\s*(?:;|$)/i.test(type)) return (await import('./take-mail.js')).takeMail;
+  return takeJson;
+}
+
+/** One entry for each recipient. The first one of a mail tells what was ignored. */
+function entriesOf(drafts: readonly Draft[], ids: readonly string[], { log }: ApiContext): object[] {
+  const left = ids.values();
+  return drafts.flatMap((draft) =>
+    recipientsOf(draft).map((destination, index) => {
+      const id = left.next().value;
+      const entry = { id, type: draft.type, destination, status: 'queued' };
+      if (index > 0 || draft.ignored.length === 0) return entry;
+      log.info('fields ignored', { id, fields: cut(draft.ignored.join(','), LOGGED_CHARS_MAX) });
+      return { ...entry, ignored: draft.ignored };
+    }),
+  );
 }
 
 const takeJson: Take = async (exchange, context, key, accept) => {

@@ -9,7 +9,7 @@ import { HIDDEN_QUERY } from './hidden.js';
 import * as messages from './messages.js';
 import type { SchemaName } from './openapi.js';
 import type { ApiContext } from './parts.js';
-import { POST_HEADERS, post } from './post.js';
+import { MAIL_QUERY, POST_HEADERS, post } from './post.js';
 import { getHealth, getState } from './state.js';
 
 /** One call of the API: path, handler, and description for OpenAPI. */
@@ -48,6 +48,7 @@ export const ROUTES: readonly Route[] = [
   route('POST', MESSAGES, post, {
     access: 'senders',
     summary: 'Accept messages for delivery, all of them or none; answered once they are on stable storage',
+    query: MAIL_QUERY,
     headers: POST_HEADERS,
     body: 'Drafts',
     form: 'Form',

@@ -3,13 +3,25 @@
  * change while the daemon runs. Pure.
  */
 import type { Config } from '../config.js';
-import { type Address, parseAddress } from '../message/address.js';
+import { type Address, domainOf, parseAddress, recipientKey } from '../message/address.js';
 import { isHeloName } from './values.js';
 
 /** The sender of mails. A host name that does not fit an address (an underscore, say) must not stop the start. */
 export function senderOf({ from }: Pick<Config, 'from'>, hostname: () => string): Address {
   // The host name is a call of the kernel: not for each mail that does not need it.
-  return from ?? parseAddress(`fieldpost@${hostname()}`) ?? ('fieldpost@localhost' as Address);
+  return from?.address ?? parseAddress(`fieldpost@${hostname()}`) ?? ('fieldpost@localhost' as Address);
+}
+
+/** True if a message may have this sender. */
+export function mayBeFrom(
+  address: Address,
+  config: Pick<Config, 'from' | 'fromAllowed'>,
+  hostname: () => string,
+): boolean {
+  const { fromAllowed } = config;
+  const key = recipientKey(address);
+  if (key === recipientKey(senderOf(config, hostname))) return true;
+  return fromAllowed.includes(key) || fromAllowed.includes(`@${domainOf(address).toLowerCase()}`);
 }
 
 /** The name in EHLO; an address literal, which tells nothing, if the host name does not fit. */

@@ -4,7 +4,8 @@
  */
 import { FieldpostError } from '../errors.js';
 import { DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS } from '../limits.js';
-import { parseAddress } from '../message/address.js';
+import { parseAddress, recipientKey } from '../message/address.js';
+import { type Mailbox, parseMailbox } from '../message/mailbox.js';
 import { hasControl } from '../text.js';
 
 /** A kind of text, in a setting or in a file, whose parsed form is a T. */
@@ -109,6 +110,25 @@ export const address = shown(
   'one email address such as gateway@example.com',
   (text) => parseAddress(text) ?? refuse('not an email address'),
 );
+
+export const mailbox: Kind<Mailbox> = {
+  allowed: 'one email address such as gateway@example.com, or Name <gateway@example.com>',
+  parse: (text) => parseMailbox(text) ?? refuse('not an email address'),
+  show: ({ name, address }) => (name === '' ? address : `${JSON.stringify(name)} <${address}>`),
+};
+
+/** Comma-separated addresses and domains; a domain has an `@` in front. */
+export const senders: Kind<readonly string[]> = {
+  allowed: 'addresses or domains, separated by commas',
+  parse: (text) => (text === '' ? [] : items(text)).map(sender),
+  show: (value) => value.map((one) => one.replace(/^@/, '')).join(','),
+};
+
+function sender(text: string): string {
+  const domain = text.replace(/^@/, '');
+  if (parseAddress(`x@${domain}`) !== null) return `@${domain.toLowerCase()}`;
+  return recipientKey(parseAddress(text) ?? refuse(`neither an address nor a domain: ${text}`));
+}
 
 /** A name that fits one segment of a URL. */
 export const deviceId = shown(

@@ -15,6 +15,7 @@ export function storeOptions(config: Config, system: System): Omit<StoreOptions,
     keepFailedMs: config.keepFailedMs,
     budget: config,
     sender: () => senderOf(config, system.hostname),
+    senderName: () => config.from?.name ?? '',
     memoryBytesMax: storeMemory(system.memoryBytes ?? Number.POSITIVE_INFINITY),
   };
 }

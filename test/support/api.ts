@@ -63,6 +63,7 @@ const SETTINGS: ApiParts['settings'] = {
   allowedHosts: [],
   apiToken: null,
   sendToken: null,
+  localMail: null,
 };
 
 /** A started api, and what tests do with it. */
@@ -104,6 +105,7 @@ export async function startApi(options: StartOptions = {}) {
     syncState: () => null,
     relayState: () => ({ state: 'none', sinceMs: clock.wallMs(), reason: 'none set' }),
     linkState: () => null,
+    mayBeFrom: (address) => address === 'device@example.com',
     mailLimitBytes: () => null,
     // A stand-in for the real size: all of the content, as it is.
     mailBytes: ({ content, attachments }) =>

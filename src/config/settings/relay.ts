@@ -4,7 +4,7 @@
 import { relays } from '../endpoints.js';
 import { certificates } from '../file-kinds.js';
 import { given, inFile, optional, secret } from '../row.js';
-import { address, duration, heloName, integer, password, userName } from '../values.js';
+import { address, duration, heloName, integer, mailbox, password, senders, userName } from '../values.js';
 
 const maxAge = duration('1m', '365d');
 
@@ -55,11 +55,27 @@ export const RELAY_SETTINGS = {
   /** Null: one of the device's host name (config/names.ts). */
   from: optional({
     key: 'FIELDPOST_FROM',
-    kind: address,
+    kind: mailbox,
     none: '`fieldpost@<hostname>`',
     follows: 'delivery',
     about:
-      'The sender of the mails. Many relays refuse a sender without a full domain, or of a domain that is not theirs.',
+      'The sender of the mails, as an address or as `Name <address>`. Many relays refuse a sender without a full domain, or of a domain that is not theirs.',
+  }),
+  fromAllowed: given({
+    key: 'FIELDPOST_FROM_ALLOWED',
+    kind: senders,
+    fallback: '',
+    words: 'only that of `FIELDPOST_FROM`',
+    follows: 'live',
+    about:
+      'Further senders that a message may have: addresses, or domains such as `example.com`, separated by commas. A ready-made mail of any other sender is sent with that of `FIELDPOST_FROM`.',
+  }),
+  localMail: optional({
+    key: 'FIELDPOST_LOCAL_MAIL',
+    kind: address,
+    none: 'none: such a mail is refused',
+    follows: 'live',
+    about: 'Who reads the mail to users of this device, such as `root`, that `sendmail` and SMTP bring.',
   }),
   /** What EHLO says; null: the device's host name. */
   heloName: optional({

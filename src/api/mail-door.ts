@@ -1,0 +1,169 @@
+/**
+ * The door for ready-made mails: reads each as it comes into a file of the spool, and accepts one message for each
+ * recipient. Used by daemon.ts and take-mail.ts.
+ */
+
+import type { Config } from '../config.js';
+import { FieldpostError } from '../errors.js';
+import { MAIL_RECIPIENTS_MAX } from '../limits.js';
+import { type Address, domainOf, recipientKey } from '../message/address.js';
+import type { BeginMail, MailIntake, MailTerms } from '../message/mail-intake.js';
+import type { Qualify } from '../message/mailbox.js';
+import type { Attachment, ReadyMadeDraft } from '../message/message.js';
+import { ReadyMadeReader } from '../mime/ready-made.js';
+import type { ReadyMadeHead } from '../mime/ready-made-head.js';
+import type { Accepted, IncomingFile, Store, Upload } from '../store/store.js';
+import { tooLargeMessage } from './form-reader.js';
+import { checkOctets } from './mail-size.js';
+import type { ApiParts } from './parts.js';
+
+/** What the door needs. */
+export interface MailDoorParts extends Pick<ApiParts, 'mailLimitBytes' | 'mayBeFrom' | 'nudge'> {
+  readonly store: Store;
+  readonly settings: Pick<Config, 'maxMessageBytes' | 'localMail'>;
+}
+
+/** The names under which a ready-made mail is stored. */
+export const MAIL_FILE = { name: '', type: 'message/rfc822' };
+
+/** Accepts the mail, which is whole and on the device. */
+type AcceptMail = (draft: ReadyMadeDraft) => Promise<Accepted>;
+
+/** Begins a mail of any door. Delivery is told of it. */
+export function createMailDoor(parts: MailDoorParts): BeginMail {
+  return async (terms) => {
+    const { store, nudge } = parts;
+    checkDeclared(terms, parts);
+    const upload = await store.upload(terms.expectedBytes, terms.isUrgent);
+    return new StoredMail(terms, parts, upload, async (draft) => {
+      const accepted = await store.accept([draft], null);
+      nudge();
+      return accepted;
+    });
+  };
+}
+
+/** Throws too-large if the announced octets are too many. */
+export function checkDeclared(
+  { expectedBytes }: MailTerms,
+  { settings, mailLimitBytes }: MailDoorParts,
+): void {
+  if (expectedBytes > settings.maxMessageBytes) throw tooLargeMessage(settings.maxMessageBytes);
+  checkOctets(expectedBytes, mailLimitBytes());
+}
+
+/** The address for a user of this device, such as root: whoever reads its mail. It throws invalid if nobody does. */
+export function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): Qualify {
+  return (user) => {
+    if (settings.localMail !== null) return settings.localMail;
+    throw badRecipient(
+      `${user} is a user of this device, and FIELDPOST_LOCAL_MAIL does not say who reads its mail`,
+    );
+  };
+}
+
+/** One mail, from its first octet until it is accepted or discarded. */
+export class StoredMail implements MailIntake {
+  readonly #terms: MailTerms;
+  readonly #parts: MailDoorParts;
+  readonly #upload: Upload;
+  readonly #accept: AcceptMail;
+  readonly #reader: ReadyMadeReader;
+  #file: IncomingFile | null = null;
+  #octets = 0;
+  #work: Promise<void> | void = undefined;
+
+  constructor(terms: MailTerms, parts: MailDoorParts, upload: Upload, accept: AcceptMail) {
+    this.#terms = terms;
+    this.#parts = parts;
+    this.#upload = upload;
+    this.#accept = accept;
+    // Else nobody is named by the headers.
+    this.#reader = new ReadyMadeReader(terms.to === 'headers' ? { qualify: qualifier(parts) } : {});
+  }
+
+  write(bytes: Buffer): Promise<void> | void {
+    const { settings, mailLimitBytes } = this.#parts;
+    this.#octets += bytes.length;
+    if (this.#octets > settings.maxMessageBytes) throw tooLargeMessage(settings.maxMessageBytes);
+    checkOctets(this.#octets, mailLimitBytes());
+    const octets = this.#reader.push(bytes);
+    if (octets.length > 0) this.#work = this.#store(octets);
+    return this.#work;
+  }
+
+  #store(octets: Buffer): Promise<void> | void {
+    if (this.#file) return this.#file.write(octets);
+    return this.#begin().then((file) => file.write(octets));
+  }
+
+  async #begin(): Promise<IncomingFile> {
+    this.#file = await this.#upload.begin(MAIL_FILE);
+    return this.#file;
+  }
+
+  async finish(): Promise<readonly string[]> {
+    const { bytes, head } = this.#reader.end();
+    const recipients = recipientsFor(this.#terms, head, this.#parts);
+    const file = this.#file ?? (await this.#begin());
+    if (bytes.length > 0) await file.write(bytes);
+    const attachment = await file.finish();
+    const { ids } = await this.#accept(draftOf(recipients, head, attachment, this.#terms, this.#parts));
+    return ids;
+  }
+
+  async discard(): Promise<void> {
+    await this.#work?.catch(() => undefined);
+    await this.#upload.discard();
+  }
+}
+
+/** Each once. Throws invalid. */
+function recipientsFor(
+  { to }: MailTerms,
+  head: ReadyMadeHead,
+  { settings: { localMail } }: MailDoorParts,
+): readonly [Address, ...Address[]] {
+  if (to === 'headers' && head.recipientFault !== null) throw badRecipient(head.recipientFault);
+  const named = to === 'headers' ? head.recipients.map(({ address }) => address) : to;
+  const meant = named.map((address) => (isLocalhost(address) ? (localMail ?? address) : address));
+  const [first, ...others] = new Map(meant.map((address) => [recipientKey(address), address])).values();
+  if (first === undefined) throw badRecipient('there is no recipient');
+  if (others.length >= MAIL_RECIPIENTS_MAX)
+    throw badRecipient(`${others.length + 1} recipients are more than ${MAIL_RECIPIENTS_MAX}`);
+  return [first, ...others];
+}
+
+/** True for `root@localhost`. A relay would take it for a user of its own. */
+function isLocalhost(address: Address): boolean {
+  return /^localhost(?:\.localdomain)?$/i.test(domainOf(address));
+}
+
+/** The error for what is wrong with the recipients. */
+function badRecipient(detail: string): FieldpostError {
+  return new FieldpostError('invalid', `The mail cannot be taken: ${detail}`, {
+    faults: [{ pointer: 'to', detail }],
+  });
+}
+
+function draftOf(
+  [destination, ...others]: readonly [Address, ...Address[]],
+  { subject, missing, messageId }: ReadyMadeHead,
+  attachment: Attachment,
+  { from, isUrgent }: MailTerms,
+  { mayBeFrom }: MailDoorParts,
+): ReadyMadeDraft {
+  // Relays and SPF refuse others, such as root@gateway-17: those get the sender of the device.
+  const hasOwnFrom = from === '' || (from !== null && mayBeFrom(from));
+  return {
+    type: 1,
+    destination,
+    ...(others.length > 0 && { others }),
+    ...(hasOwnFrom && { from }),
+    content: { subject, missing, ...(hasOwnFrom && { hasOwnFrom }) },
+    ...(messageId !== null && { messageId }),
+    attachments: [attachment],
+    ignored: [],
+    ...(isUrgent && { urgent: true }),
+  };
+}

@@ -1,0 +1,108 @@
+/**
+ * Accepts a ready-made mail (`message/rfc822`): its envelope stands in the query. Loaded with the first one. Used by post.ts.
+ */
+import { createHash, type Hash } from 'node:crypto';
+import { type Fault, FieldpostError } from '../errors.js';
+import { checkNotEncoded } from '../http/body.js';
+import { checkPercent, type Exchange } from '../http/exchange.js';
+import { receiveBody } from '../http/receive.js';
+import { type Address, parseAddress } from '../message/address.js';
+import type { MailTerms } from '../message/mail-intake.js';
+import { parseMailboxes } from '../message/mailbox.js';
+import type { ReadyMadeDraft } from '../message/message.js';
+import type { Upload } from '../store/store.js';
+import { hashOf } from './content-hash.js';
+import { checkDeclared, MAIL_FILE, qualifier, StoredMail } from './mail-door.js';
+import type { ApiContext } from './parts.js';
+import type { Posted, Take } from './take.js';
+
+/** Stores a mail as it comes. */
+export const takeMail: Take = async (exchange, context, key, accept) => {
+  checkNotEncoded(exchange);
+  const terms = termsOf(exchange, context);
+  // Before the first read: a refused body gets no 100 Continue.
+  checkDeclared(terms, context);
+  const sum = key === null ? null : createHash('sha256');
+  const before = key === null ? null : context.store.recall(key);
+  const upload = before ? NOWHERE : await context.store.upload(terms.expectedBytes, terms.isUrgent);
+  let posted: Posted | null = null;
+  const mail = new StoredMail(terms, context, upload, async (draft) => {
+    const file = { attachment: draft.attachments[0] as ReadyMadeDraft['attachments'][0], sum: hexOf(sum) };
+    if (before === null) posted = { drafts: [draft], ...(await accept([draft], [file])) };
+    else if (before.hash === hashOf([draft], [file]))
+      posted = { drafts: [draft], ids: before.ids, replayed: true };
+    else throw otherContent();
+    return posted;
+  });
+  try {
+    await receiveBody(exchange, (chunk) => {
+      exchange.connections.memory.streamed(chunk.length);
+      sum?.update(chunk);
+      return mail.write(chunk);
+    });
+    await mail.finish();
+    return posted as unknown as Posted;
+  } finally {
+    await mail.discard();
+  }
+};
+
+/** Discards a replay. */
+const NOWHERE: Upload = {
+  begin: async () => ({
+    write: () => undefined,
+    finish: async () => ({ ...MAIL_FILE, id: '', size: 0, crc: 0 }),
+  }),
+  discard: async () => undefined,
+};
+
+function hexOf(sum: Hash | null): string {
+  return sum?.digest('hex') ?? '';
+}
+
+function otherContent(): FieldpostError {
+  return new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
+    hint: 'use a new key for a new message',
+  });
+}
+
+/** Throws invalid with all faults of the query. */
+function termsOf({ query, declaredBytes }: Exchange, context: ApiContext): MailTerms {
+  checkPercent(query);
+  // A `+` belongs to an address: john+alarms@example.com.
+  const given = new URLSearchParams(query.replaceAll('+', '%2B'));
+  const faults: Fault[] = [];
+  const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
+  const from = senderIn(given.get('from'), report);
+  const to = recipientsIn(given.getAll('to'), context, report);
+  const priority = given.get('priority') ?? 'normal';
+  if (!['high', 'normal'].includes(priority)) report('priority', 'must be high or normal');
+  if (faults.length > 0)
+    throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
+  return { from, to, expectedBytes: declaredBytes, isUrgent: priority === 'high' };
+}
+
+type Report = (pointer: string, detail: string) => void;
+
+function senderIn(text: string | null, report: Report): Address | '' | null {
+  if (text === null) return null;
+  if (text === '' || text === '<>') return '';
+  const address = parseAddress(text);
+  if (address === null) report('from', 'must be one email address, or <> for the null sender');
+  return address;
+}
+
+function recipientsIn(texts: readonly string[], context: ApiContext, report: Report): MailTerms['to'] {
+  if (texts.includes('headers')) {
+    if (texts.length > 1)
+      report('to', 'headers must be the only one: To, Cc and Bcc name all recipients then');
+    return 'headers';
+  }
+  if (texts.length === 0)
+    report('to', 'is required: ?to=john@example.com, once for each recipient; or ?to=headers');
+  return texts.flatMap((text) => {
+    const { mailboxes, fault } = parseMailboxes(text, qualifier(context));
+    if (fault !== null) report('to', fault);
+    return mailboxes.map(({ address }) => address);
+  });
+}
