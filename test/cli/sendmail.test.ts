@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { wordsOfCall } from '../../src/cli/cli.js';
 import { INPUT_BYTES_MAX, INPUT_MEMORY_BYTES, MIB, SENDMAIL_TRY_MS } from '../../src/limits.js';
+import { startApi } from '../support/api.js';
 import { FakeClock } from '../support/clock.js';
 import { shortDirectory, socketPath } from '../support/short-directory.js';
-import { failure, fieldpost, type World } from './terminal.js';
+import { envOf, failure, fieldpost, type World } from './terminal.js';
 
 const MAIL = 'Subject: x\n\nhello\n';
 const QUEUED = { status: 202, body: [{ id: '01A', type: 1, destination: 'a@b', status: 'queued' }] };
@@ -437,6 +438,18 @@ t.test('a link to the program has the name of its command', async (t) => {
   t.same(wordsOfCall(['node', '/usr/bin/newaliases']), ['newaliases']);
   t.same(wordsOfCall(['node', '/usr/bin/toString', 'x']), ['x']);
   t.same(wordsOfCall([]), []);
+});
+
+t.test('against the real API: recipients of every kind, and a user whose mail nobody reads', async (t) => {
+  await using api = await startApi();
+  const run = (...argv: string[]) => fieldpost(['sendmail', ...argv], { env: envOf(api), stdin: MAIL });
+  t.same(await run('"Doe, John" <john@x.example>, b@x.example'), { code: 0, out: '', err: '' });
+  t.equal((await run('-t', 'c@x.example')).code, 0);
+  t.equal((await run('-t')).code, 65, 'no recipient');
+  t.match(await run('root'), { code: 67, err: /^sendmail: .*FIELDPOST_LOCAL_MAIL[^\n]*\n$/ });
+  const { json } = await api.call('GET', '/api/internal/messages');
+  const to = json.messages.map(({ destination }: { destination: string }) => destination);
+  t.same(to.sort(), ['b@x.example', 'c@x.example', 'john@x.example']);
 });
 
 /** A temporary file in memory. */
