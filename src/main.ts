@@ -2,9 +2,9 @@
 /**
  * The process: arguments, environment, signals and exit codes. Nothing else touches `process`.
  */
-import { hostname, totalmem } from 'node:os';
+import { hostname, tmpdir, totalmem } from 'node:os';
 import about from '../package.json' with { type: 'json' };
-import { runCommand } from './cli/cli.js';
+import { runCommand, wordsOfCall } from './cli/cli.js';
 import { EXIT, type ServiceName, type Settings } from './cli/command.js';
 import { addressOf } from './config/endpoints.js';
 import { type Config, type Environment, namedStateDirectory, parseConfig } from './config.js';
@@ -18,7 +18,7 @@ import type { RelayTokens } from './delivery/oauth/relay-tokens.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
 import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
-import { systemClock } from './system/clock.js';
+import { pause, systemClock } from './system/clock.js';
 import { createConnect } from './system/connect.js';
 import { fileSystemBytes, readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
@@ -28,6 +28,7 @@ import { watchNetwork } from './system/network-watch.js';
 import { peerUid } from './system/peer.js';
 import { openRandom } from './system/random.js';
 import { answerReload } from './system/reload-answer.js';
+import { openScratch } from './system/scratch.js';
 import { listenToSignals } from './system/signals.js';
 import { visible } from './text.js';
 
@@ -232,7 +233,7 @@ async function tokensOf(config: Config): Promise<RelayTokens> {
 }
 
 async function main(): Promise<never> {
-  const exitCode = await runCommand(process.argv.slice(2), {
+  const exitCode = await runCommand(wordsOfCall(process.argv), {
     env: process.env,
     stdout: standardOutput,
     stderr: standardError,
@@ -240,6 +241,8 @@ async function main(): Promise<never> {
     stdinKind,
     read: readText,
     open: (path) => systemDisk().open(path, 'read'),
+    scratch: () => openScratch(systemDisk(), tmpdir()),
+    pause,
     fileSystemBytes: (path) => fileSystemBytes(systemDisk(), path),
     hostname: hostname(),
     version: about.version,

@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { isBuilt, MAIN, startDaemon, startIn } from './support/daemon.js';
 import { fakeRelay } from './support/relay.js';
+import { socketPath } from './support/short-directory.js';
 
 const options = { skip: isBuilt ? false : 'the program is not built' };
 
@@ -59,6 +60,27 @@ t.test('check --relay speaks with a relay as delivery does', options, async (t) 
   t.equal(status, 0);
   t.match(output, /\nrelay smtp:.*\n {2}connection .*\n {2}mail +250 .*\n {2}good: /s);
   t.match(relay.mails, [{ from: 'device@field.example', to: ['john@example.com'] }]);
+});
+
+t.test('a link to the program is the command that it is named after', options, async (t) => {
+  const dir = t.testdir({ newaliases: t.fixture('symlink', MAIN), sendmail: t.fixture('symlink', MAIN) });
+  const call = (name: string, args: string[]) => spawnSync(`${dir}/${name}`, args, { encoding: 'utf8' });
+  t.match(call('newaliases', []), { status: 0, stdout: '', stderr: '' });
+  t.match(call('sendmail', ['-bz']), { status: 64, stdout: '', stderr: /^sendmail: there is no mode -bz/ });
+});
+
+t.test('sendmail waits for a daemon that starts late', options, async (t) => {
+  const path = socketPath(t);
+  const env = { PATH: process.env.PATH, FIELDPOST_LISTEN: `unix:${path}` };
+  const sendmail = spawn(MAIN, ['sendmail', '-bp'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  let out = '';
+  sendmail.stdout.on('data', (chunk) => {
+    out += chunk;
+  });
+  const ended = once(sendmail, 'close');
+  await startIn(t, { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_LISTEN: `127.0.0.1:0,unix:${path}` });
+  t.same(await ended, [0, null]);
+  t.equal(out, 'Mail queue is empty\n');
 });
 
 t.test('a start loads little of Node.js', options, async (t) => {

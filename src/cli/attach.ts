@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { basename, extname } from 'node:path';
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { KIB } from '../limits.js';
-import type { Stream } from './client.js';
+import type { Body } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 
 const READ_BYTES = 256 * KIB;
@@ -57,7 +57,7 @@ export async function openForm(
   paths: readonly string[],
   open: CommandContext['open'],
   progress: (doneBytes: number, ofBytes: number) => void,
-): Promise<Stream & { close(): Promise<void> }> {
+): Promise<Body & { close(): Promise<void> }> {
   const boundary = `fieldpost-${randomUUID()}`;
   const files: OpenFile[] = [];
   const close = async () => void (await Promise.all(files.map(({ file }) => file.close())));

@@ -2,6 +2,7 @@
  * The command line: finds the command, reads its options and runs it. A CommandError becomes a sentence and an exit
  * status. Used by main.ts.
  */
+import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { guessOf } from '../config/nearest.js';
 import type { Environment } from '../config.js';
@@ -22,11 +23,24 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   queue: async () => (await import('./queue.js')).queue,
   destinations: async () => (await import('./destinations.js')).destinations,
   send: async () => (await import('./send.js')).send,
+  sendmail: async () => (await import('./sendmail.js')).sendmailAs('sendmail'),
   purge: async () => (await import('./purge.js')).purge,
   version: async () => (await import('./version.js')).version,
 };
 
+/** Names by which other programs call. */
+const ALIASES: typeof COMMANDS = {
+  mailq: async () => (await import('./sendmail.js')).sendmailAs('mailq'),
+  newaliases: async () => (await import('./sendmail.js')).sendmailAs('newaliases'),
+};
+
 const COMMON = { help: { type: 'boolean', short: 'h' }, 'env-file': { type: 'string' } } as const;
+
+/** The words of a command line: a link named `sendmail` to the program stands for `fieldpost sendmail`. */
+export function wordsOfCall([, program = '', ...words]: readonly string[]): readonly string[] {
+  const name = basename(program);
+  return name === 'sendmail' || Object.hasOwn(ALIASES, name) ? [name, ...words] : words;
+}
 
 /**
  * Carries out `argv` (without node and the script) and returns the exit status, one of sysexits(3). Throws only for a
@@ -51,7 +65,7 @@ async function dispatch(argv: readonly string[], context: CommandContext): Promi
   }
   if (name === '--help' || name === '-h' || name === 'help') return help(rest[0], context);
   const command = await find(name === '--version' || name === '-V' ? 'version' : name);
-  const input = readArguments(command, rest);
+  const input = command.readsArguments ? { options: {}, words: rest } : readArguments(command, rest);
   if (input.options.help === true) {
     context.stdout.write(`${command.help}\n`);
     return EXIT.ok;
@@ -72,7 +86,7 @@ async function help(name: string | undefined, context: CommandContext): Promise<
 }
 
 async function find(name: string): Promise<Command> {
-  const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  const load = [COMMANDS, ALIASES].find((some) => Object.hasOwn(some, name))?.[name];
   if (load !== undefined) return load();
   const guess = guessOf(name, Object.keys(COMMANDS));
   throw new CommandError(EXIT.usage, `there is no command ${name}${guess}`, 'fieldpost --help lists them.');

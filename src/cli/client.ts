@@ -8,7 +8,7 @@ import { type Environment, formatProblem, type ListenConfig, parseConfig } from 
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { jsonIn, problemWords } from '../http/answer.js';
 import { isJsonObject } from '../json.js';
-import { HOUR_MS, MIB, SECOND_MS } from '../limits.js';
+import { MIB, SECOND_MS } from '../limits.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 
 /** The daemon's answer to a successful call. */
@@ -19,8 +19,8 @@ export interface Answer {
   readonly replayed: boolean;
 }
 
-/** A body: complete in memory, or a stream. */
-interface Body {
+/** A body: complete in memory, or read while it is sent. */
+export interface Body {
   /** Its Content-Type. */
   readonly type: string;
   /** The number of bytes in `chunks`. */
@@ -28,31 +28,38 @@ interface Body {
   readonly chunks: Buffer | AsyncIterable<Buffer>;
 }
 
-/** A body that is read while it is sent. */
-export interface Stream extends Body {
-  readonly chunks: AsyncIterable<Buffer>;
-}
-
 /** A request without its method and path. */
 interface CallContent {
   readonly json?: unknown;
-  readonly stream?: Stream;
+  readonly body?: Body;
   readonly headers?: Readonly<Record<string, string>>;
-  /** True: the answer may take up to an hour. */
-  readonly isLong?: boolean;
+  /** How long the daemon may take for the answer, or for the next part of the body. */
+  readonly answerMs?: number;
 }
 
-/** Makes one call to the daemon. Throws CommandError for anything but a success. */
+/** Makes one call to the daemon. Throws CallError for anything but a success. */
 export type Call = (method: string, path: string, content?: CallContent) => Promise<Answer>;
 
 // Long enough for a daemon that waits for its disk.
 const ANSWER_MS = 30 * SECOND_MS;
-// A purge may overwrite a whole slow disk.
-const LONG_ANSWER_MS = HOUR_MS;
 // Well above a page of 1000 messages with their replies.
 const ANSWER_BYTES_MAX = 16 * MIB;
 // The settings that say how to reach the daemon. A fault in any other setting does not matter here.
 const KEYS = ['FIELDPOST_LISTEN', 'FIELDPOST_API_TOKEN', 'FIELDPOST_API_TOKEN_FILE', 'CREDENTIALS_DIRECTORY'];
+
+/** A call without success. */
+export class CallError extends CommandError {
+  /** The daemon's HTTP status; 0 if it has not answered. */
+  readonly status: number;
+  /** The code of the failed system call, such as ECONNREFUSED; '' if none failed. */
+  readonly code: string;
+
+  constructor(exitCode: number, message: string, hint: string, { status = 0, code = '' }) {
+    super(exitCode, message, hint);
+    this.status = status;
+    this.code = code;
+  }
+}
 
 /** A function that calls the daemon of this environment. Throws CommandError (78) if the settings are wrong. */
 export function connect(env: Environment, context: CommandContext): Call {
@@ -64,7 +71,12 @@ export function connect(env: Environment, context: CommandContext): Call {
   // Over a socket for sending only, most commands are forbidden.
   const listener = listen.find((one) => one.kind === 'tcp' || !one.sendOnly) ?? listen[0];
   if (listener === undefined) throw new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener');
-  return (method, path, content = {}) => call(listener, apiToken, context, method, path, content);
+  return callOn(listener, apiToken, context);
+}
+
+/** A function that calls the daemon on this listener. */
+export function callOn(listener: ListenConfig, token: string | null, context: CommandContext): Call {
+  return (method, path, content = {}) => call(listener, token, context, method, path, content);
 }
 
 async function call(
@@ -81,17 +93,17 @@ async function call(
     host: 'localhost',
     ...(body === null ? {} : { 'content-type': body.type, 'content-length': String(body.length) }),
     // The client reads and sends files only after the daemon has accepted the head of the request.
-    ...(content.stream === undefined ? {} : { expect: '100-continue' }),
+    ...(body === null || Buffer.isBuffer(body.chunks) ? {} : { expect: '100-continue' }),
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...content.headers,
   };
-  const answerMs = content.isLong ? LONG_ANSWER_MS : ANSWER_MS;
+  const { answerMs = ANSWER_MS } = content;
   const raw = await exchange(listener, context, { method, path, headers, answerMs }, body);
   return understand(raw, listener);
 }
 
-function bodyOf({ json, stream }: CallContent): Body | null {
-  if (stream !== undefined) return stream;
+function bodyOf({ json, body }: CallContent): Body | null {
+  if (body !== undefined) return body;
   if (json === undefined) return null;
   const chunks = Buffer.from(JSON.stringify(json));
   return { type: 'application/json', length: chunks.length, chunks };
@@ -112,7 +124,8 @@ function exchange(
   return new Promise((resolve, reject) => {
     const sent = request({ ...addressOf(listener), ...head, agent: false });
     const late = () => {
-      fail(new CommandError(EXIT.unavailable, `the daemon on ${showListener(listener)} does not answer`));
+      const words = `the daemon on ${showListener(listener)} does not answer`;
+      fail(new CallError(EXIT.unavailable, words, '', { code: 'ETIMEDOUT' }));
     };
     let deadline = context.clock.after(answerMs, late);
     /** Restarts the deadline: the daemon has taken another chunk. */
@@ -183,26 +196,22 @@ function addressOf(listener: ListenConfig): { socketPath: string } | { host: str
   return { host, port: listener.port };
 }
 
-function unreachable(error: unknown, listener: ListenConfig): CommandError {
+function unreachable(error: unknown, listener: ListenConfig): CallError {
   const where = showListener(listener);
   const code = systemCodeOf(error);
   if (code === 'EACCES' || code === 'EPERM') {
-    return new CommandError(EXIT.noPermission, `this user has no permission to use the daemon on ${where}`);
+    const words = `this user has no permission to use the daemon on ${where}`;
+    return new CallError(EXIT.noPermission, words, '', { code });
   }
   const gone = code === 'ECONNREFUSED' || code === 'ENOENT';
   const why = gone ? '' : ` (${wordsOf(error)})`;
-  return new CommandError(
-    EXIT.unavailable,
-    `no daemon answers on ${where}${why}`,
-    'Is the service running? systemctl status fieldpost',
-  );
+  const hint = 'Is the service running? systemctl status fieldpost';
+  return new CallError(EXIT.unavailable, `no daemon answers on ${where}${why}`, hint, { code });
 }
 
-function foreign(listener: ListenConfig): CommandError {
-  return new CommandError(
-    EXIT.unavailable,
-    `the program that answers on ${showListener(listener)} is not Fieldpost`,
-  );
+function foreign(listener: ListenConfig): CallError {
+  const words = `the program that answers on ${showListener(listener)} is not Fieldpost`;
+  return new CallError(EXIT.unavailable, words, '', {});
 }
 
 function understand({ status, replayed, body }: RawAnswer, listener: ListenConfig): Answer {
@@ -214,8 +223,8 @@ function understand({ status, replayed, body }: RawAnswer, listener: ListenConfi
   throw refused(status, json);
 }
 
-/** The daemon's problem (RFC 9457) as a CommandError: its words, and each fault on its own line. */
-function refused(status: number, body: unknown): CommandError {
+/** The daemon's problem (RFC 9457) as a CallError: its words, and each fault on its own line. */
+function refused(status: number, body: unknown): CallError {
   const words = problemWords(body) ?? `the daemon answers ${status}`;
   const { errors } = isJsonObject(body) ? body : {};
   const lines = (Array.isArray(errors) ? errors : []).map(
@@ -223,7 +232,7 @@ function refused(status: number, body: unknown): CommandError {
   );
   const hint =
     status === 401 ? 'The token is in FIELDPOST_API_TOKEN_FILE, or in the systemd credential api-token.' : '';
-  return new CommandError(exitCodeOf(status), [words, ...lines].join('\n'), hint);
+  return new CallError(exitCodeOf(status), [words, ...lines].join('\n'), hint, { status });
 }
 
 function exitCodeOf(status: number): number {

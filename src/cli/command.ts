@@ -14,6 +14,7 @@ export const EXIT = {
   usage: 64,
   data: 65,
   noInput: 66,
+  noUser: 67,
   unavailable: 69,
   inputOutput: 74,
   tempFail: 75,
@@ -59,6 +60,10 @@ export interface CommandContext {
   readonly read: ReadText;
   /** Opens a file for reading; rejects with the error of node:fs. */
   readonly open: (path: string) => Promise<Pick<DiskFile, 'read' | 'size' | 'close'>>;
+  /** Makes a file without a name for temporary data; it is gone once it is closed. */
+  readonly scratch: () => Promise<Pick<DiskFile, 'read' | 'write' | 'close'>>;
+  /** Resolves after this long, and keeps the process alive meanwhile. */
+  readonly pause: (ms: number) => Promise<void>;
   /** The size of the file system of this path; infinite if it is not known. */
   readonly fileSystemBytes: (path: string) => Promise<number>;
   readonly hostname: string;
@@ -86,11 +91,13 @@ export interface Command {
   readonly help: string;
   /** Every command takes `--help` and `--env-file` as well. */
   readonly options: NonNullable<ParseArgsConfig['options']>;
+  /** True: it reads all that follows its name itself, as `words`. */
+  readonly readsArguments?: true;
   /** True: words may follow its options. */
   readonly takesWords?: true;
   /** True: without --env-file it uses the settings of the service on this device. */
   readonly asksService: boolean;
-  /** True: it reads the env file itself, again at each reload. */
+  /** True: it finds its settings itself. */
   readonly readsEnvFile?: true;
   /** Gives the exit status. Throws CommandError; anything else is a bug. */
   run(input: CommandInput, context: CommandContext): Promise<number>;

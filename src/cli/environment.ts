@@ -1,5 +1,5 @@
 /**
- * The settings of commands: from the environment, and from the env file of the service. Used by cli.ts and service.ts.
+ * The settings of commands: from the environment, and from the env file of the service. Used by cli.ts, service.ts and ways.ts.
  */
 import { parseEnvFile } from '../config/env-file.js';
 import type { Environment } from '../config.js';
@@ -92,6 +92,18 @@ export function serviceEnvironment(context: CommandContext): Environment {
 /** The service does not get the proxies of a user's shell. */
 function withoutProxies(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([key]) => !/^(?:https|no)_proxy$/i.test(key)));
+}
+
+/**
+ * The same for a program that must never fail because of a file: without a warning, and without a file that has a fault.
+ */
+export function tolerantEnvironment(context: CommandContext): Environment {
+  try {
+    return serviceEnvironment({ ...context, stderr: { write: () => undefined, isTTY: false } });
+  } catch (error) {
+    if (error instanceof CommandError) return context.env;
+    throw error;
+  }
 }
 
 /** False if this user has no permission to read the file, whether or not it exists. */

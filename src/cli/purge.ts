@@ -1,9 +1,13 @@
 /**
  * `fieldpost purge`: overwrites the content of finished messages on the disk. Used by cli.ts.
  */
+import { HOUR_MS } from '../limits.js';
 import { connect } from './client.js';
 import { type Command, EXIT } from './command.js';
 import { noMore } from './verbs.js';
+
+/** Overwriting a whole slow disk takes long. */
+const ANSWER_MS = HOUR_MS;
 
 export const purge: Command = {
   name: 'purge',
@@ -22,7 +26,8 @@ Exit status: 0 done, 69 no daemon answers, 75 the disk failed: some content may 
   async run(input, context) {
     noMore(input.words);
     const query = input.options.damaged === true ? '?damaged=true' : '';
-    await connect(context.env, context)('POST', `/api/internal/queue/purge${query}`, { isLong: true });
+    const call = connect(context.env, context);
+    await call('POST', `/api/internal/queue/purge${query}`, { answerMs: ANSWER_MS });
     context.stdout.write('The content of finished messages is overwritten.\n');
     return EXIT.ok;
   },

@@ -1,29 +1,16 @@
 /**
  * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it. Used by cli.ts.
  */
-import { LIST_LIMIT_MAX } from '../limits.js';
 import { STATUSES } from '../message/message.js';
 import { bytesInWords } from '../sizes.js';
 import { visible } from '../text.js';
-import { type Call, connect } from './client.js';
+import { connect } from './client.js';
 import { type Command, CommandError, EXIT, textOption } from './command.js';
+import { messagesWith, type ShownMessage, WAITING } from './listing.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
 import { columns, counted, json, moment, span, typeName } from './words.js';
 
-/** A message as the API shows it (local-api §1). */
-interface ShownMessage {
-  id: string;
-  type: number;
-  destination: string;
-  status: string;
-  acceptedAt: string;
-  attempts: number;
-  lastReply: string | null;
-  nextAttemptAt: string | null;
-}
-
 const WHICH = 'the id is missing: fieldpost queue list shows the ids';
-const WAITING = ['sending', 'queued', 'deferred'] as const;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   list,
@@ -63,28 +50,12 @@ Exit status: 0 done, 65 no such message, or its status does not allow this, 69 n
 
 async function list(...[words, input, call, context]: Parameters<Action>): Promise<void> {
   noMore(words);
-  const status = textOption(input, 'status');
-  if (status !== null && !STATUSES.some((one) => one === status)) {
-    throw new CommandError(EXIT.usage, `--status is one of ${STATUSES.join(', ')}`);
-  }
-  // By id, because a message may change its status between two calls; ids sort by acceptance.
-  const found = new Map<string, ShownMessage>();
-  for (const one of status === null ? WAITING : [status]) {
-    for await (const message of messagesWith(one, call)) found.set(message.id, message);
-  }
-  const messages = [...found.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  const given = textOption(input, 'status');
+  const status = STATUSES.find((one) => one === given) ?? null;
+  if (given !== status) throw new CommandError(EXIT.usage, `--status is one of ${STATUSES.join(', ')}`);
+  const messages = await messagesWith(status === null ? WAITING : [status], call);
   if (input.options.json === true) context.stdout.write(json(messages));
   else context.stdout.write(table(messages, status, context.clock.wallMs()));
-}
-
-async function* messagesWith(status: string, call: Call): AsyncGenerator<ShownMessage> {
-  let after = '';
-  do {
-    const path = `/api/internal/messages?status=${status}&limit=${LIST_LIMIT_MAX}${after}`;
-    const page = (await call('GET', path)).body as { messages: ShownMessage[]; next: string | null };
-    yield* page.messages;
-    after = page.next === null ? '' : `&after=${encodeURIComponent(page.next)}`;
-  } while (after !== '');
 }
 
 /** A line for each message, and below it, indented, the relay's last reply. */

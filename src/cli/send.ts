@@ -2,7 +2,7 @@
  * `fieldpost send`: gives a mail to the daemon. Used by cli.ts.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
-import { MIB, SECOND_MS } from '../limits.js';
+import { INPUT_BYTES_MAX, MIB, SECOND_MS } from '../limits.js';
 import { bytesInWords } from '../sizes.js';
 import { visible } from '../text.js';
 import { openForm } from './attach.js';
@@ -18,8 +18,6 @@ import {
 } from './command.js';
 import { json } from './words.js';
 
-// More than the daemon accepts with any setting, so that an endless input does not fill the memory.
-const INPUT_BYTES_MAX = 64 * MIB;
 /** After this long without input from a socket the mail is sent without it. */
 const SOCKET_MS = 2 * SECOND_MS;
 
@@ -97,7 +95,7 @@ async function post(
   const progress = progressOn(context.stderr);
   const form = await openForm({ destination, ...text }, paths as string[], context.open, progress.show);
   try {
-    return await call('POST', '/api/internal/messages', { stream: form, headers });
+    return await call('POST', '/api/internal/messages', { body: form, headers });
   } finally {
     progress.end();
     await form.close();

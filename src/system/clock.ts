@@ -79,6 +79,11 @@ export function systemClock(source: Partial<ClockSource> = {}): Clock {
   return new SystemClock({ ...SYSTEM, ...source });
 }
 
+/** Resolves after `ms` of the process's clock, and keeps the process alive meanwhile. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms));
+}
+
 class SystemClock implements Clock {
   readonly boot: string;
   readonly #source: ClockSource;

@@ -20,7 +20,7 @@ export interface World extends Partial<Omit<CommandContext, 'stdin' | 'stdout' |
 
 /** Runs `fieldpost <argv>`. A file that is an Error throws it; one that is missing throws ENOENT. */
 export async function fieldpost(argv: readonly string[], world: World = {}) {
-  const { files = {}, stdin = [], isTTY = false, ...rest } = world;
+  const { files = {}, stdin = [], isTTY = false, clock = new FakeClock(), ...rest } = world;
   const out: string[] = [];
   const err: string[] = [];
   const read = (path: string) => {
@@ -33,7 +33,13 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     hostname: 'gateway-7',
     fileSystemBytes: async () => Number.POSITIVE_INFINITY,
     version: '1.2.3',
-    clock: new FakeClock(),
+    clock,
+    pause: (ms) =>
+      new Promise((resolve) => {
+        clock.after(ms, resolve);
+        if (clock instanceof FakeClock) clock.advance(ms);
+      }),
+    scratch: async () => scratchFile(),
     isUnit: false,
     stdinKind: () => 'none',
     serve: async () => 0,
@@ -53,6 +59,18 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     stdin: () => chunksOf(typeof stdin === 'string' ? [Buffer.from(stdin)] : stdin),
   });
   return { code, out: out.join(''), err: err.join('') };
+}
+
+/** A temporary file in memory. */
+function scratchFile() {
+  let bytes = Buffer.alloc(0);
+  return {
+    read: async (offset: number, length: number) => bytes.subarray(offset, offset + length),
+    async write(more: Buffer, offset: number) {
+      bytes = Buffer.concat([bytes.subarray(0, offset), more]);
+    },
+    close: async () => undefined,
+  };
 }
 
 async function* chunksOf(chunks: readonly Uint8Array[] | AsyncIterable<Uint8Array>) {

@@ -6,7 +6,7 @@
  *   await startFieldpost(t, postfix.settings('submission'));
  */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server as TcpServer } from 'node:net';
 import { join } from 'node:path';
 import type { Test } from 'tap';
@@ -62,6 +62,8 @@ interface Postfix {
   /** The settings with which a device may send through this door. */
   settings(door: Door): Record<string, string>;
   readonly mail: Maildir;
+  /** All mails so far, as they lie in the Maildir. */
+  readonly mails: readonly string[];
   /** Answers to RCPT by recipient, such as `450 4.2.0 Greylisted`; all other recipients are accepted. */
   readonly answers: Map<string, string>;
   /** The recipient of each RCPT, in order. */
@@ -125,6 +127,10 @@ export async function startPostfix(t: Test, peers: Peers = {}): Promise<Postfix>
       };
     },
     mail: new Maildir(path('mail/all')),
+    get mails() {
+      const directory = path('mail/all/new');
+      return readdirSync(directory).map((name) => readFileSync(join(directory, name), 'latin1'));
+    },
     answers,
     recipients,
     logged: (pattern) => logged(path('log'), pattern),

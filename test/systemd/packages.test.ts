@@ -4,7 +4,7 @@
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -63,14 +63,14 @@ test('two builds give the same bytes', options, async (t) => {
   const sums = () => sh(`cd ${OUT}; sha256sum *`);
   sh(`cd ${REPOSITORY}; umask 077; bash scripts/package --to ${OUT}`);
   const first = sums();
-  t.equal(first.trim().split('\n').length, 5);
+  t.equal(first.trim().split('\n').length, 6);
   sh(`cd ${REPOSITORY}; TZ=Asia/Tokyo bash scripts/package --to ${OUT}`);
   t.equal(sums(), first);
 });
 
 test('the Debian package holds the program and nothing else', options, async (t) => {
   const root = scratch(t);
-  const deb = outFile(/\.deb$/);
+  const deb = outFile(/^fieldpost_.*\.deb$/);
   sh(
     `dpkg-deb -x ${deb} ${root}; dpkg-deb -e ${deb} ${root}/DEBIAN; cd ${root}; md5sum --quiet -c DEBIAN/md5sums`,
   );
@@ -105,6 +105,28 @@ test('the Debian package holds the program and nothing else', options, async (t)
   await starts(t, root);
 });
 
+test('the package fieldpost-mta holds links and no program', options, async (t) => {
+  const root = scratch(t);
+  sh(
+    `dpkg-deb -x ${outFile(/^fieldpost-mta_.*\.deb$/)} ${root}; dpkg-deb -x ${outFile(/^fieldpost_.*\.deb$/)} ${root}`,
+  );
+  const man = readFileSync(`${REPOSITORY}/build/fieldpost-sendmail.8`, 'utf8');
+  for (const page of ['man8/sendmail.8', 'man1/mailq.1', 'man1/newaliases.1'])
+    t.equal(sh(`zcat ${root}/usr/share/man/${page}.gz`), man);
+  for (const name of ['usr/sbin/sendmail', 'usr/lib/sendmail', 'usr/bin/mailq', 'usr/bin/newaliases'])
+    t.equal(sh(`readlink -f ${root}/${name}`).trim(), `${root}/usr/bin/fieldpost`);
+  t.same(
+    files(`${root}/usr/lib/systemd/system/fieldpost-send.socket.d`),
+    ['./mta.conf'],
+    'every user may send',
+  );
+});
+
+test('lintian finds nothing in the Debian packages', options, async (t) => {
+  const found = sh(`lintian --allow-root --tag-display-limit 0 ${OUT}/*.deb 2>&1 || true`);
+  t.equal(found, '');
+});
+
 test('the single file runs without any other', options, async (t) => {
   const directory = scratch(t);
   sh(`cd ${directory}; tar xzf ${outFile(/single/)} --strip-components=1`);
@@ -121,6 +143,7 @@ endef
 include fieldpost.mk
 $(SOURCE)/.stamp_target_installed:
 	$(FIELDPOST_INSTALL_TARGET_CMDS)
+	$(foreach hook,$(FIELDPOST_POST_INSTALL_TARGET_HOOKS),$($(hook)))
 `;
 
 test('the program starts from where the Buildroot recipe installs it', options, async (t) => {
@@ -139,8 +162,16 @@ test('the program starts from where the Buildroot recipe installs it', options, 
   for (const group of GROUPS) t.match(mk, `- - ${group} -1`);
   writeFileSync(`${recipe}/Makefile`, BUILDROOT);
   sh(`mkdir ${directory}/source; tar xzf ${recipe}/${archive} --strip-components=1 -C ${directory}/source`);
-  sh(
-    `make -s -C ${recipe} SOURCE=${directory}/source TARGET_DIR=${directory}/target ${directory}/source/.stamp_target_installed`,
+  const install = (...options: string[]) =>
+    sh(
+      `make -s -C ${recipe} SOURCE=${directory}/source TARGET_DIR=${directory}/target ${options.join(' ')} ${directory}/source/.stamp_target_installed`,
+    );
+  install();
+  t.notOk(existsSync(`${directory}/target/usr/sbin/sendmail`), 'sendmail is an option');
+  install('BR2_PACKAGE_FIELDPOST_MTA=y');
+  t.equal(
+    sh(`readlink -f ${directory}/target/usr/sbin/sendmail`).trim(),
+    `${directory}/target/usr/bin/fieldpost`,
   );
   t.ok(files(`${directory}/target`).includes('./usr/lib/systemd/system/fieldpost.service'));
   await starts(t, `${directory}/target`);
@@ -176,7 +207,12 @@ test('the program starts from where the Yocto recipe installs it', options, asyn
     './usr/lib/systemd/system/fieldpost-smtp.socket',
     './usr/share/man/man1/fieldpost.1',
     './usr/bin/fieldpost',
+    './usr/lib/systemd/system/fieldpost-send.socket.d/mta.conf',
   ])
     t.ok(installed.includes(path), path);
+  t.equal(
+    sh(`readlink -f ${directory}/image/usr/sbin/sendmail`).trim(),
+    `${directory}/image/usr/bin/fieldpost`,
+  );
   await starts(t, `${directory}/image`);
 });

@@ -36,7 +36,7 @@ async function device(t: Test, suite: string): Promise<Container> {
     await container.write('/var/nodejs.deb', emptyNodePackage(t));
     await container.must('dpkg -i /var/nodejs.deb');
   }
-  const name = readdirSync(OUT).find((file) => file.endsWith('.deb')) ?? '';
+  const name = readdirSync(OUT).find((file) => /^fieldpost_.*\.deb$/.test(file)) ?? '';
   await container.write('/var/fieldpost.deb', readFileSync(`${OUT}${name}`));
   return container;
 }

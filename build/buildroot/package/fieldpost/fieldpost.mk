@@ -17,6 +17,15 @@ define FIELDPOST_INSTALL_TARGET_CMDS
 	sh $(@D)/install $(TARGET_DIR)
 endef
 
+ifeq ($(BR2_PACKAGE_FIELDPOST_MTA),y)
+# BusyBox has a sendmail of its own, which this replaces.
+FIELDPOST_DEPENDENCIES += $(if $(BR2_PACKAGE_BUSYBOX),busybox)
+define FIELDPOST_INSTALL_MTA
+	sh $(@D)/install --mta $(TARGET_DIR)
+endef
+FIELDPOST_POST_INSTALL_TARGET_HOOKS += FIELDPOST_INSTALL_MTA
+endif
+
 # The groups of the unix sockets; the service's own user exists while it runs.
 define FIELDPOST_USERS
 	- - fieldpost-api -1 - - - - Fieldpost's unix socket

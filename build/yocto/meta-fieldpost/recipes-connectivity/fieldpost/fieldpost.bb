@@ -6,7 +6,7 @@ LIC_FILES_CHKSUM = "file://LICENSE;md5=@LICENSE_MD5@"
 
 SRC_URI = "file://fieldpost-${PV}.tar.gz"
 
-inherit allarch systemd useradd features_check
+inherit allarch systemd useradd features_check update-alternatives
 
 REQUIRED_DISTRO_FEATURES = "systemd"
 # Compiled already, and the same for every architecture.
@@ -24,7 +24,22 @@ do_compile[noexec] = "1"
 do_install() {
     UNITDIR=${systemd_system_unitdir} SYSUSERSDIR=${nonarch_libdir}/sysusers.d MANDIR=${mandir} \
         sh ${S}/install ${D}
+    UNITDIR=${systemd_system_unitdir} SYSUSERSDIR=${nonarch_libdir}/sysusers.d MANDIR=${mandir} \
+        sh ${S}/install --mta ${D}
 }
+
+# sendmail, mailq and newaliases. IMAGE_INSTALL names it where Fieldpost is the mail transport agent.
+PACKAGES =+ "${PN}-mta"
+SUMMARY:${PN}-mta = "sendmail, mailq and newaliases of Fieldpost"
+RDEPENDS:${PN}-mta = "${PN}"
+FILES:${PN}-mta = "${sbindir}/sendmail ${nonarch_libdir}/sendmail ${bindir}/mailq ${bindir}/newaliases \
+    ${systemd_system_unitdir}/fieldpost-send.socket.d"
+
+ALTERNATIVE_PRIORITY = "30"
+ALTERNATIVE:${PN}-mta = "sendmail mailq newaliases"
+ALTERNATIVE_LINK_NAME[sendmail] = "${sbindir}/sendmail"
+ALTERNATIVE_LINK_NAME[mailq] = "${bindir}/mailq"
+ALTERNATIVE_LINK_NAME[newaliases] = "${bindir}/newaliases"
 
 FILES:${PN} += "${nonarch_libdir}/fieldpost ${systemd_system_unitdir} ${nonarch_libdir}/sysusers.d"
 CONFFILES:${PN} = "${sysconfdir}/fieldpost/fieldpost.env"

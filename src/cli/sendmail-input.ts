@@ -1,0 +1,64 @@
+/**
+ * The mail on sendmail's standard input, kept until the daemon has it: a small one in memory, a large one in a file. It is
+ * read to its end first, because the job whose output cron mails may write for hours. Used by sendmail.ts.
+ */
+import { Buffer } from 'node:buffer';
+import { wordsOf } from '../errors.js';
+import { INPUT_BYTES_MAX, INPUT_MEMORY_BYTES, KIB, MIB } from '../limits.js';
+import type { Body } from './client.js';
+import { type CommandContext, CommandError, EXIT } from './command.js';
+import { upToDot } from './dot.js';
+
+const READ_BYTES = 256 * KIB;
+
+/**
+ * Reads the mail and puts `header` in front of it; it can be sent more than once, until `close`. Throws CommandError (65,
+ * 75).
+ */
+export async function keepMail(
+  { dotEnds, header }: { readonly dotEnds: boolean; readonly header: string },
+  { stdin, scratch }: Pick<CommandContext, 'stdin' | 'scratch'>,
+): Promise<Body & { close(): Promise<void> }> {
+  const kept: Uint8Array[] = [Buffer.from(header)];
+  let length = Buffer.byteLength(header);
+  let file: Scratch | null = null;
+  try {
+    for await (const chunk of dotEnds ? upToDot(stdin()) : stdin()) {
+      if (file === null) kept.push(chunk);
+      else await file.write(Buffer.from(chunk), length).catch(unkept);
+      length += chunk.length;
+      if (length > INPUT_BYTES_MAX)
+        throw new CommandError(EXIT.data, `the mail is larger than ${INPUT_BYTES_MAX / MIB} MiB`);
+      if (file !== null || length <= INPUT_MEMORY_BYTES) continue;
+      file = await scratch().catch(unkept);
+      await file.write(Buffer.concat(kept.splice(0)), 0).catch(unkept);
+    }
+  } catch (error) {
+    await closed(file);
+    throw error;
+  }
+  const type = 'message/rfc822';
+  const chunks = file === null ? Buffer.concat(kept) : contentOf(file, length);
+  return { type, length, chunks, close: () => closed(file) };
+}
+
+type Scratch = Awaited<ReturnType<CommandContext['scratch']>>;
+
+async function closed(file: Scratch | null): Promise<void> {
+  await file?.close();
+}
+
+/** Each loop over it reads the file from its beginning. */
+function contentOf(file: Scratch, length: number): AsyncIterable<Buffer> {
+  return {
+    async *[Symbol.asyncIterator]() {
+      for (let at = 0; at < length; at += READ_BYTES) {
+        yield await file.read(at, Math.min(READ_BYTES, length - at)).catch(unkept);
+      }
+    },
+  };
+}
+
+function unkept(error: unknown): never {
+  throw new CommandError(EXIT.tempFail, `the mail could not be kept in a temporary file: ${wordsOf(error)}`);
+}
