@@ -14,7 +14,7 @@ import { nextConfig, type Running, reload, withSockets } from './daemon/reload.j
 import type { System } from './daemon/system.js';
 import { Warnings } from './daemon/warnings.js';
 import { createDaemon, type Daemon } from './daemon.js';
-import type { RelayTokens } from './delivery/oauth/relay-tokens.js';
+import { RelayTokens } from './delivery/oauth/relay-tokens.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
 import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
@@ -212,8 +212,7 @@ function textOutput(stream: () => NodeJS.WriteStream) {
 
 /** The access tokens of `check --relay`. A refresh token may be good for one use, and the service needs that. */
 async function tokensOf(config: Config): Promise<RelayTokens> {
-  const [{ RelayTokens }, { TokenError }, { tokenSources }] = await Promise.all([
-    import('./delivery/oauth/relay-tokens.js'),
+  const [{ TokenError }, { tokenSources }] = await Promise.all([
     import('./delivery/oauth/token-source.js'),
     import('./daemon/relay-tokens.js'),
   ]);

@@ -1,6 +1,5 @@
 /**
  * One request and its answer: the parts of the request target, and the ways to answer.
- * Used by http.ts, messages.ts and routing.ts.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { FieldpostError } from '../errors.js';

@@ -1,6 +1,5 @@
 /**
  * Receives the body of a request piece by piece, and notices when it stalls or breaks off.
- * Used by body.ts, form.ts and refusals.ts.
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';

@@ -1,7 +1,6 @@
 /**
  * Who stands in a header of a mail: an address, and perhaps a name (RFC 5322 §3.4). Reads what mailers and people write,
- * with comments, groups, quoted strings and the obsolete forms, in linear time. Pure. Used by mail-head.ts
- * and ready-made-head.ts.
+ * with comments, groups, quoted strings and the obsolete forms, in linear time. Pure.
  */
 import { cut, harmlessName, hasControl, visible } from '../text.js';
 import { type Address, parseAddress } from './address.js';

@@ -175,7 +175,7 @@ export interface Message {
    */
   readonly from?: Sender | undefined;
   /** The beginning of an email's subject; empty for other types. */
-  readonly subject: string;
+  subject: string;
   readonly extras: Extras | undefined;
   /** Listed also after the content and the files are gone. */
   readonly attachments: readonly Attachment[];

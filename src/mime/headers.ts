@@ -1,6 +1,7 @@
 /**
  * Header lines of a mail: subject, date, and the headers of an attachment. A user's text becomes ASCII lines of at most
- * 76 octets, and can never begin another header. Used by head.ts and letter.ts.
+ * 76 octets, and can never begin another header.
+ * Used by head.ts, letter.ts and ready-made-letter.ts.
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';

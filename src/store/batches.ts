@@ -3,10 +3,11 @@
  * that it can be read alone, or written again unread. Used by document.ts.
  */
 import { isFinal, type Message } from '../message/message.js';
+import { forgetSurplus, insert } from './lists.js';
 import { type BatchHead, isStored, type StoredBatch, Unread } from './message-map.js';
 import { countLive } from './places.js';
 import { changesOf, commonOf, RowReader, rowOf, rowsIn, type SnapshotRow, USUAL } from './rows.js';
-import { forgetSurplus, insert, type State } from './state.js';
+import type { State } from './state.js';
 import { messageWeight } from './weight.js';
 
 /** Messages of a snapshot: as rows; or, if a start need not look at them, as their head and the line that holds the rows. */

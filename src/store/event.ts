@@ -74,6 +74,8 @@ export type StoreEvent =
   | { readonly e: 'held'; readonly held: boolean }
   /** The content of these messages, copied to this record so that old segments can go. */
   | { readonly e: 'relocated'; readonly messages: readonly (ContentSum & { readonly id: string })[] }
+  /** The subjects of finished messages are forgotten. */
+  | { readonly e: 'purged' }
   /** The content of these failed messages is dropped. */
   | { readonly e: 'dropped'; readonly ids: readonly string[] }
   | BookEvent;

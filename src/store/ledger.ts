@@ -265,6 +265,7 @@ export class Ledger {
   /** See Store.purge. */
   async purge(withDamaged: boolean): Promise<void> {
     const { disk, directory } = this.#options;
+    await this.record([{ e: 'purged' }], 'synced');
     const work = { ledger: this, journal: this.#journal, write: () => this.#write() };
     const damaged = withDamaged ? this.#parts.damaged : null;
     await this.#checkpoints

@@ -2,7 +2,6 @@
  * The state of the store, and `apply`, which alone changes it, in live use and in a replay.
  */
 import { applyBook, type Book, emptyBook, isBookEvent } from '../destinations/book.js';
-import { assert } from '../errors.js';
 import type { JsonObject } from '../json.js';
 import {
   type Boot,
@@ -13,13 +12,13 @@ import {
   type Sender,
   type Stamp,
 } from '../message/message.js';
-import { forgetOldest } from '../recent.js';
 import { type AcceptedMessage, type ContentSum, moreOf, type Position, type StoreEvent } from './event.js';
 import { counterOf } from './ids.js';
 import { insertKey } from './keys.js';
+import { clearSubjects, insert, moveTo } from './lists.js';
 import { MessageMap } from './message-map.js';
 import { setPlace } from './places.js';
-import { type Bounds, memoryBytes, messageWeight, type Weights } from './weight.js';
+import { type Bounds, messageWeight, type Weights } from './weight.js';
 
 /** An Idempotency-Key that led to an acceptance. */
 export interface KeyEntry {
@@ -148,6 +147,9 @@ function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace): void {
     case 'held':
       state.held = event.held;
       return;
+    case 'purged':
+      clearSubjects(state);
+      return;
     case 'dropped':
       for (const id of event.ids) {
         const message = state.kept.get(id);
@@ -226,18 +228,6 @@ export function restingStatus(state: State, id: string): 'queued' | 'deferred' {
   return state.deferred.has(id) ? 'deferred' : 'queued';
 }
 
-/** Adds a message to the state, and to the map of its status. */
-export function insert(
-  state: State,
-  message: Message,
-  place: Place | null,
-  weight = messageWeight(message),
-): void {
-  state.messages.add(message);
-  state.weights.messages += weight;
-  enter(state, message, place);
-}
-
 /** An event of an unknown or final message is no news. */
 function change(state: State, id: string, how: (message: Message) => void): void {
   const message = state.messages.get(id);
@@ -260,46 +250,6 @@ function finish(state: State, message: Message, status: 'sent' | 'failed' | 'exp
   message.status = status;
   message.due = null;
   moveTo(state, message, status === 'failed' ? message.place : null);
-}
-
-/** Moves a message, with its content at `place`, into the map of its present status. */
-function moveTo(state: State, message: Message, place: Place | null): void {
-  for (const map of [state.queued, state.deferred]) map.delete(message.id);
-  if (state.kept.delete(message.id)) state.weights.kept -= messageWeight(message);
-  enter(state, message, place);
-}
-
-/** Adds a message that is in none of the maps of a status. */
-function enter(state: State, message: Message, place: Place | null): void {
-  setPlace(state, message, place);
-  if (message.extras?.urgent) {
-    if (isFinal(message.status)) state.urgent.delete(message.id);
-    else state.urgent.set(message.id, message);
-  }
-  if (message.status === 'deferred') state.deferred.add(message);
-  else if (!isFinal(message.status)) state.queued.add(message);
-  else {
-    const map = place ? 'kept' : 'finished';
-    state[map].add(message);
-    state.weights[map] += messageWeight(message);
-  }
-  forgetSurplus(state);
-}
-
-/** Forgets finished messages, the oldest first, until the state is within its bounds. */
-export function forgetSurplus(state: State): void {
-  const { finished, bounds } = state;
-  const isTooMuch = () => finished.size > bounds.historyMax || memoryBytes(state) > bounds.memoryBytesMax;
-  // Else the walk would read the oldest batch.
-  if (isTooMuch()) forgetOldest(finished, isTooMuch, (oldest) => forget(state, oldest));
-}
-
-function forget(state: State, message: Message): void {
-  assert(isFinal(message.status), 'only a finished message is forgotten');
-  for (const map of [state.messages, state.finished]) map.delete(message.id);
-  const weight = messageWeight(message);
-  state.weights.messages -= weight;
-  state.weights.finished -= weight;
 }
 
 function retry(state: State, { id, at, reachMs }: { id: string; at: Stamp; reachMs: number }): void {
