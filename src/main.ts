@@ -10,11 +10,13 @@ import { addressOf } from './config/endpoints.js';
 import { type Config, type Environment, namedStateDirectory, parseConfig } from './config.js';
 import type { Herald } from './daemon/herald.js';
 import { LastSettings } from './daemon/last-settings.js';
+import { tokenSources } from './daemon/relay-tokens.js';
 import { nextConfig, type Running, reload, withSockets } from './daemon/reload.js';
 import type { System } from './daemon/system.js';
 import { Warnings } from './daemon/warnings.js';
 import { createDaemon, type Daemon } from './daemon.js';
 import { RelayTokens } from './delivery/oauth/relay-tokens.js';
+import { TokenError } from './delivery/oauth/token-source.js';
 import { type ErrorCode, FieldpostError, systemCodeOf, wordsOf } from './errors.js';
 import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
@@ -211,11 +213,7 @@ function textOutput(stream: () => NodeJS.WriteStream) {
 }
 
 /** The access tokens of `check --relay`. A refresh token may be good for one use, and the service needs that. */
-async function tokensOf(config: Config): Promise<RelayTokens> {
-  const [{ TokenError }, { tokenSources }] = await Promise.all([
-    import('./delivery/oauth/token-source.js'),
-    import('./daemon/relay-tokens.js'),
-  ]);
+function tokensOf(config: Config): RelayTokens {
   const log = createLog({ level: 'error', priorities: false, write: () => undefined, wallMs: Date.now });
   const system = { disk: systemDisk(), clock, connect: createConnect({ clock }), log, random: Math.random };
   const isOfService = config.relayTokenUrl !== null && config.relayRefreshToken !== null;
@@ -250,7 +248,7 @@ async function main(): Promise<never> {
       const { tryRelay } = await import('./delivery/smtp/trial.js');
       const id = Buffer.from(openRandom()(8)).toString('hex');
       const { version } = about;
-      const tokens = await tokensOf(trial.config);
+      const tokens = tokensOf(trial.config);
       const connect = createConnect({ clock });
       return tryRelay(relay, { ...trial, clock, connect, tokens, hostname, version, id });
     },
