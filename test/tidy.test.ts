@@ -50,6 +50,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['retry', 'views'],
   ['message'],
   ['sizes', 'text', 'instant', 'json', 'recent', 'turns'],
+  ['mail-limits'],
   ['limits', 'errors'],
 ];
 
@@ -59,7 +60,7 @@ const PURE = [
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
   /^src\/http\/(?:answer|http-memory|page)\.ts$/,
   /^src\/smtp-server\/(?:command|mail-content|replies|transaction)\.ts$/,
-  /^src\/(?:limits|text|instant|json|recent|turns|views)\.ts$/,
+  /^src\/(?:limits|mail-limits|text|instant|json|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:smtp\/(?:outcome|pipelining)|schedule)\.ts$/,
   /^src\/destinations\//,

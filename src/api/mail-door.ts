@@ -5,7 +5,7 @@
 
 import type { Config } from '../config.js';
 import { FieldpostError } from '../errors.js';
-import { MAIL_RECIPIENTS_MAX } from '../limits.js';
+import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
 import { type Address, domainOf, recipientKey } from '../message/address.js';
 import type { BeginMail, MailIntake, MailTerms } from '../message/mail-intake.js';
 import type { Qualify } from '../message/mailbox.js';

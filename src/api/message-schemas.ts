@@ -1,15 +1,8 @@
 /**
  * The schemas of messages: as programs post them, and as the daemon shows them. Used by schemas.ts.
  */
-import {
-  EXPIRES_IN_MS_MAX,
-  FORM_FIELD_BYTES_MAX,
-  MAIL_RECIPIENTS_MAX,
-  OWN_HEADERS_MAX,
-  SECOND_MS,
-  SMS_CHARS_MAX,
-  SUBJECT_CHARS_MAX,
-} from '../limits.js';
+import { FORM_FIELD_BYTES_MAX, SECOND_MS, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
+import { EXPIRES_IN_MS_MAX, MAIL_RECIPIENTS_MAX, OWN_HEADERS_MAX } from '../mail-limits.js';
 import { STATUSES } from '../message/message.js';
 import { count, flag, ignored, instant, listOf, orNull, record, ref, text } from './schema.js';
 

@@ -5,7 +5,8 @@
 import { FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
 import type { Exchange } from '../http/exchange.js';
-import { IDEMPOTENCY_KEY_CHARS_MAX, MAIL_RECIPIENTS_MAX } from '../limits.js';
+import { IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';
+import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
 import { parseDrafts } from '../message/draft.js';
 import { type Draft, recipientsOf } from '../message/message.js';
 import { cut } from '../text.js';

@@ -5,13 +5,8 @@
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';
 import { isJsonObject, type JsonObject } from '../json.js';
-import {
-  APP_DATA_BYTES_MAX,
-  EXPIRES_IN_MS_MAX,
-  SECOND_MS,
-  SMS_CHARS_MAX,
-  SUBJECT_CHARS_MAX,
-} from '../limits.js';
+import { APP_DATA_BYTES_MAX, SECOND_MS, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
+import { EXPIRES_IN_MS_MAX } from '../mail-limits.js';
 import { hasControl } from '../text.js';
 import { type FaultReport, isEmpty, isSet, textOf } from './field.js';
 import { type HeadTerms, hasRecipientLists, parseHead } from './mail-head.js';

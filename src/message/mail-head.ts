@@ -3,7 +3,7 @@
  * reply_to and headers. Pure. Used by draft.ts.
  */
 import type { JsonObject } from '../json.js';
-import { MAIL_RECIPIENTS_MAX, MAILBOX_NAME_CHARS_MAX } from '../limits.js';
+import { MAIL_RECIPIENTS_MAX, MAILBOX_NAME_CHARS_MAX } from '../mail-limits.js';
 import { cut, visible } from '../text.js';
 import { type Address, recipientKey } from './address.js';
 import { type FaultReport, isEmpty, isSet } from './field.js';

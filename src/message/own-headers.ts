@@ -3,7 +3,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';
-import { HEADER_NAME_CHARS_MAX, HEADER_VALUE_OCTETS_MAX, OWN_HEADERS_MAX } from '../limits.js';
+import { HEADER_NAME_CHARS_MAX, HEADER_VALUE_OCTETS_MAX, OWN_HEADERS_MAX } from '../mail-limits.js';
 import { hasControl, hasLoneSurrogate } from '../text.js';
 import { type FaultReport, isEmpty } from './field.js';
 import type { MailHead } from './message.js';

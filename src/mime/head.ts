@@ -4,7 +4,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';
-import { HEADER_NAME_CHARS_MAX, READY_MADE_LINE_OCTETS_MAX } from '../limits.js';
+import { HEADER_NAME_CHARS_MAX, READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
 import type { Mailbox } from '../message/mailbox.js';
 import { assertOneLine, encodedWords, header, LINE_OCTETS_MAX, PLAIN } from './headers.js';
 

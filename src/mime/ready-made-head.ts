@@ -4,7 +4,8 @@
  */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { FieldpostError, LOOP_POINTER } from '../errors.js';
-import { MESSAGE_ID_CHARS_MAX, RECEIVED_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
+import { SUBJECT_CHARS_MAX } from '../limits.js';
+import { MESSAGE_ID_CHARS_MAX, RECEIVED_MAX } from '../mail-limits.js';
 import { recipientKey } from '../message/address.js';
 import { decodeWords } from '../message/encoded-words.js';
 import { type Mailbox, parseMailboxes, type Qualify } from '../message/mailbox.js';

@@ -6,7 +6,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
-import { MAIL_HEADER_BYTES_MAX, READY_MADE_LINE_OCTETS_MAX } from '../limits.js';
+import { MAIL_HEADER_BYTES_MAX, READY_MADE_LINE_OCTETS_MAX } from '../mail-limits.js';
 import type { Qualify } from '../message/mailbox.js';
 import { HeaderSection, headOf, type ReadyMadeHead, SECTION_END } from './ready-made-head.js';
 

@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { Socket } from 'node:net';
-import { SMTP_LINE_BYTES_MAX } from '../limits.js';
+import { SMTP_LINE_BYTES_MAX } from '../mail-limits.js';
 import { MailContent } from './mail-content.js';
 
 const CR = 0x0d;

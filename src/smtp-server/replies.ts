@@ -3,7 +3,7 @@
  * smtp-server.ts and wire.ts.
  */
 import { type ErrorCode, FieldpostError, LOOP_POINTER } from '../errors.js';
-import { SMTP_REPLY_CHARS_MAX } from '../limits.js';
+import { SMTP_REPLY_CHARS_MAX } from '../mail-limits.js';
 import { oneLine } from '../text.js';
 
 /** Replies that end the connection. */

@@ -8,7 +8,7 @@ import {
   SMTP_LOGINS_MAX,
   SMTP_MISTAKES_MAX,
   SMTP_REFUSED_BYTES_MAX,
-} from '../limits.js';
+} from '../mail-limits.js';
 import type { MailIntake } from '../message/mail-intake.js';
 import { type ClientCommand, commandOf, isOfHttp } from './command.js';
 import { login } from './login.js';

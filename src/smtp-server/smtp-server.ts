@@ -5,7 +5,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { digest } from '../http/bearer.js';
 import { discard, linger } from '../http/connection.js';
-import { SMTP_CONNECTIONS_MAX, SMTP_GIVE_WAY_MS } from '../limits.js';
+import { SMTP_CONNECTIONS_MAX, SMTP_GIVE_WAY_MS } from '../mail-limits.js';
 import type { SmtpParts } from './parts.js';
 import { GOODBYE } from './replies.js';
 import { SmtpSession } from './session.js';

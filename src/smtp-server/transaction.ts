@@ -1,7 +1,7 @@
 /**
  * The envelope of a mail, from MAIL to DATA. Used by session.ts.
  */
-import { SMTP_RECIPIENTS_MAX } from '../limits.js';
+import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
 import { type Address, parseAddress } from '../message/address.js';
 import type { MailTerms } from '../message/mail-intake.js';
 import { pathOf } from './command.js';
@@ -97,8 +97,8 @@ export class Transaction {
         : '550 5.1.1 Mail for users of this device goes nowhere: set FIELDPOST_LOCAL_MAIL to an address';
     }
     if (this.#to.includes(address)) return '250 2.1.5 OK, named before';
-    if (this.#to.length >= SMTP_RECIPIENTS_MAX)
-      return `452 4.5.3 At most ${SMTP_RECIPIENTS_MAX} recipients at once`;
+    if (this.#to.length >= MAIL_RECIPIENTS_MAX)
+      return `452 4.5.3 At most ${MAIL_RECIPIENTS_MAX} recipients at once`;
     this.#to.push(address);
     return '250 2.1.5 OK';
   }

@@ -3,14 +3,8 @@
  */
 import type { Socket } from 'node:net';
 import { discard, linger } from '../http/connection.js';
-import {
-  HEADERS_TIMEOUT_MS,
-  REQUEST_IDLE_MS,
-  REQUEST_TIMEOUT_MS,
-  SMTP_GREETING_MS,
-  SMTP_IDLE_MS,
-  SMTP_UNREAD_BYTES_MAX,
-} from '../limits.js';
+import { HEADERS_TIMEOUT_MS, REQUEST_IDLE_MS, REQUEST_TIMEOUT_MS } from '../limits.js';
+import { SMTP_GREETING_MS, SMTP_IDLE_MS, SMTP_UNREAD_BYTES_MAX } from '../mail-limits.js';
 import { Alarm } from '../retry/alarm.js';
 import type { Clock } from '../system/clock.js';
 import type { SecureSocket, TlsIdentity } from '../system/tls-door.js';

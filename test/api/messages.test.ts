@@ -110,7 +110,7 @@ test('bodies that are no JSON in UTF-8', async (t) => {
     'application/x-www-form-urlencoded',
     'application/jsonx',
     'application/json; charset=latin1',
-    'message/rfc822',
+    'message/http',
     '',
   ]) {
     isProblem(t, await post(good, { 'Content-Type': type }), 415, 'unsupported-media-type');

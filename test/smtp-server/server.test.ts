@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { test } from 'tap';
 import { FieldpostError, LOOP_POINTER } from '../../src/errors.js';
-import { SMTP_CONNECTIONS_MAX } from '../../src/limits.js';
+import { SMTP_CONNECTIONS_MAX } from '../../src/mail-limits.js';
 import { settled } from '../support/clock.js';
 import { Client, ENVELOPE, openDoor, ROOT } from './door.js';
 

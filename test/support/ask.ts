@@ -41,10 +41,11 @@ export function apiAt(address: string) {
     body?: unknown,
     method = body === undefined ? 'GET' : 'POST',
   ): Promise<Answer> => {
-    const answer = await ask(`http://${address}/api/internal/${path}`, method, { body });
+    const url = new URL(`http://${address}/api/internal/${path}`);
+    const answer = await ask(url.href, method, { body });
     assertDescribed({
       method,
-      path: `/api/internal/${path}`,
+      path: url.pathname + url.search,
       headers: { 'content-type': 'application/json' },
       body: typeof body === 'string' ? body : JSON.stringify(body),
       status: answer.status,

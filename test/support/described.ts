@@ -42,7 +42,10 @@ export function assertDescribed(exchanged: Exchanged): void {
 /** A check against this OpenAPI document. */
 export function checkAgainst(document: Json): Check {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
-  ajv.addFormat('date-time', (text: string) => Date.parse(text) > 0 && new Date(text).toISOString() === text);
+  ajv.addFormat(
+    'date-time',
+    (text: string) => Number.isFinite(Date.parse(text)) && new Date(text).toISOString() === text,
+  );
   ajv.addSchema({ $id: 'https://fieldpost.invalid/', components: document.components });
   const compiled = new Map<string, ValidateFunction>();
 

@@ -3,7 +3,7 @@
  * it, and renewed ahead of its end. Used by daemon/relay-tokens.ts.
  */
 import { wordsOf } from '../../errors.js';
-import { TOKEN_AHEAD_MS, TOKEN_AHEAD_SHARE, TOKEN_RETRY_MS } from '../../limits.js';
+import { TOKEN_AHEAD_MS, TOKEN_AHEAD_SHARE, TOKEN_RETRY_MS } from '../../mail-limits.js';
 import { patienceMs } from '../../retry/backoff.js';
 import type { GivenToken, RefreshToken } from '../../store/refresh-token.js';
 import type { Clock } from '../../system/clock.js';

@@ -4,13 +4,13 @@
  */
 import { objectIn, retryAfterMsOf } from '../../http/answer.js';
 import type { JsonObject } from '../../json.js';
+import { SECOND_MS } from '../../limits.js';
 import {
-  SECOND_MS,
   TOKEN_ANSWER_BYTES_MAX,
   TOKEN_LIFE_MS,
   TOKEN_LIFE_MS_MAX,
   TOKEN_TIMEOUT_MS,
-} from '../../limits.js';
+} from '../../mail-limits.js';
 import { requestWordsOf } from '../../retry/request-error.js';
 import type { HttpAnswer, SendRequest } from '../../system/https.js';
 import { oneLine, withoutSecrets } from '../../text.js';

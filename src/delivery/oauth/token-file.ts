@@ -2,7 +2,7 @@
  * Access tokens from a file that another program renews. Used by daemon/relay-tokens.ts.
  */
 import { wordsOf } from '../../errors.js';
-import { TOKEN_CHARS_MAX } from '../../limits.js';
+import { TOKEN_CHARS_MAX } from '../../mail-limits.js';
 import type { Disk } from '../../system/disk.js';
 import { isToken, TokenError, type TokenSource } from './token-source.js';
 

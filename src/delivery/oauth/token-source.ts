@@ -3,7 +3,7 @@
  * (token-file.ts).
  */
 import type { Config } from '../../config.js';
-import { TOKEN_CHARS_MAX } from '../../limits.js';
+import { TOKEN_CHARS_MAX } from '../../mail-limits.js';
 
 /** The settings that choose the source, and that it follows. */
 export type TokenSettings = Pick<

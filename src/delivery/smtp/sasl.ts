@@ -3,7 +3,7 @@
  * token. Used by authentication.ts.
  */
 import { Buffer } from 'node:buffer';
-import { SMTP_COMMAND_CHARS_MAX } from '../../limits.js';
+import { SMTP_COMMAND_CHARS_MAX } from '../../mail-limits.js';
 
 /** Who logs in where. A token takes the place of the password. */
 export interface Login {

@@ -1,7 +1,7 @@
 /** When tokens are fetched, shared, renewed, thrown away; and what becomes of refresh tokens. */
 import t from 'tap';
 import { FetchedTokens } from '../../../src/delivery/oauth/fetched-tokens.js';
-import { TOKEN_RETRY_MS } from '../../../src/limits.js';
+import { TOKEN_RETRY_MS } from '../../../src/mail-limits.js';
 import { RefreshToken } from '../../../src/store/refresh-token.js';
 import type { HttpAnswer, HttpRequest } from '../../../src/system/https.js';
 import { createLog } from '../../../src/system/log.js';

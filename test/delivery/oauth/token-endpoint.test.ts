@@ -2,7 +2,7 @@
 import t from 'tap';
 import { requestToken, type TokenRequest } from '../../../src/delivery/oauth/token-endpoint.js';
 import { TokenError } from '../../../src/delivery/oauth/token-source.js';
-import { TOKEN_CHARS_MAX, TOKEN_TIMEOUT_MS } from '../../../src/limits.js';
+import { TOKEN_CHARS_MAX, TOKEN_TIMEOUT_MS } from '../../../src/mail-limits.js';
 import { createConnect } from '../../../src/system/connect.js';
 import { openHttps } from '../../../src/system/https.js';
 import { makeCertificate } from '../../support/certificate.js';

@@ -4,7 +4,7 @@ import { renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { TokenFile } from '../../../src/delivery/oauth/token-file.js';
-import { TOKEN_CHARS_MAX } from '../../../src/limits.js';
+import { TOKEN_CHARS_MAX } from '../../../src/mail-limits.js';
 import { systemDisk } from '../../../src/system/disk.js';
 
 t.test('the file is read anew for each session, through links, and without blanks around', async (t) => {
