@@ -31,8 +31,8 @@ const MAIL = {
     why: 'the Message-ID is made anew in each boot',
     cut: [
       'src/delivery/smtp/rendering.ts',
-      'content }, message, { from',
-      'content }, { ...message, id: message.id + this.#options.clock.boot }, { from',
+      'messageIdOf(message, store.storeId) as string;',
+      'clock.boot + messageIdOf(message, store.storeId);',
     ],
   },
   'one-sms': {
@@ -50,7 +50,7 @@ const MAIL = {
   'sms-behind-the-cancelled': {
     why: 'an SMS, call or push that is cancelled while it waits keeps back those behind it',
     cut: [
-      'src/delivery/agenda.ts',
+      'src/delivery/rank.ts',
       'return [message, sinceMs];\n      this.#behind.delete(id);',
       'return [message, sinceMs];\n      break;',
     ],
@@ -116,7 +116,7 @@ const MAIL = {
   },
   'youngest-first': {
     why: 'the order is turned',
-    cut: ['src/delivery/agenda.ts', 'this.#handful = found.reverse();', 'this.#handful = found;'],
+    cut: ['src/delivery/lane.ts', 'this.#handful = found.reverse();', 'this.#handful = found;'],
   },
   'keys-lost-in-the-snapshot': {
     why: 'a start forgets the keys that stand in the snapshot',
@@ -145,7 +145,7 @@ const MAIL = {
   'wrong-weight': {
     why: 'what a message weighs is not taken away when it is forgotten',
     cut: [
-      'src/store/state.ts',
+      'src/store/lists.ts',
       '  state.weights.messages -= weight;\n  state.weights.finished -= weight;',
       '  state.weights.finished -= weight;',
     ],
