@@ -225,8 +225,8 @@ function lowerCased(headers: Readonly<Record<string, string>>): Record<string, s
 function countUploads(store: Store): ReadonlySet<Upload> {
   const open = new Set<Upload>();
   const begin = store.upload.bind(store);
-  store.upload = async (expectedBytes) => {
-    const upload = await begin(expectedBytes);
+  store.upload = async (expectedBytes, isUrgent) => {
+    const upload = await begin(expectedBytes, isUrgent);
     open.add(upload);
     const discard = upload.discard.bind(upload);
     upload.discard = async () => {
