@@ -3,6 +3,7 @@ import { Agenda } from '../../src/delivery/agenda.js';
 import { HOUR_MS, MIB, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
 import { openWatched, post } from '../support/delivery.js';
+import { draftTo } from '../support/drafts.js';
 
 const ROOMY = { maxQueue: 22_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0 };
 
@@ -171,4 +172,34 @@ t.test('a retry among 10,000 is noticed soon', async (t) => {
   t.ok(agenda.nextMs - clock.bootMs() <= 100);
   await clock.advance(100);
   t.same(pick(), [last]);
+});
+
+t.test('urgent messages go before all others, also when they were deferred or come last', async (t) => {
+  const { clock, store, agenda, pick, defer, behind } = await setUp();
+  const urgent = async (name: string) =>
+    (await store.accept([{ ...draftTo(name), urgent: true }], null)).ids[0] as string;
+  const [a = '', b = ''] = await post(store, 2);
+  const u = await urgent('u');
+  const v = await urgent('v');
+  agenda.review();
+  t.same(pick(2), [u, v], 'in their order');
+  behind(u);
+  store.giveBack(v);
+  await defer(v, SECOND_MS);
+  t.same(pick(1), [u], 'behind the urgent ones, not behind all');
+  behind(u);
+  t.same(pick(1, true), [a], 'a probe is not the message that failed the last one');
+  await clock.advance(SECOND_MS);
+  t.same(pick(9).sort(), [u, v, b].sort());
+  t.equal(pick(1).length, 0);
+});
+
+t.test('an urgent message is found among 10,000', async (t) => {
+  const { store, agenda, pick } = await setUp();
+  await post(store, 10_000);
+  agenda.review();
+  t.equal(pick(1).length, 1);
+  const { ids } = await store.accept([{ ...draftTo('u'), urgent: true }], null);
+  agenda.review();
+  t.same(pick(1), ids);
 });

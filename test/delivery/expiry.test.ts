@@ -6,7 +6,8 @@ import { DAY_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
 import { FakeClock } from '../support/clock.js';
 import { post } from '../support/delivery.js';
-import { openQuietly } from '../support/store.js';
+import { draftTo } from '../support/drafts.js';
+import { newDisk, openQuietly } from '../support/store.js';
 import { keptLog } from '../support/system.js';
 
 async function bench(type: MessageType) {
@@ -72,5 +73,38 @@ t.test('a message that becomes too old while it is claimed expires when it is gi
   expiry.expect(message);
   await clock.advance(0);
   t.match(store.get(message.id), { status: 'expired', lastReply: /before it was offered/ });
+  await expiry.stop();
+});
+
+t.test('a message that says how long it is of use expires by then, without a link and on hold', async (t) => {
+  const { clock, store, expiry } = await bench(1);
+  expiry.start();
+  await store.hold();
+  const { ids } = await store.accept([{ ...draftTo('a'), lifeMs: 60_000 }, draftTo('b')], null);
+  expiry.nudge(60_000);
+  await clock.advance(59_999);
+  t.equal(store.get(ids[0] as string)?.status, 'queued');
+  await clock.advance(1);
+  t.match(store.get(ids[0] as string), { status: 'expired', lastReply: /before it was offered to a relay/ });
+  t.equal(store.get(ids[1] as string)?.status, 'queued', 'no other email does');
+  await expiry.stop();
+});
+
+t.test('its life goes on through a restart', async (t) => {
+  const clock = new FakeClock();
+  const disk = newDisk();
+  const { store } = await openQuietly(clock, { disk });
+  const { ids } = await store.accept([{ ...draftTo('a'), lifeMs: 60_000 }], null);
+  await clock.advance(30_000);
+  const { store: again } = await openQuietly(clock, { disk: disk.afterKill(), seed: 2 });
+  const nobody = { deferred: () => undefined, relieved: () => undefined };
+  const writer = new OutcomeWriter({ store: again, clock, log: keptLog().log }, nobody);
+  const maxAgeMs = { 1: DAY_MS, 2: DAY_MS, 3: DAY_MS, 4: DAY_MS };
+  const expiry = new Expiry({ store: again, clock, config: { maxAgeMs }, writer, reasonOf: () => null });
+  expiry.start();
+  await clock.advance(29_999);
+  t.equal(again.get(ids[0] as string)?.status, 'queued');
+  await clock.advance(1);
+  t.equal(again.get(ids[0] as string)?.status, 'expired');
   await expiry.stop();
 });
