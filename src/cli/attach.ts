@@ -53,7 +53,7 @@ interface OpenFile {
  * for a file that cannot be read, also later, while its bytes are sent.
  */
 export async function openForm(
-  texts: Readonly<Record<string, string>>,
+  texts: readonly (readonly [name: string, text: string])[],
   paths: readonly string[],
   open: CommandContext['open'],
   progress: (doneBytes: number, ofBytes: number) => void,
@@ -61,7 +61,7 @@ export async function openForm(
   const boundary = `fieldpost-${randomUUID()}`;
   const files: OpenFile[] = [];
   const close = async () => void (await Promise.all(files.map(({ file }) => file.close())));
-  const front = Object.entries(texts).map(([name, text]) => partHead(boundary, `name="${name}"`, text));
+  const front = texts.map(([name, text]) => partHead(boundary, `name="${name}"`, text));
   const back = Buffer.from(`--${boundary}--\r\n`);
   try {
     for (const path of paths) {
