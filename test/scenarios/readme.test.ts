@@ -34,7 +34,14 @@ t.test('the examples of the README give the answers that it shows', needsProgram
   while (caught().length < accepted) await daemon.nextLine();
   t.same(
     caught().sort(),
-    ['Subject: Alarm', 'Subject: Pump 3', 'Subject: The manual', 'Subject: Żółty alarm'],
+    [
+      'Subject: Alarm',
+      'Subject: Backup',
+      ...Array(4).fill('Subject: Pressure too high'),
+      'Subject: Pump 3',
+      'Subject: The manual',
+      'Subject: Żółty alarm',
+    ],
     'the mail catcher prints the mails',
   );
   const attached = daemon.lines.filter((line) => line.startsWith('[attached: '));
