@@ -92,6 +92,7 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     mailLimitBytes: () => delivery.rendering.limitBytes,
     mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),
     nudge: (lifeMs?: number) => delivery.nudge(lifeMs),
+    accepted: { total: 0 },
   };
   const api = createApi({
     ...mailParts,
