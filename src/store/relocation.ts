@@ -57,13 +57,14 @@ async function moveSome(moving: Message[], { ledger, journal }: MoveOptions): Pr
   const messages: (ContentSum & { id: string })[] = [];
   let bytes = 0;
   let last = null as Place | null;
-  while (bytes < RELOCATE_RECORD_BYTES) {
-    const message = moving.shift();
-    if (!message) break;
+  for (let message = moving[0]; message !== undefined; message = moving[0]) {
     const { id, place } = message;
     const before = messages.at(-1);
+    const isCopy = before !== undefined && place?.segment === last?.segment && place?.offset === last?.offset;
+    if (!isCopy && bytes >= RELOCATE_RECORD_BYTES) break;
+    moving.shift();
     // The recipients of one mail share its content.
-    if (before && place?.segment === last?.segment && place?.offset === last?.offset) {
+    if (isCopy) {
       messages.push({ ...before, id, shares: true });
       continue;
     }

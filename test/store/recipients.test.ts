@@ -97,7 +97,7 @@ t.test('a file goes with the last message that needs it, however each ends', asy
 t.test('a relocation moves a shared content once, and each still finds it', async (t) => {
   const disk = newDisk();
   const { store, clock } = await openOn(disk);
-  const { ids } = await store.accept([draftToAll(['a', 'b', 'c'], 100_000)], null);
+  const { ids } = await store.accept([draftToAll(['a', 'b', 'c'], 300_000)], null);
   const placeOf = (id: string | undefined) => store.get(id ?? '')?.place;
   const before = placeOf(ids[0])?.segment;
   await store.purge(false);
