@@ -1,8 +1,19 @@
 /**
  * The schemas of messages: as programs post them, and as the daemon shows them. Used by schemas.ts.
  */
-import { FORM_FIELD_BYTES_MAX, SECOND_MS, SMS_CHARS_MAX, SUBJECT_CHARS_MAX } from '../limits.js';
-import { EXPIRES_IN_MS_MAX, MAIL_RECIPIENTS_MAX, OWN_HEADERS_MAX } from '../mail-limits.js';
+import {
+  FORM_FIELD_BYTES_MAX,
+  SECOND_MS,
+  SMS_CHARS_MAX,
+  SUBJECT_CHARS_MAX,
+  SUBJECT_KEPT_CHARS_MAX,
+} from '../limits.js';
+import {
+  EXPIRES_IN_MS_MAX,
+  HEADER_VALUE_OCTETS_MAX,
+  MAIL_RECIPIENTS_MAX,
+  OWN_HEADERS_MAX,
+} from '../mail-limits.js';
 import { STATUSES } from '../message/message.js';
 import { count, flag, ignored, instant, listOf, orNull, record, ref, text } from './schema.js';
 
@@ -14,35 +25,42 @@ export const messageType = {
 const address = { ...text, description: 'email address' };
 const number = { ...text, description: 'E.164 number, like +15551234567' };
 const mailbox = { ...text, description: 'address, or Name <address>' };
-const recipients = { type: ['array', 'string', 'null'], items: mailbox, maxItems: MAIL_RECIPIENTS_MAX };
+const mailboxes = { type: 'array', items: mailbox, maxItems: MAIL_RECIPIENTS_MAX };
+const recipients = { ...orNull(mailboxes), description: 'to, cc and bcc have at most 100 recipients in all' };
+/** In a form. */
+const addresses = {
+  ...mailboxes,
+  items: { ...mailbox, description: 'address, or Name <address>; or several, separated by commas' },
+};
 const subject = { ...text, maxLength: SUBJECT_CHARS_MAX };
 const spoken = { ...text, minLength: 1 };
 
 /** The priorities of a message. */
 export const PRIORITIES = ['normal', 'high'];
 
-/** The fields of every kind. */
-const common = {
-  priority: {
-    enum: [...PRIORITIES, null],
-    description: 'high: it goes before all that is not, and 5 % of the queue are kept for it',
-  },
-  expires_in_s: {
-    ...orNull(count),
-    minimum: 1,
-    maximum: EXPIRES_IN_MS_MAX / SECOND_MS,
-    description: 'it expires when it is this old, sooner than by the settings',
-  },
+const priority = {
+  ...text,
+  enum: PRIORITIES,
+  description: 'high: it goes before all that is not, and 5 % of the queue are kept for it',
+};
+const expiresInS = {
+  ...count,
+  minimum: 1,
+  maximum: EXPIRES_IN_MS_MAX / SECOND_MS,
+  description: 'at this age it expires, with or without an attempt; the age of the settings holds, too',
+};
+const from = { ...text, description: 'an address that FIELDPOST_FROM_ALLOWED allows, or Name <address>' };
+const headers = {
+  type: 'object',
+  additionalProperties: { ...text, minLength: 1, maxLength: HEADER_VALUE_OCTETS_MAX },
+  maxProperties: OWN_HEADERS_MAX,
+  description: 'X-…, References, In-Reply-To, List-…, Auto-Submitted',
 };
 
-/** The fields of an email that forms have, too. */
-const mailFields = {
-  to: recipients,
-  cc: recipients,
-  bcc: recipients,
-  from: { ...orNull(text), description: 'an address that FIELDPOST_FROM_ALLOWED allows, or Name <address>' },
-  reply_to: recipients,
-  ...common,
+/** The fields of every kind. */
+const common = {
+  priority: { ...orNull(priority), enum: [...PRIORITIES, null] },
+  expires_in_s: orNull(expiresInS),
 };
 
 /** An email needs a recipient in one of these fields. */
@@ -87,13 +105,13 @@ export const MESSAGE_SCHEMAS = {
         subject: orNull(subject),
         plain: orNull(text),
         html: orNull(text),
-        headers: {
-          ...orNull({ type: 'object' }),
-          additionalProperties: text,
-          maxProperties: OWN_HEADERS_MAX,
-          description: 'X-…, References, In-Reply-To, List-…, Auto-Submitted',
-        },
-        ...mailFields,
+        to: recipients,
+        cc: recipients,
+        bcc: recipients,
+        from: orNull(from),
+        reply_to: { ...mailboxes, type: ['array', 'string', 'null'], description: 'where answers go' },
+        headers: orNull(headers),
+        ...common,
       },
       [],
     ),
@@ -122,11 +140,22 @@ export const MESSAGE_SCHEMAS = {
       subject,
       plain: { ...text, maxLength: FORM_FIELD_BYTES_MAX },
       html: { ...text, maxLength: FORM_FIELD_BYTES_MAX },
-      ...mailFields,
+      to: addresses,
+      cc: addresses,
+      bcc: addresses,
+      from,
+      reply_to: addresses,
+      headers,
+      priority,
+      expires_in_s: expiresInS,
       file: listOf({ ...text, contentMediaType: 'application/octet-stream' }),
     },
   },
-  ReadyMade: { ...text, description: 'One email as RFC 5322 has it, with its headers.' },
+  ReadyMade: {
+    ...text,
+    contentMediaType: 'message/rfc822',
+    description: 'One email as RFC 5322 has it, with its headers. The query has its envelope.',
+  },
   Accepted: listOf(
     record({ id: text, type: messageType, destination: text, status: { const: 'queued' }, ignored }, [
       'ignored',
@@ -136,15 +165,19 @@ export const MESSAGE_SCHEMAS = {
     id: text,
     type: messageType,
     destination: text,
-    from: { ...orNull(text), description: "an email's sender in the envelope" },
-    subject: { ...orNull(text), description: "the beginning of an email's subject" },
+    from: { ...orNull(text), description: "an email's sender in the envelope; empty: the null sender" },
+    subject: {
+      ...orNull(text),
+      maxLength: SUBJECT_KEPT_CHARS_MAX,
+      description: "the beginning of an email's subject",
+    },
     messageId: { ...orNull(text), description: 'the Message-ID of an email, without angle brackets' },
-    size: { ...count, description: 'octets of the texts and files' },
+    size: { ...count, description: 'octets of the texts and files; of a ready-made mail all of it' },
     priority: { type: 'string', enum: PRIORITIES },
     status: { type: 'string', enum: STATUSES },
     final: { ...flag, description: 'true: nothing more happens to it by itself' },
     acceptedAt: instant,
-    sentAt: orNull(instant),
+    sentAt: { ...orNull(instant), description: 'when the relay or the cloud took it' },
     attempts: count,
     lastReply: orNull(text),
     nextAttemptAt: orNull(instant),

@@ -24,10 +24,20 @@ export const POST_QUERY = {
     type: 'array',
     items: { type: 'string' },
     maxItems: MAIL_RECIPIENTS_MAX,
-    description: 'of a message/rfc822: the recipients, or `headers` for those in To, Cc and Bcc',
+    description:
+      'of a message/rfc822, which needs it: each recipient, or `headers` for those in To, Cc and Bcc; a `+` is a plus sign',
   },
-  from: { type: 'string', description: 'of a message/rfc822: the sender in the envelope' },
-  priority: { type: 'string', enum: ['normal', 'high'], description: 'of a message/rfc822' },
+  from: {
+    type: 'string',
+    description:
+      'of a message/rfc822: the sender in the envelope, `<>` for none; FIELDPOST_FROM replaces one that FIELDPOST_FROM_ALLOWED does not allow',
+  },
+  priority: {
+    type: 'string',
+    enum: ['normal', 'high'],
+    default: 'normal',
+    description: 'of a message/rfc822',
+  },
 };
 const IDEMPOTENCY_KEY = new RegExp(POST_HEADERS['Idempotency-Key'].pattern);
 const REPLAYED = { 'Idempotency-Replayed': 'true' };

@@ -68,10 +68,13 @@ export const SCHEMAS = {
     queue: record({
       ...queue,
       used: record({ messages: count, bytes: count, memoryBytes: count }),
-      limits: record({ messages: count, bytes: count, memoryBytes: orNull(count) }),
+      limits: {
+        ...record({ messages: count, bytes: count, memoryBytes: orNull(count) }),
+        description: 'of each, 5 % are kept for messages with the priority high',
+      },
       full: {
         ...flag,
-        description: 'true while a limit keeps the queue from accepting even a message of 1 KiB',
+        description: 'true while a limit keeps the queue from accepting even an ordinary message of 1 KiB',
       },
       reason: orNull(text),
     }),

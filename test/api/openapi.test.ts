@@ -3,6 +3,7 @@ import { test } from 'tap';
 import { DESTINATIONS } from '../../src/api/destinations.js';
 import { ROUTES } from '../../src/api/routes.js';
 import { PROBLEMS } from '../../src/http/problem.js';
+import { TEXT_FIELDS } from '../../src/message/form-fields.js';
 import { type Answer, EMAIL, MESSAGES, startApi, type TestApi } from '../support/api.js';
 import { checkAgainst, type Exchanged } from '../support/described.js';
 import { BOUNDARY, bodyOf, NEEDED } from '../support/form.js';
@@ -228,6 +229,43 @@ test('programs made from the document have names, kinds and a server', async (t)
     const kind = components.schemas[path.replace('#/components/schemas/', '')];
     t.equal(String(kind.properties[discriminator.propertyName].const), type, path);
     t.ok(kind.required.includes(discriminator.propertyName));
+  }
+});
+
+/** Bodies that the API takes or refuses, and the description does, too. */
+const HEADS: readonly (readonly [isGood: boolean, fields: Json])[] = [
+  [true, { to: ['Ann <ann@example.com>', 'bob@example.com'], cc: null, reply_to: 'desk@example.com' }],
+  [true, { bcc: ['ann@example.com'], reply_to: ['desk@example.com'], priority: 'high', expires_in_s: 1 }],
+  [true, { destination: 'ann@example.com', headers: { 'X-Site': 'north' }, priority: null }],
+  [false, { to: 'ann@example.com' }],
+  [false, { destination: 'ann@example.com', cc: 'bob@example.com' }],
+  [false, { destination: 'ann@example.com', headers: { 'X-Site': '' } }],
+  [false, { destination: 'ann@example.com', headers: { 'X-Site': 1 } }],
+  [false, { destination: 'ann@example.com', headers: ['X-Site: north'] }],
+  [false, { destination: 'ann@example.com', from: ['ann@example.com'] }],
+  [false, { destination: 'ann@example.com', priority: 'urgent' }],
+  [false, { destination: 'ann@example.com', expires_in_s: 0 }],
+  [false, { destination: 'ann@example.com', expires_in_s: 2_592_001 }],
+  [false, { destination: 'ann@example.com', expires_in_s: '60' }],
+  [false, {}],
+];
+
+test('the description takes and refuses the fields of a mail that the API does', async (t) => {
+  await using api = await startApi();
+  const document = await documentOf(api);
+  const faultsOf = checkAgainst(document);
+  const json = { 'content-type': 'application/json' };
+  for (const [isGood, fields] of HEADS) {
+    const drafts = [{ type: 1, subject: 'x', ...fields }];
+    const body = JSON.stringify(drafts);
+    t.equal((await api.post(drafts)).status, isGood ? 202 : 422, body);
+    const answer = await api.post([EMAIL]);
+    t.equal(faultsOf(exchangedBy('POST', MESSAGES, json, body, answer)).length === 0, isGood, body);
+  }
+  const { Form, Email } = document.components.schemas;
+  for (const name of TEXT_FIELDS) {
+    t.ok(name in Form.properties, `a form has ${name}`);
+    t.ok(name in Email.properties, `an email has ${name}`);
   }
 });
 
