@@ -1,7 +1,6 @@
 /**
  * The composition root of the daemon: builds everything, starts it in order and stops it in reverse. Used by main.ts.
  */
-import { createMailDoor } from './api/mail-door.js';
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';
 import { needsToken } from './config/consistency.js';
@@ -92,6 +91,7 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     mailLimitBytes: () => delivery.rendering.limitBytes,
     mayBeFrom: (address: Address) => mayBeFrom(address, live, system.hostname),
     nudge: (lifeMs?: number) => delivery.nudge(lifeMs),
+    accepted: { total: 0 },
   };
   const api = createApi({
     ...mailParts,
@@ -116,7 +116,9 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     settingsFault: system.settingsFault ?? (() => null),
     peerUid: system.peerUid ?? (async () => null),
   });
-  const beginMail = createMailDoor(mailParts);
+  // Loaded with the first mail over SMTP.
+  const beginMail: BeginMail = async (terms) =>
+    (await import('./api/mail-door.js')).createMailDoor(mailParts)(terms);
   return { live, system, store, cloud, delivery, api, beginMail, wake };
 }
 

@@ -18,7 +18,7 @@ import { checkOctets } from './mail-size.js';
 import type { ApiParts } from './parts.js';
 
 /** What the door needs. */
-export interface MailDoorParts extends Pick<ApiParts, 'mailLimitBytes' | 'mayBeFrom' | 'nudge'> {
+export interface MailDoorParts extends Pick<ApiParts, 'mailLimitBytes' | 'mayBeFrom' | 'nudge' | 'accepted'> {
   readonly store: Store;
   readonly settings: Pick<Config, 'maxMessageBytes' | 'localMail'>;
 }
@@ -36,9 +36,10 @@ export function createMailDoor(parts: MailDoorParts): BeginMail {
     checkDeclared(terms, parts);
     const upload = await store.upload(terms.expectedBytes, terms.isUrgent);
     return new StoredMail(terms, parts, upload, async (draft) => {
-      const accepted = await store.accept([draft], null);
+      const result = await store.accept([draft], null);
+      parts.accepted.total += result.ids.length;
       nudge();
-      return accepted;
+      return result;
     });
   };
 }

@@ -26,7 +26,7 @@ function metricsOf(context: ApiContext): string[] {
     gauge('build_info', 'Always 1; the label tells the version.', [[{ version }, 1]]),
     gauge('uptime_seconds', 'Time since the daemon started.', uptimeMs / 1000),
     ...queueMetrics(store),
-    counter('accepted_total', 'Messages accepted since the start.', context.acceptedTotal),
+    counter('accepted_total', 'Messages accepted since the start.', context.accepted.total),
     counter(
       'refused_total',
       'POSTs of messages that were refused since the start, by error code.',

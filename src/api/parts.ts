@@ -34,6 +34,8 @@ export interface ApiParts extends MemoryListeners {
   readonly version: string;
   /** The start of the daemon, on the boot's clock. */
   readonly startedBootMs: number;
+  /** Messages accepted since the start, by any door. */
+  readonly accepted: { total: number };
   /** Tells delivery that a message may be due. `lifeMs`: the shortest life that one of them gave itself. */
   nudge(lifeMs?: number): void;
   /** An operator wants delivery now: try failing relays and the cloud at once. */
@@ -66,8 +68,6 @@ export interface ApiParts extends MemoryListeners {
 
 /** What the handlers share: the parts, and the api's own state. */
 export interface ApiContext extends ApiParts {
-  /** Messages accepted since the start. */
-  acceptedTotal: number;
   /** The POSTs of messages that were refused since the start, by error code. */
   readonly refusedTotals: Record<AnsweredCode, number>;
 }

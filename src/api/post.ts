@@ -56,7 +56,7 @@ export async function post(exchange: Exchange, context: ApiContext): Promise<voi
           take(exchange, context, key, (drafts, files) => accept(drafts, hashOf(drafts, files))),
         );
   if (!replayed) {
-    context.acceptedTotal += ids.length;
+    context.accepted.total += ids.length;
     context.nudge(Math.min(...drafts.map(({ lifeMs = Number.POSITIVE_INFINITY }) => lifeMs)));
   }
   exchange.json(202, entriesOf(drafts, ids, context), replayed ? REPLAYED : undefined);

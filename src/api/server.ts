@@ -10,7 +10,7 @@ import { MESSAGES, ROUTES } from './routes.js';
 
 /** The local API. It does not listen yet. */
 export function createApi(parts: ApiParts): Http {
-  const context: ApiContext = { ...parts, acceptedTotal: 0, refusedTotals: zeroTotals() };
+  const context: ApiContext = { ...parts, refusedTotals: zeroTotals() };
   const guard = createGuard(parts.settings);
   return createHttp({
     routes: ROUTES,

@@ -2,8 +2,10 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type Test, test } from 'tap';
+import { addressOf } from '../../src/config/endpoints.js';
 import type { ListenConfig } from '../../src/config.js';
 import { openSmtp, type SmtpSide } from '../../src/daemon/smtp.js';
+import { createDaemon } from '../../src/daemon.js';
 import { FieldpostError } from '../../src/errors.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
@@ -26,7 +28,7 @@ async function open(t: Test, env: Record<string, string>, system = {}) {
 }
 
 /** What a client hears that says all of this, a line at a time. */
-async function talk(smtp: SmtpSide | null, lines: readonly string[]): Promise<string> {
+async function talk(smtp: Pick<SmtpSide, 'addresses'> | null, lines: readonly string[]): Promise<string> {
   const [address] = smtp?.addresses ?? [];
   const socket = connect({ host: '127.0.0.1', port: address?.kind === 'tcp' ? address.port : 0 });
   const left = [...lines, 'QUIT'];
@@ -79,4 +81,24 @@ test('sockets of systemd that must not be served', async (t) => {
     await t.rejects(open(t, {}, { openListeners, handed }), { code: 'bad-config', message: words });
     t.equal((await open(t, {}, { openListeners, handed: [{ fd: 3, use: 'api' }] })).smtp, null);
   }
+});
+
+test('its mails count as accepted, like those of the API', async (t) => {
+  const env = { FIELDPOST_STATE_DIR: '/var/lib/fieldpost', FIELDPOST_SMTP_LISTEN: '127.0.0.1:0' };
+  const daemon = await createDaemon(
+    configOf(env),
+    testSystem({ clock: withoutPauses(new FakeClock()) }).system,
+  );
+  const mail = [
+    'EHLO me',
+    'MAIL FROM:<>',
+    'RCPT TO:<a@x.org>',
+    'RCPT TO:<b@x.org>',
+    'DATA',
+    'Subject: x\r\n\r\nhi\r\n.',
+  ];
+  t.match(await talk({ addresses: daemon.smtpAddresses }, mail), /250 2\.0\.0 queued as \w+,\w+\r\n/);
+  const metrics = await fetch(`http://${daemon.addresses.map(addressOf).join()}/metrics`);
+  t.match(await metrics.text(), /^fieldpost_accepted_total 2$/m);
+  await daemon.stop();
 });

@@ -26,6 +26,8 @@ const DEEDS: Readonly<Record<Exclude<Action, CloudAction>, Deed>> = {
   'post with key': ({ programs }) => void programs.post(1, true),
   'post again': ({ programs }) => void programs.postAgain(),
   'post form': ({ programs }, chance) => void programs.postForm(chance.is(0.3), false),
+  'post to several': ({ programs }, chance) => void programs.postToSeveral(chance.is(0.3)),
+  'post ready-made': ({ programs }, chance) => void programs.postReadyMade(chance.is(0.3)),
   'cut form': ({ programs }, chance) => void programs.postForm(chance.is(0.5), true),
   cancel: (world, chance) => ofThese(openIn(world), chance, (one) => world.programs.cancel([one])),
   'cancel all': (world) => void world.programs.cancel(openIn(world)),

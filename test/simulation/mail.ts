@@ -21,6 +21,34 @@ export interface Composed {
   /** As JSON. */
   readonly fields: Readonly<Record<string, unknown>>;
   readonly files: readonly File[];
+  readonly mail?: string;
+  readonly isUrgent?: boolean;
+  readonly isReadyMade?: boolean;
+  readonly lifeMs?: number;
+}
+
+/** A first message, and the copies of further recipients. The wishes are those of all. */
+export function copied(
+  first: Composed,
+  others: readonly Composed[],
+  wishes: Pick<Composed, 'isUrgent' | 'isReadyMade' | 'lifeMs'>,
+): readonly [Composed, ...Composed[]] {
+  const { token, digest } = first;
+  return [{ ...first, ...wishes }, ...others.map((other) => ({ ...other, digest, mail: token, ...wishes }))];
+}
+
+/** A ready-made mail with the text of the message. */
+export function readyMade(
+  { token, fields }: Composed,
+  hasOwnId: boolean,
+): { readonly body: string; readonly digest: string } {
+  // A line has at most 998 octets.
+  const text = `${String(fields.plain).replace(/x{900}/g, '$&\r\n')}\r\n`;
+  const id = hasOwnId ? `Message-ID: <${token}@own.example>\r\n` : '';
+  return {
+    body: `Subject: ${token}\r\n${id}Bcc: nobody@example.com\r\n\r\n${text}`,
+    digest: digestOf(text, []),
+  };
 }
 
 const WORDS = [
@@ -88,9 +116,9 @@ export function formOf({ fields, files }: Composed): {
 } {
   const boundary = 'simulated-boundary';
   const parts: Buffer[] = [];
-  for (const name of ['destination', 'subject', 'plain']) {
+  for (const [name, value] of Object.entries(fields)) {
     const head = `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n`;
-    parts.push(Buffer.from(`${head}${fields[name]}\r\n`));
+    for (const text of [value].flat()) parts.push(Buffer.from(`${head}${text}\r\n`));
   }
   for (const { name, bytes } of files) {
     const head = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${name}"\r\nContent-Type: application/octet-stream\r\n\r\n`;

@@ -19,6 +19,12 @@ export interface Posted {
   /** SHA-256 over the text and files that its recipient must get. */
   readonly digest: string;
   readonly atMs: number;
+  /** The token in its text, if it is a copy of another recipient's mail. */
+  readonly mail?: string;
+  readonly isUrgent?: boolean;
+  readonly isReadyMade?: boolean;
+  /** It expires at this age. */
+  readonly lifeMs?: number;
   /** All messages of one request are accepted, or none. */
   readonly request: Requested;
   id: string | null;
@@ -77,7 +83,10 @@ export class Model {
   asked(
     key: string | null,
     content: string,
-    drafts: readonly Pick<Posted, 'token' | 'type' | 'destination' | 'digest'>[],
+    drafts: readonly Pick<
+      Posted,
+      'token' | 'type' | 'destination' | 'digest' | 'mail' | 'isUrgent' | 'isReadyMade' | 'lifeMs'
+    >[],
     atMs: number,
   ): Requested {
     const before = key === null ? undefined : this.#keys.get(key);
@@ -152,10 +161,22 @@ export class Model {
     const [first] = posted.arrivals;
     if (first !== undefined && first.messageId !== arrival.messageId)
       this.violation(`${token} has arrived as ${first.messageId} and as ${arrival.messageId}`);
+    for (const { messageId } of this.#copiesOf(posted)) {
+      if (messageId !== arrival.messageId)
+        this.violation(`${token} has arrived as ${arrival.messageId}, and a copy of it as ${messageId}`);
+    }
     posted.arrivals.push(arrival);
     this.#arrived.push(posted);
     if (posted.arrivals.length > 1 && posted.pardons-- <= 0)
       this.violation(`${token} has arrived ${posted.arrivals.length} times`);
+  }
+
+  /** What other recipients of the same mail have got. */
+  #copiesOf(posted: Posted): readonly Arrival[] {
+    const mail = posted.mail ?? posted.token;
+    return posted.request.posted
+      .filter((one) => (one.mail ?? one.token) === mail)
+      .flatMap(({ arrivals }) => arrivals);
   }
 
   /** Its DELETE was answered with 204: no offer of it may begin after `sinceMs`. */

@@ -125,7 +125,18 @@ export class Offers implements RelayWatcher {
     const { relayConnections, relays } = this.#world.live;
     // Each of several parallel lines holds a message, and perhaps the next one.
     const ahead = relayConnections === 1 && relays.length === 1 ? 0 : 2 * (relayConnections + 1);
-    const passed = [...this.#fresh].filter((other) => other.id !== null && other.id < id && isDue(other));
+    const due = [...this.#fresh].filter(
+      // One that expires by itself may be gone already.
+      (other) => other.id !== null && other.lifeMs === undefined && isDue(other),
+    );
+    const isUrgent = posted.isUrgent === true;
+    // The next message may have been loaded before an urgent one came.
+    const urgent = due.filter(
+      (other) => other.isUrgent && other.request.answeredMs !== this.#world.timeline.nowMs,
+    );
+    if (!isUrgent && urgent.length > ahead + 2)
+      this.#model.violation(`${posted.token} is offered before ${urgent.length} urgent ones`);
+    const passed = due.filter((other) => (other.isUrgent === true) === isUrgent && (other.id as string) < id);
     if (passed.length <= ahead) return;
     const [oldest] = passed as [Posted];
     this.#model.violation(
@@ -175,6 +186,10 @@ export class Offers implements RelayWatcher {
     if (status === 'failed' && !course.isRefused) complain('has failed, and nobody has refused it');
     if (status === 'sent' && type !== 1 && !course.isHanded)
       complain('is said to be sent, and the cloud has not got it');
+    if (posted.lifeMs !== undefined) {
+      this.#seenToLive(posted, posted.lifeMs, status, complain);
+      return;
+    }
     if (type === 1) {
       const reachedMs = this.#reach.mostMs - course.mostMs;
       if (status === 'expired' && course.offers === 0) complain('has expired and was never offered');
@@ -192,6 +207,21 @@ export class Offers implements RelayWatcher {
     const wellMs = nowMs - (watch.weather.deviceMs ?? nowMs);
     if (wellMs < 5 * MINUTE_MS || !isOpen) return;
     if (surelyMs > maxAgeMs[type] + 5 * MINUTE_MS) complain(`is ${status} after ${surelyMs} ms`);
+  }
+
+  /** It must have expired once its life is surely over, and not before. */
+  #seenToLive(posted: Posted, lifeMs: number, status: string, complain: (words: string) => void): void {
+    const { timeline, device, diskTrouble } = this.#world;
+    const { nowMs } = timeline;
+    const reachedMs = this.#reach.mostMs - this.#of(posted).mostMs;
+    const ageMs = nowMs - posted.atMs;
+    if (status === 'expired' && ageMs < lifeMs - AGE_SLACK_MS && reachedMs < this.#world.live.maxAgeMs[1])
+      complain(`has expired after ${ageMs} ms`);
+    const sinceMs = Math.max(posted.request.answeredMs ?? nowMs, posted.retriedMs ?? 0);
+    const surelyMs = Math.min(nowMs - sinceMs, device.clock.bootMs());
+    const isOpen = status === 'queued' || status === 'deferred';
+    if (isOpen && diskTrouble === 'none' && surelyMs > lifeMs + HOUR_MS)
+      complain(`is ${status} after ${surelyMs} ms`);
   }
 
   /** The messages that the device must have offered by now, as far as clients know. */

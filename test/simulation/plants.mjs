@@ -35,6 +35,22 @@ const MAIL = {
       'clock.boot + messageIdOf(message, store.storeId);',
     ],
   },
+  'message-id-for-each': {
+    why: 'each recipient of a mail gets a Message-ID of its own',
+    cut: [
+      'src/message/message-id.ts',
+      'newMessageId(extras?.mail ?? id, storeId, from)',
+      'newMessageId(id, storeId, from)',
+    ],
+  },
+  'file-of-the-first': {
+    why: 'a file goes with the first of the recipients that share it',
+    cut: ['src/store/places.ts', 'if (users > 0) fileUsers', 'if (users > 0 && sign > 0) fileUsers'],
+  },
+  'content-of-the-next': {
+    why: 'a start looks for the content of a second recipient behind that of the first',
+    cut: ['src/store/state.ts', 'if (shares && place !== null) return place;', 'void shares;'],
+  },
   'one-sms': {
     why: 'after the first SMS, call or push no other of its type is sent',
     cut: [

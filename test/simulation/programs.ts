@@ -2,10 +2,10 @@
  * The programs at a device: they call its local API, and record each answer in the model. Used by world.ts and by
  * test/power.
  */
-import { HOUR_MS, MINUTE_MS } from '../../src/limits.js';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { MessageType } from '../../src/message/message.js';
 import type { Chance } from './chance.js';
-import { type Composed, compose, digestOf, formOf } from './mail.js';
+import { type Composed, compose, copied, digestOf, formOf, readyMade } from './mail.js';
 import type { Model, Posted, Requested } from './model.js';
 import type { Timeline } from './timeline.js';
 import type { Watch } from './watch.js';
@@ -74,6 +74,52 @@ export class Programs {
     const { headers, body } = formOf(one);
     const cut = isCut ? { cutAfterBytes: chance.below(body.length) } : {};
     await this.#send(headers, body, [one], isKeyed, cut);
+  }
+
+  /** One mail to several recipients, as JSON or as a form. */
+  async postToSeveral(isKeyed: boolean): Promise<void> {
+    const { chance, filesMax } = this.#options;
+    const isForm = chance.is(0.5);
+    const wishes = this.#wishes();
+    const all = copied(this.#compose(isForm ? filesMax : 0, 1), this.#others(), wishes);
+    const [first, ...others] = all;
+    const [to = [], cc = [], bcc = []] = [0, 1, 2].map((i) =>
+      others.filter((_, at) => at % 3 === i).map(({ destination }) => destination),
+    );
+    const lists = Object.entries({ to, cc, bcc }).filter(([, list]) => list.length > 0);
+    const { isUrgent, lifeMs } = wishes;
+    const fields = {
+      ...(isUrgent && { priority: 'high' }),
+      ...(lifeMs !== undefined && { expires_in_s: lifeMs / SECOND_MS }),
+      ...first.fields,
+      ...Object.fromEntries(lists),
+    };
+    if (isForm) {
+      const { headers, body } = formOf({ ...first, fields });
+      return await this.#send(headers, body, all, isKeyed);
+    }
+    await this.#send({ 'Content-Type': 'application/json' }, JSON.stringify([fields]), all, isKeyed);
+  }
+
+  async postReadyMade(isKeyed: boolean): Promise<void> {
+    const { chance } = this.#options;
+    const isUrgent = chance.is(0.2);
+    const first = this.#compose(0, 1);
+    const { body, digest } = readyMade(first, chance.is(0.5));
+    const all = copied({ ...first, digest }, this.#others(), { isUrgent, isReadyMade: true });
+    const to = all.map(({ destination }) => `to=${destination}`).join('&');
+    const path = `${MESSAGES}?${to}${isUrgent ? '&priority=high' : ''}`;
+    await this.#send({ 'Content-Type': 'message/rfc822' }, body, all, isKeyed, { path });
+  }
+
+  #others(): Composed[] {
+    return Array.from({ length: this.#options.chance.below(4) }, () => this.#compose(0, 1));
+  }
+
+  #wishes(): Pick<Composed, 'isUrgent' | 'lifeMs'> {
+    const { chance } = this.#options;
+    const lifeMs = chance.is(0.2) ? Math.ceil(chance.span(60, 7200)) * SECOND_MS : undefined;
+    return { isUrgent: chance.is(0.3), ...(lifeMs !== undefined && { lifeMs }) };
   }
 
   /** Sends one of the requests with a key again, as it was. */
@@ -214,7 +260,7 @@ export class Programs {
     body: Buffer | string,
     all: readonly Composed[],
     isKeyed: boolean,
-    more: { cutAfterBytes?: number } = {},
+    more: { cutAfterBytes?: number; path?: string } = {},
   ): Promise<void> {
     const { ask, model, timeline, watch } = this.#options;
     const key = isKeyed ? `key-${++this.#keys}` : null;
@@ -222,13 +268,17 @@ export class Programs {
     const requested = model.asked(key, content, all, timeline.nowMs);
     const request: Request = {
       method: 'POST',
-      path: MESSAGES,
+      path: more.path ?? MESSAGES,
       headers: { ...headers, ...(key !== null && { 'Idempotency-Key': key }) },
       body,
     };
     if (key !== null) this.#keyed.push({ request, requested });
     watch?.offers.posted(requested.posted);
-    this.#answered(requested, await ask({ ...request, ...more }));
+    const { cutAfterBytes } = more;
+    this.#answered(
+      requested,
+      await ask({ ...request, ...(cutAfterBytes !== undefined && { cutAfterBytes }) }),
+    );
   }
 
   #answered(requested: Requested, answer: Answer | null): void {

@@ -46,7 +46,9 @@ async function checkBounds(world: World): Promise<void> {
   const kept = list.filter(({ final, status }) => !final || status === 'failed');
   const dropped = new Set(world.posted(({ cancelledMs }) => cancelledMs !== null).map(({ id }) => id));
   const attachments = kept.filter(({ id }) => !dropped.has(id)).flatMap((listed) => listed.attachments);
-  most('files in the spool', files.length, attachments.length);
+  const readyMade = new Set(world.posted(({ isReadyMade }) => isReadyMade === true).map(({ id }) => id));
+  const mails = kept.filter(({ id }) => readyMade.has(id) && !dropped.has(id)).length;
+  most('files in the spool', files.length, attachments.length + mails);
   most('open files', disk.handles, HANDLES_MAX);
   most('timers of the device', device.clock.waiting, TIMERS_MAX);
   most('requests without an answer', device.asking, 0);

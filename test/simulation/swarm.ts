@@ -15,6 +15,8 @@ const USUAL_OF_MAIL = {
   'post with key': 4,
   'post again': 3,
   'post form': 3,
+  'post to several': 3,
+  'post ready-made': 2,
   'cut form': 1,
   cancel: 4,
   'cancel all': 1.5,

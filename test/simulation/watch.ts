@@ -2,7 +2,7 @@
  * Checks the promises after every step of a simulated world. Used by actions.ts, calm.ts and world.ts.
  */
 import type { Call, LinkWatcher } from './link.js';
-import { digestOf, readMail } from './mail.js';
+import { digestOf, readMail, tokenOf } from './mail.js';
 import { Offers } from './offers.js';
 import type { Taken } from './relay.js';
 import { Weather } from './weather.js';
@@ -36,9 +36,14 @@ export class Watch implements LinkWatcher {
   }
 
   /** A relay has a mail. */
-  taken({ relay, mail, sinceMs, isUntold }: Taken): void {
+  taken({ relay, envelope, mail, sinceMs, isUntold }: Taken): void {
     const { model, timeline } = this.#world;
-    const { token, messageId, digest } = readMail(mail);
+    const { token: written, messageId, digest } = readMail(mail);
+    // A copy bears the token of its mail, and its own in its address.
+    const token = tokenOf(envelope.to);
+    const posted = model.messages.get(token);
+    if (posted !== undefined && (posted.mail ?? token) !== written)
+      model.violation(`${token} has arrived with the text of ${written}`);
     this.#world.tell(`${relay} takes ${token}${isUntold ? ' and cannot say so' : ''}`);
     model.arrived(token, digest, { atMs: timeline.nowMs, sinceMs, messageId });
     if (isUntold) model.pardon(token);

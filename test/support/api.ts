@@ -97,6 +97,7 @@ export async function startApi(options: StartOptions = {}) {
     log: createLog({ level: 'debug', priorities: true, write: (line) => lines.push(line), wallMs: Date.now }),
     version: '1.2.3',
     startedBootMs: clock.bootMs(),
+    accepted: { total: 0 },
     nudge: () => {
       test.nudges++;
     },
