@@ -35,14 +35,17 @@ t.test('the examples of the README give the answers that it shows', needsProgram
   t.same(
     caught().sort(),
     [
-      'Subject: Alarm',
-      'Subject: Backup',
-      ...Array(4).fill('Subject: Pressure too high'),
-      'Subject: Pump 3',
-      'Subject: The manual',
-      'Subject: Żółty alarm',
-    ],
-    'the mail catcher prints the mails',
+      'Alarm',
+      'Backup',
+      'Backup',
+      'Fire',
+      ...Array(4).fill('Leak'),
+      'Pump 3',
+      ...Array(4).fill('Report'),
+      'The manual',
+      'Żółty alarm',
+    ].map((subject) => `Subject: ${subject}`),
+    'the mail catcher prints the mails, one for each recipient',
   );
   const attached = daemon.lines.filter((line) => line.startsWith('[attached: '));
   const size = (path: string) => statSync(path).size;

@@ -42,6 +42,14 @@ const files = (directory: string) => sh(`cd ${directory}; find . -type f | sort`
 const sha256 = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 const outFile = (pattern: RegExp) => `${OUT}/${readdirSync(OUT).find((name) => pattern.test(name))}`;
 
+/** Makes an image of `root`, as Buildroot and Yocto do: every unit is enabled that no preset disables. */
+function isListeningUnasked(root: string): boolean {
+  sh(`systemctl --root=${root} preset-all 2>&1`);
+  const wanted = sh(`cd ${root}/etc/systemd/system; find . -type l`).trim().split('\n');
+  if (!wanted.includes('./sockets.target.wants/fieldpost.socket')) throw new Error('no unit was enabled');
+  return wanted.includes('./sockets.target.wants/fieldpost-smtp.socket');
+}
+
 /** Starts the program that is installed below `root`, and posts a form to it. */
 async function starts(t: Test, root: string): Promise<void> {
   const main = `${root}/usr/lib/fieldpost/build/dist/main.cjs`;
@@ -174,6 +182,7 @@ test('the program starts from where the Buildroot recipe installs it', options, 
     `${directory}/target/usr/bin/fieldpost`,
   );
   t.ok(files(`${directory}/target`).includes('./usr/lib/systemd/system/fieldpost.service'));
+  t.notOk(isListeningUnasked(`${directory}/target`), 'port 25 is opened only if somebody enables it');
   await starts(t, `${directory}/target`);
 });
 
@@ -207,6 +216,7 @@ test('the program starts from where the Yocto recipe installs it', options, asyn
     './usr/lib/systemd/system/fieldpost-smtp.socket',
     './usr/share/man/man1/fieldpost.1',
     './usr/bin/fieldpost',
+    './usr/lib/systemd/system-preset/50-fieldpost.preset',
     './usr/lib/systemd/system/fieldpost-send.socket.d/mta.conf',
   ])
     t.ok(installed.includes(path), path);
@@ -214,5 +224,6 @@ test('the program starts from where the Yocto recipe installs it', options, asyn
     sh(`readlink -f ${directory}/image/usr/sbin/sendmail`).trim(),
     `${directory}/image/usr/bin/fieldpost`,
   );
+  t.notOk(isListeningUnasked(`${directory}/image`), 'port 25 is opened only if somebody enables it');
   await starts(t, `${directory}/image`);
 });

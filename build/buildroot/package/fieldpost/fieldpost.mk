@@ -13,6 +13,7 @@ FIELDPOST_LICENSE_FILES = LICENSE
 # Compiled already, and the same for every architecture.
 FIELDPOST_DEPENDENCIES = nodejs
 
+# Buildroot enables all units but fieldpost-smtp.socket, which takes port 25: see 50-fieldpost.preset.
 define FIELDPOST_INSTALL_TARGET_CMDS
 	sh $(@D)/install $(TARGET_DIR)
 endef

@@ -13,6 +13,7 @@ REQUIRED_DISTRO_FEATURES = "systemd"
 RDEPENDS:${PN} = "nodejs systemd"
 RRECOMMENDS:${PN} = "ca-certificates"
 
+# fieldpost-smtp.socket is installed, but not enabled: it takes port 25.
 SYSTEMD_SERVICE:${PN} = "fieldpost.socket fieldpost-send.socket fieldpost.service"
 # The groups of the unix sockets; the service's own user exists while it runs.
 USERADD_PACKAGES = "${PN}"
@@ -41,5 +42,6 @@ ALTERNATIVE_LINK_NAME[sendmail] = "${sbindir}/sendmail"
 ALTERNATIVE_LINK_NAME[mailq] = "${bindir}/mailq"
 ALTERNATIVE_LINK_NAME[newaliases] = "${bindir}/newaliases"
 
-FILES:${PN} += "${nonarch_libdir}/fieldpost ${systemd_system_unitdir} ${nonarch_libdir}/sysusers.d"
+FILES:${PN} += "${nonarch_libdir}/fieldpost ${systemd_system_unitdir} ${systemd_unitdir}/system-preset \
+    ${nonarch_libdir}/sysusers.d"
 CONFFILES:${PN} = "${sysconfdir}/fieldpost/fieldpost.env"
