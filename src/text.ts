@@ -37,6 +37,11 @@ export function oneLine(text: string, charsMax: number = REPLY_CHARS_MAX): strin
   return cut(line, charsMax);
 }
 
+/** `text` without blanks around it, and with one blank for each run of white space. */
+export function oneSpaced(text: string): string {
+  return text.replace(/\s+/g, ' ').trim();
+}
+
 /** The first `charsMax` UTF-16 units of `text`, without a half character at the end. */
 export function cut(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : text.slice(0, charsMax).replace(/[\uD800-\uDBFF]$/, '');

@@ -23,8 +23,8 @@ export interface MailDoorParts extends Pick<ApiParts, 'mailLimitBytes' | 'mayBeF
   readonly settings: Pick<Config, 'maxMessageBytes' | 'localMail'>;
 }
 
-/** The names under which a ready-made mail is stored. */
-export const MAIL_FILE = { name: '', type: 'message/rfc822' };
+/** As what a ready-made mail is stored. */
+const MAIL_FILE = { name: '', type: 'message/rfc822' };
 
 /** Accepts the mail, which is whole and on the device. */
 type AcceptMail = (draft: ReadyMadeDraft) => Promise<Accepted>;
@@ -33,7 +33,7 @@ type AcceptMail = (draft: ReadyMadeDraft) => Promise<Accepted>;
 export function createMailDoor(parts: MailDoorParts): BeginMail {
   return async (terms) => {
     const { store, nudge } = parts;
-    checkDeclared(terms, parts);
+    checkOctetsOf(terms.expectedBytes, parts);
     const upload = await store.upload(terms.expectedBytes, terms.isUrgent);
     return new StoredMail(terms, parts, upload, async (draft) => {
       const result = await store.accept([draft], null);
@@ -44,13 +44,10 @@ export function createMailDoor(parts: MailDoorParts): BeginMail {
   };
 }
 
-/** Throws too-large if the announced octets are too many. */
-export function checkDeclared(
-  { expectedBytes }: MailTerms,
-  { settings, mailLimitBytes }: MailDoorParts,
-): void {
-  if (expectedBytes > settings.maxMessageBytes) throw tooLargeMessage(settings.maxMessageBytes);
-  checkOctets(expectedBytes, mailLimitBytes());
+/** Throws too-large if a mail has too many octets, announced or come. */
+export function checkOctetsOf(octets: number, { settings, mailLimitBytes }: MailDoorParts): void {
+  if (octets > settings.maxMessageBytes) throw tooLargeMessage(settings.maxMessageBytes);
+  checkOctets(octets, mailLimitBytes());
 }
 
 /** The address for a user of this device, such as root: whoever reads its mail. It throws invalid if nobody does. */
@@ -84,10 +81,8 @@ export class StoredMail implements MailIntake {
   }
 
   write(bytes: Buffer): Promise<void> | void {
-    const { settings, mailLimitBytes } = this.#parts;
     this.#octets += bytes.length;
-    if (this.#octets > settings.maxMessageBytes) throw tooLargeMessage(settings.maxMessageBytes);
-    checkOctets(this.#octets, mailLimitBytes());
+    checkOctetsOf(this.#octets, this.#parts);
     const octets = this.#reader.push(bytes);
     if (octets.length > 0) this.#work = this.#store(octets);
     return this.#work;

@@ -10,13 +10,12 @@ import type { FaultReport } from '../message/field.js';
 import { fieldsOfForm } from '../message/form-fields.js';
 import type { Draft } from '../message/message.js';
 import type { Upload } from '../store/store.js';
-import { hashOf } from './content-hash.js';
 import { type Form, type FormTerms, receiveForm } from './form.js';
 import { boundaryOf } from './form-part.js';
 import { tooLargeMessage } from './form-reader.js';
 import { checkFiles, checkMails } from './mail-size.js';
 import type { ApiContext } from './parts.js';
-import { draftLimits, otherContent, type Posted, type Take } from './take.js';
+import { type Before, draftLimits, NOWHERE, type Posted, replayOf, type Take } from './take.js';
 
 /** Upper bound for what a valid form has besides files: plain and html may be long, all else is shorter than one of them. */
 const FORM_REST_BYTES = FORM_FRAME_BYTES_MAX + 3 * FORM_FIELD_BYTES_MAX;
@@ -33,7 +32,8 @@ export const takeForm: Take = async (exchange, context, key, accept) => {
   const { maxAttachments, maxMessageBytes } = settings;
   const terms = { boundary, isSummed: key !== null, maxAttachments, maxMessageBytes };
   const before = key === null ? null : store.recall(key);
-  if (before !== null) return await replayForm(exchange, before, { ...terms, ...NOWHERE }, context);
+  if (before !== null)
+    return await replayForm(exchange, before, { ...terms, ...UNCHECKED, upload: NOWHERE }, context);
   checkFiles(exchange.declaredBytes - FORM_REST_BYTES, context);
   const { upload, refusal } = await openUpload(exchange.declaredBytes, context);
   try {
@@ -71,33 +71,18 @@ async function openUpload(
   }
 }
 
-/**
- * Gives a repeated form the ids of the first form with its key. Throws invalid if their contents differ. Stores
- * nothing.
- */
+/** Reads a repeated form. Stores nothing. */
 async function replayForm(
   exchange: Exchange,
-  before: { readonly ids: readonly string[]; readonly hash: string },
+  before: Before,
   terms: FormTerms,
   context: ApiContext,
 ): Promise<Posted> {
   const form = await receiveForm(exchange, terms);
-  const drafts = [draftOf(form, context)];
-  if (before.hash === hashOf(drafts, form.files)) return { drafts, ids: before.ids, replayed: true };
-  throw otherContent();
+  return replayOf(before, [draftOf(form, context)], form.files);
 }
 
-/** Discards the files of a replay. */
-const NOWHERE: Pick<FormTerms, 'upload' | 'checkFiles' | 'checkTexts'> = {
-  upload: {
-    begin: async (file) => ({
-      write: () => undefined,
-      finish: async () => ({ ...file, id: '', size: 0, crc: 0 }),
-    }),
-  },
-  checkFiles: () => undefined,
-  checkTexts: () => undefined,
-};
+const UNCHECKED = { checkFiles: () => undefined, checkTexts: () => undefined };
 
 /** The email in a form. Throws invalid with all faults, each at the name of its field. */
 function draftOf({ texts, files }: Form, context: ApiContext): Draft {

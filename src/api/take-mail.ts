@@ -6,32 +6,29 @@ import { type Fault, FieldpostError } from '../errors.js';
 import { checkNotEncoded } from '../http/body.js';
 import { checkPercent, type Exchange } from '../http/exchange.js';
 import { receiveBody } from '../http/receive.js';
-import { type Address, parseAddress } from '../message/address.js';
+import { parseAddress } from '../message/address.js';
 import type { MailTerms } from '../message/mail-intake.js';
 import { parseMailboxes } from '../message/mailbox.js';
-import type { ReadyMadeDraft } from '../message/message.js';
-import type { Upload } from '../store/store.js';
-import { hashOf } from './content-hash.js';
-import { checkDeclared, MAIL_FILE, qualifier, StoredMail } from './mail-door.js';
+import type { ReadyMadeDraft, Sender } from '../message/message.js';
+import { checkOctetsOf, qualifier, StoredMail } from './mail-door.js';
 import type { ApiContext } from './parts.js';
-import { otherContent, type Posted, type Take } from './take.js';
+import { NOWHERE, type Posted, replayOf, type Take } from './take.js';
 
 /** Stores a mail as it comes. */
 export const takeMail: Take = async (exchange, context, key, accept) => {
   checkNotEncoded(exchange);
   const terms = termsOf(exchange, context);
   // Before the first read: a refused body gets no 100 Continue.
-  checkDeclared(terms, context);
+  checkOctetsOf(terms.expectedBytes, context);
   const sum = key === null ? null : createHash('sha256');
   const before = key === null ? null : context.store.recall(key);
   const upload = before ? NOWHERE : await context.store.upload(terms.expectedBytes, terms.isUrgent);
   let posted: Posted | null = null;
   const mail = new StoredMail(terms, context, upload, async (draft) => {
     const file = { attachment: draft.attachments[0] as ReadyMadeDraft['attachments'][0], sum: hexOf(sum) };
-    if (before === null) posted = { drafts: [draft], ...(await accept([draft], [file])) };
-    else if (before.hash === hashOf([draft], [file]))
-      posted = { drafts: [draft], ids: before.ids, replayed: true };
-    else throw otherContent();
+    posted = before
+      ? replayOf(before, [draft], [file])
+      : { drafts: [draft], ...(await accept([draft], [file])) };
     return posted;
   });
   try {
@@ -45,15 +42,6 @@ export const takeMail: Take = async (exchange, context, key, accept) => {
   } finally {
     await mail.discard();
   }
-};
-
-/** Discards a replay. */
-const NOWHERE: Upload = {
-  begin: async () => ({
-    write: () => undefined,
-    finish: async () => ({ ...MAIL_FILE, id: '', size: 0, crc: 0 }),
-  }),
-  discard: async () => undefined,
 };
 
 function hexOf(sum: Hash | null): string {
@@ -78,7 +66,7 @@ function termsOf({ query, declaredBytes }: Exchange, context: ApiContext): MailT
 
 type Report = (pointer: string, detail: string) => void;
 
-function senderIn(text: string | null, report: Report): Address | '' | null {
+function senderIn(text: string | null, report: Report): Sender | null {
   if (text === null) return null;
   if (text === '' || text === '<>') return '';
   const address = parseAddress(text);

@@ -6,7 +6,8 @@ import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import type { DraftLimits } from '../message/draft.js';
 import type { Draft } from '../message/message.js';
-import type { Accepted } from '../store/store.js';
+import type { Accepted, Store, Upload } from '../store/store.js';
+import { hashOf } from './content-hash.js';
 import type { FormFile } from './form.js';
 import type { ApiContext } from './parts.js';
 
@@ -16,17 +17,30 @@ export function draftLimits({ settings, mayBeFrom }: ApiContext): DraftLimits {
   return { maxBatch, cloud, mayBeFrom };
 }
 
-/** The error for a second body with the key of another. */
-export function otherContent(): FieldpostError {
-  return new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
-    hint: 'use a new key for a new message',
-  });
-}
-
 /** The drafts of a body, accepted. */
 export interface Posted extends Accepted {
   readonly drafts: readonly Draft[];
 }
+
+/** What an Idempotency-Key led to before. */
+export type Before = NonNullable<ReturnType<Store['recall']>>;
+
+/** Gives a repeated body the ids of the first one with its key. Throws invalid if their contents differ. */
+export function replayOf(before: Before, drafts: readonly Draft[], files: readonly FormFile[]): Posted {
+  if (before.hash === hashOf(drafts, files)) return { drafts, ids: before.ids, replayed: true };
+  throw new FieldpostError('invalid', 'This Idempotency-Key was used with other content', {
+    hint: 'use a new key for a new message',
+  });
+}
+
+/** The upload of a replay: it discards the files. */
+export const NOWHERE: Upload = {
+  begin: async (file) => ({
+    write: () => undefined,
+    finish: async () => ({ ...file, id: '', size: 0, crc: 0 }),
+  }),
+  discard: async () => undefined,
+};
 
 /** Accepts the drafts with these files, under the request's key if it has one. */
 type Accept = (drafts: readonly Draft[], files: readonly FormFile[]) => Promise<Accepted>;

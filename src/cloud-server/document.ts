@@ -6,7 +6,7 @@ import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/
 import { type Fault, FieldpostError } from '../errors.js';
 import { isJsonObject } from '../json.js';
 import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
-import { harmlessName } from '../text.js';
+import { harmlessName, oneSpaced } from '../text.js';
 import type { About } from './texts.js';
 
 /** A document as a PUT brings it. */
@@ -70,6 +70,6 @@ export function aboutOf({ name, site, contact }: Document, id: string): About {
 /** The text as one line without control characters; null if it is too long or has no visible character. */
 function lineOf(value: unknown): string | null {
   if (typeof value !== 'string' || value.length > DESTINATION_NAME_CHARS_MAX) return null;
-  const line = harmlessName(value, ' ').replace(/\s+/g, ' ').trim();
+  const line = oneSpaced(harmlessName(value, ' '));
   return /[\p{L}\p{N}\p{P}\p{S}]/u.test(line) ? line : null;
 }

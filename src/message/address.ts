@@ -55,6 +55,6 @@ export function recipientKey(address: Address): string {
 }
 
 /** True if a relay must offer SMTPUTF8 before it can be given this address (RFC 6531). */
-export function needsSmtpUtf8(address: Address | ''): boolean {
+export function needsSmtpUtf8(address: string): boolean {
   return /[^\p{ASCII}]/u.test(address);
 }

@@ -2,11 +2,12 @@
  * The door for ready-made mails (RFC 5322), as those who bring them see it: the local API and the SMTP server.
  */
 import type { Address } from './address.js';
+import type { Sender } from './message.js';
 
 /** The envelope of a mail that comes, and what is known of it beforehand. */
 export interface MailTerms {
   /** The envelope's sender; '' is the null sender, null the device's own. */
-  readonly from: Address | '' | null;
+  readonly from: Sender | null;
   /** At least one; `headers`: those in To, Cc and Bcc. */
   readonly to: readonly Address[] | 'headers';
   /** Octets of the mail; 0 if unknown. */

@@ -2,7 +2,7 @@
  * Who stands in a header of a mail: an address, and perhaps a name (RFC 5322 §3.4). Reads what mailers and people write,
  * with comments, groups, quoted strings and the obsolete forms, in linear time. Pure.
  */
-import { cut, harmlessName, hasControl, visible } from '../text.js';
+import { cut, harmlessName, hasControl, oneSpaced, visible } from '../text.js';
 import { type Address, parseAddress } from './address.js';
 import { decodeWords } from './encoded-words.js';
 import { type ListToken, tokensOf } from './list-token.js';
@@ -194,8 +194,4 @@ function nameOf(words: readonly ListToken[], comment: string): string {
 
 function harmless(name: string): string {
   return harmlessName(name, ' ').trim();
-}
-
-function oneSpaced(text: string): string {
-  return text.replace(/\s+/g, ' ').trim();
 }

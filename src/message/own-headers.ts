@@ -4,7 +4,7 @@
 import { Buffer } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';
 import { HEADER_NAME_CHARS_MAX, HEADER_VALUE_OCTETS_MAX, OWN_HEADERS_MAX } from '../mail-limits.js';
-import { hasControl, hasLoneSurrogate } from '../text.js';
+import { hasControl, hasLoneSurrogate, oneSpaced } from '../text.js';
 import { type FaultReport, isEmpty } from './field.js';
 import type { MailHead } from './message.js';
 
@@ -54,8 +54,4 @@ function valueFault(name: string, value: unknown): string | null {
 /** True for a header that is text for people. The others have a syntax, which encoded words would break. */
 function isText(name: string): boolean {
   return /^x-/i.test(name);
-}
-
-function oneSpaced(value: string): string {
-  return value.trim().replace(/ +/g, ' ');
 }

@@ -2,8 +2,9 @@
  * The envelope of a mail, from MAIL to DATA. Used by session.ts.
  */
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
-import { type Address, parseAddress } from '../message/address.js';
+import { type Address, needsSmtpUtf8, parseAddress } from '../message/address.js';
 import type { MailTerms } from '../message/mail-intake.js';
+import type { Sender } from '../message/message.js';
 import { pathOf } from './command.js';
 
 /** What the envelope depends on. */
@@ -17,7 +18,7 @@ export interface EnvelopeRules {
 /** The envelope. Each method gives the reply. */
 export class Transaction {
   readonly #rules: EnvelopeRules;
-  #from: Address | '' | null = null;
+  #from: Sender | null = null;
   #to: Address[] = [];
   #isOpen = false;
   #isUtf8 = false;
@@ -65,7 +66,7 @@ export class Transaction {
       } else if (name !== 'AUTH' || !mayAuth || value === '') return `555 5.5.4 Unknown parameter ${name}`;
     }
     if (expectedBytes > limitBytes) return `552 5.3.4 More than ${limitBytes} octets`;
-    if (!isUtf8 && !isAscii(path)) return '553 5.6.7 This address needs SMTPUTF8';
+    if (!isUtf8 && needsSmtpUtf8(path)) return '553 5.6.7 This address needs SMTPUTF8';
     this.reset();
     // A name of this device, such as root, is no address: the device's own is used.
     this.#from = path === '' ? '' : parseAddress(path);
@@ -89,7 +90,7 @@ export class Transaction {
     const { path, parameters } = found;
     for (const name of parameters.keys()) return `555 5.5.4 Unknown parameter ${name}`;
     if (path === '') return '501 5.1.3 The recipient is missing';
-    if (!this.#isUtf8 && !isAscii(path)) return '553 5.6.7 This address needs SMTPUTF8';
+    if (!this.#isUtf8 && needsSmtpUtf8(path)) return '553 5.6.7 This address needs SMTPUTF8';
     const address = path.includes('@') ? parseAddress(path) : this.#rules.localAddress();
     if (address === null) {
       return path.includes('@')
@@ -109,8 +110,4 @@ export class Transaction {
     if (this.#to.length > 0) return null;
     return this.#refused > 0 ? '554 5.5.1 No recipient was accepted' : '503 5.5.1 RCPT first';
   }
-}
-
-function isAscii(text: string): boolean {
-  return !/[^\p{ASCII}]/u.test(text);
 }

@@ -2,10 +2,10 @@
 import t from 'tap';
 import { STORAGE_RETRY_MS } from '../../src/limits.js';
 import { type GivenToken, RefreshToken } from '../../src/store/refresh-token.js';
-import { createLog } from '../../src/system/log.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
+import { keptLog } from '../support/system.js';
 
 const GIVEN: GivenToken = { url: 'https://login.example/token', clientId: 'app', token: 'given' };
 const FILE = '/dir/relay-token.json';
@@ -13,13 +13,7 @@ const VARIANTS: readonly PowerCut[] = ['nothing', 'everything', 'random', 'rando
 
 function open(disk = new FaultyDisk({ directories: ['/dir'] })) {
   const clock = new FakeClock();
-  const lines: string[] = [];
-  const log = createLog({
-    level: 'debug',
-    priorities: false,
-    write: (line) => lines.push(line),
-    wallMs: () => 0,
-  });
+  const { log, lines } = keptLog();
   return { disk, clock, lines, refresh: new RefreshToken({ disk, clock, log, directory: '/dir' }) };
 }
 

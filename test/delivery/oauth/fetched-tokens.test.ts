@@ -4,9 +4,9 @@ import { FetchedTokens } from '../../../src/delivery/oauth/fetched-tokens.js';
 import { TOKEN_RETRY_MS } from '../../../src/mail-limits.js';
 import { RefreshToken } from '../../../src/store/refresh-token.js';
 import type { HttpAnswer, HttpRequest } from '../../../src/system/https.js';
-import { createLog } from '../../../src/system/log.js';
 import { FakeClock, settled } from '../../support/clock.js';
 import { FaultyDisk } from '../../support/faulty-disk.js';
+import { keptLog } from '../../support/system.js';
 
 const MINUTE_MS = 60_000;
 
@@ -34,13 +34,7 @@ function bench({
   disk = new FaultyDisk({ directories: ['/dir'] }),
 } = {}) {
   const clock = new FakeClock();
-  const lines: string[] = [];
-  const log = createLog({
-    level: 'debug',
-    priorities: false,
-    write: (line) => lines.push(line),
-    wallMs: () => 0,
-  });
+  const { log, lines } = keptLog();
   const made: Bench = {
     clock,
     disk,
@@ -68,7 +62,7 @@ function bench({
       log,
     }),
     refreshTokens: () => made.forms.map((form) => new URLSearchParams(form).get('refresh_token')),
-    warnings: () => lines.filter((line) => !line.includes(' debug ') && !/fetched/.test(line)),
+    warnings: () => lines.filter((line) => !line.startsWith('<7>') && !/fetched/.test(line)),
   };
   return made;
 }
