@@ -39,16 +39,6 @@ t.test('the version is that of the package', options, async (t) => {
   t.match(run(['version']), { status: 0, stdout: /^fieldpost \d+\.\d+\.\d+\n$/ });
 });
 
-t.test('the manual names every command', options, async (t) => {
-  const manual = readFileSync(new URL('../build/fieldpost.1', import.meta.url), 'utf8');
-  const listed = [...run(['--help']).stdout.matchAll(/^ {2}(\w+) /gm)].map(([, name]) => name);
-  t.same(
-    listed.filter((name) => !manual.includes(`.B ${name}\n`)),
-    [],
-  );
-  t.ok(listed.includes('run'));
-});
-
 t.test('check --relay speaks with a relay as delivery does', options, async (t) => {
   await using relay = await fakeRelay();
   const FIELDPOST_RELAY = `smtp://127.0.0.1:${relay.port}?tls=never`;

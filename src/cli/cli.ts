@@ -13,8 +13,11 @@ import { serviceEnvironment, withEnvFile } from './environment.js';
 import { service } from './service.js';
 import { columns } from './words.js';
 
-// A command is loaded when it is called, so that the daemon does not keep the others in memory.
-const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+/**
+ * Every command by its name. A command is loaded when it is called, so that the daemon does not keep the others in memory.
+ * The manual page and the completion of bash follow it.
+ */
+export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => service('run'),
   cloud: async () => service('cloud'),
   dev: async () => service('dev'),
@@ -34,7 +37,8 @@ const ALIASES: typeof COMMANDS = {
   newaliases: async () => (await import('./sendmail.js')).sendmailAs('newaliases'),
 };
 
-const COMMON = { help: { type: 'boolean', short: 'h' }, 'env-file': { type: 'string' } } as const;
+/** The options of every command. */
+export const COMMON = { help: { type: 'boolean', short: 'h' }, 'env-file': { type: 'string' } } as const;
 
 /** The words of a command line: a link named `sendmail` to the program stands for `fieldpost sendmail`. */
 export function wordsOfCall([, program = '', ...words]: readonly string[]): readonly string[] {

@@ -93,6 +93,8 @@ export interface Command {
   readonly options: NonNullable<ParseArgsConfig['options']>;
   /** True: it reads all that follows its name itself, as `words`. */
   readonly readsArguments?: true;
+  /** What the first word may be. */
+  readonly verbs?: readonly string[];
   /** True: words may follow its options. */
   readonly takesWords?: true;
   /** True: without --env-file it uses the settings of the service on this device. */

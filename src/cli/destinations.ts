@@ -50,6 +50,7 @@ Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75
     hidden: { type: 'boolean' },
     ...Object.fromEntries(FIELD_OPTIONS.map((name) => [name, { type: 'string' }])),
   },
+  verbs: Object.keys(ACTIONS),
   takesWords: true,
   asksService: true,
   async run(input, context) {

@@ -36,6 +36,7 @@ fieldpost queue release                             resume delivery
 STATUS is one of ${STATUSES.join(', ')}.
 Exit status: 0 done, 65 no such message, or its status does not allow this, 69 no daemon answers.`,
   options: { json: { type: 'boolean' }, status: { type: 'string' } },
+  verbs: Object.keys(ACTIONS),
   takesWords: true,
   asksService: true,
   async run(input, context) {

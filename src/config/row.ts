@@ -15,7 +15,7 @@ export interface Row<T> {
   readonly allowed: string;
   /** The default as somebody would write it; null: none. */
   readonly fallback: string | null;
-  /** The default in the README's words. */
+  /** The default in words, for fieldpost.env(5). */
   readonly fallbackWords: string;
   /** The kind of path if a file holds the value; null if the key holds it. */
   readonly file: Kind<string> | null;
@@ -44,7 +44,7 @@ export function given<T>({ words, ...spec }: Spec<Kind<T>> & { fallback: string;
   return { ...PLAIN, ...spec, fallbackWords, allowed: spec.kind.allowed };
 }
 
-/** A setting that is null if it is not set; the README shows `none` as its default. */
+/** A setting that is null if it is not set; its default in words is `none`, if nothing else is given. */
 export function optional<T>({ none = 'none', ...spec }: Spec<Kind<T>> & { none?: string }): Row<T | null> {
   return { ...PLAIN, ...spec, fallbackWords: none, allowed: spec.kind.allowed };
 }

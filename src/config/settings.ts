@@ -1,6 +1,6 @@
 /**
  * The table of settings: each FIELDPOST_ key once, with its kind, default, purpose, and what takes up a new value.
- * The type Config, a reload, `fieldpost check`, the README and the manual page follow it.
+ * The type Config, a reload, `fieldpost check` and the page fieldpost.env(5) follow it.
  */
 import type { Row } from './row.js';
 import { API_SETTINGS } from './settings/api.js';

@@ -1,12 +1,15 @@
 /**
- * What is made from the table of settings, or must agree with it: the README, the manual page, the unit. After a change
- * of the table `FIELDPOST_TEST_WRITE=1 bash scripts/test test/config/table.test.ts` writes the first two.
+ * What is made from the table of settings, or must agree with it: the manual page, which FIELDPOST_TEST_WRITE=1 writes, other
+ * pages, the unit.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Row } from '../../src/config/row.js';
 import { ROWS, SECRET_BY_KEY } from '../../src/config/settings.js';
+import { PAGES, sameBlock } from '../support/pages.js';
 import { readTree } from '../support/source.js';
+
+const PAGE = 'build/man/fieldpost.env.5.md';
 
 /** What is told of one key. */
 interface Entry {
@@ -30,43 +33,22 @@ const ENTRIES: readonly Entry[] = ROWS.flatMap(([, row]: readonly [unknown, Row<
   ];
 });
 
-const README = [
-  '| key | default | allowed | what it is for | a new value holds |',
-  '|---|---|---|---|---|',
-  ...ENTRIES.map(
-    ({ key, fallback, allowed, about, holds }) =>
-      `| \`${key}\` | ${fallback} | ${allowed} | ${about} | ${holds} |`,
-  ),
-];
-
-const MANUAL = ENTRIES.flatMap(({ key, fallback, about, holds }) => [
-  '.TP',
-  `.B ${key}`,
-  roff(about),
-  roff(`Default: ${fallback}. A new value holds ${holds}.`),
+/** The settings as Markdown: a heading for each, so that a link can point to one. */
+const LINES = ENTRIES.flatMap(({ key, fallback, allowed, about, holds }) => [
+  `### ${key}`,
+  '',
+  about,
+  '',
+  `Allowed: ${allowed}. Default: ${fallback}. A new value holds ${holds}.`,
+  '',
 ]);
 
-/** Markdown as a line of the manual. */
-function roff(text: string): string {
-  return text.replaceAll('-', '\\-').replaceAll(/`([^`]*)`/g, '\\fB$1\\fP');
-}
-
-for (const [file, mark, end, lines] of [
-  ['README.md', '<!-- settings -->', '<!-- end of settings -->', README],
-  ['build/fieldpost.1', '.\\" settings', '.\\" end of settings', MANUAL],
-] as const) {
-  t.test(`${file} tells the table of settings`, async (t) => {
-    const text = readFileSync(file, 'utf8');
-    const from = text.indexOf(`${mark}\n`) + mark.length + 1;
-    const to = text.indexOf(`${end}\n`);
-    const wanted = lines.map((line) => `${line}\n`).join('');
-    if (process.env.FIELDPOST_TEST_WRITE) writeFileSync(file, text.slice(0, from) + wanted + text.slice(to));
-    else t.equal(text.slice(from, to), wanted, 'FIELDPOST_TEST_WRITE=1 writes it');
-  });
-}
+t.test('fieldpost.env(5) tells the table of settings', async (t) => {
+  sameBlock(t, PAGE, 'settings', ['', ...LINES]);
+});
 
 t.test('no text names a setting that does not exist', async (t) => {
-  const pages = ['README.md', 'CHANGELOG.md', 'build/fieldpost.1'].map(
+  const pages = [...PAGES, 'CHANGELOG.md', 'build/fieldpost.env'].map(
     (file) => [file, readFileSync(file, 'utf8')] as const,
   );
   for (const [file, text] of [...pages, ...readTree(['src'], ['.ts'])]) {
@@ -76,12 +58,12 @@ t.test('no text names a setting that does not exist', async (t) => {
   }
 });
 
-t.test('the unit and the manual name the credentials of the table', async (t) => {
+t.test('the unit and the page name the credentials of the table', async (t) => {
   const credentials = ROWS.flatMap(([, { credential }]) => credential ?? []).sort();
   const namesIn = (file: string, pattern: RegExp) =>
-    [...readFileSync(file, 'utf8').matchAll(pattern)].map(([, name]) => name).sort();
+    [...new Set([...readFileSync(file, 'utf8').matchAll(pattern)].map(([, name]) => name))].sort();
   const unit = 'systemd/fieldpost.service';
   t.strictSame(namesIn(unit, /^LoadCredential=([\w-]+):fieldpost\.\1$/gm), credentials);
   t.strictSame(namesIn(unit, /^SetCredential=([\w-]+):\(not given\)$/gm), credentials);
-  t.strictSame(namesIn('build/fieldpost.1', /credstore\/fieldpost\.([\w-]+)/g), credentials);
+  t.strictSame(namesIn(PAGE, /credstore\/fieldpost\.([\w-]+)/g), credentials);
 });

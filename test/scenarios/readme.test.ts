@@ -1,50 +1,60 @@
-/** Runs the README's curl lines, as printed, against `fieldpost dev`. */
+/** Runs the examples of the README and of the manual pages, as printed, against `fieldpost dev`. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { needsProgram, startIn } from '../support/daemon.js';
 
-const EXAMPLE = /<!-- example: (\d+) -->\n```sh\n(.*?)\n```/gs;
+/** With the status of the answer; a command of the program has none. */
+const EXAMPLE = /<!-- (?:example: (\d+)|command) -->\n```sh\n(.*?)\n```/gs;
+/** The README is read twice: a person may try things again. */
+const READ = [
+  'README.md',
+  'README.md',
+  'build/man/fieldpost-api.7.md',
+  ...Array(2).fill('build/man/fieldpost-cloud.7.md'),
+];
 
 /** Delays the mails about a device that is offline until after this test. */
 const PATIENT = { FIELDPOST_CLOUD_SERVER_DELAY: '1h', FIELDPOST_CLOUD_SERVER_STOP_DELAY: '1h' };
 
-t.test('the examples of the README give the answers that it shows', needsProgram, async (t) => {
-  const examples = [...readFileSync('README.md', 'utf8').matchAll(EXAMPLE)];
-  t.ok(examples.length >= 5, 'the README has examples');
+/** The subjects of the mails, one for each recipient. */
+const MAILS = [
+  ...Array(2).fill(['Pump 3', 'Żółty alarm', 'All is well']),
+  ['Żółty alarm', 'Alarm'],
+  ...Array(2).fill('Backup'),
+  'Fire',
+  ...Array(4).fill('Leak'),
+  ...Array(4).fill('Report'),
+  'The manual',
+].flat();
+
+t.test('the examples of the pages give the answers that they show', needsProgram, async (t) => {
   // curl prints the status after the body.
-  const directory = t.testdir({ '.curlrc': 'write-out = "\\n%{http_code}"\n' });
+  const directory = t.testdir({ '.curlrc': 'write-out = "\\n%{http_code}"\n', variables: '' });
   const daemon = await startIn(t, { FIELDPOST_STATE_DIR: join(directory, 'state'), ...PATIENT }, ['dev']);
   const cloudPort = /cloud ready .*:(\d+)/.exec(daemon.lines.join('\n'))?.[1];
-  let accepted = 0;
-  for (const [, status = '', lines = ''] of examples) {
-    // Only the ports differ, because tests run in parallel.
-    const script = lines
-      .replaceAll('127.0.0.1:43770', `127.0.0.1:${daemon.port}`)
-      .replaceAll('127.0.0.1:43780', `127.0.0.1:${cloudPort}`);
-    const options = { encoding: 'utf8', env: { ...process.env, CURL_HOME: directory } } as const;
-    const output = execFileSync('bash', ['-euo', 'pipefail', '-c', script], options);
-    const [, body = '', told] = /^(.*)\n(\d+)$/s.exec(output) ?? [];
-    t.equal(told, status, lines);
-    const answer = body === '' ? null : JSON.parse(body);
-    if (told === '202') accepted += answer.length;
+  const api = `127.0.0.1:${daemon.port}`;
+  const env = { ...process.env, CURL_HOME: directory, FIELDPOST_LISTEN: api };
+  for (const page of READ) {
+    const examples = [...readFileSync(page, 'utf8').matchAll(EXAMPLE)];
+    t.ok(examples.length >= 2, `${page} has examples`);
+    for (const [, status, lines = ''] of examples) {
+      // Only the ports differ, because tests run in parallel.
+      const script = lines
+        .replaceAll('127.0.0.1:43770', api)
+        .replaceAll('127.0.0.1:43780', `127.0.0.1:${cloudPort}`);
+      // A shell keeps ID for the next example.
+      const shell = `. ${directory}/variables\n${script}\n[[ ! -v ID ]] || declare -p ID > ${directory}/variables`;
+      const output = execFileSync('bash', ['-euo', 'pipefail', '-c', shell], { encoding: 'utf8', env });
+      if (status !== undefined) t.equal(/\n(\d+)$/.exec(output)?.[1], status, lines);
+    }
   }
   const caught = () => daemon.lines.filter((line) => line.startsWith('Subject: '));
-  while (caught().length < accepted) await daemon.nextLine();
+  while (caught().length < MAILS.length) await daemon.nextLine();
   t.same(
     caught().sort(),
-    [
-      'Alarm',
-      'Backup',
-      'Backup',
-      'Fire',
-      ...Array(4).fill('Leak'),
-      'Pump 3',
-      ...Array(4).fill('Report'),
-      'The manual',
-      'Żółty alarm',
-    ].map((subject) => `Subject: ${subject}`),
+    MAILS.map((subject) => `Subject: ${subject}`).sort(),
     'the mail catcher prints the mails, one for each recipient',
   );
   const attached = daemon.lines.filter((line) => line.startsWith('[attached: '));

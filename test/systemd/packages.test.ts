@@ -24,7 +24,7 @@ const options = {
 const sh = (script: string, env: Record<string, string> = {}) =>
   execFileSync('bash', ['--norc', '-euc', script], {
     encoding: 'utf8',
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, LC_ALL: 'C.UTF-8', ...env },
   });
 
 function scratch(t: Test): string {
@@ -118,15 +118,53 @@ test('the package fieldpost-mta holds links and no program', options, async (t) 
   sh(
     `dpkg-deb -x ${outFile(/^fieldpost-mta_.*\.deb$/)} ${root}; dpkg-deb -x ${outFile(/^fieldpost_.*\.deb$/)} ${root}`,
   );
-  const man = readFileSync(`${REPOSITORY}/build/fieldpost-sendmail.8`, 'utf8');
-  for (const page of ['man8/sendmail.8', 'man1/mailq.1', 'man1/newaliases.1'])
-    t.equal(sh(`zcat ${root}/usr/share/man/${page}.gz`), man);
+  for (const page of ['man8/fieldpost-sendmail.8', 'man8/sendmail.8', 'man1/mailq.1', 'man1/newaliases.1'])
+    t.match(sh(`zcat ${root}/usr/share/man/${page}.gz`), '\n.TH fieldpost-sendmail 8 ');
   for (const name of ['usr/sbin/sendmail', 'usr/lib/sendmail', 'usr/bin/mailq', 'usr/bin/newaliases'])
     t.equal(sh(`readlink -f ${root}/${name}`).trim(), `${root}/usr/bin/fieldpost`);
   t.same(
     files(`${root}/usr/lib/systemd/system/fieldpost-send.socket.d`),
     ['./mta.conf'],
     'every user may send',
+  );
+});
+
+/** The pages with their sections in capitals; those of the README's list. */
+const MANUAL = [
+  'fieldpost.1',
+  'fieldpost.env.5',
+  'fieldpost-api.7',
+  'fieldpost-cloud.7',
+  'fieldpost-store.7',
+];
+
+test('man, groff and mandoc have nothing to say about the manual pages', options, async (t) => {
+  const root = scratch(t);
+  for (const deb of [/^fieldpost_.*\.deb$/, /^fieldpost-mta_.*\.deb$/])
+    sh(`dpkg-deb -x ${outFile(deb)} ${root}`);
+  const man = `${root}/usr/share/man`;
+  const wanted = [...MANUAL, 'fieldpost-sendmail.8'].map((page) => `./man${page.at(-1)}/${page}.gz`);
+  t.same(files(man), wanted.sort(), 'each in the directory of its section');
+  for (const path of wanted.map((page) => `${man}/${page}`)) {
+    for (const width of [80, 120]) {
+      const warnings = `MANWIDTH=${width} man --warnings=w --local-file ${path} 2>&1 >/dev/null`;
+      t.equal(sh(warnings), '', `groff at ${width} columns: ${path}`);
+    }
+    t.equal(sh(`zcat ${path} | mandoc -T lint -W warning 2>&1 || true`), '', `mandoc: ${path}`);
+    t.match(sh(`lexgrog ${path}`), /: "fieldpost[\w.-]* - \w/, 'apropos finds it');
+    const [head = ''] = sh(`zcat ${path} | grep '^\\.TH'`).split('\n');
+    t.match(
+      head,
+      new RegExp(`^\\.TH ${path.replace(/.*\/(.*)\.(\d)\.gz$/, '$1 $2')} \\d{4}-\\d\\d-\\d\\d "Fieldpost `),
+    );
+    const text = sh(`MANWIDTH=120 man --local-file ${path} | col -bx`);
+    t.match(text, /^NAME\n.*^SEE ALSO\n/ms);
+    t.notMatch(text, /<!--|\]\(|\*\*|^#|`/m, 'no Markdown is left');
+  }
+  t.match(
+    sh(`MANWIDTH=80 man --local-file ${man}/man7/fieldpost-api.7.gz | col -bx`),
+    /^ {7}GET \/healthz\n {14}200 while/m,
+    'a table of two columns is a list of terms',
   );
 });
 
@@ -215,6 +253,7 @@ test('the program starts from where the Yocto recipe installs it', options, asyn
     './usr/lib/systemd/system/fieldpost.socket',
     './usr/lib/systemd/system/fieldpost-smtp.socket',
     './usr/share/man/man1/fieldpost.1',
+    './usr/share/man/man5/fieldpost.env.5',
     './usr/bin/fieldpost',
     './usr/lib/systemd/system-preset/50-fieldpost.preset',
     './usr/lib/systemd/system/fieldpost-send.socket.d/mta.conf',

@@ -1,0 +1,155 @@
+/**
+ * The pages that people read agree with the code in both directions: commands, calls, errors, metrics, log lines, exit
+ * statuses. The README is short, and every link has its target.
+ */
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import t from 'tap';
+import { ROUTES } from '../../src/api/routes.js';
+import { COMMANDS, COMMON } from '../../src/cli/cli.js';
+import { type Command, EXIT } from '../../src/cli/command.js';
+import { CLOUD_ROUTES } from '../../src/cloud-server/calls.js';
+import { PROBLEMS } from '../../src/http/problem.js';
+import { startApi } from '../support/api.js';
+import { firstCells, MANUALS, PAGES, sameBlock, sectionOf } from '../support/pages.js';
+import { logEventsOf, parse, readTree } from '../support/source.js';
+
+const README_BYTES_MAX = 15 * 1024;
+
+/** Help as Markdown: usage and lists of options as code, sentences as text. */
+function helpAsMarkdown({ name, summary, help }: Command): string[] {
+  const parts = help.split(/\n{2,}/).flatMap((part) => {
+    if (/^(?: {2}|fieldpost )/m.test(part)) return ['', '```', part, '```'];
+    return ['', part.replaceAll(/--[a-z-]+|\bFIELDPOST_[A-Z_]+/g, '`$&`')];
+  });
+  return [`### fieldpost ${name}`, '', `${summary[0]?.toUpperCase()}${summary.slice(1)}.`, ...parts, ''];
+}
+
+t.test('fieldpost(1) has the help of every command', async (t) => {
+  const commands = await Promise.all(Object.values(COMMANDS).map((load) => load()));
+  t.ok(commands.length >= 11);
+  sameBlock(t, 'build/man/fieldpost.1.md', 'commands', ['', ...commands.flatMap(helpAsMarkdown)]);
+});
+
+t.test('the help of a command names its options and verbs, and no others', async (t) => {
+  for (const load of Object.values(COMMANDS)) {
+    const { name, help, options, verbs = [], readsArguments } = await load();
+    if (readsArguments) continue;
+    const named = [...help.matchAll(/--([a-z-]+)/g)].map(([, option]) => option);
+    t.strictSame(
+      new Set([...named, 'help', 'env-file'].sort()),
+      new Set([...Object.keys({ ...COMMON, ...options })].sort()),
+      name,
+    );
+    const called = [...help.matchAll(new RegExp(`^fieldpost ${name} \\[?([a-z]+)\\b`, 'gm'))].map(
+      ([, verb]) => verb,
+    );
+    t.strictSame([...new Set(called)].sort(), [...verbs].sort(), `fieldpost ${name}`);
+  }
+});
+
+t.test('fieldpost-api(7) has the code of every refusal', async (t) => {
+  const rows = Object.entries(PROBLEMS).map(
+    ([code, [status, title]]) => `| \`${code}\` | ${status} | ${title} |`,
+  );
+  const head = ['| code | status | title |', '|---|---|---|'];
+  sameBlock(t, 'build/man/fieldpost-api.7.md', 'errors', [...head, ...rows]);
+});
+
+t.test('fieldpost-api(7) has every metric', async (t) => {
+  await using api = await startApi();
+  const { body } = await api.call('GET', '/metrics');
+  const rows = [...body.matchAll(/^# HELP (\w+) (.*)\n# TYPE \w+ (\w+)$/gm)].map(
+    ([, name, help, kind]) => `| \`${name}\` | ${kind}: ${help} |`,
+  );
+  t.ok(rows.length > 20);
+  const head = ['| metric | what it tells |', '|---|---|'];
+  sameBlock(t, 'build/man/fieldpost-api.7.md', 'metrics', [...head, ...rows]);
+});
+
+for (const [page, heading, routes] of [
+  ['build/man/fieldpost-api.7.md', '## Calls', ROUTES],
+  ['build/man/fieldpost-cloud.7.md', '### Calls of the reference cloud', CLOUD_ROUTES],
+] as const) {
+  t.test(`${page} has every call, and no other`, async (t) => {
+    const told = firstCells(sectionOf(page, heading)).map((call) =>
+      call.replace(/\?.*/, '').replace(/\bID\b/, '{id}'),
+    );
+    t.strictSame([...new Set(told)].sort(), routes.map(({ method, path }) => `${method} ${path}`).sort());
+  });
+}
+
+t.test('fieldpost(1) has every log line, and no other', async (t) => {
+  const told = firstCells(sectionOf('build/man/fieldpost.1.md', '## Log lines'));
+  const source = [...readTree(['src'], ['.ts'])];
+  const logged = source
+    .flatMap(([path, text]) => logEventsOf(parse(path, text)))
+    .flatMap(({ event }) => event ?? []);
+  t.ok(logged.length > 0, 'there are events');
+  t.strictSame(
+    logged.filter((event) => !told.includes(event)),
+    [],
+    'an operator who meets a line in the log finds what it means and what to do',
+  );
+  // Some are handed to the log by another name.
+  t.strictSame(
+    told.filter((event) => !source.some(([, text]) => text.includes(`'${event}'`))),
+    [],
+  );
+  t.equal(new Set(told).size, told.length, 'each once');
+});
+
+t.test('fieldpost(1) has every exit status, and no other', async (t) => {
+  const [all = ''] = sectionOf('build/man/fieldpost.1.md', '## Exit status').split('`check --relay`');
+  t.strictSame(firstCells(all).map(Number), Object.values(EXIT));
+});
+
+t.test('the README can be read in ten minutes', async (t) => {
+  const { size } = statSync('README.md');
+  t.ok(size <= README_BYTES_MAX, `${size} bytes of ${README_BYTES_MAX}`);
+});
+
+t.test('every link has its target', async (t) => {
+  for (const page of [...PAGES, 'CHANGELOG.md']) {
+    const dead = linksOf(page).filter(({ file, anchor }) => {
+      if (!existsSync(file)) return true;
+      return anchor !== undefined && !anchorsOf(file).includes(anchor);
+    });
+    t.strictSame(dead, [], page);
+  }
+  t.ok(linksOf('README.md').length > 10);
+});
+
+t.test('a link to another manual page names the page, because paper has no links', async (t) => {
+  for (const page of MANUALS) {
+    const nameless = linksOf(page).filter(({ words, file }) => {
+      if (file === page) return false;
+      const [, name, section] = /^build\/man\/(.+)\.(\d)\.md$/.exec(file) ?? [];
+      return !words.includes(`${name}(${section})`);
+    });
+    t.strictSame(nameless, [], page);
+  }
+});
+
+/** The relative links of a page, with their targets from the top of the repository. */
+function linksOf(page: string) {
+  const text = readFileSync(page, 'utf8').replaceAll(/^```.*?^```/gms, '');
+  return [...text.matchAll(/\[([^\]]*)\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)/g)].map(
+    ([, words = '', path = '', anchor]) => ({
+      words: words.replaceAll('\n', ' '),
+      file: path === '' ? page : join(dirname(page), path),
+      anchor,
+    }),
+  );
+}
+
+/** The anchors that GitHub gives to the headings of a page. */
+function anchorsOf(page: string): string[] {
+  const text = readFileSync(page, 'utf8').replaceAll(/^```.*?^```/gms, '');
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, words = '']) =>
+    words
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
