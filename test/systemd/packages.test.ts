@@ -254,6 +254,7 @@ test('the program starts from where the Yocto recipe installs it', options, asyn
     './usr/lib/systemd/system/fieldpost-smtp.socket',
     './usr/share/man/man1/fieldpost.1',
     './usr/share/man/man5/fieldpost.env.5',
+    './usr/share/bash-completion/completions/fieldpost',
     './usr/bin/fieldpost',
     './usr/lib/systemd/system-preset/50-fieldpost.preset',
     './usr/lib/systemd/system/fieldpost-send.socket.d/mta.conf',

@@ -43,5 +43,5 @@ ALTERNATIVE_LINK_NAME[mailq] = "${bindir}/mailq"
 ALTERNATIVE_LINK_NAME[newaliases] = "${bindir}/newaliases"
 
 FILES:${PN} += "${nonarch_libdir}/fieldpost ${systemd_system_unitdir} ${systemd_unitdir}/system-preset \
-    ${nonarch_libdir}/sysusers.d"
+    ${nonarch_libdir}/sysusers.d ${datadir}/bash-completion"
 CONFFILES:${PN} = "${sysconfdir}/fieldpost/fieldpost.env"
