@@ -1,12 +1,12 @@
 /**
  * `fieldpost status`: shows the state of the daemon (local-api §3) in a few lines. Used by cli.ts.
  */
-import { bytesInWords } from '../sizes.js';
+import { bytesInWords, counted, span } from '../sizes.js';
 import type { QueueCounts, QueueRoom, StorageState } from '../store/store.js';
 import { visible } from '../text.js';
 import { connect } from './client.js';
 import { type Command, EXIT, type Output } from './command.js';
-import { columns, counted, json, type Mood, moment, painter, span } from './words.js';
+import { columns, json, type Mood, moment, painter } from './words.js';
 
 interface Stated {
   state: string;
