@@ -1,6 +1,7 @@
 /**
  * How commands show things to people: names, times, columns, colours.
  */
+import type { Mood } from '../state-lines.js';
 import { visible } from '../text.js';
 import type { CommandContext, Output } from './command.js';
 
@@ -33,9 +34,6 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
     row.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ');
   return shown.map((row) => fill(row).trimEnd());
 }
-
-/** Green: no problem. Yellow: a problem that needs no action. Red: a person must act. */
-export type Mood = 'good' | 'uneasy' | 'bad';
 
 const COLOUR: Record<Mood, number> = { good: 32, uneasy: 33, bad: 31 };
 
