@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import t from 'tap';
 import { COMMANDS, COMMON } from '../../src/cli/cli.js';
 import { TYPE_NAMES } from '../../src/cli/words.js';
-import { LANGS } from '../../src/destinations/destination.js';
+import { LANGS } from '../../src/destinations/langs.js';
 import { STATUSES } from '../../src/message/message.js';
 import { sameFile } from '../support/pages.js';
 
