@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process';
 import t from 'tap';
 import { COMMANDS, COMMON } from '../../src/cli/cli.js';
 import { TYPE_NAMES } from '../../src/cli/words.js';
+import { SECRET_BY_KEY } from '../../src/config/settings.js';
 import { LANGS } from '../../src/destinations/langs.js';
 import { STATUSES } from '../../src/message/message.js';
 import { sameFile } from '../support/pages.js';
@@ -58,7 +59,7 @@ ${values.join('\n')}
   fi
   case \${COMP_WORDS[1]} in
 ${cases.join('\n')}
-    help) verbs='${names.join(' ')}' ;;
+    help) verbs='${[...names, ...SECRET_BY_KEY.keys()].join(' ')}' ;;
   esac
   if ((COMP_CWORD == 1)); then
     words='${names.join(' ')} help --help --version'
@@ -97,6 +98,7 @@ t.test('bash offers commands, verbs, options and values', async (t) => {
   t.strictSame(offered('fieldpost', 'send'), ['send', 'sendmail']);
   t.strictSame(offered('fieldpost', '--v'), ['--version']);
   t.strictSame(offered('fieldpost', 'help', 'ch'), ['check']);
+  t.strictSame(offered('fieldpost', 'help', 'FIELDPOST_LO'), ['FIELDPOST_LOCAL_MAIL', 'FIELDPOST_LOG']);
   t.strictSame(offered('fieldpost', 'queue', 'r'), ['release', 'retry']);
   t.strictSame(offered('fieldpost', 'queue', '--json', 'r'), ['release', 'retry']);
   t.strictSame(offered('fieldpost', 'queue', 'retry', ''), [], 'an id is not known');

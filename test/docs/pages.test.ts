@@ -8,6 +8,7 @@ import t from 'tap';
 import { ROUTES } from '../../src/api/routes.js';
 import { COMMANDS, COMMON } from '../../src/cli/cli.js';
 import { type Command, EXIT } from '../../src/cli/command.js';
+import { readSendmailCall } from '../../src/cli/sendmail-options.js';
 import { CLOUD_ROUTES } from '../../src/cloud-server/calls.js';
 import { PROBLEMS } from '../../src/http/problem.js';
 import { startApi } from '../support/api.js';
@@ -79,24 +80,46 @@ for (const [page, heading, routes] of [
   });
 }
 
-t.test('fieldpost(1) has every log line, and no other', async (t) => {
-  const told = firstCells(sectionOf('build/man/fieldpost.1.md', '## Log lines'));
+t.test('fieldpost(1) has every log line with its level, and no other', async (t) => {
+  const section = sectionOf('build/man/fieldpost.1.md', '## Log lines');
+  const told = [...section.matchAll(/^\| `(.+?)` \| (\w+) \|/gm)].map(
+    ([, event, level]) => `${event}: ${level}`,
+  );
   const source = [...readTree(['src'], ['.ts'])];
   const logged = source
     .flatMap(([path, text]) => logEventsOf(parse(path, text)))
-    .flatMap(({ event }) => event ?? []);
+    .flatMap(({ event, level }) => (event === null ? [] : `${event}: ${level}`));
   t.ok(logged.length > 0, 'there are events');
   t.strictSame(
-    logged.filter((event) => !told.includes(event)),
+    logged.filter((line) => !told.includes(line)),
     [],
     'an operator who meets a line in the log finds what it means and what to do',
   );
   // Some are handed to the log by another name.
   t.strictSame(
-    told.filter((event) => !source.some(([, text]) => text.includes(`'${event}'`))),
+    told.filter((line) => !source.some(([, text]) => text.includes(`'${line.replace(/: .*/, '')}'`))),
     [],
   );
   t.equal(new Set(told).size, told.length, 'each once');
+});
+
+t.test('fieldpost-sendmail(8) has every option, and no other', async (t) => {
+  const [options, rest] = sectionOf('build/man/fieldpost-sendmail.8.md', '## Options').split(
+    'accepted and do nothing:',
+  );
+  const told = [...`${options}${rest?.slice(0, rest.indexOf(';'))}`.matchAll(/`-([A-Za-z])/g)].map(
+    ([, letter = '']) => letter,
+  );
+  const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'];
+  const taken = letters.filter((letter) => {
+    const value = { b: 'm', f: 'a@example.com', r: 'a@example.com' }[letter] ?? '';
+    try {
+      return readSendmailCall([`-${letter}${value}`, 'value', 'a@example.com']) !== null;
+    } catch {
+      return false;
+    }
+  });
+  t.strictSame([...new Set(told)].sort(), taken);
 });
 
 t.test('fieldpost(1) has every exit status, and no other', async (t) => {

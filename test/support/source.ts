@@ -105,9 +105,9 @@ function isNameOfSomethingElse(node: ts.Identifier): boolean {
   );
 }
 
-/** The text of every log call's event: `log.info('…')` on anything called log. */
-export function logEventsOf(file: ts.SourceFile): { place: string; event: string | null }[] {
-  const found: { place: string; event: string | null }[] = [];
+/** The level, and the text of the event, of every log call: `log.info('…')` on anything called log. */
+export function logEventsOf(file: ts.SourceFile): { place: string; level: string; event: string | null }[] {
+  const found: ReturnType<typeof logEventsOf> = [];
   walk(file, (node) => {
     if (!ts.isCallExpression(node) || !ts.isPropertyAccessExpression(node.expression)) return;
     const { expression, name } = node.expression;
@@ -115,7 +115,7 @@ export function logEventsOf(file: ts.SourceFile): { place: string; event: string
     if (!isLog || !['debug', 'info', 'warn', 'error'].includes(name.text)) return;
     const [event] = node.arguments;
     const text = event !== undefined && ts.isStringLiteralLike(event) ? event.text : null;
-    found.push({ place: placeOf(file, node), event: text });
+    found.push({ place: placeOf(file, node), level: name.text, event: text });
   });
   return found;
 }
