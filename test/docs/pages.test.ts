@@ -103,8 +103,8 @@ t.test('fieldpost(1) has every log line with its level, and no other', async (t)
   t.equal(new Set(told).size, told.length, 'each once');
 });
 
-t.test('fieldpost-sendmail(8) has every option, and no other', async (t) => {
-  const [options, rest] = sectionOf('build/man/fieldpost-sendmail.8.md', '## Options').split(
+t.test('sendmail(8) has every option, and no other', async (t) => {
+  const [options, rest] = sectionOf('build/man/sendmail.8.md', '## Options').split(
     'accepted and do nothing:',
   );
   const told = [...`${options}${rest?.slice(0, rest.indexOf(';'))}`.matchAll(/`-([A-Za-z])/g)].map(
