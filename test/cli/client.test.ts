@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
-import { join } from 'node:path';
 import t from 'tap';
 import { FakeClock } from '../support/clock.js';
+import { socketPath } from '../support/short-directory.js';
 import { failure, fieldpost, preparedDaemon, type World } from './terminal.js';
 
 const STATE = {
@@ -163,10 +163,7 @@ t.test('a daemon that hangs, hangs up, or is another program', async (t) => {
 });
 
 t.test('over a unix socket, and with a token', async (t) => {
-  await using daemon = await preparedDaemon(
-    { [GET_STATE]: { status: 200, body: STATE } },
-    join(t.testdir(), 's'),
-  );
+  await using daemon = await preparedDaemon({ [GET_STATE]: { status: 200, body: STATE } }, socketPath(t));
   const files = { '/token': 'abc\n' };
   const env = {
     ...daemon.env,
