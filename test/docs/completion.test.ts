@@ -15,7 +15,7 @@ const FILE = 'build/fieldpost.bash-completion';
 /** The values of options that have few. */
 const VALUES = { lang: LANGS, priority: ['high', 'normal'], status: STATUSES, type: TYPE_NAMES };
 /** Options with a file. */
-const FILES = ['attach', 'env-file'];
+const FILES = ['attach', 'env-file', 'out'];
 
 /** The completion file. */
 async function completion(): Promise<string> {

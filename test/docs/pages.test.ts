@@ -42,7 +42,8 @@ t.test('the help of a command names its options and verbs, and no others', async
       new Set([...Object.keys({ ...COMMON, ...options })].sort()),
       name,
     );
-    const called = [...help.matchAll(new RegExp(`^fieldpost ${name} \\[?([a-z]+)\\b`, 'gm'))].map(
+    // In the usage, or at the start of a line of the list below it.
+    const called = [...help.matchAll(new RegExp(`^(?:fieldpost ${name} \\[?| {2})([a-z]+)\\b`, 'gm'))].map(
       ([, verb]) => verb,
     );
     t.strictSame([...new Set(called)].sort(), [...verbs].sort(), `fieldpost ${name}`);
