@@ -6,9 +6,8 @@
 import type { Config } from '../config.js';
 import { FieldpostError } from '../errors.js';
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
-import { type Address, domainOf, recipientKey } from '../message/address.js';
+import { type Address, isOfThisDevice, recipientKey } from '../message/address.js';
 import type { BeginMail, MailIntake, MailTerms } from '../message/mail-intake.js';
-import type { Qualify } from '../message/mailbox.js';
 import type { Attachment, ReadyMadeDraft } from '../message/message.js';
 import { ReadyMadeReader } from '../mime/ready-made.js';
 import type { ReadyMadeHead } from '../mime/ready-made-head.js';
@@ -51,7 +50,7 @@ export function checkOctetsOf(octets: number, { settings, mailLimitBytes }: Mail
 }
 
 /** The address for a user of this device, such as root: whoever reads its mail. It throws invalid if nobody does. */
-export function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): Qualify {
+export function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): (user: string) => Address {
   return (user) => {
     if (settings.localMail !== null) return settings.localMail;
     throw badRecipient(
@@ -118,21 +117,17 @@ export class StoredMail implements MailIntake {
 function recipientsFor(
   { to }: MailTerms,
   head: ReadyMadeHead,
-  { settings: { localMail } }: MailDoorParts,
+  parts: MailDoorParts,
 ): readonly [Address, ...Address[]] {
   if (to === 'headers' && head.recipientFault !== null) throw badRecipient(head.recipientFault);
   const named = to === 'headers' ? head.recipients.map(({ address }) => address) : to;
-  const meant = named.map((address) => (isLocalhost(address) ? (localMail ?? address) : address));
+  const qualify = qualifier(parts);
+  const meant = named.map((address) => (isOfThisDevice(address) ? qualify(address) : address));
   const [first, ...others] = new Map(meant.map((address) => [recipientKey(address), address])).values();
   if (first === undefined) throw badRecipient('there is no recipient');
   if (others.length >= MAIL_RECIPIENTS_MAX)
     throw badRecipient(`${others.length + 1} recipients are more than ${MAIL_RECIPIENTS_MAX}`);
   return [first, ...others];
-}
-
-/** True for `root@localhost`. A relay would take it for a user of its own. */
-function isLocalhost(address: Address): boolean {
-  return /^localhost(?:\.localdomain)?$/i.test(domainOf(address));
 }
 
 /** The error for what is wrong with the recipients. */

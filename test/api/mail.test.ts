@@ -79,7 +79,12 @@ test('mail to the users of the device', async (t) => {
   const headers = await postMail(api, '?to=headers', 'To: root\n\nhi');
   t.match(headers.json, [{ destination: 'ops@x.org' }]);
   await using other = await startApi();
-  for (const [query, body] of [['?to=root'], ['?to=headers', 'To: root\n\nhi']] as const) {
+  for (const [query, body] of [
+    ['?to=root'],
+    ['?to=a@x.org&to=root@localhost'],
+    ['?to=headers', 'To: root\n\nhi'],
+    ['?to=headers', 'To: root@localhost.localdomain\n\nhi'],
+  ] as const) {
     const refused = await postMail(other, query, body);
     isProblem(t, refused, 422, 'invalid');
     t.match(refused.json.errors, [{ pointer: 'to', detail: /root.*FIELDPOST_LOCAL_MAIL/ }]);
