@@ -69,7 +69,7 @@ async function carryOut(asked: SendmailCall, context: CommandContext): Promise<n
 }
 
 async function send(asked: SendmailCall, context: CommandContext): Promise<void> {
-  const body = await keepMail({ dotEnds: asked.dotEnds, header: headerOf(asked) }, context);
+  const body = await keepMail(asked.dotEnds, context);
   try {
     // With one key for all tries the mail is stored once, whichever answer was lost.
     const headers = { 'idempotency-key': randomUUID() };
@@ -81,15 +81,12 @@ async function send(asked: SendmailCall, context: CommandContext): Promise<void>
 }
 
 function pathOf({ sender, recipients, readsHeader }: SendmailCall): string {
-  const to = readsHeader ? ['headers'] : recipients;
+  // Without its brackets a user of this name would stand for the header.
+  const named = recipients.map((one) => (one === 'headers' ? '<headers>' : one));
+  const to = readsHeader ? ['headers', ...named] : named;
   const query = to.map((one) => `to=${encodeURIComponent(one)}`);
   if (sender !== null) query.push(`from=${encodeURIComponent(sender)}`);
   return `/api/internal/messages?${query.join('&')}`;
-}
-
-/** The recipients of the command line beside those of the header. The daemon takes Bcc out of the mail. */
-function headerOf({ recipients, readsHeader }: SendmailCall): string {
-  return readsHeader && recipients.length > 0 ? `Bcc: ${recipients.join(',\n ')}\n` : '';
 }
 
 const operator = (context: CommandContext) => told('operate', context);

@@ -55,6 +55,13 @@ test('the recipients in the headers, the blind ones included', async (t) => {
   t.match(json, [{ destination: 'john@example.com' }, { destination: 'ann@example.com' }]);
 });
 
+test('the recipients of the query and of the headers, each once', async (t) => {
+  await using api = await startApi();
+  const { json } = await postMail(api, '?to=b@x.org&to=headers&to=john@EXAMPLE.com');
+  const to = json.map(({ destination }: { destination: string }) => destination);
+  t.same(to, ['b@x.org', 'john@example.com', 'ann@example.com']);
+});
+
 test('who the sender is', async (t) => {
   await using api = await startApi({ mayBeFrom: (address: Address) => address.endsWith('@ours.org') });
   const fromOf = async (query: string) => {
@@ -99,7 +106,10 @@ test('every way in which one can be wrong leaves nothing behind', async (t) => {
     ['', MAIL, 'to', /is required/],
     ['?to=', MAIL, 'to', /no recipient/],
     ['?to=a@', MAIL, 'to', /not an email address/],
-    ['?to=headers&to=a@x.org', MAIL, 'to', /the only one/],
+    ['?to=headers&to=a@', MAIL, 'to', /"a@" is not an email address/],
+    [`?to=headers&${many.slice(0, many.lastIndexOf('&'))}`, MAIL, 'to', /102 recipients/],
+    ['?to=a@x.org', '', 'body', /is empty/],
+    ['?to=headers&to=a@x.org', '', 'body', /is empty/],
     ['?to=headers', 'Subject: x\n\nhi', 'to', /no recipient/],
     ['?to=headers', 'To: a@\n\nhi', 'to', /To: .*not an email address/],
     [`?${many}`, MAIL, 'to', /101 recipients/],
