@@ -61,6 +61,12 @@ export class CallError extends CommandError {
   }
 }
 
+/** True if the same call may succeed soon. 409: its first try is still in progress. */
+export function isPassing({ status, code }: CallError): boolean {
+  if (status === 0) return !['', 'EACCES', 'EPERM', 'ETIMEDOUT'].includes(code);
+  return status === 409 || status === 503;
+}
+
 /** A function that calls the daemon of this environment. Throws CommandError (78) if the settings are wrong. */
 export function connect(env: Environment, context: CommandContext): Call {
   const ours = Object.fromEntries(KEYS.map((key) => [key, env[key]]));

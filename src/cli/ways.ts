@@ -4,7 +4,7 @@
  */
 import { type Environment, type ListenConfig, parseConfig } from '../config.js';
 import { SENDMAIL_PAUSE_MS, SENDMAIL_TRY_MS } from '../limits.js';
-import { type Call, CallError, callOn } from './client.js';
+import { type Call, CallError, callOn, isPassing } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
 import { tolerantEnvironment } from './environment.js';
 
@@ -47,12 +47,6 @@ export function reach(purpose: Purpose, context: CommandContext): Call {
 function isShut({ status, code }: CallError): boolean {
   if (status === 0) return ['', 'EACCES', 'EPERM'].includes(code);
   return status === 401 || status === 403;
-}
-
-/** True if the same call may succeed soon. 409: its first try is still in progress. */
-function isPassing({ status, code }: CallError): boolean {
-  if (status === 0) return !['', 'EACCES', 'EPERM', 'ETIMEDOUT'].includes(code);
-  return status === 409 || status === 503;
 }
 
 function tooLate(faults: readonly CallError[]): CommandError {
