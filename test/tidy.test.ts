@@ -41,8 +41,9 @@ const RANKS: readonly (readonly string[])[] = [
   ['cloud-server'],
   ['daemon'],
   ['api', 'delivery', 'cloud', 'cli', 'dev'],
-  // Below dev, whose mail catcher is this server.
-  ['smtp-server'],
+  // Below dev, whose mail catcher is the SMTP server.
+  ['smtp-server', 'pages'],
+  ['state-lines'],
   ['store', 'mime', 'http'],
   ['destinations'],
   ['system'],
@@ -60,7 +61,7 @@ const PURE = [
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
   /^src\/http\/(?:answer|http-memory|page)\.ts$/,
   /^src\/smtp-server\/(?:command|mail-content|replies|transaction)\.ts$/,
-  /^src\/(?:limits|mail-limits|text|instant|json|recent|turns|views)\.ts$/,
+  /^src\/(?:limits|mail-limits|sizes|state-lines|text|instant|json|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:smtp\/(?:outcome|pipelining)|schedule)\.ts$/,
   /^src\/destinations\//,
