@@ -69,6 +69,8 @@ export interface CommandContext {
   readonly hostname: string;
   readonly version: string;
   readonly clock: Clock;
+  /** True: the settings are those of the service on this device, and not of the environment or an env file. */
+  readonly ofService?: boolean;
   /** True if systemd has started this process and read the service's env file for it. */
   readonly isUnit: boolean;
   /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */

@@ -73,7 +73,7 @@ export function withEnvFile(path: string, context: CommandContext): Environment 
  */
 export function serviceEnvironment(context: CommandContext): Environment {
   const { env } = context;
-  if (Object.keys(env).some((key) => key.startsWith('FIELDPOST_'))) return env;
+  if (hasOwnSettings(env)) return env;
   const credentials = canRead(`${CREDENTIALS}/api-token`, context)
     ? { CREDENTIALS_DIRECTORY: CREDENTIALS }
     : {};
@@ -87,6 +87,11 @@ export function serviceEnvironment(context: CommandContext): Environment {
   // Without this file no service is installed: use the default state directory.
   const state = file === null ? {} : { STATE_DIRECTORY };
   return { ...credentials, ...state, ...(file === null ? env : withoutProxies(env)), ...file };
+}
+
+/** True if the environment has settings of Fieldpost itself. */
+export function hasOwnSettings(env: Environment): boolean {
+  return Object.keys(env).some((key) => key.startsWith('FIELDPOST_'));
 }
 
 /** The service does not get the proxies of a user's shell. */

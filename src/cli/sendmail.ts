@@ -50,16 +50,19 @@ fieldpost sendmail -bp (mailq)        print the queue as Postfix does
 fieldpost sendmail -q                 try all messages now
 fieldpost sendmail -bi (newaliases)   do nothing: there are no aliases
 
-Hands a ready-made mail (RFC 5322) to the daemon. Exit status 0: the daemon has stored the mail. A recipient
-without a domain, such as root, stands for the address in FIELDPOST_LOCAL_MAIL.
+Hands a ready-made mail (RFC 5322) to the daemon. Exit status 0: the daemon has
+stored the mail. A recipient without a domain, such as root, stands for the
+address in FIELDPOST_LOCAL_MAIL.
 
   -t         take the recipients from To, Cc and Bcc as well
   -i, -oi    a line with a single dot does not end the mail
   -f, -r     the envelope's sender, if FIELDPOST_FROM_ALLOWED allows it
 
-The other options of sendmail are accepted and do nothing: -F and -B, for example.
+The other options of sendmail are accepted and do nothing: -F and -B, for
+example.
 
-Exit status: 0 stored, 64 wrong usage, 65 refused, 67 no such user, 75 full or no daemon answers: try later, 77 not allowed.`;
+Exit status: 0 stored, 64 wrong usage, 65 refused, 67 no such user, 75 full or
+no daemon answers: try later, 77 not allowed.`;
 
 async function carryOut(asked: SendmailCall, context: CommandContext): Promise<number> {
   if (asked.mode === 'list') context.stdout.write(await mailqText(operator(context)));

@@ -205,7 +205,7 @@ t.test('a large mail is kept in a file, and can be sent again', async (t) => {
   const full = { ...memoryFile(), write: async () => Promise.reject(failure('ENOSPC', '/tmp/x')) };
   const refused = await drop.run(['-i', 'root'], { stdin: input(), scratch: async () => full });
   t.equal(refused.code, 75);
-  t.match(refused.err, /^sendmail: the mail could not be kept in a temporary file: ENOSPC/);
+  t.match(refused.err, /^sendmail: the mail could not be kept in a temporary file: the disk is full\n$/);
   const unopened = await drop.run(['-i', 'root'], {
     stdin: input(),
     scratch: () => Promise.reject(failure('EROFS', '/tmp/x')),
