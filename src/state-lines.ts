@@ -1,6 +1,6 @@
 /**
- * The state of the daemon (local-api §3) in a few lines for people, and in one sentence. Pure. Used by cli/queue.ts and
- * status.ts.
+ * The state of the daemon (local-api §3) in a few lines for people, and in one sentence. Pure. Used by cli/queue.ts,
+ * of-daemon.ts and status.ts.
  */
 import { bytesInWords, counted, span } from './sizes.js';
 import type { QueueCounts, QueueRoom, StorageState } from './store/store.js';

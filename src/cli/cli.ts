@@ -24,6 +24,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   destinations: async () => (await import('./destinations.js')).destinations,
   send: async () => (await import('./send.js')).send,
   sendmail: async () => (await import('./sendmail.js')).sendmailAs('sendmail'),
+  report: async () => (await import('./report.js')).report,
   purge: async () => (await import('./purge.js')).purge,
   version: async () => (await import('./version.js')).version,
 };

@@ -1,5 +1,5 @@
 /**
- * The settings of commands: from the environment, and from the env file of the service. Used by cli.ts, service.ts and ways.ts.
+ * The settings of commands: from the environment, and from the env file of the service.
  */
 import { parseEnvFile } from '../config/env-file.js';
 import type { Environment } from '../config.js';
@@ -92,6 +92,17 @@ export function serviceEnvironment(context: CommandContext): Environment {
 /** True if the environment has settings of Fieldpost itself. */
 export function hasOwnSettings(env: Environment): boolean {
   return Object.keys(env).some((key) => key.startsWith('FIELDPOST_'));
+}
+
+/**
+ * The environment with what can be used of the env file `path`, or of that of the service: systemd ignores bad lines, too.
+ */
+export function lenientEnvironment(path: string | null, context: CommandContext): Environment {
+  try {
+    return { ...context.env, ...parseEnvFile(context.read(path ?? ENV_FILE)).values };
+  } catch {
+    return context.env;
+  }
 }
 
 /** The service does not get the proxies of a user's shell. */
