@@ -8,6 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { build } from 'rolldown';
 import { lateChunks } from './late-chunks.mjs';
 import { oldNode } from './old-node.mjs';
+import { pages } from './pages.mjs';
 
 /** Modules of Node.js that load slowly, and that many devices never use: the first use of a member loads them. */
 const LATE = [
@@ -61,7 +62,7 @@ export async function compile(
     treeshake: false,
     transform: { target: 'node20' },
     // A source map cannot tell of added lines.
-    plugins: [...plugins, late, plugin, readable ? null : oldNode, ascii],
+    plugins: [...plugins, pages, late, plugin, readable ? null : oldNode, ascii],
     output: {
       dir: directory,
       format: 'cjs',

@@ -1,6 +1,5 @@
 /**
- * The state of the daemon (local-api §3) in a few lines for people, and in one sentence. Pure. Used by cli/queue.ts,
- * of-daemon.ts and status.ts.
+ * The state of the daemon (local-api §3) in a few lines for people, and in one sentence. Pure.
  */
 import { bytesInWords, counted, span } from './sizes.js';
 import type { QueueCounts, QueueRoom, StorageState } from './store/store.js';
@@ -13,7 +12,11 @@ interface Stated {
 
 /** The answer of the state endpoint. A daemon of another version may leave out any member; its line is then left out. */
 export type DaemonState = Partial<{
-  link: Stated & { lastHeartbeat: string | null };
+  link: Stated & {
+    since: string;
+    lastHeartbeat: string | null;
+    history?: readonly (Stated & { since: string; durationMs: number })[];
+  };
   relay: Stated;
   queue: QueueCounts & Partial<QueueRoom & { full: boolean }>;
   destinations: {

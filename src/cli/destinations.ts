@@ -2,7 +2,8 @@
  * `fieldpost destinations`: the address book, which lists the people to notify when this device goes offline. Used by cli.ts.
  */
 
-import { type Destination, LANGS } from '../destinations/destination.js';
+import type { Destination } from '../destinations/destination.js';
+import { LANGS } from '../destinations/langs.js';
 import { counted } from '../sizes.js';
 import { visible } from '../text.js';
 import { connect } from './client.js';
