@@ -10,9 +10,13 @@ import { parseAddress } from '../message/address.js';
 import type { MailTerms } from '../message/mail-intake.js';
 import { parseMailboxes } from '../message/mailbox.js';
 import type { ReadyMadeDraft, Sender } from '../message/message.js';
+import { cut, visible } from '../text.js';
 import { badMail, checkOctetsOf, qualifier, StoredMail } from './mail-door.js';
 import type { ApiContext } from './parts.js';
 import { NOWHERE, type Posted, replayOf, type Take } from './take.js';
+
+/** Characters of a bad sender that its fault quotes. */
+const QUOTED_CHARS_MAX = 80;
 
 /** The value of `to` that stands for the recipients in the headers of the mail. */
 const HEADERS = 'headers';
@@ -85,7 +89,10 @@ function senderIn(text: string | null, report: Report): Sender | null {
   if (text === null) return null;
   if (text === '' || text === '<>') return '';
   const address = parseAddress(text);
-  if (address === null) report('from', 'must be one email address, or <> for the null sender');
+  if (address === null) {
+    const quoted = JSON.stringify(visible(cut(text, QUOTED_CHARS_MAX)));
+    report('from', `${quoted} is not one email address; <> is the null sender`);
+  }
   return address;
 }
 

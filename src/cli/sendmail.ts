@@ -36,13 +36,20 @@ export function sendmailAs(name: keyof typeof NAMES): Command {
       } catch (error) {
         if (!(error instanceof CommandError)) throw error;
         // One line: cron and other callers log it.
-        const sentences = [...error.message.split('\n'), error.hint].map((one) => one.trim());
-        const text = sentences.filter((one) => one !== '').join('; ');
-        context.stderr.write(`${name}: ${visible(text)}\n`);
+        context.stderr.write(`${name}: ${visible(sentenceOf(error))}\n`);
         return error.exitCode;
       }
     },
   };
+}
+
+/** All of an error in one line. The faults of a mail say all: what stands above them announces or repeats them. */
+function sentenceOf({ message, hint }: CommandError): string {
+  const [head = '', ...faults] = message.split('\n').map((one) => one.trim());
+  const details = faults.map((fault) => fault.replace(/^[\w/]+: /, ''));
+  const isTold =
+    details.length > 0 && (/; see errors$/.test(head) || details.some((one) => head.endsWith(one)));
+  return [...(isTold ? [] : [head]), ...details, hint].filter((one) => one !== '').join('; ');
 }
 
 const HELP = `fieldpost sendmail [-t] [-i] [-f SENDER] [RECIPIENT]... < MAIL

@@ -113,7 +113,7 @@ test('every way in which one can be wrong leaves nothing behind', async (t) => {
     ['?to=headers', 'Subject: x\n\nhi', 'to', /no recipient/],
     ['?to=headers', 'To: a@\n\nhi', 'to', /To: .*not an email address/],
     [`?${many}`, MAIL, 'to', /101 recipients/],
-    ['?to=a@x.org&from=x', MAIL, 'from', /one email address/],
+    ['?to=a@x.org&from=x', MAIL, 'from', /^"x" is not one email address/],
     ['?to=a@x.org&priority=urgent', MAIL, 'priority', /high or normal/],
     ['?to=a@x.org', 'Subject: x\n\na\0b\n', 'body', /line 3/],
     ['?to=a@x.org', `Subject: x\n\n\n${'x'.repeat(999)}\n`, 'body', /line 4.*998/],
