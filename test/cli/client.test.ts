@@ -410,6 +410,11 @@ t.test('queue: what holds delivery up, and why messages wait', async (t) => {
       '1 waiting: delivery is on hold; fieldpost queue release ends that',
     ],
     [{ queue: waiting, relay: failing }, '1 waiting: no \\u001b[2J answer since 2026-11-20 08:00:00 UTC'],
+    [
+      { queue: { ...STATE.queue, queued: 1 }, relay: failing },
+      '1 waiting: no \\u001b[2J answer since 2026-11-20 08:00:00 UTC',
+    ],
+    [{ queue: { ...STATE.queue, queued: 1 } }, null],
     [{ queue: STATE.queue }, null],
     [undefined, null],
   ] as const) {
