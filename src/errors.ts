@@ -61,11 +61,23 @@ export class FieldpostError extends Error {
   }
 }
 
+/** What is said of a full disk, whoever says it. */
+export const DISK_FULL = 'the disk is full';
+
 /** The words of whatever was thrown, for a log line or a reason: never empty, never a stack. */
 export function wordsOf(thrown: unknown): string {
+  if (isDiskFull(thrown)) return DISK_FULL;
   if (thrown instanceof AggregateError && thrown.message === '') return thrown.errors.map(wordsOf).join('; ');
   if (thrown instanceof Error) return thrown.message === '' ? thrown.name : thrown.message;
   return String(thrown);
+}
+
+/** True if a call failed because the disk, or this user's share of it, has no room. */
+export function isDiskFull(thrown: unknown): boolean {
+  // ENOSPC is also the code of too many file watchers.
+  return (
+    ['ENOSPC', 'EDQUOT'].includes(systemCodeOf(thrown)) && !/watch/.test(String((thrown as Error).message))
+  );
 }
 
 /** Node's error code of a failed system call (`ENOSPC`, `ECONNREFUSED`), or an empty string. */

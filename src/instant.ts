@@ -1,5 +1,5 @@
 /**
- * Points in time for a reader. Pure. Used by api/messages.ts, api/state.ts and log.ts.
+ * Points in time for a reader. Pure.
  */
 
 /** The time as `toISOString` gives it, which loads the local time zone: 1.1 MiB that UTC does not need. */

@@ -25,9 +25,12 @@ import { createConnect } from './system/connect.js';
 import { fileSystemBytes, readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log } from './system/log.js';
+import { machineNow } from './system/machine.js';
 import { garbageCollector, keepHeapSmall, memoryLimit } from './system/memory.js';
 import { watchNetwork } from './system/network-watch.js';
+import { writeNew } from './system/new-file.js';
 import { peerUid } from './system/peer.js';
+import { outputOf } from './system/program.js';
 import { openRandom } from './system/random.js';
 import { answerReload } from './system/reload-answer.js';
 import { openScratch } from './system/scratch.js';
@@ -243,6 +246,10 @@ async function main(): Promise<never> {
     fileSystemBytes: (path) => fileSystemBytes(systemDisk(), path),
     hostname: hostname(),
     version: about.version,
+    machine: () => ({ ...machineNow(), node: process.version, uid: process.getuid?.() ?? null }),
+    disk: systemDisk(),
+    writeNew: (path, text) => writeNew(systemDisk(), path, text),
+    outputOf,
     clock,
     async tryRelay(relay, trial) {
       const { tryRelay } = await import('./delivery/smtp/trial.js');

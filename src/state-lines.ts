@@ -1,6 +1,5 @@
 /**
- * The state of the daemon (local-api §3) in a few lines for people, and in one sentence. Pure. Used by
- * cli/status.ts and pages/status/status.ts.
+ * The state of the daemon (local-api §3) in a few lines for people, and in one sentence. Pure.
  */
 import { bytesInWords, counted, span } from './sizes.js';
 import type { QueueCounts, QueueRoom, StorageState } from './store/store.js';
@@ -67,7 +66,7 @@ export function headline(state: DaemonState, time: ShowTime): readonly [mood: Mo
     return ['bad', `messages are refused: the storage is ${storage.state}${because(storage.reason)}`];
   }
   if (queue === undefined) return null;
-  if (queue.full) return ['bad', `messages are refused: the queue is full${because(queue.reason)}`];
+  if (queue.full) return ['bad', `${refusedWords(queue)}: the queue is full${because(queue.reason)}`];
   if (settings?.state === 'refused')
     return ['bad', `the new settings are refused${because(settings.reason)}`];
   const waiting = queue.queued + queue.sending + queue.deferred;
@@ -131,13 +130,24 @@ function queue({ queue }: DaemonState): StateLine[] {
   const words = waiting === 0 ? 'empty' : `${counted(waiting, 'message')} waiting (${detail.join(', ')})`;
   const lines: StateLine[] = [['queue', 'good', `${words}, ${bytesInWords(queue.bytes)} on disk`]];
   if (used && limits) lines.push(['', queue.full ? 'bad' : 'good', `room: ${roomWords(used, limits)}`]);
-  if (queue.full) lines.push(['', 'bad', `full, messages are refused${because(queue.reason)}`]);
+  if (queue.full) lines.push(['', 'bad', `full, ${refusedWords(queue)}${because(queue.reason)}`]);
   if (queue.held) lines.push(['', 'uneasy', 'delivery is on hold: fieldpost queue release ends it']);
   if (failed > 0) {
     const why = 'fieldpost queue list --status failed tells why';
     lines.push(['', 'uneasy', `${counted(failed, 'message')} failed: ${why}`]);
   }
   return lines;
+}
+
+/** Who is refused by a full queue: a part of it is kept for urgent messages. */
+function refusedWords({ used, limits }: NonNullable<DaemonState['queue']>): string {
+  const hasRoom =
+    used !== undefined &&
+    limits !== undefined &&
+    used.messages < limits.messages &&
+    used.bytes < limits.bytes &&
+    (limits.memoryBytes === null || used.memoryBytes < limits.memoryBytes);
+  return hasRoom ? 'messages are refused, but urgent ones are still taken' : 'messages are refused';
 }
 
 function roomWords(used: QueueRoom['used'], limits: QueueRoom['limits']): string {

@@ -140,7 +140,15 @@ t.test('a second daemon ends with 75, one that cannot listen with 69', options, 
     FIELDPOST_STATE_DIR: t.testdir(),
     FIELDPOST_LISTEN: `127.0.0.1:${daemon.port}`,
   });
-  t.match(third, { status: 69, stdout: /cannot start .*EADDRINUSE/ });
+  t.match(third, { status: 69, stdout: /cannot start .*EADDRINUSE.*FIELDPOST_LISTEN sets the address/ });
+  const taken = `127.0.0.1:${daemon.port}`;
+  for (const [command, key] of [
+    ['run', 'FIELDPOST_SMTP_LISTEN'],
+    ['cloud', 'FIELDPOST_CLOUD_SERVER_LISTEN'],
+  ] as const) {
+    const env = { FIELDPOST_STATE_DIR: t.testdir(), FIELDPOST_LISTEN: '127.0.0.1:0', [key]: taken };
+    t.match(run([command], env), { status: 69, stdout: new RegExp(`EADDRINUSE.*${key} sets the address`) });
+  }
   t.equal(await daemon.end('SIGTERM'), 0, 'SIGTERM ends it with 0');
 });
 

@@ -30,9 +30,12 @@ export function createGuard(settings: ApiParts['settings']) {
     if (access === 'anybody') return;
     const may = mayWhat(exchange);
     if (may === 'nothing') {
-      throw new FieldpostError('unauthorized', 'This daemon asks for a token', {
-        hint: 'send it as Authorization: Bearer <token>',
-      });
+      const isMissing = bearerOf(exchange.req) === null;
+      throw new FieldpostError(
+        'unauthorized',
+        isMissing ? 'This daemon asks for a token' : 'This is not the token of this daemon',
+        { hint: isMissing ? 'send it as Authorization: Bearer <token>' : '' },
+      );
     }
     if (may === 'send' && access !== 'senders') {
       throw new FieldpostError('forbidden', 'This token, or this socket, is for sending only', {

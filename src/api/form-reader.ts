@@ -8,6 +8,7 @@
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
 import { FORM_FIELD_BYTES_MAX, FORM_FRAME_BYTES_MAX, HEADER_SECTION_BYTES_MAX } from '../limits.js';
+import { counted } from '../sizes.js';
 import { malformed, type PartHeader, parsePartHeader } from './form-part.js';
 
 /** What a form brings, in its order. */
@@ -236,7 +237,7 @@ export class FormReader {
     const { maxAttachments } = this.#limits;
     this.#files++;
     if (this.#files > maxAttachments) {
-      throw tooLarge(`The form has more than ${maxAttachments} files (FIELDPOST_MAX_ATTACHMENTS)`);
+      throw tooLarge(`The form has more than ${counted(maxAttachments, 'file')} (FIELDPOST_MAX_ATTACHMENTS)`);
     }
   }
 

@@ -6,9 +6,8 @@
 import type { Config } from '../config.js';
 import { FieldpostError } from '../errors.js';
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
-import { type Address, domainOf, recipientKey } from '../message/address.js';
+import { type Address, isOfThisDevice, recipientKey } from '../message/address.js';
 import type { BeginMail, MailIntake, MailTerms } from '../message/mail-intake.js';
-import type { Qualify } from '../message/mailbox.js';
 import type { Attachment, ReadyMadeDraft } from '../message/message.js';
 import { ReadyMadeReader } from '../mime/ready-made.js';
 import type { ReadyMadeHead } from '../mime/ready-made-head.js';
@@ -51,10 +50,11 @@ export function checkOctetsOf(octets: number, { settings, mailLimitBytes }: Mail
 }
 
 /** The address for a user of this device, such as root: whoever reads its mail. It throws invalid if nobody does. */
-export function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): Qualify {
+export function qualifier({ settings }: Pick<MailDoorParts, 'settings'>): (user: string) => Address {
   return (user) => {
     if (settings.localMail !== null) return settings.localMail;
-    throw badRecipient(
+    throw badMail(
+      'to',
       `${user} is a user of this device, and FIELDPOST_LOCAL_MAIL does not say who reads its mail`,
     );
   };
@@ -77,7 +77,7 @@ export class StoredMail implements MailIntake {
     this.#upload = upload;
     this.#accept = accept;
     // Else nobody is named by the headers.
-    this.#reader = new ReadyMadeReader(terms.to === 'headers' ? { qualify: qualifier(parts) } : {});
+    this.#reader = new ReadyMadeReader(terms.readsHeaders ? { qualify: qualifier(parts) } : {});
   }
 
   write(bytes: Buffer): Promise<void> | void {
@@ -116,29 +116,25 @@ export class StoredMail implements MailIntake {
 
 /** Each once. Throws invalid. */
 function recipientsFor(
-  { to }: MailTerms,
+  { to, readsHeaders }: MailTerms,
   head: ReadyMadeHead,
-  { settings: { localMail } }: MailDoorParts,
+  parts: MailDoorParts,
 ): readonly [Address, ...Address[]] {
-  if (to === 'headers' && head.recipientFault !== null) throw badRecipient(head.recipientFault);
-  const named = to === 'headers' ? head.recipients.map(({ address }) => address) : to;
-  const meant = named.map((address) => (isLocalhost(address) ? (localMail ?? address) : address));
+  if (readsHeaders && head.recipientFault !== null) throw badMail('to', head.recipientFault);
+  const named = readsHeaders ? [...to, ...head.recipients.map(({ address }) => address)] : to;
+  const qualify = qualifier(parts);
+  const meant = named.map((address) => (isOfThisDevice(address) ? qualify(address) : address));
   const [first, ...others] = new Map(meant.map((address) => [recipientKey(address), address])).values();
-  if (first === undefined) throw badRecipient('there is no recipient');
+  if (first === undefined) throw badMail('to', 'there is no recipient');
   if (others.length >= MAIL_RECIPIENTS_MAX)
-    throw badRecipient(`${others.length + 1} recipients are more than ${MAIL_RECIPIENTS_MAX}`);
+    throw badMail('to', `${others.length + 1} recipients are more than ${MAIL_RECIPIENTS_MAX}`);
   return [first, ...others];
 }
 
-/** True for `root@localhost`. A relay would take it for a user of its own. */
-function isLocalhost(address: Address): boolean {
-  return /^localhost(?:\.localdomain)?$/i.test(domainOf(address));
-}
-
-/** The error for what is wrong with the recipients. */
-function badRecipient(detail: string): FieldpostError {
+/** The error for one fault of a mail: in its recipients (`to`), or in its `body`. */
+export function badMail(pointer: 'to' | 'body', detail: string): FieldpostError {
   return new FieldpostError('invalid', `The mail cannot be taken: ${detail}`, {
-    faults: [{ pointer: 'to', detail }],
+    faults: [{ pointer, detail }],
   });
 }
 

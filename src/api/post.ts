@@ -23,9 +23,10 @@ export const POST_QUERY = {
   to: {
     type: 'array',
     items: { type: 'string' },
-    maxItems: MAIL_RECIPIENTS_MAX,
+    // The recipients, and `headers`.
+    maxItems: MAIL_RECIPIENTS_MAX + 1,
     description:
-      'of a message/rfc822, which needs it: each recipient, or `headers` for those in To, Cc and Bcc; a `+` is a plus sign',
+      'of a message/rfc822, which needs it: each recipient; `headers` adds those in To, Cc and Bcc; a `+` is a plus sign',
   },
   from: {
     type: 'string',

@@ -10,9 +10,16 @@ import { parseAddress } from '../message/address.js';
 import type { MailTerms } from '../message/mail-intake.js';
 import { parseMailboxes } from '../message/mailbox.js';
 import type { ReadyMadeDraft, Sender } from '../message/message.js';
-import { checkOctetsOf, qualifier, StoredMail } from './mail-door.js';
+import { cut, visible } from '../text.js';
+import { badMail, checkOctetsOf, qualifier, StoredMail } from './mail-door.js';
 import type { ApiContext } from './parts.js';
 import { NOWHERE, type Posted, replayOf, type Take } from './take.js';
+
+/** Characters of a bad sender that its fault quotes. */
+const QUOTED_CHARS_MAX = 80;
+
+/** The value of `to` that stands for the recipients in the headers of the mail. */
+const HEADERS = 'headers';
 
 /** Stores a mail as it comes. */
 export const takeMail: Take = async (exchange, context, key, accept) => {
@@ -24,6 +31,7 @@ export const takeMail: Take = async (exchange, context, key, accept) => {
   const before = key === null ? null : context.store.recall(key);
   const upload = before ? NOWHERE : await context.store.upload(terms.expectedBytes, terms.isUrgent);
   let posted: Posted | null = null;
+  let octets = 0;
   const mail = new StoredMail(terms, context, upload, async (draft) => {
     const file = { attachment: draft.attachments[0] as ReadyMadeDraft['attachments'][0], sum: hexOf(sum) };
     posted = before
@@ -35,8 +43,11 @@ export const takeMail: Take = async (exchange, context, key, accept) => {
     await receiveBody(exchange, (chunk) => {
       exchange.connections.memory.streamed(chunk.length);
       sum?.update(chunk);
+      octets += chunk.length;
       return mail.write(chunk);
     });
+    // A program that wrote nothing into its pipe has failed, and its caller must learn that.
+    if (octets === 0) throw badMail('body', 'it is empty');
     await mail.finish();
     return posted as unknown as Posted;
   } finally {
@@ -56,12 +67,20 @@ function termsOf({ query, declaredBytes }: Exchange, context: ApiContext): MailT
   const faults: Fault[] = [];
   const report = (pointer: string, detail: string) => void faults.push({ pointer, detail });
   const from = senderIn(given.get('from'), report);
-  const to = recipientsIn(given.getAll('to'), context, report);
+  const named = given.getAll('to');
+  if (named.length === 0)
+    report('to', 'is required: ?to=john@example.com, once for each recipient; or ?to=headers');
+  const to = recipientsIn(
+    named.filter((text) => text !== HEADERS),
+    context,
+    report,
+  );
+  const readsHeaders = named.includes(HEADERS);
   const priority = given.get('priority') ?? 'normal';
   if (!['high', 'normal'].includes(priority)) report('priority', 'must be high or normal');
   if (faults.length > 0)
     throw new FieldpostError('invalid', 'The query is not right; see errors', { faults });
-  return { from, to, expectedBytes: declaredBytes, isUrgent: priority === 'high' };
+  return { from, to, readsHeaders, expectedBytes: declaredBytes, isUrgent: priority === 'high' };
 }
 
 type Report = (pointer: string, detail: string) => void;
@@ -70,18 +89,14 @@ function senderIn(text: string | null, report: Report): Sender | null {
   if (text === null) return null;
   if (text === '' || text === '<>') return '';
   const address = parseAddress(text);
-  if (address === null) report('from', 'must be one email address, or <> for the null sender');
+  if (address === null) {
+    const quoted = JSON.stringify(visible(cut(text, QUOTED_CHARS_MAX)));
+    report('from', `${quoted} is not one email address; <> is the null sender`);
+  }
   return address;
 }
 
 function recipientsIn(texts: readonly string[], context: ApiContext, report: Report): MailTerms['to'] {
-  if (texts.includes('headers')) {
-    if (texts.length > 1)
-      report('to', 'headers must be the only one: To, Cc and Bcc name all recipients then');
-    return 'headers';
-  }
-  if (texts.length === 0)
-    report('to', 'is required: ?to=john@example.com, once for each recipient; or ?to=headers');
   return texts.flatMap((text) => {
     const { mailboxes, fault } = parseMailboxes(text, qualifier(context));
     if (fault !== null) report('to', fault);

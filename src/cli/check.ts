@@ -15,15 +15,20 @@ export const check: Command = {
   summary: 'check the configuration and show the effective settings',
   help: `fieldpost check [--relay [--to ADDRESS]] [--env-file FILE] [--json]
 
-Reads the configuration as the daemon does. Prints every setting with its effective value, secrets hidden;
-or every problem. Exit status 78: the daemon refuses these settings. A start then uses the last good ones, if
-there are any.
---relay then connects to each relay and logs in, as delivery does, and tells each step. --to ADDRESS also sends a
-test mail, directly and not through the queue. Each answer may take FIELDPOST_SMTP_TIMEOUT; Ctrl-C ends it.
+Reads the configuration as the daemon does. Prints every setting with its
+effective value, secrets hidden; or every problem. Exit status 78: the daemon
+refuses these settings. A start then uses the last good ones, if there are any.
+fieldpost help FIELDPOST_LOG explains that setting.
 
-Exit status with --relay, of the first relay that is not good: 69 it cannot be reached, or has a fault of its own;
-77 it refuses the login; 78 a setting is wrong (its certificate cannot be verified, it has no STARTTLS, it refuses
-our sender or name), or there is no relay; 65 it refuses the test mail or its recipient.`,
+--relay then connects to each relay and logs in, as delivery does, and tells
+each step. --to ADDRESS also sends a test mail, directly and not through the
+queue. Each answer may take FIELDPOST_SMTP_TIMEOUT; Ctrl-C ends it.
+
+Exit status with --relay, of the first relay that is not good: 69 it cannot be
+reached, or has a fault of its own; 77 it refuses the login; 78 a setting is
+wrong (its certificate cannot be verified, it has no STARTTLS, it refuses our
+sender or name), or there is no relay; 65 it refuses the test mail or its
+recipient.`,
   options: { json: { type: 'boolean' }, relay: { type: 'boolean' }, to: { type: 'string' } },
   asksService: true,
   async run(input, context) {

@@ -9,7 +9,7 @@ import type { Environment } from '../config.js';
 import { wordsOf } from '../errors.js';
 import { visible } from '../text.js';
 import { type Command, type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
-import { serviceEnvironment, withEnvFile } from './environment.js';
+import { hasOwnSettings, serviceEnvironment, withEnvFile } from './environment.js';
 import { service } from './service.js';
 import { columns } from './words.js';
 
@@ -27,6 +27,7 @@ export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   destinations: async () => (await import('./destinations.js')).destinations,
   send: async () => (await import('./send.js')).send,
   sendmail: async () => (await import('./sendmail.js')).sendmailAs('sendmail'),
+  report: async () => (await import('./report.js')).report,
   purge: async () => (await import('./purge.js')).purge,
   version: async () => (await import('./version.js')).version,
 };
@@ -74,7 +75,10 @@ async function dispatch(argv: readonly string[], context: CommandContext): Promi
     context.stdout.write(`${command.help}\n`);
     return EXIT.ok;
   }
-  return command.run(input, { ...context, env: environmentFor(command, input, context) });
+  const env = environmentFor(command, input, context);
+  const ofService =
+    command.asksService && input.options['env-file'] === undefined && !hasOwnSettings(context.env);
+  return command.run(input, { ...context, env, ofService });
 }
 
 function environmentFor(command: Command, input: CommandInput, context: CommandContext): Environment {
@@ -85,7 +89,9 @@ function environmentFor(command: Command, input: CommandInput, context: CommandC
 }
 
 async function help(name: string | undefined, context: CommandContext): Promise<number> {
-  context.stdout.write(name === undefined ? await overview() : `${(await find(name)).help}\n`);
+  if (name === undefined) context.stdout.write(await overview());
+  else if (/^FIELDPOST_/i.test(name)) context.stdout.write((await import('./explain.js')).explained(name));
+  else context.stdout.write(`${(await find(name)).help}\n`);
   return EXIT.ok;
 }
 
@@ -103,8 +109,10 @@ async function overview(): Promise<string> {
 
 ${rows.join('\n')}
 
-fieldpost <command> --help tells more. Settings come from the environment or from --env-file FILE. Without
-either, check, status, queue, destinations, send and purge use those of the service (/etc/fieldpost/fieldpost.env).
+fieldpost <command> --help tells more; fieldpost help FIELDPOST_LOG explains
+that setting. Settings come from the environment or from --env-file FILE.
+Without either, the commands that ask the daemon, and check, use those of the
+service (/etc/fieldpost/fieldpost.env).
 `;
 }
 

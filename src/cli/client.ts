@@ -47,6 +47,9 @@ const ANSWER_BYTES_MAX = 16 * MIB;
 // The settings that say how to reach the daemon. A fault in any other setting does not matter here.
 const KEYS = ['FIELDPOST_LISTEN', 'FIELDPOST_API_TOKEN', 'FIELDPOST_API_TOKEN_FILE', 'CREDENTIALS_DIRECTORY'];
 
+/** The socket of fieldpost.socket, for operators. */
+export const API_SOCKET: ListenConfig = { kind: 'unix', path: '/run/fieldpost/api.sock' };
+
 /** A call without success. */
 export class CallError extends CommandError {
   /** The daemon's HTTP status; 0 if it has not answered. */
@@ -61,6 +64,12 @@ export class CallError extends CommandError {
   }
 }
 
+/** True if the same call may succeed soon. 409: its first try is still in progress. */
+export function isPassing({ status, code }: CallError): boolean {
+  if (status === 0) return !['', 'EACCES', 'EPERM', 'ETIMEDOUT'].includes(code);
+  return status === 409 || status === 503;
+}
+
 /** A function that calls the daemon of this environment. Throws CommandError (78) if the settings are wrong. */
 export function connect(env: Environment, context: CommandContext): Call {
   const ours = Object.fromEntries(KEYS.map((key) => [key, env[key]]));
@@ -69,9 +78,38 @@ export function connect(env: Environment, context: CommandContext): Call {
     throw new CommandError(EXIT.config, parsed.problems.map(formatProblem).join('\n'));
   const { listen, apiToken } = parsed.config;
   // Over a socket for sending only, most commands are forbidden.
-  const listener = listen.find((one) => one.kind === 'tcp' || !one.sendOnly) ?? listen[0];
+  const isOpen = (one: ListenConfig) => one.kind === 'tcp' || !one.sendOnly;
+  const listener = listen.find(isOpen) ?? listen[0];
   if (listener === undefined) throw new CommandError(EXIT.config, 'FIELDPOST_LISTEN names no listener');
-  return callOn(listener, apiToken, context);
+  const first = callOn(listener, apiToken, context);
+  if (apiToken !== null || listener.kind !== 'tcp') return first;
+  const sockets = [
+    ...listen.filter((one) => one.kind === 'unix' && isOpen(one)),
+    ...(context.ofService ? [API_SOCKET] : []),
+  ];
+  return withoutToken(
+    first,
+    sockets.map((one) => callOn(one, null, context)),
+  );
+}
+
+/** `first`; if that asks for a token, the sockets, which need none. The token is not missed if one of them answers. */
+function withoutToken(first: Call, sockets: readonly Call[]): Call {
+  return async (...request) => {
+    try {
+      return await first(...request);
+    } catch (refusal) {
+      if (!(refusal instanceof CallError) || refusal.status !== 401) throw refusal;
+      for (const call of sockets) {
+        try {
+          return await call(...request);
+        } catch (error) {
+          if (!(error instanceof CallError) || error.status !== 0) throw error;
+        }
+      }
+      throw refusal;
+    }
+  };
 }
 
 /** A function that calls the daemon on this listener. */
@@ -99,7 +137,7 @@ async function call(
   };
   const { answerMs = ANSWER_MS } = content;
   const raw = await exchange(listener, context, { method, path, headers, answerMs }, body);
-  return understand(raw, listener);
+  return understand(raw, listener, token !== null);
 }
 
 function bodyOf({ json, body }: CallContent): Body | null {
@@ -214,13 +252,32 @@ function foreign(listener: ListenConfig): CallError {
   return new CallError(EXIT.unavailable, words, '', {});
 }
 
-function understand({ status, replayed, body }: RawAnswer, listener: ListenConfig): Answer {
+function understand(
+  { status, replayed, body }: RawAnswer,
+  listener: ListenConfig,
+  hasToken: boolean,
+): Answer {
   const isDone = status >= 200 && status < 300;
   if (isDone && body.length === 0) return { status, body: null, replayed };
   const json = jsonIn(body);
   if (json === undefined) throw foreign(listener);
   if (isDone) return { status, body: json, replayed };
-  throw refused(status, json);
+  throw status === 401 ? withoutAccess(listener, hasToken) : refused(status, json);
+}
+
+/** Says whether the token is missing or wrong: an older daemon says the same of both. */
+function withoutAccess(listener: ListenConfig, hasToken: boolean): CallError {
+  const where = `the daemon on ${showListener(listener)}`;
+  const [words, hint] = hasToken
+    ? [
+        `${where} refuses the token: it is another one`,
+        'Its token is read at its start: has the file changed since? Or is it another daemon?',
+      ]
+    : [
+        `${where} asks for a token, and none is given`,
+        'The token is in FIELDPOST_API_TOKEN_FILE, or in the systemd credential api-token; root can read both.',
+      ];
+  return new CallError(EXIT.noPermission, words, hint, { status: 401 });
 }
 
 /** The daemon's problem (RFC 9457) as a CallError: its words, and each fault on its own line. */
@@ -230,13 +287,11 @@ function refused(status: number, body: unknown): CallError {
   const lines = (Array.isArray(errors) ? errors : []).map(
     (fault: { pointer?: unknown; detail?: unknown }) => `  ${fault?.pointer}: ${fault?.detail}`,
   );
-  const hint =
-    status === 401 ? 'The token is in FIELDPOST_API_TOKEN_FILE, or in the systemd credential api-token.' : '';
-  return new CallError(exitCodeOf(status), [words, ...lines].join('\n'), hint, { status });
+  return new CallError(exitCodeOf(status), [words, ...lines].join('\n'), '', { status });
 }
 
 function exitCodeOf(status: number): number {
-  if (status === 401 || status === 403) return EXIT.noPermission;
+  if (status === 403) return EXIT.noPermission;
   // Full, stopping, or a failing disk: the same call may succeed later.
   if (status === 408 || status === 429 || status >= 500) return EXIT.tempFail;
   return EXIT.data;

@@ -5,7 +5,7 @@ import type { ParseArgsConfig } from 'node:util';
 import type { Config, Environment, ReadText, RelayConfig } from '../config.js';
 import type { Address } from '../message/address.js';
 import type { Clock } from '../system/clock.js';
-import type { DiskFile } from '../system/disk.js';
+import type { Disk, DiskFile } from '../system/disk.js';
 import type { TrialFault, TrialStep } from '../views.js';
 
 /** Exit statuses of sysexits(3). */
@@ -16,6 +16,7 @@ export const EXIT = {
   noInput: 66,
   noUser: 67,
   unavailable: 69,
+  cantCreate: 73,
   inputOutput: 74,
   tempFail: 75,
   noPermission: 77,
@@ -35,6 +36,21 @@ export interface Settings {
   readonly fault: string | null;
   /** The settings now, with the env file read again. Throws CommandError if that file cannot be used. */
   reread(): Environment;
+}
+
+/** What runs a process. */
+export interface Machine {
+  readonly node: string;
+  /** As /etc/os-release names it. */
+  readonly os: string;
+  readonly kernel: string;
+  readonly arch: string;
+  readonly cores: number;
+  readonly memoryBytes: number;
+  readonly freeMemoryBytes: number;
+  readonly uptimeMs: number;
+  /** Null: not known. */
+  readonly uid: number | null;
 }
 
 /** The commands that run until a signal. */
@@ -68,7 +84,16 @@ export interface CommandContext {
   readonly fileSystemBytes: (path: string) => Promise<number>;
   readonly hostname: string;
   readonly version: string;
+  /** This process and its machine, for a report. */
+  readonly machine: () => Machine;
+  readonly disk: Pick<Disk, 'list' | 'look' | 'space'>;
+  /** Writes a new file that only this user can read. Rejects with EEXIST if it is there. */
+  readonly writeNew: (path: string, text: string) => Promise<void>;
+  /** Runs another program and gives its output. Rejects if it is not there, fails, or takes too long. */
+  readonly outputOf: (program: string, args: readonly string[]) => Promise<string>;
   readonly clock: Clock;
+  /** True: the settings are those of the service on this device, and not of the environment or an env file. */
+  readonly ofService?: boolean;
   /** True if systemd has started this process and read the service's env file for it. */
   readonly isUnit: boolean;
   /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */

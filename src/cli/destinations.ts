@@ -34,20 +34,25 @@ const ACTIONS: Readonly<Record<string, Action>> = { list, add, update, remove };
 export const destinations: Command = {
   name: 'destinations',
   summary: 'show and edit who is told when this device goes offline',
-  help: `fieldpost destinations [list] [--json]              list who is told, and in which language
-fieldpost destinations add --type TYPE --to DESTINATION --lang LANG --name NAME [--json]
-fieldpost destinations update ID [--type TYPE] [--to DESTINATION] [--lang LANG] [--name NAME] [--json]
-                                                    change the given fields, keep the others
-fieldpost destinations remove ID...                 delete entries
-fieldpost destinations list --hidden [--json]       list the entries of the cloud that this version does not
-                                                    understand; remove accepts their ids, too
+  help: `fieldpost destinations [list] [--hidden] [--json]
+fieldpost destinations add --type TYPE --to DESTINATION --lang LANG --name NAME
+                       [--json]
+fieldpost destinations update ID [--type TYPE] [--to DESTINATION] [--lang LANG]
+                       [--name NAME] [--json]
+fieldpost destinations remove ID... [--json]
+
+  list       who is told, and in which language. --hidden: the entries of the
+             cloud that this version does not understand; remove accepts their
+             ids, too.
+  update     changes the given fields, and keeps the others
 
 TYPE is one of ${TYPE_NAMES.join(', ')}; LANG one of ${LANGS.join(', ')}.
-DESTINATION is an email address; a number like +4915112345678 for sms and phone; for push an email address or
-a placeholder like OWNER, which the cloud resolves.
+DESTINATION is an email address; a number like +4915112345678 for sms and phone;
+for push an email address or a placeholder like OWNER, which the cloud resolves.
 
 A change takes effect at once. The cloud gets it as soon as the link allows.
-Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75 the disk cannot store it.`,
+Exit status: 0 done, 65 refused or no such destination, 69 no daemon answers, 75
+the disk cannot store it.`,
   options: {
     json: { type: 'boolean' },
     hidden: { type: 'boolean' },
@@ -118,11 +123,9 @@ async function update(...[words, input, call, context]: Parameters<Action>): Pro
   tell(answer.body as Destination, 'is changed', input, context);
 }
 
-async function remove(...[words, _input, call, context]: Parameters<Action>): Promise<void> {
-  await forEachId(idsIn(words, WHICH), context, async (id) => {
-    await call('DELETE', `${PATH}/${id}`);
-    context.stdout.write(`${visible(id)} is removed\n`);
-  });
+async function remove(...[words, input, call, context]: Parameters<Action>): Promise<void> {
+  const work = async (id: string) => void (await call('DELETE', `${PATH}/${id}`));
+  await forEachId(idsIn(words, WHICH), 'is removed', input, context, work);
 }
 
 /** The given fields, as the API names them. The daemon checks them and names all faults at once. */

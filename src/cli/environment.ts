@@ -1,5 +1,5 @@
 /**
- * The settings of commands: from the environment, and from the env file of the service. Used by cli.ts, service.ts and ways.ts.
+ * The settings of commands: from the environment, and from the env file of the service.
  */
 import { parseEnvFile } from '../config/env-file.js';
 import type { Environment } from '../config.js';
@@ -73,7 +73,7 @@ export function withEnvFile(path: string, context: CommandContext): Environment 
  */
 export function serviceEnvironment(context: CommandContext): Environment {
   const { env } = context;
-  if (Object.keys(env).some((key) => key.startsWith('FIELDPOST_'))) return env;
+  if (hasOwnSettings(env)) return env;
   const credentials = canRead(`${CREDENTIALS}/api-token`, context)
     ? { CREDENTIALS_DIRECTORY: CREDENTIALS }
     : {};
@@ -87,6 +87,22 @@ export function serviceEnvironment(context: CommandContext): Environment {
   // Without this file no service is installed: use the default state directory.
   const state = file === null ? {} : { STATE_DIRECTORY };
   return { ...credentials, ...state, ...(file === null ? env : withoutProxies(env)), ...file };
+}
+
+/** True if the environment has settings of Fieldpost itself. */
+export function hasOwnSettings(env: Environment): boolean {
+  return Object.keys(env).some((key) => key.startsWith('FIELDPOST_'));
+}
+
+/**
+ * The environment with what can be used of the env file `path`, or of that of the service: systemd ignores bad lines, too.
+ */
+export function lenientEnvironment(path: string | null, context: CommandContext): Environment {
+  try {
+    return { ...context.env, ...parseEnvFile(context.read(path ?? ENV_FILE)).values };
+  } catch {
+    return context.env;
+  }
 }
 
 /** The service does not get the proxies of a user's shell. */

@@ -18,6 +18,8 @@ export interface ShownMessage {
   /** Empty: the null sender. */
   readonly from?: string | null;
   readonly size?: number;
+  readonly subject?: string | null;
+  readonly priority?: string;
 }
 
 /** The statuses of the messages in the queue. */

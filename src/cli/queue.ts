@@ -3,14 +3,18 @@
  */
 import { STATUSES } from '../message/message.js';
 import { bytesInWords, counted, span } from '../sizes.js';
-import { visible } from '../text.js';
-import { connect } from './client.js';
+import { type DaemonState, headline } from '../state-lines.js';
+import { cut, visible } from '../text.js';
+import { type Call, CallError, connect } from './client.js';
 import { type Command, CommandError, EXIT, textOption } from './command.js';
 import { messagesWith, type ShownMessage, WAITING } from './listing.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
 import { columns, json, moment, typeName } from './words.js';
 
 const WHICH = 'the id is missing: fieldpost queue list shows the ids';
+
+/** A line shows so much of a subject. */
+const SUBJECT_CHARS = 40;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   list,
@@ -25,16 +29,21 @@ const ACTIONS: Readonly<Record<string, Action>> = {
 export const queue: Command = {
   name: 'queue',
   summary: 'show the queue; retry, cancel, hold messages',
-  help: `fieldpost queue [list] [--status STATUS] [--json]   list waiting messages, oldest first; or those with STATUS
-fieldpost queue show ID... [--json]                 show all that is known of a message
-fieldpost queue retry ID...                         try again now; a failed message is queued again
-fieldpost queue cancel ID...                        do not send the message; if it has failed, delete its content
-fieldpost queue flush                               try all messages now
-fieldpost queue hold                                stop delivery, even after a restart
-fieldpost queue release                             resume delivery
+  help: `fieldpost queue [list] [--status STATUS] [--json]
+fieldpost queue VERB [ID...] [--json]
+
+  list           waiting messages, oldest first; or those with STATUS. A ! marks
+                 one of high priority. Below it the last reply of the relay.
+  show ID...     all that is known of a message
+  retry ID...    try again now; a failed message is queued again
+  cancel ID...   do not send the message; if it has failed, delete its content
+  flush          try all messages now
+  hold           stop delivery, even after a restart
+  release        resume delivery
 
 STATUS is one of ${STATUSES.join(', ')}.
-Exit status: 0 done, 65 no such message, or its status does not allow this, 69 no daemon answers.`,
+Exit status: 0 done, 65 no such message, or its status does not allow this, 69
+no daemon answers.`,
   options: { json: { type: 'boolean' }, status: { type: 'string' } },
   verbs: Object.keys(ACTIONS),
   takesWords: true,
@@ -55,8 +64,24 @@ async function list(...[words, input, call, context]: Parameters<Action>): Promi
   const status = STATUSES.find((one) => one === given) ?? null;
   if (given !== status) throw new CommandError(EXIT.usage, `--status is one of ${STATUSES.join(', ')}`);
   const messages = await messagesWith(status === null ? WAITING : [status], call);
-  if (input.options.json === true) context.stdout.write(json(messages));
-  else context.stdout.write(table(messages, status, context.clock.wallMs()));
+  if (input.options.json === true) return context.stdout.write(json(messages));
+  context.stdout.write(table(messages, status, context.clock.wallMs()));
+  if (status === null) context.stdout.write(await standing(call));
+}
+
+/** Why messages wait, and what stands in their way, in a line; empty if the daemon does not tell. */
+async function standing(call: Call): Promise<string> {
+  const state = await call('GET', '/api/internal/state').then(
+    ({ body }) => body as DaemonState | null,
+    (error) => {
+      if (error instanceof CallError) return null;
+      throw error;
+    },
+  );
+  const said = headline(state ?? {}, (iso) => `${moment(iso)} UTC`);
+  const hint = state?.queue?.held ? '; fieldpost queue release ends that' : '';
+  const hasReason = said !== null && (said[0] !== 'good' || said[1].includes(': '));
+  return hasReason ? `${visible(said[1])}${hint}\n` : '';
 }
 
 /** A line for each message, and below it, indented, the relay's last reply. */
@@ -66,10 +91,14 @@ function table(messages: readonly ShownMessage[], status: string | null, nowMs: 
     message.id,
     typeName(message.type),
     moment(message.acceptedAt),
-    message.status,
+    `${message.status}${message.priority === 'high' ? ' !' : ''}`,
     message.destination,
+    cut(message.subject ?? '', SUBJECT_CHARS),
   ]);
-  const [head = '', ...lines] = columns([['ID', 'TYPE', 'ACCEPTED (UTC)', 'STATUS', 'DESTINATION'], ...rows]);
+  const [head = '', ...lines] = columns([
+    ['ID', 'TYPE', 'ACCEPTED (UTC)', 'STATUS', 'DESTINATION', 'SUBJECT'],
+    ...rows,
+  ]);
   const told = lines.flatMap((line, index) => {
     const note = noteOn(messages[index], nowMs);
     return note === '' ? [line] : [line, `    (${visible(note)})`];
@@ -115,17 +144,14 @@ function factOf(key: string, value: unknown): string {
 }
 
 function each(method: string, path: (id: string) => string, done: string): Action {
-  return (words, _input, call, context) =>
-    forEachId(idsIn(words, WHICH), context, async (id) => {
-      await call(method, path(id));
-      context.stdout.write(`${visible(id)} ${done}\n`);
-    });
+  return (words, input, call, context) =>
+    forEachId(idsIn(words, WHICH), done, input, context, async (id) => void (await call(method, path(id))));
 }
 
 function whole(name: string, done: string): Action {
-  return async (words, _input, call, context) => {
+  return async (words, input, call, context) => {
     noMore(words);
     await call('POST', `/api/internal/queue/${name}`);
-    context.stdout.write(`${done}\n`);
+    context.stdout.write(input.options.json === true ? json({ done: name }) : `${done}\n`);
   };
 }

@@ -1,10 +1,11 @@
 /**
  * `fieldpost send`: gives a message to the daemon. Used by cli.ts.
  */
-import { Buffer, isUtf8 } from 'node:buffer';
 import { duration } from '../config/values.js';
 import { wordsOf } from '../errors.js';
-import { INPUT_BYTES_MAX, MIB, SECOND_MS } from '../limits.js';
+import { SECOND_MS } from '../limits.js';
+import { parseAddress } from '../message/address.js';
+import { parseMailbox } from '../message/mailbox.js';
 import { bytesInWords } from '../sizes.js';
 import { visible } from '../text.js';
 import { openForm } from './attach.js';
@@ -19,10 +20,8 @@ import {
   textOption,
 } from './command.js';
 import { outcomeLine, outcomeOf } from './final.js';
+import { textOf } from './send-text.js';
 import { json, TYPE_NAMES } from './words.js';
-
-/** After this long without input from a socket the mail is sent without it. */
-const SOCKET_MS = 2 * SECOND_MS;
 
 export const send: Command = {
   name: 'send',
@@ -36,9 +35,9 @@ stored it and delivers it as soon as the network allows. fieldpost queue show
 ID shows its status.
 
   --type TYPE            email (the default), sms, phone or push
-  --to ADDRESS           may be repeated. Each gets a mail of its own; with --cc,
-                         --bcc or --attach all get the same mail. The daemon
-                         accepts all of them or none.
+  --to ADDRESS           also 'Name <address>'; may be repeated. Each gets a
+                         mail of its own; with --cc, --bcc or --attach all get
+                         the same mail. The daemon accepts all of them or none.
   --cc, --bcc ADDRESS    further recipients, who are shown (Cc) or not (Bcc);
                          may be repeated
   --from ADDRESS         the sender, if FIELDPOST_FROM_ALLOWED allows it; also
@@ -53,7 +52,8 @@ ID shows its status.
   --title TEXT           the title of a push message
   --priority high        goes before all that is not
   --expires-in DURATION  is of no use after this long, such as 10m
-  --wait DURATION        waits for the outcome, at most this long, such as 30s
+  --wait DURATION        then waits for the outcome and prints it, at most this
+                         long, such as 30s
   --idempotency-key KEY  a repeated command with the same key sends nothing
                          twice (for 24 hours)
   --json                 prints the answer of the daemon
@@ -86,9 +86,7 @@ or stopping: try later (with --wait: not final yet), 77 not allowed.`,
       throw new CommandError(EXIT.usage, 'the address is missing: --to ADDRESS', 'fieldpost send --help');
     const waitMs = spanOption(input, 'wait');
     const fields = fieldsOf(input);
-    const words = { ...(await plain(input, context)), ...given(input, 'html') };
-    const isBare = Object.keys(words).length === 0;
-    const text = { ...given(input, 'subject'), ...(isBare ? await piped(context) : words) };
+    const text = { ...given(input, 'subject'), ...(await textOf(input, context)) };
     if (Object.keys(text).length === 0) {
       throw new CommandError(
         EXIT.usage,
@@ -100,18 +98,33 @@ or stopping: try later (with --wait: not final yet), 77 not allowed.`,
     const answer = await post({ ...fields, ...text }, input, context, call);
     const isJson = input.options.json === true;
     const print = (line: string) => context.stdout.write(`${visible(line)}\n`);
-    if (waitMs === null) {
-      if (isJson) context.stdout.write(json(answer.body));
-      else for (const line of tell(answer.body, answer.replayed)) print(line);
-      return EXIT.ok;
-    }
-    const ids = entriesOf(answer.body).map(({ id }) => id);
-    const { messages, code } = await outcomeOf(ids, waitMs, call, context.clock);
-    if (isJson) context.stdout.write(json(messages));
-    else for (const message of messages) print(outcomeLine(message));
-    return code;
+    // Before the wait: whoever ends it with Ctrl-C needs the ids.
+    if (!isJson) for (const line of tell(answer.body, answer.replayed)) print(line);
+    if (waitMs !== null) return await waitFor(answer, waitMs, isJson, call, context);
+    if (isJson) context.stdout.write(json(answer.body));
+    return EXIT.ok;
   },
 };
+
+/** Waits for the outcome of what the daemon has stored, and prints it; gives the exit status. */
+async function waitFor(
+  { body }: Answer,
+  ms: number,
+  isJson: boolean,
+  call: Call,
+  { clock, pause, stdout, stderr }: CommandContext,
+): Promise<number> {
+  const entries = entriesOf(body);
+  const warn = (words: string) => stderr.write(`fieldpost: ${visible(words)}\n`);
+  const ids = entries.map(({ id }) => id);
+  const { messages, fault, code } = await outcomeOf(ids, ms, { call, clock, pause, tell: warn });
+  const byId = new Map(messages.map((message) => [message.id, message]));
+  // As the daemon accepted it, if it tells no more.
+  if (isJson) stdout.write(json(entries.map((entry) => ({ ...entry, ...byId.get(entry.id) }))));
+  else for (const message of messages) stdout.write(`${visible(outcomeLine(message))}\n`);
+  if (fault !== null) warn(`the daemon has stored the message, but the outcome is not known: ${fault}`);
+  return code;
+}
 
 /** What the options say beside recipients and texts, as the daemon names it. */
 function fieldsOf(input: CommandInput): Record<string, unknown> {
@@ -163,20 +176,17 @@ async function post(
   const key = textOption(input, 'idempotency-key');
   const headers: Record<string, string> = key === null ? {} : { 'idempotency-key': checkKey(key) };
   const to = listOption(input, 'to');
-  const [destination, ...others] = to;
-  const toAll = {
-    ...(destination !== undefined && { destination }),
-    ...(others.length > 0 && { to: others }),
-  };
   const paths = input.options.attach;
   if (!Array.isArray(paths)) {
     const isOne = 'cc' in fields || 'bcc' in fields;
-    const json = isOne ? [{ ...fields, ...toAll }] : to.map((destination) => ({ ...fields, destination }));
+    const json = isOne
+      ? [{ ...fields, ...addressed(to, fields) }]
+      : to.map((one) => ({ ...fields, ...addressed([one], fields) }));
     return await call('POST', '/api/internal/messages', { json: json.map(asShort), headers });
   }
   const progress = progressOn(context.stderr);
   const form = await openForm(
-    textsOf({ ...fields, ...toAll }),
+    textsOf({ ...fields, ...addressed(to, fields) }),
     paths as string[],
     context.open,
     progress.show,
@@ -187,6 +197,14 @@ async function post(
     progress.end();
     await form.close();
   }
+}
+
+/** The fields of --to. `destination`, the field of the first, takes no name beside an address. */
+function addressed(to: readonly string[], { type }: Readonly<Record<string, unknown>>): object {
+  const [destination, ...others] = to;
+  const isNamed = type === 1 && to.some((one) => parseAddress(one) === null && parseMailbox(one) !== null);
+  if (isNamed) return { to };
+  return { ...(destination !== undefined && { destination }), ...(others.length > 0 && { to: others }) };
 }
 
 /** The text of an SMS, a call or a push message is its `message`. */
@@ -220,62 +238,6 @@ function progressOn({ isTTY, write }: Output): { show(done: number, of: number):
 function given(input: CommandInput, name: string): Record<string, string> {
   const text = textOption(input, name);
   return text === null ? {} : { [name]: text };
-}
-
-/** The plain text of --body, or of standard input for `-`. */
-async function plain(input: CommandInput, context: CommandContext): Promise<{ plain?: string }> {
-  const body = textOption(input, 'body');
-  const fromInput = body === '-' || input.words.includes('-');
-  const [stranger] = input.words.filter((word) => word !== '-');
-  if (stranger !== undefined) {
-    throw new CommandError(
-      EXIT.usage,
-      `unknown word ${stranger}: put the text into --body, or use - for standard input`,
-    );
-  }
-  if (fromInput && body !== null && body !== '-')
-    throw new CommandError(EXIT.usage, 'either --body or -, not both');
-  if (fromInput) return { plain: await readAll(context.stdin()) };
-  return body === null ? {} : { plain: body };
-}
-
-/**
- * The text of `echo text | fieldpost send`, without `-`. A terminal and /dev/null are not read. A socket may stay open
- * without input.
- */
-async function piped({ stdin, stdinKind, clock }: CommandContext): Promise<{ plain?: string }> {
-  const kind = stdinKind();
-  if (kind === 'none') return {};
-  const chunks = stdin()[Symbol.asyncIterator]();
-  const first = chunks.next();
-  const silent = new Promise<null>((resolve) => {
-    if (kind === 'socket') clock.after(SOCKET_MS, () => resolve(null));
-  });
-  const begun = await Promise.race([first, silent]);
-  if (begun === null) return {};
-  const text = await readAll(behind(begun, chunks));
-  return text === '' ? {} : { plain: text };
-}
-
-async function* behind(
-  first: IteratorResult<Uint8Array>,
-  chunks: AsyncIterator<Uint8Array>,
-): AsyncGenerator<Uint8Array, void, void> {
-  for (let next = first; !next.done; next = await chunks.next()) yield next.value;
-}
-
-async function readAll(stdin: AsyncIterable<Uint8Array>): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of stdin) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > INPUT_BYTES_MAX)
-      throw new CommandError(EXIT.data, `standard input is longer than ${INPUT_BYTES_MAX / MIB} MiB`);
-  }
-  const input = Buffer.concat(chunks);
-  if (isUtf8(input)) return input.toString();
-  throw new CommandError(EXIT.data, 'standard input is not UTF-8', 'iconv -f latin1 -t utf8 may help.');
 }
 
 /** Throws CommandError (64) for a key that a header cannot hold; the daemon checks the rest. */

@@ -12,15 +12,15 @@ import { upToDot } from './dot.js';
 const READ_BYTES = 256 * KIB;
 
 /**
- * Reads the mail and puts `header` in front of it; it can be sent more than once, until `close`. Throws CommandError (65,
+ * Reads the mail, to its end or to a line with a dot; it can be sent more than once, until `close`. Throws CommandError (65,
  * 75).
  */
 export async function keepMail(
-  { dotEnds, header }: { readonly dotEnds: boolean; readonly header: string },
+  dotEnds: boolean,
   { stdin, scratch }: Pick<CommandContext, 'stdin' | 'scratch'>,
 ): Promise<Body & { close(): Promise<void> }> {
-  const kept: Uint8Array[] = [Buffer.from(header)];
-  let length = Buffer.byteLength(header);
+  const kept: Uint8Array[] = [];
+  let length = 0;
   let file: Scratch | null = null;
   try {
     for await (const chunk of dotEnds ? upToDot(stdin()) : stdin()) {

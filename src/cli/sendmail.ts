@@ -36,13 +36,20 @@ export function sendmailAs(name: keyof typeof NAMES): Command {
       } catch (error) {
         if (!(error instanceof CommandError)) throw error;
         // One line: cron and other callers log it.
-        const sentences = [...error.message.split('\n'), error.hint].map((one) => one.trim());
-        const text = sentences.filter((one) => one !== '').join('; ');
-        context.stderr.write(`${name}: ${visible(text)}\n`);
+        context.stderr.write(`${name}: ${visible(sentenceOf(error))}\n`);
         return error.exitCode;
       }
     },
   };
+}
+
+/** All of an error in one line. The faults of a mail say all: what stands above them announces or repeats them. */
+function sentenceOf({ message, hint }: CommandError): string {
+  const [head = '', ...faults] = message.split('\n').map((one) => one.trim());
+  const details = faults.map((fault) => fault.replace(/^[\w/]+: /, ''));
+  const isTold =
+    details.length > 0 && (/; see errors$/.test(head) || details.some((one) => head.endsWith(one)));
+  return [...(isTold ? [] : [head]), ...details, hint].filter((one) => one !== '').join('; ');
 }
 
 const HELP = `fieldpost sendmail [-t] [-i] [-f SENDER] [RECIPIENT]... < MAIL
@@ -50,16 +57,19 @@ fieldpost sendmail -bp (mailq)        print the queue as Postfix does
 fieldpost sendmail -q                 try all messages now
 fieldpost sendmail -bi (newaliases)   do nothing: there are no aliases
 
-Hands a ready-made mail (RFC 5322) to the daemon. Exit status 0: the daemon has stored the mail. A recipient
-without a domain, such as root, stands for the address in FIELDPOST_LOCAL_MAIL.
+Hands a ready-made mail (RFC 5322) to the daemon. Exit status 0: the daemon has
+stored the mail. A recipient without a domain, such as root, stands for the
+address in FIELDPOST_LOCAL_MAIL.
 
   -t         take the recipients from To, Cc and Bcc as well
   -i, -oi    a line with a single dot does not end the mail
   -f, -r     the envelope's sender, if FIELDPOST_FROM_ALLOWED allows it
 
-The other options of sendmail are accepted and do nothing: -F and -B, for example.
+The other options of sendmail are accepted and do nothing: -F and -B, for
+example.
 
-Exit status: 0 stored, 64 wrong usage, 65 refused, 67 no such user, 75 full or no daemon answers: try later, 77 not allowed.`;
+Exit status: 0 stored, 64 wrong usage, 65 refused, 67 no such user, 75 full or
+no daemon answers: try later, 77 not allowed.`;
 
 async function carryOut(asked: SendmailCall, context: CommandContext): Promise<number> {
   if (asked.mode === 'list') context.stdout.write(await mailqText(operator(context)));
@@ -69,7 +79,7 @@ async function carryOut(asked: SendmailCall, context: CommandContext): Promise<n
 }
 
 async function send(asked: SendmailCall, context: CommandContext): Promise<void> {
-  const body = await keepMail({ dotEnds: asked.dotEnds, header: headerOf(asked) }, context);
+  const body = await keepMail(asked.dotEnds, context);
   try {
     // With one key for all tries the mail is stored once, whichever answer was lost.
     const headers = { 'idempotency-key': randomUUID() };
@@ -81,15 +91,12 @@ async function send(asked: SendmailCall, context: CommandContext): Promise<void>
 }
 
 function pathOf({ sender, recipients, readsHeader }: SendmailCall): string {
-  const to = readsHeader ? ['headers'] : recipients;
+  // Without its brackets a user of this name would stand for the header.
+  const named = recipients.map((one) => (one === 'headers' ? '<headers>' : one));
+  const to = readsHeader ? ['headers', ...named] : named;
   const query = to.map((one) => `to=${encodeURIComponent(one)}`);
   if (sender !== null) query.push(`from=${encodeURIComponent(sender)}`);
   return `/api/internal/messages?${query.join('&')}`;
-}
-
-/** The recipients of the command line beside those of the header. The daemon takes Bcc out of the mail. */
-function headerOf({ recipients, readsHeader }: SendmailCall): string {
-  return readsHeader && recipients.length > 0 ? `Bcc: ${recipients.join(',\n ')}\n` : '';
 }
 
 const operator = (context: CommandContext) => told('operate', context);

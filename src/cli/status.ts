@@ -13,11 +13,12 @@ export const status: Command = {
   summary: 'show the state of the daemon',
   help: `fieldpost status [--env-file FILE] [--json]
 
-Shows the state of the running daemon: relay, queue, cloud link, destinations, storage, clock, settings.
---json prints the daemon's answer unchanged.
+Shows the state of the running daemon: relay, queue, cloud link, destinations,
+storage, clock, settings. --json prints the daemon's answer unchanged.
 
-Exit status: 0 the daemon accepts messages (a missing network is no error), 75 it does not, because its queue is
-full or its storage fails, 69 no daemon answers.`,
+Exit status: 0 the daemon accepts messages (a missing network is no error), 75
+it does not, because its queue is full or its storage fails, 69 no daemon
+answers.`,
   options: { json: { type: 'boolean' } },
   asksService: true,
   async run(input, context) {

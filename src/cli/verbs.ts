@@ -6,6 +6,7 @@ import { guessOf } from '../config/nearest.js';
 import { visible } from '../text.js';
 import type { Call } from './client.js';
 import { type CommandContext, CommandError, type CommandInput, EXIT } from './command.js';
+import { json } from './words.js';
 
 /** Carries out a verb; `words` are those after it. */
 export type Action = (
@@ -23,22 +24,32 @@ export function findAction(actions: Readonly<Record<string, Action>>, verb: stri
   throw new CommandError(EXIT.usage, `there is no ${command} ${verb}${guess}`, `fieldpost ${command} --help`);
 }
 
-/** Does `work` for each id, even after a refusal. Throws the last refusal at the end. */
+/**
+ * Does `work` for each id, even after a refusal, and prints each that is `done`; with --json their ids at the end. Throws
+ * the last refusal then.
+ */
 export async function forEachId(
   ids: readonly string[],
+  done: string,
+  { options }: CommandInput,
   context: CommandContext,
   work: (id: string) => Promise<void>,
 ): Promise<void> {
   let refusal: CommandError | null = null;
+  const isJson = options.json === true;
+  const worked: string[] = [];
   for (const id of ids) {
     try {
       await work(id);
+      worked.push(decodeURIComponent(id));
+      if (!isJson) context.stdout.write(`${visible(id)} ${done}\n`);
     } catch (error) {
       if (!(error instanceof CommandError) || error.exitCode !== EXIT.data) throw error;
       if (refusal !== null) context.stderr.write(`fieldpost: ${visible(refusal.message, '\n')}\n`);
       refusal = error;
     }
   }
+  if (isJson) context.stdout.write(json(worked.map((id) => ({ id, done }))));
   if (refusal !== null) throw refusal;
 }
 

@@ -2,15 +2,19 @@
  * `fieldpost version`. Used by cli.ts.
  */
 import { type Command, EXIT } from './command.js';
+import { json } from './words.js';
 
 export const version: Command = {
   name: 'version',
   summary: 'show the version of this program',
-  help: 'fieldpost version\n\nShows the version of this program; fieldpost status shows the version of the running daemon.',
-  options: {},
+  help: `fieldpost version [--json]
+
+Shows the version of this program. fieldpost status shows the version of the
+running daemon.`,
+  options: { json: { type: 'boolean' } },
   asksService: false,
-  async run(_input, context) {
-    context.stdout.write(`fieldpost ${context.version}\n`);
+  async run({ options }, { version, stdout }) {
+    stdout.write(options.json === true ? json({ version }) : `fieldpost ${version}\n`);
     return EXIT.ok;
   },
 };

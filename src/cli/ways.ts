@@ -4,14 +4,14 @@
  */
 import { type Environment, type ListenConfig, parseConfig } from '../config.js';
 import { SENDMAIL_PAUSE_MS, SENDMAIL_TRY_MS } from '../limits.js';
-import { type Call, CallError, callOn } from './client.js';
+import { API_SOCKET, type Call, CallError, callOn, isPassing } from './client.js';
 import { type CommandContext, CommandError, EXIT } from './command.js';
-import { tolerantEnvironment } from './environment.js';
+import { hasOwnSettings, tolerantEnvironment } from './environment.js';
 
 /** The sockets of the systemd units. */
 const SOCKETS: readonly ListenConfig[] = [
   { kind: 'unix', path: '/run/fieldpost/send.sock', sendOnly: true },
-  { kind: 'unix', path: '/run/fieldpost/api.sock' },
+  API_SOCKET,
 ];
 
 /** A call that may send only, or one that needs an operator's access. */
@@ -49,12 +49,6 @@ function isShut({ status, code }: CallError): boolean {
   return status === 401 || status === 403;
 }
 
-/** True if the same call may succeed soon. 409: its first try is still in progress. */
-function isPassing({ status, code }: CallError): boolean {
-  if (status === 0) return !['', 'EACCES', 'EPERM', 'ETIMEDOUT'].includes(code);
-  return status === 409 || status === 503;
-}
-
 function tooLate(faults: readonly CallError[]): CommandError {
   return new CommandError(EXIT.tempFail, faults.map(({ message }) => message).join('; '));
 }
@@ -75,7 +69,7 @@ function inOrder(listeners: readonly ListenConfig[], purpose: Purpose): ListenCo
 /** The listeners of the service's settings, as far as this user can read them, and those of its units. */
 function settingsOf(context: CommandContext): { listeners: readonly ListenConfig[]; token: string | null } {
   const env = tolerantEnvironment(context);
-  const isAsked = Object.keys(context.env).some((key) => key.startsWith('FIELDPOST_'));
+  const isAsked = hasOwnSettings(context.env);
   const { FIELDPOST_LISTEN, FIELDPOST_API_TOKEN, FIELDPOST_API_TOKEN_FILE, CREDENTIALS_DIRECTORY } = env;
   const token = { FIELDPOST_API_TOKEN, FIELDPOST_API_TOKEN_FILE, CREDENTIALS_DIRECTORY };
   // This user may have no permission to read the token, and a setting may have a fault: then it does without.

@@ -119,7 +119,12 @@ async function start(parts: Parts): Promise<Cloud> {
   const { config, system, store, webhook, delivery, watch, access, http } = parts;
   const { log } = system;
   const open = system.openListeners ?? openListeners;
-  const listeners = await open(config.cloudServerListen, ({ kind }) => http.makeServer(kind));
+  const listeners = await open(
+    config.cloudServerListen,
+    ({ kind }) => http.makeServer(kind),
+    [],
+    'FIELDPOST_CLOUD_SERVER_LISTEN',
+  );
   delivery.start();
   watch.start();
   const { cloudServerKeys: keys } = config;

@@ -1,5 +1,5 @@
 /**
- * Guesses what a mistyped word means. Used by cli.ts, findings.ts and verbs.ts.
+ * Guesses what a mistyped word means.
  */
 
 /** `; did you mean …?` with the candidate that is nearest to `word`; empty if none is near enough. */

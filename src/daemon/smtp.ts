@@ -43,7 +43,7 @@ export async function openSmtp(live: Config, system: System, begin: BeginMail): 
     return server.makeServer(isExposed);
   };
   const open = system.openListeners ?? openListeners;
-  const listeners = await open(live.smtpListen, makeServer, handed);
+  const listeners = await open(live.smtpListen, makeServer, handed, 'FIELDPOST_SMTP_LISTEN');
   return { ...listeners, stop: (withinMs) => server.stop(withinMs) };
 }
 

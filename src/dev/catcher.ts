@@ -5,7 +5,7 @@
 import type { Server } from 'node:net';
 import { FieldpostError, wordsOf } from '../errors.js';
 import { MIB, SECOND_MS } from '../limits.js';
-import { type Address, parseAddress } from '../message/address.js';
+import { parseAddress } from '../message/address.js';
 import type { MailIntake, MailTerms } from '../message/mail-intake.js';
 import { createSmtpServer } from '../smtp-server/smtp-server.js';
 import type { Clock } from '../system/clock.js';
@@ -96,8 +96,7 @@ class CaughtIntake implements MailIntake {
 
   async finish(): Promise<readonly string[]> {
     const { from, to } = this.#envelope;
-    const recipients: readonly Address[] = to === 'headers' ? [] : to;
-    const mail = { from: from ?? '', to: recipients, raw: Buffer.concat(this.#pieces) };
+    const mail = { from: from ?? '', to, raw: Buffer.concat(this.#pieces) };
     try {
       return [await this.#keep(mail)];
     } catch (error) {

@@ -2,6 +2,7 @@
  * Formats caught messages for a terminal. No text of a message can control the terminal. Used by dev.ts.
  */
 import type { ShortMessage } from '../message/short.js';
+import { counted } from '../sizes.js';
 import { cut, visible } from '../text.js';
 import type { CaughtMail } from './catcher.js';
 import { readMail } from './reader.js';
@@ -22,7 +23,7 @@ export function showMail(mail: CaughtMail, path: string): string {
   if (plain && html) lines.push('', '[and the same as HTML]');
   if (attachments.length > 0) lines.push('');
   for (const { name, type, size } of attachments) {
-    lines.push(`[attached: ${inLine(name || 'without a name')}, ${inLine(type)}, ${size} octets]`);
+    lines.push(`[attached: ${inLine(name || 'without a name')}, ${inLine(type)}, ${counted(size, 'octet')}]`);
   }
   return `${lines.join('\n')}\n\n`;
 }

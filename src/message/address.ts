@@ -49,6 +49,11 @@ export function domainOf(address: Address): string {
   return address.slice(address.lastIndexOf('@') + 1);
 }
 
+/** True for a user of this device, such as `root@localhost`. A relay would take it for a user of its own. */
+export function isOfThisDevice(address: Address): boolean {
+  return /^localhost(?:\.localdomain)?$/i.test(domainOf(address));
+}
+
 /** Equal for two spellings of one recipient: only a domain has no case. */
 export function recipientKey(address: Address): string {
   return address.slice(0, address.lastIndexOf('@') + 1) + domainOf(address).toLowerCase();

@@ -8,8 +8,10 @@ import type { Sender } from './message.js';
 export interface MailTerms {
   /** The envelope's sender; '' is the null sender, null the device's own. */
   readonly from: Sender | null;
-  /** At least one; `headers`: those in To, Cc and Bcc. */
-  readonly to: readonly Address[] | 'headers';
+  /** At least one, unless the headers count. */
+  readonly to: readonly Address[];
+  /** True: those in To, Cc and Bcc are recipients as well. */
+  readonly readsHeaders?: boolean;
   /** Octets of the mail; 0 if unknown. */
   readonly expectedBytes: number;
   /** It goes before all messages that are not urgent. */

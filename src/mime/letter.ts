@@ -7,6 +7,7 @@ import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';
 import type { Mailbox } from '../message/mailbox.js';
 import type { EmailContent, MailHead } from '../message/message.js';
+import { counted } from '../sizes.js';
 import { base64Lines, base64Octets } from './base64.js';
 import { mailboxesHeader, ownHeader } from './head.js';
 import { attachmentHeaders, formatDate, header, subjectHeader } from './headers.js';
@@ -140,7 +141,10 @@ export async function* exactly(attachment: LetterFile): AsyncGenerator<Buffer, v
     yield chunk;
   }
   if (read !== attachment.size) {
-    throw new FieldpostError('storage-damaged', `an attachment does not have its ${attachment.size} octets`);
+    throw new FieldpostError(
+      'storage-damaged',
+      `an attachment does not have its ${counted(attachment.size, 'octet')}`,
+    );
   }
 }
 

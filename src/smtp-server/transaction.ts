@@ -2,7 +2,7 @@
  * The envelope of a mail, from MAIL to DATA. Used by session.ts.
  */
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
-import { type Address, needsSmtpUtf8, parseAddress } from '../message/address.js';
+import { type Address, isOfThisDevice, needsSmtpUtf8, parseAddress } from '../message/address.js';
 import type { MailTerms } from '../message/mail-intake.js';
 import type { Sender } from '../message/message.js';
 import { pathOf } from './command.js';
@@ -91,11 +91,14 @@ export class Transaction {
     for (const name of parameters.keys()) return `555 5.5.4 Unknown parameter ${name}`;
     if (path === '') return '501 5.1.3 The recipient is missing';
     if (!this.#isUtf8 && needsSmtpUtf8(path)) return '553 5.6.7 This address needs SMTPUTF8';
-    const address = path.includes('@') ? parseAddress(path) : this.#rules.localAddress();
+    const local = this.#rules.localAddress();
+    const named = path.includes('@') ? parseAddress(path) : local;
+    const isLocal = !path.includes('@') || (named !== null && isOfThisDevice(named));
+    const address = isLocal && local === null ? null : named;
     if (address === null) {
-      return path.includes('@')
-        ? '553 5.1.3 Not an email address'
-        : '550 5.1.1 Mail for users of this device goes nowhere: set FIELDPOST_LOCAL_MAIL to an address';
+      return isLocal
+        ? '550 5.1.1 Mail for users of this device goes nowhere: set FIELDPOST_LOCAL_MAIL to an address'
+        : '553 5.1.3 Not an email address';
     }
     if (this.#to.includes(address)) return '250 2.1.5 OK, named before';
     if (this.#to.length >= MAIL_RECIPIENTS_MAX)

@@ -5,7 +5,7 @@
  */
 import { FieldpostError } from '../errors.js';
 import { URGENT_SHARE } from '../limits.js';
-import { bytesInWords } from '../sizes.js';
+import { bytesInWords, counted } from '../sizes.js';
 import { FreeSpace } from './free-space.js';
 import type { StoreOptions } from './journaled-store.js';
 import {
@@ -152,7 +152,7 @@ export class Budget {
     const kept = max.count < this.#max.count ? ', without what is kept for urgent ones' : '';
     if (asked.count > 0 && excess.count > giving.count) {
       const held = max.count + excess.count - asked.count;
-      const words = `the queue holds ${held} messages and takes at most ${max.count}${kept}`;
+      const words = `the queue holds ${counted(held, 'message')} and takes at most ${max.count}${kept}`;
       return queueFull(words, 'FIELDPOST_MAX_QUEUE');
     }
     if (excess.bytes > giving.bytes) {

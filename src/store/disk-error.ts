@@ -1,7 +1,7 @@
 /**
  * What a failed call to the disk means for the request that needed it.
  */
-import { busyOf, FieldpostError, systemCodeOf, wordsOf } from '../errors.js';
+import { busyOf, DISK_FULL, FieldpostError, isDiskFull, systemCodeOf, wordsOf } from '../errors.js';
 import type { Disk } from '../system/disk.js';
 
 /** `storage-full` without room, `busy` without a descriptor, else `storage-failed`. A FieldpostError stays as it is. */
@@ -9,10 +9,7 @@ export function asDiskError(error: unknown): FieldpostError {
   if (error instanceof FieldpostError) return error;
   const busy = busyOf(error);
   if (busy !== null) return busy;
-  const code = systemCodeOf(error);
-  return code === 'ENOSPC' || code === 'EDQUOT'
-    ? noRoom('the disk is full', undefined, error)
-    : asStorageFailed(error);
+  return isDiskFull(error) ? noRoom(DISK_FULL, undefined, error) : asStorageFailed(error);
 }
 
 /** `storage-full`, with a hint. */

@@ -2,7 +2,7 @@
  * The bytes and inodes that must stay free on the disk for other programs. Never writes. Used by budget.ts.
  */
 import { FREE_INODES_MIN, SPACE_FRESH_MS } from '../limits.js';
-import { bytesInWords } from '../sizes.js';
+import { bytesInWords, counted } from '../sizes.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk, Space } from '../system/disk.js';
 import type { Log } from '../system/log.js';
@@ -116,7 +116,7 @@ export class FreeSpace {
   get #shortageOfInodes(): string | null {
     const { freeInodes } = this.#space;
     if (freeInodes >= FREE_INODES_MIN) return null;
-    return `the disk has ${freeInodes} inodes free; ${FREE_INODES_MIN} must stay free`;
+    return `the disk has ${counted(freeInodes, 'inode')} free; ${FREE_INODES_MIN} must stay free`;
   }
 
   /** True if even the empty disk is too small. */

@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path';
 import { type Adapter, Low } from 'lowdb';
-import { systemCodeOf } from '../errors.js';
+import { isDiskFull, systemCodeOf } from '../errors.js';
 import { DAMAGED_BYTES_MAX } from '../limits.js';
 import type { Disk } from '../system/disk.js';
 import type { Aside } from './aside.js';
@@ -159,7 +159,7 @@ export class SnapshotAdapter implements Adapter<State> {
   /** On a full disk, removes the older snapshot first, because the newer one is good. */
   async #writeInLittleRoom(pieces: readonly Buffer[], error: unknown): Promise<void> {
     const { disk, directory } = this.#options;
-    if (!['ENOSPC', 'EDQUOT'].includes(systemCodeOf(error)) || !this.#current || !this.#previous) throw error;
+    if (!isDiskFull(error) || !this.#current || !this.#previous) throw error;
     this.#previous = null;
     await disk.remove(this.#path(PREVIOUS));
     await disk.syncDirectory(directory);

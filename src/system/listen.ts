@@ -23,13 +23,14 @@ const UNIX_SOCKET_MODE = 0o660;
 const UNIX_PATH_BYTES_MAX = 107;
 
 /**
- * Listens on all of `configs` and of the sockets `handed` over, or on none. An address that was handed over is not opened
- * again. Throws unavailable, naming the address, and what `makeServer` throws.
+ * Listens on all of `configs`, which `setting` names, and of the sockets `handed` over, or on none. An address that was
+ * handed over is not opened again. Throws unavailable, naming the address, and what `makeServer` throws.
  */
 export async function openListeners(
   configs: readonly ListenConfig[],
   makeServer: (address: ListenConfig) => Server,
   handed: readonly Handed[] = [],
+  setting = 'FIELDPOST_LISTEN',
 ): Promise<Listeners> {
   const servers: Server[] = [];
   const addresses: ListenConfig[] = [];
@@ -44,7 +45,7 @@ export async function openListeners(
       if (open.has(addressOf(config))) continue;
       const server = makeServer(config);
       servers.push(server);
-      addresses.push(await listen(server, config));
+      addresses.push(await listen(server, config, setting));
     }
   } catch (error) {
     await closeAll(servers);
@@ -53,7 +54,7 @@ export async function openListeners(
   return { addresses, close: () => closeAll(servers) };
 }
 
-async function listen(server: Server, config: ListenConfig): Promise<ListenConfig> {
+async function listen(server: Server, config: ListenConfig, setting: string): Promise<ListenConfig> {
   try {
     if (config.kind === 'unix') {
       if (Buffer.byteLength(config.path) > UNIX_PATH_BYTES_MAX) {
@@ -69,7 +70,9 @@ async function listen(server: Server, config: ListenConfig): Promise<ListenConfi
   } catch (error) {
     const inUse = systemCodeOf(error) === 'EADDRINUSE';
     throw new FieldpostError('unavailable', `Cannot listen on ${showListener(config)}: ${wordsOf(error)}`, {
-      hint: inUse ? 'another daemon or program is listening there' : 'see FIELDPOST_LISTEN',
+      hint: inUse
+        ? `another daemon or program is listening there; ${setting} sets the address`
+        : `see ${setting}`,
       cause: error,
     });
   }

@@ -55,6 +55,13 @@ test('the recipients in the headers, the blind ones included', async (t) => {
   t.match(json, [{ destination: 'john@example.com' }, { destination: 'ann@example.com' }]);
 });
 
+test('the recipients of the query and of the headers, each once', async (t) => {
+  await using api = await startApi();
+  const { json } = await postMail(api, '?to=b@x.org&to=headers&to=john@EXAMPLE.com');
+  const to = json.map(({ destination }: { destination: string }) => destination);
+  t.same(to, ['b@x.org', 'john@example.com', 'ann@example.com']);
+});
+
 test('who the sender is', async (t) => {
   await using api = await startApi({ mayBeFrom: (address: Address) => address.endsWith('@ours.org') });
   const fromOf = async (query: string) => {
@@ -79,7 +86,12 @@ test('mail to the users of the device', async (t) => {
   const headers = await postMail(api, '?to=headers', 'To: root\n\nhi');
   t.match(headers.json, [{ destination: 'ops@x.org' }]);
   await using other = await startApi();
-  for (const [query, body] of [['?to=root'], ['?to=headers', 'To: root\n\nhi']] as const) {
+  for (const [query, body] of [
+    ['?to=root'],
+    ['?to=a@x.org&to=root@localhost'],
+    ['?to=headers', 'To: root\n\nhi'],
+    ['?to=headers', 'To: root@localhost.localdomain\n\nhi'],
+  ] as const) {
     const refused = await postMail(other, query, body);
     isProblem(t, refused, 422, 'invalid');
     t.match(refused.json.errors, [{ pointer: 'to', detail: /root.*FIELDPOST_LOCAL_MAIL/ }]);
@@ -94,11 +106,14 @@ test('every way in which one can be wrong leaves nothing behind', async (t) => {
     ['', MAIL, 'to', /is required/],
     ['?to=', MAIL, 'to', /no recipient/],
     ['?to=a@', MAIL, 'to', /not an email address/],
-    ['?to=headers&to=a@x.org', MAIL, 'to', /the only one/],
+    ['?to=headers&to=a@', MAIL, 'to', /"a@" is not an email address/],
+    [`?to=headers&${many.slice(0, many.lastIndexOf('&'))}`, MAIL, 'to', /102 recipients/],
+    ['?to=a@x.org', '', 'body', /is empty/],
+    ['?to=headers&to=a@x.org', '', 'body', /is empty/],
     ['?to=headers', 'Subject: x\n\nhi', 'to', /no recipient/],
     ['?to=headers', 'To: a@\n\nhi', 'to', /To: .*not an email address/],
     [`?${many}`, MAIL, 'to', /101 recipients/],
-    ['?to=a@x.org&from=x', MAIL, 'from', /one email address/],
+    ['?to=a@x.org&from=x', MAIL, 'from', /^"x" is not one email address/],
     ['?to=a@x.org&priority=urgent', MAIL, 'priority', /high or normal/],
     ['?to=a@x.org', 'Subject: x\n\na\0b\n', 'body', /line 3/],
     ['?to=a@x.org', `Subject: x\n\n\n${'x'.repeat(999)}\n`, 'body', /line 4.*998/],

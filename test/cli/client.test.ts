@@ -99,7 +99,10 @@ t.test('status: how full the queue is; a full one is exit status 75', async (t) 
   t.match(out, /^ +room: 9 of 10 messages, 2 KiB of 4 KiB on disk, 1 KiB of 3 KiB of memory used$/m);
   const full = await statusOf({ ...STATE, queue: { ...queue, full: true, reason: 'no \u001b[2J room' } });
   t.equal(full.code, 75);
-  t.match(full.out, /^ +full, messages are refused: no \\u001b\[2J room$/m);
+  t.match(full.out, /^ +full, messages are refused, but urgent ones are still taken: no \\u001b\[2J room$/m);
+  const used = { ...room.used, messages: 10 };
+  const quite = await statusOf({ ...STATE, queue: { ...queue, used, full: true, reason: 'no room' } });
+  t.match(quite.out, /^ +full, messages are refused: no room$/m);
   const unlimited = { ...queue, limits: { ...room.limits, memoryBytes: null } };
   t.match((await statusOf({ ...STATE, queue: unlimited })).out, /, 2 KiB of 4 KiB on disk used$/m);
 });
@@ -187,13 +190,42 @@ t.test('a refusal shows the sentence of the daemon; its status decides the exit 
     detail: 'because \u001b]0;x',
     errors: [{ pointer: '/0/destination', detail: 'is\u009b empty' }],
   };
-  for (const [status, wanted] of Object.entries({ 408: 75, 401: 77, 403: 77, 422: 65, 429: 75, 500: 75 })) {
+  for (const [status, wanted] of Object.entries({ 408: 75, 403: 77, 422: 65, 429: 75, 500: 75 })) {
     await using daemon = await preparedDaemon({ [GET_STATE]: { status: Number(status), body: problem } });
     const { code, err } = await daemon.run(['status']);
     t.equal(code, wanted, status);
     t.match(err, /^fieldpost: because \\u001b\]0;x\n {2}\/0\/destination: is\\u009b empty\n/);
-    t.equal(/The token is in FIELDPOST_API_TOKEN_FILE/.test(err), status === '401');
   }
+});
+
+t.test('a missing token and a wrong one are told apart', async (t) => {
+  await using daemon = await preparedDaemon({ [GET_STATE]: { status: 401, body: { detail: 'no' } } });
+  const { FIELDPOST_LISTEN } = daemon.env;
+  const missing = await daemon.run(['status']);
+  t.equal(missing.code, 77);
+  t.match(
+    missing.err,
+    `fieldpost: the daemon on ${FIELDPOST_LISTEN} asks for a token, and none is given\nThe token is in`,
+  );
+  const wrong = await daemon.run(['status'], { env: { ...daemon.env, FIELDPOST_API_TOKEN: 'x' } });
+  t.equal(wrong.code, 77);
+  t.match(wrong.err, `fieldpost: the daemon on ${FIELDPOST_LISTEN} refuses the token: it is another one\n`);
+});
+
+t.test('without a token the unix socket is tried where TCP asks for one', async (t) => {
+  const path = socketPath(t);
+  const body = STATE;
+  await using tcp = await preparedDaemon({ [GET_STATE]: { status: 401, body: {} } });
+  await using socket = await preparedDaemon({ [GET_STATE]: { status: 200, body } }, path);
+  const listen = `${tcp.env.FIELDPOST_LISTEN},unix:/nonexistent/s,unix-send:${path}-send,${socket.env.FIELDPOST_LISTEN}`;
+  const env = { FIELDPOST_LISTEN: listen };
+  t.equal((await fieldpost(['status'], { env })).code, 0);
+  t.equal(socket.asked.length, 1);
+  const wrong = await fieldpost(['status'], { env: { ...env, FIELDPOST_API_TOKEN: 'x' } });
+  t.match(wrong, { code: 77, err: /refuses the token/ }, 'a wrong token is told');
+  t.equal(socket.asked.length, 1);
+  const alone = { FIELDPOST_LISTEN: `${tcp.env.FIELDPOST_LISTEN},unix:/nonexistent/s` };
+  t.match(await fieldpost(['status'], { env: alone }), { code: 77, err: /none is given/ });
 });
 
 t.test('a refusal without details shows its title, or else its status', async (t) => {
@@ -336,17 +368,18 @@ t.test('queue: waiting messages, oldest first, with the reply of the relay', asy
     nextAttemptAt: '2026-11-20T09:04:30.000Z',
     destination: '+31\u202e6',
   });
+  const urgent = message('01A', { priority: 'high', subject: `Pump\u202e ${'x'.repeat(60)}` });
   await using daemon = await preparedDaemon({
     ...listing('sending', [message('01D', { status: 'sending' })]),
     ...listing('queued', [message('01D'), message('01C')], '01C'),
-    ...listing('queued', [message('01A')], null, '&after=01C'),
+    ...listing('queued', [urgent], null, '&after=01C'),
     ...listing('deferred', [deferred]),
   });
   const { code, out } = await daemon.run(['queue']);
   t.equal(code, 0);
   t.strictSame(out.split('\n'), [
-    'ID   TYPE   ACCEPTED (UTC)       STATUS    DESTINATION',
-    '01A  email  2026-11-20 08:59:00  queued    01A@x.example',
+    'ID   TYPE   ACCEPTED (UTC)       STATUS    DESTINATION    SUBJECT',
+    `01A  email  2026-11-20 08:59:00  queued !  01A@x.example  Pump\\u202e ${'x'.repeat(34)}`,
     '01B  sms    2026-11-20 08:59:00  deferred  +31\\u202e6',
     '    (451 later\\u001b[2J; 3 attempts; next in 4 min)',
     '01C  email  2026-11-20 08:59:00  queued    01C@x.example',
@@ -362,6 +395,35 @@ t.test('queue: waiting messages, oldest first, with the reply of the relay', asy
   );
   t.notOk(asJson.includes('\u001b') || asJson.includes('\u202e'));
   t.equal(JSON.parse(asJson)[1].destination, '+31\u202e6');
+});
+
+t.test('queue: what holds delivery up, and why messages wait', async (t) => {
+  const waiting = { ...STATE.queue, deferred: 1 };
+  const failing = { state: 'failing', since: '2026-11-20T08:00:00.000Z', reason: 'no \u001b[2J answer' };
+  for (const [state, line] of [
+    [
+      { queue: { ...waiting, held: true } },
+      '1 waiting: delivery is on hold; fieldpost queue release ends that',
+    ],
+    [{ queue: waiting, relay: failing }, '1 waiting: no \\u001b[2J answer since 2026-11-20 08:00:00 UTC'],
+    [
+      { queue: { ...STATE.queue, queued: 1 }, relay: failing },
+      '1 waiting: no \\u001b[2J answer since 2026-11-20 08:00:00 UTC',
+    ],
+    [{ queue: { ...STATE.queue, queued: 1 } }, null],
+    [{ queue: STATE.queue }, null],
+    [undefined, null],
+  ] as const) {
+    await using daemon = await preparedDaemon({
+      ...listing('sending', []),
+      ...listing('queued', []),
+      ...listing('deferred', [message('01A', { status: 'deferred' })]),
+      ...(state && { [GET_STATE]: { status: 200, body: { ...STATE, ...state } } }),
+    });
+    const { code, out } = await daemon.run(['queue']);
+    t.equal(code, 0);
+    t.ok(out.endsWith(line === null ? '\n1 message.\n' : `\n1 message.\n${line}\n`), out);
+  }
 });
 
 t.test('queue: empty, or by status', async (t) => {
@@ -395,6 +457,7 @@ t.test('purge', async (t) => {
   });
   t.match(await purge('--damaged'), { code: 75, err: /no room/ });
   t.equal((await purge('all')).code, 64);
+  t.same(JSON.parse((await purge('--json')).out), { done: 'purge' });
 });
 
 t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
@@ -436,6 +499,11 @@ t.test('queue: show, retry, cancel, flush, hold, release', async (t) => {
   const cancelled = await queue('cancel', '01A', 'a/b');
   t.match(cancelled, { code: 0, out: /^01A will not be sent\n/ });
   t.equal((await queue('cancel', '01Z')).code, 65);
+  const asJson = await queue('retry', '01A', '01B', '--json');
+  t.match(asJson, { code: 65, err: /final/ });
+  t.same(JSON.parse(asJson.out), [{ id: '01A', done: 'is due now' }]);
+  t.match(JSON.parse((await queue('cancel', 'a/b', '--json')).out), [{ id: 'a/b' }]);
+  t.same(JSON.parse((await queue('hold', '--json')).out), { done: 'hold' });
   t.equal((await queue('flush')).out, 'Everything is due now.\n');
   t.equal((await queue('hold')).code, 0);
   t.equal((await queue('release')).code, 0);

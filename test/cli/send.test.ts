@@ -1,10 +1,15 @@
-/** `fieldpost send` against the real API: what its options make of a message, and the wait for the outcome. */
+/**
+ * `fieldpost send` against the real API: what its options make of a message, and the wait for the outcome; and against
+ * daemons that go away, restart, or are old.
+ */
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import type { Address } from '../../src/message/address.js';
 import type { EmailContent } from '../../src/message/message.js';
 import { startApi, type TestApi } from '../support/api.js';
-import { settled } from '../support/clock.js';
-import { fieldpost, type World } from './terminal.js';
+import { FakeClock, settled } from '../support/clock.js';
+import { fieldpost, preparedDaemon, type World } from './terminal.js';
 
 async function send(api: TestApi, argv: readonly string[], world: World = {}) {
   const [address] = api.listeners.addresses;
@@ -117,4 +122,122 @@ t.test('--wait ends when its time is up', async (t) => {
   const { code, out } = await running;
   t.equal(code, 75);
   t.match(out, /queued, and tried again: a@x\.org/);
+});
+
+t.test('a recipient with a name, alone or among others', async (t) => {
+  const rows: [argv: string[], to: object[][]][] = [
+    [['--to', 'Ann <a@x.org>'], [[{ name: 'Ann', address: 'a@x.org' }]]],
+    [['--to', '<a@x.org>'], [[{ name: '', address: 'a@x.org' }]]],
+    [
+      ['--to', 'b@x.org', '--to', 'Ann <a@x.org>', '--cc', 'c@x.org'],
+      [[{ address: 'b@x.org' }, { name: 'Ann', address: 'a@x.org' }]],
+    ],
+    [['--to', 'Ann <a@x.org>', '--attach', 'f'], [[{ name: 'Ann', address: 'a@x.org' }]]],
+  ];
+  for (const [argv, to] of rows) {
+    await using api = await startApi();
+    const { code, err } = await send(api, [...argv, ...MAIL], { files: { f: 'x' } });
+    t.same([code, err], [0, ''], argv.join(' '));
+    const [message] = all(api);
+    const { head } = (await api.store.content(message as never)) as EmailContent;
+    t.match(head?.to, to[0] as object, argv.join(' '));
+  }
+  await using api = await startApi();
+  await send(api, ['--to', 'Ann <a@x.org>', '--to', 'b@x.org', ...MAIL]);
+  t.same(
+    all(api).map(({ destination, extras }) => [destination, extras?.mail]),
+    [
+      ['a@x.org', undefined],
+      ['b@x.org', undefined],
+    ],
+  );
+  const { code, err } = await send(api, ['--to', 'Ann <a@x.org', ...MAIL]);
+  t.equal(code, 65);
+  t.match(err, /destination: must be exactly one email address/);
+});
+
+const ENTRY = { id: '01A', type: 1, destination: 'a@x.org', status: 'queued' };
+const FINAL = { ...ENTRY, status: 'sent', final: true, lastReply: '250 ok' };
+
+/** A daemon that accepts a mail as `entry`; `answer` gives the answer to the `n`th question; null: it is gone. */
+async function storingDaemon(answer: (n: number) => object | null | 'cut', entry: object = ENTRY) {
+  let asked = 0;
+  const end = (response: ServerResponse, status: number, body: object) => {
+    response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
+    response.end(JSON.stringify(body));
+  };
+  const server = createServer((request, response) => {
+    if (request.method === 'POST') {
+      request.resume().on('end', () => {
+        end(response, 202, [entry]);
+        if (answer(1) === null) server.close();
+      });
+      return;
+    }
+    const body = answer(++asked);
+    if (body === null || body === 'cut') response.destroy();
+    else end(response, 'title' in body ? 503 : 200, body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const env = { FIELDPOST_LISTEN: `127.0.0.1:${(server.address() as AddressInfo).port}` };
+  const clock = new FakeClock();
+  return {
+    clock,
+    get asked() {
+      return asked;
+    },
+    run: (...argv: string[]) => fieldpost(['send', '--to', 'a@x.org', ...MAIL, ...argv], { env, clock }),
+    [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())),
+  };
+}
+
+t.test('--wait: the id is printed even if the daemon goes away', async (t) => {
+  await using gone = await storingDaemon(() => null);
+  const { code, out, err } = await gone.run('--wait', '5s');
+  t.equal(code, 75);
+  t.equal(out, '01A is queued for a@x.org\n');
+  const [away, unknown, ...more] = err.trimEnd().split('\n');
+  t.match(away, /^fieldpost: no daemon answers on .*; waiting for it$/);
+  t.match(unknown, /^fieldpost: the daemon has stored the message, but the outcome is not known: no daemon/);
+  t.same(more, [], 'once');
+  await using other = await storingDaemon(() => null);
+  t.same(JSON.parse((await other.run('--wait', '5s', '--json')).out), [ENTRY]);
+  // The message is no longer known there: asking again is of no use.
+  await using unaware = await preparedDaemon({
+    'POST /api/internal/messages': { status: 202, body: [ENTRY] },
+  });
+  const lost = await unaware.run(['send', '--to', 'a@x.org', ...MAIL, '--wait', '1h']);
+  t.match(lost, { code: 75, out: '01A is queued for a@x.org\n', err: /outcome is not known: no GET/ });
+  t.equal(unaware.asked.length, 2);
+});
+
+t.test('--wait goes on after a restart of the daemon', async (t) => {
+  await using daemon = await storingDaemon((n) =>
+    n === 1 ? 'cut' : n === 2 ? { title: 'stopping' } : FINAL,
+  );
+  const { code, out, err } = await daemon.run('--wait', '1m');
+  t.same([code, out], [0, '01A is queued for a@x.org\n01A sent: a@x.org: 250 ok\n']);
+  t.match(err, /^fieldpost: [^\n]*; waiting for it\n$/);
+});
+
+t.test('--wait asks a daemon that does not know `wait` once a second', async (t) => {
+  const waiting = { ...ENTRY, final: false, lastReply: null };
+  await using daemon = await storingDaemon(() => waiting);
+  const startMs = daemon.clock.bootMs();
+  const { code, out } = await daemon.run('--wait', '10s');
+  t.equal(code, 75);
+  t.match(out, /01A queued, and tried again: a@x\.org\n$/);
+  t.equal(daemon.clock.bootMs() - startMs, 10_000);
+  t.equal(daemon.asked, 11);
+});
+
+t.test('fields that the daemon ignores are told', async (t) => {
+  const entry = { ...ENTRY, ignored: ['priority', 'bcc'] };
+  await using daemon = await storingDaemon(() => FINAL, entry);
+  const words = '01A is queued for a@x.org, without priority, bcc\n';
+  t.equal((await daemon.run()).out, words);
+  t.equal((await daemon.run('--wait', '1s')).out, `${words}01A sent: a@x.org: 250 ok\n`);
+  t.match(JSON.parse((await daemon.run('--wait', '1s', '--json')).out), [
+    { ...FINAL, ignored: entry.ignored },
+  ]);
 });

@@ -106,11 +106,13 @@ t.test('what callers pass: recipients and sender', async (t) => {
 t.test('with -t the recipients of the command line are added', async (t) => {
   await using drop = await maildrop();
   await drop.run(['-t', 'root', 'joe@x.example']);
-  t.same(drop.got[0]?.query.getAll('to'), ['headers']);
-  t.equal(drop.got[0]?.mail, `Bcc: root,\n joe@x.example\n${MAIL}`);
+  t.same(drop.got[0]?.query.getAll('to'), ['headers', 'root', 'joe@x.example']);
+  t.equal(drop.got[0]?.mail, MAIL);
   for (const argv of [['-t', 'root\nSubject: y'], ['root\r']])
     t.match(await drop.run(argv), { code: 65, err: /^sendmail: "root\\[nr].*" is not an email address\n$/ });
   t.equal(drop.got.length, 1);
+  await drop.run(['headers']);
+  t.same(drop.got[1]?.query.getAll('to'), ['<headers>'], 'a user of this name, and not the header');
 });
 
 t.test('wrong usage is told in one line, and nothing is sent', async (t) => {
@@ -203,7 +205,7 @@ t.test('a large mail is kept in a file, and can be sent again', async (t) => {
   const full = { ...memoryFile(), write: async () => Promise.reject(failure('ENOSPC', '/tmp/x')) };
   const refused = await drop.run(['-i', 'root'], { stdin: input(), scratch: async () => full });
   t.equal(refused.code, 75);
-  t.match(refused.err, /^sendmail: the mail could not be kept in a temporary file: ENOSPC/);
+  t.match(refused.err, /^sendmail: the mail could not be kept in a temporary file: the disk is full\n$/);
   const unopened = await drop.run(['-i', 'root'], {
     stdin: input(),
     scratch: () => Promise.reject(failure('EROFS', '/tmp/x')),
@@ -445,11 +447,46 @@ t.test('against the real API: recipients of every kind, and a user whose mail no
   const run = (...argv: string[]) => fieldpost(['sendmail', ...argv], { env: envOf(api), stdin: MAIL });
   t.same(await run('"Doe, John" <john@x.example>, b@x.example'), { code: 0, out: '', err: '' });
   t.equal((await run('-t', 'c@x.example')).code, 0);
+  const words = { code: 65, out: '', err: 'sendmail: "john@" is not an email address\n' };
+  t.same(await run('john@'), words, 'the address, and nothing else');
+  t.same(await run('-t', 'd@x.example', 'john@'), words);
   t.equal((await run('-t')).code, 65, 'no recipient');
-  t.match(await run('root'), { code: 67, err: /^sendmail: .*FIELDPOST_LOCAL_MAIL[^\n]*\n$/ });
+  const nobody = await run('root');
+  t.match(nobody, { code: 67, err: /^sendmail: root is.*FIELDPOST_LOCAL_MAIL[^\n]*\n$/ });
+  t.equal(nobody.err.split('FIELDPOST_LOCAL_MAIL').length, 2, 'said once');
   const { json } = await api.call('GET', '/api/internal/messages');
   const to = json.messages.map(({ destination }: { destination: string }) => destination);
   t.same(to.sort(), ['b@x.example', 'c@x.example', 'john@x.example']);
+});
+
+t.test('-t with words loses nobody, however the mail begins', async (t) => {
+  const beginnings = [
+    '',
+    'From root@gw Tue Nov 24 10:00:00 2026\n',
+    'Resent-To: r@x.example\n',
+    '\n',
+    'no header\n',
+  ];
+  for (const beginning of beginnings) {
+    await using api = await startApi();
+    const stdin = `${beginning}To: a@x.example\nSubject: x\n\nhello\n`;
+    const { code, err } = await fieldpost(
+      ['sendmail', '-t', 'b@x.example', '"C" <c@x.example>, d@x.example'],
+      {
+        env: envOf(api),
+        stdin,
+      },
+    );
+    t.same([code, err], [0, ''], beginning);
+    const { json } = await api.call('GET', '/api/internal/messages');
+    const to: string[] = json.messages.map(({ destination }: { destination: string }) => destination);
+    const ofHeader = beginning.startsWith('Resent')
+      ? ['r@x.example']
+      : /^(?:\n|no)/.test(beginning)
+        ? []
+        : ['a@x.example'];
+    t.same(to.sort(), [...ofHeader, 'b@x.example', 'c@x.example', 'd@x.example'].sort(), beginning);
+  }
 });
 
 /** A temporary file in memory. */

@@ -10,6 +10,7 @@ import { addressOf } from '../../src/config/endpoints.js';
 import type { Environment } from '../../src/config.js';
 import type { TestApi } from '../support/api.js';
 import { FakeClock } from '../support/clock.js';
+import { FaultyDisk } from '../support/faulty-disk.js';
 import { systemError } from '../support/system-error.js';
 
 export interface World extends Partial<Omit<CommandContext, 'stdin' | 'stdout' | 'stderr' | 'read'>> {
@@ -33,6 +34,20 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     hostname: 'gateway-7',
     fileSystemBytes: async () => Number.POSITIVE_INFINITY,
     version: '1.2.3',
+    machine: () => ({
+      node: 'v20.0.0',
+      os: 'Debian GNU/Linux 12 (bookworm)',
+      kernel: '6.1.0-28.el9.x86_64',
+      arch: 'arm64',
+      cores: 4,
+      memoryBytes: 2 ** 30,
+      freeMemoryBytes: 2 ** 29,
+      uptimeMs: 3_600_000,
+      uid: 1000,
+    }),
+    disk: new FaultyDisk(),
+    writeNew: () => Promise.reject(failure('EROFS', '/x')),
+    outputOf: () => Promise.reject(new Error('there is no journalctl')),
     clock,
     pause: (ms) =>
       new Promise((resolve) => {

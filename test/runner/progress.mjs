@@ -4,6 +4,13 @@
 const REWRITE_MS = 500;
 const REPEAT_MS = 15_000;
 
+/** `, about 3 min left`; empty while too few files have ended to tell. */
+export function leftInWords(done, files, seconds) {
+  if (done * 10 < files || done === files) return '';
+  const leftS = (seconds / done) * (files - done);
+  return `, about ${leftS < 90 ? `${Math.ceil(leftS / 10) * 10} s` : `${Math.round(leftS / 60)} min`} left`;
+}
+
 /** Begins to show `total`, whose counts the caller updates. */
 export function createProgress(total) {
   const terminal = process.stdout.isTTY === true;
@@ -16,7 +23,8 @@ export function createProgress(total) {
     const now = [...running].map((file) => file.replace(/^test\//, '').replace(/\.test\.ts$/, ''));
     const { files, done, passed, failed } = total;
     const counts = `${done} of ${files} files, ${passed} passed, ${failed} failed, ${seconds} s`;
-    return now.length === 0 ? counts : `${counts}; now ${now.join(', ')}`;
+    const left = leftInWords(done, files, seconds);
+    return `${counts}${left}${now.length === 0 ? '' : `; now ${now.join(', ')}`}`;
   };
   const show = () => {
     if (terminal) process.stdout.write(`${wipe}${line().slice(0, (process.stdout.columns || 120) - 1)}`);

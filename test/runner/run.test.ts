@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { relative } from 'node:path';
 import t, { type Test } from 'tap';
+// @ts-expect-error: a script without types.
+import { leftInWords } from './progress.mjs';
 
 interface Run {
   readonly stdout: string;
@@ -49,6 +51,15 @@ t.test('the runner prints its seed and its progress first', async (t) => {
   t.equal(lines[0], 'test: FIELDPOST_TEST_SEED=7');
   t.match(lines[1], /^ +0 of 1 files, 0 passed, 0 failed, 0 s/);
   t.match(lines[2], /^ok {3}\S+\/a\.test\.ts \(1 passed, \d+\.\d s\)$/);
+});
+
+t.test('how long the rest takes is told once a tenth has ended', async (t) => {
+  t.equal(leftInWords(0, 200, 5), '');
+  t.equal(leftInWords(19, 200, 60), '');
+  t.equal(leftInWords(20, 200, 60), ', about 9 min left');
+  t.equal(leftInWords(150, 200, 240), ', about 80 s left');
+  t.equal(leftInWords(199, 200, 200), ', about 10 s left');
+  t.equal(leftInWords(200, 200, 240), '');
 });
 
 t.test('the runner prints a failure with its place, and repeats it with the command', async (t) => {

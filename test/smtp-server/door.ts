@@ -46,7 +46,7 @@ export async function openDoor(t: Test, options: DoorOptions = {}) {
         await at('finish', bytes);
         open--;
         mails.push({ ...terms, octets: Buffer.concat(pieces) });
-        return (terms.to as readonly Address[]).map((_, n) => `id${mails.length}-${n}`);
+        return terms.to.map((_, n) => `id${mails.length}-${n}`);
       },
       async discard() {
         open--;

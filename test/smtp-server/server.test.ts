@@ -125,7 +125,8 @@ test('a sender that is no address is the device itself; a user of this device ma
   const client = await door.greeted();
   for (const from of ['root', '"john smith"@x.org', 'root@my_host']) {
     t.match(await client.ask(`MAIL FROM:<${from}>`), /^250 /);
-    t.match(await client.ask('RCPT TO:<root>'), /^550 5\.1\.1 .*FIELDPOST_LOCAL_MAIL/);
+    for (const user of ['root', 'root@localhost', 'root@LOCALHOST.localdomain'])
+      t.match(await client.ask(`RCPT TO:<${user}>`), /^550 5\.1\.1 .*FIELDPOST_LOCAL_MAIL/);
     t.match(await client.ask('DATA'), /^554 5\.5\.1 /, 'nobody to send it to');
     t.match(await client.ask('RCPT TO:<b@x.org>'), /^250 /);
     await client.ask('DATA');

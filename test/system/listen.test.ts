@@ -41,6 +41,9 @@ test('all or none', async (t) => {
   const port = address?.kind === 'tcp' ? address.port : 0;
   await t.rejects(opening, { code: 'unavailable', message: new RegExp(`127.0.0.1:${port}.*EADDRINUSE`) });
   t.notOk(existsSync(path), 'the first one is closed again');
+  const again = openListeners([address ?? ANY_PORT], greeter, [], 'FIELDPOST_SMTP_LISTEN');
+  const refusal = await again.catch((error: unknown) => error);
+  t.match(refusal, { hint: /listening there; FIELDPOST_SMTP_LISTEN sets the address/ });
   await taken.close();
   const long: ListenConfig = { kind: 'unix', path: `${path}${'x'.repeat(108 - path.length)}` };
   await t.rejects(openListeners([long], greeter), { code: 'unavailable', message: /107 bytes/ });
