@@ -21,8 +21,8 @@ export function showMail(mail: CaughtMail, path: string): string {
   if (text) lines.push('', inText(text));
   if (plain && html) lines.push('', '[and the same as HTML]');
   if (attachments.length > 0) lines.push('');
-  for (const { name, type, size } of attachments) {
-    lines.push(`[attached: ${inLine(name || 'without a name')}, ${inLine(type)}, ${size} octets]`);
+  for (const { name, type, octets } of attachments) {
+    lines.push(`[attached: ${inLine(name || 'without a name')}, ${inLine(type)}, ${octets.length} octets]`);
   }
   return `${lines.join('\n')}\n\n`;
 }

@@ -1,5 +1,5 @@
 /**
- * Calls the service that the page came from. Used by entry-dialog.ts and live.ts.
+ * Calls the service that the page came from. Used by entry-dialog.ts, live.ts and pages/inbox/reader.ts.
  */
 
 import type { FieldFault } from './faults.js';

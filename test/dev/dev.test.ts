@@ -21,6 +21,7 @@ function dev(directory: string, changes: Partial<Config> = {}, daemonFails = fal
     disk: systemDisk(),
     clock: withoutPauses(new FakeClock()),
     log: testSystem().system.log,
+    inboxPort: 0,
     print(text) {
       seen.printed += text;
     },
