@@ -37,16 +37,12 @@ function drawn(bars: readonly Bar[], told: HTMLElement): Element {
     const tell = () => {
       told.textContent = words;
     };
-    return svg(
-      'rect',
-      {
-        ...{ x: left, y: HEIGHT - height, width: Math.max(1, width - 1), height, class: state.state },
-        // One stop of the tab key for all: the arrow keys go from bar to bar.
-        ...{ role: 'img', 'aria-label': words, tabindex: index === bars.length - 1 ? 0 : -1 },
-        ...{ mouseenter: tell, focus: tell },
-      },
-      svg('title', {}, words),
-    );
+    return svg('rect', {
+      ...{ x: left, y: HEIGHT - height, width: Math.max(1, width - 1), height, class: state.state },
+      // One stop of the tab key for all: the arrow keys go from bar to bar.
+      ...{ role: 'img', 'aria-label': words, tabindex: index === bars.length - 1 ? 0 : -1 },
+      ...{ mouseenter: tell, focus: tell },
+    });
   });
   const move = (event: Event) => {
     const { key } = event as KeyboardEvent;
