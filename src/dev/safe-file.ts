@@ -24,6 +24,7 @@ const IMAGES_CHARS_MAX = 32 * MIB;
 /** The name under which a file is saved: no directory, no hidden file, nothing that a file system reads otherwise. */
 export function safeFileName(name: string, instead: string): string {
   const plain = harmlessName(name, '')
+    .replace(/^.*[/\\](?=.)/s, '')
     .replace(/[/\\:*?"<>|]+/g, '_')
     .replace(/^[.\s]+|[.\s]+$/g, '');
   return cut(plain, NAME_CHARS_MAX) || instead;

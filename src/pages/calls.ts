@@ -1,5 +1,5 @@
 /**
- * Calls the service that the page came from. Used by entry-dialog.ts, live.ts and pages/inbox/reader.ts.
+ * Calls the service that the page came from.
  */
 
 import type { FieldFault } from './faults.js';

@@ -54,7 +54,7 @@ export function keepFresh(service: string, read: Read, options: FreshOptions = {
       gone.hidden = true;
     } catch (error) {
       if (error instanceof Refusal && error.status === 401) {
-        asked.open(token === null ? '' : 'This is not the right one.');
+        asked.open(token === null ? '' : asked.wrong);
         token = null;
       } else {
         goneMs ||= Date.now();
@@ -100,7 +100,7 @@ export function wordsOf(error: unknown): string {
 /** The dialog that asks for the token. The page keeps the token in memory only. */
 function createTokenDialog(take: (token: string) => void) {
   const dialog = document.querySelector<HTMLDialogElement>('#token');
-  if (dialog === null) return { isOpen: () => false, open: () => undefined };
+  if (dialog === null) return { wrong: '', isOpen: () => false, open: () => undefined };
   const input = dialog.querySelector('input') as HTMLInputElement;
   dialog.querySelector('form')?.addEventListener('submit', (event) => {
     event.preventDefault();
@@ -111,6 +111,8 @@ function createTokenDialog(take: (token: string) => void) {
   // Without a token the page can show nothing.
   dialog.addEventListener('cancel', (event) => event.preventDefault());
   return {
+    /** Said of a token that opens nothing. */
+    wrong: dialog.dataset.wrong ?? 'This token is not the right one.',
     isOpen: () => dialog.open,
     open(fault: string) {
       byId('token-fault').textContent = fault;

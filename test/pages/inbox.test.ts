@@ -1,5 +1,5 @@
 import t from 'tap';
-import { found, type InboxLine, Unopened } from '../../src/pages/inbox/find.js';
+import { found, type InboxLine, nameIn, Unopened } from '../../src/pages/inbox/find.js';
 
 const line = (id: string, from: string, to: string, subject: string): InboxLine => ({
   ...{ id, type: 1, from, to, subject },
@@ -38,4 +38,18 @@ t.test('inbox: new is what came while the page was open, until it is opened or d
     [false, false, false, true, false],
   );
   t.equal(unopened.count, 1);
+});
+
+t.test('inbox: the name of a sender, or else the address', async (t) => {
+  for (const [header, name] of [
+    ['Pump 3 <pump@example.com>', 'Pump 3'],
+    ['"Pump, 3" <pump@example.com>', 'Pump, 3'],
+    ['<pump@example.com>', 'pump@example.com'],
+    ['pump@example.com', 'pump@example.com'],
+    ['', ''],
+    ['<', '<'],
+    ['a <b', 'a <b'],
+  ] as const) {
+    t.equal(nameIn(header), name, header);
+  }
 });

@@ -23,6 +23,12 @@ export function found(lines: readonly InboxLine[], words: string): readonly Inbo
   });
 }
 
+/** The name in the first mailbox of a header (`Pump 3 <pump@example.com>`), or else its address. */
+export function nameIn(header: string): string {
+  const [, name = '', address = ''] = /^\s*"?([^"<]*?)"?\s*<([^<>]*)>/.exec(header) ?? [];
+  return name || address || header;
+}
+
 /** Tells which messages nobody has opened: those that came while the page was open. */
 export class Unopened {
   #known: ReadonlySet<string> | null = null;

@@ -8,7 +8,7 @@ import { byId, html, showList } from '../dom.js';
 import { keepFresh } from '../live.js';
 import { clockTime } from '../times.js';
 import { TYPES } from '../types.js';
-import { found, type InboxLine, Unopened } from './find.js';
+import { found, type InboxLine, nameIn, Unopened } from './find.js';
 import { createReader } from './reader.js';
 
 /** So many lines are shown at first, and so many more each time. */
@@ -105,7 +105,7 @@ function itemOf({ id, type, from, to, subject, at, bytes, isNew, isOpen, when }:
     html(
       'a',
       { href: `#${id}`, 'aria-current': isOpen && 'true', class: isNew ? 'new' : '' },
-      html('span', { class: 'soft' }, type === 1 ? `${from || 'nobody'} → ${to}` : `${kind} → ${to}`),
+      html('span', { class: 'soft' }, type === 1 ? `${nameIn(from) || 'nobody'} → ${to}` : `${kind} → ${to}`),
       html('time', { datetime: at ?? '', class: 'soft', title: bytesInWords(bytes) }, when),
       html(
         'span',

@@ -20,6 +20,7 @@ interface Message extends InboxLine {
 }
 
 const CLOSED = 'No message is open';
+const HINT = 'Messages appear in the list as they arrive. Nothing leaves this machine.';
 const GONE = 'This message is gone';
 
 /** The part of the page with the open message. */
@@ -64,9 +65,9 @@ export function createReader(live: Live) {
     async open(id: string, isThere: boolean, isAsked: boolean): Promise<void> {
       if (id !== open) {
         open = id;
-        isGone = false;
-        if (id === '')
-          empty(CLOSED, 'Messages appear in the list as they arrive. Nothing leaves this machine.');
+        isGone = id !== '' && !isThere;
+        if (isGone) empty(GONE, '');
+        else if (id === '') empty(CLOSED, HINT);
         else await load(id, isAsked);
       } else if (id !== '' && !isThere && !isGone) {
         // Somebody has deleted it meanwhile.
