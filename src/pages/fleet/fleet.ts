@@ -46,12 +46,7 @@ function main(): void {
       (device, before) => deviceItem(device, before, () => void fillOpen().catch(() => live.refresh())),
     );
     more.hidden = wanted.length <= limit;
-    const words =
-      wanted.length === devices.length && more.hidden
-        ? ''
-        : `${shown.length} of ${counted(wanted.length, 'device')} shown`;
-    const line = byId('shown');
-    if (line.textContent !== words) line.textContent = words;
+    showCount(shown.length, wanted.length, devices.length);
   }
 
   /** Asks for whom the cloud would tell about each open device. */
@@ -73,6 +68,14 @@ function main(): void {
     limit += SHOWN;
     showDevices();
   });
+}
+
+/** Shows how many of the devices are in the list, unless all are. */
+function showCount(shown: number, wanted: number, all: number): void {
+  const words = shown === all ? '' : `${shown} of ${counted(wanted, 'device')} shown`;
+  const line = byId('shown');
+  // A screen reader reads out each change.
+  if (line.textContent !== words) line.textContent = words;
 }
 
 function showHeadline(devices: readonly FleetDevice[]): void {
