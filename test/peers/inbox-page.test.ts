@@ -232,6 +232,8 @@ t.test('a hostile mail gets nowhere', options, async (t) => {
   const dev = await startDev(t, [hostile]);
   const { page, context } = await open(await openBrowser(t), dev.url);
   await line(page, 'Hostile').click();
+  // The policy of the document says the same: each of the two is enough.
+  t.equal(await page.locator('iframe').getAttribute('sandbox'), '');
   const frame = page.frameLocator('iframe');
   for (const name of ['Script', 'Top', 'Blank', 'Form', 'Self']) {
     await frame.getByText(name, { exact: true }).click();
