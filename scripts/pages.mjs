@@ -2,15 +2,15 @@
  * Makes a page of src/pages one text: `import page from './status.html'` gives the document with its style sheet and its
  * program in it, and the Content-Security-Policy that allows these two and nothing else. Used by compile.mjs.
  *
- * The document names them as it would on a web server: `<link rel="stylesheet" href="style.css">` and
- * `<script type="module" src="status.ts"></script>`, each once.
+ * The document names them as it would on a web server: `<link rel="stylesheet" href="style.css">`, once or more, and
+ * `<script type="module" src="status.ts"></script>`, once.
  */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { build } from 'rolldown';
 
-const STYLE = /<link rel="stylesheet" href="([\w./-]+)">/;
+const STYLE = /<link rel="stylesheet" href="([\w./-]+)">\n?/g;
 const SCRIPT = /<script type="module" src="([\w./-]+)"><\/script>/;
 
 export const pages = {
@@ -18,12 +18,14 @@ export const pages = {
   async load(id) {
     if (!id.endsWith('.html')) return null;
     const document = await readFile(id, 'utf8');
-    const style = await styleOf(join(dirname(id), STYLE.exec(document)[1]));
+    const styles = [...document.matchAll(STYLE)].map(([, path]) => styleOf(join(dirname(id), path)));
+    const style = (await Promise.all(styles)).join('');
     const script = await scriptOf(join(dirname(id), SCRIPT.exec(document)[1]));
     const html = document
       .replace(/<!--.*?-->\n?/gs, '')
       .replace(/\n\s*/g, '\n')
-      .replace(STYLE, () => `<style>${style}</style>`)
+      .replace(STYLE, '')
+      .replace('</head>', () => `<style>${style}</style>\n</head>`)
       .replace(SCRIPT, () => `<script type="module">${script}</script>`);
     return `export default ${JSON.stringify({ html, allows: [hashOf(script), hashOf(style)] })};`;
   },

@@ -50,6 +50,9 @@ const DEV_SETTINGS: Environment = {
   FIELDPOST_CLOUD_SERVER_STOP_DELAY: '60s',
 };
 
+/** The port of the inbox of `fieldpost dev`, next to those of the local API and the reference cloud. */
+const INBOX_PORT = 43790;
+
 // Opening a stream takes 1 ms: each is opened with its first output.
 const standardOutput = textOutput(openStdout);
 const standardError = textOutput(() => process.stderr);
@@ -189,6 +192,7 @@ async function start(name: ServiceName, config: Config, system: System): Promise
     clock,
     log: system.log,
     print: standardOutput.write,
+    inboxPort: INBOX_PORT,
     startDaemon: async (devConfig) => inDev(await createDaemon(devConfig, system)),
     startCloud: async (devConfig, send) => inDev(await createCloud(devConfig, system, send)),
   });

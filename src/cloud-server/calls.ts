@@ -1,10 +1,11 @@
 /**
- * The calls of the cloud's contract, and two for its operator. Used by cloud.ts.
+ * The calls of the cloud's contract, and two for its operator, with a page that uses them. Used by cloud.ts.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
 import { sendTagged } from '../http/etag.js';
 import type { Exchange } from '../http/exchange.js';
+import { sendPage } from '../http/html-page.js';
 import { firstAsJson } from '../http/page.js';
 import type { Routed } from '../http/routing.js';
 import type { JsonObject } from '../json.js';
@@ -26,6 +27,8 @@ export interface CloudParts {
   /** The heartbeat interval that devices are asked to keep. */
   readonly heartbeatMs: number;
   readonly maxDocumentBytes: number;
+  /** False: any key opens every call. */
+  readonly hasKeys: boolean;
 }
 
 interface CloudRoute extends Routed {
@@ -41,6 +44,7 @@ export const CLOUD_ROUTES: readonly CloudRoute[] = [
   { method: 'POST', path: '/devices/{id}/messages', for: 'device', handle: postMessage },
   { method: 'GET', path: '/devices', for: 'operator', handle: listDevices },
   { method: 'DELETE', path: '/devices/{id}', for: 'operator', handle: removeDevice },
+  { method: 'GET', path: '/', for: 'anyone', handle: getFleetPage },
   { method: 'GET', path: '/healthz', for: 'anyone', handle: getHealth },
 ];
 
@@ -103,10 +107,12 @@ async function postMessage(exchange: Exchange, { outbox }: CloudParts): Promise<
 }
 
 function listDevices(exchange: Exchange, { devices }: CloudParts): void {
-  const list = devices.list().map(({ id, state, heardMs, destinations }) => ({
+  const isoOf = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
+  const list = devices.list().map(({ id, state, heardMs, sinceMs, destinations }) => ({
     id,
     state,
-    lastHeartbeat: heardMs === null ? null : new Date(heardMs).toISOString(),
+    since: isoOf(sinceMs),
+    lastHeartbeat: isoOf(heardMs),
     destinations,
   }));
   exchange.json(200, { devices: list, refused: devices.refused });
@@ -115,6 +121,13 @@ function listDevices(exchange: Exchange, { devices }: CloudParts): void {
 async function removeDevice(exchange: Exchange, { devices }: CloudParts): Promise<void> {
   await devices.remove(exchange.id);
   exchange.nothing(204, {});
+}
+
+/** The operator's page. It has no data in it: its program asks the other calls. */
+async function getFleetPage(exchange: Exchange, { hasKeys }: CloudParts): Promise<void> {
+  // Few clouds ever need it.
+  const { default: page } = await import('../pages/fleet.html');
+  sendPage(exchange, page, { asksToken: hasKeys });
 }
 
 function getHealth(exchange: Exchange, { outbox, devices }: CloudParts): void {

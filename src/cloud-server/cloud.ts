@@ -110,7 +110,8 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   const access = { check: createKeyCheck(config.cloudServerKeys) };
   const heartbeatMs = Math.floor(delayMs / HEARTBEATS_PER_DELAY);
   const maxDocumentBytes = config.maxBodyBytes;
-  const calls = { documents, watch, devices, outbox, clock, heartbeatMs, maxDocumentBytes };
+  const hasKeys = config.cloudServerKeys !== null;
+  const calls = { documents, watch, devices, outbox, clock, heartbeatMs, maxDocumentBytes, hasKeys };
   const http = createCloudHttp(calls, access, system);
   return { config, system, store, webhook, delivery, watch, access, http };
 }

@@ -15,6 +15,8 @@ interface Device {
   readonly state: Sighting['state'] | 'unheard';
   /** Wall time of the last heartbeat; null: there was none, or its wall time is unknown. */
   readonly heardMs: number | null;
+  /** Wall time since which it is in this state; null: not known. */
+  readonly sinceMs: number | null;
   /** The number of entries in its document; null: it has none. */
   readonly destinations: number | null;
 }
@@ -72,8 +74,15 @@ export class Devices {
     const { watch, documents } = this.#options;
     const sightings = new Map([...watch.sightings()].map((sighting) => [sighting.id, sighting]));
     return [...this.#ids()].map((id) => {
-      const { state, heardMs } = sightings.get(id) ?? { state: 'unheard', heardMs: null };
-      return { id, state, heardMs, destinations: documents.get(id)?.document.destinations.length ?? null };
+      const unheard = { state: 'unheard', heardMs: null, sinceMs: null } as const;
+      const { state, heardMs, sinceMs } = sightings.get(id) ?? unheard;
+      return {
+        id,
+        state,
+        heardMs,
+        sinceMs,
+        destinations: documents.get(id)?.document.destinations.length ?? null,
+      };
     });
   }
 

@@ -24,6 +24,8 @@ export interface Sighting {
   readonly state: 'online' | 'offline' | 'moved';
   /** Wall time of its last heartbeat; null: not known. */
   readonly heardMs: number | null;
+  /** Wall time since which it is in this state; if it is offline, of its last heartbeat. Null: not known. */
+  readonly sinceMs: number | null;
 }
 
 /** The content of a heartbeat. */
@@ -46,12 +48,16 @@ interface WatchOptions {
 /** One device in `presence.json`. */
 interface Written extends Pick<presence.Presence, 'state' | 'said' | 'everyMs'> {
   readonly heard: Moment;
+  /** Files of earlier versions do not have it. */
+  readonly since?: Moment | null;
   readonly news: readonly News[];
 }
 
 interface Watched {
   presence: presence.Presence;
   heard: Moment;
+  /** The heartbeat that began this presence, or this absence after a move; null: not known. */
+  since: Moment | null;
   /** Not told yet, in order. */
   news: News[];
 }
@@ -147,6 +153,8 @@ export class Watch {
     if (presence.isOvertaken(before, nowMs, report.sent)) return;
     device.presence = presence.afterHeartbeat(before, nowMs, report, delays);
     device.heard = now;
+    const isBack = before.state === 'offline' && report.said !== 'moved';
+    if (isBack || (before.said === 'moved') !== (report.said === 'moved')) device.since = now;
     if (report.said === 'moved') this.#moved(id, device, before);
     else if (before.state === 'offline') {
       const lastedMs = sinceMs(heard, clock);
@@ -169,14 +177,16 @@ export class Watch {
 
   *sightings(): Iterable<Sighting> {
     const { clock } = this.#options;
-    for (const [id, { presence, heard }] of this.#devices) {
+    for (const [id, { presence, heard, since }] of this.#devices) {
       const state = presence.said === 'moved' ? 'moved' : presence.state;
-      yield { id, state, heardMs: wallMsOf(heard, clock) };
+      const heardMs = wallMsOf(heard, clock);
+      const sinceMs = state === 'offline' ? heardMs : since && wallMsOf(since, clock);
+      yield { id, state, heardMs, sinceMs };
     }
   }
 
   #newDevice(id: string, nowMs: number, heard: Moment): Watched {
-    const device: Watched = { presence: presence.firstHeard(nowMs), heard, news: [] };
+    const device: Watched = { presence: presence.firstHeard(nowMs), heard, since: heard, news: [] };
     this.#devices.set(id, device);
     this.#changed();
     return device;
@@ -254,9 +264,9 @@ export class Watch {
 
   async #write(): Promise<void> {
     const written: Record<string, Written> = {};
-    for (const [id, { presence, heard, news }] of this.#devices) {
+    for (const [id, { presence, heard, since, news }] of this.#devices) {
       const { state, said, everyMs } = presence;
-      written[id] = { state, said, everyMs, heard, news: [...news] };
+      written[id] = { state, said, everyMs, heard, since, news: [...news] };
     }
     const waiting = this.#waiting.splice(0);
     this.#writtenMs = this.#options.clock.bootMs();
@@ -282,9 +292,9 @@ export class Watch {
     this.#changed();
   }
 
-  #restore({ state, said, everyMs, heard, news }: Written): Watched {
+  #restore({ state, said, everyMs, heard, since = null, news }: Written): Watched {
     const nowMs = this.#options.clock.bootMs();
     const fresh = presence.afterAbsence(presence.firstHeard(nowMs), nowMs, CLOUD_GRACE_MS);
-    return { presence: { ...fresh, state, said, everyMs }, heard, news: [...news] };
+    return { presence: { ...fresh, state, said, everyMs }, heard, since, news: [...news] };
   }
 }

@@ -2,7 +2,6 @@
  * The mail catcher of `fieldpost dev`: the SMTP server on loopback, with a function in place of the queue. It is as strict
  * about the protocol as a relay. Used by dev.ts.
  */
-import type { Server } from 'node:net';
 import { FieldpostError, wordsOf } from '../errors.js';
 import { MIB, SECOND_MS } from '../limits.js';
 import { parseAddress } from '../message/address.js';
@@ -10,6 +9,7 @@ import type { MailIntake, MailTerms } from '../message/mail-intake.js';
 import { createSmtpServer } from '../smtp-server/smtp-server.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
+import { listen } from './listen.js';
 
 const MAIL_BYTES_MAX = 64 * MIB;
 /** A mail is kept in no time: nobody waits longer for a stop. */
@@ -57,7 +57,7 @@ export async function openCatcher(options: CatcherOptions) {
     log,
   });
   const server = smtp.makeServer(false);
-  const port = await listen(server);
+  const port = await listen(server, 0);
   return {
     port,
     async close() {
@@ -107,14 +107,4 @@ class CaughtIntake implements MailIntake {
   async discard(): Promise<void> {
     this.#pieces = [];
   }
-}
-
-function listen(server: Server): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      server.off('error', reject);
-      resolve((server.address() as { port: number }).port);
-    });
-  });
 }

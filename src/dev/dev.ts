@@ -1,6 +1,7 @@
 /**
  * `fieldpost dev`, for developers of programs that use the API: the daemon with a mail catcher as its relay and the
- * reference cloud as its cloud, all on loopback. It prints the addresses and every message. Used by main.ts.
+ * reference cloud as its cloud, all on loopback. It prints the addresses and every message, and has an inbox for browsers.
+ * Used by main.ts.
  */
 import { join } from 'node:path';
 import type { Config } from '../config.js';
@@ -10,6 +11,8 @@ import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Log } from '../system/log.js';
 import { openCatcher } from './catcher.js';
+import { Inbox } from './inbox.js';
+import { serveInbox } from './inbox-server.js';
 import { openMailbox } from './mailbox.js';
 import { showMail, showShort } from './show.js';
 
@@ -19,6 +22,8 @@ interface DevOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly print: (text: string) => void;
+  /** The port of the inbox, if it is free; else it gets another. */
+  readonly inboxPort: number;
   readonly startDaemon: StartService;
   readonly startCloud: (config: Config, send: SendShort) => ReturnType<StartService>;
 }
@@ -31,15 +36,16 @@ const DEVICE = 'dev';
 
 /** Starts catcher, cloud and daemon; `stop` stops them in reverse order. */
 export async function startDev(options: DevOptions): Promise<{ stop(): Promise<void> }> {
-  const { config, disk, clock, log, print, startDaemon, startCloud } = options;
+  const { config, disk, clock, log, print, inboxPort, startDaemon, startCloud } = options;
   const directory = join(config.stateDir, 'mail');
   await disk.makeDirectory(config.stateDir);
   const mailbox = await openMailbox(disk, directory);
+  const inbox = await Inbox.open({ mailbox, wallMs: () => clock.wallMs() });
   const catcher = await openCatcher({
     clock,
     log,
     async onMail(mail) {
-      print(showMail(mail, await mailbox.keep(mail.raw)));
+      print(showMail(mail, await inbox.keep(mail)));
     },
   });
   // Stopped in reverse: the daemon says goodbye to the cloud, and the cloud can send a mail to the catcher.
@@ -48,11 +54,20 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
   };
   try {
+    const served = await serveInbox({
+      inbox,
+      port: inboxPort,
+      allowedHosts: config.allowedHosts,
+      clock,
+      log,
+    });
+    stops.push(() => served.close());
     const relay = { host: '127.0.0.1', port: catcher.port, tls: 'never', user: null } as const;
     const local = { ...config, relays: [relay], relayPassword: null, relayCa: null };
     const open = { ...local, cloudServerKeys: null, cloudServerWebhook: null };
     const cloud = await startCloud(open, async (message) => {
       print(showShort(message));
+      inbox.keepShort(message);
       return { kind: 'taken', reply: 'shown' };
     });
     stops.push(() => cloud.stop());
@@ -63,7 +78,8 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
     const daemon = await startDaemon({ ...local, cloud: link, heartbeatMs });
     stops.push(() => daemon.stop());
     const delayMs = config.cloudServerDelayMs;
-    print(greeting({ api: daemon.address, cloud: url, port: catcher.port, directory, delayMs }));
+    const at = { api: daemon.address, cloud: url, inbox: served.address, port: catcher.port };
+    print(greeting({ ...at, directory, delayMs }));
     return { stop };
   } catch (error) {
     await stop();
@@ -71,15 +87,28 @@ export async function startDev(options: DevOptions): Promise<{ stop(): Promise<v
   }
 }
 
-function greeting(at: { api: string; cloud: string; port: number; directory: string; delayMs: number }) {
+interface Addresses {
+  readonly api: string;
+  readonly cloud: string;
+  readonly inbox: string;
+  readonly port: number;
+  readonly directory: string;
+  readonly delayMs: number;
+}
+
+function greeting(at: Addresses) {
   return `
 Fieldpost is ready. Nothing leaves this machine.
+
+  inbox            http://${at.inbox}/
+  status page      http://${at.api}/
+  cloud's page     ${at.cloud}/
 
   local API        http://${at.api}
   reference cloud  ${at.cloud}/devices/${DEVICE}
   mail catcher     127.0.0.1:${at.port}, mails kept in ${at.directory}
 
-Try it in another terminal; mail, SMS, phone and push messages appear here:
+Try it in another terminal; mail, SMS, phone and push messages appear here and in the inbox:
 
   curl -i http://${at.api}/api/internal/messages -H 'Content-Type: application/json' \\
     -d '[{"type":1,"destination":"john@example.com","subject":"Hello","plain":"It works."}]'

@@ -9,11 +9,23 @@ import type { Disk } from '../system/disk.js';
 
 const KEPT_MAX = { count: 1000, bytes: 256 * MIB };
 
+/** The mails that are kept, by number. */
+export interface KeptMails {
+  /** Writes the mail under the next number. Rejects with the system's error. */
+  keep(raw: Buffer): Promise<{ readonly number: number; readonly path: string }>;
+  /** Sizes by number, the oldest first. */
+  readonly sizes: ReadonlyMap<number, number>;
+  /** The mail, or its first `bytesMax` octets; null if it is gone. Rejects with the system's error. */
+  read(number: number, bytesMax?: number): Promise<Buffer | null>;
+  /** Removes the mail, if it is there. Rejects with the system's error. */
+  remove(number: number): Promise<void>;
+}
+
 /**
  * Makes the directory if it is missing; numbers continue after the highest. It keeps as many of the newest mails as `max`
  * allows, and always the last one.
  */
-export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX) {
+export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX): Promise<KeptMails> {
   const pathOf = (number: number) => join(directory, `${String(number).padStart(6, '0')}.eml`);
   /** Sizes by number, the oldest first. */
   const kept = new Map<number, number>();
@@ -22,38 +34,75 @@ export async function openMailbox(disk: Disk, directory: string, max = KEPT_MAX)
     kept.set(number, bytes);
     keptBytes += bytes;
   };
+  const drop = (number: number) => {
+    keptBytes -= kept.get(number) ?? 0;
+    kept.delete(number);
+  };
   const makeRoom = async () => {
-    for (const [number, bytes] of kept) {
+    for (const number of kept.keys()) {
       if (kept.size <= 1 || (kept.size <= max.count && keptBytes <= max.bytes)) break;
-      kept.delete(number);
-      keptBytes -= bytes;
+      drop(number);
       // A failure must not refuse the new mail, which is kept already.
       await disk.remove(pathOf(number)).catch(() => undefined);
     }
   };
 
   await disk.makeDirectory(directory);
-  const found: number[] = [];
+  const found = await numbersIn(disk, directory);
+  let { last } = found;
+  for (const number of found.whole) {
+    const file = await disk.look(pathOf(number));
+    if (file?.kind === 'file') add(number, file.bytes);
+  }
+  await makeRoom();
+
+  return {
+    async keep(raw) {
+      const number = ++last;
+      const path = pathOf(number);
+      await replace(disk, path, raw);
+      add(number, raw.length);
+      await makeRoom();
+      return { number, path };
+    },
+    sizes: kept,
+    async read(number, bytesMax) {
+      if (!kept.has(number)) return null;
+      const raw = await readFrom(disk, pathOf(number), bytesMax);
+      // Somebody has removed the file.
+      if (raw === null) drop(number);
+      return raw;
+    },
+    async remove(number) {
+      if (!kept.has(number)) return;
+      await disk.remove(pathOf(number));
+      drop(number);
+    },
+  };
+}
+
+/** The numbers of whole mails, ascending, and the highest of all. Removes half-written mails. */
+async function numbersIn(disk: Disk, directory: string) {
+  const whole: number[] = [];
   let last = 0;
   for (const name of await disk.list(directory)) {
     const [, digits, half] = /^(\d{6,})\.eml(\.new)?$/.exec(name) ?? [];
     if (digits === undefined) continue;
     last = Math.max(last, Number(digits));
-    if (half === undefined) found.push(Number(digits));
+    if (half === undefined) whole.push(Number(digits));
     else await disk.remove(join(directory, name));
   }
-  for (const number of found.sort((a, b) => a - b))
-    add(number, (await disk.look(pathOf(number)))?.bytes ?? 0);
-  await makeRoom();
+  return { whole: whole.sort((a, b) => a - b), last };
+}
 
-  return {
-    /** Writes the mail under the next number and gives the path. Rejects with the system's error. */
-    async keep(raw: Buffer): Promise<string> {
-      const number = ++last;
-      await replace(disk, pathOf(number), raw);
-      add(number, raw.length);
-      await makeRoom();
-      return pathOf(number);
-    },
-  };
+/** The file, or its first `bytesMax` octets; null if there is none. */
+async function readFrom(disk: Disk, path: string, bytesMax: number | undefined): Promise<Buffer | null> {
+  if (bytesMax === undefined) return await disk.readWhole(path);
+  if ((await disk.look(path)) === null) return null;
+  const file = await disk.open(path, 'read');
+  try {
+    return await file.read(0, bytesMax);
+  } finally {
+    await file.close();
+  }
 }

@@ -1,28 +1,64 @@
 /**
- * Parses a caught mail to show it: subject, text, attachments. It reads mails of our own renderer exactly, others as well
- * as it can, and never throws. Used by show.ts.
+ * Parses a caught mail to show it: headers, text, attachments. It reads mails of our own renderer exactly, others as well
+ * as it can, and never throws. Used by inbox-server.ts, inbox.ts and show.ts.
  */
+import { KIB } from '../limits.js';
+
+/** A file in a mail. */
+export interface MailFile {
+  /** Empty if it has none. */
+  readonly name: string;
+  readonly type: string;
+  /** The name by which HTML refers to it (`cid:`); empty if it has none. */
+  readonly contentId: string;
+  /** The decoded content. */
+  readonly octets: Buffer;
+}
 
 interface Parts {
   /** Null without such a text. */
   plain: string | null;
   html: string | null;
-  /** The name is empty if there is none. The size is in decoded octets. */
-  readonly attachments: { readonly name: string; readonly type: string; readonly size: number }[];
+  readonly attachments: MailFile[];
+  /** Parts that were read so far. */
+  count: number;
 }
 
-/** The deepest nesting of parts that is read. */
+/** The headers of a mail that a list shows; empty if they are missing. */
+export interface ShownHead {
+  readonly subject: string;
+  readonly from: string;
+  readonly to: string;
+  readonly date: string;
+}
+
+/** The deepest nesting of parts that is read, and the most parts. */
 const DEPTH_MAX = 20;
+const PARTS_MAX = 1000;
+/** Of longer headers only the beginning is read, and of a longer value only the parameters at its beginning. */
+export const MAIL_HEAD_BYTES_MAX = 64 * KIB;
+const VALUE_CHARS_MAX = 16 * KIB;
 
 /** Parses a mail as it was received, without stuffed dots. */
-export function readMail(raw: Buffer): Readonly<Parts> & { readonly subject: string } {
-  const found: Parts = { plain: null, html: null, attachments: [] };
-  collect(raw, 0, found);
-  return { subject: decodeWords(readHeaders(raw).get('subject') ?? ''), ...found };
+export function readMail(raw: Buffer): Readonly<Omit<Parts, 'count'>> & { readonly subject: string } {
+  const { count: _, ...found } = collect(raw, 0, { plain: null, html: null, attachments: [], count: 0 });
+  return { subject: readMailHead(raw).subject, ...found };
+}
+
+/** The headers that a list shows. The beginning of the mail is enough. */
+export function readMailHead(raw: Buffer): ShownHead {
+  const headers = readHeaders(raw);
+  const decoded = (name: string) => decodeWords(headers.get(name) ?? '');
+  return { subject: decoded('subject'), from: decoded('from'), to: decoded('to'), date: decoded('date') };
+}
+
+/** All headers in their order, decoded. */
+export function readMailHeaders(raw: Buffer): (readonly [name: string, value: string])[] {
+  return headerLines(raw).map(([name, value]) => [name, decodeWords(value)]);
 }
 
 /** Sorts an entity, or the entities in it, into text and attachments. The first part of a kind becomes the text. */
-function collect(entity: Buffer, depth: number, found: Parts): void {
+function collect(entity: Buffer, depth: number, found: Parts): Parts {
   const headers = readHeaders(entity);
   const contentType = headers.get('content-type') ?? 'text/plain';
   const type = essence(contentType);
@@ -30,8 +66,11 @@ function collect(entity: Buffer, depth: number, found: Parts): void {
   const body = entity.subarray(headersEnd(entity).body);
   const boundary = type.startsWith('multipart/') ? parameter(contentType, 'boundary') : '';
   if (boundary !== '' && depth < DEPTH_MAX) {
-    for (const part of partsOf(body, boundary)) collect(part, depth + 1, found);
-    return;
+    for (const part of partsOf(body, boundary)) {
+      if (++found.count > PARTS_MAX) break;
+      collect(part, depth + 1, found);
+    }
+    return found;
   }
   const octets = decodeTransfer(body, headers.get('content-transfer-encoding') ?? '');
   const kind = type === 'text/plain' ? 'plain' : type === 'text/html' ? 'html' : null;
@@ -39,8 +78,10 @@ function collect(entity: Buffer, depth: number, found: Parts): void {
     found[kind] = decodeCharset(octets, parameter(contentType, 'charset'));
   } else {
     const name = parameter(disposition, 'filename') || parameter(contentType, 'name');
-    found.attachments.push({ name, type, size: octets.length });
+    const contentId = (headers.get('content-id') ?? '').replace(/^<|>$/g, '');
+    found.attachments.push({ name, type, contentId, octets });
   }
+  return found;
 }
 
 function headersEnd(entity: Buffer): { headers: number; body: number } {
@@ -55,18 +96,26 @@ function headersEnd(entity: Buffer): { headers: number; body: number } {
 /** Each header's unfolded value by its lower-case name; of two with one name the first counts. */
 function readHeaders(entity: Buffer): Map<string, string> {
   const headers = new Map<string, string>();
-  const text = entity.toString('utf8', 0, headersEnd(entity).headers).replace(/\r?\n(?=[ \t])/g, '');
-  for (const line of text.split(/\r?\n/)) {
-    const colon = line.indexOf(':');
-    const name = line.slice(0, colon).trim().toLowerCase();
-    if (colon > 0 && !headers.has(name)) headers.set(name, line.slice(colon + 1).trim());
+  for (const [name, value] of headerLines(entity)) {
+    const key = name.toLowerCase();
+    if (!headers.has(key)) headers.set(key, value);
   }
   return headers;
 }
 
-/** The entities between the boundary lines; the closing line may be missing. */
+/** Each header's name and unfolded value. */
+function headerLines(entity: Buffer): [name: string, value: string][] {
+  const end = Math.min(headersEnd(entity).headers, MAIL_HEAD_BYTES_MAX);
+  const text = entity.toString('utf8', 0, end).replace(/\r?\n(?=[ \t])/g, '');
+  return text.split(/\r?\n/).flatMap((line): [string, string][] => {
+    const colon = line.indexOf(':');
+    return colon > 0 ? [[line.slice(0, colon).trim(), line.slice(colon + 1).trim()]] : [];
+  });
+}
+
+/** The entities between the boundary lines, as many as are read; the closing line may be missing. */
 function partsOf(body: Buffer, boundary: string): Buffer[] {
-  const parts = [];
+  const parts: Buffer[] = [];
   let start = -1;
   for (let at = body.indexOf(`--${boundary}`); at >= 0; at = body.indexOf(`--${boundary}`, at + 1)) {
     if (at > 0 && body[at - 1] !== 0x0a) continue;
@@ -78,7 +127,7 @@ function partsOf(body: Buffer, boundary: string): Buffer[] {
     const end = at - (body[at - 2] === 0x0d ? 2 : 1);
     if (start >= 0) parts.push(body.subarray(start, Math.max(start, end)));
     start = rest.startsWith('--') || lineEnd < 0 ? -1 : lineEnd + 1;
-    if (start < 0) return parts;
+    if (start < 0 || parts.length > PARTS_MAX) return parts;
   }
   if (start >= 0) parts.push(body.subarray(start));
   return parts;
@@ -146,7 +195,7 @@ const PARAMETER = /;\s*([^\s=;]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;]*))/g;
 /** A parameter of a structured header, joined from its sections (RFC 2231); empty if it is missing. */
 function parameter(value: string, name: string): string {
   const parameters = new Map<string, string>();
-  for (const [, key = '', quoted, token = ''] of value.matchAll(PARAMETER)) {
+  for (const [, key = '', quoted, token = ''] of value.slice(0, VALUE_CHARS_MAX).matchAll(PARAMETER)) {
     const lower = key.toLowerCase();
     if (!parameters.has(lower)) parameters.set(lower, quoted?.replace(/\\(.)/g, '$1') ?? token.trim());
   }

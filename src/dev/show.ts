@@ -22,8 +22,9 @@ export function showMail(mail: CaughtMail, path: string): string {
   if (text) lines.push('', inText(text));
   if (plain && html) lines.push('', '[and the same as HTML]');
   if (attachments.length > 0) lines.push('');
-  for (const { name, type, size } of attachments) {
-    lines.push(`[attached: ${inLine(name || 'without a name')}, ${inLine(type)}, ${counted(size, 'octet')}]`);
+  for (const { name, type, octets } of attachments) {
+    const size = counted(octets.length, 'octet');
+    lines.push(`[attached: ${inLine(name || 'without a name')}, ${inLine(type)}, ${size}]`);
   }
   return `${lines.join('\n')}\n\n`;
 }

@@ -85,11 +85,12 @@ export class Exchange {
   send(
     status: number,
     type: string,
-    body: string | readonly string[],
+    body: string | Buffer | readonly string[],
     headers?: Readonly<Record<string, string>>,
   ): void {
-    const pieces = typeof body === 'string' ? [body] : body;
-    const bytes = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
+    const isOctets = Buffer.isBuffer(body);
+    const pieces = typeof body === 'string' ? [body] : isOctets ? [] : body;
+    const bytes = isOctets ? body.length : pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
     const isLarge = bytes > ANSWER_COUNTED_BYTES;
     // Refuse only a GET: a client that has changed something must learn the outcome.
     const isCounted = isLarge && this.req.method === 'GET';
@@ -103,7 +104,8 @@ export class Exchange {
     if (this.#isLast()) head.Connection = 'close';
     // A small answer is one string: head and body leave in one write. A large answer is written as bytes, because a
     // string would also stay in memory until the client has read it.
-    this.res.writeHead(status, head).end(isLarge ? octetsOf(pieces, bytes) : pieces.join(''));
+    const whole = isOctets ? body : isLarge ? octetsOf(pieces, bytes) : pieces.join('');
+    this.res.writeHead(status, head).end(whole);
     if (isLarge) this.connections.drop(TEXT_COPIES * bytes);
     this.connections.sent(this.connection, isCounted ? bytes : 0);
   }

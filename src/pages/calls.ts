@@ -1,5 +1,5 @@
 /**
- * Calls the service that the page came from. Used by entry-dialog.ts and live.ts.
+ * Calls the service that the page came from.
  */
 
 import type { FieldFault } from './faults.js';

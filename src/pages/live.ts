@@ -1,7 +1,8 @@
 /**
  * Keeps a page fresh: asks every 2 s while somebody can see it, asks for a token where one is set, and says when the
- * service is gone. Used by entry-dialog.ts, pages/status/status.ts and pages/status/trial.ts.
+ * service is gone.
  */
+import { span } from '../sizes.js';
 import { type Ask, createAsk, Gone, Refusal } from './calls.js';
 import { byId } from './dom.js';
 import { clockTime } from './times.js';
@@ -19,9 +20,22 @@ export interface Live {
   tell(words: string): void;
 }
 
-/** Calls `read` again and again. `service` is its name in a sentence. The page has #gone, #told and #token. */
-export function keepFresh(service: string, read: (call: Ask) => Promise<void>): Live {
-  let token: string | null = null;
+type Read = (call: Ask) => Promise<void>;
+
+interface FreshOptions {
+  readonly everyMs?: number;
+  /** What calls take where none is set. */
+  readonly token?: string;
+}
+
+/**
+ * Calls `read` again and again. `service` is its name in a sentence. The page has #gone and #told, and #token if calls may
+ * need one.
+ */
+export function keepFresh(service: string, read: Read, options: FreshOptions = {}): Live {
+  const { everyMs = REFRESH_MS } = options;
+  const needsToken = 'token' in document.documentElement.dataset;
+  let token = needsToken ? null : (options.token ?? null);
   let goneMs = 0;
   let isReading = false;
   const call = createAsk(() => token);
@@ -40,12 +54,12 @@ export function keepFresh(service: string, read: (call: Ask) => Promise<void>): 
       gone.hidden = true;
     } catch (error) {
       if (error instanceof Refusal && error.status === 401) {
-        asked.open(token === null ? '' : 'This token is not the right one.');
+        asked.open(token === null ? '' : asked.wrong);
         token = null;
       } else {
         goneMs ||= Date.now();
         const why = error instanceof Gone ? `${service} does not answer` : wordsOf(error);
-        gone.textContent = `${why}, since ${clockTime(new Date(goneMs).toISOString(), Date.now())}. The page tries again every 2 s.`;
+        gone.textContent = `${why}, since ${clockTime(new Date(goneMs).toISOString(), Date.now())}. The page tries again every ${span(everyMs)}.`;
         gone.hidden = false;
       }
     } finally {
@@ -56,9 +70,9 @@ export function keepFresh(service: string, read: (call: Ask) => Promise<void>): 
   const tell = (words: string) => {
     byId('told').textContent = words;
   };
-  setInterval(() => void refresh(), REFRESH_MS);
+  setInterval(() => void refresh(), everyMs);
   document.addEventListener('visibilitychange', () => void refresh());
-  if ('token' in document.documentElement.dataset) asked.open('');
+  if (needsToken) asked.open('');
   queueMicrotask(() => void refresh());
   return {
     call,
@@ -85,7 +99,8 @@ export function wordsOf(error: unknown): string {
 
 /** The dialog that asks for the token. The page keeps the token in memory only. */
 function createTokenDialog(take: (token: string) => void) {
-  const dialog = byId<HTMLDialogElement>('token');
+  const dialog = document.querySelector<HTMLDialogElement>('#token');
+  if (dialog === null) return { wrong: '', isOpen: () => false, open: () => undefined };
   const input = dialog.querySelector('input') as HTMLInputElement;
   dialog.querySelector('form')?.addEventListener('submit', (event) => {
     event.preventDefault();
@@ -96,6 +111,8 @@ function createTokenDialog(take: (token: string) => void) {
   // Without a token the page can show nothing.
   dialog.addEventListener('cancel', (event) => event.preventDefault());
   return {
+    /** Said of a token that opens nothing. */
+    wrong: dialog.dataset.wrong ?? 'This token is not the right one.',
     isOpen: () => dialog.open,
     open(fault: string) {
       byId('token-fault').textContent = fault;

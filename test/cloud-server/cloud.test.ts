@@ -143,9 +143,9 @@ t.test('a device has its own key, and so has the operator', async (t) => {
   for (const id of ['pump-9', '*', '..%2F..%2Fx', '__proto__']) t.equal(await statusOf(id, 'boss'), 401, id);
   t.equal((await cloud.call('GET', '/devices', { key: 'four' })).status, 401);
   const listed = await cloud.call('GET', '/devices', { key: 'boss' });
-  const lastHeartbeat = '2026-11-20T09:00:00.000Z';
+  const since = '2026-11-20T09:00:00.000Z';
   t.same(listed.json, {
-    devices: [{ id: 'pump-3', state: 'online', lastHeartbeat, destinations: null }],
+    devices: [{ id: 'pump-3', state: 'online', since, lastHeartbeat: since, destinations: null }],
     refused: 0,
   });
   t.equal((await cloud.call('GET', '/healthz', { key: null })).text, 'ok');

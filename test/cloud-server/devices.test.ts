@@ -8,7 +8,7 @@ t.test('one device too many is refused, logged once and counted, until one is re
   const known = new Set(['a', 'b']);
   const { log, lines } = keptLog();
   const others = Array.from({ length: CLOUD_DEVICES_MAX - 2 }, (_, n) => `other-${n}`);
-  const sighting = { id: 'a', state: 'online', heardMs: null } as const;
+  const sighting = { id: 'a', state: 'online', heardMs: null, sinceMs: null } as const;
   const devices = new Devices({
     watch: {
       ids: ['a'],

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Config } from '../../src/config.js';
 import { startDev } from '../../src/dev/dev.js';
+import type { SendShort } from '../../src/message/short.js';
 import { systemDisk } from '../../src/system/disk.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
@@ -13,14 +14,23 @@ import { configOf, testSystem } from '../support/system.js';
 const configIn = (directory: string) =>
   configOf({ FIELDPOST_STATE_DIR: join(directory, 'state'), FIELDPOST_RELAY: 'smtp://mail.example.com' });
 
+const SMS = { id: 'x', type: 2, destination: '+31612345678', message: 'low' } as const;
+
 /** Starts it with services that do nothing; `seen` collects their settings, their stops and the output. */
 function dev(directory: string, changes: Partial<Config> = {}, daemonFails = false) {
-  const seen = { printed: '', stopped: [] as string[], daemon: {} as Config, cloud: {} as Config };
+  const seen = {
+    printed: '',
+    stopped: [] as string[],
+    daemon: {} as Config,
+    cloud: {} as Config,
+    send: null as SendShort | null,
+  };
   const starting = startDev({
     config: { ...configIn(directory), ...changes },
     disk: systemDisk(),
     clock: withoutPauses(new FakeClock()),
     log: testSystem().system.log,
+    inboxPort: 0,
     print(text) {
       seen.printed += text;
     },
@@ -29,8 +39,9 @@ function dev(directory: string, changes: Partial<Config> = {}, daemonFails = fal
       if (daemonFails) throw new Error('no');
       return { address: '127.0.0.1:4711', stop: async () => void seen.stopped.push('daemon') };
     },
-    async startCloud(config) {
+    async startCloud(config, send) {
       seen.cloud = config;
+      seen.send = send;
       return { address: '127.0.0.1:4712', stop: async () => void seen.stopped.push('cloud') };
     },
   });
@@ -50,7 +61,9 @@ t.test('the daemon gets the catcher as its relay, and a mail is printed', async 
   const directory = t.testdir();
   const { seen, starting } = dev(directory);
   const { stop } = await starting;
-  t.match(seen.printed, 'http://127.0.0.1:4711');
+  t.match(seen.printed, /local API +http:\/\/127\.0\.0\.1:4711\n/);
+  t.match(seen.printed, /status page +http:\/\/127\.0\.0\.1:4711\/\n/);
+  t.match(seen.printed, /cloud's page +http:\/\/127\.0\.0\.1:4712\/\n/);
   t.match(seen.printed, /curl .*127\.0\.0\.1:4711/);
   t.match(seen.printed, 'http://127.0.0.1:4712/devices/dev');
   t.match(seen.printed, 'silent for 90 s');
@@ -61,9 +74,19 @@ t.test('the daemon gets the catcher as its relay, and a mail is printed', async 
   await mailTo(seen.daemon);
   t.match(seen.printed, /Subject: caught\n\ntext/);
   t.same(readdirSync(join(directory, 'state', 'mail')), ['000001.eml']);
+  const inbox = /inbox +(http:\S+)/.exec(seen.printed)?.[1] ?? '';
+  t.equal((await fetch(inbox)).status, 200);
+  await seen.send?.(SMS, AbortSignal.timeout(1000));
+  t.match(await (await fetch(`${inbox}messages`)).json(), {
+    messages: [
+      { id: 's1', to: SMS.destination, subject: 'low' },
+      { id: '1', to: 'b@example.com', subject: 'caught' },
+    ],
+  });
   await stop();
   t.same(seen.stopped, ['daemon', 'cloud'], 'the daemon can say good-bye');
   await t.rejects(mailTo(seen.daemon), { code: 'ECONNREFUSED' });
+  await t.rejects(fetch(inbox), { cause: { code: 'ECONNREFUSED' } });
 });
 
 t.test('a short delay of the cloud covers several heartbeats', async (t) => {

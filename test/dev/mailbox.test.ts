@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { t } from 'tap';
 import { openMailbox } from '../../src/dev/mailbox.js';
@@ -10,15 +10,15 @@ t.test('mails are numbered in the order of arrival', async (t) => {
   const mailbox = await openMailbox(systemDisk(), directory);
   const kept = await Promise.all(['one', 'two', ''].map((text) => mailbox.keep(Buffer.from(text))));
   t.same(
-    kept.map((path) => path.slice(directory.length)),
+    kept.map(({ path }) => path.slice(directory.length)),
     ['/000001.eml', '/000002.eml', '/000003.eml'],
   );
   t.same(
-    kept.map((path) => readFileSync(path, 'latin1')),
+    kept.map(({ path }) => readFileSync(path, 'latin1')),
     ['one', 'two', ''],
   );
   const again = await openMailbox(systemDisk(), directory);
-  t.match(await again.keep(Buffer.from('four')), /000004\.eml$/, 'a restart replaces no mail');
+  t.match((await again.keep(Buffer.from('four'))).path, /000004\.eml$/, 'a restart replaces no mail');
 });
 
 t.test('a half-written mail is removed at the start, and its number is not used again', async (t) => {
@@ -29,7 +29,7 @@ t.test('a half-written mail is removed at the start, and its number is not used 
     '000009.txt': '',
   });
   const mailbox = await openMailbox(systemDisk(), directory);
-  t.equal(await mailbox.keep(Buffer.from('x')), join(directory, '000008.eml'));
+  t.equal((await mailbox.keep(Buffer.from('x'))).path, join(directory, '000008.eml'));
   t.same(readdirSync(directory).sort(), ['000003.eml', '000008.eml', '000009.txt', 'notes.eml']);
 });
 
@@ -66,6 +66,34 @@ t.test('a full disk leaves nothing of a mail', async (t) => {
 t.test('a mail is kept even if an old one cannot be removed', async (t) => {
   const directory = t.testdir({ '000001.eml': {}, '000002.eml': 'b' });
   const mailbox = await openMailbox(systemDisk(), directory, { count: 1, bytes: 100 });
-  t.equal(await mailbox.keep(Buffer.from('x')), join(directory, '000003.eml'));
+  t.equal((await mailbox.keep(Buffer.from('x'))).path, join(directory, '000003.eml'));
   t.same(readdirSync(directory).sort(), ['000001.eml', '000003.eml']);
 });
+
+t.test(
+  'a mail is read whole or from its beginning, and removed; one that somebody removes is gone',
+  async (t) => {
+    const directory = t.testdir({ '000001.eml': 'one', '000002.eml': 'second', '000003.eml': {} });
+    const mailbox = await openMailbox(systemDisk(), directory);
+    t.same(
+      [...mailbox.sizes],
+      [
+        [1, 3],
+        [2, 6],
+      ],
+    );
+    t.equal(String(await mailbox.read(2)), 'second');
+    t.equal(String(await mailbox.read(2, 3)), 'sec');
+    await mailbox.remove(2);
+    t.equal(await mailbox.read(2), null);
+    unlinkSync(join(directory, '000001.eml'));
+    t.equal(await mailbox.read(1), null);
+    for (const number of [0, 2, 3, -1, Number.NaN, 1e30]) {
+      t.equal(await mailbox.read(number), null);
+      await mailbox.remove(number);
+    }
+    t.same([...mailbox.sizes.keys()], []);
+    t.equal((await mailbox.keep(Buffer.from('x'))).number, 4, 'no number is used again');
+    t.same(readdirSync(directory), ['000003.eml', '000004.eml']);
+  },
+);

@@ -4,9 +4,11 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import { KIB } from '../../src/limits.js';
+import fleet from '../../src/pages/fleet.html';
+import inbox from '../../src/pages/inbox.html';
 import status from '../../src/pages/status.html';
 
-const PAGES = { status };
+const PAGES = { status, inbox, fleet };
 
 for (const [name, { html, allows }] of Object.entries(PAGES)) {
   t.test(`${name}: under 30 KB, with all that it needs in it`, async (t) => {

@@ -33,6 +33,7 @@ t.test('people get a mail when the device loses its power, and one when it is ba
     config: configOf(env),
     ...system,
     clock: withoutPauses(clock),
+    inboxPort: 0,
     print: (text) => printed.push(text),
     async startCloud(config, send) {
       const cloud = await createCloud(config, system, send);

@@ -4,8 +4,8 @@
 import type { Ask } from '../calls.js';
 import { byId, html, showList } from '../dom.js';
 import type { Live } from '../live.js';
+import { TYPES } from '../types.js';
 import { createEntryDialog, type Person } from './entry-dialog.js';
-import { TYPES } from './messages.js';
 
 /** An entry of the address book. */
 interface Entry extends Person {

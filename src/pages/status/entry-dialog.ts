@@ -7,7 +7,7 @@ import { Refusal } from '../calls.js';
 import { byId, html } from '../dom.js';
 import { type FieldFault, faultOf } from '../faults.js';
 import { wordsOf } from '../live.js';
-import { TYPES } from './messages.js';
+import { TYPES } from '../types.js';
 
 /** What a person of the address book is. */
 export interface Person {

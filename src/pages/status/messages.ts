@@ -1,5 +1,5 @@
 /**
- * The messages, newest first: a filter, pages, and for each what became of it and what can be done. Used by book.ts, entry-dialog.ts and status.ts.
+ * The messages, newest first: a filter, pages, and for each what became of it and what can be done. Used by status.ts.
  */
 import { STATUSES } from '../../message/message.js';
 import { bytesInWords, counted } from '../../sizes.js';
@@ -7,6 +7,7 @@ import type { Ask } from '../calls.js';
 import { byId, html, showList } from '../dom.js';
 import type { Live } from '../live.js';
 import { clockTime, exactTime } from '../times.js';
+import { TYPES } from '../types.js';
 
 /** A message, as the API tells it. A daemon of another version may leave out members. */
 interface Shown {
@@ -33,8 +34,6 @@ interface Page {
 
 const PATH = '/api/internal/messages';
 const PER_PAGE = 20;
-/** The names of the types 1 to 4 of messages and destinations. */
-export const TYPES = ['Email', 'SMS', 'Phone call', 'Push message'];
 const MOODS: Readonly<Record<string, string>> = {
   sent: 'good',
   deferred: 'uneasy',

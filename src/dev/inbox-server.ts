@@ -1,0 +1,153 @@
+/**
+ * The inbox of `fieldpost dev`: a page for browsers on this machine, and the calls that it uses. Used by dev.ts.
+ */
+import { FieldpostError } from '../errors.js';
+import { sendTagged } from '../http/etag.js';
+import type { Exchange } from '../http/exchange.js';
+import { sendPage } from '../http/html-page.js';
+import { createHttp } from '../http/http.js';
+import { createLocalCheck } from '../http/local.js';
+import type { Routed } from '../http/routing.js';
+import { MIB, SECOND_MS } from '../limits.js';
+import page from '../pages/inbox.html';
+import type { Clock } from '../system/clock.js';
+import type { Log } from '../system/log.js';
+import { cut } from '../text.js';
+import type { Caught, Inbox } from './inbox.js';
+import { listen } from './listen.js';
+import { readMail, readMailHeaders } from './reader.js';
+import { attachmentNamed, SAFE_HEADERS, safeFileName, withImages } from './safe-file.js';
+
+/** A longer text is cut for the page; the source has all of it. */
+const TEXT_CHARS_MAX = MIB;
+const STOP_MS = SECOND_MS;
+
+interface InboxServerOptions {
+  readonly inbox: Inbox;
+  /** Taken if it is free. */
+  readonly port: number;
+  /** Names of this machine beside the loopback ones. */
+  readonly allowedHosts: readonly string[];
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+interface InboxRoute extends Routed {
+  readonly handle: (exchange: Exchange, inbox: Inbox) => void | Promise<void>;
+}
+
+const ROUTES: readonly InboxRoute[] = [
+  {
+    method: 'GET',
+    path: '/',
+    handle: (exchange) => sendPage(exchange, page, { asksToken: false, frames: true }),
+  },
+  { method: 'GET', path: '/messages', handle: list },
+  { method: 'DELETE', path: '/messages', handle: clear },
+  { method: 'GET', path: '/messages/{id}', handle: open },
+  { method: 'DELETE', path: '/messages/{id}', handle: remove },
+  { method: 'GET', path: '/messages/{id}/html', handle: getHtml },
+  { method: 'GET', path: '/messages/{id}/source', handle: getSource },
+  // The id is that of the message, a dot, and the place of the file in it.
+  { method: 'GET', path: '/files/{id}', handle: getFile },
+];
+
+/** Serves the inbox on loopback. Rejects with the system's error. */
+export async function serveInbox({ inbox, port, allowedHosts, clock, log }: InboxServerOptions) {
+  const http = createHttp({
+    routes: ROUTES,
+    guard: createLocalCheck(allowedHosts),
+    handle: (route, exchange) => route.handle(exchange, inbox),
+    clock,
+    log,
+  });
+  const server = http.makeServer('tcp');
+  const open = await listen(server, port);
+  return {
+    address: `127.0.0.1:${open}`,
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      await http.stop(STOP_MS);
+      await closed;
+    },
+  };
+}
+
+function list(exchange: Exchange, inbox: Inbox): void {
+  sendTagged(exchange, JSON.stringify({ messages: inbox.list() }));
+}
+
+async function clear(exchange: Exchange, inbox: Inbox): Promise<void> {
+  await inbox.clear();
+  exchange.nothing();
+}
+
+async function remove(exchange: Exchange, inbox: Inbox): Promise<void> {
+  if (!(await inbox.remove(exchange.id))) throw gone();
+  exchange.nothing();
+}
+
+async function open(exchange: Exchange, inbox: Inbox): Promise<void> {
+  const caught = await inbox.get(exchange.id);
+  if (caught === null) throw gone();
+  if (caught.kind === 'short') {
+    const { line, short } = caught;
+    const { type: _, destination: __, message, ...rest } = short;
+    const headers = Object.entries(rest).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ]);
+    const answer = { ...line, to: short.destination, text: message, isCut: false, hasHtml: false };
+    return exchange.json(200, { ...answer, headers, envelope: null, files: [] });
+  }
+  const { line, raw, envelope } = caught;
+  const { plain, html, attachments } = readMail(raw);
+  exchange.json(200, {
+    ...line,
+    text: plain === null ? null : cut(plain, TEXT_CHARS_MAX),
+    isCut: (plain?.length ?? 0) > TEXT_CHARS_MAX,
+    hasHtml: html !== null,
+    headers: readMailHeaders(raw),
+    envelope,
+    files: attachments.map(({ name, type, octets }, index) => ({
+      name: safeFileName(name, `file-${index + 1}`),
+      type,
+      bytes: octets.length,
+    })),
+  });
+}
+
+async function getHtml(exchange: Exchange, inbox: Inbox): Promise<void> {
+  const { raw } = await mailOf(exchange.id, inbox);
+  const { html, attachments } = readMail(raw);
+  if (html === null) throw new FieldpostError('not-found', 'This mail has no HTML');
+  exchange.send(200, 'text/html; charset=utf-8', withImages(html, attachments), SAFE_HEADERS);
+}
+
+async function getSource(exchange: Exchange, inbox: Inbox): Promise<void> {
+  const { raw } = await mailOf(exchange.id, inbox);
+  exchange.send(200, 'text/plain; charset=utf-8', raw, SAFE_HEADERS);
+}
+
+async function getFile(exchange: Exchange, inbox: Inbox): Promise<void> {
+  const [, id = '', index = ''] = /^(\d+)\.(\d{1,4})$/.exec(exchange.id) ?? [];
+  const { raw } = await mailOf(id, inbox);
+  const file = readMail(raw).attachments[Number(index)];
+  if (file === undefined) throw new FieldpostError('not-found', 'This mail has no such file');
+  const name = safeFileName(file.name, `file-${Number(index) + 1}`);
+  // Its own type could make a browser show it.
+  exchange.send(200, 'application/octet-stream', file.octets, {
+    ...SAFE_HEADERS,
+    'Content-Disposition': attachmentNamed(name),
+  });
+}
+
+async function mailOf(id: string, inbox: Inbox): Promise<Extract<Caught, { kind: 'mail' }>> {
+  const caught = await inbox.get(id);
+  if (caught?.kind !== 'mail') throw gone();
+  return caught;
+}
+
+function gone(): FieldpostError {
+  return new FieldpostError('not-found', 'This message is gone');
+}

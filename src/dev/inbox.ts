@@ -1,0 +1,165 @@
+/**
+ * What `fieldpost dev` has caught: mails, also those of earlier runs, and the SMS, phone and push messages of this run.
+ * Used by dev.ts.
+ */
+import type { ShortMessage } from '../message/short.js';
+import { Recent } from '../recent.js';
+import { oneLine } from '../text.js';
+import type { CaughtMail } from './catcher.js';
+import type { KeptMails } from './mailbox.js';
+import { MAIL_HEAD_BYTES_MAX, readMailHead } from './reader.js';
+
+/** An SMS, a phone call or a push message. */
+export type CaughtShort = Omit<ShortMessage, 'id'>;
+
+/** One line of the list. */
+export interface CaughtLine {
+  /** The number of a mail; `s` and a number for others. */
+  readonly id: string;
+  /** As the API numbers them: 1 mail, 2 SMS, 3 phone, 4 push. */
+  readonly type: 1 | 2 | 3 | 4;
+  readonly from: string;
+  readonly to: string;
+  readonly subject: string;
+  /** When it came; of a mail from an earlier run its Date. Null: not known. */
+  readonly at: string | null;
+  readonly bytes: number;
+}
+
+/** Everything of one message. */
+export type Caught =
+  | { readonly kind: 'short'; readonly line: CaughtLine; readonly short: CaughtShort }
+  | {
+      readonly kind: 'mail';
+      readonly line: CaughtLine;
+      readonly raw: Buffer;
+      /** Null for a mail of an earlier run: only its content is kept. */
+      readonly envelope: Pick<CaughtMail, 'from' | 'to'> | null;
+    };
+
+type Envelope = Pick<CaughtMail, 'from' | 'to'>;
+
+interface InboxOptions {
+  readonly mailbox: KeptMails;
+  readonly wallMs: () => number;
+}
+
+const SHORTS_MAX = 1000;
+const LINE_CHARS_MAX = 200;
+
+/** Everything that was caught. */
+export class Inbox {
+  readonly #mailbox: KeptMails;
+  readonly #wallMs: () => number;
+  /** In the order of arrival. Lines of mails that are gone are left out of the list. */
+  readonly #lines = new Map<string, CaughtLine>();
+  readonly #envelopes = new Map<string, Envelope>();
+  readonly #shorts = new Recent<string, CaughtShort>(SHORTS_MAX);
+  #count = 0;
+
+  /** Reads the heads of the mails of earlier runs. Rejects with the system's error. */
+  static async open(options: InboxOptions): Promise<Inbox> {
+    const inbox = new Inbox(options);
+    for (const [number, bytes] of [...options.mailbox.sizes]) {
+      const raw = await options.mailbox.read(number, MAIL_HEAD_BYTES_MAX);
+      if (raw !== null) inbox.#add(lineOf(String(number), raw, bytes, null, null));
+    }
+    return inbox;
+  }
+
+  private constructor({ mailbox, wallMs }: InboxOptions) {
+    this.#mailbox = mailbox;
+    this.#wallMs = wallMs;
+  }
+
+  /** Keeps a mail. Gives its path. Rejects with the system's error. */
+  async keep({ from, to, raw }: CaughtMail): Promise<string> {
+    const { number, path } = await this.#mailbox.keep(raw);
+    const id = String(number);
+    this.#envelopes.set(id, { from, to });
+    this.#add(lineOf(id, raw, raw.length, this.#now(), { from, to }));
+    return path;
+  }
+
+  /** Keeps an SMS, a phone call or a push message until the end of this run. */
+  keepShort(short: CaughtShort): void {
+    const { type, destination, message, title = '' } = short;
+    const id = `s${++this.#count}`;
+    this.#shorts.set(id, short);
+    const subject = oneLine(title || message, LINE_CHARS_MAX);
+    const bytes = Buffer.byteLength(message);
+    this.#add({ id, type, from: '', to: oneLine(destination), subject, at: this.#now(), bytes });
+  }
+
+  /** Newest first. */
+  list(): CaughtLine[] {
+    this.#prune();
+    return [...this.#lines.values()].reverse();
+  }
+
+  /** The message; null if it is gone. Rejects with the system's error. */
+  async get(id: string): Promise<Caught | null> {
+    const line = this.#lines.get(id);
+    if (line === undefined) return null;
+    const short = this.#shorts.get(id);
+    if (short !== undefined) return { kind: 'short', line, short };
+    const raw = await this.#mailbox.read(Number(id));
+    return raw === null ? null : { kind: 'mail', line, raw, envelope: this.#envelopes.get(id) ?? null };
+  }
+
+  /** Removes a message for good. False if it is gone. Rejects with the system's error. */
+  async remove(id: string): Promise<boolean> {
+    if (!this.#lines.has(id)) return false;
+    if (!this.#shorts.delete(id)) await this.#mailbox.remove(Number(id));
+    this.#drop(id);
+    return true;
+  }
+
+  /** Removes all messages for good. */
+  async clear(): Promise<void> {
+    for (const id of [...this.#lines.keys()]) await this.remove(id);
+  }
+
+  #add(line: CaughtLine): void {
+    this.#lines.set(line.id, line);
+    this.#prune();
+  }
+
+  /** Forgets messages that are gone: the mailbox removes old mails for new ones. */
+  #prune(): void {
+    for (const id of this.#lines.keys()) {
+      if (!this.#shorts.has(id) && !this.#mailbox.sizes.has(Number(id))) this.#drop(id);
+    }
+  }
+
+  #drop(id: string): void {
+    this.#lines.delete(id);
+    this.#envelopes.delete(id);
+  }
+
+  #now(): string {
+    return new Date(this.#wallMs()).toISOString();
+  }
+}
+
+/** `at` is null for a mail of an earlier run: then its Date counts. */
+function lineOf(
+  id: string,
+  raw: Buffer,
+  bytes: number,
+  at: string | null,
+  envelope: Envelope | null,
+): CaughtLine {
+  const { subject, from, to, date } = readMailHead(raw);
+  const dateMs = Date.parse(date);
+  const inLine = (text: string) => oneLine(text, LINE_CHARS_MAX);
+  return {
+    id,
+    type: 1,
+    from: inLine(from || (envelope?.from ?? '')),
+    to: inLine(envelope?.to.join(', ') || to),
+    subject: inLine(subject),
+    at: at ?? (Number.isNaN(dateMs) ? null : new Date(dateMs).toISOString()),
+    bytes,
+  };
+}

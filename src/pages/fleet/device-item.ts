@@ -1,0 +1,121 @@
+/**
+ * One device of the list: it opens to whom the cloud would tell. Used by fleet.ts.
+ */
+import { oneLine } from '../../text.js';
+import { type Answered, Refusal } from '../calls.js';
+import { html, show } from '../dom.js';
+import { type Live, wordsOf } from '../live.js';
+import { clockTime, exactTime } from '../times.js';
+import { TYPES } from '../types.js';
+import { type FleetDevice, peopleIn, STATE_WORDS } from './devices.js';
+
+const MOODS: Readonly<Record<string, string>> = { online: 'good', offline: 'bad' };
+
+/** A device without what changes with each heartbeat: its element stays while it is in one state. */
+export type ShownDevice = Pick<FleetDevice, 'id' | 'state' | 'since'>;
+
+/** The element of a device; `before` is the one that it replaces. */
+export function deviceItem(
+  { id, state, since }: ShownDevice,
+  before: Element | undefined,
+  opened: () => void,
+): HTMLElement {
+  const when = since ? [html('time', { datetime: since, class: 'soft' }, clockTime(since, Date.now()))] : [];
+  const details = before?.querySelector('details');
+  return html(
+    'li',
+    {},
+    html(
+      'details',
+      { open: details?.open ?? false, toggle: opened },
+      html(
+        'summary',
+        {},
+        html('strong', { class: MOODS[state] ?? 'soft' }, state),
+        html('span', {}, id),
+        html('span', { class: 'soft' }, STATE_WORDS[state] ?? ''),
+        ...when,
+      ),
+      details?.querySelector('[data-told]') ?? html('div', { 'data-told': '' }),
+    ),
+  );
+}
+
+/** Fills the open device with what the cloud knows now. */
+export async function fillDevice(place: Element, device: FleetDevice, live: Live): Promise<void> {
+  const { id, lastHeartbeat, since } = device;
+  const facts: readonly (readonly [string, string])[] = [
+    ['Last heartbeat', lastHeartbeat === null ? 'not known' : exactTime(lastHeartbeat)],
+    ...(since ? ([[`${device.state} since`, exactTime(since)]] as const) : []),
+  ];
+  const document = device.destinations === null ? NONE : await documentOf(id, live);
+  show(place, [facts, document], () => [
+    html('dl', {}, ...[...facts, ...aboutDocument(document)].flatMap(pair)),
+    ...toldList(document),
+    html(
+      'div',
+      { class: 'buttons' },
+      html(
+        'button',
+        { type: 'button', 'aria-label': `Remove ${id}`, click: () => remove(id, live) },
+        'Remove',
+      ),
+    ),
+  ]);
+}
+
+/** What was stored by the device; a text says why there is none. */
+type DocumentShown = Readonly<Record<string, unknown>> | string;
+
+const NONE = 'It has sent no address book: nobody would be told.';
+
+async function documentOf(id: string, { call }: Live): Promise<DocumentShown> {
+  let answered: Answered;
+  try {
+    answered = await call('GET', `/devices/${encodeURIComponent(id)}/destinations`);
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.status === 401) throw error;
+    return error.status === 404 ? NONE : wordsOf(error);
+  }
+  return answered.body;
+}
+
+function aboutDocument(document: DocumentShown): (readonly [string, string])[] {
+  if (typeof document === 'string') return [];
+  return ['name', 'site', 'contact'].flatMap((member) => {
+    const value = document[member];
+    return typeof value === 'string' && value !== '' ? [[member, oneLine(value)] as const] : [];
+  });
+}
+
+function toldList(document: DocumentShown): HTMLElement[] {
+  if (typeof document === 'string') return [html('p', { class: 'uneasy' }, document)];
+  const { people, others } = peopleIn(document.destinations);
+  const more = others === 0 ? '' : ` Parts of its address book cannot be read here: ${others}.`;
+  if (people.length === 0) {
+    return [html('p', { class: 'uneasy' }, `Nobody is in its address book: nobody would be told.${more}`)];
+  }
+  const items = people.map(({ type, destination, lang, name }) =>
+    html(
+      'li',
+      { class: 'row' },
+      html('span', {}, `${name}: ${destination}`),
+      html('span', { class: 'soft' }, `${TYPES[type - 1]}, ${lang}`),
+    ),
+  );
+  return [
+    html('p', {}, 'When it goes offline, the cloud tells:'),
+    html('ul', { class: 'rows' }, ...items),
+    ...(more ? [html('p', { class: 'uneasy' }, more)] : []),
+  ];
+}
+
+function pair([name, value]: readonly [string, string]): HTMLElement[] {
+  return [html('dt', {}, name), html('dd', {}, value)];
+}
+
+function remove(id: string, { call, act }: Live): void {
+  const question = `Remove ${id} and its address book? If it still calls, it comes back.`;
+  if (confirm(question))
+    void act(() => call('DELETE', `/devices/${encodeURIComponent(id)}`), `${id} is removed.`);
+}

@@ -1,0 +1,195 @@
+/**
+ * The operator's page of the reference cloud in a browser, as people use it.
+ */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import t, { type Test } from 'tap';
+import { startIn } from '../support/daemon.js';
+import {
+  barriersOf,
+  CHROMIUM,
+  isTooWide,
+  keepPicture,
+  LOOKS,
+  open,
+  openBrowser,
+  type Seen,
+} from './browser.js';
+import { skipWithout } from './peers.js';
+
+const options = { skip: skipWithout(CHROMIUM), timeout: 180_000 };
+const HARMFUL = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
+/** A device with this interval stays online for the whole test. */
+const DAY_MS = 86_400_000;
+
+/** `fieldpost cloud` that calls devices offline after 1 s; without keys any key opens it. */
+async function startCloud(t: Test, keys?: string) {
+  const directory = t.testdir();
+  const path = join(directory, 'keys');
+  if (keys !== undefined) writeFileSync(path, keys);
+  const env = {
+    FIELDPOST_STATE_DIR: join(directory, 'state'),
+    FIELDPOST_CLOUD_SERVER_DELAY: '1s',
+    ...(keys !== undefined && { FIELDPOST_CLOUD_SERVER_KEYS_FILE: path }),
+  };
+  const daemon = await startIn(t, env, ['cloud']);
+  const url = `http://127.0.0.1:${daemon.port}/`;
+  const put = async (what: string, body: object, headers: Record<string, string> = {}) => {
+    const answer = await fetch(`${url}devices/${what}`, {
+      method: 'PUT',
+      headers: { Authorization: 'Bearer boss', 'Content-Type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+    });
+    await answer.text();
+    t.ok(answer.ok, `${what}: ${answer.status}`);
+  };
+  return {
+    ...daemon,
+    url,
+    beat: (id: string, intervalMs: number, state = 'running') =>
+      put(`${id}/heartbeat`, { state, intervalMs }),
+    store: (id: string, document: object) => put(`${id}/destinations`, document, { 'If-None-Match': '*' }),
+  };
+}
+
+const person = (uid: number, type: number, destination: string, name: string) => ({
+  uid: `7c9e6679-7425-40de-944b-${String(uid).padStart(12, '0')}`,
+  ...{ type, destination, name, lang: 'nl' },
+});
+
+function assertQuiet(t: Test, { complaints, strays }: Seen): void {
+  t.strictSame(complaints, [], 'the console is empty');
+  t.strictSame(strays, [], 'no request leaves the origin');
+}
+
+const devices = (page: Page) => page.getByRole('region', { name: 'All devices' });
+const device = (page: Page, id: string) =>
+  devices(page)
+    .getByRole('listitem')
+    .filter({ has: page.getByText(id, { exact: true }) });
+
+t.test('the devices and whom the cloud would tell, at each width, dark and light', options, async (t) => {
+  const keys = ['pump-1', 'pump-2', 'pump-3', 'pump-4'].map((id) => `${id} key-of-${id}\n`).join('');
+  const cloud = await startCloud(t, `${keys}* boss\n`);
+  await cloud.store('pump-1', {
+    name: HARMFUL,
+    site: 'Sluis',
+    destinations: [
+      person(1, 1, 'ann@example.com', HARMFUL),
+      person(2, 2, '+31612345678', 'Jan'),
+      { type: 99 },
+    ],
+  });
+  await cloud.store('pump-4', { destinations: [] });
+  await cloud.beat('pump-1', DAY_MS);
+  await cloud.beat('pump-2', 0);
+  await cloud.beat('pump-3', 0, 'moved');
+  const browser = await openBrowser(t);
+  for (const look of LOOKS) {
+    const seen = await open(browser, cloud.url, look);
+    const { page } = seen;
+    const dialog = page.getByRole('dialog', { name: "This cloud asks for the operator's key" });
+    await dialog.waitFor();
+    t.strictSame(await barriersOf(page), []);
+    await keepPicture(page, 'fleet-key', look);
+    await dialog.getByLabel('Key').fill('boss');
+    await page.keyboard.press('Enter');
+    await page.getByText('1 of 4 devices is offline').waitFor();
+    t.match(
+      await devices(page).getByRole('listitem').first().textContent(),
+      /^offlinepump-2last heard\d\d:\d\d$/,
+    );
+    t.match(await device(page, 'pump-3').textContent(), 'moved');
+    t.match(await device(page, 'pump-4').textContent(), 'unheard');
+    await device(page, 'pump-1').locator('summary').focus();
+    await page.keyboard.press('Enter');
+    const opened = device(page, 'pump-1');
+    await opened.getByText(`${HARMFUL}: ann@example.com`).waitFor();
+    await opened.getByText('Email, nl').waitFor();
+    await opened.getByText('Jan: +31612345678').waitFor();
+    await opened.getByText('Sluis').waitFor();
+    await opened.getByText(/cannot be read here: 1/).waitFor();
+    await opened.getByText('online since').waitFor();
+    await device(page, 'pump-4').locator('summary').click();
+    await device(page, 'pump-4').getByText('nobody would be told').waitFor();
+    await device(page, 'pump-2').locator('summary').click();
+    await device(page, 'pump-2').getByText('no address book').waitFor();
+    t.strictSame(await barriersOf(page), []);
+    t.notOk(await isTooWide(page), `${look.width} px`);
+    await keepPicture(page, 'fleet', look);
+    t.equal(await page.title(), '! Devices: 1 of 4 devices is offline');
+    assertQuiet(t, seen);
+    await seen.context.close();
+  }
+});
+
+t.test('a wrong key opens nothing; the cloud may go and come back', options, async (t) => {
+  const cloud = await startCloud(t, 'pump-1 one\n* boss\n');
+  const { page, strays } = await open(await openBrowser(t), cloud.url);
+  const dialog = page.getByRole('dialog');
+  for (const key of ['one', 'wrong']) {
+    await dialog.getByLabel('Key').fill(key);
+    await dialog.getByRole('button', { name: 'Show the devices' }).click();
+    await dialog.getByText("This is not the operator's key.").waitFor();
+  }
+  await page.keyboard.press('Escape');
+  t.ok(await dialog.isVisible(), 'without a key there is nothing to see');
+  await dialog.getByLabel('Key').fill('boss');
+  await dialog.getByRole('button', { name: 'Show the devices' }).click();
+  await page.getByText('no device has called yet').waitFor();
+  t.equal(
+    await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])'),
+    '[{},{},""]',
+    'the key is in memory only',
+  );
+  t.strictSame(strays, []);
+  t.equal(await cloud.end('SIGTERM'), 0);
+  await page
+    .getByRole('alert')
+    .getByText(/^the cloud does not answer, since .* every 5 s/)
+    .waitFor();
+});
+
+t.test('without keys it asks for none; a device is removed', options, async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.beat('pump-1', DAY_MS);
+  await cloud.beat('pump-2', DAY_MS);
+  const seen = await open(await openBrowser(t), cloud.url);
+  const { page } = seen;
+  await page.getByText('2 devices, all online').waitFor();
+  t.equal(await page.getByRole('dialog').count(), 0);
+  const questions: string[] = [];
+  page.on('dialog', (dialog) => {
+    questions.push(dialog.message());
+    void (questions.length === 1 ? dialog.dismiss() : dialog.accept());
+  });
+  await device(page, 'pump-2').locator('summary').click();
+  const remove = page.getByRole('button', { name: 'Remove pump-2' });
+  await remove.click();
+  t.match(questions[0], 'Remove pump-2 and its address book?');
+  await remove.click();
+  await page.getByText('pump-2 is removed.').waitFor();
+  await page.getByText('1 device, online').waitFor();
+  await device(page, 'pump-2').waitFor({ state: 'detached' });
+  assertQuiet(t, seen);
+});
+
+t.test('ten thousand devices', options, async (t) => {
+  const cloud = await startCloud(t);
+  const ids = Array.from({ length: 10_000 }, (_, n) => `device-${String(n).padStart(5, '0')}`);
+  while (ids.length > 0) await Promise.all(ids.splice(0, 8).map((id) => cloud.beat(id, DAY_MS)));
+  const seen = await open(await openBrowser(t), cloud.url);
+  const { page } = seen;
+  await page.getByText('10000 devices, all online').waitFor();
+  await page.getByText('100 of 10000 devices shown').waitFor();
+  t.equal(await devices(page).getByRole('listitem').count(), 100);
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await page.getByText('200 of 10000 devices shown').waitFor();
+  await page.getByLabel('Device id').fill('-09999');
+  await device(page, 'device-09999').waitFor();
+  await page.getByText('1 of 1 device shown').waitFor();
+  await page.getByLabel('State').selectOption('offline');
+  await page.getByText('0 of 0 devices shown').waitFor();
+  assertQuiet(t, seen);
+});
