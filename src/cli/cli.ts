@@ -100,7 +100,8 @@ async function overview(): Promise<string> {
 ${rows.join('\n')}
 
 fieldpost <command> --help tells more. Settings come from the environment or from --env-file FILE. Without
-either, check, status, queue, destinations, send and purge use those of the service (/etc/fieldpost/fieldpost.env).
+either, check, status, queue, destinations, send and purge use those of the service:
+/etc/fieldpost/fieldpost.env, then /etc/fieldpost/conf.d/*.env.
 `;
 }
 

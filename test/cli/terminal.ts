@@ -12,7 +12,8 @@ import type { TestApi } from '../support/api.js';
 import { FakeClock } from '../support/clock.js';
 import { systemError } from '../support/system-error.js';
 
-export interface World extends Partial<Omit<CommandContext, 'stdin' | 'stdout' | 'stderr' | 'read'>> {
+export interface World
+  extends Partial<Omit<CommandContext, 'stdin' | 'stdout' | 'stderr' | 'read' | 'list'>> {
   readonly files?: Readonly<Record<string, string | Error>>;
   readonly stdin?: readonly Uint8Array[] | AsyncIterable<Uint8Array> | string;
   readonly isTTY?: boolean;
@@ -27,6 +28,11 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     const text = files[path] ?? failure('ENOENT', path);
     if (text instanceof Error) throw text;
     return text;
+  };
+  const list = (directory: string) => {
+    const names = Object.keys(files).filter((path) => path.startsWith(`${directory}/`));
+    if (names.length === 0) read(directory);
+    return names.map((path) => path.slice(directory.length + 1));
   };
   const code = await runCommand(argv, {
     env: {},
@@ -54,6 +60,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     },
     ...rest,
     read,
+    list,
     stdout: { write: (text) => void out.push(text), isTTY },
     stderr: { write: (text) => void err.push(text), isTTY },
     stdin: () => chunksOf(typeof stdin === 'string' ? [Buffer.from(stdin)] : stdin),
