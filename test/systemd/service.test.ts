@@ -85,6 +85,7 @@ for (const suite of ['trixie', 'bookworm']) {
     t.comment(await it.must('systemctl --version | head -n 1; node --version'));
     await install(t, it);
     await deliver(t, it);
+    await encryptedPassword(t, it);
     await sandboxed(t, it);
     await hostName(t, it);
     await restartUnderLoad(t, it);
@@ -157,6 +158,25 @@ async function deliver(t: Test, it: Container): Promise<void> {
   t.not(user, 'root');
   const environ = await it.must('cat /proc/$(systemctl show fieldpost.service -p MainPID --value)/environ');
   t.notMatch(environ, 'sesame', 'the password is not in the environment');
+}
+
+/** The way of the README: without a TPM, the key of this device encrypts the password. */
+async function encryptedPassword(t: Test, it: Container): Promise<void> {
+  const plain = '/etc/credstore/fieldpost.relay-password';
+  const encrypted = '/etc/credstore.encrypted/fieldpost.relay-password';
+  const dropIn = '/etc/systemd/system/fieldpost.service.d/encrypted.conf';
+  await it.must(
+    `mkdir -p -m 700 /etc/credstore.encrypted; systemd-creds encrypt --with-key=host --name=relay-password ${plain} ${encrypted}`,
+  );
+  t.notMatch(await it.must(`cat ${encrypted}`), 'sesame');
+  await it.must(`mv ${plain} /var/password`);
+  await it.write(dropIn, '[Service]\nLoadCredentialEncrypted=relay-password:fieldpost.relay-password\n');
+  await it.must('systemctl daemon-reload; systemctl restart fieldpost.service');
+  const [id = ''] = await post(it);
+  await it.until(`ls ${RELAYED}`, new RegExp(id));
+  t.match(await it.must('fieldpost check'), /^FIELDPOST_RELAY_PASSWORD=\(hidden\)$/m);
+  await it.must(`rm ${dropIn} ${encrypted}; mv /var/password ${plain}; systemctl daemon-reload`);
+  await it.must('systemctl restart fieldpost.service');
 }
 
 async function sandboxed(t: Test, it: Container): Promise<void> {
@@ -323,9 +343,10 @@ async function remove(t: Test, it: Container): Promise<void> {
     /"(queued|deferred)"/,
     'a queued message survives the removal',
   );
+  await it.write('/etc/credstore.encrypted/fieldpost.cloud-key', 'x');
   await it.must('dpkg --purge fieldpost');
   const left =
-    'ls -d /var/lib/fieldpost /var/lib/private/fieldpost /etc/fieldpost /etc/credstore/fieldpost.* 2>/dev/null || :';
+    'ls -d /var/lib/fieldpost /var/lib/private/fieldpost /etc/fieldpost /etc/credstore*/fieldpost.* 2>/dev/null || :';
   t.equal(await it.must(left), '', 'purge leaves no file');
   t.equal(await it.must('systemctl list-unit-files --no-legend "fieldpost*" || :'), '');
 }
