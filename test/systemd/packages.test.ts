@@ -88,6 +88,11 @@ test('the Debian package holds the program and nothing else', options, async (t)
     './package.json',
     './reload',
   ]);
+  for (const name of files(`${REPOSITORY}/build/monitoring`))
+    t.equal(
+      sha256(`${root}/usr/share/doc/fieldpost/examples/${name}`),
+      sha256(`${REPOSITORY}/build/monitoring/${name}`),
+    );
   const expected = sh(
     `cd ${REPOSITORY}; npm ls --omit=dev --all --parseable --loglevel=error | grep -c node_modules`,
   );
