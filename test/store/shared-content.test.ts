@@ -1,18 +1,18 @@
 /** A content that several messages share counts once: in the journal, for the budget, and when old content is moved. */
 import t from 'tap';
 import { MIB } from '../../src/limits.js';
-import type { Address } from '../../src/message/address.js';
-import type { Draft, EmailDraft } from '../../src/message/message.js';
+import type { Draft } from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
-import { draftTo } from '../support/drafts.js';
+import { draftTo, draftToAll } from '../support/drafts.js';
 import { budgetOf } from '../support/spool.js';
 import { newDisk, openOn, settleAs } from '../support/store.js';
 
 /** A mail to so many recipients. */
-function draftToMany(name: string, count: number, bytes: number): Draft {
-  const others = Array.from({ length: count - 1 }, (_, i) => `${name}-${i}@example.com` as Address);
-  return { ...(draftTo(name, bytes) as EmailDraft), others };
-}
+const draftToMany = (name: string, count: number, bytes: number): Draft =>
+  draftToAll(
+    Array.from({ length: count }, (_, i) => (i === 0 ? name : `${name}-${i}`)),
+    bytes,
+  );
 
 const accept = async (store: Store, draft: Draft) => [...(await store.accept([draft], null)).ids];
 
