@@ -7,6 +7,7 @@
 import { pathToFileURL } from 'node:url';
 import { build } from 'rolldown';
 import { lateChunks } from './late-chunks.mjs';
+import { pages } from './pages.mjs';
 
 /** Modules of Node.js that load slowly, and that many devices never use: the first use of a member loads them. */
 const LATE = [
@@ -59,7 +60,7 @@ export async function compile(
     // Tree shaking would remove calls such as decodeURIComponent(text), because it does not know that they throw.
     treeshake: false,
     transform: { target: 'node20' },
-    plugins: [...plugins, late, plugin, ascii],
+    plugins: [...plugins, pages, late, plugin, ascii],
     output: {
       dir: directory,
       format: 'cjs',

@@ -1,5 +1,5 @@
 /**
- * Points in time for a reader. Pure. Used by api/state.ts, log.ts and messages.ts.
+ * Points in time for a reader. Pure. Used by api/messages.ts, api/state.ts and log.ts.
  */
 
 /** The time as `toISOString` gives it, which loads the local time zone: 1.1 MiB that UTC does not need. */

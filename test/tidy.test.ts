@@ -41,8 +41,9 @@ const RANKS: readonly (readonly string[])[] = [
   ['cloud-server'],
   ['daemon'],
   ['api', 'delivery', 'cloud', 'cli', 'dev'],
-  // Below dev, whose mail catcher is this server.
-  ['smtp-server'],
+  // Below dev, whose mail catcher is the SMTP server.
+  ['smtp-server', 'pages'],
+  ['state-lines'],
   ['store', 'mime', 'http'],
   ['destinations'],
   ['system'],
@@ -60,7 +61,7 @@ const PURE = [
   /^src\/cloud\/(?:answer|link-state|sync-words)\.ts$/,
   /^src\/http\/(?:answer|http-memory|page)\.ts$/,
   /^src\/smtp-server\/(?:command|mail-content|replies|transaction)\.ts$/,
-  /^src\/(?:limits|mail-limits|text|instant|json|recent|turns|views)\.ts$/,
+  /^src\/(?:limits|mail-limits|sizes|state-lines|text|instant|json|recent|turns|views)\.ts$/,
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:smtp\/(?:outcome|pipelining)|schedule)\.ts$/,
   /^src\/destinations\//,
@@ -128,15 +129,20 @@ function wrongDirection(path: string, from: string, typeOnly: boolean): string |
   return `${path}: ${here} must not import ${there} (${from})`;
 }
 
+/** The program of a page. */
+const PROGRAM = /<script type="module" src="([^"]+)">/;
+
 /** These files, those they import, and so on; `atOnce`: without those loaded later, if at all. */
 function reachedFrom(starts: readonly string[], tree: Tree, atOnce = false): ReadonlySet<string> {
   const seen = new Set(starts);
   for (const path of seen) {
     const text = tree.get(path);
     if (text === undefined) continue;
-    for (const { from, typeOnly, lazy } of importsOf(parse(path, text))) {
-      if (from.startsWith('.') && !typeOnly && !(atOnce && lazy)) seen.add(targetOf(path, from));
-    }
+    if (path.endsWith('.html')) seen.add(join(dirname(path), PROGRAM.exec(text)?.[1] ?? ''));
+    else
+      for (const { from, typeOnly, lazy } of importsOf(parse(path, text))) {
+        if (from.startsWith('.') && !typeOnly && !(atOnce && lazy)) seen.add(targetOf(path, from));
+      }
   }
   return seen;
 }
@@ -288,6 +294,29 @@ const RULES: readonly Rule[] = [
     ]),
   },
   {
+    name: 'a page needs nothing of Node',
+    why: 'it runs in a browser: what it takes of other rooms is pure, and small',
+    find: (tree) => {
+      const starts = [...tree.keys()].filter((path) => path.startsWith('src/pages/'));
+      return [...reachedFrom(starts, tree)].flatMap((path) => {
+        const text = path.endsWith('.ts') ? tree.get(path) : undefined;
+        if (text === undefined) return [];
+        const isOurs = roomOf(path) === 'pages' || PURE.some((pure) => pure.test(path));
+        const node = importsOf(parse(path, text)).filter(
+          ({ from, typeOnly }) => !from.startsWith('.') && !typeOnly,
+        );
+        return [
+          ...(isOurs ? [] : [`${path}: is not pure, and a page needs it`]),
+          ...node.map(({ from }) => `${path}: a page needs ${from}`),
+        ];
+      });
+    },
+    planted: [['src/pages/x.ts', "import { hostname } from 'node:os';"]],
+    allowed: [
+      ['src/pages/x.ts', "import { z } from '../limits.js'; import type { A } from '../store/store.js';"],
+    ],
+  },
+  {
     name: 'process only in main.ts',
     why: 'what a program is given by its process, main hands on: everything else can run twice in one test',
     find: (tree) =>
@@ -309,7 +338,8 @@ const RULES: readonly Rule[] = [
     why: 'a test can stop time, fail the disk and lose a child only where they stand behind an interface',
     find: (tree) =>
       sources(tree)
-        .filter(([path]) => roomOf(path) !== 'system')
+        // A browser is outside by itself.
+        .filter(([path]) => !['system', 'pages'].includes(roomOf(path)))
         .flatMap(([path, text]) => {
           const file = parse(path, text);
           const modules = importsOf(file).filter(({ from }) => OUTSIDE_MODULES.test(from));

@@ -5,7 +5,7 @@
 import { PROBLEMS } from '../http/problem.js';
 import type { Route } from './routes.js';
 import { ref, text } from './schema.js';
-import { SCHEMAS, type SchemaName } from './schemas.js';
+import { SCHEMAS } from './schemas.js';
 
 const TITLE = 'Fieldpost: local messaging on the device';
 /** The default of FIELDPOST_LISTEN. */
@@ -109,8 +109,8 @@ function headers(of: Readonly<Record<string, AnswerHeader>>): object {
   return all.length > 0 ? { headers: Object.fromEntries(all) } : {};
 }
 
-function content(of: SchemaName | 'text/plain'): object {
-  if (of === 'text/plain') return { content: { 'text/plain': { schema: text } } };
+function content(of: NonNullable<Route['answer']>): object {
+  if (of === 'text/plain' || of === 'text/html') return { content: { [of]: { schema: text } } };
   return { content: { 'application/json': { schema: ref(of) } } };
 }
 

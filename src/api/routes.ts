@@ -27,7 +27,7 @@ export interface Route extends Routed {
   readonly body?: Readonly<Record<string, SchemaName>>;
   /** The status of a success. */
   readonly status: number;
-  readonly answer?: SchemaName | 'text/plain';
+  readonly answer?: SchemaName | 'text/plain' | 'text/html';
   readonly answerHeaders?: Readonly<Record<string, AnswerHeader>>;
   /** It has an ETag, and answers 304 to a client that knows it. */
   readonly cacheable?: true;
@@ -191,6 +191,13 @@ export const ROUTES: readonly Route[] = [
     status: 200,
     answer: 'text/plain',
   }),
+  route('GET', '/', showStatus, {
+    name: 'getStatusPage',
+    access: 'anybody',
+    summary: 'A page for people, which shows the state and uses the calls above',
+    status: 200,
+    answer: 'text/html',
+  }),
   route('GET', '/openapi.json', describeAll, {
     name: 'getDescription',
     summary: 'This description',
@@ -202,6 +209,11 @@ export const ROUTES: readonly Route[] = [
 async function measure(exchange: Exchange, context: ApiContext): Promise<void> {
   const { getMetrics } = await import('./metrics.js');
   await getMetrics(exchange, context);
+}
+
+async function showStatus(exchange: Exchange, context: ApiContext): Promise<void> {
+  const { getStatusPage } = await import('./status-page.js');
+  getStatusPage(exchange, context);
 }
 
 async function describeAll(exchange: Exchange, { version }: ApiContext): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * The schemas of what the API takes and answers. Used by openapi.ts.
  */
-import { LANGS } from '../destinations/destination.js';
+import { LANGS } from '../destinations/langs.js';
 import { PROBLEMS } from '../http/problem.js';
 import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
 import { LINK_STATES, RELAY_STATES, STORAGE_STATES } from '../views.js';

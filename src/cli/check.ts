@@ -1,12 +1,14 @@
 /**
  * `fieldpost check`: shows all problems of the configuration, or the effective settings with secrets hidden. Used by cli.ts.
  */
+
 import { diskAdvice, mailAdvice } from '../config/advice.js';
 import { type Config, describeConfig, formatProblem, parseConfig } from '../config.js';
+import { counted } from '../sizes.js';
 import { visible } from '../text.js';
 import { type Command, type CommandContext, EXIT } from './command.js';
 import { recipientOf, tryRelays } from './relay-trials.js';
-import { counted, json, painter } from './words.js';
+import { json, painter } from './words.js';
 
 export const check: Command = {
   name: 'check',

@@ -1,7 +1,10 @@
 /**
  * `fieldpost destinations`: the address book, which lists the people to notify when this device goes offline. Used by cli.ts.
  */
-import { type Destination, LANGS } from '../destinations/destination.js';
+
+import type { Destination } from '../destinations/destination.js';
+import { LANGS } from '../destinations/langs.js';
+import { counted } from '../sizes.js';
 import { visible } from '../text.js';
 import { connect } from './client.js';
 import {
@@ -13,7 +16,7 @@ import {
   textOption,
 } from './command.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { columns, counted, json, TYPE_NAMES, typeName } from './words.js';
+import { columns, json, TYPE_NAMES, typeName } from './words.js';
 
 /** An entry of the cloud's document that the device does not understand. */
 interface ShownHidden {

@@ -1,11 +1,13 @@
 /**
  * The queue as Postfix's mailq prints it, because people and monitoring plugins read that. Used by sendmail.ts.
  */
+
 import { KIB } from '../limits.js';
+import { counted } from '../sizes.js';
 import { visible } from '../text.js';
 import type { Call } from './client.js';
 import { messagesWith, type ShownMessage, WAITING } from './listing.js';
-import { counted, typeName } from './words.js';
+import { typeName } from './words.js';
 
 // The format for long queue ids.
 const HEAD = '----Queue ID----- --Size-- ---Arrival Time---- --Sender/Recipient------';

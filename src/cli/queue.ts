@@ -2,13 +2,13 @@
  * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it. Used by cli.ts.
  */
 import { STATUSES } from '../message/message.js';
-import { bytesInWords } from '../sizes.js';
+import { bytesInWords, counted, span } from '../sizes.js';
 import { visible } from '../text.js';
 import { connect } from './client.js';
 import { type Command, CommandError, EXIT, textOption } from './command.js';
 import { messagesWith, type ShownMessage, WAITING } from './listing.js';
 import { type Action, findAction, forEachId, idsIn, noMore } from './verbs.js';
-import { columns, counted, json, moment, span, typeName } from './words.js';
+import { columns, json, moment, typeName } from './words.js';
 
 const WHICH = 'the id is missing: fieldpost queue list shows the ids';
 

@@ -1,7 +1,7 @@
 /**
- * How commands show things to people: ages, counts, columns, colours.
+ * How commands show things to people: names, times, columns, colours.
  */
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
+import type { Mood } from '../state-lines.js';
 import { visible } from '../text.js';
 import type { CommandContext, Output } from './command.js';
 
@@ -10,30 +10,12 @@ export function json(value: unknown): string {
   return `${visible(JSON.stringify(value, null, 2), '\n')}\n`;
 }
 
-/** A length of time in its largest unit: `45 s`, `4 min`, `3 h 20 min`, `2 d 5 h`. */
-export function span(ms: number): string {
-  if (ms < MINUTE_MS) return `${Math.max(0, Math.floor(ms / SECOND_MS))} s`;
-  if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min`;
-  if (ms < DAY_MS) return withRest(ms, HOUR_MS, 'h', MINUTE_MS, 'min');
-  return withRest(ms, DAY_MS, 'd', HOUR_MS, 'h');
-}
-
-function withRest(ms: number, unitMs: number, unit: string, restMs: number, rest: string): string {
-  const more = Math.floor((ms % unitMs) / restMs);
-  return `${Math.floor(ms / unitMs)} ${unit}${more === 0 ? '' : ` ${more} ${rest}`}`;
-}
-
 /** The names of the types of messages and destinations (local-api §1). */
 export const TYPE_NAMES = ['email', 'sms', 'phone', 'push'] as const;
 
 /** The name of a type, or its number if it has none. */
 export function typeName(type: number): string {
   return TYPE_NAMES[type - 1] ?? String(type);
-}
-
-/** `1 message`, `3 messages`. */
-export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** A time of the API (ISO 8601) to the second, in UTC; any other text unchanged. */
@@ -52,9 +34,6 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
     row.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ');
   return shown.map((row) => fill(row).trimEnd());
 }
-
-/** Green: no problem. Yellow: a problem that needs no action. Red: a person must act. */
-export type Mood = 'good' | 'uneasy' | 'bad';
 
 const COLOUR: Record<Mood, number> = { good: 32, uneasy: 33, bad: 31 };
 

@@ -3,7 +3,8 @@
  * both from the cloud's own store: a 2xx of the cloud promises as much as a 202 of a device. Used by cloud.ts.
  */
 import { createHash } from 'node:crypto';
-import { type Entry, type Lang, targetOf } from '../destinations/destination.js';
+import { type Entry, targetOf } from '../destinations/destination.js';
+import type { Lang } from '../destinations/langs.js';
 import { type Fault, FieldpostError } from '../errors.js';
 import type { JsonObject } from '../json.js';
 import { IDEMPOTENCY_KEY_CHARS_MAX } from '../limits.js';

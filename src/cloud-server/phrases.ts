@@ -3,7 +3,7 @@
  * and numbers need no grammar of the sentence around them. Plurals and dates are own tables: they are the same on every
  * build of Node, and loading Intl takes 8 MB. Used by spans.ts and texts.ts.
  */
-import type { Lang } from '../destinations/destination.js';
+import type { Lang } from '../destinations/langs.js';
 
 /** One language's words. `device` is a name, shown unchanged. */
 interface Phrases {

@@ -1,7 +1,7 @@
 /**
  * Lengths of time and moments in words, in each language. Used by texts.ts.
  */
-import type { Lang } from '../destinations/destination.js';
+import type { Lang } from '../destinations/langs.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
 import { PHRASES } from './phrases.js';
 

@@ -2,7 +2,7 @@
  * The texts of notifications, in the person's language: a device is silent, has not returned from a planned stop, or is
  * back. Used by outbox.ts.
  */
-import type { Lang } from '../destinations/destination.js';
+import type { Lang } from '../destinations/langs.js';
 import { PHRASES } from './phrases.js';
 import { momentIn, spanIn } from './spans.js';
 

@@ -8,11 +8,7 @@ import { DESTINATION_NAME_CHARS_MAX } from '../limits.js';
 import type { MessageType } from '../message/message.js';
 import { isMessageType, recipientFault, TYPE_FAULT } from '../message/recipient.js';
 import { hasControl, hasLoneSurrogate } from '../text.js';
-
-/** The languages that notifications are written in. */
-export const LANGS = ['nl', 'fr', 'de', 'en', 'it', 'pl', 'es'] as const;
-/** A language of LANGS. */
-export type Lang = (typeof LANGS)[number];
+import { LANGS, type Lang } from './langs.js';
 
 /** The members that a client gives; all four are required. */
 export interface Fields {

@@ -1,5 +1,5 @@
 /**
- * Conditional requests (RFC 9110 §13). Used by api/destinations.ts, calls.ts and documents.ts.
+ * Conditional requests (RFC 9110 §13). Used by api/destinations.ts, cloud-server/calls.ts and documents.ts.
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../errors.js';

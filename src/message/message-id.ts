@@ -1,6 +1,6 @@
 /**
  * The Message-ID of a mail (RFC 5322 §3.6.4): the same at every attempt, and for all recipients. Used by acceptance.ts,
- * messages.ts and rendering.ts.
+ * api/messages.ts and rendering.ts.
  */
 import { type Address, domainOf } from './address.js';
 import type { Message } from './message.js';

@@ -131,7 +131,7 @@ test('the answers are those that the document describes', async (t) => {
   api.store.accept = accept.bind(api.store);
   api.store.claim(first);
   await api.store.settle(first, { kind: 'deferred', reply: '450', delayMs: 1000 });
-  for (const path of ['/api/internal/state', '/healthz', '/metrics', '/openapi.json', MESSAGES])
+  for (const path of ['/api/internal/state', '/healthz', '/metrics', '/openapi.json', '/', MESSAGES])
     await call('GET', path);
   await call('GET', MESSAGES, { query: '?limit=1&status=queued' });
   await call('GET', MESSAGES, { query: '?limit=0' });
@@ -191,7 +191,7 @@ test('the answers are those that the document describes', async (t) => {
   }
   api.breakDisk();
   await call('POST', '/api/internal/queue/hold');
-  for (const path of ['/api/internal/state', '/healthz', '/metrics']) await call('GET', path);
+  for (const path of ['/api/internal/state', '/healthz', '/metrics', '/']) await call('GET', path);
 
   for (const { method, path, status: done, cacheable, problems = [] } of ROUTES) {
     for (const status of [done, ...(cacheable ? [304] : []), ...problems]) {
@@ -216,7 +216,7 @@ test('programs made from the document have names, kinds and a server', async (t)
     ...['postMessages', 'listMessages', 'getMessage', 'cancelMessage', 'retryMessage'],
     ...['flushQueue', 'holdQueue', 'releaseQueue', 'purgeQueue'],
     ...['listDestinations', 'addDestination', 'getDestination', 'replaceDestination', 'removeDestination'],
-    ...['getState', 'getHealth', 'getMetrics', 'getDescription'],
+    ...['getState', 'getHealth', 'getMetrics', 'getStatusPage', 'getDescription'],
   ]);
   const known = tags.map(({ name }: Json) => name);
   for (const { operationId, tags } of operations) t.ok(known.includes(tags[0]), operationId);

@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { CommandError } from '../../src/cli/command.js';
-import { counted, span } from '../../src/cli/words.js';
 import { MIB } from '../../src/limits.js';
-import { bytesInWords } from '../../src/sizes.js';
+import { bytesInWords, counted, span } from '../../src/sizes.js';
 import { failure, fieldpost, type World } from './terminal.js';
 
 const SERVICE_FILE = '/etc/fieldpost/fieldpost.env';

@@ -39,7 +39,7 @@ t.test('status: all is well', async (t) => {
   t.equal(code, 0);
   t.equal(err, '');
   t.strictSame(out.split('\n'), [
-    'Fieldpost 0.1.0, up 3 h 25 min',
+    'Fieldpost 0.1.0, up 3 h 25 min: all is well, nothing waits',
     'relay         ok since 2026-11-20 08:00:00 UTC',
     'queue         empty, 0 bytes on disk',
     'cloud         online since 2026-11-20 08:00:00 UTC, last heartbeat 2026-11-20 08:59:40 UTC',

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { momentIn, spanIn } from '../../src/cloud-server/spans.js';
 import { type Happening, textOf } from '../../src/cloud-server/texts.js';
-import { LANGS } from '../../src/destinations/destination.js';
+import { LANGS } from '../../src/destinations/langs.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 
 const AT_MS = Date.UTC(2026, 10, 20, 9, 41);

@@ -1,12 +1,6 @@
 import t from 'tap';
-import {
-  faultsOf,
-  isEntry,
-  LANGS,
-  parseFields,
-  targetOf,
-  uidOf,
-} from '../../src/destinations/destination.js';
+import { faultsOf, isEntry, parseFields, targetOf, uidOf } from '../../src/destinations/destination.js';
+import { LANGS } from '../../src/destinations/langs.js';
 import type { FieldpostError } from '../../src/errors.js';
 
 const JOHN = { type: 1, destination: 'john@example.com', lang: 'en', name: 'John' };

@@ -1,0 +1,64 @@
+/**
+ * Makes a page of src/pages one text: `import page from './status.html'` gives the document with its style sheet and its
+ * program in it, and the Content-Security-Policy that allows these two and nothing else. Used by compile.mjs.
+ *
+ * The document names them as it would on a web server: `<link rel="stylesheet" href="style.css">` and
+ * `<script type="module" src="status.ts"></script>`, each once.
+ */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { build } from 'rolldown';
+
+const STYLE = /<link rel="stylesheet" href="([\w./-]+)">/;
+const SCRIPT = /<script type="module" src="([\w./-]+)"><\/script>/;
+
+export const pages = {
+  name: 'pages',
+  async load(id) {
+    if (!id.endsWith('.html')) return null;
+    const document = await readFile(id, 'utf8');
+    const style = await styleOf(join(dirname(id), STYLE.exec(document)[1]));
+    const script = await scriptOf(join(dirname(id), SCRIPT.exec(document)[1]));
+    const html = document
+      .replace(/<!--.*?-->\n?/gs, '')
+      .replace(/\n\s*/g, '\n')
+      .replace(STYLE, () => `<style>${style}</style>`)
+      .replace(SCRIPT, () => `<script type="module">${script}</script>`);
+    return `export default ${JSON.stringify({ html, allows: [hashOf(script), hashOf(style)] })};`;
+  },
+};
+
+/** The style sheet without comments and indentation. */
+async function styleOf(path) {
+  const text = await readFile(path, 'utf8');
+  return text
+    .replace(/\/\*.*?\*\//gs, '')
+    .replace(/\s*\n\s*/g, '')
+    .replace(/ ?([{}:;,]) /g, '$1');
+}
+
+/** The program of a page, with all that it imports. */
+async function scriptOf(path) {
+  const { output } = await build({
+    input: path,
+    platform: 'browser',
+    // A browser has no modules of Node.
+    onLog(_, { message }) {
+      throw new Error(message);
+    },
+    write: false,
+    transform: { target: 'es2022' },
+    output: { format: 'esm', minify: true },
+  });
+  const [{ code }] = output;
+  if (code.includes('</script')) throw new Error(`${path} contains </script`);
+  // The page is one text in ASCII, as all of the program.
+  return code
+    .trim()
+    .replace(/[^\0-\x7f]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+function hashOf(text) {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}

@@ -1,0 +1,94 @@
+/**
+ * Makes and renews elements of a page. Text of strangers becomes text only, never markup.
+ */
+
+/** A function is a listener for the event of that name; null and false leave the attribute out. */
+type Attributes = Readonly<Record<string, string | number | boolean | null | ((event: Event) => void)>>;
+type Child = Node | string;
+
+/** An element with these attributes and children. */
+export function html<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[Tag] {
+  return dressed(document.createElement(tag), attributes, children);
+}
+
+/** The same for SVG. */
+export function svg<Tag extends keyof SVGElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): SVGElementTagNameMap[Tag] {
+  return dressed(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
+}
+
+function dressed<Made extends Element>(made: Made, attributes: Attributes, children: readonly Child[]): Made {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') made.addEventListener(name, value);
+    else if (value !== null && value !== false) made.setAttribute(name, value === true ? '' : String(value));
+  }
+  made.append(...children);
+  return made;
+}
+
+/** The element of the document with this id. Throws if the document has none. */
+export function byId<Kind extends HTMLElement>(id: string): Kind {
+  const found = document.getElementById(id);
+  if (found === null) throw new Error(`The page has no #${id}`);
+  return found as Kind;
+}
+
+/** What a place shows, as JSON: what has not changed is left alone, with its focus and its selection. */
+const shown = new WeakMap<Element, string>();
+
+/** Fills `place` with what `make` gives, unless it shows `value` already. */
+export function show(place: Element, value: unknown, make: () => readonly Child[]): void {
+  const text = JSON.stringify(value);
+  if (shown.get(place) === text) return;
+  shown.set(place, text);
+  keepingFocus(place, () => place.replaceChildren(...make()));
+}
+
+/** Fills `place` with one element for each item; that of an unchanged item stays. `make` gets the one before it. */
+export function showList<Item>(
+  place: Element,
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+  make: (item: Item, before: Element | undefined) => HTMLElement,
+): void {
+  const before = new Map([...place.children].map((child) => [(child as HTMLElement).dataset.key, child]));
+  const wanted = items.map((item) => {
+    const key = keyOf(item);
+    const old = before.get(key);
+    const text = JSON.stringify(item);
+    if (old !== undefined && shown.get(old) === text) return old;
+    const made = make(item, old);
+    made.dataset.key = key;
+    shown.set(made, text);
+    return made;
+  });
+  keepingFocus(place, () => {
+    const kept = new Set<Element>(wanted);
+    for (const child of [...place.children]) if (!kept.has(child)) child.remove();
+    // An element that moves loses the focus: only new ones are put in.
+    wanted.forEach((child, index) => {
+      if (place.children[index] !== child) place.insertBefore(child, place.children[index] ?? null);
+    });
+  });
+}
+
+/** If `change` replaces the element with the focus, its successor gets it: the same kind of element with the same words. */
+function keepingFocus(place: Element, change: () => void): void {
+  const active = document.activeElement;
+  const key = (of: Element) => of.closest<HTMLElement>('[data-key]')?.dataset.key;
+  const focused = active !== null && place.contains(active) ? { active, key: key(active) } : null;
+  change();
+  if (focused === null || place.contains(focused.active)) return;
+  const { active: old, key: oldKey } = focused;
+  const same = [...place.querySelectorAll<HTMLElement>(old.tagName)].find(
+    (one) => key(one) === oldKey && one.textContent === old.textContent,
+  );
+  same?.focus();
+}

@@ -1,0 +1,40 @@
+/**
+ * The pages as they are served: small, and of one piece. How they look and work is tried in a browser (test/peers).
+ */
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { KIB } from '../../src/limits.js';
+import status from '../../src/pages/status.html';
+
+const PAGES = { status };
+
+for (const [name, { html, allows }] of Object.entries(PAGES)) {
+  t.test(`${name}: under 30 KB, with all that it needs in it`, async (t) => {
+    t.ok(Buffer.byteLength(html) < 30 * KIB, `${Buffer.byteLength(html)} bytes`);
+    // The namespace of SVG is a name, not an address.
+    const addresses = (html.match(/\bhttps?:\/\/[^\s'"`]+/g) ?? []).filter(
+      (one) => !one.includes('www.w3.org'),
+    );
+    t.strictSame(addresses, []);
+    t.notMatch(html, /<(?:link|script|img|iframe)[^>]+(?:href|src)="(?!data:)/);
+    t.notMatch(
+      html,
+      / (?:style|on\w+)="/,
+      'the policy lets no style and no program through that is in an attribute',
+    );
+  });
+
+  t.test(`${name}: the policy names its program and its style`, async (t) => {
+    const texts = [
+      /<script type="module">(.*?)<\/script>/s.exec(html)?.[1],
+      /<style>(.*?)<\/style>/s.exec(html)?.[1],
+    ];
+    const hashes = texts.map(
+      (text) =>
+        `'sha256-${createHash('sha256')
+          .update(text ?? '')
+          .digest('base64')}'`,
+    );
+    t.strictSame(hashes, allows);
+  });
+}

