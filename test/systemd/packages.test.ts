@@ -82,11 +82,7 @@ test('the Debian package holds the program and nothing else', options, async (t)
   sh(
     `dpkg-deb -x ${deb} ${root}; dpkg-deb -e ${deb} ${root}/DEBIAN; cd ${root}; md5sum --quiet -c DEBIAN/md5sums`,
   );
-  t.same(files(`${root}/usr/lib/fieldpost`), [
-    './build/dist/main.cjs',
-    './package.json',
-    './reload',
-  ]);
+  t.same(files(`${root}/usr/lib/fieldpost`), ['./build/dist/main.cjs', './package.json', './reload']);
   for (const name of files(`${REPOSITORY}/build/monitoring`))
     t.equal(
       sha256(`${root}/usr/share/doc/fieldpost/examples/${name}`),
@@ -135,7 +131,9 @@ test('the package fieldpost-mta holds links and no program', options, async (t) 
 });
 
 test('lintian finds nothing in the Debian packages', options, async (t) => {
-  const found = sh(`lintian --allow-root --pedantic --display-info --tag-display-limit 0 ${OUT}/*.deb 2>&1 || true`);
+  const found = sh(
+    `lintian --allow-root --pedantic --display-info --tag-display-limit 0 ${OUT}/*.deb 2>&1 || true`,
+  );
   t.equal(found, '');
 });
 
