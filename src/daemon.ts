@@ -17,6 +17,7 @@ import type { System } from './daemon/system.js';
 import { Delivery } from './delivery/delivery.js';
 import { FieldpostError } from './errors.js';
 import type { Http } from './http/http.js';
+import { RefusedTotals } from './http/problem.js';
 import { STOP_REQUESTS_MS } from './limits.js';
 import type { Address } from './message/address.js';
 import type { BeginMail } from './message/mail-intake.js';
@@ -54,6 +55,7 @@ interface Parts {
   readonly api: Http;
   /** The door for ready-made mails. */
   readonly beginMail: BeginMail;
+  readonly refused: RefusedTotals;
   /** Retries relays and cloud at once: the network has changed, or a person wants it. */
   wake(): void;
 }
@@ -93,8 +95,10 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
     nudge: (lifeMs?: number) => delivery.nudge(lifeMs),
     accepted: { total: 0 },
   };
+  const refused = new RefusedTotals();
   const api = createApi({
     ...mailParts,
+    refused,
     clock,
     log,
     version,
@@ -119,13 +123,13 @@ async function build(live: Config, system: System, store: Store): Promise<Parts>
   // Loaded with the first mail over SMTP.
   const beginMail: BeginMail = async (terms) =>
     (await import('./api/mail-door.js')).createMailDoor(mailParts)(terms);
-  return { live, system, store, cloud, delivery, api, beginMail, wake };
+  return { live, system, store, cloud, delivery, api, beginMail, refused, wake };
 }
 
 async function start(parts: Parts): Promise<Daemon> {
   const { live, system, store, cloud, delivery, api, wake } = parts;
   const { log, version } = system;
-  const smtp = await openSmtp(live, system, parts.beginMail);
+  const smtp = await openSmtp(live, system, parts.beginMail, (code) => parts.refused.count(code));
   let listeners: Listeners;
   try {
     listeners = await openApi(parts);

@@ -22,7 +22,7 @@ import { SECOND_MS } from './limits.js';
 import { handedOver } from './system/activation.js';
 import { pause, systemClock } from './system/clock.js';
 import { createConnect } from './system/connect.js';
-import { fileSystemBytes, readText, stdinKind, systemDisk } from './system/disk.js';
+import { fileSystemBytes, listNames, readText, stdinKind, systemDisk } from './system/disk.js';
 import { systemLock } from './system/lock.js';
 import { createLog, type Log } from './system/log.js';
 import { machineNow } from './system/machine.js';
@@ -244,6 +244,7 @@ async function main(): Promise<never> {
     stdin: () => process.stdin,
     stdinKind,
     read: readText,
+    list: listNames,
     open: (path) => systemDisk().open(path, 'read'),
     scratch: () => openScratch(systemDisk(), tmpdir()),
     pause,

@@ -5,13 +5,13 @@ import { FieldpostError } from '../errors.js';
 import { bearerOf, digest, isOneOf } from '../http/bearer.js';
 import type { Exchange } from '../http/exchange.js';
 import { createLocalCheck } from '../http/local.js';
-import type { ApiParts } from './parts.js';
+import type { ApiContext } from './parts.js';
 
 /** The callers of a route: everybody, senders and operators, or operators alone. */
 export type Access = 'anybody' | 'senders' | 'operators';
 
 /** A function that checks the caller. It throws malformed-request, not-local, unauthorized, forbidden. */
-export function createGuard(settings: ApiParts['settings']) {
+export function createGuard(settings: ApiContext['settings']) {
   const checkLocal = createLocalCheck(settings.allowedHosts);
   const token = settings.apiToken === null ? null : digest(settings.apiToken);
   const sendToken = settings.sendToken === null ? null : digest(settings.sendToken);

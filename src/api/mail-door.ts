@@ -14,10 +14,11 @@ import type { ReadyMadeHead } from '../mime/ready-made-head.js';
 import type { Accepted, IncomingFile, Store, Upload } from '../store/store.js';
 import { tooLargeMessage } from './form-reader.js';
 import { checkOctets } from './mail-size.js';
-import type { ApiParts } from './parts.js';
+import type { ApiContext } from './parts.js';
 
 /** What the door needs. */
-export interface MailDoorParts extends Pick<ApiParts, 'mailLimitBytes' | 'mayBeFrom' | 'nudge' | 'accepted'> {
+export interface MailDoorParts
+  extends Pick<ApiContext, 'mailLimitBytes' | 'mayBeFrom' | 'nudge' | 'accepted'> {
   readonly store: Store;
   readonly settings: Pick<Config, 'maxMessageBytes' | 'localMail'>;
 }

@@ -7,7 +7,7 @@ import { FieldpostError } from '../errors.js';
 import { KIB } from '../limits.js';
 import type { Draft, EmailDraft } from '../message/message.js';
 import { base64Octets } from '../mime/base64.js';
-import type { ApiParts } from './parts.js';
+import type { ApiContext } from './parts.js';
 
 /** A byte of text takes at most this many bytes on the wire: quoted-printable, with its soft breaks. */
 const TEXT_GROWTH = 4;
@@ -15,12 +15,12 @@ const TEXT_GROWTH = 4;
 const HEADERS_BYTES = 8 * KIB;
 
 /** Throws too-large if files of this size alone make the mail too large. */
-export function checkFiles(bytes: number, { mailLimitBytes }: ApiParts): void {
+export function checkFiles(bytes: number, { mailLimitBytes }: ApiContext): void {
   if (bytes > 0) checkOctets(base64Octets(bytes), mailLimitBytes());
 }
 
 /** Throws too-large if the mail of any draft is too large. */
-export function checkMails(drafts: readonly Draft[], { mailLimitBytes, mailBytes }: ApiParts): void {
+export function checkMails(drafts: readonly Draft[], { mailLimitBytes, mailBytes }: ApiContext): void {
   const limitBytes = mailLimitBytes();
   if (limitBytes === null) return;
   for (const draft of drafts) {

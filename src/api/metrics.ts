@@ -29,8 +29,8 @@ function metricsOf(context: ApiContext): string[] {
     counter('accepted_total', 'Messages accepted since the start.', context.accepted.total),
     counter(
       'refused_total',
-      'POSTs of messages that were refused since the start, by error code.',
-      by('code', context.refusedTotals),
+      'Messages refused since the start, by error code: POSTs, and senders, recipients and mails over SMTP.',
+      by('code', context.refused.byCode),
     ),
     counter(
       'outcomes_total',
@@ -50,7 +50,8 @@ function metricsOf(context: ApiContext): string[] {
       '1 while the daemon uses earlier settings because the latest are invalid.',
       Number(isRefused),
     ),
-    ...storageMetrics(store),
+    gauge('clock_trusted', '0 while the wall clock is known to be wrong.', Number(context.clockTrusted())),
+    ...storageMetrics(context),
   ];
 }
 
@@ -86,11 +87,12 @@ function queueMetrics(store: Store): string[] {
   ];
 }
 
-function storageMetrics(store: Store): string[] {
+function storageMetrics({ store, settings }: ApiContext): string[] {
   const { state, freeBytes, damaged } = store.storage();
   return [
     gauge('storage_state', '1 for the state the storage is in.', oneOf(STORAGE_STATES, state)),
     gauge('storage_free_bytes', 'Free bytes in the state directory; left out if unknown.', freeBytes),
+    gauge('storage_min_free_bytes', 'Bytes that must stay free (FIELDPOST_MIN_FREE).', settings.minFreeBytes),
     gauge(
       'storage_damaged',
       'Pieces of the store that recovery could not read, and files of a newer version.',

@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import type { Config } from '../config.js';
 import type { Patience } from '../http/http.js';
 import type { MemoryListeners } from '../http/http-memory.js';
-import type { AnsweredCode } from '../http/problem.js';
+import type { RefusedTotals } from '../http/problem.js';
 import type { Address } from '../message/address.js';
 import type { EmailDraft } from '../message/message.js';
 import type { Store } from '../store/store.js';
@@ -14,8 +14,8 @@ import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
 import type { LinkView, Outcomes, RelayView, SettingsFault, SyncView } from '../views.js';
 
-/** What the root hands over. */
-export interface ApiParts extends MemoryListeners {
+/** What the root hands over. The handlers share it. */
+export interface ApiContext extends MemoryListeners {
   readonly store: Store;
   readonly settings: Pick<
     Config,
@@ -28,6 +28,7 @@ export interface ApiParts extends MemoryListeners {
     | 'apiToken'
     | 'sendToken'
     | 'localMail'
+    | 'minFreeBytes'
   >;
   readonly clock: Clock;
   readonly log: Log;
@@ -36,6 +37,8 @@ export interface ApiParts extends MemoryListeners {
   readonly startedBootMs: number;
   /** Messages accepted since the start, by any door. */
   readonly accepted: { total: number };
+  /** Messages refused since the start, by any door. */
+  readonly refused: RefusedTotals;
   /** Tells delivery that a message may be due. `lifeMs`: the shortest life that one of them gave itself. */
   nudge(lifeMs?: number): void;
   /** An operator wants delivery now: try failing relays and the cloud at once. */
@@ -64,10 +67,4 @@ export interface ApiParts extends MemoryListeners {
   readonly memoryBytes?: number | undefined;
   /** Time limits for slow HTTP clients; tests use shorter ones. */
   readonly patience?: Patience;
-}
-
-/** What the handlers share: the parts, and the api's own state. */
-export interface ApiContext extends ApiParts {
-  /** The POSTs of messages that were refused since the start, by error code. */
-  readonly refusedTotals: Record<AnsweredCode, number>;
 }

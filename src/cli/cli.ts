@@ -112,7 +112,7 @@ ${rows.join('\n')}
 fieldpost <command> --help tells more; fieldpost help FIELDPOST_LOG explains
 that setting. Settings come from the environment or from --env-file FILE.
 Without either, the commands that ask the daemon, and check, use those of the
-service (/etc/fieldpost/fieldpost.env).
+service: /etc/fieldpost/fieldpost.env, then /etc/fieldpost/conf.d/*.env.
 `;
 }
 

@@ -74,6 +74,8 @@ export interface CommandContext {
   /** The kind of standard input. `none`: a terminal or /dev/null, which is read only if `-` asks for it. */
   readonly stdinKind: () => 'piped' | 'socket' | 'none';
   readonly read: ReadText;
+  /** The names in a directory; throws the error of node:fs. */
+  readonly list: (directory: string) => string[];
   /** Opens a file for reading; rejects with the error of node:fs. */
   readonly open: (path: string) => Promise<Pick<DiskFile, 'read' | 'size' | 'close'>>;
   /** Makes a file without a name for temporary data; it is gone once it is closed. */
@@ -94,7 +96,7 @@ export interface CommandContext {
   readonly clock: Clock;
   /** True: the settings are those of the service on this device, and not of the environment or an env file. */
   readonly ofService?: boolean;
-  /** True if systemd has started this process and read the service's env file for it. */
+  /** True if systemd has started this process and read the service's env files for it. */
   readonly isUnit: boolean;
   /** Speaks with a relay as delivery does; gives the fault that it has met, or null. */
   readonly tryRelay: (relay: RelayConfig, trial: Trial) => Promise<TrialFault | null>;

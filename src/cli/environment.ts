@@ -1,13 +1,19 @@
 /**
- * The settings of commands: from the environment, and from the env file of the service.
+ * The settings of commands: from the environment, and from the env files of the service.
  */
 import { parseEnvFile } from '../config/env-file.js';
 import type { Environment } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { type CommandContext, CommandError, EXIT, type Settings } from './command.js';
 
-/** The env file of the service. */
+/** The first env file of the service. The unit names the same files. */
 const ENV_FILE = '/etc/fieldpost/fieldpost.env';
+
+/** The directory of its further env files. Of two values of a key the later one holds. */
+const DROP_INS = '/etc/fieldpost/conf.d';
+
+/** The glob `*.env`, as systemd reads it: no hidden file, and nothing that an editor or dpkg leaves behind. */
+const DROP_IN = /^[^.].*\.env$/s;
 
 /** The credentials of the running service (systemd.exec(5)). Only root can read them. */
 const CREDENTIALS = '/run/credentials/fieldpost.service';
@@ -16,26 +22,25 @@ const CREDENTIALS = '/run/credentials/fieldpost.service';
 const STATE_DIRECTORY = '/var/lib/fieldpost';
 
 /**
- * The settings of a service. systemd reads the env file when it starts the service. On a reload the service reads the
- * file itself, so its user needs the permission.
+ * The settings of a service. systemd reads the env files when it starts the service. On a reload the service reads them
+ * itself, so its user needs the permission.
  */
 export function settingsFor(envFile: string | null, context: CommandContext): Settings {
-  const read =
-    envFile !== null
-      ? () => readEnvFile(envFile, context)
-      : context.isUnit
-        ? () => serviceFile(context) ?? {}
-        : () => ({});
-  const isOpen = envFile !== null || !context.isUnit || canRead(ENV_FILE, context);
+  const read = () => {
+    if (envFile !== null) return readEnvFile(envFile, context);
+    return context.isUnit ? readServiceFiles(context) : {};
+  };
   let fault: string | null = null;
+  let closed: CommandError | null = null;
   let file: Environment = {};
   try {
-    if (isOpen) file = read();
+    file = read();
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
-    fault = error.message;
+    if (error.exitCode === EXIT.noPermission) closed = error;
+    else fault = error.message;
   }
-  // systemd has copied the file's settings into the environment: after a reload those that left the file must be gone.
+  // systemd has copied the files' settings into the environment: after a reload those that left the files must be gone.
   const others = Object.fromEntries(
     Object.entries(context.env).filter(([key, value]) => file[key] !== value),
   );
@@ -43,23 +48,63 @@ export function settingsFor(envFile: string | null, context: CommandContext): Se
     env: { ...context.env, ...file },
     fault,
     reread() {
-      if (isOpen) return { ...others, ...read() };
-      throw new CommandError(
-        EXIT.noPermission,
-        `this user has no permission to read ${ENV_FILE}: restart the service instead`,
-      );
+      if (closed !== null) throw closed;
+      return { ...others, ...read() };
     },
   };
 }
 
-/** Null without a file. */
-function serviceFile(context: CommandContext): Environment | null {
-  try {
-    return parseFile(ENV_FILE, context.read(ENV_FILE));
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return null;
-    throw error;
-  }
+/** What is in the env files of the service. */
+interface ServiceFiles {
+  readonly values: Environment;
+  /** A sentence for each fault. */
+  readonly problems: readonly string[];
+  /** What this user has no permission to read. */
+  readonly denied: readonly string[];
+  /** False if there is none: no service is installed. */
+  readonly exist: boolean;
+}
+
+/** Reads the env files of the service in the order in which systemd reads them. */
+function serviceFiles(context: CommandContext): ServiceFiles {
+  const values: Record<string, string | undefined> = {};
+  const problems: string[] = [];
+  const denied: string[] = [];
+  let exist = false;
+  const attempt = (path: string, work: () => void) => {
+    try {
+      work();
+      exist = true;
+    } catch (error) {
+      const code = systemCodeOf(error);
+      if (code === 'EACCES') denied.push(path);
+      // It does not exist. systemd ignores such a file, too.
+      else if (code !== 'ENOENT') problems.push(cannotUse(error));
+    }
+  };
+  const paths = [ENV_FILE];
+  attempt(DROP_INS, () => {
+    const names = context.list(DROP_INS).filter((name) => DROP_IN.test(name));
+    paths.push(...names.sort().map((name) => `${DROP_INS}/${name}`));
+  });
+  for (const path of paths)
+    attempt(path, () => {
+      const file = parseFile(path, context.read(path));
+      Object.assign(values, file.values);
+      problems.push(...file.problems);
+    });
+  return { values, problems, denied, exist: exist || denied.length > 0 };
+}
+
+/** The settings in the env files of the service. Throws CommandError: 77 without permission for one, 78 for a fault. */
+function readServiceFiles(context: CommandContext): Environment {
+  const { values, problems, denied } = serviceFiles(context);
+  if (denied.length > 0)
+    throw new CommandError(
+      EXIT.noPermission,
+      `this user has no permission to read ${denied.join(' and ')}: restart the service instead`,
+    );
+  return withoutProblems({ values, problems });
 }
 
 /** The environment with the settings of the env file `path` over it, as EnvironmentFile= does. Throws CommandError (78). */
@@ -77,16 +122,15 @@ export function serviceEnvironment(context: CommandContext): Environment {
   const credentials = canRead(`${CREDENTIALS}/api-token`, context)
     ? { CREDENTIALS_DIRECTORY: CREDENTIALS }
     : {};
-  if (!canRead(ENV_FILE, context)) {
+  const files = serviceFiles(context);
+  for (const path of files.denied)
     context.stderr.write(
-      `fieldpost: this user has no permission to read ${ENV_FILE}, so its settings are ignored\n`,
+      `fieldpost: this user has no permission to read ${path}, so its settings are ignored\n`,
     );
-    return env;
-  }
-  const file = serviceFile(context);
-  // Without this file no service is installed: use the default state directory.
-  const state = file === null ? {} : { STATE_DIRECTORY };
-  return { ...credentials, ...state, ...(file === null ? env : withoutProxies(env)), ...file };
+  const values = withoutProblems(files);
+  // Without a service: use the default state directory.
+  if (!files.exist) return { ...credentials, ...env };
+  return { ...credentials, STATE_DIRECTORY, ...withoutProxies(env), ...values };
 }
 
 /** True if the environment has settings of Fieldpost itself. */
@@ -95,11 +139,12 @@ export function hasOwnSettings(env: Environment): boolean {
 }
 
 /**
- * The environment with what can be used of the env file `path`, or of that of the service: systemd ignores bad lines, too.
+ * The environment with what can be used of the env file `path`, or of those of the service: systemd ignores bad lines, too.
  */
 export function lenientEnvironment(path: string | null, context: CommandContext): Environment {
+  if (path === null) return { ...context.env, ...serviceFiles(context).values };
   try {
-    return { ...context.env, ...parseEnvFile(context.read(path ?? ENV_FILE)).values };
+    return { ...context.env, ...parseEnvFile(context.read(path)).values };
   } catch {
     return context.env;
   }
@@ -137,16 +182,22 @@ function readEnvFile(path: string, context: CommandContext): Environment {
   try {
     text = context.read(path);
   } catch (error) {
-    throw new CommandError(EXIT.config, `the env file cannot be used: ${wordsOf(error)}`);
+    throw new CommandError(EXIT.config, cannotUse(error));
   }
-  return parseFile(path, text);
+  return withoutProblems(parseFile(path, text));
 }
 
-function parseFile(path: string, text: string): Environment {
+function cannotUse(error: unknown): string {
+  return `the env file cannot be used: ${wordsOf(error)}`;
+}
+
+function parseFile(path: string, text: string): Pick<ServiceFiles, 'values' | 'problems'> {
   const { values, problems } = parseEnvFile(text);
-  if (problems.length === 0) return values;
-  throw new CommandError(
-    EXIT.config,
-    problems.map(({ line, detail }) => `${path}:${line}: ${detail}`).join('\n'),
-  );
+  return { values, problems: problems.map(({ line, detail }) => `${path}:${line}: ${detail}`) };
+}
+
+/** The values, if there is no problem. Throws CommandError (78). */
+function withoutProblems({ values, problems }: Pick<ServiceFiles, 'values' | 'problems'>): Environment {
+  if (problems.length > 0) throw new CommandError(EXIT.config, problems.join('\n'));
+  return values;
 }

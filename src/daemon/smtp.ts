@@ -5,7 +5,7 @@ import { needsToken } from '../config/consistency.js';
 import { addressOf } from '../config/endpoints.js';
 import { heloNameOf } from '../config/names.js';
 import type { Config, ListenConfig } from '../config.js';
-import { FieldpostError } from '../errors.js';
+import { type ErrorCode, FieldpostError } from '../errors.js';
 import type { BeginMail } from '../message/mail-intake.js';
 import { type Listeners, openListeners } from '../system/listen.js';
 import { secureSocket } from '../system/tls-door.js';
@@ -18,7 +18,12 @@ export interface SmtpSide extends Listeners {
 }
 
 /** Opens the listeners of FIELDPOST_SMTP_LISTEN and of fieldpost-smtp.socket; null without any. Rejects as those do. */
-export async function openSmtp(live: Config, system: System, begin: BeginMail): Promise<SmtpSide | null> {
+export async function openSmtp(
+  live: Config,
+  system: System,
+  begin: BeginMail,
+  refused: (code: ErrorCode) => void,
+): Promise<SmtpSide | null> {
   const handed = system.handed?.filter(({ use }) => use === 'smtp') ?? [];
   if (live.smtpListen.length === 0 && handed.length === 0) return null;
   const { createSmtpServer } = await import('../smtp-server/smtp-server.js');
@@ -26,6 +31,7 @@ export async function openSmtp(live: Config, system: System, begin: BeginMail): 
   const { apiToken, sendToken } = live;
   const server = createSmtpServer({
     begin,
+    refused,
     name: () => heloNameOf(live, hostname()),
     limitBytes: () => live.maxMessageBytes,
     localAddress: () => live.localMail,

@@ -1,7 +1,7 @@
 /**
  * The interface of the outside world, which the process hands to the composition roots.
  */
-import type { ApiParts } from '../api/parts.js';
+import type { ApiContext } from '../api/parts.js';
 import type { openSession } from '../delivery/smtp/smtp-session.js';
 import type { StoreOptions } from '../store/journaled-store.js';
 import type { Handed } from '../system/activation.js';
@@ -25,7 +25,7 @@ export interface System extends Pick<StoreOptions, 'disk' | 'clock' | 'log' | 'r
   /** The same for bytes that were in memory for longer. */
   readonly dropped?: (bytes: number) => void;
   /** The user that opened a connection on this device; null or left out: not known. */
-  readonly peerUid?: ApiParts['peerUid'];
+  readonly peerUid?: ApiContext['peerUid'];
   /** Calls back when the network of this device has changed. It polls the state only while `isOffline`. */
   readonly watchNetwork?: (onChange: () => void, isOffline: () => boolean) => { close(): void };
   /** Why the newest settings are not followed; null or left out: they are. */

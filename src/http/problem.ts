@@ -53,6 +53,20 @@ const HEADERS: Partial<Record<ErrorCode, Readonly<Record<string, string>>>> = {
   busy: retryAfter(SECOND_MS),
 };
 
+/** Counts what was refused since the start, by the code that clients see. */
+export class RefusedTotals {
+  /** Zero for every code, because rate() misses the first event of a counter that did not exist before. */
+  readonly byCode = Object.fromEntries(Object.keys(PROBLEMS).map((code) => [code, 0])) as Record<
+    AnsweredCode,
+    number
+  >;
+
+  /** One more. A code that no client sees counts as `internal`. */
+  count(code: ErrorCode): void {
+    this.byCode[Object.hasOwn(PROBLEMS, code) ? (code as AnsweredCode) : 'internal']++;
+  }
+}
+
 /** The answer to anything thrown. A bug becomes `internal`, without its words. */
 export function problemOf(thrown: unknown): Problem {
   const error = isAnswered(thrown)

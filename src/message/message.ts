@@ -152,7 +152,7 @@ export interface Place {
 
 /** What few messages have. The recipients of one mail share it. */
 export interface Extras {
-  /** The id of the first recipient's message, which their common Message-ID has. Left out on that message. */
+  /** If the mail has several recipients: the id of the first one's message, which their common Message-ID has. */
   readonly mail?: string;
   /** The one attachment is the whole mail. */
   readonly isReadyMade?: true;

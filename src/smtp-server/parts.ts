@@ -1,6 +1,7 @@
 /**
  * What the SMTP server is made of: the rest of the house, as the root hands it over.
  */
+import type { ErrorCode } from '../errors.js';
 import type { BeginMail } from '../message/mail-intake.js';
 import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
@@ -10,6 +11,8 @@ import type { EnvelopeRules } from './transaction.js';
 /** The parts of an SMTP server. A function is called at each use, because a reload changes its value. */
 export interface SmtpParts extends EnvelopeRules {
   readonly begin: BeginMail;
+  /** A client, a sender, a recipient or a mail was refused. */
+  readonly refused?: (code: ErrorCode) => void;
   /** The name of this device, for the greeting and EHLO. */
   readonly name: () => string;
   /** The passwords, any of which lets in. None: nobody needs to log in. */

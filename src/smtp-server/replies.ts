@@ -46,6 +46,16 @@ const BY_CODE: Partial<Record<ErrorCode, string>> = {
   invalid: '554 5.6.0',
 };
 
+/**
+ * The code by which a refused AUTH, MAIL or RCPT counts. Null: it is not refused, it comes in the wrong order (503), or the
+ * client shall send one more mail (452).
+ */
+export function codeOf(reply: string): ErrorCode | null {
+  if (/^53[058]/.test(reply)) return 'unauthorized';
+  if (reply.startsWith('552')) return 'too-large';
+  return /^5(?!03)/.test(reply) ? 'invalid' : null;
+}
+
 /** The reply to an accepted mail. It names as many ids as the reply may be long. */
 export function acceptedReply(ids: readonly string[]): string {
   const begin = '250 2.0.0 queued as ';

@@ -2,7 +2,7 @@
  * One SMTP session (RFC 5321): the dialogue with one client. Used by smtp-server.ts.
  */
 import type { Socket } from 'node:net';
-import { wordsOf } from '../errors.js';
+import { FieldpostError, wordsOf } from '../errors.js';
 import {
   SMTP_LOGIN_PAUSE_MS,
   SMTP_LOGINS_MAX,
@@ -13,7 +13,7 @@ import type { MailIntake } from '../message/mail-intake.js';
 import { type ClientCommand, commandOf, isOfHttp } from './command.js';
 import { login } from './login.js';
 import type { SmtpParts } from './parts.js';
-import { acceptedReply, GOODBYE, multiline, replyOf } from './replies.js';
+import { acceptedReply, codeOf, GOODBYE, multiline, replyOf } from './replies.js';
 import { Transaction } from './transaction.js';
 import { Wire } from './wire.js';
 
@@ -121,11 +121,11 @@ export class SmtpSession {
       case 'STARTTLS':
         return argument === '' ? await this.#startTls() : '501 5.5.4 STARTTLS takes no argument';
       case 'AUTH':
-        return await this.#login(argument);
+        return this.#counted(await this.#login(argument));
       case 'MAIL':
-        return this.#mail(argument);
+        return this.#counted(this.#mail(argument));
       case 'RCPT':
-        return this.#envelope.recipient(argument);
+        return this.#counted(this.#envelope.recipient(argument));
       case 'DATA':
         return argument === '' ? await this.#data() : '501 5.5.4 DATA takes no argument';
       case 'RSET':
@@ -265,6 +265,7 @@ export class SmtpSession {
 
   /** The reply to what was thrown while a mail came. */
   #refusal(thrown: unknown): string {
+    this.#parts.refused?.(thrown instanceof FieldpostError ? thrown.code : 'internal');
     const reply = replyOf(thrown);
     if (reply !== undefined) return this.#logged(reply);
     this.#bug(thrown);
@@ -275,6 +276,12 @@ export class SmtpSession {
   #bug(thrown: unknown): void {
     const error = (thrown as Error)?.stack ?? String(thrown);
     this.#parts.log.error('smtp failed', { peer: this.#wire.peer, error });
+  }
+
+  #counted<Reply extends string | null>(reply: Reply): Reply {
+    const code = codeOf(reply ?? '');
+    if (code !== null) this.#parts.refused?.(code);
+    return reply;
   }
 
   #logged(reply: string): string {

@@ -32,6 +32,7 @@ export function createSmtpServer(parts: SmtpParts): SmtpServer {
 
   /** Says why there is no session. */
   function refuse(socket: Socket, reply: string): void {
+    parts.refused?.(reply === GOODBYE.full ? 'busy' : 'stopping');
     socket.on('error', () => undefined);
     socket.end(`${reply}\r\n`);
     discard(socket, socket, parts.streamed ?? (() => undefined));

@@ -181,30 +181,27 @@ export class Acceptance {
       ...(subject !== '' && { subject }),
       ...(attachments.length > 0 && { attachments: attachments.map(ownTexts) }),
     };
-    let mail: string | undefined;
-    return recipientsOf(draft).map((destination) => {
-      const id = this.#makeId(++this.#counter);
-      const extras = this.#extrasOf(draft, mail ?? id, id);
-      const shares = mail !== undefined;
-      mail ??= id;
-      return {
-        id,
-        destination: ownText(destination),
-        ...common,
-        ...(extras && { extras }),
-        ...sum,
-        ...(shares && { shares: true }),
-      };
-    });
+    const recipients = recipientsOf(draft);
+    const ids = recipients.map(() => this.#makeId(++this.#counter));
+    const extras = this.#extrasOf(draft, ids);
+    return recipients.map((destination, i) => ({
+      id: ids[i] as string,
+      destination: ownText(destination),
+      ...common,
+      ...(extras && { extras }),
+      ...sum,
+      ...(i > 0 && { shares: true }),
+    }));
   }
 
-  /** Undefined for most. `mail` is the id of the first recipient's message. */
-  #extrasOf(draft: Draft, mail: string, id: string): Extras | undefined {
+  /** Undefined for most. */
+  #extrasOf(draft: Draft, [mail = '', ...others]: readonly string[]): Extras | undefined {
     const { urgent, lifeMs, content } = draft;
     const isReadyMade = 'missing' in content;
-    if (!urgent && lifeMs === undefined && mail === id && !isReadyMade) return undefined;
+    const hasOthers = others.length > 0;
+    if (!urgent && lifeMs === undefined && !hasOthers && !isReadyMade) return undefined;
     return {
-      ...(mail !== id && { mail }),
+      ...(hasOthers && { mail }),
       ...(isReadyMade && { isReadyMade, messageId: this.#ownMessageId(draft) ?? this.#newMessageId(mail) }),
       ...(urgent && { urgent }),
       ...(lifeMs !== undefined && { lifeMs }),

@@ -6,22 +6,39 @@ import type { State } from './state.js';
 
 /** Null: the content is dropped. Counts the live bytes of each segment. */
 export function setPlace(state: State, message: Message, place: Place | null): void {
-  if (message.place) countLive(state, message.place, -1);
-  if (place) countLive(state, place, 1);
+  if (message.place) countContent(state, message, message.place, -1);
+  if (place) countContent(state, message, place, 1);
   if (!message.place !== !place)
-    for (const { id } of message.attachments) countUser(state, id, place ? 1 : -1);
+    for (const { id } of message.attachments) {
+      if (countUser(state.fileUsers, id, place ? 1 : -1) === 0) state.released.push(id);
+    }
   if (message.place && !place) message.textBytes = message.place.length;
   message.place = place;
 }
 
-/** One more message needs the file, or one less. The last one releases it. */
-function countUser({ fileUsers, released }: State, id: string, sign: 1 | -1): void {
-  const users = (fileUsers.get(id) ?? 0) + sign;
-  if (users > 0) fileUsers.set(id, users);
-  else {
-    fileUsers.delete(id);
-    released.push(id);
+/** The recipients of one mail share its content: it counts with the first of them, until the last one drops it. */
+function countContent(state: State, message: Message, place: Place, sign: 1 | -1): void {
+  if (isShared(message)) {
+    const users = countUser(state.contentUsers, contentKey(place), sign);
+    if (users !== (sign === 1 ? 1 : 0)) return;
   }
+  countLive(state, place, sign);
+}
+
+function isShared({ extras }: Message): boolean {
+  return extras?.mail !== undefined;
+}
+
+function contentKey({ segment, offset }: Place): string {
+  return `${segment}:${offset}`;
+}
+
+/** One more message needs it, or one less. Gives how many need it now. */
+function countUser(users: Map<string, number>, key: string, sign: 1 | -1): number {
+  const count = (users.get(key) ?? 0) + sign;
+  if (count > 0) users.set(key, count);
+  else users.delete(key);
+  return count;
 }
 
 /** Adds content to the live bytes of a segment, or takes it away. */
@@ -36,27 +53,30 @@ export function countLive(
 }
 
 /**
- * Adds up the bytes that dropping the contents of some messages frees: files at once, texts with their segments. A file
- * counts with the last message that needs it.
+ * Adds up the bytes that dropping the contents of some messages frees: files at once, texts with their segments. A shared
+ * file or text counts with the last message that needs it.
  */
 export class Freed {
   fileBytes = 0;
   textBytes = 0;
-  readonly #fileUsers: State['fileUsers'];
-  /** How many of the messages need a file. */
+  readonly #state: Pick<State, 'fileUsers' | 'contentUsers'>;
+  /** How many of the messages need a file, or a shared content. */
   readonly #counted = new Map<string, number>();
 
-  constructor({ fileUsers }: Pick<State, 'fileUsers'>) {
-    this.#fileUsers = fileUsers;
+  constructor(state: Pick<State, 'fileUsers' | 'contentUsers'>) {
+    this.#state = state;
   }
 
-  add({ place, attachments }: Message): void {
-    this.textBytes += place?.length ?? 0;
-    for (const { id, size } of attachments) {
-      const counted = (this.#counted.get(id) ?? 0) + 1;
-      this.#counted.set(id, counted);
-      if (counted === this.#fileUsers.get(id)) this.fileBytes += size;
-    }
+  add(message: Message): void {
+    const { fileUsers, contentUsers } = this.#state;
+    const { place, attachments } = message;
+    if (place && (!isShared(message) || this.#isLast(contentUsers, contentKey(place))))
+      this.textBytes += place.length;
+    for (const { id, size } of attachments) if (this.#isLast(fileUsers, id)) this.fileBytes += size;
+  }
+
+  #isLast(users: ReadonlyMap<string, number>, key: string): boolean {
+    return countUser(this.#counted, key, 1) === users.get(key);
   }
 }
 

@@ -63,6 +63,8 @@ export interface State {
   more: JsonObject | undefined;
   /** How many messages with content need each attachment: the recipients of one mail share its files. */
   readonly fileUsers: Map<string, number>;
+  /** How many recipients of one mail need its content, by its place. */
+  readonly contentUsers: Map<string, number>;
   /** Attachments that no message needs any more. The ledger takes them from here, and removes their files. */
   readonly released: string[];
   readonly weights: Weights;
@@ -91,6 +93,7 @@ export function emptyState(bounds: Bounds): State {
     unknownEvents: [],
     more: undefined,
     fileUsers: new Map(),
+    contentUsers: new Map(),
     released: [],
     weights: { messages: 0, kept: 0, finished: 0, keys: 0, book: null },
     bounds,

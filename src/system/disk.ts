@@ -11,6 +11,7 @@ import {
   fsync,
   open,
   read,
+  readdirSync,
   readFileSync,
   type Stats,
   write,
@@ -261,6 +262,11 @@ function called<T>(call: (done: Done<T>) => void): Promise<T> {
 /** Reads a small text file at the start. Throws what node:fs throws. */
 export function readText(path: string | URL): string {
   return readFileSync(path, 'utf8');
+}
+
+/** The names in a directory, at once. */
+export function listNames(directory: string): string[] {
+  return readdirSync(directory);
 }
 
 /** What standard input is: piped in, a socket, or nothing to be read unasked (terminal, /dev/null). */

@@ -576,6 +576,8 @@ test('the metrics', async (t) => {
     'fieldpost_destinations_synced 0',
     'fieldpost_storage_state{state="ok"} 1',
     `fieldpost_storage_free_bytes ${freeBytes}`,
+    'fieldpost_storage_min_free_bytes 16777216',
+    'fieldpost_clock_trusted 1',
   ]) {
     t.ok(answer.body.includes(`\n${line}\n`), line);
   }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { CommandError } from '../../src/cli/command.js';
 import { SECRET_BY_KEY } from '../../src/config/settings.js';
@@ -152,6 +153,90 @@ t.test('a service gets its settings, and can read them again', async (t) => {
   files[SERVICE_FILE] = failure('EACCES', SERVICE_FILE);
   const closed = await settingsOf(['run'], { env, files, isUnit: true }, () => undefined);
   t.match(closed.seen, ['run', env, /no permission to read .* restart/]);
+  const opened = await settingsOf(['run'], { env, files, isUnit: true }, after);
+  t.match(opened.seen[2], /restart/, 'it cannot know which settings of the start came from the file');
+});
+
+/** The EnvironmentFile= lines of the unit, as paths. */
+const UNIT_FILES = [
+  ...readFileSync('systemd/fieldpost.service', 'utf8').matchAll(/^EnvironmentFile=-(.*)$/gm),
+].map(([, path = '']) => path);
+
+t.test('commands and the service read the env files of the unit, in its order', async (t) => {
+  t.equal(UNIT_FILES[0], SERVICE_FILE);
+  const drop = (name: string) => (UNIT_FILES[1] ?? '').replace('*.env', name);
+  const files: Record<string, string | Error> = {
+    [drop('9-last.env')]: 'FIELDPOST_HISTORY=9',
+    [drop('10-first.env')]: 'FIELDPOST_HISTORY=8\nFIELDPOST_MAX_QUEUE=8\nFIELDPOST_LOG=warn',
+    [drop('Z.env')]: 'FIELDPOST_MAX_BATCH=2',
+    [drop('a.env')]: 'FIELDPOST_MAX_BATCH=3',
+    [SERVICE_FILE]: 'FIELDPOST_HISTORY=7\nFIELDPOST_MAX_QUEUE=7\nFIELDPOST_RETRY_MIN=2m\nFIELDPOST_LOG=error',
+  };
+  const leftovers = [
+    '.env',
+    '.hidden.env',
+    'x.env~',
+    'x.env.dpkg-old',
+    'x.env.swp',
+    '#x.env#',
+    'xenv',
+    'x.ENV',
+  ];
+  for (const name of leftovers) files[drop(name)] = 'no assignment';
+  const { out, err } = await fieldpost(['check'], { files });
+  t.notMatch(err, /assignment|KEY/);
+  for (const line of ['HISTORY=9', 'MAX_QUEUE=8', 'RETRY_MIN=2m', 'LOG=warn', 'MAX_BATCH=3'])
+    t.match(out, new RegExp(`^FIELDPOST_${line}$`, 'm'));
+
+  // systemd has put the settings of all files into the environment.
+  const env = { FIELDPOST_HISTORY: '9', FIELDPOST_MAX_QUEUE: '8', FIELDPOST_RETRY_MIN: '2m', A: '1' };
+  const change = () => {
+    delete files[drop('9-last.env')];
+    files[drop('zz.env')] = 'FIELDPOST_MAX_QUEUE=5';
+  };
+  const { seen } = await settingsOf(['run'], { env, files, isUnit: true }, change);
+  const before = { FIELDPOST_LOG: 'warn', FIELDPOST_MAX_BATCH: '3' };
+  t.strictSame(seen[1], { ...env, ...before });
+  t.strictSame(
+    seen[2],
+    { ...env, ...before, FIELDPOST_HISTORY: '8', FIELDPOST_MAX_QUEUE: '5' },
+    'a reload follows a file that is new, and one that is gone',
+  );
+  const alone = await fieldpost(['check'], { files: { [drop('a.env')]: 'FIELDPOST_MAX_BATCH=3' } });
+  t.match(
+    alone.out,
+    /^FIELDPOST_STATE_DIR=\/var\/lib\/fieldpost$[\s\S]*^FIELDPOST_MAX_BATCH=3$/m,
+    'one without the first',
+  );
+});
+
+t.test('faults in drop-in files name the file and the line; what cannot be read is said', async (t) => {
+  const drop = (name: string) => (UNIT_FILES[1] ?? '').replace('*.env', name);
+  const faults = { [SERVICE_FILE]: 'A', [drop('a.env')]: 'B=1\nC', [drop('b.env')]: 'D' };
+  const all = /fieldpost\.env:1: .*\n.*conf\.d\/a\.env:2: .*\n.*conf\.d\/b\.env:1: /;
+  const checked = await fieldpost(['check'], { files: faults });
+  t.equal(checked.code, 78);
+  t.match(checked.err, all);
+  const run = await settingsOf(['run'], { files: faults, isUnit: true }, () => undefined);
+  t.match(run.seen[2], all, 'the service decides about the faults');
+  const directory = { [drop('a.env')]: failure('EISDIR', drop('a.env')) };
+  t.match(await fieldpost(['check'], { files: directory }), { code: 78, err: /a\.env/ });
+  const gone = { [drop('a.env')]: failure('ENOENT', drop('a.env')), [drop('b.env')]: 'FIELDPOST_LOG=warn' };
+  t.match((await fieldpost(['check'], { files: gone })).out, /^FIELDPOST_LOG=warn$/m, 'a link to nothing');
+
+  const relay = 'FIELDPOST_RELAY=smtp://mail.example.com\nFIELDPOST_FROM=a@b.example';
+  for (const denied of [drop('a.env'), (UNIT_FILES[1] ?? '').replace('/*.env', '')]) {
+    const files = { [SERVICE_FILE]: relay, [denied]: failure('EACCES', denied) };
+    const some = await fieldpost(['check'], { files });
+    t.equal(some.code, 0);
+    t.match(some.out, /^FIELDPOST_RELAY=smtp:\/\/mail\.example\.com:25$/m, 'the others hold');
+    t.equal(
+      some.err,
+      `fieldpost: this user has no permission to read ${denied}, so its settings are ignored\n`,
+    );
+    const closed = await settingsOf(['run'], { files, isUnit: true }, () => undefined);
+    t.match(closed.seen, ['run', {}, new RegExp(`no permission to read ${denied}: restart`)]);
+  }
 });
 
 t.test('a bad env file ends any command, which names all wrong lines', async (t) => {

@@ -13,7 +13,8 @@ import { FakeClock } from '../support/clock.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { systemError } from '../support/system-error.js';
 
-export interface World extends Partial<Omit<CommandContext, 'stdin' | 'stdout' | 'stderr' | 'read'>> {
+export interface World
+  extends Partial<Omit<CommandContext, 'stdin' | 'stdout' | 'stderr' | 'read' | 'list'>> {
   readonly files?: Readonly<Record<string, string | Error>>;
   readonly stdin?: readonly Uint8Array[] | AsyncIterable<Uint8Array> | string;
   readonly isTTY?: boolean;
@@ -28,6 +29,11 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     const text = files[path] ?? failure('ENOENT', path);
     if (text instanceof Error) throw text;
     return text;
+  };
+  const list = (directory: string) => {
+    const names = Object.keys(files).filter((path) => path.startsWith(`${directory}/`));
+    if (names.length === 0) read(directory);
+    return names.map((path) => path.slice(directory.length + 1));
   };
   const code = await runCommand(argv, {
     env: {},
@@ -69,6 +75,7 @@ export async function fieldpost(argv: readonly string[], world: World = {}) {
     },
     ...rest,
     read,
+    list,
     stdout: { write: (text) => void out.push(text), isTTY },
     stderr: { write: (text) => void err.push(text), isTTY },
     stdin: () => chunksOf(typeof stdin === 'string' ? [Buffer.from(stdin)] : stdin),

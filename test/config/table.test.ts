@@ -65,5 +65,7 @@ t.test('the unit and the page name the credentials of the table', async (t) => {
   const unit = 'systemd/fieldpost.service';
   t.strictSame(namesIn(unit, /^LoadCredential=([\w-]+):fieldpost\.\1$/gm), credentials);
   t.strictSame(namesIn(unit, /^SetCredential=([\w-]+):\(not given\)$/gm), credentials);
+  const secrets = /^ {2}for secret in (.*); do$/m.exec(readFileSync('build/debian/fieldpost/postrm', 'utf8'));
+  t.strictSame(secrets?.[1]?.split(' ').sort(), credentials, 'purge deletes each');
   t.strictSame(namesIn(PAGE, /credstore\/fieldpost\.([\w-]+)/g), credentials);
 });

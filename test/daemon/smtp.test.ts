@@ -5,7 +5,7 @@ import { type Test, test } from 'tap';
 import { addressOf } from '../../src/config/endpoints.js';
 import type { ListenConfig } from '../../src/config.js';
 import { openSmtp, type SmtpSide } from '../../src/daemon/smtp.js';
-import { createDaemon } from '../../src/daemon.js';
+import { createDaemon, type Daemon } from '../../src/daemon.js';
 import { FieldpostError } from '../../src/errors.js';
 import { FakeClock, withoutPauses } from '../support/clock.js';
 import { configOf, testSystem } from '../support/system.js';
@@ -18,7 +18,7 @@ async function open(t: Test, env: Record<string, string>, system = {}) {
   const { system: fake } = testSystem();
   const live = { ...configOf({ FIELDPOST_STATE_DIR: t.testdir(), ...env }) };
   const parts = { ...fake, clock: withoutPauses(new FakeClock()), hostname: () => 'pump-3', ...system };
-  const smtp = await openSmtp(live, parts, begin);
+  const smtp = await openSmtp(live, parts, begin, () => undefined);
   t.teardown(async () => {
     const closed = smtp?.close();
     await smtp?.stop(0);
@@ -83,22 +83,41 @@ test('sockets of systemd that must not be served', async (t) => {
   }
 });
 
-test('its mails count as accepted, like those of the API', async (t) => {
-  const env = { FIELDPOST_STATE_DIR: '/var/lib/fieldpost', FIELDPOST_SMTP_LISTEN: '127.0.0.1:0' };
+/** The metrics, for the token that is needed here. */
+async function metricsOf({ addresses }: Daemon): Promise<string> {
+  const headers = { Authorization: 'Bearer send' };
+  return (await fetch(`http://${addresses.map(addressOf).join()}/metrics`, { headers })).text();
+}
+
+test('its mails count as accepted or refused, like those of the API', async (t) => {
+  const env = {
+    FIELDPOST_STATE_DIR: '/var/lib/fieldpost',
+    FIELDPOST_SMTP_LISTEN: '127.0.0.1:0',
+    FIELDPOST_API_TOKEN: 'send',
+    FIELDPOST_MAX_QUEUE: '3',
+  };
   const daemon = await createDaemon(
     configOf(env),
     testSystem({ clock: withoutPauses(new FakeClock()) }).system,
   );
-  const mail = [
-    'EHLO me',
-    'MAIL FROM:<>',
-    'RCPT TO:<a@x.org>',
-    'RCPT TO:<b@x.org>',
-    'DATA',
-    'Subject: x\r\n\r\nhi\r\n.',
-  ];
-  t.match(await talk({ addresses: daemon.smtpAddresses }, mail), /250 2\.0\.0 queued as \w+,\w+\r\n/);
-  const metrics = await fetch(`http://${daemon.addresses.map(addressOf).join()}/metrics`);
-  t.match(await metrics.text(), /^fieldpost_accepted_total 2$/m);
+  const smtp = { addresses: daemon.smtpAddresses };
+  const login = (token: string) => `AUTH PLAIN ${Buffer.from(`\0any\0${token}`).toString('base64')}`;
+  const [john, jane] = ['RCPT TO:<a@x.org>', 'RCPT TO:<b@x.org>'];
+  const mail = ['MAIL FROM:<>', john, jane, 'DATA', 'Subject: x\r\n\r\nhi\r\n.'];
+  const begin = ['EHLO me', login('send')];
+  t.match(await talk(smtp, [...begin, ...mail]), /250 2\.0\.0 queued as \w+,\w+\r\n/);
+  t.match(await talk(smtp, [...begin, ...mail]), /452 4\.3\.1 /, 'two more do not fit');
+  await talk(smtp, ['EHLO me', 'MAIL FROM:<>', john]);
+  await talk(smtp, [...begin, 'MAIL FROM:<> SIZE=99999999999']);
+  await talk(smtp, [...begin, 'MAIL FROM:<>', 'RCPT TO:<root>', 'DATA', 'NOOP', 'teapot']);
+  const metrics = await metricsOf(daemon);
+  t.match(metrics, /^fieldpost_accepted_total 2$/m);
+  const counted = [...metrics.matchAll(/^fieldpost_refused_total\{code="(.+)"\} ([1-9].*)$/gm)];
+  t.same(Object.fromEntries(counted.map(([, code, count]) => [code, Number(count)])), {
+    'queue-full': 1,
+    unauthorized: 1,
+    'too-large': 1,
+    invalid: 1,
+  });
   await daemon.stop();
 });

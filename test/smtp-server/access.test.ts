@@ -93,6 +93,7 @@ test('three wrong passwords, each answered later than the one before', async (t)
   t.equal(await client.rest(), '');
   t.equal(door.logged.filter(([event]) => event === 'smtp refused').length, 1, 'one line for a connection');
   t.notOk(JSON.stringify(door.logged).includes('good-token'));
+  t.same(door.refused, Array(3).fill('unauthorized'), 'each counts as refused');
 });
 
 test('beyond loopback, with a certificate: STARTTLS, then AUTH, then mail', async (t) => {

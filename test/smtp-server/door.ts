@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
+import type { ErrorCode } from '../../src/errors.js';
 import { type Address, parseAddress } from '../../src/message/address.js';
 import type { BeginMail, MailIntake, MailTerms } from '../../src/message/mail-intake.js';
 import type { SmtpParts } from '../../src/smtp-server/parts.js';
@@ -27,6 +28,7 @@ export const ENVELOPE = 'MAIL FROM:<a@x.org>\r\nRCPT TO:<b@y.org>\r\nDATA\r\n';
 export async function openDoor(t: Test, options: DoorOptions = {}) {
   const clock = new FakeClock();
   const mails: Taken[] = [];
+  const refused: ErrorCode[] = [];
   const logged: [event: string, fields: LogFields][] = [];
   let discarded = 0;
   let open = 0;
@@ -58,6 +60,7 @@ export async function openDoor(t: Test, options: DoorOptions = {}) {
   const add = (event: string, fields: LogFields = {}) => void logged.push([event, fields]);
   const server = createSmtpServer({
     begin,
+    refused: (code) => void refused.push(code),
     name: () => 'pump-3.example.com',
     limitBytes: () => 1_000_000,
     localAddress: () => ROOT,
@@ -83,6 +86,8 @@ export async function openDoor(t: Test, options: DoorOptions = {}) {
     clock,
     mails,
     logged,
+    /** The codes by which refusals count. */
+    refused,
     server,
     listener,
     /** Intakes that are neither accepted nor discarded. */

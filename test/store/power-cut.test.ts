@@ -6,7 +6,7 @@
 import { basename } from 'node:path';
 import t from 'tap';
 import { decodeLine, encodeLine, seal } from '../../src/store/record.js';
-import { draftTo, octets, strayFiles } from '../support/drafts.js';
+import { draftTo, draftToAll, octets, strayFiles } from '../support/drafts.js';
 import { FaultyDisk, type Operation } from '../support/faulty-disk.js';
 import type { PowerCut } from '../support/faulty-nodes.js';
 import { seededRandom, testSeed } from '../support/random.js';
@@ -124,6 +124,39 @@ async function attachments(disk: FaultyDisk, books: StoreClient): Promise<void> 
   books.synced();
 }
 
+/** Mails to several: their common file goes with the last of them, across a clean stop and a start by replay. */
+async function recipients(disk: FaultyDisk, books: StoreClient): Promise<void> {
+  let { store, clock } = await openOn(disk, seed);
+  const keyed = { key: 'key-1', hash: 'h1' };
+  await books.acceptFiles(store, draftToAll(['a1', 'a2', 'a3', 'a4']), [octets(3000)], keyed);
+  await books.accept(store, [
+    draftTo('b'),
+    draftToAll(['c1', 'c2'], 5000),
+    { ...draftTo('d'), urgent: true },
+  ]);
+  await books.settle(store, 'a1', { kind: 'sent', reply: '250 taken' });
+  await books.settle(store, 'a2', { kind: 'failed', reply: '550 unknown' });
+  await books.settle(store, 'c1', { kind: 'deferred', reply: '451 later', delayMs: 60_000 });
+  await clock.advance(1000);
+  books.synced();
+  await books.change(store, 'a3', 'cancel', 'cancelled');
+  await store.purge(false);
+  await store.close();
+  books.synced();
+  ({ store, clock } = await openOn(disk, seed + 1));
+  await books.settle(store, 'a4', { kind: 'expired', reply: 'too old' });
+  await books.change(store, 'a2', 'retry', 'queued');
+  await Promise.all([
+    books.settle(store, 'a2', { kind: 'sent', reply: '250 taken' }),
+    books.accept(store, [draftToAll(['e1', 'e2'], 900)]),
+  ]);
+  await books.settle(store, 'c2', { kind: 'sent', reply: '250 taken' });
+  await clock.advance(1000);
+  books.synced();
+  await store.purge(false);
+  await books.accept(store, [draftTo('f')]);
+}
+
 /** Runs the scenario once; before a share of all operations takes what some or all variants of a power cut would leave. */
 async function cutPoints(
   scenario: (disk: FaultyDisk, books: StoreClient) => Promise<void>,
@@ -185,7 +218,7 @@ async function recoverAndCheck(disk: FaultyDisk, books: StoreClient): Promise<st
 
 t.comment(`seed ${seed}`);
 
-for (const [use, scenario] of Object.entries({ 'everyday use': everyday, attachments })) {
+for (const [use, scenario] of Object.entries({ 'everyday use': everyday, attachments, recipients })) {
   t.test(`the power cut before every operation of ${use}`, async (t) => {
     const points = await cutPoints(scenario, { share: SHARE });
     const found = await sweep(points);
@@ -249,6 +282,8 @@ const PLANTED: readonly (readonly [fault: string, scenario: typeof everyday, lie
   ["the state directory's names are not synced", everyday, (disk) => skipDirectory(disk, /fieldpost$/)],
   ["the state directory's own name is not synced", everyday, (disk) => skipDirectory(disk, /lib$/)],
   ['attachments are not synced', attachments, (disk) => skipSync(disk, /spool/)],
+  ['a file that recipients share is not synced', recipients, (disk) => skipSync(disk, /spool/)],
+  ['the file goes with the first recipient', recipients, removeEarly],
   ["attachments' names are not synced", attachments, (disk) => skipDirectory(disk, /spool$/)],
   ['attachments go before the outcome is synced', attachments, removeEarly],
   ['records are answered before they are synced', everyday, syncLate],

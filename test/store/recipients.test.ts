@@ -1,18 +1,13 @@
 /** The recipients of one mail share its content and its files; urgent messages have room of their own. */
 import t from 'tap';
 import type { Address } from '../../src/message/address.js';
-import type { Draft, EmailDraft, Message } from '../../src/message/message.js';
+import type { Draft, Message } from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
-import { draftTo, octets } from '../support/drafts.js';
+import { draftTo, draftToAll, octets } from '../support/drafts.js';
 import { addFile, budgetOf, inChunks, SPOOL } from '../support/spool.js';
 import { newDisk, openOn, settleAs } from '../support/store.js';
 
 const addressOf = (name: string) => `${name}@example.com` as Address;
-
-/** A mail to the first, and to the others. */
-function draftToAll([first = '', ...others]: readonly string[], bytes?: number): EmailDraft {
-  return { ...(draftTo(first, bytes) as EmailDraft), others: others.map(addressOf) };
-}
 
 /** Accepts it with a file of so many octets, and gives the ids. */
 async function acceptWithFile(store: Store, draft: Draft, fileBytes: number): Promise<readonly string[]> {

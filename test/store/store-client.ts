@@ -7,6 +7,7 @@ import {
   type Draft,
   isFinal,
   type Message,
+  recipientsOf,
   type Status,
   type Verdict,
 } from '../../src/message/message.js';
@@ -58,10 +59,12 @@ export class StoreClient {
     keyed: Keyed | null = null,
     files: readonly Buffer[] = [],
   ): Promise<void> {
-    const posted = drafts.map((draft) => ({
-      ...{ token: nameOf(draft), type: draft.type, destination: draft.destination },
-      digest: digestOf(draft.content, files),
-    }));
+    const posted = drafts.flatMap((draft) =>
+      recipientsOf(draft).map((destination) => ({
+        ...{ token: nameOf({ destination }), type: draft.type, destination },
+        digest: digestOf(draft.content, files),
+      })),
+    );
     const request = this.#model.asked(keyed?.key ?? null, keyed?.hash ?? '', posted, 0);
     for (const { token } of posted) this.#statuses.set(token, new Doubt<Status>(['queued']));
     const outcomes = this.#doubts();

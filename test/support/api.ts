@@ -8,11 +8,12 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
-import type { ApiParts } from '../../src/api/parts.js';
+import type { ApiContext } from '../../src/api/parts.js';
 import { createApi } from '../../src/api/server.js';
 import type { ListenConfig } from '../../src/config.js';
 import type { ErrorCode } from '../../src/errors.js';
-import { STORAGE_RETRY_MS } from '../../src/limits.js';
+import { RefusedTotals } from '../../src/http/problem.js';
+import { MIB, STORAGE_RETRY_MS } from '../../src/limits.js';
 import { base64Octets } from '../../src/mime/base64.js';
 import type { StoreOptions } from '../../src/store/journaled-store.js';
 import type { Store, Upload } from '../../src/store/store.js';
@@ -43,10 +44,10 @@ interface CallOptions {
 }
 
 /** Parts other than those that `startApi` makes itself. */
-type GivenParts = Omit<ApiParts, 'store' | 'settings' | 'clock' | 'log'>;
+type GivenParts = Omit<ApiContext, 'store' | 'settings' | 'clock' | 'log'>;
 
 interface StartOptions extends Partial<GivenParts> {
-  readonly settings?: Partial<ApiParts['settings']>;
+  readonly settings?: Partial<ApiContext['settings']>;
   readonly listen?: ListenConfig;
   readonly disk?: FaultyDisk;
   readonly clock?: FakeClock;
@@ -56,7 +57,7 @@ interface StartOptions extends Partial<GivenParts> {
 }
 
 const BUDGET = { maxQueue: 10_000, maxSpoolBytes: 2 ** 28, minFreeBytes: 2 ** 20 };
-const SETTINGS: ApiParts['settings'] = {
+const SETTINGS: ApiContext['settings'] = {
   cloud: null,
   maxBodyBytes: 2 ** 20,
   maxBatch: 100,
@@ -66,6 +67,7 @@ const SETTINGS: ApiParts['settings'] = {
   apiToken: null,
   sendToken: null,
   localMail: null,
+  minFreeBytes: 16 * MIB,
 };
 
 /** A started api, and what tests do with it. */
@@ -98,6 +100,7 @@ export async function startApi(options: StartOptions = {}) {
     version: '1.2.3',
     startedBootMs: clock.bootMs(),
     accepted: { total: 0 },
+    refused: new RefusedTotals(),
     nudge: () => {
       test.nudges++;
     },

@@ -1,7 +1,13 @@
 /** Messages for the tests of the store, and how to tell them apart. */
 import { createHash } from 'node:crypto';
-import { parseAddress } from '../../src/message/address.js';
-import { type Content, type Draft, type Message, NO_ATTACHMENTS } from '../../src/message/message.js';
+import { type Address, parseAddress } from '../../src/message/address.js';
+import {
+  type Content,
+  type Draft,
+  type EmailDraft,
+  type Message,
+  NO_ATTACHMENTS,
+} from '../../src/message/message.js';
 import type { Store } from '../../src/store/store.js';
 import type { Disk } from '../../src/system/disk.js';
 
@@ -16,6 +22,14 @@ export function draftTo(name: string, bytes = 200): Draft {
     content: { subject: name, plain, html: '' },
     attachments: NO_ATTACHMENTS,
     ignored: [],
+  };
+}
+
+/** The same to several, who share its content. */
+export function draftToAll([first = '', ...others]: readonly string[], bytes?: number): Draft {
+  return {
+    ...(draftTo(first, bytes) as EmailDraft),
+    others: others.map((name) => draftTo(name).destination as Address),
   };
 }
 

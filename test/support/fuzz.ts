@@ -1,6 +1,6 @@
 /** Random requests to the api, many at once. Used by test/api/fuzz.test.ts and upload-fuzz.test.ts. */
 import type { Test } from 'tap';
-import type { ApiParts } from '../../src/api/parts.js';
+import type { ApiContext } from '../../src/api/parts.js';
 import { EMAIL, startApi, type TestApi } from './api.js';
 import { pick, seededRandom, testSeed } from './random.js';
 
@@ -18,7 +18,7 @@ export interface Heard {
 }
 
 interface FuzzOptions {
-  readonly settings: Partial<ApiParts['settings']>;
+  readonly settings: Partial<ApiContext['settings']>;
   readonly tries: number;
   /** Each of these must be answered at least once. */
   readonly statuses: readonly number[];

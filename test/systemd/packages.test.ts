@@ -82,16 +82,16 @@ test('the Debian package holds the program and nothing else', options, async (t)
   sh(
     `dpkg-deb -x ${deb} ${root}; dpkg-deb -e ${deb} ${root}/DEBIAN; cd ${root}; md5sum --quiet -c DEBIAN/md5sums`,
   );
-  t.same(files(`${root}/usr/lib/fieldpost`), [
-    './LICENSE',
-    './build/dist/main.cjs',
-    './package.json',
-    './reload',
-  ]);
+  t.same(files(`${root}/usr/lib/fieldpost`), ['./build/dist/main.cjs', './package.json', './reload']);
+  for (const name of files(`${REPOSITORY}/build/monitoring`))
+    t.equal(
+      sha256(`${root}/usr/share/doc/fieldpost/examples/${name}`),
+      sha256(`${REPOSITORY}/build/monitoring/${name}`),
+    );
   const expected = sh(
     `cd ${REPOSITORY}; npm ls --omit=dev --all --parseable --loglevel=error | grep -c node_modules`,
   );
-  const licences = readFileSync(`${root}/usr/lib/fieldpost/LICENSE`, 'utf8').match(/^--- /gm);
+  const licences = readFileSync(`${root}/usr/share/doc/fieldpost/copyright`, 'utf8').match(/^ --- /gm);
   t.equal(licences?.length, Number(expected));
   const bytes = Number(sh(`du -s --apparent-size -B1 ${root}/usr/lib/fieldpost`).split('\t')[0]);
   t.comment(`${bytes} bytes`);
@@ -169,7 +169,9 @@ test('man, groff and mandoc have nothing to say about the manual pages', options
 });
 
 test('lintian finds nothing in the Debian packages', options, async (t) => {
-  const found = sh(`lintian --allow-root --tag-display-limit 0 ${OUT}/*.deb 2>&1 || true`);
+  const found = sh(
+    `lintian --allow-root --pedantic --display-info --tag-display-limit 0 ${OUT}/*.deb 2>&1 || true`,
+  );
   t.equal(found, '');
 });
 

@@ -85,10 +85,12 @@ for (const suite of ['trixie', 'bookworm']) {
     t.comment(await it.must('systemctl --version | head -n 1; node --version'));
     await install(t, it);
     await deliver(t, it);
+    await encryptedPassword(t, it);
     await sandboxed(t, it);
     await hostName(t, it);
     await restartUnderLoad(t, it);
     await reload(t, it);
+    await dropIns(t, it);
     await watchdog(t, it);
     await powerCut(t, it);
     await badSetting(t, it);
@@ -105,8 +107,8 @@ async function install(t: Test, it: Container): Promise<void> {
   );
   t.notMatch(
     await it.must('journalctl -b -q --no-pager -o cat'),
-    /credential/i,
-    'systemd misses no credential',
+    /credential(?!s-fieldpost\.service\.mount)|env(ironment )?file/i,
+    'systemd misses no credential, and no env file',
   );
   t.match(
     await it.must(properties('WatchdogUSec', 'Restart', 'RestartUSec')),
@@ -156,6 +158,25 @@ async function deliver(t: Test, it: Container): Promise<void> {
   t.not(user, 'root');
   const environ = await it.must('cat /proc/$(systemctl show fieldpost.service -p MainPID --value)/environ');
   t.notMatch(environ, 'sesame', 'the password is not in the environment');
+}
+
+/** The way of the README: without a TPM, the key of this device encrypts the password. */
+async function encryptedPassword(t: Test, it: Container): Promise<void> {
+  const plain = '/etc/credstore/fieldpost.relay-password';
+  const encrypted = '/etc/credstore.encrypted/fieldpost.relay-password';
+  const dropIn = '/etc/systemd/system/fieldpost.service.d/encrypted.conf';
+  await it.must(
+    `mkdir -p -m 700 /etc/credstore.encrypted; systemd-creds encrypt --with-key=host --name=relay-password ${plain} ${encrypted}`,
+  );
+  t.notMatch(await it.must(`cat ${encrypted}`), 'sesame');
+  await it.must(`mv ${plain} /var/password`);
+  await it.write(dropIn, '[Service]\nLoadCredentialEncrypted=relay-password:fieldpost.relay-password\n');
+  await it.must('systemctl daemon-reload; systemctl restart fieldpost.service');
+  const [id = ''] = await post(it);
+  await it.until(`ls ${RELAYED}`, new RegExp(id));
+  t.match(await it.must('fieldpost check'), /^FIELDPOST_RELAY_PASSWORD=\(hidden\)$/m);
+  await it.must(`rm ${dropIn} ${encrypted}; mv /var/password ${plain}; systemctl daemon-reload`);
+  await it.must('systemctl restart fieldpost.service');
 }
 
 async function sandboxed(t: Test, it: Container): Promise<void> {
@@ -223,6 +244,35 @@ async function reload(t: Test, it: Container): Promise<void> {
   t.equal(await it.must(properties('MainPID', 'NRestarts')), before, 'the same process still runs');
 }
 
+/** systemd, the commands and a reload read the files of conf.d in the same order. */
+async function dropIns(t: Test, it: Container): Promise<void> {
+  const file = (name: string) => `/etc/fieldpost/conf.d/${name}`;
+  t.equal(await it.must("stat -c '%A %U' /etc/fieldpost/conf.d"), 'drwxr-xr-x root');
+  await it.write(file('a.env'), 'FIELDPOST_HISTORY=9\n');
+  await it.write(file('Z.env'), 'FIELDPOST_HISTORY=8\nFIELDPOST_KEEP_FAILED=6d\n');
+  for (const leftover of ['.b.env', 'a.env~', 'a.env.dpkg-old'])
+    await it.write(file(leftover), 'FIELDPOST_HISTORY=1\n');
+  await it.must('systemctl restart fieldpost.service');
+  const environ = await it.must(
+    "tr '\\0' '\\n' < /proc/$(systemctl show fieldpost.service -p MainPID --value)/environ",
+  );
+  const shown = await it.must('fieldpost check');
+  for (const setting of [/^FIELDPOST_HISTORY=9$/m, /^FIELDPOST_KEEP_FAILED=6d$/m]) {
+    t.match(environ, setting, 'systemd');
+    t.match(shown, setting, 'fieldpost check');
+  }
+  await it.write(file('b.env'), 'FIELDPOST_LOG=debug\nFIELDPOST_HISTORY=9\n');
+  await it.must(`rm ${file('a.env')}`);
+  await it.must('systemctl reload fieldpost.service');
+  await it.until(LOG, /reloaded taken=FIELDPOST_LOG$/m);
+  await it.write(file('b.env'), 'FIELDPOST_LOG=debug\nloud\n');
+  t.not((await it.run('systemctl reload fieldpost.service')).status, 0, 'a reload with a fault fails');
+  await it.until(LOG, /reload refused reason=.*conf\.d\/b\.env:2: /);
+  await it.must(`rm ${file('b.env')} ${file('.b.env')}; systemctl reload fieldpost.service`);
+  await it.until(LOG, /reloaded taken=FIELDPOST_LOG needsRestart=FIELDPOST_HISTORY$/m);
+  await it.must('systemctl restart fieldpost.service');
+}
+
 async function watchdog(t: Test, it: Container): Promise<void> {
   const dropIn = '/run/systemd/system/fieldpost.service.d/test.conf';
   await it.write(dropIn, '[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\nRestartSec=100ms\n');
@@ -285,7 +335,7 @@ async function remove(t: Test, it: Container): Promise<void> {
   t.match(await it.run('ls /usr/lib/fieldpost /usr/bin/fieldpost'), {
     out: /No such file[\s\S]*No such file/,
   });
-  t.match(await it.must(`ls ${STATE} ${ENV_FILE}`), /journal/);
+  t.match(await it.must(`ls ${STATE} ${ENV_FILE} /etc/fieldpost/conf.d/Z.env`), /journal/);
   t.not((await it.run(`curl -sS ${API}/state`)).status, 0, 'nothing listens');
   await it.must('dpkg -i /var/fieldpost.deb');
   t.match(
@@ -293,9 +343,10 @@ async function remove(t: Test, it: Container): Promise<void> {
     /"(queued|deferred)"/,
     'a queued message survives the removal',
   );
+  await it.write('/etc/credstore.encrypted/fieldpost.cloud-key', 'x');
   await it.must('dpkg --purge fieldpost');
   const left =
-    'ls -d /var/lib/fieldpost /var/lib/private/fieldpost /etc/fieldpost /etc/credstore/fieldpost.* 2>/dev/null || :';
+    'ls -d /var/lib/fieldpost /var/lib/private/fieldpost /etc/fieldpost /etc/credstore*/fieldpost.* 2>/dev/null || :';
   t.equal(await it.must(left), '', 'purge leaves no file');
   t.equal(await it.must('systemctl list-unit-files --no-legend "fieldpost*" || :'), '');
 }

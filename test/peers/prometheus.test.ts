@@ -1,0 +1,47 @@
+/** Prometheus' own tool reads the metrics of the daemon and the alert rules. scripts/peers installs it. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import t from 'tap';
+import { startIn } from '../support/daemon.js';
+import { skipWithout } from './peers.js';
+
+const PROMTOOL = '/usr/bin/promtool';
+const MONITORING = 'build/monitoring';
+const skip = skipWithout(PROMTOOL);
+
+/** Runs promtool; `status` is 0 if it has nothing to say against what it reads. */
+async function promtool(args: readonly string[], input = '') {
+  const child = spawn(PROMTOOL, args);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk) => {
+      output += chunk;
+    });
+  child.stdin.on('error', () => undefined).end(input);
+  const [status] = (await once(child, 'close')) as [number | null];
+  return { status, output };
+}
+
+t.test('the metrics of a daemon have the form and the names that Prometheus wants', { skip }, async (t) => {
+  const daemon = await startIn(t, { FIELDPOST_STATE_DIR: t.testdir() });
+  const metrics = await (await fetch(`http://127.0.0.1:${daemon.port}/metrics`)).text();
+  t.strictSame(await promtool(['check', 'metrics'], metrics), { status: 0, output: '' });
+  const wrong = metrics.replace(
+    '# TYPE fieldpost_accepted_total counter',
+    '# TYPE fieldpost_accepted_total gauge',
+  );
+  t.match(await promtool(['check', 'metrics'], wrong), { status: 3, output: /fieldpost_accepted_total/ });
+  t.equal(await daemon.end('SIGTERM'), 0);
+});
+
+t.test('the alert rules are valid, and fire and are silent as their tests say', { skip }, async (t) => {
+  const directory = t.testdir();
+  cpSync(MONITORING, directory, { recursive: true });
+  const [rules, tests] = [`${directory}/fieldpost.rules.yml`, `${directory}/fieldpost.rules.test.yml`];
+  t.match(await promtool(['check', 'rules', rules]), { status: 0 });
+  t.match(await promtool(['test', 'rules', tests]), { status: 0 });
+  const text = readFileSync(rules, 'utf8');
+  writeFileSync(rules, text.replace('up{job="fieldpost"} == 0', 'up{job="fieldpost"} == 1'));
+  t.match(await promtool(['test', 'rules', tests]), { status: 1, output: /FieldpostDown/ });
+});
