@@ -31,11 +31,9 @@ function main(): void {
   createTrial(live);
 
   async function read(ask: Ask): Promise<void> {
-    const [{ body }, page, entries] = await Promise.all([
-      ask('GET', '/api/internal/state'),
-      messages.read(ask),
-      book.read(ask),
-    ]);
+    // Alone: a wrong token is refused once.
+    const { body } = await ask('GET', '/api/internal/state');
+    const [page, entries] = await Promise.all([messages.read(ask), book.read(ask)]);
     const state: DaemonState = body;
     const nowMs = Date.now();
     showVersion(state);
