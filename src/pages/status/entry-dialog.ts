@@ -37,7 +37,7 @@ function createFields() {
     const id = `entry-${key}-fault`;
     input.setAttribute('aria-describedby', id);
     const fault = html('p', { id, class: 'fault' });
-    byId('entry-fields').append(html('label', {}, label, input), fault);
+    byId('entry-fields').append(html('label', {}, `${label} `, input), fault);
     return { key, input, fault };
   });
   return {
