@@ -45,7 +45,7 @@ const MAIL = {
   },
   'file-of-the-first': {
     why: 'a file goes with the first of the recipients that share it',
-    cut: ['src/store/places.ts', 'if (users > 0) fileUsers', 'if (users > 0 && sign > 0) fileUsers'],
+    cut: ['src/store/places.ts', '=== 0) state.released', '=== 0 || place === null) state.released'],
   },
   'content-of-the-next': {
     why: 'a start looks for the content of a second recipient behind that of the first',
