@@ -168,7 +168,10 @@ async function mailq(t: Test, it: Container): Promise<void> {
   );
   const nobody = await it.run(`${AS_NOBODY} mailq`);
   t.equal(nobody.status, 0, 'the port of loopback is open to everybody');
-  await it.must('systemd-run --quiet --unit=relay node /var/proxy.js; sendmail -q');
+  await it.must('systemd-run --quiet --unit=relay node /var/proxy.js');
+  // A flush before the relay listens is used up.
+  await it.until("bash -c '</dev/tcp/127.0.0.1/2525' && echo listens", /^listens$/m);
+  await it.must('sendmail -q');
   await it.until('mailq', /^Mail queue is empty$/m);
 }
 
