@@ -33,6 +33,17 @@ function dressed<Made extends Element>(made: Made, attributes: Attributes, child
   return made;
 }
 
+/** A list of names and values; a fact without a value is left out. */
+export function factList(
+  facts: readonly (readonly [name: string, value: Child | null])[],
+  attributes: Attributes = {},
+): HTMLElement {
+  const items = facts.flatMap(([name, value]) =>
+    value === null ? [] : [html('dt', {}, name), html('dd', {}, value)],
+  );
+  return html('dl', attributes, ...items);
+}
+
 /** The element of the document with this id. Throws if the document has none. */
 export function byId<Kind extends HTMLElement>(id: string): Kind {
   const found = document.getElementById(id);

@@ -10,6 +10,9 @@ import type { Test } from 'tap';
 export const CHROMIUM = '/usr/bin/chromium';
 const SCREENSHOTS = 'build/out/pages';
 
+/** Text that would do harm as markup. */
+export const HARMFUL = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
+
 /** How a person looks at a page. */
 export interface Look {
   readonly width: 360 | 1280;

@@ -5,10 +5,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
+import { DAY_MS } from '../../src/limits.js';
 import { startIn } from '../support/daemon.js';
 import {
   barriersOf,
   CHROMIUM,
+  HARMFUL,
   isTooWide,
   keepPicture,
   LOOKS,
@@ -19,9 +21,6 @@ import {
 import { skipWithout } from './peers.js';
 
 const options = { skip: skipWithout(CHROMIUM), timeout: 180_000 };
-const HARMFUL = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
-/** A device with this interval stays online for the whole test. */
-const DAY_MS = 86_400_000;
 
 /** `fieldpost cloud` that calls devices offline after 1 s; without keys any key opens it. */
 async function startCloud(t: Test, keys?: string) {
@@ -82,6 +81,7 @@ t.test('the devices and whom the cloud would tell, at each width, dark and light
     ],
   });
   await cloud.store('pump-4', { destinations: [] });
+  // With this interval it stays online for the whole test.
   await cloud.beat('pump-1', DAY_MS);
   await cloud.beat('pump-2', 0);
   await cloud.beat('pump-3', 0, 'moved');

@@ -10,6 +10,7 @@ import { serve } from '../support/serve.js';
 import {
   barriersOf,
   CHROMIUM,
+  HARMFUL,
   isTooWide,
   keepPicture,
   LOOKS,
@@ -20,7 +21,6 @@ import {
 import { skipWithout } from './peers.js';
 
 const options = { skip: skipWithout(CHROMIUM), timeout: 180_000 };
-const HARMFUL = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
 
 /** `fieldpost dev`, with these mails of earlier runs. */
 async function startDev(t: Test, mails: readonly string[] = []) {

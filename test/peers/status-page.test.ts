@@ -11,6 +11,7 @@ import { serve } from '../support/serve.js';
 import {
   barriersOf,
   CHROMIUM,
+  HARMFUL,
   isTooWide,
   keepPicture,
   LOOKS,
@@ -22,8 +23,6 @@ import { freePorts, skipWithout, startFieldpost } from './peers.js';
 
 const options = { skip: skipWithout(CHROMIUM), timeout: 180_000 };
 const BOOK = 'offline_notification_destinations';
-/** Text that would do harm as markup. */
-const HARMFUL = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
 
 const urlOf = ({ port }: DaemonProcess) => `http://127.0.0.1:${port}/`;
 

@@ -3,7 +3,7 @@
  */
 import { oneLine } from '../../text.js';
 import { type Answered, Refusal } from '../calls.js';
-import { html, show } from '../dom.js';
+import { factList, html, show } from '../dom.js';
 import { type Live, wordsOf } from '../live.js';
 import { clockTime, exactTime } from '../times.js';
 import { TYPES } from '../types.js';
@@ -50,7 +50,7 @@ export async function fillDevice(place: Element, device: FleetDevice, live: Live
   ];
   const document = device.destinations === null ? NONE : await documentOf(id, live);
   show(place, [facts, document], () => [
-    html('dl', {}, ...[...facts, ...aboutDocument(document)].flatMap(pair)),
+    factList([...facts, ...aboutDocument(document)]),
     ...toldList(document),
     html(
       'div',
@@ -108,10 +108,6 @@ function toldList(document: DocumentShown): HTMLElement[] {
     html('ul', { class: 'rows' }, ...items),
     ...(more ? [html('p', { class: 'uneasy' }, more)] : []),
   ];
-}
-
-function pair([name, value]: readonly [string, string]): HTMLElement[] {
-  return [html('dt', {}, name), html('dd', {}, value)];
 }
 
 function remove(id: string, { call, act }: Live): void {

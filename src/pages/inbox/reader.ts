@@ -3,7 +3,7 @@
  */
 import { bytesInWords } from '../../sizes.js';
 import { Refusal } from '../calls.js';
-import { byId, html } from '../dom.js';
+import { byId, factList, html } from '../dom.js';
 import { type Live, wordsOf } from '../live.js';
 import { exactTime } from '../times.js';
 import type { InboxLine } from './find.js';
@@ -94,18 +94,14 @@ function factsOf({ id, type, from, to, at, bytes, headers, envelope, files }: Me
   const sent = envelope === null ? null : `${envelope.from || '<>'} → ${envelope.to.join(', ')}`;
   const facts: readonly (readonly [string, string | HTMLElement | null])[] = [
     ['From', isMail ? headerOf('from') || from || 'nobody' : null],
-    ['To', (isMail && headerOf('to')) || to],
+    ['To', (isMail && headerOf('to')) || to || null],
     ['Cc', (isMail && headerOf('cc')) || null],
     ['Envelope', sent],
     ['Came', at === null ? null : exactTime(at)],
     ['Size', bytesInWords(bytes)],
     ['Files', files.length === 0 ? null : filesOf(id, files)],
   ];
-  return html(
-    'dl',
-    {},
-    ...facts.flatMap(([name, value]) => (value ? [html('dt', {}, name), html('dd', {}, value)] : [])),
-  );
+  return factList(facts);
 }
 
 function filesOf(id: string, files: Message['files']): HTMLElement {
@@ -153,12 +149,7 @@ function viewsOf({ id, text, isCut, hasHtml, headers }: Message): View[] {
     html('pre', {}, text ?? ''),
     ...(isCut ? [html('p', { class: 'uneasy' }, 'The text goes on: its source has all of it.')] : []),
   ];
-  const headerList = () =>
-    html(
-      'dl',
-      { class: 'headers' },
-      ...headers.flatMap(([name, value]) => [html('dt', {}, name), html('dd', {}, value)]),
-    );
+  const headerList = () => factList(headers, { class: 'headers' });
   return [
     ...(hasHtml ? [{ name: 'HTML', make: () => [frame()] }] : []),
     ...(text !== null ? [{ name: 'Text', make: textView }] : []),

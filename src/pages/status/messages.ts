@@ -4,7 +4,7 @@
 import { STATUSES } from '../../message/message.js';
 import { bytesInWords, counted } from '../../sizes.js';
 import type { Ask } from '../calls.js';
-import { byId, html, showList } from '../dom.js';
+import { byId, factList, html, showList } from '../dom.js';
 import type { Live } from '../live.js';
 import { clockTime, exactTime } from '../times.js';
 import { TYPES } from '../types.js';
@@ -115,13 +115,7 @@ function detailsOf(message: Shown): HTMLElement {
     ['Next attempt', nextAttemptAt && exactTime(nextAttemptAt)],
     ['Files', files || null],
   ];
-  return html(
-    'dl',
-    {},
-    ...facts.flatMap(([name, value]) =>
-      value === null ? [] : [html('dt', {}, name), html('dd', {}, value)],
-    ),
-  );
+  return factList(facts);
 }
 
 function buttonsOf({ id, status, final }: Shown, { call, act }: Live): HTMLElement {
