@@ -239,6 +239,23 @@ export const PRESENCE_WRITE_MS = 5 * MINUTE_MS;
 export const CLOUD_KEYS_MAX = 100_000;
 export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
 
+// The reference cloud on etcd (fleet.md).
+/** An instance that is gone for this long loses its roles. */
+export const FLEET_LEASE_S = 10;
+/** How often an instance renews its lease, and checks how old its memory is. */
+export const FLEET_TICK_MS = 2 * SECOND_MS;
+/** An instance whose memory is older than this refuses calls. */
+export const FLEET_STALE_MS = 10 * SECOND_MS;
+/** Pause before a watch is opened again. */
+export const FLEET_RETRY_MS = 300;
+/** Heartbeats of this time are written together. */
+export const FLEET_FLUSH_MS = SECOND_MS;
+/** Revisions of etcd are kept for this long: an instance that was away for less need not list everything. */
+export const FLEET_HISTORY_MS = 5 * MINUTE_MS;
+export const FLEET_DEVICES_MAX = 200_000;
+/** Messages of devices that no instance has accepted for delivery yet. */
+export const FLEET_MESSAGES_MAX = 10_000;
+
 /** A stop waits at most this long for requests under way. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;
 /** A stop waits at most this long for the first request of a new connection. */

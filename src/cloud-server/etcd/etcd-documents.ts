@@ -1,0 +1,106 @@
+/**
+ * The destinations documents of a fleet in etcd. A PUT is one transaction that compares the revision. Memory has only what
+ * heartbeats and notifications need of each document; its text is read when it is asked for. Used by etcd-fleet.ts.
+ */
+import { createHash } from 'node:crypto';
+import type { Etcd, KeyValue } from '../../etcd/etcd.js';
+import { FieldpostError } from '../../errors.js';
+import { checkPrecondition, type Conditions } from '../../http/etag.js';
+import { CLOUD_DOCUMENT_BYTES_MAX } from '../../limits.js';
+import { type Document, parseDocument } from '../document.js';
+import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
+import { orUnavailable } from './etcd-watch.js';
+import type { Shelf } from './mirror.js';
+
+interface EtcdDocumentsOptions {
+  readonly etcd: Pick<Etcd, 'get' | 'txn'>;
+}
+
+interface Held extends AboutDocument {
+  readonly revision: number;
+}
+
+/** A PUT that loses to another one looks again, so often: `If-Match: *` may still hold. */
+const PUT_TRIES = 3;
+
+/** All documents of the fleet. */
+export class EtcdDocuments implements FleetDocuments {
+  readonly #options: EtcdDocumentsOptions;
+  readonly #held = new Map<string, Held>();
+  readonly shelf: Shelf;
+
+  constructor(options: EtcdDocumentsOptions) {
+    this.#options = options;
+    const held = this.#held;
+    this.shelf = {
+      get names() {
+        return held.keys();
+      },
+      put: (id, { value, modRevision }) => this.#keep(id, value, modRevision),
+      deleted: (id, revision) => this.#forget(id, revision),
+    };
+  }
+
+  get ids(): Iterable<string> {
+    return this.#held.keys();
+  }
+
+  about(id: string): AboutDocument | null {
+    return this.#held.get(id) ?? null;
+  }
+
+  async read(id: string): Promise<StoredDocument | null> {
+    const { found } = await orUnavailable(this.#options.etcd.get(`doc/${id}`));
+    return found === null ? null : storedOf(found);
+  }
+
+  async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
+    const text = JSON.stringify(parseDocument(body));
+    if (Buffer.byteLength(text) > CLOUD_DOCUMENT_BYTES_MAX) {
+      throw new FieldpostError('too-large', `A document has at most ${CLOUD_DOCUMENT_BYTES_MAX} bytes`);
+    }
+    const key = `doc/${id}`;
+    let { found } = await orUnavailable(this.#options.etcd.get(key));
+    for (let tries = 1; ; tries++) {
+      checkPrecondition(conditions, found && etagOf(found), true);
+      const compares = [{ key, modRevision: found?.modRevision ?? 0 }];
+      const put = this.#options.etcd.txn(compares, [{ put: key, value: text }], key);
+      const { succeeded, revision, current } = await orUnavailable(put);
+      if (succeeded) {
+        this.#keep(id, text, revision);
+        return etagOf({ value: text, modRevision: revision });
+      }
+      if (tries === PUT_TRIES) throw new FieldpostError('unavailable', 'Others change this document all the time');
+      found = current;
+    }
+  }
+
+  async remove(id: string): Promise<void> {
+    const { revision } = await orUnavailable(this.#options.etcd.txn([], [{ delete: `doc/${id}` }]));
+    this.#forget(id, revision);
+  }
+
+  #keep(id: string, text: string, revision: number): void {
+    if ((this.#held.get(id)?.revision ?? 0) >= revision) return;
+    const stored = storedOf({ value: text, modRevision: revision });
+    this.#held.set(id, { etag: stored.etag, destinations: stored.document.destinations.length, revision });
+  }
+
+  #forget(id: string, revision: number): void {
+    if ((this.#held.get(id)?.revision ?? 0) <= revision) this.#held.delete(id);
+  }
+}
+
+type Kept = Pick<KeyValue, 'value' | 'modRevision'>;
+
+function storedOf(found: Kept): StoredDocument {
+  return { document: JSON.parse(found.value) as Document, text: found.value, etag: etagOf(found) };
+}
+
+/**
+ * Each PUT has a revision of its own. The text counts too: after etcd was restored from a backup, a revision may come
+ * again.
+ */
+function etagOf({ value, modRevision }: Kept): string {
+  return `"${modRevision}-${createHash('sha256').update(value).digest('base64url').slice(0, 10)}"`;
+}

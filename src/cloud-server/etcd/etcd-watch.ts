@@ -1,0 +1,311 @@
+/**
+ * Watches the devices of a fleet together with the other instances. Every instance follows all heartbeats, so any of them
+ * can take over. The owner of a device's bucket alone decides that the device is offline or back, in one transaction with
+ * the news: it holds only while the instance owns the bucket, and while nobody has heard the device since.
+ *
+ * Used by etcd-fleet.ts.
+ */
+import { type Compare, type Etcd, EtcdError, type Op } from '../../etcd/etcd.js';
+import { FieldpostError } from '../../errors.js';
+import { Alarm } from '../../retry/alarm.js';
+import type { Clock } from '../../system/clock.js';
+import type { Log } from '../../system/log.js';
+import type { FleetWatch, Report, Sighting } from '../fleet-store.js';
+import * as presence from '../presence.js';
+import { NO_STATUS } from '../status.js';
+import type { Happening } from '../texts.js';
+import { Heartbeats } from './heartbeats.js';
+import type { Instance } from './instance.js';
+import { bucketOf } from './layout.js';
+import type { Shelf } from './mirror.js';
+import { keyOf } from './roles.js';
+import { parseSeen, parseTold, type Seen, seenText, type Told, toldText } from './seen.js';
+
+interface EtcdWatchOptions {
+  readonly etcd: Pick<Etcd, 'txn'>;
+  readonly instance: () => Pick<Instance, 'mine' | 'freshMs' | 'isGrace' | 'isSteady'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly delays: presence.Delays;
+  readonly randomBytes: (count: number) => Uint8Array;
+  /** The news of a device that people are not told yet, the oldest first: the rest of their keys below `outbox/`. */
+  readonly newsOf: (device: string) => readonly string[];
+}
+
+interface Watched {
+  presence: presence.Presence;
+  seen: Seen;
+  /** The revision of `seen`. */
+  revision: number;
+}
+
+type ToldAt = Told & { readonly revision: number };
+
+/** Checks for silence within each delay. */
+const TICKS = 10;
+/** Decisions at a time. */
+const LANES = 16;
+/** The most news kept of one device while nobody can be told. */
+const NEWS_MAX = 4;
+
+/** The watch of one instance. */
+export class EtcdWatch implements FleetWatch {
+  readonly #options: EtcdWatchOptions;
+  readonly #heartbeats: Heartbeats;
+  readonly #ticking: Alarm;
+  readonly #devices = new Map<string, Watched>();
+  /** Devices of which people were ever told. */
+  readonly #told = new Map<string, ToldAt>();
+  /** Devices of whose presence people are to be told. */
+  readonly #undecided = new Set<string>();
+  #deciding: Promise<void> | null = null;
+  #wasGrace = true;
+  readonly shelves: Readonly<Record<'seen' | 'told', Shelf>>;
+
+  constructor(options: EtcdWatchOptions) {
+    this.#options = options;
+    this.#heartbeats = new Heartbeats(options.etcd, options.clock);
+    this.#ticking = new Alarm(options.clock, () => {
+      this.#ticking.in(options.delays.delayMs / TICKS);
+      this.#tick();
+    });
+    const [devices, told] = [this.#devices, this.#told];
+    const seen: Shelf = {
+      get names() {
+        return Array.from(devices.keys(), seenName);
+      },
+      put: (name, { value, modRevision }) => this.#seen(deviceOf(name), value, modRevision),
+      deleted: (name) => void devices.delete(deviceOf(name)),
+    };
+    const toldShelf: Shelf = {
+      get names() {
+        return told.keys();
+      },
+      put: (id, { value, modRevision }) => this.#wasTold(id, { ...parseTold(value), revision: modRevision }),
+      deleted: (id) => void told.delete(id),
+    };
+    this.shelves = { seen, told: toldShelf };
+  }
+
+  start(): void {
+    this.#ticking.in(this.#options.delays.delayMs / TICKS);
+  }
+
+  /** Writes the last heartbeats. heard() must not be called afterwards. */
+  async stop(): Promise<void> {
+    this.#ticking.end();
+    await this.#heartbeats.stop();
+    this.#undecided.clear();
+    await this.#deciding;
+  }
+
+  get ids(): Iterable<string> {
+    return this.#devices.keys();
+  }
+
+  has(id: string): boolean {
+    return this.#devices.has(id);
+  }
+
+  heard(id: string, report: Report): void {
+    const { clock, instance } = this.#options;
+    if (!instance().isSteady) throw unavailable();
+    const before = this.#devices.get(id);
+    const nowMs = clock.bootMs();
+    if (before !== undefined && presence.isOvertaken(before.presence, nowMs, report.sent)) return;
+    const atMs = clock.trust() === 'wrong' ? null : clock.wallMs();
+    const isSame =
+      before?.presence.state === 'online' && (before.seen.said === 'moved') === (report.said === 'moved');
+    this.#heartbeats.add(`seen/${seenName(id)}`, seenText({ ...report, atMs, sinceMs: isSame ? before.seen.sinceMs : atMs }));
+  }
+
+  async forget(id: string): Promise<void> {
+    const seen = `seen/${seenName(id)}`;
+    this.#heartbeats.drop(seen);
+    await orUnavailable(
+      this.#options.etcd.txn([], [{ delete: seen }, { delete: `told/${id}` }, { deletePrefix: `outbox/${id}/` }]),
+    );
+    this.#devices.delete(id);
+    this.#told.delete(id);
+  }
+
+  *sightings(): Iterable<Sighting> {
+    for (const [id, watched] of this.#devices) yield sightingOf(id, watched);
+  }
+
+  sighting(id: string): Sighting | null {
+    const watched = this.#devices.get(id);
+    return watched === undefined ? null : sightingOf(id, watched);
+  }
+
+  /** This instance owns the bucket from now on: silence counts anew. */
+  gained(bucket: string): void {
+    const nowMs = this.#options.clock.bootMs();
+    for (const [id, device] of this.#devices) {
+      if (bucketOf(id) !== bucket) continue;
+      device.presence = presence.afterAbsence(device.presence, nowMs, 0);
+      if (this.#isUndecided(id, device)) this.#undecided.add(id);
+    }
+    this.#decideSoon();
+  }
+
+  #seen(id: string, text: string, revision: number): void {
+    const seen = parseSeen(text);
+    const before = this.#devices.get(id);
+    if (seen === null || (before !== undefined && before.revision >= revision)) return;
+    const { clock, delays } = this.#options;
+    const nowMs = clock.bootMs();
+    const known = before?.presence ?? presence.firstHeard(nowMs);
+    if (before !== undefined && presence.isOvertaken(known, nowMs, seen.sent)) {
+      before.revision = revision;
+      return;
+    }
+    const told = this.#told.get(id);
+    const after = presence.afterHeartbeat(known, nowMs, seen, delays);
+    // A list brings the last heartbeat of a device that is offline: it was heard before people were told.
+    const isOffline = told?.isOffline === true && told.revision > revision;
+    const device = { presence: isOffline ? { ...after, state: 'offline' as const } : after, seen, revision };
+    this.#devices.set(id, device);
+    if (this.#isUndecided(id, device)) {
+      this.#undecided.add(id);
+      this.#decideSoon();
+    }
+  }
+
+  #wasTold(id: string, told: ToldAt): void {
+    if ((this.#told.get(id)?.revision ?? 0) >= told.revision) return;
+    this.#told.set(id, told);
+    const device = this.#devices.get(id);
+    if (device === undefined || device.revision > told.revision) return;
+    device.presence = { ...device.presence, state: told.isOffline ? 'offline' : 'online' };
+  }
+
+  /** True if people know something else of the device than what is so. */
+  #isUndecided(id: string, { presence: { state, said } }: Watched): boolean {
+    const isTold = this.#told.get(id)?.isOffline === true;
+    if (said === 'moved') return isTold || this.#options.newsOf(id).length > 0;
+    return isTold !== (state === 'offline');
+  }
+
+  #tick(): void {
+    const { clock, delays, instance } = this.#options;
+    const { isGrace, freshMs } = instance();
+    const nowMs = clock.bootMs();
+    if (this.#wasGrace && !isGrace) {
+      for (const device of this.#devices.values()) device.presence = presence.afterAbsence(device.presence, nowMs, 0);
+    }
+    this.#wasGrace = isGrace;
+    for (const [id, device] of this.#devices) {
+      if (instance().mine(bucketOf(id)) === null) continue;
+      if (!isGrace) device.presence = presence.afterSilence(device.presence, freshMs, delays);
+      if (this.#isUndecided(id, device)) this.#undecided.add(id);
+    }
+    this.#decideSoon();
+  }
+
+  #decideSoon(): void {
+    if (this.#undecided.size === 0) return;
+    this.#deciding ??= this.#decideAll().finally(() => {
+      this.#deciding = null;
+    });
+  }
+
+  async #decideAll(): Promise<void> {
+    const lane = async () => {
+      for (const id of this.#undecided) {
+        this.#undecided.delete(id);
+        await this.#decide(id);
+      }
+    };
+    await Promise.all(Array.from({ length: LANES }, lane));
+  }
+
+  /** Tells of the device what is so. If a condition does not hold, memory is old: the next tick decides again. */
+  async #decide(id: string): Promise<void> {
+    const { etcd, instance, log } = this.#options;
+    const device = this.#devices.get(id);
+    const role = bucketOf(id);
+    const createRevision = instance().mine(role);
+    if (device === undefined || createRevision === null || !this.#isUndecided(id, device)) return;
+    const told = this.#told.get(id);
+    const { told: next, ops, event, fields } = this.#decision(id, device, told);
+    const conditions: Compare[] = [
+      { key: keyOf(role), createRevision },
+      { key: `seen/${seenName(id)}`, modRevision: device.revision },
+      { key: `told/${id}`, modRevision: told?.revision ?? 0 },
+    ];
+    try {
+      const put = { put: `told/${id}`, value: toldText(next) };
+      const { succeeded, revision } = await etcd.txn(conditions, [put, ...ops]);
+      if (succeeded) {
+        log.info(event, { device: id, ...fields });
+        this.#wasTold(id, { ...next, revision });
+        return;
+      }
+    } catch (error) {
+      // If it has happened after all, the watch tells.
+      if (!(error instanceof EtcdError)) throw error;
+    }
+    // The next tick decides anew, by what memory has then.
+    if (next.isOffline && this.#told.get(id) === told) device.presence = { ...device.presence, state: 'online' };
+  }
+
+  #decision(id: string, { presence: { state, said }, seen }: Watched, told: Told | undefined) {
+    const online: Told = { isOffline: false, heardMs: null };
+    if (said === 'moved') {
+      const ops = this.#options.newsOf(id).map((name) => ({ delete: `outbox/${name}` }));
+      return { told: online, ops, event: 'device moved', fields: {} };
+    }
+    if (state === 'offline') {
+      const stopped = said === 'stopping';
+      const news: Happening = { kind: stopped ? 'stopped' : 'silent', sinceMs: seen.atMs };
+      const next: Told = { isOffline: true, heardMs: seen.atMs };
+      return { told: next, ops: this.#newsOps(id, news), event: 'device offline', fields: { stopped } };
+    }
+    const heardMs = told?.heardMs ?? null;
+    const lastedMs = heardMs === null || seen.atMs === null ? null : Math.max(0, seen.atMs - heardMs);
+    const news: Happening = { kind: 'back', sinceMs: seen.atMs, lastedMs };
+    return { told: online, ops: this.#newsOps(id, news), event: 'device online', fields: { offlineMs: lastedMs } };
+  }
+
+  #newsOps(id: string, news: Happening): Op[] {
+    const name = Buffer.from(this.#options.randomBytes(8)).toString('hex');
+    const names = this.#options.newsOf(id);
+    // Drop a pair in the middle: the first may be told already, and the last is the present state.
+    const dropped = names.length >= NEWS_MAX ? names.slice(1, 3) : [];
+    return [
+      { put: `outbox/${id}/${name}`, value: JSON.stringify(news) },
+      ...dropped.map((key) => ({ delete: `outbox/${key}` })),
+    ];
+  }
+}
+
+const seenName = (id: string) => `${bucketOf(id)}/${id}`;
+const deviceOf = (name: string) => name.slice(name.indexOf('/') + 1);
+
+function sightingOf(id: string, { presence: { state, said }, seen }: Watched): Sighting {
+  const isOffline = said !== 'moved' && state === 'offline';
+  return {
+    id,
+    state: said === 'moved' ? 'moved' : state,
+    heardMs: seen.atMs,
+    sinceMs: isOffline ? seen.atMs : seen.sinceMs,
+    status: seen.status ?? NO_STATUS,
+  };
+}
+
+/** The error of a call that etcd cannot serve now. */
+export function unavailable(cause?: EtcdError): FieldpostError {
+  return new FieldpostError('unavailable', `The fleet's store cannot be reached${cause ? `: ${cause.message}` : ''}`, { cause });
+}
+
+/** Turns a failure of etcd into unavailable, or storage-failed if it refuses. */
+export async function orUnavailable<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof EtcdError)) throw error;
+    if (error.kind === 'unavailable') throw unavailable(error);
+    throw new FieldpostError('storage-failed', `etcd refuses: ${error.message}`, { cause: error });
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * Keeps memory in step with etcd: lists all keys once, then follows one watch. Each kind of keys has a shelf. A watch that
+ * ends is opened again where it ended; after a compaction everything is listed anew. Used by etcd-fleet.ts.
+ */
+import { type Change, type Etcd, type EtcdError, type KeyValue } from '../../etcd/etcd.js';
+import { FLEET_RETRY_MS } from '../../limits.js';
+import { Alarm } from '../../retry/alarm.js';
+import type { Clock } from '../../system/clock.js';
+
+/** Memory of one kind of keys. A name is a key without its kind. */
+export interface Shelf {
+  readonly names: Iterable<string>;
+  put(name: string, found: Pick<KeyValue, 'value' | 'modRevision' | 'createRevision'>): void;
+  deleted(name: string, revision: number): void;
+}
+
+interface MirrorOptions {
+  readonly etcd: Pick<Etcd, 'list' | 'watch'>;
+  readonly clock: Clock;
+  readonly shelves: Readonly<Record<string, Shelf>>;
+  /** Called after each revision, and after each list. */
+  readonly stepped: () => void;
+}
+
+/** All keys of the fleet, as they were at one revision. */
+export class Mirror {
+  readonly #options: MirrorOptions;
+  readonly #retrying: Alarm;
+  #revision = 0;
+  #watch: { close(): void } | null = null;
+  #isListing = false;
+  #isClosed = false;
+
+  constructor(options: MirrorOptions) {
+    this.#options = options;
+    this.#retrying = new Alarm(options.clock, () => void this.#resume());
+  }
+
+  /** Memory is as etcd was at this revision. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Lists everything and begins to follow. Rejects with EtcdError. */
+  async open(): Promise<void> {
+    await this.#list();
+    this.#follow();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#retrying.end();
+    this.#watch?.close();
+  }
+
+  /** Opens the watch again. Its connection may be dead without a word. */
+  restart(): void {
+    if (this.#watch === null) return;
+    this.#watch.close();
+    this.#follow();
+  }
+
+  #follow(): void {
+    if (this.#isClosed) return;
+    this.#watch = this.#options.etcd.watch('', this.#revision + 1, {
+      changes: (changes, revision) => {
+        for (const change of changes) this.#apply(change);
+        this.#revision = revision;
+        this.#options.stepped();
+      },
+      ended: (why) => this.#ended(why),
+    });
+  }
+
+  #ended({ compactedRevision }: EtcdError): void {
+    this.#watch = null;
+    if (compactedRevision !== null) this.#revision = 0;
+    this.#retrying.in(FLEET_RETRY_MS);
+  }
+
+  async #resume(): Promise<void> {
+    try {
+      if (this.#revision === 0) await this.#list();
+      this.#follow();
+    } catch {
+      // The instance's own tick notices that memory is old, and says why.
+      this.#retrying.in(FLEET_RETRY_MS);
+    }
+  }
+
+  /** What memory has and etcd has not is gone. */
+  async #list(): Promise<void> {
+    const { etcd, shelves, stepped } = this.#options;
+    const listed = new Set<string>();
+    const revision = await etcd.list('', (found) => {
+      for (const entry of found) {
+        listed.add(entry.key);
+        this.#apply({ kind: 'put', ...entry });
+      }
+    });
+    for (const [kind, shelf] of Object.entries(shelves)) {
+      const gone = [...shelf.names].filter((name) => !listed.has(name === '' ? kind : `${kind}/${name}`));
+      for (const name of gone) shelf.deleted(name, revision);
+    }
+    this.#revision = revision;
+    stepped();
+  }
+
+  #apply(change: Change): void {
+    const end = change.key.indexOf('/');
+    const [kind, name] = end < 0 ? [change.key, ''] : [change.key.slice(0, end), change.key.slice(end + 1)];
+    const shelf = this.#options.shelves[kind];
+    if (change.kind === 'put') shelf?.put(name, change);
+    else shelf?.deleted(name, change.modRevision);
+  }
+}
