@@ -138,7 +138,7 @@ async function start(parts: Parts): Promise<Daemon> {
     throw error;
   }
   delivery.start();
-  cloud?.start(() => delivery.wake());
+  cloud?.start(delivery);
   const isOffline = () => delivery.relayView().state === 'failing' || cloud?.link.isOnline === false;
   const network = system.watchNetwork?.(() => {
     log.debug('network changed');

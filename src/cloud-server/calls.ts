@@ -15,6 +15,7 @@ import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
 import type { FleetDocuments, FleetWatch, Report } from './fleet-store.js';
 import type { Outbox } from './outbox.js';
+import { statusOf } from './status.js';
 
 /** The parts of the cloud that the calls use. */
 export interface CloudParts {
@@ -66,7 +67,8 @@ async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
 const BOOT_ID_CHARS_MAX = 64;
 const SAID: readonly unknown[] = ['running', 'stopping', 'moved'] satisfies readonly Report['said'][];
 
-function parseReport({ state, intervalMs, bootId, uptimeMs }: JsonObject): Report {
+function parseReport(body: JsonObject): Report {
+  const { state, intervalMs, bootId, uptimeMs } = body;
   const everyMs = intervalMs ?? 0;
   const faults: Fault[] = [];
   if (!SAID.includes(state)) faults.push({ pointer: '/state', detail: `must be one of ${SAID.join(', ')}` });
@@ -78,7 +80,7 @@ function parseReport({ state, intervalMs, bootId, uptimeMs }: JsonObject): Repor
   const isTimed =
     typeof bootId === 'string' && bootId.length <= BOOT_ID_CHARS_MAX && typeof uptimeMs === 'number';
   const sent = isTimed ? { bootId, uptimeMs } : null;
-  return { said: state as Report['said'], everyMs: everyMs as number, sent };
+  return { said: state as Report['said'], everyMs: everyMs as number, sent, status: statusOf(body) };
 }
 
 async function getDestinations(exchange: Exchange, { documents }: CloudParts): Promise<void> {

@@ -5,6 +5,7 @@
 import type { Conditions } from '../http/etag.js';
 import type { Document } from './document.js';
 import type { Presence } from './presence.js';
+import type { Status } from './status.js';
 
 /** A stored document. */
 export interface StoredDocument {
@@ -46,10 +47,14 @@ export interface Sighting {
   readonly heardMs: number | null;
   /** Wall time since which it is in this state; if it is offline, of its last heartbeat. Null: not known. */
   readonly sinceMs: number | null;
+  readonly status: Status;
 }
 
 /** The content of a heartbeat. */
-export type Report = Pick<Presence, 'said' | 'everyMs' | 'sent'>;
+export interface Report extends Pick<Presence, 'said' | 'everyMs' | 'sent'> {
+  /** Left out: the device reports nothing of itself. */
+  readonly status?: Status;
+}
 
 /** The watch over all devices: who is online, and who must be told of a change. */
 export interface FleetWatch {
@@ -61,4 +66,26 @@ export interface FleetWatch {
   /** Forgets a device and its news. Resolves when that is stored for good. Rejects with storage-failed and unavailable. */
   forget(id: string): Promise<void>;
   sightings(): Iterable<Sighting>;
+  /** One device; null: it has sent no heartbeat. */
+  sighting(id: string): Sighting | null;
+}
+
+/**
+ * The keys of devices that the operator makes by a call. Only SHA-256 of a key is kept: it is random, so no slow hash is
+ * needed. A device may have two keys, because the answer with a new one may be lost before the device gets it: the earlier
+ * one opens until the new one is first used.
+ */
+export interface DeviceKeys {
+  /** The devices that have a key. */
+  readonly ids: Iterable<string>;
+  has(id: string): boolean;
+  /** True if this is the SHA-256 of a key of the device. Memory knows; another instance may have changed it a moment ago. */
+  opens(id: string, digest: Buffer): boolean;
+  /**
+   * Makes a key for the device, in place of one that was not used yet. Resolves with the key, which cannot be had again, when
+   * its digest is stored for good. Rejects with storage-failed, busy and unavailable.
+   */
+  make(id: string): Promise<string>;
+  /** Removes all keys of the device. Resolves when that is stored for good. Rejects with storage-failed, busy and unavailable. */
+  remove(id: string): Promise<void>;
 }

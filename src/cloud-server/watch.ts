@@ -17,6 +17,7 @@ import type { Log, LogFields } from '../system/log.js';
 import type { FleetWatch, Report, Sighting } from './fleet-store.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import * as presence from './presence.js';
+import { keptStatus, NO_STATUS, type Status, statusOf } from './status.js';
 import type { Happening } from './texts.js';
 
 /** News that people must be told, with an id. */
@@ -38,6 +39,8 @@ interface Written extends Pick<presence.Presence, 'state' | 'said' | 'everyMs'> 
   readonly heard: Moment;
   /** Files of earlier versions do not have it. */
   readonly since?: Moment | null;
+  /** Left out if the device reports nothing of itself, and in files of earlier versions. */
+  readonly status?: Status;
   readonly news: readonly News[];
 }
 
@@ -46,6 +49,7 @@ interface Watched {
   heard: Moment;
   /** The heartbeat that began this presence, or this absence after a move; null: not known. */
   since: Moment | null;
+  status: Status;
   /** Not told yet, in order. */
   news: News[];
 }
@@ -140,6 +144,7 @@ export class Watch implements FleetWatch {
     if (presence.isOvertaken(before, nowMs, report.sent)) return;
     device.presence = presence.afterHeartbeat(before, nowMs, report, delays);
     device.heard = now;
+    device.status = keptStatus(device.status, report.status ?? NO_STATUS);
     const isBack = before.state === 'offline' && report.said !== 'moved';
     if (isBack || (before.said === 'moved') !== (report.said === 'moved')) device.since = now;
     if (report.said === 'moved') this.#moved(id, device, before);
@@ -162,17 +167,25 @@ export class Watch implements FleetWatch {
   }
 
   *sightings(): Iterable<Sighting> {
+    for (const [id, device] of this.#devices) yield this.#seen(id, device);
+  }
+
+  sighting(id: string): Sighting | null {
+    const device = this.#devices.get(id);
+    return device === undefined ? null : this.#seen(id, device);
+  }
+
+  #seen(id: string, { presence, heard, since, status }: Watched): Sighting {
     const { clock } = this.#options;
-    for (const [id, { presence, heard, since }] of this.#devices) {
-      const state = presence.said === 'moved' ? 'moved' : presence.state;
-      const heardMs = wallMsOf(heard, clock);
-      const sinceMs = state === 'offline' ? heardMs : since && wallMsOf(since, clock);
-      yield { id, state, heardMs, sinceMs };
-    }
+    const state = presence.said === 'moved' ? 'moved' : presence.state;
+    const heardMs = wallMsOf(heard, clock);
+    const sinceMs = state === 'offline' ? heardMs : since && wallMsOf(since, clock);
+    return { id, state, heardMs, sinceMs, status };
   }
 
   #newDevice(id: string, nowMs: number, heard: Moment): Watched {
-    const device: Watched = { presence: presence.firstHeard(nowMs), heard, since: heard, news: [] };
+    const first = presence.firstHeard(nowMs);
+    const device: Watched = { presence: first, heard, since: heard, status: NO_STATUS, news: [] };
     this.#devices.set(id, device);
     this.#changed();
     return device;
@@ -250,9 +263,10 @@ export class Watch implements FleetWatch {
 
   async #write(): Promise<void> {
     const written: Record<string, Written> = {};
-    for (const [id, { presence, heard, since, news }] of this.#devices) {
+    for (const [id, { presence, heard, since, status, news }] of this.#devices) {
       const { state, said, everyMs } = presence;
-      written[id] = { state, said, everyMs, heard, since, news: [...news] };
+      const more = status === NO_STATUS ? {} : { status };
+      written[id] = { state, said, everyMs, heard, since, ...more, news: [...news] };
     }
     const waiting = this.#waiting.splice(0);
     this.#writtenMs = this.#options.clock.bootMs();
@@ -278,9 +292,10 @@ export class Watch implements FleetWatch {
     this.#changed();
   }
 
-  #restore({ state, said, everyMs, heard, since = null, news }: Written): Watched {
+  #restore({ state, said, everyMs, heard, since = null, status = NO_STATUS, news }: Written): Watched {
     const nowMs = this.#options.clock.bootMs();
     const fresh = presence.afterAbsence(presence.firstHeard(nowMs), nowMs, CLOUD_GRACE_MS);
-    return { presence: { ...fresh, state, said, everyMs }, heard, since, news: [...news] };
+    const kept = keptStatus(NO_STATUS, statusOf({ ...status }));
+    return { presence: { ...fresh, state, said, everyMs }, heard, since, status: kept, news: [...news] };
   }
 }

@@ -15,6 +15,7 @@ import {
 import type { ShortAnswer, ShortMessage } from '../message/short.js';
 import type { Clock } from '../system/clock.js';
 import type { HttpAnswer, HttpRequest, SendRequest } from '../system/https.js';
+import type { LinkMode, RelayView } from '../views.js';
 import {
   arrayMember,
   failedCall,
@@ -42,6 +43,10 @@ export interface HeartbeatReport {
   readonly intervalMs: number;
   readonly queue: { readonly queued: number; readonly deferred: number; readonly failed: number };
   readonly version: string;
+  /** The state of the relays. Clouds of earlier versions ignore it, and `link`. */
+  readonly relay?: RelayView['state'];
+  /** The state of the link before this heartbeat. */
+  readonly link?: LinkMode;
 }
 
 /** The answer to a heartbeat; members that the cloud does not send are left out. */

@@ -26,7 +26,7 @@ export interface LinkOptions {
   readonly client: Pick<CloudClient, 'heartbeat'>;
   readonly config: LinkSettings;
   /** The state of the device now. */
-  readonly report: () => Pick<HeartbeatReport, 'queue' | 'version'>;
+  readonly report: () => Pick<HeartbeatReport, 'queue' | 'version' | 'relay'>;
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
@@ -144,6 +144,7 @@ export class Link {
       uptimeMs: clock.bootMs(),
       state,
       intervalMs: intervalMs(config, this.#askedMs),
+      link: this.#state.mode,
       ...report(),
     };
   }

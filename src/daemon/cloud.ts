@@ -6,8 +6,9 @@ import type { Link } from '../cloud/link.js';
 import type { Sync } from '../cloud/sync.js';
 import type { CloudConfig, Config } from '../config.js';
 import type { ShortWay } from '../delivery/cloud-transport.js';
+import type { Delivery } from '../delivery/delivery.js';
 import type { Store } from '../store/store.js';
-import type { LinkView } from '../views.js';
+import type { LinkView, RelayView } from '../views.js';
 import type { System } from './system.js';
 
 /** The parts that exist if a cloud is configured. */
@@ -16,8 +17,8 @@ export interface CloudSide {
   readonly sync: Sync;
   /** Sends SMS, calls and pushes. */
   readonly short: ShortWay;
-  /** Starts the link, which calls `wake` when it comes online. */
-  start(wake: () => void): void;
+  /** Starts the link, which wakes the delivery when it comes online, and reports the state of its relays. */
+  start(delivery: Pick<Delivery, 'wake' | 'relayView'>): void;
   close(): void;
 }
 
@@ -41,12 +42,14 @@ export async function openCloud(
     proxy: () => (config.cloudProxy === 'none' ? null : config.cloudProxy),
   });
   const client = new CloudClient(cloud, { send: https.send, ...system });
+  // The delivery is built later than the link.
+  let relayState = (): RelayView['state'] => 'unknown';
   const link = new Link({
     client,
     config,
     report() {
       const { queued, sending, deferred, failed } = store.counts();
-      return { queue: { queued: queued + sending, deferred, failed }, version };
+      return { queue: { queued: queued + sending, deferred, failed }, version, relay: relayState() };
     },
     ...system,
   });
@@ -65,9 +68,10 @@ export async function openCloud(
       send: (message, signal) => client.sendMessage(message, signal),
       isOnline: () => link.isOnline,
     },
-    start(wake) {
+    start(delivery) {
+      relayState = () => delivery.relayView().state;
       const online = () => {
-        wake();
+        delivery.wake();
         sync.online();
       };
       link.start({ online, destinations: (etag) => sync.seen(etag) });

@@ -1,6 +1,7 @@
 /** The limit on devices. */
 import t from 'tap';
 import { Devices } from '../../src/cloud-server/devices.js';
+import { NO_STATUS } from '../../src/cloud-server/status.js';
 import { CLOUD_DEVICES_MAX } from '../../src/limits.js';
 import { keptLog } from '../support/system.js';
 
@@ -8,7 +9,7 @@ t.test('one device too many is refused, logged once and counted, until one is re
   const known = new Set(['a', 'b']);
   const { log, lines } = keptLog();
   const others = Array.from({ length: CLOUD_DEVICES_MAX - 2 }, (_, n) => `other-${n}`);
-  const sighting = { id: 'a', state: 'online', heardMs: null, sinceMs: null } as const;
+  const sighting = { id: 'a', state: 'online', heardMs: null, sinceMs: null, status: NO_STATUS } as const;
   const devices = new Devices({
     watch: {
       ids: ['a'],

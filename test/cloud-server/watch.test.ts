@@ -2,6 +2,7 @@
 import t from 'tap';
 import type { Sighting } from '../../src/cloud-server/fleet-store.js';
 import type { Said, Sent } from '../../src/cloud-server/presence.js';
+import { NO_STATUS, type Status } from '../../src/cloud-server/status.js';
 import type { Happening } from '../../src/cloud-server/texts.js';
 import { Watch } from '../../src/cloud-server/watch.js';
 import { CLOUD_GRACE_MS, HOUR_MS, MINUTE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../../src/limits.js';
@@ -68,8 +69,11 @@ class Bench {
     await this.start();
   }
 
+  /** What the device reports of itself. */
+  status: Status | null = null;
+
   async beat(said: Said = 'running', everyMs = 0, sent: Sent | null = null): Promise<void> {
-    this.watch?.heard(ID, { said, everyMs, sent });
+    this.watch?.heard(ID, { said, everyMs, sent, ...(this.status && { status: this.status }) });
     await this.clock.advance(0);
   }
 
@@ -166,6 +170,30 @@ t.test('heartbeats hardly write, and a clean stop loses nothing', async (t) => {
   await bench.watch?.stop();
   await bench.restart();
   t.equal(bench.sightings[0]?.heardMs, heardMs);
+});
+
+t.test('what a device reports is kept with the times: it alone writes nothing', async (t) => {
+  const bench = await started();
+  const queue = { queued: 1, deferred: 0, failed: 0 };
+  const reported: Status = { version: '1.2.3', queue, relay: 'ok', link: 'online' };
+  bench.status = reported;
+  await bench.beat();
+  await bench.clock.advance(10 * SECOND_MS);
+  const before = bench.disk.operations;
+  const latest = { ...reported, version: '1.2.4', relay: 'failing', queue: { ...queue, failed: 7 } };
+  bench.status = latest;
+  await bench.beat();
+  await bench.clock.advance(10 * SECOND_MS);
+  t.equal(bench.disk.operations, before);
+  t.strictSame(bench.sightings[0]?.status, latest);
+  t.strictSame(bench.watch?.sighting(ID)?.status, latest);
+  t.equal(bench.watch?.sighting('other'), null);
+  await bench.steady(2 * PRESENCE_WRITE_MS);
+  await bench.restart();
+  t.strictSame(bench.sightings[0]?.status, latest);
+  bench.status = null;
+  await bench.beat();
+  t.strictSame(bench.sightings[0]?.status, NO_STATUS, 'it reports nothing any more');
 });
 
 t.test('a change during a write is written soon, not at the next check', async (t) => {

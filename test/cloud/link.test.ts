@@ -142,7 +142,9 @@ t.test('heartbeats every 30 s ± 10 %, at once at the start', async (t) => {
       state: 'running',
       queue: { queued: 3, deferred: 2, failed: 1 },
       version: '1.2.3',
+      link: 'online',
     });
+    t.match(made.reports[0], { link: 'connecting' }, 'before this heartbeat');
   }
 });
 
