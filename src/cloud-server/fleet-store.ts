@@ -3,6 +3,8 @@
  * several instances share (etcd/).
  */
 import type { Conditions } from '../http/etag.js';
+import type { ShortDraft } from '../message/message.js';
+import type { KeyedContent } from '../store/store.js';
 import type { Document } from './document.js';
 import type { Presence } from './presence.js';
 import type { Status } from './status.js';
@@ -88,4 +90,22 @@ export interface DeviceKeys {
   make(id: string): Promise<string>;
   /** Removes all keys of the device. Resolves when that is stored for good. Rejects with storage-failed, busy and unavailable. */
   remove(id: string): Promise<void>;
+}
+
+/** A store of the cloud's state. */
+export interface FleetStore {
+  readonly documents: FleetDocuments;
+  readonly watch: FleetWatch;
+  readonly keys: DeviceKeys;
+  /**
+   * Takes a device's message once for its key. Resolves when it is stored for good. Rejects with invalid for a key with other
+   * content, and with the errors of Store.accept.
+   */
+  takeMessage(device: string, draft: ShortDraft, keyed: KeyedContent): Promise<void>;
+  /** Throws unavailable while calls cannot be served. */
+  assertServing(): void;
+  /** Begins to watch and to tell. */
+  start(): Promise<void>;
+  /** Resolves when everything is stored for good. No call may be under way. */
+  stop(): Promise<void>;
 }

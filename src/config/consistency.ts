@@ -35,7 +35,9 @@ export function checkTogether(config: Config, findings: Findings): void {
   checkCloud(config, findings);
   checkCertificate('cloudCert', 'cloudCertKey', config, findings);
   checkCertificate('smtpCert', 'smtpKey', config, findings);
+  checkCertificate('cloudServerStoreCert', 'cloudServerStoreKey', config, findings);
   checkCloudServer(config, findings);
+  checkCloudStore(config, findings);
 }
 
 /** True if other devices can reach this listener. */
@@ -81,8 +83,8 @@ function checkCloud({ cloudUrl, deviceId, cloudKey }: Config, findings: Findings
 
 /** A certificate and its private key: both or none, and of one pair. */
 function checkCertificate(
-  certMember: 'cloudCert' | 'smtpCert',
-  keyMember: 'cloudCertKey' | 'smtpKey',
+  certMember: 'cloudCert' | 'smtpCert' | 'cloudServerStoreCert',
+  keyMember: 'cloudCertKey' | 'smtpKey' | 'cloudServerStoreKey',
   config: Config,
   findings: Findings,
 ): void {
@@ -121,4 +123,13 @@ function checkCloudServer(config: Config, findings: Findings): void {
   ) {
     findings.problem('FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE', `it needs ${webhookKey}`);
   }
+}
+
+function checkCloudStore(config: Config, findings: Findings): void {
+  const userKey = SETTINGS.cloudServerStoreUser.key;
+  const passwordKey = SETTINGS.cloudServerStorePassword.key;
+  if (findings.isBad(passwordKey)) return;
+  const { cloudServerStoreUser: user, cloudServerStorePassword: password } = config;
+  if (user !== null && password === null) findings.problem(passwordKey, `${userKey} needs it`);
+  if (user === null && password !== null) findings.problem(userKey, `${passwordKey} needs it`);
 }

@@ -88,7 +88,7 @@ export function oneOf<const T extends string>(words: readonly T[]): Kind<T> {
 }
 
 /** A kind of text that people see as it is. */
-function shown<T extends string>(allowed: string, parse: (text: string) => T): Kind<T> {
+export function shown<T extends string>(allowed: string, parse: (text: string) => T): Kind<T> {
   return { allowed, parse, show: (value) => value };
 }
 
@@ -203,7 +203,7 @@ export const webhookUrl: Kind<string> = {
 };
 
 /** A URL by which nothing leaves this machine unencrypted. */
-function parseUrl(text: string): URL {
+export function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
   if (url.username !== '' || url.password !== '') refuse('a user or password does not belong here');
   if (url.hash !== '') refuse('it has a fragment');

@@ -7,7 +7,10 @@ import type { Change, Compare, Etcd, KeyValue, Op } from './etcd.js';
 /** The keys of `etcd` that begin with `prefix`, without it. Closing it closes `etcd`. */
 export function prefixed(etcd: Etcd, prefix: string): Etcd {
   const outer = (key: string) => `${prefix}${key}`;
-  const inner = <K extends KeyValue | Change>(entry: K): K => ({ ...entry, key: entry.key.slice(prefix.length) });
+  const inner = <K extends KeyValue | Change>(entry: K): K => ({
+    ...entry,
+    key: entry.key.slice(prefix.length),
+  });
   const outerOp = (op: Op): Op => {
     if ('put' in op) return { ...op, put: outer(op.put) };
     return 'delete' in op ? { delete: outer(op.delete) } : { deletePrefix: outer(op.deletePrefix) };

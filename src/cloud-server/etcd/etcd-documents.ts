@@ -3,9 +3,9 @@
  * heartbeats and notifications need of each document; its text is read when it is asked for. Used by etcd-fleet.ts.
  */
 import { createHash } from 'node:crypto';
-import type { Etcd, KeyValue } from '../../etcd/etcd.js';
 import { FieldpostError } from '../../errors.js';
-import { checkPrecondition, type Conditions } from '../../http/etag.js';
+import type { Etcd, KeyValue } from '../../etcd/etcd.js';
+import { type Conditions, checkPrecondition } from '../../http/etag.js';
 import { CLOUD_DOCUMENT_BYTES_MAX } from '../../limits.js';
 import { type Document, parseDocument } from '../document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
@@ -70,7 +70,8 @@ export class EtcdDocuments implements FleetDocuments {
         this.#keep(id, text, revision);
         return etagOf({ value: text, modRevision: revision });
       }
-      if (tries === PUT_TRIES) throw new FieldpostError('unavailable', 'Others change this document all the time');
+      if (tries === PUT_TRIES)
+        throw new FieldpostError('unavailable', 'Others change this document all the time');
       found = current;
     }
   }

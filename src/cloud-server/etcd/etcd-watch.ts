@@ -5,8 +5,9 @@
  *
  * Used by etcd-fleet.ts.
  */
-import { type Compare, type Etcd, EtcdError, type Op } from '../../etcd/etcd.js';
+
 import { FieldpostError } from '../../errors.js';
+import { type Compare, type Etcd, EtcdError, type Op } from '../../etcd/etcd.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
@@ -116,14 +117,20 @@ export class EtcdWatch implements FleetWatch {
     const atMs = clock.trust() === 'wrong' ? null : clock.wallMs();
     const isSame =
       before?.presence.state === 'online' && (before.seen.said === 'moved') === (report.said === 'moved');
-    this.#heartbeats.add(`seen/${seenName(id)}`, seenText({ ...report, atMs, sinceMs: isSame ? before.seen.sinceMs : atMs }));
+    this.#heartbeats.add(
+      `seen/${seenName(id)}`,
+      seenText({ ...report, atMs, sinceMs: isSame ? before.seen.sinceMs : atMs }),
+    );
   }
 
   async forget(id: string): Promise<void> {
     const seen = `seen/${seenName(id)}`;
     this.#heartbeats.drop(seen);
     await orUnavailable(
-      this.#options.etcd.txn([], [{ delete: seen }, { delete: `told/${id}` }, { deletePrefix: `outbox/${id}/` }]),
+      this.#options.etcd.txn(
+        [],
+        [{ delete: seen }, { delete: `told/${id}` }, { deletePrefix: `outbox/${id}/` }],
+      ),
     );
     this.#devices.delete(id);
     this.#told.delete(id);
@@ -192,7 +199,8 @@ export class EtcdWatch implements FleetWatch {
     const { isGrace, freshMs } = instance();
     const nowMs = clock.bootMs();
     if (this.#wasGrace && !isGrace) {
-      for (const device of this.#devices.values()) device.presence = presence.afterAbsence(device.presence, nowMs, 0);
+      for (const device of this.#devices.values())
+        device.presence = presence.afterAbsence(device.presence, nowMs, 0);
     }
     this.#wasGrace = isGrace;
     for (const [id, device] of this.#devices) {
@@ -247,7 +255,8 @@ export class EtcdWatch implements FleetWatch {
       if (!(error instanceof EtcdError)) throw error;
     }
     // The next tick decides anew, by what memory has then.
-    if (next.isOffline && this.#told.get(id) === told) device.presence = { ...device.presence, state: 'online' };
+    if (next.isOffline && this.#told.get(id) === told)
+      device.presence = { ...device.presence, state: 'online' };
   }
 
   #decision(id: string, { presence: { state, said }, seen }: Watched, told: Told | undefined) {
@@ -265,7 +274,12 @@ export class EtcdWatch implements FleetWatch {
     const heardMs = told?.heardMs ?? null;
     const lastedMs = heardMs === null || seen.atMs === null ? null : Math.max(0, seen.atMs - heardMs);
     const news: Happening = { kind: 'back', sinceMs: seen.atMs, lastedMs };
-    return { told: online, ops: this.#newsOps(id, news), event: 'device online', fields: { offlineMs: lastedMs } };
+    return {
+      told: online,
+      ops: this.#newsOps(id, news),
+      event: 'device online',
+      fields: { offlineMs: lastedMs },
+    };
   }
 
   #newsOps(id: string, news: Happening): Op[] {
@@ -296,7 +310,11 @@ function sightingOf(id: string, { presence: { state, said }, seen }: Watched): S
 
 /** The error of a call that etcd cannot serve now. */
 export function unavailable(cause?: EtcdError): FieldpostError {
-  return new FieldpostError('unavailable', `The fleet's store cannot be reached${cause ? `: ${cause.message}` : ''}`, { cause });
+  return new FieldpostError(
+    'unavailable',
+    `The fleet's store cannot be reached${cause ? `: ${cause.message}` : ''}`,
+    { cause },
+  );
 }
 
 /** Turns a failure of etcd into unavailable, or storage-failed if it refuses. */

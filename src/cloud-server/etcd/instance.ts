@@ -141,7 +141,8 @@ export class Instance {
       const tick = { put: `instance/${id}`, value: String(++this.#ticks), lease };
       const { revision } = await this.#options.etcd.txn([], [tick]);
       this.#freshness.sent(sentMs, revision);
-      if (this.#awayMs !== null) log.info('etcd back', { afterMs: Math.round(clock.bootMs() - this.#awayMs) });
+      if (this.#awayMs !== null)
+        log.info('etcd back', { afterMs: Math.round(clock.bootMs() - this.#awayMs) });
       this.#awayMs = null;
       this.#show();
       await this.#grace.write();

@@ -29,7 +29,10 @@ export function bucketOf(device: string): string {
 
 const hexOf = (bucket: number) => bucket.toString(16).padStart(2, '0');
 
-export const ROLES: readonly string[] = [...Array.from({ length: BUCKETS }, (_, bucket) => hexOf(bucket)), TELLER];
+export const ROLES: readonly string[] = [
+  ...Array.from({ length: BUCKETS }, (_, bucket) => hexOf(bucket)),
+  TELLER,
+];
 
 /**
  * The instance that should have a role, among those that live: each role ranks the instances in an order of its own, so
@@ -40,7 +43,8 @@ export function rightfulOwner(role: string, instances: Iterable<string>): string
   let bestRank = -1;
   for (const instance of instances) {
     const rank = crc32(`${role} ${instance}`);
-    if (rank > bestRank || (rank === bestRank && instance < (best as string))) [best, bestRank] = [instance, rank];
+    if (rank > bestRank || (rank === bestRank && instance < (best as string)))
+      [best, bestRank] = [instance, rank];
   }
   return best;
 }

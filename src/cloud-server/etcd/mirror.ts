@@ -2,10 +2,11 @@
  * Keeps memory in step with etcd: lists all keys once, then follows one watch. Each kind of keys has a shelf. A watch that
  * ends is opened again where it ended; after a compaction everything is listed anew. Used by etcd-fleet.ts.
  */
-import { type Change, type Etcd, type EtcdError, type KeyValue } from '../../etcd/etcd.js';
+import type { Change, Etcd, EtcdError, KeyValue } from '../../etcd/etcd.js';
 import { FLEET_RETRY_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
+import type { Log } from '../../system/log.js';
 
 /** Memory of one kind of keys. A name is a key without its kind. */
 export interface Shelf {
@@ -17,6 +18,7 @@ export interface Shelf {
 interface MirrorOptions {
   readonly etcd: Pick<Etcd, 'list' | 'watch'>;
   readonly clock: Clock;
+  readonly log: Pick<Log, 'error'>;
   readonly shelves: Readonly<Record<string, Shelf>>;
   /** Called after each revision, and after each list. */
   readonly stepped: () => void;
@@ -28,7 +30,6 @@ export class Mirror {
   readonly #retrying: Alarm;
   #revision = 0;
   #watch: { close(): void } | null = null;
-  #isListing = false;
   #isClosed = false;
 
   constructor(options: MirrorOptions) {
@@ -110,7 +111,12 @@ export class Mirror {
     const end = change.key.indexOf('/');
     const [kind, name] = end < 0 ? [change.key, ''] : [change.key.slice(0, end), change.key.slice(end + 1)];
     const shelf = this.#options.shelves[kind];
-    if (change.kind === 'put') shelf?.put(name, change);
-    else shelf?.deleted(name, change.modRevision);
+    try {
+      if (change.kind === 'put') shelf?.put(name, change);
+      else shelf?.deleted(name, change.modRevision);
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      this.#options.log.error('etcd value damaged', { key: change.key });
+    }
   }
 }

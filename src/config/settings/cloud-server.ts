@@ -2,9 +2,10 @@
  * The settings of the reference cloud (`fieldpost cloud`), which a device does not need. Used by settings.ts.
  */
 import { listeners } from '../endpoints.js';
-import { authorization, deviceKeys } from '../file-kinds.js';
+import { etcdPrefix, etcdStore, etcdUser } from '../etcd-store.js';
+import { authorization, certificates, deviceKeys, privateKey } from '../file-kinds.js';
 import { given, inFile, optional } from '../row.js';
-import { duration, timeZone, webhookUrl } from '../values.js';
+import { duration, password, timeZone, webhookUrl } from '../values.js';
 
 export const CLOUD_SERVER_SETTINGS = {
   cloudServerListen: given({
@@ -55,5 +56,47 @@ export const CLOUD_SERVER_SETTINGS = {
     kind: timeZone,
     fallback: 'UTC',
     about: 'The zone in which the reference cloud tells people times.',
+  }),
+  /** Null: files below the state directory. */
+  cloudServerStore: optional({
+    key: 'FIELDPOST_CLOUD_SERVER_STORE',
+    kind: etcdStore,
+    none: 'none: files in `FIELDPOST_STATE_DIR`',
+    about:
+      'The etcd in which several instances of the reference cloud keep their common state: `etcd:` and the URLs of its members.',
+  }),
+  cloudServerStorePrefix: given({
+    key: 'FIELDPOST_CLOUD_SERVER_STORE_PREFIX',
+    kind: etcdPrefix,
+    fallback: 'fieldpost/',
+    about: 'The beginning of all keys in etcd. Instances with the same prefix are one cloud.',
+  }),
+  cloudServerStoreCa: inFile({
+    key: 'FIELDPOST_CLOUD_SERVER_STORE_CA_FILE',
+    kind: certificates,
+    none: "the system's",
+    about: "The private CA of etcd's certificates.",
+  }),
+  cloudServerStoreCert: inFile({
+    key: 'FIELDPOST_CLOUD_SERVER_STORE_CERT_FILE',
+    kind: certificates,
+    about: 'The certificate, with its chain, by which etcd knows this instance.',
+  }),
+  cloudServerStoreKey: inFile({
+    key: 'FIELDPOST_CLOUD_SERVER_STORE_KEY_FILE',
+    kind: privateKey,
+    about: "That certificate's private key: PEM, without a passphrase.",
+    isSecret: true,
+  }),
+  cloudServerStoreUser: optional({
+    key: 'FIELDPOST_CLOUD_SERVER_STORE_USER',
+    kind: etcdUser,
+    about: 'The user at etcd.',
+  }),
+  cloudServerStorePassword: inFile({
+    key: 'FIELDPOST_CLOUD_SERVER_STORE_PASSWORD_FILE',
+    kind: password,
+    about: "The etcd user's password.",
+    isSecret: true,
   }),
 };

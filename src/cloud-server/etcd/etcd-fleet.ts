@@ -1,0 +1,109 @@
+/**
+ * The fleet's state in etcd, which several equal instances share: builds the parts, and lets memory follow etcd. Used by
+ * cloud.ts.
+ */
+
+import { FieldpostError } from '../../errors.js';
+import type { Etcd } from '../../etcd/etcd.js';
+import type { ShortDraft } from '../../message/message.js';
+import type { KeyedContent } from '../../store/store.js';
+import type { Clock } from '../../system/clock.js';
+import type { Log } from '../../system/log.js';
+import type { FleetStore } from '../fleet-store.js';
+import type { Batch, Telling } from '../news.js';
+import type { Delays } from '../presence.js';
+import { EtcdDocuments } from './etcd-documents.js';
+import { EtcdKeys } from './etcd-keys.js';
+import { EtcdMessages } from './etcd-messages.js';
+import { EtcdWatch, orUnavailable } from './etcd-watch.js';
+import { History } from './history.js';
+import { Instance } from './instance.js';
+import { TELLER } from './layout.js';
+import { Mirror } from './mirror.js';
+import { Teller } from './teller.js';
+
+/** What the fleet's store needs. */
+export interface EtcdFleetOptions {
+  readonly etcd: Etcd;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly randomBytes: (count: number) => Uint8Array;
+  readonly hostname: string;
+  readonly delays: Delays;
+  /** Tells people of news. See Outbox.tell. */
+  readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
+  /** Accepts a device's message for delivery by this instance, once for its key. */
+  readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<void>;
+}
+
+/**
+ * Reads the fleet's state. Rejects with unavailable, and storage-failed if etcd refuses. Calls nothing of `options` before
+ * start().
+ */
+export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetStore> {
+  const { etcd, clock, log, randomBytes, hostname, delays, tell, accept } = options;
+  const documents = new EtcdDocuments({ etcd });
+  const keys = new EtcdKeys({ etcd, randomBytes });
+  const parts = { etcd, clock, log, randomBytes };
+  const mine = () => instance.mine(TELLER);
+  const teller: Teller = new Teller({
+    ...parts,
+    mine,
+    messages: () => messages,
+    tell,
+    accept: ({ draft, keyed }) => accept(draft, keyed),
+  });
+  const messages = new EtcdMessages({ etcd, clock, came: () => teller.soon() });
+  const newsOf = (device: string) => teller.newsOf(device);
+  const watch = new EtcdWatch({ ...parts, delays, newsOf, instance: () => instance });
+  const instance: Instance = new Instance({
+    ...parts,
+    hostname,
+    gained: (role) => (role === TELLER ? teller.soon() : watch.gained(role)),
+    watchIsStale: () => mirror.restart(),
+  });
+  const history = new History({ etcd, clock, isOurs: () => mine() !== null });
+  const mirror: Mirror = new Mirror({
+    etcd,
+    clock,
+    log,
+    shelves: {
+      ...instance.shelves,
+      ...watch.shelves,
+      doc: documents.shelf,
+      keys: keys.shelf,
+      message: messages.shelf,
+      outbox: teller.shelf,
+    },
+    stepped() {
+      instance.stepped(mirror.revision);
+      history.at(mirror.revision);
+    },
+  });
+  try {
+    await orUnavailable(mirror.open());
+  } catch (error) {
+    etcd.close();
+    throw error;
+  }
+  return {
+    documents,
+    watch,
+    keys,
+    takeMessage: (device, draft, keyed) => messages.take(device, draft, keyed),
+    assertServing() {
+      if (!instance.isSteady) throw new FieldpostError('unavailable', 'etcd cannot be reached');
+    },
+    async start() {
+      await instance.start();
+      watch.start();
+    },
+    async stop() {
+      await watch.stop();
+      await teller.stop();
+      await instance.stop();
+      mirror.close();
+      etcd.close();
+    },
+  };
+}

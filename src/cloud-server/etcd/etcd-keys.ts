@@ -1,0 +1,118 @@
+/**
+ * The keys of devices that the operator makes by a call, in etcd: digests of keys, never a key. Used by etcd-fleet.ts.
+ */
+
+import { FieldpostError } from '../../errors.js';
+import { type Etcd, EtcdError } from '../../etcd/etcd.js';
+import { digest, isOneOf } from '../../http/bearer.js';
+import { isJsonObject } from '../../json.js';
+import type { DeviceKeys } from '../fleet-store.js';
+import { orUnavailable } from './etcd-watch.js';
+import type { Shelf } from './mirror.js';
+
+const KEY_BYTES = 32;
+const TRIES = 3;
+
+interface EtcdKeysOptions {
+  readonly etcd: Pick<Etcd, 'get' | 'txn'>;
+  readonly randomBytes: (count: number) => Uint8Array;
+}
+
+/** The digests of a device's keys. The first use of `next` ends `key`. */
+interface Held {
+  readonly key: Buffer;
+  readonly next: Buffer | null;
+  readonly revision: number;
+}
+
+/** All keys that were made. */
+export class EtcdKeys implements DeviceKeys {
+  readonly #options: EtcdKeysOptions;
+  readonly #held = new Map<string, Held>();
+  readonly shelf: Shelf;
+
+  constructor(options: EtcdKeysOptions) {
+    this.#options = options;
+    const held = this.#held;
+    this.shelf = {
+      get names() {
+        return held.keys();
+      },
+      put: (id, { value, modRevision }) => this.#keep(id, value, modRevision),
+      deleted: (id, revision) => {
+        if ((held.get(id)?.revision ?? 0) <= revision) held.delete(id);
+      },
+    };
+  }
+
+  get ids(): Iterable<string> {
+    return this.#held.keys();
+  }
+
+  has(id: string): boolean {
+    return this.#held.has(id);
+  }
+
+  opens(id: string, given: Buffer): boolean {
+    const held = this.#held.get(id);
+    if (held === undefined) return false;
+    if (held.next !== null && isOneOf(given, [held.next])) {
+      void this.#endEarlier(id, held);
+      return true;
+    }
+    return isOneOf(given, [held.key]);
+  }
+
+  async make(id: string): Promise<string> {
+    const key = Buffer.from(this.#options.randomBytes(KEY_BYTES)).toString('base64url');
+    const made = digest(key);
+    for (let tries = 1; tries <= TRIES; tries++) {
+      const { found } = await orUnavailable(this.#options.etcd.get(`keys/${id}`));
+      const held = found === null ? null : read(found.value);
+      const next = held === null ? { key: made, next: null } : { key: held.key, next: made };
+      if (await orUnavailable(this.#replace(id, found?.modRevision ?? 0, next))) return key;
+    }
+    throw new FieldpostError('unavailable', 'Others change the keys of this device all the time');
+  }
+
+  async remove(id: string): Promise<void> {
+    const { revision } = await orUnavailable(this.#options.etcd.txn([], [{ delete: `keys/${id}` }]));
+    this.shelf.deleted(id, revision);
+  }
+
+  /** The device has its new key: the earlier one opens no longer. If that cannot be stored, the next use tries again. */
+  async #endEarlier(id: string, { next, revision }: Held): Promise<void> {
+    try {
+      await this.#replace(id, revision, { key: next as Buffer, next: null });
+    } catch (error) {
+      if (!(error instanceof EtcdError)) throw error;
+    }
+  }
+
+  async #replace(id: string, revision: number, keys: Pick<Held, 'key' | 'next'>): Promise<boolean> {
+    const put = `keys/${id}`;
+    const value = textOf(keys);
+    const result = await this.#options.etcd.txn([{ key: put, modRevision: revision }], [{ put, value }]);
+    if (result.succeeded) this.#keep(id, value, result.revision);
+    return result.succeeded;
+  }
+
+  #keep(id: string, value: string, revision: number): void {
+    if ((this.#held.get(id)?.revision ?? 0) >= revision) return;
+    const keys = read(value);
+    if (keys !== null) this.#held.set(id, { ...keys, revision });
+  }
+}
+
+function textOf({ key, next }: Pick<Held, 'key' | 'next'>): string {
+  const text = (of: Buffer) => of.toString('base64url');
+  return JSON.stringify({ key: text(key), ...(next !== null && { next: text(next) }) });
+}
+
+/** Null: not a value of textOf. */
+function read(text: string): Pick<Held, 'key' | 'next'> | null {
+  const value: unknown = JSON.parse(text);
+  if (!isJsonObject(value) || typeof value.key !== 'string') return null;
+  const next = typeof value.next === 'string' ? Buffer.from(value.next, 'base64url') : null;
+  return { key: Buffer.from(value.key, 'base64url'), next };
+}

@@ -1,0 +1,101 @@
+/**
+ * The messages of devices in etcd: from the device's call until an instance has accepted them for delivery. Any instance may
+ * take a repeated call, so all of them know which messages the fleet has taken. Used by etcd-fleet.ts and teller.ts.
+ */
+import { createHash } from 'node:crypto';
+import { FieldpostError } from '../../errors.js';
+import { type Etcd, EtcdError } from '../../etcd/etcd.js';
+import { CLOUD_KEYS_AGE_MS, DAY_MS, FLEET_MESSAGES_MAX, SECOND_MS } from '../../limits.js';
+import type { ShortDraft } from '../../message/message.js';
+import type { KeyedContent } from '../../store/store.js';
+import type { Clock } from '../../system/clock.js';
+import { orUnavailable } from './etcd-watch.js';
+import type { Shelf } from './mirror.js';
+
+/** A message that no instance has accepted yet. */
+export interface WaitingMessage {
+  readonly draft: ShortDraft;
+  readonly keyed: KeyedContent;
+  readonly createRevision: number;
+}
+
+interface EtcdMessagesOptions {
+  readonly etcd: Pick<Etcd, 'txn' | 'grant'>;
+  readonly clock: Clock;
+  /** A message has come. */
+  readonly came: () => void;
+}
+
+/** The messages that wait, and the keys of those that were taken. */
+export class EtcdMessages {
+  readonly #options: EtcdMessagesOptions;
+  readonly #waiting = new Map<string, WaitingMessage>();
+  /** The lease of the keys that are remembered from now on: one for each day, not for each key. */
+  #lease: { readonly id: Promise<string>; readonly madeMs: number } | null = null;
+  readonly shelf: Shelf;
+
+  constructor(options: EtcdMessagesOptions) {
+    this.#options = options;
+    const waiting = this.#waiting;
+    this.shelf = {
+      get names() {
+        return waiting.keys();
+      },
+      put: (name, { value, createRevision }) => {
+        waiting.set(name, {
+          ...(JSON.parse(value) as Omit<WaitingMessage, 'createRevision'>),
+          createRevision,
+        });
+        options.came();
+      },
+      deleted: (name) => void waiting.delete(name),
+    };
+  }
+
+  /** Those that wait, by name. */
+  get waiting(): ReadonlyMap<string, WaitingMessage> {
+    return this.#waiting;
+  }
+
+  /** Takes a message once. Resolves when it is stored for good. Rejects with invalid, queue-full and unavailable. */
+  async take(device: string, draft: ShortDraft, keyed: KeyedContent): Promise<void> {
+    if (this.#waiting.size >= FLEET_MESSAGES_MAX) {
+      throw new FieldpostError('queue-full', `${FLEET_MESSAGES_MAX} messages wait already`);
+    }
+    const name = `${device}/${createHash('sha256').update(keyed.key).digest('hex').slice(0, 32)}`;
+    const taken = `taken/${name}`;
+    const { succeeded, current } = await orUnavailable(
+      this.#withLease((lease) =>
+        this.#options.etcd.txn(
+          [{ key: taken, modRevision: 0 }],
+          [
+            { put: taken, value: keyed.hash, lease },
+            { put: `message/${name}`, value: JSON.stringify({ draft, keyed }) },
+          ],
+          taken,
+        ),
+      ),
+    );
+    if (!succeeded && current?.value !== keyed.hash) {
+      throw new FieldpostError('invalid', 'this Idempotency-Key was used with other content', {
+        hint: 'use a new key for a new message',
+      });
+    }
+  }
+
+  async #withLease<T>(work: (lease: string) => Promise<T>): Promise<T> {
+    const { etcd, clock } = this.#options;
+    const nowMs = clock.bootMs();
+    if (this.#lease === null || nowMs - this.#lease.madeMs >= DAY_MS) {
+      this.#lease = { id: etcd.grant((CLOUD_KEYS_AGE_MS + DAY_MS) / SECOND_MS), madeMs: nowMs };
+    }
+    const { id } = this.#lease;
+    try {
+      return await work(await id);
+    } catch (error) {
+      // It may be the lease that is gone.
+      if (error instanceof EtcdError && this.#lease?.id === id) this.#lease = null;
+      throw error;
+    }
+  }
+}
