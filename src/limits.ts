@@ -260,6 +260,18 @@ export const FLEET_DEVICES_MAX = 200_000;
 /** Messages of devices that no instance has accepted for delivery yet. */
 export const FLEET_MESSAGES_MAX = 10_000;
 
+// etcd, where the reference cloud keeps its data (fleet.md).
+/** One request to one member. It is below half of a lease: an instance must be able to renew it at the next member. */
+export const ETCD_TIMEOUT_MS = 3 * SECOND_MS;
+/** etcd takes at most 1.5 MiB in one request, so a key and its value in base64 are below this. */
+export const ETCD_ANSWER_BYTES_MAX = 8 * MIB;
+/** The size of a page of a list that is aimed at, and the keys in it at first and at most. */
+export const ETCD_PAGE_BYTES = MIB;
+export const ETCD_PAGE_KEYS = 16;
+export const ETCD_PAGE_KEYS_MAX = 1024;
+/** A connection of a watch that is silent for this long is probed by the kernel. */
+export const ETCD_PROBE_MS = 10 * SECOND_MS;
+
 /** A stop waits at most this long for requests under way. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;
 /** A stop waits at most this long for the first request of a new connection. */

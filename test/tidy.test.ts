@@ -43,7 +43,7 @@ const RANKS: readonly (readonly string[])[] = [
   // Below dev, whose mail catcher is the SMTP server.
   ['smtp-server', 'pages'],
   ['state-lines'],
-  ['store', 'mime', 'http'],
+  ['store', 'mime', 'http', 'etcd'],
   ['destinations'],
   ['system'],
   ['config'],
@@ -64,6 +64,7 @@ const PURE = [
   /^src\/store\/(?:record|recovery|state)\.ts$/,
   /^src\/delivery\/(?:smtp\/(?:outcome|pipelining)|schedule)\.ts$/,
   /^src\/destinations\//,
+  /^src\/etcd\/(?:answers|requests|etcd)\.ts$/,
 ];
 const PURE_IMPORTS = ['node:buffer'];
 const IMPURE_GLOBALS = ['Date.now', 'performance', 'Math.random', 'crypto', 'fetch', 'console'];
@@ -80,7 +81,7 @@ const OUTSIDE_GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'AbortSign
 
 // What test/support needs of the source: values, the outside's interfaces, the doors that it opens, errors that it throws.
 const SUPPORT_TAKES =
-  /^src\/(?:(?:message|system)\/\w|(?:limits|errors|config|config\/endpoints|daemon|api\/(?:openapi|routes|server)|cloud-server\/cloud|store\/journaled-store|delivery\/(?:delivery|queue|expiry|smtp\/smtp-transport|outcome-writer|smtp\/session)|cloud\/(?:sync|client)|mime\/base64|http\/problem)\.ts$)/;
+  /^src\/(?:(?:message|system)\/\w|(?:limits|errors|config|config\/endpoints|daemon|api\/(?:openapi|routes|server)|cloud-server\/cloud|store\/journaled-store|delivery\/(?:delivery|queue|expiry|smtp\/smtp-transport|outcome-writer|smtp\/session)|cloud\/(?:sync|client)|mime\/base64|etcd\/etcd|http\/problem)\.ts$)/;
 
 // Source files and rooms that the tests of another room try; main.ts is tried as it is built.
 const TRIED_FROM: Readonly<Record<string, string>> = {

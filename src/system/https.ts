@@ -21,7 +21,7 @@ import type { Duplex } from 'node:stream';
 import { type CloudProxy, placeOf } from '../config/proxy.js';
 import { isLoopback, unbracket } from '../config/values.js';
 import { assert, systemCodeOf } from '../errors.js';
-import { CLOUD_IDLE_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
+import { CLOUD_IDLE_MS, ETCD_PROBE_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
 import type { Clock, Timer } from './clock.js';
 import type { Connect } from './connect.js';
 import type { TunnelRequest } from './tunnel.js';
@@ -37,6 +37,13 @@ export interface HttpRequest {
   readonly answerBytesMax: number;
   /** True: the answer is given when its head is there, with an empty body. What follows is dropped. */
   readonly ignoresBody?: boolean;
+  /**
+   * The body is handed over as it comes, however long, and the answer is given at its end, with an empty body. The
+   * deadline and the size limit do not count for it.
+   */
+  readonly stream?: (chunk: Buffer) => void;
+  /** True: it is never sent again. If a kept connection turns out to be closed, it rejects with `STALE`. */
+  readonly isOnce?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -49,8 +56,8 @@ export interface HttpAnswer {
 }
 
 /**
- * Makes one request. Rejects with an error whose `code` is `DEADLINE`, `TOO_LARGE`, `CUT_SHORT`, `ABORT_ERR`, `PROXY`, or
- * one of Node or OpenSSL. The error's `isReached` is true if the request may have arrived. Its `proxy` is `host:port` of
+ * Makes one request. Rejects with an error whose `code` is `DEADLINE`, `TOO_LARGE`, `CUT_SHORT`, `ABORT_ERR`, `PROXY`,
+ * `STALE`, or one of Node or OpenSSL. The error's `isReached` is true if the request may have arrived. Its `proxy` is `host:port` of
  * the proxy if the way to the server was not open yet.
  */
 export type SendRequest = (request: HttpRequest) => Promise<HttpAnswer>;
@@ -112,7 +119,7 @@ export function openHttps(options: HttpsOptions): Https {
       } catch (error) {
         // Close the other idle connections too: they are as old, and use the same path.
         dropIdle(way.agent);
-        if (systemCodeOf(error) !== STALE) throw error;
+        if (systemCodeOf(error) !== STALE || request.isOnce === true) throw error;
         return await new Attempt(request, url, way, clock).answer;
       }
     },
@@ -215,7 +222,11 @@ class Attempt {
     this.#deadline = clock.after(timeoutMs, () =>
       this.#fail('DEADLINE', `no ${this.#missing} within ${timeoutMs / SECOND_MS} s`),
     );
-    this.#req.on('socket', (socket) => this.#watch(socket));
+    this.#req.on('socket', (socket) => {
+      this.#watch(socket);
+      // Otherwise a connection that only receives would never notice that its path is dead.
+      if (request.stream !== undefined) socket.setKeepAlive(true, ETCD_PROBE_MS);
+    });
     this.#req.on('error', (error) => this.#failed(error));
     this.#req.on('response', (res) => this.#receive(res, request));
     this.#req.end(body ?? undefined);
@@ -233,14 +244,17 @@ class Attempt {
     if (!isReady) socket.once('secureConnect', () => (this.#missing = 'answer'));
   }
 
-  #receive(res: IncomingMessage, { answerBytesMax: bytesMax, ignoresBody = false }: HttpRequest): void {
+  #receive(res: IncomingMessage, request: HttpRequest): void {
+    const { answerBytesMax: bytesMax, ignoresBody = false, stream } = request;
     this.#missing = 'whole answer';
     const head = { status: res.statusCode ?? 0, headers: res.headers };
     const chunks: Buffer[] = [];
     // The body is read all the same: at its end the connection is free for the next request.
     if (ignoresBody) this.#resolve({ ...head, body: Buffer.alloc(0) });
+    if (stream !== undefined) this.#deadline.stop();
     let bytes = 0;
     res.on('data', (chunk: Buffer) => {
+      if (stream !== undefined) return stream(chunk);
       bytes += chunk.length;
       if (bytes > bytesMax) this.#fail('TOO_LARGE', `its answer is larger than ${bytesMax} bytes`);
       else chunks.push(chunk);
