@@ -15,12 +15,12 @@ import type { Delays } from '../presence.js';
 import { EtcdDocuments } from './etcd-documents.js';
 import { EtcdKeys } from './etcd-keys.js';
 import { EtcdMessages } from './etcd-messages.js';
+import { EtcdNews } from './etcd-news.js';
 import { EtcdWatch, orUnavailable } from './etcd-watch.js';
 import { History } from './history.js';
 import { Instance } from './instance.js';
 import { TELLER } from './layout.js';
 import { Mirror } from './mirror.js';
-import { Teller } from './teller.js';
 
 /** What the fleet's store needs. */
 export interface EtcdFleetOptions {
@@ -46,20 +46,20 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
   const keys = new EtcdKeys({ etcd, randomBytes });
   const parts = { etcd, clock, log, randomBytes };
   const mine = () => instance.mine(TELLER);
-  const teller: Teller = new Teller({
+  const news: EtcdNews = new EtcdNews({
     ...parts,
     mine,
     messages: () => messages,
     tell,
     accept: ({ draft, keyed }) => accept(draft, keyed),
   });
-  const messages = new EtcdMessages({ etcd, clock, came: () => teller.soon() });
-  const newsOf = (device: string) => teller.newsOf(device);
+  const messages = new EtcdMessages({ etcd, clock, came: () => news.soon() });
+  const newsOf = (device: string) => news.newsOf(device);
   const watch = new EtcdWatch({ ...parts, delays, newsOf, instance: () => instance });
   const instance: Instance = new Instance({
     ...parts,
     hostname,
-    gained: (role) => (role === TELLER ? teller.soon() : watch.gained(role)),
+    gained: (role) => (role === TELLER ? news.soon() : watch.gained(role)),
     watchIsStale: () => mirror.restart(),
   });
   const history = new History({ etcd, clock, isOurs: () => mine() !== null });
@@ -73,7 +73,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
       doc: documents.shelf,
       keys: keys.shelf,
       message: messages.shelf,
-      outbox: teller.shelf,
+      outbox: news.shelf,
     },
     stepped() {
       instance.stepped(mirror.revision);
@@ -100,7 +100,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     },
     async stop() {
       await watch.stop();
-      await teller.stop();
+      await news.stop();
       await instance.stop();
       mirror.close();
       etcd.close();

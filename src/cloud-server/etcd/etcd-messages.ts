@@ -1,6 +1,6 @@
 /**
  * The messages of devices in etcd: from the device's call until an instance has accepted them for delivery. Any instance may
- * take a repeated call, so all of them know which messages the fleet has taken. Used by etcd-fleet.ts and teller.ts.
+ * take a repeated call, so all of them know which messages the fleet has taken. Used by etcd-fleet.ts and etcd-news.ts.
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../errors.js';

@@ -147,7 +147,8 @@ export class Instance {
       this.#show();
       await this.#grace.write();
       if (clock.bootMs() - this.freshMs > FLEET_STALE_MS / 2) watchIsStale();
-      await this.#move();
+      // Not awaited: the lease must be renewed meanwhile.
+      void this.#move();
     } catch (error) {
       if (!(error instanceof EtcdError)) throw error;
       // The lease is gone from etcd: the next tick takes another.

@@ -42,9 +42,16 @@ export function rightfulOwner(role: string, instances: Iterable<string>): string
   let best: string | null = null;
   let bestRank = -1;
   for (const instance of instances) {
-    const rank = crc32(`${role} ${instance}`);
+    const rank = mixed(crc32(`${role} ${instance}`));
     if (rank > bestRank || (rank === bestRank && instance < (best as string)))
       [best, bestRank] = [instance, rank];
   }
   return best;
+}
+
+/** A CRC is linear: without this, the ranks of two instances would go with each other (MurmurHash3's finalizer). */
+function mixed(hash: number): number {
+  let h = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
 }

@@ -8,7 +8,7 @@ import { ROLES, rightfulOwner } from './layout.js';
 import type { Shelf } from './mirror.js';
 
 /** Keys of one transaction: each takes a condition and an operation. */
-const CLAIMS_MAX = 64;
+const KEYS_MAX = 64;
 
 interface Owner {
   readonly instance: string;
@@ -94,22 +94,26 @@ export class Roles {
     this.#isChanged = false;
     try {
       const free: string[] = [];
+      const given: (readonly [role: string, createRevision: number])[] = [];
       for (const role of ROLES) {
         const rightful = rightfulOwner(role, since.keys());
         const revision = this.mine(role);
         if (!this.#owners.has(role) && rightful === self.id) free.push(role);
         const isSettled = rightful !== null && nowMs - (since.get(rightful) ?? nowMs) >= FLEET_STALE_MS;
-        if (revision !== null && rightful !== self.id && isSettled) await this.#giveUp(role, revision);
+        if (revision !== null && rightful !== self.id && isSettled) given.push([role, revision]);
       }
-      while (free.length > 0) await this.#claim(free.splice(0, CLAIMS_MAX), self);
+      while (given.length > 0) await this.#giveUp(given.splice(0, KEYS_MAX));
+      while (free.length > 0) await this.#claim(free.splice(0, KEYS_MAX), self);
     } finally {
       this.#isMoving = false;
     }
   }
 
-  async #giveUp(role: string, createRevision: number): Promise<void> {
-    const key = keyOf(role);
-    await this.#options.etcd.txn([{ key, createRevision }], [{ delete: key }]);
+  async #giveUp(roles: readonly (readonly [role: string, createRevision: number])[]): Promise<void> {
+    await this.#options.etcd.txn(
+      roles.map(([role, createRevision]) => ({ key: keyOf(role), createRevision })),
+      roles.map(([role]) => ({ delete: keyOf(role) })),
+    );
   }
 
   /** If one of them is taken already, none is claimed; the watch tells, and the next move claims the others. */

@@ -16,7 +16,7 @@ import { TELLER } from './layout.js';
 import type { Shelf } from './mirror.js';
 import { keyOf } from './roles.js';
 
-interface TellerOptions {
+interface EtcdNewsOptions {
   readonly etcd: Pick<Etcd, 'txn'>;
   /** The revision that gave this instance the role; null: it does not have it. */
   readonly mine: () => number | null;
@@ -43,8 +43,8 @@ interface Pending {
 const CHUNK = 64;
 
 /** News and messages of the fleet, and their way into the outbox. */
-export class Teller {
-  readonly #options: TellerOptions;
+export class EtcdNews {
+  readonly #options: EtcdNewsOptions;
   readonly #alarm: Alarm;
   readonly #pending = new Map<string, Pending>();
   /** The names of each device's news, the oldest first. */
@@ -55,7 +55,7 @@ export class Teller {
   #reason: string | null = null;
   readonly shelf: Shelf;
 
-  constructor(options: TellerOptions) {
+  constructor(options: EtcdNewsOptions) {
     this.#options = options;
     this.#alarm = new Alarm(options.clock, () => this.soon());
     const pending = this.#pending;

@@ -1,0 +1,199 @@
+/**
+ * Several instances of the cloud over one etcd, devices that call them, and faults between them, on one clock. Notes who is
+ * told what by which machine. A machine keeps what it accepted when its instance is killed.
+ *
+ *   const world = new FleetWorld(seed);
+ *   await world.start('a');
+ *   world.add('pump-1');
+ *   await world.clock.advance(MINUTE_MS);
+ */
+import { openEtcdFleet } from '../../src/cloud-server/etcd/etcd-fleet.js';
+import type { FleetStore } from '../../src/cloud-server/fleet-store.js';
+import type { Batch, Telling } from '../../src/cloud-server/news.js';
+import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import type { Clock, Timer } from '../../src/system/clock.js';
+import { FakeClock } from './clock.js';
+import { FakeEtcd } from './fake-etcd.js';
+import { seededRandom } from './random.js';
+import { keptLog } from './system.js';
+
+export const DELAYS = { delayMs: 90 * SECOND_MS, stopDelayMs: 15 * MINUTE_MS };
+const EVERY_MS = 30 * SECOND_MS;
+const RETRY_MS_MAX = 20 * SECOND_MS;
+
+export interface Told {
+  readonly machine: string;
+  readonly device: string;
+  readonly kind: 'silent' | 'stopped' | 'back';
+  readonly id: string;
+  readonly atMs: number;
+}
+
+/** A process on a machine. */
+interface Running {
+  readonly machine: string;
+  readonly client: string;
+  readonly fleet: FleetStore;
+  readonly clock: KilledClock;
+}
+
+/** The clock of a process: when it is killed its timers never fire. */
+class KilledClock implements Clock {
+  readonly #clock: FakeClock;
+  isKilled = false;
+
+  constructor(clock: FakeClock) {
+    this.#clock = clock;
+  }
+
+  get boot() {
+    return this.#clock.boot;
+  }
+  wallMs = () => this.#clock.wallMs();
+  bootMs = () => this.#clock.bootMs();
+  trust = () => this.#clock.trust();
+  confirm = () => this.#clock.confirm();
+  doubt = () => this.#clock.doubt();
+
+  after(ms: number, wake: () => void): Timer {
+    return this.#clock.after(ms, () => {
+      if (!this.isKilled) wake();
+    });
+  }
+}
+
+export class FleetWorld {
+  readonly clock = new FakeClock();
+  readonly server: FakeEtcd;
+  readonly random: () => number;
+  readonly told: Told[] = [];
+  readonly log = keptLog();
+  readonly running = new Map<string, Running>();
+  readonly devices = new Map<string, FleetDevice>();
+  /** By machine: the ids of the news that it has accepted. */
+  readonly #journals = new Map<string, Set<string>>();
+  #starts = 0;
+
+  constructor(seed: number) {
+    this.random = seededRandom(seed);
+    this.server = new FakeEtcd(this.clock, this.random);
+  }
+
+  /** Starts an instance on a machine. Rejects if etcd is away. */
+  async start(machine: string): Promise<FleetStore> {
+    const client = `${machine}#${++this.#starts}`;
+    const clock = new KilledClock(this.clock);
+    const fleet = await openEtcdFleet({
+      etcd: this.server.client(client),
+      clock,
+      log: this.log.log,
+      randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(this.random() * 256)),
+      hostname: machine,
+      delays: DELAYS,
+      tell: async (batch) => this.#tell(machine, batch),
+      accept: async () => undefined,
+    });
+    await fleet.start();
+    this.running.set(machine, { machine, client, fleet, clock });
+    return fleet;
+  }
+
+  /** Kills the instance of a machine at once. */
+  kill(machine: string): void {
+    const running = this.running.get(machine);
+    if (running === undefined) return;
+    running.clock.isKilled = true;
+    this.server.cut(running.client);
+    this.running.delete(machine);
+  }
+
+  async stop(machine: string): Promise<void> {
+    const running = this.running.get(machine);
+    this.running.delete(machine);
+    await running?.fleet.stop();
+  }
+
+  cut(machine: string): void {
+    const running = this.running.get(machine);
+    if (running !== undefined) this.server.cut(running.client);
+  }
+
+  heal(machine: string): void {
+    const running = this.running.get(machine);
+    if (running !== undefined) this.server.heal(running.client);
+  }
+
+  /** A device that sends heartbeats from now on. */
+  add(id: string): FleetDevice {
+    const device = new FleetDevice(id, this);
+    this.devices.set(id, device);
+    device.speak();
+    return device;
+  }
+
+  toldOf(device: string): string[] {
+    const seen = new Set<string>();
+    const news = this.told.filter((one) => one.device === device && !seen.has(one.id) && seen.add(one.id));
+    return news.map(({ kind }) => kind);
+  }
+
+  #tell(machine: string, { news }: Batch): Telling {
+    const journal = this.#journals.get(machine) ?? new Set();
+    this.#journals.set(machine, journal);
+    for (const { id, device, kind } of news) {
+      if (journal.has(id)) continue;
+      journal.add(id);
+      this.told.push({ machine, device, kind, id, atMs: this.clock.bootMs() });
+    }
+    return { told: new Set(news.map(({ id }) => id)), refusal: null };
+  }
+}
+
+/** A device: a heartbeat every 30 s; after a failure it tries another instance, with growing pauses. */
+export class FleetDevice {
+  readonly id: string;
+  readonly #world: FleetWorld;
+  readonly #bootMs: number;
+  #timer: Timer | null = null;
+  #failures = 0;
+
+  constructor(id: string, world: FleetWorld) {
+    this.id = id;
+    this.#world = world;
+    this.#bootMs = world.clock.bootMs();
+  }
+
+  get isSilent(): boolean {
+    return this.#timer === null;
+  }
+
+  speak(): void {
+    if (this.isSilent) this.#next(this.#world.random() * EVERY_MS);
+  }
+
+  silence(): void {
+    this.#timer?.stop();
+    this.#timer = null;
+  }
+
+  /** Says something at once. Returns whether an instance has taken it. */
+  say(said: 'running' | 'stopping' | 'moved'): boolean {
+    const all = [...this.#world.running.values()];
+    const one = all[Math.floor(this.#world.random() * all.length)];
+    const uptimeMs = this.#world.clock.bootMs() - this.#bootMs;
+    try {
+      one?.fleet.watch.heard(this.id, { said, everyMs: EVERY_MS, sent: { bootId: this.id, uptimeMs } });
+      return one !== undefined;
+    } catch {
+      return false;
+    }
+  }
+
+  #next(ms: number): void {
+    this.#timer = this.#world.clock.after(ms, () => {
+      this.#failures = this.say('running') ? 0 : this.#failures + 1;
+      const retryMs = Math.min(SECOND_MS * 2 ** this.#failures, RETRY_MS_MAX);
+      this.#next(this.#failures === 0 ? EVERY_MS : retryMs * (0.5 + this.#world.random() / 2));
+    });
+  }
+}
