@@ -1,0 +1,247 @@
+/** The client against a real etcd: three members that are killed, stopped and cut off; TLS, users, a full quota. */
+import t, { type Test } from 'tap';
+import { createEtcd } from '../../src/etcd/client.js';
+import type { EtcdUser } from '../../src/etcd/endpoints.js';
+import type { Etcd } from '../../src/etcd/etcd.js';
+import { systemClock } from '../../src/system/clock.js';
+import { createConnect } from '../../src/system/connect.js';
+import { openHttps } from '../../src/system/https.js';
+import { etcdBehaviour, failureOf, hear, listed } from '../etcd/behaviour.js';
+import { type Cluster, ETCD, startEtcd } from './etcd.js';
+import { skipWithout } from './peers.js';
+
+const skip = skipWithout(ETCD, '/usr/bin/etcdctl', '/usr/sbin/nft');
+
+/** A client, which first calls the member `first`. */
+function clientOf(t: Test, { endpoints, tls }: Cluster, first = 0, user: EtcdUser | null = null): Etcd {
+  const clock = systemClock();
+  const connect = createConnect({ clock });
+  const https = openHttps({ ca: tls?.ca ?? null, clientCertificate: tls?.client ?? null, clock, connect });
+  const order = endpoints.map((_, n) => endpoints[(first + n) % endpoints.length] as string);
+  const etcd = createEtcd({ endpoints: order, https, user, clock });
+  t.teardown(() => etcd.close());
+  return etcd;
+}
+
+const put = (key: string, value = '') => ({ put: key, value });
+
+/** Resolves when it holds. */
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds()));
+}
+
+const survives = (act: () => Promise<unknown>) => () =>
+  act().then(
+    () => true,
+    () => false,
+  );
+
+t.test('behaviour', { skip }, async (t) => {
+  const cluster = await startEtcd(t);
+  let worlds = 0;
+  await etcdBehaviour(t, async (t) => ({
+    a: clientOf(t, cluster, 0),
+    b: clientOf(t, cluster, 1),
+    prefix: `test/${++worlds}/`,
+    pass: (ms) => new Promise((resolve) => void setTimeout(resolve, ms)),
+  }));
+});
+
+t.test('behaviour with TLS, a client certificate and a user', { skip }, async (t) => {
+  const cluster = await startEtcd(t, { tls: true });
+  for (const line of [
+    'user add root:secret',
+    'user grant-role root root',
+    'role add fleet',
+    'role grant-permission fleet --prefix=true readwrite test/',
+    'user add fleet:pass:word',
+    'user grant-role fleet fleet',
+    'auth enable',
+  ]) {
+    const args = line.split(' ');
+    if (line === 'user grant-role root root')
+      await cluster.etcdctl('role', 'add', 'root').catch(() => undefined);
+    await cluster.etcdctl(...args);
+  }
+  const user = { name: 'fleet', password: 'pass:word' };
+  let worlds = 0;
+  await etcdBehaviour(t, async (t) => ({
+    a: clientOf(t, cluster, 0, user),
+    b: clientOf(t, cluster, 1, user),
+    prefix: `test/${++worlds}/`,
+    pass: (ms) => new Promise((resolve) => void setTimeout(resolve, ms)),
+  }));
+
+  await t.test('what a user may not', async (t) => {
+    const etcd = clientOf(t, cluster, 0, user);
+    const refused = { kind: 'refused', mayHaveHappened: false } as const;
+    t.match(await failureOf(etcd.txn([], [put('other/k')])), { ...refused, message: /permission denied/ });
+    t.match(await failureOf(etcd.get('other/k')), { ...refused, message: /permission denied/ });
+    const heard = hear(etcd, 'other/', 0);
+    await heard.until(({ ended }) => ended.length === 1);
+    t.match(heard.ended[0], { ...refused, message: /permission denied/ });
+    const wrong = clientOf(t, cluster, 0, { name: 'fleet', password: 'wrong' });
+    t.match(await failureOf(wrong.get('test/k')), { ...refused, message: /invalid user ID or password/ });
+    const nobody = clientOf(t, cluster);
+    t.match(await failureOf(nobody.get('test/k')), { ...refused, message: /user name is empty/ });
+  });
+
+  await t.test('a token that a member has forgotten is renewed', async (t) => {
+    const etcd = clientOf(t, cluster, 0, user);
+    await etcd.txn([], [put('test/k', 'before')]);
+    // Tokens are in memory alone.
+    await Promise.all(cluster.members.map((member) => member.kill()));
+    for (const member of cluster.members) member.start();
+    const root = clientOf(t, cluster, 0, { name: 'root', password: 'secret' });
+    await until(survives(() => root.get('test/k')));
+    const heard = hear(etcd, 'test/', 0);
+    const watched = heard.until(({ revisions, ended }) => revisions.length + ended.length > 0);
+    t.match(await etcd.get('test/k'), { found: { value: 'before' } });
+    void until(async () => {
+      await root.txn([], [put('test/k', 'after')]);
+      return heard.revisions.length + heard.ended.length > 0;
+    });
+    await watched;
+    t.strictSame(heard.ended, []);
+    heard.close();
+  });
+
+  await t.test('neither a foreign CA nor a client without a certificate', async (t) => {
+    const bare = clientOf(t, { ...cluster, tls: null }, 0, user);
+    t.match(await failureOf(bare.get('test/k')), { kind: 'unavailable', message: /certificate/ });
+    const tls = { ca: cluster.tls?.ca ?? '', client: null };
+    const anonymous = clientOf(t, { ...cluster, tls } as never, 0, user);
+    const failure = await failureOf(anonymous.txn([], [put('test/none')]));
+    t.match(failure, { kind: 'unavailable', message: /wants a certificate/ });
+  });
+});
+
+t.test('members are stopped and killed', { skip }, async (t) => {
+  const cluster = await startEtcd(t);
+  const [one, two, three] = cluster.members as [
+    Cluster['members'][0],
+    Cluster['members'][0],
+    Cluster['members'][0],
+  ];
+  const etcd = clientOf(t, cluster);
+  const { revision } = await etcd.txn([], [put('k', '1')]);
+
+  // It accepts connections, and answers nothing.
+  one.stop();
+  t.match(await failureOf(etcd.txn([], [put('k', '2')])), { kind: 'unavailable', mayHaveHappened: true });
+  await until(survives(() => etcd.get('k')));
+  one.continue();
+  await cluster.ready();
+
+  const reader = clientOf(t, cluster);
+  await reader.get('k');
+  one.stop();
+  // A leader may be elected meanwhile, and each try has its deadline.
+  await until(survives(() => reader.get('k')));
+  await until(survives(() => etcd.txn([], [put('k', '3')])));
+  await one.kill();
+
+  // Nothing listens there: also a write is tried at the next member.
+  const writer = clientOf(t, cluster);
+  t.match(await writer.txn([], [put('k', '4')]), { succeeded: true });
+  const lease = await writer.grant(60);
+
+  // One of three is no quorum.
+  const heard = hear(clientOf(t, cluster, 2), 'k', revision);
+  await heard.until(({ revisions }) => revisions.length >= 3);
+  await two.kill();
+  await heard.until(({ ended }) => ended.length === 1);
+  t.match(heard.ended[0], { kind: 'unavailable', message: /no leader/, compactedRevision: null });
+  t.match(await failureOf(writer.get('k')), { kind: 'unavailable', mayHaveHappened: false });
+  const failure = await failureOf(writer.txn([], [put('k', 'never')]));
+  t.match(failure, { kind: 'unavailable', mayHaveHappened: false, message: /no leader/ });
+  t.match(await failureOf(writer.keepAlive(lease)), { kind: 'unavailable' });
+  t.match(await failureOf(writer.grant(5)), { kind: 'unavailable' });
+  const late = hear(writer, 'k', revision);
+  await late.until(({ ended }) => ended.length === 1);
+  t.match(late.ended[0], { kind: 'unavailable', message: /no leader/ });
+
+  two.start();
+  one.start();
+  await cluster.ready();
+  t.match(await writer.get('k'), { found: { value: '4' } });
+  t.equal(await writer.keepAlive(lease), 60);
+
+  // The history is whole after all that.
+  const whole = hear(writer, 'k', revision);
+  await whole.until(({ revisions }) => revisions.at(-1)?.changes[0]?.value === '4');
+  const values = whole.revisions.map(({ changes }) => changes[0]?.value);
+  t.strictSame(
+    values.filter((value) => value !== '2'),
+    [...new Set(['1', ...values.slice(1, -1), '4'])].filter((v) => v !== '2'),
+  );
+  whole.close();
+  await three.kill();
+});
+
+t.test('a member that is cut off has no leader, and the others go on', { skip }, async (t) => {
+  const cluster = await startEtcd(t, { networked: true });
+  const leader = await cluster.leader();
+  const at = cluster.members.indexOf(leader);
+  const inside = clientOf(t, { ...cluster, endpoints: [leader.endpoint] });
+  const outside = clientOf(t, cluster, at + 1);
+  const any = clientOf(t, cluster, at);
+  const { revision } = await any.txn([], [put('k', '1')]);
+  const silent = hear(inside, 'k', revision);
+  const loud = hear(outside, 'k', revision);
+  await Promise.all([silent, loud].map((one) => one.until(({ revisions }) => revisions.length === 1)));
+
+  leader.cut();
+  // The connection is dead: no answer, and nobody knows whether it was done.
+  t.match(await failureOf(any.txn([], [put('k', 'lost')])), { kind: 'unavailable', mayHaveHappened: true });
+  // Nor does a new connection come about: the write goes to the next member.
+  await until(survives(() => outside.txn([], [put('k', '2')])));
+  const fresh = clientOf(t, cluster, at);
+  t.match(await fresh.txn([], [put('k', '3')]), { succeeded: true });
+  await loud.until(({ revisions }) => revisions.at(-1)?.changes[0]?.value === '3');
+  t.strictSame(silent.revisions.length, 1, 'the watch at the old leader hears nothing');
+
+  leader.heal();
+  await cluster.ready();
+  await silent.until(
+    ({ revisions, ended }) => ended.length === 1 || revisions.at(-1)?.changes[0]?.value === '3',
+  );
+  t.match(await inside.get('k'), { found: { value: '3' } }, 'the old leader has what the others agreed on');
+  t.notOk((await listed(inside, 'k')).keys.some(({ value }) => value === 'lost'));
+  loud.close();
+  silent.close();
+});
+
+t.test('a member without the others ends its watches and refuses at once', { skip }, async (t) => {
+  const cluster = await startEtcd(t);
+  const [one, two, three] = cluster.members as [
+    Cluster['members'][0],
+    Cluster['members'][0],
+    Cluster['members'][0],
+  ];
+  const inside = clientOf(t, { ...cluster, endpoints: [one.endpoint] });
+  const { revision } = await inside.txn([], [put('k', '1')]);
+  const heard = hear(inside, 'k', revision);
+  await heard.until(({ revisions }) => revisions.length === 1);
+  // They hold their connections, and say nothing: for the first it is a partition.
+  two.stop();
+  three.stop();
+  await heard.until(({ ended }) => ended.length === 1);
+  t.match(heard.ended[0], { kind: 'unavailable', message: /no leader/ });
+  t.match(await failureOf(inside.txn([], [put('k', '2')])), { mayHaveHappened: false, message: /no leader/ });
+  // A client that knows all members must not wait for the stopped ones in vain when one can answer again.
+  two.continue();
+  three.continue();
+  await until(survives(() => inside.txn([], [put('k', '3')])));
+});
+
+t.test('a full quota is refused in words', { skip }, async (t) => {
+  const cluster = await startEtcd(t, { args: ['--quota-backend-bytes', String(2 ** 21)] });
+  const etcd = clientOf(t, cluster);
+  const fill = async () => {
+    for (let n = 0; ; n++) await etcd.txn([], [put(`k${n}`, 'x'.repeat(2 ** 19))]);
+  };
+  const failure = await failureOf(fill());
+  t.match(failure, { kind: 'refused', mayHaveHappened: false, message: /NOSPACE/ });
+  t.match(await etcd.get('k0'), { found: { key: 'k0' } });
+});
