@@ -238,6 +238,10 @@ export const PRESENCE_WRITE_MS = 5 * MINUTE_MS;
 /** Idempotency-Keys that the cloud remembers, and for how long. */
 export const CLOUD_KEYS_MAX = 100_000;
 export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
+/** A regional outage: news that come within this time may go together in a digest. */
+export const DIGEST_WINDOW_MS = MINUTE_MS;
+/** A digest is for news of more devices than this. It names this many of them. */
+export const DIGEST_DEVICES = 20;
 
 /** A stop waits at most this long for requests under way. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;

@@ -4,7 +4,7 @@
 import { listeners } from '../endpoints.js';
 import { authorization, deviceKeys } from '../file-kinds.js';
 import { given, inFile, optional } from '../row.js';
-import { duration, timeZone, webhookUrl } from '../values.js';
+import { duration, pageUrl, timeZone, webhookUrl } from '../values.js';
 
 export const CLOUD_SERVER_SETTINGS = {
   cloudServerListen: given({
@@ -55,5 +55,11 @@ export const CLOUD_SERVER_SETTINGS = {
     kind: timeZone,
     fallback: 'UTC',
     about: 'The zone in which the reference cloud tells people times.',
+  }),
+  cloudServerPublicUrl: optional({
+    key: 'FIELDPOST_CLOUD_SERVER_PUBLIC_URL',
+    kind: pageUrl,
+    none: 'none: mails have no such line',
+    about: 'A page about the devices. The mails of the reference cloud end with a line with this URL.',
   }),
 };
