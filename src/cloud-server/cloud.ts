@@ -31,6 +31,8 @@ import { CLOUD_ROUTES, type CloudParts } from './calls.js';
 import { Devices } from './devices.js';
 import { Documents } from './documents.js';
 import { Outbox } from './outbox.js';
+import { People } from './people.js';
+import { Teller } from './teller.js';
 import { Watch } from './watch.js';
 import { createWebhook } from './webhook.js';
 
@@ -88,9 +90,10 @@ interface Parts {
 /** Builds each part from those before it. */
 async function build(config: Config, system: System, store: Store, shortWay?: SendShort): Promise<Parts> {
   const { clock, log, disk, randomBytes } = system;
-  const { cloudServerTimeZone: timeZone, cloudServerDelayMs: delayMs } = config;
+  const { cloudServerDelayMs: delayMs } = config;
   const directory = directoryOf(config);
-  const documents = await Documents.open(disk, join(directory, 'documents'), log);
+  const people = new People();
+  const documents = await Documents.open(disk, join(directory, 'documents'), log, people);
   await keepNames(disk, directory, config.stateDir);
   const webhook = shortWay ? null : await openWebhook(config, system);
   const send = shortWay ?? webhook?.send;
@@ -100,11 +103,13 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   const delivery = new Delivery({ store, config, ...system, openTokens, short, recordsEach: true });
   const nudge = () => delivery.nudge();
   const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
-  const outbox = new Outbox({ store, documents, nudge, timeZone, ...ways, log });
+  const texts = { timeZone: config.cloudServerTimeZone, publicUrl: config.cloudServerPublicUrl };
+  const outbox = new Outbox({ store, nudge, ...ways });
+  const teller = new Teller({ store, documents, people, nudge, texts, ...ways, log });
   const watch = await Watch.open({
     ...{ disk, directory, clock, log, randomBytes },
     delays: { delayMs, stopDelayMs: config.cloudServerStopDelayMs },
-    tell: (id, news) => outbox.tell(id, news),
+    tell: (batch, isClosed) => teller.tell(batch, isClosed),
   });
   const devices = new Devices({ watch, documents, log });
   const access = { check: createKeyCheck(config.cloudServerKeys) };

@@ -1,6 +1,6 @@
 /**
  * The destinations document of a device: the people to notify, and the device's name, site and contact. Unknown members
- * are kept. Used by calls.ts, documents.ts and outbox.ts.
+ * are kept. Used by calls.ts, documents.ts and teller.ts.
  */
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';
@@ -60,6 +60,19 @@ export function entriesOf({ destinations }: Document): Entry[] {
     if (isEntry(entry) && !byTarget.has(targetOf(entry))) byTarget.set(targetOf(entry), entry);
   }
   return [...byTarget.values()];
+}
+
+/**
+ * The person behind a destination, the same in the documents of all devices. Null for a placeholder such as OWNER: for each
+ * device it may be another person.
+ */
+export function personOf(entry: Entry): string | null {
+  return entry.type === 4 && !entry.destination.includes('@') ? null : targetOf(entry);
+}
+
+/** The people whom a document names, each once. */
+export function peopleOf(document: Document): string[] {
+  return entriesOf(document).flatMap((entry) => personOf(entry) ?? []);
 }
 
 /** How texts describe the device: by its name, else by its id; also by site and contact if the document has them. */

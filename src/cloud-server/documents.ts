@@ -9,8 +9,9 @@ import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
 import { Turns } from '../turns.js';
-import { type Document, parseDocument } from './document.js';
+import { type Document, parseDocument, peopleOf } from './document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from './fleet-store.js';
+import type { People } from './people.js';
 
 /** A document in memory. */
 interface Held extends StoredDocument {
@@ -24,15 +25,21 @@ const FILE = /^(.+)\.json$/;
 export class Documents implements FleetDocuments {
   readonly #disk: Disk;
   readonly #directory: string;
+  readonly #people: Pick<People, 'set'>;
   readonly #stored = new Map<string, Held>();
   /** Characters of all documents together. */
   #chars = 0;
   /** Writes under way, by device: one device does not wait for another. */
   readonly #writes = new Map<string, Turns>();
 
-  /** Reads all documents in `directory`; makes it if it is missing. */
-  static async open(disk: Disk, directory: string, log: Log): Promise<Documents> {
-    const documents = new Documents(disk, directory);
+  /** Reads all documents in `directory`; makes it if it is missing. Tells `people` whom each document names. */
+  static async open(
+    disk: Disk,
+    directory: string,
+    log: Log,
+    people: Pick<People, 'set'>,
+  ): Promise<Documents> {
+    const documents = new Documents(disk, directory, people);
     await disk.makeDirectory(directory);
     const tell = (paths: LogFields) => log.error('cloud file damaged', paths);
     for (const name of await disk.list(directory)) {
@@ -43,7 +50,8 @@ export class Documents implements FleetDocuments {
     return documents;
   }
 
-  private constructor(disk: Disk, directory: string) {
+  private constructor(disk: Disk, directory: string, people: Pick<People, 'set'>) {
+    this.#people = people;
     this.#disk = disk;
     this.#directory = directory;
   }
@@ -107,6 +115,7 @@ export class Documents implements FleetDocuments {
     this.#chars += (stored?.text.length ?? 0) - (this.#stored.get(id)?.text.length ?? 0);
     if (stored === null) this.#stored.delete(id);
     else this.#stored.set(id, stored);
+    this.#people.set(id, stored && peopleOf(stored.document));
   }
 
   #pathOf(id: string): string {

@@ -67,6 +67,8 @@ export interface FleetWatch {
   heard(id: string, report: Report): void;
   /** Forgets a device and its news. Resolves when that is stored for good. Rejects with storage-failed and unavailable. */
   forget(id: string): Promise<void>;
+  /** The number of devices with news of which people are not told yet. */
+  readonly untold: number;
   sightings(): Iterable<Sighting>;
   /** One device; null: it has sent no heartbeat. */
   sighting(id: string): Sighting | null;
@@ -102,6 +104,8 @@ export interface FleetStore {
    * content, and with the errors of Store.accept.
    */
   takeMessage(device: string, draft: ShortDraft, keyed: KeyedContent): Promise<void>;
+  /** False: another instance tells people now. */
+  mayTell(): boolean;
   /** Throws unavailable while calls cannot be served. */
   assertServing(): void;
   /** Begins to watch and to tell. */

@@ -1,5 +1,5 @@
 /**
- * News that people must be told, and the batches in which they are told: what a store hands to outbox.ts.
+ * News that people must be told, and the batches in which they are told: what a store hands to teller.ts.
  */
 import type { Happening } from './texts.js';
 

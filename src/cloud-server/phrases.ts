@@ -1,7 +1,7 @@
 /**
  * All words of the notifications, in each language. A fact follows a label ("Outage lasted: 5 minutes"), so that dates
  * and numbers need no grammar of the sentence around them. Plurals and dates are own tables: they are the same on every
- * build of Node, and loading Intl takes 8 MB. Used by spans.ts and texts.ts.
+ * build of Node, and loading Intl takes 8 MB. Used by digests.ts, spans.ts and texts.ts.
  */
 import type { Lang } from '../destinations/langs.js';
 
@@ -9,9 +9,12 @@ import type { Lang } from '../destinations/langs.js';
 interface Phrases {
   /** Suits any hour, because the time and place of reading are unknown. */
   readonly greeting: string;
-  /** Subjects of mails, also the first words of short texts. */
+  /** Subjects of mails, also the first words of calls and push messages. */
   readonly subject: Readonly<Record<Kind, (device: string) => string>>;
-  /** Sentences: the device fell silent; it announced a stop and did not return; it is back. */
+  /**
+   * Sentences: the device fell silent; it announced a stop and did not return; it is back. They follow the greeting: after
+   * its comma German, Italian and Polish go on with a small letter.
+   */
   readonly sentence: Readonly<Record<Kind, (device: string) => string>>;
   /** Labels of facts. `moment`: when it happened. */
   readonly moment: Readonly<Record<Kind, string>>;
@@ -24,6 +27,8 @@ interface Phrases {
   /** Promises a message when the device returns. */
   readonly promise: string;
   readonly closing: string;
+  /** Before the URL of a page. */
+  readonly overview: string;
   /**
    * Day, hour, minute, second, each in its forms after a number: one; several; and, if it differs, many (Polish 5, 12,
    * 25).
@@ -59,13 +64,14 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
         `Het apparaat “${device}” is volgens plan uitgeschakeld en is nog niet weer online.`,
       back: (device) => `Het apparaat “${device}” is weer online.`,
     },
-    moment: { silent: 'Laatste signaal', stopped: 'Uitgeschakeld', back: 'Weer online sinds' },
+    moment: { silent: 'Laatste signaal', stopped: 'Uitgeschakeld sinds', back: 'Weer online sinds' },
     lasted: 'Duur van de onderbreking',
     site: 'Locatie',
     contact: 'Contact',
     colon: ': ',
     promise: 'U krijgt bericht zodra het apparaat weer online is.',
     closing: 'Dit bericht is automatisch verzonden.',
+    overview: 'Overzicht van uw apparaten',
     units: ['dag dagen', 'uur uur', 'minuut minuten', 'seconde seconden'],
     and: 'en',
     months: 'januari februari maart april mei juni juli augustus september oktober november december',
@@ -86,13 +92,14 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
         `L’appareil «${NBSP}${device}${NBSP}» a été arrêté comme prévu et n’est pas encore revenu en ligne.`,
       back: (device) => `L’appareil «${NBSP}${device}${NBSP}» est de nouveau en ligne.`,
     },
-    moment: { silent: 'Dernier signal', stopped: 'Déconnexion', back: 'Retour en ligne' },
+    moment: { silent: 'Dernier signal', stopped: 'Arrêt', back: 'Retour en ligne' },
     lasted: 'Durée de l’interruption',
     site: 'Site',
     contact: 'Contact',
     colon: `${NBSP}: `,
     promise: 'Vous recevrez un message dès que l’appareil sera de nouveau en ligne.',
     closing: 'Ce message a été envoyé automatiquement.',
+    overview: 'Vue d’ensemble de vos appareils',
     units: ['jour jours', 'heure heures', 'minute minutes', 'seconde secondes'],
     and: 'et',
     months: 'janvier février mars avril mai juin juillet août septembre octobre novembre décembre',
@@ -103,22 +110,23 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
     greeting: 'Hallo,',
     subject: {
       silent: (device) => `${device} ist offline`,
-      stopped: (device) => `${device} ist noch heruntergefahren`,
+      stopped: (device) => `${device} ist noch ausgeschaltet`,
       back: (device) => `${device} ist wieder online`,
     },
     sentence: {
-      silent: (device) => `Das Gerät „${device}“ ist offline: Wir empfangen keine Signale mehr von ihm.`,
+      silent: (device) => `das Gerät „${device}“ ist offline: Wir empfangen keine Signale mehr von ihm.`,
       stopped: (device) =>
-        `Das Gerät „${device}“ wurde planmäßig heruntergefahren und ist noch nicht wieder online.`,
-      back: (device) => `Das Gerät „${device}“ ist wieder online.`,
+        `das Gerät „${device}“ wurde planmäßig ausgeschaltet und ist noch nicht wieder online.`,
+      back: (device) => `das Gerät „${device}“ ist wieder online.`,
     },
-    moment: { silent: 'Letztes Signal', stopped: 'Heruntergefahren', back: 'Wieder online seit' },
+    moment: { silent: 'Letztes Signal', stopped: 'Ausgeschaltet seit', back: 'Wieder online seit' },
     lasted: 'Dauer der Unterbrechung',
     site: 'Standort',
     contact: 'Kontakt',
     colon: ': ',
     promise: 'Sie erhalten eine Nachricht, sobald das Gerät wieder online ist.',
     closing: 'Diese Nachricht wurde automatisch versandt.',
+    overview: 'Übersicht Ihrer Geräte',
     units: ['Tag Tage', 'Stunde Stunden', 'Minute Minuten', 'Sekunde Sekunden'],
     and: 'und',
     months: 'Januar Februar März April Mai Juni Juli August September Oktober November Dezember',
@@ -137,13 +145,14 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
       stopped: (device) => `The device “${device}” was shut down as planned and has not come back.`,
       back: (device) => `The device “${device}” is back online.`,
     },
-    moment: { silent: 'Last signal', stopped: 'Shut down', back: 'Back online' },
+    moment: { silent: 'Last signal', stopped: 'Shut down since', back: 'Back online since' },
     lasted: 'Outage lasted',
     site: 'Site',
     contact: 'Contact',
     colon: ': ',
     promise: 'You will get a message as soon as the device is back online.',
     closing: 'This message was sent automatically.',
+    overview: 'Overview of your devices',
     units: ['day days', 'hour hours', 'minute minutes', 'second seconds'],
     and: 'and',
     months: 'January February March April May June July August September October November December',
@@ -158,18 +167,19 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
       back: (device) => `${device} è di nuovo online`,
     },
     sentence: {
-      silent: (device) => `Il dispositivo «${device}» è offline: non ne riceviamo più alcun segnale.`,
+      silent: (device) => `il dispositivo «${device}» è offline: non ne riceviamo più alcun segnale.`,
       stopped: (device) =>
-        `Il dispositivo «${device}» è stato spento come previsto e non è ancora tornato online.`,
-      back: (device) => `Il dispositivo «${device}» è di nuovo online.`,
+        `il dispositivo «${device}» è stato spento come previsto e non è ancora tornato online.`,
+      back: (device) => `il dispositivo «${device}» è di nuovo online.`,
     },
-    moment: { silent: 'Ultimo segnale', stopped: 'Spento il', back: 'Di nuovo online dal' },
+    moment: { silent: 'Ultimo segnale', stopped: 'Spento dal', back: 'Di nuovo online dal' },
     lasted: 'Durata dell’interruzione',
     site: 'Luogo',
     contact: 'Contatto',
     colon: ': ',
     promise: 'Riceverà un messaggio non appena il dispositivo sarà di nuovo online.',
     closing: 'Questo messaggio è stato inviato automaticamente.',
+    overview: 'Panoramica dei dispositivi',
     units: ['giorno giorni', 'ora ore', 'minuto minuti', 'secondo secondi'],
     and: 'e',
     months: 'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
@@ -184,19 +194,19 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
       back: (device) => `${device} jest ponownie online`,
     },
     sentence: {
-      silent: (device) =>
-        `Urządzenie „${device}” jest offline: nie otrzymujemy już od niego żadnych sygnałów.`,
+      silent: (device) => `urządzenie „${device}” jest offline: nie otrzymujemy już od niego sygnałów.`,
       stopped: (device) =>
-        `Urządzenie „${device}” zostało planowo wyłączone i nie uruchomiło się jeszcze ponownie.`,
-      back: (device) => `Urządzenie „${device}” jest ponownie online.`,
+        `urządzenie „${device}” zostało planowo wyłączone i nie uruchomiło się jeszcze ponownie.`,
+      back: (device) => `urządzenie „${device}” jest ponownie online.`,
     },
-    moment: { silent: 'Ostatni sygnał', stopped: 'Wyłączenie', back: 'Ponownie online od' },
+    moment: { silent: 'Ostatni sygnał', stopped: 'Wyłączone od', back: 'Ponownie online od' },
     lasted: 'Czas trwania przerwy',
     site: 'Lokalizacja',
     contact: 'Kontakt',
     colon: ': ',
     promise: 'Powiadomimy Państwa, gdy tylko urządzenie będzie ponownie online.',
     closing: 'Ta wiadomość została wysłana automatycznie.',
+    overview: 'Przegląd urządzeń',
     units: ['dzień dni dni', 'godzina godziny godzin', 'minuta minuty minut', 'sekunda sekundy sekund'],
     and: 'i',
     months:
@@ -217,13 +227,14 @@ export const PHRASES: Readonly<Record<Lang, Phrases>> = {
         `El dispositivo «${device}» se apagó según lo previsto y aún no ha vuelto a conectarse.`,
       back: (device) => `El dispositivo «${device}» vuelve a estar en línea.`,
     },
-    moment: { silent: 'Última señal', stopped: 'Desconexión', back: 'Conexión restablecida' },
+    moment: { silent: 'Última señal', stopped: 'Apagado desde el', back: 'En línea desde el' },
     lasted: 'Duración de la interrupción',
     site: 'Ubicación',
     contact: 'Contacto',
     colon: ': ',
     promise: 'Recibirá un mensaje en cuanto el dispositivo vuelva a estar en línea.',
     closing: 'Este mensaje se ha enviado automáticamente.',
+    overview: 'Resumen de sus dispositivos',
     units: ['día días', 'hora horas', 'minuto minutos', 'segundo segundos'],
     and: 'y',
     months: 'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre',

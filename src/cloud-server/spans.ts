@@ -1,9 +1,10 @@
 /**
- * Lengths of time and moments in words, in each language. Used by texts.ts.
+ * Lengths of time and moments in words, in each language.
  */
 import type { Lang } from '../destinations/langs.js';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../limits.js';
 import { PHRASES } from './phrases.js';
+import { SMS_PHRASES } from './sms-phrases.js';
 
 const UNITS_MS = [DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS] as const;
 
@@ -20,8 +21,11 @@ export function spanIn(lang: Lang, ms: number): string {
   return rest === 0 ? say(largest, count) : `${say(largest, count)} ${and} ${say(largest + 1, rest)}`;
 }
 
-/** Only Polish has a form of its own for 2 to 4 (but not 12 to 14). Elsewhere all numbers but 1 take one plural. */
-function nounFor(count: number, forms: string): string {
+/**
+ * The form that follows a number; `forms` are separated by blanks. Only Polish has one for 2 to 4 (but not 12 to 14).
+ * Elsewhere all numbers but 1 take one plural.
+ */
+export function nounFor(count: number, forms: string): string {
   const [one = '', few = '', many = few] = forms.split(' ');
   if (count === 1) return one;
   const isFew = count % 10 >= 2 && count % 10 <= 4 && !(count % 100 >= 12 && count % 100 <= 14);
@@ -31,8 +35,14 @@ function nounFor(count: number, forms: string): string {
 /** A moment with its time zone: `20 November 2026, 09:41 (UTC)`. Throws RangeError for an unknown zone. */
 export function momentIn(lang: Lang, wallMs: number, timeZone: string): string {
   const { months, date, time } = PHRASES[lang];
-  const { year, month, day, clock, offset } = timeZone === 'UTC' ? inUtc(wallMs) : inZone(wallMs, timeZone);
+  const { year, month, day, clock, offset } = localOf(wallMs, timeZone);
   return `${date(day, months.split(' ')[month - 1] as string, year)}${time(clock)} (${offset})`;
+}
+
+/** A moment for a short text, without its year: `24-11 om 09:41`, if wanted with its zone: `24-11 om 09:41 (UTC)`. */
+export function shortMomentIn(lang: Lang, wallMs: number, timeZone: string, withZone: boolean): string {
+  const { month, day, clock, offset } = localOf(wallMs, timeZone);
+  return `${SMS_PHRASES[lang].at(day, month, clock)}${withZone ? ` (${offset})` : ''}`;
 }
 
 interface Local {
@@ -44,6 +54,10 @@ interface Local {
   readonly clock: string;
   /** `UTC`, `UTC+01:00` */
   readonly offset: string;
+}
+
+function localOf(wallMs: number, timeZone: string): Local {
+  return timeZone === 'UTC' ? inUtc(wallMs) : inZone(wallMs, timeZone);
 }
 
 function inUtc(wallMs: number): Local {

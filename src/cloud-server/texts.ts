@@ -1,9 +1,11 @@
 /**
  * The texts of notifications, in the person's language: a device is silent, has not returned from a planned stop, or is
- * back. Used by outbox.ts.
+ *
+ * back.
  */
 import type { Lang } from '../destinations/langs.js';
 import { PHRASES } from './phrases.js';
+import { smsOf } from './sms.js';
 import { momentIn, spanIn } from './spans.js';
 
 /** News about a device. Moments are wall times; null: not known. */
@@ -15,12 +17,24 @@ export type Happening =
   /** The next heartbeat came at `sinceMs`, after `lastedMs` of silence. */
   | { readonly kind: 'back'; readonly sinceMs: number | null; readonly lastedMs: number | null };
 
-/** One notification: an email's subject and text, and a short text for SMS, phone and push. */
+/** One notification. */
 export interface Text {
+  /** Of a mail, and the title of a push message. */
   readonly subject: string;
-  /** Lines end with LF. */
+  /** A mail. Lines end with LF. */
   readonly plain: string;
+  /** For a phone call, which is read aloud, and for push: in true letters, of any length. */
   readonly short: string;
+  /** Fits one SMS. */
+  readonly sms: string;
+}
+
+/** What the settings say about all texts. */
+export interface TextOptions {
+  /** An IANA name, or UTC. */
+  readonly timeZone: string;
+  /** A page about the devices, for the last line of a mail; null: no such line. */
+  readonly publicUrl: string | null;
 }
 
 /** The device that a text is about. */
@@ -31,9 +45,10 @@ export interface About {
   readonly contact: string | null;
 }
 
-/** The text about a device in a language, with times in `timeZone` (an IANA name, or UTC). */
-export function textOf(lang: Lang, about: About, happening: Happening, timeZone: string): Text {
+/** The text about a device in a language. */
+export function textOf(lang: Lang, about: About, happening: Happening, options: TextOptions): Text {
   const words = PHRASES[lang];
+  const { timeZone } = options;
   const { kind, sinceMs } = happening;
   const { device, site, contact } = about;
   const lastedMs = kind === 'back' ? happening.lastedMs : null;
@@ -46,15 +61,18 @@ export function textOf(lang: Lang, about: About, happening: Happening, timeZone:
   ];
   const facts = known.flatMap(([label, fact]) => (fact !== null ? [`${label}${words.colon}${fact}`] : []));
   const subject = words.subject[kind](device);
-  const paragraphs = [
-    words.greeting,
-    [words.sentence[kind](device), ...facts].join('\n'),
-    ...(kind === 'back' ? [] : [words.promise]),
-    words.closing,
-  ];
+  const said = [words.sentence[kind](device), ...facts].join('\n');
   return {
     subject,
-    plain: `${paragraphs.join('\n\n')}\n`,
+    plain: mailOf(lang, kind === 'back' ? [said] : [said, words.promise], options),
     short: [subject, ...facts].map((sentence) => sentence.replace(/(?<!\.)$/, '.')).join(' '),
+    sms: smsOf(lang, about, happening, timeZone),
   };
+}
+
+/** The text of a mail around these paragraphs. */
+export function mailOf(lang: Lang, paragraphs: readonly string[], { publicUrl }: TextOptions): string {
+  const { greeting, closing, overview, colon } = PHRASES[lang];
+  const link = publicUrl === null ? [] : [`${overview}${colon}${publicUrl}`];
+  return `${[greeting, ...paragraphs, closing, ...link].join('\n\n')}\n`;
 }

@@ -3,7 +3,7 @@
  * process is killed.
  *
  * `presence.json` holds the presence of each device, and the news that people have not been told yet. A change is written
- * before it is told. The outbox ignores news whose id it knows already. A heartbeat alone writes nothing; the moments of
+ * before it is told. The outbox ignores news whose id it knows already. News are told in batches (batches.ts). A heartbeat alone writes nothing; the moments of
  * the last heartbeats are written every PRESENCE_WRITE_MS. Used by cloud.ts.
  */
 import { join } from 'node:path';
@@ -14,14 +14,14 @@ import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
+import { Batches, type PendingNews } from './batches.js';
 import type { FleetWatch, Report, Sighting } from './fleet-store.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
+import type { Batch, Telling } from './news.js';
 import * as presence from './presence.js';
-import { keptStatus, NO_STATUS, type Status, statusOf } from './status.js';
+import { restored, type Watched, type WrittenDevice, writtenOf } from './presence-file.js';
+import { keptStatus, NO_STATUS } from './status.js';
 import type { Happening } from './texts.js';
-
-/** News that people must be told, with an id. */
-export type News = Happening & { readonly id: string };
 
 interface WatchOptions {
   readonly disk: Disk;
@@ -30,28 +30,11 @@ interface WatchOptions {
   readonly log: Log;
   readonly delays: presence.Delays;
   readonly randomBytes: (count: number) => Uint8Array;
-  /** Tells people. Resolves when the messages are on the disk. If it rejects, it is called again with the same news. */
-  readonly tell: (id: string, news: News) => Promise<void>;
-}
-
-/** One device in `presence.json`. */
-interface Written extends Pick<presence.Presence, 'state' | 'said' | 'everyMs'> {
-  readonly heard: Moment;
-  /** Files of earlier versions do not have it. */
-  readonly since?: Moment | null;
-  /** Left out if the device reports nothing of itself, and in files of earlier versions. */
-  readonly status?: Status;
-  readonly news: readonly News[];
-}
-
-interface Watched {
-  presence: presence.Presence;
-  heard: Moment;
-  /** The heartbeat that began this presence, or this absence after a move; null: not known. */
-  since: Moment | null;
-  status: Status;
-  /** Not told yet, in order. */
-  news: News[];
+  /**
+   * Tells people. Resolves when the messages are on the disk. It is called again with the news that somebody has not been
+   * told: when the batch is closed, and after a refusal.
+   */
+  readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
 }
 
 /** A caller that waits until a change is on the disk. */
@@ -77,6 +60,7 @@ export class Watch implements FleetWatch {
   readonly #devices = new Map<string, Watched>();
   /** Devices with news. */
   readonly #newsworthy = new Set<string>();
+  readonly #batches: Batches;
   #tickedMs = 0;
   #writtenMs = Number.NEGATIVE_INFINITY;
   /** Changes that are not on the disk yet. Only `times` can wait for PRESENCE_WRITE_MS. */
@@ -84,6 +68,7 @@ export class Watch implements FleetWatch {
   /** Set from start() to stop(). */
   readonly #ticking: Alarm;
   readonly #pausing: Alarm;
+  readonly #closing: Alarm;
   #writing: Promise<void> | null = null;
   #waiting: Waiting[] = [];
   /** Why the last try to write or tell failed; null: it succeeded. A new reason is logged. */
@@ -94,9 +79,12 @@ export class Watch implements FleetWatch {
     const watch = new Watch(options);
     const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
     const found = await readSealed(options.disk, watch.#path, tell);
-    for (const [id, written] of Object.entries((found ?? {}) as Record<string, Written>)) {
-      watch.#devices.set(id, watch.#restore(written));
-      if (written.news.length > 0) watch.#newsworthy.add(id);
+    const oldBatch = watch.#drawId();
+    for (const [id, written] of Object.entries((found ?? {}) as Record<string, WrittenDevice>)) {
+      const device = restored(written, options.clock.bootMs(), oldBatch);
+      watch.#devices.set(id, device);
+      if (device.news.length > 0) watch.#newsworthy.add(id);
+      if (device.news.some(({ isKept }) => !isKept)) watch.#unwritten = 'vital';
     }
     return watch;
   }
@@ -110,6 +98,11 @@ export class Watch implements FleetWatch {
       this.#tick();
     });
     this.#pausing = new Alarm(options.clock, () => this.#writeSoon());
+    this.#closing = new Alarm(options.clock, () => this.#writeSoon());
+    this.#batches = new Batches(
+      () => options.clock.bootMs(),
+      () => this.#drawId(),
+    );
   }
 
   /** Starts the checks for silence, and tells the news that an earlier run left. */
@@ -123,12 +116,17 @@ export class Watch implements FleetWatch {
   async stop(): Promise<void> {
     this.#ticking.end();
     this.#pausing.end();
+    this.#closing.end();
     await this.#writing;
     if (this.#unwritten !== 'nothing') await this.#write();
   }
 
   get ids(): Iterable<string> {
     return this.#devices.keys();
+  }
+
+  get untold(): number {
+    return this.#newsworthy.size;
   }
 
   has(id: string): boolean {
@@ -231,28 +229,29 @@ export class Watch implements FleetWatch {
     }
     this.#writing = this.#writeAndTell().finally(() => {
       this.#writing = null;
-      // Changes during the last write. After a failure the next tick tries again.
-      if (this.#unwritten === 'vital' && this.#reason === null && this.#ticking.isSet) this.#writeSoon();
+      // After a failure the next tick tries again.
+      if (this.#reason !== null || !this.#ticking.isSet) return;
+      // Changes during the last write.
+      if (this.#unwritten === 'vital') this.#writeSoon();
+      // People of many devices wait for the end of the batch.
+      if (this.#newsworthy.size > 0) this.#closing.at(this.#batches.closesMs);
     });
   }
 
   async #writeAndTell(): Promise<void> {
     try {
+      let refusal: Error | null = null;
+      const offered = new Set<string>();
       for (;;) {
         // News is written before it is told: otherwise a crash would lose its id, and people would be told twice.
         if (this.#unwritten === 'vital') await this.#write();
-        const [id] = this.#newsworthy;
-        if (id === undefined) break;
-        const { news } = this.#devices.get(id) as Watched;
-        const [first] = news as [News];
-        // If this cannot be told, the other devices come first the next time.
-        this.#newsworthy.delete(id);
-        this.#newsworthy.add(id);
-        await this.#options.tell(id, first);
-        if (news[0] === first) news.shift();
-        if (news.length === 0) this.#newsworthy.delete(id);
-        if (this.#unwritten === 'nothing') this.#unwritten = 'times';
+        const batch = this.#batches.next(this.#pending(), offered);
+        if (batch === null) break;
+        const telling = await this.#options.tell(batch, batch.isClosed);
+        refusal ??= telling.refusal;
+        this.#drop(batch, telling.told);
       }
+      if (refusal !== null) throw refusal;
       this.#reason = null;
     } catch (error) {
       const reason = wordsOf(error);
@@ -261,18 +260,31 @@ export class Watch implements FleetWatch {
     }
   }
 
-  async #write(): Promise<void> {
-    const written: Record<string, Written> = {};
-    for (const [id, { presence, heard, since, status, news }] of this.#devices) {
-      const { state, said, everyMs } = presence;
-      const more = status === NO_STATUS ? {} : { status };
-      written[id] = { state, said, everyMs, heard, since, ...more, news: [...news] };
+  *#pending(): Iterable<readonly [string, readonly PendingNews[]]> {
+    for (const id of this.#newsworthy) yield [id, this.#devices.get(id)?.news ?? []];
+  }
+
+  /** Removes news that everybody has been told. */
+  #drop(batch: Batch, told: ReadonlySet<string>): void {
+    if (told.size === 0) return;
+    for (const { device: id } of batch.news) {
+      const device = this.#devices.get(id);
+      if (device === undefined) continue;
+      device.news = device.news.filter(({ news }) => !told.has(news.id));
+      if (device.news.length === 0) this.#newsworthy.delete(id);
     }
+    if (this.#unwritten === 'nothing') this.#unwritten = 'times';
+  }
+
+  async #write(): Promise<void> {
+    const written = Object.fromEntries([...this.#devices].map(([id, device]) => [id, writtenOf(device)]));
+    const kept = [...this.#pending()].flatMap(([, news]) => news);
     const waiting = this.#waiting.splice(0);
     this.#writtenMs = this.#options.clock.bootMs();
     this.#unwritten = 'nothing';
     try {
       await writeSealed(this.#options.disk, this.#path, written);
+      for (const news of kept) news.isKept = true;
       for (const { resolve } of waiting) resolve();
     } catch (error) {
       this.#unwritten = 'vital';
@@ -284,18 +296,15 @@ export class Watch implements FleetWatch {
   }
 
   #add(id: string, { news }: Watched, happening: Happening): void {
-    const name = Buffer.from(this.#options.randomBytes(8)).toString('hex');
     // Drop a pair in the middle: the first may be told already, and the last is the present state.
     if (news.length >= NEWS_MAX) news.splice(1, 2);
-    news.push({ ...happening, id: name });
+    const batch = this.#batches.current();
+    news.push({ news: { ...happening, id: this.#drawId() }, batch, isKept: false });
     this.#newsworthy.add(id);
     this.#changed();
   }
 
-  #restore({ state, said, everyMs, heard, since = null, status = NO_STATUS, news }: Written): Watched {
-    const nowMs = this.#options.clock.bootMs();
-    const fresh = presence.afterAbsence(presence.firstHeard(nowMs), nowMs, CLOUD_GRACE_MS);
-    const kept = keptStatus(NO_STATUS, statusOf({ ...status }));
-    return { presence: { ...fresh, state, said, everyMs }, heard, since, status: kept, news: [...news] };
+  #drawId(): string {
+    return Buffer.from(this.#options.randomBytes(8)).toString('hex');
   }
 }

@@ -202,6 +202,14 @@ export const webhookUrl: Kind<string> = {
   show: (value) => `${new URL(value).origin}/(hidden)`,
 };
 
+/** The URL of a page for people to open. */
+export const pageUrl = shown('an https:// or http:// URL without user, of at most 500 characters', (text) => {
+  const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');
+  if (!/^https?:$/.test(url.protocol)) refuse('neither https:// nor http://');
+  if (url.username !== '' || url.password !== '') refuse('a user or password does not belong here');
+  return url.href.length <= 500 ? url.href : refuse('longer than 500 characters');
+});
+
 /** A URL by which nothing leaves this machine unencrypted. */
 export function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : refuse('not a URL');

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { aboutOf } from '../../src/cloud-server/document.js';
 import { Documents } from '../../src/cloud-server/documents.js';
+import { People } from '../../src/cloud-server/people.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, MIB, SECOND_MS } from '../../src/limits.js';
 import { FaultyDisk } from '../support/faulty-disk.js';
 import { DESTINATIONS, DEVICE, EWA, JAN, startCloud, type TestCloud } from '../support/reference-cloud.js';
@@ -43,7 +44,7 @@ t.test(
 
 t.test('one of several first PUTs at the same time wins', async (t) => {
   const disk = new FaultyDisk({ directories: ['/var/lib'] });
-  const documents = await Documents.open(disk, '/var/lib/documents', keptLog().log);
+  const documents = await Documents.open(disk, '/var/lib/documents', keptLog().log, new People());
   const puts = [1, 2].map((n) => documents.put('x', { destinations: [], n }, { 'if-none-match': '*' }));
   const [first, second] = await Promise.allSettled(puts);
   t.match([first?.status, second], ['fulfilled', { reason: { code: 'precondition-failed' } }]);

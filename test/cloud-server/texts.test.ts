@@ -65,6 +65,8 @@ t.test('a time is written as people write it, in the zone of the setting', async
   }
 });
 
+const UTC = { timeZone: 'UTC', publicUrl: null };
+const PARIS = { timeZone: 'Europe/Paris', publicUrl: 'https://cloud.example/#fleet' };
 const PUMP = { device: 'Pump 3', site: null, contact: null };
 
 const NIGHT_MS = Date.UTC(2026, 10, 20, 3, 41);
@@ -76,7 +78,7 @@ function happened(kind: Happening['kind'], sinceMs: number | null, lastedMs: num
 
 t.test('each language says each event, its moment and the length of an outage', async (t) => {
   for (const lang of LANGS) {
-    const texts = KINDS.map((kind) => textOf(lang, PUMP, happened(kind, NIGHT_MS, 22 * MINUTE_MS), 'UTC'));
+    const texts = KINDS.map((kind) => textOf(lang, PUMP, happened(kind, NIGHT_MS, 22 * MINUTE_MS), UTC));
     for (const [index, { subject, plain }] of texts.entries()) {
       t.match(subject, /^Pump 3[ :]/);
       const [, sentence = '', moment = '', lasted = ''] = /\n\n(.*)\n(.*)(?:\n(.*))?\n\n/.exec(plain) ?? [];
@@ -101,23 +103,25 @@ t.test('each language says each event, its moment and the length of an outage', 
 });
 
 t.test('the message of the return has the length of the outage, and promises no other', async (t) => {
-  t.same(textOf('en', PUMP, happened('back', NIGHT_MS, 22 * MINUTE_MS), 'UTC'), {
+  t.same(textOf('en', PUMP, happened('back', NIGHT_MS, 22 * MINUTE_MS), UTC), {
     subject: 'Pump 3 is back online',
     plain: `Hello,
 
 The device “Pump 3” is back online.
-Back online: 20 November 2026, 03:41 (UTC)
+Back online since: 20 November 2026, 03:41 (UTC)
 Outage lasted: 22 minutes
 
 This message was sent automatically.
 `,
-    short: 'Pump 3 is back online. Back online: 20 November 2026, 03:41 (UTC). Outage lasted: 22 minutes.',
+    short:
+      'Pump 3 is back online. Back online since: 20 November 2026, 03:41 (UTC). Outage lasted: 22 minutes.',
+    sms: 'Pump 3 is back online, since 20 Nov, 03:41 (UTC). Outage: 22 minutes.',
   });
 });
 
 t.test('a whole notification, with the site and the contact', async (t) => {
   const about = { device: 'Pompe 3', site: 'Écluse nord', contact: 'Anne, +33 1 99 00 12 34' };
-  t.same(textOf('fr', about, { kind: 'silent', sinceMs: NIGHT_MS }, 'Europe/Paris'), {
+  t.same(textOf('fr', about, { kind: 'silent', sinceMs: NIGHT_MS }, PARIS), {
     subject: 'Pompe 3 est hors ligne',
     plain: `Madame, Monsieur,
 
@@ -129,20 +133,24 @@ Contact~: Anne, +33 1 99 00 12 34
 Vous recevrez un message dès que l’appareil sera de nouveau en ligne.
 
 Ce message a été envoyé automatiquement.
+
+Vue d’ensemble de vos appareils~: https://cloud.example/#fleet
 `.replaceAll('~', '\u00a0'),
     short:
       'Pompe 3 est hors ligne. Site~: Écluse nord. Dernier signal~: 20 novembre 2026 à 04:41 (UTC+01:00). Contact~: Anne, +33 1 99 00 12 34.'.replaceAll(
         '~',
         '\u00a0',
       ),
+    sms: 'Pompe 3 est hors ligne. Dernier signal le 20/11 à 04:41 (UTC+01:00). Site : Écluse nord. Contact : Anne, +33 1 99 00 12 34.',
   });
 });
 
 t.test('an unknown time is left out, and so is the duration', async (t) => {
   for (const lang of LANGS) {
     for (const kind of KINDS) {
-      const { plain, short, subject } = textOf(lang, PUMP, happened(kind, null, null), 'UTC');
-      t.notMatch(`${plain}${short}`, /\d\d|null|1970/);
+      const { plain, short, sms, subject } = textOf(lang, PUMP, happened(kind, null, null), UTC);
+      t.notMatch(`${plain}${short}${sms}`, /\d\d|null|1970/);
+      t.match(sms, /^[^.]*Pump 3[^.]*[^., :]\.$/);
       t.equal(short, `${subject}.`);
     }
   }

@@ -31,6 +31,8 @@ class Bench {
   refusal: Error | null = null;
   /** The device whose news the outbox refuses. */
   refused: string | null = null;
+  /** Devices whose people wait for the end of the batch. */
+  late: readonly string[] = [];
   watch: Watch | null = null;
   readonly #seen = new Set<string>();
   readonly #drawn = drawn(1);
@@ -46,12 +48,19 @@ class Bench {
       log: this.#kept.log,
       delays: { delayMs: DELAY_MS, stopDelayMs: STOP_DELAY_MS },
       randomBytes: this.#drawn.randomBytes,
-      tell: async (id, { id: name, ...happening }) => {
+      tell: async ({ news }, isClosed) => {
         if (disk.dead) throw new PowerCutError('dead');
-        if (this.refusal) throw this.refusal;
-        if (id === this.refused) throw new Error('too many at once');
-        if (!this.#seen.has(name)) this.told.push({ id, atMs: this.clock.bootMs(), happening });
-        this.#seen.add(name);
+        const told = new Set<string>();
+        let refusal = this.refusal;
+        for (const { id: name, device: id, ...happening } of this.refusal ? [] : news) {
+          if (id === this.refused) refusal = new Error('too many at once');
+          else if (isClosed || !this.late.includes(id)) {
+            if (!this.#seen.has(name)) this.told.push({ id, atMs: this.clock.bootMs(), happening });
+            this.#seen.add(name);
+            told.add(name);
+          }
+        }
+        return { told, refusal };
       },
     });
     this.watch.start();

@@ -301,18 +301,14 @@ export const BOOK = {
   },
   'written-late': {
     why: 'what a device says while the cloud writes is not written before the next look',
-    cut: [
-      'src/cloud-server/watch.ts',
-      "if (this.#unwritten === 'vital' && this.#reason === null && this.#ticking.isSet) this.#writeSoon();",
-      '',
-    ],
+    cut: ['src/cloud-server/watch.ts', "if (this.#unwritten === 'vital') this.#writeSoon();", ''],
   },
   'told-twice': {
     why: 'a cloud that restarts tells the same outage again',
     cut: [
-      'src/cloud-server/watch.ts',
-      'written[id] = { state, said,',
-      "written[id] = { state: state && 'online', said,",
+      'src/cloud-server/presence-file.ts',
+      'return { state, said,',
+      "return { state: state && 'online', said,",
     ],
   },
   'return-untold': {

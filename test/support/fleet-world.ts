@@ -10,6 +10,7 @@
 import { openEtcdFleet } from '../../src/cloud-server/etcd/etcd-fleet.js';
 import type { FleetStore } from '../../src/cloud-server/fleet-store.js';
 import type { Batch, Telling } from '../../src/cloud-server/news.js';
+import { People } from '../../src/cloud-server/people.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Clock, Timer } from '../../src/system/clock.js';
 import { FakeClock } from './clock.js';
@@ -90,6 +91,7 @@ export class FleetWorld {
       randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(this.random() * 256)),
       hostname: machine,
       delays: DELAYS,
+      people: new People(),
       tell: async (batch) => this.#tell(machine, batch),
       accept: async () => undefined,
     });

@@ -7,13 +7,15 @@ import { FieldpostError } from '../../errors.js';
 import type { Etcd, KeyValue } from '../../etcd/etcd.js';
 import { type Conditions, checkPrecondition } from '../../http/etag.js';
 import { CLOUD_DOCUMENT_BYTES_MAX } from '../../limits.js';
-import { type Document, parseDocument } from '../document.js';
+import { type Document, parseDocument, peopleOf } from '../document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
+import type { People } from '../people.js';
 import { orUnavailable } from './etcd-watch.js';
 import type { Shelf } from './mirror.js';
 
 interface EtcdDocumentsOptions {
   readonly etcd: Pick<Etcd, 'get' | 'txn'>;
+  readonly people: Pick<People, 'set'>;
 }
 
 interface Held extends AboutDocument {
@@ -85,10 +87,13 @@ export class EtcdDocuments implements FleetDocuments {
     if ((this.#held.get(id)?.revision ?? 0) >= revision) return;
     const stored = storedOf({ value: text, modRevision: revision });
     this.#held.set(id, { etag: stored.etag, destinations: stored.document.destinations.length, revision });
+    this.#options.people.set(id, peopleOf(stored.document));
   }
 
   #forget(id: string, revision: number): void {
-    if ((this.#held.get(id)?.revision ?? 0) <= revision) this.#held.delete(id);
+    if ((this.#held.get(id)?.revision ?? 0) > revision) return;
+    this.#held.delete(id);
+    this.#options.people.set(id, null);
   }
 }
 

@@ -11,6 +11,7 @@ import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
 import type { FleetStore } from '../fleet-store.js';
 import type { Batch, Telling } from '../news.js';
+import type { People } from '../people.js';
 import type { Delays } from '../presence.js';
 import { EtcdDocuments } from './etcd-documents.js';
 import { EtcdKeys } from './etcd-keys.js';
@@ -30,6 +31,8 @@ export interface EtcdFleetOptions {
   readonly randomBytes: (count: number) => Uint8Array;
   readonly hostname: string;
   readonly delays: Delays;
+  /** Learns whom the documents name. */
+  readonly people: Pick<People, 'set'>;
   /** Tells people of news. See Outbox.tell. */
   readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
   /** Accepts a device's message for delivery by this instance, once for its key. */
@@ -41,8 +44,8 @@ export interface EtcdFleetOptions {
  * start().
  */
 export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetStore> {
-  const { etcd, clock, log, randomBytes, hostname, delays, tell, accept } = options;
-  const documents = new EtcdDocuments({ etcd });
+  const { etcd, clock, log, randomBytes, hostname, delays, people, tell, accept } = options;
+  const documents = new EtcdDocuments({ etcd, people });
   const keys = new EtcdKeys({ etcd, randomBytes });
   const parts = { etcd, clock, log, randomBytes };
   const mine = () => instance.mine(TELLER);
@@ -54,8 +57,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     accept: ({ draft, keyed }) => accept(draft, keyed),
   });
   const messages = new EtcdMessages({ etcd, clock, came: () => news.soon() });
-  const newsOf = (device: string) => news.newsOf(device);
-  const watch = new EtcdWatch({ ...parts, delays, newsOf, instance: () => instance });
+  const watch = new EtcdWatch({ ...parts, delays, news: () => news, instance: () => instance });
   const instance: Instance = new Instance({
     ...parts,
     hostname,
@@ -91,6 +93,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     watch,
     keys,
     takeMessage: (device, draft, keyed) => messages.take(device, draft, keyed),
+    mayTell: () => mine() !== null,
     assertServing() {
       if (!instance.isSteady) throw new FieldpostError('unavailable', 'etcd cannot be reached');
     },

@@ -71,9 +71,9 @@ export class EtcdNews {
     };
   }
 
-  /** News that people are not told yet. */
-  get waiting(): number {
-    return this.#pending.size;
+  /** The number of devices with news. */
+  get devices(): number {
+    return this.#byDevice.size;
   }
 
   /** The names of a device's news, the oldest first. */

@@ -15,6 +15,7 @@ import type { FleetWatch, Report, Sighting } from '../fleet-store.js';
 import * as presence from '../presence.js';
 import { NO_STATUS } from '../status.js';
 import type { Happening } from '../texts.js';
+import type { EtcdNews } from './etcd-news.js';
 import { Heartbeats } from './heartbeats.js';
 import type { Instance } from './instance.js';
 import { bucketOf } from './layout.js';
@@ -29,8 +30,8 @@ interface EtcdWatchOptions {
   readonly log: Log;
   readonly delays: presence.Delays;
   readonly randomBytes: (count: number) => Uint8Array;
-  /** The news of a device that people are not told yet, the oldest first: the rest of their keys below `outbox/`. */
-  readonly newsOf: (device: string) => readonly string[];
+  /** The news that people are not told yet. */
+  readonly news: () => Pick<EtcdNews, 'newsOf' | 'devices'>;
 }
 
 interface Watched {
@@ -102,6 +103,10 @@ export class EtcdWatch implements FleetWatch {
 
   get ids(): Iterable<string> {
     return this.#devices.keys();
+  }
+
+  get untold(): number {
+    return this.#options.news().devices;
   }
 
   has(id: string): boolean {
@@ -190,7 +195,7 @@ export class EtcdWatch implements FleetWatch {
   /** True if people know something else of the device than what is so. */
   #isUndecided(id: string, { presence: { state, said } }: Watched): boolean {
     const isTold = this.#told.get(id)?.isOffline === true;
-    if (said === 'moved') return isTold || this.#options.newsOf(id).length > 0;
+    if (said === 'moved') return isTold || this.#options.news().newsOf(id).length > 0;
     return isTold !== (state === 'offline');
   }
 
@@ -262,7 +267,10 @@ export class EtcdWatch implements FleetWatch {
   #decision(id: string, { presence: { state, said }, seen }: Watched, told: Told | undefined) {
     const online: Told = { isOffline: false, heardMs: null };
     if (said === 'moved') {
-      const ops = this.#options.newsOf(id).map((name) => ({ delete: `outbox/${name}` }));
+      const ops = this.#options
+        .news()
+        .newsOf(id)
+        .map((name) => ({ delete: `outbox/${name}` }));
       return { told: online, ops, event: 'device moved', fields: {} };
     }
     if (state === 'offline') {
@@ -284,7 +292,7 @@ export class EtcdWatch implements FleetWatch {
 
   #newsOps(id: string, news: Happening): Op[] {
     const name = Buffer.from(this.#options.randomBytes(8)).toString('hex');
-    const names = this.#options.newsOf(id);
+    const names = this.#options.news().newsOf(id);
     // Drop a pair in the middle: the first may be told already, and the last is the present state.
     const dropped = names.length >= NEWS_MAX ? names.slice(1, 3) : [];
     return [

@@ -5,7 +5,7 @@ import { listeners } from '../endpoints.js';
 import { etcdPrefix, etcdStore, etcdUser } from '../etcd-store.js';
 import { authorization, certificates, deviceKeys, privateKey } from '../file-kinds.js';
 import { given, inFile, optional } from '../row.js';
-import { duration, password, timeZone, webhookUrl } from '../values.js';
+import { duration, pageUrl, password, timeZone, webhookUrl } from '../values.js';
 
 export const CLOUD_SERVER_SETTINGS = {
   cloudServerListen: given({
@@ -56,6 +56,12 @@ export const CLOUD_SERVER_SETTINGS = {
     kind: timeZone,
     fallback: 'UTC',
     about: 'The zone in which the reference cloud tells people times.',
+  }),
+  cloudServerPublicUrl: optional({
+    key: 'FIELDPOST_CLOUD_SERVER_PUBLIC_URL',
+    kind: pageUrl,
+    none: 'none: mails have no such line',
+    about: 'A page about the devices. The mails of the reference cloud end with a line with this URL.',
   }),
   /** Null: files below the state directory. */
   cloudServerStore: optional({
