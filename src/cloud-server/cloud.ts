@@ -3,6 +3,7 @@
  * starts it in order and stops it in reverse. Its files are in `cloud/` below the state directory:
  *
  *   documents/<device id>.json   the destinations documents
+ *   keys.json                    the digests of the keys that the operator made by a call
  *   presence.json                the presence of the devices, and the news that people have not been told yet
  *   relay-token.json             the refresh token that followed the one of the settings
  *   outbox/                      the store of messages to people, and the lock of the directory
@@ -20,6 +21,7 @@ import type { System } from '../daemon/system.js';
 import type { Daemon } from '../daemon.js';
 import { Delivery } from '../delivery/delivery.js';
 import { createHttp, type Http } from '../http/http.js';
+import { RefusedTotals } from '../http/problem.js';
 import { CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, STOP_REQUESTS_MS } from '../limits.js';
 import type { SendShort } from '../message/short.js';
 import { syncAbove } from '../store/disk-error.js';
@@ -27,10 +29,12 @@ import { openStore } from '../store/journaled-store.js';
 import type { Store } from '../store/store.js';
 import { openListeners } from '../system/listen.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './access.js';
-import { CLOUD_ROUTES, type CloudParts } from './calls.js';
+import type { CloudParts } from './calls.js';
 import { Devices } from './devices.js';
 import { Documents } from './documents.js';
+import { FileKeys } from './keys.js';
 import { Outbox } from './outbox.js';
+import { CLOUD_ROUTES } from './routes.js';
 import { Watch } from './watch.js';
 import { createWebhook } from './webhook.js';
 
@@ -81,6 +85,7 @@ interface Parts {
   readonly webhook: Awaited<ReturnType<typeof openWebhook>>;
   readonly delivery: Delivery;
   readonly watch: Watch;
+  readonly keys: FileKeys;
   readonly access: Access;
   readonly http: Http;
 }
@@ -106,18 +111,26 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
     delays: { delayMs, stopDelayMs: config.cloudServerStopDelayMs },
     tell: (id, news) => outbox.tell(id, news),
   });
-  const devices = new Devices({ watch, documents, log });
-  const access = { check: createKeyCheck(config.cloudServerKeys) };
+  const keys = await FileKeys.open({ disk, directory, randomBytes, log });
+  const devices = new Devices({ watch, documents, keys, clock, log });
+  const access = { check: createKeyCheck(config.cloudServerKeys, keys) };
   const heartbeatMs = Math.floor(delayMs / HEARTBEATS_PER_DELAY);
   const maxDocumentBytes = config.maxBodyBytes;
   const hasKeys = config.cloudServerKeys !== null;
-  const calls = { documents, watch, devices, outbox, clock, heartbeatMs, maxDocumentBytes, hasKeys };
+  const calls = {
+    ...{ documents, watch, devices, outbox, clock, heartbeatMs, maxDocumentBytes, hasKeys, store },
+    minFreeBytes: config.minFreeBytes,
+    outcomes: () => delivery.outcomes,
+    version: system.version,
+    refused: new RefusedTotals(),
+    totals: { heartbeats: 0 },
+  };
   const http = createCloudHttp(calls, access, system);
-  return { config, system, store, webhook, delivery, watch, access, http };
+  return { config, system, store, webhook, delivery, watch, keys, access, http };
 }
 
 async function start(parts: Parts): Promise<Cloud> {
-  const { config, system, store, webhook, delivery, watch, access, http } = parts;
+  const { config, system, store, webhook, delivery, watch, keys, access, http } = parts;
   const { log } = system;
   const open = system.openListeners ?? openListeners;
   const listeners = await open(
@@ -128,8 +141,8 @@ async function start(parts: Parts): Promise<Cloud> {
   );
   delivery.start();
   watch.start();
-  const { cloudServerKeys: keys } = config;
-  const known = keys && [...keys.keys()].filter((name) => name !== OPERATOR).length;
+  const { cloudServerKeys: ofFile } = config;
+  const known = ofFile && new Set([...ofFile.keys(), ...keys.ids].filter((name) => name !== OPERATOR)).size;
   log.info('cloud ready', { listen: listeners.addresses.map(addressOf).join(','), devices: known });
   let held = config;
   return {
@@ -141,7 +154,7 @@ async function start(parts: Parts): Promise<Cloud> {
         member === 'logLevel' || (member === 'cloudServerKeys' && keysFollow) ? 'live' : 'restart',
       );
       held = { ...held, ...values };
-      access.check = createKeyCheck(held.cloudServerKeys);
+      access.check = createKeyCheck(held.cloudServerKeys, keys);
       return { taken, waiting };
     },
     stop: () =>
@@ -149,6 +162,7 @@ async function start(parts: Parts): Promise<Cloud> {
         async () => log.info('cloud stopping'),
         async () => void (await Promise.all([listeners.close(), http.stop(STOP_REQUESTS_MS)])),
         () => watch.stop(),
+        () => keys.stop(),
         () => delivery.stop(),
         async () => webhook?.close(),
         () => store.close(),
@@ -191,5 +205,6 @@ function createCloudHttp(parts: CloudParts, access: Access, system: System) {
       if (route?.for === 'operator') access.check(exchange, null);
     },
     handle: (route, exchange) => route.handle(exchange, parts),
+    refused: (_exchange, code) => parts.refused.count(code),
   });
 }

@@ -60,6 +60,8 @@ export interface Report extends Pick<Presence, 'said' | 'everyMs' | 'sent'> {
 export interface FleetWatch {
   /** The devices that have sent a heartbeat. */
   readonly ids: Iterable<string>;
+  /** The number of devices with news that people have not been told yet. */
+  readonly untold: number;
   has(id: string): boolean;
   /** Takes a heartbeat. Throws unavailable. */
   heard(id: string, report: Report): void;

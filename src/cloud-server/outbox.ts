@@ -39,6 +39,8 @@ type DeviceContent = ShortContent & { readonly device: string; readonly lang?: L
 /** Puts messages into the store. */
 export class Outbox {
   readonly #options: OutboxOptions;
+  /** Messages accepted since the start. */
+  readonly accepted = { notification: 0, message: 0 };
 
   constructor(options: OutboxOptions) {
     this.#options = options;
@@ -66,7 +68,8 @@ export class Outbox {
         // The key leaves out the text, which changes with the document.
         const key = `presence ${digest(id, happening.id, targetOf(entry))}`;
         const draft = draftFor(entry, id, textOf(entry.lang, about, happening, timeZone));
-        const { ids } = await store.accept([draft], { key, hash: key });
+        const { ids, replayed } = await store.accept([draft], { key, hash: key });
+        if (!replayed) this.accepted.notification++;
         return ids[0] as string;
       }),
     );
@@ -102,7 +105,8 @@ export class Outbox {
     }
     const { type, destination, content } = draft;
     const hash = digest(type, destination, content);
-    await store.accept([draft], { key: `message ${device} ${id}`, hash });
+    const { replayed } = await store.accept([draft], { key: `message ${device} ${id}`, hash });
+    if (!replayed) this.accepted.message++;
     nudge();
     return id;
   }

@@ -131,6 +131,10 @@ export class Watch implements FleetWatch {
     return this.#devices.keys();
   }
 
+  get untold(): number {
+    return this.#newsworthy.size;
+  }
+
   has(id: string): boolean {
     return this.#devices.has(id);
   }
