@@ -229,6 +229,8 @@ export const CLOUD_CONTRADICTS_MS = 30 * DAY_MS;
 /** Heartbeats and messages are small; a document may be as large as FIELDPOST_MAX_BODY. */
 export const CLOUD_BODY_BYTES_MAX = 64 * KIB;
 export const CLOUD_DEVICES_MAX = 10_000;
+/** One page of the list of devices; every fleet of the file store fits. */
+export const CLOUD_LIST_MAX = CLOUD_DEVICES_MAX;
 /** All documents together: they are kept in memory. */
 export const CLOUD_DOCUMENTS_CHARS_MAX = 64 * MIB;
 /** After the cloud itself was down, devices have this long to retry: it is the longest pause of their links. */

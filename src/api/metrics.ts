@@ -1,23 +1,23 @@
 /**
- * `GET /metrics`: the state in Prometheus' text format 0.0.4. Used by routes.ts.
+ * `GET /metrics`: the state in Prometheus' text format. Used by cloud-server/metrics.ts and routes.ts.
  */
 import type { Exchange } from '../http/exchange.js';
+import { by, METRICS_TYPE, type MetricsText, metricsText, oneOf } from '../http/metrics-text.js';
 import type { Store } from '../store/store.js';
 import { LINK_STATES, RELAY_STATES, STORAGE_STATES } from '../views.js';
 import type { ApiContext } from './parts.js';
 
-const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
-
-type Sample = readonly [labels: Readonly<Record<string, string>>, value: number];
+const DAEMON = metricsText('fieldpost_');
 
 /** `GET /metrics` */
 export async function getMetrics(exchange: Exchange, context: ApiContext): Promise<void> {
   await context.store.look();
-  exchange.send(200, CONTENT_TYPE, metricsOf(context).join(''));
+  exchange.send(200, METRICS_TYPE, metricsOf(context).join(''));
 }
 
 function metricsOf(context: ApiContext): string[] {
   const { store, version } = context;
+  const { gauge, counter } = DAEMON;
   const uptimeMs = context.clock.bootMs() - context.startedBootMs;
   const isSynced = context.syncState()?.synced ?? false;
   const link = context.linkState()?.state ?? 'disabled';
@@ -25,7 +25,7 @@ function metricsOf(context: ApiContext): string[] {
   return [
     gauge('build_info', 'Always 1; the label tells the version.', [[{ version }, 1]]),
     gauge('uptime_seconds', 'Time since the daemon started.', uptimeMs / 1000),
-    ...queueMetrics(store),
+    ...queueMetrics(DAEMON, store),
     counter('accepted_total', 'Messages accepted since the start.', context.accepted.total),
     counter(
       'refused_total',
@@ -51,11 +51,12 @@ function metricsOf(context: ApiContext): string[] {
       Number(isRefused),
     ),
     gauge('clock_trusted', '0 while the wall clock is known to be wrong.', Number(context.clockTrusted())),
-    ...storageMetrics(context),
+    ...storageMetrics(DAEMON, store, context.settings.minFreeBytes),
   ];
 }
 
-function queueMetrics(store: Store): string[] {
+/** The queue of a store. */
+export function queueMetrics({ gauge }: MetricsText, store: Store): string[] {
   const { queued, sending, deferred, failed, oldestAgeMs, bytes, held } = store.counts();
   const { used, limits, reason } = store.room();
   const statuses = by('status', { queued, sending, deferred, failed });
@@ -87,49 +88,17 @@ function queueMetrics(store: Store): string[] {
   ];
 }
 
-function storageMetrics({ store, settings }: ApiContext): string[] {
+/** The storage of a store. */
+export function storageMetrics({ gauge }: MetricsText, store: Store, minFreeBytes: number): string[] {
   const { state, freeBytes, damaged } = store.storage();
   return [
     gauge('storage_state', '1 for the state the storage is in.', oneOf(STORAGE_STATES, state)),
     gauge('storage_free_bytes', 'Free bytes in the state directory; left out if unknown.', freeBytes),
-    gauge('storage_min_free_bytes', 'Bytes that must stay free (FIELDPOST_MIN_FREE).', settings.minFreeBytes),
+    gauge('storage_min_free_bytes', 'Bytes that must stay free (FIELDPOST_MIN_FREE).', minFreeBytes),
     gauge(
       'storage_damaged',
       'Pieces of the store that recovery could not read, and files of a newer version.',
       damaged,
     ),
   ];
-}
-
-/** A number, or several with labels. A null or infinite number gives no sample. */
-type Measured = number | null | readonly Sample[];
-
-function gauge(name: string, help: string, measured: Measured): string {
-  return metric(name, 'gauge', help, measured);
-}
-
-function counter(name: string, help: string, measured: Measured): string {
-  return metric(name, 'counter', help, measured);
-}
-
-function metric(name: string, kind: string, help: string, measured: Measured): string {
-  const lines = samplesOf(measured).map(([labels, value]) => {
-    const text = Object.entries(labels).map(([label, words]) => `${label}=${JSON.stringify(words)}`);
-    return `fieldpost_${name}${text.length === 0 ? '' : `{${text.join(',')}}`} ${value}\n`;
-  });
-  return `# HELP fieldpost_${name} ${help}\n# TYPE fieldpost_${name} ${kind}\n${lines.join('')}`;
-}
-
-function samplesOf(measured: Measured): readonly Sample[] {
-  if (measured === null) return [];
-  if (typeof measured !== 'number') return measured;
-  return Number.isFinite(measured) ? [[{}, measured]] : [];
-}
-
-function by(label: string, values: Readonly<Record<string, number>>): Sample[] {
-  return Object.entries(values).map(([words, value]) => [{ [label]: words }, value]);
-}
-
-function oneOf(states: readonly string[], present: string): Sample[] {
-  return states.map((state) => [{ state }, Number(state === present)]);
 }

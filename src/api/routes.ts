@@ -2,37 +2,22 @@
  * The table of all calls: their handlers, and their description for OpenAPI. A new call is a new row. Used by server.ts.
  */
 import type { Exchange } from '../http/exchange.js';
-import type { Method, Routed } from '../http/routing.js';
+import type { DescribedRoute } from '../http/openapi.js';
+import type { Method } from '../http/routing.js';
 import type { Access } from './access.js';
 import * as destinations from './destinations.js';
 import { HIDDEN_QUERY } from './hidden.js';
 import * as messages from './messages.js';
-import type { AnswerHeader } from './openapi.js';
 import type { ApiContext } from './parts.js';
 import { POST_HEADERS, POST_QUERY, post } from './post.js';
 import type { SchemaName } from './schemas.js';
 import { getHealth, getState } from './state.js';
 
 /** One call of the API: path, handler, and description for OpenAPI. */
-export interface Route extends Routed {
-  /** Its operationId: programs made from the description use it as a name. */
-  readonly name: string;
+export interface Route extends DescribedRoute<SchemaName> {
   /** Left out: operators. */
   readonly access?: Access;
   readonly handle: (exchange: Exchange, context: ApiContext) => void | Promise<void>;
-  readonly summary: string;
-  readonly query?: Readonly<Record<string, object>>;
-  readonly headers?: Readonly<Record<string, object>>;
-  /** By media type. */
-  readonly body?: Readonly<Record<string, SchemaName>>;
-  /** The status of a success. */
-  readonly status: number;
-  readonly answer?: SchemaName | 'text/plain' | 'text/html';
-  readonly answerHeaders?: Readonly<Record<string, AnswerHeader>>;
-  /** It has an ETag, and answers 304 to a client that knows it. */
-  readonly cacheable?: true;
-  /** Statuses of its problems, beside those of every route. */
-  readonly problems?: readonly number[];
 }
 
 export const MESSAGES = '/api/internal/messages';

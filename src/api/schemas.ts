@@ -1,5 +1,5 @@
 /**
- * The schemas of what the API takes and answers. Used by openapi.ts.
+ * The schemas of what the API takes and answers. Used by cloud-server/schemas.ts and openapi.ts.
  */
 import { LANGS } from '../destinations/langs.js';
 import { PROBLEMS } from '../http/problem.js';
@@ -29,6 +29,18 @@ const queue = {
   bytes: count,
   held: flag,
 };
+
+/** A refusal (RFC 9457). */
+export const PROBLEM = record(
+  {
+    type: { type: 'string', enum: Object.keys(PROBLEMS).map((code) => `urn:fieldpost:problem:${code}`) },
+    title: text,
+    status: { type: 'integer' },
+    detail: text,
+    errors: listOf(record({ pointer: text, detail: text })),
+  },
+  ['errors'],
+);
 
 export const SCHEMAS = {
   ...MESSAGE_SCHEMAS,
@@ -105,16 +117,7 @@ export const SCHEMAS = {
     version: text,
     uptimeMs: count,
   }),
-  Problem: record(
-    {
-      type: { type: 'string', enum: Object.keys(PROBLEMS).map((code) => `urn:fieldpost:problem:${code}`) },
-      title: text,
-      status: { type: 'integer' },
-      detail: text,
-      errors: listOf(record({ pointer: text, detail: text })),
-    },
-    ['errors'],
-  ),
+  Problem: PROBLEM,
   Description: { type: 'object' },
 };
 

@@ -1,5 +1,5 @@
 /**
- * Checks keys: a device's key opens calls for that device, the operator's key opens calls for all. Used by cloud.ts.
+ * Checks keys: a device's key opens calls for that device, the operator's key opens calls for all. Used by cloud.ts and operator.ts.
  */
 import { deviceId } from '../config/values.js';
 import type { Config } from '../config.js';
@@ -7,6 +7,7 @@ import { FieldpostError } from '../errors.js';
 import { bearerOf, digest, isOneOf } from '../http/bearer.js';
 import type { Exchange } from '../http/exchange.js';
 import { createLocalCheck } from '../http/local.js';
+import type { DeviceKeys } from './fleet-store.js';
 
 /** The operator's name in the keys file, in place of a device's. */
 export const OPERATOR = '*';
@@ -15,30 +16,35 @@ export const OPERATOR = '*';
 export type CheckKey = (exchange: Exchange, device: string | null) => void;
 
 /**
- * The check of these keys. Without a keys file any key opens everything, but only for programs on this machine, not for web
- * pages.
+ * The check of the keys of the file, and of those that the operator makes by a call. Without a keys file any key opens
+ * everything, but only for programs on this machine, not for web pages.
  */
-export function createKeyCheck(keys: Config['cloudServerKeys']): CheckKey {
+export function createKeyCheck(
+  keys: Config['cloudServerKeys'],
+  made: Pick<DeviceKeys, 'has' | 'opens'>,
+): CheckKey {
   if (keys === null) {
     const checkLocal = createLocalCheck();
     return (exchange, device) => {
       checkLocal(exchange);
-      if (bearerOf(exchange.req) === null || !isDevice(device)) throw refused();
+      if (bearerOf(exchange.req) === null || !(device === null || isDeviceId(device))) throw refused();
     };
   }
   const digests = new Map([...keys].map(([device, of]) => [device, of.map(digest)]));
   return ({ req }, device) => {
     const given = bearerOf(req);
     const opens = (name: string) => isOneOf(given, digests.get(name) ?? []);
+    if (device === OPERATOR) throw refused();
+    if (device === null ? opens(OPERATOR) : opens(device)) return;
+    if (device !== null && given !== null && made.opens(device, given)) return;
     // The operator's key opens only devices that have keys of their own.
-    const isOpen = device === null ? opens(OPERATOR) : keys.has(device) && (opens(device) || opens(OPERATOR));
-    if (device === OPERATOR || !isOpen) throw refused();
+    const hasKey = device !== null && (keys.has(device) || made.has(device));
+    if (!hasKey || !opens(OPERATOR)) throw refused();
   };
 }
 
-/** True for null, and for a valid device id, which becomes a file name. */
-function isDevice(device: string | null): boolean {
-  if (device === null) return true;
+/** True for a valid device id, which becomes a file name. */
+export function isDeviceId(device: string): boolean {
   try {
     return deviceId.parse(device) === device;
   } catch {

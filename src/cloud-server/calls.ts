@@ -1,16 +1,18 @@
 /**
- * The calls of the cloud's contract, and two for its operator, with a page that uses them. Used by cloud.ts.
+ * The calls of the cloud's contract, which devices make. Used by cloud.ts, operator.ts and routes.ts.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
 import { sendTagged } from '../http/etag.js';
 import type { Exchange } from '../http/exchange.js';
-import { sendPage } from '../http/html-page.js';
 import { firstAsJson } from '../http/page.js';
-import type { Routed } from '../http/routing.js';
+import type { RefusedTotals } from '../http/problem.js';
 import type { JsonObject } from '../json.js';
 import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, DAY_MS } from '../limits.js';
+import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
+import type { Outcomes } from '../views.js';
+import type { Accepted } from './accepted.js';
 import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
 import type { FleetDocuments, FleetWatch, Report } from './fleet-store.js';
@@ -27,33 +29,32 @@ export interface CloudParts {
   /** The heartbeat interval that devices are asked to keep. */
   readonly heartbeatMs: number;
   readonly maxDocumentBytes: number;
+  /** Throws unavailable while the store of the fleet cannot be reached. */
+  readonly assertServing: () => void;
+  /** Messages to people accepted since the start. */
+  readonly accepted: Accepted['totals'];
   /** False: any key opens every call. */
   readonly hasKeys: boolean;
+  /** The messages to people. */
+  readonly store: Store;
+  readonly minFreeBytes: number;
+  /** Of the delivery of those messages. */
+  readonly outcomes: () => Outcomes;
+  readonly version: string;
+  /** Calls that were refused. */
+  readonly refused: RefusedTotals;
+  /** Since the start. */
+  readonly totals: { heartbeats: number };
 }
 
-interface CloudRoute extends Routed {
-  /** `device`: the device in the path, or the operator. */
-  readonly for: 'device' | 'operator' | 'anyone';
-  readonly handle: (exchange: Exchange, parts: CloudParts) => void | Promise<void>;
-}
-
-export const CLOUD_ROUTES: readonly CloudRoute[] = [
-  { method: 'PUT', path: '/devices/{id}/heartbeat', for: 'device', handle: heartbeat },
-  { method: 'GET', path: '/devices/{id}/destinations', for: 'device', handle: getDestinations },
-  { method: 'PUT', path: '/devices/{id}/destinations', for: 'device', handle: putDestinations },
-  { method: 'POST', path: '/devices/{id}/messages', for: 'device', handle: postMessage },
-  { method: 'GET', path: '/devices', for: 'operator', handle: listDevices },
-  { method: 'DELETE', path: '/devices/{id}', for: 'operator', handle: removeDevice },
-  { method: 'GET', path: '/', for: 'anyone', handle: getFleetPage },
-  { method: 'GET', path: '/healthz', for: 'anyone', handle: getHealth },
-];
-
-async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
+/** `PUT /devices/{id}/heartbeat` */
+export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
   const { id } = exchange;
   const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX, null);
   const report = parseReport((body ?? {}) as JsonObject);
   parts.devices.admit(id);
   parts.watch.heard(id, report);
+  parts.totals.heartbeats++;
   const etag = parts.documents.about(id)?.etag;
   exchange.json(200, {
     ...(etag !== undefined && { destinations: etag }),
@@ -64,14 +65,16 @@ async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
 }
 
 /** A longer boot id is ignored. */
-const BOOT_ID_CHARS_MAX = 64;
-const SAID: readonly unknown[] = ['running', 'stopping', 'moved'] satisfies readonly Report['said'][];
+export const BOOT_ID_CHARS_MAX = 64;
+/** What a heartbeat may say of the device. */
+export const SAID: readonly string[] = ['running', 'stopping', 'moved'] satisfies readonly Report['said'][];
 
 function parseReport(body: JsonObject): Report {
   const { state, intervalMs, bootId, uptimeMs } = body;
   const everyMs = intervalMs ?? 0;
   const faults: Fault[] = [];
-  if (!SAID.includes(state)) faults.push({ pointer: '/state', detail: `must be one of ${SAID.join(', ')}` });
+  if (!SAID.includes(state as string))
+    faults.push({ pointer: '/state', detail: `must be one of ${SAID.join(', ')}` });
   if (!Number.isInteger(everyMs) || (everyMs as number) < 0 || (everyMs as number) > DAY_MS) {
     faults.push({ pointer: '/intervalMs', detail: `must be a whole number of milliseconds up to ${DAY_MS}` });
   }
@@ -83,13 +86,15 @@ function parseReport(body: JsonObject): Report {
   return { said: state as Report['said'], everyMs: everyMs as number, sent, status: statusOf(body) };
 }
 
-async function getDestinations(exchange: Exchange, { documents }: CloudParts): Promise<void> {
+/** `GET /devices/{id}/destinations` */
+export async function getDestinations(exchange: Exchange, { documents }: CloudParts): Promise<void> {
   const stored = await documents.read(exchange.id);
   if (stored === null) throw new FieldpostError('not-found', 'No document is stored for this device');
   sendTagged(exchange, stored.text, stored.etag);
 }
 
-async function putDestinations(
+/** `PUT /devices/{id}/destinations` */
+export async function putDestinations(
   exchange: Exchange,
   { documents, devices, maxDocumentBytes }: CloudParts,
 ): Promise<void> {
@@ -101,40 +106,9 @@ async function putDestinations(
   else exchange.send(200, 'application/json', `{"misunderstood":[${faults.join()}]}`, { ETag });
 }
 
-async function postMessage(exchange: Exchange, { outbox }: CloudParts): Promise<void> {
+/** `POST /devices/{id}/messages` */
+export async function postMessage(exchange: Exchange, { outbox }: CloudParts): Promise<void> {
   const key = exchange.req.headers['idempotency-key'];
   const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX, null);
   exchange.json(202, { id: await outbox.take(exchange.id, key, body) });
-}
-
-function listDevices(exchange: Exchange, { devices }: CloudParts): void {
-  const isoOf = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
-  const list = devices.list().map(({ id, state, heardMs, sinceMs, destinations }) => ({
-    id,
-    state,
-    since: isoOf(sinceMs),
-    lastHeartbeat: isoOf(heardMs),
-    destinations,
-  }));
-  exchange.json(200, { devices: list, refused: devices.refused });
-}
-
-async function removeDevice(exchange: Exchange, { devices }: CloudParts): Promise<void> {
-  await devices.remove(exchange.id);
-  exchange.nothing(204, {});
-}
-
-/** The operator's page. It has no data in it: its program asks the other calls. */
-async function getFleetPage(exchange: Exchange, { hasKeys }: CloudParts): Promise<void> {
-  // Few clouds ever need it.
-  const { default: page } = await import('../pages/fleet.html');
-  sendPage(exchange, page, { asksToken: hasKeys });
-}
-
-function getHealth(exchange: Exchange, { outbox, devices }: CloudParts): void {
-  const { state, reason } = outbox.storage();
-  if (state !== 'ok') throw new FieldpostError('unavailable', reason ?? `storage ${state}`);
-  // The cloud still serves the devices that it has admitted.
-  const refused = devices.refused > 0 ? `; too many devices, ${devices.refused} calls refused` : '';
-  exchange.send(200, 'text/plain', `ok${refused}`);
 }

@@ -3,13 +3,14 @@
  * starts it in order and stops it in reverse. Its files are in `cloud/` below the state directory:
  *
  *   documents/<device id>.json   the destinations documents
+ *   keys.json                    the digests of the keys that the operator made by a call
  *   presence.json                the presence of the devices, and the news that people have not been told yet
  *   relay-token.json             the refresh token that followed the one of the settings
  *   outbox/                      the store of messages to people, and the lock of the directory
  *
  * Used by main.ts.
  */
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { changesBetween } from '../config/changes.js';
 import { addressOf } from '../config/endpoints.js';
 import type { Config, ListenConfig } from '../config.js';
@@ -19,21 +20,33 @@ import { storeOptions } from '../daemon/store-options.js';
 import type { System } from '../daemon/system.js';
 import type { Daemon } from '../daemon.js';
 import { Delivery } from '../delivery/delivery.js';
+import { FieldpostError } from '../errors.js';
+import type { Etcd } from '../etcd/etcd.js';
 import { createHttp, type Http } from '../http/http.js';
-import { CLOUD_KEYS_AGE_MS, CLOUD_KEYS_MAX, STOP_REQUESTS_MS } from '../limits.js';
+import { RefusedTotals } from '../http/problem.js';
+import {
+  CLOUD_DEVICES_MAX,
+  CLOUD_DOCUMENT_BYTES_MAX,
+  CLOUD_KEYS_AGE_MS,
+  CLOUD_KEYS_MAX,
+  FLEET_DEVICES_MAX,
+  STOP_REQUESTS_MS,
+} from '../limits.js';
+import type { Draft } from '../message/message.js';
 import type { SendShort } from '../message/short.js';
-import { syncAbove } from '../store/disk-error.js';
 import { openStore } from '../store/journaled-store.js';
-import type { Store } from '../store/store.js';
+import type { KeyedContent, Store } from '../store/store.js';
 import { openListeners } from '../system/listen.js';
+import { Accepted } from './accepted.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './access.js';
-import { CLOUD_ROUTES, type CloudParts } from './calls.js';
+import type { CloudParts } from './calls.js';
 import { Devices } from './devices.js';
-import { Documents } from './documents.js';
+import type { EtcdFleetOptions } from './etcd/etcd-fleet.js';
+import type { FleetStore } from './fleet-store.js';
 import { Outbox } from './outbox.js';
 import { People } from './people.js';
+import { CLOUD_ROUTES } from './routes.js';
 import { Teller } from './teller.js';
-import { Watch } from './watch.js';
 import { createWebhook } from './webhook.js';
 
 /** Heartbeats within a delay: two of them can be lost before people are told. */
@@ -82,47 +95,102 @@ interface Parts {
   readonly store: Store;
   readonly webhook: Awaited<ReturnType<typeof openWebhook>>;
   readonly delivery: Delivery;
-  readonly watch: Watch;
+  readonly fleet: FleetStore;
   readonly access: Access;
   readonly http: Http;
 }
 
 /** Builds each part from those before it. */
 async function build(config: Config, system: System, store: Store, shortWay?: SendShort): Promise<Parts> {
-  const { clock, log, disk, randomBytes } = system;
-  const { cloudServerDelayMs: delayMs } = config;
-  const directory = directoryOf(config);
-  const people = new People();
-  const documents = await Documents.open(disk, join(directory, 'documents'), log, people);
-  await keepNames(disk, directory, config.stateDir);
+  const { clock, log } = system;
   const webhook = shortWay ? null : await openWebhook(config, system);
   const send = shortWay ?? webhook?.send;
   // Without a webhook no message is accepted. Messages accepted earlier expire.
   const short = send === undefined ? null : { send, isOnline: () => true };
-  const openTokens = tokenSources(system, directory);
+  const openTokens = tokenSources(system, directoryOf(config));
   const delivery = new Delivery({ store, config, ...system, openTokens, short, recordsEach: true });
   const nudge = () => delivery.nudge();
   const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
   const texts = { timeZone: config.cloudServerTimeZone, publicUrl: config.cloudServerPublicUrl };
-  const outbox = new Outbox({ store, nudge, ...ways });
-  const teller = new Teller({ store, documents, people, nudge, texts, ...ways, log });
-  const watch = await Watch.open({
-    ...{ disk, directory, clock, log, randomBytes },
-    delays: { delayMs, stopDelayMs: config.cloudServerStopDelayMs },
+  const accepted = new Accepted(store, nudge);
+  const people = new People();
+  const fleet: FleetStore = await openFleet(config, system, {
+    people,
+    accept: (draft, keyed) => accepted.accept('message', draft, keyed),
     tell: (batch, isClosed) => teller.tell(batch, isClosed),
   });
-  const devices = new Devices({ watch, documents, log });
-  const access = { check: createKeyCheck(config.cloudServerKeys) };
-  const heartbeatMs = Math.floor(delayMs / HEARTBEATS_PER_DELAY);
-  const maxDocumentBytes = config.maxBodyBytes;
-  const hasKeys = config.cloudServerKeys !== null;
-  const calls = { documents, watch, devices, outbox, clock, heartbeatMs, maxDocumentBytes, hasKeys };
+  const { documents, watch, keys } = fleet;
+  const toPeople = {
+    accept(draft: Draft, keyed: KeyedContent) {
+      // Another instance tells people now, and would tell them the same.
+      if (!fleet.mayTell()) throw new FieldpostError('unavailable', 'another instance tells people now');
+      return accepted.accept('notification', draft, keyed);
+    },
+    recall: (key: string) => store.recall(key),
+  };
+  const teller: Teller = new Teller({ store: toPeople, documents, people, texts, ...ways, log });
+  const outbox = new Outbox({ takeMessage: (...message) => fleet.takeMessage(...message), ...ways });
+  const isFleet = config.cloudServerStore !== null;
+  const devicesMax = isFleet ? FLEET_DEVICES_MAX : CLOUD_DEVICES_MAX;
+  const devices = new Devices({ watch, documents, keys, clock, log, devicesMax });
+  const access = { check: createKeyCheck(config.cloudServerKeys, keys) };
+  const calls = {
+    ...{ documents, watch, devices, outbox, clock, store },
+    heartbeatMs: Math.floor(config.cloudServerDelayMs / HEARTBEATS_PER_DELAY),
+    maxDocumentBytes: isFleet ? Math.min(config.maxBodyBytes, CLOUD_DOCUMENT_BYTES_MAX) : config.maxBodyBytes,
+    hasKeys: config.cloudServerKeys !== null,
+    assertServing: () => fleet.assertServing(),
+    accepted: accepted.totals,
+    minFreeBytes: config.minFreeBytes,
+    outcomes: () => delivery.outcomes,
+    version: system.version,
+    refused: new RefusedTotals(),
+    totals: { heartbeats: 0 },
+  };
   const http = createCloudHttp(calls, access, system);
-  return { config, system, store, webhook, delivery, watch, access, http };
+  return { config, system, store, webhook, delivery, fleet, access, http };
+}
+
+/** What a store of the fleet hands over to this instance. */
+type Handing = Pick<EtcdFleetOptions, 'people' | 'accept' | 'tell'>;
+
+/** Opens the store that the settings name. The code of the other one is not loaded. */
+async function openFleet(config: Config, system: System, handing: Handing): Promise<FleetStore> {
+  const delays = { delayMs: config.cloudServerDelayMs, stopDelayMs: config.cloudServerStopDelayMs };
+  if (config.cloudServerStore === null) {
+    const { openFileFleet } = await import('./file-fleet.js');
+    return await openFileFleet({ ...handing, system, directory: directoryOf(config), delays });
+  }
+  const { openEtcdFleet } = await import('./etcd/etcd-fleet.js');
+  return await openEtcdFleet({
+    ...system,
+    ...handing,
+    delays,
+    etcd: await connectEtcd(config, system),
+    hostname: system.hostname(),
+  });
+}
+
+/** A client of the etcd of the settings. It connects with the first request. */
+async function connectEtcd(config: Config, system: System): Promise<Etcd> {
+  const { cloudServerStore, cloudServerStoreCert: cert, cloudServerStoreKey: key } = config;
+  const { cloudServerStoreUser: name, cloudServerStorePassword: password } = config;
+  const { clock, connect } = system;
+  const { createEtcd } = await import('../etcd/client.js');
+  const { prefixed } = await import('../etcd/prefixed.js');
+  const openHttps = system.openHttps ?? (await import('../system/https.js')).openHttps;
+  const clientCertificate = cert !== null && key !== null ? { cert, key } : null;
+  const etcd = createEtcd({
+    endpoints: cloudServerStore?.endpoints ?? [],
+    https: openHttps({ ca: config.cloudServerStoreCa, clientCertificate, clock, connect }),
+    user: name !== null && password !== null ? { name, password } : null,
+    clock,
+  });
+  return prefixed(etcd, config.cloudServerStorePrefix);
 }
 
 async function start(parts: Parts): Promise<Cloud> {
-  const { config, system, store, webhook, delivery, watch, access, http } = parts;
+  const { config, system, store, webhook, delivery, fleet, access, http } = parts;
   const { log } = system;
   const open = system.openListeners ?? openListeners;
   const listeners = await open(
@@ -132,9 +200,10 @@ async function start(parts: Parts): Promise<Cloud> {
     'FIELDPOST_CLOUD_SERVER_LISTEN',
   );
   delivery.start();
-  watch.start();
-  const { cloudServerKeys: keys } = config;
-  const known = keys && [...keys.keys()].filter((name) => name !== OPERATOR).length;
+  await fleet.start();
+  const { keys } = fleet;
+  const { cloudServerKeys: ofFile } = config;
+  const known = ofFile && new Set([...ofFile.keys(), ...keys.ids].filter((name) => name !== OPERATOR)).size;
   log.info('cloud ready', { listen: listeners.addresses.map(addressOf).join(','), devices: known });
   let held = config;
   return {
@@ -146,14 +215,14 @@ async function start(parts: Parts): Promise<Cloud> {
         member === 'logLevel' || (member === 'cloudServerKeys' && keysFollow) ? 'live' : 'restart',
       );
       held = { ...held, ...values };
-      access.check = createKeyCheck(held.cloudServerKeys);
+      access.check = createKeyCheck(held.cloudServerKeys, keys);
       return { taken, waiting };
     },
     stop: () =>
       inOrder(log.error, [
         async () => log.info('cloud stopping'),
         async () => void (await Promise.all([listeners.close(), http.stop(STOP_REQUESTS_MS)])),
-        () => watch.stop(),
+        () => fleet.stop(),
         () => delivery.stop(),
         async () => webhook?.close(),
         () => store.close(),
@@ -180,13 +249,6 @@ async function openWebhook(
   };
 }
 
-/** Syncs the directories above: without their names the files in them are lost. */
-async function keepNames(disk: System['disk'], directory: string, stateDir: string): Promise<void> {
-  await disk.syncDirectory(directory);
-  await disk.syncDirectory(stateDir);
-  await syncAbove(disk, dirname(stateDir));
-}
-
 function createCloudHttp(parts: CloudParts, access: Access, system: System) {
   return createHttp({
     ...system,
@@ -196,5 +258,6 @@ function createCloudHttp(parts: CloudParts, access: Access, system: System) {
       if (route?.for === 'operator') access.check(exchange, null);
     },
     handle: (route, exchange) => route.handle(exchange, parts),
+    refused: (_exchange, code) => parts.refused.count(code),
   });
 }

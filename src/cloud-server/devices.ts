@@ -1,34 +1,33 @@
 /**
- * All devices with a heartbeat or a document. Limits their number, and lets the operator list and remove them. Used by cloud.ts.
+ * All devices with a heartbeat, a document or a key that was made by a call. Limits their number, and lets the operator list
+ * and remove them. Used by cloud.ts.
  */
 import { FieldpostError } from '../errors.js';
-import { CLOUD_DEVICES_MAX } from '../limits.js';
+import type { Clock } from '../system/clock.js';
 import type { Log } from '../system/log.js';
-import type { FleetDocuments, FleetWatch, Sighting } from './fleet-store.js';
+import { type Device, type DeviceList, type DeviceQuery, fits, Lowest } from './device-list.js';
+import type { DeviceKeys, FleetDocuments, FleetWatch, Sighting } from './fleet-store.js';
+import { NO_STATUS, needsHelp } from './status.js';
 
-/** A device as the operator sees it. */
-interface Device {
-  readonly id: string;
-  /** `unheard`: it has a document, but has sent no heartbeat. */
-  readonly state: Sighting['state'] | 'unheard';
-  /** Wall time of the last heartbeat; null: there was none, or its wall time is unknown. */
-  readonly heardMs: number | null;
-  /** Wall time since which it is in this state; null: not known. */
-  readonly sinceMs: number | null;
-  /** The number of entries in its document; null: it has none. */
-  readonly destinations: number | null;
-}
+const UNHEARD = { state: 'unheard', heardMs: null, sinceMs: null, status: NO_STATUS } as const;
+/** After so many devices of a list other work gets its turn: they take about 2 ms. */
+const SLICE = 2000;
 
 interface DevicesOptions {
-  readonly watch: Pick<FleetWatch, 'ids' | 'has' | 'sightings' | 'forget'>;
+  readonly watch: Pick<FleetWatch, 'ids' | 'has' | 'sightings' | 'sighting' | 'forget'>;
   readonly documents: Pick<FleetDocuments, 'ids' | 'about' | 'remove'>;
+  readonly keys: Pick<DeviceKeys, 'ids' | 'has' | 'make' | 'remove'>;
+  readonly clock: Pick<Clock, 'after'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
+  readonly devicesMax: number;
 }
 
 /** All devices that the cloud knows. */
 export class Devices {
   readonly #options: DevicesOptions;
   #refused = 0;
+  /** So many new devices fit at least. */
+  #room = 0;
   /** Whether a refusal has been logged since the last removal. */
   #isTold = false;
 
@@ -41,49 +40,97 @@ export class Devices {
     return this.#refused;
   }
 
-  /** Throws unavailable for a new device if there are CLOUD_DEVICES_MAX devices already. */
+  /** Throws unavailable for a new device if there are `devicesMax` devices already. */
   admit(id: string): void {
-    const { watch, documents, log } = this.#options;
-    if (watch.has(id) || documents.about(id) !== null || this.#ids().size < CLOUD_DEVICES_MAX) return;
+    const { log, devicesMax } = this.#options;
+    if (this.#has(id)) return;
+    // To count all devices takes long.
+    if (this.#room <= 0) this.#room = devicesMax - this.#ids().size;
+    if (this.#room-- > 0) return;
     this.#refused++;
-    if (!this.#isTold) log.warn('device refused', { device: id, devices: CLOUD_DEVICES_MAX });
+    if (!this.#isTold) log.warn('device refused', { device: id, devices: devicesMax });
     this.#isTold = true;
-    throw new FieldpostError('unavailable', `There are ${CLOUD_DEVICES_MAX} devices already`, {
+    throw new FieldpostError('unavailable', `There are ${devicesMax} devices already`, {
       hint: 'the operator can remove one that is gone: DELETE /devices/ID',
     });
   }
 
-  /** Forgets a device and its document. Resolves when the removal is on the disk. Throws not-found, storage-failed. */
+  /** Makes a key for a device, which may be a new one. Throws unavailable, and rejects as DeviceKeys.make does. */
+  async makeKey(id: string): Promise<string> {
+    const { keys, log } = this.#options;
+    this.admit(id);
+    const key = await keys.make(id);
+    log.info('device key made', { device: id });
+    return key;
+  }
+
+  /**
+   * Forgets a device, its document and the keys that were made for it. Resolves when the removal is on the disk. Throws
+   * not-found, storage-failed, busy.
+   */
   async remove(id: string): Promise<void> {
-    const { watch, documents, log } = this.#options;
-    if (!watch.has(id) && documents.about(id) === null) {
-      throw new FieldpostError('not-found', 'There is no such device');
-    }
+    const { watch, documents, keys, log } = this.#options;
+    if (!this.#has(id)) throw noSuchDevice();
+    // First the keys: a call of the device would make it known again.
+    await keys.remove(id);
     await documents.remove(id);
     await watch.forget(id);
     this.#isTold = false;
     log.info('device removed', { device: id });
   }
 
-  /** All devices, first the ones that have sent a heartbeat. */
-  list(): Device[] {
-    const { watch, documents } = this.#options;
-    const sightings = new Map([...watch.sightings()].map((sighting) => [sighting.id, sighting]));
-    return [...this.#ids()].map((id) => {
-      const unheard = { state: 'unheard', heardMs: null, sinceMs: null } as const;
-      const { state, heardMs, sinceMs } = sightings.get(id) ?? unheard;
-      return {
-        id,
-        state,
-        heardMs,
-        sinceMs,
-        destinations: documents.about(id)?.destinations ?? null,
-      };
-    });
+  /** One device. Throws not-found. */
+  get(id: string): Device {
+    if (!this.#has(id)) throw noSuchDevice();
+    return this.#device(id, this.#options.watch.sighting(id));
+  }
+
+  /** The first devices by id that fit. Others run in between: the devices may be many. */
+  async list({ after, limit, ...filter }: DeviceQuery): Promise<DeviceList> {
+    const counts = { offline: 0, online: 0, moved: 0, unheard: 0, attention: 0 };
+    const page = new Lowest<Device>(limit);
+    let [all, total] = [0, 0];
+    for (const device of this.#all()) {
+      if (++all % SLICE === 0) await pause(this.#options.clock);
+      counts[device.state]++;
+      if (needsHelp(device.status)) counts.attention++;
+      if (!fits(device, filter)) continue;
+      total++;
+      if (after === null || device.id > after) page.add(device);
+    }
+    const { lowest: devices, isMore } = page.end();
+    return { devices, next: isMore ? (devices.at(-1)?.id ?? null) : null, total, counts };
+  }
+
+  *#all(): Generator<Device> {
+    const { watch, documents, keys } = this.#options;
+    for (const sighting of watch.sightings()) yield this.#device(sighting.id, sighting);
+    for (const id of documents.ids) if (!watch.has(id)) yield this.#device(id, null);
+    for (const id of keys.ids) {
+      if (!watch.has(id) && documents.about(id) === null) yield this.#device(id, null);
+    }
+  }
+
+  #device(id: string, sighting: Sighting | null): Device {
+    const destinations = this.#options.documents.about(id)?.destinations ?? null;
+    return { ...UNHEARD, ...sighting, id, destinations };
+  }
+
+  #has(id: string): boolean {
+    const { watch, documents, keys } = this.#options;
+    return watch.has(id) || documents.about(id) !== null || keys.has(id);
   }
 
   #ids(): Set<string> {
-    const { watch, documents } = this.#options;
-    return new Set([...watch.ids, ...documents.ids]);
+    const { watch, documents, keys } = this.#options;
+    return new Set([...watch.ids, ...documents.ids, ...keys.ids]);
   }
+}
+
+function noSuchDevice(): FieldpostError {
+  return new FieldpostError('not-found', 'There is no such device');
+}
+
+function pause(clock: Pick<Clock, 'after'>): Promise<void> {
+  return new Promise((resolve) => clock.after(0, resolve));
 }

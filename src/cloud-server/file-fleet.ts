@@ -3,8 +3,9 @@
  */
 import { dirname, join } from 'node:path';
 import type { System } from '../daemon/system.js';
+import type { ShortDraft } from '../message/message.js';
 import { syncAbove } from '../store/disk-error.js';
-import type { Store } from '../store/store.js';
+import type { KeyedContent } from '../store/store.js';
 import { Documents } from './documents.js';
 import type { FleetStore } from './fleet-store.js';
 import { FileKeys } from './keys.js';
@@ -20,13 +21,13 @@ interface FileFleetOptions {
   readonly delays: Delays;
   readonly people: People;
   /** Messages of devices are accepted for delivery at once. */
-  readonly store: Pick<Store, 'accept'>;
+  readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<unknown>;
   readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
 }
 
 /** Reads the files. Rejects with the disk's error. */
 export async function openFileFleet(options: FileFleetOptions): Promise<FleetStore> {
-  const { system, directory, delays, people, store, tell } = options;
+  const { system, directory, delays, people, accept, tell } = options;
   const { disk, clock, log, randomBytes } = system;
   const documents = await Documents.open(disk, join(directory, 'documents'), log, people);
   const keys = await FileKeys.open({ disk, directory, randomBytes, log });
@@ -36,7 +37,7 @@ export async function openFileFleet(options: FileFleetOptions): Promise<FleetSto
     documents,
     watch,
     keys,
-    takeMessage: async (_device, draft, keyed) => void (await store.accept([draft], keyed)),
+    takeMessage: async (_device, draft, keyed) => void (await accept(draft, keyed)),
     mayTell: () => true,
     assertServing: () => undefined,
     start: async () => watch.start(),

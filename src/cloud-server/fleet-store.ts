@@ -62,13 +62,13 @@ export interface Report extends Pick<Presence, 'said' | 'everyMs' | 'sent'> {
 export interface FleetWatch {
   /** The devices that have sent a heartbeat. */
   readonly ids: Iterable<string>;
+  /** The number of devices with news that people have not been told yet. */
+  readonly untold: number;
   has(id: string): boolean;
   /** Takes a heartbeat. Throws unavailable. */
   heard(id: string, report: Report): void;
   /** Forgets a device and its news. Resolves when that is stored for good. Rejects with storage-failed and unavailable. */
   forget(id: string): Promise<void>;
-  /** The number of devices with news of which people are not told yet. */
-  readonly untold: number;
   sightings(): Iterable<Sighting>;
   /** One device; null: it has sent no heartbeat. */
   sighting(id: string): Sighting | null;

@@ -4,8 +4,9 @@
  */
 import { type Entry, targetOf } from '../destinations/destination.js';
 import { DIGEST_DEVICES } from '../limits.js';
+import type { Draft } from '../message/message.js';
 import { Recent } from '../recent.js';
-import type { Store } from '../store/store.js';
+import type { KeyedContent, Store } from '../store/store.js';
 import type { Log } from '../system/log.js';
 import { planFor } from './digest-plan.js';
 import { digestOf } from './digests.js';
@@ -18,10 +19,12 @@ import type { People } from './people.js';
 import { type About, type Text, type TextOptions, textOf } from './texts.js';
 
 interface TellerOptions {
-  readonly store: Pick<Store, 'accept' | 'recall'>;
+  /** The cloud's store, one message at a time. */
+  readonly store: Pick<Store, 'recall'> & {
+    accept(draft: Draft, keyed: KeyedContent): Promise<{ readonly ids: readonly string[] }>;
+  };
   readonly documents: Pick<FleetDocuments, 'read'>;
   readonly people: Pick<People, 'devicesOf'>;
-  readonly nudge: () => void;
   readonly texts: TextOptions;
   /** False: no relay is configured. */
   readonly takesMail: boolean;
@@ -93,7 +96,6 @@ export class Teller {
       // The store can say nothing of its keys.
       return { told, refusal: error as Error };
     } finally {
-      this.#options.nudge();
     }
     const [refusal = null] = refused.values();
     if (isClosed && refusal === null) this.#early.delete(batch.id);
@@ -237,7 +239,7 @@ export class Teller {
   async #accept({ key, entry, news, makeText }: Job): Promise<string> {
     const device = news.length === 1 ? (news[0] as DeviceNews).device : null;
     const draft = notificationFor(entry, device, makeText());
-    const { ids } = await this.#options.store.accept([draft], { key, hash: key });
+    const { ids } = await this.#options.store.accept(draft, { key, hash: key });
     return ids[0] as string;
   }
 

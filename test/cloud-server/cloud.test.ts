@@ -146,7 +146,15 @@ t.test('a device has its own key, and so has the operator', async (t) => {
   const listed = await cloud.call('GET', '/devices', { key: 'boss' });
   const since = '2026-11-20T09:00:00.000Z';
   t.same(listed.json, {
-    devices: [{ id: 'pump-3', state: 'online', since, lastHeartbeat: since, destinations: null }],
+    devices: [
+      {
+        ...{ id: 'pump-3', state: 'online', since, lastHeartbeat: since, destinations: null },
+        ...{ version: null, queue: null, relay: null, link: null },
+      },
+    ],
+    next: null,
+    total: 1,
+    counts: { offline: 0, online: 1, moved: 0, unheard: 0, attention: 0 },
     refused: 0,
   });
   t.equal((await cloud.call('GET', '/healthz', { key: null })).text, 'ok');

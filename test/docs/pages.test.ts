@@ -9,7 +9,7 @@ import { ROUTES } from '../../src/api/routes.js';
 import { COMMANDS, COMMON } from '../../src/cli/cli.js';
 import { type Command, EXIT } from '../../src/cli/command.js';
 import { readSendmailCall } from '../../src/cli/sendmail-options.js';
-import { CLOUD_ROUTES } from '../../src/cloud-server/calls.js';
+import { CLOUD_ROUTES } from '../../src/cloud-server/routes.js';
 import { PROBLEMS } from '../../src/http/problem.js';
 import { startApi } from '../support/api.js';
 import { firstCells, MANUALS, PAGES, sameBlock, sectionOf } from '../support/pages.js';

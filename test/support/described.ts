@@ -1,10 +1,12 @@
 /**
- * Holds requests and answers against the description that the API gives of itself (`GET /openapi.json`). A request is
- * checked only if it succeeds, because tests also send wrong ones.
+ * Holds requests and answers against the descriptions that the API and the reference cloud give of themselves
+ * (`GET /openapi.json`). A request is checked only if it succeeds, because tests also send wrong ones.
  */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { describe } from '../../src/api/openapi.js';
 import { ROUTES } from '../../src/api/routes.js';
+import { describeCloud } from '../../src/cloud-server/openapi.js';
+import { CLOUD_ROUTES } from '../../src/cloud-server/routes.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document that is looked at where it is expected to be
 type Json = any;
@@ -28,12 +30,22 @@ const PROBLEM = { $ref: '#/components/schemas/Problem' };
 /** What is not as described, one sentence each. */
 export type Check = (exchanged: Exchanged) => string[];
 
-let ours: Check | undefined;
+/** The descriptions, made when they are first needed. */
+const checks: { api?: Check; cloud?: Check } = {};
 
 /** Throws unless the exchange is as the API's own description says. */
 export function assertDescribed(exchanged: Exchanged): void {
-  ours ??= checkAgainst(JSON.parse(describe(ROUTES, '1.2.3')));
-  const faults = ours(exchanged);
+  checks.api ??= checkAgainst(JSON.parse(describe(ROUTES, '1.2.3')));
+  throwFaults(exchanged, checks.api(exchanged));
+}
+
+/** Throws unless the exchange is as the description of the reference cloud says. */
+export function assertCloudDescribed(exchanged: Exchanged): void {
+  checks.cloud ??= checkAgainst(JSON.parse(describeCloud(CLOUD_ROUTES, '1.2.3')));
+  throwFaults(exchanged, checks.cloud(exchanged));
+}
+
+function throwFaults(exchanged: Exchanged, faults: readonly string[]): void {
   if (faults.length === 0) return;
   const { method, path, status } = exchanged;
   throw new Error(`${method} ${path}, answered ${status}, is not as described: ${faults.join('; ')}`);

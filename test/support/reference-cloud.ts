@@ -11,6 +11,7 @@ import type { System } from '../../src/daemon/system.js';
 import type { SendShort } from '../../src/message/short.js';
 import { type Answer, ask, type Question } from './ask.js';
 import { FakeClock } from './clock.js';
+import { assertCloudDescribed } from './described.js';
 import { FaultyDisk } from './faulty-disk.js';
 import { configOf, testSystem } from './system.js';
 
@@ -75,7 +76,7 @@ export async function startCloud(options: StartOptions = {}): Promise<TestCloud>
     clock,
     disk,
     lines,
-    call: (method, path, more) => call(`${url}${path}`, method, more),
+    call: (method, path, more) => call(new URL(`${url}${path}`), method, more),
     reload: (next) => cloud.reload(readConfig(next)),
     stop,
     [Symbol.asyncDispose]: stop,
@@ -91,8 +92,20 @@ function readConfig({ env = {}, keys, files = {} }: StartOptions): Config {
   return configOf(all, (path) => files[path] ?? keys ?? '');
 }
 
-function call(url: string, method: string, options: CallOptions = {}): Promise<Answer> {
+/** Each answer must be as the cloud describes it, and each request that it takes. */
+async function call(url: URL, method: string, options: CallOptions = {}): Promise<Answer> {
   const { key = 'any', headers, body } = options;
   const bearer = key !== null && { Authorization: `Bearer ${key}` };
-  return ask(url, method, { headers: { ...bearer, ...headers }, body });
+  const answer = await ask(url.href, method, { headers: { ...bearer, ...headers }, body });
+  const sent = { ...(body !== undefined && { 'Content-Type': 'application/json' }), ...headers };
+  assertCloudDescribed({
+    method,
+    path: url.pathname + url.search,
+    headers: Object.fromEntries(Object.entries(sent).map(([name, value]) => [name.toLowerCase(), value])),
+    body: typeof body === 'string' ? body : JSON.stringify(body ?? ''),
+    status: answer.status,
+    answerHeaders: Object.fromEntries(answer.headers),
+    answerBody: answer.text,
+  });
+  return answer;
 }

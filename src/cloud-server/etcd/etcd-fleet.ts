@@ -32,11 +32,11 @@ export interface EtcdFleetOptions {
   readonly hostname: string;
   readonly delays: Delays;
   /** Learns whom the documents name. */
-  readonly people: Pick<People, 'set'>;
+  readonly people: People;
   /** Tells people of news. See Outbox.tell. */
   readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
   /** Accepts a device's message for delivery by this instance, once for its key. */
-  readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<void>;
+  readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<unknown>;
 }
 
 /**
@@ -54,7 +54,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     mine,
     messages: () => messages,
     tell,
-    accept: ({ draft, keyed }) => accept(draft, keyed),
+    accept: async ({ draft, keyed }) => void (await accept(draft, keyed)),
   });
   const messages = new EtcdMessages({ etcd, clock, came: () => news.soon() });
   const watch = new EtcdWatch({ ...parts, delays, news: () => news, instance: () => instance });
