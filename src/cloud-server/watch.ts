@@ -225,6 +225,8 @@ export class Watch implements FleetWatch {
   }
 
   async #writeAndTell(): Promise<void> {
+    // Devices that fall silent together are written together: after a crash their batch is whole.
+    await null;
     try {
       let refusal: Error | null = null;
       const offered = new Set<string>();
