@@ -17,7 +17,7 @@ import type { Log, LogFields } from '../system/log.js';
 import { Batches, type PendingNews } from './batches.js';
 import type { FleetWatch, Report, Sighting } from './fleet-store.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
-import type { Batch, Telling } from './news.js';
+import type { NewsBatch, Telling } from './news.js';
 import * as presence from './presence.js';
 import { restored, type Watched, type WrittenDevice, writtenOf } from './presence-file.js';
 import { keptStatus, NO_STATUS } from './status.js';
@@ -34,7 +34,7 @@ interface WatchOptions {
    * Tells people. Resolves when the messages are on the disk. It is called again with the news that somebody has not been
    * told: when the batch is closed, and after a refusal.
    */
-  readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
 }
 
 /** A caller that waits until a change is on the disk. */
@@ -239,6 +239,8 @@ export class Watch implements FleetWatch {
   }
 
   async #writeAndTell(): Promise<void> {
+    // Devices that fall silent together are written together: after a crash their batch is whole.
+    await null;
     try {
       let refusal: Error | null = null;
       const offered = new Set<string>();
@@ -265,7 +267,7 @@ export class Watch implements FleetWatch {
   }
 
   /** Removes news that everybody has been told. */
-  #drop(batch: Batch, told: ReadonlySet<string>): void {
+  #drop(batch: NewsBatch, told: ReadonlySet<string>): void {
     if (told.size === 0) return;
     for (const { device: id } of batch.news) {
       const device = this.#devices.get(id);
