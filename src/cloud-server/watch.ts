@@ -17,7 +17,8 @@ import type { Log, LogFields } from '../system/log.js';
 import type { FleetWatch, Report, Sighting } from './fleet-store.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import * as presence from './presence.js';
-import { keptStatus, NO_STATUS, type Status, statusOf } from './status.js';
+import { sightingOf } from './sighting.js';
+import { type DeviceStatus, keptStatus, NO_STATUS, statusOf } from './status.js';
 import type { Happening } from './texts.js';
 
 /** News that people must be told, with an id. */
@@ -40,7 +41,7 @@ interface Written extends Pick<presence.Presence, 'state' | 'said' | 'everyMs'> 
   /** Files of earlier versions do not have it. */
   readonly since?: Moment | null;
   /** Left out if the device reports nothing of itself, and in files of earlier versions. */
-  readonly status?: Status;
+  readonly status?: DeviceStatus;
   readonly news: readonly News[];
 }
 
@@ -49,7 +50,7 @@ interface Watched {
   heard: Moment;
   /** The heartbeat that began this presence, or this absence after a move; null: not known. */
   since: Moment | null;
-  status: Status;
+  status: DeviceStatus;
   /** Not told yet, in order. */
   news: News[];
 }
@@ -171,20 +172,12 @@ export class Watch implements FleetWatch {
   }
 
   *sightings(): Iterable<Sighting> {
-    for (const [id, device] of this.#devices) yield this.#seen(id, device);
+    for (const [id, device] of this.#devices) yield sightingOf(id, device, this.#options.clock);
   }
 
   sighting(id: string): Sighting | null {
     const device = this.#devices.get(id);
-    return device === undefined ? null : this.#seen(id, device);
-  }
-
-  #seen(id: string, { presence, heard, since, status }: Watched): Sighting {
-    const { clock } = this.#options;
-    const state = presence.said === 'moved' ? 'moved' : presence.state;
-    const heardMs = wallMsOf(heard, clock);
-    const sinceMs = state === 'offline' ? heardMs : since && wallMsOf(since, clock);
-    return { id, state, heardMs, sinceMs, status };
+    return device === undefined ? null : sightingOf(id, device, this.#options.clock);
   }
 
   #newDevice(id: string, nowMs: number, heard: Moment): Watched {
