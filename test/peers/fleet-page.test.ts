@@ -182,7 +182,7 @@ t.test(
       t.notOk(await isTooWide(page), `${look.width} px`);
       await keepPicture(page, 'fleet-attention', look);
 
-      const id = `new-${look.width}-${look.colorScheme}`;
+      const id = `new-${look.width}-${look.scheme}`;
       await page.getByLabel('Id of the new device').fill(id);
       await page.getByRole('button', { name: 'Make its key' }).click();
       const dialog = page.getByRole('dialog', { name: `Key of ${id}` });
