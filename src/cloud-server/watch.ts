@@ -20,6 +20,7 @@ import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import type { NewsBatch, Telling } from './news.js';
 import * as presence from './presence.js';
 import { restored, type Watched, type WrittenDevice, writtenOf } from './presence-file.js';
+import { sightingOf } from './sighting.js';
 import { keptStatus, NO_STATUS } from './status.js';
 import type { Happening } from './texts.js';
 
@@ -165,20 +166,12 @@ export class Watch implements FleetWatch {
   }
 
   *sightings(): Iterable<Sighting> {
-    for (const [id, device] of this.#devices) yield this.#seen(id, device);
+    for (const [id, device] of this.#devices) yield sightingOf(id, device, this.#options.clock);
   }
 
   sighting(id: string): Sighting | null {
     const device = this.#devices.get(id);
-    return device === undefined ? null : this.#seen(id, device);
-  }
-
-  #seen(id: string, { presence, heard, since, status }: Watched): Sighting {
-    const { clock } = this.#options;
-    const state = presence.said === 'moved' ? 'moved' : presence.state;
-    const heardMs = wallMsOf(heard, clock);
-    const sinceMs = state === 'offline' ? heardMs : since && wallMsOf(since, clock);
-    return { id, state, heardMs, sinceMs, status };
+    return device === undefined ? null : sightingOf(id, device, this.#options.clock);
   }
 
   #newDevice(id: string, nowMs: number, heard: Moment): Watched {

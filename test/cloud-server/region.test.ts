@@ -52,7 +52,10 @@ class Region {
     const more = { directory: `${DIRECTORY}/outbox`, outcomes: 'synced', keysMax: 100_000 } as const;
     const { store } = await openQuietly(clock, { disk, budget, ...more });
     const teller = new Teller({
-      store,
+      store: {
+        accept: (draft, keyed) => store.accept([draft], keyed),
+        recall: (key) => store.recall(key),
+      },
       people,
       documents: {
         read: async (id) => {
@@ -60,7 +63,6 @@ class Region {
           return document === undefined ? null : { document, text: '', etag: '' };
         },
       },
-      nudge: () => undefined,
       texts: this.#texts,
       takesMail: true,
       takesShort: true,

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { Sighting } from '../../src/cloud-server/fleet-store.js';
 import type { Said, Sent } from '../../src/cloud-server/presence.js';
-import { NO_STATUS, type Status } from '../../src/cloud-server/status.js';
+import { type DeviceStatus, NO_STATUS } from '../../src/cloud-server/status.js';
 import type { Happening } from '../../src/cloud-server/texts.js';
 import { Watch } from '../../src/cloud-server/watch.js';
 import {
@@ -87,7 +87,7 @@ class Bench {
   }
 
   /** What the device reports of itself. */
-  status: Status | null = null;
+  status: DeviceStatus | null = null;
 
   async beat(said: Said = 'running', everyMs = 0, sent: Sent | null = null): Promise<void> {
     this.watch?.heard(ID, { said, everyMs, sent, ...(this.status && { status: this.status }) });
@@ -192,7 +192,7 @@ t.test('heartbeats hardly write, and a clean stop loses nothing', async (t) => {
 t.test('what a device reports is kept with the times: it alone writes nothing', async (t) => {
   const bench = await started();
   const queue = { queued: 1, deferred: 0, failed: 0 };
-  const reported: Status = { version: '1.2.3', queue, relay: 'ok', link: 'online' };
+  const reported: DeviceStatus = { version: '1.2.3', queue, relay: 'ok', link: 'online' };
   bench.status = reported;
   await bench.beat();
   await bench.clock.advance(10 * SECOND_MS);

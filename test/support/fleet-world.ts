@@ -9,7 +9,7 @@
  */
 import { openEtcdFleet } from '../../src/cloud-server/etcd/etcd-fleet.js';
 import type { FleetStore } from '../../src/cloud-server/fleet-store.js';
-import type { Batch, Telling } from '../../src/cloud-server/news.js';
+import type { NewsBatch, Telling } from '../../src/cloud-server/news.js';
 import { People } from '../../src/cloud-server/people.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Clock, Timer } from '../../src/system/clock.js';
@@ -139,7 +139,7 @@ export class FleetWorld {
     return news.map(({ kind }) => kind);
   }
 
-  #tell(machine: string, { news }: Batch): Telling {
+  #tell(machine: string, { news }: NewsBatch): Telling {
     const journal = this.#journals.get(machine) ?? new Set();
     this.#journals.set(machine, journal);
     for (const { id, device, kind } of news) {

@@ -10,7 +10,7 @@ import type { KeyedContent } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
 import type { FleetStore } from '../fleet-store.js';
-import type { Batch, Telling } from '../news.js';
+import type { NewsBatch, Telling } from '../news.js';
 import type { People } from '../people.js';
 import type { Delays } from '../presence.js';
 import { EtcdDocuments } from './etcd-documents.js';
@@ -34,7 +34,7 @@ export interface EtcdFleetOptions {
   /** Learns whom the documents name. */
   readonly people: People;
   /** Tells people of news. See Outbox.tell. */
-  readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
   /** Accepts a device's message for delivery by this instance, once for its key. */
   readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<unknown>;
 }

@@ -10,7 +10,7 @@ import { DIGEST_WINDOW_MS, FLEET_TICK_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
-import type { Batch, DeviceNews, News, Telling } from '../news.js';
+import type { DeviceNews, News, NewsBatch, Telling } from '../news.js';
 import type { EtcdMessages, WaitingMessage } from './etcd-messages.js';
 import { TELLER } from './layout.js';
 import type { Shelf } from './mirror.js';
@@ -25,7 +25,7 @@ interface EtcdNewsOptions {
   readonly log: Log;
   readonly randomBytes: (count: number) => Uint8Array;
   /** See Outbox.tell. */
-  readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
   /** Accepts a message for delivery, once for its key. */
   readonly accept: (message: WaitingMessage) => Promise<void>;
 }
@@ -126,7 +126,7 @@ export class EtcdNews {
     }
   }
 
-  #closedBatches(): Batch[] {
+  #closedBatches(): NewsBatch[] {
     const batches = new Map<string, DeviceNews[]>();
     for (const { news, batch } of this.#inOrder()) {
       if (batch !== null) batches.set(batch, [...(batches.get(batch) ?? []), news]);
@@ -156,7 +156,7 @@ export class EtcdNews {
     await this.#tell({ id, news }, true);
   }
 
-  async #tell(batch: Batch, isClosed: boolean): Promise<void> {
+  async #tell(batch: NewsBatch, isClosed: boolean): Promise<void> {
     const { told, refusal } = await this.#options.tell(batch, isClosed);
     await this.#delete(batch.news.filter(({ id }) => told.has(id)).map((news) => `outbox/${nameOf(news)}`));
     if (refusal !== null) throw refusal;
