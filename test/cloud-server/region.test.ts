@@ -259,3 +259,15 @@ t.test('within a minute people of few devices are told of a late news, too', asy
   await bench.pass(MINUTE_MS);
   t.same(bench.toldTo('big'), ['22 devices are offline']);
 });
+
+t.test('who was told at once gets no digest of the same news, even with one device more', async (t) => {
+  const bench = await region();
+  bench.beat(ALL);
+  await bench.pass(DELAY_MS + TICK_MS);
+  t.same(bench.toldTo('small'), offline(A));
+  bench.put('b-0000', ['mail big', 'mail small']);
+  await bench.restart(false);
+  await bench.pass(SECOND_MS);
+  t.same(bench.toldTo('small'), offline(ALL));
+  t.same(bench.toldTo('big'), ['21 devices are offline']);
+});
