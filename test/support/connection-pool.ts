@@ -194,6 +194,10 @@ class Lane {
     // What comes without a request belongs to none.
     if (job === null) this.socket.destroy();
     if (job === null || found === null) return;
+    if ('transfer-encoding' in found.headers) {
+      this.fail(failure('CHUNKED', 'an answer without a length'));
+      return;
+    }
     this.#job = null;
     this.#read = null;
     this.#isReused = true;

@@ -142,7 +142,7 @@ t.test('a goodbye says that it is planned, and whether the cloud knows', async (
   t.equal(beats(server), 2, 'silent');
   device.resume({ isBoot: true });
   await pass(clock, fleet, HEARTBEAT_MS);
-  server.answer = (_, res) => void res.writeHead(500).end();
+  server.answer = (_, res) => void res.writeHead(500, { 'Content-Length': 0 }).end();
   t.equal(await device.goodbye('moved'), false, 'the cloud has not heard it');
 });
 
@@ -162,7 +162,7 @@ t.test(
   'a server that answers 503 is left alone for its Retry-After; then the next one is tried',
   async (t) => {
     const [busy, server] = [await fakeServer(t), await fakeServer(t)];
-    busy.answer = (_, res) => void res.writeHead(503, { 'Retry-After': '200' }).end();
+    busy.answer = (_, res) => void res.writeHead(503, { 'Retry-After': '200', 'Content-Length': 0 }).end();
     const { clock, fleet, device } = bench(t, [busy.url, server.url]);
     device.start();
     await pass(clock, fleet, 200 * SECOND_MS - 1);
