@@ -33,6 +33,8 @@ interface DevicesOptions {
 export class Devices {
   readonly #options: DevicesOptions;
   #refused = 0;
+  /** At least this many new devices fit: to count all of them for each new one would take seconds of CPU. */
+  #free = 0;
   /** Whether a refusal has been logged since the last removal. */
   #isTold = false;
 
@@ -48,7 +50,9 @@ export class Devices {
   /** Throws unavailable for a new device if there are CLOUD_DEVICES_MAX devices already. */
   admit(id: string): void {
     const { watch, documents, log } = this.#options;
-    if (watch.has(id) || documents.get(id) !== null || this.#ids().size < CLOUD_DEVICES_MAX) return;
+    if (watch.has(id) || documents.get(id) !== null) return;
+    if (this.#free <= 0) this.#free = CLOUD_DEVICES_MAX - this.#ids().size;
+    if (this.#free-- > 0) return;
     this.#refused++;
     if (!this.#isTold) log.warn('device refused', { device: id, devices: CLOUD_DEVICES_MAX });
     this.#isTold = true;

@@ -35,3 +35,36 @@ t.test('one device too many is refused, logged once and counted, until one is re
   t.throws(() => devices.admit('e'), { code: 'unavailable' }, 'the stub still lists it');
   t.equal(lines.filter((line) => line.includes('device refused')).length, 2, 'said anew');
 });
+
+t.test('ten thousand devices are admitted, and not all counted for each of them', async (t) => {
+  const known = new Set<string>();
+  let counted = 0;
+  const devices = new Devices({
+    watch: {
+      get ids() {
+        counted++;
+        return known;
+      },
+      has: (id) => known.has(id),
+      sightings: () => [],
+      forget: async (id) => void known.delete(id),
+    },
+    documents: { ids: [], get: () => null, remove: async () => undefined },
+    log: keptLog().log,
+  });
+  const admit = (id: string) => {
+    devices.admit(id);
+    known.add(id);
+  };
+  for (let n = 0; n < CLOUD_DEVICES_MAX; n++) admit(`device-${n}`);
+  t.equal(counted, 1);
+  t.throws(() => admit('another'), { code: 'unavailable' });
+  await devices.remove('device-7');
+  admit('another');
+  t.throws(() => admit('one more'), { code: 'unavailable' });
+  // A device that was admitted, but never kept, takes no place for good.
+  await devices.remove('device-8');
+  devices.admit('fleeting');
+  admit('one more');
+  t.equal(known.size, CLOUD_DEVICES_MAX);
+});
