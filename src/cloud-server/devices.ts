@@ -4,9 +4,7 @@
 import { FieldpostError } from '../errors.js';
 import { CLOUD_DEVICES_MAX } from '../limits.js';
 import type { Log } from '../system/log.js';
-import type { Document } from './document.js';
-import type { Documents } from './documents.js';
-import type { Sighting, Watch } from './watch.js';
+import type { FleetDocuments, FleetWatch, Sighting } from './fleet-store.js';
 
 /** A device as the operator sees it. */
 interface Device {
@@ -22,10 +20,8 @@ interface Device {
 }
 
 interface DevicesOptions {
-  readonly watch: Pick<Watch, 'ids' | 'has' | 'sightings' | 'forget'>;
-  readonly documents: Pick<Documents, 'ids' | 'remove'> & {
-    get(id: string): { readonly document: Document } | null;
-  };
+  readonly watch: Pick<FleetWatch, 'ids' | 'has' | 'sightings' | 'forget'>;
+  readonly documents: Pick<FleetDocuments, 'ids' | 'about' | 'remove'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
 }
 
@@ -50,7 +46,7 @@ export class Devices {
   /** Throws unavailable for a new device if there are CLOUD_DEVICES_MAX devices already. */
   admit(id: string): void {
     const { watch, documents, log } = this.#options;
-    if (watch.has(id) || documents.get(id) !== null) return;
+    if (watch.has(id) || documents.about(id) !== null) return;
     if (this.#free <= 0) this.#free = CLOUD_DEVICES_MAX - this.#ids().size;
     if (this.#free-- > 0) return;
     this.#refused++;
@@ -64,7 +60,7 @@ export class Devices {
   /** Forgets a device and its document. Resolves when the removal is on the disk. Throws not-found, storage-failed. */
   async remove(id: string): Promise<void> {
     const { watch, documents, log } = this.#options;
-    if (!watch.has(id) && documents.get(id) === null) {
+    if (!watch.has(id) && documents.about(id) === null) {
       throw new FieldpostError('not-found', 'There is no such device');
     }
     await documents.remove(id);
@@ -85,7 +81,7 @@ export class Devices {
         state,
         heardMs,
         sinceMs,
-        destinations: documents.get(id)?.document.destinations.length ?? null,
+        destinations: documents.about(id)?.destinations ?? null,
       };
     });
   }

@@ -18,7 +18,7 @@ t.test('one device too many is refused, logged once and counted, until one is re
     },
     documents: {
       ids: ['b', ...others],
-      get: (id) => (id === 'b' ? { document: { destinations: [] } } : null),
+      about: (id) => (id === 'b' ? { etag: '"1"', destinations: 0 } : null),
       remove: async () => undefined,
     },
     log,
@@ -49,7 +49,7 @@ t.test('ten thousand devices are admitted, and not all counted for each of them'
       sightings: () => [],
       forget: async (id) => void known.delete(id),
     },
-    documents: { ids: [], get: () => null, remove: async () => undefined },
+    documents: { ids: [], about: () => null, remove: async () => undefined },
     log: keptLog().log,
   });
   const admit = (id: string) => {
