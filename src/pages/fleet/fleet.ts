@@ -69,16 +69,13 @@ function main(): void {
     }
   }
 
-  const again = () => {
-    limit = SHOWN;
+  const showUpTo = (count: number) => {
+    limit = count;
     live.refresh();
   };
-  search.addEventListener('input', again);
-  state.addEventListener('change', again);
-  more.addEventListener('click', () => {
-    limit += SHOWN;
-    live.refresh();
-  });
+  search.addEventListener('input', () => showUpTo(SHOWN));
+  state.addEventListener('change', () => showUpTo(SHOWN));
+  more.addEventListener('click', () => showUpTo(limit + SHOWN));
   byId('csv').addEventListener(
     'click',
     () => void live.act(() => saveCsv(live.call), 'devices.csv is saved.'),
