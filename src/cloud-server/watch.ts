@@ -3,8 +3,8 @@
  * process is killed.
  *
  * `presence.json` holds the presence of each device, and the news that people have not been told yet. A change is written
- * before it is told. The outbox ignores news whose id it knows already. News are told in batches (batches.ts). A heartbeat alone writes nothing; the moments of
- * the last heartbeats are written every PRESENCE_WRITE_MS. Used by cloud.ts.
+ * before it is told, in batches (batches.ts). The outbox ignores news whose id it knows already. A heartbeat alone writes
+ * nothing; the moments of the last heartbeats are written every PRESENCE_WRITE_MS. Used by file-fleet.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
@@ -31,10 +31,7 @@ interface WatchOptions {
   readonly log: Log;
   readonly delays: presence.Delays;
   readonly randomBytes: (count: number) => Uint8Array;
-  /**
-   * Tells people. Resolves when the messages are on the disk. It is called again with the news that somebody has not been
-   * told: when the batch is closed, and after a refusal.
-   */
+  /** Tells people. See Teller.tell. */
   readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
 }
 

@@ -31,11 +31,7 @@ function main(): void {
   const more = byId('more');
   let devices: readonly FleetDevice[] = [];
   let limit = SHOWN;
-  state.append(
-    html('option', { value: '' }, 'any'),
-    html('option', { value: ATTENTION }, 'needs attention'),
-    ...DEVICE_STATES.map((one) => html('option', {}, one)),
-  );
+  offerStates(state);
   const wish = () => JSON.stringify([search.value, state.value, limit]);
 
   async function read(ask: Ask): Promise<void> {
@@ -47,9 +43,7 @@ function main(): void {
       if (answered !== wish()) continue;
       devices = found.devices;
       showHeadline(found.counts);
-      const refused = byId('refused');
-      refused.hidden = found.refused === 0;
-      refused.textContent = `There are too many devices: ${counted(found.refused, 'call')} of others refused.`;
+      showRefused(found.refused);
       showDevices(found.total, found.all);
       await fillOpen();
     } while (answered !== wish());
@@ -75,20 +69,31 @@ function main(): void {
     }
   }
 
-  const again = () => {
-    limit = SHOWN;
+  const showUpTo = (count: number) => {
+    limit = count;
     live.refresh();
   };
-  search.addEventListener('input', again);
-  state.addEventListener('change', again);
-  more.addEventListener('click', () => {
-    limit += SHOWN;
-    live.refresh();
-  });
+  search.addEventListener('input', () => showUpTo(SHOWN));
+  state.addEventListener('change', () => showUpTo(SHOWN));
+  more.addEventListener('click', () => showUpTo(limit + SHOWN));
   byId('csv').addEventListener(
     'click',
     () => void live.act(() => saveCsv(live.call), 'devices.csv is saved.'),
   );
+}
+
+function offerStates(select: HTMLSelectElement): void {
+  select.append(
+    html('option', { value: '' }, 'any'),
+    html('option', { value: ATTENTION }, 'needs attention'),
+    ...DEVICE_STATES.map((one) => html('option', {}, one)),
+  );
+}
+
+function showRefused(count: number): void {
+  const line = byId('refused');
+  line.hidden = count === 0;
+  line.textContent = `There are too many devices: ${counted(count, 'call')} of others refused.`;
 }
 
 /** The first `limit` devices that fit, and what the cloud says of all. Asks only for states that devices are in. */
