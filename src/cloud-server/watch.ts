@@ -41,13 +41,12 @@ interface Waiting {
   reject(reason: FieldpostError): void;
 }
 
-/** Checks for silence within each delay. */
+/** Checks for silence within each delay; after a tick AWAY_TICKS late, the process or the machine was not running. */
 const TICKS = 10;
-/** After a tick this many ticks late, the process or the machine was not running. */
 const AWAY_TICKS = 3;
 /** The most news kept of one device while the outbox refuses them. */
 const NEWS_MAX = 4;
-/** The shortest pause between two writes; changes in between are written together. */
+/** Pause between two writes: changes in between are written together. */
 const WRITE_PAUSE_MS = SECOND_MS;
 
 /** The watch over all devices. */
@@ -172,8 +171,8 @@ export class Watch implements FleetWatch {
   }
 
   #newDevice(id: string, nowMs: number, heard: Moment): Watched {
-    const first = presence.firstHeard(nowMs);
-    const device: Watched = { presence: first, heard, since: heard, status: NO_STATUS, news: [] };
+    const first = { presence: presence.firstHeard(nowMs), heard, since: heard };
+    const device: Watched = { ...first, status: NO_STATUS, news: [] };
     this.#devices.set(id, device);
     this.#changed();
     return device;
@@ -213,10 +212,7 @@ export class Watch implements FleetWatch {
   #writeSoon(): void {
     if (this.#writing !== null) return;
     const mayMs = this.#writtenMs + WRITE_PAUSE_MS;
-    if (mayMs > this.#options.clock.bootMs()) {
-      this.#pausing.at(mayMs);
-      return;
-    }
+    if (mayMs > this.#options.clock.bootMs()) return this.#pausing.at(mayMs);
     this.#writing = this.#writeAndTell().finally(() => {
       this.#writing = null;
       // After a failure the next tick tries again.
