@@ -212,7 +212,10 @@ export class Watch implements FleetWatch {
   #writeSoon(): void {
     if (this.#writing !== null) return;
     const mayMs = this.#writtenMs + WRITE_PAUSE_MS;
-    if (mayMs > this.#options.clock.bootMs()) return this.#pausing.at(mayMs);
+    if (mayMs > this.#options.clock.bootMs()) {
+      this.#pausing.at(mayMs);
+      return;
+    }
     this.#writing = this.#writeAndTell().finally(() => {
       this.#writing = null;
       // After a failure the next tick tries again.
