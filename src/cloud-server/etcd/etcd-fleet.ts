@@ -61,6 +61,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
   const instance: Instance = new Instance({
     ...parts,
     hostname,
+    isBusy: (role) => role === TELLER && news.isBusy,
     gained: (role) => (role === TELLER ? news.soon() : watch.gained(role)),
     watchIsStale: () => mirror.restart(),
   });
@@ -75,7 +76,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
       doc: documents.shelf,
       keys: keys.shelf,
       message: messages.shelf,
-      outbox: news.shelf,
+      ...news.shelves,
     },
     stepped() {
       instance.stepped(mirror.revision);

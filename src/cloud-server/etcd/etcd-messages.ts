@@ -10,7 +10,7 @@ import type { ShortDraft } from '../../message/message.js';
 import type { KeyedContent } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 import { orUnavailable } from './etcd-watch.js';
-import type { Shelf } from './mirror.js';
+import { objectIn, type Shelf } from './mirror.js';
 
 /** A message that no instance has accepted yet. */
 export interface WaitingMessage {
@@ -42,10 +42,9 @@ export class EtcdMessages {
         return waiting.keys();
       },
       put: (name, { value, createRevision }) => {
-        waiting.set(name, {
-          ...(JSON.parse(value) as Omit<WaitingMessage, 'createRevision'>),
-          createRevision,
-        });
+        const { draft, keyed } = objectIn(value) as unknown as Pick<WaitingMessage, 'draft' | 'keyed'>;
+        if (!draft || !keyed) throw new SyntaxError('no message');
+        waiting.set(name, { draft, keyed, createRevision });
         options.came();
       },
       deleted: (name) => void waiting.delete(name),

@@ -25,7 +25,7 @@ import { parseSeen, parseTold, type Seen, seenText, type Told, toldText } from '
 
 interface EtcdWatchOptions {
   readonly etcd: Pick<Etcd, 'txn'>;
-  readonly instance: () => Pick<Instance, 'mine' | 'freshMs' | 'isGrace' | 'isSteady'>;
+  readonly instance: () => Pick<Instance, 'mine' | 'freshMs' | 'isGrace' | 'isSteady' | 'alive'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly delays: presence.Delays;
@@ -35,6 +35,7 @@ interface EtcdWatchOptions {
 }
 
 interface Watched {
+  readonly bucket: string;
   presence: presence.Presence;
   seen: Seen;
   /** The revision of `seen`. */
@@ -66,7 +67,8 @@ export class EtcdWatch implements FleetWatch {
 
   constructor(options: EtcdWatchOptions) {
     this.#options = options;
-    this.#heartbeats = new Heartbeats(options.etcd, options.clock);
+    const { etcd, clock, instance } = options;
+    this.#heartbeats = new Heartbeats({ etcd, clock, conditions: () => instance().alive });
     this.#ticking = new Alarm(options.clock, () => {
       this.#ticking.in(options.delays.delayMs / TICKS);
       this.#tick();
@@ -77,7 +79,11 @@ export class EtcdWatch implements FleetWatch {
         return Array.from(devices.keys(), seenName);
       },
       put: (name, { value, modRevision }) => this.#seen(deviceOf(name), value, modRevision),
-      deleted: (name) => void devices.delete(deviceOf(name)),
+      deleted: (name) => {
+        devices.delete(deviceOf(name));
+        // The device is removed. This instance has heard it before.
+        void this.#heartbeats.drop(`seen/${name}`);
+      },
     };
     const toldShelf: Shelf = {
       get names() {
@@ -122,15 +128,16 @@ export class EtcdWatch implements FleetWatch {
     const atMs = clock.trust() === 'wrong' ? null : clock.wallMs();
     const isSame =
       before?.presence.state === 'online' && (before.seen.said === 'moved') === (report.said === 'moved');
-    this.#heartbeats.add(
-      `seen/${seenName(id)}`,
-      seenText({ ...report, atMs, sinceMs: isSame ? before.seen.sinceMs : atMs }),
-    );
+    this.#write(id, { ...report, atMs, sinceMs: isSame ? before.seen.sinceMs : atMs });
+  }
+
+  #write(id: string, seen: Seen): void {
+    this.#heartbeats.add(`seen/${seenName(id)}`, seenText(seen), seen.sent);
   }
 
   async forget(id: string): Promise<void> {
     const seen = `seen/${seenName(id)}`;
-    this.#heartbeats.drop(seen);
+    await this.#heartbeats.drop(seen);
     await orUnavailable(
       this.#options.etcd.txn(
         [],
@@ -154,7 +161,7 @@ export class EtcdWatch implements FleetWatch {
   gained(bucket: string): void {
     const nowMs = this.#options.clock.bootMs();
     for (const [id, device] of this.#devices) {
-      if (bucketOf(id) !== bucket) continue;
+      if (device.bucket !== bucket) continue;
       device.presence = presence.afterAbsence(device.presence, nowMs, 0);
       if (this.#isUndecided(id, device)) this.#undecided.add(id);
     }
@@ -170,13 +177,20 @@ export class EtcdWatch implements FleetWatch {
     const known = before?.presence ?? presence.firstHeard(nowMs);
     if (before !== undefined && presence.isOvertaken(known, nowMs, seen.sent)) {
       before.revision = revision;
+      // Another instance did not know the later one: an instance that starts must find that.
+      if (this.#options.instance().mine(before.bucket) !== null) this.#write(id, before.seen);
       return;
     }
     const told = this.#told.get(id);
     const after = presence.afterHeartbeat(known, nowMs, seen, delays);
     // A list brings the last heartbeat of a device that is offline: it was heard before people were told.
     const isOffline = told?.isOffline === true && told.revision > revision;
-    const device = { presence: isOffline ? { ...after, state: 'offline' as const } : after, seen, revision };
+    const device: Watched = {
+      bucket: before?.bucket ?? bucketOf(id),
+      presence: isOffline ? { ...after, state: 'offline' } : after,
+      seen,
+      revision,
+    };
     this.#devices.set(id, device);
     if (this.#isUndecided(id, device)) {
       this.#undecided.add(id);
@@ -209,7 +223,7 @@ export class EtcdWatch implements FleetWatch {
     }
     this.#wasGrace = isGrace;
     for (const [id, device] of this.#devices) {
-      if (instance().mine(bucketOf(id)) === null) continue;
+      if (instance().mine(device.bucket) === null) continue;
       if (!isGrace) device.presence = presence.afterSilence(device.presence, freshMs, delays);
       if (this.#isUndecided(id, device)) this.#undecided.add(id);
     }
