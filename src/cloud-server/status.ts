@@ -1,6 +1,6 @@
 /**
  * What a device says of itself in a heartbeat, for the operator. Devices may be of any version and any maker, so nothing here
- * makes a heartbeat invalid: what cannot be used is ignored. Pure. Used by calls.ts, devices.ts and watch.ts.
+ * makes a heartbeat invalid: what cannot be used is ignored. Pure.
  */
 import { isJsonObject, type JsonObject } from '../json.js';
 import { oneLine } from '../text.js';

@@ -10,8 +10,8 @@ import { CLOUD_DOCUMENT_BYTES_MAX } from '../../limits.js';
 import { type Document, parseDocument, peopleOf } from '../document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
 import type { People } from '../people.js';
-import { orUnavailable } from './etcd-watch.js';
 import { objectIn, type Shelf } from './mirror.js';
+import { orUnavailable } from './unavailable.js';
 
 interface EtcdDocumentsOptions {
   readonly etcd: Pick<Etcd, 'get' | 'txn'>;

@@ -6,8 +6,8 @@ import { FieldpostError } from '../../errors.js';
 import { type Etcd, EtcdError } from '../../etcd/etcd.js';
 import { digest, isOneOf } from '../../http/bearer.js';
 import type { DeviceKeys } from '../fleet-store.js';
-import { orUnavailable } from './etcd-watch.js';
 import { objectIn, type Shelf } from './mirror.js';
+import { orUnavailable } from './unavailable.js';
 
 const KEY_BYTES = 32;
 const TRIES = 3;

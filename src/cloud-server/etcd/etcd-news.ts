@@ -12,10 +12,11 @@ import { DIGEST_WINDOW_MS, FLEET_TICK_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
-import type { Batch, DeviceNews, News, Telling } from '../news.js';
+import type { Batch, DeviceNews, Telling } from '../news.js';
 import type { EtcdMessages, WaitingMessage } from './etcd-messages.js';
 import { TELLER } from './layout.js';
-import { objectIn, type Shelf } from './mirror.js';
+import type { Shelf } from './mirror.js';
+import { nameOf, PendingNews, type PendingOne, textOf } from './pending-news.js';
 import { keyOf } from './roles.js';
 
 interface EtcdNewsOptions {
@@ -32,15 +33,6 @@ interface EtcdNewsOptions {
   readonly accept: (message: WaitingMessage) => Promise<void>;
 }
 
-/** News in etcd. */
-interface Pending {
-  readonly news: DeviceNews;
-  /** The batch that it belongs to, once that is closed; null: the open one. */
-  readonly batch: string | null;
-  readonly createRevision: number;
-  readonly modRevision: number;
-}
-
 /** Keys of one transaction: each takes a condition and an operation. */
 const CHUNK = 64;
 
@@ -48,11 +40,7 @@ const CHUNK = 64;
 export class EtcdNews {
   readonly #options: EtcdNewsOptions;
   readonly #alarm: Alarm;
-  readonly #pending = new Map<string, Pending>();
-  /** The names of each device's news, the oldest first. */
-  readonly #byDevice = new Map<string, string[]>();
-  /** The batches of which all members are marked. */
-  readonly #whole = new Set<string>();
+  readonly #memory: PendingNews;
   #open: { readonly id: string; readonly closesMs: number } | null = null;
   #running: Promise<void> | null = null;
   #isWanted = false;
@@ -66,43 +54,23 @@ export class EtcdNews {
   constructor(options: EtcdNewsOptions) {
     this.#options = options;
     this.#alarm = new Alarm(options.clock, () => this.soon());
-    const [pending, whole] = [this.#pending, this.#whole];
-    const outbox: Shelf = {
-      get names() {
-        return pending.keys();
-      },
-      put: (name, found) => {
-        this.#keep(name, found);
-        this.soon();
-      },
-      deleted: (name) => this.#drop(name),
-    };
-    const wholeShelf: Shelf = {
-      get names() {
-        return whole.values();
-      },
-      put: (batch) => {
-        whole.add(batch);
-        this.soon();
-      },
-      deleted: (batch) => void whole.delete(batch),
-    };
-    this.shelves = { outbox, whole: wholeShelf };
+    this.#memory = new PendingNews(() => this.soon());
+    this.shelves = this.#memory.shelves;
   }
 
   /** The number of devices with news. */
   get devices(): number {
-    return this.#byDevice.size;
+    return this.#memory.devices;
   }
 
   /** True while another teller could tell the same again. Not after a refusal: another one may be able to tell. */
   get isBusy(): boolean {
-    return this.#reason === null && this.#pending.size + this.#options.messages().waiting.size > 0;
+    return this.#reason === null && this.#memory.size + this.#options.messages().waiting.size > 0;
   }
 
   /** The names of a device's news, the oldest first. */
   newsOf(device: string): readonly string[] {
-    return this.#byDevice.get(device) ?? [];
+    return this.#memory.newsOf(device);
   }
 
   /** Tells what there is to tell, if this instance is the teller. */
@@ -184,8 +152,8 @@ export class EtcdNews {
 
   #closedBatches(): Batch[] {
     const batches = new Map<string, DeviceNews[]>();
-    for (const { news, batch } of this.#inOrder()) {
-      if (!this.#isClosed(batch)) continue;
+    for (const { news, batch } of this.#memory.inOrder()) {
+      if (!this.#memory.isClosed(batch)) continue;
       const members = batches.get(batch);
       if (members === undefined) batches.set(batch, [news]);
       else members.push(news);
@@ -193,28 +161,23 @@ export class EtcdNews {
     return [...batches].map(([id, news]) => ({ id, news }));
   }
 
-  #isClosed(batch: string | null): batch is string {
-    return batch !== null && this.#whole.has(batch);
-  }
-
   /** `behind`: devices with earlier news that are not told; it gets those of this batch. */
   async #tellClosed(batch: Batch, behind: Set<string>): Promise<Error | null> {
     const mustWait = batch.news.some(({ device }) => behind.has(device));
     const refusal = mustWait ? null : await this.#tell(batch, true);
-    for (const news of batch.news) if (this.#pending.has(nameOf(news))) behind.add(news.device);
+    for (const news of batch.news) if (this.#memory.has(news)) behind.add(news.device);
     return refusal;
   }
 
   /** Deletes the marks of batches without members. */
   async #forgetBatches(): Promise<void> {
-    const used = new Set([...this.#pending.values()].map(({ batch }) => batch));
-    const unused = [...this.#whole].filter((batch) => !used.has(batch));
+    const unused = this.#memory.unusedBatches();
     await this.#delete(unused.map((batch) => `whole/${batch}`));
   }
 
   async #tellOpen(behind: Set<string>): Promise<Error | null> {
     const { clock, randomBytes } = this.#options;
-    const open = this.#inOrder().filter(({ batch }) => !this.#isClosed(batch));
+    const open = this.#memory.inOrder().filter(({ batch }) => !this.#memory.isClosed(batch));
     if (open.length === 0) {
       this.#open = null;
       return null;
@@ -239,7 +202,7 @@ export class EtcdNews {
     return refusal;
   }
 
-  async #close(id: string, open: readonly Pending[]): Promise<void> {
+  async #close(id: string, open: readonly PendingOne[]): Promise<void> {
     for (let from = 0; from < open.length; from += CHUNK) {
       const isLast = from + CHUNK >= open.length;
       const puts = open.slice(from, from + CHUNK).map(({ news, modRevision, createRevision }) => {
@@ -254,9 +217,9 @@ export class EtcdNews {
       );
       // A device has moved or is removed: memory will know in a moment.
       if (!succeeded) throw new EtcdError('unavailable', 'news have changed meanwhile');
-      for (const put of puts) this.#keep(put.name, { ...put, modRevision: revision });
+      for (const put of puts) this.#memory.keep(put.name, { ...put, modRevision: revision });
     }
-    this.#whole.add(id);
+    this.#memory.close(id);
   }
 
   async #delete(keys: readonly string[]): Promise<void> {
@@ -264,11 +227,7 @@ export class EtcdNews {
       const ops: Op[] = keys.slice(from, from + CHUNK).map((key) => ({ delete: key }));
       await this.#options.etcd.txn([], ops);
     }
-    for (const key of keys) {
-      const name = key.slice(key.indexOf('/') + 1);
-      if (key.startsWith('outbox/')) this.#drop(name);
-      if (key.startsWith('whole/')) this.#whole.delete(name);
-    }
+    for (const key of keys) this.#memory.deleted(key);
   }
 
   #role() {
@@ -276,37 +235,4 @@ export class EtcdNews {
     if (createRevision === null) throw new EtcdError('unavailable', 'another instance tells now');
     return { key: keyOf(TELLER), createRevision };
   }
-
-  /** The oldest first. */
-  #inOrder(): Pending[] {
-    return [...this.#pending.values()].sort((a, b) => a.createRevision - b.createRevision);
-  }
-
-  #keep(name: string, found: { value: string; modRevision: number; createRevision: number }): void {
-    const [device, id] = name.split('/') as [string, string];
-    const { batch = null, ...happening } = objectIn(found.value) as unknown as News & { batch?: string };
-    const { modRevision, createRevision } = found;
-    if ((this.#pending.get(name)?.modRevision ?? 0) >= modRevision) return;
-    const isNew = !this.#pending.has(name);
-    this.#pending.set(name, { news: { ...happening, id, device }, batch, modRevision, createRevision });
-    if (!isNew) return;
-    // A list gives them in the order of their names.
-    const ageOf = (other: string) => this.#pending.get(other)?.createRevision ?? 0;
-    const names = [...this.newsOf(device), name].sort((a, b) => ageOf(a) - ageOf(b));
-    this.#byDevice.set(device, names);
-  }
-
-  #drop(name: string): void {
-    if (!this.#pending.delete(name)) return;
-    const device = name.slice(0, name.indexOf('/'));
-    const rest = this.newsOf(device).filter((other) => other !== name);
-    if (rest.length === 0) this.#byDevice.delete(device);
-    else this.#byDevice.set(device, rest);
-  }
-}
-
-const nameOf = ({ device, id }: DeviceNews) => `${device}/${id}`;
-
-function textOf({ id: _, device: __, ...happening }: DeviceNews, batch: string): string {
-  return JSON.stringify({ ...happening, batch });
 }

@@ -5,23 +5,22 @@
  *
  * Used by etcd-fleet.ts.
  */
-
-import { FieldpostError } from '../../errors.js';
-import { type Compare, type Etcd, EtcdError, type Op } from '../../etcd/etcd.js';
+import { type Compare, type Etcd, EtcdError } from '../../etcd/etcd.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
 import type { FleetWatch, Report, Sighting } from '../fleet-store.js';
 import * as presence from '../presence.js';
 import { NO_STATUS } from '../status.js';
-import type { Happening } from '../texts.js';
+import { decisionOf } from './decision.js';
 import type { EtcdNews } from './etcd-news.js';
 import { Heartbeats } from './heartbeats.js';
 import type { Instance } from './instance.js';
 import { bucketOf } from './layout.js';
 import type { Shelf } from './mirror.js';
 import { keyOf } from './roles.js';
-import { parseSeen, parseTold, type Seen, seenText, type Told, toldText } from './seen.js';
+import { type LastTold, parseSeen, parseTold, type Seen, seenText, toldText } from './seen.js';
+import { orUnavailable, unavailable } from './unavailable.js';
 
 interface EtcdWatchOptions {
   readonly etcd: Pick<Etcd, 'txn'>;
@@ -42,14 +41,12 @@ interface Watched {
   revision: number;
 }
 
-type ToldAt = Told & { readonly revision: number };
+type ToldAt = LastTold & { readonly revision: number };
 
 /** Checks for silence within each delay. */
 const TICKS = 10;
 /** Decisions at a time. */
 const LANES = 16;
-/** The most news kept of one device while nobody can be told. */
-const NEWS_MAX = 4;
 
 /** The watch of one instance. */
 export class EtcdWatch implements FleetWatch {
@@ -249,13 +246,19 @@ export class EtcdWatch implements FleetWatch {
 
   /** Tells of the device what is so. If a condition does not hold, memory is old: the next tick decides again. */
   async #decide(id: string): Promise<void> {
-    const { etcd, instance, log } = this.#options;
+    const { etcd, instance, log, news, randomBytes } = this.#options;
     const device = this.#devices.get(id);
     const role = bucketOf(id);
     const createRevision = instance().mine(role);
     if (device === undefined || createRevision === null || !this.#isUndecided(id, device)) return;
     const told = this.#told.get(id);
-    const { told: next, ops, event, fields } = this.#decision(id, device, told);
+    const newId = () => Buffer.from(randomBytes(8)).toString('hex');
+    const {
+      told: next,
+      ops,
+      event,
+      fields,
+    } = decisionOf({ id, ...device, told, news: news().newsOf(id), newId });
     const conditions: Compare[] = [
       { key: keyOf(role), createRevision },
       { key: `seen/${seenName(id)}`, modRevision: device.revision },
@@ -277,43 +280,6 @@ export class EtcdWatch implements FleetWatch {
     if (next.isOffline && this.#told.get(id) === told)
       device.presence = { ...device.presence, state: 'online' };
   }
-
-  #decision(id: string, { presence: { state, said }, seen }: Watched, told: Told | undefined) {
-    const online: Told = { isOffline: false, heardMs: null };
-    if (said === 'moved') {
-      const ops = this.#options
-        .news()
-        .newsOf(id)
-        .map((name) => ({ delete: `outbox/${name}` }));
-      return { told: online, ops, event: 'device moved', fields: {} };
-    }
-    if (state === 'offline') {
-      const stopped = said === 'stopping';
-      const news: Happening = { kind: stopped ? 'stopped' : 'silent', sinceMs: seen.atMs };
-      const next: Told = { isOffline: true, heardMs: seen.atMs };
-      return { told: next, ops: this.#newsOps(id, news), event: 'device offline', fields: { stopped } };
-    }
-    const heardMs = told?.heardMs ?? null;
-    const lastedMs = heardMs === null || seen.atMs === null ? null : Math.max(0, seen.atMs - heardMs);
-    const news: Happening = { kind: 'back', sinceMs: seen.atMs, lastedMs };
-    return {
-      told: online,
-      ops: this.#newsOps(id, news),
-      event: 'device online',
-      fields: { offlineMs: lastedMs },
-    };
-  }
-
-  #newsOps(id: string, news: Happening): Op[] {
-    const name = Buffer.from(this.#options.randomBytes(8)).toString('hex');
-    const names = this.#options.news().newsOf(id);
-    // Drop a pair in the middle: the first may be told already, and the last is the present state.
-    const dropped = names.length >= NEWS_MAX ? names.slice(1, 3) : [];
-    return [
-      { put: `outbox/${id}/${name}`, value: JSON.stringify(news) },
-      ...dropped.map((key) => ({ delete: `outbox/${key}` })),
-    ];
-  }
 }
 
 const seenName = (id: string) => `${bucketOf(id)}/${id}`;
@@ -328,24 +294,4 @@ function sightingOf(id: string, { presence: { state, said }, seen }: Watched): S
     sinceMs: isOffline ? seen.atMs : seen.sinceMs,
     status: seen.status ?? NO_STATUS,
   };
-}
-
-/** The error of a call that etcd cannot serve now. */
-export function unavailable(cause?: EtcdError): FieldpostError {
-  return new FieldpostError(
-    'unavailable',
-    `The fleet's store cannot be reached${cause ? `: ${cause.message}` : ''}`,
-    { cause },
-  );
-}
-
-/** Turns a failure of etcd into unavailable, or storage-failed if it refuses. */
-export async function orUnavailable<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    if (!(error instanceof EtcdError)) throw error;
-    if (error.kind === 'unavailable') throw unavailable(error);
-    throw new FieldpostError('storage-failed', `etcd refuses: ${error.message}`, { cause: error });
-  }
 }

@@ -1,6 +1,6 @@
 /**
  * Keeps memory in step with etcd: lists all keys once, then follows one watch. Each kind of keys has a shelf. A watch that
- * ends is opened again where it ended; after a compaction everything is listed anew. Used by etcd-fleet.ts.
+ * ends is opened again where it ended; after a compaction everything is listed anew.
  */
 import type { Change, Etcd, EtcdError, KeyValue } from '../../etcd/etcd.js';
 import { isJsonObject, type JsonObject } from '../../json.js';

@@ -43,18 +43,18 @@ export function parseSeen(text: string): Seen | null {
 }
 
 /** What people were last told. */
-export interface Told {
+export interface LastTold {
   readonly isOffline: boolean;
   /** Offline: when the device was last heard; null: not known. */
   readonly heardMs: number | null;
 }
 
-export function toldText({ isOffline, heardMs }: Told): string {
+export function toldText({ isOffline, heardMs }: LastTold): string {
   return JSON.stringify({ o: Number(isOffline), a: heardMs });
 }
 
 /** A value that cannot be read counts as never told. */
-export function parseTold(text: string): Told {
+export function parseTold(text: string): LastTold {
   const value = parse(text);
   return { isOffline: value?.o === 1, heardMs: numberOf(value?.a) };
 }
