@@ -5,7 +5,7 @@ import type { Draft } from '../message/message.js';
 import type { Accepted as Answer, KeyedContent, Store } from '../store/store.js';
 
 /** Messages accepted since the start, by kind. */
-export class Acceptance {
+export class AcceptedMessages {
   readonly #store: Pick<Store, 'accept'>;
   readonly #nudge: () => void;
   readonly totals = { notification: 0, message: 0 };
@@ -17,7 +17,7 @@ export class Acceptance {
   }
 
   /** Accepts a message once for its key. Rejects as Store.accept does. */
-  async accept(kind: keyof Acceptance['totals'], draft: Draft, keyed: KeyedContent): Promise<Answer> {
+  async accept(kind: keyof AcceptedMessages['totals'], draft: Draft, keyed: KeyedContent): Promise<Answer> {
     const answer = await this.#store.accept([draft], keyed);
     if (!answer.replayed) this.totals[kind]++;
     this.#nudge();

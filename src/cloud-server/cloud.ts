@@ -37,7 +37,7 @@ import type { SendShort } from '../message/short.js';
 import { openStore } from '../store/journaled-store.js';
 import type { KeyedContent, Store } from '../store/store.js';
 import { openListeners } from '../system/listen.js';
-import { Acceptance } from './accepted.js';
+import { AcceptedMessages } from './accepted.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './access.js';
 import type { CloudParts } from './calls.js';
 import { Devices } from './devices.js';
@@ -116,7 +116,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   const nudge = () => delivery.nudge();
   const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
   const texts = { timeZone: config.cloudServerTimeZone, publicUrl: config.cloudServerPublicUrl };
-  const accepted = new Acceptance(store, nudge);
+  const accepted = new AcceptedMessages(store, nudge);
   const people = new People();
   const fleet: FleetStore = await openFleet(config, system, {
     people,

@@ -2,7 +2,7 @@
  * What people are told of a device, as operations of the transaction that decides it. Pure. Used by etcd-watch.ts.
  */
 import type { Op } from '../../etcd/etcd.js';
-import type { LogFields } from '../../system/log.js';
+import type { Log } from '../../system/log.js';
 import type { Presence } from '../presence.js';
 import type { Happening } from '../texts.js';
 import type { LastTold, Seen } from './seen.js';
@@ -24,30 +24,30 @@ interface Undecided {
 interface Decision {
   readonly told: LastTold;
   readonly ops: readonly Op[];
-  /** For the log. */
-  readonly event: string;
-  readonly fields: LogFields;
+  /** Called when it holds. */
+  readonly logTo: (log: Pick<Log, 'info'>) => void;
 }
 
 const ONLINE: LastTold = { isOffline: false, heardMs: null };
 
 /** The decision about a device of which people know something else than what is so. */
 export function decisionOf(device: Undecided): Decision {
-  const { presence, seen, told, news } = device;
+  const { id, presence, seen, told, news } = device;
   if (presence.said === 'moved') {
     const ops = news.map((name) => ({ delete: `outbox/${name}` }));
-    return { told: ONLINE, ops, event: 'device moved', fields: {} };
+    return { told: ONLINE, ops, logTo: (log) => log.info('device moved', { device: id }) };
   }
   if (presence.state === 'offline') {
     const stopped = presence.said === 'stopping';
     const ops = newsOps(device, { kind: stopped ? 'stopped' : 'silent', sinceMs: seen.atMs });
     const next = { isOffline: true, heardMs: seen.atMs };
-    return { told: next, ops, event: 'device offline', fields: { stopped } };
+    return { told: next, ops, logTo: (log) => log.info('device offline', { device: id, stopped }) };
   }
   const heardMs = told?.heardMs ?? null;
   const lastedMs = heardMs === null || seen.atMs === null ? null : Math.max(0, seen.atMs - heardMs);
   const ops = newsOps(device, { kind: 'back', sinceMs: seen.atMs, lastedMs });
-  return { told: ONLINE, ops, event: 'device online', fields: { offlineMs: lastedMs ?? undefined } };
+  const fields = { device: id, offlineMs: lastedMs ?? undefined };
+  return { told: ONLINE, ops, logTo: (log) => log.info('device online', fields) };
 }
 
 function newsOps({ id, news, newId }: Undecided, happening: Happening): Op[] {

@@ -1,10 +1,11 @@
 /**
  * Hands the fleet's notifications and messages to this instance's outbox, while the instance has the role TELLER: one
  * instance sees all news, so that a regional outage gives one digest. What the outbox has accepted is deleted from etcd. If
- * the instance dies in between, the next teller may accept it again. Used by etcd-fleet.ts.
+ * the instance dies in between, the next teller may accept it again.
  *
  * The news of a closed batch have its id. They are told only when `whole/<batch>` says that all of them have it: otherwise a
  * digest about some of them would count as told to the others, too.
+ * Used by etcd-fleet.ts.
  */
 import { wordsOf } from '../../errors.js';
 import { type Etcd, EtcdError, type Op } from '../../etcd/etcd.js';
@@ -16,7 +17,7 @@ import type { Batch, DeviceNews, Telling } from '../news.js';
 import type { EtcdMessages, WaitingMessage } from './etcd-messages.js';
 import { TELLER } from './layout.js';
 import type { Shelf } from './mirror.js';
-import { nameOf, PendingNews, type PendingOne, textOf } from './pending-news.js';
+import { EtcdPending, nameOf, type PendingOne, textOf } from './pending-news.js';
 import { keyOf } from './roles.js';
 
 interface EtcdNewsOptions {
@@ -40,7 +41,7 @@ const CHUNK = 64;
 export class EtcdNews {
   readonly #options: EtcdNewsOptions;
   readonly #alarm: Alarm;
-  readonly #memory: PendingNews;
+  readonly #memory: EtcdPending;
   #open: { readonly id: string; readonly closesMs: number } | null = null;
   #running: Promise<void> | null = null;
   #isWanted = false;
@@ -54,7 +55,7 @@ export class EtcdNews {
   constructor(options: EtcdNewsOptions) {
     this.#options = options;
     this.#alarm = new Alarm(options.clock, () => this.soon());
-    this.#memory = new PendingNews(() => this.soon());
+    this.#memory = new EtcdPending(() => this.soon());
     this.shelves = this.#memory.shelves;
   }
 

@@ -253,12 +253,7 @@ export class EtcdWatch implements FleetWatch {
     if (device === undefined || createRevision === null || !this.#isUndecided(id, device)) return;
     const told = this.#told.get(id);
     const newId = () => Buffer.from(randomBytes(8)).toString('hex');
-    const {
-      told: next,
-      ops,
-      event,
-      fields,
-    } = decisionOf({ id, ...device, told, news: news().newsOf(id), newId });
+    const { told: next, ops, logTo } = decisionOf({ id, ...device, told, news: news().newsOf(id), newId });
     const conditions: Compare[] = [
       { key: keyOf(role), createRevision },
       { key: `seen/${seenName(id)}`, modRevision: device.revision },
@@ -268,7 +263,7 @@ export class EtcdWatch implements FleetWatch {
       const put = { put: `told/${id}`, value: toldText(next) };
       const { succeeded, revision } = await etcd.txn(conditions, [put, ...ops]);
       if (succeeded) {
-        log.info(event, { device: id, ...fields });
+        logTo(log);
         this.#wasTold(id, { ...next, revision });
         return;
       }

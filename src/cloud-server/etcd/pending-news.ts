@@ -14,7 +14,7 @@ export interface PendingOne {
 }
 
 /** Memory of the news. */
-export class PendingNews {
+export class EtcdPending {
   readonly #pending = new Map<string, PendingOne>();
   /** The names of each device's news, the oldest first. */
   readonly #byDevice = new Map<string, string[]>();

@@ -1,9 +1,11 @@
 /**
  * The last heartbeat of a device, and what people were last told of it, as etcd keeps them: JSON with short names, because
- * each heartbeat is written. Used by etcd-watch.ts.
+ * each heartbeat is written.
  *
  *   seen   a: wall time; f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; st: its status
  *   told   o: 1 if people were told that it is offline; a: the wall time of its last heartbeat
+ *
+ * Used by etcd-watch.ts.
  */
 import { isJsonObject } from '../../json.js';
 import type { Report } from '../fleet-store.js';
@@ -16,6 +18,7 @@ export interface Seen extends Report {
   readonly sinceMs: number | null;
 }
 
+/** A heartbeat as it is written. */
 export function seenText({ atMs, sinceMs, said, everyMs, sent, status }: Seen): string {
   return JSON.stringify({
     a: atMs,
@@ -49,6 +52,7 @@ export interface LastTold {
   readonly heardMs: number | null;
 }
 
+/** What people were told, as it is written. */
 export function toldText({ isOffline, heardMs }: LastTold): string {
   return JSON.stringify({ o: Number(isOffline), a: heardMs });
 }
