@@ -75,9 +75,13 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     // After a power cut no person must get a notification twice.
     outcomes: 'synced',
   });
+  let parts: Parts | null = null;
   try {
-    return await start(await build(config, system, store, shortWay));
+    parts = await build(config, system, store, shortWay);
+    return await start(parts);
   } catch (error) {
+    // It follows etcd already.
+    await parts?.fleet.stop().catch(() => undefined);
     await store.close();
     throw error;
   }

@@ -60,7 +60,7 @@ export function firstHeard(nowMs: number): Presence {
  * the last heartbeat, because in a container the uptime can restart within a boot.
  */
 export function isOvertaken(
-  { sent, heardMs }: Presence,
+  { sent, heardMs }: Pick<Presence, 'sent' | 'heardMs'>,
   nowMs: number,
   now: Sent | null | undefined,
 ): boolean {
