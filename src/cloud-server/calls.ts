@@ -13,14 +13,13 @@ import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, DAY_MS } from '../limits.
 import type { Clock } from '../system/clock.js';
 import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
-import type { Documents } from './documents.js';
+import type { FleetDocuments, FleetWatch, Report } from './fleet-store.js';
 import type { Outbox } from './outbox.js';
-import type { Report, Watch } from './watch.js';
 
 /** The parts of the cloud that the calls use. */
 export interface CloudParts {
-  readonly documents: Documents;
-  readonly watch: Watch;
+  readonly documents: FleetDocuments;
+  readonly watch: FleetWatch;
   readonly devices: Devices;
   readonly outbox: Outbox;
   readonly clock: Clock;
@@ -54,7 +53,7 @@ async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<void> {
   const report = parseReport((body ?? {}) as JsonObject);
   parts.devices.admit(id);
   parts.watch.heard(id, report);
-  const etag = parts.documents.get(id)?.etag;
+  const etag = parts.documents.about(id)?.etag;
   exchange.json(200, {
     ...(etag !== undefined && { destinations: etag }),
     heartbeatMs: parts.heartbeatMs,
@@ -82,8 +81,8 @@ function parseReport({ state, intervalMs, bootId, uptimeMs }: JsonObject): Repor
   return { said: state as Report['said'], everyMs: everyMs as number, sent };
 }
 
-function getDestinations(exchange: Exchange, { documents }: CloudParts): void {
-  const stored = documents.get(exchange.id);
+async function getDestinations(exchange: Exchange, { documents }: CloudParts): Promise<void> {
+  const stored = await documents.read(exchange.id);
   if (stored === null) throw new FieldpostError('not-found', 'No document is stored for this device');
   sendTagged(exchange, stored.text, stored.etag);
 }

@@ -4,9 +4,7 @@
 import { FieldpostError } from '../errors.js';
 import { CLOUD_DEVICES_MAX } from '../limits.js';
 import type { Log } from '../system/log.js';
-import type { Document } from './document.js';
-import type { Documents } from './documents.js';
-import type { Sighting, Watch } from './watch.js';
+import type { FleetDocuments, FleetWatch, Sighting } from './fleet-store.js';
 
 /** A device as the operator sees it. */
 interface Device {
@@ -22,10 +20,8 @@ interface Device {
 }
 
 interface DevicesOptions {
-  readonly watch: Pick<Watch, 'ids' | 'has' | 'sightings' | 'forget'>;
-  readonly documents: Pick<Documents, 'ids' | 'remove'> & {
-    get(id: string): { readonly document: Document } | null;
-  };
+  readonly watch: Pick<FleetWatch, 'ids' | 'has' | 'sightings' | 'forget'>;
+  readonly documents: Pick<FleetDocuments, 'ids' | 'about' | 'remove'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
 }
 
@@ -48,7 +44,7 @@ export class Devices {
   /** Throws unavailable for a new device if there are CLOUD_DEVICES_MAX devices already. */
   admit(id: string): void {
     const { watch, documents, log } = this.#options;
-    if (watch.has(id) || documents.get(id) !== null || this.#ids().size < CLOUD_DEVICES_MAX) return;
+    if (watch.has(id) || documents.about(id) !== null || this.#ids().size < CLOUD_DEVICES_MAX) return;
     this.#refused++;
     if (!this.#isTold) log.warn('device refused', { device: id, devices: CLOUD_DEVICES_MAX });
     this.#isTold = true;
@@ -60,7 +56,7 @@ export class Devices {
   /** Forgets a device and its document. Resolves when the removal is on the disk. Throws not-found, storage-failed. */
   async remove(id: string): Promise<void> {
     const { watch, documents, log } = this.#options;
-    if (!watch.has(id) && documents.get(id) === null) {
+    if (!watch.has(id) && documents.about(id) === null) {
       throw new FieldpostError('not-found', 'There is no such device');
     }
     await documents.remove(id);
@@ -81,7 +77,7 @@ export class Devices {
         state,
         heardMs,
         sinceMs,
-        destinations: documents.get(id)?.document.destinations.length ?? null,
+        destinations: documents.about(id)?.destinations ?? null,
       };
     });
   }

@@ -10,24 +10,21 @@ import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
 import { Turns } from '../turns.js';
 import { type Document, parseDocument } from './document.js';
+import type { AboutDocument, FleetDocuments, StoredDocument } from './fleet-store.js';
 
 /** A document in memory. */
-interface StoredDocument {
+interface Held extends StoredDocument {
   /** Counts its PUTs. */
   readonly revision: number;
-  readonly document: Document;
-  /** Its JSON. */
-  readonly text: string;
-  readonly etag: string;
 }
 
 const FILE = /^(.+)\.json$/;
 
 /** All documents, in memory and on the disk. */
-export class Documents {
+export class Documents implements FleetDocuments {
   readonly #disk: Disk;
   readonly #directory: string;
-  readonly #stored = new Map<string, StoredDocument>();
+  readonly #stored = new Map<string, Held>();
   /** Characters of all documents together. */
   #chars = 0;
   /** Writes under way, by device: one device does not wait for another. */
@@ -56,24 +53,21 @@ export class Documents {
     return this.#stored.keys();
   }
 
-  get(id: string): StoredDocument | null {
+  about(id: string): AboutDocument | null {
+    const held = this.#stored.get(id);
+    return held === undefined ? null : { etag: held.etag, destinations: held.document.destinations.length };
+  }
+
+  async read(id: string): Promise<StoredDocument | null> {
     return this.#stored.get(id) ?? null;
   }
 
-  /**
-   * Replaces the document if the conditions hold. Resolves with the new ETag when the document is on the disk. Throws
-   * malformed-request, precondition-required, precondition-failed, busy and storage-failed. Throws storage-full if all
-   * documents together would be too large. After storage-failed a restart finds the old document or the new one.
-   */
+  /** Throws busy, too. After storage-failed a restart finds the old document or the new one. */
   async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
     const document = parseDocument(body);
     return await this.#inTurn(id, () => this.#replace(id, document, conditions));
   }
 
-  /**
-   * Resolves when the removal is on the disk. Does nothing if there is no document. Rejects with busy or
-   * storage-failed.
-   */
   async remove(id: string): Promise<void> {
     await this.#inTurn(id, async () => {
       if (!this.#stored.has(id)) return;
@@ -97,7 +91,7 @@ export class Documents {
   }
 
   async #replace(id: string, document: Document, conditions: Conditions): Promise<string> {
-    const replaced = this.get(id);
+    const replaced = this.#stored.get(id);
     checkPrecondition(conditions, replaced?.etag ?? null, true);
     const kept: Kept = { revision: (replaced?.revision ?? 0) + 1, document };
     const stored = read(kept);
@@ -109,8 +103,8 @@ export class Documents {
     return stored.etag;
   }
 
-  #keep(id: string, stored: StoredDocument | null): void {
-    this.#chars += (stored?.text.length ?? 0) - (this.get(id)?.text.length ?? 0);
+  #keep(id: string, stored: Held | null): void {
+    this.#chars += (stored?.text.length ?? 0) - (this.#stored.get(id)?.text.length ?? 0);
     if (stored === null) this.#stored.delete(id);
     else this.#stored.set(id, stored);
   }
@@ -131,10 +125,10 @@ async function orStorageFailed(what: string, work: () => Promise<void>): Promise
 }
 
 /** The content of the file. */
-type Kept = Pick<StoredDocument, 'revision' | 'document'>;
+type Kept = Pick<Held, 'revision' | 'document'>;
 
 /** The revision makes the ETag of every PUT new, so a PUT with an older ETag fails. After a removal it is 1 again. */
-function read({ revision, document }: Kept): StoredDocument {
+function read({ revision, document }: Kept): Held {
   const text = JSON.stringify(document);
   return { revision, document, text, etag: etagOf(`${revision} ${text}`) };
 }

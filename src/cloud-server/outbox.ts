@@ -14,13 +14,13 @@ import { type Draft, NO_ATTACHMENTS, type ShortContent, type ShortDraft } from '
 import type { StorageState, Store } from '../store/store.js';
 import type { Log } from '../system/log.js';
 import { aboutOf, entriesOf } from './document.js';
-import type { Documents } from './documents.js';
+import type { FleetDocuments } from './fleet-store.js';
 import { type Text, textOf } from './texts.js';
 import type { News } from './watch.js';
 
 interface OutboxOptions {
   readonly store: Pick<Store, 'accept' | 'storage'>;
-  readonly documents: Documents;
+  readonly documents: Pick<FleetDocuments, 'read'>;
   readonly nudge: () => void;
   readonly timeZone: string;
   /** False: no relay is configured. */
@@ -57,7 +57,7 @@ export class Outbox {
    */
   async tell(id: string, happening: News): Promise<void> {
     const { store, documents, nudge, timeZone, takesMail, takesShort, log } = this.#options;
-    const document = documents.get(id)?.document ?? { destinations: [] };
+    const { document } = (await documents.read(id)) ?? { document: { destinations: [] } };
     const about = aboutOf(document, id);
     const entries = entriesOf(document);
     const reached = entries.filter(({ type }) => (type === 1 ? takesMail : takesShort));

@@ -14,22 +14,10 @@ import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Clock } from '../system/clock.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
+import type { FleetWatch, Report, Sighting } from './fleet-store.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
 import * as presence from './presence.js';
 import type { Happening } from './texts.js';
-
-/** A device, as the watch shows it. */
-export interface Sighting {
-  readonly id: string;
-  readonly state: 'online' | 'offline' | 'moved';
-  /** Wall time of its last heartbeat; null: not known. */
-  readonly heardMs: number | null;
-  /** Wall time since which it is in this state; if it is offline, of its last heartbeat. Null: not known. */
-  readonly sinceMs: number | null;
-}
-
-/** The content of a heartbeat. */
-export type Report = Pick<presence.Presence, 'said' | 'everyMs' | 'sent'>;
 
 /** News that people must be told, with an id. */
 export type News = Happening & { readonly id: string };
@@ -78,7 +66,7 @@ const NEWS_MAX = 4;
 const WRITE_PAUSE_MS = SECOND_MS;
 
 /** The watch over all devices. */
-export class Watch {
+export class Watch implements FleetWatch {
   readonly #options: WatchOptions;
   readonly #path: string;
   readonly #tickMs: number;
@@ -135,7 +123,6 @@ export class Watch {
     if (this.#unwritten !== 'nothing') await this.#write();
   }
 
-  /** The devices that have sent a heartbeat. */
   get ids(): Iterable<string> {
     return this.#devices.keys();
   }
@@ -165,7 +152,6 @@ export class Watch {
     else if (this.#unwritten === 'nothing') this.#unwritten = 'times';
   }
 
-  /** Forgets a device and its news. Resolves when the removal is on the disk. Rejects with storage-failed. */
   forget(id: string): Promise<void> {
     if (!this.#devices.delete(id)) return Promise.resolve();
     this.#newsworthy.delete(id);

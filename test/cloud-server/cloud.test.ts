@@ -47,7 +47,7 @@ t.test('one of several first PUTs at the same time wins', async (t) => {
   const puts = [1, 2].map((n) => documents.put('x', { destinations: [], n }, { 'if-none-match': '*' }));
   const [first, second] = await Promise.allSettled(puts);
   t.match([first?.status, second], ['fulfilled', { reason: { code: 'precondition-failed' } }]);
-  t.match(documents.get('x')?.document, { n: 1 });
+  t.match((await documents.read('x'))?.document, { n: 1 });
 });
 
 t.test('every write gets a new ETag, even one that changes nothing', async (t) => {

@@ -18,7 +18,7 @@ t.test('one device too many is refused, logged once and counted, until one is re
     },
     documents: {
       ids: ['b', ...others],
-      get: (id) => (id === 'b' ? { document: { destinations: [] } } : null),
+      about: (id) => (id === 'b' ? { etag: '"1"', destinations: 0 } : null),
       remove: async () => undefined,
     },
     log,

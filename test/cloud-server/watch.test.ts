@@ -1,8 +1,9 @@
 /** Presence and its notifications, also with the process killed at every write. Random histories: test/simulation. */
 import t from 'tap';
+import type { Sighting } from '../../src/cloud-server/fleet-store.js';
 import type { Said, Sent } from '../../src/cloud-server/presence.js';
 import type { Happening } from '../../src/cloud-server/texts.js';
-import { type Sighting, Watch } from '../../src/cloud-server/watch.js';
+import { Watch } from '../../src/cloud-server/watch.js';
 import { CLOUD_GRACE_MS, HOUR_MS, MINUTE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
