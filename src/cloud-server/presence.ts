@@ -5,8 +5,6 @@
  * When an offline device returns, people are told at once. The next outage needs a whole delay of silence again. So
  * people get at most one "silent" and one "back" within a delay. Each outage doubles the silence that the next one
  * needs, up to DAMPED_DELAYS delays. After STEADY_DELAYS steady delays it is one delay again.
- *
- * Used by etcd-watch.ts, presence-file.ts and watch.ts.
  */
 import { MINUTE_MS } from '../limits.js';
 

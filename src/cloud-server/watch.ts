@@ -220,7 +220,6 @@ export class Watch implements FleetWatch {
       this.#writing = null;
       // After a failure the next tick tries again.
       if (this.#reason !== null || !this.#ticking.isSet) return;
-      // Changes during the last write.
       if (this.#unwritten === 'vital') this.#writeSoon();
       // People of many devices wait for the end of the batch.
       if (this.#newsworthy.size > 0) this.#closing.at(this.#batches.closesMs);
