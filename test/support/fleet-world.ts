@@ -73,6 +73,8 @@ export class FleetWorld {
   readonly devices = new Map<string, FleetDevice>();
   /** Messages of devices, by the machine that accepted them. */
   readonly accepted: { readonly machine: string; readonly key: string }[] = [];
+  /** Keys of messages that no machine accepts. */
+  readonly refusedKeys = new Set<string>();
   /** What a machine does with news: tells all of them, or what a test says. */
   tells = (machine: string, batch: Batch, _isClosed: boolean): Telling => this.tellAll(machine, batch);
   /** By machine: the ids of the news that it has accepted. */
@@ -97,7 +99,10 @@ export class FleetWorld {
       delays: DELAYS,
       people: new People(),
       tell: async (batch, isClosed) => this.tells(machine, batch, isClosed),
-      accept: async (_draft, { key }) => void this.accepted.push({ machine, key }),
+      accept: async (_draft, { key }) => {
+        if (this.refusedKeys.has(key)) throw new Error('the outbox refuses it');
+        this.accepted.push({ machine, key });
+      },
     });
     await fleet.start();
     this.running.set(machine, { machine, client, fleet, clock });
