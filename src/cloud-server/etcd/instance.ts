@@ -151,7 +151,7 @@ export class Instance {
       const { id, lease } = this.#self as Leased;
       const tick = { put: `instance/${id}`, value: String(++this.#ticks), lease };
       const { revision } = await this.#options.etcd.txn([], [tick]);
-      this.#freshness.sent(sentMs, revision);
+      if (this.#freshness.sent(sentMs, revision)) this.#grace.declare();
       if (this.#awayMs !== null)
         log.info('etcd back', { afterMs: Math.round(clock.bootMs() - this.#awayMs) });
       this.#awayMs = null;
