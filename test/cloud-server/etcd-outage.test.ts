@@ -97,7 +97,8 @@ t.test('one instance that was away makes no grace', async (t) => {
   t.equal(Object.keys(world.shares).length, 3, 'it has roles again');
   for (const device of world.devices.values()) device.silence();
   await world.clock.advance(DELAYS.delayMs + 15 * SECOND_MS);
-  t.equal(world.told.length, 6);
+  // A device that found only the instance that was away may have been told before.
+  t.equal(new Set(world.told.map(({ device }) => device)).size, 6);
   await end(world);
 });
 
