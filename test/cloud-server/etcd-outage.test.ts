@@ -51,7 +51,7 @@ t.test(
     await world.clock.advance(MINUTE_MS);
     world.server.quorum = true;
     // The tick under way fails, and the next one works.
-  await world.clock.advance(2 * (FLEET_TICK_MS + ETCD_TIMEOUT_MS));
+    await world.clock.advance(2 * (FLEET_TICK_MS + ETCD_TIMEOUT_MS));
     hear();
     t.ok(isServing(world, 'a') && isServing(world, 'b'));
     await world.clock.advance(2 * SECOND_MS);
