@@ -50,7 +50,8 @@ t.test(
     await t.rejects(world.fleetOf('a').documents.read('pump-1'), { code: 'unavailable' });
     await world.clock.advance(MINUTE_MS);
     world.server.quorum = true;
-    await world.clock.advance(FLEET_TICK_MS + ETCD_TIMEOUT_MS + SECOND_MS);
+    // The tick under way fails, and the next one works.
+    await world.clock.advance(2 * (FLEET_TICK_MS + ETCD_TIMEOUT_MS));
     hear();
     t.ok(isServing(world, 'a') && isServing(world, 'b'));
     await world.clock.advance(2 * SECOND_MS);
@@ -97,7 +98,8 @@ t.test('one instance that was away makes no grace', async (t) => {
   t.equal(Object.keys(world.shares).length, 3, 'it has roles again');
   for (const device of world.devices.values()) device.silence();
   await world.clock.advance(DELAYS.delayMs + 15 * SECOND_MS);
-  t.equal(world.told.length, 6);
+  // A device that found only the instance that was away may have been told before.
+  t.equal(new Set(world.told.map(({ device }) => device)).size, 6);
   await end(world);
 });
 
