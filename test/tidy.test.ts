@@ -81,7 +81,7 @@ const OUTSIDE_GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'AbortSign
 
 // What test/support needs of the source: values, the outside's interfaces, the doors that it opens, errors that it throws.
 const SUPPORT_TAKES =
-  /^src\/(?:(?:message|system)\/\w|(?:limits|errors|config|config\/endpoints|daemon|api\/(?:openapi|routes|server)|cloud-server\/(?:cloud|openapi|routes|etcd\/etcd-fleet|fleet-store|news|people)|store\/journaled-store|delivery\/(?:delivery|queue|expiry|smtp\/smtp-transport|outcome-writer|smtp\/session)|cloud\/(?:sync|client)|mime\/base64|etcd\/etcd|http\/problem)\.ts$)/;
+  /^src\/(?:(?:message|system)\/\w|(?:limits|errors|config|config\/endpoints|daemon|api\/(?:openapi|routes|server)|cloud-server\/(?:cloud|openapi|routes|etcd\/etcd-fleet|fleet-store|news|people)|store\/journaled-store|delivery\/(?:delivery|queue|expiry|smtp\/smtp-transport|outcome-writer|smtp\/session)|cloud\/(?:sync|client|link)|mime\/base64|etcd\/etcd|http\/problem)\.ts$)/;
 
 // Source files and rooms that the tests of another room try; main.ts is tried as it is built.
 const TRIED_FROM: Readonly<Record<string, string>> = {

@@ -17,6 +17,8 @@ const ABOUT = {
   upload: 'A form with one file of 200 MB, synced.',
   install: 'The release, as packages install it.',
   idle: 'A daemon without work, and one that holds 1,000 messages. One third of the rounds.',
+  fleet:
+    'Heartbeats of 10,000 devices over 32 connections to each instance of the reference cloud. Each is due at a time that does not wait for the answers before it, and its latency counts from then. The usual rate is one every 30 s. The load generator, the cloud and etcd share the machine. One third of the rounds.',
 };
 
 /** The page. `facts` are pairs of a name and a value; `tables` pairs of a figure and its rows. */

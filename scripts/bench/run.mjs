@@ -1,7 +1,7 @@
 /**
  * `node scripts/bench/run.mjs [FIGURE]… [--write]`: measures the built daemon against its peers in the same run, and prints
  * a table of medians, lowest and highest, with the targets. The figures: accept, bytes, deliver, latency, nagle, start,
- * memory, upload, install, idle; all if none is named. A run of all figures, or with --write, also writes RESULTS.md.
+ * memory, upload, install, idle, fleet; all if none is named. A run of all figures, or with --write, also writes RESULTS.md.
  * In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a real disk), BENCH_IDLE_S, and BENCH_BEFORE (the
  * main.cjs of an earlier build, which takes part in every round).
  */
@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { accept } from './accept.mjs';
 import { bytes } from './bytes.mjs';
 import { deliver } from './deliver.mjs';
+import { fleet } from './fleet.mjs';
 import { idle } from './idle.mjs';
 import { install } from './install.mjs';
 import { latency } from './latency.mjs';
@@ -26,7 +27,7 @@ import { PROGRAM } from './server.mjs';
 import { start } from './start.mjs';
 import { upload } from './upload.mjs';
 
-const FIGURES = { accept, bytes, deliver, latency, nagle, start, memory, upload, install, idle };
+const FIGURES = { accept, bytes, deliver, latency, nagle, start, memory, upload, install, idle, fleet };
 const RESULTS = new URL('./RESULTS.md', import.meta.url);
 const TMPFS = 0x01021994;
 

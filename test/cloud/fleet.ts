@@ -1,36 +1,60 @@
 /**
- * Many devices and one cloud that is gone for a while, or a power cut that boots them all in the same seconds: how many
- * requests reach the cloud each second. The devices are the link's real state machine (link-state.ts) on a simulated clock.
- * Coming online for the first time, each asks for its destinations, too. Used by the test of the link, and by
+ * Many devices and one cloud that is gone for a while, or a power cut that boots them all in the same seconds: what reaches
+ * the cloud each second. The devices are the link's real state machine (link-state.ts) on a simulated clock. Coming online
+ * for the first time, each asks for its destinations, too. Used by the test of the link, and by
  * `node scripts/simulate-fleet.mjs` with 100,000 devices.
  */
 import {
+  commonMs,
   firstState,
+  type LinkEvent,
   type LinkSettings,
   type LinkState,
   overdueMs,
-  spreadMs,
   step,
 } from '../../src/cloud/link-state.js';
-import { HEARTBEAT_TIMEOUT_MS, HOUR_MS, MINUTE_MS, NETWORK_QUIET_MS, SECOND_MS } from '../../src/limits.js';
+import {
+  CLOUD_IDLE_MS,
+  HEARTBEAT_TIMEOUT_MS,
+  HOUR_MS,
+  MINUTE_MS,
+  NETWORK_QUIET_MS,
+  SECOND_MS,
+} from '../../src/limits.js';
+
+/**
+ * What a request meets while the cloud is away. `refused`: no connection. `busy`: a load balancer answers 503 at once.
+ * `unanswered`: a connection, but no answer. `power cut`: nothing, because the devices are off. They boot within 5 s at
+ * the end of the outage, and get their network 15 s after it.
+ */
+export type Outage = 'refused' | 'busy' | 'unanswered' | 'power cut';
 
 export interface FleetOptions {
   readonly devices: number;
   readonly random: () => number;
-  readonly outageMs?: number;
-  /** All boot within 5 s at the end of the outage, and get their network 10 s after that. */
-  readonly boot?: boolean;
-  /** What a request meets during the outage: it fails at once (refused, 503), or there is no answer at all. */
-  readonly silent?: boolean;
+  readonly outage: Outage;
+  readonly outageMs: number;
+  /** The share of devices whose address book was edited during the outage. */
+  readonly edited?: number;
   readonly settings?: LinkSettings;
 }
 
-export interface FleetFigures {
-  /** Requests per second while all is well, by the settings. */
+/** Of each second of the simulation. A handshake is a new connection. */
+interface Calls {
+  /** Heartbeats and document calls. */
+  readonly requests: Uint32Array;
+  readonly handshakes: Uint32Array;
+  readonly documents: Uint32Array;
+}
+
+/** The mean of a second while all is well, and the most of any second: while the cloud is away, and from its return on. */
+export interface Rate {
   readonly steady: number;
-  /** The most requests of any one second: while the cloud is away, and from its return on. */
-  readonly peakDuring: number;
-  readonly peakAfter: number;
+  readonly during: number;
+  readonly after: number;
+}
+
+export interface FleetFigures extends Record<keyof Calls, Rate> {
   /** From the cloud's return until all, and until 90 % of all, are online. */
   readonly allOnlineMs: number;
   readonly mostOnlineMs: number;
@@ -41,6 +65,7 @@ const SETTINGS: LinkSettings = {
   backoffMinMs: SECOND_MS,
   backoffMaxMs: 5 * MINUTE_MS,
 };
+const EDITED = 0.01;
 const LEAD_MS = 5 * MINUTE_MS;
 const TAIL_MS = 15 * MINUTE_MS;
 /** How long the cloud takes to answer. */
@@ -49,75 +74,177 @@ const ANSWER_MS = 50;
 const BOOT_MS = 5 * SECOND_MS;
 const NETWORK_MS = 15 * SECOND_MS;
 
+/** Runs a fleet through one outage. */
 export function simulateFleet(options: FleetOptions): FleetFigures {
-  const { devices, random, outageMs = HOUR_MS, silent = false, boot = false, settings = SETTINGS } = options;
-  const downMs = LEAD_MS;
-  const upMs = downMs + outageMs;
-  const endMs = upMs + TAIL_MS;
-  // Booted devices meet a cloud that has been there all the time, but no network for the first seconds.
-  const isWell = (atMs: number) => (boot ? atMs >= upMs + NETWORK_MS : atMs < downMs || atMs >= upMs);
-  const states: LinkState[] = [];
-  const booted: boolean[] = [];
-  const wakes: number[] = [];
-  const requests = new Uint32Array(endMs / SECOND_MS);
-  const onlineAtMs = new Float64Array(devices).fill(Number.NaN);
-  // Devices by the second of their next event, and by whether a heartbeat of theirs is under way.
-  const agenda = new Agenda(endMs);
-  const count = (atMs: number) => {
-    const second = Math.floor(atMs / SECOND_MS);
-    requests[second] = (requests[second] ?? 0) + 1;
-  };
-  /** A heartbeat at `atMs`, followed to its end. */
-  const beat = (device: number, atMs: number) => {
-    const wakeMs = wakes[device] ?? Number.POSITIVE_INFINITY;
-    if (atMs >= wakeMs) {
-      wakes[device] = Number.POSITIVE_INFINITY;
-      const woken = { kind: 'wake', withinMs: spreadMs(settings) } as const;
-      states[device] = step(states[device] as LinkState, woken, atMs, random(), settings);
-      agenda.add(device, Math.max(atMs, (states[device] as LinkState).nextMs));
+  return new Fleet(options).run();
+}
+
+class Fleet {
+  readonly #options: FleetOptions;
+  readonly #settings: LinkSettings;
+  readonly #isPowerCut: boolean;
+  readonly #upMs: number;
+  readonly #endMs: number;
+  readonly #calls: Calls;
+  readonly #agenda: Agenda;
+  readonly #states: LinkState[] = [];
+  readonly #bootedMs: Float64Array;
+  /** When the device is told that its network has changed. */
+  readonly #wakes: Float64Array;
+  /** Until when its connection is kept. */
+  readonly #keptMs: Float64Array;
+  /** Whether it has been online since its boot. */
+  readonly #wasOnline: Uint8Array;
+  readonly #edited: Uint8Array;
+  /** How long after the cloud's return each is online; 0 if it has not noticed the outage. */
+  readonly #onlineMs: Float64Array;
+
+  constructor(options: FleetOptions) {
+    const { devices, random, outage, outageMs, edited = EDITED, settings = SETTINGS } = options;
+    this.#options = options;
+    this.#settings = settings;
+    this.#isPowerCut = outage === 'power cut';
+    this.#upMs = LEAD_MS + outageMs;
+    this.#endMs = this.#upMs + TAIL_MS;
+    const seconds = () => new Uint32Array(this.#endMs / SECOND_MS);
+    this.#calls = { requests: seconds(), handshakes: seconds(), documents: seconds() };
+    this.#agenda = new Agenda(this.#endMs);
+    this.#keptMs = new Float64Array(devices).fill(Number.NEGATIVE_INFINITY);
+    this.#wakes = new Float64Array(devices).fill(Number.POSITIVE_INFINITY);
+    this.#bootedMs = new Float64Array(devices);
+    this.#wasOnline = new Uint8Array(devices);
+    this.#edited = new Uint8Array(devices).map(() => (random() < edited ? 1 : 0));
+    this.#onlineMs = new Float64Array(devices).fill(this.#isPowerCut ? Number.POSITIVE_INFINITY : 0);
+  }
+
+  run(): FleetFigures {
+    const { devices, random } = this.#options;
+    for (let device = 0; device < devices; device++) {
+      // Without a power cut the devices booted long ago.
+      const bootedMs = this.#isPowerCut ? this.#upMs + random() * BOOT_MS : -HOUR_MS;
+      this.#bootedMs[device] = bootedMs;
+      const startMs = this.#isPowerCut ? bootedMs : random() * this.#settings.heartbeatMs;
+      const state = firstState(startMs, this.#commonMs(device, startMs), random());
+      this.#states.push(state);
+      this.#agenda.add(device, state.nextMs);
+      if (!this.#isPowerCut) continue;
+      const wakeMs = this.#upMs + NETWORK_MS + NETWORK_QUIET_MS * (1 + random());
+      this.#wakes[device] = wakeMs;
+      this.#agenda.add(device, wakeMs);
+    }
+    this.#agenda.run((device, atMs) => this.#happen(device, atMs));
+    return this.#figures();
+  }
+
+  /** Over how long this device spreads its first calls. */
+  #commonMs(device: number, atMs: number): number {
+    const bootMs = () => atMs - (this.#bootedMs[device] as number);
+    return commonMs({ clock: { bootMs }, config: this.#settings });
+  }
+
+  #happen(device: number, atMs: number): void {
+    const state = this.#states[device] as LinkState;
+    if (atMs >= (this.#wakes[device] as number)) {
+      this.#wakes[device] = Number.POSITIVE_INFINITY;
+      const woken = this.#step(device, { kind: 'wake', withinMs: this.#commonMs(device, atMs) }, atMs);
+      this.#agenda.add(device, Math.max(atMs, woken.nextMs));
       return;
     }
-    const before = states[device] as LinkState;
-    // An event that a wake has overtaken.
-    if (atMs < before.nextMs) return;
-    const isUp = isWell(atMs);
-    if (isUp || !boot) count(atMs);
-    const tookMs = isUp || !silent ? ANSWER_MS : HEARTBEAT_TIMEOUT_MS;
-    const endedMs = atMs + tookMs;
-    let state = before;
-    if (overdueMs(state) < endedMs)
-      state = step(state, { kind: 'late' }, overdueMs(state), random(), settings);
-    const event = isUp ? ({ kind: 'good' } as const) : ({ kind: 'failed', reason: 'away' } as const);
-    state = step(state, event, endedMs, random(), settings);
-    states[device] = state;
-    if (isUp && before.mode !== 'online') {
-      // Later ones have the ETag of the heartbeat, which is the one they know.
-      if (!booted[device]) count(boot ? endedMs + random() * spreadMs(settings) : endedMs);
-      booted[device] = true;
-      if (atMs >= upMs) onlineAtMs[device] = endedMs - upMs;
-    }
-    agenda.add(device, Math.max(state.nextMs, endedMs));
-  };
-  for (let device = 0; device < devices; device++) {
-    const atMs = boot ? upMs + random() * BOOT_MS : random() * settings.heartbeatMs;
-    const state = firstState(atMs, boot ? spreadMs(settings) : 0, random());
-    states.push(state);
-    agenda.add(device, state.nextMs);
-    wakes.push(boot ? upMs + NETWORK_MS + NETWORK_QUIET_MS * (1 + random()) : Number.POSITIVE_INFINITY);
-    if (boot) agenda.add(device, wakes[device] as number);
+    // An event that a wake has overtaken is over.
+    if (atMs >= state.nextMs) this.#beat(device, atMs, state);
   }
-  agenda.run(beat);
 
-  const peak = (fromMs: number, untilMs: number) =>
-    requests.subarray(fromMs / SECOND_MS, untilMs / SECOND_MS).reduce((most, one) => Math.max(most, one), 0);
-  const back = onlineAtMs.filter((ms) => !Number.isNaN(ms)).sort();
-  return {
-    steady: devices / (settings.heartbeatMs / SECOND_MS),
-    peakDuring: peak(downMs, upMs),
-    peakAfter: peak(upMs, endMs),
-    allOnlineMs: back.length < devices ? Number.POSITIVE_INFINITY : (back[devices - 1] ?? 0),
-    mostOnlineMs: back[Math.floor(devices * 0.9)] ?? Number.POSITIVE_INFINITY,
-  };
+  /** A heartbeat at `atMs`, followed to its end. */
+  #beat(device: number, atMs: number, before: LinkState): void {
+    const { outage } = this.#options;
+    const downMs = this.#isPowerCut ? 0 : LEAD_MS;
+    const isUp = atMs < downMs || atMs >= this.#upMs + (this.#isPowerCut ? NETWORK_MS : 0);
+    const endedMs = atMs + (isUp || outage !== 'unanswered' ? ANSWER_MS : HEARTBEAT_TIMEOUT_MS);
+    if (isUp || outage === 'busy') this.#call(device, atMs, endedMs);
+    else {
+      if (!this.#isPowerCut) this.#count('requests', atMs);
+      if (outage === 'unanswered' && !this.#isConnected(device, atMs)) this.#count('handshakes', atMs);
+      this.#keptMs[device] = Number.NEGATIVE_INFINITY;
+    }
+    if (!isUp) this.#onlineMs[device] = Number.POSITIVE_INFINITY;
+    if (overdueMs(before) < endedMs) this.#step(device, { kind: 'late' }, overdueMs(before));
+    const event = isUp ? ({ kind: 'good' } as const) : ({ kind: 'failed', reason: 'away' } as const);
+    const { nextMs } = this.#step(device, event, endedMs);
+    if (isUp && before.mode !== 'online') this.#online(device, endedMs);
+    this.#agenda.add(device, Math.max(nextMs, endedMs));
+  }
+
+  /** As Sync.online: the first time since the boot it asks for the document, later only after an edit. */
+  #online(device: number, atMs: number): void {
+    const isBack = atMs >= this.#upMs;
+    const isEdited = isBack && this.#edited[device] === 1;
+    if (!this.#wasOnline[device] || isEdited) {
+      const beginsMs = atMs + this.#options.random() * this.#commonMs(device, atMs);
+      // After a PUT the document is fetched again, to compare it.
+      const calls = isEdited ? ['GET', 'PUT', 'GET'] : ['GET'];
+      for (const at of calls.keys()) this.#askDocument(device, beginsMs + at * ANSWER_MS);
+    }
+    this.#wasOnline[device] = 1;
+    if (!isBack) return;
+    this.#edited[device] = 0;
+    if (this.#onlineMs[device] === Number.POSITIVE_INFINITY) this.#onlineMs[device] = atMs - this.#upMs;
+  }
+
+  #askDocument(device: number, atMs: number): void {
+    this.#call(device, atMs, atMs + ANSWER_MS);
+    this.#count('documents', atMs);
+  }
+
+  /** A request that is answered, on a kept connection if there is one. */
+  #call(device: number, atMs: number, endedMs: number): void {
+    this.#count('requests', atMs);
+    if (!this.#isConnected(device, atMs)) this.#count('handshakes', atMs);
+    this.#keptMs[device] = Math.max(this.#keptMs[device] as number, endedMs + CLOUD_IDLE_MS);
+  }
+
+  #isConnected(device: number, atMs: number): boolean {
+    return atMs < (this.#keptMs[device] as number);
+  }
+
+  #count(kind: keyof Calls, atMs: number): void {
+    const second = Math.floor(atMs / SECOND_MS);
+    this.#calls[kind][second] = (this.#calls[kind][second] ?? 0) + 1;
+  }
+
+  #step(device: number, event: LinkEvent, atMs: number): LinkState {
+    const state = step(
+      this.#states[device] as LinkState,
+      event,
+      atMs,
+      this.#options.random(),
+      this.#settings,
+    );
+    this.#states[device] = state;
+    return state;
+  }
+
+  #figures(): FleetFigures {
+    const { devices } = this.#options;
+    const of = (kind: keyof Calls, fromMs: number, untilMs: number) =>
+      this.#calls[kind].subarray(fromMs / SECOND_MS, untilMs / SECOND_MS);
+    const peak = (seconds: Uint32Array) => seconds.reduce((most, one) => Math.max(most, one), 0);
+    const rate = (kind: keyof Calls): Rate => {
+      const quiet = of(kind, this.#endMs - LEAD_MS, this.#endMs);
+      return {
+        steady: quiet.reduce((sum, one) => sum + one, 0) / quiet.length,
+        during: peak(of(kind, LEAD_MS, this.#upMs)),
+        after: peak(of(kind, this.#upMs, this.#endMs)),
+      };
+    };
+    const back = this.#onlineMs.sort();
+    return {
+      requests: rate('requests'),
+      handshakes: rate('handshakes'),
+      documents: rate('documents'),
+      allOnlineMs: back[devices - 1] as number,
+      mostOnlineMs: back[Math.floor(devices * 0.9)] as number,
+    };
+  }
 }
 
 /** Events in the order of their seconds; within a second their order does not matter to anybody. */
@@ -142,13 +269,18 @@ class Agenda {
 }
 
 /** The figures as lines for people. */
-export function fleetReport(devices: number, outageMs: number, figures: FleetFigures): string {
-  const { steady, peakDuring, peakAfter, allOnlineMs, mostOnlineMs } = figures;
-  const times = (peak: number) => `${peak} requests/s, ${(peak / steady).toFixed(2)} × the steady rate`;
+export function fleetReport({ devices, outage, outageMs }: FleetOptions, figures: FleetFigures): string {
+  const { requests, handshakes, documents, allOnlineMs, mostOnlineMs } = figures;
+  const times = (when: 'during' | 'after') => {
+    const share = (requests[when] / requests.steady).toFixed(2);
+    return `${requests[when]} requests (${share} × the steady rate), ${handshakes[when]} handshakes, ${documents[when]} document calls`;
+  };
+  const secondsOf = (ms: number) => Math.round(ms / SECOND_MS);
   return [
-    `${devices} devices, the cloud away for ${outageMs / MINUTE_MS} min; steady rate ${Math.round(steady)} requests/s`,
-    `  peak while it is away:  ${times(peakDuring)}`,
-    `  peak when it is back:   ${times(peakAfter)}`,
-    `  back online: 90 % within ${Math.round(mostOnlineMs / SECOND_MS)} s, all within ${Math.round(allOnlineMs / SECOND_MS)} s`,
+    `${devices} devices, ${outage} for ${secondsOf(outageMs)} s`,
+    `  steady, each second:    ${Math.round(requests.steady)} requests, ${Math.round(handshakes.steady)} handshakes, ${Math.round(documents.steady)} document calls`,
+    `  peak while it is away:  ${times('during')}`,
+    `  peak when it is back:   ${times('after')}`,
+    `  back online: 90 % within ${secondsOf(mostOnlineMs)} s, all within ${secondsOf(allOnlineMs)} s`,
   ].join('\n');
 }

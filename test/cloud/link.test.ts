@@ -448,17 +448,36 @@ t.test('soon after a boot the first heartbeat, and what a new network wakes, are
 t.test(`a fleet comes back gently after any outage, and after a common boot (seed ${seed})`, async (t) => {
   const random = seededRandom(seed);
   const devices = 3000;
-  for (const outageS of [1, 5, 10, 20, 30, 45, 60, 300, 3600]) {
-    const outageMs = outageS * SECOND_MS;
-    for (const silent of [false, true]) {
-      const figures = simulateFleet({ devices, outageMs, silent, random });
-      const most = Math.max(figures.peakDuring, figures.peakAfter);
-      // 100 requests a second are the steady rate of so few; chance adds some 30 to the busiest of a thousand.
-      t.ok(most < 3.3 * figures.steady, fleetReport(devices, outageMs, figures));
-      if (outageS === 3600)
-        t.ok(figures.allOnlineMs <= 5 * MINUTE_MS + 20 * SECOND_MS, `${figures.allOnlineMs} ms`);
-    }
+  const outages = [1, 5, 10, 20, 30, 45, 60, 300, 3600].flatMap((outageS) =>
+    (['refused', 'unanswered'] as const).map((outage) => ({ outage, outageMs: outageS * SECOND_MS })),
+  );
+  const busy = { outage: 'busy', outageMs: HOUR_MS } as const;
+  const powerCut = { outage: 'power cut', outageMs: MINUTE_MS } as const;
+  for (const world of [...outages, busy, powerCut]) {
+    const options = { devices, ...world, random };
+    const figures = simulateFleet(options);
+    const { requests, handshakes, documents, allOnlineMs } = figures;
+    const report = fleetReport(options, figures);
+    // 100 requests a second are the steady rate of so few; chance adds some 30 to the busiest of a thousand.
+    t.ok(Math.max(requests.during, requests.after) < 3.4 * requests.steady, report);
+    t.ok(Math.max(handshakes.during, handshakes.after) < 2.8 * requests.steady, report);
+    t.equal(handshakes.steady, 0, 'heartbeats keep the connection');
+    t.equal(documents.steady, 0, 'a heartbeat has the ETag');
+    if (world.outageMs === HOUR_MS) t.ok(allOnlineMs <= 5 * MINUTE_MS + 20 * SECOND_MS, `${allOnlineMs} ms`);
   }
-  const figures = simulateFleet({ devices, outageMs: MINUTE_MS, boot: true, random });
-  t.ok(figures.peakAfter < 3.4 * figures.steady, fleetReport(devices, MINUTE_MS, figures));
+});
+
+t.test('each device of a simulated fleet connects once, and syncs once after a boot', async (t) => {
+  const random = seededRandom(seed);
+  const options = { devices: 1, random, outage: 'power cut', outageMs: MINUTE_MS, edited: 0 } as const;
+  const booted = simulateFleet(options);
+  t.equal(booted.handshakes.after, 1);
+  t.equal(booted.documents.after, 1, 'a GET');
+  const kept = simulateFleet({ ...options, outage: 'refused', edited: 1 });
+  t.equal(kept.handshakes.after, 1);
+  t.equal(kept.documents.after, 3, 'GET, PUT, GET after an edit');
+  t.equal(simulateFleet({ ...options, outage: 'refused' }).documents.after, 0, 'only after an edit');
+  const rare = { ...SETTINGS, heartbeatMs: MINUTE_MS };
+  const { handshakes, requests } = simulateFleet({ ...options, outage: 'refused', settings: rare });
+  t.equal(handshakes.steady, requests.steady, 'a rare heartbeat needs a connection each time');
 });
