@@ -12,6 +12,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Test } from 'tap';
+import { systemClock } from '../../src/system/clock.js';
 import { makeCertificate } from '../support/certificate.js';
 import { type DaemonProcess, startDaemon } from '../support/daemon.js';
 import type { Bridge } from './bridge.js';
@@ -25,8 +26,10 @@ const FIRST_INSTANCE = 32;
 const START_MS = 120_000;
 const PORT = 43780;
 
-/** Milliseconds of a clock that never leaps, also that of the load generator. */
-export const nowMs = () => performance.now();
+/** The clock of the tests, also that of the load generator. */
+export const clock = systemClock();
+/** Milliseconds that never leap. */
+export const nowMs = () => clock.bootMs();
 
 /** A line of a log, and when it came. */
 interface Line {
@@ -79,14 +82,22 @@ export interface Fleet {
   readonly sink: Sink;
 }
 
-/** Starts everything. `env`: further settings of the instances. It ends with the test. */
-export async function startFleet(t: Test, env: Readonly<Record<string, string>> = {}): Promise<Fleet> {
+/**
+ * Starts everything. `devices` have the operator's key as their own; `env`: further settings of the instances. It ends with
+ * the test.
+ */
+export async function startFleet(
+  t: Test,
+  devices: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Fleet> {
   const cluster = await startEtcd(t, { networked: true });
   const bridge = cluster.bridge as Bridge;
   const directory = sharedDirectory(t);
   const ca = makeCertificate({ name: 'CA of the sink' });
   writeFileSync(join(directory, 'sink.pem'), ca.cert);
-  writeFileSync(join(directory, 'keys'), `* ${KEY}\n`, { mode: 0o600 });
+  const keys = ['*', ...devices].map((name) => `${name} ${KEY}\n`);
+  writeFileSync(join(directory, 'keys'), keys.join(''), { mode: 0o600 });
   const { sink, port } = await openSink(t, bridge.address, ca);
   const { files } = cluster;
   const settings = {
