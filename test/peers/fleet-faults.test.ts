@@ -53,8 +53,9 @@ t.test('a fleet under faults', { skip }, async (t) => {
   load.start();
   while (load.devices.some(({ okMs }) => okMs === null)) await pause(200);
   while ((await graceOf(fleet)) !== '') await pause(SECOND_MS);
-  const script = new Script(load.devices, random, () => told());
   const told = () => notificationsIn({ messages: sink.messages, instances });
+  const isTold = (id: string) => sink.messages.some(({ device }) => device === id);
+  const script = new Script(load.devices, random, told, isTold);
   const outage = watchOutages(load);
   script.begin(SIZE.forMs);
   const troubles = await makeTrouble(t, fleet, random);
@@ -86,19 +87,19 @@ t.test('a fleet under faults', { skip }, async (t) => {
   const spoken = load.devices.filter(({ silentMs }) => silentMs === null);
   const gapMs = spoken.reduce((max, { gapMs }) => Math.max(max, gapMs), 0);
   const counts = [...load.counts].map(([what, count]) => `${what}: ${count}`).join(', ');
-  t.comment(`heartbeats ${counts}`);
+  t.comment(`figures: heartbeats ${counts}`);
   t.comment(
-    `longest time without an answer to any device ${outage.end()} ms, to one device ${Math.round(gapMs)} ms`,
+    `figures: longest time without an answer to any device ${outage.end()} ms, to one device ${Math.round(gapMs)} ms`,
   );
   const kept = spoken.filter(({ gapMs }) => gapMs >= PATIENCE_MS).length;
-  t.comment(`${kept} devices could not be heard for ${PATIENCE_MS} ms or more`);
+  t.comment(`figures: ${kept} devices could not be heard for ${PATIENCE_MS} ms or more`);
   t.comment(
-    `${sink.messages.length} notifications, ${sink.repeated} repeated requests, ${duplicates} duplicates`,
+    `figures: ${sink.messages.length} notifications, ${sink.repeated} repeated requests, ${duplicates} duplicates`,
   );
   const moves = instances.flatMap(({ lines }) =>
     lines.filter(({ text }) => / fleet shared /.test(text)),
   ).length;
-  t.comment(`${troubles.length} faults, ${moves} changes of the share of an instance`);
+  t.comment(`figures: ${troubles.length} faults, ${moves} changes of the share of an instance`);
 });
 
 /** What is written while silence does not count; '': it counts. */
@@ -128,11 +129,18 @@ class Script {
   readonly #devices: readonly LoadDevice[];
   readonly #random: () => number;
   readonly #told: ToldNow;
+  readonly #isTold: (id: string) => boolean;
   /** What a person must have been told last. */
   readonly #due: { readonly index: number; readonly kind: 'silent' | 'stopped' | 'back' }[] = [];
   readonly #doing: Promise<void>[] = [];
 
-  constructor(devices: readonly LoadDevice[], random: () => number, told: ToldNow) {
+  constructor(
+    devices: readonly LoadDevice[],
+    random: () => number,
+    told: ToldNow,
+    isTold: (id: string) => boolean,
+  ) {
+    this.#isTold = isTold;
     this.#devices = devices;
     this.#random = random;
     this.#told = told;
@@ -189,7 +197,7 @@ class Script {
   /** Returns once its first person was told. */
   async #return(device: LoadDevice, index: number): Promise<void> {
     const silence = this.#note(device, 'nothing');
-    while (!this.#told().some((one) => one.device === device.id && one.kind === 'silent')) await pause(500);
+    while (!this.#isTold(device.id)) await pause(500);
     silence.untilMs = nowMs();
     device.resume({ isBoot: true });
     this.#due.push({ index, kind: 'back' });
@@ -298,7 +306,7 @@ async function makeTrouble(t: Test, fleet: Fleet, random: () => number): Promise
     }
   }
   const names = troubles.map(({ what, instance }) => `${what}${instance === null ? '' : ` ${instance}`}`);
-  t.comment(names.join(', '));
+  t.comment(`figures: ${names.join(', ')}`);
   return troubles;
 }
 

@@ -111,7 +111,7 @@ t.test('documents', { skip }, async (t) => {
     const count = (result: string) =>
       calls.filter((call) => call.method === 'PUT' && call.result === result).length;
     const puts = `${count('done')} done, ${count('failed')} lost, ${count('unknown')} unknown`;
-    t.comment(`${device}: ${calls.length} calls; PUTs: ${puts}`);
+    t.comment(`figures: ${device}: ${calls.length} calls; PUTs: ${puts}`);
     t.ok(count('done') > 0 && count('failed') > 0, 'PUTs succeed and lose');
   }
 });
