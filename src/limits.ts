@@ -220,16 +220,15 @@ export const CLOUD_DOCUMENT_BYTES_MAX = MIB;
 export const CLOUD_ANSWER_BYTES_MAX = 64 * KIB;
 /** An idle connection to the cloud is kept for more than one heartbeat, and less than most NATs keep it. */
 export const CLOUD_IDLE_MS = 45 * SECOND_MS;
-/** The wall clock counts as right if the cloud's differs by at most this plus the duration of the call. */
+/** The wall clock counts as right if the cloud's differs by at most this plus the call's duration; as wrong from the other. */
 export const CLOUD_CLOCK_MS = 5 * SECOND_MS;
-/** The wall clock counts as wrong if the cloud's differs by this or more. */
 export const CLOUD_CONTRADICTS_MS = 30 * DAY_MS;
 
 // The reference cloud (cloud.md).
 /** Heartbeats and messages are small; a document may be as large as FIELDPOST_MAX_BODY. */
 export const CLOUD_BODY_BYTES_MAX = 64 * KIB;
+/** Devices of the file store, and of one page of a list. */
 export const CLOUD_DEVICES_MAX = 10_000;
-/** One page of the list of devices; every fleet of the file store fits. */
 export const CLOUD_LIST_MAX = CLOUD_DEVICES_MAX;
 /** All documents together: they are kept in memory. */
 export const CLOUD_DOCUMENTS_CHARS_MAX = 64 * MIB;
@@ -244,25 +243,20 @@ export const CLOUD_KEYS_AGE_MS = 7 * DAY_MS;
 export const DIGEST_WINDOW_MS = MINUTE_MS;
 /** A digest is for news of more devices than this. It names this many of them. */
 export const DIGEST_DEVICES = 20;
-
 // The reference cloud on etcd (fleet.md).
-/** An instance that is gone for this long loses its roles. */
+/** An instance that is gone for this long loses its roles. It renews its lease at each tick. */
 export const FLEET_LEASE_S = 10;
-/** How often an instance renews its lease, and checks how old its memory is. */
 export const FLEET_TICK_MS = 2 * SECOND_MS;
 /** An instance whose memory is older than this refuses calls. */
 export const FLEET_STALE_MS = 10 * SECOND_MS;
-/** Pause before a watch is opened again. */
+/** The pause before a watch is opened again, and the time whose heartbeats are written together. */
 export const FLEET_RETRY_MS = 300;
-/** Heartbeats of this time are written together. */
 export const FLEET_FLUSH_MS = SECOND_MS;
 /** Revisions of etcd are kept for this long: an instance that was away for less need not list everything. */
 export const FLEET_HISTORY_MS = 5 * MINUTE_MS;
 export const FLEET_DEVICES_MAX = 200_000;
 /** Messages of devices that no instance has accepted for delivery yet. */
 export const FLEET_MESSAGES_MAX = 10_000;
-
-// etcd, where the reference cloud keeps its data (fleet.md).
 /** One request to one member. It is below half of a lease: an instance must be able to renew it at the next member. */
 export const ETCD_TIMEOUT_MS = 3 * SECOND_MS;
 /** etcd takes at most 1.5 MiB in one request, so a key and its value in base64 are below this. */
@@ -271,16 +265,13 @@ export const ETCD_ANSWER_BYTES_MAX = 8 * MIB;
 export const ETCD_PAGE_BYTES = MIB;
 export const ETCD_PAGE_KEYS = 16;
 export const ETCD_PAGE_KEYS_MAX = 1024;
-/** A connection of a watch that is silent for this long is probed by the kernel. */
+/** After this silence the kernel probes a watch's connection. */
 export const ETCD_PROBE_MS = 10 * SECOND_MS;
 
-/** A stop waits at most this long for requests under way. */
+/** A stop waits at most this long for requests under way, and for the first request of a new connection. */
 export const STOP_REQUESTS_MS = 10 * SECOND_MS;
-/** A stop waits at most this long for the first request of a new connection. */
 export const NEW_CONNECTION_MS = SECOND_MS;
-
-// Notifications to the service manager.
-/** A notification is given up after this long. systemd-notify itself waits 5 s. */
+/** A notification to systemd is given up after this long. systemd-notify itself waits 5 s. */
 export const NOTIFY_TIMEOUT_MS = 10 * SECOND_MS;
 /** The status line changes at most this often, because each change costs a child process. */
 export const STATUS_EVERY_MS = 5 * SECOND_MS;

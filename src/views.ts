@@ -1,6 +1,6 @@
 /**
  * The states that the daemon shows: of its relays, its link, its address book, its settings. All times are of the wall
- * clock. Pure. Used by metrics.ts and schemas.ts.
+ * clock. Pure.
  */
 import type { Verdict } from './message/message.js';
 

@@ -87,6 +87,14 @@ t.test('with nothing set, every setting has its default', async (t) => {
     cloudServerWebhook: null,
     cloudServerWebhookAuth: null,
     cloudServerTimeZone: 'UTC',
+    cloudServerPublicUrl: null,
+    cloudServerStore: null,
+    cloudServerStorePrefix: 'fieldpost/',
+    cloudServerStoreCa: null,
+    cloudServerStoreCert: null,
+    cloudServerStoreKey: null,
+    cloudServerStoreUser: null,
+    cloudServerStorePassword: null,
     maxBodyBytes: 1_048_576,
     maxBatch: 100,
     maxAttachments: 10,
@@ -163,6 +171,22 @@ t.test('every setting reaches its own field', async (t) => {
     FIELDPOST_CLOUD_SERVER_WEBHOOK: ['https://h.example/x', 'cloudServerWebhook', 'https://h.example/x'],
     FIELDPOST_CLOUD_SERVER_WEBHOOK_AUTH_FILE: ['/k/auth', 'cloudServerWebhookAuth', 'Bearer abc'],
     FIELDPOST_CLOUD_SERVER_TIME_ZONE: ['Europe/Paris', 'cloudServerTimeZone', 'Europe/Paris'],
+    FIELDPOST_CLOUD_SERVER_PUBLIC_URL: [
+      'http://c.example/x#y',
+      'cloudServerPublicUrl',
+      'http://c.example/x#y',
+    ],
+    FIELDPOST_CLOUD_SERVER_STORE: [
+      'etcd:https://a:2379,http://127.0.0.1:2379/',
+      'cloudServerStore',
+      { endpoints: ['https://a:2379', 'http://127.0.0.1:2379'] },
+    ],
+    FIELDPOST_CLOUD_SERVER_STORE_PREFIX: ['p/', 'cloudServerStorePrefix', 'p/'],
+    FIELDPOST_CLOUD_SERVER_STORE_CA_FILE: ['/k/ca', 'cloudServerStoreCa', PEM],
+    FIELDPOST_CLOUD_SERVER_STORE_CERT_FILE: ['/k/cert', 'cloudServerStoreCert', OWN.cert.trimEnd()],
+    FIELDPOST_CLOUD_SERVER_STORE_KEY_FILE: ['/k/key', 'cloudServerStoreKey', OWN.key.trimEnd()],
+    FIELDPOST_CLOUD_SERVER_STORE_USER: ['cloud', 'cloudServerStoreUser', 'cloud'],
+    FIELDPOST_CLOUD_SERVER_STORE_PASSWORD_FILE: ['/k/pw', 'cloudServerStorePassword', 'hunter2'],
     FIELDPOST_MAX_BODY: ['2KiB', 'maxBodyBytes', 2048],
     FIELDPOST_MAX_BATCH: ['9', 'maxBatch', 9],
     FIELDPOST_MAX_ATTACHMENTS: ['0', 'maxAttachments', 0],
@@ -686,6 +710,15 @@ t.test('a webhook, a time zone', async (t) => {
     }).problems,
     [/http:\/\/ is not allowed/, /Mars\/Olympus: not a time zone/],
   );
+});
+
+t.test('the page that mails link to', async (t) => {
+  const problems = (FIELDPOST_CLOUD_SERVER_PUBLIC_URL: string) =>
+    parse({ FIELDPOST_CLOUD_SERVER_PUBLIC_URL }).problems;
+  t.match(problems('cloud.example'), [/not a URL/]);
+  t.match(problems('javascript:alert(1)'), [/neither https:\/\/ nor http:\/\//]);
+  t.match(problems('https://jan:geheim@cloud.example/'), [/a user or password does not belong here/]);
+  t.match(problems(`https://cloud.example/${'x'.repeat(500)}`), [/longer than 500 characters/]);
 });
 
 t.test('the description can be read back, and hides secrets', async (t) => {

@@ -98,7 +98,8 @@ async function measure({ directory, base, instances, withEtcd }) {
     const load = (rate, warmMs, ms) => run({ directory, urls, devices: DEVICES, rate, warmMs, ms });
     const emptyBytes = (await etcd?.usedBytes()) ?? 0;
     // Every device is heard once. That also warms V8 up.
-    await load(1000, 0, (DEVICES / 1000) * 1100);
+    const first = await load(1000, 0, (DEVICES / 1000) * 1100);
+    if (!isGood(first)) throw new Error(`first heartbeats failed: ${JSON.stringify(first)}`);
     const pids = servers.map(({ pid }) => pid);
     const cpuOf = async () => ({ own: await sum(pids, cpuMs), etcd: await sum(etcd?.pids ?? [], cpuMs) });
     const before = await cpuOf();

@@ -2,8 +2,9 @@
  * `node scripts/bench/run.mjs [FIGURE]… [--write]`: measures the built daemon against its peers in the same run, and prints
  * a table of medians, lowest and highest, with the targets. The figures: accept, bytes, deliver, latency, nagle, start,
  * memory, upload, install, idle, fleet; all if none is named. A run of all figures, or with --write, also writes RESULTS.md.
- * In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a real disk), BENCH_IDLE_S, and BENCH_BEFORE (the
- * main.cjs of an earlier build, which takes part in every round).
+ * In the environment: BENCH_ROUNDS (9), BENCH_DIR (where state is kept; a real disk), BENCH_IDLE_S,
+ * BENCH_FLEET_DEVICES (10,000, as many as the files of the cloud take), and BENCH_BEFORE (the main.cjs of an earlier build,
+ * which takes part in every round).
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, statfsSync } from 'node:fs';

@@ -1,5 +1,5 @@
 /**
- * Query parameters: switches and whole numbers. Used by cloud-server/operator.ts, destinations.ts and messages.ts.
+ * Query parameters: switches and whole numbers. Used by destinations.ts, messages.ts and operator.ts.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 

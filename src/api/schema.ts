@@ -1,6 +1,5 @@
 /**
  * The pieces of which the schemas of the description are made (JSON Schema 2020-12).
- * Used by message-schemas.ts, openapi.ts and schemas.ts.
  */
 
 export const text = { type: 'string' };

@@ -2,10 +2,10 @@
  * Accepts messages to people into the cloud's store, from which delivery sends them, and counts them. Used by cloud.ts.
  */
 import type { Draft } from '../message/message.js';
-import type { Accepted as Answer, KeyedContent, Store } from '../store/store.js';
+import type { Accepted, KeyedContent, Store } from '../store/store.js';
 
 /** Messages accepted since the start, by kind. */
-export class Accepted {
+export class AcceptedMessages {
   readonly #store: Pick<Store, 'accept'>;
   readonly #nudge: () => void;
   readonly totals = { notification: 0, message: 0 };
@@ -17,7 +17,7 @@ export class Accepted {
   }
 
   /** Accepts a message once for its key. Rejects as Store.accept does. */
-  async accept(kind: keyof Accepted['totals'], draft: Draft, keyed: KeyedContent): Promise<Answer> {
+  async accept(kind: keyof AcceptedMessages['totals'], draft: Draft, keyed: KeyedContent): Promise<Accepted> {
     const answer = await this.#store.accept([draft], keyed);
     if (!answer.replayed) this.totals[kind]++;
     this.#nudge();

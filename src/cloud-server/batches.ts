@@ -2,7 +2,7 @@
  * The batches of the news that a watch keeps: which one is open, and which one can be told next. Used by watch.ts.
  */
 import { DIGEST_WINDOW_MS } from '../limits.js';
-import type { Batch, DeviceNews, News } from './news.js';
+import type { DeviceNews, News, NewsBatch } from './news.js';
 
 /** News of one device that somebody has not been told yet. */
 export interface PendingNews {
@@ -14,7 +14,7 @@ export interface PendingNews {
 }
 
 /** A batch to tell now. */
-interface NextBatch extends Batch {
+interface NextBatch extends NewsBatch {
   readonly isClosed: boolean;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The calls of the cloud's contract, which devices make. Used by cloud.ts, operator.ts and routes.ts.
+ * The calls of the cloud's contract, which devices make. Used by routes.ts and schemas.ts.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';
@@ -12,7 +12,7 @@ import { CLOUD_ANSWER_BYTES_MAX, CLOUD_BODY_BYTES_MAX, DAY_MS } from '../limits.
 import type { Store } from '../store/store.js';
 import type { Clock } from '../system/clock.js';
 import type { Outcomes } from '../views.js';
-import type { Accepted } from './accepted.js';
+import type { AcceptedMessages } from './accepted.js';
 import type { Devices } from './devices.js';
 import { type Document, misunderstood } from './document.js';
 import type { FleetDocuments, FleetWatch, Report } from './fleet-store.js';
@@ -32,7 +32,7 @@ export interface CloudParts {
   /** Throws unavailable while the store of the fleet cannot be reached. */
   readonly assertServing: () => void;
   /** Messages to people accepted since the start. */
-  readonly accepted: Accepted['totals'];
+  readonly accepted: AcceptedMessages['totals'];
   /** False: any key opens every call. */
   readonly hasKeys: boolean;
   /** The messages to people. */

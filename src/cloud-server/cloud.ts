@@ -37,7 +37,7 @@ import type { SendShort } from '../message/short.js';
 import { openStore } from '../store/journaled-store.js';
 import type { KeyedContent, Store } from '../store/store.js';
 import { openListeners } from '../system/listen.js';
-import { Accepted } from './accepted.js';
+import { AcceptedMessages } from './accepted.js';
 import { type CheckKey, createKeyCheck, OPERATOR } from './access.js';
 import type { CloudParts } from './calls.js';
 import { Devices } from './devices.js';
@@ -75,9 +75,13 @@ export async function createCloud(config: Config, system: System, shortWay?: Sen
     // After a power cut no person must get a notification twice.
     outcomes: 'synced',
   });
+  let parts: Parts | null = null;
   try {
-    return await start(await build(config, system, store, shortWay));
+    parts = await build(config, system, store, shortWay);
+    return await start(parts);
   } catch (error) {
+    // It follows etcd already.
+    await parts?.fleet.stop().catch(() => undefined);
     await store.close();
     throw error;
   }
@@ -112,7 +116,7 @@ async function build(config: Config, system: System, store: Store, shortWay?: Se
   const nudge = () => delivery.nudge();
   const ways = { takesMail: config.relays.length > 0, takesShort: short !== null };
   const texts = { timeZone: config.cloudServerTimeZone, publicUrl: config.cloudServerPublicUrl };
-  const accepted = new Accepted(store, nudge);
+  const accepted = new AcceptedMessages(store, nudge);
   const people = new People();
   const fleet: FleetStore = await openFleet(config, system, {
     people,

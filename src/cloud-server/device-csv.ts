@@ -2,10 +2,10 @@
  * A list of devices as CSV (RFC 4180), for a spreadsheet. Pure. Used by operator.ts.
  */
 import type { Device } from './device-list.js';
-import type { Status } from './status.js';
+import type { DeviceStatus } from './status.js';
 
 /** A device as the answers of the cloud show it. Times are ISO 8601. */
-export interface DeviceView extends Pick<Device, 'id' | 'state' | 'destinations'>, Status {
+export interface DeviceView extends Pick<Device, 'id' | 'state' | 'destinations'>, DeviceStatus {
   readonly since: string | null;
   readonly lastHeartbeat: string | null;
 }

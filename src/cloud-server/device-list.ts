@@ -1,8 +1,8 @@
 /**
- * Which devices a list has: those that fit a filter, by id, in pages. Pure. Used by device-csv.ts, devices.ts and operator.ts.
+ * Which devices a list has: those that fit a filter, by id, in pages. Pure. Used by devices.ts, operator.ts and schemas.ts.
  */
 import type { Sighting } from './fleet-store.js';
-import { needsHelp, type Status } from './status.js';
+import { type DeviceStatus, needsHelp } from './status.js';
 
 /** All states that a device may be in, those that need a person first. `unheard`: it has a document or a key, and has sent
  * no heartbeat. */
@@ -18,7 +18,7 @@ export interface Device {
   readonly sinceMs: number | null;
   /** The number of entries in its document; null: it has none. */
   readonly destinations: number | null;
-  readonly status: Status;
+  readonly status: DeviceStatus;
 }
 
 /** The devices that are wanted; null: any. */

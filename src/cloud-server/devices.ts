@@ -26,8 +26,8 @@ interface DevicesOptions {
 export class Devices {
   readonly #options: DevicesOptions;
   #refused = 0;
-  /** So many new devices fit at least. */
-  #room = 0;
+  /** At least this many new devices fit: to count all of them for each new one would take seconds of CPU. */
+  #free = 0;
   /** Whether a refusal has been logged since the last removal. */
   #isTold = false;
 
@@ -44,9 +44,8 @@ export class Devices {
   admit(id: string): void {
     const { log, devicesMax } = this.#options;
     if (this.#has(id)) return;
-    // To count all devices takes long.
-    if (this.#room <= 0) this.#room = devicesMax - this.#ids().size;
-    if (this.#room-- > 0) return;
+    if (this.#free <= 0) this.#free = devicesMax - this.#ids().size;
+    if (this.#free-- > 0) return;
     this.#refused++;
     if (!this.#isTold) log.warn('device refused', { device: id, devices: devicesMax });
     this.#isTold = true;

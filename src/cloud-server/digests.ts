@@ -50,14 +50,16 @@ export function digestOf(
     ],
     options,
   );
-  const at = sinceMs === null ? '' : `, ${words.since} ${shortMomentIn(lang, sinceMs, timeZone, true)}`;
-  const head = `${(words.sms ?? words.subject)[direction](count)}${at}`;
   const spoken = `${names.slice(0, SPOKEN_DEVICES).join(', ')}${moreThan(SPOKEN_DEVICES)}`;
   return {
     subject,
     plain,
     short: `${subject}${since === null ? '' : `, ${words.since} ${since}`}${colon}${spoken}.`,
-    sms: smsList(head, colon, names.slice(0, DIGEST_DEVICES), moreThan),
+    sms: () => {
+      const at = sinceMs === null ? '' : `, ${words.since} ${shortMomentIn(lang, sinceMs, timeZone, true)}`;
+      const head = `${(words.sms ?? words.subject)[direction](count)}${at}`;
+      return smsList(head, colon, names.slice(0, DIGEST_DEVICES), moreThan);
+    },
   };
 }
 

@@ -1,6 +1,6 @@
 /**
  * The destinations document of a device: the people to notify, and the device's name, site and contact. Unknown members
- * are kept. Used by calls.ts, documents.ts and teller.ts.
+ * are kept.
  */
 import { type Entry, faultsOf, isEntry, targetOf, uidOf } from '../destinations/destination.js';
 import { type Fault, FieldpostError } from '../errors.js';

@@ -29,7 +29,7 @@ export function notificationFor(entry: Entry, device: string | null, text: Text)
   const content: DeviceContent = {
     ...(device !== null && { device }),
     lang,
-    message: type === 2 ? sms : short,
+    message: type === 2 ? sms() : short,
     ...(type === 4 && { title: subject }),
   };
   return { type, destination, content, ...rest };

@@ -9,7 +9,7 @@ import type { KeyedContent } from '../store/store.js';
 import { Documents } from './documents.js';
 import type { FleetStore } from './fleet-store.js';
 import { FileKeys } from './keys.js';
-import type { Batch, Telling } from './news.js';
+import type { NewsBatch, Telling } from './news.js';
 import type { People } from './people.js';
 import type { Delays } from './presence.js';
 import { Watch } from './watch.js';
@@ -22,7 +22,7 @@ interface FileFleetOptions {
   readonly people: People;
   /** Messages of devices are accepted for delivery at once. */
   readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<unknown>;
-  readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
 }
 
 /** Reads the files. Rejects with the disk's error. */

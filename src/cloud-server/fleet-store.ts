@@ -7,7 +7,7 @@ import type { ShortDraft } from '../message/message.js';
 import type { KeyedContent } from '../store/store.js';
 import type { Document } from './document.js';
 import type { Presence } from './presence.js';
-import type { Status } from './status.js';
+import type { DeviceStatus } from './status.js';
 
 /** A stored document. */
 export interface StoredDocument {
@@ -49,13 +49,13 @@ export interface Sighting {
   readonly heardMs: number | null;
   /** Wall time since which it is in this state; if it is offline, of its last heartbeat. Null: not known. */
   readonly sinceMs: number | null;
-  readonly status: Status;
+  readonly status: DeviceStatus;
 }
 
 /** The content of a heartbeat. */
 export interface Report extends Pick<Presence, 'said' | 'everyMs' | 'sent'> {
   /** Left out: the device reports nothing of itself. */
-  readonly status?: Status;
+  readonly status?: DeviceStatus;
 }
 
 /** The watch over all devices: who is online, and who must be told of a change. */

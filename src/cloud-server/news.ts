@@ -13,7 +13,7 @@ export type DeviceNews = News & { readonly device: string };
  * News that came within DIGEST_WINDOW_MS. The first one opens the batch. `id` is drawn at random. After a crash the same
  * batch has the same members. The news of one device are in order.
  */
-export interface Batch {
+export interface NewsBatch {
   readonly id: string;
   readonly news: readonly DeviceNews[];
 }

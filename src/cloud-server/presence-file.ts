@@ -6,7 +6,7 @@ import type { PendingNews } from './batches.js';
 import type { Moment } from './moment.js';
 import type { News } from './news.js';
 import { afterAbsence, firstHeard, type Presence } from './presence.js';
-import { keptStatus, NO_STATUS, type Status, statusOf } from './status.js';
+import { type DeviceStatus, keptStatus, NO_STATUS, statusOf } from './status.js';
 
 /** A device in memory. */
 export interface Watched {
@@ -14,7 +14,7 @@ export interface Watched {
   heard: Moment;
   /** The heartbeat that began this presence, or this absence after a move; null: not known. */
   since: Moment | null;
-  status: Status;
+  status: DeviceStatus;
   /** News that somebody has not been told yet, in order. */
   news: PendingNews[];
 }
@@ -25,7 +25,7 @@ export interface WrittenDevice extends Pick<Presence, 'state' | 'said' | 'everyM
   /** Files of earlier versions do not have it. */
   readonly since?: Moment | null;
   /** Left out if the device reports nothing of itself, and in files of earlier versions. */
-  readonly status?: Status;
+  readonly status?: DeviceStatus;
   /** Files of earlier versions do not have the batch. */
   readonly news: readonly (News & { readonly batch?: string })[];
 }

@@ -4,7 +4,7 @@
  *
  * When an offline device returns, people are told at once. The next outage needs a whole delay of silence again. So
  * people get at most one "silent" and one "back" within a delay. Each outage doubles the silence that the next one
- * needs, up to DAMPED_DELAYS delays. After STEADY_DELAYS steady delays it is one delay again. Used by watch.ts.
+ * needs, up to DAMPED_DELAYS delays. After STEADY_DELAYS steady delays it is one delay again.
  */
 import { MINUTE_MS } from '../limits.js';
 
@@ -58,7 +58,7 @@ export function firstHeard(nowMs: number): Presence {
  * the last heartbeat, because in a container the uptime can restart within a boot.
  */
 export function isOvertaken(
-  { sent, heardMs }: Presence,
+  { sent, heardMs }: Pick<Presence, 'sent' | 'heardMs'>,
   nowMs: number,
   now: Sent | null | undefined,
 ): boolean {

@@ -19,22 +19,22 @@ export function smsOf(lang: Lang, about: About, happening: Happening, timeZone: 
   const lasted = lastedMs === null ? '' : sentence(words.lasted, spanIn(lang, lastedMs));
   const site = sentence(words.site, about.site);
   const contact = sentence(words.contact, about.contact);
-  const head = (name: string, withZone: boolean) => {
-    const at = sinceMs === null ? '' : shortMomentIn(lang, sinceMs, timeZone, withZone);
-    return folded(`${words[kind](name)}${at === '' ? '' : words.moment[kind]}${at}.`);
-  };
+  const [at, atInZone] = [false, true].map((withZone) =>
+    sinceMs === null ? '' : `${words.moment[kind]}${shortMomentIn(lang, sinceMs, timeZone, withZone)}`,
+  ) as [string, string];
+  const head = (name: string, moment: string) => folded(`${words[kind](name)}${moment}.`);
   const attempts = [
-    () => `${head(device, true)}${lasted}${site}${contact}`,
-    () => `${head(device, true)}${lasted}${contact}`,
-    () => `${head(device, true)}${lasted}${site}`,
-    () => `${head(device, true)}${lasted}`,
-    () => `${head(device, false)}${lasted}`,
+    () => `${head(device, atInZone)}${lasted}${site}${contact}`,
+    () => `${head(device, atInZone)}${lasted}${contact}`,
+    () => `${head(device, atInZone)}${lasted}${site}`,
+    () => `${head(device, atInZone)}${lasted}`,
+    () => `${head(device, at)}${lasted}`,
   ];
   for (const attempt of attempts) {
     const text = attempt();
     if (isOneSms(text)) return text;
   }
-  return cutToFit(device, (name) => head(name, false));
+  return cutToFit(device, (name) => head(name, at));
 }
 
 /** The most letters of a name in a list. */

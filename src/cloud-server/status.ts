@@ -1,6 +1,6 @@
 /**
  * What a device says of itself in a heartbeat, for the operator. Devices may be of any version and any maker, so nothing here
- * makes a heartbeat invalid: what cannot be used is ignored. Pure. Used by calls.ts, devices.ts and watch.ts.
+ * makes a heartbeat invalid: what cannot be used is ignored. Pure.
  */
 import { isJsonObject, type JsonObject } from '../json.js';
 import { oneLine } from '../text.js';
@@ -14,7 +14,7 @@ export interface QueueDepth {
 }
 
 /** The last report of a device; null: it does not report this. */
-export interface Status {
+export interface DeviceStatus {
   readonly version: string | null;
   readonly queue: QueueDepth | null;
   /** The state of its relays: one of RELAY_STATES, or a word that this version does not know. */
@@ -27,13 +27,13 @@ const VERSION_CHARS_MAX = 40;
 const WORD_CHARS_MAX = 20;
 
 /** A device that has reported nothing. */
-export const NO_STATUS: Status = { version: null, queue: null, relay: null, link: null };
+export const NO_STATUS: DeviceStatus = { version: null, queue: null, relay: null, link: null };
 /** Shared by all devices whose queue is empty, which are most: memory holds the status of each device. */
 const EMPTY: QueueDepth = { queued: 0, deferred: 0, failed: 0 };
 const WORDS: readonly string[] = [...RELAY_STATES, ...LINK_STATES];
 
 /** The status in the body of a heartbeat, or in a file. */
-export function statusOf({ version, queue, relay, link }: JsonObject): Status {
+export function statusOf({ version, queue, relay, link }: JsonObject): DeviceStatus {
   return {
     version: textOf(version, VERSION_CHARS_MAX),
     queue: depthOf(queue),
@@ -43,7 +43,7 @@ export function statusOf({ version, queue, relay, link }: JsonObject): Status {
 }
 
 /** `now`; or `before`, which is in memory already, if it says the same. */
-export function keptStatus(before: Status, now: Status): Status {
+export function keptStatus(before: DeviceStatus, now: DeviceStatus): DeviceStatus {
   const [a, b] = [before.queue, now.queue];
   const sameQueue =
     a === b ||
@@ -53,7 +53,7 @@ export function keptStatus(before: Status, now: Status): Status {
 }
 
 /** True if a person should look after the device: its relay is failing, or messages have failed. */
-export function needsHelp({ relay, queue }: Status): boolean {
+export function needsHelp({ relay, queue }: DeviceStatus): boolean {
   return relay === 'failing' || (queue !== null && queue.failed > 0);
 }
 

@@ -14,7 +14,7 @@ import { aboutOf, entriesOf, personOf } from './document.js';
 import { notificationFor } from './drafts.js';
 import type { FleetDocuments } from './fleet-store.js';
 import { hashOf } from './hash.js';
-import type { Batch, DeviceNews, Telling } from './news.js';
+import type { DeviceNews, NewsBatch, Telling } from './news.js';
 import type { People } from './people.js';
 import { type About, type Text, type TextOptions, textOf } from './texts.js';
 
@@ -84,7 +84,7 @@ export class Teller {
    *
    * Skips destinations whose type has no relay or webhook; the log counts them as `unreachable`.
    */
-  async tell(batch: Batch, isClosed: boolean): Promise<Telling> {
+  async tell(batch: NewsBatch, isClosed: boolean): Promise<Telling> {
     const early = this.#early.get(batch.id) ?? new Set();
     this.#early.set(batch.id, early);
     const refused = new Map<string, Error>();
@@ -103,7 +103,7 @@ export class Teller {
   }
 
   async #tellEarly(
-    batch: Batch,
+    batch: NewsBatch,
     early: Set<string>,
     refused: Map<string, Error>,
     told: Set<string>,
@@ -148,7 +148,7 @@ export class Teller {
   }
 
   async #tellRest(
-    batch: Batch,
+    batch: NewsBatch,
     early: Set<string>,
     refused: Map<string, Error>,
     told: Set<string>,
@@ -190,7 +190,7 @@ export class Teller {
   }
 
   /** The messages that this person gets. */
-  #jobsFor(batch: Batch, addressed: readonly Addressed[]): Job[] {
+  #jobsFor(batch: NewsBatch, addressed: readonly Addressed[]): Job[] {
     const { entry } = addressed.at(-1) as Addressed;
     const digestKey = (direction: string) => `digest ${hashOf(batch.id, direction, targetOf(entry))}`;
     const plan = planFor(addressed, (direction) => this.#isKnown(digestKey(direction)));

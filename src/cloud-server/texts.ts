@@ -1,7 +1,6 @@
 /**
  * The texts of notifications, in the person's language: a device is silent, has not returned from a planned stop, or is
- *
- * back.
+ * back. Used by digests.ts and teller.ts.
  */
 import type { Lang } from '../destinations/langs.js';
 import { PHRASES } from './phrases.js';
@@ -26,7 +25,7 @@ export interface Text {
   /** For a phone call, which is read aloud, and for push: in true letters, of any length. */
   readonly short: string;
   /** Fits one SMS. */
-  readonly sms: string;
+  readonly sms: () => string;
 }
 
 /** What the settings say about all texts. */
@@ -66,7 +65,7 @@ export function textOf(lang: Lang, about: About, happening: Happening, options: 
     subject,
     plain: mailOf(lang, kind === 'back' ? [said] : [said, words.promise], options),
     short: [subject, ...facts].map((sentence) => sentence.replace(/(?<!\.)$/, '.')).join(' '),
-    sms: smsOf(lang, about, happening, timeZone),
+    sms: () => smsOf(lang, about, happening, timeZone),
   };
 }
 

@@ -3,8 +3,8 @@
  * process is killed.
  *
  * `presence.json` holds the presence of each device, and the news that people have not been told yet. A change is written
- * before it is told. The outbox ignores news whose id it knows already. News are told in batches (batches.ts). A heartbeat alone writes nothing; the moments of
- * the last heartbeats are written every PRESENCE_WRITE_MS. Used by cloud.ts.
+ * before it is told, in batches (batches.ts). The outbox ignores news whose id it knows already. A heartbeat alone writes
+ * nothing; the moments of the last heartbeats are written every PRESENCE_WRITE_MS. Used by file-fleet.ts.
  */
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';
@@ -17,9 +17,10 @@ import type { Log, LogFields } from '../system/log.js';
 import { Batches, type PendingNews } from './batches.js';
 import type { FleetWatch, Report, Sighting } from './fleet-store.js';
 import { type Moment, momentOf, sinceMs, wallMsOf } from './moment.js';
-import type { Batch, Telling } from './news.js';
+import type { NewsBatch, Telling } from './news.js';
 import * as presence from './presence.js';
 import { restored, type Watched, type WrittenDevice, writtenOf } from './presence-file.js';
+import { sightingOf } from './sighting.js';
 import { keptStatus, NO_STATUS } from './status.js';
 import type { Happening } from './texts.js';
 
@@ -30,11 +31,8 @@ interface WatchOptions {
   readonly log: Log;
   readonly delays: presence.Delays;
   readonly randomBytes: (count: number) => Uint8Array;
-  /**
-   * Tells people. Resolves when the messages are on the disk. It is called again with the news that somebody has not been
-   * told: when the batch is closed, and after a refusal.
-   */
-  readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
+  /** Tells people. See Teller.tell. */
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
 }
 
 /** A caller that waits until a change is on the disk. */
@@ -43,13 +41,12 @@ interface Waiting {
   reject(reason: FieldpostError): void;
 }
 
-/** Checks for silence within each delay. */
+/** Checks for silence within each delay; after a tick AWAY_TICKS late, the process or the machine was not running. */
 const TICKS = 10;
-/** After a tick this many ticks late, the process or the machine was not running. */
 const AWAY_TICKS = 3;
 /** The most news kept of one device while the outbox refuses them. */
 const NEWS_MAX = 4;
-/** The shortest pause between two writes; changes in between are written together. */
+/** Pause between two writes: changes in between are written together. */
 const WRITE_PAUSE_MS = SECOND_MS;
 
 /** The watch over all devices. */
@@ -165,25 +162,17 @@ export class Watch implements FleetWatch {
   }
 
   *sightings(): Iterable<Sighting> {
-    for (const [id, device] of this.#devices) yield this.#seen(id, device);
+    for (const [id, device] of this.#devices) yield sightingOf(id, device, this.#options.clock);
   }
 
   sighting(id: string): Sighting | null {
     const device = this.#devices.get(id);
-    return device === undefined ? null : this.#seen(id, device);
-  }
-
-  #seen(id: string, { presence, heard, since, status }: Watched): Sighting {
-    const { clock } = this.#options;
-    const state = presence.said === 'moved' ? 'moved' : presence.state;
-    const heardMs = wallMsOf(heard, clock);
-    const sinceMs = state === 'offline' ? heardMs : since && wallMsOf(since, clock);
-    return { id, state, heardMs, sinceMs, status };
+    return device === undefined ? null : sightingOf(id, device, this.#options.clock);
   }
 
   #newDevice(id: string, nowMs: number, heard: Moment): Watched {
-    const first = presence.firstHeard(nowMs);
-    const device: Watched = { presence: first, heard, since: heard, status: NO_STATUS, news: [] };
+    const first = { presence: presence.firstHeard(nowMs), heard, since: heard };
+    const device: Watched = { ...first, status: NO_STATUS, news: [] };
     this.#devices.set(id, device);
     this.#changed();
     return device;
@@ -231,7 +220,6 @@ export class Watch implements FleetWatch {
       this.#writing = null;
       // After a failure the next tick tries again.
       if (this.#reason !== null || !this.#ticking.isSet) return;
-      // Changes during the last write.
       if (this.#unwritten === 'vital') this.#writeSoon();
       // People of many devices wait for the end of the batch.
       if (this.#newsworthy.size > 0) this.#closing.at(this.#batches.closesMs);
@@ -239,6 +227,8 @@ export class Watch implements FleetWatch {
   }
 
   async #writeAndTell(): Promise<void> {
+    // Devices that fall silent together are written together: after a crash their batch is whole.
+    await null;
     try {
       let refusal: Error | null = null;
       const offered = new Set<string>();
@@ -265,7 +255,7 @@ export class Watch implements FleetWatch {
   }
 
   /** Removes news that everybody has been told. */
-  #drop(batch: Batch, told: ReadonlySet<string>): void {
+  #drop(batch: NewsBatch, told: ReadonlySet<string>): void {
     if (told.size === 0) return;
     for (const { device: id } of batch.news) {
       const device = this.#devices.get(id);

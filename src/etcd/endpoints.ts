@@ -10,8 +10,9 @@ import { ETCD_ANSWER_BYTES_MAX, ETCD_TIMEOUT_MS } from '../limits.js';
 import { requestWordsOf } from '../retry/request-error.js';
 import type { Clock } from '../system/clock.js';
 import type { HttpAnswer, Https } from '../system/https.js';
+import { oneLine } from '../text.js';
 import {
-  type EtcdRefusal,
+  EtcdRefusal,
   errorOf,
   isTemporary,
   isUntouched,
@@ -62,6 +63,9 @@ export interface Failed {
 /** The code of an error if the answer is larger than it may be. */
 export const TOO_LARGE = 'TOO_LARGE';
 
+/** So much of an answer that is not etcd's is shown. */
+const SAID_BYTES = 200;
+
 // A member that has lost the leader says so at once, and ends its watches. Without this it lets them wait.
 const HAS_LEADER = { 'Grpc-Metadata-hasleader': 'true' };
 
@@ -110,12 +114,15 @@ export class Endpoints {
   ): Promise<Done> {
     const { endpoints } = this.#options;
     let isRenewed = false;
+    let said: EtcdError | null = null;
     for (let tries = 1; ; tries++) {
       const at = this.#at;
       const done = await attempt(endpoints[at] as string);
       if (!('error' in done)) return done;
       const { error, next } = done;
       const mayGoOn = goesOn(error);
+      // What a member says, such as that there is no leader, tells more than that another one cannot be reached.
+      if (error.cause instanceof EtcdRefusal) said = error;
       if (next === 'token' && !isRenewed && mayGoOn) {
         isRenewed = true;
         tries--;
@@ -123,7 +130,8 @@ export class Endpoints {
       }
       // Unless another request has gone on meanwhile.
       if (next === 'member' && this.#at === at) this.#at = (at + 1) % endpoints.length;
-      if (next !== 'member' || !mayGoOn || tries >= endpoints.length || this.isClosed) throw error;
+      if (next !== 'member' || !mayGoOn || tries >= endpoints.length || this.isClosed)
+        throw error.kind === 'unavailable' ? (said ?? error) : error;
     }
   }
 
@@ -204,7 +212,10 @@ export class Endpoints {
     const refusal = answer === null ? null : refusalOf(answer);
     if (refusal !== null) return this.refused(refusal, endpoint, request.revision ?? null);
     if (answer === null || status !== 200)
-      return this.malformed(endpoint, `an answer that is not etcd's (${status})`);
+      return this.malformed(
+        endpoint,
+        `an answer that is not etcd's (${status}) ${oneLine(body.toString('utf8', 0, SAID_BYTES))}`,
+      );
     return { answer, bytes: body.length };
   }
 

@@ -1,6 +1,6 @@
 /**
  * Part of an etcd, as if it were all of it: every key begins with a prefix that the caller does not see. Used by
- * cloud-server/etcd/etcd-fleet.ts.
+ * cloud-server/cloud.ts.
  */
 import type { Change, Compare, Etcd, KeyValue, Op } from './etcd.js';
 

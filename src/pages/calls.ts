@@ -32,6 +32,9 @@ export interface Answered {
   // biome-ignore lint/suspicious/noExplicitAny: each caller knows what it has asked for
   readonly body: any;
   readonly etag: string | null;
+  readonly text: string;
+  /** The header Link. */
+  readonly link: string | null;
 }
 
 /** Makes one call. Throws Refusal or Gone. */
@@ -66,6 +69,7 @@ export function createAsk(token: () => string | null): Ask {
     const isJson = /^application\/(?:problem\+)?json/.test(response.headers.get('content-type') ?? '');
     const answer = isJson ? JSON.parse(text) : null;
     if (!response.ok) throw new Refusal(response.status, answer ?? {});
-    return { body: answer, etag: response.headers.get('etag') };
+    const of = (name: string) => response.headers.get(name);
+    return { body: answer, etag: of('etag'), text, link: of('link') };
   };
 }

@@ -1,7 +1,7 @@
 /**
- * Requests to the cloud, the webhook and token endpoints. Each request gets one whole answer within a deadline and a size
- * limit. Redirects are not followed. Connections are kept for the next heartbeat. Used by cloud-server/cloud.ts,
- * daemon/cloud.ts and daemon/relay-tokens.ts.
+ * Requests to the cloud, the webhook, token endpoints and etcd. Each request gets one whole answer within a deadline and a
+ * size limit, or a stream without them. Redirects are not followed. Connections are kept for the next heartbeat. Used by
+ * cloud-server/cloud.ts, daemon/cloud.ts and daemon/relay-tokens.ts.
  */
 import {
   type ClientRequest,

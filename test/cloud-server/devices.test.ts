@@ -162,3 +162,41 @@ t.test('a list of very many devices lets other work run in between', async (t) =
   await clock.advance(0);
   t.equal((await listed).total, 5000);
 });
+
+t.test('ten thousand devices are admitted, and not all counted for each of them', async (t) => {
+  const known = new Set<string>();
+  let counted = 0;
+  const { clock } = fleet({});
+  const devices = new Devices({
+    watch: {
+      get ids() {
+        counted++;
+        return known;
+      },
+      has: (id) => known.has(id),
+      sighting: () => null,
+      sightings: () => [],
+      forget: async (id) => void known.delete(id),
+    },
+    documents: { ids: [], about: () => null, remove: async () => undefined },
+    keys: { ids: [], has: () => false, make: async () => '', remove: async () => undefined },
+    clock,
+    devicesMax: CLOUD_DEVICES_MAX,
+    log: keptLog().log,
+  });
+  const admit = (id: string) => {
+    devices.admit(id);
+    known.add(id);
+  };
+  for (let n = 0; n < CLOUD_DEVICES_MAX; n++) admit(`device-${n}`);
+  t.equal(counted, 1);
+  t.throws(() => admit('another'), { code: 'unavailable' });
+  await devices.remove('device-7');
+  admit('another');
+  t.throws(() => admit('one more'), { code: 'unavailable' });
+  // A device that was admitted, but never kept, takes no place for good.
+  await devices.remove('device-8');
+  devices.admit('fleeting');
+  admit('one more');
+  t.equal(known.size, CLOUD_DEVICES_MAX);
+});

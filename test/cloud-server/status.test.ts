@@ -1,6 +1,12 @@
 /** What a device says of itself, and what of it is ignored. */
 import t from 'tap';
-import { keptStatus, NO_STATUS, needsHelp, type Status, statusOf } from '../../src/cloud-server/status.js';
+import {
+  type DeviceStatus,
+  keptStatus,
+  NO_STATUS,
+  needsHelp,
+  statusOf,
+} from '../../src/cloud-server/status.js';
 
 const QUEUE = { queued: 3, deferred: 2, failed: 1 };
 const FULL = { version: '1.2.3', queue: QUEUE, relay: 'failing', link: 'unsteady' };
@@ -35,7 +41,7 @@ t.test('texts become one harmless line; a word of a later version is kept', asyn
 t.test('equal reports are one object in memory, whatever differs makes another', async (t) => {
   const first = statusOf(FULL);
   t.equal(keptStatus(first, statusOf(FULL)), first);
-  const others: Status[] = [
+  const others: DeviceStatus[] = [
     { ...FULL, version: '1.2.4' },
     { ...FULL, relay: 'ok' },
     { ...FULL, link: null },
@@ -53,7 +59,7 @@ t.test('equal reports are one object in memory, whatever differs makes another',
 t.test(
   'a person should look after failed messages and a failing relay, and after nothing else',
   async (t) => {
-    const cases: readonly (readonly [Partial<Status>, boolean])[] = [
+    const cases: readonly (readonly [Partial<DeviceStatus>, boolean])[] = [
       [{}, false],
       [{ relay: 'ok', queue: { queued: 9, deferred: 9, failed: 0 } }, false],
       [{ relay: 'unknown', link: 'offline' }, false],

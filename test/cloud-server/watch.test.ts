@@ -2,10 +2,18 @@
 import t from 'tap';
 import type { Sighting } from '../../src/cloud-server/fleet-store.js';
 import type { Said, Sent } from '../../src/cloud-server/presence.js';
-import { NO_STATUS, type Status } from '../../src/cloud-server/status.js';
+import { type DeviceStatus, NO_STATUS } from '../../src/cloud-server/status.js';
 import type { Happening } from '../../src/cloud-server/texts.js';
 import { Watch } from '../../src/cloud-server/watch.js';
-import { CLOUD_GRACE_MS, HOUR_MS, MINUTE_MS, PRESENCE_WRITE_MS, SECOND_MS } from '../../src/limits.js';
+import {
+  CLOUD_GRACE_MS,
+  DIGEST_WINDOW_MS,
+  HOUR_MS,
+  MINUTE_MS,
+  PRESENCE_WRITE_MS,
+  SECOND_MS,
+} from '../../src/limits.js';
+import { readSealed, writeSealed } from '../../src/store/sealed.js';
 import { FakeClock } from '../support/clock.js';
 import { FaultyDisk, PowerCutError } from '../support/faulty-disk.js';
 import { drawn, keptLog } from '../support/system.js';
@@ -79,7 +87,7 @@ class Bench {
   }
 
   /** What the device reports of itself. */
-  status: Status | null = null;
+  status: DeviceStatus | null = null;
 
   async beat(said: Said = 'running', everyMs = 0, sent: Sent | null = null): Promise<void> {
     this.watch?.heard(ID, { said, everyMs, sent, ...(this.status && { status: this.status }) });
@@ -184,7 +192,7 @@ t.test('heartbeats hardly write, and a clean stop loses nothing', async (t) => {
 t.test('what a device reports is kept with the times: it alone writes nothing', async (t) => {
   const bench = await started();
   const queue = { queued: 1, deferred: 0, failed: 0 };
-  const reported: Status = { version: '1.2.3', queue, relay: 'ok', link: 'online' };
+  const reported: DeviceStatus = { version: '1.2.3', queue, relay: 'ok', link: 'online' };
   bench.status = reported;
   await bench.beat();
   await bench.clock.advance(10 * SECOND_MS);
@@ -264,6 +272,64 @@ t.test('news that the outbox refuses does not delay that of other devices', asyn
   bench.refused = null;
   await bench.clock.advance(2 * TICK_MS);
   t.match(bench.told.slice(2), [{ id: ID }]);
+});
+
+t.test('news that people wait for stays until the batch is closed, also across a restart', async (t) => {
+  const bench = await started();
+  bench.late = [ID];
+  await bench.beat();
+  await bench.clock.advance(DELAY_MS + TICK_MS);
+  await bench.beat();
+  await bench.clock.advance(DIGEST_WINDOW_MS - TICK_MS - SECOND_MS);
+  t.same(bench.kinds, [], 'the batch is open');
+  await bench.clock.advance(2 * SECOND_MS);
+  t.same(bench.kinds, ['silent', 'back'], 'told when it closes, not at the next check');
+  await bench.clock.advance(2 * DELAY_MS - DIGEST_WINDOW_MS + TICK_MS);
+  t.equal(bench.told.length, 2);
+  await bench.restart();
+  t.same(bench.kinds.slice(2), ['silent'], 'the batch of an earlier run is closed');
+});
+
+t.test('news of one device are told in order across batches', async (t) => {
+  const bench = await started();
+  bench.refused = ID;
+  await bench.beat();
+  bench.watch?.heard('pump-4', { said: 'running', everyMs: 0, sent: null });
+  await bench.clock.advance(DELAY_MS + TICK_MS);
+  await bench.clock.advance(DIGEST_WINDOW_MS);
+  bench.watch?.heard('pump-4', { said: 'running', everyMs: 0, sent: null });
+  await bench.beat();
+  await bench.clock.advance(DIGEST_WINDOW_MS + TICK_MS);
+  t.match(bench.told, [
+    { id: 'pump-4', happening: { kind: 'silent' } },
+    { id: 'pump-4', happening: { kind: 'back' } },
+  ]);
+  bench.refused = null;
+  await bench.clock.advance(TICK_MS);
+  t.match(bench.told.slice(2, 4), [
+    { id: ID, happening: { kind: 'silent' } },
+    { id: ID, happening: { kind: 'back' } },
+  ]);
+});
+
+t.test('news in a file of an earlier version, without batches, is told', async (t) => {
+  const bench = await started();
+  bench.refusal = new Error('the outbox is full');
+  await bench.beat();
+  await bench.clock.advance(DELAY_MS + TICK_MS);
+  await bench.watch?.stop();
+  const path = `${DIRECTORY}/presence.json`;
+  const written = (await readSealed(bench.disk, path, () => t.fail())) as Record<
+    string,
+    { news: [Record<string, unknown>] }
+  >;
+  const [news] = (written[ID] as (typeof written)[string]).news;
+  t.type(news.batch, 'string');
+  delete news.batch;
+  await writeSealed(bench.disk, path, written);
+  bench.refusal = null;
+  await bench.restart();
+  t.same(bench.kinds, ['silent']);
 });
 
 t.test('after a kill or a power cut at any write each outage and each return is sent once', async (t) => {

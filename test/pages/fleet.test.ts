@@ -1,42 +1,51 @@
 import t from 'tap';
-import { type FleetDevice, fleetHeadline, peopleIn, selected } from '../../src/pages/fleet/devices.js';
+import {
+  fleetHeadline,
+  peopleIn,
+  queriesFor,
+  settingsFor,
+  troubleOf,
+} from '../../src/pages/fleet/devices.js';
 
-const device = (id: string, state: string): FleetDevice => ({
-  id,
-  state,
-  lastHeartbeat: null,
-  destinations: null,
-});
-
-t.test('devices: those that are offline come first, then by state and id', async (t) => {
-  const devices = [
-    device('pump-2', 'unheard'),
-    device('Pump-10', 'online'),
-    device('pump-1', 'online'),
-    device('gate-1', 'moved'),
-    device('pump-9', 'offline'),
-    device('gate-2', 'offline'),
-  ];
-  const ids = (words: string, state = '') => selected(devices, words, state).map(({ id }) => id);
-  t.same(ids(''), ['gate-2', 'pump-9', 'Pump-10', 'pump-1', 'gate-1', 'pump-2']);
-  t.same(ids(' PUMP-1'), ['Pump-10', 'pump-1']);
-  t.same(ids('pump', 'offline'), ['pump-9']);
-  t.same(ids('.'), [], 'words are no pattern');
-  t.equal(devices[0]?.id, 'pump-2', 'the list itself stays as it is');
+t.test('devices: one query for each state that is wanted, those that are offline first', async (t) => {
+  const asked = (words: string, state: string) => queriesFor(words, state).map(([, query]) => `${query}`);
+  const states = ['state=offline', 'state=online', 'state=moved', 'state=unheard'];
+  t.strictSame(asked('', ''), states);
+  t.strictSame(asked(' a&b ', 'moved'), ['state=moved&q=a%26b']);
+  t.strictSame(
+    asked('', 'attention'),
+    states.map((state) => `${state}&attention=true`),
+  );
 });
 
 t.test('devices: the headline tells the worst', async (t) => {
-  const [on, off, moved] = ['online', 'offline', 'moved'].map((state) => device('x', state)) as [
-    FleetDevice,
-    FleetDevice,
-    FleetDevice,
-  ];
-  t.same(fleetHeadline([]), ['soft', 'no device has called yet']);
-  t.same(fleetHeadline([on]), ['good', '1 device, online']);
-  t.same(fleetHeadline([on, on]), ['good', '2 devices, all online']);
-  t.same(fleetHeadline([on, off]), ['bad', '1 of 2 devices is offline']);
-  t.same(fleetHeadline([off, off, moved]), ['bad', '2 of 3 devices are offline']);
-  t.same(fleetHeadline([on, moved]), ['good', '1 of 2 devices is online, none is offline']);
+  const none = { offline: 0, online: 0, moved: 0, unheard: 0 };
+  t.same(fleetHeadline(none), ['soft', 'no device has called yet']);
+  t.same(fleetHeadline({ ...none, online: 1 }), ['good', '1 device, online']);
+  t.same(fleetHeadline({ ...none, online: 2 }), ['good', '2 devices, all online']);
+  t.same(fleetHeadline({ ...none, online: 1, offline: 1 }), ['bad', '1 of 2 devices is offline']);
+  t.same(fleetHeadline({ ...none, offline: 2, moved: 1 }), ['bad', '2 of 3 devices are offline']);
+  t.same(fleetHeadline({ ...none, online: 1, moved: 1 }), [
+    'good',
+    '1 of 2 devices is online, none is offline',
+  ]);
+});
+
+t.test('devices: a failing relay and failed messages are trouble, and nothing else', async (t) => {
+  const queue = { queued: 5, deferred: 5, failed: 0 };
+  t.equal(troubleOf({ relay: 'ok', queue }), null);
+  t.equal(troubleOf({ relay: null, queue: null }), null);
+  t.equal(troubleOf({ relay: 'failing', queue }), 'relay failing');
+  t.equal(troubleOf({ relay: 'failing', queue: { ...queue, failed: 1 } }), 'relay failing, 1 message failed');
+});
+
+t.test('devices: the settings of a device name the cloud as the browser does', async (t) => {
+  const lines = (cloud: string) => settingsFor(cloud, 'pump-3').split('\n');
+  t.strictSame(lines('https://cloud.example/v1/'), [
+    'FIELDPOST_CLOUD=https://cloud.example/v1',
+    'FIELDPOST_DEVICE_ID=pump-3',
+    'FIELDPOST_CLOUD_KEY_FILE=/etc/fieldpost/cloud-key',
+  ]);
 });
 
 t.test('devices: the people of a document, whatever else is in it', async (t) => {

@@ -83,25 +83,23 @@ t.test('behaviour with TLS, a client certificate and a user', { skip }, async (t
     const wrong = clientOf(t, cluster, 0, { name: 'fleet', password: 'wrong' });
     t.match(await failureOf(wrong.get('test/k')), { ...refused, message: /invalid user ID or password/ });
     const nobody = clientOf(t, cluster);
-    t.match(await failureOf(nobody.get('test/k')), { ...refused, message: /user name is empty/ });
+    // Without a token the gateway's own certificate counts, whose name is no user's.
+    t.match(await failureOf(nobody.get('test/k')), { ...refused, message: /permission denied/ });
   });
 
   await t.test('a token that a member has forgotten is renewed', async (t) => {
     const etcd = clientOf(t, cluster, 0, user);
-    await etcd.txn([], [put('test/k', 'before')]);
+    const { revision } = await etcd.txn([], [put('test/k', 'before')]);
     // Tokens are in memory alone.
     await Promise.all(cluster.members.map((member) => member.kill()));
     for (const member of cluster.members) member.start();
     const root = clientOf(t, cluster, 0, { name: 'root', password: 'secret' });
     await until(survives(() => root.get('test/k')));
-    const heard = hear(etcd, 'test/', 0);
-    const watched = heard.until(({ revisions, ended }) => revisions.length + ended.length > 0);
+    const heard = hear(etcd, 'test/', revision + 1);
     t.match(await etcd.get('test/k'), { found: { value: 'before' } });
-    void until(async () => {
-      await root.txn([], [put('test/k', 'after')]);
-      return heard.revisions.length + heard.ended.length > 0;
-    });
-    await watched;
+    await root.txn([], [put('test/k', 'after')]);
+    await heard.until(({ revisions, ended }) => revisions.length + ended.length > 0);
+    t.match(heard.revisions, [{ changes: [{ value: 'after' }] }]);
     t.strictSame(heard.ended, []);
     heard.close();
   });
@@ -171,9 +169,12 @@ t.test('members are stopped and killed', { skip }, async (t) => {
   const whole = hear(writer, 'k', revision);
   await whole.until(({ revisions }) => revisions.at(-1)?.changes[0]?.value === '4');
   const values = whole.revisions.map(({ changes }) => changes[0]?.value);
+  // '2' may have been done, but not twice. '3' was tried until it was known to be done.
+  t.ok(values.filter((value) => value === '2').length <= 1);
+  const sure = values.filter((value) => value !== '2');
   t.strictSame(
-    values.filter((value) => value !== '2'),
-    [...new Set(['1', ...values.slice(1, -1), '4'])].filter((v) => v !== '2'),
+    sure.filter((value, n) => value !== sure[n - 1]),
+    ['1', '3', '4'],
   );
   whole.close();
   await three.kill();

@@ -1,7 +1,7 @@
 /**
  * The operator's page of the reference cloud in a browser, as people use it.
  */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
@@ -46,8 +46,8 @@ async function startCloud(t: Test, keys?: string) {
   return {
     ...daemon,
     url,
-    beat: (id: string, intervalMs: number, state = 'running') =>
-      put(`${id}/heartbeat`, { state, intervalMs }),
+    beat: (id: string, intervalMs: number, state = 'running', more: object = {}) =>
+      put(`${id}/heartbeat`, { state, intervalMs, ...more }),
     store: (id: string, document: object) => put(`${id}/destinations`, document, { 'If-None-Match': '*' }),
   };
 }
@@ -150,6 +150,70 @@ t.test('a wrong key opens nothing; the cloud may go and come back', options, asy
     .getByText(/^the cloud does not answer, since .* every 5 s/)
     .waitFor();
 });
+
+t.test(
+  'a device that needs a person is marked and found; a new one gets its key; CSV',
+  options,
+  async (t) => {
+    const cloud = await startCloud(t, 'pump-1 one\npump-2 two\n* boss\n');
+    const queue = { queued: 3, deferred: 2, failed: 1 };
+    await cloud.beat('pump-1', DAY_MS, 'running', {
+      version: '1.2.3',
+      queue,
+      relay: 'failing',
+      link: 'unsteady',
+    });
+    await cloud.beat('pump-2', DAY_MS, 'running', { relay: 'ok' });
+    const browser = await openBrowser(t);
+    for (const look of LOOKS) {
+      const seen = await open(browser, cloud.url, look);
+      const { page } = seen;
+      await page.getByRole('dialog').getByLabel('Key').fill('boss');
+      await page.keyboard.press('Enter');
+      await device(page, 'pump-2').waitFor();
+      await device(page, 'pump-1').getByText('relay failing, 1 message failed').waitFor();
+      await page.getByLabel('State').selectOption('needs attention');
+      await device(page, 'pump-2').waitFor({ state: 'detached' });
+      await device(page, 'pump-1').locator('summary').click();
+      for (const words of ['1.2.3', '3 queued, 2 deferred, 1 failed', 'unsteady']) {
+        await device(page, 'pump-1').getByText(words, { exact: true }).waitFor();
+      }
+      t.strictSame(await barriersOf(page), []);
+      t.notOk(await isTooWide(page), `${look.width} px`);
+      await keepPicture(page, 'fleet-attention', look);
+
+      const id = `new-${look.width}-${look.scheme}`;
+      await page.getByLabel('Id of the new device').fill(id);
+      await page.getByRole('button', { name: 'Make its key' }).click();
+      const dialog = page.getByRole('dialog', { name: `Key of ${id}` });
+      await dialog.getByText(`FIELDPOST_DEVICE_ID=${id}`).waitFor();
+      const key = (await dialog.locator('#key-text').textContent()) ?? '';
+      t.match(key, /^[\w-]{43}$/);
+      t.strictSame(await barriersOf(page), []);
+      t.notOk(await isTooWide(page), `${look.width} px with a key`);
+      await keepPicture(page, 'fleet-new-key', look);
+      await dialog.getByRole('button', { name: 'Copy the key' }).click();
+      await dialog.getByText(/^The key is (copied|selected)/).waitFor();
+      await dialog.getByRole('button', { name: 'Close' }).click();
+      t.notMatch(await page.content(), key, 'the page forgets it');
+      const answer = await fetch(`${cloud.url}devices/${id}/heartbeat`, {
+        method: 'PUT',
+        headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+        body: JSON.stringify({ state: 'running', intervalMs: DAY_MS }),
+      });
+      t.equal(answer.status, 200);
+
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name: 'Save as CSV' }).click(),
+      ]);
+      const csv = readFileSync(await download.path(), 'utf8');
+      t.match(csv, /^id,state,.*\r\nnew-.*\r\npump-1,online,.*,1.2.3,3,2,1,failing,unsteady,\r\npump-2,/s);
+      assertQuiet(t, seen);
+      await seen.context.close();
+    }
+  },
+);
 
 t.test('without keys it asks for none; a device is removed', options, async (t) => {
   const cloud = await startCloud(t);

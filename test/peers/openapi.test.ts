@@ -1,10 +1,11 @@
-/** Two linters by other people find no error in the description of the API. scripts/peers installs them. */
+/** Two linters by other people find no error in the descriptions of the API and of the reference cloud. scripts/peers installs them. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { startApi } from '../support/api.js';
+import { startCloud } from '../support/reference-cloud.js';
 import { skipWithout } from './peers.js';
 
 const HOME = '/usr/local/lib/fieldpost-peers/linters/node_modules/.bin';
@@ -35,5 +36,11 @@ for (const name of Object.keys(LINTERS)) {
     t.ok(isGood, output);
     document.paths['/healthz'].get.operationId = 'getState';
     t.notOk((await lint(t, name, document)).isGood, 'it finds a name that stands twice');
+  });
+
+  t.test(`${name} finds no error in /openapi.json of the reference cloud`, { skip }, async (t) => {
+    await using cloud = await startCloud();
+    const { isGood, output } = await lint(t, name, (await cloud.call('GET', '/openapi.json')).json);
+    t.ok(isGood, output);
   });
 }

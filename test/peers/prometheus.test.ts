@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { startIn } from '../support/daemon.js';
+import { startCloud } from '../support/reference-cloud.js';
 import { skipWithout } from './peers.js';
 
 const PROMTOOL = '/usr/bin/promtool';
@@ -33,6 +34,12 @@ t.test('the metrics of a daemon have the form and the names that Prometheus want
   );
   t.match(await promtool(['check', 'metrics'], wrong), { status: 3, output: /fieldpost_accepted_total/ });
   t.equal(await daemon.end('SIGTERM'), 0);
+});
+
+t.test('so have those of the reference cloud', { skip }, async (t) => {
+  await using cloud = await startCloud();
+  const { text } = await cloud.call('GET', '/metrics');
+  t.strictSame(await promtool(['check', 'metrics'], text), { status: 0, output: '' });
 });
 
 t.test('the alert rules are valid, and fire and are silent as their tests say', { skip }, async (t) => {

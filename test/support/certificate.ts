@@ -62,9 +62,9 @@ export function makeCertificate(options: {
 function der(tag: number, ...parts: Buffer[]): Buffer {
   const content = Buffer.concat(parts);
   const { length } = content;
-  // DER wants the shortest form; Go refuses any other.
-  const size = length < 128 ? [length] : length < 256 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
-  return Buffer.concat([Buffer.from([tag, ...size]), content]);
+  // The shortest form: OpenSSL takes others too, Go does not.
+  const long = length < 256 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
+  return Buffer.concat([Buffer.from([tag, ...(length < 128 ? [length] : long)]), content]);
 }
 
 function sequence(...parts: Buffer[]): Buffer {

@@ -105,7 +105,10 @@ export class FakeEtcd {
   }
 
   keyOf(key: string): KeyValue | null {
-    return this.keys(key).find((one) => one.key === key) ?? null;
+    const kept = this.#keys.get(key);
+    if (kept === undefined) return null;
+    const { lease: _, ...kv } = kept;
+    return kv;
   }
 
   /** A request that is done later, or never. */
@@ -145,7 +148,7 @@ export class FakeEtcd {
   revoke(id: string): void {
     this.#leases.get(id)?.timer.stop();
     if (!this.#leases.delete(id)) return;
-    const keys = this.keys().filter(({ key }) => this.#keys.get(key)?.lease === id);
+    const keys = [...this.#keys.values()].filter(({ lease }) => lease === id);
     this.#apply(keys.map(({ key }) => ({ delete: key })));
   }
 
@@ -166,7 +169,10 @@ export class FakeEtcd {
 
   /** The changes below a prefix from a revision on. */
   since(prefix: string, from: number): Change[] {
-    return this.#history.filter(({ key, modRevision }) => modRevision >= from && key.startsWith(prefix));
+    // Nearly always a few of the last ones are asked for.
+    let first = this.#history.length;
+    while (first > 0 && (this.#history[first - 1] as Change).modRevision >= from) first--;
+    return this.#history.slice(first).filter(({ key }) => key.startsWith(prefix));
   }
 
   /** A real etcd is late by up to a second. */
@@ -206,9 +212,7 @@ export class FakeEtcd {
         return [{ kind: 'put', ...kv }];
       }
       const gone =
-        'delete' in op
-          ? this.keys(op.delete).filter(({ key }) => key === op.delete)
-          : this.keys(op.deletePrefix);
+        'delete' in op ? [this.keyOf(op.delete)].filter((kv) => kv !== null) : this.keys(op.deletePrefix);
       return gone.map(({ key }) => {
         this.#keys.delete(key);
         return { kind: 'delete', key, value: '', modRevision: revision, createRevision: 0 };

@@ -9,7 +9,7 @@
  */
 import { openEtcdFleet } from '../../src/cloud-server/etcd/etcd-fleet.js';
 import type { FleetStore } from '../../src/cloud-server/fleet-store.js';
-import type { Batch, Telling } from '../../src/cloud-server/news.js';
+import type { NewsBatch, Telling } from '../../src/cloud-server/news.js';
 import { People } from '../../src/cloud-server/people.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Clock, Timer } from '../../src/system/clock.js';
@@ -71,6 +71,12 @@ export class FleetWorld {
   readonly log = keptLog();
   readonly running = new Map<string, Running>();
   readonly devices = new Map<string, FleetDevice>();
+  /** Messages of devices, by the machine that accepted them. */
+  readonly accepted: { readonly machine: string; readonly key: string }[] = [];
+  /** Keys of messages that no machine accepts. */
+  readonly refusedKeys = new Set<string>();
+  /** What a machine does with news: tells all of them, or what a test says. */
+  tells = (machine: string, batch: NewsBatch, _isClosed: boolean): Telling => this.tellAll(machine, batch);
   /** By machine: the ids of the news that it has accepted. */
   readonly #journals = new Map<string, Set<string>>();
   #starts = 0;
@@ -92,8 +98,11 @@ export class FleetWorld {
       hostname: machine,
       delays: DELAYS,
       people: new People(),
-      tell: async (batch) => this.#tell(machine, batch),
-      accept: async () => undefined,
+      tell: async (batch, isClosed) => this.tells(machine, batch, isClosed),
+      accept: async (_draft, { key }) => {
+        if (this.refusedKeys.has(key)) throw new Error('the outbox refuses it');
+        this.accepted.push({ machine, key });
+      },
     });
     await fleet.start();
     this.running.set(machine, { machine, client, fleet, clock });
@@ -133,13 +142,34 @@ export class FleetWorld {
     return device;
   }
 
+  fleetOf(machine: string): FleetStore {
+    const running = this.running.get(machine);
+    if (running === undefined) throw new Error(`${machine} does not run`);
+    return running.fleet;
+  }
+
+  /** The machine that has a role; null: none has. */
+  ownerOf(role: string): string | null {
+    return this.server.keyOf(`owner/${role}`)?.value.split('-')[0] ?? null;
+  }
+
+  /** How many roles each machine has. */
+  get shares(): Readonly<Record<string, number>> {
+    const shares: Record<string, number> = {};
+    for (const { value } of this.server.keys('owner/')) {
+      const machine = value.split('-')[0] as string;
+      shares[machine] = (shares[machine] ?? 0) + 1;
+    }
+    return shares;
+  }
+
   toldOf(device: string): string[] {
     const seen = new Set<string>();
     const news = this.told.filter((one) => one.device === device && !seen.has(one.id) && seen.add(one.id));
     return news.map(({ kind }) => kind);
   }
 
-  #tell(machine: string, { news }: Batch): Telling {
+  tellAll(machine: string, { news }: NewsBatch): Telling {
     const journal = this.#journals.get(machine) ?? new Set();
     this.#journals.set(machine, journal);
     for (const { id, device, kind } of news) {

@@ -1,4 +1,5 @@
 /** Requests over real sockets: deadlines, TLS, connections that are kept and those that died meanwhile. */
+import type { ServerResponse } from 'node:http';
 import t from 'tap';
 import { DAY_MS } from '../../src/limits.js';
 import { type ConnectOptions, createConnect } from '../../src/system/connect.js';
@@ -8,6 +9,7 @@ import { makeCertificate } from '../support/certificate.js';
 import { FakeClock } from '../support/clock.js';
 import { type CloudAnswer, DEVICE, type FakeCloud, fakeCloud } from '../support/cloud.js';
 import { until } from '../support/delivery.js';
+import { serve } from '../support/serve.js';
 
 const OK: CloudAnswer = { status: 200, body: { id: '1' } };
 const NONE = { ca: null, clientCertificate: null };
@@ -95,6 +97,17 @@ t.test('a kept connection that the cloud resets at the next request is no failur
   t.equal(cloud.calls.length, 5, 'and is tried once');
 });
 
+t.test('a request that must not be sent twice is not, also if the kept connection is reset', async (t) => {
+  await using cloud = await cloudThatAnswers();
+  using made = open(cloud);
+  await made.send({ isOnce: true });
+  cloud.answer = ({ connection }) => (connection === 1 ? 'reset' : OK);
+  await t.rejects(made.send({ isOnce: true }), { code: 'STALE', isReached: true });
+  t.same(connectionsOf(cloud), [1, 1]);
+  t.equal((await made.send({ isOnce: true })).status, 200);
+  t.same(connectionsOf(cloud), [1, 1, 2]);
+});
+
 t.test('after a failure no idle connection is trusted', async (t) => {
   await using cloud = await cloudThatAnswers();
   using made = open(cloud);
@@ -108,6 +121,51 @@ t.test('after a failure no idle connection is trusted', async (t) => {
   cloud.answer = () => OK;
   await made.send();
   t.equal(cloud.calls.at(-1)?.connection, 3);
+});
+
+t.test('a stream is handed over as it comes, past the deadline and the size limit', async (t) => {
+  let res: ServerResponse | undefined;
+  await using server = await serve((_, answer) => {
+    res = answer;
+    answer.write('one');
+  });
+  using made = open(server);
+  const chunks: string[] = [];
+  const stream = (chunk: Buffer) => void chunks.push(chunk.toString());
+  const call = made.send({ stream, answerBytesMax: 5 });
+  await until(() => chunks.length === 1);
+  t.equal(made.clock.pending, 0, 'the deadline is for the head');
+  await made.clock.advance(DAY_MS);
+  res?.write('and two');
+  await until(() => chunks.join('') === 'oneand two');
+  res?.end();
+  const { status, body } = await call;
+  t.strictSame([status, body.length], [200, 0]);
+});
+
+t.test('a stream that never begins, is cut, or is given up, rejects', async (t) => {
+  await using cloud = await cloudThatAnswers();
+  using made = open(cloud);
+  let bytes = 0;
+  const stream = (chunk: Buffer) => {
+    bytes += chunk.length;
+  };
+  cloud.answer = () => 'silence';
+  const late = t.rejects(made.send({ stream }), { code: 'DEADLINE' });
+  await until(() => cloud.calls.length === 1);
+  await made.clock.advance(15_000);
+  await late;
+  cloud.answer = () => 'cut';
+  await t.rejects(made.send({ stream }), { code: 'CUT_SHORT' });
+  t.ok(bytes > 0, 'after what came');
+  cloud.answer = () => 'trickle';
+  bytes = 0;
+  const control = new AbortController();
+  const given = t.rejects(made.send({ stream, signal: control.signal }), { code: 'ABORT_ERR' });
+  await until(() => bytes > 0);
+  control.abort();
+  await given;
+  t.equal(made.clock.pending, 0);
 });
 
 t.test('TLS: a private CA, a wrong name, a stranger, dates', async (t) => {

@@ -135,6 +135,7 @@ const MANUAL = [
   'fieldpost.env.5',
   'fieldpost-api.7',
   'fieldpost-cloud.7',
+  'fieldpost-fleet.7',
   'fieldpost-store.7',
 ];
 

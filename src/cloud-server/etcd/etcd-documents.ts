@@ -10,8 +10,8 @@ import { CLOUD_DOCUMENT_BYTES_MAX } from '../../limits.js';
 import { type Document, parseDocument, peopleOf } from '../document.js';
 import type { AboutDocument, FleetDocuments, StoredDocument } from '../fleet-store.js';
 import type { People } from '../people.js';
-import { orUnavailable } from './etcd-watch.js';
-import type { Shelf } from './mirror.js';
+import { objectIn, type Shelf } from './mirror.js';
+import { orUnavailable } from './unavailable.js';
 
 interface EtcdDocumentsOptions {
   readonly etcd: Pick<Etcd, 'get' | 'txn'>;
@@ -53,7 +53,7 @@ export class EtcdDocuments implements FleetDocuments {
 
   async read(id: string): Promise<StoredDocument | null> {
     const { found } = await orUnavailable(this.#options.etcd.get(`doc/${id}`));
-    return found === null ? null : storedOf(found);
+    return found && readable(found);
   }
 
   async put(id: string, body: unknown, conditions: Conditions): Promise<string> {
@@ -64,7 +64,7 @@ export class EtcdDocuments implements FleetDocuments {
     const key = `doc/${id}`;
     let { found } = await orUnavailable(this.#options.etcd.get(key));
     for (let tries = 1; ; tries++) {
-      checkPrecondition(conditions, found && etagOf(found), true);
+      checkPrecondition(conditions, found && (readable(found)?.etag ?? null), true);
       const compares = [{ key, modRevision: found?.modRevision ?? 0 }];
       const put = this.#options.etcd.txn(compares, [{ put: key, value: text }], key);
       const { succeeded, revision, current } = await orUnavailable(put);
@@ -99,8 +99,21 @@ export class EtcdDocuments implements FleetDocuments {
 
 type Kept = Pick<KeyValue, 'value' | 'modRevision'>;
 
+/** Throws SyntaxError for a value that is no document. */
 function storedOf(found: Kept): StoredDocument {
-  return { document: JSON.parse(found.value) as Document, text: found.value, etag: etagOf(found) };
+  const document = objectIn(found.value) as unknown as Document;
+  if (!Array.isArray(document.destinations)) throw new SyntaxError('no document');
+  return { document, text: found.value, etag: etagOf(found) };
+}
+
+/** Null: a value that is no document counts as absent. The mirror tells of it. */
+function readable(found: Kept): StoredDocument | null {
+  try {
+    return storedOf(found);
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
  * The fleet's state in etcd, which several equal instances share: builds the parts, and lets memory follow etcd. Used by
- * cloud.ts.
+ * cloud-server/cloud.ts.
  */
 
 import { FieldpostError } from '../../errors.js';
@@ -10,18 +10,19 @@ import type { KeyedContent } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
 import type { FleetStore } from '../fleet-store.js';
-import type { Batch, Telling } from '../news.js';
+import type { NewsBatch, Telling } from '../news.js';
 import type { People } from '../people.js';
 import type { Delays } from '../presence.js';
 import { EtcdDocuments } from './etcd-documents.js';
 import { EtcdKeys } from './etcd-keys.js';
 import { EtcdMessages } from './etcd-messages.js';
 import { EtcdNews } from './etcd-news.js';
-import { EtcdWatch, orUnavailable } from './etcd-watch.js';
+import { EtcdWatch } from './etcd-watch.js';
 import { History } from './history.js';
 import { Instance } from './instance.js';
 import { TELLER } from './layout.js';
 import { Mirror } from './mirror.js';
+import { orUnavailable } from './unavailable.js';
 
 /** What the fleet's store needs. */
 export interface EtcdFleetOptions {
@@ -34,7 +35,7 @@ export interface EtcdFleetOptions {
   /** Learns whom the documents name. */
   readonly people: People;
   /** Tells people of news. See Outbox.tell. */
-  readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
   /** Accepts a device's message for delivery by this instance, once for its key. */
   readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<unknown>;
 }
@@ -44,6 +45,39 @@ export interface EtcdFleetOptions {
  * start().
  */
 export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetStore> {
+  const { etcd } = options;
+  const { documents, watch, keys, messages, news, instance, mirror } = partsOf(options);
+  try {
+    await orUnavailable(mirror.open());
+  } catch (error) {
+    etcd.close();
+    throw error;
+  }
+  return {
+    documents,
+    watch,
+    keys,
+    takeMessage: (device, draft, keyed) => messages.take(device, draft, keyed),
+    mayTell: () => instance.mine(TELLER) !== null,
+    assertServing() {
+      if (!instance.isSteady) throw new FieldpostError('unavailable', 'etcd cannot be reached');
+    },
+    async start() {
+      await instance.start();
+      watch.start();
+    },
+    async stop() {
+      await watch.stop();
+      await news.stop();
+      await instance.stop();
+      mirror.close();
+      etcd.close();
+    },
+  };
+}
+
+/** The parts, which know each other. */
+function partsOf(options: EtcdFleetOptions) {
   const { etcd, clock, log, randomBytes, hostname, delays, people, tell, accept } = options;
   const documents = new EtcdDocuments({ etcd, people });
   const keys = new EtcdKeys({ etcd, randomBytes });
@@ -61,6 +95,7 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
   const instance: Instance = new Instance({
     ...parts,
     hostname,
+    isBusy: (role) => role === TELLER && news.isBusy,
     gained: (role) => (role === TELLER ? news.soon() : watch.gained(role)),
     watchIsStale: () => mirror.restart(),
   });
@@ -75,38 +110,12 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
       doc: documents.shelf,
       keys: keys.shelf,
       message: messages.shelf,
-      outbox: news.shelf,
+      ...news.shelves,
     },
     stepped() {
       instance.stepped(mirror.revision);
       history.at(mirror.revision);
     },
   });
-  try {
-    await orUnavailable(mirror.open());
-  } catch (error) {
-    etcd.close();
-    throw error;
-  }
-  return {
-    documents,
-    watch,
-    keys,
-    takeMessage: (device, draft, keyed) => messages.take(device, draft, keyed),
-    mayTell: () => mine() !== null,
-    assertServing() {
-      if (!instance.isSteady) throw new FieldpostError('unavailable', 'etcd cannot be reached');
-    },
-    async start() {
-      await instance.start();
-      watch.start();
-    },
-    async stop() {
-      await watch.stop();
-      await news.stop();
-      await instance.stop();
-      mirror.close();
-      etcd.close();
-    },
-  };
+  return { documents, watch, keys, messages, news, instance, mirror };
 }

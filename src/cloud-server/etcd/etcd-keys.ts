@@ -5,10 +5,9 @@
 import { FieldpostError } from '../../errors.js';
 import { type Etcd, EtcdError } from '../../etcd/etcd.js';
 import { digest, isOneOf } from '../../http/bearer.js';
-import { isJsonObject } from '../../json.js';
 import type { DeviceKeys } from '../fleet-store.js';
-import { orUnavailable } from './etcd-watch.js';
-import type { Shelf } from './mirror.js';
+import { objectIn, type Shelf } from './mirror.js';
+import { orUnavailable } from './unavailable.js';
 
 const KEY_BYTES = 32;
 const TRIES = 3;
@@ -68,7 +67,7 @@ export class EtcdKeys implements DeviceKeys {
     const made = digest(key);
     for (let tries = 1; tries <= TRIES; tries++) {
       const { found } = await orUnavailable(this.#options.etcd.get(`keys/${id}`));
-      const held = found === null ? null : read(found.value);
+      const held = found && readable(found.value);
       const next = held === null ? { key: made, next: null } : { key: held.key, next: made };
       if (await orUnavailable(this.#replace(id, found?.modRevision ?? 0, next))) return key;
     }
@@ -99,8 +98,7 @@ export class EtcdKeys implements DeviceKeys {
 
   #keep(id: string, value: string, revision: number): void {
     if ((this.#held.get(id)?.revision ?? 0) >= revision) return;
-    const keys = read(value);
-    if (keys !== null) this.#held.set(id, { ...keys, revision });
+    this.#held.set(id, { ...read(value), revision });
   }
 }
 
@@ -109,10 +107,20 @@ function textOf({ key, next }: Pick<Held, 'key' | 'next'>): string {
   return JSON.stringify({ key: text(key), ...(next !== null && { next: text(next) }) });
 }
 
-/** Null: not a value of textOf. */
-function read(text: string): Pick<Held, 'key' | 'next'> | null {
-  const value: unknown = JSON.parse(text);
-  if (!isJsonObject(value) || typeof value.key !== 'string') return null;
-  const next = typeof value.next === 'string' ? Buffer.from(value.next, 'base64url') : null;
-  return { key: Buffer.from(value.key, 'base64url'), next };
+/** Throws SyntaxError for another value than those of textOf. */
+function read(text: string): Pick<Held, 'key' | 'next'> {
+  const { key, next } = objectIn(text);
+  if (typeof key !== 'string') throw new SyntaxError('no keys');
+  const followed = typeof next === 'string' ? Buffer.from(next, 'base64url') : null;
+  return { key: Buffer.from(key, 'base64url'), next: followed };
+}
+
+/** Null: a value that cannot be read counts as absent. The mirror tells of it. */
+function readable(text: string): Pick<Held, 'key' | 'next'> | null {
+  try {
+    return read(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
 }

@@ -1,6 +1,6 @@
 /**
  * The messages of devices in etcd: from the device's call until an instance has accepted them for delivery. Any instance may
- * take a repeated call, so all of them know which messages the fleet has taken. Used by etcd-fleet.ts and etcd-news.ts.
+ * take a repeated call, so all of them know which messages the fleet has taken. Used by etcd-fleet.ts.
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../errors.js';
@@ -9,8 +9,8 @@ import { CLOUD_KEYS_AGE_MS, DAY_MS, FLEET_MESSAGES_MAX, SECOND_MS } from '../../
 import type { ShortDraft } from '../../message/message.js';
 import type { KeyedContent } from '../../store/store.js';
 import type { Clock } from '../../system/clock.js';
-import { orUnavailable } from './etcd-watch.js';
-import type { Shelf } from './mirror.js';
+import { objectIn, type Shelf } from './mirror.js';
+import { orUnavailable } from './unavailable.js';
 
 /** A message that no instance has accepted yet. */
 export interface WaitingMessage {
@@ -42,10 +42,9 @@ export class EtcdMessages {
         return waiting.keys();
       },
       put: (name, { value, createRevision }) => {
-        waiting.set(name, {
-          ...(JSON.parse(value) as Omit<WaitingMessage, 'createRevision'>),
-          createRevision,
-        });
+        const { draft, keyed } = objectIn(value) as unknown as Pick<WaitingMessage, 'draft' | 'keyed'>;
+        if (!draft || !keyed) throw new SyntaxError('no message');
+        waiting.set(name, { draft, keyed, createRevision });
         options.came();
       },
       deleted: (name) => void waiting.delete(name),

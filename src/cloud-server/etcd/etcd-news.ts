@@ -1,19 +1,23 @@
 /**
  * Hands the fleet's notifications and messages to this instance's outbox, while the instance has the role TELLER: one
  * instance sees all news, so that a regional outage gives one digest. What the outbox has accepted is deleted from etcd. If
- * the instance dies in between, the next teller may accept it again. Used by etcd-fleet.ts.
+ * the instance dies in between, the next teller may accept it again.
+ *
+ * The news of a closed batch have its id. They are told only when `whole/<batch>` says that all of them have it: otherwise a
+ * digest about some of them would count as told to the others, too.
+ * Used by etcd-fleet.ts.
  */
-
 import { wordsOf } from '../../errors.js';
 import { type Etcd, EtcdError, type Op } from '../../etcd/etcd.js';
 import { DIGEST_WINDOW_MS, FLEET_TICK_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
-import type { Batch, DeviceNews, News, Telling } from '../news.js';
+import type { DeviceNews, NewsBatch, Telling } from '../news.js';
 import type { EtcdMessages, WaitingMessage } from './etcd-messages.js';
 import { TELLER } from './layout.js';
 import type { Shelf } from './mirror.js';
+import { EtcdPending, nameOf, type PendingOne, textOf } from './pending-news.js';
 import { keyOf } from './roles.js';
 
 interface EtcdNewsOptions {
@@ -25,18 +29,9 @@ interface EtcdNewsOptions {
   readonly log: Log;
   readonly randomBytes: (count: number) => Uint8Array;
   /** See Outbox.tell. */
-  readonly tell: (batch: Batch, isClosed: boolean) => Promise<Telling>;
+  readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
   /** Accepts a message for delivery, once for its key. */
   readonly accept: (message: WaitingMessage) => Promise<void>;
-}
-
-/** News in etcd. */
-interface Pending {
-  readonly news: DeviceNews;
-  /** The closed batch that it belongs to; null: the open one. */
-  readonly batch: string | null;
-  readonly createRevision: number;
-  readonly modRevision: number;
 }
 
 /** Keys of one transaction: each takes a condition and an operation. */
@@ -46,52 +41,59 @@ const CHUNK = 64;
 export class EtcdNews {
   readonly #options: EtcdNewsOptions;
   readonly #alarm: Alarm;
-  readonly #pending = new Map<string, Pending>();
-  /** The names of each device's news, the oldest first. */
-  readonly #byDevice = new Map<string, string[]>();
+  readonly #memory: EtcdPending;
   #open: { readonly id: string; readonly closesMs: number } | null = null;
   #running: Promise<void> | null = null;
   #isWanted = false;
+  #isEnding = false;
+  #isStopped = false;
   #reason: string | null = null;
-  readonly shelf: Shelf;
+  /** After a refusal nothing is tried before. */
+  #retryMs = 0;
+  readonly shelves: Readonly<Record<'outbox' | 'whole', Shelf>>;
 
   constructor(options: EtcdNewsOptions) {
     this.#options = options;
     this.#alarm = new Alarm(options.clock, () => this.soon());
-    const pending = this.#pending;
-    this.shelf = {
-      get names() {
-        return pending.keys();
-      },
-      put: (name, found) => {
-        this.#keep(name, found);
-        this.soon();
-      },
-      deleted: (name) => this.#drop(name),
-    };
+    this.#memory = new EtcdPending(() => this.soon());
+    this.shelves = this.#memory.shelves;
   }
 
   /** The number of devices with news. */
   get devices(): number {
-    return this.#byDevice.size;
+    return this.#memory.devices;
+  }
+
+  /** True while another teller could tell the same again. Not after a refusal: another one may be able to tell. */
+  get isBusy(): boolean {
+    return this.#reason === null && this.#memory.size + this.#options.messages().waiting.size > 0;
   }
 
   /** The names of a device's news, the oldest first. */
   newsOf(device: string): readonly string[] {
-    return this.#byDevice.get(device) ?? [];
+    return this.#memory.newsOf(device);
   }
 
   /** Tells what there is to tell, if this instance is the teller. */
   soon(): void {
+    if (this.#isStopped) return;
     this.#isWanted = true;
-    this.#running ??= this.#run().finally(() => {
-      this.#running = null;
-      if (this.#isWanted) this.#alarm.in(1);
-    });
+    if (this.#options.clock.bootMs() < this.#retryMs) this.#alarm.at(this.#retryMs);
+    else
+      this.#running ??= this.#run().finally(() => {
+        this.#running = null;
+        if (this.#isWanted) this.#alarm.in(1);
+      });
   }
 
+  /** Closes the open batch and tells it: the next teller does not know whom of its people this one has told. */
   async stop(): Promise<void> {
     this.#alarm.end();
+    await this.#running;
+    this.#isEnding = true;
+    this.#retryMs = 0;
+    this.soon();
+    this.#isStopped = true;
     await this.#running;
   }
 
@@ -99,82 +101,126 @@ export class EtcdNews {
     // All changes of one revision, and of those that came with it.
     await Promise.resolve();
     this.#isWanted = false;
-    if (this.#options.mine() === null) {
-      this.#open = null;
+    let refusal: unknown = null;
+    if (this.#options.mine() === null) this.#open = null;
+    else {
+      try {
+        refusal = await this.#acceptMessages();
+        refusal = (await this.#tellAll()) ?? refusal;
+      } catch (error) {
+        refusal = error;
+      }
+    }
+    if (refusal === null) {
+      this.#reason = null;
       return;
     }
-    try {
-      await this.#acceptMessages();
-      for (const batch of this.#closedBatches()) await this.#tell(batch, true);
-      await this.#tellOpen();
-      this.#reason = null;
-    } catch (error) {
-      const reason = wordsOf(error);
-      if (reason !== this.#reason) this.#options.log.error('notification delayed', { reason });
-      this.#reason = reason;
-      this.#alarm.in(2 * FLEET_TICK_MS);
-    }
+    const reason = wordsOf(refusal);
+    if (reason !== this.#reason) this.#options.log.error('notification delayed', { reason });
+    this.#reason = reason;
+    this.#retryMs = this.#options.clock.bootMs() + 2 * FLEET_TICK_MS;
+    this.#alarm.at(this.#retryMs);
   }
 
-  async #acceptMessages(): Promise<void> {
+  /** Returns why some are not accepted; null: all are. */
+  async #acceptMessages(): Promise<unknown> {
     const { messages, accept } = this.#options;
     const waiting = [...messages().waiting].sort(([, a], [, b]) => a.createRevision - b.createRevision);
-    for (const [name, message] of waiting) {
+    let refusal: unknown = null;
+    for (let from = 0; from < waiting.length; from += CHUNK) {
       this.#role();
-      await accept(message);
-      await this.#delete([`message/${name}`]);
+      const chunk = waiting.slice(from, from + CHUNK);
+      const outcomes = await Promise.allSettled(chunk.map(([, message]) => accept(message)));
+      const accepted = chunk.filter((_, index) => outcomes[index]?.status === 'fulfilled');
+      await this.#delete(accepted.map(([name]) => `message/${name}`));
+      for (const outcome of outcomes) if (outcome.status === 'rejected') refusal ??= outcome.reason;
+      // The outbox is full: try the others later.
+      if (accepted.length === 0) break;
     }
+    return refusal;
   }
 
-  #closedBatches(): Batch[] {
+  /** Returns why some are not told; null: nothing failed. News of one device are told in order. */
+  async #tellAll(): Promise<Error | null> {
+    const behind = new Set<string>();
+    let refusal: Error | null = null;
+    for (const batch of this.#closedBatches()) {
+      refusal = (await this.#tellClosed(batch, behind)) ?? refusal;
+    }
+    await this.#forgetBatches();
+    return (await this.#tellOpen(behind)) ?? refusal;
+  }
+
+  #closedBatches(): NewsBatch[] {
     const batches = new Map<string, DeviceNews[]>();
-    for (const { news, batch } of this.#inOrder()) {
-      if (batch !== null) batches.set(batch, [...(batches.get(batch) ?? []), news]);
+    for (const { news, batch } of this.#memory.inOrder()) {
+      if (!this.#memory.isClosed(batch)) continue;
+      const members = batches.get(batch);
+      if (members === undefined) batches.set(batch, [news]);
+      else members.push(news);
     }
     return [...batches].map(([id, news]) => ({ id, news }));
   }
 
-  async #tellOpen(): Promise<void> {
+  /** `behind`: devices with earlier news that are not told; it gets those of this batch. */
+  async #tellClosed(batch: NewsBatch, behind: Set<string>): Promise<Error | null> {
+    const mustWait = batch.news.some(({ device }) => behind.has(device));
+    const refusal = mustWait ? null : await this.#tell(batch, true);
+    for (const news of batch.news) if (this.#memory.has(news)) behind.add(news.device);
+    return refusal;
+  }
+
+  /** Deletes the marks of batches without members. */
+  async #forgetBatches(): Promise<void> {
+    const unused = this.#memory.unusedBatches();
+    await this.#delete(unused.map((batch) => `whole/${batch}`));
+  }
+
+  async #tellOpen(behind: Set<string>): Promise<Error | null> {
     const { clock, randomBytes } = this.#options;
-    const open = this.#inOrder().filter(({ batch }) => batch === null);
+    const open = this.#memory.inOrder().filter(({ batch }) => !this.#memory.isClosed(batch));
     if (open.length === 0) {
       this.#open = null;
-      return;
+      return null;
     }
     const nowMs = clock.bootMs();
     this.#open ??= { id: Buffer.from(randomBytes(8)).toString('hex'), closesMs: nowMs + DIGEST_WINDOW_MS };
     const { id, closesMs } = this.#open;
     const news = open.map((one) => one.news);
-    if (nowMs < closesMs) {
+    if (nowMs < closesMs && !this.#isEnding) {
       this.#alarm.at(closesMs);
-      await this.#tell({ id, news }, false);
-      return;
+      return await this.#tell({ id, news: news.filter(({ device }) => !behind.has(device)) }, false);
     }
     // Its members are written before it is told: another teller would draw the line elsewhere.
     await this.#close(id, open);
     this.#open = null;
-    await this.#tell({ id, news }, true);
+    return await this.#tellClosed({ id, news }, behind);
   }
 
-  async #tell(batch: Batch, isClosed: boolean): Promise<void> {
+  async #tell(batch: NewsBatch, isClosed: boolean): Promise<Error | null> {
     const { told, refusal } = await this.#options.tell(batch, isClosed);
     await this.#delete(batch.news.filter(({ id }) => told.has(id)).map((news) => `outbox/${nameOf(news)}`));
-    if (refusal !== null) throw refusal;
+    return refusal;
   }
 
-  async #close(id: string, open: readonly Pending[]): Promise<void> {
+  async #close(id: string, open: readonly PendingOne[]): Promise<void> {
     for (let from = 0; from < open.length; from += CHUNK) {
+      const isLast = from + CHUNK >= open.length;
       const puts = open.slice(from, from + CHUNK).map(({ news, modRevision, createRevision }) => {
         return { name: nameOf(news), value: textOf(news, id), modRevision, createRevision };
       });
       const { succeeded, revision } = await this.#options.etcd.txn(
         [this.#role(), ...puts.map(({ name, modRevision }) => ({ key: `outbox/${name}`, modRevision }))],
-        puts.map(({ name, value }) => ({ put: `outbox/${name}`, value })),
+        [
+          ...puts.map(({ name, value }) => ({ put: `outbox/${name}`, value })),
+          ...(isLast ? [{ put: `whole/${id}`, value: '1' }] : []),
+        ],
       );
       // A device has moved or is removed: memory will know in a moment.
       if (!succeeded) throw new EtcdError('unavailable', 'news have changed meanwhile');
-      for (const put of puts) this.#keep(put.name, { ...put, modRevision: revision });
+      for (const put of puts) this.#memory.keep(put.name, { ...put, modRevision: revision });
     }
+    this.#memory.close(id);
   }
 
   async #delete(keys: readonly string[]): Promise<void> {
@@ -182,7 +228,7 @@ export class EtcdNews {
       const ops: Op[] = keys.slice(from, from + CHUNK).map((key) => ({ delete: key }));
       await this.#options.etcd.txn([], ops);
     }
-    for (const key of keys) if (key.startsWith('outbox/')) this.#drop(key.slice('outbox/'.length));
+    for (const key of keys) this.#memory.deleted(key);
   }
 
   #role() {
@@ -190,32 +236,4 @@ export class EtcdNews {
     if (createRevision === null) throw new EtcdError('unavailable', 'another instance tells now');
     return { key: keyOf(TELLER), createRevision };
   }
-
-  /** The oldest first. */
-  #inOrder(): Pending[] {
-    return [...this.#pending.values()].sort((a, b) => a.createRevision - b.createRevision);
-  }
-
-  #keep(name: string, found: { value: string; modRevision: number; createRevision: number }): void {
-    const [device, id] = name.split('/') as [string, string];
-    const { batch = null, ...happening } = JSON.parse(found.value) as News & { batch?: string };
-    const { modRevision, createRevision } = found;
-    if ((this.#pending.get(name)?.modRevision ?? 0) >= modRevision) return;
-    if (!this.#pending.has(name)) this.#byDevice.set(device, [...this.newsOf(device), name]);
-    this.#pending.set(name, { news: { ...happening, id, device }, batch, modRevision, createRevision });
-  }
-
-  #drop(name: string): void {
-    if (!this.#pending.delete(name)) return;
-    const device = name.slice(0, name.indexOf('/'));
-    const rest = this.newsOf(device).filter((other) => other !== name);
-    if (rest.length === 0) this.#byDevice.delete(device);
-    else this.#byDevice.set(device, rest);
-  }
-}
-
-const nameOf = ({ device, id }: DeviceNews) => `${device}/${id}`;
-
-function textOf({ id: _, device: __, ...happening }: DeviceNews, batch: string): string {
-  return JSON.stringify({ ...happening, batch });
 }

@@ -5,27 +5,26 @@
  *
  * Used by etcd-fleet.ts.
  */
-
-import { FieldpostError } from '../../errors.js';
-import { type Compare, type Etcd, EtcdError, type Op } from '../../etcd/etcd.js';
+import { type Compare, type Etcd, EtcdError } from '../../etcd/etcd.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
 import type { FleetWatch, Report, Sighting } from '../fleet-store.js';
 import * as presence from '../presence.js';
 import { NO_STATUS } from '../status.js';
-import type { Happening } from '../texts.js';
+import { decisionOf } from './decision.js';
 import type { EtcdNews } from './etcd-news.js';
 import { Heartbeats } from './heartbeats.js';
 import type { Instance } from './instance.js';
 import { bucketOf } from './layout.js';
 import type { Shelf } from './mirror.js';
 import { keyOf } from './roles.js';
-import { parseSeen, parseTold, type Seen, seenText, type Told, toldText } from './seen.js';
+import { type LastTold, parseSeen, parseTold, type Seen, seenText, toldText } from './seen.js';
+import { orUnavailable, unavailable } from './unavailable.js';
 
 interface EtcdWatchOptions {
   readonly etcd: Pick<Etcd, 'txn'>;
-  readonly instance: () => Pick<Instance, 'mine' | 'freshMs' | 'isGrace' | 'isSteady'>;
+  readonly instance: () => Pick<Instance, 'mine' | 'freshMs' | 'isGrace' | 'isSteady' | 'alive'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly delays: presence.Delays;
@@ -35,20 +34,19 @@ interface EtcdWatchOptions {
 }
 
 interface Watched {
+  readonly bucket: string;
   presence: presence.Presence;
   seen: Seen;
   /** The revision of `seen`. */
   revision: number;
 }
 
-type ToldAt = Told & { readonly revision: number };
+type ToldAt = LastTold & { readonly revision: number };
 
 /** Checks for silence within each delay. */
 const TICKS = 10;
 /** Decisions at a time. */
 const LANES = 16;
-/** The most news kept of one device while nobody can be told. */
-const NEWS_MAX = 4;
 
 /** The watch of one instance. */
 export class EtcdWatch implements FleetWatch {
@@ -66,7 +64,8 @@ export class EtcdWatch implements FleetWatch {
 
   constructor(options: EtcdWatchOptions) {
     this.#options = options;
-    this.#heartbeats = new Heartbeats(options.etcd, options.clock);
+    const { etcd, clock, instance } = options;
+    this.#heartbeats = new Heartbeats({ etcd, clock, conditions: () => instance().alive });
     this.#ticking = new Alarm(options.clock, () => {
       this.#ticking.in(options.delays.delayMs / TICKS);
       this.#tick();
@@ -77,7 +76,11 @@ export class EtcdWatch implements FleetWatch {
         return Array.from(devices.keys(), seenName);
       },
       put: (name, { value, modRevision }) => this.#seen(deviceOf(name), value, modRevision),
-      deleted: (name) => void devices.delete(deviceOf(name)),
+      deleted: (name) => {
+        devices.delete(deviceOf(name));
+        // The device is removed. This instance has heard it before.
+        void this.#heartbeats.drop(`seen/${name}`);
+      },
     };
     const toldShelf: Shelf = {
       get names() {
@@ -122,15 +125,16 @@ export class EtcdWatch implements FleetWatch {
     const atMs = clock.trust() === 'wrong' ? null : clock.wallMs();
     const isSame =
       before?.presence.state === 'online' && (before.seen.said === 'moved') === (report.said === 'moved');
-    this.#heartbeats.add(
-      `seen/${seenName(id)}`,
-      seenText({ ...report, atMs, sinceMs: isSame ? before.seen.sinceMs : atMs }),
-    );
+    this.#write(id, { ...report, atMs, sinceMs: isSame ? before.seen.sinceMs : atMs });
+  }
+
+  #write(id: string, seen: Seen): void {
+    this.#heartbeats.add(`seen/${seenName(id)}`, seenText(seen), seen.sent);
   }
 
   async forget(id: string): Promise<void> {
     const seen = `seen/${seenName(id)}`;
-    this.#heartbeats.drop(seen);
+    await this.#heartbeats.drop(seen);
     await orUnavailable(
       this.#options.etcd.txn(
         [],
@@ -154,7 +158,7 @@ export class EtcdWatch implements FleetWatch {
   gained(bucket: string): void {
     const nowMs = this.#options.clock.bootMs();
     for (const [id, device] of this.#devices) {
-      if (bucketOf(id) !== bucket) continue;
+      if (device.bucket !== bucket) continue;
       device.presence = presence.afterAbsence(device.presence, nowMs, 0);
       if (this.#isUndecided(id, device)) this.#undecided.add(id);
     }
@@ -170,13 +174,20 @@ export class EtcdWatch implements FleetWatch {
     const known = before?.presence ?? presence.firstHeard(nowMs);
     if (before !== undefined && presence.isOvertaken(known, nowMs, seen.sent)) {
       before.revision = revision;
+      // Another instance did not know the later one: an instance that starts must find that.
+      if (this.#options.instance().mine(before.bucket) !== null) this.#write(id, before.seen);
       return;
     }
     const told = this.#told.get(id);
     const after = presence.afterHeartbeat(known, nowMs, seen, delays);
     // A list brings the last heartbeat of a device that is offline: it was heard before people were told.
     const isOffline = told?.isOffline === true && told.revision > revision;
-    const device = { presence: isOffline ? { ...after, state: 'offline' as const } : after, seen, revision };
+    const device: Watched = {
+      bucket: before?.bucket ?? bucketOf(id),
+      presence: isOffline ? { ...after, state: 'offline' } : after,
+      seen,
+      revision,
+    };
     this.#devices.set(id, device);
     if (this.#isUndecided(id, device)) {
       this.#undecided.add(id);
@@ -209,7 +220,7 @@ export class EtcdWatch implements FleetWatch {
     }
     this.#wasGrace = isGrace;
     for (const [id, device] of this.#devices) {
-      if (instance().mine(bucketOf(id)) === null) continue;
+      if (instance().mine(device.bucket) === null) continue;
       if (!isGrace) device.presence = presence.afterSilence(device.presence, freshMs, delays);
       if (this.#isUndecided(id, device)) this.#undecided.add(id);
     }
@@ -235,13 +246,14 @@ export class EtcdWatch implements FleetWatch {
 
   /** Tells of the device what is so. If a condition does not hold, memory is old: the next tick decides again. */
   async #decide(id: string): Promise<void> {
-    const { etcd, instance, log } = this.#options;
+    const { etcd, instance, log, news, randomBytes } = this.#options;
     const device = this.#devices.get(id);
     const role = bucketOf(id);
     const createRevision = instance().mine(role);
     if (device === undefined || createRevision === null || !this.#isUndecided(id, device)) return;
     const told = this.#told.get(id);
-    const { told: next, ops, event, fields } = this.#decision(id, device, told);
+    const newId = () => Buffer.from(randomBytes(8)).toString('hex');
+    const { told: next, ops, logTo } = decisionOf({ id, ...device, told, news: news().newsOf(id), newId });
     const conditions: Compare[] = [
       { key: keyOf(role), createRevision },
       { key: `seen/${seenName(id)}`, modRevision: device.revision },
@@ -251,7 +263,7 @@ export class EtcdWatch implements FleetWatch {
       const put = { put: `told/${id}`, value: toldText(next) };
       const { succeeded, revision } = await etcd.txn(conditions, [put, ...ops]);
       if (succeeded) {
-        log.info(event, { device: id, ...fields });
+        logTo(log);
         this.#wasTold(id, { ...next, revision });
         return;
       }
@@ -262,43 +274,6 @@ export class EtcdWatch implements FleetWatch {
     // The next tick decides anew, by what memory has then.
     if (next.isOffline && this.#told.get(id) === told)
       device.presence = { ...device.presence, state: 'online' };
-  }
-
-  #decision(id: string, { presence: { state, said }, seen }: Watched, told: Told | undefined) {
-    const online: Told = { isOffline: false, heardMs: null };
-    if (said === 'moved') {
-      const ops = this.#options
-        .news()
-        .newsOf(id)
-        .map((name) => ({ delete: `outbox/${name}` }));
-      return { told: online, ops, event: 'device moved', fields: {} };
-    }
-    if (state === 'offline') {
-      const stopped = said === 'stopping';
-      const news: Happening = { kind: stopped ? 'stopped' : 'silent', sinceMs: seen.atMs };
-      const next: Told = { isOffline: true, heardMs: seen.atMs };
-      return { told: next, ops: this.#newsOps(id, news), event: 'device offline', fields: { stopped } };
-    }
-    const heardMs = told?.heardMs ?? null;
-    const lastedMs = heardMs === null || seen.atMs === null ? null : Math.max(0, seen.atMs - heardMs);
-    const news: Happening = { kind: 'back', sinceMs: seen.atMs, lastedMs };
-    return {
-      told: online,
-      ops: this.#newsOps(id, news),
-      event: 'device online',
-      fields: { offlineMs: lastedMs },
-    };
-  }
-
-  #newsOps(id: string, news: Happening): Op[] {
-    const name = Buffer.from(this.#options.randomBytes(8)).toString('hex');
-    const names = this.#options.news().newsOf(id);
-    // Drop a pair in the middle: the first may be told already, and the last is the present state.
-    const dropped = names.length >= NEWS_MAX ? names.slice(1, 3) : [];
-    return [
-      { put: `outbox/${id}/${name}`, value: JSON.stringify(news) },
-      ...dropped.map((key) => ({ delete: `outbox/${key}` })),
-    ];
   }
 }
 
@@ -314,24 +289,4 @@ function sightingOf(id: string, { presence: { state, said }, seen }: Watched): S
     sinceMs: isOffline ? seen.atMs : seen.sinceMs,
     status: seen.status ?? NO_STATUS,
   };
-}
-
-/** The error of a call that etcd cannot serve now. */
-export function unavailable(cause?: EtcdError): FieldpostError {
-  return new FieldpostError(
-    'unavailable',
-    `The fleet's store cannot be reached${cause ? `: ${cause.message}` : ''}`,
-    { cause },
-  );
-}
-
-/** Turns a failure of etcd into unavailable, or storage-failed if it refuses. */
-export async function orUnavailable<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    if (!(error instanceof EtcdError)) throw error;
-    if (error.kind === 'unavailable') throw unavailable(error);
-    throw new FieldpostError('storage-failed', `etcd refuses: ${error.message}`, { cause: error });
-  }
 }

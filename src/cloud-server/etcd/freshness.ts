@@ -1,9 +1,9 @@
 /**
- * How old this instance's memory of etcd may be, and whether an outage made it old. Used by instance.ts.
+ * How old this instance's memory of etcd may be, and whether an outage made it old.
  *
  * An instance writes its key at each tick. When the watch brings that write back, memory was complete at the moment of the
  * write. Silence counts up to this moment, and no further. If it lies far behind the one before, something was away: this
- * instance alone, if the ticks of others went on, or etcd as a whole.
+ * instance alone, if the ticks of others went on, or etcd as a whole. Used by instance.ts.
  */
 import { FLEET_STALE_MS, FLEET_TICK_MS } from '../../limits.js';
 
@@ -14,6 +14,8 @@ export type OtherTicks = ReadonlyMap<string, number>;
 export class Freshness {
   readonly #others: () => OtherTicks;
   readonly #pending: { readonly sentMs: number; readonly revision: number }[] = [];
+  /** Memory is at this revision. */
+  #revision = 0;
   #freshMs = Number.NEGATIVE_INFINITY;
   /** The ticks of others at the last judgement, and its moment; null before begin(). */
   #judged: { readonly atMs: number; readonly ticks: OtherTicks } | null = null;
@@ -39,13 +41,16 @@ export class Freshness {
     return this.#isJudged;
   }
 
-  /** A tick that began at `sentMs` was written with this revision. */
-  sent(sentMs: number, revision: number): void {
+  /** A tick that began at `sentMs` was written with this revision. Returns what stepped() does. */
+  sent(sentMs: number, revision: number): boolean {
     this.#pending.push({ sentMs, revision });
+    // The watch may be faster than the answer.
+    return this.stepped(this.#revision);
   }
 
   /** Memory is at this revision. True: there was an outage. */
   stepped(revision: number): boolean {
+    this.#revision = revision;
     if (this.#judged === null) return false;
     let next = this.#pending[0];
     while (next !== undefined && next.revision <= revision) {

@@ -1,25 +1,44 @@
 /**
- * Writes heartbeats to etcd: those of up to a second go together. A heartbeat that cannot be written is kept until it can,
- * or until the device sends another. Used by etcd-watch.ts.
+ * Writes heartbeats to etcd: those of up to a second go together. A heartbeat that cannot be written is tried again for
+ * FLEET_STALE_MS, or until the device sends another. Later it would be false: its device may be silent since. Used by
+ * etcd-watch.ts.
  */
-import { type Etcd, EtcdError, TXN_OPS_MAX } from '../../etcd/etcd.js';
-import { FLEET_FLUSH_MS } from '../../limits.js';
+import { type Compare, type Etcd, EtcdError, TXN_OPS_MAX } from '../../etcd/etcd.js';
+import { FLEET_FLUSH_MS, FLEET_STALE_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
+import { isOvertaken, type Sent } from '../presence.js';
 
 /** Transactions at a time: one after another would wait for the network each time. */
 const LANES = 4;
 
+interface Heartbeat {
+  readonly value: string;
+  readonly sent: Sent | null;
+  readonly heardMs: number;
+}
+
+interface HeartbeatsOptions {
+  readonly etcd: Pick<Etcd, 'txn'>;
+  readonly clock: Clock;
+  /** Holds while this instance has its lease: a request that is late by minutes changes nothing. */
+  readonly conditions: () => readonly Compare[];
+}
+
 /** Keys with values, the latest of each. */
 export class Heartbeats {
-  readonly #etcd: Pick<Etcd, 'txn'>;
+  readonly #options: HeartbeatsOptions;
   readonly #alarm: Alarm;
-  #waiting = new Map<string, string>();
+  #waiting = new Map<string, Heartbeat>();
+  /** Those of the flush under way. */
+  #flying: ReadonlyMap<string, Heartbeat> = new Map();
+  /** Keys that must not be written again after the flush under way. */
+  readonly #dropped = new Set<string>();
   #flush: Promise<void> | null = null;
 
-  constructor(etcd: Pick<Etcd, 'txn'>, clock: Clock) {
-    this.#etcd = etcd;
-    this.#alarm = new Alarm(clock, () => void this.flush());
+  constructor(options: HeartbeatsOptions) {
+    this.#options = options;
+    this.#alarm = new Alarm(options.clock, () => void this.flush());
   }
 
   /** Heartbeats that are not in etcd yet. */
@@ -27,13 +46,21 @@ export class Heartbeats {
     return this.#waiting.size;
   }
 
-  add(key: string, value: string): void {
-    this.#waiting.set(key, value);
+  /** Unless the device sent it before one that is not in etcd yet. */
+  add(key: string, value: string, sent: Sent | null = null): void {
+    const heardMs = this.#options.clock.bootMs();
+    const before = this.#waiting.get(key) ?? this.#flying.get(key);
+    if (before !== undefined && isOvertaken(before, heardMs, sent)) return;
+    this.#waiting.set(key, { value, sent, heardMs });
     if (!this.#alarm.isSet && this.#flush === null) this.#alarm.in(FLEET_FLUSH_MS);
   }
 
-  drop(key: string): void {
+  /** Resolves when the heartbeat is not under way any more. */
+  async drop(key: string): Promise<void> {
     this.#waiting.delete(key);
+    if (!this.#flying.has(key)) return;
+    this.#dropped.add(key);
+    await this.#flush;
   }
 
   /** Writes what waits, after the flush under way. Never rejects: what fails is tried again after the pause. */
@@ -54,28 +81,37 @@ export class Heartbeats {
   }
 
   async #write(): Promise<void> {
-    const entries = [...this.#waiting];
+    const nowMs = this.#options.clock.bootMs();
+    const entries = [...this.#waiting].filter(([, { heardMs }]) => nowMs - heardMs < FLEET_STALE_MS);
+    this.#flying = new Map(entries);
     this.#waiting = new Map();
     const lane = async () => {
       for (;;) {
         const chunk = entries.splice(0, TXN_OPS_MAX);
         if (chunk.length === 0) return;
-        await this.#put(chunk);
+        if (!(await this.#put(chunk))) this.#keep(chunk);
       }
     };
     await Promise.all(Array.from({ length: LANES }, lane));
+    this.#flying = new Map();
+    this.#dropped.clear();
   }
 
-  async #put(entries: readonly (readonly [string, string])[]): Promise<void> {
+  async #put(entries: readonly (readonly [string, Heartbeat])[]): Promise<boolean> {
+    const { etcd, conditions } = this.#options;
+    const puts = entries.map(([put, { value }]) => ({ put, value }));
     try {
-      await this.#etcd.txn(
-        [],
-        entries.map(([put, value]) => ({ put, value })),
-      );
+      return (await etcd.txn(conditions(), puts)).succeeded;
     } catch (error) {
       if (!(error instanceof EtcdError)) throw error;
+      return false;
+    }
+  }
+
+  #keep(entries: readonly (readonly [string, Heartbeat])[]): void {
+    for (const [key, heartbeat] of entries) {
       // A later heartbeat of the device is newer.
-      for (const [key, value] of entries) if (!this.#waiting.has(key)) this.#waiting.set(key, value);
+      if (!this.#waiting.has(key) && !this.#dropped.has(key)) this.#waiting.set(key, heartbeat);
     }
   }
 }

@@ -1,7 +1,7 @@
 /**
  * This instance among the others of the fleet: its lease, its roles, and how old its memory is. Used by etcd-fleet.ts.
  */
-import { type Etcd, EtcdError } from '../../etcd/etcd.js';
+import { type Compare, type Etcd, EtcdError } from '../../etcd/etcd.js';
 import { FLEET_LEASE_S, FLEET_STALE_MS, FLEET_TICK_MS, SECOND_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
@@ -20,11 +20,14 @@ interface InstanceOptions {
   readonly hostname: string;
   /** This instance has the role from now on. */
   readonly gained: (role: string) => void;
+  /** True: the role must not move to another instance now. */
+  readonly isBusy: (role: string) => boolean;
   /** The watch of etcd may be dead without a word. */
   readonly watchIsStale: () => void;
 }
 
 interface Other {
+  readonly createRevision: number;
   /** Grows with each of its ticks. */
   readonly ticks: number;
   /** When this instance first saw it. */
@@ -50,21 +53,22 @@ export class Instance {
   readonly shelves: Readonly<Record<'instance' | 'owner' | 'grace', Shelf>>;
 
   constructor(options: InstanceOptions) {
-    const { etcd, clock, gained } = options;
+    const { etcd, clock, gained, isBusy } = options;
     this.#options = options;
     this.#ticking = new Alarm(clock, () => this.#startTick());
     this.#freshness = new Freshness(() => this.#otherTicks());
     this.#grace = new Grace(etcd);
-    this.#roles = new Roles({ etcd, gained });
+    this.#roles = new Roles({ etcd, gained, isBusy });
     const all = this.#all;
     const instance: Shelf = {
       get names() {
         return all.keys();
       },
-      put: (id, { value }) => {
+      put: (id, { value, createRevision }) => {
         const before = all.get(id);
         if (before === undefined) this.#roles.changed();
-        all.set(id, { ticks: Number(value), sinceMs: before?.sinceMs ?? clock.bootMs() });
+        const sinceMs = before?.sinceMs ?? clock.bootMs();
+        all.set(id, { ticks: Number(value), sinceMs, createRevision });
       },
       deleted: (id) => {
         all.delete(id);
@@ -99,6 +103,13 @@ export class Instance {
   get isSteady(): boolean {
     const nowMs = this.#options.clock.bootMs();
     return nowMs < this.#leasedMs && nowMs - this.freshMs <= FLEET_STALE_MS;
+  }
+
+  /** Holds in a transaction until the lease has run out; empty while memory does not know this instance yet. */
+  get alive(): readonly Compare[] {
+    const id = this.#self?.id ?? '';
+    const createRevision = this.#all.get(id)?.createRevision;
+    return createRevision === undefined ? [] : [{ key: `instance/${id}`, createRevision }];
   }
 
   /** True: silence does not count. */
@@ -140,7 +151,7 @@ export class Instance {
       const { id, lease } = this.#self as Leased;
       const tick = { put: `instance/${id}`, value: String(++this.#ticks), lease };
       const { revision } = await this.#options.etcd.txn([], [tick]);
-      this.#freshness.sent(sentMs, revision);
+      if (this.#freshness.sent(sentMs, revision)) this.#grace.declare();
       if (this.#awayMs !== null)
         log.info('etcd back', { afterMs: Math.round(clock.bootMs() - this.#awayMs) });
       this.#awayMs = null;

@@ -5,6 +5,7 @@
  *   seen/<bucket>/<device>   its last heartbeat
  *   told/<device>            what people were last told of it; absent: nothing
  *   outbox/<device>/<id>     news of which people are not told yet
+ *   whole/<batch>            all news of this closed batch have its id
  *   message/<device>/<id>    a device's message that no instance has accepted yet
  *   taken/<device>/<id>      the hash of such a message, for a week: a repeated call is recognized
  *   keys/<device>            its keys, hashed

@@ -1,8 +1,9 @@
 /**
  * Keeps memory in step with etcd: lists all keys once, then follows one watch. Each kind of keys has a shelf. A watch that
- * ends is opened again where it ended; after a compaction everything is listed anew. Used by etcd-fleet.ts.
+ * ends is opened again where it ended; after a compaction everything is listed anew.
  */
 import type { Change, Etcd, EtcdError, KeyValue } from '../../etcd/etcd.js';
+import { isJsonObject, type JsonObject } from '../../json.js';
 import { FLEET_RETRY_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
@@ -11,6 +12,7 @@ import type { Log } from '../../system/log.js';
 /** Memory of one kind of keys. A name is a key without its kind. */
 export interface Shelf {
   readonly names: Iterable<string>;
+  /** Throws SyntaxError for a value that cannot be read: then the key counts as absent. */
   put(name: string, found: Pick<KeyValue, 'value' | 'modRevision' | 'createRevision'>): void;
   deleted(name: string, revision: number): void;
 }
@@ -116,7 +118,15 @@ export class Mirror {
       else shelf?.deleted(name, change.modRevision);
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error;
+      shelf?.deleted(name, change.modRevision);
       this.#options.log.error('etcd value damaged', { key: change.key });
     }
   }
+}
+
+/** The JSON object in a value. Throws SyntaxError. */
+export function objectIn(value: string): JsonObject {
+  const read: unknown = JSON.parse(value);
+  if (!isJsonObject(read)) throw new SyntaxError('no JSON object');
+  return read;
 }

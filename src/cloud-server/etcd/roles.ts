@@ -1,6 +1,6 @@
 /**
  * The roles of the fleet and who has them: a key for each, under the lease of its owner. Roles move if an instance comes or
- * goes. Used by instance.ts.
+ * goes. Used by etcd-news.ts, etcd-watch.ts and instance.ts.
  */
 import type { Etcd } from '../../etcd/etcd.js';
 import { FLEET_STALE_MS } from '../../limits.js';
@@ -19,6 +19,8 @@ interface RolesOptions {
   readonly etcd: Pick<Etcd, 'txn'>;
   /** This instance has the role from now on. */
   readonly gained: (role: string) => void;
+  /** True: the role must not move now; the next move() looks again. */
+  readonly isBusy: (role: string) => boolean;
 }
 
 /** An instance and its lease. */
@@ -32,6 +34,10 @@ export class Roles {
   readonly #options: RolesOptions;
   readonly #owners = new Map<string, Owner>();
   #self: Leased | null = null;
+  /** Roles that are being given up: etcd may have done so already. */
+  readonly #leaving = new Set<string>();
+  #rightful: { readonly instances: string; readonly owners: ReadonlyMap<string, string | null> } | null =
+    null;
   #isMoving = false;
   #isChanged = false;
   readonly shelf: Shelf;
@@ -79,6 +85,7 @@ export class Roles {
 
   /** For the condition of a decision: the revision that gave this instance the role; null: it does not have it. */
   mine(role: string): number | null {
+    if (this.#leaving.has(role)) return null;
     const owner = this.#owners.get(role);
     return owner !== undefined && owner.instance === this.#self?.id ? owner.createRevision : null;
   }
@@ -95,12 +102,12 @@ export class Roles {
     try {
       const free: string[] = [];
       const given: (readonly [role: string, createRevision: number])[] = [];
-      for (const role of ROLES) {
-        const rightful = rightfulOwner(role, since.keys());
+      for (const [role, rightful] of this.#rightfulOf([...since.keys()])) {
         const revision = this.mine(role);
         if (!this.#owners.has(role) && rightful === self.id) free.push(role);
         const isSettled = rightful !== null && nowMs - (since.get(rightful) ?? nowMs) >= FLEET_STALE_MS;
-        if (revision !== null && rightful !== self.id && isSettled) given.push([role, revision]);
+        const mayGo = isSettled && rightful !== self.id && !this.#options.isBusy(role);
+        if (revision !== null && mayGo) given.push([role, revision]);
       }
       while (given.length > 0) await this.#giveUp(given.splice(0, KEYS_MAX));
       while (free.length > 0) await this.#claim(free.splice(0, KEYS_MAX), self);
@@ -109,11 +116,32 @@ export class Roles {
     }
   }
 
+  /** Computed anew only if an instance comes or goes: each tick asks. */
+  #rightfulOf(instances: readonly string[]): ReadonlyMap<string, string | null> {
+    const names = instances.join('\n');
+    if (this.#rightful?.instances !== names) {
+      const owners = new Map(ROLES.map((role) => [role, rightfulOwner(role, instances)]));
+      this.#rightful = { instances: names, owners };
+    }
+    return this.#rightful.owners;
+  }
+
   async #giveUp(roles: readonly (readonly [role: string, createRevision: number])[]): Promise<void> {
-    await this.#options.etcd.txn(
-      roles.map(([role, createRevision]) => ({ key: keyOf(role), createRevision })),
-      roles.map(([role]) => ({ delete: keyOf(role) })),
-    );
+    for (const [role] of roles) this.#leaving.add(role);
+    try {
+      const { succeeded } = await this.#options.etcd.txn(
+        roles.map(([role, createRevision]) => ({ key: keyOf(role), createRevision })),
+        roles.map(([role]) => ({ delete: keyOf(role) })),
+      );
+      // At once: the watch may be late, and the next owner acts already.
+      if (succeeded) for (const [role] of roles) if (!this.#isOther(role)) this.#owners.delete(role);
+    } finally {
+      for (const [role] of roles) this.#leaving.delete(role);
+    }
+  }
+
+  #isOther(role: string): boolean {
+    return this.#owners.get(role)?.instance !== this.#self?.id;
   }
 
   /** If one of them is taken already, none is claimed; the watch tells, and the next move claims the others. */

@@ -1,9 +1,11 @@
 /**
  * The last heartbeat of a device, and what people were last told of it, as etcd keeps them: JSON with short names, because
- * each heartbeat is written. Used by etcd-watch.ts.
+ * each heartbeat is written.
  *
  *   seen   a: wall time; f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; st: its status
  *   told   o: 1 if people were told that it is offline; a: the wall time of its last heartbeat
+ *
+ * Used by etcd-watch.ts.
  */
 import { isJsonObject } from '../../json.js';
 import type { Report } from '../fleet-store.js';
@@ -16,6 +18,7 @@ export interface Seen extends Report {
   readonly sinceMs: number | null;
 }
 
+/** A heartbeat as it is written. */
 export function seenText({ atMs, sinceMs, said, everyMs, sent, status }: Seen): string {
   return JSON.stringify({
     a: atMs,
@@ -43,18 +46,19 @@ export function parseSeen(text: string): Seen | null {
 }
 
 /** What people were last told. */
-export interface Told {
+export interface LastTold {
   readonly isOffline: boolean;
   /** Offline: when the device was last heard; null: not known. */
   readonly heardMs: number | null;
 }
 
-export function toldText({ isOffline, heardMs }: Told): string {
+/** What people were told, as it is written. */
+export function toldText({ isOffline, heardMs }: LastTold): string {
   return JSON.stringify({ o: Number(isOffline), a: heardMs });
 }
 
 /** A value that cannot be read counts as never told. */
-export function parseTold(text: string): Told {
+export function parseTold(text: string): LastTold {
   const value = parse(text);
   return { isOffline: value?.o === 1, heardMs: numberOf(value?.a) };
 }

@@ -7,16 +7,24 @@ import { factList, html, show } from '../dom.js';
 import { type Live, wordsOf } from '../live.js';
 import { clockTime, exactTime } from '../times.js';
 import { TYPES } from '../types.js';
-import { type FleetDevice, peopleIn, STATE_WORDS } from './devices.js';
+import { type FleetDevice, peopleIn, STATE_WORDS, troubleOf } from './devices.js';
 
 const MOODS: Readonly<Record<string, string>> = { online: 'good', offline: 'bad' };
 
-/** A device without what changes with each heartbeat: its element stays while it is in one state. */
-export type ShownDevice = Pick<FleetDevice, 'id' | 'state' | 'since'>;
+/** A device without what changes with each heartbeat: its element stays while this does. */
+export interface ShownDevice extends Pick<FleetDevice, 'id' | 'state' | 'since'> {
+  readonly trouble: string | null;
+}
+
+/** What the list shows of a device. */
+export function shownOf(device: FleetDevice): ShownDevice {
+  const { id, state, since } = device;
+  return { id, state, since, trouble: troubleOf(device) };
+}
 
 /** The element of a device; `before` is the one that it replaces. */
 export function deviceItem(
-  { id, state, since }: ShownDevice,
+  { id, state, since, trouble }: ShownDevice,
   before: Element | undefined,
   opened: () => void,
 ): HTMLElement {
@@ -35,6 +43,7 @@ export function deviceItem(
         html('span', {}, id),
         html('span', { class: 'soft' }, STATE_WORDS[state] ?? ''),
         ...when,
+        ...(trouble === null ? [] : [html('strong', { class: 'bad' }, trouble)]),
       ),
       details?.querySelector('[data-told]') ?? html('div', { 'data-told': '' }),
     ),
@@ -42,11 +51,17 @@ export function deviceItem(
 }
 
 /** Fills the open device with what the cloud knows now. */
-export async function fillDevice(place: Element, device: FleetDevice, live: Live): Promise<void> {
+export async function fillDevice(
+  place: Element,
+  device: FleetDevice,
+  live: Live,
+  newKey: (id: string) => void,
+): Promise<void> {
   const { id, lastHeartbeat, since } = device;
   const facts: readonly (readonly [string, string])[] = [
     ['Last heartbeat', lastHeartbeat === null ? 'not known' : exactTime(lastHeartbeat)],
     ...(since ? ([[`${device.state} since`, exactTime(since)]] as const) : []),
+    ...reported(device),
   ];
   const document = device.destinations === null ? NONE : await documentOf(id, live);
   show(place, [facts, document], () => [
@@ -60,8 +75,25 @@ export async function fillDevice(place: Element, device: FleetDevice, live: Live
         { type: 'button', 'aria-label': `Remove ${id}`, click: () => remove(id, live) },
         'Remove',
       ),
+      html(
+        'button',
+        { type: 'button', 'aria-label': `New key for ${id}`, click: () => newKey(id) },
+        'New key',
+      ),
     ),
   ]);
+}
+
+/** What it said of itself with its last heartbeat. */
+function reported({ version, queue, relay, link }: FleetDevice): (readonly [string, string])[] {
+  const depth = queue && `${queue.queued} queued, ${queue.deferred} deferred, ${queue.failed} failed`;
+  const facts = [
+    ['Version', version],
+    ['Messages', depth],
+    ['Relay', relay],
+    ['Link before that', link],
+  ] as const;
+  return facts.flatMap(([name, value]) => (value === null ? [] : [[name, oneLine(value)] as const]));
 }
 
 /** What was stored by the device; a text says why there is none. */

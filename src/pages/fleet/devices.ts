@@ -1,39 +1,70 @@
 /**
- * Which devices the page shows, in which order, and what it says of all of them. Pure. Used by device-item.ts and fleet.ts.
+ * Which devices the page asks for, and what it says of them. Pure. Used by device-item.ts, fleet.ts and key-dialog.ts.
  */
 import { counted } from '../../sizes.js';
 
-/** A device, as `GET /devices` tells it. A cloud of an earlier version leaves out `since`. */
+/** A device, as `GET /devices` tells it. */
 export interface FleetDevice {
   readonly id: string;
   readonly state: string;
-  readonly since?: string | null;
+  readonly since: string | null;
   readonly lastHeartbeat: string | null;
   readonly destinations: number | null;
+  readonly version: string | null;
+  readonly queue: { readonly queued: number; readonly deferred: number; readonly failed: number } | null;
+  readonly relay: string | null;
+  readonly link: string | null;
 }
 
 /** The states, those that need a person first. */
 export const DEVICE_STATES = ['offline', 'online', 'moved', 'unheard'] as const;
+/** In place of a state: the devices that need a person, in any state. */
+export const ATTENTION = 'attention';
 
-const rankOf = ({ state }: FleetDevice) => (DEVICE_STATES as readonly string[]).indexOf(state);
+type State = (typeof DEVICE_STATES)[number];
 
-/** The devices in this state (empty: in any) whose id has these words in it: those that are offline first, then by id. */
-export function selected(devices: readonly FleetDevice[], words: string, state: string): FleetDevice[] {
-  const wanted = words.trim().toLowerCase();
-  return devices
-    .filter((one) => (state === '' || one.state === state) && one.id.toLowerCase().includes(wanted))
-    .sort((a, b) => rankOf(a) - rankOf(b) || (a.id < b.id ? -1 : 1));
+/** How many devices are in each state. */
+export type FleetCounts = Readonly<Record<State, number>>;
+
+/** The queries that list the devices: one for each state that is wanted, so that those that are offline come first. */
+export function queriesFor(words: string, state: string): readonly (readonly [State, URLSearchParams])[] {
+  const states = DEVICE_STATES.filter((one) => state === '' || state === ATTENTION || state === one);
+  return states.map((one) => {
+    const query = new URLSearchParams({ state: one });
+    if (words.trim() !== '') query.set('q', words.trim());
+    if (state === ATTENTION) query.set('attention', 'true');
+    return [one, query] as const;
+  });
 }
 
 /** One sentence about all devices, and its mood. */
-export function fleetHeadline(devices: readonly FleetDevice[]): readonly [mood: string, words: string] {
-  if (devices.length === 0) return ['soft', 'no device has called yet'];
-  const count = (state: string) => devices.filter((one) => one.state === state).length;
-  const [offline, online] = [count('offline'), count('online')];
-  const all = counted(devices.length, 'device');
+export function fleetHeadline(counts: FleetCounts): readonly [mood: string, words: string] {
+  const { offline, online } = counts;
+  const count = DEVICE_STATES.reduce((sum, state) => sum + counts[state], 0);
+  if (count === 0) return ['soft', 'no device has called yet'];
+  const all = counted(count, 'device');
   if (offline > 0) return ['bad', `${offline} of ${all} ${offline === 1 ? 'is' : 'are'} offline`];
-  if (online === devices.length) return ['good', online === 1 ? '1 device, online' : `${all}, all online`];
+  if (online === count) return ['good', online === 1 ? '1 device, online' : `${all}, all online`];
   return ['good', `${online} of ${all} ${online === 1 ? 'is' : 'are'} online, none is offline`];
+}
+
+/** Why the device needs a person, in short; null if it does not. */
+export function troubleOf({ relay, queue }: Pick<FleetDevice, 'relay' | 'queue'>): string | null {
+  const failed = queue?.failed ?? 0;
+  const reasons = [
+    ...(relay === 'failing' ? ['relay failing'] : []),
+    ...(failed > 0 ? [`${counted(failed, 'message')} failed`] : []),
+  ];
+  return reasons.length === 0 ? null : reasons.join(', ');
+}
+
+/** The settings of a device for this cloud, one on each line. The key goes into the file. */
+export function settingsFor(cloud: string, id: string): string {
+  return [
+    `FIELDPOST_CLOUD=${cloud.replace(/\/+$/, '')}`,
+    `FIELDPOST_DEVICE_ID=${id}`,
+    'FIELDPOST_CLOUD_KEY_FILE=/etc/fieldpost/cloud-key',
+  ].join('\n');
 }
 
 /** Somebody whom the cloud tells. */
@@ -67,5 +98,5 @@ export const STATE_WORDS: Readonly<Record<string, string>> = {
   offline: 'last heard',
   online: 'since',
   moved: 'to another cloud',
-  unheard: 'has a document, has never called',
+  unheard: 'has never called',
 };

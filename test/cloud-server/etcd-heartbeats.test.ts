@@ -1,0 +1,116 @@
+/** Heartbeats on their way into etcd: late ones, overtaken ones, and those of a device that is removed. */
+import t from 'tap';
+import { bucketOf } from '../../src/cloud-server/etcd/layout.js';
+import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { DELAYS, FleetWorld } from '../support/fleet-world.js';
+import { testSeed } from '../support/random.js';
+
+const seed = testSeed();
+t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+const ID = 'pump-1';
+const SEEN = `seen/${bucketOf(ID)}/${ID}`;
+const report = (uptimeMs: number, said: 'running' | 'stopping' = 'running') =>
+  ({ said, everyMs: 30 * SECOND_MS, sent: { bootId: 'b', uptimeMs } }) as const;
+
+async function worldOf(...machines: string[]): Promise<FleetWorld> {
+  const world = new FleetWorld(seed);
+  for (const machine of machines) await world.start(machine);
+  await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
+  return world;
+}
+
+async function end(world: FleetWorld): Promise<void> {
+  for (const machine of [...world.running.keys()]) await world.stop(machine);
+}
+
+t.test('a removed device does not return with its heartbeat under way', async (t) => {
+  const world = await worldOf('a', 'b');
+  const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
+  a.watch.heard(ID, report(1));
+  await world.clock.advance(2 * SECOND_MS);
+  a.watch.heard(ID, report(2));
+  let removing: Promise<void> | null = null;
+  world.server.onOp = (client, description) => {
+    if (client.startsWith('a') && description === `txn ${SEEN}`) removing ??= a.watch.forget(ID);
+  };
+  await world.clock.advance(2 * SECOND_MS);
+  t.ok(removing, 'the removal came during the flush');
+  await removing;
+  await world.clock.advance(MINUTE_MS);
+  t.equal(world.server.keyOf(SEEN), null);
+  t.notOk(a.watch.has(ID) || b.watch.has(ID));
+  await end(world);
+});
+
+t.test('a heartbeat that waits in an instance is dropped when another removes the device', async (t) => {
+  const world = await worldOf('a', 'b');
+  const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
+  a.watch.heard(ID, report(1));
+  await world.clock.advance(2 * SECOND_MS);
+  b.watch.heard(ID, report(2));
+  await a.watch.forget(ID);
+  await world.clock.advance(MINUTE_MS);
+  t.equal(world.server.keyOf(SEEN), null);
+  await end(world);
+});
+
+t.test('a heartbeat that could not be written for long is not written later', async (t) => {
+  const world = await worldOf('a', 'b');
+  const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
+  b.watch.heard(ID, report(1));
+  await world.clock.advance(2 * SECOND_MS);
+  a.watch.heard(ID, report(2));
+  world.cut('a');
+  await world.clock.advance(DELAYS.delayMs + 20 * SECOND_MS);
+  t.strictSame(world.toldOf(ID), ['silent']);
+  world.heal('a');
+  await world.clock.advance(MINUTE_MS);
+  t.strictSame(world.toldOf(ID), ['silent'], 'it is not back');
+  await end(world);
+});
+
+t.test('a request that etcd gets after the lease has run out writes nothing', async (t) => {
+  const world = await worldOf('a', 'b');
+  const a = world.fleetOf('a');
+  let isHeld = false;
+  world.server.onOp = (client, description) => {
+    if (!client.startsWith('a') || description !== `txn ${SEEN}`) return;
+    // As if it had been on its way until the lease was gone.
+    isHeld = true;
+    for (const { key, value } of world.server.keys('instance/a')) {
+      world.server.txn([], [{ delete: key }]);
+      t.ok(value);
+    }
+  };
+  a.watch.heard(ID, report(1));
+  await world.clock.advance(1500);
+  t.ok(isHeld);
+  t.equal(world.server.keyOf(SEEN), null);
+  await end(world);
+});
+
+t.test('of two heartbeats through two instances the later one stays, in etcd too', async (t) => {
+  const world = await worldOf('a', 'b');
+  const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
+  a.watch.heard(ID, report(1));
+  await world.clock.advance(2 * SECOND_MS);
+  b.watch.heard(ID, report(3000, 'stopping'));
+  await world.clock.advance(500);
+  // The later one is not in etcd yet, and is written first.
+  a.watch.heard(ID, report(2000));
+  await world.clock.advance(5 * SECOND_MS);
+  t.match(world.server.keyOf(SEEN)?.value, /"s":"stopping"/);
+  await world.clock.advance(10 * MINUTE_MS);
+  t.strictSame(world.toldOf(ID), []);
+  await world.stop('a');
+  await world.clock.advance(DELAYS.stopDelayMs + MINUTE_MS);
+  t.match(world.told, [{ device: ID, kind: 'stopped' }]);
+  await end(world);
+});
+
+t.test('a stop writes the last heartbeats', async (t) => {
+  const world = await worldOf('a');
+  world.fleetOf('a').watch.heard(ID, report(1));
+  await world.stop('a');
+  t.ok(world.server.keyOf(SEEN));
+});

@@ -1,0 +1,119 @@
+/** Memory follows etcd: in every instance, after a compaction, and past values that cannot be read. */
+import t from 'tap';
+import { digest } from '../../src/http/bearer.js';
+import { CLOUD_GRACE_MS, FLEET_HISTORY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { FleetWorld } from '../support/fleet-world.js';
+import { testSeed } from '../support/random.js';
+
+const seed = testSeed();
+t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+const CREATE = { 'if-none-match': '*' };
+const document = { name: 'A', destinations: [] };
+
+async function worldOf(...machines: string[]): Promise<FleetWorld> {
+  const world = new FleetWorld(seed);
+  for (const machine of machines) await world.start(machine);
+  await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
+  return world;
+}
+
+async function end(world: FleetWorld): Promise<void> {
+  for (const machine of [...world.running.keys()]) await world.stop(machine);
+}
+
+t.test('every instance sees documents, keys and devices, and their removal', async (t) => {
+  const world = await worldOf('a', 'b');
+  const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
+  const etag = await a.documents.put('pump-1', document, CREATE);
+  const key = await a.keys.make('pump-1');
+  a.watch.heard('pump-1', { said: 'running', everyMs: 0, sent: null });
+  await world.clock.advance(2 * SECOND_MS);
+  t.match(b.documents.about('pump-1'), { etag, destinations: 0 });
+  t.ok(b.keys.opens('pump-1', digest(key)));
+  t.ok(b.watch.has('pump-1'));
+  const next = await b.keys.make('pump-1');
+  await world.clock.advance(SECOND_MS);
+  t.ok(a.keys.opens('pump-1', digest(next)), 'the first use');
+  await world.clock.advance(SECOND_MS);
+  t.notOk(b.keys.opens('pump-1', digest(key)), 'ends the earlier key everywhere');
+  await b.documents.remove('pump-1');
+  await b.keys.remove('pump-1');
+  await b.watch.forget('pump-1');
+  await world.clock.advance(SECOND_MS);
+  t.equal(a.documents.about('pump-1'), null);
+  t.notOk(a.keys.has('pump-1') || a.watch.has('pump-1'));
+  await end(world);
+});
+
+t.test('an instance whose watch was compacted lists anew, and forgets what is gone', async (t) => {
+  const world = await worldOf('a', 'b');
+  const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
+  await a.documents.put('pump-1', document, CREATE);
+  await a.documents.put('pump-2', document, CREATE);
+  await a.keys.make('pump-1');
+  a.watch.heard('pump-1', { said: 'running', everyMs: 0, sent: null });
+  await world.clock.advance(2 * SECOND_MS);
+  world.cut('b');
+  await world.clock.advance(SECOND_MS);
+  await a.documents.remove('pump-1');
+  await a.keys.remove('pump-1');
+  await a.watch.forget('pump-1');
+  await a.documents.put('pump-3', document, CREATE);
+  world.server.compact(world.server.revision);
+  await world.clock.advance(MINUTE_MS);
+  t.strictSame([...b.documents.ids], ['pump-1', 'pump-2'], 'it knows nothing yet');
+  world.heal('b');
+  // The fake gives a few keys at a time.
+  await world.clock.advance(2 * MINUTE_MS);
+  t.strictSame([...b.documents.ids].sort(), ['pump-2', 'pump-3']);
+  t.notOk(b.keys.has('pump-1') || b.watch.has('pump-1'));
+  b.assertServing();
+  await end(world);
+});
+
+t.test('one instance compacts, each minute, what is older than FLEET_HISTORY_MS', async (t) => {
+  const world = await worldOf('a', 'b', 'c');
+  const compacts: { readonly client: string; readonly atMs: number }[] = [];
+  const revisions = new Map<number, number>();
+  world.server.onOp = (client, description) => {
+    const atMs = world.clock.bootMs();
+    revisions.set(atMs, world.server.revision);
+    if (description !== 'compact') return;
+    compacts.push({ client, atMs });
+  };
+  await world.clock.advance(10 * MINUTE_MS);
+  t.ok(compacts.length >= 8 && compacts.length <= 11, `${compacts.length} times in 10 minutes`);
+  t.equal(new Set(compacts.map(({ client }) => client)).size, 1, 'by one of them');
+  const nowMs = world.clock.bootMs();
+  const keptMs = [...revisions].findLast(([, revision]) => revision <= world.server.compacted)?.[0] ?? 0;
+  t.ok(nowMs - keptMs >= FLEET_HISTORY_MS, 'what is younger stays');
+  t.ok(nowMs - keptMs <= FLEET_HISTORY_MS + 3 * MINUTE_MS, 'what is older goes');
+  await end(world);
+});
+
+t.test('a value that cannot be read counts as absent, is told, and stops nothing', async (t) => {
+  const world = new FleetWorld(seed);
+  const damaged = ['doc/pump-1', 'keys/pump-1', 'message/pump-1/x', 'outbox/pump-1/x', 'seen/00/x', 'told/x'];
+  for (const value of ['{"a', 'null', '{}', '[1]']) {
+    world.server.txn(
+      [],
+      damaged.map((put) => ({ put, value })),
+    );
+    await world.start('a');
+    const a = world.fleetOf('a');
+    await world.clock.advance(CLOUD_GRACE_MS);
+    t.equal(await a.documents.read('pump-1'), null, value);
+    t.equal(a.documents.about('pump-1'), null);
+    t.notOk(a.keys.has('pump-1'));
+    const key = await a.keys.make('pump-1');
+    t.ok(a.keys.opens('pump-1', digest(key)));
+    await a.documents.put('pump-1', document, CREATE);
+    t.match(await a.documents.read('pump-1'), { document });
+    // While it runs.
+    world.server.txn([], [{ put: 'doc/pump-1', value }]);
+    await world.clock.advance(SECOND_MS);
+    t.equal(a.documents.about('pump-1'), null);
+    t.match(world.log.lines.join('\n'), /etcd value damaged.*doc\/pump-1/);
+    await end(world);
+  }
+});

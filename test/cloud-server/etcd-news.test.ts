@@ -1,0 +1,214 @@
+/** The way of news and messages from etcd into an outbox: what is closed, refused, handed over, and told twice or not. */
+import t from 'tap';
+import { TELLER } from '../../src/cloud-server/etcd/layout.js';
+import type { NewsBatch } from '../../src/cloud-server/news.js';
+import { EtcdError } from '../../src/etcd/etcd.js';
+import { CLOUD_GRACE_MS, DIGEST_WINDOW_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { settled } from '../support/clock.js';
+import { DELAYS, FleetWorld } from '../support/fleet-world.js';
+import { testSeed } from '../support/random.js';
+
+const seed = testSeed();
+t.comment(`FIELDPOST_TEST_SEED=${seed}`);
+const OFFLINE_MS = DELAYS.delayMs + 12 * SECOND_MS;
+
+async function worldOf(...machines: string[]): Promise<FleetWorld> {
+  const world = new FleetWorld(seed);
+  for (const machine of machines) await world.start(machine);
+  await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
+  return world;
+}
+
+async function end(world: FleetWorld): Promise<void> {
+  for (const machine of [...world.running.keys()]) await world.stop(machine);
+}
+
+const turns = async () => {
+  for (let times = 0; times < 100; times++) await settled();
+};
+
+/** News in etcd as an owner of the devices has put them. */
+function put(world: FleetWorld, ids: readonly string[]): void {
+  for (const id of ids)
+    world.server.txn(
+      [],
+      [{ put: `outbox/${id}/n`, value: JSON.stringify({ kind: 'silent', sinceMs: null }) }],
+    );
+}
+
+t.test('a batch that could be closed by half only is told as a whole, under one id', async (t) => {
+  const world = await worldOf('a');
+  const ids = Array.from({ length: 100 }, (_, n) => `pump-${n + 100}`);
+  // As a digest: of a closed batch that was told before under this id nothing more is told.
+  const digests = new Map<string, readonly string[]>();
+  world.tells = (machine, batch, isClosed) => {
+    if (!isClosed) return { told: new Set(), refusal: null };
+    if (!digests.has(batch.id)) digests.set(batch.id, batch.news.map(({ device }) => device).sort());
+    return world.tellAll(machine, batch);
+  };
+  put(world, ids);
+  await turns();
+  let closes = 0;
+  world.server.onOp = (_client, description) => {
+    if (!/^txn outbox\/pump-\d+\/n outbox\/[^:]*$/.test(description)) return;
+    // The second transaction of the first try.
+    if (++closes === 2) throw new EtcdError('unavailable', 'etcd: no leader');
+  };
+  await world.clock.advance(DIGEST_WINDOW_MS + 10 * SECOND_MS);
+  await turns();
+  await world.clock.advance(10 * SECOND_MS);
+  await turns();
+  t.ok(closes > 2);
+  t.strictSame([...digests.values()].flat().sort(), ids, 'everybody hears of every device');
+  t.equal(world.server.keys('outbox/').length, 0);
+  await world.clock.advance(MINUTE_MS);
+  t.equal(world.server.keys('whole/').length, 0, 'nothing of the batch stays');
+  await end(world);
+});
+
+t.test('after a list the news of a device are in the order in which they came', async (t) => {
+  const world = await worldOf('a');
+  world.tells = () => ({ told: new Set(), refusal: new Error('full') });
+  for (const [name, kind] of [
+    ['z', 'silent'],
+    ['a', 'back'],
+    ['m', 'silent'],
+  ] as const)
+    world.server.txn([], [{ put: `outbox/pump-1/${name}`, value: JSON.stringify({ kind, sinceMs: null }) }]);
+  await end(world);
+  const batches: NewsBatch[] = [];
+  world.tells = (machine, batch) => {
+    batches.push(batch);
+    return world.tellAll(machine, batch);
+  };
+  await world.start('b');
+  await world.clock.advance(30 * SECOND_MS);
+  t.strictSame(
+    batches[0]?.news.map(({ id }) => id),
+    ['z', 'a', 'm'],
+  );
+  await end(world);
+});
+
+t.test('a clean stop tells the open batch, so the next teller tells nobody again', async (t) => {
+  const world = await worldOf('a', 'b');
+  const teller = world.ownerOf(TELLER) as string;
+  const calls: [string, boolean][] = [];
+  // One person of the device is told at once, another waits for the end of the batch.
+  world.tells = (machine, batch, isClosed) => {
+    calls.push([machine, isClosed]);
+    return isClosed ? world.tellAll(machine, batch) : { told: new Set(), refusal: null };
+  };
+  put(world, ['pump-1']);
+  await world.clock.advance(SECOND_MS);
+  t.strictSame(calls, [[teller, false]]);
+  await world.stop(teller);
+  t.strictSame(calls.slice(1), [[teller, true]]);
+  await world.clock.advance(5 * MINUTE_MS);
+  t.strictSame([...new Set(calls.map(([machine]) => machine))], [teller]);
+  t.equal(world.server.keys('outbox/').length, 0);
+  await end(world);
+});
+
+t.test('nothing new is told after a stop', async (t) => {
+  const world = await worldOf('a');
+  let isStopping = false;
+  world.server.onOp = (_client, description) => {
+    // News come when the last run is over and the lease is not given up yet.
+    if (description !== 'revoke' || isStopping) return;
+    isStopping = true;
+    put(world, ['pump-1']);
+  };
+  await world.stop('a');
+  await turns();
+  t.ok(isStopping);
+  t.strictSame(world.told, []);
+  t.equal(world.server.keys('outbox/').length, 1);
+});
+
+t.test('of two instances one tells, and after it was killed the other', async (t) => {
+  const world = await worldOf('a', 'b');
+  const teller = world.ownerOf(TELLER) as string;
+  const other = teller === 'a' ? 'b' : 'a';
+  put(world, ['pump-1']);
+  await world.clock.advance(2 * SECOND_MS);
+  t.strictSame(
+    world.told.map(({ machine }) => machine),
+    [teller],
+  );
+  t.ok(world.fleetOf(teller).mayTell());
+  t.notOk(world.fleetOf(other).mayTell());
+  world.kill(teller);
+  put(world, ['pump-2']);
+  await world.clock.advance(15 * SECOND_MS);
+  t.strictSame(
+    world.told.map(({ machine }) => machine),
+    [teller, other],
+  );
+  await end(world);
+});
+
+t.test('a teller that was cut off tells nothing once its lease may have run out', async (t) => {
+  const world = await worldOf('a', 'b');
+  const teller = world.ownerOf(TELLER) as string;
+  const fleet = world.fleetOf(teller);
+  world.cut(teller);
+  await world.clock.advance(11 * SECOND_MS);
+  t.notOk(fleet.mayTell());
+  put(world, ['pump-1']);
+  await world.clock.advance(MINUTE_MS);
+  world.heal(teller);
+  await world.clock.advance(MINUTE_MS);
+  t.equal(world.told.length, 1);
+  t.not(world.told[0]?.machine, teller);
+  await end(world);
+});
+
+t.test('a device that moves takes its news back, also those of a closed batch', async (t) => {
+  const world = await worldOf('a');
+  const device = world.add('pump-1');
+  await world.clock.advance(MINUTE_MS);
+  world.tells = () => ({ told: new Set(), refusal: new Error('full') });
+  device.silence();
+  await world.clock.advance(OFFLINE_MS + 2 * DIGEST_WINDOW_MS);
+  t.equal(world.server.keys('outbox/').length, 1);
+  t.equal(world.server.keys('whole/').length, 1, 'it is closed');
+  device.say('moved');
+  await world.clock.advance(15 * SECOND_MS);
+  t.equal(world.server.keys('outbox/').length, 0);
+  t.match(world.server.keyOf('told/pump-1')?.value, /"o":0/);
+  world.tells = (machine, batch) => world.tellAll(machine, batch);
+  await world.clock.advance(5 * MINUTE_MS);
+  t.strictSame(world.told, []);
+  await end(world);
+});
+
+t.test('a message whose acceptance fails does not hold back others, nor news', async (t) => {
+  const world = await worldOf('a');
+  const fleet = world.fleetOf('a');
+  const draft = { type: 2, destination: '+49151', content: { text: 'x' }, attachments: [] } as const;
+  const take = (key: string) =>
+    fleet.takeMessage('pump-1', draft as unknown as Parameters<typeof fleet.takeMessage>[1], {
+      key,
+      hash: key,
+    });
+  world.refusedKeys.add('bad');
+  await take('bad');
+  await take('good');
+  put(world, ['pump-1']);
+  await world.clock.advance(10 * SECOND_MS);
+  t.strictSame(
+    world.accepted.map(({ key }) => key),
+    ['good'],
+  );
+  t.equal(world.told.length, 1);
+  t.equal(world.server.keys('message/').length, 1);
+  world.refusedKeys.clear();
+  await world.clock.advance(10 * SECOND_MS);
+  t.strictSame(
+    world.accepted.map(({ key }) => key),
+    ['good', 'bad'],
+  );
+  t.equal(world.server.keys('message/').length, 0);
+  await end(world);
+});
