@@ -16,7 +16,7 @@ t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 const LONG = process.env.FIELDPOST_TEST_LONG === '1';
 const CLIENTS = 8;
 const DEVICES = ['pump-1', 'pump-2', 'pump-3'];
-const ROUNDS = LONG ? 8 : 1;
+const ROUNDS = LONG ? 4 : 1;
 /** Answered calls between two faults. */
 const CALLS = 60;
 /** A client gives up after this: then nobody knows whether its PUT has happened. */
