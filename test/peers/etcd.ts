@@ -6,7 +6,7 @@
  *   createEtcd({ endpoints: cluster.endpoints, … });
  *   cluster.members[0].stop();   // SIGSTOP: it accepts connections, and answers nothing
  */
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,6 +14,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { makeCertificate } from '../support/certificate.js';
+import { type Bridge, openBridge } from './bridge.js';
 import { freePorts, sharedDirectory } from './peers.js';
 
 /** The programs that this needs. */
@@ -22,6 +23,8 @@ const ETCDCTL = '/usr/bin/etcdctl';
 
 const PATIENCE_MS = 30_000;
 const COUNT = 3;
+/** The addresses of the members end in this number and the next ones. */
+const FIRST_MEMBER = 8;
 
 /** One member. */
 export interface Member {
@@ -51,6 +54,9 @@ export interface Cluster {
     readonly client: { readonly cert: string; readonly key: string };
   } | null;
   readonly files: { readonly ca: string; readonly cert: string; readonly key: string } | null;
+  /** With `networked`: where the members are; `membersAt` is their part of it. */
+  readonly bridge: Bridge | null;
+  readonly membersAt: string | null;
   /** Calls etcdctl; gives what it prints. */
   etcdctl(...args: readonly string[]): Promise<string>;
   /** The member that leads; waits for it. */
@@ -75,7 +81,8 @@ export async function startEtcd(t: Test, options: ClusterOptions = {}): Promise<
   // Every write of etcd is synced; in memory that costs nothing.
   const data = mkdtempSync('/dev/shm/fieldpost-etcd-');
   t.teardown(() => rmSync(data, { recursive: true, force: true }));
-  const places = networked ? openNetworks(t) : await loopback();
+  const bridge = networked ? openBridge(t) : null;
+  const places = bridge === null ? await loopback() : networks(bridge);
   const files = tls
     ? certificates(
         t,
@@ -128,6 +135,8 @@ export async function startEtcd(t: Test, options: ClusterOptions = {}): Promise<
     members,
     endpoints,
     files,
+    bridge,
+    membersAt: bridge?.network(FIRST_MEMBER) ?? null,
     tls:
       files === null
         ? null
@@ -181,55 +190,12 @@ async function loopback(): Promise<Place[]> {
 }
 
 /** One namespace for each member, on one bridge with this machine. */
-function openNetworks(t: Test): Place[] {
-  // Unique among parallel tests, and short: an interface name has at most 15 characters.
-  const tag = `fe${process.pid % 100_000}x${Math.floor(Math.random() * 1000)}`;
-  const subnet = `10.${150 + (process.pid % 50)}.${Math.floor(Math.random() * 256)}`;
-  const run = (line: string, rules?: string) =>
-    execFileSync('/bin/sh', ['-c', line], {
-      stdio: 'pipe',
-      env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
-      input: rules ?? '',
-    });
-  const clean = () => {
-    process.off('SIGTERM', ended);
-    for (let n = 0; n < COUNT; n++) {
-      // A namespace lives while a process runs in it.
-      run(
-        `for p in $(ip netns pids ${tag}n${n} 2>&1); do kill -9 $p; done; ip netns del ${tag}n${n} || true`,
-      );
-    }
-    run(`ip link del ${tag} || true`);
-  };
-  const ended = () => {
-    clean();
-    process.exit(143);
-  };
-  process.on('SIGTERM', ended);
-  t.teardown(clean);
-  run(`ip link add ${tag} type bridge && ip address add ${subnet}.1/24 dev ${tag} && ip link set ${tag} up`);
+function networks(bridge: Bridge): Place[] {
   return Array.from({ length: COUNT }, (_, n) => {
-    const [space, host] = [`${tag}n${n}`, `${subnet}.${10 + n}`];
-    const through = ['ip', 'netns', 'exec', space];
-    const inside = through.join(' ');
-    run(`ip netns add ${space} && ip link add ${tag}v${n} type veth peer name eth0 netns ${space} &&
-      ip link set ${tag}v${n} master ${tag} up && ${inside} ip link set lo up &&
-      ${inside} ip address add ${host}/24 dev eth0 && ${inside} ip link set eth0 up`);
-    run(`${inside} nft -f -`, TABLE);
-    const filter = (state: 'drop' | 'pass') =>
-      void run(
-        `${inside} nft -f -`,
-        state === 'drop' ? CUT : 'flush chain inet cut in; flush chain inet cut out',
-      );
-    return { host, port: 2379, peerPort: 2380, through, filter };
+    const { host, through, filter } = bridge.space(FIRST_MEMBER + n);
+    return { host, through, port: 2379, peerPort: 2380, filter: (state) => filter(state) };
   });
 }
-
-const TABLE = `table inet cut {
-  chain in { type filter hook input priority 0; }
-  chain out { type filter hook output priority 0; }
-}`;
-const CUT = 'add rule inet cut in iifname eth0 drop; add rule inet cut out oifname eth0 drop';
 
 /** Writes the certificates of the members and of a client. */
 function certificates(t: Test, hosts: readonly string[]) {
@@ -291,7 +257,8 @@ function openMember(t: Test, endpoint: string, command: readonly string[], filte
       if (child === null) return;
       keeper = null;
       pid = null;
-      const closed = once(child, 'close');
+      // It may have ended by itself.
+      const closed = child.exitCode === null && child.signalCode === null ? once(child, 'close') : null;
       child.stdin?.end();
       await closed;
     },

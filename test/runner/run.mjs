@@ -52,6 +52,11 @@ async function work() {
     const lines = [`${bad ? 'FAIL' : 'ok  '} ${file} (${counts}, ${seconds} s)`, ...verdict.lines];
     // Comments such as seeds help to explain a failure.
     if (bad) lines.push(...verdict.noise.map((line) => `     | ${line}`), `     again: ${again(file)}`);
+    // What a test has measured is told in any case.
+    else
+      lines.push(
+        ...verdict.noise.filter((line) => line.startsWith('# figures: ')).map((line) => `     | ${line}`),
+      );
     if (bad) failures.push(lines.join('\n'));
     for (const key of ['passed', 'failed', 'skipped']) total[key] += verdict[key];
     total.done += 1;

@@ -199,3 +199,24 @@ t.test('a kept connection that the server has closed costs no heartbeat', async 
   t.strictSame([...fleet.counts], [['200', 2]]);
   t.equal(beats(server), 3);
 });
+
+t.test('the longest time without an answer leaves out a silence on purpose', async (t) => {
+  const server = await fakeServer(t);
+  const { clock, fleet, device } = bench(t, [server.url]);
+  device.start();
+  await pass(clock, fleet, 3 * HEARTBEAT_MS);
+  const usualMs = device.gapMs;
+  t.ok(usualMs > 0 && usualMs < 1.5 * HEARTBEAT_MS, `${usualMs} ms`);
+  device.silence();
+  await clock.advance(5 * HEARTBEAT_MS);
+  device.resume();
+  await pass(clock, fleet, HEARTBEAT_MS);
+  t.ok(device.gapMs < 1.5 * HEARTBEAT_MS, `${device.gapMs} ms`);
+
+  server.answer = (_req, res) => void res.writeHead(503).end();
+  await pass(clock, fleet, 2 * HEARTBEAT_MS);
+  server.answer = (_req, res) => void res.end('{}');
+  const before = fleet.counts.get('200');
+  while (fleet.counts.get('200') === before) await pass(clock, fleet, SECOND_MS);
+  t.ok(device.gapMs > 2 * HEARTBEAT_MS, `${device.gapMs} ms`);
+});

@@ -112,6 +112,8 @@ export class LoadDevice {
   /** When the last answer 200 came, and when its heartbeat was sent; null: never. */
   okMs: number | null = null;
   okSentMs: number | null = null;
+  /** The longest time without an answer 200, but for times of its own silence: from one answer to the next. */
+  gapMs = 0;
   /** Since when it is silent: silence() or goodbye() was called; null: it is not. */
   silentMs: number | null = null;
   /** What the cloud has last heard and answered with 200; null: nothing. */
@@ -121,6 +123,8 @@ export class LoadDevice {
   #clock: BootedClock;
   #life: Life | null = null;
   #target: number;
+  /** It fell silent since the last answer 200. */
+  #wasSilent = false;
 
   constructor(id: string, key: string, target: number, outside: Outside) {
     this.id = id;
@@ -174,6 +178,7 @@ export class LoadDevice {
   resume({ isBoot = false } = {}): void {
     if (this.silentMs === null) return;
     this.silentMs = null;
+    this.#wasSilent = true;
     if (isBoot) this.#clock = new BootedClock(this.#outside.clock, this.#outside.random, 0);
     this.start();
   }
@@ -195,7 +200,10 @@ export class LoadDevice {
     underWay(1);
     const answer = await this.#client.heartbeat(report, signal).finally(() => underWay(-1));
     count('200');
-    this.okMs = clock.bootMs();
+    const nowMs = clock.bootMs();
+    if (this.okMs !== null && !this.#wasSilent) this.gapMs = Math.max(this.gapMs, nowMs - this.okMs);
+    this.#wasSilent = false;
+    this.okMs = nowMs;
     this.okSentMs = sentMs;
     this.okState = report.state;
     return answer;
