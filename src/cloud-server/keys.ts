@@ -4,32 +4,16 @@
  */
 import { join } from 'node:path';
 import { busyOf, FieldpostError, wordsOf } from '../errors.js';
-import { digest, isOneOf } from '../http/bearer.js';
 import { readSealed, writeSealed } from '../store/sealed.js';
 import type { Disk } from '../system/disk.js';
 import type { Log, LogFields } from '../system/log.js';
 import type { DeviceKeys } from './fleet-store.js';
-
-/** Nobody can guess a key of so many random octets. */
-const KEY_BYTES = 32;
-
-/** The digests of a device's keys. */
-interface Held {
-  readonly key: Buffer;
-  /** The key that follows; null: there is none. Its first use ends the earlier one. */
-  readonly next: Buffer | null;
-}
-
-/** One device in `keys.json`, in base64url. */
-interface Written {
-  readonly key: string;
-  readonly next?: string;
-}
+import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from './key-pair.js';
 
 /** A change that is not on the disk yet: what becomes of the device's keys. Null: none. */
 interface Change {
   readonly id: string;
-  readonly apply: (held: Held | null) => Held | null;
+  readonly apply: (held: KeyPair | null) => KeyPair | null;
   done(): void;
   failed(reason: FieldpostError): void;
 }
@@ -45,7 +29,7 @@ interface FileKeysOptions {
 export class FileKeys implements DeviceKeys {
   readonly #options: FileKeysOptions;
   readonly #path: string;
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, KeyPair>();
   /** Changes for the next write. */
   #changes: Change[] = [];
   #writing: Promise<void> | null = null;
@@ -55,9 +39,9 @@ export class FileKeys implements DeviceKeys {
     const keys = new FileKeys(options);
     const tell = (paths: LogFields) => options.log.error('cloud file damaged', paths);
     const found = await readSealed(options.disk, keys.#path, tell);
-    for (const [id, { key, next }] of Object.entries((found ?? {}) as Record<string, Written>)) {
-      const followed = next === undefined ? null : Buffer.from(next, 'base64url');
-      keys.#held.set(id, { key: Buffer.from(key, 'base64url'), next: followed });
+    for (const [id, written] of Object.entries(found ?? {})) {
+      const held = readKeys(written);
+      if (held !== null) keys.#held.set(id, held);
     }
     return keys;
   }
@@ -82,20 +66,14 @@ export class FileKeys implements DeviceKeys {
 
   opens(id: string, given: Buffer): boolean {
     const held = this.#held.get(id);
-    if (held === undefined) return false;
-    if (held.next !== null && isOneOf(given, [held.next])) {
-      this.#endEarlier(id, held.next);
-      return true;
-    }
-    return isOneOf(given, [held.key]);
+    const used = held === undefined ? null : keyOf(held, given);
+    if (used === 'next') this.#endEarlier(id, given);
+    return used !== null;
   }
 
   async make(id: string): Promise<string> {
-    const key = Buffer.from(this.#options.randomBytes(KEY_BYTES)).toString('base64url');
-    const made = digest(key);
-    await this.#change(id, (held) =>
-      held === null ? { key: made, next: null } : { key: held.key, next: made },
-    );
+    const { key, made } = drawKey(this.#options.randomBytes);
+    await this.#change(id, (held) => withMade(held, made));
     return key;
   }
 
@@ -126,7 +104,11 @@ export class FileKeys implements DeviceKeys {
       const next = new Map(this.#held);
       applyAll(changes, next);
       try {
-        await writeSealed(this.#options.disk, this.#path, Object.fromEntries([...next].map(writtenOf)));
+        await writeSealed(
+          this.#options.disk,
+          this.#path,
+          Object.fromEntries([...next].map(([id, held]) => [id, writtenKeys(held)])),
+        );
         // Not `next`: during the write a device may have used its new key.
         applyAll(changes, this.#held);
         for (const { done } of changes) done();
@@ -140,15 +122,10 @@ export class FileKeys implements DeviceKeys {
   }
 }
 
-function applyAll(changes: readonly Change[], held: Map<string, Held>): void {
+function applyAll(changes: readonly Change[], held: Map<string, KeyPair>): void {
   for (const { id, apply } of changes) {
     const keys = apply(held.get(id) ?? null);
     if (keys === null) held.delete(id);
     else held.set(id, keys);
   }
-}
-
-function writtenOf([id, { key, next }]: readonly [string, Held]): readonly [string, Written] {
-  const text = (of: Buffer) => of.toString('base64url');
-  return [id, { key: text(key), ...(next !== null && { next: text(next) }) }];
 }

@@ -4,12 +4,11 @@
 
 import { FieldpostError } from '../../errors.js';
 import { type Etcd, EtcdError } from '../../etcd/etcd.js';
-import { digest, isOneOf } from '../../http/bearer.js';
 import type { DeviceKeys } from '../fleet-store.js';
+import { drawKey, type KeyPair, keyOf, readKeys, withMade, writtenKeys } from '../key-pair.js';
 import { objectIn, type Shelf } from './mirror.js';
 import { orUnavailable } from './unavailable.js';
 
-const KEY_BYTES = 32;
 const TRIES = 3;
 
 interface EtcdKeysOptions {
@@ -17,12 +16,7 @@ interface EtcdKeysOptions {
   readonly randomBytes: (count: number) => Uint8Array;
 }
 
-/** The digests of a device's keys. The first use of `next` ends `key`. */
-interface Held {
-  readonly key: Buffer;
-  readonly next: Buffer | null;
-  readonly revision: number;
-}
+type Held = KeyPair & { readonly revision: number };
 
 /** All keys that were made. */
 export class EtcdKeys implements DeviceKeys {
@@ -54,22 +48,18 @@ export class EtcdKeys implements DeviceKeys {
 
   opens(id: string, given: Buffer): boolean {
     const held = this.#held.get(id);
-    if (held === undefined) return false;
-    if (held.next !== null && isOneOf(given, [held.next])) {
-      void this.#endEarlier(id, held);
-      return true;
-    }
-    return isOneOf(given, [held.key]);
+    const used = held === undefined ? null : keyOf(held, given);
+    if (used === 'next') void this.#endEarlier(id, held as Held);
+    return used !== null;
   }
 
   async make(id: string): Promise<string> {
-    const key = Buffer.from(this.#options.randomBytes(KEY_BYTES)).toString('base64url');
-    const made = digest(key);
+    const { key, made } = drawKey(this.#options.randomBytes);
     for (let tries = 1; tries <= TRIES; tries++) {
       const { found } = await orUnavailable(this.#options.etcd.get(`keys/${id}`));
       const held = found && readable(found.value);
-      const next = held === null ? { key: made, next: null } : { key: held.key, next: made };
-      if (await orUnavailable(this.#replace(id, found?.modRevision ?? 0, next))) return key;
+      const replacing = this.#replace(id, found?.modRevision ?? 0, withMade(held, made));
+      if (await orUnavailable(replacing)) return key;
     }
     throw new FieldpostError('unavailable', 'Others change the keys of this device all the time');
   }
@@ -88,9 +78,9 @@ export class EtcdKeys implements DeviceKeys {
     }
   }
 
-  async #replace(id: string, revision: number, keys: Pick<Held, 'key' | 'next'>): Promise<boolean> {
+  async #replace(id: string, revision: number, keys: KeyPair): Promise<boolean> {
     const put = `keys/${id}`;
-    const value = textOf(keys);
+    const value = JSON.stringify(writtenKeys(keys));
     const result = await this.#options.etcd.txn([{ key: put, modRevision: revision }], [{ put, value }]);
     if (result.succeeded) this.#keep(id, value, result.revision);
     return result.succeeded;
@@ -102,21 +92,15 @@ export class EtcdKeys implements DeviceKeys {
   }
 }
 
-function textOf({ key, next }: Pick<Held, 'key' | 'next'>): string {
-  const text = (of: Buffer) => of.toString('base64url');
-  return JSON.stringify({ key: text(key), ...(next !== null && { next: text(next) }) });
-}
-
-/** Throws SyntaxError for another value than those of textOf. */
-function read(text: string): Pick<Held, 'key' | 'next'> {
-  const { key, next } = objectIn(text);
-  if (typeof key !== 'string') throw new SyntaxError('no keys');
-  const followed = typeof next === 'string' ? Buffer.from(next, 'base64url') : null;
-  return { key: Buffer.from(key, 'base64url'), next: followed };
+/** Throws SyntaxError if it is no value of writtenKeys. */
+function read(text: string): KeyPair {
+  const keys = readKeys(objectIn(text));
+  if (keys === null) throw new SyntaxError('no keys');
+  return keys;
 }
 
 /** Null: a value that cannot be read counts as absent. The mirror tells of it. */
-function readable(text: string): Pick<Held, 'key' | 'next'> | null {
+function readable(text: string): KeyPair | null {
   try {
     return read(text);
   } catch (error) {
