@@ -1,6 +1,6 @@
 /**
  * The keys that a device may have at a time, as digests: the present one, and the one that follows. Used by
- * etcd/etcd-keys.ts and keys.ts.
+ * etcd-keys.ts and keys.ts.
  */
 import { digest, isOneOf } from '../http/bearer.js';
 import { isJsonObject } from '../json.js';
