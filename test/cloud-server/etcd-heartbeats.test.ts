@@ -1,7 +1,7 @@
 /** Heartbeats on their way into etcd: late ones, overtaken ones, and those of a device that is removed. */
 import t from 'tap';
 import { bucketOf } from '../../src/cloud-server/etcd/layout.js';
-import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { CLOUD_GRACE_MS, FLEET_STALE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 
@@ -113,4 +113,21 @@ t.test('a stop writes the last heartbeats', async (t) => {
   world.fleetOf('a').watch.heard(ID, report(1));
   await world.stop('a');
   t.ok(world.server.keyOf(SEEN));
+});
+
+t.test('an instance that cannot write heartbeats soon takes none, and takes them again at once', async (t) => {
+  const world = await worldOf('a', 'b');
+  const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
+  a.watch.heard(ID, report(1));
+  await world.clock.advance(2 * SECOND_MS);
+  world.cut('a');
+  a.watch.heard(ID, report(2));
+  await world.clock.advance(FLEET_STALE_MS / 2 + 2 * SECOND_MS);
+  t.throws(() => a.watch.heard('pump-2', report(3)), { code: 'unavailable' });
+  t.doesNotThrow(() => b.watch.heard('pump-3', report(4)), 'the other instance serves');
+  t.throws(() => a.assertServing(), { code: 'unavailable' }, 'the load balancer avoids it');
+  world.heal('a');
+  await world.clock.advance(5 * SECOND_MS);
+  t.doesNotThrow(() => a.watch.heard('pump-2', report(5)));
+  await end(world);
 });

@@ -116,9 +116,14 @@ export class EtcdWatch implements FleetWatch {
     return this.#devices.has(id);
   }
 
+  /** True: heartbeats cannot be written now. */
+  get isStuck(): boolean {
+    return this.#heartbeats.isStuck;
+  }
+
   heard(id: string, report: Report): void {
     const { clock, instance } = this.#options;
-    if (!instance().isSteady) throw unavailable();
+    if (!instance().isSteady || this.isStuck) throw unavailable();
     const before = this.#devices.get(id);
     const nowMs = clock.bootMs();
     if (before !== undefined && presence.isOvertaken(before.presence, nowMs, report.sent)) return;

@@ -35,6 +35,8 @@ export class Heartbeats {
   /** Keys that must not be written again after the flush under way. */
   readonly #dropped = new Set<string>();
   #flush: Promise<void> | null = null;
+  /** Since when no flush has written all; null: the last one has. */
+  #stuckMs: number | null = null;
 
   constructor(options: HeartbeatsOptions) {
     this.#options = options;
@@ -44,6 +46,11 @@ export class Heartbeats {
   /** Heartbeats that are not in etcd yet. */
   get waiting(): number {
     return this.#waiting.size;
+  }
+
+  /** True: etcd takes none, so a heartbeat that is answered now may be lost. */
+  get isStuck(): boolean {
+    return this.#stuckMs !== null && this.#options.clock.bootMs() - this.#stuckMs > FLEET_STALE_MS / 2;
   }
 
   /** Unless the device sent it before one that is not in etcd yet. */
@@ -85,14 +92,19 @@ export class Heartbeats {
     const entries = [...this.#waiting].filter(([, { heardMs }]) => nowMs - heardMs < FLEET_STALE_MS);
     this.#flying = new Map(entries);
     this.#waiting = new Map();
+    this.#stuckMs ??= nowMs;
+    let hasFailed = false;
     const lane = async () => {
       for (;;) {
         const chunk = entries.splice(0, TXN_OPS_MAX);
         if (chunk.length === 0) return;
-        if (!(await this.#put(chunk))) this.#keep(chunk);
+        if (await this.#put(chunk)) continue;
+        hasFailed = true;
+        this.#keep(chunk);
       }
     };
     await Promise.all(Array.from({ length: LANES }, lane));
+    if (!hasFailed) this.#stuckMs = null;
     this.#flying = new Map();
     this.#dropped.clear();
   }
