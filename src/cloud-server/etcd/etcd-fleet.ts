@@ -60,7 +60,8 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
     takeMessage: (device, draft, keyed) => messages.take(device, draft, keyed),
     mayTell: () => instance.mine(TELLER) !== null,
     assertServing() {
-      if (!instance.isSteady || watch.isStuck) throw new FieldpostError('unavailable', 'etcd cannot be reached');
+      if (!instance.isSteady || watch.isStuck)
+        throw new FieldpostError('unavailable', 'etcd cannot be reached');
     },
     async start() {
       await instance.start();

@@ -13,9 +13,9 @@
  *   owner/<role>             the instance that has a role, under the instance's lease
  *   grace                    under a lease: there was an outage, so silence does not count
  *
- * A role is the watch over one bucket of devices, or TELLER: the notifications. Pure.
+ * A role is the watch over one bucket of devices, or TELLER: the notifications.
  */
-import { crc32 } from 'node:zlib';
+import { crc32 } from '../../store/crc.js';
 
 const BUCKETS = 256;
 
@@ -25,7 +25,7 @@ export const GRACE = 'grace';
 
 /** `00` to `ff`: the bucket of a device, which never changes. */
 export function bucketOf(device: string): string {
-  return hexOf(crc32(device) % BUCKETS);
+  return hexOf(crc32(Buffer.from(device)) % BUCKETS);
 }
 
 const hexOf = (bucket: number) => bucket.toString(16).padStart(2, '0');
@@ -43,7 +43,7 @@ export function rightfulOwner(role: string, instances: Iterable<string>): string
   let best: string | null = null;
   let bestRank = -1;
   for (const instance of instances) {
-    const rank = mixed(crc32(`${role} ${instance}`));
+    const rank = mixed(crc32(Buffer.from(`${role} ${instance}`)));
     if (rank > bestRank || (rank === bestRank && instance < (best as string)))
       [best, bestRank] = [instance, rank];
   }
