@@ -115,19 +115,22 @@ t.test('a stop writes the last heartbeats', async (t) => {
   t.ok(world.server.keyOf(SEEN));
 });
 
-t.test('an instance that cannot write heartbeats soon takes none, and takes them again at once', async (t) => {
-  const world = await worldOf('a', 'b');
-  const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
-  a.watch.heard(ID, report(1));
-  await world.clock.advance(2 * SECOND_MS);
-  world.cut('a');
-  a.watch.heard(ID, report(2));
-  await world.clock.advance(FLEET_STALE_MS / 2 + 2 * SECOND_MS);
-  t.throws(() => a.watch.heard('pump-2', report(3)), { code: 'unavailable' });
-  t.doesNotThrow(() => b.watch.heard('pump-3', report(4)), 'the other instance serves');
-  t.throws(() => a.assertServing(), { code: 'unavailable' }, 'the load balancer avoids it');
-  world.heal('a');
-  await world.clock.advance(5 * SECOND_MS);
-  t.doesNotThrow(() => a.watch.heard('pump-2', report(5)));
-  await end(world);
-});
+t.test(
+  'an instance that cannot write heartbeats soon takes none, and takes them again at once',
+  async (t) => {
+    const world = await worldOf('a', 'b');
+    const [a, b] = [world.fleetOf('a'), world.fleetOf('b')];
+    a.watch.heard(ID, report(1));
+    await world.clock.advance(2 * SECOND_MS);
+    world.cut('a');
+    a.watch.heard(ID, report(2));
+    await world.clock.advance(FLEET_STALE_MS / 2 + 2 * SECOND_MS);
+    t.throws(() => a.watch.heard('pump-2', report(3)), { code: 'unavailable' });
+    t.doesNotThrow(() => b.watch.heard('pump-3', report(4)), 'the other instance serves');
+    t.throws(() => a.assertServing(), { code: 'unavailable' }, 'the load balancer avoids it');
+    world.heal('a');
+    await world.clock.advance(5 * SECOND_MS);
+    t.doesNotThrow(() => a.watch.heard('pump-2', report(5)));
+    await end(world);
+  },
+);

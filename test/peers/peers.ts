@@ -14,7 +14,7 @@ import type { Test } from 'tap';
 import { type DaemonProcess, isBuilt, startDaemon } from '../support/daemon.js';
 
 /** How long a test waits for something that should come at once. */
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 30_000;
 
 /** Why tests that need these programs (absolute paths) cannot run here; false if they can. */
 export function skipWithout(...programs: readonly string[]): string | false {
@@ -99,16 +99,22 @@ async function isReachable(port: number): Promise<boolean> {
   }
 }
 
-/** Waits until `find` finds something, at each change of the file or directory `path`; `what` names it. */
+/**
+ * Waits until `find` finds something, at each change of the file or directory `path`; `what` names it. Gives up after
+ * PATIENCE_MS without a change.
+ */
 async function appearing<T>(path: string, what: string, find: () => T | undefined): Promise<T> {
   const watcher = watch(path);
-  const patience = AbortSignal.timeout(PATIENCE_MS);
   try {
-    for (;;) {
+    for (let isOver = false; ; ) {
       const found = find();
       if (found !== undefined) return found;
-      if (patience.aborted) throw new Error(`there is no ${what} in ${path}`);
-      await once(watcher, 'change', { signal: patience }).catch(() => undefined);
+      if (isOver) throw new Error(`there is no ${what} in ${path}`);
+      const signal = AbortSignal.timeout(PATIENCE_MS);
+      isOver = await once(watcher, 'change', { signal }).then(
+        () => false,
+        () => true,
+      );
     }
   } finally {
     watcher.close();
