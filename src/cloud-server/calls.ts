@@ -53,7 +53,7 @@ export async function heartbeat(exchange: Exchange, parts: CloudParts): Promise<
   const body = await readJson(exchange, CLOUD_BODY_BYTES_MAX, null);
   const report = parseReport((body ?? {}) as JsonObject);
   parts.devices.admit(id);
-  parts.watch.heard(id, report);
+  await parts.watch.heard(id, report);
   parts.totals.heartbeats++;
   const etag = parts.documents.about(id)?.etag;
   exchange.json(200, {

@@ -65,8 +65,8 @@ export interface FleetWatch {
   /** The number of devices with news that people have not been told yet. */
   readonly untold: number;
   has(id: string): boolean;
-  /** Takes a heartbeat. Throws unavailable. */
-  heard(id: string, report: Report): void;
+  /** Takes a heartbeat. Throws unavailable. A promise resolves when it is stored for good, and may reject with the same. */
+  heard(id: string, report: Report): void | Promise<void>;
   /** Forgets a device and its news. Resolves when that is stored for good. Rejects with storage-failed and unavailable. */
   forget(id: string): Promise<void>;
   sightings(): Iterable<Sighting>;

@@ -134,3 +134,29 @@ t.test(
     await end(world);
   },
 );
+
+t.test('a last word that was answered survives a kill, and one that was not is refused', async (t) => {
+  const world = await worldOf('a', 'b');
+  const a = world.fleetOf('a');
+  a.watch.heard(ID, report(1));
+  await world.clock.advance(2 * SECOND_MS);
+  a.watch.heard(ID, report(2));
+  const answered = Promise.resolve(a.watch.heard(ID, report(3, 'stopping')));
+  await world.clock.advance(0);
+  await answered;
+  world.kill('a');
+  await world.clock.advance(DELAYS.stopDelayMs + 3 * MINUTE_MS);
+  t.strictSame(world.toldOf(ID), ['stopped']);
+
+  const b = world.fleetOf('b');
+  b.watch.heard('pump-2', report(1));
+  await world.clock.advance(2 * SECOND_MS);
+  world.cut('b');
+  const refused = t.rejects(Promise.resolve(b.watch.heard('pump-2', report(2, 'stopping'))), {
+    code: 'unavailable',
+  });
+  await world.clock.advance(MINUTE_MS);
+  await refused;
+  world.heal('b');
+  await end(world);
+});

@@ -214,7 +214,8 @@ export class FleetDevice {
     const one = all[Math.floor(this.#world.random() * all.length)];
     const uptimeMs = this.#world.clock.bootMs() - this.#bootMs;
     try {
-      one?.fleet.watch.heard(this.id, { said, everyMs: EVERY_MS, sent: { bootId: this.id, uptimeMs } });
+      const report = { said, everyMs: EVERY_MS, sent: { bootId: this.id, uptimeMs } };
+      void Promise.resolve(one?.fleet.watch.heard(this.id, report)).catch(() => undefined);
       return one !== undefined;
     } catch {
       return false;

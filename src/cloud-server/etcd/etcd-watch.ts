@@ -121,7 +121,7 @@ export class EtcdWatch implements FleetWatch {
     return this.#heartbeats.isStuck;
   }
 
-  heard(id: string, report: Report): void {
+  heard(id: string, report: Report): void | Promise<void> {
     const { clock, instance } = this.#options;
     if (!instance().isSteady || this.isStuck) throw unavailable();
     const before = this.#devices.get(id);
@@ -130,7 +130,10 @@ export class EtcdWatch implements FleetWatch {
     const atMs = clock.trust() === 'wrong' ? null : clock.wallMs();
     const isSame =
       before?.presence.state === 'online' && (before.seen.said === 'moved') === (report.said === 'moved');
-    this.#write(id, { ...report, atMs, sinceMs: isSame ? before.seen.sinceMs : atMs });
+    const seen = { ...report, atMs, sinceMs: isSame ? before.seen.sinceMs : atMs };
+    // Nothing follows a last word. If it were lost, people would be told of a silence.
+    if (report.said === 'running') this.#write(id, seen);
+    else return this.#heartbeats.addNow(`seen/${seenName(id)}`, seenText(seen), seen.sent);
   }
 
   #write(id: string, seen: Seen): void {

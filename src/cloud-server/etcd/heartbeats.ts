@@ -8,6 +8,7 @@ import { FLEET_FLUSH_MS, FLEET_STALE_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import { isOvertaken, type Sent } from '../presence.js';
+import { unavailable } from './unavailable.js';
 
 /** Transactions at a time: one after another would wait for the network each time. */
 const LANES = 4;
@@ -60,6 +61,16 @@ export class Heartbeats {
     if (before !== undefined && isOvertaken(before, heardMs, sent)) return;
     this.#waiting.set(key, { value, sent, heardMs });
     if (!this.#alarm.isSet && this.#flush === null) this.#alarm.in(FLEET_FLUSH_MS);
+  }
+
+  /** Resolves when the heartbeat is in etcd. Rejects with unavailable; it is tried again all the same. */
+  async addNow(key: string, value: string, sent: Sent | null = null): Promise<void> {
+    const heardMs = this.#options.clock.bootMs();
+    // An earlier one that is under way must not be written after it.
+    await this.drop(key);
+    if (await this.#put([[key, { value, sent, heardMs }]])) return;
+    this.add(key, value, sent);
+    throw unavailable();
   }
 
   /** Resolves when the heartbeat is not under way any more. */
