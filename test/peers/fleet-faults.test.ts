@@ -65,6 +65,7 @@ t.test('a fleet under faults', { skip }, async (t) => {
     .until('all notifications', () => missing().length === 0, QUIET_MS)
     .then(() => true)
     .catch(() => false);
+  for (const line of missing()) await explain(t, fleet, line);
   t.strictSame(missing(), [], 'nobody is left untold');
   if (isComplete) {
     // What comes late would be there before this.
@@ -103,6 +104,15 @@ t.test('a fleet under faults', { skip }, async (t) => {
   ).length;
   t.comment(`figures: ${troubles.length} faults, ${moves} changes of the share of an instance`);
 });
+
+/** Prints what etcd and the instances know of the device that a line of `missing` begins with. */
+async function explain(t: Test, { cluster, instances }: Fleet, line: string): Promise<void> {
+  const [id = ''] = line.split(' ');
+  const keys = (await cluster.etcdctl('get', 'fieldpost/', '--prefix', '-w', 'fields')).split('\n\n');
+  for (const found of keys.filter((one) => one.includes(`/${id}`))) t.comment(`etcd: ${found}`);
+  for (const { name, lines } of instances)
+    for (const { text } of lines) if (text.includes(id)) t.comment(`${name}: ${text}`);
+}
 
 /** What is written while silence does not count; '': it counts. */
 const graceOf = ({ cluster }: Fleet) => cluster.etcdctl('get', 'fieldpost/grace', '--keys-only');
