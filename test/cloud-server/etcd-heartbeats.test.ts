@@ -1,7 +1,7 @@
 /** Heartbeats on their way into etcd: late ones, overtaken ones, and those of a device that is removed. */
 import t from 'tap';
 import { bucketOf } from '../../src/cloud-server/etcd/layout.js';
-import { CLOUD_GRACE_MS, FLEET_STALE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { FLEET_STALE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 
@@ -12,16 +12,7 @@ const SEEN = `seen/${bucketOf(ID)}/${ID}`;
 const report = (uptimeMs: number, said: 'running' | 'stopping' = 'running') =>
   ({ said, everyMs: 30 * SECOND_MS, sent: { bootId: 'b', uptimeMs } }) as const;
 
-async function worldOf(...machines: string[]): Promise<FleetWorld> {
-  const world = new FleetWorld(seed);
-  for (const machine of machines) await world.start(machine);
-  await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
-  return world;
-}
-
-async function end(world: FleetWorld): Promise<void> {
-  for (const machine of [...world.running.keys()]) await world.stop(machine);
-}
+const worldOf = (...machines: string[]) => FleetWorld.calm(seed, ...machines);
 
 t.test('a removed device does not return with its heartbeat under way', async (t) => {
   const world = await worldOf('a', 'b');
@@ -39,7 +30,7 @@ t.test('a removed device does not return with its heartbeat under way', async (t
   await world.clock.advance(MINUTE_MS);
   t.equal(world.server.keyOf(SEEN), null);
   t.notOk(a.watch.has(ID) || b.watch.has(ID));
-  await end(world);
+  await world.end();
 });
 
 t.test('a heartbeat that waits in an instance is dropped when another removes the device', async (t) => {
@@ -51,7 +42,7 @@ t.test('a heartbeat that waits in an instance is dropped when another removes th
   await a.watch.forget(ID);
   await world.clock.advance(MINUTE_MS);
   t.equal(world.server.keyOf(SEEN), null);
-  await end(world);
+  await world.end();
 });
 
 t.test('a heartbeat that could not be written for long is not written later', async (t) => {
@@ -66,7 +57,7 @@ t.test('a heartbeat that could not be written for long is not written later', as
   world.heal('a');
   await world.clock.advance(MINUTE_MS);
   t.strictSame(world.toldOf(ID), ['silent'], 'it is not back');
-  await end(world);
+  await world.end();
 });
 
 t.test('a request that etcd gets after the lease has run out writes nothing', async (t) => {
@@ -86,7 +77,7 @@ t.test('a request that etcd gets after the lease has run out writes nothing', as
   await world.clock.advance(1500);
   t.ok(isHeld);
   t.equal(world.server.keyOf(SEEN), null);
-  await end(world);
+  await world.end();
 });
 
 t.test('of two heartbeats through two instances the later one stays, in etcd too', async (t) => {
@@ -105,7 +96,7 @@ t.test('of two heartbeats through two instances the later one stays, in etcd too
   await world.stop('a');
   await world.clock.advance(DELAYS.stopDelayMs + MINUTE_MS);
   t.match(world.told, [{ device: ID, kind: 'stopped' }]);
-  await end(world);
+  await world.end();
 });
 
 t.test('a stop writes the last heartbeats', async (t) => {
@@ -131,7 +122,7 @@ t.test(
     world.heal('a');
     await world.clock.advance(5 * SECOND_MS);
     t.doesNotThrow(() => a.watch.heard('pump-2', report(5)));
-    await end(world);
+    await world.end();
   },
 );
 
@@ -158,5 +149,5 @@ t.test('a last word that was answered survives a kill, and one that was not is r
   await world.clock.advance(MINUTE_MS);
   await refused;
   world.heal('b');
-  await end(world);
+  await world.end();
 });

@@ -10,16 +10,7 @@ t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 const CREATE = { 'if-none-match': '*' };
 const document = { name: 'A', destinations: [] };
 
-async function worldOf(...machines: string[]): Promise<FleetWorld> {
-  const world = new FleetWorld(seed);
-  for (const machine of machines) await world.start(machine);
-  await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
-  return world;
-}
-
-async function end(world: FleetWorld): Promise<void> {
-  for (const machine of [...world.running.keys()]) await world.stop(machine);
-}
+const worldOf = (...machines: string[]) => FleetWorld.calm(seed, ...machines);
 
 t.test('every instance sees documents, keys and devices, and their removal', async (t) => {
   const world = await worldOf('a', 'b');
@@ -42,7 +33,7 @@ t.test('every instance sees documents, keys and devices, and their removal', asy
   await world.clock.advance(SECOND_MS);
   t.equal(a.documents.about('pump-1'), null);
   t.notOk(a.keys.has('pump-1') || a.watch.has('pump-1'));
-  await end(world);
+  await world.end();
 });
 
 t.test('an instance whose watch was compacted lists anew, and forgets what is gone', async (t) => {
@@ -68,7 +59,7 @@ t.test('an instance whose watch was compacted lists anew, and forgets what is go
   t.strictSame([...b.documents.ids].sort(), ['pump-2', 'pump-3']);
   t.notOk(b.keys.has('pump-1') || b.watch.has('pump-1'));
   b.assertServing();
-  await end(world);
+  await world.end();
 });
 
 t.test('one instance compacts, each minute, what is older than FLEET_HISTORY_MS', async (t) => {
@@ -88,7 +79,7 @@ t.test('one instance compacts, each minute, what is older than FLEET_HISTORY_MS'
   const keptMs = [...revisions].findLast(([, revision]) => revision <= world.server.compacted)?.[0] ?? 0;
   t.ok(nowMs - keptMs >= FLEET_HISTORY_MS, 'what is younger stays');
   t.ok(nowMs - keptMs <= FLEET_HISTORY_MS + 3 * MINUTE_MS, 'what is older goes');
-  await end(world);
+  await world.end();
 });
 
 t.test('a value that cannot be read counts as absent, is told, and stops nothing', async (t) => {
@@ -114,6 +105,6 @@ t.test('a value that cannot be read counts as absent, is told, and stops nothing
     await world.clock.advance(SECOND_MS);
     t.equal(a.documents.about('pump-1'), null);
     t.match(world.log.lines.join('\n'), /etcd value damaged.*doc\/pump-1/);
-    await end(world);
+    await world.end();
   }
 });

@@ -3,7 +3,7 @@ import t from 'tap';
 import { TELLER } from '../../src/cloud-server/etcd/layout.js';
 import type { NewsBatch } from '../../src/cloud-server/news.js';
 import { EtcdError } from '../../src/etcd/etcd.js';
-import { CLOUD_GRACE_MS, DIGEST_WINDOW_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { DIGEST_WINDOW_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { settled } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
@@ -12,16 +12,7 @@ const seed = testSeed();
 t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 const OFFLINE_MS = DELAYS.delayMs + 12 * SECOND_MS;
 
-async function worldOf(...machines: string[]): Promise<FleetWorld> {
-  const world = new FleetWorld(seed);
-  for (const machine of machines) await world.start(machine);
-  await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
-  return world;
-}
-
-async function end(world: FleetWorld): Promise<void> {
-  for (const machine of [...world.running.keys()]) await world.stop(machine);
-}
+const worldOf = (...machines: string[]) => FleetWorld.calm(seed, ...machines);
 
 const turns = async () => {
   for (let times = 0; times < 100; times++) await settled();
@@ -63,7 +54,7 @@ t.test('a batch that could be closed by half only is told as a whole, under one 
   t.equal(world.server.keys('outbox/').length, 0);
   await world.clock.advance(MINUTE_MS);
   t.equal(world.server.keys('whole/').length, 0, 'nothing of the batch stays');
-  await end(world);
+  await world.end();
 });
 
 t.test('after a list the news of a device are in the order in which they came', async (t) => {
@@ -75,7 +66,7 @@ t.test('after a list the news of a device are in the order in which they came', 
     ['m', 'silent'],
   ] as const)
     world.server.txn([], [{ put: `outbox/pump-1/${name}`, value: JSON.stringify({ kind, sinceMs: null }) }]);
-  await end(world);
+  await world.end();
   const batches: NewsBatch[] = [];
   world.tells = (machine, batch) => {
     batches.push(batch);
@@ -87,7 +78,7 @@ t.test('after a list the news of a device are in the order in which they came', 
     batches[0]?.news.map(({ id }) => id),
     ['z', 'a', 'm'],
   );
-  await end(world);
+  await world.end();
 });
 
 t.test('a clean stop tells the open batch, so the next teller tells nobody again', async (t) => {
@@ -107,7 +98,7 @@ t.test('a clean stop tells the open batch, so the next teller tells nobody again
   await world.clock.advance(5 * MINUTE_MS);
   t.strictSame([...new Set(calls.map(([machine]) => machine))], [teller]);
   t.equal(world.server.keys('outbox/').length, 0);
-  await end(world);
+  await world.end();
 });
 
 t.test('nothing new is told after a stop', async (t) => {
@@ -145,7 +136,7 @@ t.test('of two instances one tells, and after it was killed the other', async (t
     world.told.map(({ machine }) => machine),
     [teller, other],
   );
-  await end(world);
+  await world.end();
 });
 
 t.test('a teller that was cut off tells nothing once its lease may have run out', async (t) => {
@@ -161,7 +152,7 @@ t.test('a teller that was cut off tells nothing once its lease may have run out'
   await world.clock.advance(MINUTE_MS);
   t.equal(world.told.length, 1);
   t.not(world.told[0]?.machine, teller);
-  await end(world);
+  await world.end();
 });
 
 t.test('a device that moves takes its news back, also those of a closed batch', async (t) => {
@@ -180,7 +171,7 @@ t.test('a device that moves takes its news back, also those of a closed batch', 
   world.tells = (machine, batch) => world.tellAll(machine, batch);
   await world.clock.advance(5 * MINUTE_MS);
   t.strictSame(world.told, []);
-  await end(world);
+  await world.end();
 });
 
 t.test('a message whose acceptance fails does not hold back others, nor news', async (t) => {
@@ -210,5 +201,5 @@ t.test('a message whose acceptance fails does not hold back others, nor news', a
     ['good', 'bad'],
   );
   t.equal(world.server.keys('message/').length, 0);
-  await end(world);
+  await world.end();
 });

@@ -15,16 +15,7 @@ import { testSeed } from '../support/random.js';
 const seed = testSeed();
 t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 
-async function worldOf(...machines: string[]): Promise<FleetWorld> {
-  const world = new FleetWorld(seed);
-  for (const machine of machines) await world.start(machine);
-  await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
-  return world;
-}
-
-async function end(world: FleetWorld): Promise<void> {
-  for (const machine of [...world.running.keys()]) await world.stop(machine);
-}
+const worldOf = (...machines: string[]) => FleetWorld.calm(seed, ...machines);
 
 const isServing = (world: FleetWorld, machine: string) => {
   try {
@@ -56,7 +47,7 @@ t.test(
     t.ok(isServing(world, 'a') && isServing(world, 'b'));
     await world.clock.advance(2 * SECOND_MS);
     t.ok(world.fleetOf('b').watch.has('pump-1'), 'the other one hears of it');
-    await end(world);
+    await world.end();
   },
 );
 
@@ -81,7 +72,7 @@ t.test(
     await world.clock.advance(DELAYS.delayMs);
     t.match(world.told, [{ machine: 'c', device: 'pump-1', kind: 'silent' }]);
     t.ok((world.told[0]?.atMs ?? 0) >= backMs + CLOUD_GRACE_MS, 'after the grace');
-    await end(world);
+    await world.end();
   },
 );
 
@@ -100,7 +91,7 @@ t.test('one instance that was away makes no grace', async (t) => {
   await world.clock.advance(DELAYS.delayMs + 15 * SECOND_MS);
   // A device that found only the instance that was away may have been told before.
   t.equal(new Set(world.told.map(({ device }) => device)).size, 6);
-  await end(world);
+  await world.end();
 });
 
 t.test('the first instance begins with a grace, one that joins others does not', async (t) => {
@@ -113,7 +104,7 @@ t.test('the first instance begins with a grace, one that joins others does not',
   await world.start('b');
   await world.clock.advance(MINUTE_MS);
   t.equal(world.server.keyOf('grace'), null);
-  await end(world);
+  await world.end();
 });
 
 t.test('no decision once the lease may have run out', async (t) => {
@@ -138,7 +129,7 @@ t.test('no decision once the lease may have run out', async (t) => {
   world.heal('a');
   await world.clock.advance(5 * MINUTE_MS);
   t.strictSame(world.toldOf(mine?.id ?? ''), ['silent']);
-  await end(world);
+  await world.end();
 });
 
 t.test('all processes that did not run for a while find nobody offline', async (t) => {
@@ -149,5 +140,5 @@ t.test('all processes that did not run for a while find nobody offline', async (
   world.clock.suspend(10 * MINUTE_MS);
   await world.clock.advance(CLOUD_GRACE_MS + 10 * MINUTE_MS);
   t.strictSame(world.told, []);
-  await end(world);
+  await world.end();
 });

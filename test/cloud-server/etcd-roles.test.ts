@@ -1,30 +1,14 @@
 /** Who watches over which devices: roles are spread, and move when instances come and go. */
 import t from 'tap';
 import { bucketOf, ROLES, rightfulOwner, TELLER } from '../../src/cloud-server/etcd/layout.js';
-import {
-  CLOUD_GRACE_MS,
-  FLEET_LEASE_S,
-  FLEET_STALE_MS,
-  FLEET_TICK_MS,
-  MINUTE_MS,
-  SECOND_MS,
-} from '../../src/limits.js';
+import { FLEET_LEASE_S, FLEET_STALE_MS, FLEET_TICK_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 
 const seed = testSeed();
 t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 
-async function worldOf(...machines: string[]): Promise<FleetWorld> {
-  const world = new FleetWorld(seed);
-  for (const machine of machines) await world.start(machine);
-  await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
-  return world;
-}
-
-async function end(world: FleetWorld): Promise<void> {
-  for (const machine of [...world.running.keys()]) await world.stop(machine);
-}
+const worldOf = (...machines: string[]) => FleetWorld.calm(seed, ...machines);
 
 t.test('each role has one rightful owner, and each instance its share', async (t) => {
   t.equal(ROLES.length, 257);
@@ -70,7 +54,7 @@ t.test('an instance that comes gets its share, and no role moves between others'
     if (owner !== 'c' && owner !== before.get(role))
       t.fail(`${role} moved from ${before.get(role)} to ${owner}`);
   }
-  await end(world);
+  await world.end();
 });
 
 t.test('a clean stop hands all roles over within a second', async (t) => {
@@ -80,7 +64,7 @@ t.test('a clean stop hands all roles over within a second', async (t) => {
   t.equal(world.shares.b, undefined);
   t.equal(world.server.keys('owner/').length, ROLES.length);
   t.equal(world.server.keys('instance/').length, 2);
-  await end(world);
+  await world.end();
 });
 
 t.test('the roles of a killed instance are handed over when its lease has run out', async (t) => {
@@ -92,7 +76,7 @@ t.test('the roles of a killed instance are handed over when its lease has run ou
   await world.clock.advance(FLEET_TICK_MS + 3 * SECOND_MS);
   t.equal(world.shares.b, undefined);
   t.equal(world.server.keys('owner/').length, ROLES.length);
-  await end(world);
+  await world.end();
 });
 
 t.test('after a hand-over nobody is offline before a fresh delay', async (t) => {
@@ -119,7 +103,7 @@ t.test('after a hand-over nobody is offline before a fresh delay', async (t) => 
       );
     }
     t.equal(world.told.length, world.devices.size);
-    await end(world);
+    await world.end();
   }
 });
 
@@ -146,5 +130,5 @@ t.test('the role of the teller does not move while news are open', async (t) => 
   const living = world.server.keys('instance/').map(({ key }) => key.slice('instance/'.length));
   await world.clock.advance(20 * SECOND_MS);
   t.equal(world.server.keyOf(`owner/${TELLER}`)?.value, rightfulOwner(TELLER, living), 'then it moves');
-  await end(world);
+  await world.end();
 });

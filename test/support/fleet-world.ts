@@ -11,7 +11,7 @@ import { openEtcdFleet } from '../../src/cloud-server/etcd/etcd-fleet.js';
 import type { FleetStore } from '../../src/cloud-server/fleet-store.js';
 import type { NewsBatch, Telling } from '../../src/cloud-server/news.js';
 import { People } from '../../src/cloud-server/people.js';
-import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import type { Clock, Timer } from '../../src/system/clock.js';
 import { FakeClock } from './clock.js';
 import { FakeEtcd } from './fake-etcd.js';
@@ -81,6 +81,14 @@ export class FleetWorld {
   readonly #journals = new Map<string, Set<string>>();
   #starts = 0;
 
+  /** Instances on these machines that have shared the roles; silence counts. */
+  static async calm(seed: number, ...machines: readonly string[]): Promise<FleetWorld> {
+    const world = new FleetWorld(seed);
+    for (const machine of machines) await world.start(machine);
+    await world.clock.advance(CLOUD_GRACE_MS + MINUTE_MS);
+    return world;
+  }
+
   constructor(seed: number) {
     this.random = seededRandom(seed);
     this.server = new FakeEtcd(this.clock, this.random);
@@ -122,6 +130,11 @@ export class FleetWorld {
     const running = this.running.get(machine);
     this.running.delete(machine);
     await running?.fleet.stop();
+  }
+
+  /** Stops all instances. */
+  async end(): Promise<void> {
+    for (const machine of [...this.running.keys()]) await this.stop(machine);
   }
 
   cut(machine: string): void {
