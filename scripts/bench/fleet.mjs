@@ -2,8 +2,6 @@
  * The reference cloud under the heartbeats of a fleet: with its state in files, and with one or three instances whose state
  * is in three members of etcd on the same machine. One third of the rounds.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +11,7 @@ import { compile } from '../compile.mjs';
 import { etcdVersion, startEtcd } from './etcd.mjs';
 import { cpuMs, residentMiB } from './process.mjs';
 import { aThird, compare, interleave, unmeasured } from './rounds.mjs';
-import { PROGRAM, startServer } from './server.mjs';
+import { ordered, PROGRAM, startServer } from './server.mjs';
 
 /** As many as the files take. With them the usual rate is that of a heartbeat every 30 s. */
 const DEVICES = Number(process.env.BENCH_FLEET_DEVICES ?? 10_000);
@@ -163,16 +161,7 @@ function isGood({ due, counts }) {
 }
 
 /** Has another process send heartbeats; resolves with the figures of open-load.ts. */
-async function run(orders) {
+function run(orders) {
   const script = fileURLToPath(new URL('./fleet-load.mjs', import.meta.url));
-  const child = spawn(process.execPath, [script, JSON.stringify({ connections: CONNECTIONS, ...orders })], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let told = '';
-  child.stdout.on('data', (chunk) => {
-    told += chunk;
-  });
-  const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error('the load generator failed');
-  return JSON.parse(told);
+  return ordered(script, { connections: CONNECTIONS, ...orders });
 }

@@ -92,9 +92,14 @@ export async function startServer(kind, stateDir, relayPort) {
 }
 
 /** Posts to a server from another process; resolves with the number of accepted requests and the ms it took. */
-export async function load(port, orders) {
+export function load(port, orders) {
   const all = { port, connections: 1, plainBytes: 1024, batch: 1, warmMs: 300, ...orders };
-  const child = spawn(process.execPath, [`${BENCH}load.mjs`, JSON.stringify(all)], {
+  return ordered(`${BENCH}load.mjs`, all);
+}
+
+/** Runs a load generator with its orders; resolves with what it prints, as JSON. */
+export async function ordered(script, orders) {
+  const child = spawn(process.execPath, [script, JSON.stringify(orders)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let told = '';
