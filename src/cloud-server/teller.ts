@@ -95,7 +95,6 @@ export class Teller {
     } catch (error) {
       // The store can say nothing of its keys.
       return { told, refusal: error as Error };
-    } finally {
     }
     const [refusal = null] = refused.values();
     if (isClosed && refusal === null) this.#early.delete(batch.id);

@@ -34,7 +34,7 @@ export interface EtcdFleetOptions {
   readonly delays: Delays;
   /** Learns whom the documents name. */
   readonly people: People;
-  /** Tells people of news. See Outbox.tell. */
+  /** Tells people of news. See Teller.tell. */
   readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
   /** Accepts a device's message for delivery by this instance, once for its key. */
   readonly accept: (draft: ShortDraft, keyed: KeyedContent) => Promise<unknown>;

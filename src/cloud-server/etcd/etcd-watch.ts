@@ -256,14 +256,14 @@ export class EtcdWatch implements FleetWatch {
   async #decide(id: string): Promise<void> {
     const { etcd, instance, log, news, randomBytes } = this.#options;
     const device = this.#devices.get(id);
-    const role = bucketOf(id);
-    const createRevision = instance().mine(role);
-    if (device === undefined || createRevision === null || !this.#isUndecided(id, device)) return;
+    if (device === undefined || !this.#isUndecided(id, device)) return;
+    const createRevision = instance().mine(device.bucket);
+    if (createRevision === null) return;
     const told = this.#told.get(id);
     const newId = () => Buffer.from(randomBytes(8)).toString('hex');
     const { told: next, ops, logTo } = decisionOf({ id, ...device, told, news: news().newsOf(id), newId });
     const conditions: Compare[] = [
-      { key: keyOf(role), createRevision },
+      { key: keyOf(device.bucket), createRevision },
       { key: `seen/${seenName(id)}`, modRevision: device.revision },
       { key: `told/${id}`, modRevision: told?.revision ?? 0 },
     ];
