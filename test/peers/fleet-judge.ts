@@ -1,21 +1,11 @@
 /**
  * Judges what people were told of the devices of a fleet by the devices' own record. Used by fleet-faults.test.ts.
  */
-import type { LoadDevice } from '../support/fleet-load.js';
+import { FLEET_STALE_MS } from '../../src/limits.js';
+import type { LoadDevice, Try } from '../support/fleet-load.js';
 import type { Instance, SunkMessage } from './fleet.js';
 
-/** A time in which a device was silent on purpose. Moments are on one clock. */
-export interface Silence {
-  readonly id: string;
-  readonly fromMs: number;
-  /** When its last heartbeat was answered with 200. */
-  readonly okMs: number;
-  readonly said: 'nothing' | 'stopping';
-  /** When it spoke again; null: never. */
-  untilMs: number | null;
-}
-
-/** A fault of one instance, or of a member of etcd. */
+/** A fault of one instance, or of a member of etcd. Moments are on one clock. */
 export interface Trouble {
   readonly what: string;
   /** The name of the instance; null: a member. */
@@ -26,14 +16,13 @@ export interface Trouble {
 
 /** What the judge needs to know. */
 export interface Evidence {
-  readonly devices: readonly LoadDevice[];
-  readonly silences: readonly Silence[];
+  readonly devices: readonly Pick<LoadDevice, 'id' | 'tries'>[];
   readonly troubles: readonly Trouble[];
   readonly messages: readonly SunkMessage[];
-  readonly instances: readonly Instance[];
-  /** A device that was heard within this time is not offline: its delay, less one heartbeat that may be lost. */
-  readonly patienceMs: number;
-  readonly stopPatienceMs: number;
+  readonly instances: readonly Pick<Instance, 'name' | 'url' | 'lines'>[];
+  /** After this long without a heartbeat a device is offline, or after a stop still shut down. */
+  readonly delayMs: number;
+  readonly stopDelayMs: number;
 }
 
 type Kind = 'silent' | 'stopped' | 'back';
@@ -45,11 +34,20 @@ export interface Notification extends SunkMessage {
   readonly acceptedMs: number;
 }
 
+/** A time in which the cloud may not have heard a device. */
+interface Outage {
+  readonly kind: 'silent' | 'stopped';
+  /** From here on people may be told. */
+  readonly dueMs: number;
+}
+
 const WORDS: readonly (readonly [RegExp, Kind])[] = [
   [/is offline/, 'silent'],
   [/is still shut down/, 'stopped'],
   [/is back online/, 'back'],
 ];
+/** In these an instance may lose what it has answered with 200. At a stop it writes what it has. */
+const LOSSES = ['kill', 'pause', 'cut'];
 
 /** The messages about one device each, in the order of their acceptance. Digests are left out. */
 export function notificationsIn({
@@ -80,17 +78,17 @@ export function faultsOfTelling(evidence: Evidence): { faults: string[]; duplica
   const notifications = notificationsIn(evidence);
   const byId = new Map(devices.map((device) => [device.id, device]));
   for (const one of notifications) {
-    const device = byId.get(one.device);
-    if (device === undefined || !isJustified(one, device, evidence)) faults.push(`${describe(one)}: not so`);
+    const tries = byId.get(one.device)?.tries ?? [];
+    if (!isJustified(one, tries, evidence)) faults.push(`${describe(one)}: not so\n${recordOf(tries, one)}`);
   }
   for (const { name, lines } of instances) {
     for (const { atMs, text } of lines) {
       const id = / device offline device=(\S+)/.exec(text)?.[1];
-      const device = id === undefined ? undefined : byId.get(id);
-      if (device === undefined) continue;
+      const tries = id === undefined ? undefined : byId.get(id)?.tries;
+      if (tries === undefined) continue;
       const kind = /stopped=true/.test(text) ? 'stopped' : 'silent';
-      if (!isJustified({ device: device.id, kind, atMs }, device, evidence))
-        faults.push(`${name}: ${text}: not so`);
+      if (!isJustified({ kind, atMs }, tries, evidence))
+        faults.push(`${name}: ${text}: not so\n${recordOf(tries, { atMs })}`);
     }
   }
   let duplicates = 0;
@@ -112,23 +110,56 @@ export function faultsOfTelling(evidence: Evidence): { faults: string[]; duplica
   return { faults, duplicates };
 }
 
-/** True if the device was silent for long enough, or had spoken again. */
+/** True if the cloud may not have heard the device for a delay; for a return: and if the device has spoken since. */
 function isJustified(
-  { device: id, kind, atMs }: Pick<Notification, 'device' | 'kind' | 'atMs'>,
-  device: LoadDevice,
-  { silences, patienceMs, stopPatienceMs }: Evidence,
+  { kind, atMs }: Pick<Notification, 'kind' | 'atMs'>,
+  tries: readonly Try[],
+  evidence: Evidence,
 ): boolean {
-  const own = silences.filter((silence) => silence.id === id);
-  if (kind === 'back') {
-    const wasAway = device.gapMs >= patienceMs;
-    return wasAway || own.some(({ untilMs }) => untilMs !== null && untilMs <= atMs);
+  const outages = outagesOf(tries, evidence);
+  if (kind !== 'back') return outages.some((outage) => outage.kind === kind && outage.dueMs <= atMs);
+  return outages.some(({ dueMs }) =>
+    tries.some(({ sentMs, okMs }) => (okMs ?? sentMs) >= dueMs - FLEET_STALE_MS && sentMs <= atMs),
+  );
+}
+
+/**
+ * The cloud has heard a device at a heartbeat that it has answered with 200, or up to FLEET_STALE_MS later: so long
+ * heartbeats wait for etcd. What an instance had answered when it was killed, paused or cut off may be lost. What was not
+ * answered with 200 may have been heard.
+ */
+function outagesOf(tries: readonly Try[], { delayMs, stopDelayMs, ...evidence }: Evidence): Outage[] {
+  const outages: Outage[] = [];
+  let nextMs = Number.POSITIVE_INFINITY;
+  for (const one of tries.toReversed()) {
+    const kind = one.state === 'stopping' ? 'stopped' : 'silent';
+    const dueMs = one.sentMs + (kind === 'stopped' ? stopDelayMs : delayMs);
+    if (dueMs <= nextMs && one.state !== 'moved') outages.push({ kind, dueMs });
+    if (isHeard(one, evidence)) nextMs = (one.okMs as number) + FLEET_STALE_MS;
   }
-  const said = kind === 'stopped' ? 'stopping' : 'nothing';
-  const limitMs = kind === 'stopped' ? stopPatienceMs : patienceMs;
-  const wasSilent = own.some((one) => one.said === said && atMs - one.okMs >= limitMs && atMs >= one.fromMs);
-  return wasSilent || (kind === 'silent' && device.gapMs >= patienceMs);
+  return outages;
+}
+
+function isHeard({ url, okMs }: Try, { instances, troubles }: Pick<Evidence, 'instances' | 'troubles'>) {
+  if (okMs === null) return false;
+  const name = instances.find((instance) => instance.url === url)?.name;
+  return !troubles.some(
+    ({ what, instance, fromMs, toMs }) =>
+      LOSSES.includes(what) && instance === name && okMs >= fromMs - FLEET_STALE_MS && okMs <= toMs,
+  );
 }
 
 function describe({ instance, device, kind, destination, atMs }: Notification): string {
   return `${device} ${kind} to ${destination} by ${instance} at ${Math.round(atMs)}`;
+}
+
+/** What the device sent before this moment, and a little after. */
+function recordOf(tries: readonly Try[], { atMs }: { readonly atMs: number }): string {
+  return tries
+    .filter(({ sentMs }) => sentMs <= atMs + FLEET_STALE_MS)
+    .slice(-12)
+    .map(({ url, state, sentMs, okMs }) => {
+      return `  ${Math.round(sentMs)} ${state} to ${url}: ${okMs === null ? 'no' : Math.round(okMs)}`;
+    })
+    .join('\n');
 }

@@ -98,6 +98,16 @@ const BASE = 'http://cloud.invalid';
 const MAYBE_NEXT = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'CUT_SHORT', 'EHOSTUNREACH', 'ENETUNREACH'];
 const SILENT_LOG = { debug() {}, info() {}, warn() {}, error() {} };
 
+/** One request with a heartbeat. The cloud may have heard it even if the answer did not come. */
+export interface Try {
+  /** The server. */
+  readonly url: string;
+  readonly state: HeartbeatReport['state'];
+  readonly sentMs: number;
+  /** When the answer 200 came; null: it did not. */
+  okMs: number | null;
+}
+
 /** The link of a running device. A device that is cut off sends nothing more. */
 interface Life {
   readonly link: Link;
@@ -107,11 +117,10 @@ interface Life {
 /** One device. All moments are on the boot's clock of this machine. */
 export class LoadDevice {
   readonly id: string;
-  /** When it last sent a heartbeat, which the cloud may have heard; null: never. */
-  sentMs: number | null = null;
-  /** When the last answer 200 came, and when its heartbeat was sent; null: never. */
+  /** All of its requests, in order. */
+  readonly tries: Try[] = [];
+  /** When the last answer 200 came; null: never. */
   okMs: number | null = null;
-  okSentMs: number | null = null;
   /** The longest time without an answer 200, but for times of its own silence: from one answer to the next. */
   gapMs = 0;
   /** Since when it is silent: silence() or goodbye() was called; null: it is not. */
@@ -195,8 +204,6 @@ export class LoadDevice {
 
   async #beat(report: HeartbeatReport, signal: AbortSignal) {
     const { clock, count, underWay } = this.#outside;
-    const sentMs = clock.bootMs();
-    this.sentMs = sentMs;
     underWay(1);
     const answer = await this.#client.heartbeat(report, signal).finally(() => underWay(-1));
     count('200');
@@ -204,18 +211,23 @@ export class LoadDevice {
     if (this.okMs !== null && !this.#wasSilent) this.gapMs = Math.max(this.gapMs, nowMs - this.okMs);
     this.#wasSilent = false;
     this.okMs = nowMs;
-    this.okSentMs = sentMs;
     this.okState = report.state;
     return answer;
   }
 
   /** Tries the next server at once if this one cannot be reached, and later if it answers with an error or not at all. */
   async #send(request: HttpRequest): Promise<HttpAnswer> {
-    const { urls, send, count } = this.#outside;
+    const { clock, urls, send, count } = this.#outside;
+    const { state } = JSON.parse(request.body ?? '') as HeartbeatReport;
     for (let tries = 1; ; tries++) {
+      const one: Try = { url: this.url, state, sentMs: clock.bootMs(), okMs: null };
+      this.tries.push(one);
       try {
         const answer = await send({ ...request, url: `${this.url}${request.url.slice(BASE.length)}` });
-        if (answer.status === 200) return answer;
+        if (answer.status === 200) {
+          one.okMs = clock.bootMs();
+          return answer;
+        }
         count(String(answer.status));
         if (answer.status >= 500) this.#next();
         return answer;
