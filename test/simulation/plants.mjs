@@ -301,7 +301,10 @@ export const BOOK = {
   },
   'written-late': {
     why: 'what a device says while the cloud writes is not written before the next look',
-    cut: ['src/cloud-server/watch.ts', "if (this.#unwritten === 'vital') this.#writeSoon();", ''],
+    cuts: [
+      ['src/cloud-server/watch.ts', 'await null;', ''],
+      ['src/cloud-server/watch.ts', "if (this.#unwritten === 'vital') this.#writeSoon();", ''],
+    ],
   },
   'told-twice': {
     why: 'a cloud that restarts tells the same outage again',
