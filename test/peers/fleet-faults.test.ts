@@ -88,6 +88,8 @@ t.test('a fleet under faults', { skip }, async (t) => {
   );
   const kept = spoken.filter(({ gapMs }) => gapMs >= DELAY_MS).length;
   t.comment(`figures: ${kept} devices had no answer for ${DELAY_MS} ms or more`);
+  const apart = new Set(told().flatMap(({ device }) => (script.concerns(device) ? [] : [device])));
+  t.comment(`figures: people were told of ${apart.size} other devices, because they could not be heard`);
   t.comment(
     `figures: ${sink.messages.length} notifications, ${sink.repeated} repeated requests, ${duplicates} duplicates`,
   );
@@ -178,6 +180,11 @@ class Script {
   silence(device: LoadDevice, index: number): void {
     device.silence();
     this.#due.push({ index, what: 'offline' });
+  }
+
+  /** True if people must be told of the device. */
+  concerns(id: string): boolean {
+    return this.#due.some(({ index }) => fleetId(index) === id);
   }
 
   /** Who was not told last what is due. */
