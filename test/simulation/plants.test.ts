@@ -59,7 +59,7 @@ for (const plant of ['real-timer', 'real-file', 'real-socket'])
     t.match(stdout, /^seed 1: the outside is touched: /m);
   });
 
-for (const { name, plant, why } of IS_LONG ? REGRESSIONS : REGRESSIONS.slice(0, 1))
+for (const { name, plant, why } of REGRESSIONS)
   t.test(`a regression still finds its fault: ${name}`, async (t) => {
     const run = await simulation(t, [plant]);
     const { status, stdout } = await run('--regression', name, '--no-shrink').told;
