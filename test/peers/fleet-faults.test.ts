@@ -25,8 +25,8 @@ const DELAY_MS = Math.max(30 * SECOND_MS, 2.5 * SIZE.heartbeatMs);
 const STOP_DELAY_MS = 90 * SECOND_MS;
 const IN_DIGEST = 30;
 const DIGEST_PERSON = '+13035550100';
-/** The digest waits for its window, and the silence for a delay. */
-const QUIET_MS = 5 * MINUTE_MS;
+/** A device that had outages may be silent for eight delays before people are told (presence.ts). */
+const QUIET_MS = 8 * DELAY_MS + MINUTE_MS;
 const PUT_LANES = 32;
 
 const personOf = (index: number) => `+1202${5_000_000 + index}`;
