@@ -41,8 +41,8 @@ export interface EtcdFleetOptions {
 }
 
 /**
- * Reads the fleet's state. Rejects with unavailable, and storage-failed if etcd refuses. Calls nothing of `options` before
- * start().
+ * Reads the fleet's state. Rejects with unavailable, and storage-failed if etcd refuses. Calls neither `tell` nor `accept`
+ * before start().
  */
 export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetStore> {
   const { etcd } = options;
@@ -100,7 +100,7 @@ function partsOf(options: EtcdFleetOptions) {
     gained: (role) => (role === TELLER ? news.soon() : watch.gained(role)),
     watchIsStale: () => mirror.restart(),
   });
-  const history = new History({ etcd, clock, isOurs: () => mine() !== null });
+  const history = new History({ etcd, clock, log, isOurs: () => mine() !== null });
   const mirror: Mirror = new Mirror({
     etcd,
     clock,

@@ -4,6 +4,7 @@
  */
 import type { Etcd } from '../../etcd/etcd.js';
 import { CLOUD_GRACE_MS, SECOND_MS } from '../../limits.js';
+import type { Log } from '../../system/log.js';
 import { GRACE } from './layout.js';
 import type { Shelf } from './mirror.js';
 
@@ -15,9 +16,11 @@ export class Grace {
   #isWriting = false;
   readonly shelf: Shelf;
 
-  constructor(etcd: Pick<Etcd, 'txn' | 'grant'>) {
+  constructor(etcd: Pick<Etcd, 'txn' | 'grant'>, log: Pick<Log, 'info'>) {
     this.#etcd = etcd;
     const set = (isThere: boolean) => {
+      if (isThere && !this.#isThere) log.info('grace begun', { forMs: CLOUD_GRACE_MS });
+      if (!isThere && this.#isThere) log.info('grace over');
       this.#isThere = isThere;
       if (isThere) this.#isOwed = false;
     };

@@ -1,13 +1,15 @@
 /**
- * Lets etcd forget old revisions: each heartbeat makes one, and etcd keeps them all until it is told. Used by etcd-fleet.ts.
+ * Lets etcd forget old values: each heartbeat leaves one, and etcd keeps them all until it is told. Used by etcd-fleet.ts.
  */
 import { type Etcd, EtcdError } from '../../etcd/etcd.js';
 import { FLEET_HISTORY_MS, MINUTE_MS } from '../../limits.js';
 import type { Clock } from '../../system/clock.js';
+import type { Log } from '../../system/log.js';
 
 interface HistoryOptions {
   readonly etcd: Pick<Etcd, 'compact'>;
   readonly clock: Clock;
+  readonly log: Pick<Log, 'warn'>;
   /** True on the instance that does it for all. */
   readonly isOurs: () => boolean;
 }
@@ -17,6 +19,8 @@ export class History {
   readonly #options: HistoryOptions;
   /** The oldest first, one a minute. */
   readonly #marks: { readonly atMs: number; readonly revision: number }[] = [];
+  /** Why the last try failed; null: it did not. A new reason is logged. */
+  #reason: string | null = null;
 
   constructor(options: HistoryOptions) {
     this.#options = options;
@@ -37,9 +41,13 @@ export class History {
   async #compact(revision: number): Promise<void> {
     try {
       await this.#options.etcd.compact(revision);
+      this.#reason = null;
     } catch (error) {
-      // The next minute compacts more.
       if (!(error instanceof EtcdError)) throw error;
+      // The next minute compacts more.
+      if (error.message !== this.#reason)
+        this.#options.log.warn('etcd not compacted', { reason: error.message });
+      this.#reason = error.message;
     }
   }
 }

@@ -47,17 +47,17 @@ export class Instance {
   #leasedMs = Number.NEGATIVE_INFINITY;
   #ticks = 0;
   #tick: Promise<void> | null = null;
-  /** Since when etcd does not answer; null: it does. */
+  /** When the first tick in a row failed; null: the last one worked. */
   #awayMs: number | null = null;
   #shown = '';
   readonly shelves: Readonly<Record<'instance' | 'owner' | 'grace', Shelf>>;
 
   constructor(options: InstanceOptions) {
-    const { etcd, clock, gained, isBusy } = options;
+    const { etcd, clock, log, gained, isBusy } = options;
     this.#options = options;
     this.#ticking = new Alarm(clock, () => this.#startTick());
     this.#freshness = new Freshness(() => this.#otherTicks());
-    this.#grace = new Grace(etcd);
+    this.#grace = new Grace(etcd, log);
     this.#roles = new Roles({ etcd, gained, isBusy });
     const all = this.#all;
     const instance: Shelf = {
@@ -99,7 +99,7 @@ export class Instance {
     return this.#freshness.freshMs;
   }
 
-  /** False: etcd has not answered for FLEET_STALE_MS, or the lease has run out. */
+  /** False: memory is older than FLEET_STALE_MS, or the lease may have run out. */
   get isSteady(): boolean {
     const nowMs = this.#options.clock.bootMs();
     return nowMs < this.#leasedMs && nowMs - this.freshMs <= FLEET_STALE_MS;
@@ -162,7 +162,7 @@ export class Instance {
       void this.#move();
     } catch (error) {
       if (!(error instanceof EtcdError)) throw error;
-      // The lease is gone from etcd: the next tick takes another.
+      // The lease may be gone, or etcd refuses writes: the next tick takes another lease.
       if (error.kind === 'refused') this.#become(null);
       if (this.#awayMs === null) log.warn('etcd away', { reason: error.message });
       this.#awayMs ??= clock.bootMs();
