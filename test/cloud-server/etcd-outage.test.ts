@@ -101,9 +101,28 @@ t.test('the first instance begins with a grace, one that joins others does not',
   t.ok(world.server.keyOf('grace'));
   await world.clock.advance(CLOUD_GRACE_MS);
   t.equal(world.server.keyOf('grace'), null, 'for a while');
+  const told = world.log.lines.flatMap((line) => /^<6>(grace .*)$/.exec(line.trim())?.[1] ?? []);
+  t.strictSame(told, [`grace begun forMs=${CLOUD_GRACE_MS}`, 'grace over']);
   await world.start('b');
   await world.clock.advance(MINUTE_MS);
   t.equal(world.server.keyOf('grace'), null);
+  await world.end();
+});
+
+t.test('instances that start together find nobody offline who was away with them', async (t) => {
+  const world = await worldOf('a', 'b', 'c');
+  world.add('pump-1');
+  await world.clock.advance(MINUTE_MS);
+  for (const machine of ['a', 'b', 'c']) world.kill(machine);
+  world.devices.get('pump-1')?.silence();
+  await world.clock.advance(5 * MINUTE_MS);
+  const backMs = world.clock.bootMs();
+  await Promise.all(['a', 'b', 'c'].map((machine) => world.start(machine)));
+  await world.clock.advance(2 * FLEET_STALE_MS);
+  t.ok(world.server.keyOf('grace'), 'the outage is noted');
+  await world.clock.advance(CLOUD_GRACE_MS + 2 * DELAYS.delayMs);
+  t.strictSame(world.toldOf('pump-1'), ['silent']);
+  t.ok((world.told[0]?.atMs ?? 0) >= backMs + CLOUD_GRACE_MS, 'after the grace');
   await world.end();
 });
 

@@ -124,9 +124,9 @@ function isJustified(
 }
 
 /**
- * The cloud has heard a device at a heartbeat that it has answered with 200, or up to FLEET_STALE_MS later: so long
- * heartbeats wait for etcd. What an instance had answered when it was killed, paused or cut off may be lost. What was not
- * answered with 200 may have been heard.
+ * The cloud hears a device when it answers 200, or up to FLEET_STALE_MS later, because a heartbeat may wait for etcd. What
+ * an instance had answered when it was killed, paused or cut off may be lost. What was not answered with 200 may have been
+ * heard.
  */
 function outagesOf(tries: readonly Try[], { delayMs, stopDelayMs, ...evidence }: Evidence): Outage[] {
   const outages: Outage[] = [];

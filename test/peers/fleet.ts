@@ -25,6 +25,7 @@ const NAMES = ['a', 'b', 'c'];
 const FIRST_INSTANCE = 32;
 const START_MS = 120_000;
 const PORT = 43780;
+const GRACE = 'fieldpost/grace';
 
 /** The clock of the tests, also that of the load generator. */
 export const clock = systemClock();
@@ -83,8 +84,8 @@ export interface Fleet {
 }
 
 /**
- * Starts everything. `devices` have the operator's key as their own; `env`: further settings of the instances. It ends with
- * the test.
+ * Starts everything; silence counts at once. `devices` have the operator's key as their own; `env`: further settings of the
+ * instances. It ends with the test.
  */
 export async function startFleet(
   t: Test,
@@ -115,7 +116,12 @@ export async function startFleet(
       FIELDPOST_CLOUD_SERVER_WEBHOOK: `https://${bridge.address}:${port}/${name}`,
     }),
   );
-  await Promise.all(instances.map((instance) => instance.start()));
+  const [first, ...others] = instances as [Instance, ...Instance[]];
+  await first.start();
+  // The first instance of a fleet begins with a grace. The others see that the fleet is served.
+  while ((await graceOf(cluster)) === '') await pause(200);
+  await cluster.etcdctl('del', GRACE);
+  await Promise.all(others.map((instance) => instance.start()));
   return { cluster, instances, sink, urls: instances.map(({ url }) => url) };
 }
 
@@ -229,6 +235,9 @@ async function openSink(t: Test, host: string, issuer: Authority): Promise<{ sin
   };
   return { sink, port: (server.address() as AddressInfo).port };
 }
+
+/** What etcd has while silence does not count; '': it counts. */
+export const graceOf = ({ etcdctl }: Cluster): Promise<string> => etcdctl('get', GRACE, '--keys-only');
 
 /** A call with the operator's key. Gives null instead of an answer if there is none within `timeoutMs`. */
 export async function callAs(

@@ -64,9 +64,12 @@ export class Freshness {
       return false;
     }
     if (gapMs < FLEET_STALE_MS) return false;
-    const others = this.#others();
+    // An instance that has come since may have been away as well: after an outage all of them start.
     const { ticks: before } = this.#judged;
-    const progress = Math.max(0, ...[...others].map(([name, ticks]) => ticks - (before.get(name) ?? 0)));
+    const progress = Math.max(
+      0,
+      ...[...this.#others()].map(([name, ticks]) => ticks - (before.get(name) ?? ticks)),
+    );
     this.#judge();
     this.#isJudged = true;
     return progress * FLEET_TICK_MS < gapMs / 2;
