@@ -26,9 +26,9 @@ import {
 import { base64, below, compareOf, operationOf } from './requests.js';
 import { Watching } from './watch.js';
 
-/** After a page that is too large the next one has this part of its keys. */
+/** The next page after one that was too large has this part of its keys. */
 const SMALLER = 1 / 8;
-/** A page has at most so many times the keys of the one before. */
+/** A page has at most this many times the keys of the page before. */
 const LARGER = 8;
 
 /** Makes a client. It connects with the first request, and closes its connections at the end. */

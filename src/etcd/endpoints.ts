@@ -63,7 +63,7 @@ export interface Failed {
 /** The code of an error if the answer is larger than it may be. */
 export const TOO_LARGE = 'TOO_LARGE';
 
-/** So much of an answer that is not etcd's is shown. */
+/** The bytes of a foreign answer that an error shows. */
 const SAID_BYTES = 200;
 
 // A member that has lost the leader says so at once, and ends its watches. Without this it lets them wait.

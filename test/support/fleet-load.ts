@@ -31,7 +31,7 @@ export interface FleetLoadOptions {
 /** Devices, and what the servers answered them. */
 export class FleetLoad implements AsyncDisposable {
   readonly devices: readonly LoadDevice[];
-  /** Heartbeats by what became of them: the status, or the code of the error. */
+  /** Heartbeats that were answered with 200, and failed tries by their status or the code of the error. */
   readonly counts = new Map<string, number>();
   /** Heartbeats that have neither been answered nor failed so far. */
   underWay = 0;

@@ -30,7 +30,7 @@ interface Decision {
 
 const ONLINE: LastTold = { isOffline: false, heardMs: null };
 
-/** The decision about a device of which people know something else than what is so. */
+/** The decision about a device whose state differs from what people were told. */
 export function decisionOf(device: Undecided): Decision {
   const { id, presence, seen, told, news } = device;
   if (presence.said === 'moved') {

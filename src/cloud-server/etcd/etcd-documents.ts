@@ -22,7 +22,7 @@ interface Held extends AboutDocument {
   readonly revision: number;
 }
 
-/** A PUT that loses to another one looks again, so often: `If-Match: *` may still hold. */
+/** Tries of a PUT that others overtake: `If-Match: *` may still hold. */
 const PUT_TRIES = 3;
 
 /** All documents of the fleet. */
@@ -106,7 +106,7 @@ function storedOf(found: Kept): StoredDocument {
   return { document, text: found.value, etag: etagOf(found) };
 }
 
-/** Null: a value that is no document counts as absent. The mirror tells of it. */
+/** Null: a value that is no document counts as absent. The mirror logs it. */
 function readable(found: Kept): StoredDocument | null {
   try {
     return storedOf(found);

@@ -99,7 +99,7 @@ function read(text: string): KeyPair {
   return keys;
 }
 
-/** Null: a value that cannot be read counts as absent. The mirror tells of it. */
+/** Null: a value that cannot be read counts as absent. The mirror logs it. */
 function readable(text: string): KeyPair | null {
   try {
     return read(text);

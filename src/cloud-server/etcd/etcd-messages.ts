@@ -1,6 +1,6 @@
 /**
  * The messages of devices in etcd: from the device's call until an instance has accepted them for delivery. Any instance may
- * take a repeated call, so all of them know which messages the fleet has taken. Used by etcd-fleet.ts.
+ * take a repeated call, so etcd keeps the hash of each message that was taken. Used by etcd-fleet.ts.
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../errors.js';
@@ -26,7 +26,7 @@ interface EtcdMessagesOptions {
   readonly came: () => void;
 }
 
-/** The messages that wait, and the keys of those that were taken. */
+/** The messages that wait. */
 export class EtcdMessages {
   readonly #options: EtcdMessagesOptions;
   readonly #waiting = new Map<string, WaitingMessage>();

@@ -28,7 +28,7 @@ interface EtcdNewsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly randomBytes: (count: number) => Uint8Array;
-  /** See Outbox.tell. */
+  /** See Teller.tell. */
   readonly tell: (batch: NewsBatch, isClosed: boolean) => Promise<Telling>;
   /** Accepts a message for delivery, once for its key. */
   readonly accept: (message: WaitingMessage) => Promise<void>;
@@ -48,7 +48,7 @@ export class EtcdNews {
   #isEnding = false;
   #isStopped = false;
   #reason: string | null = null;
-  /** After a refusal nothing is tried before. */
+  /** After a refusal the next try is not before this moment. */
   #retryMs = 0;
   readonly shelves: Readonly<Record<'outbox' | 'whole', Shelf>>;
 
@@ -64,7 +64,10 @@ export class EtcdNews {
     return this.#memory.devices;
   }
 
-  /** True while another teller could tell the same again. Not after a refusal: another one may be able to tell. */
+  /**
+   * True: the role must not move, because the next teller would tell the same again. After a refusal it may: another outbox
+   * may have room.
+   */
   get isBusy(): boolean {
     return this.#reason === null && this.#memory.size + this.#options.messages().waiting.size > 0;
   }

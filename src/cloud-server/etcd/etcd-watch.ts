@@ -1,7 +1,7 @@
 /**
  * Watches the devices of a fleet together with the other instances. Every instance follows all heartbeats, so any of them
  * can take over. The owner of a device's bucket alone decides that the device is offline or back, in one transaction with
- * the news: it holds only while the instance owns the bucket, and while nobody has heard the device since.
+ * the news: it holds only while the instance owns the bucket, and while etcd has no later heartbeat of the device.
  *
  * Used by etcd-fleet.ts.
  */
@@ -56,7 +56,7 @@ export class EtcdWatch implements FleetWatch {
   readonly #devices = new Map<string, Watched>();
   /** Devices of which people were ever told. */
   readonly #told = new Map<string, ToldAt>();
-  /** Devices of whose presence people are to be told. */
+  /** Devices to decide about. */
   readonly #undecided = new Set<string>();
   #deciding: Promise<void> | null = null;
   #wasGrace = true;
@@ -211,7 +211,7 @@ export class EtcdWatch implements FleetWatch {
     device.presence = { ...device.presence, state: told.isOffline ? 'offline' : 'online' };
   }
 
-  /** True if people know something else of the device than what is so. */
+  /** True if the device's state differs from what people were told. */
   #isUndecided(id: string, { presence: { state, said } }: Watched): boolean {
     const isTold = this.#told.get(id)?.isOffline === true;
     if (said === 'moved') return isTold || this.#options.news().newsOf(id).length > 0;
@@ -252,7 +252,7 @@ export class EtcdWatch implements FleetWatch {
     await Promise.all(Array.from({ length: LANES }, lane));
   }
 
-  /** Tells of the device what is so. If a condition does not hold, memory is old: the next tick decides again. */
+  /** Decides about the device. If a condition fails, memory was old: the next tick decides again. */
   async #decide(id: string): Promise<void> {
     const { etcd, instance, log, news, randomBytes } = this.#options;
     const device = this.#devices.get(id);

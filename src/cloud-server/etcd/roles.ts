@@ -91,7 +91,8 @@ export class Roles {
   }
 
   /**
-   * Claims the free roles that are rightfully ours, and gives up those of another instance that has lived for a while.
+   * Claims the free roles that are rightfully ours. Gives up our roles that are rightfully those of another instance, once it
+   * has lived for FLEET_STALE_MS.
    * `since`: when each living instance was first seen. Rejects with EtcdError.
    */
   async move(since: ReadonlyMap<string, number>, nowMs: number): Promise<void> {
