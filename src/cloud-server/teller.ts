@@ -165,6 +165,8 @@ export class Teller {
         }
       }
     }
+    // A digest without the devices that could not be read would count as told of them, too.
+    if (refused.size > 0 && batch.news.length > DIGEST_DEVICES) return;
     const jobs = [...people.values()].flatMap((addressed) => this.#jobsFor(batch, addressed));
     const ids = await this.#acceptAll(jobs, refused);
     for (const news of batch.news) {

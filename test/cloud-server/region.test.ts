@@ -30,6 +30,8 @@ class Region {
   readonly #kept = keptLog();
   readonly lines = this.#kept.lines;
   maxQueue = 20_000;
+  /** Devices whose document cannot be read now. */
+  readonly unreadable = new Set<string>();
   store: Store | null = null;
   watch: Watch | null = null;
 
@@ -59,6 +61,7 @@ class Region {
       people,
       documents: {
         read: async (id) => {
+          if (this.unreadable.has(id)) throw new Error('it cannot be read');
           const document = this.#documents.get(id);
           return document === undefined ? null : { document, text: '', etag: '' };
         },
@@ -147,6 +150,21 @@ t.test('of 21 devices a person gets a digest, of 20 a message each, at once', as
   t.same(bench.toldTo('big'), ['21 devices are back online', '21 devices are offline']);
   t.equal(bench.told.length, 42);
   t.match(bench.lines.join(''), /notified devices=21 kind=silent ids=\w+\n/);
+  await bench.watch?.stop();
+  await bench.store?.close();
+});
+
+t.test('a digest waits until the documents of all its devices can be read', async (t) => {
+  const bench = await region();
+  bench.beat(ALL);
+  await bench.pass(DELAY_MS + TICK_MS);
+  bench.unreadable.add('a-0003');
+  await bench.pass(DIGEST_WINDOW_MS + TICK_MS);
+  t.same(bench.toldTo('big'), []);
+  bench.unreadable.clear();
+  await bench.pass(2 * TICK_MS);
+  t.same(bench.toldTo('big'), ['21 devices are offline']);
+  t.match(bench.told.join('\n'), /^small/m);
   await bench.watch?.stop();
   await bench.store?.close();
 });
