@@ -49,7 +49,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['config'],
   ['retry', 'views'],
   ['message'],
-  ['sizes', 'text', 'instant', 'json', 'recent', 'turns'],
+  ['sizes', 'text', 'instant', 'json', 'recent', 'turns', 'lanes'],
   ['mail-limits'],
   ['limits', 'errors'],
 ];

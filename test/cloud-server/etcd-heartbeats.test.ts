@@ -1,6 +1,7 @@
 /** Heartbeats on their way into etcd: late ones, overtaken ones, and those of a device that is removed. */
 import t from 'tap';
 import { bucketOf } from '../../src/cloud-server/etcd/layout.js';
+import { EtcdError } from '../../src/etcd/etcd.js';
 import { FLEET_STALE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
@@ -30,6 +31,37 @@ t.test('a removed device does not return with its heartbeat under way', async (t
   await world.clock.advance(MINUTE_MS);
   t.equal(world.server.keyOf(SEEN), null);
   t.notOk(a.watch.has(ID) || b.watch.has(ID));
+  await world.end();
+});
+
+t.test('a clean stop writes the last heartbeats, even if that fails at first', async (t) => {
+  const world = await worldOf('a', 'b');
+  world.fleetOf('a').watch.heard(ID, report(1));
+  let tries = 0;
+  world.server.onOp = (client, description) => {
+    if (client.startsWith('a') && description === `txn ${SEEN}` && ++tries < 3)
+      throw new EtcdError('unavailable', 'etcd: the connection was lost');
+  };
+  await world.stop('a');
+  t.equal(tries, 3);
+  t.ok(world.server.keyOf(SEEN));
+  await world.end();
+});
+
+t.test('a goodbye that could not be written does not replace a heartbeat after it', async (t) => {
+  const world = await worldOf('a');
+  const { watch } = world.fleetOf('a');
+  let isFirst = true;
+  world.server.onOp = (_client, description) => {
+    if (description !== `txn ${SEEN}` || !isFirst) return;
+    isFirst = false;
+    // The device has booted meanwhile.
+    void watch.heard(ID, { ...report(1), sent: { bootId: 'c', uptimeMs: 1 } });
+    throw new EtcdError('unavailable', 'etcd: no leader');
+  };
+  await t.rejects(Promise.resolve(watch.heard(ID, report(1, 'stopping'))), { code: 'unavailable' });
+  await world.clock.advance(5 * SECOND_MS);
+  t.match(JSON.parse(world.server.keyOf(SEEN)?.value ?? ''), { b: 'c', s: 'running' });
   await world.end();
 });
 

@@ -4,6 +4,7 @@
  * etcd-watch.ts.
  */
 import { type Compare, type Etcd, EtcdError, TXN_OPS_MAX } from '../../etcd/etcd.js';
+import { inLanes } from '../../lanes.js';
 import { FLEET_FLUSH_MS, FLEET_STALE_MS } from '../../limits.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
@@ -12,6 +13,7 @@ import { unavailable } from './unavailable.js';
 
 /** Transactions at a time: one after another would wait for the network each time. */
 const LANES = 4;
+const STOP_TRIES = 3;
 
 interface Heartbeat {
   readonly value: string;
@@ -59,8 +61,7 @@ export class Heartbeats {
     const heardMs = this.#options.clock.bootMs();
     const before = this.#waiting.get(key) ?? this.#flying.get(key);
     if (before !== undefined && isOvertaken(before, heardMs, sent)) return;
-    this.#waiting.set(key, { value, sent, heardMs });
-    if (!this.#alarm.isSet && this.#flush === null) this.#alarm.in(FLEET_FLUSH_MS);
+    this.#wait(key, { value, sent, heardMs });
   }
 
   /** Resolves when the heartbeat is in etcd. Rejects with unavailable; it is tried again all the same. */
@@ -68,8 +69,10 @@ export class Heartbeats {
     const heardMs = this.#options.clock.bootMs();
     // An earlier one that is under way must not be written after it.
     await this.drop(key);
-    if (await this.#put([[key, { value, sent, heardMs }]])) return;
-    this.add(key, value, sent);
+    const heartbeat = { value, sent, heardMs };
+    if (await this.#put([[key, heartbeat]])) return;
+    // One that came meanwhile is newer.
+    if (!this.#waiting.has(key)) this.#wait(key, heartbeat);
     throw unavailable();
   }
 
@@ -92,10 +95,16 @@ export class Heartbeats {
     await this.#flush;
   }
 
-  /** Writes what waits for the last time. */
+  /** Writes what waits for the last time, at the next member if one has just failed. */
   async stop(): Promise<void> {
-    await this.flush();
+    for (let tries = 0; tries < STOP_TRIES && (tries === 0 || this.#waiting.size > 0); tries++)
+      await this.flush();
     this.#alarm.end();
+  }
+
+  #wait(key: string, heartbeat: Heartbeat): void {
+    this.#waiting.set(key, heartbeat);
+    if (!this.#alarm.isSet && this.#flush === null) this.#alarm.in(FLEET_FLUSH_MS);
   }
 
   async #write(): Promise<void> {
@@ -105,16 +114,11 @@ export class Heartbeats {
     this.#waiting = new Map();
     this.#stuckMs ??= nowMs;
     let hasFailed = false;
-    const lane = async () => {
-      for (;;) {
-        const chunk = entries.splice(0, TXN_OPS_MAX);
-        if (chunk.length === 0) return;
-        if (await this.#put(chunk)) continue;
-        hasFailed = true;
-        this.#keep(chunk);
-      }
-    };
-    await Promise.all(Array.from({ length: LANES }, lane));
+    await inLanes(LANES, chunksOf(entries), async (chunk) => {
+      if (await this.#put(chunk)) return;
+      hasFailed = true;
+      this.#keep(chunk);
+    });
     if (!hasFailed) this.#stuckMs = null;
     this.#flying = new Map();
     this.#dropped.clear();
@@ -137,4 +141,10 @@ export class Heartbeats {
       if (!this.#waiting.has(key) && !this.#dropped.has(key)) this.#waiting.set(key, heartbeat);
     }
   }
+}
+
+/** The entries in chunks of one transaction each. */
+function* chunksOf<Entry>(entries: readonly Entry[]): Generator<readonly Entry[]> {
+  for (let from = 0; from < entries.length; from += TXN_OPS_MAX)
+    yield entries.slice(from, from + TXN_OPS_MAX);
 }
