@@ -70,9 +70,11 @@ export class Freshness {
       0,
       ...[...this.#others()].map(([name, ticks]) => ticks - (before.get(name) ?? ticks)),
     );
+    // At the start the one question is whether others served before.
+    const isServed = this.#isJudged ? progress * FLEET_TICK_MS >= gapMs / 2 : progress > 0;
     this.#judge();
     this.#isJudged = true;
-    return progress * FLEET_TICK_MS < gapMs / 2;
+    return !isServed;
   }
 
   #judge(): void {
