@@ -57,6 +57,75 @@ t.test('a batch that could be closed by half only is told as a whole, under one 
   await world.end();
 });
 
+t.test('a batch whose close had no answer is told, and what came after it as well', async (t) => {
+  const world = await worldOf('a');
+  const ids = Array.from({ length: 30 }, (_, n) => `pump-${n + 10}`);
+  // As a digest: of a batch that was told under this id nothing more is told.
+  const digests = new Map<string, readonly string[]>();
+  world.tells = (machine, batch, isClosed) => {
+    if (!isClosed) return { told: new Set(), refusal: null };
+    if (digests.has(batch.id)) return { told: new Set(batch.news.map(({ id }) => id)), refusal: null };
+    digests.set(
+      batch.id,
+      batch.news.map(({ device }) => device),
+    );
+    return world.tellAll(machine, batch);
+  };
+  put(world, ids);
+  await turns();
+  let isLost = false;
+  world.server.losesAnswer = (_client, description) => {
+    if (isLost || !/^txn outbox.* whole\//.test(description)) return false;
+    isLost = true;
+    put(world, ['late']);
+    return true;
+  };
+  for (let n = 0; n < 3; n++) {
+    await world.clock.advance(DIGEST_WINDOW_MS + 10 * SECOND_MS);
+    await turns();
+  }
+  t.ok(isLost);
+  t.strictSame([...digests.values()].flat().sort(), ['late', ...ids]);
+  t.equal(world.server.keys('outbox/').length, 0);
+  await world.end();
+});
+
+t.test('news that come while the teller does not know that its lease goes on are told', async (t) => {
+  const world = await worldOf('a');
+  world.server.losesAnswer = (_client, description) => description === 'keepAlive';
+  await world.clock.advance(12 * SECOND_MS);
+  t.notOk(world.fleetOf('a').mayTell());
+  put(world, ['pump-1']);
+  await world.clock.advance(SECOND_MS);
+  t.strictSame(world.told, []);
+  world.server.losesAnswer = () => false;
+  await world.clock.advance(10 * SECOND_MS);
+  t.match(world.told, [{ device: 'pump-1' }]);
+  await world.end();
+});
+
+t.test('what was accepted and not deleted is deleted, and not told again', async (t) => {
+  const world = await worldOf('a');
+  const batches: NewsBatch[] = [];
+  world.tells = (machine, batch) => {
+    batches.push(batch);
+    return world.tellAll(machine, batch);
+  };
+  let deletes = 0;
+  world.server.onOp = (_client, description) => {
+    if (description === 'txn outbox/pump-1/n' && ++deletes === 1)
+      throw new EtcdError('unavailable', 'etcd: no leader');
+  };
+  put(world, ['pump-1']);
+  // The test's own put is none of the instance's operations.
+  await world.clock.advance(SECOND_MS);
+  t.equal(world.server.keys('outbox/').length, 1);
+  await world.clock.advance(10 * SECOND_MS);
+  t.equal(world.server.keys('outbox/').length, 0);
+  t.equal(batches.length, 1);
+  await world.end();
+});
+
 t.test('after a list the news of a device are in the order in which they came', async (t) => {
   const world = await worldOf('a');
   world.tells = () => ({ told: new Set(), refusal: new Error('full') });

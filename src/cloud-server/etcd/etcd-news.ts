@@ -24,6 +24,8 @@ interface EtcdNewsOptions {
   readonly etcd: Pick<Etcd, 'txn'>;
   /** The revision that gave this instance the role; null: it does not have it. */
   readonly mine: () => number | null;
+  /** See Mirror.isBehind. */
+  readonly isBehind: (revision: number) => boolean;
   readonly messages: () => Pick<EtcdMessages, 'waiting'>;
   readonly clock: Clock;
   readonly log: Log;
@@ -45,6 +47,10 @@ export class EtcdNews {
   #open: { readonly id: string; readonly closesMs: number } | null = null;
   #running: Promise<void> | null = null;
   #isWanted = false;
+  /** True from the first message that an outbox may accept until etcd is told of all. */
+  #isHanding = false;
+  /** Keys of what is accepted. Their deletion has failed. */
+  readonly #undeleted = new Set<string>();
   #isEnding = false;
   #isStopped = false;
   #reason: string | null = null;
@@ -69,7 +75,12 @@ export class EtcdNews {
    * may have room.
    */
   get isBusy(): boolean {
-    return this.#reason === null && this.#memory.size + this.#options.messages().waiting.size > 0;
+    if (this.#isHanding || this.#undeleted.size > 0) return true;
+    return this.#reason === null && this.#waiting > 0;
+  }
+
+  get #waiting(): number {
+    return this.#memory.size + this.#options.messages().waiting.size;
   }
 
   /** The names of a device's news, the oldest first. */
@@ -105,14 +116,18 @@ export class EtcdNews {
     await Promise.resolve();
     this.#isWanted = false;
     let refusal: unknown = null;
-    if (this.#options.mine() === null) this.#open = null;
-    else {
-      try {
+    try {
+      await this.#delete([...this.#undeleted]);
+      if (this.#options.mine() === null) {
+        this.#open = null;
+        // A role that cannot be given up, or a lease that is renewed late, is there again without a word.
+        if (this.#waiting > 0) this.#alarm.in(FLEET_TICK_MS);
+      } else {
         refusal = await this.#acceptMessages();
         refusal = (await this.#tellAll()) ?? refusal;
-      } catch (error) {
-        refusal = error;
       }
+    } catch (error) {
+      refusal = error;
     }
     if (refusal === null) {
       this.#reason = null;
@@ -133,12 +148,15 @@ export class EtcdNews {
     for (let from = 0; from < waiting.length; from += CHUNK) {
       this.#role();
       const chunk = waiting.slice(from, from + CHUNK);
-      const outcomes = await Promise.allSettled(chunk.map(([, message]) => accept(message)));
-      const accepted = chunk.filter((_, index) => outcomes[index]?.status === 'fulfilled');
-      await this.#delete(accepted.map(([name]) => `message/${name}`));
+      const outcomes = await this.#handing(async () => {
+        const outcomes = await Promise.allSettled(chunk.map(([, message]) => accept(message)));
+        const accepted = chunk.filter((_, index) => outcomes[index]?.status === 'fulfilled');
+        await this.#delete(accepted.map(([name]) => `message/${name}`));
+        return outcomes;
+      });
       for (const outcome of outcomes) if (outcome.status === 'rejected') refusal ??= outcome.reason;
       // The outbox is full: try the others later.
-      if (accepted.length === 0) break;
+      if (outcomes.every(({ status }) => status === 'rejected')) break;
     }
     return refusal;
   }
@@ -180,20 +198,22 @@ export class EtcdNews {
   }
 
   async #tellOpen(behind: Set<string>): Promise<Error | null> {
-    const { clock, randomBytes } = this.#options;
+    const { clock } = this.#options;
     const open = this.#memory.inOrder().filter(({ batch }) => !this.#memory.isClosed(batch));
     if (open.length === 0) {
       this.#open = null;
       return null;
     }
     const nowMs = clock.bootMs();
-    this.#open ??= { id: Buffer.from(randomBytes(8)).toString('hex'), closesMs: nowMs + DIGEST_WINDOW_MS };
+    this.#open ??= { id: this.#newId(), closesMs: nowMs + DIGEST_WINDOW_MS };
     const { id, closesMs } = this.#open;
     const news = open.map((one) => one.news);
     if (nowMs < closesMs && !this.#isEnding) {
       this.#alarm.at(closesMs);
       return await this.#tell({ id, news: news.filter(({ device }) => !behind.has(device)) }, false);
     }
+    // A close without an answer may have happened. What comes after it needs another id.
+    this.#open = { id: this.#newId(), closesMs };
     // Its members are written before it is told: another teller would draw the line elsewhere.
     await this.#close(id, open);
     this.#open = null;
@@ -201,9 +221,20 @@ export class EtcdNews {
   }
 
   async #tell(batch: NewsBatch, isClosed: boolean): Promise<Error | null> {
-    const { told, refusal } = await this.#options.tell(batch, isClosed);
-    await this.#delete(batch.news.filter(({ id }) => told.has(id)).map((news) => `outbox/${nameOf(news)}`));
-    return refusal;
+    return await this.#handing(async () => {
+      const { told, refusal } = await this.#options.tell(batch, isClosed);
+      await this.#delete(batch.news.filter(({ id }) => told.has(id)).map((news) => `outbox/${nameOf(news)}`));
+      return refusal;
+    });
+  }
+
+  async #handing<Result>(act: () => Promise<Result>): Promise<Result> {
+    this.#isHanding = true;
+    try {
+      return await act();
+    } finally {
+      this.#isHanding = false;
+    }
   }
 
   async #close(id: string, open: readonly PendingOne[]): Promise<void> {
@@ -221,17 +252,30 @@ export class EtcdNews {
       );
       // A device has moved or is removed: memory will know in a moment.
       if (!succeeded) throw new EtcdError('unavailable', 'news have changed meanwhile');
-      for (const put of puts) this.#memory.keep(put.name, { ...put, modRevision: revision });
+      if (this.#options.isBehind(revision))
+        for (const put of puts) this.#memory.keep(put.name, { ...put, modRevision: revision });
     }
     this.#memory.close(id);
   }
 
+  /** What cannot be deleted now is deleted first in the next run, with or without the role. */
   async #delete(keys: readonly string[]): Promise<void> {
+    for (const key of keys) this.#undeleted.add(key);
     for (let from = 0; from < keys.length; from += CHUNK) {
-      const ops: Op[] = keys.slice(from, from + CHUNK).map((key) => ({ delete: key }));
-      await this.#options.etcd.txn([], ops);
+      const chunk = keys.slice(from, from + CHUNK);
+      await this.#options.etcd.txn(
+        [],
+        chunk.map((key): Op => ({ delete: key })),
+      );
+      for (const key of chunk) {
+        this.#undeleted.delete(key);
+        this.#memory.deleted(key);
+      }
     }
-    for (const key of keys) this.#memory.deleted(key);
+  }
+
+  #newId(): string {
+    return Buffer.from(this.#options.randomBytes(8)).toString('hex');
   }
 
   #role() {

@@ -107,8 +107,7 @@ export class Roles {
         const revision = this.mine(role);
         if (!this.#owners.has(role) && rightful === self.id) free.push(role);
         const isSettled = rightful !== null && nowMs - (since.get(rightful) ?? nowMs) >= FLEET_STALE_MS;
-        const mayGo = isSettled && rightful !== self.id && !this.#options.isBusy(role);
-        if (revision !== null && mayGo) given.push([role, revision]);
+        if (revision !== null && isSettled && rightful !== self.id) given.push([role, revision]);
       }
       while (given.length > 0) await this.#giveUp(given.splice(0, KEYS_MAX));
       while (free.length > 0) await this.#claim(free.splice(0, KEYS_MAX), self);
@@ -127,7 +126,9 @@ export class Roles {
     return this.#rightful.owners;
   }
 
-  async #giveUp(roles: readonly (readonly [role: string, createRevision: number])[]): Promise<void> {
+  async #giveUp(given: readonly (readonly [role: string, createRevision: number])[]): Promise<void> {
+    const roles = given.filter(([role]) => !this.#options.isBusy(role));
+    if (roles.length === 0) return;
     for (const [role] of roles) this.#leaving.add(role);
     try {
       const { succeeded } = await this.#options.etcd.txn(
@@ -135,14 +136,12 @@ export class Roles {
         roles.map(([role]) => ({ delete: keyOf(role) })),
       );
       // At once: the watch may be late, and the next owner acts already.
-      if (succeeded) for (const [role] of roles) if (!this.#isOther(role)) this.#owners.delete(role);
+      if (!succeeded) return;
+      for (const [role, createRevision] of roles)
+        if (this.#owners.get(role)?.createRevision === createRevision) this.#owners.delete(role);
     } finally {
       for (const [role] of roles) this.#leaving.delete(role);
     }
-  }
-
-  #isOther(role: string): boolean {
-    return this.#owners.get(role)?.instance !== this.#self?.id;
   }
 
   /** If one of them is taken already, none is claimed; the watch tells, and the next move claims the others. */
