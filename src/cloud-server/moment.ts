@@ -1,6 +1,6 @@
 /**
  * The moment of a heartbeat in a form that survives a restart and a wrong clock: boot time and wall time. Used by
- * sighting.ts and watch.ts.
+ * watch.ts.
  */
 import { startMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';

@@ -1,24 +1,21 @@
 /**
- * How the watch shows a device. Used by watch.ts.
+ * How a watch shows a device. Used by etcd-watch.ts and watch.ts.
  */
-import type { Clock } from '../system/clock.js';
 import type { Sighting } from './fleet-store.js';
-import { type Moment, wallMsOf } from './moment.js';
 import type { Presence } from './presence.js';
 import type { DeviceStatus } from './status.js';
 
-/** What the watch knows of a device. */
-interface Seen {
+/** What a watch knows of a device. Wall times are null if they are not known. */
+interface Known {
   readonly presence: Presence;
-  readonly heard: Moment;
-  readonly since: Moment | null;
+  readonly heardMs: number | null;
+  /** Since when it is in its state; of one that is offline it does not count. */
+  readonly sinceMs: number | null;
   readonly status: DeviceStatus;
 }
 
-/** The device of that id, with the wall times of its moments. */
-export function sightingOf(id: string, { presence, heard, since, status }: Seen, clock: Clock): Sighting {
+/** The device of that id. */
+export function sightingOf(id: string, { presence, heardMs, sinceMs, status }: Known): Sighting {
   const state = presence.said === 'moved' ? 'moved' : presence.state;
-  const heardMs = wallMsOf(heard, clock);
-  const sinceMs = state === 'offline' ? heardMs : since && wallMsOf(since, clock);
-  return { id, state, heardMs, sinceMs, status };
+  return { id, state, heardMs, sinceMs: state === 'offline' ? heardMs : sinceMs, status };
 }

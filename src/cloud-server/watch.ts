@@ -96,10 +96,8 @@ export class Watch implements FleetWatch {
     });
     this.#pausing = new Alarm(options.clock, () => this.#writeSoon());
     this.#closing = new Alarm(options.clock, () => this.#writeSoon());
-    this.#batches = new Batches(
-      () => options.clock.bootMs(),
-      () => this.#drawId(),
-    );
+    const nowMs = () => options.clock.bootMs();
+    this.#batches = new Batches(nowMs, () => this.#drawId());
   }
 
   /** Starts the checks for silence, and tells the news that an earlier run left. */
@@ -162,12 +160,14 @@ export class Watch implements FleetWatch {
   }
 
   *sightings(): Iterable<Sighting> {
-    for (const [id, device] of this.#devices) yield sightingOf(id, device, this.#options.clock);
+    for (const id of this.#devices.keys()) yield this.sighting(id) as Sighting;
   }
 
   sighting(id: string): Sighting | null {
     const device = this.#devices.get(id);
-    return device === undefined ? null : sightingOf(id, device, this.#options.clock);
+    if (device === undefined) return null;
+    const wallMs = (moment: Moment | null) => moment && wallMsOf(moment, this.#options.clock);
+    return sightingOf(id, { ...device, heardMs: wallMs(device.heard), sinceMs: wallMs(device.since) });
   }
 
   #newDevice(id: string, nowMs: number, heard: Moment): Watched {

@@ -126,6 +126,34 @@ t.test('instances that start together find nobody offline who was away with them
   await world.end();
 });
 
+t.test('what could not be decided before an outage is decided anew after its grace', async (t) => {
+  const world = await worldOf('a', 'b');
+  const devices = Array.from({ length: 400 }, (_, n) => world.add(`pump-${n}`));
+  await world.clock.advance(MINUTE_MS);
+  for (const device of devices) {
+    device.silence();
+    device.say('running');
+  }
+  let tries = 0;
+  world.server.onOp = (_client, description) => {
+    if (!description.startsWith('txn told/')) return;
+    world.server.quorum = false;
+    tries++;
+  };
+  // They are so many that the lease runs out before the last try.
+  await world.clock.advance(DELAYS.delayMs + 20 * SECOND_MS);
+  world.server.onOp = () => undefined;
+  t.ok(tries > 0 && tries < devices.length, `${tries} tries`);
+  await world.clock.advance(MINUTE_MS);
+  world.server.quorum = true;
+  await world.clock.advance(CLOUD_GRACE_MS);
+  // A try without an answer may have happened.
+  t.ok(world.told.length <= tries, `${world.told.length} were told in the grace`);
+  await world.clock.advance(2 * MINUTE_MS + DELAYS.delayMs);
+  t.equal(new Set(world.told.map(({ device }) => device)).size, devices.length);
+  await world.end();
+});
+
 t.test('no decision once the lease may have run out', async (t) => {
   const world = await worldOf('a', 'b');
   for (let n = 0; n < 12; n++) world.add(`pump-${n}`);

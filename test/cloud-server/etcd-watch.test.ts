@@ -2,7 +2,7 @@
 import t from 'tap';
 import { bucketOf } from '../../src/cloud-server/etcd/layout.js';
 import { EtcdError } from '../../src/etcd/etcd.js';
-import { CLOUD_GRACE_MS, FLEET_STALE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { CLOUD_GRACE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 
@@ -11,10 +11,9 @@ t.comment(`FIELDPOST_TEST_SEED=${seed}`);
 
 /** Three instances that have shared the roles, and devices that speak. */
 async function fleetOf(devices: number): Promise<FleetWorld> {
-  const world = new FleetWorld(seed);
-  for (const machine of ['a', 'b', 'c']) await world.start(machine);
+  const world = await FleetWorld.calm(seed, 'a', 'b', 'c');
   for (let n = 0; n < devices; n++) world.add(`pump-${n}`);
-  await world.clock.advance(FLEET_STALE_MS + MINUTE_MS);
+  await world.clock.advance(MINUTE_MS);
   return world;
 }
 
@@ -56,16 +55,47 @@ t.test('a heartbeat at the last moment counts more than the decision', async (t)
   const world = await decided(({ server, clock }, tries) => {
     if (tries > 1) return;
     heardMs = clock.bootMs();
-    server.txn([], [{ put: SEEN, value: server.keyOf(SEEN)?.value ?? '' }]);
+    const { u, ...heartbeat } = JSON.parse(server.keyOf(SEEN)?.value ?? '');
+    server.txn([], [{ put: SEEN, value: JSON.stringify({ ...heartbeat, u: u + 1 }) }]);
   });
   await world.clock.advance(OFFLINE_MS);
   t.ok(heardMs > 0);
   t.strictSame(world.told, []);
-  // That was nearly an outage: the next one may need two delays.
-  await world.clock.advance(2 * OFFLINE_MS);
+  // Nobody was told, so the next outage needs one delay as well.
+  await world.clock.advance(DELAYS.delayMs);
   t.match(world.told, [{ kind: 'silent' }]);
   t.ok((world.told[0]?.atMs ?? 0) >= heardMs + DELAYS.delayMs);
   await world.stop('a');
+});
+
+t.test('a heartbeat that is written twice is heard once', async (t) => {
+  const world = await decided(() => undefined);
+  await world.clock.advance(DELAYS.delayMs / 2);
+  const silentMs = world.clock.bootMs();
+  world.server.txn([], [{ put: SEEN, value: world.server.keyOf(SEEN)?.value ?? '' }]);
+  await world.clock.advance(OFFLINE_MS - DELAYS.delayMs / 2);
+  t.match(world.told, [{ kind: 'silent' }]);
+  t.ok((world.told[0]?.atMs ?? 0) < silentMs + DELAYS.delayMs);
+  await world.end();
+});
+
+t.test('a device that was removed and added again is told of, also if the answer was late', async (t) => {
+  let isRemoved = false;
+  const world = await decided(() => undefined);
+  world.server.onOp = (_client, description) => {
+    world.server.answerTurns = 1;
+    if (isRemoved || !(description.startsWith(`txn told/${ID}`) && description.endsWith(': done'))) return;
+    isRemoved = true;
+    world.server.answerTurns = 10;
+    world.server.txn([], [{ delete: SEEN }, { delete: `told/${ID}` }, { deletePrefix: `outbox/${ID}/` }]);
+  };
+  await world.clock.advance(OFFLINE_MS);
+  t.ok(isRemoved);
+  world.told.splice(0);
+  world.devices.get(ID)?.say('running');
+  await world.clock.advance(OFFLINE_MS);
+  t.match(world.told, [{ kind: 'silent' }]);
+  await world.end();
 });
 
 t.test('a decision of an instance that has just lost the bucket does not hold', async (t) => {

@@ -101,8 +101,9 @@ t.test('a fleet under faults', { skip }, async (t) => {
 /** Prints what etcd and the instances know of the device that a line of `missing` begins with. */
 async function explain(t: Test, { cluster, instances }: Fleet, line: string): Promise<void> {
   const [id = ''] = line.split(' ');
-  const seen = `seen/${bucketOf(id)}/${id}`;
-  for (const key of [seen, `told/${id}`, `outbox/${id}/`]) {
+  const bucket = bucketOf(id);
+  const ofDevice = [`seen/${bucket}/${id}`, `told/${id}`, `outbox/${id}/`];
+  for (const key of [...ofDevice, `owner/${bucket}`, 'owner/tell', 'instance/', 'grace']) {
     t.comment(`etcd: ${await cluster.etcdctl('get', `fieldpost/${key}`, '--prefix', '-w', 'json')}`);
   }
   for (const { name, lines } of instances)

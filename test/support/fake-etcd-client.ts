@@ -160,7 +160,7 @@ export class FakeClient implements Etcd {
     }
     const result = act();
     server.onOp(this.#name, `${what}: done`);
-    await this.#turn(isWrite);
+    for (let turns = server.answerTurns; turns > 0; turns--) await this.#turn(isWrite);
     if (server.isCut(this.#name)) return await this.#silence(isWrite);
     if (server.losesAnswer(this.#name, what)) throw unavailable('the connection was lost', isWrite);
     return result;

@@ -40,6 +40,8 @@ export class FakeEtcd {
   onOp: (client: string, description: string) => void = () => undefined;
   /** True: the operation is done, and its answer is lost. */
   losesAnswer: (client: string, description: string) => boolean = () => false;
+  /** The turns that an answer takes, in which watches go on. */
+  answerTurns = 1;
   revision = 1;
   compacted = 0;
   readonly clock: Clock;

@@ -15,6 +15,8 @@ import { orUnavailable } from './unavailable.js';
 
 interface EtcdDocumentsOptions {
   readonly etcd: Pick<Etcd, 'get' | 'txn'>;
+  /** See Mirror.isBehind. */
+  readonly isBehind: (revision: number) => boolean;
   readonly people: Pick<People, 'set'>;
 }
 
@@ -69,7 +71,7 @@ export class EtcdDocuments implements FleetDocuments {
       const put = this.#options.etcd.txn(compares, [{ put: key, value: text }], key);
       const { succeeded, revision, current } = await orUnavailable(put);
       if (succeeded) {
-        this.#keep(id, text, revision);
+        if (this.#options.isBehind(revision)) this.#keep(id, text, revision);
         return etagOf({ value: text, modRevision: revision });
       }
       if (tries === PUT_TRIES)

@@ -80,9 +80,10 @@ export async function openEtcdFleet(options: EtcdFleetOptions): Promise<FleetSto
 /** The parts, which know each other. */
 function partsOf(options: EtcdFleetOptions) {
   const { etcd, clock, log, randomBytes, hostname, delays, people, tell, accept } = options;
-  const documents = new EtcdDocuments({ etcd, people });
-  const keys = new EtcdKeys({ etcd, randomBytes });
-  const parts = { etcd, clock, log, randomBytes };
+  const isBehind = (revision: number) => mirror.isBehind(revision);
+  const documents = new EtcdDocuments({ etcd, isBehind, people });
+  const keys = new EtcdKeys({ etcd, isBehind, randomBytes });
+  const parts = { etcd, isBehind, clock, log, randomBytes };
   const mine = () => instance.mine(TELLER);
   const news: EtcdNews = new EtcdNews({
     ...parts,

@@ -13,6 +13,8 @@ const TRIES = 3;
 
 interface EtcdKeysOptions {
   readonly etcd: Pick<Etcd, 'get' | 'txn'>;
+  /** See Mirror.isBehind. */
+  readonly isBehind: (revision: number) => boolean;
   readonly randomBytes: (count: number) => Uint8Array;
 }
 
@@ -82,7 +84,7 @@ export class EtcdKeys implements DeviceKeys {
     const put = `keys/${id}`;
     const value = JSON.stringify(writtenKeys(keys));
     const result = await this.#options.etcd.txn([{ key: put, modRevision: revision }], [{ put, value }]);
-    if (result.succeeded) this.#keep(id, value, result.revision);
+    if (result.succeeded && this.#options.isBehind(result.revision)) this.#keep(id, value, result.revision);
     return result.succeeded;
   }
 

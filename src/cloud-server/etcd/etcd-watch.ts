@@ -6,11 +6,13 @@
  * Used by etcd-fleet.ts.
  */
 import { type Compare, type Etcd, EtcdError } from '../../etcd/etcd.js';
+import { inLanes } from '../../lanes.js';
 import { Alarm } from '../../retry/alarm.js';
 import type { Clock } from '../../system/clock.js';
 import type { Log } from '../../system/log.js';
 import type { FleetWatch, Report, Sighting } from '../fleet-store.js';
 import * as presence from '../presence.js';
+import { sightingOf } from '../sighting.js';
 import { NO_STATUS } from '../status.js';
 import { decisionOf } from './decision.js';
 import type { EtcdNews } from './etcd-news.js';
@@ -19,7 +21,7 @@ import type { Instance } from './instance.js';
 import { bucketOf } from './layout.js';
 import type { Shelf } from './mirror.js';
 import { keyOf } from './roles.js';
-import { type LastTold, parseSeen, parseTold, type Seen, seenText, toldText } from './seen.js';
+import { isSame, type LastTold, parseSeen, parseTold, type Seen, seenText, toldText } from './seen.js';
 import { orUnavailable, unavailable } from './unavailable.js';
 
 interface EtcdWatchOptions {
@@ -29,12 +31,15 @@ interface EtcdWatchOptions {
   readonly log: Log;
   readonly delays: presence.Delays;
   readonly randomBytes: (count: number) => Uint8Array;
+  /** See Mirror.isBehind. */
+  readonly isBehind: (revision: number) => boolean;
   /** The news that people are not told yet. */
   readonly news: () => Pick<EtcdNews, 'newsOf' | 'devices'>;
 }
 
 interface Watched {
   readonly bucket: string;
+  /** `offline`: people were told so. */
   presence: presence.Presence;
   seen: Seen;
   /** The revision of `seen`. */
@@ -143,23 +148,24 @@ export class EtcdWatch implements FleetWatch {
   async forget(id: string): Promise<void> {
     const seen = `seen/${seenName(id)}`;
     await this.#heartbeats.drop(seen);
-    await orUnavailable(
+    const { revision } = await orUnavailable(
       this.#options.etcd.txn(
         [],
         [{ delete: seen }, { delete: `told/${id}` }, { deletePrefix: `outbox/${id}/` }],
       ),
     );
+    if (!this.#options.isBehind(revision)) return;
     this.#devices.delete(id);
     this.#told.delete(id);
   }
 
   *sightings(): Iterable<Sighting> {
-    for (const [id, watched] of this.#devices) yield sightingOf(id, watched);
+    for (const [id, watched] of this.#devices) yield shown(id, watched);
   }
 
   sighting(id: string): Sighting | null {
     const watched = this.#devices.get(id);
-    return watched === undefined ? null : sightingOf(id, watched);
+    return watched === undefined ? null : shown(id, watched);
   }
 
   /** This instance owns the bucket from now on: silence counts anew. */
@@ -184,6 +190,11 @@ export class EtcdWatch implements FleetWatch {
       before.revision = revision;
       // Another instance did not know the later one: an instance that starts must find that.
       if (this.#options.instance().mine(before.bucket) !== null) this.#write(id, before.seen);
+      return;
+    }
+    if (before !== undefined && isSame(before.seen, seen)) {
+      // A member that was away writes it late, or the owner has written it again: it is not heard again.
+      before.revision = revision;
       return;
     }
     const told = this.#told.get(id);
@@ -212,56 +223,57 @@ export class EtcdWatch implements FleetWatch {
   }
 
   /** True if the device's state differs from what people were told. */
-  #isUndecided(id: string, { presence: { state, said } }: Watched): boolean {
+  #isUndecided(id: string, { presence: { state, said } }: Pick<Watched, 'presence'>): boolean {
     const isTold = this.#told.get(id)?.isOffline === true;
     if (said === 'moved') return isTold || this.#options.news().newsOf(id).length > 0;
     return isTold !== (state === 'offline');
   }
 
   #tick(): void {
-    const { clock, delays, instance } = this.#options;
-    const { isGrace, freshMs } = instance();
-    const nowMs = clock.bootMs();
+    const { clock, instance } = this.#options;
+    const { isGrace } = instance();
     if (this.#wasGrace && !isGrace) {
       for (const device of this.#devices.values())
-        device.presence = presence.afterAbsence(device.presence, nowMs, 0);
+        device.presence = presence.afterAbsence(device.presence, clock.bootMs(), 0);
     }
     this.#wasGrace = isGrace;
     for (const [id, device] of this.#devices) {
       if (instance().mine(device.bucket) === null) continue;
-      if (!isGrace) device.presence = presence.afterSilence(device.presence, freshMs, delays);
-      if (this.#isUndecided(id, device)) this.#undecided.add(id);
+      if (this.#isUndecided(id, { presence: this.#presenceNow(device) })) this.#undecided.add(id);
     }
     this.#decideSoon();
   }
 
-  #decideSoon(): void {
-    if (this.#undecided.size === 0) return;
-    this.#deciding ??= this.#decideAll().finally(() => {
-      this.#deciding = null;
-    });
+  /** The presence with its silence up to now, for a decision: until that holds, memory has nothing of it. */
+  #presenceNow({ presence: known }: Watched): presence.Presence {
+    const { isGrace, isSteady, freshMs } = this.#options.instance();
+    return isGrace || !isSteady ? known : presence.afterSilence(known, freshMs, this.#options.delays);
   }
 
-  async #decideAll(): Promise<void> {
-    const lane = async () => {
-      for (const id of this.#undecided) {
-        this.#undecided.delete(id);
-        await this.#decide(id);
-      }
+  #decideSoon(): void {
+    if (this.#undecided.size === 0) return;
+    const decide = (id: string) => {
+      this.#undecided.delete(id);
+      return this.#decide(id);
     };
-    await Promise.all(Array.from({ length: LANES }, lane));
+    this.#deciding ??= inLanes(LANES, this.#undecided, decide).finally(() => {
+      this.#deciding = null;
+      this.#decideSoon();
+    });
   }
 
   /** Decides about the device. If a condition fails, memory was old: the next tick decides again. */
   async #decide(id: string): Promise<void> {
-    const { etcd, instance, log, news, randomBytes } = this.#options;
+    const { etcd, instance, isBehind, log, news, randomBytes } = this.#options;
     const device = this.#devices.get(id);
-    if (device === undefined || !this.#isUndecided(id, device)) return;
+    if (device === undefined) return;
+    const now = { ...device, presence: this.#presenceNow(device) };
+    if (!this.#isUndecided(id, now)) return;
     const createRevision = instance().mine(device.bucket);
     if (createRevision === null) return;
     const told = this.#told.get(id);
     const newId = () => Buffer.from(randomBytes(8)).toString('hex');
-    const { told: next, ops, logTo } = decisionOf({ id, ...device, told, news: news().newsOf(id), newId });
+    const { told: next, ops, logTo } = decisionOf({ id, ...now, told, news: news().newsOf(id), newId });
     const conditions: Compare[] = [
       { key: keyOf(device.bucket), createRevision },
       { key: `seen/${seenName(id)}`, modRevision: device.revision },
@@ -272,29 +284,17 @@ export class EtcdWatch implements FleetWatch {
       const { succeeded, revision } = await etcd.txn(conditions, [put, ...ops]);
       if (succeeded) {
         logTo(log);
-        this.#wasTold(id, { ...next, revision });
-        return;
+        if (isBehind(revision)) this.#wasTold(id, { ...next, revision });
       }
     } catch (error) {
       // If it has happened after all, the watch tells.
       if (!(error instanceof EtcdError)) throw error;
     }
-    // The next tick decides anew, by what memory has then.
-    if (next.isOffline && this.#told.get(id) === told)
-      device.presence = { ...device.presence, state: 'online' };
   }
 }
 
 const seenName = (id: string) => `${bucketOf(id)}/${id}`;
 const deviceOf = (name: string) => name.slice(name.indexOf('/') + 1);
 
-function sightingOf(id: string, { presence: { state, said }, seen }: Watched): Sighting {
-  const isOffline = said !== 'moved' && state === 'offline';
-  return {
-    id,
-    state: said === 'moved' ? 'moved' : state,
-    heardMs: seen.atMs,
-    sinceMs: isOffline ? seen.atMs : seen.sinceMs,
-    status: seen.status ?? NO_STATUS,
-  };
-}
+const shown = (id: string, { presence, seen }: Watched): Sighting =>
+  sightingOf(id, { presence, heardMs: seen.atMs, sinceMs: seen.sinceMs, status: seen.status ?? NO_STATUS });

@@ -44,6 +44,14 @@ export class Mirror {
     return this.#revision;
   }
 
+  /**
+   * True: the watch has not brought this revision, so memory may take what an own transaction has written with it. Otherwise
+   * memory is newer already.
+   */
+  isBehind(revision: number): boolean {
+    return this.#revision < revision;
+  }
+
   /** Lists everything and begins to follow. Rejects with EtcdError. */
   async open(): Promise<void> {
     await this.#list();

@@ -18,6 +18,12 @@ export interface Seen extends Report {
   readonly sinceMs: number | null;
 }
 
+/** True for one heartbeat that was written twice. One without its boot and uptime is always new. */
+export function isSame(a: Seen, b: Seen): boolean {
+  if (!a.sent || !b.sent || a.said !== b.said) return false;
+  return a.sent.bootId === b.sent.bootId && a.sent.uptimeMs === b.sent.uptimeMs;
+}
+
 /** A heartbeat as it is written. */
 export function seenText({ atMs, sinceMs, said, everyMs, sent, status }: Seen): string {
   return JSON.stringify({
