@@ -221,6 +221,8 @@ export class EtcdNews {
   }
 
   async #tell(batch: NewsBatch, isClosed: boolean): Promise<Error | null> {
+    // At once with it: the role may have moved while the batch was closed.
+    this.#role();
     return await this.#handing(async () => {
       const { told, refusal } = await this.#options.tell(batch, isClosed);
       await this.#delete(batch.news.filter(({ id }) => told.has(id)).map((news) => `outbox/${nameOf(news)}`));

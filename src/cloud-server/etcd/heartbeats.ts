@@ -35,6 +35,8 @@ export class Heartbeats {
   #waiting = new Map<string, Heartbeat>();
   /** Those of the flush under way. */
   #flying: ReadonlyMap<string, Heartbeat> = new Map();
+  /** Those of addNow that are under way, unless the device has said something since. */
+  readonly #lastWords = new Map<string, Heartbeat>();
   /** Keys that must not be written again after the flush under way. */
   readonly #dropped = new Set<string>();
   #flush: Promise<void> | null = null;
@@ -59,8 +61,9 @@ export class Heartbeats {
   /** Unless the device sent it before one that is not in etcd yet. */
   add(key: string, value: string, sent: Sent | null = null): void {
     const heardMs = this.#options.clock.bootMs();
-    const before = this.#waiting.get(key) ?? this.#flying.get(key);
+    const before = this.#waiting.get(key) ?? this.#flying.get(key) ?? this.#lastWords.get(key);
     if (before !== undefined && isOvertaken(before, heardMs, sent)) return;
+    this.#lastWords.delete(key);
     this.#wait(key, { value, sent, heardMs });
   }
 
@@ -70,9 +73,12 @@ export class Heartbeats {
     // An earlier one that is under way must not be written after it.
     await this.drop(key);
     const heartbeat = { value, sent, heardMs };
-    if (await this.#put([[key, heartbeat]])) return;
-    // One that came meanwhile is newer.
-    if (!this.#waiting.has(key)) this.#wait(key, heartbeat);
+    this.#lastWords.set(key, heartbeat);
+    const isWritten = await this.#put([[key, heartbeat]]);
+    const isLast = this.#lastWords.get(key) === heartbeat;
+    if (isLast) this.#lastWords.delete(key);
+    if (isWritten) return;
+    if (isLast) this.#wait(key, heartbeat);
     throw unavailable();
   }
 

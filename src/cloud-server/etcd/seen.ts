@@ -18,10 +18,9 @@ export interface Seen extends Report {
   readonly sinceMs: number | null;
 }
 
-/** True for one heartbeat that was written twice. One without its boot and uptime is always new. */
+/** True for one heartbeat that was written twice. One that came at a time that is not known is always new. */
 export function isSame(a: Seen, b: Seen): boolean {
-  if (!a.sent || !b.sent || a.said !== b.said) return false;
-  return a.sent.bootId === b.sent.bootId && a.sent.uptimeMs === b.sent.uptimeMs;
+  return a.atMs !== null && a.atMs === b.atMs && seenText(a) === seenText(b);
 }
 
 /** A heartbeat as it is written. */
