@@ -1,8 +1,10 @@
 /** Heartbeats on their way into etcd: late ones, overtaken ones, and those of a device that is removed. */
 import t from 'tap';
+import { Heartbeats } from '../../src/cloud-server/etcd/heartbeats.js';
 import { bucketOf } from '../../src/cloud-server/etcd/layout.js';
 import { EtcdError } from '../../src/etcd/etcd.js';
 import { FLEET_STALE_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { FakeClock } from '../support/clock.js';
 import { DELAYS, FleetWorld } from '../support/fleet-world.js';
 import { testSeed } from '../support/random.js';
 
@@ -63,6 +65,38 @@ t.test('a goodbye that could not be written does not replace a heartbeat after i
   await world.clock.advance(5 * SECOND_MS);
   t.match(JSON.parse(world.server.keyOf(SEEN)?.value ?? ''), { b: 'c', s: 'running' });
   await world.end();
+});
+
+t.test('nor one that was written while the goodbye had no answer', async (t) => {
+  const clock = new FakeClock();
+  const written: string[] = [];
+  let giveUp = () => {};
+  const heartbeats = new Heartbeats({
+    clock,
+    conditions: () => [],
+    etcd: {
+      async txn(_compares, ops) {
+        const [op] = ops as [{ put: string; value: string }];
+        if (op.value === 'goodbye' && written.length === 0)
+          await new Promise<void>((_resolve, reject) => {
+            giveUp = () => reject(new EtcdError('unavailable', 'etcd: no answer'));
+          });
+        written.push(op.value);
+        return { succeeded: true, revision: 1, current: null };
+      },
+    },
+  });
+  const goodbye = heartbeats.addNow('seen/x', 'goodbye', { bootId: 'a', uptimeMs: 9 });
+  await clock.advance(1);
+  heartbeats.add('seen/x', 'late', { bootId: 'a', uptimeMs: 8 });
+  heartbeats.add('seen/x', 'running', { bootId: 'b', uptimeMs: 1 });
+  await clock.advance(2 * SECOND_MS);
+  t.strictSame(written, ['running']);
+  giveUp();
+  await t.rejects(goodbye, { code: 'unavailable' });
+  await clock.advance(5 * SECOND_MS);
+  t.strictSame(written, ['running']);
+  await heartbeats.stop();
 });
 
 t.test('a heartbeat that waits in an instance is dropped when another removes the device', async (t) => {

@@ -79,6 +79,17 @@ t.test('a heartbeat that is written twice is heard once', async (t) => {
   await world.end();
 });
 
+t.test('a device that always reports the same uptime is heard', async (t) => {
+  const world = await FleetWorld.calm(seed, 'a', 'b');
+  for (let n = 0; n < 20; n++) {
+    const sent = { bootId: 'b', uptimeMs: 1000 };
+    world.fleetOf('a').watch.heard(ID, { said: 'running', everyMs: 0, sent });
+    await world.clock.advance(30 * SECOND_MS);
+  }
+  t.strictSame(world.told, []);
+  await world.end();
+});
+
 t.test('a device that was removed and added again is told of, also if the answer was late', async (t) => {
   let isRemoved = false;
   const world = await decided(() => undefined);

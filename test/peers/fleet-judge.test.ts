@@ -73,6 +73,11 @@ for (const [name, given] of Object.entries({
     tries: [...beats(0, 100), ...unheard(140)],
     messages: [offline(130), back(141)],
   },
+  'a decision of an instance that was paused in it': {
+    tries: [...beats(0, 20), ...unheard(30, 40, 45), ...beats(50, 100)],
+    instances: [logged(A, ' device offline device=pump-1 stopped=false', 90), B],
+    troubles: [trouble('pause', 'a', 49, 89)],
+  },
   'twice, by a teller that was killed': {
     tries: beats(0, 100),
     messages: [offline(130, 'a'), offline(145, 'b')],
@@ -106,6 +111,11 @@ for (const [name, given] of Object.entries({
   'a decision that nobody hears of': {
     tries: beats(0, 10),
     instances: [logged(A, ' device offline device=pump-1 stopped=false', 9)],
+  },
+  'a decision long after the device was heard again': {
+    tries: [...beats(0, 20), ...unheard(30, 40, 45), ...beats(50, 300)],
+    messages: [offline(50.5), back(51)],
+    instances: [logged(A, ' device offline device=pump-1 stopped=false', 200), B],
   },
   'what an instance without a fault has answered': {
     tries: [...beats(0, 20), ...beats(30, 100, B.url)],

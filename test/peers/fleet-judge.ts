@@ -39,6 +39,8 @@ interface Outage {
   readonly kind: 'silent' | 'stopped';
   /** From here on people may be told. */
   readonly dueMs: number;
+  /** By then the cloud has heard the device again; Infinity: it has not. */
+  readonly untilMs: number;
 }
 
 const WORDS: readonly (readonly [RegExp, Kind])[] = [
@@ -87,7 +89,7 @@ export function faultsOfTelling(evidence: Evidence): { faults: string[]; duplica
       const tries = id === undefined ? undefined : byId.get(id)?.tries;
       if (tries === undefined) continue;
       const kind = /stopped=true/.test(text) ? 'stopped' : 'silent';
-      if (!isJustified({ kind, atMs }, tries, evidence))
+      if (!isJustified({ kind, atMs }, tries, evidence) || isPast({ name, kind, atMs }, tries, evidence))
         faults.push(`${name}: ${text}: not so\n${recordOf(tries, { atMs })}`);
     }
   }
@@ -124,6 +126,24 @@ function isJustified(
 }
 
 /**
+ * True if this decision of an instance came after the device was heard again. Its last transaction may have taken some
+ * seconds, or a whole fault of the instance. Messages may come later.
+ */
+function isPast(
+  { name, kind, atMs }: { readonly name: string; readonly kind: Kind; readonly atMs: number },
+  tries: readonly Try[],
+  evidence: Evidence,
+): boolean {
+  const hadFault = evidence.troubles.some(
+    ({ instance, fromMs, toMs }) => instance === name && fromMs <= atMs && toMs >= atMs - FLEET_STALE_MS,
+  );
+  if (hadFault) return false;
+  return !outagesOf(tries, evidence).some(
+    (outage) => outage.kind === kind && outage.dueMs <= atMs && atMs <= outage.untilMs + FLEET_STALE_MS,
+  );
+}
+
+/**
  * The cloud hears a device when it answers 200, or up to FLEET_STALE_MS later, because a heartbeat may wait for etcd. What
  * an instance had answered when it was killed, paused or cut off may be lost. What was not answered with 200 may have been
  * heard.
@@ -134,7 +154,7 @@ function outagesOf(tries: readonly Try[], { delayMs, stopDelayMs, ...evidence }:
   for (const one of tries.toReversed()) {
     const kind = one.state === 'stopping' ? 'stopped' : 'silent';
     const dueMs = one.sentMs + (kind === 'stopped' ? stopDelayMs : delayMs);
-    if (dueMs <= nextMs && one.state !== 'moved') outages.push({ kind, dueMs });
+    if (dueMs <= nextMs && one.state !== 'moved') outages.push({ kind, dueMs, untilMs: nextMs });
     if (isHeard(one, evidence)) nextMs = (one.okMs as number) + FLEET_STALE_MS;
   }
   return outages;
