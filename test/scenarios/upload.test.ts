@@ -68,7 +68,15 @@ const formOf = (subject: string, content: Buffer) =>
 async function upload(port: number, subject: string, file: Buffer): Promise<number> {
   const body = formOf(subject, file);
   const headers = { ...FORM_TYPE, Connection: 'close' };
-  return (await fetch(`http://127.0.0.1:${port}${MESSAGES}`, { method: 'POST', headers, body })).status;
+  const origin = `http://127.0.0.1:${port}`;
+  try {
+    return (await fetch(`${origin}${MESSAGES}`, { method: 'POST', headers, body })).status;
+  } catch (cause) {
+    // The answer to a body that is not wanted is lost while the rest of it is sent.
+    const metrics = await (await fetch(`${origin}/metrics`)).text();
+    const refused = metrics.match(/^fieldpost_\w*refused_total\{.*[1-9]\d*$/gm);
+    throw new Error(`the upload broke off; refused: ${refused}`, { cause });
+  }
 }
 
 /** Begins to post a form with this file, and disconnects before its end. */

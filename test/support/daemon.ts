@@ -95,6 +95,12 @@ export async function startDaemon(
 /** Starts the program as `startDaemon` does, and kills it when the test ends. */
 export async function startIn(t: Test, ...how: Parameters<typeof startDaemon>): Promise<DaemonProcess> {
   const daemon = await startDaemon(...how);
-  t.teardown(() => daemon.child.kill('SIGKILL'));
+  t.teardown(() => {
+    const { exitCode, signalCode } = daemon.child;
+    daemon.child.kill('SIGKILL');
+    if (t.passing()) return;
+    t.comment(`the daemon (${exitCode ?? signalCode ?? 'running'}) said last:`);
+    for (const line of daemon.lines.slice(-20)) t.comment(line);
+  });
   return daemon;
 }
