@@ -21,6 +21,8 @@ const CALLS_MAX = 120;
 interface Course {
   offers: number;
   lastMs: number;
+  /** An urgent one that waits: the ordinary ones that were offered in this time. */
+  passedBy: number;
   /** The relay deferred this message itself: no offer is due before then, unless a client asks for one. */
   notBeforeMs: number;
   /** A relay has refused it for good. */
@@ -75,6 +77,7 @@ export class Offers implements RelayWatcher {
     for (const course of this.#courses.values()) {
       course.isOver = false;
       course.notBeforeMs = 0;
+      course.passedBy = 0;
     }
   }
 
@@ -131,11 +134,13 @@ export class Offers implements RelayWatcher {
     );
     const isUrgent = posted.isUrgent === true;
     // The next message may have been loaded before an urgent one came.
-    const urgent = due.filter(
-      (other) => other.isUrgent && other.request.answeredMs !== this.#world.timeline.nowMs,
-    );
-    if (!isUrgent && urgent.length > ahead + 2)
-      this.#model.violation(`${posted.token} is offered before ${urgent.length} urgent ones`);
+    for (const other of isUrgent ? [] : due)
+      if (other.isUrgent && other.request.answeredMs !== this.#world.timeline.nowMs) {
+        const { passedBy } = this.#of(other);
+        this.#of(other).passedBy++;
+        if (passedBy === ahead + 2)
+          this.#model.violation(`${posted.token} is offered before ${other.token}, which is urgent`);
+      }
     const passed = due.filter((other) => (other.isUrgent === true) === isUrgent && (other.id as string) < id);
     if (passed.length <= ahead) return;
     const [oldest] = passed as [Posted];
@@ -257,6 +262,7 @@ export class Offers implements RelayWatcher {
     const course = {
       offers: 0,
       lastMs: 0,
+      passedBy: 0,
       notBeforeMs: 0,
       isRefused: false,
       isHanded: false,

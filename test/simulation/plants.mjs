@@ -130,6 +130,21 @@ const MAIL = {
       'return reply.code === 552',
     ],
   },
+  'urgent-last': {
+    why: 'urgent messages are sent after all others',
+    cuts: [
+      [
+        'src/delivery/agenda.ts',
+        'this.#urgent.pickFresh() ?? this.#normal.pickFresh()',
+        'this.#normal.pickFresh() ?? this.#urgent.pickFresh()',
+      ],
+      [
+        'src/delivery/agenda.ts',
+        'return this.#urgent.pick() ?? this.#normal.pick();',
+        'return this.#normal.pick() ?? this.#urgent.pick();',
+      ],
+    ],
+  },
   'youngest-first': {
     why: 'the order is turned',
     cut: ['src/delivery/lane.ts', 'this.#handful = found.reverse();', 'this.#handful = found;'],
