@@ -174,7 +174,7 @@ export class EtcdWatch implements FleetWatch {
     for (const [id, device] of this.#devices) {
       if (device.bucket !== bucket) continue;
       device.presence = presence.afterAbsence(device.presence, nowMs, 0);
-      if (this.#isUndecided(id, device)) this.#undecided.add(id);
+      if (this.#isUndecided(id, device.presence)) this.#undecided.add(id);
     }
     this.#decideSoon();
   }
@@ -208,7 +208,7 @@ export class EtcdWatch implements FleetWatch {
       revision,
     };
     this.#devices.set(id, device);
-    if (this.#isUndecided(id, device)) {
+    if (this.#isUndecided(id, device.presence)) {
       this.#undecided.add(id);
       this.#decideSoon();
     }
@@ -223,7 +223,7 @@ export class EtcdWatch implements FleetWatch {
   }
 
   /** True if the device's state differs from what people were told. */
-  #isUndecided(id: string, { presence: { state, said } }: Pick<Watched, 'presence'>): boolean {
+  #isUndecided(id: string, { state, said }: presence.Presence): boolean {
     const isTold = this.#told.get(id)?.isOffline === true;
     if (said === 'moved') return isTold || this.#options.news().newsOf(id).length > 0;
     return isTold !== (state === 'offline');
@@ -239,7 +239,7 @@ export class EtcdWatch implements FleetWatch {
     this.#wasGrace = isGrace;
     for (const [id, device] of this.#devices) {
       if (instance().mine(device.bucket) === null) continue;
-      if (this.#isUndecided(id, { presence: this.#presenceNow(device) })) this.#undecided.add(id);
+      if (this.#isUndecided(id, this.#presenceNow(device))) this.#undecided.add(id);
     }
     this.#decideSoon();
   }
@@ -268,7 +268,7 @@ export class EtcdWatch implements FleetWatch {
     const device = this.#devices.get(id);
     if (device === undefined) return;
     const now = { ...device, presence: this.#presenceNow(device) };
-    if (!this.#isUndecided(id, now)) return;
+    if (!this.#isUndecided(id, now.presence)) return;
     const createRevision = instance().mine(device.bucket);
     if (createRevision === null) return;
     const told = this.#told.get(id);
