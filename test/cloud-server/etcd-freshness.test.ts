@@ -15,7 +15,7 @@ function begun(ticks: Record<string, number>) {
     freshness.stepped(++revision);
     return freshness.sent(atMs, revision);
   };
-  return { freshness, tick };
+  return { tick };
 }
 
 t.test('at the start there was an outage unless another that was there goes on', async (t) => {

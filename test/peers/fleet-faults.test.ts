@@ -6,6 +6,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { bucketOf } from '../../src/cloud-server/etcd/layout.js';
+import { inLanes } from '../../src/lanes.js';
 import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { FleetLoad, fleetId, type LoadDevice } from '../support/fleet-load.js';
 import { pick, seededRandom, testSeed } from '../support/random.js';
@@ -111,19 +112,15 @@ async function explain(t: Test, { cluster, instances }: Fleet, line: string): Pr
 }
 
 async function putDocuments({ urls }: Fleet, ids: readonly string[]): Promise<void> {
-  const waiting = ids.entries();
-  const lane = async () => {
-    for (const [index, id] of waiting) {
-      const destinations = peopleOf(index).map((destination, n) => {
-        const uid = `00000000-0000-4000-8000-${String(2 * index + n).padStart(12, '0')}`;
-        return { uid, type: 2, destination, lang: 'en', name: 'Jan' };
-      });
-      const url = `${urls[index % urls.length]}/devices/${id}/destinations`;
-      const answer = await callAs(url, 'PUT', { body: { destinations }, headers: { 'If-None-Match': '*' } });
-      if (answer?.status !== 204) throw new Error(`PUT: ${answer?.status} ${answer?.text}`);
-    }
-  };
-  await Promise.all(Array.from({ length: PUT_LANES }, lane));
+  await inLanes(PUT_LANES, ids.entries(), async ([index, id]) => {
+    const destinations = peopleOf(index).map((destination, n) => {
+      const uid = `00000000-0000-4000-8000-${String(2 * index + n).padStart(12, '0')}`;
+      return { uid, type: 2, destination, lang: 'en', name: 'Jan' };
+    });
+    const url = `${urls[index % urls.length]}/devices/${id}/destinations`;
+    const answer = await callAs(url, 'PUT', { body: { destinations }, headers: { 'If-None-Match': '*' } });
+    if (answer?.status !== 204) throw new Error(`PUT: ${answer?.status} ${answer?.text}`);
+  });
 }
 
 type ToldNow = () => ReturnType<typeof notificationsIn>;

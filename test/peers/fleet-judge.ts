@@ -89,7 +89,7 @@ export function faultsOfTelling(evidence: Evidence): { faults: string[]; duplica
       const tries = id === undefined ? undefined : byId.get(id)?.tries;
       if (tries === undefined) continue;
       const kind = /stopped=true/.test(text) ? 'stopped' : 'silent';
-      if (!isJustified({ kind, atMs }, tries, evidence) || isPast({ name, kind, atMs }, tries, evidence))
+      if (!isJustified({ kind, atMs }, tries, evidence, lateMsOf(name, atMs, troubles)))
         faults.push(`${name}: ${text}: not so\n${recordOf(tries, { atMs })}`);
     }
   }
@@ -112,35 +112,35 @@ export function faultsOfTelling(evidence: Evidence): { faults: string[]; duplica
   return { faults, duplicates };
 }
 
-/** True if the cloud may not have heard the device for a delay; for a return: and if the device has spoken since. */
+/**
+ * True if the cloud may not have heard the device for a delay; for a return: and if the device has spoken since. `lateMs`: the
+ * time between the device's return and the end of what may be said of its outage. A message may come at any time.
+ */
 function isJustified(
   { kind, atMs }: Pick<Notification, 'kind' | 'atMs'>,
   tries: readonly Try[],
   evidence: Evidence,
+  lateMs = Number.POSITIVE_INFINITY,
 ): boolean {
   const outages = outagesOf(tries, evidence);
-  if (kind !== 'back') return outages.some((outage) => outage.kind === kind && outage.dueMs <= atMs);
+  if (kind !== 'back')
+    return outages.some(
+      (outage) => outage.kind === kind && outage.dueMs <= atMs && atMs <= outage.untilMs + lateMs,
+    );
   return outages.some(({ dueMs }) =>
     tries.some(({ sentMs, okMs }) => (okMs ?? sentMs) >= dueMs - FLEET_STALE_MS && sentMs <= atMs),
   );
 }
 
 /**
- * True if this decision of an instance came after the device was heard again. Its last transaction may have taken some
- * seconds, or a whole fault of the instance. Messages may come later.
+ * How long after the device was heard again an instance may log its decision: its last transaction may have taken some
+ * seconds, or a whole fault of the instance.
  */
-function isPast(
-  { name, kind, atMs }: { readonly name: string; readonly kind: Kind; readonly atMs: number },
-  tries: readonly Try[],
-  evidence: Evidence,
-): boolean {
-  const hadFault = evidence.troubles.some(
+function lateMsOf(name: string, atMs: number, troubles: readonly Trouble[]): number {
+  const hadFault = troubles.some(
     ({ instance, fromMs, toMs }) => instance === name && fromMs <= atMs && toMs >= atMs - FLEET_STALE_MS,
   );
-  if (hadFault) return false;
-  return !outagesOf(tries, evidence).some(
-    (outage) => outage.kind === kind && outage.dueMs <= atMs && atMs <= outage.untilMs + FLEET_STALE_MS,
-  );
+  return hadFault ? Number.POSITIVE_INFINITY : FLEET_STALE_MS;
 }
 
 /**

@@ -136,9 +136,7 @@ export class Offers implements RelayWatcher {
     // The next message may have been loaded before an urgent one came.
     for (const other of isUrgent ? [] : due)
       if (other.isUrgent && other.request.answeredMs !== this.#world.timeline.nowMs) {
-        const { passedBy } = this.#of(other);
-        this.#of(other).passedBy++;
-        if (passedBy === ahead + 2)
+        if (this.#of(other).passedBy++ === ahead + 2)
           this.#model.violation(`${posted.token} is offered before ${other.token}, which is urgent`);
       }
     const passed = due.filter((other) => (other.isUrgent === true) === isUrgent && (other.id as string) < id);
