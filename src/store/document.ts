@@ -1,15 +1,15 @@
 /**
- * The state as a plain document (`state` in store.json), the content of a message as JSON, and both back again. Used by
- * acceptance.ts, journaled-store.ts and snapshot.ts.
+ * The state as a plain document (`state` in store.json), the content of a message as JSON, and both back again.
  */
 import { type BookDocument, fromBookDocument, toBookDocument } from '../destinations/book.js';
 import type { Content, EmailContent, ReadyMadeContent, ShortContent } from '../message/message.js';
-import { type Batch, insertBatches, toBatches } from './batches.js';
 import type { StoreEvent } from './event.js';
 import { unknownMembers } from './format.js';
 import { insertKey } from './keys.js';
-import { isStored } from './message-map.js';
-import { apply, emptyState, type KeyEntry, type State } from './state.js';
+import { arrange, forgetSurplus, insert, insertRow, ORDERED } from './lists.js';
+import { RowReader, type SnapshotRow } from './old-rows.js';
+import { isRow, type Kind, PLAIN_LENGTH, type Row } from './rows.js';
+import { apply, emptyState, type KeyEntry, restingStatus, type State } from './state.js';
 import type { Bounds } from './weight.js';
 
 /** What stands in store.json under `state`. */
@@ -25,8 +25,12 @@ export interface StoreDocument {
   readonly book?: BookDocument;
   /** Events of a newer version. The first version that knows them applies them. */
   readonly unknownEvents?: readonly object[];
-  /** Each batch is made on demand, to save memory. */
-  readonly messages: Iterable<Batch>;
+  /** What many messages share; a row has the number of its kind. Format 1 has none. */
+  readonly kinds?: readonly Kind[];
+  /** The order in which messages were deferred, failed, and lost their content. */
+  readonly orders?: Readonly<Partial<Record<(typeof ORDERED)[number], readonly string[]>>>;
+  /** Some hundred at a time, each on demand. */
+  readonly messages: Iterable<readonly unknown[]>;
 }
 
 interface BootDocument {
@@ -34,48 +38,87 @@ interface BootDocument {
   readonly confirmed?: true;
 }
 
+// Format 1 had an index of its lines.
 const DOCUMENT_MEMBERS: ReadonlySet<string> = new Set<'format' | 'index' | keyof StoreDocument>([
   ...(['format', 'storeId', 'counter', 'held', 'reachMs', 'boots', 'keys', 'book'] as const),
-  ...(['unknownEvents', 'messages', 'index'] as const),
+  ...(['unknownEvents', 'kinds', 'orders', 'messages', 'index'] as const),
 ]);
+/** Rows that are converted in one step: less than a millisecond. */
+const LINE_ROWS = 256;
 
-/** The document of a state. */
+/** The document of a state, which may change afterwards: the document stays as it is. */
 export function toDocument(state: State): StoreDocument {
+  const { kinds, rows } = state.messages.fold((id) => restingStatus(state, id));
+  const ordered = ORDERED.filter((name) => state[name].size > 0);
   return {
     storeId: state.storeId,
     counter: state.counter,
     ...(state.held && { held: true }),
     ...(state.reachMs > 0 && { reachMs: state.reachMs }),
-    boots: bootsIn(state),
+    boots: bootsIn(state, kinds, rows),
     keys: [...state.keys].map(([key, entry]) => ({ key, ...entry })),
     book: toBookDocument(state.book),
     ...(state.unknownEvents.length > 0 && { unknownEvents: state.unknownEvents }),
     ...state.more,
-    messages: toBatches(state),
+    kinds,
+    ...(ordered.length > 0 && {
+      orders: Object.fromEntries(ordered.map((name) => [name, [...state[name]]])),
+    }),
+    messages: linesOf(rows),
+  };
+}
+
+/** May be walked more than once. */
+function linesOf(rows: readonly Row[]): Iterable<readonly Row[]> {
+  return {
+    *[Symbol.iterator]() {
+      for (let from = 0; from < rows.length; from += LINE_ROWS) yield rows.slice(from, from + LINE_ROWS);
+    },
   };
 }
 
 /** The boots that a stamp refers to. Others are forgotten. */
-function bootsIn({ boots, messages, keys }: State): Record<string, BootDocument> {
+function bootsIn(
+  { boots, keys }: State,
+  kinds: readonly Kind[],
+  rows: readonly Row[],
+): Record<string, BootDocument> {
   const found: Record<string, BootDocument> = {};
   const add = (name: string | undefined) => {
     const boot = name !== undefined && !found[name] && boots.get(name);
     if (boot) found[name] = { startMs: boot.startMs, ...(boot.confirmed && { confirmed: true }) };
   };
-  for (const part of messages.parts()) {
-    if (isStored(part)) for (const boot of part.head.boots) add(boot);
-    else {
-      add(part.accepted.boot);
-      add(part.retried?.boot);
-      add(part.failed?.boot);
-      add(part.sent?.boot);
-    }
+  for (const { boot } of kinds) add(boot);
+  for (const row of rows) {
+    if (row.length === PLAIN_LENGTH) continue;
+    add(row[10]?.retried?.boot);
+    add(row[10]?.failed?.boot);
+    add(row[10]?.sent?.boot);
   }
   for (const { at } of keys.values()) add(at.boot);
   return found;
 }
 
-/** The state that a document describes. */
+/** Throws if a row has another form. */
+function insertRows(state: State, { orders, messages }: StoreDocument, kinds: readonly Kind[]): void {
+  state.messages.kinds = kinds;
+  for (const line of messages)
+    for (const row of line) {
+      if (!isRow(row, kinds)) throw new TypeError('a message has another form');
+      insertRow(state, row, kinds);
+    }
+  for (const name of ORDERED) arrange(state[name], orders?.[name] ?? []);
+  forgetSurplus(state);
+}
+
+/** The messages of format 1. */
+function insertOldRows(state: State, messages: Iterable<readonly SnapshotRow[]>): void {
+  const reader = new RowReader(state);
+  for (const rows of messages)
+    for (const [message, place] of reader.read(rows)) insert(state, message, place);
+}
+
+/** The state that a document describes. Throws if it has another form. */
 export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   const state = emptyState(bounds);
   state.storeId = document.storeId;
@@ -85,7 +128,8 @@ export function fromDocument(document: StoreDocument, bounds: Bounds): State {
   for (const [id, { startMs, confirmed = false }] of Object.entries(document.boots)) {
     state.boots.set(id, { startMs, confirmed });
   }
-  insertBatches(state, document.messages);
+  if (document.kinds) insertRows(state, document, document.kinds);
+  else insertOldRows(state, document.messages as Iterable<readonly SnapshotRow[]>);
   for (const { key, ...entry } of document.keys) insertKey(state, key, entry);
   if (document.book) state.book = fromBookDocument(document.book);
   state.more = unknownMembers(document, DOCUMENT_MEMBERS);

@@ -12,7 +12,7 @@ export interface Format {
 }
 
 /** What this program writes. A new event with content needs a new major version, because replay counts contents. */
-export const FORMAT: Format = { major: 1, minor: 0 };
+export const FORMAT: Format = { major: 2, minor: 0 };
 
 /** The version that a file names. Anything else counts as a missing version. */
 export function formatOf(value: unknown): Format {

@@ -22,7 +22,7 @@ import { Budget, type BudgetLimits } from './budget.js';
 import { decodeContent } from './document.js';
 import { Ledger, type LedgerOptions } from './ledger.js';
 import { alreadyFinal, beingSent, countMessages, listMessages, oldestOpen } from './listing.js';
-import type { MessageMap } from './message-map.js';
+import { messagesOf } from './lists.js';
 import type { Reachability } from './reachability.js';
 import { restingStatus, type State } from './state.js';
 import type {
@@ -61,6 +61,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   return store;
 }
 
+const anyMessage: IsWanted = () => true;
+
 class JournaledStore implements Store {
   readonly book: AddressBook;
   readonly #options: StoreOptions;
@@ -69,7 +71,8 @@ class JournaledStore implements Store {
   readonly #acceptance: Acceptance;
   /** Messages that are being cancelled: their record is on its way to the disk, so they must not be sent. */
   readonly #leaving = new Set<string>();
-  #sending = 0;
+  /** Messages that are claimed. */
+  readonly #sending = new Set<string>();
   #stopping = false;
   readonly #sweepAlarm: Alarm;
 
@@ -201,7 +204,7 @@ class JournaledStore implements Store {
   }
 
   get hasReserve(): boolean {
-    const neededBytes = (this.#sending + this.#leaving.size + 1) * OUTCOME_BYTES_MAX;
+    const neededBytes = (this.#sending.size + this.#leaving.size + 1) * OUTCOME_BYTES_MAX;
     return this.#ledger.reserveBytes >= Math.min(neededBytes, OUTCOME_RESERVE_BYTES);
   }
 
@@ -209,17 +212,24 @@ class JournaledStore implements Store {
     return this.#ledger.fillReserve();
   }
 
-  readonly queued: Store['queued'] = (isWanted) => this.#waiting(this.#state.queued, isWanted);
+  *queued(isWanted: IsWanted = anyMessage): Iterable<Message> {
+    const { messages, deferred } = this.#state;
+    const isQueued: IsWanted = (known) =>
+      (known.status === 'queued' || known.status === 'sending') && isWanted(known);
+    for (const message of messages.select(isQueued))
+      if (!deferred.has(message.id) && !this.#leaving.has(message.id)) yield message;
+  }
+
   readonly deferred: Store['deferred'] = (isWanted) => this.#waiting(this.#state.deferred, isWanted);
 
   readonly urgent: Store['urgent'] = (isWanted) => this.#waiting(this.#state.urgent, isWanted);
 
-  *#waiting(
-    messages: Pick<MessageMap, 'select'> | Map<string, Message>,
-    isWanted: IsWanted = () => true,
-  ): Iterable<Message> {
-    for (const message of messages instanceof Map ? messages.values() : messages.select(isWanted))
-      if (isWanted(message) && !this.#leaving.has(message.id)) yield message;
+  *#waiting(ids: ReadonlySet<string>, isWanted: IsWanted = anyMessage): Iterable<Message> {
+    const { messages } = this.#state;
+    for (const id of ids) {
+      const known = this.#leaving.has(id) ? undefined : messages.known(id);
+      if (known && isWanted(known)) yield messages.get(id) as Message;
+    }
   }
 
   claim(id: string, purpose: 'send' | 'expire' = 'send'): Message | null {
@@ -227,13 +237,13 @@ class JournaledStore implements Store {
     if (message?.status !== 'queued' && message?.status !== 'deferred') return null;
     if (this.#leaving.has(id) || (this.held && purpose === 'send')) return null;
     message.status = 'sending';
-    this.#sending++;
+    this.#sending.add(id);
     return message;
   }
 
   giveBack(id: string): void {
     this.#claimed(id).status = restingStatus(this.#state, id);
-    this.#sending--;
+    this.#sending.delete(id);
   }
 
   async settle(id: string, verdict: Verdict): Promise<void> {
@@ -242,7 +252,8 @@ class JournaledStore implements Store {
     const urgency = this.#options.outcomes === 'synced' ? 'synced-outcome' : 'written';
     const reply = keptReply(verdict.reply, this.#budget.leftMemoryBytes);
     await this.#ledger.record([this.#ledger.outcomeOf(message, { ...verdict, reply })], urgency);
-    this.#sending--;
+    // It may be claimed again by now.
+    if (message.status !== 'sending') this.#sending.delete(id);
   }
 
   async content(message: Message): Promise<Content> {
@@ -261,7 +272,7 @@ class JournaledStore implements Store {
     this.#acceptance.sweep();
     void this.#ledger.sweep();
     const isOver = ({ failed }: Message) => failed && this.#ledger.ageMs(failed) > keepFailedMs;
-    const ids = [...kept].filter(isOver).map(({ id }) => id);
+    const ids = [...messagesOf(this.#state, kept)].filter(isOver).map(({ id }) => id);
     if (ids.length > 0) await this.#acceptance.roomMaker.drop(ids).catch(() => undefined);
     await this.#ledger.keepClock();
     this.#sweepAlarm.in(SWEEP_MS);

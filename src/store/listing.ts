@@ -1,9 +1,9 @@
 /**
- * Lists of messages, their counts, and the refusal of a change. Used by journaled-store.ts.
+ * Lists of messages, their counts, and the refusal of a change.
  */
 import { FieldpostError } from '../errors.js';
 import { isFinal, type Message, type Status } from '../message/message.js';
-import { isStored, type Known } from './message-map.js';
+import { countWaiting } from './lists.js';
 import type { State } from './state.js';
 import type { Page, QueueCounts } from './store.js';
 
@@ -16,42 +16,38 @@ export function listMessages(
   query: { status: Status | null; limit: number; after: string | null },
 ): Page {
   const { status, limit, after } = query;
-  const isOfStatus = (known: Known) => status === null || known.status === status;
-  const found = messages.selectBackwards(
-    (head) => isOfStatus(head) && (after === null || head.first < after),
-  );
   const page: Message[] = [];
-  for (const message of found) {
-    if (!isOfStatus(message) || (after !== null && message.id >= after)) continue;
+  for (const message of messages.selectBackwards(
+    (known) => (status ?? known.status) === known.status,
+    after,
+  )) {
     if (page.length === limit) return { messages: page, next: (page.at(-1) as Message).id };
     page.push(message);
   }
   return { messages: page, next: null };
 }
 
-/** How many messages there are in each state; `sending` of them are being sent. */
+/** How many messages there are in each state; those of `sending` are being sent. */
 export function countMessages(
-  { queued, deferred, kept, finished }: State,
-  sending: number,
+  state: State,
+  sending: ReadonlySet<string>,
 ): Pick<QueueCounts, 'queued' | 'sending' | 'deferred' | 'failed'> {
+  const { messages, kept, finished } = state;
   let failed = kept.size;
-  for (const part of finished.parts())
-    if (isStored(part)) failed += part.head.status === 'failed' ? part.head.count : 0;
-    else if (part.status === 'failed') failed++;
-  let sendingDeferred = 0;
-  for (const part of deferred.parts()) if (!isStored(part) && part.status === 'sending') sendingDeferred++;
+  for (const id of finished) if (messages.known(id)?.status === 'failed') failed++;
+  let deferred = state.deferred.size;
+  for (const id of sending) if (state.deferred.has(id)) deferred--;
   return {
-    queued: queued.size - (sending - sendingDeferred),
-    sending,
-    deferred: deferred.size - sendingDeferred,
+    queued: countWaiting(state) - deferred - sending.size,
+    sending: sending.size,
+    deferred,
     failed,
   };
 }
 
 /** The oldest message that is not final. */
 export function oldestOpen({ messages }: State): Message | undefined {
-  const open = messages.select(({ status }) => !isFinal(status));
-  for (const message of open) if (!isFinal(message.status)) return message;
+  for (const message of messages.select(({ status }) => !isFinal(status))) return message;
   return undefined;
 }
 

@@ -1,69 +1,101 @@
 /**
  * The lists of the state: a message moves between them as its status changes, and the oldest finished ones leave.
- * Used by batches.ts and state.ts.
  */
 import { assert } from '../errors.js';
 import { isFinal, type Message, type Place } from '../message/message.js';
 import { forgetOldest } from '../recent.js';
-import { setPlace } from './places.js';
+import { countLive, setPlace } from './places.js';
+import { type Kind, messageOf, PLAIN_LENGTH, placeOf, type Row } from './rows.js';
 import type { State } from './state.js';
-import { memoryBytes, messageWeight } from './weight.js';
+import { memoryBytes, messageWeight, plainWeight } from './weight.js';
 
-/** Adds a message to the state, and to the map of its status. */
-export function insert(
-  state: State,
-  message: Message,
-  place: Place | null,
-  weight = messageWeight(message),
-): void {
-  state.messages.add(message);
-  state.weights.messages += weight;
-  enter(state, message, place);
+/** The lists that keep an order of their own. */
+export const ORDERED = ['deferred', 'kept', 'finished'] as const;
+
+/** The messages of these ids. */
+export function* messagesOf({ messages }: State, ids: Iterable<string>): Generator<Message, void, void> {
+  for (const id of ids) yield messages.get(id) as Message;
 }
 
-/** Moves a message, with its content at `place`, into the map of its present status. */
+/** How many messages wait, those that are being sent included. */
+export function countWaiting({ messages, kept, finished }: State): number {
+  return messages.size - kept.size - finished.size;
+}
+
+/** Adds a message to the state, and to the list of its status. */
+export function insert(state: State, message: Message, place: Place | null): void {
+  state.messages.add(message);
+  state.weights.messages += messageWeight(message);
+  enter(state, message, place);
+  forgetSurplus(state);
+}
+
+/** Adds the row of a snapshot. Forgets nothing, because the order of the lists is not known yet. */
+export function insertRow(state: State, row: Row, kinds: readonly Kind[]): void {
+  state.messages.addRow(row);
+  const isPlain = row.length === PLAIN_LENGTH && (kinds[row[1]] as Kind).status === 'queued';
+  if (isPlain) {
+    // Nearly all. A start with ten thousand messages makes none of them.
+    state.weights.messages += plainWeight(row[2], row[3]);
+    if (row[6] > 0) countLive(state, row[6], row[8]);
+    return;
+  }
+  // For what must be counted. The table makes its own when somebody asks.
+  const message = messageOf(row, kinds);
+  state.weights.messages += messageWeight(message);
+  message.place = null;
+  enter(state, message, placeOf(row));
+}
+
+/** Brings a list into this order. Ids that are not in it are ignored; what the order lacks comes last. */
+export function arrange(list: Set<string>, order: readonly string[]): void {
+  const rest = new Set(list);
+  list.clear();
+  for (const id of order) if (rest.delete(id)) list.add(id);
+  for (const id of rest) list.add(id);
+}
+
+/** Moves a message, with its content at `place`, into the list of its present status. */
 export function moveTo(state: State, message: Message, place: Place | null): void {
-  for (const map of [state.queued, state.deferred]) map.delete(message.id);
+  state.deferred.delete(message.id);
   if (state.kept.delete(message.id)) state.weights.kept -= messageWeight(message);
   enter(state, message, place);
+  forgetSurplus(state);
 }
 
-/** Adds a message that is in none of the maps of a status. */
+/** Adds a message that is in none of the lists of a status. */
 function enter(state: State, message: Message, place: Place | null): void {
   setPlace(state, message, place);
-  if (message.extras?.urgent) {
-    if (isFinal(message.status)) state.urgent.delete(message.id);
-    else state.urgent.set(message.id, message);
-  }
-  if (message.status === 'deferred') state.deferred.add(message);
-  else if (!isFinal(message.status)) state.queued.add(message);
-  else {
-    const map = place ? 'kept' : 'finished';
-    state[map].add(message);
-    state.weights[map] += messageWeight(message);
-  }
-  forgetSurplus(state);
+  const isDone = isFinal(message.status);
+  if (message.extras?.urgent) state.urgent[isDone ? 'delete' : 'add'](message.id);
+  if (message.status === 'deferred') state.deferred.add(message.id);
+  if (!isDone) return;
+  const list = place ? 'kept' : 'finished';
+  state[list].add(message.id);
+  state.weights[list] += messageWeight(message);
 }
 
 /** Forgets finished messages, the oldest first, until the state is within its bounds. */
 export function forgetSurplus(state: State): void {
   const { finished, bounds } = state;
   const isTooMuch = () => finished.size > bounds.historyMax || memoryBytes(state) > bounds.memoryBytesMax;
-  // Else the walk would read the oldest batch.
-  if (isTooMuch()) forgetOldest(finished, isTooMuch, (oldest) => forget(state, oldest));
+  forgetOldest(finished, isTooMuch, (id) => forget(state, id));
 }
 
-function forget(state: State, message: Message): void {
+function forget(state: State, id: string): void {
+  const message = state.messages.get(id) as Message;
   assert(isFinal(message.status), 'only a finished message is forgotten');
-  for (const map of [state.messages, state.finished]) map.delete(message.id);
+  state.messages.delete(id);
+  state.finished.delete(id);
   const weight = messageWeight(message);
   state.weights.messages -= weight;
   state.weights.finished -= weight;
 }
 
 /** Subjects are content, too: those of finished messages go. */
-export function clearSubjects({ finished, weights }: State): void {
-  for (const message of finished) {
+export function clearSubjects(state: State): void {
+  const { finished, weights } = state;
+  for (const message of messagesOf(state, finished)) {
     const before = messageWeight(message);
     message.subject = '';
     weights.messages += messageWeight(message) - before;

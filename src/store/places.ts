@@ -22,7 +22,7 @@ function countContent(state: State, message: Message, place: Place, sign: 1 | -1
     const users = countUser(state.contentUsers, contentKey(place), sign);
     if (users !== (sign === 1 ? 1 : 0)) return;
   }
-  countLive(state, place, sign);
+  countLive(state, place.segment, sign * place.length);
 }
 
 function isShared({ extras }: Message): boolean {
@@ -41,13 +41,9 @@ function countUser(users: Map<string, number>, key: string, sign: 1 | -1): numbe
   return count;
 }
 
-/** Adds content to the live bytes of a segment, or takes it away. */
-export function countLive(
-  { liveBytes }: State,
-  { segment, length }: Pick<Place, 'segment' | 'length'>,
-  sign: 1 | -1,
-): void {
-  const bytes = (liveBytes.get(segment) ?? 0) + sign * length;
+/** Adds to the live bytes of a segment; a negative number takes away. */
+export function countLive({ liveBytes }: State, segment: number, addedBytes: number): void {
+  const bytes = (liveBytes.get(segment) ?? 0) + addedBytes;
   if (bytes === 0) liveBytes.delete(segment);
   else liveBytes.set(segment, bytes);
 }
@@ -90,8 +86,7 @@ export function liveBytesOf({ liveBytes }: State): number {
 /** The sizes of needed attachments, by their ids. */
 export function neededFiles({ messages }: State): Map<string, number> {
   const needed = new Map<string, number>();
-  // A batch with needed files is never left unread (batches.ts).
-  for (const { place, attachments } of messages.select(() => false)) {
+  for (const { place, attachments } of messages.select((known) => known.attachments !== undefined)) {
     if (place === null) continue;
     for (const { id, size } of attachments) needed.set(id, size);
   }

@@ -46,9 +46,7 @@ export async function moveContents(segments: readonly number[], options: MoveOpt
 }
 
 function messagesIn(segments: readonly number[], { messages }: State): Message[] {
-  const wanted = new Set(segments);
-  const found = messages.select(({ live }) => live.some(([segment]) => wanted.has(segment)));
-  return [...found].filter(({ place }) => place && wanted.has(place.segment));
+  return [...messages.withContentIn(new Set(segments))];
 }
 
 /** Takes messages off the list, enough for one record, and moves those that can be read. */

@@ -9,7 +9,7 @@ import type { Aside } from './aside.js';
 import { type Damaged, UNREADABLE } from './damaged.js';
 import type { Position } from './event.js';
 import { FORMAT, type Format, formatText, isForeign, isNewer } from './format.js';
-import type { Known } from './message-map.js';
+import type { Known } from './message-table.js';
 import { type Pieces, READINGS_MAX, readStretch } from './pieces.js';
 import { CONTENTS_OFFSET, decodeLine, type Follows, type JournalRecord, type SegmentHead } from './record.js';
 import {
@@ -247,8 +247,7 @@ function isUntouched({ bytes, unreadable }: Pieces, segment: number): boolean {
 
 /** Marks matching messages that are not final as failed, with their content kept for a retry. Gives how many. */
 function fail(state: State, now: Stamp, reply: string, which: (known: Known) => boolean): number {
-  const isMeant = (known: Known) => !isFinal(known.status) && which(known);
-  const messages = [...state.messages.select(isMeant)].filter(isMeant);
+  const messages = [...state.messages.select((known) => !isFinal(known.status) && which(known))];
   for (const { id, attempts } of messages)
     apply(state, [{ e: 'failed', id, attempts, at: now, reply }], { segment: 0, offset: 0 });
   return messages.length;

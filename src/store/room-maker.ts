@@ -8,6 +8,7 @@ import type { Log } from '../system/log.js';
 import { Turns } from '../turns.js';
 import type { Budget, Reservation } from './budget.js';
 import type { Ledger } from './ledger.js';
+import { messagesOf } from './lists.js';
 import { Freed } from './places.js';
 import { NOTHING, type Room } from './room.js';
 import { messageWeight } from './weight.js';
@@ -55,12 +56,13 @@ export class RoomMaker {
 
   /** The ids of failed messages whose content must be dropped for the reserved count and memory, the oldest first. */
   get inTheWay(): string[] {
-    const { kept, weights } = this.#options.ledger.state;
+    const { state } = this.#options.ledger;
+    const { kept, weights } = state;
     const excess = this.#options.budget.excess(NOTHING, true);
     let count = excess.count + kept.size;
     let memoryBytes = excess.memoryBytes + weights.kept;
     const ids: string[] = [];
-    for (const message of kept) {
+    for (const message of messagesOf(state, kept)) {
       if (count <= 0 && memoryBytes <= 0) break;
       ids.push(message.id);
       count--;
@@ -89,7 +91,7 @@ export class RoomMaker {
     const missing = this.#options.budget.missing(bytes, isUrgent);
     const ids: string[] = [];
     const freed = new Freed(state);
-    for (const message of state.kept) {
+    for (const message of messagesOf(state, state.kept)) {
       if (freed.fileBytes + freed.textBytes - (freed.textBytes % SEGMENT_BYTES) >= missing) break;
       freed.add(message);
       ids.push(message.id);

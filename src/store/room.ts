@@ -1,8 +1,9 @@
 /**
- * Amounts of room. Used by acceptance.ts, budget.ts and room-maker.ts.
+ * Amounts of room.
  */
 import { KIB } from '../limits.js';
 import { NO_ATTACHMENTS } from '../message/message.js';
+import { countWaiting, messagesOf } from './lists.js';
 import { Freed } from './places.js';
 import type { State } from './state.js';
 import { messageWeight, neededMemoryBytes } from './weight.js';
@@ -46,14 +47,13 @@ export interface Stored {
 
 /** The room in use, without memory that new messages may take over. */
 export function roomUsed({ state, usedBytes }: Stored): Room {
-  const count = state.queued.size + state.deferred.size;
-  return { count, bytes: usedBytes, memoryBytes: neededMemoryBytes(state) };
+  return { count: countWaiting(state), bytes: usedBytes, memoryBytes: neededMemoryBytes(state) };
 }
 
 /** The room that new messages may take over: failed messages' content, kept for a retry. */
 export function roomGiving({ state }: Stored): Room {
   const freed = new Freed(state);
-  for (const message of state.kept) freed.add(message);
+  for (const message of messagesOf(state, state.kept)) freed.add(message);
   return { ...NOTHING, bytes: freed.fileBytes + freed.textBytes };
 }
 

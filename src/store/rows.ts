@@ -1,205 +1,182 @@
 /**
- * The messages in store.json, in the order of acceptance:
+ * Messages as rows: the form that they have in a snapshot, and in memory while nobody asks for them. A row is a list:
  *
- *     {"to":"john@example.com","from":"device@example.com","boot":"69c8d2fc"},
- *     ["0000001C2VSM8V2",73904479,1,147,1053,665632860],
- *     ["0000002JRXD6ECH",73904479,1,1201,1053,665632860],
- *     {"status":"sent","attempts":1,"reply":"250 OK"},
- *     ["0000003DQ4XTAGF",73904512]
+ *     [id, kind, to, subject, bootMs, reachMs, segment, offset, length, crc]
  *
- * A list is a message: its id, when its boot accepted it (ms), and, while its content is kept, the segment, offset, length
- * and CRC-32 of that. An object says what is different for this message and those behind it; null is the usual value. So
- * ten thousand messages stay a small file, and a start reads them fast.
- * Used by batches.ts and snapshot-text.ts.
+ * `kind` is a number: what many messages share stands once, in the list of kinds. `bootMs` is when its boot accepted the
+ * message. The last four are the place of the content. Segment 0: the content is gone, and `length` is what it took. Few
+ * messages have an eleventh member, an object with everything else (Own). A newer minor version adds members only there.
+ * Pure.
  */
-import type { JsonObject } from '../json.js';
-import { type Message, NO_ATTACHMENTS, type Place, type Stamp } from '../message/message.js';
+import {
+  type Attachment,
+  type Extras,
+  type Message,
+  NO_ATTACHMENTS,
+  type Place,
+  type Sender,
+  type Stamp,
+} from '../message/message.js';
 import { unknownMembers } from './format.js';
-import { restingStatus, type State, sharedSender } from './state.js';
-import { messageWeight } from './weight.js';
 
-type MessageRow =
-  | readonly [id: string, bootMs: number]
-  | readonly [id: string, bootMs: number, segment: number, offset: number, length: number, crc: number];
-/** A message, or what is different from here on. */
-export type SnapshotRow = MessageRow | JsonObject;
+/** A message at rest. */
+export type Row = [
+  id: string,
+  kind: number,
+  to: string,
+  subject: string,
+  bootMs: number,
+  reachMs: number,
+  segment: number,
+  offset: number,
+  length: number,
+  crc: number,
+  own?: Own,
+];
 
-/** What a message may have in common with the one before it. */
-interface Common
-  extends Pick<Message, 'type' | 'destination' | 'from' | 'subject' | 'extras' | 'attachments' | 'reachMs'>,
-    Pick<Message, 'status' | 'attempts' | 'lastReply' | 'due' | 'textBytes' | 'more'> {
+/** What many messages share. `boot` is that of the acceptance. */
+export interface Kind extends Pick<Message, 'type' | 'status'> {
   readonly boot: string;
-  readonly retried: Stamp | undefined;
-  readonly failed: Stamp | undefined;
-  readonly sent: Stamp | undefined;
+  readonly from?: Sender | undefined;
 }
 
-/** What is left out. */
-export const USUAL: Common = {
-  boot: '',
-  type: 1,
-  destination: '',
-  from: undefined,
-  subject: '',
-  extras: undefined,
-  attachments: NO_ATTACHMENTS,
-  reachMs: 0,
-  retried: undefined,
-  failed: undefined,
-  sent: undefined,
-  status: 'queued',
-  attempts: 0,
-  lastReply: null,
-  due: null,
-  textBytes: 0,
-  more: undefined,
-};
+/** What few messages have. Members of a newer version stand beside these, and are kept. */
+interface Own {
+  readonly attachments?: readonly Attachment[];
+  readonly extras?: Extras;
+  readonly retried?: Stamp;
+  readonly failed?: Stamp;
+  readonly sent?: Stamp;
+  readonly due?: Stamp;
+  readonly attempts?: number;
+  readonly reply?: string;
+}
 
-/** The names in the objects, with what they name. All other names are a newer version's. */
-const MEMBERS: ReadonlyMap<string, Exclude<keyof Common, 'more'>> = new Map([
-  ['boot', 'boot'],
-  ['type', 'type'],
-  ['to', 'destination'],
-  ['from', 'from'],
-  ['subject', 'subject'],
-  ['extras', 'extras'],
-  ['attachments', 'attachments'],
-  ['reachMs', 'reachMs'],
-  ['retried', 'retried'],
-  ['failed', 'failed'],
-  ['sent', 'sent'],
-  ['status', 'status'],
-  ['attempts', 'attempts'],
-  ['reply', 'lastReply'],
-  ['due', 'due'],
-  ['textBytes', 'textBytes'],
+const OWN_MEMBERS: ReadonlySet<string> = new Set<keyof Own>([
+  ...(['attachments', 'extras', 'retried', 'failed', 'sent', 'due', 'attempts', 'reply'] as const),
 ]);
+const NO_OWN: Own = {};
+/** The length of a row without members of its own. */
+export const PLAIN_LENGTH = 10;
 
-/** The list of a message. */
-export function rowOf({ id, accepted: { bootMs }, place }: Message): MessageRow {
-  return place ? [id, bootMs, place.segment, place.offset, place.length, place.crc] : [id, bootMs];
-}
+/** The kinds of many rows, each once. */
+export class Kinds {
+  readonly list: Kind[];
+  readonly #numbers = new Map<string, number>();
+  /** The last one that was asked for: most messages are of the same kind as the one before. */
+  #last = -1;
 
-/** `sending` becomes the status before. */
-export function commonOf(state: State, message: Message): Common {
-  const { id, type, destination, from, subject, extras, attachments, accepted, reachMs, place } = message;
-  const { retried, failed, sent, attempts, lastReply, due, textBytes, more } = message;
-  const status = message.status === 'sending' ? restingStatus(state, id) : message.status;
-  const stamps = { boot: accepted.boot, reachMs, retried, failed: place ? failed : undefined, sent, due };
-  const envelope = { type, destination, from, subject, extras, attachments };
-  return { ...envelope, ...stamps, status, attempts, lastReply, textBytes, more };
-}
-
-/** What an object between two messages says; null if nothing has changed. */
-export function changesOf(before: Common, now: Common): JsonObject | null {
-  let changes: Record<string, unknown> | null = null;
-  for (const [name, member] of MEMBERS) {
-    const value = now[member];
-    if (isSame(before[member], value)) continue;
-    changes ??= {};
-    changes[name] = value === USUAL[member] ? null : value;
+  constructor(list: readonly Kind[] = []) {
+    this.list = [...list];
+    for (const [number, kind] of list.entries()) this.#numbers.set(keyOf(kind), number);
   }
-  if (before.more === now.more) return changes;
-  const gone = Object.keys(before.more ?? {}).map((name) => [name, null]);
-  return { ...changes, ...Object.fromEntries(gone), ...now.more };
+
+  /** The number of this kind, which is added if it is new. */
+  numberOf(kind: Kind): number {
+    const last = this.list[this.#last];
+    if (last && isSame(last, kind)) return this.#last;
+    const key = keyOf(kind);
+    const number = this.#numbers.get(key) ?? this.list.push(kind) - 1;
+    this.#numbers.set(key, number);
+    this.#last = number;
+    return number;
+  }
 }
 
-function isSame(one: unknown, other: unknown): boolean {
-  if (one === other) return true;
+function keyOf({ type, status, boot, from }: Kind): string {
+  return JSON.stringify([type, status, boot, from]);
+}
+
+function isSame(one: Kind, other: Kind): boolean {
   return (
-    typeof one === 'object' && typeof other === 'object' && JSON.stringify(one) === JSON.stringify(other)
+    one.boot === other.boot &&
+    one.status === other.status &&
+    one.from === other.from &&
+    one.type === other.type
   );
 }
 
-/** The rows of a line. */
-export function rowsIn(line: Buffer): SnapshotRow[] {
-  return JSON.parse(`[${line.toString()}]`);
+/** The row of a message; `status` is the one that it has at rest. */
+export function rowOf(message: Message, status: Message['status'], kinds: Kinds): Row {
+  const { id, type, destination, from, subject, accepted, reachMs, place, textBytes } = message;
+  const kind = kinds.numberOf({ type, status, boot: accepted.boot, from });
+  const row: Row = [
+    ...([id, kind, destination, subject, accepted.bootMs, reachMs] as const),
+    ...(place
+      ? ([place.segment, place.offset, place.length, place.crc] as const)
+      : ([0, 0, textBytes, 0] as const)),
+  ];
+  const own = ownOf(message);
+  if (own) row.push(own);
+  return row;
 }
 
-/** Reads rows one after another. */
-export class RowReader {
-  readonly #state: State;
-  #common = USUAL;
-  #at: Stamp = { boot: '', bootMs: 0 };
-  #weight = messageWeight(USUAL);
-
-  constructor(state: State) {
-    this.#state = state;
-  }
-
-  read(
-    rows: readonly SnapshotRow[],
-    found: (message: Message, place: Place | null, weight: number) => void,
-  ): void {
-    for (const row of rows) {
-      if (!isMessage(row)) {
-        this.#common = changed(this.#state, this.#common, row);
-        this.#weight = messageWeight(this.#common);
-        continue;
-      }
-      // By index: the iterator behind a destructured list takes three times as long.
-      const bootMs = row[1];
-      const { boot } = this.#common;
-      // Messages of one request share the stamp, to save memory.
-      if (this.#at.bootMs !== bootMs || this.#at.boot !== boot) this.#at = { boot, bootMs };
-      found(messageOf(row[0], this.#at, this.#common), placeIn(row), this.#weight);
-    }
-  }
-}
-
-function placeIn(row: MessageRow): Place | null {
-  return row.length === 2 ? null : { segment: row[2], offset: row[3], length: row[4], crc: row[5] };
-}
-
-function isMessage(row: SnapshotRow): row is MessageRow {
-  return Array.isArray(row);
-}
-
-/** What the messages behind an object have in common. */
-function changed(state: State, before: Common, changes: JsonObject): Common {
-  if ('id' in changes) throw new TypeError('a message must be a list');
-  const common: Record<string, unknown> = { ...before };
-  for (const [name, value] of Object.entries(changes)) {
-    const member = MEMBERS.get(name);
-    if (member) common[member] = value ?? USUAL[member];
-  }
-  const { from, more, ...rest } = common as unknown as Common;
-  const unknown = unknownMembers(changes, MEMBERS);
+/** Undefined for most. */
+function ownOf(message: Message): Own | undefined {
+  const { attachments, extras, retried, failed, sent, due, attempts, lastReply, more, place } = message;
+  const isPlain =
+    attachments.length === 0 && extras === undefined && attempts === 0 && lastReply === null && due === null;
+  if (isPlain && !retried && !failed && !sent && !more) return undefined;
   return {
-    ...rest,
-    from: sharedSender(state, from),
-    more: unknown ? withoutNulls({ ...more, ...unknown }) : more,
+    ...more,
+    ...(attachments.length > 0 && { attachments }),
+    ...(extras && { extras }),
+    ...(retried && { retried }),
+    // It says until when the content is kept.
+    ...(failed && place && { failed }),
+    ...(sent && { sent }),
+    ...(due && { due }),
+    ...(attempts > 0 && { attempts }),
+    ...(lastReply !== null && { reply: lastReply }),
   };
 }
 
-function withoutNulls(members: JsonObject): JsonObject | undefined {
-  const entries = Object.entries(members).filter(([, value]) => value !== null);
-  return entries.length > 0 ? Object.fromEntries(entries) : undefined;
-}
-
-function messageOf(id: string, accepted: Stamp, common: Common): Message {
-  const { type, destination, from, subject, extras, attachments, reachMs, retried, failed, sent } = common;
-  const { status, attempts, lastReply, due, textBytes, more } = common;
+/** The message of a row. */
+export function messageOf(row: Row, kinds: readonly Kind[]): Message {
+  const [id, number, destination, subject, bootMs, reachMs, , , length, , own = NO_OWN] = row;
+  const kind = kinds[number] as Kind;
+  const { attachments = NO_ATTACHMENTS, extras, due = null, attempts = 0, reply = null } = own;
+  const place = placeOf(row);
   const message: Message = {
     id,
-    type,
+    type: kind.type,
     destination,
-    from,
+    from: kind.from,
     subject,
     extras,
     attachments,
-    accepted,
+    accepted: { boot: kind.boot, bootMs },
     reachMs,
-    status,
+    status: kind.status,
     attempts,
-    lastReply,
+    lastReply: reply,
     due,
-    place: null,
-    textBytes,
-    more,
+    place,
+    textBytes: place ? 0 : length,
+    more: own === NO_OWN ? undefined : unknownMembers(own, OWN_MEMBERS),
   };
-  if (retried) message.retried = retried;
-  if (failed) message.failed = failed;
-  if (sent) message.sent = sent;
+  if (own.retried) message.retried = own.retried;
+  if (own.failed) message.failed = own.failed;
+  if (own.sent) message.sent = own.sent;
   return message;
+}
+
+/** Where the content of a row lies; null if it is gone. */
+export function placeOf(row: Row): Place | null {
+  const [, , , , , , segment, offset, length, crc] = row;
+  return segment === 0 ? null : { segment, offset, length, crc };
+}
+
+/** True for a list that this file has made: what is read from a disk is parsed, not trusted. */
+export function isRow(value: unknown, kinds: readonly Kind[]): value is Row {
+  // By index: a start with ten thousand messages calls it before V8 has compiled a destructured list.
+  if (!Array.isArray(value) || value.length < PLAIN_LENGTH || kinds[value[1]] === undefined) return false;
+  for (let i = 4; i < PLAIN_LENGTH; i++) if (typeof value[i] !== 'number') return false;
+  const own = value[10];
+  return (
+    typeof value[0] === 'string' &&
+    typeof value[2] === 'string' &&
+    typeof value[3] === 'string' &&
+    (own === undefined || (typeof own === 'object' && own !== null))
+  );
 }

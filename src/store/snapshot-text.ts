@@ -2,81 +2,56 @@
  * The bytes of a snapshot file.
  *
  *     {"crc":"xxxxxxxx","through":{"segment":n,"offset":n},"state":{"format":{"major":n,"minor":n},…,"messages":[
- *     {…},[…],[…],
- *     […]
+ *     [[…],[…]],
+ *     [[…]]
  *     ]}}
  *
- * `crc` is the CRC-32 of all bytes behind its comma. The state includes the journal up to `through`. A line holds many
- * messages (rows.ts): the store reads and writes a line at a time, to save memory. The state's member `index` holds the
- * heads of the lines, so that a start can leave them unread. Used by snapshot.ts.
+ * `crc` is the CRC-32 of all bytes behind its comma. The state includes the journal up to `through`. A line is a list of
+ * some hundred messages (rows.ts): the store reads and writes a line at a time, to save memory and not to hold up others.
  */
 import { Buffer } from 'node:buffer';
-import { KIB } from '../limits.js';
-import type { Batch } from './batches.js';
 import { crc32, hex8 } from './crc.js';
 import type { StoreDocument } from './document.js';
 import type { Position } from './event.js';
 import { FORMAT, type Format, formatOf } from './format.js';
-import { type BatchHead, isStored } from './message-map.js';
-import { rowsIn } from './rows.js';
 
 const HEAD = /^\{"crc":"([0-9a-f]{8})","through":(\{"segment":\d+,"offset":\d+\}),"state":/;
 /** The first member of the state: the version is known before the state is parsed. */
 const FORMAT_MEMBER = /^\{"format":(\{"major":\d+,"minor":\d+\})/;
 /** `beginsLikeSnapshot` looks at so many bytes. */
 export const HEAD_BYTES_MAX = 200;
-const PIECE_BYTES = 64 * KIB;
 const TAIL = '\n]}}\n';
+const CRC_AT = '{"crc":"'.length;
 const SUMMED_FROM = '{"crc":"xxxxxxxx",'.length;
-
-/** The heads of the lines. A start leaves a line with a head unread. */
-interface Index {
-  /** The CRC-32 of the lines, each with what separates it from the one before. */
-  readonly crc: number;
-  readonly heads: readonly (BatchHead | null)[];
-}
 
 /** A snapshot with a right checksum. */
 export interface Snapshot {
   readonly through: Position;
   readonly format: Format;
-  /** Parses it, which is slow for ten thousand messages. */
+  /** Parses it. */
   state(): StoreDocument;
 }
 
-/** In pieces, because a single text would take four times its size in memory. */
-export function encodeSnapshot(through: Position, { messages, ...rest }: StoreDocument): Buffer[] {
-  const heads: (BatchHead | null)[] = [];
-  const pieces: Buffer[] = [];
-  let waiting: Buffer[] = [];
-  let waitingBytes = 0;
-  const join = () => {
-    pieces.push(Buffer.concat(waiting));
-    waiting = [];
-    waitingBytes = 0;
-  };
-  for (const batch of messages) {
-    const separator = heads.length === 0 ? '\n' : ',\n';
-    const line = isStored(batch) ? batch.line : Buffer.from(JSON.stringify(batch.rows).slice(1, -1));
-    heads.push(batch.head);
-    waiting.push(Buffer.from(separator), line);
-    waitingBytes += line.length;
-    if (waitingBytes >= PIECE_BYTES) join();
+/** The bytes of a snapshot, each piece made on demand. The checksum stands at their begin, and is known at their end. */
+export function* encodeSnapshot(
+  through: Position,
+  { messages, ...rest }: StoreDocument,
+): Generator<Buffer, { bytes: Buffer; at: number }, void> {
+  const members = JSON.stringify({ format: FORMAT, ...rest }).slice(0, -1);
+  const head = `{"crc":"xxxxxxxx","through":${JSON.stringify(through)},"state":${members},"messages":[`;
+  let piece = Buffer.from(head);
+  let crc = crc32(piece.subarray(SUMMED_FROM));
+  yield piece;
+  let separator = '\n';
+  for (const line of messages) {
+    piece = Buffer.from(separator + JSON.stringify(line));
+    crc = crc32(piece, crc);
+    yield piece;
+    separator = ',\n';
   }
-  join();
-  const index: Index = { crc: crcOf(pieces, 0), heads };
-  const state = { format: FORMAT, ...rest, ...(heads.some((head) => head !== null) && { index }) };
-  const members = JSON.stringify(state).slice(0, -1);
-  const head = Buffer.from(
-    `{"crc":"xxxxxxxx","through":${JSON.stringify(through)},"state":${members},"messages":[`,
-  );
-  pieces.push(Buffer.from(TAIL));
-  head.write(hex8(crcOf(pieces, crc32(head.subarray(SUMMED_FROM)))), '{"crc":"'.length, 'latin1');
-  return [head, ...pieces];
-}
-
-function crcOf(pieces: readonly Buffer[], start: number): number {
-  return pieces.reduce((sum, piece) => crc32(piece, sum), start);
+  piece = Buffer.from(TAIL);
+  yield piece;
+  return { bytes: Buffer.from(hex8(crc32(piece, crc))), at: CRC_AT };
 }
 
 /** Null if the bytes are not a whole snapshot. */
@@ -90,22 +65,20 @@ export function decodeSnapshot(bytes: Buffer): Snapshot | null {
     format: formatOf(format && JSON.parse(format)),
     state() {
       const end = bytes.indexOf('\n');
-      const { index, ...rest } = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
-      return { ...rest, messages: batchesOf(bytes.subarray(end, -TAIL.length), index) };
+      const members = JSON.parse(`${bytes.toString('utf8', head.length, end)}]}`);
+      const lines = bytes.subarray(end + 1, -TAIL.length);
+      return { ...members, messages: linesIn(lines, members.kinds === undefined) };
     },
   };
 }
 
-/** A version without an index writes back one that it has read, with other messages: then its CRC is wrong. */
-function* batchesOf(bytes: Buffer, index: Index | undefined): Iterable<Batch> {
-  const heads = index && index.crc === crc32(bytes) ? index.heads : [];
-  let count = 0;
-  for (let from = 1; from < bytes.length; ) {
+/** The rows of one line after another. In format 1 a line is no list. */
+function* linesIn(bytes: Buffer, isOld: boolean): Generator<unknown[], void, void> {
+  for (let from = 0; from < bytes.length; ) {
     const at = bytes.indexOf(',\n', from);
     const to = at < 0 ? bytes.length : at;
-    const line = bytes.subarray(from, to);
-    const head = heads[count++] ?? null;
-    yield head ? { head, line } : { head, rows: rowsIn(line) };
+    const line = bytes.toString('utf8', from, to);
+    yield JSON.parse(isOld ? `[${line}]` : line);
     from = to + ',\n'.length;
   }
 }

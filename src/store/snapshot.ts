@@ -141,10 +141,14 @@ export class SnapshotAdapter implements Adapter<State> {
   /** Writes a checkpoint. The journal up to `state.through` must be synced before. */
   async write(state: State): Promise<void> {
     const { through } = state;
-    const pieces = encodeSnapshot(through, toDocument(state));
+    // Taken now: the state changes while it is written.
+    const document = toDocument(state);
+    const write = () =>
+      writeNew(this.#options.disk, this.#path(this.#temporary), encodeSnapshot(through, document));
     const place = async () => {
-      await this.#write(pieces).catch((error) => this.#writeInLittleRoom(pieces, error));
+      const bytes = await write().catch((error) => this.#writeInLittleRoom(write, error));
       await this.#name(through);
+      this.#bytes = bytes;
     };
     await place().catch(async (error) => {
       const refused = this.#refused.size;
@@ -152,18 +156,17 @@ export class SnapshotAdapter implements Adapter<State> {
       if (this.#refused.size === refused) throw error;
       await place();
     });
-    this.#bytes = pieces.reduce((sum, { length }) => sum + length, 0);
     this.#options.dropped(this.#bytes);
   }
 
   /** On a full disk, removes the older snapshot first, because the newer one is good. */
-  async #writeInLittleRoom(pieces: readonly Buffer[], error: unknown): Promise<void> {
+  async #writeInLittleRoom(write: () => Promise<number>, error: unknown): Promise<number> {
     const { disk, directory } = this.#options;
     if (!isDiskFull(error) || !this.#current || !this.#previous) throw error;
     this.#previous = null;
     await disk.remove(this.#path(PREVIOUS));
     await disk.syncDirectory(directory);
-    await this.#write(pieces);
+    return await write();
   }
 
   /** Gives the new snapshot its name. */
@@ -195,10 +198,6 @@ export class SnapshotAdapter implements Adapter<State> {
     if (name === CURRENT) this.#current = null;
     if (name === PREVIOUS) this.#previous = null;
     return true;
-  }
-
-  #write(pieces: readonly Buffer[]): Promise<void> {
-    return writeNew(this.#options.disk, this.#path(this.#temporary), pieces);
   }
 
   async #find(name: string): Promise<FoundSnapshot> {

@@ -15,8 +15,8 @@ import {
 import { type AcceptedMessage, type ContentSum, moreOf, type Position, type StoreEvent } from './event.js';
 import { counterOf } from './ids.js';
 import { insertKey } from './keys.js';
-import { clearSubjects, insert, moveTo } from './lists.js';
-import { MessageMap } from './message-map.js';
+import { clearSubjects, insert, messagesOf, moveTo } from './lists.js';
+import { MessageTable } from './message-table.js';
 import { setPlace } from './places.js';
 import { type Bounds, messageWeight, type Weights } from './weight.js';
 
@@ -41,17 +41,15 @@ export interface State {
   /** The boots of all stamps. */
   readonly boots: Map<string, Boot>;
   /** In the order of acceptance. */
-  readonly messages: MessageMap;
-  /** Never deferred, oldest first. */
-  readonly queued: MessageMap;
-  /** In the order of deferral. */
-  readonly deferred: MessageMap;
-  /** Failed, with the content kept for a retry; oldest failure first. */
-  readonly kept: MessageMap;
-  /** Final and without content, in the order in which they lost it. */
-  readonly finished: MessageMap;
-  /** Those of `queued` and `deferred` that are urgent, by their ids. */
-  readonly urgent: Map<string, Message>;
+  readonly messages: MessageTable;
+  /** The ids of waiting messages that were deferred, in the order of deferral. All other waiting ones never were. */
+  readonly deferred: Set<string>;
+  /** The ids of failed messages whose content is kept for a retry; oldest failure first. */
+  readonly kept: Set<string>;
+  /** The ids of final messages without content, in the order in which they lost it. */
+  readonly finished: Set<string>;
+  /** The ids of waiting messages that are urgent. */
+  readonly urgent: Set<string>;
   readonly keys: Map<string, KeyEntry>;
   book: Book;
   /** Sender of the last email, kept to share the string. Not in the journal. */
@@ -80,12 +78,11 @@ export function emptyState(bounds: Bounds): State {
     held: false,
     reachMs: 0,
     boots: new Map(),
-    messages: new MessageMap(),
-    queued: new MessageMap(),
-    deferred: new MessageMap(),
-    kept: new MessageMap(),
-    finished: new MessageMap(),
-    urgent: new Map(),
+    messages: new MessageTable(),
+    deferred: new Set(),
+    kept: new Set(),
+    finished: new Set(),
+    urgent: new Set(),
     keys: new Map(),
     book: emptyBook(),
     sender: null,
@@ -145,7 +142,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace): void {
       retry(state, event);
       return;
     case 'flushed':
-      for (const message of state.deferred) message.due = null;
+      for (const message of messagesOf(state, state.deferred)) message.due = null;
       return;
     case 'held':
       state.held = event.held;
@@ -155,7 +152,7 @@ function applyOne(state: State, event: StoreEvent, nextPlace: NextPlace): void {
       return;
     case 'dropped':
       for (const id of event.ids) {
-        const message = state.kept.get(id);
+        const message = state.kept.has(id) && state.messages.get(id);
         if (message) moveTo(state, message, null);
       }
       return;

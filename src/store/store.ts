@@ -88,7 +88,9 @@ export interface IncomingFile {
 }
 
 /** Whether a walk over waiting messages wants a message. It may be asked once for many of a type without extras. */
-export type IsWanted = (message: Pick<Message, 'type'> & Partial<Pick<Message, 'extras'>>) => boolean;
+export type IsWanted = (
+  message: Pick<Message, 'type' | 'status'> & Partial<Pick<Message, 'extras'>>,
+) => boolean;
 
 /** Every message from its acceptance on, and the address book. */
 export interface Store {
@@ -121,6 +123,7 @@ export interface Store {
    */
   recall(key: string): { readonly ids: readonly string[]; readonly hash: string } | null;
 
+  /** Unless it is claimed, a message may be another object after an await: look for its id again. */
   get(id: string): Message | undefined;
   /** Resolves when the message is final or unknown, or when the signal aborts. Never rejects. */
   whenFinal(id: string, signal: AbortSignal): Promise<void>;

@@ -48,6 +48,7 @@ const ID_BYTES = 56;
 const TEXT_BYTES = 24;
 /** A reply of this many characters is always kept; a longer one only if there is memory for it. */
 const REPLY_CHARS_SURE = 80;
+const PLAIN_BYTES = MESSAGE_BYTES + TEXT_BYTES + REPLY_CHARS_SURE;
 
 const WIDE = /[^\0-\xff]/;
 
@@ -55,11 +56,16 @@ const WIDE = /[^\0-\xff]/;
 type Weighed = Pick<Message, 'destination' | 'subject' | 'attachments' | 'more'> &
   Partial<Pick<Message, 'lastReply' | 'extras'>>;
 
+/** A queued message without files, extras and reply, as messageWeight gives it. */
+export function plainWeight(destination: string, subject: string): number {
+  return PLAIN_BYTES + textWeight(destination) + textWeight(subject);
+}
+
 /** A message, its files' names and media types, and its last reply. */
 export function messageWeight(message: Weighed): number {
   const { destination, subject, attachments, lastReply = null, extras, more } = message;
   const replyBytes = Math.max(textWeight(lastReply ?? ''), TEXT_BYTES + REPLY_CHARS_SURE);
-  let bytes = MESSAGE_BYTES + textWeight(destination) + textWeight(subject) + replyBytes;
+  let bytes = plainWeight(destination, subject) + replyBytes - TEXT_BYTES - REPLY_CHARS_SURE;
   if (extras) bytes += EXTRAS_BYTES + textWeight(extras.messageId ?? '');
   for (const file of attachments) bytes += fileWeight(file);
   if (more) bytes += 2 * textWeight(JSON.stringify(more));

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Attachment } from '../../src/message/message.js';
 import { crc32, hex8 } from '../../src/store/crc.js';
+import { FORMAT } from '../../src/store/format.js';
 import type { Store } from '../../src/store/store.js';
 import { type Disk, systemDisk } from '../../src/system/disk.js';
 import { draftTo, messagesOf, whole } from '../support/drafts.js';
@@ -14,6 +15,8 @@ import { type Bench, openOn, statusesOf } from '../support/store.js';
 // Made by version 0.1.0 and killed: on hold, three messages and a cancelled one, a file, two destinations and two keys.
 // The second segment holds what happened behind the snapshot. The zeros behind the records are left out.
 const FIXTURE = 'test/store/fixtures/format-1.0';
+// The same snapshot, written by format 2.0. The journal of that time did not name its format.
+const NEWER_SNAPSHOT = 'test/store/fixtures/format-2.0/store.json';
 const TEXTS: Readonly<Record<string, string>> = {
   anna: 'Woda!',
   john: 'Water!',
@@ -24,9 +27,10 @@ const TEXTS: Readonly<Record<string, string>> = {
 const openAt = (directory: string, disk: Disk = systemDisk()): Promise<Bench> =>
   openOn(disk as FaultyDisk, 1, { directory });
 
-function copyOfFixture(t: Test): string {
+function copyOfFixture(t: Test, format: '1.0' | '2.0' = '1.0'): string {
   const directory = t.testdir();
   cpSync(FIXTURE, directory, { recursive: true });
+  if (format === '2.0') cpSync(NEWER_SNAPSHOT, join(directory, 'store.json'));
   return directory;
 }
 
@@ -66,8 +70,10 @@ async function textsOf(store: Store): Promise<Record<string, string>> {
   return texts;
 }
 
-t.test('the store of version 0.1.0 is read whole', async (t) => {
-  const directory = copyOfFixture(t);
+for (const format of ['1.0', '2.0'] as const)
+  t.test(`a store of format ${format} is read whole`, (t) => isReadWhole(t, copyOfFixture(t, format)));
+
+async function isReadWhole(t: Test, directory: string): Promise<void> {
   for (const start of ['first start', 'after a stop']) {
     const bench = await openAt(directory);
     const { store } = bench;
@@ -88,17 +94,18 @@ t.test('the store of version 0.1.0 is read whole', async (t) => {
     t.notMatch(bench.lines.join('\n'), /newer|damaged/);
     await store.close();
   }
-  t.match(readFileSync(join(directory, 'store.json'), 'utf8'), /"state":\{"format":\{"major":1,"minor":0\},/);
+  const now = `"format":${JSON.stringify(FORMAT)},`;
+  t.ok(readFileSync(join(directory, 'store.json'), 'utf8').includes(`"state":{${now}`));
   const heads = readdirSync(join(directory, 'journal')).map((name) =>
     readFileSync(join(directory, 'journal', name), 'utf8').split('\n', 1),
   );
-  t.match(heads.join('\n'), /^[0-9a-f]{8} \{"format":\{"major":1,"minor":0\},"store"/m);
-});
+  t.ok(heads.join('\n').includes(` {${now}"store"`));
+}
 
 t.test('a segment of a newer major version is put aside, and nothing is sent by itself', async (t) => {
   const directory = copyOfFixture(t);
   const text = changeSegment(directory, 2, (payload) =>
-    segmentOf(versionOf(2, 0))(payload).replace('"events":[', '"happenings":['),
+    segmentOf(versionOf(FORMAT.major + 1, 0))(payload).replace('"events":[', '"happenings":['),
   );
   const bench = await openAt(directory);
   t.equal(readFileSync(join(directory, 'journal/00000002.log.newer'), 'utf8'), text);
@@ -128,9 +135,9 @@ t.test('a segment of a newer major version is put aside, and nothing is sent by 
 
 t.test('a snapshot and journal of a newer major version', async (t) => {
   const directory = copyOfFixture(t);
-  const text = changeSnapshot(directory, snapshotOf(versionOf(2, 0)));
-  changeSegment(directory, 1, segmentOf(versionOf(2, 0)));
-  changeSegment(directory, 2, segmentOf(versionOf(2, 0)));
+  const text = changeSnapshot(directory, snapshotOf(versionOf(FORMAT.major + 1, 0)));
+  changeSegment(directory, 1, segmentOf(versionOf(FORMAT.major + 1, 0)));
+  changeSegment(directory, 2, segmentOf(versionOf(FORMAT.major + 1, 0)));
   const bench = await openAt(directory);
   t.same(statusesOf(bench.store), {});
   t.equal(bench.store.storeId, JSON.parse(readFileSync(`${FIXTURE}/store.json`, 'utf8')).state.storeId);
@@ -167,8 +174,8 @@ t.test('whenever the first start is killed, the next holds the same messages bac
     for (let isDone = false; !isDone && changes < 100; changes++) {
       const directory = copyOfFixture(t);
       cpSync(join(directory, 'store.json'), join(directory, 'store.json.1'));
-      if (what === 'segment') changeSegment(directory, 2, segmentOf(versionOf(2, 0)));
-      else changeSnapshot(directory, snapshotOf(versionOf(2, 0)));
+      if (what === 'segment') changeSegment(directory, 2, segmentOf(versionOf(FORMAT.major + 1, 0)));
+      else changeSnapshot(directory, snapshotOf(versionOf(FORMAT.major + 1, 0)));
       const lines = await openAt(directory, killedAfter(changes)).then(
         ({ lines }) => lines.join('\n'),
         () => 'killed',
@@ -186,20 +193,24 @@ t.test('whenever the first start is killed, the next holds the same messages bac
 });
 
 t.test('additions of a newer minor version are kept and written back', async (t) => {
-  const directory = copyOfFixture(t);
+  const directory = copyOfFixture(t, '2.0');
+  const newer = versionOf(FORMAT.major, 99);
   changeSnapshot(directory, (text) =>
-    snapshotOf(versionOf(1, 99))(text)
+    text
+      .replace(versionOf(2, 0), newer)
       .replace('"counter":', '"moods":["calm"],"counter":')
       .replace('"keys":[{', '"keys":[{"tenant":3,')
       .replace(
         '"book":{"nextId":2,"entries":[[1,{',
         '"book":{"colour":"blue","nextId":2,"entries":[[1,{"rank":4,',
       )
-      .replace('"to":"anna@example.com"', '"to":"anna@example.com","priority":7')
-      .replace('"to":"john@example.com"', '"to":"john@example.com","type":9,"priority":null'),
+      .replace('"kinds":[', '"kinds":[{"type":9,"status":"queued","boot":"45c164ab"},')
+      .replace(/(\["\w+"),(\d)/g, (_, id, kind) => `${id},${Number(kind) + 1}`)
+      .replace(/(anna@example.com[^\]]*)/, '$1,{"priority":7}')
+      .replace('1,"john@example.com"', '0,"john@example.com"'),
   );
   changeSegment(directory, 2, (payload) =>
-    segmentOf(versionOf(1, 99))(payload)
+    segmentOf(newer)(payload)
       .replace('"events":[{"e":"destination"', '"events":[{"e":"mood","mood":"bright"},{"e":"destination"')
       .replace('"destination":"max@example.com"', '"destination":"max@example.com","priority":8')
       .replace('"entry":{"type":2', '"entry":{"rank":5,"type":2'),
@@ -211,7 +222,7 @@ t.test('additions of a newer minor version are kept and written back', async (t)
     t.equal(bench.store.book.list().length, 2);
     t.equal(bench.store.storage().damaged, 0);
     t.match(bench.lines.join('\n'), /store of a newer version .*unknownEvents=1/);
-    if (start === 'first start') t.match(bench.lines.join('\n'), /format=1\.99 .*notUnderstood=1/);
+    if (start === 'first start') t.match(bench.lines.join('\n'), /format=\d\.99 .*notUnderstood=1/);
     const [message] = bench.store.list({ status: 'failed', limit: 1, after: null }).messages;
     t.equal(message?.lastReply, 'of a newer version: this one does not know such messages');
     await t.rejects(bench.store.retry(message?.id ?? ''), { code: 'conflict' }, 'it would wait for ever');
@@ -226,8 +237,14 @@ t.test('additions of a newer minor version are kept and written back', async (t)
       state.book.entries.map(([, { rank }]: [number, { rank: number }]) => rank),
       [4, 5],
     );
-    const priorities = state.messages.flatMap(({ priority = [] }) => priority);
-    t.same(priorities, [7, null, 8, null], 'each of its message alone');
-    t.ok(state.messages.some(({ type }: { type: number }) => type === 9));
+    const priorities = state.messages.flat().map(([, , to, , , , , , , , own]: unknown[]) => [to, own]);
+    t.match(new Map(priorities), new Map([['anna@example.com', { priority: 7 }]]));
+    t.match(
+      new Map(priorities),
+      new Map([['max@example.com', { priority: 8 }]]),
+      'each of its message alone',
+    );
+    t.notMatch(JSON.stringify(priorities), /john[^[]*priority/);
+    t.ok(state.kinds.some(({ type }: { type: number }) => type === 9));
   }
 });

@@ -1,6 +1,7 @@
 /** A purge removes the text of sent messages, leaves waiting ones whole, and survives a power cut. */
 import t from 'tap';
 import { KIB } from '../../src/limits.js';
+import type { Message } from '../../src/message/message.js';
 import { writeNew } from '../../src/store/replace.js';
 import type { Store } from '../../src/store/store.js';
 import { draftTo, octets, strayFiles } from '../support/drafts.js';
@@ -168,7 +169,8 @@ t.test('a purge overwrites no content that is being read', async (t) => {
   release();
   t.same(await reading, draftTo('wait').content);
   await purging;
-  t.same(await store.content(message), draftTo('wait').content);
+  // It has moved, and perhaps is another object.
+  t.same(await store.content(store.get(message.id) as Message), draftTo('wait').content);
 });
 
 t.test('copies of damage stay, unless they are to go', async (t) => {

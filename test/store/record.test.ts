@@ -2,6 +2,7 @@
 import t from 'tap';
 import { crc32, crc32WithTable, hex8 } from '../../src/store/crc.js';
 import type { StoreEvent } from '../../src/store/event.js';
+import { FORMAT } from '../../src/store/format.js';
 import {
   CONTENTS_OFFSET,
   decodeLine,
@@ -100,11 +101,11 @@ t.test('a head says what it follows, and carries what was in doubt', async (t) =
   const carried = merge([acceptedOf(['a']), { events: [{ e: 'flushed' }], contents: [] }, acceptedOf(['b'])]);
   const head = { store: '0123456789abcdef', follows: { segment: 12, upTo: 345 } };
   const back = decodeLine(encodeLine(seal(carried), { segment: 9, synced: 0, head }), 9);
-  t.same(back?.head, { ...head, format: { major: 1, minor: 0 } });
+  t.same(back?.head, { ...head, format: FORMAT });
   t.same(back?.contents, carried.contents);
   t.equal(back?.events.length, 3);
   const empty = encodeLine(seal({ events: [], contents: [] }), { segment: 9, synced: 0, head });
-  t.same(decodeLine(empty, 9)?.head, { ...head, format: { major: 1, minor: 0 } });
+  t.same(decodeLine(empty, 9)?.head, { ...head, format: FORMAT });
 });
 
 t.test('other lines are not records', async (t) => {

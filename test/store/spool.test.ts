@@ -399,7 +399,7 @@ t.test('an attachment that is not what was accepted is never given whole', async
     'with another octet': (disk, path) => changeOctet(disk, path, 9),
     'with another last octet': (disk, path, size) => changeOctet(disk, path, size - 1),
     longer: (disk, path, size) => changeOctet(disk, path, size),
-    shorter: (disk, path, size) => writeNew(disk, path, [bytes.subarray(0, size - 1)]),
+    shorter: async (disk, path, size) => void (await writeNew(disk, path, [bytes.subarray(0, size - 1)])),
     async unreadable(disk) {
       disk.onRead = () => 'EIO';
     },

@@ -1,9 +1,8 @@
-/** A start leaves the messages of a snapshot unread until somebody asks, and nobody can tell. */
+/** The table of messages: a sorted list of rows and messages, and nobody can tell which is which. */
 import { Buffer } from 'node:buffer';
-import t, { type Test } from 'tap';
-import { MIB } from '../../src/limits.js';
-import type { Message, Verdict } from '../../src/message/message.js';
-import { type BatchHead, MessageMap, Unread } from '../../src/store/message-map.js';
+import t from 'tap';
+import { isFinal, type Message, NO_ATTACHMENTS, STATUSES, type Verdict } from '../../src/message/message.js';
+import { MessageTable } from '../../src/store/message-table.js';
 import { settled } from '../support/clock.js';
 import { digestOf, draftTo } from '../support/drafts.js';
 import type { FaultyDisk } from '../support/faulty-disk.js';
@@ -11,107 +10,74 @@ import { pick, seededRandom, testSeed } from '../support/random.js';
 import { addFile } from '../support/spool.js';
 import { type Bench, newDisk, openOn } from '../support/store.js';
 
-const ROOMY = { budget: { maxQueue: 20_000, maxSpoolBytes: 256 * MIB, minFreeBytes: 0 } };
 const ALL = { status: null, limit: 100_000, after: null };
 
-/** Lines of a snapshot that are parsed from here to the end of the test. */
-function countReads(t: Test): () => number {
-  const { parse } = JSON;
-  let reads = 0;
-  JSON.parse = (text, ...rest) => {
-    if (String(text).startsWith('[{"boot":')) reads++;
-    return parse(text, ...rest);
+/** A message with members of its own, or a plain one. */
+function messageNumbered(n: number, random: () => number): Message {
+  const isPlain = random() < 0.5;
+  const attachments = isPlain ? NO_ATTACHMENTS : [{ id: `f${n}`, name: 'a', type: 'b/c', size: 1, crc: 2 }];
+  return {
+    ...{ id: String(n).padStart(5, '0'), type: 1, destination: `m${n % 3}@example.com`, from: undefined },
+    ...{ subject: '', extras: isPlain ? undefined : { urgent: true }, attachments, reachMs: n },
+    ...{ accepted: { boot: pick(random, ['one', 'two']), bootMs: n }, status: pick(random, STATUSES) },
+    ...{ attempts: isPlain ? 0 : 3, lastReply: isPlain ? null : '250 OK', due: null, textBytes: 0 },
+    ...{ place: { segment: 1 + (n % 4), offset: n, length: 7, crc: 9 }, more: undefined },
   };
-  t.teardown(() => {
-    JSON.parse = parse;
-  });
-  return () => reads;
 }
 
-t.test('a start with 10,000 messages reads none of them, whatever it comes after', async (t) => {
-  let disk = newDisk();
-  const { store } = await openOn(disk, 1, ROOMY);
-  for (let n = 0; n < 100; n++)
-    await store.accept(
-      Array.from({ length: 100 }, (_, i) => draftTo(`m${n * 100 + i}`, 1)),
-      null,
-    );
-  await store.close();
-  for (const before of ['a clean stop', 'a kill']) {
-    disk = disk.afterKill();
-    const reads = countReads(t);
-    const { store } = await openOn(disk, 2, ROOMY);
-    t.equal(store.counts().queued, before === 'a kill' ? 10_001 : 10_000);
-    t.equal(reads(), 1, `after ${before} only the batch of the oldest message`);
-    t.equal(store.list({ ...ALL, limit: 10 }).messages.length, 10);
-    t.equal([...store.queued(({ type }) => type !== 1)].length, 0);
-    t.equal(reads(), 2, 'and the one of the page');
-    if (before === 'a clean stop') await store.accept([draftTo('new')], null);
-  }
-});
-
-function messageNumbered(n: number): Message {
-  return { id: String(n).padStart(5, '0'), type: 1, status: 'queued' } as Message;
-}
-
-/** The entry of a batch; `read` is told when it is read. */
-function unreadOf(messages: readonly Message[], read: () => void): Unread {
-  const [first = '', last = ''] = [messages[0]?.id, messages.at(-1)?.id];
-  const head: BatchHead = {
-    ...{ first, last, count: messages.length, type: 1, status: 'queued' },
-    ...{ weight: 0, live: [], boots: [] },
-  };
-  return new Unread({ head, line: Buffer.alloc(0) }, () => {
-    read();
-    return messages;
-  });
-}
-
-t.test('it is like a Map, with batches anywhere in it', async (t) => {
+t.test('it is like a sorted Map, whenever its messages are turned into rows', (t) => {
   const seed = testSeed();
   t.comment(`FIELDPOST_TEST_SEED=${seed}`);
   const random = seededRandom(seed);
   for (let round = 0; round < 50; round++) {
-    const map = new MessageMap();
+    const table = new MessageTable();
     const model = new Map<string, Message>();
-    const known: Message[] = [];
-    let [number, reads, batches] = [0, 0, 0];
-    const make = () => {
+    const sorted = () => [...model.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+    let number = 500;
+    for (let step = 0; step < 400; step++) {
+      // Most are new ones; a few come out of order.
       number += 1 + Math.floor(random() * 3);
-      return messageNumbered(number);
-    };
-    const remember = (message: Message) => {
-      known.push(message);
-      model.set(message.id, message);
-    };
-    for (let part = 0; part < 6; part++) {
-      const made = Array.from({ length: 1 + Math.floor(random() * 4) }, make);
-      made.forEach(remember);
-      if (random() < 0.4) for (const message of made) map.add(message);
-      else {
-        batches++;
-        map.addUnread(unreadOf(made, () => reads++));
+      const n = random() < 0.9 ? number : Math.floor(random() * number);
+      const message = messageNumbered(n, random);
+      const known = pick(random, [...model.keys(), message.id]);
+      if (random() < 0.5 && !model.has(message.id)) {
+        table.add(message);
+        model.set(message.id, structuredClone(message));
+      } else if (random() < 0.6 && model.delete(known)) table.delete(known);
+      if (random() < 0.02) {
+        const { kinds, rows } = table.fold(() => 'queued');
+        const used = new Set(rows.map((row) => row[1]));
+        t.equal(used.size, kinds.length, 'only kinds in use');
+        t.same(
+          rows.map(([id]) => id),
+          sorted().map(({ id }) => id),
+        );
       }
+      const expected = model.get(known);
+      t.equal(table.known(known)?.status, expected?.status);
+      t.same(table.known(known)?.extras, expected?.extras);
+      t.same(table.get(known), expected);
+      t.equal(table.size, model.size);
+      if (random() < 0.95) continue;
+      t.same([...table], sorted());
+      const isWanted = (message: Pick<Message, 'status'>) => isFinal(message.status);
+      const below = sorted().filter((message) => isWanted(message) && message.id < known);
+      t.same([...table.selectBackwards(isWanted, known)], below.reverse());
+      const inTwo = sorted().filter(({ place }) => (place?.segment ?? 0) > 2);
+      t.same([...table.withContentIn(new Set([3, 4]))], inTwo);
     }
-    t.equal(map.get(messageNumbered(number + 1).id), undefined);
-    t.equal(map.get(''), undefined);
-    t.equal([...map.parts()].length - [...map.select(() => false)].length, batches);
-    t.equal(reads, 0, 'what is not in it is not looked for in a batch');
-    for (let step = 0; step < 60; step++) {
-      const message = random() < 0.8 ? pick(random, known) : make();
-      if (random() < 0.5) t.equal(map.delete(message.id), model.delete(message.id));
-      else if (!model.has(message.id)) {
-        map.add(message);
-        remember(message);
-      }
-      const asked = pick(random, known).id;
-      if (map.get(asked) !== model.get(asked) || map.size !== model.size) t.fail(`step ${step}`);
-      if (random() < 0.8) continue;
-      t.same([...map], [...model.values()]);
-      t.same([...map.selectBackwards(() => true)], [...model.values()].reverse());
-    }
-    t.ok(reads <= batches, 'a batch is read once');
   }
+  t.end();
+});
+
+t.test('a message that is being sent stays the same object, and rests as it was', (t) => {
+  const table = new MessageTable();
+  const message = { ...messageNumbered(7, () => 0), status: 'sending' as const };
+  table.add(message);
+  const { kinds, rows } = table.fold(() => 'deferred');
+  t.equal(kinds[rows[0]?.[1] as number]?.status, 'deferred');
+  t.equal(table.get(message.id), message);
+  t.end();
 });
 
 type Operation = (bench: Bench, id: string) => unknown;
