@@ -32,6 +32,7 @@ interface Trouble {
   toMs: number;
 }
 
+let tellings = 0;
 for (const history of [...KEPT_SEEDS, ...Array.from({ length: HISTORIES }, (_, n) => seed + n)]) {
   t.test(`history ${history}`, async (t) => {
     const world = new FleetWorld(history);
@@ -127,7 +128,6 @@ for (const history of [...KEPT_SEEDS, ...Array.from({ length: HISTORIES }, (_, n
       t.ok(alternates, `${id} is told in turns: ${told}`);
       t.equal(told.at(-1) ?? 'back', isSilent ? 'silent' : 'back', `${id}: what was told last is so`);
     }
-    t.ok(world.told.length > 0, 'people are told');
     for (const [index, one] of world.told.entries()) {
       const earlier = world.told.slice(0, index).find(({ id }) => id === one.id);
       if (earlier === undefined) continue;
@@ -137,9 +137,15 @@ for (const history of [...KEPT_SEEDS, ...Array.from({ length: HISTORIES }, (_, n
       );
       t.ok(excuse, `${one.id} was told by ${earlier.machine} and by ${one.machine}`);
     }
+    tellings += world.told.length;
     for (const machine of MACHINES) await world.stop(machine);
   });
 }
+
+// Not in each history: in one of a hundred no device falls silent.
+t.test('people are told', async (t) => {
+  t.ok(tellings > 0);
+});
 
 /** Starts the instance of a machine, unless it runs, as soon as etcd is there. */
 async function startAgain(world: FleetWorld, machine: string): Promise<void> {
