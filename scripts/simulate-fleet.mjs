@@ -1,14 +1,15 @@
 /**
  * `node scripts/simulate-fleet.mjs [devices]`: the load on a cloud that comes back to a fleet of devices (100,000) after
  * outages of 1 s to a day, and the load after a power cut that ends for all devices at once: requests, TLS handshakes and
- * document calls. The devices run the daemon's own link logic on a simulated clock. FIELDPOST_TEST_SEED replays a run. The
- * exit status is 1 if any second brings more than 3 requests, or more than 2.5 handshakes, for each request of the steady
- * rate.
+ * document calls. The devices run the daemon's own link logic on a simulated clock. The seed is that of the
+ * tests (test/runner/seed.mjs). The exit status is 1 if any second brings more than 3 requests, or more than 2.5 handshakes,
+ * for each request of the steady rate.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { seedOfRun } from '../test/runner/seed.mjs';
 import { compile } from './compile.mjs';
 
 const devices = Number(process.argv[2] ?? 100_000);
@@ -27,8 +28,8 @@ try {
   for (const name of ['cloud/fleet.ts', 'support/random.ts']) await compile(entry(name), scratch);
   const load = (name) => import(pathToFileURL(join(scratch, name)).href);
   const { simulateFleet, fleetReport } = await load('fleet.cjs');
-  const { seededRandom, testSeed } = await load('random.cjs');
-  const seed = testSeed();
+  const { seededRandom } = await load('random.cjs');
+  const seed = seedOfRun();
   console.log(`seed ${seed}`);
   const outages = OUTAGES_S.flatMap((outageS) =>
     ['refused', 'unanswered'].map((outage) => ({ outage, outageMs: outageS * 1000 })),

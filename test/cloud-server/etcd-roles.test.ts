@@ -82,7 +82,7 @@ t.test('the roles of a killed instance are handed over when its lease has run ou
 t.test('after a hand-over nobody is offline before a fresh delay', async (t) => {
   for (const leave of ['stop', 'kill'] as const) {
     const world = await worldOf('a', 'b');
-    for (let n = 0; n < 12; n++) world.add(`pump-${n}`);
+    for (let n = 0; n < 24; n++) world.add(`pump-${n}`);
     await world.clock.advance(MINUTE_MS);
     const moved = [...world.devices.values()].filter(({ id }) => world.ownerOf(bucketOf(id)) === 'b');
     t.ok(moved.length > 0);

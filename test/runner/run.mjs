@@ -8,6 +8,7 @@ import { availableParallelism } from 'node:os';
 import { stripVTControlCharacters } from 'node:util';
 import { compileTest } from './compile-test.mjs';
 import { createProgress } from './progress.mjs';
+import { seedOfRun } from './seed.mjs';
 import { readTap } from './verdict.mjs';
 
 // A file that takes ten minutes hangs, or the machine is busy; the long variants take up to an hour.
@@ -22,7 +23,7 @@ const JOBS = Number(process.env.FIELDPOST_TEST_JOBS ?? 2 * availableParallelism(
 
 const files = process.argv.slice(2);
 // One seed for all tests, so that one command repeats a failure.
-const seed = process.env.FIELDPOST_TEST_SEED ?? String(Math.floor(Math.random() * 2 ** 32));
+const seed = String(seedOfRun());
 const env = { ...process.env, FIELDPOST_TEST_SEED: seed, TAP_TIMEOUT: String(SECONDS_MAX) };
 console.log(`test: FIELDPOST_TEST_SEED=${seed}`);
 const total = { files: files.length, done: 0, passed: 0, failed: 0, skipped: 0 };

@@ -1,6 +1,6 @@
 /**
  * Several instances of the cloud over one etcd, devices that call them, and faults between them, on one clock. Notes who is
- * told what by which machine. A machine keeps what it accepted when its instance is killed.
+ * told what by which machine, and who called which. A machine keeps what it accepted when its instance is killed.
  *
  *   const world = new FleetWorld(seed);
  *   await world.start('a');
@@ -27,6 +27,15 @@ export interface Told {
   readonly device: string;
   readonly kind: 'silent' | 'stopped' | 'back';
   readonly id: string;
+  readonly atMs: number;
+  /** Wall time since which it is so, as people are told; null: they are told of none. */
+  readonly sinceMs: number | null;
+}
+
+/** A heartbeat that reached an instance, which took or refused it. */
+export interface Call {
+  readonly machine: string;
+  readonly device: string;
   readonly atMs: number;
 }
 
@@ -68,6 +77,7 @@ export class FleetWorld {
   readonly server: FakeEtcd;
   readonly random: () => number;
   readonly told: Told[] = [];
+  readonly calls: Call[] = [];
   readonly log = keptLog();
   readonly running = new Map<string, Running>();
   readonly devices = new Map<string, FleetDevice>();
@@ -185,10 +195,10 @@ export class FleetWorld {
   tellAll(machine: string, { news }: NewsBatch): Telling {
     const journal = this.#journals.get(machine) ?? new Set();
     this.#journals.set(machine, journal);
-    for (const { id, device, kind } of news) {
+    for (const { id, device, kind, sinceMs } of news) {
       if (journal.has(id)) continue;
       journal.add(id);
-      this.told.push({ machine, device, kind, id, atMs: this.clock.bootMs() });
+      this.told.push({ machine, device, kind, id, atMs: this.clock.bootMs(), sinceMs });
     }
     return { told: new Set(news.map(({ id }) => id)), refusal: null };
   }
@@ -223,13 +233,16 @@ export class FleetDevice {
 
   /** Says something at once. Returns whether an instance has taken it. */
   say(said: 'running' | 'stopping' | 'moved'): boolean {
-    const all = [...this.#world.running.values()];
-    const one = all[Math.floor(this.#world.random() * all.length)];
-    const uptimeMs = this.#world.clock.bootMs() - this.#bootMs;
+    const { calls, clock, random, running } = this.#world;
+    const all = [...running.values()];
+    const one = all[Math.floor(random() * all.length)];
+    if (one === undefined) return false;
+    const atMs = clock.bootMs();
+    calls.push({ machine: one.machine, device: this.id, atMs });
     try {
-      const report = { said, everyMs: EVERY_MS, sent: { bootId: this.id, uptimeMs } };
-      void Promise.resolve(one?.fleet.watch.heard(this.id, report)).catch(() => undefined);
-      return one !== undefined;
+      const report = { said, everyMs: EVERY_MS, sent: { bootId: this.id, uptimeMs: atMs - this.#bootMs } };
+      void Promise.resolve(one.fleet.watch.heard(this.id, report)).catch(() => undefined);
+      return true;
     } catch {
       return false;
     }

@@ -11,10 +11,11 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** The seed of this run: FIELDPOST_TEST_SEED, or another one every time. Print it with what it decided. */
+/** The seed of this run, which test/runner/seed.mjs has decided. Print it with what it decides here. */
 export function testSeed(): number {
   const given = process.env.FIELDPOST_TEST_SEED;
-  return given === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(given);
+  if (given === undefined) throw new Error('FIELDPOST_TEST_SEED is not set: run tests by scripts/test');
+  return Number(given);
 }
 
 /** One of these values. */
