@@ -89,6 +89,7 @@ const TRIED_FROM: Readonly<Record<string, string>> = {
   'src/errors.ts': 'cli',
   'src/http/answer.ts': 'cloud',
   'src/http/': 'api',
+  'src/mail-limits.ts': 'limits',
   'src/sizes.ts': 'cli',
   'src/store/sealed.ts': 'cloud-server',
   'src/views.ts': 'api',

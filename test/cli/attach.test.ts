@@ -44,15 +44,6 @@ t.test('files arrive as they are', async (t) => {
   t.match((await send(api, ['--attach', 'y.csv', '--json'], { files })).out, /"status": "queued"/);
 });
 
-t.test('a terminal shows the progress', async (t) => {
-  await using api = await startApi();
-  const files = { a: 'x'.repeat(2 ** 20) };
-  const { code, err } = await send(api, ['--attach', 'a'], { files, isTTY: true });
-  t.equal(code, 0);
-  t.match(err, /^\rsending 1 MiB: 24 %\rsending 1 MiB: 49 %\rsending 1 MiB: 74 %/);
-  t.match(err, /\r +\r$/, 'the line is empty at the end');
-});
-
 t.test('files that cannot be read, or that the daemon refuses', async (t) => {
   await using api = await startApi({ settings: { maxMessageBytes: 1000 } });
   const files = { big: 'x'.repeat(2 ** 20), dir: failure('EISDIR', 'dir'), short: 'abc' };

@@ -168,13 +168,6 @@ t.test('of two heartbeats through two instances the later one stays, in etcd too
   await world.end();
 });
 
-t.test('a stop writes the last heartbeats', async (t) => {
-  const world = await worldOf('a');
-  world.fleetOf('a').watch.heard(ID, report(1));
-  await world.stop('a');
-  t.ok(world.server.keyOf(SEEN));
-});
-
 t.test(
   'an instance that cannot write heartbeats soon takes none, and takes them again at once',
   async (t) => {

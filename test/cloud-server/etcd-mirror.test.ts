@@ -1,6 +1,5 @@
 /** Memory follows etcd: in every instance, after a compaction, and past values that cannot be read. */
 import t from 'tap';
-import { EtcdError } from '../../src/etcd/etcd.js';
 import { digest } from '../../src/http/bearer.js';
 import { CLOUD_GRACE_MS, FLEET_HISTORY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { FleetWorld } from '../support/fleet-world.js';
@@ -80,30 +79,6 @@ t.test('one instance compacts, each minute, what is older than FLEET_HISTORY_MS'
   const keptMs = [...revisions].findLast(([, revision]) => revision <= world.server.compacted)?.[0] ?? 0;
   t.ok(nowMs - keptMs >= FLEET_HISTORY_MS, 'what is younger stays');
   t.ok(nowMs - keptMs <= FLEET_HISTORY_MS + 3 * MINUTE_MS, 'what is older goes');
-  await world.end();
-});
-
-t.test('a compaction that etcd refuses is logged once, and tried again', async (t) => {
-  const world = await worldOf('a');
-  const logged = () => world.log.lines.filter((line) => line.includes('etcd not compacted'));
-  const { compact } = world.server;
-  let tries = 0;
-  world.server.compact = () => {
-    tries++;
-    throw new EtcdError('refused', 'etcd: permission denied');
-  };
-  await world.clock.advance(5 * MINUTE_MS);
-  t.ok(tries >= 4, `${tries} tries`);
-  t.match(logged(), [/^<4>.*reason="etcd: permission denied"/]);
-  t.equal(logged().length, 1);
-  world.server.compact = compact;
-  await world.clock.advance(2 * MINUTE_MS);
-  t.ok(world.server.compacted > 0);
-  world.server.compact = () => {
-    throw new EtcdError('refused', 'etcd: permission denied');
-  };
-  await world.clock.advance(2 * MINUTE_MS);
-  t.equal(logged().length, 2, 'a new failure is logged again');
   await world.end();
 });
 

@@ -3,7 +3,7 @@ import t from 'tap';
 import { Blame } from '../../src/delivery/blame.js';
 import { Peer } from '../../src/delivery/peer.js';
 import type { Outcome, Suspect } from '../../src/delivery/transport.js';
-import { MINUTE_MS, SECOND_MS } from '../../src/limits.js';
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
 import { FakeClock } from '../support/clock.js';
 
 function setUp() {
@@ -58,10 +58,17 @@ t.test('if others show that the peer works, the message is to blame', async (t) 
     for (let turn = 0; turn < 3; turn++) t.same(offer('a', suspect), ['charged', 'ok', null], suspect);
     t.not(offer('b', suspect)[0], 'charged', 'another is not to blame');
   }
-  const { offer, prove } = setUp();
+  const { clock, judge, offer, prove } = setUp();
   offer('a', 'peer');
   prove();
   t.same(offer('a', 'peer'), ['waits', 'failing', 'why'], 'a peer that cannot be reached says nothing of it');
+  offer('b', 'us');
+  judge('b', { kind: 'failed', suspect: 'message', isProof: true });
+  prove();
+  t.equal(offer('b', 'us')[0], 'behind', 'a retry by hand begins anew');
+  prove();
+  await clock.advance(DAY_MS);
+  t.equal(offer('b', 'us')[0], 'behind', 'what was taken long ago proves nothing');
 });
 
 t.test('a peer that refuses us over many different messages is failing', async (t) => {
@@ -69,6 +76,8 @@ t.test('a peer that refuses us over many different messages is failing', async (
   prove();
   for (let n = 0; n < 20; n++) t.same(offer(`m${n}`, 'us'), ['behind', 'ok', 'why']);
   t.same(offer('m20', 'us'), ['waits', 'failing', 'why']);
+  prove();
+  t.same(offer('m21', 'us'), ['behind', 'ok', 'why'], 'one that it takes ends the row');
   const again = setUp();
   again.offer('a', 'us');
   t.same(again.offer('a', 'us'), ['waits', 'failing', 'why'], 'or twice over one, and nothing else passes');

@@ -8,34 +8,8 @@ const mail = (...lines: string[]) => ({
 });
 
 t.test('how a mail is printed', async (t) => {
-  t.equal(
-    showMail(mail('Subject: =?utf-8?Q?=C5=BB?=', '', 'one\ttwo', 'three', ''), 'mail/000001.eml'),
-    '── mail/000001.eml\nFrom: a@x\nTo: b@y, c@z\nSubject: Ż\n\none\ttwo\nthree\n\n',
-  );
-  const mixed = mail(
-    'Content-Type: multipart/mixed; boundary=b',
-    '',
-    '--b',
-    'Content-Type: text/html',
-    '',
-    '<p>',
-    '--b',
-    'Content-Type: image/png; name=p.png',
-    '',
-    'xyz',
-    '--b',
-    '',
-    'plain',
-    '--b--',
-  );
-  t.match(
-    showMail(mixed, 'm'),
-    '\n\nplain\n\n[and the same as HTML]\n\n[attached: p.png, image/png, 3 octets]\n\n',
-  );
-  t.match(showMail({ ...mixed, from: '' }, 'm'), 'From: <>\n');
-  t.match(showMail(mail('Content-Type: text/html', '', '<p>'), 'm'), '\n\n<p>\n\n', 'html alone is the text');
-  const long = showMail(mail('', 'x'.repeat(5000)), 'm');
-  t.match(long, `\n${'x'.repeat(4000)}\n[and more]\n`);
+  const shown = showMail(mail('Subject: =?utf-8?Q?=C5=BB?=', '', 'one\ttwo', 'three', ''), 'mail/000001.eml');
+  t.match(shown, /From: a@x\nTo: b@y, c@z\nSubject: Ż\n\none\ttwo\nthree\n/);
   const halved = showMail(
     mail('Content-Type: text/plain; charset=utf-8', '', `${'x'.repeat(3999)}\u{1f4a7}`),
     'm',

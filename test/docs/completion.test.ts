@@ -113,11 +113,3 @@ t.test('bash offers commands, verbs, options and values', async (t) => {
   t.strictSame(offered('fieldpost', 'destinations', 'add', '--lang', 'd'), ['de']);
   t.strictSame(offered('fieldpost', 'nothing', ''), []);
 });
-
-t.test('bash completes a line that somebody types', async (t) => {
-  const script = `. ${FILE}; complete -p fieldpost`;
-  t.equal(
-    execFileSync('bash', ['--norc', '-c', script], { encoding: 'utf8' }),
-    'complete -F _fieldpost fieldpost\n',
-  );
-});

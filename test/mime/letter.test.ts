@@ -330,56 +330,6 @@ t.test('a letter, octet by octet', async (t) => {
   t.notMatch(String(render(letter({ dateMs: null })).bytes), 'Date:', 'a wrong clock dates nothing');
 });
 
-t.test('all parts together, octet by octet', async (t) => {
-  const files = [attachment('a.bin', Buffer.from('foobar')), attachment('empty', Buffer.alloc(0))];
-  const rendered = render(letter({ plain: 'p', html: '<b>h</b>\r\n', attachments: files }));
-  const bytes = await bytesOf(rendered);
-  t.equal(
-    bytes.toString().split('Auto-Submitted: auto-generated\r\n')[1],
-    [
-      'Content-Type: multipart/mixed; boundary="=_mixed"',
-      '',
-      '--=_mixed',
-      'Content-Type: multipart/alternative; boundary="=_alternative"',
-      '',
-      '--=_alternative',
-      'Content-Type: text/plain; charset=utf-8',
-      'Content-Transfer-Encoding: quoted-printable',
-      '',
-      'p',
-      '--=_alternative',
-      'Content-Type: text/html; charset=utf-8',
-      'Content-Transfer-Encoding: quoted-printable',
-      '',
-      '<b>h</b>',
-      '',
-      '--=_alternative--',
-      '--=_mixed',
-      'Content-Type:',
-      ' application/x-test;',
-      ' name="a.bin"',
-      'Content-Transfer-Encoding: base64',
-      'Content-Disposition: attachment;',
-      ' filename="a.bin"',
-      '',
-      'Zm9vYmFy',
-      '',
-      '--=_mixed',
-      'Content-Type:',
-      ' application/x-test;',
-      ' name="empty"',
-      'Content-Transfer-Encoding: base64',
-      'Content-Disposition: attachment;',
-      ' filename="empty"',
-      '',
-      '',
-      '--=_mixed--',
-      '',
-    ].join('\r\n'),
-  );
-  t.equal(rendered.size, bytes.length);
-});
-
 t.test('chosen letters are read back by others as they were posted', async (t) => {
   const x = 'x'.repeat(5000);
   const texts = [

@@ -1,11 +1,5 @@
 import t from 'tap';
-import {
-  fleetHeadline,
-  peopleIn,
-  queriesFor,
-  settingsFor,
-  troubleOf,
-} from '../../src/pages/fleet/devices.js';
+import { fleetHeadline, peopleIn, queriesFor, troubleOf } from '../../src/pages/fleet/devices.js';
 
 t.test('devices: one query for each state that is wanted, those that are offline first', async (t) => {
   const asked = (words: string, state: string) => queriesFor(words, state).map(([, query]) => `${query}`);
@@ -37,15 +31,6 @@ t.test('devices: a failing relay and failed messages are trouble, and nothing el
   t.equal(troubleOf({ relay: null, queue: null }), null);
   t.equal(troubleOf({ relay: 'failing', queue }), 'relay failing');
   t.equal(troubleOf({ relay: 'failing', queue: { ...queue, failed: 1 } }), 'relay failing, 1 message failed');
-});
-
-t.test('devices: the settings of a device name the cloud as the browser does', async (t) => {
-  const lines = (cloud: string) => settingsFor(cloud, 'pump-3').split('\n');
-  t.strictSame(lines('https://cloud.example/v1/'), [
-    'FIELDPOST_CLOUD=https://cloud.example/v1',
-    'FIELDPOST_DEVICE_ID=pump-3',
-    'FIELDPOST_CLOUD_KEY_FILE=/etc/fieldpost/cloud-key',
-  ]);
 });
 
 t.test('devices: the people of a document, whatever else is in it', async (t) => {

@@ -196,7 +196,7 @@ class Script {
   async #return(device: LoadDevice, index: number): Promise<void> {
     device.silence();
     while (!this.#isTold(device.id)) await pause(500);
-    device.resume({ isBoot: true });
+    device.resume();
     this.#due.push({ index, what: 'back' });
   }
 
@@ -209,7 +209,7 @@ class Script {
   async #restart(device: LoadDevice): Promise<void> {
     await device.goodbye();
     await pause(this.#random() * DELAY_MS * 0.3);
-    device.resume({ isBoot: true });
+    device.resume();
   }
 }
 

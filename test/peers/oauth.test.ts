@@ -2,8 +2,9 @@
  * Access tokens through Debian's Postfix with Dovecot's SASL: XOAUTH2 and OAUTHBEARER, refusals, rotation, and a token
  * endpoint with faults. The log of Postfix is the evidence.
  */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { t } from 'tap';
 import { makeCertificate } from '../support/certificate.js';
 import {
@@ -28,6 +29,19 @@ const settingsOf = ({ url }: TokenEndpoint) => ({
   FIELDPOST_RELAY_OAUTH_CLIENT_ID: CLIENT_ID,
   FIELDPOST_RELAY_OAUTH_CLIENT_SECRET: CLIENT_SECRET,
 });
+
+/** Returns once nobody is connected to this relay any more; it is on this machine. */
+async function idleSessionEnds(relay: string | undefined): Promise<void> {
+  const port = Number(new URL(relay ?? '').port)
+    .toString(16)
+    .toUpperCase()
+    .padStart(4, '0');
+  // The columns are number, local address, remote address, state; 01 is ESTABLISHED.
+  const connected = new RegExp(`^ *\\d+: \\S+ [0-9A-F]+:${port} 01 `, 'm');
+  const isConnected = () =>
+    ['/proc/net/tcp', '/proc/net/tcp6'].some((path) => connected.test(readFileSync(path, 'latin1')));
+  while (isConnected()) await pause(50);
+}
 
 t.test('Postfix with Dovecot', { skip: skipWithout(...POSTFIX_PROGRAMS, DOVECOT) }, async (t) => {
   /** The tokens that Dovecot takes. */
@@ -76,8 +90,9 @@ t.test('Postfix with Dovecot', { skip: skipWithout(...POSTFIX_PROGRAMS, DOVECOT)
       async (t) => {
         await using endpoint = await tokenEndpoint();
         admitAll(endpoint);
+        const settings = postfix.settings(door);
         const env = {
-          ...postfix.settings(door),
+          ...settings,
           ...settingsOf(endpoint),
           FIELDPOST_STATE_DIR: sharedDirectory(t),
         };
@@ -92,13 +107,12 @@ t.test('Postfix with Dovecot', { skip: skipWithout(...POSTFIX_PROGRAMS, DOVECOT)
         await sends();
         t.equal(dovecot.asked.length, asked, 'over the same session');
         t.equal(endpoint.forms.length, 1);
-        // The idle session ends.
-        await new Promise((resolve) => setTimeout(resolve, 5500));
+        await idleSessionEnds(settings.FIELDPOST_RELAY);
         await sends();
         t.equal(endpoint.forms.length, 2, 'the refused token was thrown away, and fetched once more');
         good.clear();
         endpoint.answer = () => undefined;
-        await new Promise((resolve) => setTimeout(resolve, 5500));
+        await idleSessionEnds(settings.FIELDPOST_RELAY);
         const [id = ''] = await fieldpost.post(MAIL);
         await fieldpost.said(/relay failing/);
         const { relay } = await fieldpost.state();

@@ -172,7 +172,9 @@ t.test('attachments', needsProgram, async (t) => {
     const expected = files
       .map((file, index) => ({ subject: `client ${index}`, sum: sumOf(file), size: file.length }))
       .filter((_, index) => index % 2 === 0);
-    const after = await settledCount(daemon);
+    let after = await settledCount(daemon);
+    // On a busy machine the last clients go late.
+    for (let tries = 0; after > before && tries < 60; tries++) after = await settledCount(daemon);
     t.equal(after, before, 'no descriptor is left open');
     t.equal(spool().length, 1 + expected.length, 'the spool has only files that a message needs');
     await order(daemon, 'release');

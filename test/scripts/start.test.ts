@@ -75,14 +75,6 @@ t.test('a folder that cannot be written is told in one line', async (t) => {
   }
 });
 
-t.test('npm test says first how long it takes', async (t) => {
-  const directory = checkout(t, { 'scripts/install': 'exit 1\n' });
-  const all = run(directory, ['scripts/test']).stdout;
-  t.match(all, /^npm test: .*about \d+ minutes.*\ninstall: /);
-  t.equal(all.trimEnd().split('\n').at(-1), '0 passed, 1 failed');
-  t.match(run(directory, ['scripts/test', 'test/cli']).stdout, /^install: /);
-});
-
 t.test('npm start hands its options on: Node.js would take --env-file for itself', async (t) => {
   const program = 'console.log(JSON.stringify([process.argv.slice(2), process.env.TAKEN]));';
   const directory = checkout(t, { 'build/dist/main.cjs': program, 'scripts/build': '', env: 'TAKEN=1\n' });

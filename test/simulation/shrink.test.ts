@@ -1,8 +1,6 @@
 /** Pieces of the tool around simulated worlds: shrinking, step numbers, and lines of chance that keep apart. */
 import t from 'tap';
 import { Chance } from './chance.js';
-import { readOptions } from './options.js';
-import { drawPlan } from './plan.js';
 import { kindOf, shrunk } from './shrink.js';
 
 t.test('only what a failure needs remains', async (t) => {
@@ -37,13 +35,6 @@ t.test('faults of different messages are of the same kind', async (t) => {
   t.not(kindOf('T1 is not final'), kindOf('T1 is not found'));
 });
 
-t.test('step numbers', async (t) => {
-  const stepsOf = (text: string) => readOptions(['--seed', '1', `--only=${text}`]).only;
-  t.strictSame(stepsOf('3,7,9-11'), [3, 7, 9, 10, 11]);
-  for (const bad of ['', ',', '1,', '1-', 'x', '1--2', '-3'])
-    t.throws(() => stepsOf(bad), /step numbers such as/, bad);
-});
-
 t.test('a step that is left out changes no random draw of a later one', async (t) => {
   const draw = (skips: boolean) => {
     const world = new Chance(5);
@@ -55,10 +46,6 @@ t.test('a step that is left out changes no random draw of a later one', async (t
   };
   t.strictSame(draw(true), draw(false));
   t.equal(new Set(draw(true)).size, 3, 'lines differ');
-});
-
-t.test('another seed draws another plan', async (t) => {
-  t.not(JSON.stringify(drawPlan(7)), JSON.stringify(drawPlan(8)));
 });
 
 t.test('random draws are even', async (t) => {

@@ -44,27 +44,3 @@ t.test('an interrupt ends a run and all its processes', async (t) => {
   t.equal(stderr, '');
   t.match(stdout, /^\d+ worlds, .* 0 faulty, from seed \d+ on\n$/m);
 });
-
-t.test('arguments that cannot be used are reported in one line', async (t) => {
-  const run = await simulation(t);
-  for (const args of [
-    ['--seed', 'x'],
-    ['--seed', '-1'],
-    ['--seeds', '0'],
-    ['--seeds'],
-    ['--for', '30'],
-    ['--jobs', '0'],
-    ['--only', '3'],
-    ['--seed', '1', '--only', '3,,4'],
-    ['--seeds', '2', '--trace'],
-    ['--plan'],
-    ['--such'],
-    ['more'],
-    ['--regression', 'none'],
-  ]) {
-    const { status, stdout, stderr } = await run(...args).told;
-    t.equal(status, 64, `${args}: ${stdout}`);
-    t.match(stderr, /^simulate: [^\n]+\n$/);
-    t.equal(stdout, '');
-  }
-});

@@ -9,8 +9,6 @@ import type { HttpAnswer, HttpRequest, SendRequest } from '../../src/system/http
 export interface PoolOptions {
   /** The most connections to one server. The others wait. */
   readonly connections: number;
-  /** A timer of this length, and what stops it. The process's own, if left out. */
-  readonly after?: (ms: number, wake: () => void) => { stop(): void };
 }
 
 /** One request, and what becomes of it. */
@@ -38,22 +36,22 @@ export class ConnectionPool {
     new Promise((resolve, reject) => {
       const { origin, host, pathname } = new URL(request.url);
       const server = this.#server(origin);
-      const after = this.#options.after ?? afterMs;
       const job: Job = {
         request,
         text: textOf(request, host, pathname),
         lane: null,
         isSecond: false,
         done(error, answer) {
-          deadline.stop();
+          clearTimeout(deadline);
           request.signal.removeEventListener('abort', giveUp);
           if (error === null) resolve(answer as HttpAnswer);
           else reject(error);
         },
       };
       const giveUp = () => server.drop(job, failure('ABORT_ERR', 'given up'));
-      const deadline = after(request.timeoutMs, () =>
-        server.drop(job, failure('DEADLINE', 'no answer in time')),
+      const deadline = setTimeout(
+        () => server.drop(job, failure('DEADLINE', 'no answer in time')),
+        request.timeoutMs,
       );
       request.signal.addEventListener('abort', giveUp);
       if (request.signal.aborted) giveUp();
@@ -72,11 +70,6 @@ export class ConnectionPool {
   close(): void {
     for (const server of this.#servers.values()) server.close();
   }
-}
-
-function afterMs(ms: number, wake: () => void) {
-  const timer = setTimeout(wake, ms);
-  return { stop: () => clearTimeout(timer) };
 }
 
 function failure(code: string, words: string): Error {

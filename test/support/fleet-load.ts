@@ -10,9 +10,12 @@
 import { CloudClient, CloudError, type HeartbeatReport } from '../../src/cloud/client.js';
 import { Link } from '../../src/cloud/link.js';
 import { COMMON_BOOT_MS, MINUTE_MS, SECOND_MS } from '../../src/limits.js';
-import { type Clock, systemClock, type Timer } from '../../src/system/clock.js';
+import type { Clock, Timer } from '../../src/system/clock.js';
 import type { HttpAnswer, HttpRequest } from '../../src/system/https.js';
 import { ConnectionPool } from './connection-pool.js';
+
+/** The most connections to one server. */
+const CONNECTIONS = 32;
 
 export interface FleetLoadOptions {
   /** The servers, as FIELDPOST_CLOUD names one. All devices start with one of them in turn. */
@@ -21,11 +24,8 @@ export interface FleetLoadOptions {
   readonly heartbeatMs: number;
   /** In [0, 1). */
   readonly random: () => number;
-  readonly idOf?: (index: number) => string;
-  readonly keyOf?: (id: string) => string;
-  /** The most connections to one server. */
-  readonly connections?: number;
-  readonly clock?: Clock;
+  readonly keyOf: (id: string) => string;
+  readonly clock: Clock;
 }
 
 /** Devices, and what the servers answered them. */
@@ -33,41 +33,29 @@ export class FleetLoad implements AsyncDisposable {
   readonly devices: readonly LoadDevice[];
   /** Heartbeats that were answered with 200, and failed tries by their status or the code of the error. */
   readonly counts = new Map<string, number>();
-  /** Heartbeats that have neither been answered nor failed so far. */
-  underWay = 0;
   readonly #options: FleetLoadOptions;
   readonly #pool: ConnectionPool;
-  readonly #clock: Clock;
   #isStopped = false;
 
   constructor(options: FleetLoadOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock();
-    this.#pool = new ConnectionPool({
-      connections: options.connections ?? 32,
-      after: (ms, wake) => this.#clock.after(ms, wake),
-    });
-    const { idOf = fleetId, keyOf = () => 'any' } = options;
+    this.#pool = new ConnectionPool({ connections: CONNECTIONS });
     const outside: Outside = {
-      ...{ urls: options.urls, heartbeatMs: options.heartbeatMs, random: options.random },
-      clock: this.#clock,
+      ...options,
       send: this.#pool.send,
-      underWay: (change) => {
-        this.underWay += change;
-      },
       count: (what) => this.counts.set(what, (this.counts.get(what) ?? 0) + 1),
     };
     this.devices = Array.from({ length: options.devices }, (_, index) => {
-      const id = idOf(index);
-      return new LoadDevice(id, keyOf(id), index % options.urls.length, outside);
+      const id = fleetId(index);
+      return new LoadDevice(id, options.keyOf(id), index % options.urls.length, outside);
     });
   }
 
   /** Each device sends its first heartbeat at a random moment within the interval. */
   start(): void {
-    const { heartbeatMs, random } = this.#options;
+    const { heartbeatMs, random, clock } = this.#options;
     for (const device of this.devices) {
-      this.#clock.after(random() * heartbeatMs, () => {
+      clock.after(random() * heartbeatMs, () => {
         if (!this.#isStopped && device.silentMs === null) device.start();
       });
     }
@@ -86,10 +74,8 @@ export function fleetId(index: number): string {
   return `fleet-${String(index).padStart(6, '0')}`;
 }
 
-interface Outside extends Pick<FleetLoadOptions, 'urls' | 'heartbeatMs' | 'random'> {
-  readonly clock: Clock;
+interface Outside extends Pick<FleetLoadOptions, 'urls' | 'heartbeatMs' | 'random' | 'clock'> {
   readonly send: ConnectionPool['send'];
-  readonly underWay: (change: 1 | -1) => void;
   readonly count: (what: string) => void;
 }
 
@@ -125,8 +111,6 @@ export class LoadDevice {
   gapMs = 0;
   /** Since when it is silent: silence() or goodbye() was called; null: it is not. */
   silentMs: number | null = null;
-  /** What the cloud has last heard and answered with 200; null: nothing. */
-  okState: HeartbeatReport['state'] | null = null;
   readonly #outside: Outside;
   readonly #client: CloudClient;
   #clock: BootedClock;
@@ -183,35 +167,32 @@ export class LoadDevice {
     this.#life = null;
   }
 
-  /** Sends heartbeats again, at once. `isBoot`: after a boot, so within LINK_SPREAD_MS. */
-  resume({ isBoot = false } = {}): void {
+  /** Boots, and sends heartbeats again within LINK_SPREAD_MS. */
+  resume(): void {
     if (this.silentMs === null) return;
     this.silentMs = null;
     this.#wasSilent = true;
-    if (isBoot) this.#clock = new BootedClock(this.#outside.clock, this.#outside.random, 0);
+    this.#clock = new BootedClock(this.#outside.clock, this.#outside.random, 0);
     this.start();
   }
 
-  /** Stops as the daemon does, and falls silent. Resolves with true if the cloud answered the goodbye with 200. */
-  async goodbye(state: 'stopping' | 'moved' = 'stopping'): Promise<boolean> {
-    if (this.#life === null) return false;
+  /** Stops as the daemon does, and falls silent. */
+  async goodbye(): Promise<void> {
+    if (this.#life === null) return;
     const { link } = this.#life;
     this.#life = null;
     this.silentMs = this.#outside.clock.bootMs();
-    await link.stop(state);
-    return this.okState === state;
+    await link.stop();
   }
 
   async #beat(report: HeartbeatReport, signal: AbortSignal) {
-    const { clock, count, underWay } = this.#outside;
-    underWay(1);
-    const answer = await this.#client.heartbeat(report, signal).finally(() => underWay(-1));
+    const { clock, count } = this.#outside;
+    const answer = await this.#client.heartbeat(report, signal);
     count('200');
     const nowMs = clock.bootMs();
     if (this.okMs !== null && !this.#wasSilent) this.gapMs = Math.max(this.gapMs, nowMs - this.okMs);
     this.#wasSilent = false;
     this.okMs = nowMs;
-    this.okState = report.state;
     return answer;
   }
 

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Test } from 'tap';
 
 /** The manual pages by path. */
-export const MANUALS: readonly string[] = readdirSync('build/man')
+const MANUALS: readonly string[] = readdirSync('build/man')
   .sort()
   .map((name) => `build/man/${name}`);
 

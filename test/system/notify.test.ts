@@ -93,9 +93,9 @@ test('a missing program is reported, and harms nothing', async (t) => {
 });
 
 test('a notification that hangs is given up, and the next is sent', async (t) => {
-  const { notifier, failures, said } = bench(t, 'case "$n" in *hang*|*STOP*) exec sleep 1.5;; esac', 500);
-  await Promise.all([notifier.status('hang'), notifier.stopping(), notifier.watchdog()]);
-  t.equal(failures.length, 2);
-  t.match(failures[0], /does not end/);
+  // Long enough for the one that does not hang, on a busy machine too.
+  const { notifier, failures, said } = bench(t, 'case "$n" in *hang*) exec sleep 6;; esac', 4000);
+  await Promise.all([notifier.status('hang'), notifier.watchdog()]);
+  t.match(failures, [/does not end/]);
   t.same(said(), ['[WATCHDOG=1]']);
 });

@@ -1,26 +1,8 @@
 import { test } from 'tap';
-import { lateEnding, socketEnding } from '../../../src/delivery/smtp/trouble.js';
+import { socketEnding } from '../../../src/delivery/smtp/trouble.js';
 import { systemError } from '../../support/system-error.js';
 
 const WALL_MS = Date.UTC(1970, 0, 1, 8);
-
-test('a socket error becomes a kind and a sentence that names the relay', async (t) => {
-  const cases: [string, string][] = [
-    ['ENOTFOUND', 'dns'],
-    ['EAI_AGAIN', 'dns'],
-    ['ECONNREFUSED', 'refused'],
-    ['EHOSTUNREACH', 'unreachable'],
-    ['ENETUNREACH', 'unreachable'],
-    ['ETIMEDOUT', 'unreachable'],
-    ['ECONNRESET', 'lost'],
-    ['EPIPE', 'lost'],
-    ['EWHATEVER', 'lost'],
-  ];
-  for (const [code, kind] of cases) {
-    const ending = socketEnding('connect', systemError(code), WALL_MS);
-    t.match(ending, { phase: 'connect', trouble: { kind, words: /\w/ } }, code);
-  }
-});
 
 test('faults of TLS are in the phase tls, also with implicit TLS', async (t) => {
   const cases: [string, string][] = [
@@ -72,13 +54,6 @@ test('an unknown authority is reported with the setting that names one', async (
   const code = 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY';
   const words = `no authority that this device trusts has signed its certificate (${code}); see FIELDPOST_RELAY_CA_FILE`;
   t.match(ending, { trouble: { kind: 'certificate-unknown-authority', words } });
-});
-
-test('a deadline says what did not come, and within what time', async (t) => {
-  t.same(lateEnding('rcpt', 60_000), {
-    phase: 'rcpt',
-    trouble: { kind: 'deadline', words: 'no answer to RCPT TO within 60 s' },
-  });
 });
 
 test('an end without an error is a lost connection', async (t) => {
