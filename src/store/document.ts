@@ -8,7 +8,7 @@ import { unknownMembers } from './format.js';
 import { insertKey } from './keys.js';
 import { arrange, forgetSurplus, insert, insertRow, ORDERED } from './lists.js';
 import { RowReader, type SnapshotRow } from './old-rows.js';
-import { isRow, type Kind, PLAIN_LENGTH, type Row } from './rows.js';
+import { isRow, type MessageRow, PLAIN_LENGTH, type RowKind } from './rows.js';
 import { apply, emptyState, type KeyEntry, restingStatus, type State } from './state.js';
 import type { Bounds } from './weight.js';
 
@@ -26,7 +26,7 @@ export interface StoreDocument {
   /** Events of a newer version. The first version that knows them applies them. */
   readonly unknownEvents?: readonly object[];
   /** What many messages share; a row has the number of its kind. Format 1 has none. */
-  readonly kinds?: readonly Kind[];
+  readonly kinds?: readonly RowKind[];
   /** The order in which messages were deferred, failed, and lost their content. */
   readonly orders?: Readonly<Partial<Record<(typeof ORDERED)[number], readonly string[]>>>;
   /** Some hundred at a time, each on demand. */
@@ -69,7 +69,7 @@ export function toDocument(state: State): StoreDocument {
 }
 
 /** May be walked more than once. */
-function linesOf(rows: readonly Row[]): Iterable<readonly Row[]> {
+function linesOf(rows: readonly MessageRow[]): Iterable<readonly MessageRow[]> {
   return {
     *[Symbol.iterator]() {
       for (let from = 0; from < rows.length; from += LINE_ROWS) yield rows.slice(from, from + LINE_ROWS);
@@ -80,8 +80,8 @@ function linesOf(rows: readonly Row[]): Iterable<readonly Row[]> {
 /** The boots that a stamp refers to. Others are forgotten. */
 function bootsIn(
   { boots, keys }: State,
-  kinds: readonly Kind[],
-  rows: readonly Row[],
+  kinds: readonly RowKind[],
+  rows: readonly MessageRow[],
 ): Record<string, BootDocument> {
   const found: Record<string, BootDocument> = {};
   const add = (name: string | undefined) => {
@@ -100,7 +100,7 @@ function bootsIn(
 }
 
 /** Throws if a row has another form. */
-function insertRows(state: State, { orders, messages }: StoreDocument, kinds: readonly Kind[]): void {
+function insertRows(state: State, { orders, messages }: StoreDocument, kinds: readonly RowKind[]): void {
   state.messages.kinds = kinds;
   for (const line of messages)
     for (const row of line) {

@@ -5,7 +5,7 @@ import { assert } from '../errors.js';
 import { isFinal, type Message, type Place } from '../message/message.js';
 import { forgetOldest } from '../recent.js';
 import { countLive, setPlace } from './places.js';
-import { type Kind, messageOf, PLAIN_LENGTH, placeOf, type Row } from './rows.js';
+import { type MessageRow, messageOf, PLAIN_LENGTH, placeOf, type RowKind } from './rows.js';
 import type { State } from './state.js';
 import { memoryBytes, messageWeight, plainWeight } from './weight.js';
 
@@ -31,9 +31,9 @@ export function insert(state: State, message: Message, place: Place | null): voi
 }
 
 /** Adds the row of a snapshot. Forgets nothing, because the order of the lists is not known yet. */
-export function insertRow(state: State, row: Row, kinds: readonly Kind[]): void {
+export function insertRow(state: State, row: MessageRow, kinds: readonly RowKind[]): void {
   state.messages.addRow(row);
-  const isPlain = row.length === PLAIN_LENGTH && (kinds[row[1]] as Kind).status === 'queued';
+  const isPlain = row.length === PLAIN_LENGTH && (kinds[row[1]] as RowKind).status === 'queued';
   if (isPlain) {
     // Nearly all. A start with ten thousand messages makes none of them.
     state.weights.messages += plainWeight(row[2], row[3]);

@@ -5,22 +5,22 @@
  * So a Message that was given out is current only until the next await, unless it is claimed. After that look for its id.
  */
 import type { Message } from '../message/message.js';
-import { type Kind, Kinds, messageOf, PLAIN_LENGTH, type Row, rowOf } from './rows.js';
+import { Kinds, type MessageRow, messageOf, PLAIN_LENGTH, type RowKind, rowOf } from './rows.js';
 
 /** What is known of a message without making it. */
 export type Known = Pick<Message, 'type' | 'status'> & Partial<Pick<Message, 'extras' | 'attachments'>>;
 
 /** The rows of all messages at one moment: nobody changes them. */
 export interface Rows {
-  readonly kinds: readonly Kind[];
-  readonly rows: readonly Row[];
+  readonly kinds: readonly RowKind[];
+  readonly rows: readonly MessageRow[];
 }
 
 /** An iteration may miss a message that is added meanwhile. */
 export class MessageTable implements Iterable<Message> {
   #ids: string[] = [];
   /** Of the id at the same index. Null for one that was deleted: it leaves the list with many others. */
-  #entries: (Row | Message | null)[] = [];
+  #entries: (MessageRow | Message | null)[] = [];
   #kinds = new Kinds();
   #size = 0;
 
@@ -46,16 +46,16 @@ export class MessageTable implements Iterable<Message> {
   }
 
   /** The kinds of the rows that are added next. */
-  set kinds(kinds: readonly Kind[]) {
+  set kinds(kinds: readonly RowKind[]) {
     this.#kinds = new Kinds(kinds);
   }
 
   /** Its id must be unknown, and its kind one of `kinds`. */
-  addRow(row: Row): void {
+  addRow(row: MessageRow): void {
     this.#insert(row[0], row);
   }
 
-  #insert(id: string, entry: Row | Message): void {
+  #insert(id: string, entry: MessageRow | Message): void {
     this.#size++;
     const last = this.#ids.at(-1);
     if (last === undefined || last < id) {
@@ -121,13 +121,13 @@ export class MessageTable implements Iterable<Message> {
     const before = this.#kinds.list;
     const kinds = new Kinds();
     const numbers: number[] = [];
-    const rows: Row[] = [];
+    const rows: MessageRow[] = [];
     for (let at = 0; at < this.#entries.length; at++) {
       const entry = this.#entries[at];
       if (!entry) continue;
       if (isRow(entry)) {
         const number = entry[1];
-        numbers[number] ??= kinds.numberOf(before[number] as Kind);
+        numbers[number] ??= kinds.numberOf(before[number] as RowKind);
         entry[1] = numbers[number];
         rows.push(entry);
         continue;
@@ -161,7 +161,7 @@ export class MessageTable implements Iterable<Message> {
     return low;
   }
 
-  #messageAt(entries: (Row | Message | null)[], at: number): Message | undefined {
+  #messageAt(entries: (MessageRow | Message | null)[], at: number): Message | undefined {
     const entry = entries[at];
     if (!entry) return undefined;
     if (!isRow(entry)) return entry;
@@ -171,21 +171,23 @@ export class MessageTable implements Iterable<Message> {
   }
 
   /** A walk over ten thousand rows asks for each kind, not for each row. */
-  #forEntries(isWanted: (known: Known) => boolean): (entry: Row | Message | null | undefined) => boolean {
+  #forEntries(
+    isWanted: (known: Known) => boolean,
+  ): (entry: MessageRow | Message | null | undefined) => boolean {
     const kinds = this.#kinds.list;
     const answers: (boolean | undefined)[] = [];
     return (entry) => {
       if (!entry) return false;
       if (!isRow(entry) || entry.length > PLAIN_LENGTH) return isWanted(this.#knownOf(entry));
       const number = entry[1];
-      answers[number] ??= isWanted(kinds[number] as Kind);
+      answers[number] ??= isWanted(kinds[number] as RowKind);
       return answers[number];
     };
   }
 
-  #knownOf(entry: Row | Message): Known {
+  #knownOf(entry: MessageRow | Message): Known {
     if (!isRow(entry)) return entry;
-    const kind = this.#kinds.list[entry[1]] as Kind;
+    const kind = this.#kinds.list[entry[1]] as RowKind;
     const own = entry[10];
     return own ? { type: kind.type, status: kind.status, ...own } : kind;
   }
@@ -194,6 +196,6 @@ export class MessageTable implements Iterable<Message> {
 /** At least so many deleted messages leave the list together. */
 const DELETED_MAX = 64;
 
-function isRow(entry: Row | Message): entry is Row {
+function isRow(entry: MessageRow | Message): entry is MessageRow {
   return Array.isArray(entry);
 }

@@ -14,11 +14,11 @@ import { type Message, NO_ATTACHMENTS, type Place } from '../message/message.js'
 import { unknownMembers } from './format.js';
 import { type State, sharedSender } from './state.js';
 
-type MessageRow =
+type OldRow =
   | readonly [id: string, bootMs: number]
   | readonly [id: string, bootMs: number, segment: number, offset: number, length: number, crc: number];
 /** A message, or what is different from here on. */
-export type SnapshotRow = MessageRow | JsonObject;
+export type SnapshotRow = OldRow | JsonObject;
 
 /** What a message may have in common with the one before it. */
 type Common = Omit<Message, 'id' | 'accepted' | 'place'> & { readonly boot: string };
@@ -76,7 +76,7 @@ export class RowReader {
         this.#common = changed(this.#state, this.#common, row as JsonObject);
         continue;
       }
-      const [id, bootMs, segment, offset, length, crc] = row as MessageRow;
+      const [id, bootMs, segment, offset, length, crc] = row as OldRow;
       const { boot, ...common } = this.#common;
       const message: Message = { id, ...common, accepted: { boot, bootMs }, place: null };
       yield [message, segment === undefined ? null : ({ segment, offset, length, crc } as Place)];

@@ -20,7 +20,7 @@ import {
 import { unknownMembers } from './format.js';
 
 /** A message at rest. */
-export type Row = [
+export type MessageRow = [
   id: string,
   kind: number,
   to: string,
@@ -35,7 +35,7 @@ export type Row = [
 ];
 
 /** What many messages share. `boot` is that of the acceptance. */
-export interface Kind extends Pick<Message, 'type' | 'status'> {
+export interface RowKind extends Pick<Message, 'type' | 'status'> {
   readonly boot: string;
   readonly from?: Sender | undefined;
 }
@@ -61,18 +61,18 @@ export const PLAIN_LENGTH = 10;
 
 /** The kinds of many rows, each once. */
 export class Kinds {
-  readonly list: Kind[];
+  readonly list: RowKind[];
   readonly #numbers = new Map<string, number>();
   /** The last one that was asked for: most messages are of the same kind as the one before. */
   #last = -1;
 
-  constructor(list: readonly Kind[] = []) {
+  constructor(list: readonly RowKind[] = []) {
     this.list = [...list];
     for (const [number, kind] of list.entries()) this.#numbers.set(keyOf(kind), number);
   }
 
   /** The number of this kind, which is added if it is new. */
-  numberOf(kind: Kind): number {
+  numberOf(kind: RowKind): number {
     const last = this.list[this.#last];
     if (last && isSame(last, kind)) return this.#last;
     const key = keyOf(kind);
@@ -83,11 +83,11 @@ export class Kinds {
   }
 }
 
-function keyOf({ type, status, boot, from }: Kind): string {
+function keyOf({ type, status, boot, from }: RowKind): string {
   return JSON.stringify([type, status, boot, from]);
 }
 
-function isSame(one: Kind, other: Kind): boolean {
+function isSame(one: RowKind, other: RowKind): boolean {
   return (
     one.boot === other.boot &&
     one.status === other.status &&
@@ -97,10 +97,10 @@ function isSame(one: Kind, other: Kind): boolean {
 }
 
 /** The row of a message; `status` is the one that it has at rest. */
-export function rowOf(message: Message, status: Message['status'], kinds: Kinds): Row {
+export function rowOf(message: Message, status: Message['status'], kinds: Kinds): MessageRow {
   const { id, type, destination, from, subject, accepted, reachMs, place, textBytes } = message;
   const kind = kinds.numberOf({ type, status, boot: accepted.boot, from });
-  const row: Row = [
+  const row: MessageRow = [
     ...([id, kind, destination, subject, accepted.bootMs, reachMs] as const),
     ...(place
       ? ([place.segment, place.offset, place.length, place.crc] as const)
@@ -132,9 +132,9 @@ function ownOf(message: Message): Own | undefined {
 }
 
 /** The message of a row. */
-export function messageOf(row: Row, kinds: readonly Kind[]): Message {
+export function messageOf(row: MessageRow, kinds: readonly RowKind[]): Message {
   const [id, number, destination, subject, bootMs, reachMs, , , length, , own = NO_OWN] = row;
-  const kind = kinds[number] as Kind;
+  const kind = kinds[number] as RowKind;
   const { attachments = NO_ATTACHMENTS, extras, due = null, attempts = 0, reply = null } = own;
   const place = placeOf(row);
   const message: Message = {
@@ -162,13 +162,13 @@ export function messageOf(row: Row, kinds: readonly Kind[]): Message {
 }
 
 /** Where the content of a row lies; null if it is gone. */
-export function placeOf(row: Row): Place | null {
+export function placeOf(row: MessageRow): Place | null {
   const [, , , , , , segment, offset, length, crc] = row;
   return segment === 0 ? null : { segment, offset, length, crc };
 }
 
 /** True for a list that this file has made: what is read from a disk is parsed, not trusted. */
-export function isRow(value: unknown, kinds: readonly Kind[]): value is Row {
+export function isRow(value: unknown, kinds: readonly RowKind[]): value is MessageRow {
   // By index: a start with ten thousand messages calls it before V8 has compiled a destructured list.
   if (!Array.isArray(value) || value.length < PLAIN_LENGTH || kinds[value[1]] === undefined) return false;
   for (let i = 4; i < PLAIN_LENGTH; i++) if (typeof value[i] !== 'number') return false;
