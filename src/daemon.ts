@@ -1,5 +1,5 @@
 /**
- * The composition root of the daemon: builds everything, starts it in order and stops it in reverse. Used by main.ts.
+ * The composition root of the daemon: builds everything, starts it in order and stops it in reverse.
  */
 import { createApi } from './api/server.js';
 import { changesBetween } from './config/changes.js';

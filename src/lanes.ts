@@ -1,5 +1,5 @@
 /**
- * Several workers that share one list of work. Used by etcd-watch.ts and heartbeats.ts.
+ * Several workers that share one list of work.
  */
 
 /** Does `act` for each item, for at most so many at a time. Resolves when all are done; rejects with the first rejection. */

@@ -1,5 +1,5 @@
 /**
- * Which callers may make which call (local-api §6). Used by server.ts.
+ * Which callers may make which call (local-api §6).
  */
 import { FieldpostError } from '../errors.js';
 import { bearerOf, digest, isOneOf } from '../http/bearer.js';

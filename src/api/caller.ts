@@ -1,6 +1,5 @@
 /**
  * The caller, for the log: it shows who has changed other people's messages or the address book.
- * Used by destinations.ts and messages.ts.
  */
 import type { Exchange } from '../http/exchange.js';
 import type { ApiContext } from './parts.js';

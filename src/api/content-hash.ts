@@ -1,6 +1,5 @@
 /**
  * The hash by which two requests with one idempotency key are compared.
- * Used by post.ts and take.ts.
  */
 import { createHash } from 'node:crypto';
 import type { Draft } from '../message/message.js';

@@ -1,6 +1,5 @@
 /**
  * The calls of local-api §2: the address book, whom the cloud tells when this device goes offline.
- * Used by routes.ts.
  */
 import { type Destination, parseFields } from '../destinations/destination.js';
 import { FieldpostError } from '../errors.js';

@@ -1,6 +1,6 @@
 /**
  * The header of a form's part (RFC 7578, RFC 2183, RFC 5987): the name of its field, and of a file its name and media
- * type. Pure. Used by form-reader.ts, form.ts and take-form.ts.
+ * type. Pure.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { parseDisposition } from 'busboy/lib/utils.js';

@@ -3,7 +3,6 @@
  * error. It also keeps the limits. Pure.
  *
  *   preamble → delimiter → header → opening → content → delimiter → … → closing → epilogue   (RFC 2046 §5.1.1)
- * Used by form.ts, mail-door.ts and take-form.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';

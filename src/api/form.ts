@@ -1,5 +1,5 @@
 /**
- * Receives a form: its texts into memory, its files into the store as they come. Used by take-form.ts.
+ * Receives a form: its texts into memory, its files into the store as they come.
  */
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';

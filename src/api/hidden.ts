@@ -1,6 +1,6 @@
 /**
  * Hidden entries: those of the cloud's document that this version does not understand. The list shows them only with
- * `?hidden=true`; a DELETE of their id, made from their content, removes them. Used by destinations.ts and routes.ts.
+ * `?hidden=true`; a DELETE of their id, made from their content, removes them.
  */
 import { createHash } from 'node:crypto';
 import { whyHidden } from '../destinations/destination.js';

@@ -1,6 +1,6 @@
 /**
  * The door for ready-made mails: reads each as it comes into a file of the spool, and accepts one message for each
- * recipient. Used by daemon.ts and take-mail.ts.
+ * recipient.
  */
 
 import type { Config } from '../config.js';

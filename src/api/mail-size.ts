@@ -1,6 +1,5 @@
 /**
  * Refuses a mail that is larger than every relay accepts (SIZE, RFC 1870): it would only fail later.
- * Used by mail-door.ts, post.ts and take-form.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';

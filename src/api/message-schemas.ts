@@ -1,5 +1,5 @@
 /**
- * The schemas of messages: as programs post them, and as the daemon shows them. Used by schemas.ts.
+ * The schemas of messages: as programs post them, and as the daemon shows them.
  */
 import {
   FORM_FIELD_BYTES_MAX,

@@ -1,6 +1,5 @@
 /**
  * The calls of local-api §1 except the POST of messages: the outcome of messages, and control of the queue.
- * Used by routes.ts.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { checkPercent, type Exchange } from '../http/exchange.js';

@@ -1,5 +1,5 @@
 /**
- * `GET /metrics`: the state in Prometheus' text format. Used by cloud-server/metrics.ts and routes.ts.
+ * `GET /metrics`: the state in Prometheus' text format.
  */
 import type { Exchange } from '../http/exchange.js';
 import { by, METRICS_TYPE, type MetricsText, metricsText, oneOf } from '../http/metrics-text.js';

@@ -1,5 +1,5 @@
 /**
- * `GET /openapi.json`: the routes table as an OpenAPI 3.1 document. Used by routes.ts.
+ * `GET /openapi.json`: the routes table as an OpenAPI 3.1 document.
  */
 import { describeService } from '../http/openapi.js';
 import type { Route } from './routes.js';

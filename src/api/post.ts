@@ -1,6 +1,5 @@
 /**
  * `POST /api/internal/messages` (local-api §1): an array of messages as JSON, or one email with files as a form.
- * Used by destinations.ts and routes.ts.
  */
 import { FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';

@@ -1,5 +1,5 @@
 /**
- * Query parameters: switches and whole numbers. Used by destinations.ts, messages.ts and operator.ts.
+ * Query parameters: switches and whole numbers.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 

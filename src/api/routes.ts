@@ -1,5 +1,5 @@
 /**
- * The table of all calls: their handlers, and their description for OpenAPI. A new call is a new row. Used by server.ts.
+ * The table of all calls: their handlers, and their description for OpenAPI. A new call is a new row.
  */
 import type { Exchange } from '../http/exchange.js';
 import type { DescribedRoute } from '../http/openapi.js';

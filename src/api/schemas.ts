@@ -1,5 +1,5 @@
 /**
- * The schemas of what the API takes and answers. Used by cloud-server/schemas.ts and openapi.ts.
+ * The schemas of what the API takes and answers.
  */
 import { LANGS } from '../destinations/langs.js';
 import { PROBLEMS } from '../http/problem.js';

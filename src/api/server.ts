@@ -1,5 +1,5 @@
 /**
- * The local API: the routes, behind the check of the caller. Used by daemon.ts.
+ * The local API: the routes, behind the check of the caller.
  */
 
 import { createHttp, type Http } from '../http/http.js';

@@ -1,5 +1,5 @@
 /**
- * The calls for the state of the daemon (local-api §3): the state and the health check. Used by routes.ts.
+ * The calls for the state of the daemon (local-api §3): the state and the health check.
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';

@@ -1,5 +1,5 @@
 /**
- * `GET /`: the status page. It has no data in it: its program asks the other calls. Used by routes.ts.
+ * `GET /`: the status page. It has no data in it: its program asks the other calls.
  */
 import type { Exchange } from '../http/exchange.js';
 import { sendPage } from '../http/html-page.js';

@@ -1,5 +1,5 @@
 /**
- * Accepts a form: one email with files (local-api §1). Loaded with the first form. Used by post.ts.
+ * Accepts a form: one email with files (local-api §1). Loaded with the first form.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { checkNotEncoded } from '../http/body.js';

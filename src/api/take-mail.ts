@@ -1,5 +1,5 @@
 /**
- * Accepts a ready-made mail (`message/rfc822`): its envelope stands in the query. Loaded with the first one. Used by post.ts.
+ * Accepts a ready-made mail (`message/rfc822`): its envelope stands in the query. Loaded with the first one.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { type Fault, FieldpostError } from '../errors.js';

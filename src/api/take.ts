@@ -1,6 +1,5 @@
 /**
  * The way of a request's body into the store, which JSON, forms and ready-made mails have in common.
- * Used by post.ts, take-form.ts and take-mail.ts.
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';

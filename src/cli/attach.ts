@@ -1,5 +1,5 @@
 /**
- * A mail with files as a form. Its exact length is known at once; the files are read while they are sent. Used by send.ts.
+ * A mail with files as a form. Its exact length is known at once; the files are read while they are sent.
  */
 import { Buffer } from 'node:buffer';
 import { randomUUID } from 'node:crypto';

@@ -1,5 +1,5 @@
 /**
- * `fieldpost check`: shows all problems of the configuration, or the effective settings with secrets hidden. Used by cli.ts.
+ * `fieldpost check`: shows all problems of the configuration, or the effective settings with secrets hidden.
  */
 
 import { diskAdvice, mailAdvice } from '../config/advice.js';

@@ -1,6 +1,6 @@
 /**
  * The command line: finds the command, reads its options and runs it. A CommandError becomes a sentence and an exit
- * status. Used by main.ts.
+ * status.
  */
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';

@@ -1,5 +1,5 @@
 /**
- * `fieldpost destinations`: the address book, which lists the people to notify when this device goes offline. Used by cli.ts.
+ * `fieldpost destinations`: the address book, which lists the people to notify when this device goes offline.
  */
 
 import type { Destination } from '../destinations/destination.js';

@@ -1,5 +1,5 @@
 /**
- * The end of a mail on standard input, as sendmail knows it: a line with a single dot. Used by sendmail-input.ts.
+ * The end of a mail on standard input, as sendmail knows it: a line with a single dot.
  */
 import { Buffer } from 'node:buffer';
 

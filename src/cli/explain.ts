@@ -1,5 +1,5 @@
 /**
- * `fieldpost help FIELDPOST_LOG`: explains a setting, from the table of settings. Used by cli.ts.
+ * `fieldpost help FIELDPOST_LOG`: explains a setting, from the table of settings.
  */
 import { guessOf } from '../config/nearest.js';
 import type { Row } from '../config/row.js';

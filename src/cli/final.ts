@@ -1,5 +1,5 @@
 /**
- * Waits until messages are final, and tells what became of them. Used by send.ts.
+ * Waits until messages are final, and tells what became of them.
  */
 import { SECOND_MS } from '../limits.js';
 import { type Call, CallError, isPassing } from './client.js';

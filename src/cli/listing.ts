@@ -1,5 +1,5 @@
 /**
- * The messages of the daemon, page by page. Used by mailq.ts and queue.ts.
+ * The messages of the daemon, page by page.
  */
 import { LIST_LIMIT_MAX } from '../limits.js';
 import type { STATUSES } from '../message/message.js';

@@ -1,5 +1,5 @@
 /**
- * The queue as Postfix's mailq prints it, because people and monitoring plugins read that. Used by sendmail.ts.
+ * The queue as Postfix's mailq prints it, because people and monitoring plugins read that.
  */
 
 import { KIB } from '../limits.js';

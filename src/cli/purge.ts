@@ -1,5 +1,5 @@
 /**
- * `fieldpost purge`: overwrites the content of finished messages on the disk. Used by cli.ts.
+ * `fieldpost purge`: overwrites the content of finished messages on the disk.
  */
 import { HOUR_MS } from '../limits.js';
 import { connect } from './client.js';

@@ -1,5 +1,5 @@
 /**
- * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it. Used by cli.ts.
+ * `fieldpost queue`: shows the queue as mailq does, and lets an operator change it.
  */
 import { STATUSES } from '../message/message.js';
 import { bytesInWords, counted, span } from '../sizes.js';

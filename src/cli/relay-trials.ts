@@ -1,5 +1,5 @@
 /**
- * `fieldpost check --relay`: tries each configured relay, shows each step as it happens, and a verdict. Used by check.ts.
+ * `fieldpost check --relay`: tries each configured relay, shows each step as it happens, and a verdict.
  */
 import { showRelay } from '../config/endpoints.js';
 import type { Config } from '../config.js';

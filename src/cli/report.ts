@@ -1,6 +1,5 @@
 /**
  * `fieldpost report`: all that a support desk asks for, in one text, without secrets and without who writes to whom.
- * Used by cli.ts.
  */
 import { parseConfig } from '../config.js';
 import { systemCodeOf, wordsOf } from '../errors.js';

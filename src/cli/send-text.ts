@@ -1,5 +1,5 @@
 /**
- * The text of a message: from the options of the command line, or from standard input. Used by send.ts.
+ * The text of a message: from the options of the command line, or from standard input.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { INPUT_BYTES_MAX, MIB, SECOND_MS } from '../limits.js';

@@ -1,5 +1,5 @@
 /**
- * `fieldpost send`: gives a message to the daemon. Used by cli.ts.
+ * `fieldpost send`: gives a message to the daemon.
  */
 import { duration } from '../config/values.js';
 import { wordsOf } from '../errors.js';

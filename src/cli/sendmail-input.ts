@@ -1,6 +1,6 @@
 /**
  * The mail on sendmail's standard input, kept until the daemon has it: a small one in memory, a large one in a file. It is
- * read to its end first, because the job whose output cron mails may write for hours. Used by sendmail.ts.
+ * read to its end first, because the job whose output cron mails may write for hours.
  */
 import { Buffer } from 'node:buffer';
 import { wordsOf } from '../errors.js';

@@ -1,6 +1,6 @@
 /**
  * The command line of sendmail, as Postfix reads it: options may be clustered (`-ti`), their values may be attached or the
- * next word, and the first word that is no option ends them. Used by sendmail.ts.
+ * next word, and the first word that is no option ends them.
  */
 import { parseMailbox } from '../message/mailbox.js';
 import { hasControl } from '../text.js';

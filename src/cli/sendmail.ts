@@ -1,5 +1,5 @@
 /**
- * `fieldpost sendmail`, `mailq` and `newaliases`: the commands by which programs of every Unix send mail. Used by cli.ts.
+ * `fieldpost sendmail`, `mailq` and `newaliases`: the commands by which programs of every Unix send mail.
  */
 import { randomUUID } from 'node:crypto';
 import { SENDMAIL_ANSWER_MS } from '../limits.js';

@@ -1,5 +1,5 @@
 /**
- * `fieldpost run`, `cloud` and `dev`: their names and help. Used by cli.ts.
+ * `fieldpost run`, `cloud` and `dev`: their names and help.
  */
 import { type Command, type ServiceName, textOption } from './command.js';
 import { settingsFor } from './environment.js';

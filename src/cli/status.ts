@@ -1,5 +1,5 @@
 /**
- * `fieldpost status`: shows the state of the daemon (local-api §3) in a few lines. Used by cli.ts.
+ * `fieldpost status`: shows the state of the daemon (local-api §3) in a few lines.
  */
 import { span } from '../sizes.js';
 import { type DaemonState, headline, stateLines } from '../state-lines.js';

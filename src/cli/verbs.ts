@@ -1,6 +1,5 @@
 /**
- * Commands with verbs, such as `fieldpost queue retry ID...`: finds the verb, and repeats it for each id. Used by
- * destinations.ts, purge.ts and queue.ts.
+ * Commands with verbs, such as `fieldpost queue retry ID...`: finds the verb, and repeats it for each id.
  */
 import { guessOf } from '../config/nearest.js';
 import { visible } from '../text.js';

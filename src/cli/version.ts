@@ -1,5 +1,5 @@
 /**
- * `fieldpost version`. Used by cli.ts.
+ * `fieldpost version`.
  */
 import { type Command, EXIT } from './command.js';
 import { json } from './words.js';

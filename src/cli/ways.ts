@@ -1,6 +1,6 @@
 /**
  * The ways to the daemon of this device: its unix sockets, then loopback TCP. A call takes the first that works. If none
- * does, it tries for a while: the daemon may be restarting. Used by sendmail.ts.
+ * does, it tries for a while: the daemon may be restarting.
  */
 import { type Environment, type ListenConfig, parseConfig } from '../config.js';
 import { SENDMAIL_PAUSE_MS, SENDMAIL_TRY_MS } from '../limits.js';

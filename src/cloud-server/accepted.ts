@@ -1,5 +1,5 @@
 /**
- * Accepts messages to people into the cloud's store, from which delivery sends them, and counts them. Used by cloud.ts.
+ * Accepts messages to people into the cloud's store, from which delivery sends them, and counts them.
  */
 import type { Draft } from '../message/message.js';
 import type { Accepted, KeyedContent, Store } from '../store/store.js';

@@ -1,5 +1,5 @@
 /**
- * Checks keys: a device's key opens calls for that device, the operator's key opens calls for all. Used by cloud.ts and operator.ts.
+ * Checks keys: a device's key opens calls for that device, the operator's key opens calls for all.
  */
 import { deviceId } from '../config/values.js';
 import type { Config } from '../config.js';

@@ -1,5 +1,5 @@
 /**
- * The batches of the news that a watch keeps: which one is open, and which one can be told next. Used by watch.ts.
+ * The batches of the news that a watch keeps: which one is open, and which one can be told next.
  */
 import { DIGEST_WINDOW_MS } from '../limits.js';
 import type { DeviceNews, News, NewsBatch } from './news.js';

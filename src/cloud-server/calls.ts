@@ -1,5 +1,5 @@
 /**
- * The calls of the cloud's contract, which devices make. Used by routes.ts and schemas.ts.
+ * The calls of the cloud's contract, which devices make.
  */
 import { type Fault, FieldpostError } from '../errors.js';
 import { readJson } from '../http/body.js';

@@ -7,8 +7,6 @@
  *   presence.json                the presence of the devices, and the news that people have not been told yet
  *   relay-token.json             the refresh token that followed the one of the settings
  *   outbox/                      the store of messages to people, and the lock of the directory
- *
- * Used by main.ts.
  */
 import { join } from 'node:path';
 import { changesBetween } from '../config/changes.js';

@@ -1,5 +1,5 @@
 /**
- * A list of devices as CSV (RFC 4180), for a spreadsheet. Pure. Used by operator.ts.
+ * A list of devices as CSV (RFC 4180), for a spreadsheet. Pure.
  */
 import type { Device } from './device-list.js';
 import type { DeviceStatus } from './status.js';

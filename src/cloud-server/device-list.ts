@@ -1,5 +1,5 @@
 /**
- * Which devices a list has: those that fit a filter, by id, in pages. Pure. Used by devices.ts, operator.ts and schemas.ts.
+ * Which devices a list has: those that fit a filter, by id, in pages. Pure.
  */
 import type { Sighting } from './fleet-store.js';
 import { type DeviceStatus, needsHelp } from './status.js';

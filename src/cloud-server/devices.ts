@@ -1,6 +1,6 @@
 /**
  * All devices with a heartbeat, a document or a key that was made by a call. Limits their number, and lets the operator list
- * and remove them. Used by cloud.ts.
+ * and remove them.
  */
 import { FieldpostError } from '../errors.js';
 import type { Clock } from '../system/clock.js';

@@ -1,6 +1,6 @@
 /**
  * The words of digests, in each language. A digest is about more than DIGEST_DEVICES devices, so only Polish needs forms
- * of its plural. Used by digests.ts.
+ * of its plural.
  */
 import type { Lang } from '../destinations/langs.js';
 import { nounFor } from './spans.js';

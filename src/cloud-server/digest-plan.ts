@@ -1,5 +1,5 @@
 /**
- * Decides what one person is told of the news of a closed batch. Used by teller.ts.
+ * Decides what one person is told of the news of a closed batch.
  */
 import { DIGEST_DEVICES } from '../limits.js';
 import type { Direction } from './digest-phrases.js';

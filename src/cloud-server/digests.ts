@@ -1,5 +1,5 @@
 /**
- * The text of a digest: one message to a person about many devices, in place of one for each. Used by teller.ts.
+ * The text of a digest: one message to a person about many devices, in place of one for each.
  */
 import type { Lang } from '../destinations/langs.js';
 import { DIGEST_DEVICES } from '../limits.js';

@@ -1,5 +1,5 @@
 /**
- * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json`. Used by file-fleet.ts.
+ * The destinations documents of all devices, each in a file of its own: `documents/<device id>.json`.
  */
 import { join } from 'node:path';
 import { busyOf, FieldpostError, wordsOf } from '../errors.js';

@@ -1,5 +1,5 @@
 /**
- * Makes the drafts of the messages that the cloud sends to people. Used by outbox.ts and teller.ts.
+ * Makes the drafts of the messages that the cloud sends to people.
  */
 import type { Entry } from '../destinations/destination.js';
 import type { Lang } from '../destinations/langs.js';

@@ -1,5 +1,5 @@
 /**
- * The cloud's state in files of one machine, below `cloud/` in the state directory. Used by cloud.ts.
+ * The cloud's state in files of one machine, below `cloud/` in the state directory.
  */
 import { dirname, join } from 'node:path';
 import type { System } from '../daemon/system.js';

@@ -1,6 +1,5 @@
 /**
  * The alphabet of SMS (GSM 03.38). One SMS has 160 septets of it, or 70 UTF-16 units as soon as one character is outside.
- * Used by sms.ts.
  */
 
 const SEPTETS_MAX = 160;

@@ -1,5 +1,5 @@
 /**
- * The hash of what a key or a message stands for. Used by outbox.ts and teller.ts.
+ * The hash of what a key or a message stands for.
  */
 import { createHash } from 'node:crypto';
 

@@ -1,6 +1,5 @@
 /**
- * The keys that a device may have at a time, as digests: the present one, and the one that follows. Used by
- * etcd-keys.ts and keys.ts.
+ * The keys that a device may have at a time, as digests: the present one, and the one that follows.
  */
 import { digest, isOneOf } from '../http/bearer.js';
 import { isJsonObject } from '../json.js';

@@ -1,6 +1,5 @@
 /**
  * The keys of devices that the operator makes by a call, in one file: `keys.json`. It has digests of keys, never a key.
- * Used by file-fleet.ts.
  */
 import { join } from 'node:path';
 import { busyOf, FieldpostError, wordsOf } from '../errors.js';

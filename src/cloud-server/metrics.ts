@@ -1,5 +1,5 @@
 /**
- * `GET /metrics` of the reference cloud. Used by routes.ts.
+ * `GET /metrics` of the reference cloud.
  */
 import { queueMetrics, storageMetrics } from '../api/metrics.js';
 import type { Exchange } from '../http/exchange.js';

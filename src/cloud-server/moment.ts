@@ -1,6 +1,5 @@
 /**
- * The moment of a heartbeat in a form that survives a restart and a wrong clock: boot time and wall time. Used by
- * watch.ts.
+ * The moment of a heartbeat in a form that survives a restart and a wrong clock: boot time and wall time.
  */
 import { startMsOf } from '../message/stamp.js';
 import type { Clock } from '../system/clock.js';

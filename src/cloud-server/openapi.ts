@@ -1,6 +1,5 @@
 /**
  * `GET /openapi.json` of the reference cloud: the contract, for those who build another cloud, and the calls of its operator.
- * Used by routes.ts.
  */
 import { describeService } from '../http/openapi.js';
 import type { CloudRoute } from './routes.js';

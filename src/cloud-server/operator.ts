@@ -1,5 +1,5 @@
 /**
- * The calls of the operator, and the page that uses them. Used by routes.ts.
+ * The calls of the operator, and the page that uses them.
  */
 import { invalidQuery, wholeNumberIn } from '../api/query.js';
 import { type Fault, FieldpostError } from '../errors.js';

@@ -1,5 +1,5 @@
 /**
- * Takes the messages of devices: a 2xx of the cloud promises as much as a 202 of a device. Used by cloud.ts.
+ * Takes the messages of devices: a 2xx of the cloud promises as much as a 202 of a device.
  */
 import { FieldpostError } from '../errors.js';
 import type { JsonObject } from '../json.js';

@@ -1,6 +1,6 @@
 /**
  * How many devices' documents name each person. A person of few devices never needs a digest, so is told at once. The store
- * of the documents keeps it up to date. Used by cloud.ts.
+ * of the documents keeps it up to date.
  */
 import { createHash } from 'node:crypto';
 

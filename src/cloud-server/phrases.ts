@@ -1,7 +1,7 @@
 /**
  * All words of the notifications, in each language. A fact follows a label ("Outage lasted: 5 minutes"), so that dates
  * and numbers need no grammar of the sentence around them. Plurals and dates are own tables: they are the same on every
- * build of Node, and loading Intl takes 8 MB. Used by digests.ts, spans.ts and texts.ts.
+ * build of Node, and loading Intl takes 8 MB.
  */
 import type { Lang } from '../destinations/langs.js';
 

@@ -1,5 +1,5 @@
 /**
- * The devices in `presence.json`, in memory and as written. Used by watch.ts.
+ * The devices in `presence.json`, in memory and as written.
  */
 import { CLOUD_GRACE_MS } from '../limits.js';
 import type { PendingNews } from './batches.js';

@@ -1,5 +1,5 @@
 /**
- * The table of all calls of the reference cloud: their handlers, and their description for OpenAPI. Used by cloud.ts.
+ * The table of all calls of the reference cloud: their handlers, and their description for OpenAPI.
  */
 import type { Exchange } from '../http/exchange.js';
 import type { DescribedRoute } from '../http/openapi.js';

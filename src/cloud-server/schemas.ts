@@ -1,6 +1,6 @@
 /**
  * The schemas of what the reference cloud takes and answers. Those of the contract allow more members than they name, because
- * later versions add some. Used by openapi.ts.
+ * later versions add some.
  */
 import { count, instant, listOf, orNull, record, ref, text } from '../api/schema.js';
 import { PROBLEM } from '../api/schemas.js';

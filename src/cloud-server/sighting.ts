@@ -1,5 +1,5 @@
 /**
- * How a watch shows a device. Used by etcd-watch.ts and watch.ts.
+ * How a watch shows a device.
  */
 import type { Sighting } from './fleet-store.js';
 import type { Presence } from './presence.js';

@@ -1,6 +1,6 @@
 /**
  * The words of SMS, in each language. Their letters are those of the SMS alphabet where the language allows; gsm.ts folds
- * the others. Used by sms.ts and spans.ts.
+ * the others.
  */
 import type { Lang } from '../destinations/langs.js';
 

@@ -1,5 +1,5 @@
 /**
- * Texts for SMS: each fits one SMS, whatever the names are. Used by digests.ts and texts.ts.
+ * Texts for SMS: each fits one SMS, whatever the names are.
  */
 import type { Lang } from '../destinations/langs.js';
 import { folded, isOneSms } from './gsm.js';

@@ -1,6 +1,6 @@
 /**
  * Tells people news: accepts the messages into the cloud's store, from which delivery sends them. A message is accepted once,
- * because its key says what it tells to whom. Used by cloud.ts.
+ * because its key says what it tells to whom.
  */
 import { type Entry, targetOf } from '../destinations/destination.js';
 import { DIGEST_DEVICES } from '../limits.js';

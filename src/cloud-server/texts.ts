@@ -1,6 +1,6 @@
 /**
  * The texts of notifications, in the person's language: a device is silent, has not returned from a planned stop, or is
- * back. Used by digests.ts and teller.ts.
+ * back.
  */
 import type { Lang } from '../destinations/langs.js';
 import { PHRASES } from './phrases.js';

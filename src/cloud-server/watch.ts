@@ -4,7 +4,7 @@
  *
  * `presence.json` holds the presence of each device, and the news that people have not been told yet. A change is written
  * before it is told, in batches (batches.ts). The outbox ignores news whose id it knows already. A heartbeat alone writes
- * nothing; the moments of the last heartbeats are written every PRESENCE_WRITE_MS. Used by file-fleet.ts.
+ * nothing; the moments of the last heartbeats are written every PRESENCE_WRITE_MS.
  */
 import { join } from 'node:path';
 import { FieldpostError, wordsOf } from '../errors.js';

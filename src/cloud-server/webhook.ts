@@ -1,6 +1,6 @@
 /**
  * Sends SMS, phone calls and push messages by posting each to a webhook. The service behind the webhook passes them to
- * a provider. Each try is one HTTP request. Delivery decides when to retry. Used by cloud.ts.
+ * a provider. Each try is one HTTP request. Delivery decides when to retry.
  */
 import { CloudError } from '../cloud/error.js';
 import { REFUSALS, retryAfterMsOf } from '../http/answer.js';

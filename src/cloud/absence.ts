@@ -1,6 +1,6 @@
 /**
  * For how long the cloud has answered 404 although it had a document. A gateway also answers 404 for a moment, while the
- * cloud is deployed. Used by sync.ts.
+ * cloud is deployed.
  */
 import { SYNC_ABSENT_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';

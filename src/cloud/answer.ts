@@ -1,6 +1,6 @@
 /**
  * Reads the cloud's answers. Every function but problemOf and failedCall throws CloudError for an answer that breaks
- * the contract. Used by client.ts.
+ * the contract.
  */
 import { objectIn, problemWords, retryAfterMsOf, STRONG_ETAG } from '../http/answer.js';
 import type { JsonObject } from '../json.js';

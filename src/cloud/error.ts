@@ -1,6 +1,5 @@
 /**
- * The error of a failed call to the cloud or the webhook: a sentence for people, and the Retry-After. Used by
- * answer.ts, client.ts and webhook.ts.
+ * The error of a failed call to the cloud or the webhook: a sentence for people, and the Retry-After.
  */
 import { systemCodeOf } from '../errors.js';
 import { type RequestHints, requestWordsOf } from '../retry/request-error.js';

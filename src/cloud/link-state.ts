@@ -4,7 +4,7 @@
  *     connecting ─▶ online ─▶ unsteady ─▶ offline ─▶ online
  *
  * One failed heartbeat makes it unsteady, because any one can be lost. Three in a row, or 30 s, make it offline. One good
- * heartbeat makes it online from any state. `connecting` is unsteady before it was ever online. Used by link.ts and sync.ts.
+ * heartbeat makes it online from any state. `connecting` is unsteady before it was ever online.
  */
 import {
   COMMON_BOOT_MS,

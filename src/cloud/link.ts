@@ -1,6 +1,5 @@
 /**
  * The link to the cloud: sends heartbeats, derives the state of the link from their results, and reports when it is back.
- * Used by daemon/cloud.ts.
  */
 import { assert } from '../errors.js';
 import { CLOUD_CLOCK_MS, CLOUD_CONTRADICTS_MS, GOODBYE_TIMEOUT_MS, LINK_HISTORY_MAX } from '../limits.js';

@@ -1,5 +1,5 @@
 /**
- * The sentences about the cloud's document in the state and the log. Used by sync.ts.
+ * The sentences about the cloud's document in the state and the log.
  */
 import type { Alterations } from '../destinations/address-book.js';
 import type { Estranged } from '../destinations/lineage.js';

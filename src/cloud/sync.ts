@@ -1,6 +1,6 @@
 /**
  * Keeps the address book in step with the cloud's document: gets it, merges, puts the result. The link calls it when it
- * is online and for each ETag, the api after each edit. Used by daemon/cloud.ts.
+ * is online and for each ETag, the api after each edit.
  */
 import type { AddressBook } from '../destinations/address-book.js';
 import type { Estranged, Remote } from '../destinations/lineage.js';

@@ -1,6 +1,5 @@
 /**
- * Warnings about good settings with which messages are not accepted or do not arrive. Pure. Used by check.ts,
- * of-settings.ts and warnings.ts.
+ * Warnings about good settings with which messages are not accepted or do not arrive. Pure.
  */
 import type { Config } from '../config.js';
 import { JOURNAL_BYTES_MIN } from '../limits.js';

@@ -1,6 +1,6 @@
 /**
  * What a reload changes: which settings of a running service follow a new configuration, and which wait for a
- * restart. Used by cloud-server/cloud.ts and daemon.ts.
+ * restart.
  */
 import type { Config } from '../config.js';
 import type { Follower } from './row.js';

@@ -1,5 +1,5 @@
 /**
- * Rules between settings that are each good by themselves. Used by config.ts, daemon.ts and daemon/smtp.ts.
+ * Rules between settings that are each good by themselves.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { Config, ListenConfig } from '../config.js';

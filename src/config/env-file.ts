@@ -1,6 +1,6 @@
 /**
  * The file of `--env-file`, read exactly as systemd reads an EnvironmentFile= (systemd.exec(5), since version 254), so
- * that one file serves both. systemd ignores bad lines silently; this reports them. Used by environment.ts.
+ * that one file serves both. systemd ignores bad lines silently; this reports them.
  */
 
 interface BadLine {

@@ -1,5 +1,5 @@
 /**
- * The kinds of value that say where the reference cloud's etcd is. Used by cloud-server.ts.
+ * The kinds of value that say where the reference cloud's etcd is.
  */
 import { hasControl } from '../text.js';
 import { items, type Kind, parseUrl, refuse, shown } from './values.js';

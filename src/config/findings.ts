@@ -1,6 +1,6 @@
 /**
  * The faults of an environment: problems, which stop a start, and warnings, which do not. Neither shows anything that may
- * be a secret. Used by config.ts.
+ * be a secret.
  */
 import type { ConfigProblem, Environment } from '../config.js';
 import { maskPasswords } from './endpoints.js';

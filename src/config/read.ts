@@ -1,5 +1,5 @@
 /**
- * Reads the value of every setting from the environment and the files that it names. Used by config.ts.
+ * Reads the value of every setting from the environment and the files that it names.
  */
 import type { Environment, ReadText } from '../config.js';
 import { FieldpostError, systemCodeOf, wordsOf } from '../errors.js';

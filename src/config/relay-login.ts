@@ -1,5 +1,5 @@
 /**
- * Rules between the settings of the login at relays: a user, and a password or access tokens. Used by consistency.ts.
+ * Rules between the settings of the login at relays: a user, and a password or access tokens.
  */
 import type { Config } from '../config.js';
 import type { Findings } from './findings.js';

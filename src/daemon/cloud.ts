@@ -1,6 +1,6 @@
 /**
  * The cloud's side of the daemon: the client, the link and the sync, wired to the other modules. Loaded only if a cloud is
- * configured. Used by daemon.ts.
+ * configured.
  */
 import type { Link } from '../cloud/link.js';
 import type { Sync } from '../cloud/sync.js';

@@ -1,6 +1,6 @@
 /**
  * Tells the service manager that the daemon runs, reloads or stops, that its event loop is alive, and its status line when
- * it has changed. Used by main.ts.
+ * it has changed.
  */
 import { STATUS_EVERY_MS } from '../limits.js';
 import { Alarm } from '../retry/alarm.js';

@@ -1,5 +1,5 @@
 /**
- * Stops a service step by step. Used by cloud-server/cloud.ts and daemon.ts.
+ * Stops a service step by step.
  */
 import { wordsOf } from '../errors.js';
 import type { Log } from '../system/log.js';

@@ -3,7 +3,7 @@
  * settings cannot be used: a typing error must not stop a device that no technician can reach.
  *
  * `settings.json` is a sealed file of `{"version", "settings": {key: value}}`: the FIELDPOST_ keys as they were given,
- * without secrets from files or credentials. Used by main.ts.
+ * without secrets from files or credentials.
  */
 import { join } from 'node:path';
 import { type Environment, formatProblem, type ParsedConfig } from '../config.js';

@@ -1,7 +1,6 @@
 /**
  * The sources of access tokens for relays, with what they need of the outside. Loaded with the first session that needs a
  * token.
- * Used by cloud-server/cloud.ts, daemon.ts and main.ts.
  */
 import type { OpenTokenSource } from '../delivery/oauth/token-source.js';
 import { assert } from '../errors.js';

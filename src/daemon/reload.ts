@@ -1,5 +1,5 @@
 /**
- * A reload: reads the settings again and gives them to the running service. Used by main.ts.
+ * A reload: reads the settings again and gives them to the running service.
  */
 import type { Settings } from '../cli/command.js';
 import { type Config, type Environment, formatProblem } from '../config.js';

@@ -1,5 +1,5 @@
 /**
- * The SMTP server within the daemon. Its code is loaded only if it has somewhere to listen. Used by daemon.ts.
+ * The SMTP server within the daemon. Its code is loaded only if it has somewhere to listen.
  */
 import { needsToken } from '../config/consistency.js';
 import { addressOf } from '../config/endpoints.js';

@@ -1,5 +1,5 @@
 /**
- * The line of `systemctl status` about the state of the daemon. Pure. Used by daemon.ts.
+ * The line of `systemctl status` about the state of the daemon. Pure.
  */
 import type { QueueCounts, StorageState } from '../store/store.js';
 import type { LINK_STATES, LinkView, RelayView, SettingsFault } from '../views.js';

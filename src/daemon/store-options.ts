@@ -1,5 +1,5 @@
 /**
- * How a service opens its store. Used by cloud-server/cloud.ts and daemon.ts.
+ * How a service opens its store.
  */
 import { senderOf } from '../config/names.js';
 import type { Config } from '../config.js';

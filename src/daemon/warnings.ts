@@ -1,6 +1,5 @@
 /**
- * Logs settings that work but should be changed: each warning when it is new, at the start or with a reload. Used by
- * main.ts.
+ * Logs settings that work but should be changed: each warning when it is new, at the start or with a reload.
  */
 import { diskAdvice, mailAdvice } from '../config/advice.js';
 import type { Config } from '../config.js';

@@ -1,5 +1,5 @@
 /**
- * What is sent next: the urgent messages first, then the others. Used by queue.ts.
+ * What is sent next: the urgent messages first, then the others.
  */
 import type { Message } from '../message/message.js';
 import type { IsWanted, Store } from '../store/store.js';

@@ -1,6 +1,6 @@
 /**
  * Who is to blame for a failed offer, and what follows for the message and for the peer: one rule for relays and cloud
- * (delivery.md, Outcomes). Used by queue.ts.
+ * (delivery.md, Outcomes).
  */
 import { Recent } from '../recent.js';
 import type { Peer } from './peer.js';

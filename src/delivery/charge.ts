@@ -1,7 +1,6 @@
 /**
  * What a failed attempt means for the message, over any transport: the time of its next attempt, or its end if its content
  * cannot be read.
- * Used by queue.ts.
  */
 import type { Config } from '../config.js';
 import { FieldpostError, wordsOf } from '../errors.js';

@@ -1,6 +1,5 @@
 /**
  * The transport of calls, pushes or SMS: the cloud is its one peer, and one line sends one message at a time.
- * Used by delivery.ts and expiry.ts.
  */
 import { assert } from '../errors.js';
 import type { Message, ShortContent } from '../message/message.js';

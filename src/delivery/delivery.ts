@@ -1,7 +1,6 @@
 /**
  * Delivers the messages of a store: emails by relays; calls, pushes and SMS by the cloud. Each type has a queue of its own,
  * so a call does not wait behind 300 SMS, nor for an SMS provider that is down.
- * Used by cloud-server/cloud.ts and daemon.ts.
  */
 import { heloNameOf, senderOf } from '../config/names.js';
 import type { Config } from '../config.js';

@@ -3,7 +3,6 @@
  * harmful: they expire offered or not, also on hold and without a link. So does a message that says how long it is of use.
  * One look over the store and one alarm serve all of them. Any other email ages only while a relay can be reached; it
  * expires after an offer that failed (delivery.md, When).
- * Used by delivery.ts.
  */
 import type { Config } from '../config.js';
 import { SECOND_MS } from '../limits.js';

@@ -1,6 +1,6 @@
 /**
  * The next messages of one list of the store. One walk over the list picks up many messages and tells when the next walk is
- * due, so a long queue costs little. Used by rank.ts.
+ * due, so a long queue costs little.
  */
 import type { Message, Stamp } from '../message/message.js';
 import type { IsWanted, Store } from '../store/store.js';

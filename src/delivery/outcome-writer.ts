@@ -1,7 +1,6 @@
 /**
  * Records the outcomes of messages. Before a message is offered, it makes sure that there is room for the outcome. An
  * outcome that the store cannot record is kept and tried again; until then no transport sends anything.
- * Used by delivery.ts.
  */
 import { type ErrorCode, FieldpostError, wordsOf } from '../errors.js';
 import { STORAGE_RETRY_MS } from '../limits.js';

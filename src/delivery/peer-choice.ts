@@ -1,5 +1,5 @@
 /**
- * Chooses the peer to use, the line to it, and the peer to probe; tells when the choice may change. Used by queue.ts.
+ * Chooses the peer to use, the line to it, and the peer to probe; tells when the choice may change.
  */
 import type { Peer } from './peer.js';
 import type { Line, Load } from './transport.js';

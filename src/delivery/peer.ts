@@ -1,6 +1,6 @@
 /**
  * The state of one peer, a relay or the cloud, and when it may be tried again. Its failures are counted here, and charged
- * to no message. Used by cloud-transport.ts and smtp-transport.ts.
+ * to no message.
  */
 import { startMsOf } from '../message/stamp.js';
 import { Backoff, type BackoffOptions } from '../retry/backoff.js';

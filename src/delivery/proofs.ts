@@ -1,6 +1,6 @@
 /**
  * Who is to blame for a refusal: the other messages show it. If the peer refuses a message again, and has taken others in
- * between, the message itself is at fault. Used by peer.ts.
+ * between, the message itself is at fault.
  */
 import { DAY_MS } from '../limits.js';
 import { Recent } from '../recent.js';

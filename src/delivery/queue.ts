@@ -3,7 +3,7 @@
  * a line that becomes free wakes it; in between it does nothing.
  *
  * `#pump` starts all that can begin now, and waits for nothing. `#run` sends over one line as long as messages are ready,
- * and pumps again. So a message that is accepted while an attempt ends is not missed. Used by delivery.ts.
+ * and pumps again. So a message that is accepted while an attempt ends is not missed.
  */
 import { assert } from '../errors.js';
 import { STOP_SENDING_MS } from '../limits.js';

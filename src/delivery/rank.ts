@@ -1,6 +1,6 @@
 /**
  * The waiting messages of one priority: oldest first, those of its lanes in turn. Messages that failed together with a relay
- * or the cloud come last; after an outage a message takes its old place. Used by agenda.ts.
+ * or the cloud come last; after an outage a message takes its old place.
  */
 import type { Message } from '../message/message.js';
 import type { IsWanted, Store } from '../store/store.js';

@@ -1,5 +1,5 @@
 /**
- * When delivery tries a message again that is at fault itself. Pure: it reads no clock. Used by charge.ts.
+ * When delivery tries a message again that is at fault itself. Pure: it reads no clock.
  */
 import { assert } from '../errors.js';
 import { spread } from '../retry/backoff.js';

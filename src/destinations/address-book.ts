@@ -1,6 +1,6 @@
 /**
  * The address book: whom to notify when this device goes offline. The api edits it, the sync merges it with the cloud's
- * document. Changes are made one at a time. Each is durable when its promise resolves. Used by store/book.ts.
+ * document. Changes are made one at a time. Each is durable when its promise resolves.
  */
 import { FieldpostError } from '../errors.js';
 import { DESTINATIONS_MAX } from '../limits.js';

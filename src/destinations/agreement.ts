@@ -1,5 +1,5 @@
 /**
- * What follows from the cloud's document: an event for the book, and the document to put next. Used by address-book.ts.
+ * What follows from the cloud's document: an event for the book, and the document to put next.
  */
 
 import type { JsonObject } from '../json.js';

@@ -1,6 +1,6 @@
 /**
  * The state of the address book, its events, and the only function that applies them. It stands in the same journal and
- * snapshot as the rest of the state. Used by replay.ts, store/document.ts and store/state.ts.
+ * snapshot as the rest of the state.
  */
 import { ID_GAP, REMOVED_IDS_MAX, SYNC_ATTEMPTS_MAX } from '../limits.js';
 import { Recent } from '../recent.js';

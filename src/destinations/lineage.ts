@@ -1,7 +1,6 @@
 /**
  * The mark that this device writes into the cloud's document, and what the mark of a fetched document tells about it. If
- * a document does not descend from the known one, an entry that it lacks was not deleted. Used by agreement.ts and
- * book.ts.
+ * a document does not descend from the known one, an entry that it lacks was not deleted.
  */
 import type { JsonObject } from '../json.js';
 import { MARK_COUNTER_MAX, MARK_TEXT_CHARS_MAX } from '../limits.js';

@@ -1,6 +1,6 @@
 /**
  * The mail catcher of `fieldpost dev`: the SMTP server on loopback, with a function in place of the queue. It is as strict
- * about the protocol as a relay. Used by dev.ts.
+ * about the protocol as a relay.
  */
 import { FieldpostError, wordsOf } from '../errors.js';
 import { MIB, SECOND_MS } from '../limits.js';

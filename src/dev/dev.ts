@@ -1,7 +1,6 @@
 /**
  * `fieldpost dev`, for developers of programs that use the API: the daemon with a mail catcher as its relay and the
  * reference cloud as its cloud, all on loopback. It prints the addresses and every message, and has an inbox for browsers.
- * Used by main.ts.
  */
 import { join } from 'node:path';
 import type { Config } from '../config.js';

@@ -1,5 +1,5 @@
 /**
- * The inbox of `fieldpost dev`: a page for browsers on this machine, and the calls that it uses. Used by dev.ts.
+ * The inbox of `fieldpost dev`: a page for browsers on this machine, and the calls that it uses.
  */
 import { FieldpostError } from '../errors.js';
 import { sendTagged } from '../http/etag.js';

@@ -1,6 +1,5 @@
 /**
  * What `fieldpost dev` has caught: mails, also those of earlier runs, and the SMS, phone and push messages of this run.
- * Used by dev.ts.
  */
 import type { ShortMessage } from '../message/short.js';
 import { Recent } from '../recent.js';

@@ -1,5 +1,5 @@
 /**
- * Listens on loopback. Used by catcher.ts and inbox-server.ts.
+ * Listens on loopback.
  */
 import type { Server } from 'node:net';
 import { systemCodeOf } from '../errors.js';

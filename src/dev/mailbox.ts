@@ -1,6 +1,6 @@
 /**
  * The directory in which `fieldpost dev` keeps caught mails: `000001.eml`, `000002.eml`, …, each exactly as it
- * was received. A mail appears whole or not at all. The oldest are removed for new ones. Used by dev.ts.
+ * was received. A mail appears whole or not at all. The oldest are removed for new ones.
  */
 import { join } from 'node:path';
 import { MIB } from '../limits.js';

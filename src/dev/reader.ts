@@ -1,6 +1,6 @@
 /**
  * Parses a caught mail to show it: headers, text, attachments. It reads mails of our own renderer exactly, others as well
- * as it can, and never throws. Used by inbox-server.ts, inbox.ts and show.ts.
+ * as it can, and never throws.
  */
 import { KIB } from '../limits.js';
 

@@ -1,6 +1,5 @@
 /**
- * How a browser gets what strangers sent without harm: the HTML of a mail, and files with their names. Used by
- * inbox-server.ts.
+ * How a browser gets what strangers sent without harm: the HTML of a mail, and files with their names.
  */
 import { MIB } from '../limits.js';
 import { cut, harmlessName } from '../text.js';

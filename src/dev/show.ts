@@ -1,5 +1,5 @@
 /**
- * Formats caught messages for a terminal. No text of a message can control the terminal. Used by dev.ts.
+ * Formats caught messages for a terminal. No text of a message can control the terminal.
  */
 import type { ShortMessage } from '../message/short.js';
 import { counted } from '../sizes.js';

@@ -1,6 +1,6 @@
 /**
  * Reads what etcd's JSON gateway answers: keys, and errors with their blame. The gateway leaves out members that are 0, ''
- * or false, and writes int64 as strings. Pure. Used by client.ts, endpoints.ts and watch.ts.
+ * or false, and writes int64 as strings. Pure.
  */
 import { Buffer } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';

@@ -1,6 +1,5 @@
 /**
- * The client of a real etcd, over its JSON gateway (`/v3`, etcd 3.4 and later). Used by
- * cloud-server/cloud.ts.
+ * The client of a real etcd, over its JSON gateway (`/v3`, etcd 3.4 and later).
  */
 import { assert, systemCodeOf } from '../errors.js';
 import { isJsonObject } from '../json.js';

@@ -1,6 +1,6 @@
 /**
  * Sends a request to a member of etcd that answers. It remembers the member that worked last, and goes on to the next one
- * where that cannot do harm. It logs in, and renews its token. Used by client.ts.
+ * where that cannot do harm. It logs in, and renews its token.
  */
 import type { Buffer } from 'node:buffer';
 import { setMaxListeners } from 'node:events';

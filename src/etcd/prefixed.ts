@@ -1,6 +1,5 @@
 /**
- * Part of an etcd, as if it were all of it: every key begins with a prefix that the caller does not see. Used by
- * cloud-server/cloud.ts.
+ * Part of an etcd, as if it were all of it: every key begins with a prefix that the caller does not see.
  */
 import type { Change, Compare, Etcd, KeyValue, Op } from './etcd.js';
 

@@ -1,6 +1,5 @@
 /**
- * Writes conditions and operations as etcd's JSON gateway takes them: text in base64, int64 as strings. Pure. Used by
- * client.ts and watch.ts.
+ * Writes conditions and operations as etcd's JSON gateway takes them: text in base64, int64 as strings. Pure.
  */
 import { Buffer } from 'node:buffer';
 import type { Compare, Op } from './etcd.js';

@@ -1,6 +1,6 @@
 /**
  * One watch: a POST whose answer goes on, one JSON object a line. etcd sends large batches in fragments; each revision is
- * handed over whole. Used by client.ts.
+ * handed over whole.
  */
 import { Buffer } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';

@@ -1,5 +1,5 @@
 /**
- * Ends requests whose body has stalled. Used by connections.ts.
+ * Ends requests whose body has stalled.
  */
 import type { IncomingMessage } from 'node:http';
 import type { FieldpostError } from '../errors.js';

@@ -1,7 +1,7 @@
 /**
  * The client connections of a service, within their limits: which have a place, which wait for one, how each ends.
  * A refused client that still writes gets time to read the answer: if the daemon closed at once, the kernel would
- * answer the next bytes with a reset, and the client would lose the answer. Used by http.ts.
+ * answer the next bytes with a reset, and the client would lose the answer.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';

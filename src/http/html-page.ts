@@ -1,6 +1,6 @@
 /**
  * Answers with a page for a browser. The page has its program and its style in it, runs nothing else, asks nobody but
- * this service, and cannot be put into a page of others. Used by inbox-server.ts, operator.ts and status-page.ts.
+ * this service, and cannot be put into a page of others.
  */
 import type { Exchange } from './exchange.js';
 

@@ -1,5 +1,5 @@
 /**
- * Memory limits for requests and their answers. Pure. Used by http.ts.
+ * Memory limits for requests and their answers. Pure.
  */
 import { ANSWERS_BYTES_MAX, BODIES_BYTES_MAX, HTTP_MEMORY_SHARE } from '../limits.js';
 

@@ -1,6 +1,6 @@
 /**
  * An HTTP service: one node:http server per listener, all with the same limits, the same connections and the same
- * table of routes. Used by cloud-server/cloud.ts, inbox-server.ts and server.ts.
+ * table of routes.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';

@@ -1,7 +1,6 @@
 /**
  * Whether a request comes from a program on this device (local-api §6). Loopback is not trust: any web page can make
  * the browser on this device send requests here.
- * Used by api/access.ts, cloud-server/access.ts and inbox-server.ts.
  */
 import { FieldpostError } from '../errors.js';
 import type { Exchange } from './exchange.js';

@@ -1,6 +1,6 @@
 /**
  * Long polls: requests whose answer waits for an event. Their connections need no place meanwhile, so that other clients
- * are served. Used by connections.ts.
+ * are served.
  */
 import { POLLS_MAX } from '../limits.js';
 import type { Clock } from '../system/clock.js';

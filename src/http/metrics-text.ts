@@ -1,5 +1,5 @@
 /**
- * Metrics in Prometheus' text format 0.0.4. Used by api/metrics.ts and cloud-server/metrics.ts.
+ * Metrics in Prometheus' text format 0.0.4.
  */
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';

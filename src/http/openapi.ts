@@ -1,6 +1,5 @@
 /**
  * A table of routes as an OpenAPI 3.1 document. The tests compare it with every answer.
- * Used by api/openapi.ts and cloud-server/openapi.ts.
  */
 import { PROBLEMS } from './problem.js';
 import type { Routed } from './routing.js';

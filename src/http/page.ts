@@ -1,6 +1,5 @@
 /**
  * Lists for clients, limited by bytes because entries may be long.
- * Used by api/destinations.ts, api/messages.ts and cloud-server/calls.ts.
  */
 
 /** The first of the values, each as JSON: as many as fit into `bytesMax`, but at least one. */

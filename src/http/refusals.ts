@@ -1,6 +1,5 @@
 /**
- * The errors of connections and requests that exceed a limit or are not HTTP. Used by body-watch.ts, connections.ts and
- * http.ts.
+ * The errors of connections and requests that exceed a limit or are not HTTP.
  */
 import { FieldpostError } from '../errors.js';
 import {

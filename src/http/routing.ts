@@ -1,5 +1,5 @@
 /**
- * Finds the routes of a path in a table. Used by http.ts.
+ * Finds the routes of a path in a table.
  */
 import { checkPercent } from './exchange.js';
 

@@ -1,6 +1,6 @@
 /**
  * Validates posted JSON and makes drafts of it (local-api §1). It reports every fault of every message at its JSON Pointer.
- * Pure. Used by drafts.ts, post.ts and take-form.ts.
+ * Pure.
  */
 import { Buffer } from 'node:buffer';
 import { type Fault, FieldpostError } from '../errors.js';

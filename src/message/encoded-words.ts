@@ -1,6 +1,5 @@
 /**
- * Decodes the encoded words of a header (RFC 2047, and the language of RFC 2231 §5), for people. Pure. Used by mailbox.ts
- * and ready-made-head.ts.
+ * Decodes the encoded words of a header (RFC 2047, and the language of RFC 2231 §5), for people. Pure.
  */
 import { Buffer } from 'node:buffer';
 

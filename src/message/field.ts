@@ -1,5 +1,5 @@
 /**
- * Fields of a posted message, and how their faults are reported. Pure. Used by draft.ts, mail-head.ts and own-headers.ts.
+ * Fields of a posted message, and how their faults are reported. Pure.
  */
 import type { JsonObject } from '../json.js';
 import { hasLoneSurrogate } from '../text.js';

@@ -1,5 +1,5 @@
 /**
- * The texts of a form as the fields that JSON would have (local-api §1). Pure. Used by form-part.ts, form.ts and take-form.ts.
+ * The texts of a form as the fields that JSON would have (local-api §1). Pure.
  */
 import type { JsonObject } from '../json.js';
 import type { FaultReport } from './field.js';

@@ -1,6 +1,5 @@
 /**
  * The tokens of an address list (RFC 5322 §3.2): atoms, quoted strings, comments, domain literals and separators. Pure.
- * Used by mailbox.ts.
  */
 
 /** A token, and its place in the text. */

@@ -1,6 +1,6 @@
 /**
  * Who gets a posted mail, who sends it, and headers of its own (local-api §1): the fields destination, to, cc, bcc, from,
- * reply_to and headers. Pure. Used by draft.ts.
+ * reply_to and headers. Pure.
  */
 import type { JsonObject } from '../json.js';
 import { MAIL_RECIPIENTS_MAX, MAILBOX_NAME_CHARS_MAX } from '../mail-limits.js';

@@ -1,6 +1,6 @@
 /**
  * Fields that other mailers have and this one does not. They are refused with a hint, because to ignore them would lose a
- * text, a recipient or a file. Pure. Used by draft.ts.
+ * text, a recipient or a file. Pure.
  */
 
 const TEXT = 'is not a field here: the text is called plain (and HTML html)';

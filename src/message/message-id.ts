@@ -1,6 +1,5 @@
 /**
- * The Message-ID of a mail (RFC 5322 §3.6.4): the same at every attempt, and for all recipients. Used by acceptance.ts,
- * api/messages.ts and rendering.ts.
+ * The Message-ID of a mail (RFC 5322 §3.6.4): the same at every attempt, and for all recipients.
  */
 import { type Address, domainOf } from './address.js';
 import type { Message } from './message.js';

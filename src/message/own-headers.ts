@@ -1,5 +1,5 @@
 /**
- * The field `headers` of a mail: headers that a client may add, and no other. Pure. Used by mail-head.ts.
+ * The field `headers` of a mail: headers that a client may add, and no other. Pure.
  */
 import { Buffer } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json.js';

@@ -1,6 +1,5 @@
 /**
- * The valid recipients of each type of message (local-api §1), for messages and the address book. Used by
- * destination.ts, draft.ts and mail-head.ts.
+ * The valid recipients of each type of message (local-api §1), for messages and the address book.
  */
 import { parseAddress } from './address.js';
 import type { MessageType } from './message.js';

@@ -1,5 +1,5 @@
 /**
- * Encodes a file as base64 (RFC 2045 §6.8) while it is read. Used by letter.ts and mail-size.ts.
+ * Encodes a file as base64 (RFC 2045 §6.8) while it is read.
  */
 import { Buffer } from 'node:buffer';
 

@@ -1,6 +1,5 @@
 /**
  * The headers of a mail that its client may choose: who stands in it, and headers of its own (RFC 5322 §3.4, §3.6.8).
- * Used by letter.ts and ready-made-letter.ts.
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';

@@ -1,7 +1,6 @@
 /**
  * Header lines of a mail: subject, date, and the headers of an attachment. A user's text becomes ASCII lines of at most
  * 76 octets, and can never begin another header.
- * Used by head.ts, letter.ts and ready-made-letter.ts.
  */
 import { Buffer } from 'node:buffer';
 import { assert } from '../errors.js';

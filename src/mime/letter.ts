@@ -1,7 +1,6 @@
 /**
  * Renders an email for the wire (RFC 5322, RFC 2045): the same bytes at every attempt. All lines end in CRLF, none begins
  * with a dot, and only addresses may hold more than ASCII (RFC 6532).
- * Used by delivery/smtp/trial.ts, ready-made-letter.ts and rendering.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';

@@ -1,5 +1,5 @@
 /**
- * Text as quoted-printable (RFC 2045 §6.7). One pass with a table: it must be faster than the relay. Used by letter.ts.
+ * Text as quoted-printable (RFC 2045 §6.7). One pass with a table: it must be faster than the relay.
  */
 import { Buffer } from 'node:buffer';
 

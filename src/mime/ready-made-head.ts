@@ -1,6 +1,6 @@
 /**
  * The header section of a ready-made mail: its lines, without those that nobody but the sender may see, and what they
- * say. Used by ready-made.ts.
+ * say.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { FieldpostError, LOOP_POINTER } from '../errors.js';

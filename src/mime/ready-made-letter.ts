@@ -1,5 +1,5 @@
 /**
- * A ready-made mail for the wire: the headers that it lacks, and its octets as they came. Used by rendering.ts.
+ * A ready-made mail for the wire: the headers that it lacks, and its octets as they came.
  */
 import { Buffer } from 'node:buffer';
 import type { Address } from '../message/address.js';

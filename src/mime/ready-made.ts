@@ -2,7 +2,6 @@
  * Reads a ready-made mail (RFC 5322) as it comes, and gives the octets for the spool: lines end in CRLF, an empty line
  * ends the header section, Bcc and Return-Path are gone. All else stays as it is. Only the header section is held in
  * memory.
- * Used by mail-door.ts.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';

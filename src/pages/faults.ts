@@ -1,5 +1,5 @@
 /**
- * The faults of fields, as a problem of the API names them. Pure. Used by entry-dialog.ts.
+ * The faults of fields, as a problem of the API names them. Pure.
  */
 
 /** A fault of one field, as a problem names it. */

@@ -1,6 +1,5 @@
 /**
- * Explains a failed HTTP request to the person who must mend it. Pure. Used by error.ts, etcd/endpoints.ts and
- * token-endpoint.ts.
+ * Explains a failed HTTP request to the person who must mend it. Pure.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { oneLine } from '../text.js';

@@ -1,5 +1,5 @@
 /**
- * Explains an error of a socket or of TLS to the person who must mend it. Pure. Used by request-error.ts and trouble.ts.
+ * Explains an error of a socket or of TLS to the person who must mend it. Pure.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { isPlausible } from '../message/stamp.js';

@@ -1,5 +1,5 @@
 /**
- * SMTP commands as clients write them (RFC 5321 §4.1). Pure. Used by session.ts and transaction.ts.
+ * SMTP commands as clients write them (RFC 5321 §4.1). Pure.
  */
 
 /** A command: its verb in capitals, and the rest of the line. */

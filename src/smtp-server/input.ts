@@ -1,6 +1,6 @@
 /**
  * The input of one SMTP connection: command lines, and the content of mails. It reads one chunk at a time from the socket
- * and asks for the next when that one is used, so that a client is never faster than the disk. Used by wire.ts.
+ * and asks for the next when that one is used, so that a client is never faster than the disk.
  */
 import { isUtf8 } from 'node:buffer';
 import type { Socket } from 'node:net';

@@ -5,7 +5,6 @@
  * where its neighbour sees one (SMTP smuggling). Here they are text of the mail, which real clients send by mistake: the
  * intake makes CR LF of each bare CR and LF, and the way out stuffs dots again. A dot behind a bare LF is a stuffed one,
  * as Postfix has it: Python's smtplib and others stuff it there.
- * Used by input.ts.
  */
 
 const CR = 0x0d;

@@ -1,6 +1,5 @@
 /**
- * The replies of the SMTP server, with their enhanced codes (RFC 3463). Pure. Used by session.ts,
- * smtp-server.ts and wire.ts.
+ * The replies of the SMTP server, with their enhanced codes (RFC 3463). Pure.
  */
 import { type ErrorCode, FieldpostError, LOOP_POINTER } from '../errors.js';
 import { SMTP_REPLY_CHARS_MAX } from '../mail-limits.js';

@@ -1,5 +1,5 @@
 /**
- * One SMTP session (RFC 5321): the dialogue with one client. Used by smtp-server.ts.
+ * One SMTP session (RFC 5321): the dialogue with one client.
  */
 import type { Socket } from 'node:net';
 import { FieldpostError, wordsOf } from '../errors.js';

@@ -1,6 +1,5 @@
 /**
- * The SMTP server (doors.md): takes mails from programs of this device, and from other devices. Used by catcher.ts and
- * daemon/smtp.ts.
+ * The SMTP server (doors.md): takes mails from programs of this device, and from other devices.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { digest } from '../http/bearer.js';

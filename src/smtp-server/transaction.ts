@@ -1,5 +1,5 @@
 /**
- * The envelope of a mail, from MAIL to DATA. Used by session.ts.
+ * The envelope of a mail, from MAIL to DATA.
  */
 import { MAIL_RECIPIENTS_MAX } from '../mail-limits.js';
 import { type Address, isOfThisDevice, needsSmtpUtf8, parseAddress } from '../message/address.js';

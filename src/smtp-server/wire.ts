@@ -1,5 +1,5 @@
 /**
- * The connection to one SMTP client: lines, replies, and how long the client may take for each. Used by session.ts.
+ * The connection to one SMTP client: lines, replies, and how long the client may take for each.
  */
 import type { Socket } from 'node:net';
 import { discard, linger } from '../http/connection.js';

@@ -1,5 +1,5 @@
 /**
- * Accepts messages and their files: each once, all or none, and within the budget. Used by journaled-store.ts.
+ * Accepts messages and their files: each once, all or none, and within the budget.
  */
 import { FieldpostError } from '../errors.js';
 import {

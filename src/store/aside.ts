@@ -1,7 +1,6 @@
 /**
  * Strange files under the store's names: a directory, a fifo, a dangling link, an inode that the kernel refuses. The
- * store never opens them. It renames such a file, or works without the name if that fails. It logs both. Used by
- * ledger.ts and opening.ts.
+ * store never opens them. It renames such a file, or works without the name if that fails. It logs both.
  */
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf, wordsOf } from '../errors.js';

@@ -1,5 +1,5 @@
 /**
- * The address book over the ledger: its events go into the journal. Used by journaled-store.ts.
+ * The address book over the ledger: its events go into the journal.
  */
 import { Buffer } from 'node:buffer';
 import { AddressBook } from '../destinations/address-book.js';

@@ -1,7 +1,7 @@
 /**
  * The budget of the store: messages in the queue, bytes in the state directory, bytes of memory, and what must stay
  * free on the disk. The store asks it before it writes. Granted room stays reserved until it is used. So simultaneous
- * requests cannot exceed the budget. Used by journaled-store.ts.
+ * requests cannot exceed the budget.
  */
 import { FieldpostError } from '../errors.js';
 import { URGENT_SHARE } from '../limits.js';

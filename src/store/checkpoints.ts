@@ -1,6 +1,6 @@
 /**
  * Checkpoints: each writes a new snapshot, and frees the segments that neither a snapshot nor any content needs. Only
- * one is made at a time, and none during a purge. Used by ledger.ts.
+ * one is made at a time, and none during a purge.
  */
 import { wordsOf } from '../errors.js';
 import {

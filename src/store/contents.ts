@@ -1,6 +1,6 @@
 /**
  * Reads contents back from the journal. Delivery reads contents in the order of the journal. So after two adjacent
- * reads the next one reads ahead. Used by opening.ts.
+ * reads the next one reads ahead.
  */
 import { Buffer } from 'node:buffer';
 import { FieldpostError } from '../errors.js';

@@ -1,6 +1,6 @@
 /**
  * `damaged/`: numbered copies of what recovery could not read, for people. They have a budget of their own: the oldest
- * copies make room for new ones. A piece is copied once, even if each start finds it. Used by opening.ts and replay.ts.
+ * copies make room for new ones. A piece is copied once, even if each start finds it.
  */
 import { join } from 'node:path';
 import { DAMAGED_BYTES_MAX, DAMAGED_SHARE } from '../limits.js';

@@ -1,6 +1,6 @@
 /**
  * What can happen to the store. The journal holds events, and only they change the state. They carry results, not
- * differences, so that applying one twice does no harm. Used by state.ts.
+ * differences, so that applying one twice does no harm.
  */
 import type { BookEvent } from '../destinations/book.js';
 import type { JsonObject } from '../json.js';

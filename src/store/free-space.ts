@@ -1,5 +1,5 @@
 /**
- * The bytes and inodes that must stay free on the disk for other programs. Never writes. Used by budget.ts.
+ * The bytes and inodes that must stay free on the disk for other programs. Never writes.
  */
 import { FREE_INODES_MIN, SPACE_FRESH_MS } from '../limits.js';
 import { bytesInWords, counted } from '../sizes.js';

@@ -1,6 +1,6 @@
 /**
  * Message ids: a persisted counter in base 32, then 40 random bits. They are URL-safe, sort by acceptance as plain text,
- * and are unique although clocks leap and images are cloned. Used by acceptance.ts and state.ts.
+ * and are unique although clocks leap and images are cloned.
  */
 
 // Crockford's alphabet: digits and letters in ASCII order, without those that people misread.

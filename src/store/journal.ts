@@ -4,7 +4,7 @@
  * Group commit: records that arrive during a sync share the next write and sync. Never append after doubt: every start,
  * write error and sync error begins a new segment, as a full segment does. Its first record says up to which offset the
  * previous segment is proven to be on the device, and so valid. Later records are void in the old segment, and are
- * written again in the new one. Used by ledger.ts.
+ * written again in the new one.
  */
 import type { FieldpostError } from '../errors.js';
 import { OUTCOME_RESERVE_BYTES, OUTCOME_SYNC_COUNT, OUTCOME_SYNC_MS, SEGMENT_BYTES } from '../limits.js';

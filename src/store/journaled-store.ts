@@ -1,5 +1,5 @@
 /**
- * The store: checks what may happen to a message, and records it. Used by cloud-server/cloud.ts and daemon.ts.
+ * The store: checks what may happen to a message, and records it.
  */
 import type { AddressBook } from '../destinations/address-book.js';
 import { assert, FieldpostError, wordsOf } from '../errors.js';

@@ -1,6 +1,5 @@
 /**
- * The Idempotency-Keys that the state remembers (local-api §1). Used by acceptance.ts, document.ts and
- * state.ts.
+ * The Idempotency-Keys that the state remembers (local-api §1).
  */
 import { KEYS_MEMORY_SHARE } from '../limits.js';
 import { forgetOldest } from '../recent.js';

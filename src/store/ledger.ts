@@ -1,6 +1,6 @@
 /**
  * The state and what makes it durable: lock, journal, checkpoints, and what to do when the disk refuses. It knows files
- * and events, not what may happen to a message. Used by journaled-store.ts.
+ * and events, not what may happen to a message.
  */
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';

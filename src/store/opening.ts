@@ -1,6 +1,5 @@
 /**
- * Opens the state directory: builds the parts of the store over its files, and recovers the state of the last run. Used by
- * ledger.ts.
+ * Opens the state directory: builds the parts of the store over its files, and recovers the state of the last run.
  */
 import { dirname, join } from 'node:path';
 import { stampOf } from '../message/stamp.js';

@@ -1,5 +1,5 @@
 /**
- * Calls that wait until a message is final. It costs an outcome nothing if nobody waits. Used by ledger.ts.
+ * Calls that wait until a message is final. It costs an outcome nothing if nobody waits.
  */
 import { isFinal, type Message } from '../message/message.js';
 import type { StoreEvent } from './event.js';

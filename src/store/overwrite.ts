@@ -1,6 +1,5 @@
 /**
- * Overwrites files with zeros. Flash writes zeros to other blocks, so the old bytes may stay on the chip. Used by
- * damaged.ts, purge.ts and segments.ts.
+ * Overwrites files with zeros. Flash writes zeros to other blocks, so the old bytes may stay on the chip.
  */
 import { KIB } from '../limits.js';
 import type { Disk, DiskFile } from '../system/disk.js';

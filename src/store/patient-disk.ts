@@ -1,6 +1,6 @@
 /**
  * The disk during a start. A worn card or a loose connector may fail to read for a moment: the start waits and reads again
- * before it takes that for damage. Once the store is open, each reader retries by itself. Used by ledger.ts.
+ * before it takes that for damage. Once the store is open, each reader retries by itself.
  */
 import { systemCodeOf, wordsOf } from '../errors.js';
 import { START_READ_PAUSE_MS, START_READS_MS_MAX } from '../limits.js';

@@ -1,5 +1,5 @@
 /**
- * Reads the readable pages of a segment. Used by replay.ts and segments.ts.
+ * Reads the readable pages of a segment.
  */
 import { systemCodeOf } from '../errors.js';
 import { type Piece, type Stretch, scan } from './recovery.js';

@@ -1,7 +1,7 @@
 /**
  * Overwrites the text of final messages in the state directory. Without a purge the text stays until other records
  * overwrite it. The power may be cut at any point: nothing is overwritten while a snapshot, or the journal behind it,
- * needs it. Used by ledger.ts.
+ * needs it.
  */
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';

@@ -2,7 +2,7 @@
  * Counts reachable time: how long, in all, a relay could be reached. Emails age by it, so weeks without a network expire
  * nothing. Delivery reports when a relay answers or cannot be reached. The store gives each message the count at which its
  * age begins, and writes the count with some outcomes. Unknown time, after a restart or in a long silence, does not count:
- * a message may live longer, never shorter. Pure. Used by ledger.ts.
+ * a message may live longer, never shorter. Pure.
  */
 export class Reachability {
   #countedMs: number;

@@ -1,6 +1,6 @@
 /**
  * Recovery as tables: which snapshot to start from, which segments make up the history behind it, and what a line that
- * is not valid means. Pure. Used by pieces.ts and replay.ts.
+ * is not valid means. Pure.
  */
 import { Buffer } from 'node:buffer';
 import type { Position } from './event.js';

@@ -3,8 +3,7 @@
  * then, so the new one must survive a power cut.
  *
  * `relay-token.json` is a sealed file of `{"given", "token"}`. `given` is a hash of the endpoint, the application and the
- * token of the settings. With another hash the file does not count: a person has given a newer token. Used by
- * daemon/relay-tokens.ts.
+ * token of the settings. With another hash the file does not count: a person has given a newer token.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * Relocation: copies old content to the end of the journal, so that old segments can go. A checkpoint does it only if at
- * least half of the bytes of these segments is not needed. Used by checkpoints.ts and purge.ts.
+ * least half of the bytes of these segments is not needed.
  */
 import { RELOCATE_BYTES_MIN, RELOCATE_RECORD_BYTES, RELOCATED_EVENT_BYTES } from '../limits.js';
 import type { Message, Place } from '../message/message.js';

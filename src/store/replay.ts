@@ -1,6 +1,6 @@
 /**
  * Replays the journal behind a snapshot. On the disk it changes only `damaged/`, free segments, and the names of files that
- * a newer version wrote. Used by ledger.ts and opening.ts.
+ * a newer version wrote.
  */
 import { distrust } from '../destinations/book.js';
 import { isFinal, isUnderstood, type Stamp } from '../message/message.js';

@@ -1,6 +1,6 @@
 /**
  * Makes room for new messages: drops content that is kept only for a retry, and compacts the journal while the disk is
- * short. Used by acceptance.ts.
+ * short.
  */
 import { BLOCK_BYTES, SEGMENT_BYTES, TIDY_EVERY_MS } from '../limits.js';
 import type { Clock } from '../system/clock.js';

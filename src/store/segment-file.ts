@@ -1,6 +1,5 @@
 /**
  * The file of a segment, open for writing. An append is either in the page cache when it resolves, or on the device.
- * Used by segments.ts.
  */
 import type { Disk, DiskFile } from '../system/disk.js';
 

@@ -1,5 +1,5 @@
 /**
- * Reads ranges of segments, and keeps the last file open for the next range. Used by segments.ts.
+ * Reads ranges of segments, and keeps the last file open for the next range.
  */
 import type { Disk, DiskFile } from '../system/disk.js';
 

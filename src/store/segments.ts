@@ -1,7 +1,6 @@
 /**
  * The journal's files, `journal/00000007.log`. A segment is filled before it is used, so that an append changes no file
- * size and its fdatasync is one data write. New files are filled with zeros; a free segment only gets a new number. Used by
- * opening.ts.
+ * size and its fdatasync is one data write. New files are filled with zeros; a free segment only gets a new number.
  */
 import { join } from 'node:path';
 import { OUTCOME_RESERVE_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX } from '../limits.js';

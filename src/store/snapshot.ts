@@ -3,7 +3,7 @@
  * syncs; a checkpoint by this one survives a power cut at any point.
  *
  * If the kernel refuses one of the two names, because it cannot read a directory entry or an inode, the newest snapshot has
- * the other name. This is the only file that knows lowdb. Used by opening.ts.
+ * the other name. This is the only file that knows lowdb.
  */
 import { join } from 'node:path';
 import { type Adapter, Low } from 'lowdb';

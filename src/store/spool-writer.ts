@@ -1,6 +1,6 @@
 /**
  * One file on its way into the spool (Q0). Gathers small chunks into large writes, at the pace of the disk, and computes
- * the checksum. Used by upload.ts.
+ * the checksum.
  */
 import type { DiskFile } from '../system/disk.js';
 import { crc32 } from './crc.js';

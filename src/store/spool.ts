@@ -1,7 +1,7 @@
 /**
  * `spool/`: one file for each attachment, named by its id. Its content is on the device once it is synced, its name once
  * `keepNames` resolves. The record that promises both is written after that. The ledger removes a file only when no record
- * on the device needs it any more. Used by opening.ts.
+ * on the device needs it any more.
  */
 import { join } from 'node:path';
 import { FieldpostError } from '../errors.js';

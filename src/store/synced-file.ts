@@ -4,8 +4,6 @@
  * overwritten in place and never synced, because an old line stays true.
  *
  *     crc {"segment":7,"synced":12345}
- *
- * Used by opening.ts.
  */
 import { Buffer } from 'node:buffer';
 import { OUTCOME_SYNC_MS } from '../limits.js';

@@ -1,5 +1,5 @@
 /**
- * The end of the journal: the current segment, and how much of it is known to be on the device. Used by journal.ts.
+ * The end of the journal: the current segment, and how much of it is known to be on the device.
  */
 import { OUTCOME_RESERVE_BYTES, PAGE_BYTES } from '../limits.js';
 import type { Position } from './event.js';

@@ -1,5 +1,5 @@
 /**
- * The files of one request, from the first byte until an acceptance takes them (Q0, Q1). Used by acceptance.ts.
+ * The files of one request, from the first byte until an acceptance takes them (Q0, Q1).
  */
 import { assert, FieldpostError } from '../errors.js';
 import { BLOCK_BYTES } from '../limits.js';

@@ -1,6 +1,5 @@
 /**
- * Sockets that the service manager opened for us and keeps open while we restart (sd_listen_fds(3)). Used by listen.ts
- * and main.ts.
+ * Sockets that the service manager opened for us and keeps open while we restart (sd_listen_fds(3)).
  */
 import { once } from 'node:events';
 import { readFileSync, readlinkSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
  * The clocks of the device and its timers. Intervals are measured on the boot's clock, which runs through suspend and never
- * leaps. The wall clock is only for what people read. Used by main.ts.
+ * leaps. The wall clock is only for what people read.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { uptime } from 'node:os';

@@ -1,6 +1,6 @@
 /**
  * Connects to a name that has several addresses, some of which may be dead. As in RFC 8305, the next address is tried
- * while the earlier ones are still connecting, and the first that connects wins. Used by main.ts.
+ * while the earlier ones are still connecting, and the first that connects wins.
  */
 import type { LookupAddress } from 'node:dns';
 import { lookup as systemLookup } from 'node:dns/promises';

@@ -1,6 +1,6 @@
 /**
  * The file system, as little of it as the store needs, so that a faulty one can be faked honestly. Nothing is on stable
- * storage before the sync that its comment names. Used by machine.ts and main.ts.
+ * storage before the sync that its comment names.
  */
 import {
   close,

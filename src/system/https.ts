@@ -1,7 +1,6 @@
 /**
  * Requests to the cloud, the webhook, token endpoints and etcd. Each request gets one whole answer within a deadline and a
- * size limit, or a stream without them. Redirects are not followed. Connections are kept for the next heartbeat. Used by
- * cloud-server/cloud.ts, daemon/cloud.ts and daemon/relay-tokens.ts.
+ * size limit, or a stream without them. Redirects are not followed. Connections are kept for the next heartbeat.
  */
 import {
   type ClientRequest,

@@ -6,7 +6,7 @@
  * - an abstract unix socket, named after the directory's device and inode and our process. It needs no room on the disk,
  *   but is seen only in our network namespace. Any user can take such a name, so it counts only if the process that holds it has the directory open.
  *
- * On a full disk only the second is held. Used by main.ts.
+ * On a full disk only the second is held.
  */
 import { constants } from 'node:fs';
 import {

@@ -1,6 +1,6 @@
 /**
  * One line per event on standard output: the event's words, then `key=value` fields. Under journald a `<priority>` prefix
- * tells the level, so that `journalctl -p warning` works. Used by main.ts.
+ * tells the level, so that `journalctl -p warning` works.
  */
 import { isoOf } from '../instant.js';
 import { PRINTABLE, visible } from '../text.js';

@@ -1,5 +1,5 @@
 /**
- * The machine below this process. Used by main.ts.
+ * The machine below this process.
  */
 import { arch, cpus, freemem, release, totalmem, uptime } from 'node:os';
 import { readText } from './disk.js';

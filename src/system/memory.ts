@@ -1,7 +1,7 @@
 /**
  * Keeps the memory of the process small: limits, V8's heap, and garbage collections for buffers. V8 does not count the
  * bytes of buffers that a stream is done with. Without collections a daemon of 96 MB with every limit in use reaches
- * 94 % of them (test/systemd/full-memory), and an upload takes 5 MiB more. Used by main.ts and store-options.ts.
+ * 94 % of them (test/systemd/full-memory), and an upload takes 5 MiB more.
  */
 import { nextTick } from 'node:process';
 import {

@@ -1,6 +1,6 @@
 /**
  * The state of this device's network as one text; two texts are compared to find a change: its routes, its addresses,
- * and which links have a carrier. Used by network-watch.ts.
+ * and which links have a carrier.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -2,7 +2,7 @@
  * Notices that the network of this device has changed. Network managers write files: every DHCP client writes resolv.conf,
  * others write links and leases below /run. The kernel reports each write, so nothing is polled while all is well. A path
  * that does not exist at the start is watched from the next change on. Static addresses, PPP and routes write no file, so
- * the kernel's tables are compared every 5 s while something is offline. Used by main.ts.
+ * the kernel's tables are compared every 5 s while something is offline.
  */
 import { type FSWatcher, readlinkSync, realpathSync, watch } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';

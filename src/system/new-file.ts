@@ -1,5 +1,5 @@
 /**
- * A new file that only its user can read. Used by main.ts.
+ * A new file that only its user can read.
  */
 import { Buffer } from 'node:buffer';
 import type { Disk } from './disk.js';

@@ -3,7 +3,7 @@
  *
  * Each notification is a child process. The package systemd-notify sends `ready` and the status; the same program sends
  * the rest. This file adds what the package lacks: notifications keep their order, one that hangs is given up, words
- * cannot become commands, and nothing rejects. Used by main.ts.
+ * cannot become commands, and nothing rejects.
  */
 import { execFile } from 'node:child_process';
 import notify from 'systemd-notify';

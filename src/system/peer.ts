@@ -1,6 +1,6 @@
 /**
  * The user at the other end of a TCP connection on this device, from the kernel's table of sockets, for the log of what
- * operators do. (Node.js cannot ask a unix socket for its peer.) Used by main.ts.
+ * operators do. (Node.js cannot ask a unix socket for its peer.)
  */
 import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';

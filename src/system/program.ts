@@ -1,5 +1,5 @@
 /**
- * Runs another program for its output. Used by main.ts.
+ * Runs another program for its output.
  */
 import { execFile } from 'node:child_process';
 import { MIB, SECOND_MS } from '../limits.js';

@@ -1,6 +1,6 @@
 /**
  * Random bytes from the kernel's device. node:crypto gives as good ones but adds 4 ms to every start. Node.js waits at its
- * own start until the kernel's pool is filled. Used by clock.ts, lock.ts and main.ts.
+ * own start until the kernel's pool is filled.
  */
 import { Buffer } from 'node:buffer';
 import { closeSync, openSync, readSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
  * How a reload ended, for the script of ExecReload= (systemd/fieldpost-reload): one line in the unit's runtime directory,
- * `ok` or what is wrong. Used by main.ts.
+ * `ok` or what is wrong.
  */
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * A file without a name, for data that nobody needs after this process. Used by main.ts.
+ * A file without a name, for data that nobody needs after this process.
  */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';

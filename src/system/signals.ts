@@ -1,5 +1,5 @@
 /**
- * Turns the signals of the process into requests to reload or to end. Used by main.ts.
+ * Turns the signals of the process into requests to reload or to end.
  */
 
 /**

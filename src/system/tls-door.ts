@@ -1,5 +1,5 @@
 /**
- * The server's side of STARTTLS: makes a TLS connection of a plain one. Used by daemon/smtp.ts.
+ * The server's side of STARTTLS: makes a TLS connection of a plain one.
  */
 import type { Socket } from 'node:net';
 

@@ -1,6 +1,6 @@
 /**
  * A tunnel through an HTTP proxy (CONNECT, RFC 9110 §9.3.6), with Basic authentication (RFC 7617). Loaded only if there is
- * a proxy. Used by https.ts.
+ * a proxy.
  */
 import type { Socket } from 'node:net';
 import { type CloudProxy, placeOf } from '../config/proxy.js';

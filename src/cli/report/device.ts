@@ -1,5 +1,5 @@
 /**
- * What a report tells of the device without the daemon: machine, files, journal. Used by report.ts.
+ * What a report tells of the device without the daemon: machine, files, journal.
  */
 import { join } from 'node:path';
 import { type Environment, namedStateDirectory } from '../../config.js';

@@ -1,5 +1,5 @@
 /**
- * What the running daemon tells for a report. Used by report.ts.
+ * What the running daemon tells for a report.
  */
 import type { Destination } from '../../destinations/destination.js';
 import { LIST_LIMIT_MAX } from '../../limits.js';

@@ -1,5 +1,5 @@
 /**
- * The settings in a report, and what their secrets are. Used by report.ts.
+ * The settings in a report, and what their secrets are.
  */
 import { diskAdvice, mailAdvice } from '../../config/advice.js';
 import { ROWS, SECRET_BY_KEY } from '../../config/settings.js';

@@ -1,6 +1,6 @@
 /**
  * Words that relays, clouds and the daemon itself use when a message cannot be sent. A report shows no other word of what
- * they say, because a reply may repeat an address, a name, or a part of the message. Used by stand-ins.ts.
+ * they say, because a reply may repeat an address, a name, or a part of the message.
  */
 const WORDS = `
 a about above accept accepted access account action active address again all allowed already an and another answer answers

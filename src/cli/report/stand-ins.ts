@@ -1,6 +1,6 @@
 /**
  * Takes out of a text what a report must not show: secrets, and who writes to whom. An address, a host, a phone number
- * becomes a stand-in such as `address1`, the same one wherever it stands in the report. Used by of-settings.ts.
+ * becomes a stand-in such as `address1`, the same one wherever it stands in the report.
  */
 import { isReplyWord } from './reply-words.js';
 

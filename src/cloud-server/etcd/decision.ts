@@ -1,5 +1,5 @@
 /**
- * What people are told of a device, as operations of the transaction that decides it. Pure. Used by etcd-watch.ts.
+ * What people are told of a device, as operations of the transaction that decides it. Pure.
  */
 import type { Op } from '../../etcd/etcd.js';
 import type { Log } from '../../system/log.js';

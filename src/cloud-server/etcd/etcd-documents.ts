@@ -1,6 +1,6 @@
 /**
  * The destinations documents of a fleet in etcd. A PUT is one transaction that compares the revision. Memory has only what
- * heartbeats and notifications need of each document; its text is read when it is asked for. Used by etcd-fleet.ts.
+ * heartbeats and notifications need of each document; its text is read when it is asked for.
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../errors.js';

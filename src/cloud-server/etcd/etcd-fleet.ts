@@ -1,6 +1,5 @@
 /**
- * The fleet's state in etcd, which several equal instances share: builds the parts, and lets memory follow etcd. Used by
- * cloud-server/cloud.ts.
+ * The fleet's state in etcd, which several equal instances share: builds the parts, and lets memory follow etcd.
  */
 
 import { FieldpostError } from '../../errors.js';

@@ -1,5 +1,5 @@
 /**
- * The keys of devices that the operator makes by a call, in etcd: digests of keys, never a key. Used by etcd-fleet.ts.
+ * The keys of devices that the operator makes by a call, in etcd: digests of keys, never a key.
  */
 
 import { FieldpostError } from '../../errors.js';

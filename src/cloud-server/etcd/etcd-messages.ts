@@ -1,6 +1,6 @@
 /**
  * The messages of devices in etcd: from the device's call until an instance has accepted them for delivery. Any instance may
- * take a repeated call, so etcd keeps the hash of each message that was taken. Used by etcd-fleet.ts.
+ * take a repeated call, so etcd keeps the hash of each message that was taken.
  */
 import { createHash } from 'node:crypto';
 import { FieldpostError } from '../../errors.js';

@@ -5,7 +5,6 @@
  *
  * The news of a closed batch have its id. They are told only when `whole/<batch>` says that all of them have it: otherwise a
  * digest about some of them would count as told to the others, too.
- * Used by etcd-fleet.ts.
  */
 import { wordsOf } from '../../errors.js';
 import { type Etcd, EtcdError, type Op } from '../../etcd/etcd.js';

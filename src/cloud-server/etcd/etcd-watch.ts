@@ -2,8 +2,6 @@
  * Watches the devices of a fleet together with the other instances. Every instance follows all heartbeats, so any of them
  * can take over. The owner of a device's bucket alone decides that the device is offline or back, in one transaction with
  * the news: it holds only while the instance owns the bucket, and while etcd has no later heartbeat of the device.
- *
- * Used by etcd-fleet.ts.
  */
 import { type Compare, type Etcd, EtcdError } from '../../etcd/etcd.js';
 import { inLanes } from '../../lanes.js';

@@ -3,7 +3,7 @@
  *
  * An instance writes its key at each tick. When the watch brings that write back, memory was complete at the moment of the
  * write. Silence counts up to this moment, and no further. If it lies far behind the one before, something was away: this
- * instance alone, if the ticks of others went on, or etcd as a whole. Used by instance.ts.
+ * instance alone, if the ticks of others went on, or etcd as a whole.
  */
 import { FLEET_STALE_MS, FLEET_TICK_MS } from '../../limits.js';
 

@@ -1,6 +1,6 @@
 /**
  * The time after an outage in which silence does not count: devices retry with pauses of up to CLOUD_GRACE_MS. A key under a
- * lease of that length tells all instances, also those that start meanwhile. Used by instance.ts.
+ * lease of that length tells all instances, also those that start meanwhile.
  */
 import type { Etcd } from '../../etcd/etcd.js';
 import { CLOUD_GRACE_MS, SECOND_MS } from '../../limits.js';

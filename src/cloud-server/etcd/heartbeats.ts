@@ -1,7 +1,6 @@
 /**
  * Writes heartbeats to etcd: those of up to a second go together. A heartbeat that cannot be written is tried again for
- * FLEET_STALE_MS, or until the device sends another. Later it would be false: its device may be silent since. Used by
- * etcd-watch.ts.
+ * FLEET_STALE_MS, or until the device sends another. Later it would be false: its device may be silent since.
  */
 import { type Compare, type Etcd, EtcdError, TXN_OPS_MAX } from '../../etcd/etcd.js';
 import { inLanes } from '../../lanes.js';

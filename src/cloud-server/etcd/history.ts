@@ -1,5 +1,5 @@
 /**
- * Lets etcd forget old values: each heartbeat leaves one, and etcd keeps them all until it is told. Used by etcd-fleet.ts.
+ * Lets etcd forget old values: each heartbeat leaves one, and etcd keeps them all until it is told.
  */
 import { type Etcd, EtcdError } from '../../etcd/etcd.js';
 import { FLEET_HISTORY_MS, MINUTE_MS } from '../../limits.js';

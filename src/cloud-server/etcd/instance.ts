@@ -1,5 +1,5 @@
 /**
- * This instance among the others of the fleet: its lease, its roles, and how old its memory is. Used by etcd-fleet.ts.
+ * This instance among the others of the fleet: its lease, its roles, and how old its memory is.
  */
 import { type Compare, type Etcd, EtcdError } from '../../etcd/etcd.js';
 import { FLEET_LEASE_S, FLEET_STALE_MS, FLEET_TICK_MS, SECOND_MS } from '../../limits.js';

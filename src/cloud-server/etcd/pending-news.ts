@@ -1,5 +1,5 @@
 /**
- * The news in etcd that people are not told yet, and which closed batches are whole. Used by etcd-news.ts.
+ * The news in etcd that people are not told yet, and which closed batches are whole.
  */
 import type { DeviceNews, News } from '../news.js';
 import { objectIn, type Shelf } from './mirror.js';

@@ -1,6 +1,6 @@
 /**
  * The roles of the fleet and who has them: a key for each, under the lease of its owner. Roles move if an instance comes or
- * goes. Used by etcd-news.ts, etcd-watch.ts and instance.ts.
+ * goes.
  */
 import type { Etcd } from '../../etcd/etcd.js';
 import { FLEET_STALE_MS } from '../../limits.js';

@@ -4,8 +4,6 @@
  *
  *   seen   a: wall time; f: since when it is so; s: said; e: interval in ms; b, u: its boot and uptime; st: its status
  *   told   o: 1 if people were told that it is offline; a: the wall time of its last heartbeat
- *
- * Used by etcd-watch.ts.
  */
 import { isJsonObject } from '../../json.js';
 import type { Report } from '../fleet-store.js';

@@ -1,6 +1,6 @@
 /**
  * The settings of the local API: where it listens, and who may call. They wait for a restart, because the listeners are
- * opened with them. Used by settings.ts.
+ * opened with them.
  */
 import { listeners } from '../endpoints.js';
 import { given, secret } from '../row.js';

@@ -1,5 +1,5 @@
 /**
- * The settings of the reference cloud (`fieldpost cloud`), which a device does not need. Used by settings.ts.
+ * The settings of the reference cloud (`fieldpost cloud`), which a device does not need.
  */
 import { listeners } from '../endpoints.js';
 import { etcdPrefix, etcdStore, etcdUser } from '../etcd-store.js';

@@ -1,5 +1,5 @@
 /**
- * The settings of the link to the cloud. Used by settings.ts.
+ * The settings of the link to the cloud.
  */
 import { certificates, privateKey } from '../file-kinds.js';
 import { cloudProxy } from '../proxy.js';

@@ -1,5 +1,5 @@
 /**
- * The settings of OAuth 2.0 towards relays: where access tokens come from. Used by settings.ts.
+ * The settings of OAuth 2.0 towards relays: where access tokens come from.
  */
 import { certificates } from '../file-kinds.js';
 import { inFile, optional, secret } from '../row.js';

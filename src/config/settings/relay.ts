@@ -1,5 +1,5 @@
 /**
- * The settings of delivery: relays, what they are told, pauses and ages. Used by settings.ts.
+ * The settings of delivery: relays, what they are told, pauses and ages.
  */
 import { relays } from '../endpoints.js';
 import { certificates } from '../file-kinds.js';

@@ -1,5 +1,5 @@
 /**
- * The settings of every service: where it keeps what, what it logs, and its limits. Used by settings.ts.
+ * The settings of every service: where it keeps what, what it logs, and its limits.
  */
 import { given } from '../row.js';
 import { directory, duration, integer, oneOf, size } from '../values.js';

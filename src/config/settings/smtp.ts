@@ -1,5 +1,5 @@
 /**
- * The settings of the SMTP server. Used by settings.ts.
+ * The settings of the SMTP server.
  */
 import { tcpListeners } from '../endpoints.js';
 import { certificates, privateKey } from '../file-kinds.js';

@@ -1,6 +1,6 @@
 /**
  * Access tokens from a token endpoint. One token is good for all connections and relays. It is fetched when a session needs
- * it, and renewed ahead of its end. Used by daemon/relay-tokens.ts.
+ * it, and renewed ahead of its end.
  */
 import { wordsOf } from '../../errors.js';
 import { TOKEN_AHEAD_MS, TOKEN_AHEAD_SHARE, TOKEN_RETRY_MS } from '../../mail-limits.js';

@@ -1,6 +1,5 @@
 /**
  * Opens sessions with access tokens, if the settings name a source of them.
- * Used by delivery.ts and main.ts.
  */
 import type { RelayConfig } from '../../config.js';
 import { assert } from '../../errors.js';

@@ -1,6 +1,6 @@
 /**
  * One call of a token endpoint (RFC 6749 §4.4 and §6). The caller decides when to call again. The application's id and
- * secret stand in the body, as Microsoft and Google write it. Used by fetched-tokens.ts.
+ * secret stand in the body, as Microsoft and Google write it.
  */
 import { objectIn, retryAfterMsOf } from '../../http/answer.js';
 import type { JsonObject } from '../../json.js';

@@ -1,5 +1,5 @@
 /**
- * Access tokens from a file that another program renews. Used by daemon/relay-tokens.ts.
+ * Access tokens from a file that another program renews.
  */
 import { wordsOf } from '../../errors.js';
 import { TOKEN_CHARS_MAX } from '../../mail-limits.js';

@@ -1,7 +1,6 @@
 /**
  * Refusals that concern this device (its name, its sender or its login), not the recipient or the mail. Relays give
- * them as late as RCPT (Postfix by default), or after the content (Exchange Online). Pure. Used by outcome.ts and
- * trial.ts.
+ * them as late as RCPT (Postfix by default), or after the content (Exchange Online). Pure.
  */
 import type { Phase, Reply } from './reply.js';
 

@@ -1,6 +1,5 @@
 /**
- * The login at a relay. What the relay says to it is told to people, so secrets that it repeats are taken out. Used by
- * smtp-session.ts.
+ * The login at a relay. What the relay says to it is told to people, so secrets that it repeats are taken out.
  */
 import { withoutSecrets } from '../../text.js';
 import type { Conversation } from './conversation.js';

@@ -1,6 +1,6 @@
 /**
  * The conversation over a connected socket. The only file that knows smtp-client: it uses connect, write, negotiateTLS,
- * close and the events, and corrects the bugs that lose replies. Used by smtp-session.ts.
+ * close and the events, and corrects the bugs that lose replies.
  */
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';

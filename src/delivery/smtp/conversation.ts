@@ -2,7 +2,6 @@
  * The exchange of commands and replies with a relay: one group of commands at a time, or pipelined if the relay allows it;
  * a deadline for each answer. Replies are counted and parsed here. A deadline, an error or an unexpected reply ends the
  * conversation and destroys the connection, so that no late reply is taken for the answer to another command.
- * Used by smtp-session.ts.
  */
 import { Readable } from 'node:stream';
 import { REPLY_BYTES_MAX } from '../../limits.js';

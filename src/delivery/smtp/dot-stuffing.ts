@@ -1,7 +1,7 @@
 /**
  * The content after DATA: every line ends in CRLF, a dot at the beginning of a line is doubled (RFC 5321 §4.5.2), and
  * the final dot follows. Without this a lone dot in a message would end it, and the relay would take the rest for
- * commands. Used by smtp-session.ts.
+ * commands.
  */
 import { Buffer } from 'node:buffer';
 

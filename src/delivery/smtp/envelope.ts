@@ -1,6 +1,6 @@
 /**
  * The commands that announce a message to a relay before its content (RFC 5321 §3.3, with the parameters of
- * RFC 1870, 6152 and 6531). Pure. Used by smtp-session.ts.
+ * RFC 1870, 6152 and 6531). Pure.
  */
 import type { Address } from '../../message/address.js';
 import type { Sender } from '../../message/message.js';

@@ -1,5 +1,5 @@
 /**
- * What a relay says it can do: the reply to EHLO (RFC 5321 §4.1.1.1). Pure. Used by smtp-session.ts and trial.ts.
+ * What a relay says it can do: the reply to EHLO (RFC 5321 §4.1.1.1). Pure.
  */
 
 export interface Extensions {

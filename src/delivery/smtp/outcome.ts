@@ -2,8 +2,7 @@
  * The outcome of an offer to a relay, and who is to blame: the table of delivery.md. Pure.
  *
  * The rows follow three rules. If the relay refuses this device, the message waits. A fault of the relay or the network
- * is not charged to a message. If the message may be at fault itself, it moves to the end. Used by smtp-transport.ts
- * and trial.ts.
+ * is not charged to a message. If the message may be at fault itself, it moves to the end.
  */
 
 import type { Outcome } from '../transport.js';

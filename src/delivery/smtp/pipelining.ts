@@ -1,7 +1,7 @@
 /**
  * Whether pipelining saves time with one relay: when its replies come decides, never why they are late. A relay with Nagle's
  * algorithm sends the first of several replies at once. The others wait for our kernel's acknowledgement, which comes after
- * 40 ms because we have nothing to send. Used by conversation.ts.
+ * 40 ms because we have nothing to send.
  */
 import { STALL_MS, STALLED_WRITES_MAX, TRICKLE_MS } from '../../limits.js';
 

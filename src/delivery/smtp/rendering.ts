@@ -1,6 +1,6 @@
 /**
  * Makes mails as they go over the wire for delivery. Knows the largest size that the relays take: the api refuses larger
- * mails. Used by delivery.ts.
+ * mails.
  */
 import type { Config, RelayConfig } from '../../config.js';
 import { FieldpostError } from '../../errors.js';

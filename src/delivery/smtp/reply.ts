@@ -1,5 +1,5 @@
 /**
- * Replies of a relay, and how far a conversation with it got. Pure. Used by channel.ts and conversation.ts.
+ * Replies of a relay, and how far a conversation with it got. Pure.
  */
 import type { SocketError } from '../../retry/socket-error.js';
 import { oneLine } from '../../text.js';

@@ -1,6 +1,6 @@
 /**
  * What a client says in AUTH (RFC 4954): PLAIN and LOGIN for a password, OAUTHBEARER (RFC 7628) and XOAUTH2 for an access
- * token. Used by authentication.ts.
+ * token.
  */
 import { Buffer } from 'node:buffer';
 import { SMTP_COMMAND_CHARS_MAX } from '../../mail-limits.js';

@@ -1,6 +1,6 @@
 /**
  * One of the few connections to relays: opened when there is something to send, used for message after message, closed
- * after some seconds without one. Used by smtp-transport.ts.
+ * after some seconds without one.
  */
 import type { RelayConfig } from '../../config.js';
 import { SESSION_IDLE_MS } from '../../limits.js';

@@ -1,7 +1,7 @@
 /**
  * A session with one relay, over which many messages may be sent. This file builds the commands and reads the replies;
  * channel.ts carries them. A deadline, an error or an unexpected reply destroys the connection for good, so that no late
- * reply is taken for the answer to another command. Used by delivery.ts and trial.ts.
+ * reply is taken for the answer to another command.
  */
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';

@@ -1,6 +1,6 @@
 /**
  * The transport of emails: each configured relay is a peer, and each line has one connection to one of them. New relay
- * settings make a new transport. Used by delivery.ts.
+ * settings make a new transport.
  */
 import type { Config, RelayConfig } from '../../config.js';
 import type { Address } from '../../message/address.js';

@@ -1,6 +1,6 @@
 /**
  * Tries a relay for a person: a session like those of delivery, each step in words, and on request a test mail that goes
- * past the queue. Used by main.ts.
+ * past the queue.
  */
 import type { TLSSocket } from 'node:tls';
 import { heloNameOf, senderOf } from '../../config/names.js';

@@ -1,5 +1,5 @@
 /**
- * Failures without a reply, in words for a technician. Pure. Used by conversation.ts.
+ * Failures without a reply, in words for a technician. Pure.
  */
 import { SECOND_MS } from '../../limits.js';
 import { socketErrorOf } from '../../retry/socket-error.js';

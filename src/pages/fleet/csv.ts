@@ -1,5 +1,5 @@
 /**
- * Saves the devices as a file of CSV, page by page. Used by fleet.ts.
+ * Saves the devices as a file of CSV, page by page.
  */
 import type { Ask } from '../calls.js';
 import { html } from '../dom.js';

@@ -1,5 +1,5 @@
 /**
- * One device of the list: it opens to whom the cloud would tell. Used by fleet.ts.
+ * One device of the list: it opens to whom the cloud would tell.
  */
 import { oneLine } from '../../text.js';
 import { type Answered, Refusal } from '../calls.js';

@@ -1,5 +1,5 @@
 /**
- * Which devices the page asks for, and what it says of them. Pure. Used by device-item.ts, fleet.ts and key-dialog.ts.
+ * Which devices the page asks for, and what it says of them. Pure.
  */
 import { counted } from '../../sizes.js';
 

@@ -1,5 +1,5 @@
 /**
- * Makes keys for devices, and shows each once. Used by fleet.ts.
+ * Makes keys for devices, and shows each once.
  */
 import { byId } from '../dom.js';
 import type { Live } from '../live.js';

@@ -1,5 +1,5 @@
 /**
- * Which messages the list shows. Pure. Used by inbox.ts.
+ * Which messages the list shows. Pure.
  */
 
 /** A line of the list, as the inbox tells it. */

@@ -1,5 +1,5 @@
 /**
- * The open message: who, to whom, when, its files, and its views (HTML, text, headers). Used by inbox.ts.
+ * The open message: who, to whom, when, its files, and its views (HTML, text, headers).
  */
 import { bytesInWords } from '../../sizes.js';
 import { Refusal } from '../calls.js';

@@ -1,5 +1,5 @@
 /**
- * Views of one thing, of which one is shown: tabs, for the mouse, the keyboard and a screen reader. Used by reader.ts.
+ * Views of one thing, of which one is shown: tabs, for the mouse, the keyboard and a screen reader.
  */
 import { html } from '../dom.js';
 

@@ -1,5 +1,5 @@
 /**
- * The address book: the people to tell when the device goes offline. Used by status.ts.
+ * The address book: the people to tell when the device goes offline.
  */
 import type { Ask } from '../calls.js';
 import { byId, html, showList } from '../dom.js';

@@ -1,6 +1,5 @@
 /**
  * The dialog that adds or changes a person of the address book. The daemon judges the fields, and its words stand at each.
- * Used by book.ts.
  */
 import { LANGS } from '../../destinations/langs.js';
 import { Refusal } from '../calls.js';

@@ -1,5 +1,5 @@
 /**
- * The timeline of the link: a bar for each state, told on hover and with the arrow keys. Used by status.ts.
+ * The timeline of the link: a bar for each state, told on hover and with the arrow keys.
  */
 import { span } from '../../sizes.js';
 import { byId, html, show, svg } from '../dom.js';

@@ -1,5 +1,5 @@
 /**
- * The messages, newest first: a filter, pages, and for each what became of it and what can be done. Used by status.ts.
+ * The messages, newest first: a filter, pages, and for each what became of it and what can be done.
  */
 import { STATUSES } from '../../message/message.js';
 import { bytesInWords, counted } from '../../sizes.js';

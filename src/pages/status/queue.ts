@@ -1,5 +1,5 @@
 /**
- * The queue: how deep it was since the page was opened, and the buttons that stop and start delivery. Used by status.ts.
+ * The queue: how deep it was since the page was opened, and the buttons that stop and start delivery.
  */
 import { counted, span } from '../../sizes.js';
 import type { DaemonState } from '../../state-lines.js';

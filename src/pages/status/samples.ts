@@ -1,6 +1,5 @@
 /**
  * The depth of the queue and the age of its oldest message since the page was opened: the daemon keeps no history. Pure.
- * Used by queue.ts.
  */
 
 /** The queue at one moment. */

@@ -1,5 +1,5 @@
 /**
- * How much of the room is used: of messages, of the disk budget, of memory. Used by status.ts.
+ * How much of the room is used: of messages, of the disk budget, of memory.
  */
 import { bytesInWords } from '../../sizes.js';
 import type { DaemonState } from '../../state-lines.js';

@@ -1,5 +1,5 @@
 /**
- * The states of the link as bars from the oldest to the present. Pure. Used by link.ts.
+ * The states of the link as bars from the oldest to the present. Pure.
  */
 
 /** The present state of the link, as the API tells it. */

@@ -1,5 +1,5 @@
 /**
- * The test mail: sends one, and follows it to its end. Used by status.ts.
+ * The test mail: sends one, and follows it to its end.
  */
 import { byId, html } from '../dom.js';
 import { type Live, wordsOf } from '../live.js';
