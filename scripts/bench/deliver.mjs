@@ -36,6 +36,7 @@ export async function deliver(plan) {
 }
 
 async function small(plan, session) {
+  /** @type {() => Record<'daemon' | 'session' | 'nodemailer' | 'before' | 'sqlite', number[]>} */
   const noted = () => ({ daemon: [], session: [], nodemailer: [], before: [], sqlite: [] });
   const [cpuUs, coldRate, coldCpuUs] = [noted(), noted(), noted()];
   const turn = (name, deliver) => async (stateDir) => {
@@ -75,7 +76,10 @@ async function small(plan, session) {
 }
 
 async function large(plan, session, what, orders, bytes) {
+  /** @typedef {{session: number[], nodemailer: number[]}} Both */
+  /** @type {Both} */
   const cpu = { session: [], nodemailer: [] };
+  /** @type {Both} */
   const grownMB = { session: [], nodemailer: [] };
   const turn = (name, sender) => async () => {
     const sink = await startSink({ lots: [LARGE] });

@@ -49,10 +49,11 @@ function etcdMissing() {
 
 function rowsOf(found, why) {
   const many = DEVICES.toLocaleString('en');
-  const peers = [
+  const peers = /** @type {const} */ ([
     ['one', 'one instance with etcd'],
     ['three', 'three instances with etcd'],
-  ];
+  ]);
+  /** @type {[figure: string, unit: string, name: string][]} */
   const figures = [
     [`heartbeats with a p99 below ${P99_MS_MAX} ms`, '/s', 'rate'],
     [`p50 at ${USUAL_RATE}/s`, 'ms', 'p50Ms'],
@@ -61,6 +62,7 @@ function rowsOf(found, why) {
     [`CPU a heartbeat at ${USUAL_RATE}/s, all instances`, 'µs', 'cpuUs'],
     [`resident with ${many} devices, all instances`, 'MiB', 'residentMiB'],
   ];
+  /** @type {typeof figures} */
   const own = [
     ['etcd: bytes a device', 'B', 'etcdBytes'],
     ['etcd: CPU a heartbeat, three members', 'µs', 'etcdCpuUs'],

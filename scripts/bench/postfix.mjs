@@ -6,7 +6,7 @@ import { chmod, chown, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { openMailer } from './mailer.mjs';
-import { freePort } from './server.mjs';
+import { freePort } from './port.mjs';
 
 const MASTER = '/usr/lib/postfix/sbin/master';
 const QUEUES =
@@ -14,7 +14,7 @@ const QUEUES =
 
 /** Why Postfix cannot be measured here, or null. */
 export function postfixMissing() {
-  if (process.getuid() !== 0) return 'it needs root';
+  if (process.getuid?.() !== 0) return 'it needs root';
   return existsSync(MASTER) ? null : 'it is not installed';
 }
 
@@ -41,7 +41,7 @@ export async function startPostfix(directory, relayPort, { defers = false } = {}
     flush: () => execFileSync('/usr/sbin/postqueue', ['-c', join(directory, 'etc'), '-f']),
     end: async () => {
       // All its programs are in the group of the master.
-      process.kill(-master.pid, 'SIGTERM');
+      if (master.pid) process.kill(-master.pid, 'SIGTERM');
       await ended;
     },
   };

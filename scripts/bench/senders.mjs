@@ -82,7 +82,7 @@ function sumOf(numbers) {
 
 /** Our session as the daemon's program has it, in one file: a sender of sending.mjs. */
 export async function compiledSession(directory) {
-  await compile(pathOf('./session.mjs'), directory);
+  await compile(pathOf('./session.ts'), directory);
   return join(directory, 'session.cjs');
 }
 

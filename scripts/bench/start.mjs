@@ -39,8 +39,8 @@ export async function start(plan) {
     again: first('fieldpost', ours.again, resident.again),
     stopped: first('fieldpost', stopped, resident.stopped),
     killed: first('fieldpost', ours.killed, resident.killed),
-    ...before((kind) => first(kind, theirs.again)),
-    ...before((kind) => first(kind, theirs.killed, resident.killedBefore), 'killedBefore'),
+    ...before((kind) => first(kind, theirs?.again)),
+    ...before((kind) => first(kind, theirs?.killed, resident.killedBefore), 'killedBefore'),
   });
   const bare = { name: 'bare', numbers: found.bare };
   const empty = { name: 'ours, empty', numbers: found.again };
