@@ -11,11 +11,12 @@ import { postfixMissing, startPostfix } from './postfix.mjs';
 import { ioOf } from './process.mjs';
 import { startRelay } from './relay.mjs';
 import { againstBefore, aThird, before, compare, interleave, unmeasured } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import { startServer } from './server.mjs';
 
-const MESSAGES = 5000;
+const MESSAGES = scaled(5000);
 // Postfix and nullmailer are slow, and their bytes a message stay the same.
-const MAILS = 500;
+const MAILS = scaled(500);
 const BODY = JSON.stringify([
   { type: 1, destination: 'john@example.com', subject: 'Bytes', plain: 'x'.repeat(1024) },
 ]);

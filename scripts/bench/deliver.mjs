@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import {
   compiledSession,
   daemonDelivers,
@@ -19,10 +20,10 @@ import {
   startSink,
 } from './senders.mjs';
 
-const SMALL = 2000;
-const LARGE = 20;
-const STREAMED_BYTES = 20_000_000;
-const FILE_BYTES = 20_000_000;
+const SMALL = scaled(2000);
+const LARGE = scaled(20);
+const STREAMED_BYTES = scaled(20_000_000);
+const FILE_BYTES = scaled(20_000_000);
 
 /** Resolves with the rows. */
 export async function deliver(plan) {

@@ -3,11 +3,13 @@ import { statfsSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { endChildren } from './children.mjs';
 
 const TMPFS = 0x01021994;
 
 /**
- * Calls `work` with a new directory, in BENCH_DIR if that is set, and removes it afterwards.
+ * Calls `work` with a new directory, in BENCH_DIR if that is set, and removes it afterwards. No process that uses it
+ * is left then.
  * @param {string} name
  * @param {(base: string) => Promise<void>} work
  */
@@ -21,6 +23,7 @@ export async function inDirectory(name, work) {
   try {
     await work(base);
   } finally {
+    endChildren();
     await rm(base, { recursive: true, force: true });
   }
 }

@@ -3,6 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
+import { remembered } from './children.mjs';
 import { freePort } from './port.mjs';
 
 const MEMBERS = 3;
@@ -34,7 +35,7 @@ export async function startEtcd(base) {
       `--initial-cluster=${cluster}`,
       '--log-level=error',
     ];
-    children.push(spawn('etcd', args, { stdio: 'ignore' }));
+    children.push(remembered(spawn('etcd', args, { stdio: 'ignore' })));
   }
   const endpoints = places.map(({ port }) => urlOf(port));
   const giveUpMs = performance.now() + START_MS;

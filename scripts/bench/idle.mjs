@@ -6,14 +6,15 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { cpuMs, ioOf, orderQueue } from './process.mjs';
 import { compare } from './rounds.mjs';
+import { scaled } from './scale.mjs';
 import { fill, startServer } from './server.mjs';
 
 /** A daemon writes its last page, the file `synced`, 1 s after the last append. */
-const SETTLE_MS = 2000;
+const SETTLE_MS = scaled(2000);
 
 /** Resolves with the rows; the plan is that of rounds.mjs. */
 export async function idle({ rounds, base }) {
-  const idleS = Number(process.env.BENCH_IDLE_S ?? 20);
+  const idleS = Number(process.env.BENCH_IDLE_S ?? scaled(20));
   /** @type {Awaited<ReturnType<typeof watch>>[][]} */
   const [empty = [], held = []] = [[], []];
   for (let round = 0; round < Math.ceil(rounds / 3); round++) {

@@ -3,6 +3,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { remembered } from './children.mjs';
 
 const MAIL = `From: bench@example.com\nTo: john@example.com\nSubject: Load\n\n${'x'.repeat(1024)}\n`;
 
@@ -49,7 +50,9 @@ export async function startNullmailer(programs, directory, relayPort) {
   await writeFile(path('mailname'), 'bench.example\n');
   await writeFile(path('conf/remotes'), `127.0.0.1 smtp port=${relayPort}\n`);
   const env = { ...process.env, NULLMAILER_TEST_PREFIX: directory };
-  const sender = spawn(path('sbin/nullmailer-send'), { env, stdio: ['ignore', 'pipe', 'ignore'] });
+  const sender = remembered(
+    spawn(path('sbin/nullmailer-send'), { env, stdio: ['ignore', 'pipe', 'ignore'] }),
+  );
   const ended = once(sender, 'close');
   // Its first line: it listens to its trigger.
   await once(sender.stdout, 'data');

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { remembered } from './children.mjs';
 import { openMailer } from './mailer.mjs';
 import { freePort } from './port.mjs';
 
@@ -30,7 +31,9 @@ export function postfixVersion() {
 export async function startPostfix(directory, relayPort, { defers = false } = {}) {
   const port = await freePort();
   await layOut(directory, port, relayPort, defers);
-  const master = spawn(MASTER, ['-c', join(directory, 'etc'), '-d'], { stdio: 'ignore', detached: true });
+  const master = remembered(
+    spawn(MASTER, ['-c', join(directory, 'etc'), '-d'], { stdio: 'ignore', detached: true }),
+  );
   const ended = once(master, 'exit');
   while (!(await isReady(port))) {
     if (master.exitCode !== null) throw new Error(`Postfix ended with ${master.exitCode}`);

@@ -114,9 +114,29 @@ export function compare(figure, unit, ours, peer, target) {
   return row;
 }
 
-/** A row of our numbers without those of a peer, and why. */
+const NOT_MEASURED = ' not measured: ';
+
+/**
+ * A row of our numbers without those of a peer, and why.
+ * @param {string} figure
+ * @param {string} unit
+ * @param {readonly number[]} ours
+ * @param {string} name
+ * @param {string | null | undefined} why
+ * @returns {Row}
+ */
 export function unmeasured(figure, unit, ours, name, why) {
-  return { ...compare(figure, unit, ours), peer: `${name} not measured: ${why}` };
+  return { ...compare(figure, unit, ours), peer: `${name}${NOT_MEASURED}${why}` };
+}
+
+/**
+ * What keeps a row from being one of numbers; null: nothing. Where `all` peers can be had, one that was not measured counts.
+ * @param {Row} row
+ * @param {boolean} all
+ */
+export function faultOf({ figure, ours, peer }, all) {
+  if (/NaN|Infinity/.test(`${ours} ${peer}`)) return `${figure}: not a number`;
+  return all && peer.includes(NOT_MEASURED) ? `${figure}: ${peer}` : null;
 }
 
 /** The median, and the lowest and highest. */

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { compile } from '../compile.mjs';
+import { remembered } from './children.mjs';
 import { cpuMs, orderQueue } from './process.mjs';
 import { fill, startServer } from './server.mjs';
 
@@ -88,7 +89,7 @@ export async function compiledSession(directory) {
 
 /** A script in a process of its own, which first reports its port. */
 async function forked(script, orders) {
-  const child = fork(pathOf(script), [JSON.stringify(orders)]);
+  const child = remembered(fork(pathOf(script), [JSON.stringify(orders)]));
   const [port] = await once(child, 'message');
   return { child, port, end: () => child.kill() };
 }

@@ -5,12 +5,14 @@ import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { remembered } from './children.mjs';
 import { freePort } from './port.mjs';
+import { scaled } from './scale.mjs';
 
 /** The built program, or that of another build in BENCH_PROGRAM. */
 export const PROGRAM =
   process.env.BENCH_PROGRAM ?? fileURLToPath(new URL('../../build/dist/main.cjs', import.meta.url));
-const WARM_UP_REQUESTS = 5000;
+const WARM_UP_REQUESTS = scaled(5000);
 const BENCH = fileURLToPath(new URL('.', import.meta.url));
 /** @type {(writeBytes: number) => Starter} */
 const busboy = (writeBytes) => (port, stateDir) => ({
@@ -99,10 +101,12 @@ export async function startServer(kind, stateDir, relayPort) {
     env,
   } = (typeof kind === 'string' ? KINDS[kind] : kind)(port, stateDir, relayPort);
   const began = performance.now();
-  const child = spawn(program, args, {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = remembered(
+    spawn(program, args, {
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }),
+  );
   child.stdout.resume();
   let complaint = '';
   child.stderr.on('data', (chunk) => {
@@ -131,7 +135,7 @@ export async function startServer(kind, stateDir, relayPort) {
  * @returns {Promise<{accepted: number, ms: number}>}
  */
 export function load(port, orders) {
-  const all = { port, connections: 1, plainBytes: 1024, batch: 1, warmMs: 300, ...orders };
+  const all = { port, connections: 1, plainBytes: 1024, batch: 1, warmMs: scaled(300), ...orders };
   return ordered(`${BENCH}load.mjs`, all);
 }
 
