@@ -157,7 +157,6 @@ async function measure(base) {
       fullStart: (directory) => starts('fieldpost', full, directory),
     },
   );
-  if (process.env.BENCH_RAW) console.log(JSON.stringify(found));
   const accept = mediansOf(found.accept);
   const bare = mediansOf(found.bare);
   const deliver = mediansOf(found.deliver);
