@@ -71,10 +71,15 @@ export async function senderDelivers(sender, sink, orders) {
     pathOf('./sending.mjs'),
     JSON.stringify({ sender, port: sink.port, lots: sink.lots, ...orders }),
   ]);
-  const arrived = [];
-  for (const _ of sink.lots) arrived.push(await sink.lot());
-  const told = JSON.parse((await sent).stdout);
-  return arrived.map((lot, at) => ({ ...told[at], ...lot }));
+  const arrived = (async () => {
+    const lots = [];
+    for (const _ of sink.lots) lots.push(await sink.lot());
+    return lots;
+  })();
+  // Both at once: of a sender that fails nothing arrives.
+  const [{ stdout }, lots] = await Promise.all([sent, arrived]);
+  const told = JSON.parse(stdout);
+  return lots.map((lot, at) => ({ ...told[at], ...lot }));
 }
 
 function sumOf(numbers) {
