@@ -3,11 +3,13 @@
  * records each on the disk, and by its session alone, of which the last 2,000 have the targets, because every sender has warmed
  * up by then; 20 messages of 20 MB by the session, streamed,
  * and 20 with a file of 20 MB, read from the disk and encoded on the way.
- * Against nodemailer, which keeps no queue, and for 1 KiB against Express+SQLite+nodemailer, which does the same job.
+ * Against nodemailer, which keeps no queue, and for 1 KiB against Express+SQLite+nodemailer, which does the same job; also
+ * while they accept what they deliver.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { cpuMs } from './process.mjs';
 import { againstBefore, before, compare, interleave } from './rounds.mjs';
 import { scaled } from './scale.mjs';
 import {
@@ -19,6 +21,7 @@ import {
   sqliteDelivers,
   startSink,
 } from './senders.mjs';
+import { load, startServer } from './server.mjs';
 
 const SMALL = scaled(2000);
 const LARGE = scaled(20);
@@ -31,6 +34,7 @@ export async function deliver(plan) {
   const path = await attachmentIn(plan.base);
   return [
     ...(await small(plan, session)),
+    ...(await meanwhile(plan)),
     ...(await large(plan, session, '20 MB', { streamedBytes: STREAMED_BYTES }, STREAMED_BYTES)),
     ...(await large(plan, session, 'a file of 20 MB', { path }, FILE_BYTES)),
   ];
@@ -73,6 +77,34 @@ async function small(plan, session) {
     ...againstBefore('CPU each, daemon', 'µs', cpuUs.daemon, rate.before && cpuUs.before),
     ...againstBefore('the first 2,000, daemon', '/s', coldRate.daemon, rate.before && coldRate.before),
     ...againstBefore('CPU each of the first 2,000', 'µs', coldCpuUs.daemon, rate.before && coldCpuUs.before),
+  ];
+}
+
+/** CPU of a server for each message that it accepts from 32 clients, and meanwhile delivers. */
+async function meanwhile(plan) {
+  const turn = (kind) => async (stateDir) => {
+    const sink = await startSink({ lots: [SMALL, SMALL] });
+    const server = await startServer(kind, stateDir, sink.port);
+    let ms = 0;
+    for (const count of sink.lots) {
+      const beforeMs = await cpuMs(server.pid);
+      await Promise.all([sink.lot(), load(server.port, { connections: 32, count })]);
+      ms = (await cpuMs(server.pid)) - beforeMs;
+    }
+    await server.end('SIGKILL');
+    sink.end();
+    return (ms / SMALL) * 1000;
+  };
+  const found = await interleave(plan, {
+    fieldpost: turn('fieldpost'),
+    ...before(turn),
+    sqlite: turn('sqlite'),
+  });
+  const sqlite = { name: 'Express+SQLite+nodemailer', numbers: found.sqlite };
+  const figure = 'accept and deliver 1 KiB, CPU each';
+  return [
+    compare(figure, 'µs', found.fieldpost, sqlite, { atMost: 0.45 }),
+    ...againstBefore(figure, 'µs', found.fieldpost, found.before),
   ];
 }
 
